@@ -1,0 +1,60 @@
+# One CMake target per room (a folder under core/). A room names the rooms below it that it may
+# use and the third-party libraries that live only there; links are private to keep it so.
+#
+#   tenon_room(tokenizer DEPS base LIBS PkgConfig::PCRE2)
+#
+# builds the static library tenon_tokenizer (alias tenon::tokenizer) from core/tokenizer/*.cc and,
+# where TENON_BUILD_TESTS is on, the test program tenon_tokenizer_tests from
+# tests/unit/tokenizer/*_test.cc. Sources are globbed, so adding a file needs no edit here.
+
+function(tenon_target_defaults target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  # Sums keep their order: contraction would let the compiler fuse them differently per build.
+  target_compile_options(${target} PRIVATE -ffp-contract=off -fvisibility=hidden)
+  if(TENON_DEVELOPER)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror)
+  endif()
+endfunction()
+
+function(tenon_room name)
+  cmake_parse_arguments(ARG "" "FOLDER" "DEPS;LIBS" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER core/${name})
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_FOLDER}/*.cc)
+  add_library(tenon_${name} STATIC ${sources})
+  add_library(tenon::${name} ALIAS tenon_${name})
+  tenon_target_defaults(tenon_${name})
+  set_target_properties(tenon_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(tenon_${name} PUBLIC tenon::boundary)
+  foreach(dep ${ARG_DEPS})
+    target_link_libraries(tenon_${name} PUBLIC tenon::${dep})
+  endforeach()
+  target_link_libraries(tenon_${name} PRIVATE ${ARG_LIBS})
+  tenon_room_tests(${name} LIBS ${ARG_LIBS})
+endfunction()
+
+# Tests of one room: tests/unit/<name>/*_test.cc become one program and one ctest per test case.
+function(tenon_room_tests name)
+  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  if(NOT TENON_BUILD_TESTS)
+    return()
+  endif()
+  file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/unit/${name}/*_test.cc)
+  if(NOT tests)
+    return()
+  endif()
+  add_executable(tenon_${name}_tests ${tests})
+  tenon_target_defaults(tenon_${name}_tests)
+  target_link_libraries(tenon_${name}_tests PRIVATE tenon::${name} ${ARG_LIBS} GTest::gmock
+                                                    GTest::gtest_main)
+  tenon_test_environment(tenon_${name}_tests)
+  add_test(NAME unit.${name} COMMAND tenon_${name}_tests)
+endfunction()
+
+# What a test may know of its surroundings; tests never look elsewhere.
+function(tenon_test_environment target)
+  target_compile_definitions(
+    ${target} PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                      TENON_BINARY_DIR="${PROJECT_BINARY_DIR}")
+endfunction()
