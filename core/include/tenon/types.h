@@ -1,0 +1,72 @@
+// Scalars and small plain structs that every interface shares.
+//
+// Naming rule of the whole boundary: a `…View` is borrowed and read-only, valid until the call that
+// received it returns; a `…Out` is storage of the caller that the callee fills. Nothing is kept
+// across calls and nothing is freed across modules, unless a declaration says otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tenon {
+
+using SeqId = uint32_t;    // one sequence (a request has one per sample or beam)
+using TokenId = int32_t;   // index into the vocabulary
+using BlockId = int32_t;   // index of a KV block inside its group and space
+using LayerId = uint32_t;  // index of a decoder layer
+using GroupId = uint32_t;  // index of a KV group
+
+inline constexpr SeqId kNoSeq = 0xffffffffu;
+inline constexpr TokenId kNoToken = -1;
+inline constexpr BlockId kNoBlock = -1;
+
+// Element types of tensors in memory. Values are never reordered.
+enum class DType : uint8_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, i4 = 4, i32 = 5, i64 = 6, u8 = 7 };
+
+// Bits of one element; whole bytes except i4, of which two share a byte (low nibble first).
+constexpr uint32_t dtype_bits(DType type) noexcept {
+  switch (type) {
+    case DType::f32: return 32;
+    case DType::f16: return 16;
+    case DType::bf16: return 16;
+    case DType::i8: return 8;
+    case DType::i4: return 4;
+    case DType::i32: return 32;
+    case DType::i64: return 64;
+    case DType::u8: return 8;
+  }
+  return 0;
+}
+constexpr std::string_view dtype_name(DType type) noexcept {
+  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8", "i4", "i32", "i64", "u8"};
+  return static_cast<size_t>(type) < 8 ? kNames[static_cast<size_t>(type)] : "?";
+}
+
+// Where bytes live. `index` counts devices of a kind; for host memory it is the NUMA node.
+enum class SpaceKind : uint8_t { host = 0, cuda = 1 };
+struct Space {
+  SpaceKind kind = SpaceKind::host;
+  uint8_t index = 0;
+  friend constexpr bool operator==(Space, Space) = default;
+};
+
+// One worker's share of a kernel call. All workers call with the same arguments but `index`; the
+// union of their work is the whole, and no worker uses threads of its own.
+struct Slice {
+  uint32_t index = 0;
+  uint32_t count = 1;
+};
+
+// A borrowed row-major tensor. Strides count elements; unused dimensions have extent 1.
+struct TensorView {
+  const void* data = nullptr;
+  DType dtype = DType::f32;
+  Space space;
+  uint8_t rank = 0;
+  uint64_t shape[4] = {1, 1, 1, 1};
+  uint64_t stride[4] = {1, 1, 1, 1};
+};
+
+}  // namespace tenon
