@@ -77,8 +77,8 @@ MappedFile::~MappedFile() {
 Result<std::string> read_text_file(const std::string& path, size_t limit_bytes) {
   TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   if (file.bytes().size() > limit_bytes) {
-    return failed("'" + path + "' has " + std::to_string(file.bytes().size()) +
-                  " bytes; at most " + std::to_string(limit_bytes) + " are read for this kind");
+    return failed("'" + path + "' has " + std::to_string(file.bytes().size()) + " bytes; at most " +
+                  std::to_string(limit_bytes) + " are read for this kind");
   }
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }

@@ -43,7 +43,9 @@ inline Status unsupported(std::string_view message) {
 inline Status not_found(std::string_view message) {
   return Status::error(StatusCode::not_found, message);
 }
-inline Status failed(std::string_view message) { return Status::error(StatusCode::failed, message); }
+inline Status failed(std::string_view message) {
+  return Status::error(StatusCode::failed, message);
+}
 inline Status internal(std::string_view message) {
   return Status::error(StatusCode::internal, message);
 }
@@ -62,18 +64,17 @@ inline Status copy(const Status& status) {
 }  // namespace tenon
 
 // Returns from the enclosing function when `expression` (a Status) is an error.
-#define TENON_RETURN_IF_ERROR(expression)                              \
-  do {                                                                 \
-    if (::tenon::Status tenon_status_ = (expression); !tenon_status_.ok()) \
-      return tenon_status_;                                            \
+#define TENON_RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                           \
+    if (::tenon::Status tenon_status_ = (expression); !tenon_status_.ok()) return tenon_status_; \
   } while (0)
 
 #define TENON_CONCAT_INNER(a, b) a##b
 #define TENON_CONCAT(a, b) TENON_CONCAT_INNER(a, b)
 
 // TENON_ASSIGN_OR_RETURN(auto x, make_x());
-#define TENON_ASSIGN_OR_RETURN(declaration, expression)                                   \
-  auto TENON_CONCAT(tenon_result_, __LINE__) = (expression);                              \
-  if (!TENON_CONCAT(tenon_result_, __LINE__).ok())                                        \
-    return TENON_CONCAT(tenon_result_, __LINE__).take_status();                           \
+#define TENON_ASSIGN_OR_RETURN(declaration, expression)         \
+  auto TENON_CONCAT(tenon_result_, __LINE__) = (expression);    \
+  if (!TENON_CONCAT(tenon_result_, __LINE__).ok())              \
+    return TENON_CONCAT(tenon_result_, __LINE__).take_status(); \
   declaration = *std::move(TENON_CONCAT(tenon_result_, __LINE__))

@@ -32,7 +32,7 @@ enum class StatusCode : uint32_t {
 struct StatusRecord {
   StatusCode code;
   uint32_t message_bytes;
-  const char* message;                           // UTF-8, not terminated
+  const char* message;                            // UTF-8, not terminated
   void (*release)(const StatusRecord*) noexcept;  // frees the record in the module that made it
 };
 
@@ -73,9 +73,9 @@ class [[nodiscard]] Status {
 };
 
 inline Status Status::error(StatusCode code, std::string_view message) noexcept {
-  static constexpr StatusRecord kNoMemory{
-      StatusCode::out_of_memory, 40, "no memory was left to describe an error.",
-      [](const StatusRecord*) noexcept {}};
+  static constexpr StatusRecord kNoMemory{StatusCode::out_of_memory, 40,
+                                          "no memory was left to describe an error.",
+                                          [](const StatusRecord*) noexcept {}};
   void* block = std::malloc(sizeof(StatusRecord) + message.size());
   if (block == nullptr) return Status(&kNoMemory);
   char* text = static_cast<char*>(block) + sizeof(StatusRecord);

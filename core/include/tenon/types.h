@@ -28,14 +28,22 @@ enum class DType : uint8_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, i4 = 4, i32 = 5
 // Bits of one element; whole bytes except i4, of which two share a byte (low nibble first).
 constexpr uint32_t dtype_bits(DType type) noexcept {
   switch (type) {
-    case DType::f32: return 32;
-    case DType::f16: return 16;
-    case DType::bf16: return 16;
-    case DType::i8: return 8;
-    case DType::i4: return 4;
-    case DType::i32: return 32;
-    case DType::i64: return 64;
-    case DType::u8: return 8;
+    case DType::f32:
+      return 32;
+    case DType::f16:
+      return 16;
+    case DType::bf16:
+      return 16;
+    case DType::i8:
+      return 8;
+    case DType::i4:
+      return 4;
+    case DType::i32:
+      return 32;
+    case DType::i64:
+      return 64;
+    case DType::u8:
+      return 8;
   }
   return 0;
 }

@@ -1,0 +1,87 @@
+// Executor: owns a model's weights and the bytes of the KV cache, and runs steps on one device.
+//
+// Private to the core: the engine knows executors by this interface alone. `launch` and `collect`
+// are apart so that a device may run behind the host; a host executor may do all its work in
+// either.
+//
+// Threads: one thread calls. Executors have workers of their own.
+#pragma once
+
+#include <tenon/attention.h>
+#include <tenon/batch.h>
+#include <tenon/facts.h>
+#include <tenon/linear.h>
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/model/model.h"
+
+namespace tenon {
+
+// Chooses the kernel for one weight (per format, and per tensor in mixed files).
+using LinearResolver = std::function<Result<LinearKernel*>(const WeightView& weight)>;
+// done and total in bytes, for a progress display.
+using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+// Everything an executor needs to get ready. Pointers stay valid while the executor lives, the
+// model's mapping included.
+struct ExecutorSetup {
+  const Model* model = nullptr;  // null for executors that run no model
+  const ModelShape* shape = nullptr;
+  KvGeometry geometry;
+  uint32_t max_rows = 0;  // rows of one step
+  uint32_t max_sequences = 0;
+  AttentionKernel* attention = nullptr;  // null when the executor uses no kernels
+  LinearResolver linear;
+  LoadProgress progress;  // may be empty
+};
+
+// What one step produced. Borrowed until the next `launch`.
+struct StepOutput {
+  uint64_t step_id = 0;
+  const float* logits = nullptr;  // [logits_rows, vocabulary], in the batch's order
+  uint32_t logits_rows = 0;
+  uint64_t vocabulary = 0;  // also the row stride
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual std::string_view name() const = 0;
+  // Facts for the negotiation, before `load`.
+  virtual std::span<const Fact> provides() const = 0;
+  virtual std::span<const Fact> requirements() const = 0;
+  // Whether attention and linear kernels are plugins here; else they must not be configured.
+  virtual bool uses_kernels() const = 0;
+  virtual uint32_t workers() const = 0;
+
+  // Once: packs weights, allocates the KV storage, binds the attention kernel.
+  virtual Status load(const ExecutorSetup& setup) = 0;
+
+  // Carries moves out in order, behind everything launched so far.
+  virtual Status apply(std::span<const KvMove> moves) = 0;
+  // Begins a step. The batch's arrays stay valid until `collect` of that step.
+  virtual Status launch(const BatchView& batch) = 0;
+  // Waits for the step and hands over its logits.
+  virtual Result<StepOutput> collect(uint64_t step_id) = 0;
+
+  // Executor and kernels, the part of the numerics id that this executor knows ("cpu/avx512 …").
+  virtual std::string numerics() const = 0;
+  // Memory held for weights and for KV, in bytes.
+  virtual uint64_t weight_bytes() const = 0;
+  virtual uint64_t kv_bytes() const = 0;
+};
+
+// The K and V planes of one attention group's block, in the order [block][head][token][element].
+KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_tokens);
+
+using ExecutorFactory = std::function<Result<std::unique_ptr<Executor>>(const HostFacts& host)>;
+
+}  // namespace tenon

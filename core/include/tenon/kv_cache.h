@@ -1,0 +1,138 @@
+// KVCacheManager: hands out the blocks in which K and V are stored, shares them, evicts them.
+//
+// Managers own numbers, executors own bytes. A manager deals in block ids and emits moves; the
+// executor allocates storage from the negotiated geometry and carries the moves out; the attention
+// kernel reads and writes through the tables. So one manager serves a CPU, a GPU, and a simulator
+// that has no memory at all.
+//
+// A manager promises
+//   - that no block is written by two sequences: a shared block is copied before a write (a move);
+//   - that a failed call changes nothing (`out_of_kv` is normal flow);
+//   - that blocks released in a step are handed out again only after `step_done` for that step.
+// It may assume that calls name live sequences and that tokens passed are the sequence's own.
+//
+// Threads: every method is [step]; `bind` is [control].
+#pragma once
+
+#include <tenon/model.h>
+#include <tenon/scheduler.h>
+#include <tenon/status.h>
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <span>
+
+namespace tenon {
+
+// Sequences whose keys differ never share a block.
+struct CacheKey {
+  uint64_t salt = 0;
+  uint64_t adapter = 0;
+  std::span<const uint64_t> content;  // hashes of inputs that are no tokens
+};
+
+struct KvSequence {
+  SeqId seq = kNoSeq;
+  CacheKey key;
+  uint32_t limit_tokens = 0;   // the sequence never holds more
+  SeqId parent = kNoSeq;       // fork: share the parent's blocks …
+  uint32_t parent_tokens = 0;  // … for its first `parent_tokens` tokens
+};
+
+struct KvMatch {
+  uint32_t ready = 0;          // leading tokens reusable now
+  uint32_t promised = 0;       // further ones that another sequence is computing
+  uint64_t tokens_needed = 0;  // tokens of new memory (whole blocks) to hold `wanted_tokens`
+  uint64_t tokens_held = 0;    // slots this sequence holds now
+  uint64_t tokens_exclusive = 0;
+};
+
+struct KvGrant {
+  uint32_t reused = 0;   // tokens found in the cache and now held
+  uint32_t granted = 0;  // tokens beyond computed + reused that have slots
+};
+
+// A group's table: entry i is the block of positions [i·block_tokens, (i+1)·block_tokens).
+// Entries that a sliding window left behind are kNoBlock.
+struct KvTableView {
+  std::span<const BlockId> blocks;
+};
+
+// Ordered: a later move may read what an earlier one wrote. Whole tokens, all layers of a group.
+struct KvPlace {
+  Space space;
+  BlockId block = kNoBlock;
+  uint32_t token = 0;
+};
+struct KvMove {
+  GroupId group = 0;
+  KvPlace from;
+  KvPlace to;
+  uint32_t tokens = 0;
+};
+struct KvMovesOut {
+  std::span<KvMove> moves;
+  uint32_t count = 0;
+};
+
+// In tokens of the first group. total = used + cached + free (+ what waits for `step_done`).
+struct KvUsage {
+  uint64_t total_tokens = 0;
+  uint64_t reserved_tokens = 0;  // slots held by sequences
+  uint64_t used_tokens = 0;      // of them, slots that hold K/V of a sequence
+  uint64_t cached_tokens = 0;    // held by nobody, reusable by a later match
+  uint64_t free_tokens = 0;      // could be granted now, cached ones included
+};
+
+class KVCacheManager {
+ public:
+  // Once, before anything else. [control]
+  virtual Status bind(const ModelShape& model, const KvGeometry& geometry) noexcept = 0;
+
+  // A sequence exists from `begin` to `release(…, end)`. Holding nothing costs no blocks, unless a
+  // parent's are shared.
+  virtual Status begin(const KvSequence& sequence) noexcept = 0;
+
+  // What the cache knows of `tokens` (all known ids of the sequence), and what holding
+  // `wanted_tokens` of them would take. Changes nothing.
+  virtual Status match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,
+                       KvMatch& out) noexcept = 0;
+
+  // Slots for at_least … at_most tokens beyond `computed` (which counts what is computed before
+  // this call). Where a prefix is found, it is held first and the counts start behind it; at least
+  // the last of `tokens` is always left to compute. `tokens` may be shorter than what is asked for:
+  // the rest are draft slots. Error out_of_kv: not even at_least fits; nothing changed.
+  virtual Status grow(SeqId seq, std::span<const TokenId> tokens, uint32_t computed,
+                      uint32_t at_least, uint32_t at_most, KvGrant& out) noexcept = 0;
+
+  // After a step: the first `computed` tokens are final, ids in `tokens`. Of the slots granted
+  // beyond the position `base` before the step, the offsets in `kept` (rising) survive; when they
+  // are not the leading ones, moves bring them together. Slots beyond `computed` are given back.
+  // Commit and rollback in one.
+  virtual Status resolve(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
+                         std::span<const uint32_t> kept, uint32_t computed) noexcept = 0;
+
+  enum class Release : uint8_t { end = 0, recompute = 1, swap = 2 };
+  // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding
+  // nothing. `swap` may be refused (unsupported, out_of_kv): nothing changed then.
+  virtual Status release(SeqId seq, Release how) noexcept = 0;
+
+  // Borrowed until the next call that changes this sequence.
+  virtual Status table(SeqId seq, GroupId group, KvTableView& out) noexcept = 0;
+
+  // Hands over moves in order; call again while `count` fills the room.
+  virtual Status take_moves(KvMovesOut& out) noexcept = 0;
+
+  // Everything launched up to `step_id` was collected: blocks released until then are free.
+  virtual void step_done(uint64_t step_id) noexcept = 0;
+
+  virtual KvUsage usage() const noexcept = 0;
+
+  // Counts every block and reference; an error names the first broken invariant. May be slow.
+  virtual Status check() const noexcept = 0;
+
+ protected:
+  ~KVCacheManager() = default;
+};
+
+}  // namespace tenon

@@ -1,0 +1,143 @@
+// Scheduler: decides, once a step, which sequence computes how many tokens.
+//
+// One rule serves prefill, chunks, prefix hits and speculation: a sequence has `computed` tokens,
+// whose K/V are in the cache, and `known` tokens, which exist as ids. A grant of n lets the step
+// move `computed` n tokens towards `known`; when the last known token is among them, the sequence
+// is sampled and gains at least one known token. There is no prefill mode and no decode mode.
+//
+// A scheduler promises
+//   - to grant only sequences of the view, each at most once, and only what the ledger granted;
+//   - to keep within `max_sequences` and `max_batch_tokens`;
+//   - to decide from its arguments alone: no clock, no randomness, no state outside `this`;
+//   - not to allocate in `plan` after warm-up, and to ignore event kinds that it does not know.
+// It may assume
+//   - that every sequence of a view has arrived by `on_event` before, and none that finished;
+//   - that `waiting` is in arrival order (preempted sequences keep their arrival) and that a
+//     sequence is either waiting (holds no KV) or running;
+//   - that the same trace of calls leads to the same views.
+// When `plan` returns an error, or breaks a promise, nothing of it is run: grants are rolled back,
+// and the requests it names fail if it keeps failing.
+//
+// Threads: every method is [step], called from one thread.
+#pragma once
+
+#include <tenon/status.h>
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <span>
+
+namespace tenon {
+
+struct SequenceView {
+  SeqId seq = kNoSeq;
+  uint32_t prompt_tokens = 0;
+  uint32_t known_tokens = 0;      // prompt + generated
+  uint32_t computed_tokens = 0;   // of the known ones, K/V present
+  uint32_t in_flight_tokens = 0;  // granted in a step that has not been collected
+  uint32_t limit_tokens = 0;      // known_tokens never grows beyond it
+  uint32_t offered_drafts =
+      0;  // tokens a drafter could propose for this step; a grant may use up to these
+  uint32_t fork_group = 0;  // samples or beams of one request share it
+  uint32_t tenant = 0;
+  int32_t priority = 0;  // lower runs first
+  int64_t arrival_ns = 0;
+};
+
+struct SchedulerLimits {
+  uint32_t max_sequences = 0;     // rows running at once
+  uint32_t max_batch_tokens = 0;  // tokens of one step, draft slots included
+  uint32_t context_tokens = 0;
+};
+
+struct SchedulerView {
+  uint64_t step_id = 0;
+  int64_t now_ns = 0;
+  SchedulerLimits limits;
+  std::span<const SequenceView> waiting;  // in arrival order
+  std::span<const SequenceView> running;  // in admission order
+};
+
+enum class EventKind : uint8_t { arrived = 0, progressed = 1, aborted = 2, finished = 3 };
+
+// Results of a step reach the scheduler as events, never as return values, so that planning ahead
+// of the device needs no other signature.
+struct SequenceEvent {
+  EventKind kind = EventKind::arrived;
+  SeqId seq = kNoSeq;
+  uint64_t step_id = 0;  // the step that caused it; 0 for arrivals
+  uint32_t known_tokens = 0;
+  uint32_t computed_tokens = 0;
+  uint32_t accepted_drafts = 0;  // progressed: drafts kept in that step
+};
+
+struct CachedTokens {
+  uint32_t ready = 0;     // leading known tokens whose K/V could be reused now
+  uint32_t promised = 0;  // beyond them: being computed right now by another sequence
+};
+struct HeldTokens {
+  uint32_t tokens = 0;     // slots this sequence holds
+  uint32_t exclusive = 0;  // of them, what a release would free
+};
+struct GrowResult {
+  uint32_t granted = 0;  // tokens this step may compute; 0 = not enough memory, nothing changed
+  uint32_t reused = 0;   // tokens skipped because a prefix was found; `computed` moved past them
+};
+enum class ReleaseHow : uint8_t {
+  recompute = 0,  // drop the K/V; the sequence waits and is computed again
+  swap = 1,       // move the K/V to the host pool; the sequence waits
+};
+
+// The scheduler's only view of KV memory; every scheduler composes with every KV manager through
+// it. Grants are real: what `try_grow` gave is taken. Valid during `plan` only.
+class KvLedger {
+ public:
+  virtual CachedTokens cached(SeqId seq) noexcept = 0;
+  // Tokens of new memory that computing `tokens` more would take, net of what a prefix gives and
+  // counting the copy of a shared block. In tokens of whole blocks.
+  virtual uint64_t cost(SeqId seq, uint32_t tokens) noexcept = 0;
+  // Memory for computing at_least … at_most tokens beyond `computed`, counted after any reuse
+  // (prefixes are matched again and held here; `cached` was advice). All or nothing below at_least.
+  virtual GrowResult try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept = 0;
+  virtual HeldTokens held(SeqId seq) noexcept = 0;
+  // Takes a running sequence's memory back and puts it among the waiting (preemption). False when
+  // refused (no swap pool, or the sequence was already granted in this plan); nothing changed then.
+  virtual bool release(SeqId seq, ReleaseHow how) noexcept = 0;
+  // An estimate of what could be granted in all, evictable blocks included.
+  virtual uint64_t free_tokens() noexcept = 0;
+
+ protected:
+  ~KvLedger() = default;
+};
+
+struct Grant {
+  SeqId seq = kNoSeq;
+  uint32_t tokens = 0;  // known tokens to compute, without drafts; at least 1
+  uint32_t drafts = 0;  // draft slots after them; the ledger granted tokens + drafts
+};
+
+// The caller gives room for one grant a sequence of the view.
+struct PlanOut {
+  std::span<Grant> grants;
+  uint32_t grant_count = 0;
+  // Rows kept reserved though nothing is computed in them (request-level batching holds the rows
+  // of finished requests until the batch ends). Only counted, never computed.
+  uint32_t idle_rows = 0;
+
+  bool push(Grant grant) noexcept {
+    if (grant_count == grants.size()) return false;
+    grants[grant_count++] = grant;
+    return true;
+  }
+};
+
+class Scheduler {
+ public:
+  virtual Status on_event(const SequenceEvent& event) noexcept = 0;
+  virtual Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept = 0;
+
+ protected:
+  ~Scheduler() = default;
+};
+
+}  // namespace tenon

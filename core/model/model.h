@@ -1,0 +1,60 @@
+// A checkpoint opened: its configuration and borrowed views of its weights.
+//
+// Nothing is copied: weights are views into mapped files, which the Model keeps open. `release`
+// tells the system that pages of a packed weight are not needed any more.
+#pragma once
+
+#include <tenon/linear.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model/checkpoint.h"
+#include "core/model/model_config.h"
+
+namespace tenon {
+
+// A weight matrix [n_out, k_in] with the storage its view points to.
+struct Weight {
+  std::string name;
+  std::string format;  // "f32", "f16", "bf16", …
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  std::vector<TensorView> parts;
+
+  WeightView view() const { return {format, name, n_out, k_in, parts}; }
+};
+
+// Vectors (norms, biases) are small and widened to f32 on opening. Empty = absent.
+struct LayerWeights {
+  std::vector<float> attention_norm;  // [hidden]
+  std::vector<float> mlp_norm;        // [hidden]
+  std::vector<float> q_norm, k_norm;  // [head_dim], with qk_norm
+  std::vector<float> q_bias, k_bias, v_bias, output_bias, gate_bias, up_bias, down_bias;
+  Weight q, k, v;   // [heads or kv_heads · head_dim, hidden]
+  Weight output;    // [hidden, heads · head_dim]
+  Weight gate, up;  // [intermediate, hidden]
+  Weight down;      // [hidden, intermediate]
+};
+
+struct Model {
+  std::string path;
+  ModelConfig config;
+  GenerationDefaults generation;
+  Weight embedding;               // [vocabulary, hidden]
+  Weight head;                    // [vocabulary, hidden]; equal to `embedding` when tied
+  std::vector<float> final_norm;  // [hidden]
+  std::vector<LayerWeights> layers;
+  std::unique_ptr<Checkpoint> checkpoint;
+
+  uint64_t parameter_count() const;
+  uint64_t weight_bytes() const;  // as stored, each tensor once
+};
+
+// Opens a Hugging Face folder: config.json, generation_config.json where present, and
+// model.safetensors or model.safetensors.index.json with its shards. Every tensor that the
+// architecture needs must be there with its shape; the message names the first ones that are not.
+Result<std::unique_ptr<Model>> open_model(const std::string& folder);
+
+}  // namespace tenon
