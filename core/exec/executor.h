@@ -10,6 +10,7 @@
 #include <tenon/attention.h>
 #include <tenon/batch.h>
 #include <tenon/facts.h>
+#include <tenon/host.h>
 #include <tenon/linear.h>
 #include <tenon/model.h>
 
