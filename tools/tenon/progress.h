@@ -1,0 +1,37 @@
+// A progress line on standard error, only where that is a terminal and only after half a second,
+// so that quick work and redirected output stay silent.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace tenon {
+
+class Progress {
+ public:
+  // `unit` is shown behind the numbers; bytes are shown as MB.
+  enum class Unit { bytes, items };
+  Progress(std::string label, Unit unit, bool enabled);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(uint64_t done, uint64_t total);
+  void finish();  // wipes the line
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string label_;
+  Unit unit_;
+  bool enabled_;
+  bool shown_ = false;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point last_;
+};
+
+bool stderr_is_terminal();
+bool stdout_is_terminal();
+bool stdin_is_terminal();
+
+}  // namespace tenon
