@@ -8,7 +8,8 @@
 // A manager promises
 //   - that no block is written by two sequences: a shared block is copied before a write (a move);
 //   - that a failed call changes nothing (`out_of_kv` is normal flow);
-//   - that blocks released in a step are handed out again only after `step_done` for that step.
+//   - that a released block is handed out again only when every step that was planned with it
+//     (`step_begin`) has been collected (`step_done`); at once when they have been already.
 // It may assume that calls name live sequences and that tokens passed are the sequence's own.
 //
 // Threads: every method is [step]; `bind` is [control].
@@ -123,7 +124,9 @@ class KVCacheManager {
   // Hands over moves in order; call again while `count` fills the room.
   virtual Status take_moves(KvMovesOut& out) noexcept = 0;
 
-  // Everything launched up to `step_id` was collected: blocks released until then are free.
+  // `begin` and `grow` from here on are for step `step_id`, until the next call. Ids rise by one.
+  virtual void step_begin(uint64_t step_id) noexcept = 0;
+  // Every step up to `step_id` was collected, or will never be launched.
   virtual void step_done(uint64_t step_id) noexcept = 0;
 
   virtual KvUsage usage() const noexcept = 0;

@@ -50,11 +50,11 @@ struct TokenLogprob {
   float logprob = 0.0f;
 };
 
-// `top` is the caller's room for SamplingParams::logprobs entries; log probabilities are those of
-// the model (softmax of the raw logits), before any filter.
+// `top` is the caller's room for SamplingParams::logprobs entries, most likely first; log
+// probabilities are those of the model (softmax of the raw logits), before any filter.
 struct SampleResult {
   TokenId token = kNoToken;  // kNoToken: this row failed
-  float logprob = 0.0f;
+  float logprob = 0.0f;      // of `token`; 0 where the request asked for no logprobs
   std::span<TokenLogprob> top;
   uint32_t top_count = 0;
 };

@@ -39,6 +39,9 @@ struct SequenceView {
   uint32_t offered_drafts =
       0;  // tokens a drafter could propose for this step; a grant may use up to these
   uint32_t fork_group = 0;  // samples or beams of one request share it
+  // Sequences that it is or will become: a request of n samples is one sequence until its prompt is
+  // computed and n running ones from then on. Those beyond max_sequences wait as new arrivals do.
+  uint32_t samples = 1;
   uint32_t tenant = 0;
   int32_t priority = 0;  // lower runs first
   int64_t arrival_ns = 0;
