@@ -22,6 +22,9 @@ function(tenon_room name)
     set(ARG_FOLDER core/${name})
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_FOLDER}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
   add_library(tenon_${name} STATIC ${sources})
   add_library(tenon::${name} ALIAS tenon_${name})
   tenon_target_defaults(tenon_${name})
@@ -57,4 +60,27 @@ function(tenon_test_environment target)
   target_compile_definitions(
     ${target} PRIVATE TENON_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                       TENON_BINARY_DIR="${PROJECT_BINARY_DIR}")
+endfunction()
+
+# Tests of one plugin: tenon_plugin_tests(<target>), called in the plugin's own CMakeLists.txt after
+# tenon_add_plugin, compiles the plugin's sources together with this folder's *_test.cc into one
+# program. The plugin's exported table is linked in, not loaded: tests/support/plugin_instance.h
+# makes instances from it. The ctest name follows the folder: plugin.<interface>.<variant>.
+function(tenon_plugin_tests target)
+  if(NOT TENON_BUILD_TESTS)
+    return()
+  endif()
+  file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
+  get_target_property(sources ${target} SOURCES)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME variant)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH parent)
+  cmake_path(GET parent FILENAME interface)
+  add_executable(${target}_tests ${sources} ${tests})
+  tenon_target_defaults(${target}_tests)
+  target_include_directories(${target}_tests
+                             PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)
+  target_link_libraries(${target}_tests PRIVATE tenon::sdk tenon::boundary tenon::base
+                                                GTest::gmock GTest::gtest_main)
+  tenon_test_environment(${target}_tests)
+  add_test(NAME plugin.${interface}.${variant} COMMAND ${target}_tests)
 endfunction()

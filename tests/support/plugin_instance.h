@@ -1,0 +1,128 @@
+// Plugins under test, made the way a host makes them: by descriptor, options and facts.
+//
+//   TestHost host;                                    // facts of this machine
+//   host.facts.cpu_isa = CpuIsa::avx2;
+//   PluginInstance<LinearKernel> dense("dense", host, {{"option", {.integer = 3}}});
+//   dense->numerics();
+//
+// The plugin is linked into the test program (see tenon_plugin_tests).
+#pragma once
+
+#include <gtest/gtest.h>
+#include <tenon/plugin.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/cpu_features.h"
+
+extern "C" const tenon::PluginLibrary tenon_plugin_library_v1;
+
+namespace tenon {
+
+// Host services over the heap. Logged lines and counters are kept for the test to read; they are
+// not guarded against several threads.
+struct TestHost {
+  HostFacts facts;
+  HostServices services;
+  std::vector<std::string> lines;
+  std::map<std::string, uint64_t, std::less<>> counters;
+  int64_t now_ns = 0;
+
+  TestHost() {
+    facts.cpu_isa = detect_cpu_isa();
+    facts.slow_bf16_dot = detect_slow_bf16_dot();
+    facts.workers = 4;
+    services.context = this;
+    services.facts = &facts;
+    services.log = [](void* self, LogLevel, std::string_view text) noexcept {
+      static_cast<TestHost*>(self)->lines.emplace_back(text);
+    };
+    services.count = [](void* self, std::string_view counter, uint64_t amount) noexcept {
+      static_cast<TestHost*>(self)->counters[std::string(counter)] += amount;
+    };
+    services.allocate = [](void*, Space, uint64_t bytes, uint64_t alignment) noexcept -> void* {
+      return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    };
+    services.free = [](void*, Space, void* memory) noexcept { std::free(memory); };
+    services.now_ns = [](void* self) noexcept { return static_cast<TestHost*>(self)->now_ns; };
+    services.extension = [](void*, std::string_view) noexcept -> const void* { return nullptr; };
+  }
+  TestHost(const TestHost&) = delete;
+  TestHost& operator=(const TestHost&) = delete;
+};
+
+// The instruction sets that can run here, lowest first.
+inline std::vector<CpuIsa> runnable_isas() {
+  std::vector<CpuIsa> isas;
+  for (int level = 0; level <= static_cast<int>(detect_cpu_isa()); ++level) {
+    isas.push_back(static_cast<CpuIsa>(level));
+  }
+  return isas;
+}
+
+inline const PluginDescriptor* find_descriptor(std::string_view id) {
+  for (uint32_t i = 0; i < tenon_plugin_library_v1.descriptor_count; ++i) {
+    const PluginDescriptor* descriptor = tenon_plugin_library_v1.descriptors[i];
+    if (descriptor->id == id) return descriptor;
+  }
+  return nullptr;
+}
+
+// One instance of the plugin `id`; a test fails when it cannot be made. `host` outlives it.
+template <typename Interface>
+class PluginInstance {
+ public:
+  using Options = std::vector<std::pair<std::string_view, OptionValue>>;
+
+  PluginInstance(std::string_view id, TestHost& host, const Options& options = {},
+                 PipelineFacts facts = {})
+      : descriptor_(find_descriptor(id)), facts_(facts) {
+    if (descriptor_ == nullptr) {
+      ADD_FAILURE() << "no plugin \"" << id << "\" in this program";
+      return;
+    }
+    memory_.resize(descriptor_->options_bytes + descriptor_->options_alignment);
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    const uintptr_t alignment = descriptor_->options_alignment;
+    void* storage = reinterpret_cast<void*>((address + alignment - 1) / alignment * alignment);
+    descriptor_->construct_options(storage);
+    for (const auto& [key, value] : options) store(storage, key, value);
+    void* made = nullptr;
+    status_ = descriptor_->create(host.services, facts_, storage, &made);
+    instance_ = static_cast<Interface*>(made);
+    EXPECT_TRUE(status_.ok()) << status_.message();
+  }
+  PluginInstance(const PluginInstance&) = delete;
+  PluginInstance& operator=(const PluginInstance&) = delete;
+  ~PluginInstance() {
+    if (instance_ != nullptr) descriptor_->destroy(instance_);
+  }
+
+  Interface* get() const { return instance_; }
+  Interface* operator->() const { return instance_; }
+  Interface& operator*() const { return *instance_; }
+
+ private:
+  void store(void* storage, std::string_view key, const OptionValue& value) {
+    for (uint32_t i = 0; i < descriptor_->option_count; ++i) {
+      if (descriptor_->options[i].key != key) continue;
+      descriptor_->options[i].store(storage, value);
+      return;
+    }
+    ADD_FAILURE() << "plugin \"" << descriptor_->id << "\" has no option \"" << key << "\"";
+  }
+
+  const PluginDescriptor* descriptor_ = nullptr;
+  PipelineFacts facts_;
+  std::vector<std::byte> memory_;
+  Status status_;
+  Interface* instance_ = nullptr;
+};
+
+}  // namespace tenon
