@@ -1,0 +1,184 @@
+// The engine: takes requests, runs steps, delivers tokens. It owns the order of things; strategies
+// come as plugins, bytes and arithmetic belong to the executor.
+//
+//   submit → inbox → step(): admit · offer · plan · draft · assemble · move · launch · collect ·
+//                            sample · resolve · deliver · record
+//
+// Faults stay where they belong: a plan that fails runs nothing, a row that fails ends its request,
+// a forward pass that fails ends the requests of that step; the engine goes on.
+//
+// Threads: `submit`, `cancel`, `idle` and `wait_for_work` may be called from any thread; everything
+// else from one, the step thread.
+#pragma once
+
+#include <tenon/drafter.h>
+#include <tenon/kv_cache.h>
+#include <tenon/model.h>
+#include <tenon/sampler.h>
+#include <tenon/scheduler.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/result.h"
+#include "core/engine/batch_builder.h"
+#include "core/engine/inbox.h"
+#include "core/engine/ledger.h"
+#include "core/engine/metrics.h"
+#include "core/engine/request.h"
+#include "core/engine/sequence_table.h"
+#include "core/exec/executor.h"
+
+namespace tenon {
+
+// A decoder for one sample; may return null (no text).
+using TextDecoderFactory = std::function<std::unique_ptr<TextDecoder>(const Request& request)>;
+
+// What an engine is made of. Pointers are borrowed and outlive the engine; the KV manager is bound,
+// the executor loaded.
+struct EngineParts {
+  Scheduler* scheduler = nullptr;
+  KVCacheManager* kv_cache = nullptr;
+  Sampler* sampler = nullptr;
+  Drafter* drafter = nullptr;  // null = no speculation
+  Executor* executor = nullptr;
+  const ModelShape* shape = nullptr;
+  KvGeometry geometry;
+  SchedulerLimits limits;
+  const Clock* clock = nullptr;
+  TextDecoderFactory text;          // empty = tokens only
+  std::vector<TokenId> eos_tokens;  // end of text
+  // Plugin ids, for messages.
+  std::string scheduler_name = "?";
+  std::string kv_cache_name = "?";
+  std::string sampler_name = "?";
+  std::string drafter_name = "?";
+};
+
+struct EngineOptions {
+  bool logits_digest = false;      // hash the logits that tokens are drawn from
+  bool check_kv = false;           // KVCacheManager::check behind every step
+  uint32_t inbox_requests = 4096;  // submitted and not yet admitted
+  uint32_t max_draft_tokens = 32;  // asked of a drafter at most, a sequence and step
+  uint32_t plan_retries = 3;       // plans that fail in a row before requests do
+  uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
+  std::function<void(const StepRecord&)> on_step;  // [step]
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineParts parts, EngineOptions options = {});
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Checks a request and puts it into the inbox. Errors: the request can never run here
+  // (invalid_argument), or the inbox is full (failed). Its sink hears nothing then. [any thread]
+  Result<RequestId> submit(Request request);
+  // Ends a request at the next step with `cancelled`; unknown and ended ones are ignored.
+  void cancel(RequestId id);  // [any thread]
+  // Nothing submitted, waiting or running. [any thread]
+  bool idle() const;
+  // Waits until something is there to do, at most `timeout`. [any thread]
+  bool wait_for_work(std::chrono::nanoseconds timeout) const;
+
+  // One pass over all phases. Faults of plugins end requests, not the engine: an error here means
+  // that the engine's own invariants are broken (with check_kv) and it must not be used further.
+  Status step();
+  // Steps until idle, at most `max_steps` (0 = any number). Error: not idle by then.
+  Status run_until_idle(uint64_t max_steps = 0);
+
+  const EngineTotals& totals() const { return totals_; }
+  // The latest fault of a plugin; empty when there was none.
+  const std::string& last_fault() const { return last_fault_; }
+  const EngineParts& parts() const { return parts_; }
+  // Most tokens, prompt and generated, that one sample can have here.
+  uint32_t sequence_limit_tokens() const { return sequence_limit_; }
+
+ private:
+  Status check_request(const Request& request) const;
+
+  // The phases of a step (step.cc).
+  void begin_step();
+  void admit();
+  void offer();
+  void plan();
+  void draft();
+  void assemble();
+  void forward();
+  void sample();
+  void resolve();
+  void deliver();
+  Status record();
+
+  // Parts of phases (admission.cc, planning.cc, sampling.cc, delivering.cc).
+  void admit_request(SubmittedRequest submitted);
+  Status run_plan(SeqId& named);
+  Status check_plan(SeqId& named);
+  void plan_failed(const Status& status, SeqId named);
+  void fork_samples();
+  Sequence& fork_sample(Sequence& parent, uint32_t sample);
+  void add_sample_rows(Sequence& sequence, uint32_t first_logits, uint32_t rows);
+  void take_results();
+  Status resolve_sequence(Sequence& sequence);
+  void begin_child_kv(Sequence& child, const Sequence& parent);
+  void deliver_tokens(Sequence& sequence);
+  void progressed(Sequence& sequence);
+
+  // Ends (ending.cc).
+  void end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,
+                    std::string_view stop = {});
+  void end_request(RequestState& request, FinishReason reason, std::string_view message);
+  void fail_request(RequestState& request, const std::string& message);
+  void fault(const std::string& message);
+
+  EngineParts parts_;
+  EngineOptions options_;
+  uint32_t sequence_limit_ = 0;
+  Inbox inbox_;
+  SequenceTable table_;
+  std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests_;
+  Ledger ledger_;
+  BatchBuilder batch_;
+
+  // The step at hand.
+  uint64_t step_id_ = 0;
+  StepRecord record_;
+  bool progress_ = false;           // something ended, was admitted or computed
+  std::vector<Sequence*> in_step_;  // in batch order
+  struct Fork {
+    Sequence* child;
+    Sequence* parent;
+  };
+  std::vector<Fork> forks_;
+  StepOutput output_;
+  // Scratch of the phases, kept to keep its memory.
+  std::vector<SequenceView> waiting_views_, running_views_;
+  std::vector<Grant> grants_;
+  PlanOut plan_out_;
+  std::vector<DraftRequest> draft_requests_;
+  std::vector<uint32_t> offered_;
+  std::vector<DraftOut> draft_outs_;
+  std::vector<Sequence*> drafting_;
+  std::vector<KvMove> moves_;
+  std::vector<SampleRow> rows_;
+  std::vector<SampleResult> results_;
+  std::vector<TokenLogprob> top_;
+  std::vector<VerifyRows> verify_rows_;
+  std::vector<VerifyResult> verify_results_;
+  std::vector<Sequence*> verifying_, sampling_;
+  std::vector<uint32_t> kept_;
+  std::vector<GeneratedToken> generated_;
+
+  uint32_t failed_plans_ = 0;
+  uint32_t empty_plans_ = 0;
+  EngineTotals totals_;
+  std::string last_fault_;
+};
+
+}  // namespace tenon

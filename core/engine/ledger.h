@@ -1,0 +1,66 @@
+// KvLedger over a KVCacheManager: what a scheduler may see and take of KV memory during one plan.
+//
+// Everything granted can be taken back when the plan fails. Preemptions stay: a released sequence
+// waits again.
+#pragma once
+
+#include <tenon/kv_cache.h>
+#include <tenon/scheduler.h>
+
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/engine/sequence_table.h"
+
+namespace tenon {
+
+class Ledger final : public KvLedger {
+ public:
+  Ledger(KVCacheManager& manager, SequenceTable& table, const Clock& clock)
+      : manager_(manager), table_(table), clock_(clock) {}
+
+  void begin_plan(uint64_t step_id);
+  // Grants that the plan did not use are given back, sequences that got their first memory run.
+  Status settle(std::span<const Grant> used);
+  // Every grant is given back; nothing of the plan is run.
+  Status roll_back();
+
+  // Tokens granted to a sequence in this plan, behind its `computed`.
+  uint32_t granted(const Sequence& sequence) const;
+  // The first error of the manager during this plan, and whom it concerns.
+  const Status& fault() const { return fault_; }
+  SeqId faulty() const { return faulty_; }
+  uint32_t preemptions() const { return preemptions_; }
+  int64_t time_ns() const { return time_ns_; }
+
+  // For `plan`.
+  CachedTokens cached(SeqId seq) noexcept override;
+  uint64_t cost(SeqId seq, uint32_t tokens) noexcept override;
+  GrowResult try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept override;
+  HeldTokens held(SeqId seq) noexcept override;
+  bool release(SeqId seq, ReleaseHow how) noexcept override;
+  uint64_t free_tokens() noexcept override;
+
+ private:
+  struct Entry {
+    Sequence* sequence;
+    uint32_t computed_before;
+    uint32_t granted;
+    bool was_waiting;
+  };
+  Entry* find(SeqId seq);
+  Status give_back(const Entry& entry);
+  bool match(SeqId seq, uint32_t more_tokens, KvMatch& out);
+  void note(Status status, SeqId seq);
+
+  KVCacheManager& manager_;
+  SequenceTable& table_;
+  const Clock& clock_;
+  std::vector<Entry> entries_;
+  Status fault_;
+  SeqId faulty_ = kNoSeq;
+  uint32_t preemptions_ = 0;
+  int64_t time_ns_ = 0;
+};
+
+}  // namespace tenon

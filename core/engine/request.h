@@ -1,0 +1,114 @@
+// What a caller asks of the engine, and what it gets back.
+#pragma once
+
+#include <tenon/sampler.h>
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/metrics.h"
+
+namespace tenon {
+
+enum class FinishReason : uint8_t {
+  length,     // max_tokens, or the context is full
+  stop,       // a stop string or a stop token
+  eos,        // the model's end of text
+  cancelled,  // the caller's wish
+  error,      // `message` says why
+};
+std::string_view finish_reason_name(FinishReason reason);
+
+struct GeneratedToken {
+  TokenId token = kNoToken;
+  float logprob = 0.0f;               // only where logprobs were asked for
+  std::span<const TokenLogprob> top;  // SamplingParams::logprobs entries, most likely first
+};
+
+// New output of one sample. Text may lag behind tokens: a character can need several tokens, and
+// what could be the beginning of a stop string is held back. Borrowed for the call.
+struct RequestDelta {
+  RequestId request = 0;
+  uint32_t sample = 0;
+  std::string_view text;
+  std::span<const GeneratedToken> tokens;
+};
+
+struct RequestEnd {
+  RequestId request = 0;
+  uint32_t sample = 0;
+  FinishReason reason = FinishReason::length;
+  std::string_view message;  // error: what went wrong
+  std::string_view stop;     // the stop string that matched, if one did
+  const RequestRecord* record = nullptr;
+};
+
+// Where output goes. Called on the step thread; must return soon and not call back into `step`.
+class RequestSink {
+ public:
+  virtual ~RequestSink() = default;
+  virtual void on_delta(const RequestDelta& delta) = 0;
+  virtual void on_end(const RequestEnd& end) = 0;  // once a sample, after its last delta
+};
+
+struct Request {
+  std::vector<TokenId> prompt;
+  SamplingParams sampling;
+  uint32_t samples = 1;              // independent continuations; share the prompt's K/V
+  uint32_t max_tokens = 0;           // a sample; 0 = as many as fit
+  uint32_t min_tokens = 0;           // before them neither end of text nor a stop counts
+  bool ignore_eos = false;           // end of text is a token like any other
+  std::vector<std::string> stop;     // output ends before the first of these
+  std::vector<TokenId> stop_tokens;  // output ends with the first of these; it gives no text
+  int32_t priority = 0;              // lower runs first, where the scheduler looks at it
+  uint32_t tenant = 0;
+  uint64_t cache_salt = 0;  // requests of different salts share no K/V
+  int64_t arrival_ns = -1;  // on the engine's clock; negative = when it is submitted
+  std::shared_ptr<RequestSink> sink;
+};
+
+// A sink that keeps everything, for callers that wait for the end.
+class ResultSink final : public RequestSink {
+ public:
+  struct Token {
+    TokenId token;
+    float logprob;
+    std::vector<TokenLogprob> top;
+  };
+  struct Sample {
+    std::string text;
+    std::vector<Token> tokens;
+    bool ended = false;
+    FinishReason reason = FinishReason::length;
+    std::string message;
+    RequestRecord record;
+
+    std::vector<TokenId> ids() const;
+  };
+
+  void on_delta(const RequestDelta& delta) override;
+  void on_end(const RequestEnd& end) override;
+  // In the order of sample numbers; grows as samples begin to speak.
+  const std::vector<Sample>& samples() const { return samples_; }
+
+ private:
+  Sample& at(uint32_t sample);
+  std::vector<Sample> samples_;
+};
+
+// Turns one sample's tokens into text as they come.
+class TextDecoder {
+ public:
+  virtual ~TextDecoder() = default;
+  // Appends what `token` completes; incomplete characters stay inside.
+  virtual void push(TokenId token, std::string& text) = 0;
+  // Appends what is still inside.
+  virtual void finish(std::string& text) = 0;
+};
+
+}  // namespace tenon

@@ -1,0 +1,97 @@
+// The sequences that the engine knows: tokens, progress, and who waits or runs.
+#pragma once
+
+#include <tenon/scheduler.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/engine/delivery.h"
+#include "core/engine/metrics.h"
+#include "core/engine/request.h"
+
+namespace tenon {
+
+// What the samples of one request share.
+struct RequestState {
+  RequestId id = 0;
+  Request request;
+  uint32_t limit_tokens = 0;           // known tokens of a sample never exceed it
+  uint32_t live_samples = 0;           // not ended yet, those still to be forked included
+  std::vector<TokenId> ending_tokens;  // sorted: end of text (unless ignored) and stop tokens
+  // [ceil(vocabulary/64)] all tokens but the ending ones; empty unless min_tokens asks for it.
+  std::vector<uint64_t> not_ending;
+};
+
+enum class SequenceState : uint8_t { waiting, running, ended };
+
+// What a sequence does in the step at hand.
+struct StepShare {
+  uint32_t base = 0;       // `computed` when its rows began
+  uint32_t tokens = 0;     // known tokens computed
+  uint32_t drafts = 0;     // draft tokens behind them
+  uint32_t first_row = 0;  // in the batch
+  uint32_t first_logits = 0;
+  uint32_t logits_rows = 0;   // 0 = not sampled
+  uint32_t accepted = 0;      // drafts
+  uint32_t first_result = 0;  // its results: one for each new token
+  uint32_t result_count = 0;
+};
+
+struct Sequence {
+  SeqId id = kNoSeq;
+  uint32_t sample = 0;
+  RequestState* request = nullptr;
+  SequenceState state = SequenceState::waiting;
+  // Known tokens first, then, during a step, drafts.
+  std::vector<TokenId> tokens;
+  uint32_t prompt_tokens = 0;
+  uint32_t known = 0;
+  uint32_t computed = 0;
+  uint32_t offered_drafts = 0;
+  StepShare share;
+  bool in_step = false;
+  uint64_t digest = 0;
+  Delivery delivery;
+  RequestRecord record;
+
+  std::span<const TokenId> known_tokens() const { return {tokens.data(), known}; }
+  uint32_t generated() const { return known - prompt_tokens; }
+};
+
+// Owns all live sequences. Waiting ones stand in order of arrival, running ones in order of
+// admission.
+class SequenceTable {
+ public:
+  Sequence& add(RequestState& request, uint32_t sample, int64_t arrival_ns);
+  Sequence* find(SeqId id);
+  // Ends its place in the lists; the object is freed by `sweep`.
+  void end(Sequence& sequence);
+
+  void admit(Sequence& sequence);    // waiting → running, last
+  void preempt(Sequence& sequence);  // running → waiting, at its arrival
+  // Frees ended sequences. References to them end here.
+  void sweep();
+
+  const std::vector<Sequence*>& waiting() const { return waiting_; }
+  const std::vector<Sequence*>& running() const { return running_; }
+  bool empty() const { return waiting_.empty() && running_.empty(); }
+  // All live ones, waiting first. For rare operations.
+  std::vector<Sequence*> all() const;
+
+ private:
+  std::unordered_map<SeqId, std::unique_ptr<Sequence>> by_id_;
+  std::vector<Sequence*> waiting_;
+  std::vector<Sequence*> running_;
+  std::vector<SeqId> ended_;
+  SeqId next_id_ = 0;
+};
+
+// The scheduler's picture of one sequence.
+SequenceView view_of(const Sequence& sequence);
+
+}  // namespace tenon
