@@ -1,0 +1,121 @@
+#include "core/plugin/descriptor_check.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "core/base/text.h"
+#include "core/plugin/stamp.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kMostOptions = 256;
+constexpr uint32_t kMostFacts = 64;
+constexpr uint32_t kMostOptionBytes = 1 << 20;
+constexpr uint32_t kLargestAlignment = 4096;
+
+constexpr std::string_view kInterfaces[] = {kSchedulerInterface, kKvCacheInterface,
+                                            kAttentionInterface, kLinearInterface,
+                                            kSamplerInterface,   kDrafterInterface};
+
+bool valid_key(std::string_view key) {
+  return valid_plugin_id(key) && key.find('.') == key.npos;
+}
+
+bool valid_default(const OptionSpec& spec) {
+  if (spec.default_value.automatic) return spec.accepts_auto;
+  const int64_t number = spec.default_value.integer;
+  switch (spec.type) {
+    case OptionType::integer:
+    case OptionType::bytes:
+    case OptionType::duration:
+      return spec.min <= number && number <= spec.max;
+    case OptionType::real:
+      return spec.min_real <= spec.default_value.real && spec.default_value.real <= spec.max_real;
+    case OptionType::choice:
+      return spec.choices != nullptr && number >= 0 && number < spec.choice_count;
+    default:
+      return spec.type <= OptionType::path;
+  }
+}
+
+void check_option(const OptionSpec& spec, std::vector<std::string>& faults) {
+  const std::string name = "option '" + std::string(spec.key.substr(0, 40)) + "' ";
+  if (!valid_key(spec.key)) faults.push_back(name + "has a bad key");
+  if (spec.store == nullptr) faults.push_back(name + "has no store function");
+  if (spec.sentence.empty()) faults.push_back(name + "has no sentence");
+  if (!valid_default(spec)) faults.push_back(name + "has a default outside of its own range");
+}
+
+void check_options(const PluginDescriptor& descriptor, std::vector<std::string>& faults) {
+  if (descriptor.option_count > kMostOptions ||
+      (descriptor.option_count > 0 && descriptor.options == nullptr) ||
+      descriptor.options_bytes > kMostOptionBytes ||
+      descriptor.options_alignment > kLargestAlignment ||
+      !std::has_single_bit(descriptor.options_alignment) ||
+      (descriptor.options_bytes > 0 && descriptor.construct_options == nullptr)) {
+    faults.push_back("the option table or the option struct is not sane");
+    return;
+  }
+  const std::span specs(descriptor.options, descriptor.option_count);
+  for (const OptionSpec& spec : specs) {
+    check_option(spec, faults);
+    const auto same = [&](const OptionSpec& other) { return other.key == spec.key; };
+    if (std::find_if(specs.begin(), specs.end(), same)->store != spec.store) {
+      faults.push_back("option '" + std::string(spec.key.substr(0, 40)) + "' is declared twice");
+    }
+  }
+}
+
+void check_facts(const Fact* facts, uint32_t count, const char* what,
+                 std::vector<std::string>& faults) {
+  if (count > kMostFacts || (count > 0 && facts == nullptr)) {
+    faults.push_back(std::string("the table of facts it ") + what + " is not sane");
+    return;
+  }
+  for (const Fact& fact : std::span(facts, count)) {
+    const bool sane = !fact.key.empty() && fact.op <= FactOp::context &&
+                      (fact.op != FactOp::in || !trim(fact.words).empty()) &&
+                      (fact.op != FactOp::multiple_of || fact.number >= 1);
+    if (!sane) {
+      faults.push_back("the fact '" + std::string(fact.key.substr(0, 40)) + "' it " + what +
+                       " says nothing that can hold");
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const std::string_view> known_interfaces() {
+  return kInterfaces;
+}
+
+Status check_descriptor(const PluginDescriptor& descriptor) {
+  std::vector<std::string> faults;
+  if (descriptor.size != sizeof(PluginDescriptor)) {
+    return invalid_argument("a descriptor has " + std::to_string(descriptor.size) +
+                            " bytes; expected " + std::to_string(sizeof(PluginDescriptor)));
+  }
+  if (!valid_plugin_id(descriptor.id)) {
+    faults.push_back("the id '" + std::string(descriptor.id.substr(0, 80)) +
+                     "' is not a lower-case word, or two with a point between them");
+  }
+  if (std::find(std::begin(kInterfaces), std::end(kInterfaces), descriptor.interface) ==
+      std::end(kInterfaces)) {
+    faults.push_back("this program has no interface '" +
+                     std::string(descriptor.interface.substr(0, 80)) + "'");
+  }
+  if (descriptor.summary.empty()) faults.push_back("it has no summary");
+  if (descriptor.create == nullptr) faults.push_back("it has no create function");
+  if (descriptor.destroy == nullptr) faults.push_back("it has no destroy function");
+  check_options(descriptor, faults);
+  check_facts(descriptor.provides, descriptor.provide_count, "provides", faults);
+  check_facts(descriptor.requirements, descriptor.requirement_count, "requires", faults);
+  if (faults.empty()) return {};
+  return invalid_argument("plugin '" + std::string(descriptor.interface.substr(0, 80)) + ":" +
+                          std::string(descriptor.id.substr(0, 80)) + "': " + join(faults, "; "));
+}
+
+}  // namespace tenon

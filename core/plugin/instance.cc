@@ -1,0 +1,48 @@
+#include "core/plugin/instance.h"
+
+#include "core/base/log.h"
+
+namespace tenon {
+
+Result<PluginObject> PluginObject::create(const PluginRef& plugin, FilledOptions options,
+                                          const PluginSurroundings& surroundings) {
+  const PluginDescriptor& descriptor = *plugin.descriptor;
+  const std::string role(interface_word(descriptor.interface));
+  PluginObject object;
+  object.plugin_ = plugin;
+  object.options_ = std::move(options);
+  object.host_ =
+      std::make_unique<PluginHost>(role + " " + std::string(descriptor.id), *surroundings.host,
+                                   *surroundings.clock, surroundings.extensions);
+  const std::string name = role + " '" + std::string(descriptor.id) + "'";
+  const Status status = descriptor.create(object.host_->services(), *surroundings.facts,
+                                          object.options_.data(), &object.instance_);
+  if (!status.ok()) {
+    object.instance_ = nullptr;  // nothing was made, whatever the plugin left there
+    return with_context(name + " cannot be created", status);
+  }
+  if (object.instance_ == nullptr) {
+    return failed(name +
+                  " was created without an error and without an instance; its create "
+                  "function is at fault");
+  }
+  return object;
+}
+
+PluginObject::~PluginObject() {
+  if (instance_ == nullptr) return;
+  plugin_.descriptor->destroy(instance_);
+  if (const uint64_t left = host_->live_allocations(); left > 0) {
+    log(LogLevel::warning, host_->name(),
+        std::to_string(left) + " allocations were not freed when it was destroyed");
+  }
+}
+
+void PluginObject::swap(PluginObject& other) noexcept {
+  std::swap(plugin_, other.plugin_);
+  std::swap(options_, other.options_);
+  std::swap(host_, other.host_);
+  std::swap(instance_, other.instance_);
+}
+
+}  // namespace tenon

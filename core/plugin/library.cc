@@ -1,0 +1,157 @@
+#include "core/plugin/library.h"
+
+#define BOOST_DLL_USE_STD_FS
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <boost/dll/shared_library.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "core/base/mapped_file.h"
+#include "core/base/sha256.h"
+#include "core/plugin/descriptor_check.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kMostDescriptors = 256;
+
+struct Parked {
+  boost::dll::shared_library handle;
+  LoadedLibrary library;
+};
+
+// By real path and pinned digest. Never destroyed, and neither are its libraries.
+struct Parking {
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Parked>> libraries;
+};
+Parking& parking() {
+  static Parking* const instance = new Parking;
+  return *instance;
+}
+
+Status check_table(const PluginLibrary& table, const PluginStamp& stamp, const std::string& path) {
+  if (table.magic != kPluginLibraryMagic || table.size != sizeof(PluginLibrary) ||
+      table.descriptor_count == 0 || table.descriptor_count > kMostDescriptors ||
+      table.descriptors == nullptr) {
+    return invalid_argument(path +
+                            ": its plugin table is damaged; rebuild it with "
+                            "TENON_PLUGIN_LIBRARY");
+  }
+  bool same = table.descriptor_count == stamp.plugins.size();
+  for (uint32_t i = 0; i < table.descriptor_count; ++i) {
+    const PluginDescriptor* descriptor = table.descriptors[i];
+    if (descriptor == nullptr) return invalid_argument(path + ": its plugin table has a gap");
+    if (const Status status = check_descriptor(*descriptor); !status.ok()) {
+      return with_context(path, status);
+    }
+    same = same && descriptor->interface == stamp.plugins[i].interface &&
+           descriptor->id == stamp.plugins[i].id;
+  }
+  if (!same) {
+    return invalid_argument(path +
+                            ": its stamp lists other plugins than its table; rebuild it "
+                            "with TENON_PLUGIN_LIBRARY");
+  }
+  return {};
+}
+
+// The only calls into Boost.DLL. `file` is what the system opens; `path` is what messages say.
+Result<std::unique_ptr<Parked>> open_library(const std::string& file, const std::string& path,
+                                             const PluginStamp& stamp) {
+  auto parked = std::make_unique<Parked>();
+  parked->library.path = path;
+  parked->library.stamp = stamp;
+  const PluginLibrary* table = nullptr;
+  try {
+    using boost::dll::load_mode::rtld_local;
+    using boost::dll::load_mode::rtld_now;
+    parked->handle.load(file, rtld_now | rtld_local);
+    if (parked->handle.has(kPluginLibrarySymbol)) {
+      table = &parked->handle.get<const PluginLibrary>(kPluginLibrarySymbol);
+    }
+  } catch (const std::exception& error) {
+    return failed(path + ": cannot be loaded: " + error.what());
+  }
+  if (table == nullptr) {
+    return invalid_argument(path + ": it has a stamp but does not export '" + kPluginLibrarySymbol +
+                            "'; rebuild it with tenon_add_plugin");
+  }
+  TENON_RETURN_IF_ERROR(check_table(*table, stamp, path));
+  parked->library.descriptors.assign(table->descriptors,
+                                     table->descriptors + table->descriptor_count);
+  return parked;
+}
+
+// An anonymous sealed file with these bytes. It is never closed: the loader knows libraries by
+// name, and the name of a reused descriptor would find the library before it.
+Result<std::string> sealed_copy(std::span<const std::byte> bytes, const std::string& path) {
+  const int fd = ::memfd_create("tenon-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return failed(path + ": cannot make a sealed copy: " + std::strerror(errno));
+  for (size_t written = 0; written < bytes.size();) {
+    const ssize_t count = ::write(fd, bytes.data() + written, bytes.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      const std::string reason = std::strerror(errno);
+      ::close(fd);
+      return failed(path + ": cannot make a sealed copy: " + reason);
+    }
+    written += static_cast<size_t>(count);
+  }
+  ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+  return "/proc/self/fd/" + std::to_string(fd);
+}
+
+// A private copy, so that what is checked cannot change afterwards.
+Result<std::unique_ptr<Parked>> open_pinned(const std::string& path, const std::string& sha256) {
+  TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(path));
+  const std::string found = sha256_hex(bytes);
+  if (found != sha256) {
+    return failed(path + ": its sha256 is " + found + ", but it is pinned to " + sha256 +
+                  "; restore the file, or pin it anew if you trust the change");
+  }
+  const std::span content = std::as_bytes(std::span(bytes));
+  TENON_ASSIGN_OR_RETURN(const PluginStamp stamp, parse_stamp(content, path));
+  TENON_RETURN_IF_ERROR(check_stamp(stamp, host_stamp(), path));
+  TENON_ASSIGN_OR_RETURN(const std::string copy_name, sealed_copy(content, path));
+  return open_library(copy_name, path, stamp);
+}
+
+Result<std::unique_ptr<Parked>> open_plain(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const PluginStamp stamp, read_stamp(path));
+  TENON_RETURN_IF_ERROR(check_stamp(stamp, host_stamp(), path));
+  return open_library(path, path, stamp);
+}
+
+}  // namespace
+
+const PluginDescriptor* LoadedLibrary::find(std::string_view interface, std::string_view id) const {
+  for (const PluginDescriptor* descriptor : descriptors) {
+    if (descriptor->interface == interface && descriptor->id == id) return descriptor;
+  }
+  return nullptr;
+}
+
+Result<const LoadedLibrary*> load_library(const std::string& path, const std::string& sha256) {
+  // A path without a slash would be looked up in the system's own library folders.
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return not_found("cannot open '" + path + "': " + error.message());
+  const std::lock_guard lock(parking().mutex);
+  std::unique_ptr<Parked>& place = parking().libraries[{real.string(), sha256}];
+  if (place == nullptr) {
+    auto opened = sha256.empty() ? open_plain(real.string()) : open_pinned(real.string(), sha256);
+    if (!opened.ok()) return opened.take_status();
+    place = *std::move(opened);
+  }
+  return &place->library;
+}
+
+}  // namespace tenon

@@ -1,0 +1,74 @@
+// The plugins that can be found, by interface and id. Opening reads stamps only; a library is
+// loaded when one of its plugins is asked for.
+#pragma once
+
+#include <tenon/plugin.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/plugin/library.h"
+#include "core/plugin/search.h"
+#include "core/plugin/stamp.h"
+
+namespace tenon {
+
+// A file of the search path. Either it has a stamp that fits this program, or a problem says why
+// not; with a stamp that does not fit it has both.
+struct PluginFile {
+  std::string path;
+  std::optional<PluginStamp> stamp;
+  Status problem;
+};
+
+// A plugin whose library is loaded. Valid for the rest of the process.
+struct PluginRef {
+  const LoadedLibrary* library = nullptr;
+  const PluginDescriptor* descriptor = nullptr;
+};
+
+// Threads: [control], one at a time.
+class PluginRegistry {
+ public:
+  // Looks into every folder and named file of `search`. Errors: a required folder that does not
+  // exist, a named file that cannot be used, a plugins.lock that cannot be read. Files of folders
+  // that cannot be used are kept with their reason and stop the search that meets them.
+  static Result<PluginRegistry> open(PluginSearch search);
+
+  const std::vector<PluginFile>& files() const { return files_; }
+  // Names from stamps, sorted, of one interface or (empty) of all.
+  std::vector<PluginName> names(std::string_view interface = {}) const;
+
+  // The plugin, its library loaded. `asked` is where it was asked for, for messages. Errors: no
+  // such id (with the nearest), the same id in two files, a file with this id, or without a
+  // readable stamp, that cannot be used.
+  Result<PluginRef> find(std::string_view interface, std::string_view id, const Origin& asked = {});
+
+  // As `find`, and the plugin says that it can run on `host`.
+  Result<PluginRef> find_usable(std::string_view interface, std::string_view id,
+                                const HostFacts& host, const Origin& asked = {});
+
+  // Every plugin of an interface that can run on `host`: what "auto" chooses from. Best score
+  // first, ties in alphabetical order. Error when there is none, with the reasons.
+  Result<std::vector<PluginRef>> candidates(std::string_view interface, const HostFacts& host);
+
+ private:
+  Status add_folder(const PluginSearch::Folder& folder);
+  Status add_named(const PluginSearch::NamedFile& file);
+  bool add_file(const std::string& path);
+  std::string searched() const;
+  Status unknown_id(std::string_view interface, std::string_view id, const Origin& asked) const;
+  Status check_files(std::string_view interface, std::string_view id) const;
+  Result<PluginRef> load(const PluginFile& file, std::string_view interface, std::string_view id);
+
+  PluginSearch search_;
+  std::vector<PluginFile> files_;
+  std::optional<std::vector<PluginPin>> pins_;
+};
+
+uint32_t score_of(const PluginDescriptor& descriptor, const HostFacts& host);
+
+}  // namespace tenon

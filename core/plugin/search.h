@@ -1,0 +1,43 @@
+// Where plugin files are looked for, in this order: --plugin-path, TENON_PLUGIN_PATH, files that
+// the configuration names, the install folder. Never the current directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/origin.h"
+#include "core/base/result.h"
+
+namespace tenon {
+
+struct PluginSearch {
+  struct NamedFile {
+    std::string path;
+    Origin origin;
+  };
+  struct Folder {
+    std::string path;
+    std::string source;     // "--plugin-path", "TENON_PLUGIN_PATH", "install"
+    bool required = false;  // whether its absence is an error
+  };
+  std::vector<Folder> folders;
+  std::vector<NamedFile> files;
+  std::string lock_file;  // path of a plugins.lock; empty = nothing is pinned
+
+  // From the command line (folders, each may be a ':' separated list), the environment, and the
+  // program's own place.
+  static PluginSearch standard(const std::vector<std::string>& plugin_path);
+};
+
+// Folders of a program at `program` (an absolute path): <its folder>/../<libdir>/tenon/plugins, and
+// the build folder's own when the program lies inside the build folder.
+std::vector<std::string> plugin_folders_beside(const std::string& program);
+
+// Pinned digests: file name and 64 hex digits, one file a line as `sha256sum` prints them.
+struct PluginPin {
+  std::string file_name;
+  std::string sha256;
+};
+Result<std::vector<PluginPin>> read_plugin_lock(const std::string& path);
+
+}  // namespace tenon

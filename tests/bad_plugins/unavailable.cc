@@ -1,0 +1,36 @@
+// Drafters that can run on no machine.
+#include <tenon/drafter.h>
+#include <tenon/sdk/plugin.h>
+
+namespace {
+
+using namespace tenon;
+
+class Absent final : public Drafter {
+ public:
+  Absent(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+  Status begin(SeqId, SeqId) noexcept override { return {}; }
+  void end(SeqId) noexcept override {}
+  Status offer(std::span<const DraftRequest>, std::span<uint32_t>) noexcept override { return {}; }
+  Status draft(std::span<const DraftRequest>, std::span<DraftOut>) noexcept override { return {}; }
+  Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
+    return {};
+  }
+  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+};
+
+constexpr PluginDescriptor kAbsent = [] {
+  PluginDescriptor base;
+  base.interface = kDrafterInterface;
+  base.id = "absent";
+  base.version = "1.0.0";
+  base.summary = "needs a device that nobody has";
+  base.license = "Apache-2.0";
+  base.score = [](const HostFacts&) noexcept -> uint32_t { return 0; };
+  base.unavailable = "no such device";
+  return sdk::descriptor<Drafter, Absent>(base);
+}();
+
+}  // namespace
+
+TENON_PLUGIN_LIBRARY(&kAbsent)

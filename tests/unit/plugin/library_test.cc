@@ -1,0 +1,111 @@
+#include "core/plugin/library.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/sha256.h"
+#include "tests/unit/plugin/bad_plugins.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string load_message(const std::string& path, const std::string& sha256 = {}) {
+  const auto library = load_library(path, sha256);
+  return library.ok() ? "" : std::string(library.status().message());
+}
+
+TEST(Library, hands_over_its_descriptors) {
+  const auto library = load_library(bad_plugin("sound"));
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  ASSERT_EQ((*library)->descriptors.size(), 3u);
+  EXPECT_EQ((*library)->find("scheduler/1", "swift")->summary, "grants nothing");
+  EXPECT_EQ((*library)->find("sampler/1", "swift"), nullptr);
+}
+
+TEST(Library, is_loaded_once) {
+  const auto first = load_library(bad_plugin("sound"));
+  const auto second = load_library(bad_plugin("sound"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(*first, *second);
+}
+
+TEST(Library, that_does_not_exist_is_not_found) {
+  const auto library = load_library("/nowhere/libtenon-x.so");
+  ASSERT_FALSE(library.ok());
+  EXPECT_EQ(library.status().code(), StatusCode::not_found);
+  EXPECT_EQ(library.status().message(),
+            "cannot open '/nowhere/libtenon-x.so': No such file or directory");
+}
+
+TEST(Library, without_a_table_is_refused) {
+  EXPECT_THAT(load_message(bad_plugin("no_table")),
+              HasSubstr("has a stamp but does not export 'tenon_plugin_library_v1'"));
+}
+
+TEST(Library, with_an_undefined_symbol_names_it) {
+  const std::string message = load_message(bad_plugin("missing_symbol"));
+  EXPECT_THAT(message, HasSubstr("libtenon-missing_symbol.so: cannot be loaded"));
+  EXPECT_THAT(message, HasSubstr("defined_nowhere"));
+}
+
+TEST(Library, with_broken_descriptors_lists_what_is_wrong) {
+  const std::string message = load_message(bad_plugin("bad_descriptors"));
+  EXPECT_THAT(message, HasSubstr("plugin 'scheduler/1:broken'"));
+  for (const char* fault :
+       {"it has no summary", "it has no create function", "it has no destroy function",
+        "option 'Rows' has a bad key", "option 'Rows' has no store function",
+        "option 'Rows' has no sentence", "option 'Rows' has a default outside of its own range",
+        "the fact 'kv.dtype' it provides says nothing that can hold"}) {
+    EXPECT_THAT(message, HasSubstr(fault));
+  }
+}
+
+TEST(Library, whose_stamp_lists_other_plugins_is_refused) {
+  const TestFolder folder;
+  const std::string bytes = with_stamp(read_bytes(bad_plugin("sound")), "plugins",
+                                       "scheduler/1:loud,scheduler/1:steady,scheduler/1:swift");
+  EXPECT_THAT(load_message(folder.write("libtenon-loud.so", bytes)),
+              HasSubstr("its stamp lists other plugins than its table"));
+}
+
+TEST(Library, built_against_another_boundary_is_refused_before_its_code_runs) {
+  const TestFolder folder;
+  // Were it loaded, the damaged code behind the stamp would end this test.
+  std::string bytes = with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef");
+  const std::string path = folder.write("libtenon-old.so", bytes);
+  EXPECT_THAT(load_message(path), HasSubstr("boundary is 0123456789abcdef"));
+}
+
+TEST(Library, with_the_pinned_digest_is_loaded) {
+  const TestFolder folder;
+  const std::string path = folder.copy("sound", "libtenon-pinned.so");
+  const auto library = load_library(path, sha256_hex(read_bytes(path)));
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  EXPECT_EQ((*library)->descriptors.size(), 3u);
+  EXPECT_EQ((*library)->path, path);
+}
+
+TEST(Library, with_another_digest_than_pinned_is_refused) {
+  const TestFolder folder;
+  const std::string path = folder.copy("sound", "libtenon-changed.so");
+  const std::string message = load_message(path, std::string(64, 'a'));
+  EXPECT_THAT(message, HasSubstr("its sha256 is " + sha256_hex(read_bytes(path))));
+  EXPECT_THAT(message, HasSubstr("but it is pinned to aaaa"));
+}
+
+TEST(Library, two_pinned_files_do_not_stand_in_for_each_other) {
+  const TestFolder folder;
+  const std::string one = folder.copy("sound", "libtenon-one.so");
+  const std::string two = folder.copy("unavailable", "libtenon-two.so");
+  const auto first = load_library(one, sha256_hex(read_bytes(one)));
+  const auto second = load_library(two, sha256_hex(read_bytes(two)));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ((*first)->descriptors[0]->id, "sound");
+  EXPECT_EQ((*second)->descriptors[0]->id, "absent");
+}
+
+}  // namespace
+}  // namespace tenon

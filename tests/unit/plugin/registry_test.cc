@@ -1,0 +1,230 @@
+#include "core/plugin/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/sha256.h"
+#include "tests/unit/plugin/bad_plugins.h"
+
+namespace tenon {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+HostFacts host_with(CpuIsa isa) {
+  HostFacts host;
+  host.cpu_isa = isa;
+  return host;
+}
+
+PluginSearch in_folders(std::vector<std::string> folders) {
+  PluginSearch search;
+  for (const std::string& folder : folders) {
+    search.folders.push_back({folder, "--plugin-path", true});
+  }
+  return search;
+}
+
+PluginRegistry open_or_die(PluginSearch search) {
+  auto registry = PluginRegistry::open(std::move(search));
+  EXPECT_TRUE(registry.ok()) << registry.status().message();
+  return *std::move(registry);
+}
+
+template <typename T>
+std::string message_of(const Result<T>& result) {
+  return result.ok() ? "" : std::string(result.status().message());
+}
+
+const Origin kAsked{"pipeline.toml", 14, 10};
+
+TEST(Registry, lists_names_from_stamps) {
+  const TestFolder folder;
+  folder.copy("sound", "libtenon-sound.so");
+  const PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_THAT(registry.names(),
+              ElementsAre(PluginName{"scheduler/1", "sound"}, PluginName{"scheduler/1", "steady"},
+                          PluginName{"scheduler/1", "swift"}));
+  EXPECT_THAT(registry.names("sampler/1"), ElementsAre());
+}
+
+TEST(Registry, finds_and_loads_what_is_asked_for) {
+  const TestFolder folder;
+  folder.copy("sound", "libtenon-sound.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  const auto plugin = registry.find("scheduler/1", "steady", kAsked);
+  ASSERT_TRUE(plugin.ok()) << plugin.status().message();
+  EXPECT_EQ(plugin->descriptor->id, "steady");
+  EXPECT_EQ(plugin->library->path, folder.path("libtenon-sound.so"));
+}
+
+TEST(Registry, takes_only_files_with_the_name_of_a_plugin) {
+  const TestFolder folder;
+  folder.copy("sound", "sound.so");
+  folder.write("libtenon-notes.txt", "no plugin");
+  EXPECT_TRUE(open_or_die(in_folders({folder.path()})).files().empty());
+}
+
+TEST(Registry, suggests_the_nearest_id_and_lists_the_others) {
+  const TestFolder folder;
+  folder.copy("sound", "libtenon-sound.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_EQ(message_of(registry.find("scheduler/1", "staedy", kAsked)),
+            "pipeline.toml:14:10: no scheduler plugin 'staedy'; did you mean 'steady'? There are: "
+            "sound, steady, swift (searched: " +
+                folder.path() + ")");
+}
+
+TEST(Registry, says_where_it_looked_when_there_is_nothing) {
+  const TestFolder folder;
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  const std::string message = message_of(registry.find("sampler/1", "standard", kAsked));
+  EXPECT_THAT(message,
+              HasSubstr("there are no sampler plugins at all (searched: " + folder.path() + ")"));
+  EXPECT_THAT(message, HasSubstr("--plugin-path or TENON_PLUGIN_PATH"));
+}
+
+TEST(Registry, refuses_an_id_that_two_files_have_and_names_both) {
+  const TestFolder folder;
+  const std::string one = folder.copy("sound", "a/libtenon-sound.so");
+  const std::string two = folder.copy("sound", "b/libtenon-sound.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path("a"), folder.path("b")}));
+  const std::string message = message_of(registry.find("scheduler/1", "sound"));
+  EXPECT_EQ(message,
+            "scheduler plugin 'sound' is in more than one file; remove or rename all but one:\n  " +
+                one + "\n  " + two);
+  EXPECT_EQ(message_of(registry.candidates("scheduler/1", {})), message);
+}
+
+TEST(Registry, takes_a_file_that_is_reached_twice_for_one) {
+  const TestFolder folder;
+  const std::string path = folder.copy("sound", "libtenon-sound.so");
+  PluginSearch search = in_folders({folder.path(), folder.path() + "/."});
+  search.files.push_back({path, kAsked});
+  PluginRegistry registry = open_or_die(search);
+  EXPECT_TRUE(registry.find("scheduler/1", "sound").ok());
+}
+
+TEST(Registry, stops_at_a_file_with_the_id_that_cannot_be_used) {
+  const TestFolder folder;
+  folder.write("libtenon-old.so",
+               with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef"));
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_THAT(message_of(registry.find("scheduler/1", "sound", kAsked)),
+              HasSubstr("boundary is 0123456789abcdef"));
+}
+
+TEST(Registry, stops_at_a_file_that_might_have_the_id) {
+  const TestFolder folder;
+  folder.copy("sound", "libtenon-sound.so");
+  folder.write("libtenon-torn.so", "half a file");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_THAT(message_of(registry.find("scheduler/1", "sound", kAsked)),
+              HasSubstr("libtenon-torn.so: not a plugin"));
+}
+
+TEST(Registry, passes_over_an_unusable_file_with_other_ids) {
+  const TestFolder folder;
+  folder.copy("sound", "libtenon-sound.so");
+  folder.write("libtenon-old.so",
+               with_stamp(read_bytes(bad_plugin("unavailable")), "boundary", "0123456789abcdef"));
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_TRUE(registry.find("scheduler/1", "sound", kAsked).ok());
+}
+
+TEST(Registry, refuses_a_folder_that_was_given_and_does_not_exist) {
+  EXPECT_EQ(message_of(PluginRegistry::open(in_folders({"/nowhere/plugins"}))),
+            "--plugin-path: cannot read the folder '/nowhere/plugins': No such file or directory");
+}
+
+TEST(Registry, does_without_an_install_folder) {
+  PluginSearch search;
+  search.folders.push_back({"/nowhere/plugins", "install", false});
+  EXPECT_TRUE(PluginRegistry::open(search).ok());
+}
+
+TEST(Registry, refuses_a_named_file_that_cannot_be_used) {
+  PluginSearch search;
+  search.files.push_back({"/nowhere/libmine.so", kAsked});
+  EXPECT_EQ(message_of(PluginRegistry::open(search)),
+            "pipeline.toml:14:10: plugins.load: cannot open '/nowhere/libmine.so': No such file or "
+            "directory");
+}
+
+TEST(Registry, takes_a_named_file_under_any_name) {
+  const TestFolder folder;
+  PluginSearch search;
+  search.files.push_back({folder.copy("sound", "mine.so"), kAsked});
+  PluginRegistry registry = open_or_die(search);
+  EXPECT_TRUE(registry.find("scheduler/1", "sound").ok());
+}
+
+TEST(Registry, says_why_a_plugin_cannot_run_here) {
+  PluginSearch search;
+  search.files.push_back({bad_plugin("unavailable"), kAsked});
+  PluginRegistry registry = open_or_die(search);
+  EXPECT_EQ(message_of(registry.find_usable("drafter/1", "absent", {}, kAsked)),
+            "pipeline.toml:14:10: drafter plugin 'absent' cannot run here: no such device");
+  EXPECT_EQ(message_of(registry.candidates("drafter/1", {})),
+            "no drafter plugin can run here:\n  drafter plugin 'absent' cannot run here: no such "
+            "device");
+}
+
+TEST(Registry, offers_the_best_score_first_and_ties_by_name) {
+  PluginSearch search;
+  search.files.push_back({bad_plugin("sound"), kAsked});
+  PluginRegistry registry = open_or_die(search);
+  const auto ids = [&](CpuIsa isa) {
+    std::vector<std::string> found;
+    const auto plugins = registry.candidates("scheduler/1", host_with(isa));
+    EXPECT_TRUE(plugins.ok()) << plugins.status().message();
+    for (const PluginRef& plugin : *plugins) found.emplace_back(plugin.descriptor->id);
+    return found;
+  };
+  EXPECT_THAT(ids(CpuIsa::avx2), ElementsAre("swift", "sound", "steady"));
+  EXPECT_THAT(ids(CpuIsa::portable), ElementsAre("sound", "steady"));
+}
+
+TEST(Registry, loads_only_what_a_lock_pins) {
+  const TestFolder folder;
+  const std::string path = folder.copy("sound", "libtenon-sound.so");
+  PluginSearch search = in_folders({folder.path()});
+  const std::string digest = sha256_hex(read_bytes(path));
+  search.lock_file =
+      folder.write("plugins.lock", "# pinned\n" + digest + "  somewhere/libtenon-sound.so\n");
+  PluginRegistry pinned = open_or_die(search);
+  EXPECT_TRUE(pinned.find("scheduler/1", "sound").ok());
+
+  search.lock_file = folder.write("plugins.lock", digest + "  libtenon-other.so\n");
+  PluginRegistry unpinned = open_or_die(search);
+  EXPECT_THAT(message_of(unpinned.find("scheduler/1", "sound")),
+              HasSubstr(path + ": not pinned in '" + search.lock_file + "'"));
+}
+
+TEST(Registry, refuses_a_lock_that_it_cannot_read) {
+  const TestFolder folder;
+  PluginSearch search;
+  search.lock_file = folder.write("plugins.lock", "libtenon-sound.so = yes\n");
+  EXPECT_EQ(message_of(PluginRegistry::open(search)),
+            search.lock_file +
+                ":1: expected 64 hex digits, two spaces and a file name, as sha256sum "
+                "prints them");
+}
+
+TEST(PluginFolders, of_an_installed_program_lie_beside_it) {
+  const auto folders = plugin_folders_beside("/opt/tenon/bin/tenon");
+  ASSERT_EQ(folders.size(), 1u);
+  EXPECT_THAT(folders[0], testing::MatchesRegex("/opt/tenon/lib.*/tenon/plugins"));
+}
+
+TEST(PluginFolders, of_a_program_in_its_build_folder_are_the_build_folders) {
+  const std::string build = TENON_BINARY_DIR;
+  const auto folders = plugin_folders_beside(build + "/bin/tenon");
+  ASSERT_EQ(folders.size(), 2u);
+  EXPECT_EQ(folders[1], build + "/plugins");
+  EXPECT_EQ(plugin_folders_beside(build + "-copy/bin/tenon").size(), 1u);
+}
+
+}  // namespace
+}  // namespace tenon
