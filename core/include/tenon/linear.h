@@ -25,11 +25,11 @@ namespace tenon {
 // A weight matrix [n_out, k_in] as the checkpoint stores it. Plain formats ("f32", "f16", "bf16")
 // have one part, row-major; quantised formats document their parts in docs/formats.
 struct WeightView {
-  std::string_view format;
-  std::string_view name;  // for messages
+  std::string_view format = {};
+  std::string_view name = {};  // for messages
   uint32_t n_out = 0;
   uint32_t k_in = 0;
-  std::span<const TensorView> parts;
+  std::span<const TensorView> parts = {};
 };
 
 enum class Epilogue : uint8_t {
@@ -44,12 +44,12 @@ struct LinearJob {
   const void* packed_second = nullptr;  // silu_mul only; same shape and format as `packed`
   uint32_t n_out = 0;
   uint32_t k_in = 0;
-  const void* prepared = nullptr;  // what `prepare` made of x [x_rows, k_in]
-  uint32_t x_rows = 0;             // rows that `prepare` was given
-  std::span<const uint32_t> rows;  // which of them, in output order; empty = all
-  float* y = nullptr;              // [rows, n_out], row stride y_stride
-  uint64_t y_stride = 0;           // elements
-  const float* bias = nullptr;     // [n_out] or null
+  const void* prepared = nullptr;       // what `prepare` made of x [x_rows, k_in]
+  uint32_t x_rows = 0;                  // rows that `prepare` was given
+  std::span<const uint32_t> rows = {};  // which of them, in output order; empty = all
+  float* y = nullptr;                   // [rows, n_out], row stride y_stride
+  uint64_t y_stride = 0;                // elements
+  const float* bias = nullptr;          // [n_out] or null
   Epilogue epilogue = Epilogue::store;
 };
 
