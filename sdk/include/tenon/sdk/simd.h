@@ -1,0 +1,71 @@
+// One vector of f32 in the width of the instruction set that this source is compiled for, so that a
+// kernel is written once and compiled once per set (tenon_add_plugin's ISA_SOURCES):
+//
+//   portable   4 lanes, compiler vectors      no fused multiply-add: `fma` rounds twice
+//   avx2       8 lanes, AVX2 + FMA + F16C
+//   avx512     16 lanes, AVX-512 F BW DQ VL
+//
+// All of it is in a namespace of that set and always inlined: the linker can never replace a
+// function of one set by that of another. Write kernels the same way (templates in an anonymous
+// namespace, raw pointers, no standard-library calls).
+//
+// Each set defines F32, Mask, kLanes, kRegisters (vector registers) and
+//   zero set1 load store load_first store_first          *_first: the first n lanes, rest zero
+//   add sub mul div fma(a,b,c)=a*b+c min max round       min/max: the second where one is NaN
+//   reduce_add reduce_max                                fixed trees
+//   less(a,b) select(mask, yes, no) lane_numbers
+//   scale_exponent(x, n)                                 x·2^n, n integral, |n| <= 250
+//   widen_low widen_high                                 32-bit words of two bf16: either half
+//   load_bf16 load_f16 store_bf16 store_f16              contiguous 16-bit values
+//   transpose(rows)                                      kLanes vectors in place
+#pragma once
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#include <tenon/sdk/simd_avx512.h>  // IWYU pragma: export
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include <tenon/sdk/simd_avx2.h>  // IWYU pragma: export
+#else
+#include <tenon/sdk/simd_portable.h>  // IWYU pragma: export
+#endif
+
+namespace tenon::sdk::simd {
+inline namespace TENON_SIMD_SET {
+
+// e^x with a relative error below 2e-7; 0 below -87.3 (no subnormal results), infinity above 88.7.
+[[gnu::always_inline]] inline F32 exp(F32 x) noexcept {
+  const F32 lowest = set1(-87.3f);
+  const F32 highest = set1(88.72f);
+  const F32 inside = min(highest, max(lowest, x));
+  // x = n·ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts keeps r exact.
+  const F32 n = round(mul(inside, set1(1.44269504f)));
+  F32 r = fma(n, set1(-0.693145751953125f), inside);
+  r = fma(n, set1(-1.42860682e-6f), r);
+  // The Taylor series to degree 7: its first missing term is below 6e-9 here.
+  F32 sum = set1(1.0f / 5040.0f);
+  sum = fma(sum, r, set1(1.0f / 720.0f));
+  sum = fma(sum, r, set1(1.0f / 120.0f));
+  sum = fma(sum, r, set1(1.0f / 24.0f));
+  sum = fma(sum, r, set1(1.0f / 6.0f));
+  sum = fma(sum, r, set1(0.5f));
+  sum = fma(sum, r, set1(1.0f));
+  sum = fma(sum, r, set1(1.0f));
+  const F32 result = scale_exponent(sum, n);
+  const F32 positive = select(less(highest, x), set1(__builtin_inff()), result);
+  return select(less(x, lowest), zero(), positive);
+}
+
+// x · sigmoid(x).
+[[gnu::always_inline]] inline F32 silu(F32 x) noexcept {
+  return div(x, add(set1(1.0f), exp(sub(zero(), x))));
+}
+
+// Absolute error below 2e-7.
+[[gnu::always_inline]] inline F32 tanh(F32 x) noexcept {
+  const F32 magnitude = max(x, sub(zero(), x));
+  const F32 decay = exp(mul(magnitude, set1(-2.0f)));
+  const F32 value = div(sub(set1(1.0f), decay), add(set1(1.0f), decay));
+  return select(less(x, zero()), sub(zero(), value), value);
+}
+
+}  // namespace TENON_SIMD_SET
+}  // namespace tenon::sdk::simd
