@@ -1,0 +1,104 @@
+// What one instruction set offers to the dense plugin, as plain data: the sources behind it are
+// compiled with that set's flags and share no code with the rest.
+#pragma once
+
+#include <tenon/linear.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::dense {
+
+enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2 };
+
+// Packed weights: a header of 64 bytes, then one panel after the other. A panel holds
+// `panel_columns` rows of W (columns of y) side by side, k by k, so that one row of x walks it from
+// front to back:
+//   f32   [k_in]            [panel_columns] f32
+//   f16   [k_in]            [panel_columns] f16
+//   bf16  [(k_in + 1) / 2]  [panel_columns] {w[2i], w[2i + 1]} bf16, zero behind an odd end
+// Columns beyond n_out are zero. Panels start at multiples of 64 bytes.
+struct PackedHeader {
+  uint32_t magic = 0;
+  Format format = Format::f32;
+  uint32_t panel_columns = 0;
+  uint32_t reserved[13] = {};
+};
+static_assert(sizeof(PackedHeader) == 64);
+
+constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
+  const uint64_t values = uint64_t{columns} * (format == Format::bf16 ? round_up(k_in, 2) : k_in);
+  return round_up(values * (format == Format::f32 ? 4 : 2), 64);
+}
+
+// Prepared activations: f32 rows, then, where bf16 dot products are used, rows of bf16 pairs.
+// Strides are an odd number of cache lines, so that rows side by side never share a cache set.
+constexpr uint64_t f32_row_stride(uint32_t k_in) noexcept {  // in f32
+  return round_up(k_in, 32) + 16;
+}
+constexpr uint64_t pair_row_stride(uint32_t k_in) noexcept {  // in pairs
+  return round_up((uint64_t{k_in} + 1) / 2, 32) + 16;
+}
+
+struct PackSource {
+  const std::byte* data = nullptr;  // any alignment
+  uint64_t row_bytes = 0;
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  Format format = Format::f32;
+};
+
+struct PrepareTask {
+  const float* x = nullptr;
+  uint64_t x_stride = 0;
+  uint32_t k_in = 0;
+  uint32_t first_row = 0;
+  uint32_t last_row = 0;
+  float* f32_rows = nullptr;      // null: not wanted
+  uint32_t* pair_rows = nullptr;  // null: not wanted
+};
+
+// Panels [first_panel, last_panel) of one job.
+struct MultiplyTask {
+  Format format = Format::f32;
+  const std::byte* panels = nullptr;         // behind the header
+  const std::byte* second_panels = nullptr;  // silu_mul only
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  uint32_t first_panel = 0;
+  uint32_t last_panel = 0;
+  const float* f32_rows = nullptr;
+  const uint32_t* pair_rows = nullptr;
+  const uint32_t* rows = nullptr;  // null: 0 … row_count-1
+  uint32_t row_count = 0;
+  float* y = nullptr;
+  uint64_t y_stride = 0;
+  const float* bias = nullptr;
+  Epilogue epilogue = Epilogue::store;
+  float* scratch = nullptr;  // KernelSet::scratch_bytes, aligned to 64
+};
+
+struct KernelSet {
+  const char* name = nullptr;
+  uint32_t panel_columns = 0;
+  uint64_t scratch_bytes = 0;  // one worker's
+  bool uses_pairs = false;     // bf16 weights are multiplied with rows of bf16 pairs
+  void (*pack)(const PackSource& source, uint32_t first_panel, uint32_t last_panel,
+               std::byte* panels) = nullptr;
+  void (*unpack_row)(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,
+                     float* out) = nullptr;
+  void (*prepare)(const PrepareTask& task) = nullptr;
+  void (*multiply)(const MultiplyTask& task) = nullptr;
+};
+
+extern const KernelSet kPortableKernels;
+#if defined(__x86_64__)
+extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvx512Kernels;
+extern const KernelSet kAvx512Bf16Kernels;
+#endif
+
+}  // namespace tenon::dense

@@ -1,0 +1,5 @@
+#include "plugins/linear/dense/kernel_set.h"
+
+namespace tenon::dense {
+constinit const KernelSet kPortableKernels = make_kernel_set<Bf16Weights>("dense/portable");
+}  // namespace tenon::dense

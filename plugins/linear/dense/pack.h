@@ -1,0 +1,104 @@
+// Panels from row-major weights and back, and activations in the form that the kernels multiply.
+#pragma once
+
+#include <tenon/sdk/half.h>
+
+#include "plugins/linear/dense/kernels.h"
+#include "plugins/linear/dense/weights.h"
+
+namespace tenon::dense {
+namespace {
+
+// A panel of `Unit`s: [units][kPanelColumns]. bf16 moves in units of two values.
+template <class Unit>
+void pack_panel(const PackSource& source, uint32_t panel, uint32_t values_per_unit, std::byte* to) {
+  constexpr uint32_t kRun = 64 / sizeof(Unit);  // a cache line of each row at a time
+  const uint64_t value_bytes = sizeof(Unit) / values_per_unit;
+  const uint64_t whole = source.k_in / values_per_unit;
+  const uint64_t units = (uint64_t{source.k_in} + values_per_unit - 1) / values_per_unit;
+  const uint32_t first_row = panel * kPanelColumns;
+  for (uint64_t begin = 0; begin < units; begin += kRun) {
+    const uint64_t end = begin + kRun < units ? begin + kRun : units;
+    for (uint32_t c = 0; c < kPanelColumns; ++c) {
+      const bool exists = source.n_out - first_row > c;
+      const std::byte* row = source.data + (exists ? first_row + c : 0) * source.row_bytes;
+      for (uint64_t u = begin; u < end; ++u) {
+        Unit unit = 0;
+        if (exists && u < whole) {
+          __builtin_memcpy(&unit, row + u * sizeof(Unit), sizeof(Unit));
+        } else if (exists) {
+          __builtin_memcpy(&unit, row + u * sizeof(Unit), value_bytes);
+        }
+        __builtin_memcpy(to + (u * kPanelColumns + c) * sizeof(Unit), &unit, sizeof(Unit));
+      }
+    }
+  }
+}
+
+inline void pack(const PackSource& source, uint32_t first_panel, uint32_t last_panel,
+                 std::byte* panels) {
+  const uint64_t bytes = panel_bytes(source.format, kPanelColumns, source.k_in);
+  for (uint32_t panel = first_panel; panel < last_panel; ++panel) {
+    std::byte* to = panels + panel * bytes;
+    switch (source.format) {
+      case Format::f32:
+        pack_panel<uint32_t>(source, panel, 1, to);
+        break;
+      case Format::f16:
+        pack_panel<uint16_t>(source, panel, 1, to);
+        break;
+      case Format::bf16:
+        pack_panel<uint32_t>(source, panel, 2, to);
+        break;
+    }
+  }
+}
+
+inline void unpack_row(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,
+                       float* out) {
+  const std::byte* panel =
+      panels + (row / kPanelColumns) * panel_bytes(format, kPanelColumns, k_in);
+  const uint32_t column = row % kPanelColumns;
+  for (uint64_t k = 0; k < k_in; ++k) {
+    uint16_t half = 0;
+    switch (format) {
+      case Format::f32:
+        __builtin_memcpy(out + k, panel + (k * kPanelColumns + column) * 4, 4);
+        break;
+      case Format::f16:
+        __builtin_memcpy(&half, panel + (k * kPanelColumns + column) * 2, 2);
+        out[k] = sdk::f16_to_float(half);
+        break;
+      case Format::bf16:
+        __builtin_memcpy(&half, panel + ((k / 2) * kPanelColumns + column) * 4 + (k % 2) * 2, 2);
+        out[k] = sdk::bf16_to_float(half);
+        break;
+    }
+  }
+}
+
+inline void prepare(const PrepareTask& task) {
+  const uint64_t k_in = task.k_in;
+  const uint64_t vectors = k_in / simd::kLanes * simd::kLanes;
+  const auto rest = static_cast<uint32_t>(k_in - vectors);
+  for (uint64_t r = task.first_row; r < task.last_row; ++r) {
+    const float* x = task.x + r * task.x_stride;
+    if (task.f32_rows != nullptr) {
+      float* to = task.f32_rows + r * f32_row_stride(task.k_in);
+      for (uint64_t k = 0; k < vectors; k += simd::kLanes) simd::store(to + k, simd::load(x + k));
+      // Zeros behind the end: the partner of an odd last value.
+      simd::store(to + vectors, simd::load_first(x + vectors, rest));
+    }
+    if (task.pair_rows != nullptr) {
+      uint32_t* to = task.pair_rows + r * pair_row_stride(task.k_in);
+      auto* halves = reinterpret_cast<uint16_t*>(to);
+      for (uint64_t k = 0; k < vectors; k += simd::kLanes) {
+        simd::store_bf16(halves + k, simd::load(x + k));
+      }
+      simd::store_bf16(halves + vectors, simd::load_first(x + vectors, rest));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::dense
