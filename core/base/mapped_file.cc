@@ -74,6 +74,18 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  if (part.empty() || part.data() < data_ || part.size() > size_ ||
+      static_cast<size_t>(part.data() - data_) > size_ - part.size()) {
+    return;
+  }
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t first = static_cast<size_t>(part.data() - data_) / page * page;
+  const size_t end = static_cast<size_t>(part.data() - data_) + part.size();
+  // A hint: where it fails, the memory stays.
+  (void)::madvise(const_cast<std::byte*>(data_) + first, end - first, MADV_DONTNEED);
+}
+
 Result<std::string> read_text_file(const std::string& path, size_t limit_bytes) {
   TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   if (file.bytes().size() > limit_bytes) {

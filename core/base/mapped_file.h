@@ -24,6 +24,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  // Lets go of the memory that holds these bytes of the file; they are read again if touched.
+  // [any]
+  void release(std::span<const std::byte> part) const;
 
  private:
   MappedFile() = default;

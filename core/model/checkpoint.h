@@ -16,16 +16,21 @@ namespace tenon {
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
-  // Null when there is no tensor of that name. Views live as long as the checkpoint.
+  // Null when there is no tensor of that name, or none that a TensorView can express. Views live
+  // as long as the checkpoint; their data may be aligned to a single byte.
   virtual const TensorView* find(std::string_view name) const = 0;
-  virtual std::vector<std::string> names() const = 0;  // sorted
+  // As `find`, never null: not_found, or unsupported with the element type or rank that has no
+  // view here.
+  virtual Result<const TensorView*> get(std::string_view name) const = 0;
+  virtual std::vector<std::string> names() const = 0;  // sorted; with those that have no view
   // The pages of these bytes may be dropped; they are read again if touched.
   virtual void release(const TensorView& tensor) const = 0;
 };
 
-// One .safetensors file (https://github.com/huggingface/safetensors, format section).
+// One .safetensors file (docs/formats/safetensors.md). The file must not shrink while it is open.
 Result<std::unique_ptr<Checkpoint>> open_safetensors(const std::string& path);
-// A folder: model.safetensors, or the shards that model.safetensors.index.json lists.
+// A folder: model.safetensors, or else the shards that model.safetensors.index.json lists. Each
+// tensor must be in the shard that the index gives for it; shards lie in the folder itself.
 Result<std::unique_ptr<Checkpoint>> open_safetensors_folder(const std::string& folder);
 
 }  // namespace tenon

@@ -43,18 +43,20 @@ struct Model {
   ModelConfig config;
   GenerationDefaults generation;
   Weight embedding;               // [vocabulary, hidden]
-  Weight head;                    // [vocabulary, hidden]; equal to `embedding` when tied
+  Weight head;                    // [vocabulary, hidden]; the same tensor as `embedding` when tied
   std::vector<float> final_norm;  // [hidden]
   std::vector<LayerWeights> layers;
+  uint64_t vector_bytes = 0;  // of all norms and biases, as stored
   std::unique_ptr<Checkpoint> checkpoint;
 
   uint64_t parameter_count() const;
   uint64_t weight_bytes() const;  // as stored, each tensor once
 };
 
-// Opens a Hugging Face folder: config.json, generation_config.json where present, and
-// model.safetensors or model.safetensors.index.json with its shards. Every tensor that the
-// architecture needs must be there with its shape; the message names the first ones that are not.
+// Opens a Hugging Face folder (docs/formats/model-folder.md): config.json, generation_config.json
+// where present, and model.safetensors or model.safetensors.index.json with its shards. Every
+// tensor that the architecture needs must be there with its shape, as f32, f16 or bf16, and the
+// layers must have no other; the message names the first ones at fault.
 Result<std::unique_ptr<Model>> open_model(const std::string& folder);
 
 }  // namespace tenon

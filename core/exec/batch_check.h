@@ -1,0 +1,23 @@
+// Refuses a batch that would make an executor read or write out of range. Cheap beside a step.
+#pragma once
+
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include "core/base/result.h"
+
+namespace tenon {
+
+struct BatchLimits {
+  const ModelShape* shape = nullptr;
+  const KvGroupGeometry* groups = nullptr;  // [shape->group_count]
+  uint32_t max_rows = 0;
+  uint32_t max_sequences = 0;
+};
+
+// invalid_argument for token ids outside the vocabulary, internal for everything that the engine
+// should have kept: arrays of the wrong length, rows that no sequence owns or that do not follow
+// each other, slots behind kv_tokens, table entries that are missing or no block of the group.
+Status check_batch(const BatchView& batch, const BatchLimits& limits);
+
+}  // namespace tenon

@@ -1,0 +1,41 @@
+#include "core/exec/host_memory.h"
+
+#include <sys/mman.h>
+
+#include <string>
+#include <utility>
+
+namespace tenon {
+
+Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::string_view what) {
+  HostMemory memory;
+  if (bytes == 0) return memory;
+  const int lazy = backing == Backing::lazy ? MAP_NORESERVE : 0;
+  void* address = bytes > PTRDIFF_MAX ? MAP_FAILED
+                                      : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                               MAP_PRIVATE | MAP_ANONYMOUS | lazy, -1, 0);
+  if (address == MAP_FAILED) {
+    return out_of_memory(std::string(what) + " needs " + std::to_string(bytes) +
+                         " bytes, more than this machine grants");
+  }
+  // Only advice: without huge pages everything works, slower.
+  if (backing == Backing::eager) (void)::madvise(address, bytes, MADV_HUGEPAGE);
+  memory.data_ = static_cast<std::byte*>(address);
+  memory.bytes_ = bytes;
+  return memory;
+}
+
+HostMemory::HostMemory(HostMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+HostMemory::~HostMemory() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+}  // namespace tenon

@@ -1,0 +1,55 @@
+// Zeroed memory straight from the system: page-aligned, given back as a whole, and backed only
+// where it is touched. What executors keep weights, KV and activations in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace tenon {
+
+class HostMemory {
+ public:
+  enum class Backing : uint8_t {
+    eager,  // will be used up: counted by the system at once, in huge pages where it has them
+    lazy,   // most of it may never be touched
+  };
+
+  HostMemory() = default;
+  // `what` leads the message: "the KV cache needs 4096 bytes …". Zero bytes are valid: data() is
+  // null then. Errors: out_of_memory.
+  static Result<HostMemory> allocate(uint64_t bytes, Backing backing, std::string_view what);
+
+  HostMemory(HostMemory&& other) noexcept;
+  HostMemory& operator=(HostMemory&& other) noexcept;
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory();
+
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+
+ private:
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// Adds and multiplies sizes; sticks at the largest value instead of wrapping around, which no
+// allocation grants.
+constexpr uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+constexpr uint64_t saturating_add(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+// The next multiple of 64, a cache line.
+constexpr uint64_t round_up_to_line(uint64_t bytes) {
+  return saturating_add(bytes, 63) & ~63ull;
+}
+
+}  // namespace tenon

@@ -1,0 +1,79 @@
+// Drives an executor the way the step loop does, with block tables of its own: for tests that want
+// the logits of some tokens and care about how they are fed.
+#pragma once
+
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/exec/executor.h"
+
+namespace tenon::test {
+
+using Row = std::vector<float>;   // logits of one token
+using Logits = std::vector<Row>;  // of one sequence, in order
+
+// How an executor is loaded.
+struct LoadOptions {
+  uint32_t block_tokens = 16;
+  uint32_t blocks = 64;
+  uint32_t max_rows = 256;
+  uint32_t max_sequences = 40;
+  DType kv_dtype = DType::f32;
+  AttentionKernel* attention = nullptr;
+  LinearResolver linear = nullptr;
+};
+
+class StepDriver {
+ public:
+  // Loads `executor`. Both outlive the driver; `model` may be changed in `shape` only.
+  StepDriver(Executor& executor, const Model& model, const ModelShape& shape,
+             const LoadOptions& options);
+
+  const Status& load_status() const { return load_status_; }
+
+  size_t begin();  // a new sequence, named by its index
+  // The first `tokens` positions of `parent` are shared, not copied.
+  size_t fork(size_t parent, uint32_t tokens);
+  // Forgets the positions behind the first `tokens`.
+  void roll_back(size_t sequence, uint32_t tokens) { sequences_[sequence].tokens = tokens; }
+  std::vector<BlockId>& table(size_t sequence) { return sequences_[sequence].table; }
+  BlockId take_block() { return next_block_ = (next_block_ + 7) % static_cast<int>(blocks_); }
+
+  struct Feed {
+    size_t sequence;
+    std::vector<TokenId> tokens;
+  };
+  // One step. The logits of all its tokens in order, or of every feed's last one.
+  enum class Want : uint8_t { all, last };
+  Result<Logits> try_step(const std::vector<Feed>& feeds, Want want = Want::all);
+  Logits step(const std::vector<Feed>& feeds, Want want = Want::all);
+  // A new sequence fed in chunks of these sizes, the last one repeated. One row of logits a token.
+  Logits feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks);
+
+ private:
+  struct Sequence {
+    uint32_t tokens = 0;
+    std::vector<BlockId> table;
+  };
+  void grow(Sequence& sequence, uint32_t tokens);
+
+  Executor& executor_;
+  uint32_t block_tokens_;
+  uint32_t blocks_;
+  KvGroupGeometry group_;
+  BlockId next_block_ = 3;
+  uint64_t step_id_ = 0;
+  std::vector<Sequence> sequences_;
+  Status load_status_;
+};
+
+// Tokens that repeat nothing obvious.
+std::vector<TokenId> some_tokens(uint32_t count, uint32_t vocabulary, uint32_t seed = 1);
+// The largest difference, as a fraction of the range of `expected`.
+double largest_difference(const Logits& actual, const Logits& expected);
+
+}  // namespace tenon::test

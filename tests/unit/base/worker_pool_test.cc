@@ -1,0 +1,102 @@
+#include "core/base/worker_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cfenv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "core/base/cpu_cores.h"
+
+namespace tenon {
+namespace {
+
+std::unique_ptr<WorkerPool> pool_of(uint32_t threads) {
+  auto pool = WorkerPool::start({.threads = threads});
+  EXPECT_TRUE(pool.ok());
+  return *std::move(pool);
+}
+
+class WorkerPoolSizes : public testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Threads, WorkerPoolSizes, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(WorkerPoolSizes, every_worker_enters_every_run_once) {
+  auto pool = pool_of(GetParam());
+  ASSERT_EQ(pool->size(), GetParam());
+  std::vector<int> entered(pool->size(), 0);
+  for (int run = 0; run < 200; ++run) pool->run([&](uint32_t worker) { ++entered[worker]; });
+  EXPECT_EQ(entered, std::vector<int>(pool->size(), 200));
+}
+
+TEST_P(WorkerPoolSizes, a_barrier_shows_what_all_workers_wrote_before_it) {
+  auto pool = pool_of(GetParam());
+  std::vector<uint32_t> written(pool->size(), 0);
+  std::vector<uint32_t> wrong(pool->size(), 0);
+  pool->run([&](uint32_t worker) {
+    for (uint32_t turn = 1; turn <= 300; ++turn) {
+      written[worker] = turn * (worker + 1);
+      pool->barrier(worker);
+      for (uint32_t other = 0; other < pool->size(); ++other) {
+        wrong[worker] += written[other] != turn * (other + 1);
+      }
+      pool->barrier(worker);
+    }
+  });
+  EXPECT_EQ(std::accumulate(wrong.begin(), wrong.end(), 0u), 0u);
+}
+
+TEST(WorkerPool, workers_that_fell_asleep_wake_for_the_next_run) {
+  auto pool = pool_of(3);
+  std::atomic<int> entered{0};
+  for (int run = 0; run < 20; ++run) {
+    // Long enough for idle workers to go to sleep.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    pool->run([&](uint32_t) { ++entered; });
+  }
+  EXPECT_EQ(entered, 60);
+}
+
+TEST(WorkerPool, starts_and_ends_without_a_run) {
+  for (int i = 0; i < 50; ++i) pool_of(4);
+}
+
+TEST(WorkerPool, zero_threads_mean_one_for_each_usable_core) {
+  EXPECT_EQ(pool_of(0)->size(), usable_cores().size());
+}
+
+TEST(WorkerPool, refuses_an_absurd_number_of_threads) {
+  const auto pool = WorkerPool::start({.threads = 100000});
+  ASSERT_FALSE(pool.ok());
+  EXPECT_EQ(pool.status().code(), StatusCode::invalid_argument);
+  EXPECT_EQ(pool.status().message(), "100000 threads; expected at most 512");
+}
+
+// What arithmetic yields under the state of the calling worker: rounding and subnormals show.
+std::vector<float> state_probe() {
+  volatile float third = 3.0f;
+  volatile float tiny = std::numeric_limits<float>::min();
+  volatile float quarter = 0.25f;
+  return {1.0f / third, -1.0f / third, tiny * quarter};
+}
+
+TEST(WorkerPool, workers_compute_under_one_floating_point_state) {
+  auto pool = pool_of(3);
+  ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+  std::vector<std::vector<float>> seen(pool->size());
+  pool->run([&](uint32_t worker) { seen[worker] = state_probe(); });
+  EXPECT_EQ(std::fegetround(), FE_UPWARD) << "the caller's state is put back";
+  ASSERT_EQ(std::fesetround(FE_TONEAREST), 0);
+  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(seen[0], seen[2]);
+  EXPECT_EQ(seen[0][0], 1.0f / 3.0f);
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,158 @@
+#include "core/exec/host_kv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/exec/executor.h"
+
+namespace tenon {
+namespace {
+
+// Two groups; layer 2 reads the K/V of layer 0.
+class HostKvTest : public testing::Test {
+ protected:
+  HostKvTest() {
+    groups_[0] = {.layers = 2, .kv_heads = 2, .k_dim = 3, .v_dim = 5};
+    groups_[1] = {.layers = 1, .kv_heads = 1, .k_dim = 4, .v_dim = 4};
+    layers_[0] = {.group = 0, .query_heads = 2};
+    layers_[1] = {.group = 1, .query_heads = 2};
+    layers_[2] = {.group = 0, .query_heads = 2, .shares_kv_with = 0};
+    shape_ = {
+        .layers = 3, .context_tokens = 16, .group_count = 2, .groups = groups_, .layer = layers_};
+    sizes_[0] = {.block_tokens = 4, .blocks = 3};
+    sizes_[1] = {.block_tokens = 2, .blocks = 5};
+    geometry_ = {.dtype = DType::f32,
+                 .context_tokens = 16,
+                 .max_sequences = 1,
+                 .group_count = 2,
+                 .groups = sizes_};
+  }
+
+  static float* at(const KvPlane& plane, uint32_t block, uint32_t head, uint32_t token) {
+    return reinterpret_cast<float*>(plane.base + block * plane.block_bytes +
+                                    head * plane.head_bytes + token * plane.token_bytes);
+  }
+  // Every token of a group gets values that name its place.
+  static float mark(uint32_t block, uint32_t head, uint32_t token) {
+    return static_cast<float>(100 * block + 10 * head + token);
+  }
+  void fill(LayerId layer, uint32_t heads, uint32_t dim, uint32_t blocks, uint32_t tokens) {
+    for (uint32_t b = 0; b < blocks; ++b) {
+      for (uint32_t h = 0; h < heads; ++h) {
+        for (uint32_t t = 0; t < tokens; ++t) {
+          const KvLayerStorage& storage = kv_.storage().layers[layer];
+          std::fill_n(at(storage.k, b, h, t), dim, mark(b, h, t));
+          std::fill_n(at(storage.v, b, h, t), dim, mark(b, h, t) + 0.5f);
+        }
+      }
+    }
+  }
+  static KvMove move(GroupId group, KvPlace from, KvPlace to, uint32_t tokens) {
+    return {group, from, to, tokens};
+  }
+
+  KvGroup groups_[2];
+  LayerShape layers_[3];
+  ModelShape shape_;
+  KvGroupGeometry sizes_[2];
+  KvGeometry geometry_;
+  HostKv kv_;
+};
+
+TEST_F(HostKvTest, planes_lie_in_the_order_block_head_token_element) {
+  const KvPlane plane = kv_plane(DType::bf16, 4, 64, 16);
+  EXPECT_EQ(plane.token_bytes, 128u);
+  EXPECT_EQ(plane.head_bytes, 16u * 128);
+  EXPECT_EQ(plane.block_bytes, 4u * 16 * 128);
+  EXPECT_EQ(plane.base, nullptr);
+}
+
+TEST_F(HostKvTest, quantised_tokens_carry_a_scale_behind_their_elements) {
+  EXPECT_EQ(kv_plane(DType::i8, 1, 6, 1).token_bytes, 8u + 4);
+  EXPECT_EQ(kv_plane(DType::i4, 1, 64, 1).token_bytes, 32u + 4);
+}
+
+TEST_F(HostKvTest, bytes_a_token_count_only_layers_with_kv_of_their_own) {
+  EXPECT_EQ(kv_bytes_per_token(shape_, 0, DType::f32), 2u * (3 + 5) * 4);
+  EXPECT_EQ(kv_bytes_per_token(shape_, 1, DType::bf16), 1u * (4 + 4) * 2);
+}
+
+TEST_F(HostKvTest, holds_what_the_geometry_asks_for) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  EXPECT_EQ(kv_.bytes(), 12 * kv_bytes_per_token(shape_, 0, DType::f32) +
+                             10 * kv_bytes_per_token(shape_, 1, DType::f32));
+  ASSERT_EQ(kv_.storage().layers.size(), 3u);
+  EXPECT_EQ(kv_.storage().layers[2].k.base, kv_.storage().layers[0].k.base);
+  EXPECT_NE(kv_.storage().layers[1].k.base, kv_.storage().layers[0].k.base);
+  EXPECT_EQ(kv_.storage().block_tokens[1], 2u);
+}
+
+TEST_F(HostKvTest, a_move_copies_tokens_of_all_heads_in_its_group_alone) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  fill(0, 2, 3, 3, 4);
+  fill(1, 1, 4, 5, 2);
+  const KvMove copy = move(0, {{}, 2, 0}, {{}, 1, 1}, 2);
+  ASSERT_TRUE(kv_.apply({&copy, 1}).ok());
+  const KvLayerStorage& moved = kv_.storage().layers[0];
+  for (uint32_t head = 0; head < 2; ++head) {
+    EXPECT_EQ(*at(moved.k, 1, head, 0), mark(1, head, 0));
+    EXPECT_EQ(*at(moved.k, 1, head, 1), mark(2, head, 0));
+    EXPECT_EQ(*at(moved.v, 1, head, 2), mark(2, head, 1) + 0.5f);
+    EXPECT_EQ(*at(moved.k, 1, head, 3), mark(1, head, 3));
+  }
+  EXPECT_EQ(*at(kv_.storage().layers[1].k, 1, 0, 1), mark(1, 0, 1));
+}
+
+TEST_F(HostKvTest, a_move_may_overlap_itself) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  fill(0, 2, 3, 3, 4);
+  const KvMove compaction = move(0, {{}, 0, 1}, {{}, 0, 0}, 3);
+  ASSERT_TRUE(kv_.apply({&compaction, 1}).ok());
+  const KvPlane& k = kv_.storage().layers[0].k;
+  EXPECT_EQ(*at(k, 0, 1, 0), mark(0, 1, 1));
+  EXPECT_EQ(*at(k, 0, 1, 1), mark(0, 1, 2));
+  EXPECT_EQ(*at(k, 0, 1, 2), mark(0, 1, 3));
+}
+
+TEST_F(HostKvTest, later_moves_read_what_earlier_ones_wrote) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  fill(1, 1, 4, 5, 2);
+  const KvMove chain[] = {move(1, {{}, 4, 0}, {{}, 3, 0}, 2), move(1, {{}, 3, 0}, {{}, 0, 0}, 2)};
+  ASSERT_TRUE(kv_.apply(chain).ok());
+  EXPECT_EQ(*at(kv_.storage().layers[1].v, 0, 0, 1), mark(4, 0, 1) + 0.5f);
+}
+
+TEST_F(HostKvTest, refuses_moves_out_of_range_and_moves_nothing) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  fill(0, 2, 3, 3, 4);
+  const KvMove moves[] = {move(0, {{}, 2, 0}, {{}, 0, 0}, 4), move(0, {{}, 3, 0}, {{}, 0, 0}, 1)};
+  const Status status = kv_.apply(moves);
+  EXPECT_EQ(status.code(), StatusCode::internal);
+  EXPECT_EQ(status.message(),
+            "a KV move names block 3, tokens 0 to 1; there are 3 blocks of 4 tokens");
+  EXPECT_EQ(*at(kv_.storage().layers[0].k, 0, 0, 0), mark(0, 0, 0));
+  const KvMove long_move = move(0, {{}, 0, 3}, {{}, 1, 0}, 2);
+  EXPECT_EQ(kv_.apply({&long_move, 1}).code(), StatusCode::internal);
+  const KvMove swap = move(0, {{}, 0, 0}, {{SpaceKind::cuda, 0}, 0, 0}, 1);
+  EXPECT_EQ(kv_.apply({&swap, 1}).code(), StatusCode::unsupported);
+}
+
+TEST_F(HostKvTest, more_memory_than_there_is_is_an_error) {
+  sizes_[0].blocks = INT32_MAX;
+  sizes_[0].block_tokens = UINT32_MAX;
+  const Status status = kv_.allocate(shape_, geometry_);
+  EXPECT_EQ(status.code(), StatusCode::out_of_memory);
+  EXPECT_THAT(std::string(status.message()), testing::StartsWith("a layer of the KV cache needs"));
+}
+
+TEST_F(HostKvTest, groups_that_are_not_attention_are_refused) {
+  groups_[1].kind = KvKind::recurrent;
+  EXPECT_EQ(kv_.allocate(shape_, geometry_).code(), StatusCode::unsupported);
+}
+
+}  // namespace
+}  // namespace tenon

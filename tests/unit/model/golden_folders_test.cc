@@ -1,0 +1,130 @@
+// The folders that transformers wrote (tests/golden/make_model_goldens.py) are read as it meant
+// them. Executors compare their logits with the goldens elsewhere.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/npy.h"
+#include "core/model/model.h"
+
+namespace tenon {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::Not;
+using testing::SizeIs;
+
+const char* const kCases[] = {"llama_gqa",
+                              "llama_mha",
+                              "llama_tied",
+                              "llama_head_dim",
+                              "llama_rope_llama3",
+                              "llama_rope_linear",
+                              "llama_rope_llama3_new",
+                              "llama_biases",
+                              "mistral_window",
+                              "mistral_no_window",
+                              "qwen2",
+                              "qwen2_sliding_layers",
+                              "qwen3",
+                              "qwen3_biases",
+                              "llama_bf16",
+                              "llama_f16",
+                              "llama_mixed",
+                              "llama_sharded"};
+
+std::string path_of(const std::string& name) {
+  return TENON_SOURCE_DIR "/tests/golden/models/" + name;
+}
+
+std::unique_ptr<Model> open_golden(const std::string& name) {
+  Result<std::unique_ptr<Model>> model = open_model(path_of(name));
+  if (!model.ok()) ADD_FAILURE() << model.status().message();
+  return model.ok() ? *std::move(model) : std::make_unique<Model>();
+}
+
+TEST(GoldenFolders, every_folder_opens_and_fits_its_tokens_and_logits) {
+  for (const std::string name : kCases) {
+    SCOPED_TRACE(name);
+    const auto model = open_golden(name);
+    const auto tokens = read_npy_i32(path_of(name) + "/tokens.npy");
+    const auto logits = read_npy_f32(path_of(name) + "/logits.npy");
+    ASSERT_TRUE(tokens.ok() && logits.ok());
+    EXPECT_THAT(logits->shape, ElementsAre(tokens->values.size(), model->config.vocabulary));
+    EXPECT_THAT(model->layers, SizeIs(model->config.layers));
+    EXPECT_THAT(model->layers.front().attention_norm, Each(Not(1.0f)));
+  }
+}
+
+TEST(GoldenFolders, head_counts_and_widths_are_read) {
+  const auto gqa = open_golden("llama_gqa");
+  EXPECT_EQ(gqa->config.heads, 4u);
+  EXPECT_EQ(gqa->config.kv_heads, 2u);
+  EXPECT_EQ(gqa->config.head_dim, 8u);
+  EXPECT_EQ(gqa->config.intermediate, 72u);
+  EXPECT_EQ(open_golden("llama_mha")->config.kv_heads, 4u);
+  const auto wide = open_golden("llama_head_dim");
+  EXPECT_EQ(wide->config.head_dim, 24u);
+  EXPECT_EQ(wide->layers[0].q.n_out, 96u);
+  EXPECT_EQ(wide->layers[0].output.k_in, 96u);
+}
+
+TEST(GoldenFolders, tied_and_several_end_tokens_are_read) {
+  const auto model = open_golden("llama_tied");
+  EXPECT_TRUE(model->config.tied_embeddings);
+  EXPECT_THAT(model->config.eos, ElementsAre(2, 5));
+  EXPECT_THAT(model->generation.eos, ElementsAre(2, 5));
+}
+
+TEST(GoldenFolders, rotary_scaling_is_read_in_each_spelling) {
+  for (const std::string name : {"llama_rope_llama3", "llama_rope_llama3_new"}) {
+    SCOPED_TRACE(name);
+    const ModelConfig config = open_golden(name)->config;
+    EXPECT_EQ(config.rope_scaling.kind, RopeScalingKind::llama3);
+    EXPECT_EQ(config.rope_scaling.factor, 4.0);
+    EXPECT_EQ(config.rope_scaling.original_context_tokens, 32u);
+    EXPECT_EQ(config.rope_theta, 10000.0);
+  }
+  const ModelConfig linear = open_golden("llama_rope_linear")->config;
+  EXPECT_EQ(linear.rope_scaling.kind, RopeScalingKind::linear);
+  EXPECT_EQ(linear.rope_scaling.factor, 3.0);
+  EXPECT_EQ(linear.rope_theta, 500.0);
+}
+
+TEST(GoldenFolders, biases_are_where_the_architecture_has_them) {
+  const auto llama = open_golden("llama_biases");
+  EXPECT_THAT(llama->layers[0].q_bias, SizeIs(32));
+  EXPECT_THAT(llama->layers[0].output_bias, SizeIs(32));
+  EXPECT_THAT(llama->layers[0].up_bias, SizeIs(72));
+  EXPECT_THAT(llama->layers[0].down_bias, SizeIs(32));
+  const auto qwen2 = open_golden("qwen2");
+  EXPECT_THAT(qwen2->layers[0].k_bias, SizeIs(16));
+  EXPECT_THAT(qwen2->layers[0].output_bias, SizeIs(0));
+  EXPECT_THAT(open_golden("qwen3_biases")->layers[1].output_bias, SizeIs(32));
+}
+
+TEST(GoldenFolders, windows_are_read_per_layer) {
+  EXPECT_THAT(open_golden("mistral_window")->config.window_tokens, ElementsAre(7, 7));
+  EXPECT_THAT(open_golden("mistral_no_window")->config.window_tokens, ElementsAre(0, 0));
+  EXPECT_THAT(open_golden("qwen2_sliding_layers")->config.window_tokens, ElementsAre(0, 9, 9));
+  EXPECT_THAT(open_golden("qwen2")->config.window_tokens, ElementsAre(0, 0));
+}
+
+TEST(GoldenFolders, qwen3_has_norms_of_q_and_k) {
+  const auto model = open_golden("qwen3");
+  EXPECT_TRUE(model->config.qk_norm);
+  EXPECT_THAT(model->layers[0].q_norm, SizeIs(16));
+  EXPECT_THAT(model->layers[1].k_norm, SizeIs(16));
+}
+
+TEST(GoldenFolders, element_types_are_those_of_the_files) {
+  EXPECT_EQ(open_golden("llama_bf16")->layers[0].q.format, "bf16");
+  EXPECT_EQ(open_golden("llama_f16")->layers[0].q.format, "f16");
+  const auto mixed = open_golden("llama_mixed");
+  EXPECT_EQ(mixed->head.format, "bf16");
+  EXPECT_LT(mixed->weight_bytes(), 4 * mixed->parameter_count());
+  EXPECT_GT(mixed->weight_bytes(), 2 * mixed->parameter_count());
+}
+
+}  // namespace
+}  // namespace tenon
