@@ -1,0 +1,177 @@
+#include "core/exec/cpu/machine_limits.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "core/exec/cpu/limit_kernels.h"
+
+namespace tenon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+class SpinBarrier {
+ public:
+  explicit SpinBarrier(uint32_t threads) : threads_(threads) {}
+  void wait() {
+    const uint32_t generation = generation_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      generation_.store(generation + 1, std::memory_order_release);
+      return;
+    }
+    while (generation_.load(std::memory_order_acquire) == generation) relax();
+  }
+
+ private:
+  const uint32_t threads_;
+  alignas(64) std::atomic<uint32_t> arrived_{0};
+  alignas(64) std::atomic<uint32_t> generation_{0};
+};
+
+// Thread i on the i-th processor that this process may use; without permission it stays where it
+// is.
+void stay_on_processor(uint32_t index) {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  const int count = CPU_COUNT(&allowed);
+  if (count == 0) return;
+  int wanted = static_cast<int>(index % static_cast<uint32_t>(count));
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || wanted-- > 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+    return;
+  }
+}
+
+// Anonymous memory in huge pages where the system gives them; smaller where it refuses.
+class Buffer {
+ public:
+  Buffer() {
+    for (size_t bytes = size_t{512} << 20; bytes >= (size_t{16} << 20); bytes /= 2) {
+      void* made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (made == MAP_FAILED) continue;
+      data_ = static_cast<std::byte*>(made);
+      bytes_ = bytes;
+      madvise(made, bytes, MADV_HUGEPAGE);
+      return;
+    }
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+constexpr uint64_t kRounds = 100'000;  // 2e6 instructions, about half a millisecond
+constexpr uint32_t kMeetings = 2'000;
+
+struct Measurement {
+  LimitKernels kernels;
+  uint32_t threads;
+  double budget_seconds;
+  SpinBarrier barrier;
+  Buffer buffer;
+  std::atomic<bool> more{true};
+  std::atomic<uint64_t> sink{0};
+  MachineLimits limits;
+
+  Measurement(CpuIsa isa, uint32_t thread_count, double seconds)
+      : kernels(limit_kernels(isa)),
+        threads(thread_count),
+        budget_seconds(seconds),
+        barrier(thread_count) {}
+
+  // All threads do `work` again and again for `share` of the budget; thread 0 returns the most
+  // work per second over the rounds. Work returns how much it was.
+  template <typename Work>
+  double best_rate(uint32_t thread, double share, const Work& work) {
+    double best = 0;
+    const auto start = Clock::now();
+    do {
+      barrier.wait();
+      const auto begin = Clock::now();
+      const double done = work();
+      barrier.wait();
+      if (thread != 0) continue;
+      best = std::max(best, done * threads / seconds_since(begin));
+      more.store(seconds_since(start) < share * budget_seconds, std::memory_order_relaxed);
+    } while (go_on());
+    return best;
+  }
+
+  void run(uint32_t thread) {
+    stay_on_processor(thread);
+    const size_t part = buffer.bytes() / threads / 1024 * 1024;
+    std::byte* mine = buffer.data() + part * thread;
+    double read = 0;
+    if (part > 0) {
+      std::memset(mine, 1, part);
+      read = best_rate(thread, 0.4, [&] {
+        sink.fetch_add(kernels.read(mine, part), std::memory_order_relaxed);
+        return static_cast<double>(part);
+      });
+    }
+    const double fma = best_rate(thread, 0.2, [&] { return kernels.fma(kRounds); });
+    const double int8 = best_rate(thread, 0.15, [&] { return kernels.int8(kRounds); });
+    double bf16 = 0;
+    if (kernels.bf16 != nullptr) {
+      bf16 = best_rate(thread, 0.15, [&] { return kernels.bf16(kRounds); });
+    }
+    const double meetings = best_rate(thread, 0.1, [&] {
+      for (uint32_t i = 0; i < kMeetings; ++i) barrier.wait();
+      return static_cast<double>(kMeetings);
+    });
+    if (thread != 0) return;
+    limits = {.read_gbps = read / 1e9, .fma_flops = fma, .bf16_flops = bf16, .int8_ops = int8};
+    if (threads > 1 && meetings > 0) limits.barrier_ns = 1e9 * threads / meetings;
+  }
+
+ private:
+  // What thread 0 decided, read by all between two meetings.
+  bool go_on() {
+    barrier.wait();
+    return more.load(std::memory_order_relaxed);
+  }
+};
+
+}  // namespace
+
+MachineLimits measure_machine_limits(CpuIsa isa, uint32_t threads, double seconds_budget) {
+  Measurement measurement(isa, std::max(threads, 1u), seconds_budget);
+  std::vector<std::thread> others;
+  for (uint32_t i = 0; i < measurement.threads; ++i) {
+    others.emplace_back([&measurement, i] { measurement.run(i); });
+  }
+  for (std::thread& thread : others) thread.join();
+  return measurement.limits;
+}
+
+}  // namespace tenon

@@ -1,0 +1,27 @@
+// What this machine can do at most, measured: the denominators of every "fraction of the limit".
+//
+// The figures belong to the moment: frequency, neighbours and memory placement change them, so they
+// are measured in the same run as what is compared with them.
+#pragma once
+
+#include <tenon/host.h>
+
+#include <cstdint>
+
+namespace tenon {
+
+// All threads together.
+struct MachineLimits {
+  double read_gbps = 0;  // streaming reads of a buffer far larger than a core's caches, 1e9 bytes/s
+  double fma_flops = 0;  // fp32 multiply and add, operations/s
+  double bf16_flops = 0;  // bf16 dot products into fp32; 0 where the set has none
+  double int8_ops = 0;    // 8-bit dot products into 32 bits, the set's best instruction
+  double barrier_ns = 0;  // one meeting of all threads, spinning; 0 for one thread
+};
+
+// Takes about `seconds_budget` seconds (at least some tens of milliseconds) and half a GiB of
+// memory, less where that much is not free. Runs threads of its own, spread over the processors
+// that this process may use. `isa` must be one that the processor has.
+MachineLimits measure_machine_limits(CpuIsa isa, uint32_t threads, double seconds_budget);
+
+}  // namespace tenon
