@@ -21,18 +21,30 @@ Bytes read_file(const std::filesystem::path& path) {
   return Bytes(std::istreambuf_iterator<char>(file), {});
 }
 
-void run(const Bytes& input) { LLVMFuzzerTestOneInput(input.data(), input.size()); }
+void run(const Bytes& input) {
+  LLVMFuzzerTestOneInput(input.data(), input.size());
+}
 
 Bytes mutate(Bytes bytes, std::mt19937& random) {
   const uint32_t edits = 1 + random() % 4;
   for (uint32_t i = 0; i < edits && !bytes.empty(); ++i) {
     const size_t at = random() % bytes.size();
     switch (random() % 5) {
-      case 0: bytes[at] ^= static_cast<uint8_t>(1u << (random() % 8)); break;
-      case 1: bytes[at] = static_cast<uint8_t>(random()); break;
-      case 2: bytes.erase(bytes.begin() + at); break;
-      case 3: bytes.insert(bytes.begin() + at, static_cast<uint8_t>(random())); break;
-      default: bytes.resize(at); break;
+      case 0:
+        bytes[at] ^= static_cast<uint8_t>(1u << (random() % 8));
+        break;
+      case 1:
+        bytes[at] = static_cast<uint8_t>(random());
+        break;
+      case 2:
+        bytes.erase(bytes.begin() + at);
+        break;
+      case 3:
+        bytes.insert(bytes.begin() + at, static_cast<uint8_t>(random()));
+        break;
+      default:
+        bytes.resize(at);
+        break;
     }
   }
   return bytes;

@@ -1,0 +1,34 @@
+// A config.json that is accepted describes a model whose numbers fit together.
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/model/model_config.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  (void)tenon::parse_generation_config(text, "generation_config.json").ok();
+  auto config = tenon::parse_model_config(text, "config.json");
+  if (!config.ok()) return 0;
+  require(config->layers > 0 && config->window_tokens.size() == config->layers);
+  require(config->heads % config->kv_heads == 0 && config->head_dim % 2 == 0);
+  require(uint64_t{config->heads} * config->head_dim <= 0x7fffffff);
+  for (const tenon::TokenId id : config->eos) {
+    require(id >= 0 && static_cast<uint32_t>(id) < config->vocabulary);
+  }
+  if (config->head_dim <= 4096) {
+    for (const float f : tenon::rope_frequencies(*config)) require(std::isfinite(f));
+  }
+  const tenon::ModelShapeStorage shape(*config, 1024);
+  require(shape.shape().context_tokens >= 1);
+  return 0;
+}

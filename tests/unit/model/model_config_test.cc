@@ -1,0 +1,396 @@
+#include "core/model/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+namespace tenon {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Keys = std::map<std::string, std::string>;
+
+// A small Llama with the given keys set to JSON values; an empty value leaves the key out.
+std::string config_text(const Keys& changes) {
+  Keys keys = {{"model_type", "\"llama\""},  {"vocab_size", "100"},
+               {"hidden_size", "64"},        {"intermediate_size", "128"},
+               {"num_hidden_layers", "4"},   {"num_attention_heads", "8"},
+               {"num_key_value_heads", "2"}, {"max_position_embeddings", "256"}};
+  for (const auto& [key, value] : changes) keys[key] = value;
+  std::string text = "{";
+  for (const auto& [key, value] : keys) {
+    if (!value.empty()) text += (text.size() > 1 ? ",\"" : "\"") + key + "\":" + value;
+  }
+  return text + "}";
+}
+
+ModelConfig parse(const Keys& changes) {
+  Result<ModelConfig> config = parse_model_config(config_text(changes), "c.json");
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? *std::move(config) : ModelConfig();
+}
+
+std::string refusal(const Keys& changes) {
+  const Result<ModelConfig> config = parse_model_config(config_text(changes), "c.json");
+  EXPECT_FALSE(config.ok()) << config_text(changes);
+  return std::string(config.status().message());
+}
+
+TEST(ModelConfig, missing_keys_take_the_defaults_of_the_family) {
+  const ModelConfig llama = parse({{"num_key_value_heads", ""}, {"max_position_embeddings", ""}});
+  EXPECT_EQ(llama.kv_heads, 8u);
+  EXPECT_EQ(llama.head_dim, 8u);
+  EXPECT_EQ(llama.context_tokens, 2048u);
+  EXPECT_FLOAT_EQ(llama.norm_eps, 1e-6f);
+  EXPECT_EQ(llama.rope_theta, 10000.0);
+  EXPECT_EQ(llama.rope_scaling.kind, RopeScalingKind::none);
+  EXPECT_FALSE(llama.tied_embeddings);
+  EXPECT_FALSE(llama.qkv_bias || llama.output_bias || llama.mlp_bias || llama.qk_norm);
+  EXPECT_EQ(llama.bos, std::optional<TokenId>(1));
+  EXPECT_THAT(llama.eos, ElementsAre(2));
+  const ModelConfig mistral = parse({{"model_type", "\"mistral\""}, {"num_key_value_heads", ""}});
+  EXPECT_EQ(mistral.kv_heads, 8u);
+  EXPECT_THAT(mistral.window_tokens, ElementsAre(4096, 4096, 4096, 4096));
+  const ModelConfig qwen3 = parse({{"model_type", "\"qwen3\""}});
+  EXPECT_EQ(qwen3.head_dim, 128u);
+  EXPECT_TRUE(qwen3.qk_norm);
+  EXPECT_FALSE(qwen3.bos.has_value());
+  EXPECT_THAT(qwen3.eos, IsEmpty());
+}
+
+TEST(ModelConfig, null_means_as_many_kv_heads_as_heads) {
+  EXPECT_EQ(parse({{"model_type", "\"qwen2\""}, {"num_key_value_heads", "null"}}).kv_heads, 8u);
+}
+
+TEST(ModelConfig, the_architecture_stands_in_for_a_missing_model_type) {
+  const Keys qwen = {{"model_type", ""}, {"architectures", "[\"Qwen2ForCausalLM\"]"}};
+  EXPECT_EQ(parse(qwen).architecture, "qwen2");
+  EXPECT_EQ(parse({{"architectures", "[\"LLaMAForCausalLM\"]"}}).architecture, "llama");
+  EXPECT_THAT(refusal({{"model_type", ""}}), HasSubstr("neither 'model_type' nor 'architectures'"));
+}
+
+TEST(ModelConfig, unknown_families_and_heads_of_other_tasks_are_refused) {
+  EXPECT_EQ(refusal({{"model_type", "\"gpt2\""}}),
+            "c.json: model_type 'gpt2' is not built; there are llama, mistral, qwen2, qwen3");
+  EXPECT_THAT(refusal({{"architectures", "[\"LlamaForSequenceClassification\"]"}}),
+              HasSubstr("architecture 'LlamaForSequenceClassification' is not built for model_type "
+                        "'llama'; expected 'LlamaForCausalLM'"));
+  EXPECT_THAT(refusal({{"architectures", "[\"Qwen2ForCausalLM\"]"}}),
+              HasSubstr("architecture 'Qwen2ForCausalLM' is not built for model_type 'llama'"));
+}
+
+TEST(ModelConfig, biases_follow_each_familys_rule) {
+  const ModelConfig llama = parse({{"attention_bias", "true"}, {"mlp_bias", "true"}});
+  EXPECT_TRUE(llama.qkv_bias && llama.output_bias && llama.mlp_bias);
+  const ModelConfig qwen2 = parse({{"model_type", "\"qwen2\""}});
+  EXPECT_TRUE(qwen2.qkv_bias);
+  EXPECT_FALSE(qwen2.output_bias || qwen2.mlp_bias);
+  EXPECT_FALSE(parse({{"model_type", "\"mistral\""}, {"attention_bias", "true"}}).qkv_bias);
+}
+
+TEST(ModelConfig, windows_follow_each_familys_rule) {
+  const auto windows = [](Keys keys) { return parse(keys).window_tokens; };
+  EXPECT_THAT(windows({{"sliding_window", "9"}}), ElementsAre(0, 0, 0, 0));
+  const Keys mistral = {{"model_type", "\"mistral\""}, {"sliding_window", "null"}};
+  EXPECT_THAT(windows(mistral), ElementsAre(0, 0, 0, 0));
+  Keys qwen = {{"model_type", "\"qwen2\""}, {"sliding_window", "9"}, {"max_window_layers", "3"}};
+  EXPECT_THAT(windows(qwen), ElementsAre(0, 0, 0, 0));
+  qwen["use_sliding_window"] = "true";
+  EXPECT_THAT(windows(qwen), ElementsAre(0, 0, 0, 9));
+  qwen["layer_types"] = R"(["sliding_attention","full_attention",
+                            "sliding_attention","full_attention"])";
+  EXPECT_THAT(windows(qwen), ElementsAre(9, 0, 9, 0));
+}
+
+TEST(ModelConfig, impossible_layer_types_are_refused) {
+  Keys qwen = {{"model_type", "\"qwen2\""}, {"layer_types", "[\"full_attention\"]"}};
+  EXPECT_THAT(refusal(qwen), HasSubstr("'layer_types' is a list of 1; expected a list of 4"));
+  qwen["num_hidden_layers"] = "1";
+  qwen["layer_types"] = "[\"sliding_attention\"]";
+  EXPECT_THAT(refusal(qwen), HasSubstr("has sliding layers but there is no sliding window"));
+  qwen["layer_types"] = "[\"linear_attention\"]";
+  EXPECT_THAT(refusal(qwen), HasSubstr("'layer_types' has \"linear_attention\""));
+}
+
+TEST(ModelConfig, token_ids_may_be_one_a_list_or_none) {
+  EXPECT_THAT(parse({{"eos_token_id", "7"}}).eos, ElementsAre(7));
+  EXPECT_THAT(parse({{"eos_token_id", "[7, 9]"}}).eos, ElementsAre(7, 9));
+  EXPECT_THAT(parse({{"eos_token_id", "null"}}).eos, IsEmpty());
+  EXPECT_FALSE(parse({{"bos_token_id", "null"}}).bos.has_value());
+  EXPECT_THAT(refusal({{"eos_token_id", "100"}}),
+              HasSubstr("'eos_token_id' is 100; expected token ids from 0 to 99"));
+  EXPECT_THAT(refusal({{"eos_token_id", "[-1]"}}), HasSubstr("'eos_token_id' is -1"));
+  EXPECT_THAT(refusal({{"bos_token_id", "[1,2]"}}), HasSubstr("'bos_token_id' is a list"));
+}
+
+TEST(ModelConfig, the_familys_own_ids_are_dropped_where_the_vocabulary_lacks_them) {
+  const ModelConfig config = parse({{"vocab_size", "2"}});
+  EXPECT_EQ(config.bos, std::optional<TokenId>(1));
+  EXPECT_THAT(config.eos, IsEmpty());
+}
+
+TEST(ModelConfig, rotary_settings_are_read_in_every_spelling) {
+  const ModelConfig oldest =
+      parse({{"rope_theta", "500"}, {"rope_scaling", R"({"type":"linear","factor":2})"}});
+  EXPECT_EQ(oldest.rope_scaling.kind, RopeScalingKind::linear);
+  EXPECT_EQ(oldest.rope_scaling.factor, 2.0);
+  EXPECT_EQ(oldest.rope_theta, 500.0);
+  const ModelConfig newest =
+      parse({{"rope_parameters", R"({"rope_type":"linear","factor":2.5,"rope_theta":7.5})"},
+             {"rope_theta", "500"}});
+  EXPECT_EQ(newest.rope_scaling.factor, 2.5);
+  EXPECT_EQ(newest.rope_theta, 7.5);
+  EXPECT_EQ(parse({{"rope_scaling", "{}"}, {"rope_parameters", R"({"rope_theta":5})"}}).rope_theta,
+            5.0);
+  EXPECT_EQ(parse({{"rope_scaling", "null"}}).rope_scaling.kind, RopeScalingKind::none);
+}
+
+TEST(ModelConfig, rope_scaling_outweighs_rope_parameters) {
+  const ModelConfig config = parse({{"rope_scaling", R"({"type":"linear","factor":2})"},
+                                    {"rope_parameters", R"({"rope_theta":7})"}});
+  EXPECT_EQ(config.rope_scaling.kind, RopeScalingKind::linear);
+  EXPECT_EQ(config.rope_theta, 10000.0);
+}
+
+constexpr const char* kLlama3 =
+    R"({"rope_type":"llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4)";
+
+TEST(ModelConfig, the_original_context_of_llama3_has_three_sources) {
+  const std::string without = std::string(kLlama3) + "}";
+  const std::string with = std::string(kLlama3) + R"(,"original_max_position_embeddings":32})";
+  const auto original = [](const Keys& keys) {
+    return parse(keys).rope_scaling.original_context_tokens;
+  };
+  EXPECT_EQ(original({{"rope_scaling", with}}), 32u);
+  EXPECT_EQ(original({{"rope_scaling", without}}), 256u);
+  EXPECT_EQ(original({{"rope_scaling", with}, {"original_max_position_embeddings", "48"}}), 48u);
+}
+
+TEST(ModelConfig, faulty_rotary_settings_are_refused) {
+  EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"yarn","factor":2})"}}),
+              HasSubstr("rope type 'yarn' is not built; there are default, linear, llama3"));
+  EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear"})"}}),
+              HasSubstr("'rope_scaling.factor' is missing"));
+  EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear","factor":0})"}}),
+              HasSubstr("'rope_scaling.factor' is 0; expected a number from 1e-6"));
+  EXPECT_THAT(refusal({{"rope_scaling", R"({"rope_type":"llama3","factor":8})"}}),
+              AllOf(HasSubstr("'rope_scaling.low_freq_factor' is missing"),
+                    HasSubstr("'rope_scaling.high_freq_factor' is missing")));
+  EXPECT_THAT(refusal({{"rope_scaling", R"({"rope_type":"llama3","factor":8,"low_freq_factor":4,
+                                            "high_freq_factor":4})"}}),
+              HasSubstr("'rope_scaling.high_freq_factor' must be above 'low_freq_factor'"));
+  EXPECT_THAT(refusal({{"rope_theta", "-1"}}), HasSubstr("'rope_theta' is -1"));
+  EXPECT_THAT(refusal({{"rope_scaling", "\"linear\""}}),
+              HasSubstr("'rope_scaling' is \"linear\"; expected an object"));
+  EXPECT_THAT(refusal({{"rope_parameters", R"({"full_attention":{"rope_theta":1}})"}}),
+              HasSubstr("'rope_parameters.full_attention' is not built"));
+}
+
+TEST(ModelConfig, partial_rotation_is_refused) {
+  EXPECT_THAT(refusal({{"partial_rotary_factor", "0.5"}}),
+              HasSubstr("'partial_rotary_factor' is 0.5; only whole heads (1.0) are rotated"));
+  EXPECT_THAT(refusal({{"rope_parameters", R"({"partial_rotary_factor":0.5})"}}),
+              HasSubstr("'rope_parameters.partial_rotary_factor' is 0.5"));
+}
+
+TEST(ModelConfig, other_arithmetic_is_refused_by_name) {
+  EXPECT_THAT(refusal({{"hidden_act", "\"gelu\""}}),
+              HasSubstr("'hidden_act' is 'gelu'; only 'silu' is built"));
+  EXPECT_THAT(refusal({{"quantization_config", R"({"quant_method":"gptq","bits":4})"}}),
+              HasSubstr("'quantization_config' (\"gptq\") is not built"));
+  EXPECT_THAT(refusal({{"num_local_experts", "8"}}),
+              HasSubstr("'num_local_experts' is 8; mixture of experts is not built"));
+  EXPECT_THAT(refusal({{"final_logit_softcapping", "30.0"}}), HasSubstr("a soft cap on logits"));
+  EXPECT_THAT(refusal({{"use_qk_norm", "true"}}), HasSubstr("another norm of q and k"));
+}
+
+TEST(ModelConfig, neutral_values_of_unsupported_keys_are_accepted) {
+  parse({{"num_local_experts", "0"},
+         {"final_logit_softcapping", "null"},
+         {"use_qk_norm", "false"},
+         {"residual_multiplier", "1.0"},
+         {"hidden_act", "\"swish\""},
+         {"pretraining_tp", "2"},
+         {"partial_rotary_factor", "1.0"},
+         {"anything_else", "{\"deep\":[1,{}]}"}});
+}
+
+TEST(ModelConfig, unsupported_and_wrong_have_different_codes) {
+  const auto code = [](const Keys& keys) {
+    return parse_model_config(config_text(keys), "c.json").status().code();
+  };
+  EXPECT_EQ(code({{"hidden_act", "\"gelu\""}}), StatusCode::unsupported);
+  EXPECT_EQ(code({{"hidden_size", "0"}}), StatusCode::invalid_argument);
+  EXPECT_EQ(code({{"hidden_size", "0"}, {"hidden_act", "\"gelu\""}}), StatusCode::invalid_argument);
+}
+
+TEST(ModelConfig, values_of_the_wrong_type_or_out_of_range_are_refused) {
+  const std::string range = "; expected an integer from 1 to 2147483647";
+  for (const std::string value : {"-4", "0", "2147483648", "18446744073709551616", "1e400", "4.0",
+                                  "\"4\"", "[4]", "true", "NaN"}) {
+    for (const std::string key : {"hidden_size", "num_attention_heads", "vocab_size"}) {
+      EXPECT_THAT(refusal({{key, value}}), HasSubstr("c.json: "));
+    }
+  }
+  EXPECT_EQ(refusal({{"hidden_size", "-4"}}), "c.json: 'hidden_size' is -4" + range);
+  EXPECT_THAT(refusal({{"num_hidden_layers", "65536"}}), HasSubstr("from 1 to 65535"));
+  EXPECT_THAT(refusal({{"rms_norm_eps", "0"}}), HasSubstr("'rms_norm_eps' is 0"));
+  EXPECT_THAT(refusal({{"rms_norm_eps", "1e-60"}}), HasSubstr("'rms_norm_eps' is 1e-60"));
+  EXPECT_THAT(refusal({{"attention_bias", "1"}}),
+              HasSubstr("'attention_bias' is 1; expected true or false"));
+  EXPECT_THAT(refusal({{"tie_word_embeddings", "\"yes\""}}), HasSubstr("expected true or false"));
+  EXPECT_THAT(refusal({{"model_type", "5"}}), HasSubstr("'model_type' is 5; expected a text"));
+}
+
+TEST(ModelConfig, shapes_that_do_not_fit_together_are_refused) {
+  EXPECT_THAT(refusal({{"num_key_value_heads", "3"}}),
+              HasSubstr("'num_attention_heads' 8 is not a multiple of 'num_key_value_heads' 3"));
+  EXPECT_THAT(refusal({{"hidden_size", "60"}}),
+              HasSubstr("'hidden_size' 60 is not a multiple of 'num_attention_heads' 8"));
+  EXPECT_THAT(refusal({{"head_dim", "7"}}), HasSubstr("head_dim 7 is odd"));
+  EXPECT_THAT(refusal({{"head_dim", "1000000000"}}),
+              HasSubstr("8 heads of 1000000000 are too wide"));
+  EXPECT_EQ(parse({{"hidden_size", "60"}, {"head_dim", "16"}}).head_dim, 16u);
+}
+
+TEST(ModelConfig, several_faults_are_told_at_once) {
+  const std::string message = refusal({{"hidden_size", "-1"}, {"hidden_act", "\"relu\""}});
+  EXPECT_THAT(message, AllOf(HasSubstr("c.json:\n"), HasSubstr("'hidden_size' is -1"),
+                             HasSubstr("'hidden_act' is 'relu'")));
+}
+
+TEST(ModelConfig, what_is_no_json_object_is_refused) {
+  const auto message = [](const std::string& text) {
+    return std::string(parse_model_config(text, "c.json").status().message());
+  };
+  EXPECT_THAT(message(""), HasSubstr("c.json: not valid JSON: a syntax error at byte"));
+  EXPECT_THAT(message("[1]"), HasSubstr("c.json: found a list of 1; expected a JSON object"));
+  EXPECT_THAT(message("{\"a\":1,\"a\":2}"), HasSubstr("the key 'a' stands twice"));
+  EXPECT_THAT(message("{\"a\":1e999}"), HasSubstr("a number too large"));
+  EXPECT_THAT(message("{\"a\":" + std::string(100000, '[')), HasSubstr("deeper than 32"));
+  EXPECT_THAT(message("{\"\xc3\x28\":1}"), HasSubstr("a syntax error"));
+}
+
+TEST(ModelConfig, no_mutation_of_a_config_gives_an_impossible_model) {
+  const std::string whole = config_text({{"rope_scaling", std::string(kLlama3) + "}"},
+                                         {"eos_token_id", "[1,2]"},
+                                         {"rms_norm_eps", "1e-5"}});
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = whole;
+    for (uint64_t change = 0; change <= random() % 3; ++change) {
+      char& byte = text[random() % text.size()];
+      byte = random() % 2 ? static_cast<char>(byte ^ (1 << random() % 8))
+                          : "0123456789,[]{}\"-e."[random() % 19];
+    }
+    const auto config = parse_model_config(text, "c.json");
+    if (!config.ok()) continue;
+    ASSERT_EQ(config->heads % config->kv_heads, 0u) << text;
+    ASSERT_EQ(config->window_tokens.size(), config->layers) << text;
+    for (const float frequency : rope_frequencies(*config)) {
+      ASSERT_TRUE(std::isfinite(frequency)) << text;
+    }
+  }
+}
+
+TEST(GenerationConfig, absent_members_stay_absent) {
+  const auto defaults = parse_generation_config("{}", "g.json");
+  ASSERT_TRUE(defaults.ok());
+  EXPECT_FALSE(defaults->temperature || defaults->top_k || defaults->top_p);
+  EXPECT_THAT(defaults->eos, IsEmpty());
+}
+
+TEST(GenerationConfig, recommendations_are_read) {
+  const auto defaults = parse_generation_config(
+      R"({"do_sample":true,"temperature":0.7,"top_p":0.8,"top_k":20,"eos_token_id":[5,6]})", "g");
+  ASSERT_TRUE(defaults.ok());
+  EXPECT_FLOAT_EQ(*defaults->temperature, 0.7f);
+  EXPECT_FLOAT_EQ(*defaults->top_p, 0.8f);
+  EXPECT_EQ(*defaults->top_k, 20u);
+  EXPECT_THAT(defaults->eos, ElementsAre(5, 6));
+}
+
+TEST(GenerationConfig, no_sampling_means_temperature_zero) {
+  const auto defaults = parse_generation_config(R"({"do_sample":false,"temperature":0.7})", "g");
+  ASSERT_TRUE(defaults.ok());
+  EXPECT_EQ(*defaults->temperature, 0.0f);
+}
+
+TEST(GenerationConfig, values_out_of_range_are_refused) {
+  const auto message = [](const std::string& text) {
+    return std::string(parse_generation_config(text, "g.json").status().message());
+  };
+  EXPECT_EQ(message(R"({"top_p":1.5})"), "g.json: 'top_p' is 1.5; expected a number from 0 to 1");
+  EXPECT_THAT(message(R"({"temperature":-1})"), HasSubstr("'temperature' is -1"));
+  EXPECT_THAT(message(R"({"top_k":-1})"), HasSubstr("'top_k' is -1"));
+  EXPECT_THAT(message(R"({"temperature":"hot"})"), HasSubstr("expected a number"));
+}
+
+// Expected values: transformers' LlamaRotaryEmbedding.
+TEST(RopeFrequencies, llama3_scaling_keeps_blends_and_stretches) {
+  ModelConfig config;
+  config.head_dim = 64;
+  config.rope_theta = 500000.0;
+  config.rope_scaling = {RopeScalingKind::llama3, 32.0, 1.0, 4.0, 8192};
+  const std::vector<float> found = rope_frequencies(config);
+  ASSERT_EQ(found.size(), 32u);
+  const std::map<size_t, float> expected = {{0, 1.0f},
+                                            {1, 0.663601279f},
+                                            {8, 0.0376060307f},
+                                            {14, 0.00321144611f},
+                                            {15, 0.00129054801f},
+                                            {16, 0.000429556705f},
+                                            {17, 9.70828623e-05f},
+                                            {18, 1.94616387e-05f},
+                                            {31, 9.41830649e-08f}};
+  for (const auto& [index, value] : expected) EXPECT_NEAR(found[index] / value, 1.0, 1e-6) << index;
+}
+
+TEST(RopeFrequencies, linear_scaling_divides) {
+  ModelConfig config;
+  config.head_dim = 64;
+  config.rope_scaling = {.kind = RopeScalingKind::linear, .factor = 2.5};
+  const std::vector<float> found = rope_frequencies(config);
+  EXPECT_FLOAT_EQ(found[0], 0.4f);
+  EXPECT_FLOAT_EQ(found[1], 0.299957693f);
+  EXPECT_FLOAT_EQ(found[31], 5.33408602e-05f);
+}
+
+TEST(ModelShape, layers_with_one_window_make_a_group_with_that_window) {
+  const ModelConfig config = parse({{"model_type", "\"mistral\""}, {"sliding_window", "9"}});
+  const ModelShapeStorage storage(config, 1000);
+  const ModelShape& shape = storage.shape();
+  EXPECT_EQ(shape.context_tokens, 256u);
+  EXPECT_EQ(shape.vocabulary, 100u);
+  ASSERT_EQ(shape.group_count, 1u);
+  EXPECT_EQ(shape.groups[0].layers, 4u);
+  EXPECT_EQ(shape.groups[0].kv_heads, 2u);
+  EXPECT_EQ(shape.groups[0].k_dim, 8u);
+  EXPECT_EQ(shape.groups[0].window_tokens, 9u);
+  EXPECT_EQ(shape.layer[3].index_in_group, 3u);
+  EXPECT_EQ(shape.layer[3].query_heads, 8u);
+  EXPECT_EQ(shape.layer[3].window_tokens, 9u);
+  EXPECT_FLOAT_EQ(shape.layer[3].scale, 0.353553391f);
+}
+
+TEST(ModelShape, mixed_windows_leave_the_group_unlimited) {
+  const ModelConfig config = parse({{"model_type", "\"qwen2\""},
+                                    {"use_sliding_window", "true"},
+                                    {"sliding_window", "9"},
+                                    {"max_window_layers", "2"}});
+  const ModelShapeStorage storage(config, 100);
+  EXPECT_EQ(storage.shape().context_tokens, 100u);
+  EXPECT_EQ(storage.shape().groups[0].window_tokens, 0u);
+  EXPECT_EQ(storage.shape().layer[1].window_tokens, 0u);
+  EXPECT_EQ(storage.shape().layer[2].window_tokens, 9u);
+}
+
+}  // namespace
+}  // namespace tenon
