@@ -22,6 +22,8 @@ void watch_interrupts() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-bool interrupted() { return interrupt_count > 0; }
+bool interrupted() {
+  return interrupt_count > 0;
+}
 
 }  // namespace tenon

@@ -7,14 +7,22 @@
 
 namespace tenon {
 
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
-bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
-bool stdin_is_terminal() { return ::isatty(STDIN_FILENO) == 1; }
+bool stderr_is_terminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+bool stdout_is_terminal() {
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+bool stdin_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
 
 Progress::Progress(std::string label, Unit unit, bool enabled)
     : label_(std::move(label)), unit_(unit), enabled_(enabled && stderr_is_terminal()) {}
 
-Progress::~Progress() { finish(); }
+Progress::~Progress() {
+  finish();
+}
 
 void Progress::update(uint64_t done, uint64_t total) {
   using namespace std::chrono_literals;

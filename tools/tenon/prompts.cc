@@ -1,0 +1,132 @@
+#include "tools/tenon/prompts.h"
+
+#include <charconv>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/base/mapped_file.h"
+
+namespace tenon {
+namespace {
+
+using Json = nlohmann::json;
+
+Status bad_field(std::string_view key, std::string_view expected) {
+  return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
+}
+
+template <typename T>
+Status read_number(const Json& object, const char* key, std::optional<T>& out) {
+  const auto found = object.find(key);
+  if (found == object.end()) return {};
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!found->is_number()) return bad_field(key, "a number");
+    out = found->template get<T>();
+  } else {
+    if (!found->is_number_unsigned() ||
+        found->template get<uint64_t>() > std::numeric_limits<T>::max()) {
+      return bad_field(key, "a whole number in range");
+    }
+    out = found->template get<T>();
+  }
+  return {};
+}
+
+Status read_prompt(const Json& object, Prompt& out) {
+  const auto prompt = object.find("prompt");
+  if (prompt == object.end()) return invalid_argument("there is no \"prompt\"");
+  if (prompt->is_string()) {
+    out.text = prompt->get<std::string>();
+    return {};
+  }
+  if (!prompt->is_array()) return bad_field("prompt", "a text or a list of token ids");
+  out.tokens.emplace();
+  for (const Json& id : *prompt) {
+    if (!id.is_number_integer()) return bad_field("prompt", "a text or a list of token ids");
+    const int64_t value = id.get<int64_t>();
+    if (value < 0 || value > std::numeric_limits<TokenId>::max()) {
+      return invalid_argument("token id " + std::to_string(value) + " is out of range");
+    }
+    out.tokens->push_back(static_cast<TokenId>(value));
+  }
+  return {};
+}
+
+Result<Prompt> parse_json_prompt(const std::string& line) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (object.is_discarded() || !object.is_object()) {
+    return invalid_argument("not a JSON object; expected {\"prompt\": …}");
+  }
+  Prompt prompt;
+  TENON_RETURN_IF_ERROR(read_prompt(object, prompt));
+  TENON_RETURN_IF_ERROR(read_number(object, "max_tokens", prompt.max_tokens));
+  TENON_RETURN_IF_ERROR(read_number(object, "seed", prompt.seed));
+  TENON_RETURN_IF_ERROR(read_number(object, "temperature", prompt.temperature));
+  if (const auto found = object.find("ignore_eos"); found != object.end()) {
+    if (!found->is_boolean()) return bad_field("ignore_eos", "true or false");
+    prompt.ignore_eos = found->get<bool>();
+  }
+  return prompt;
+}
+
+}  // namespace
+
+Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  const bool json = path.ends_with(".jsonl");
+  std::vector<Prompt> prompts;
+  std::istringstream lines(text);
+  std::string line;
+  for (size_t number = 1; std::getline(lines, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty()) continue;
+    if (!json) {
+      prompts.push_back(
+          {.text = line, .tokens = {}, .max_tokens = {}, .seed = {}, .temperature = {}});
+      continue;
+    }
+    Result<Prompt> prompt = parse_json_prompt(line);
+    if (!prompt.ok()) {
+      return with_context(path + ":" + std::to_string(number), prompt.status());
+    }
+    prompts.push_back(*std::move(prompt));
+  }
+  if (prompts.empty())
+    return invalid_argument("'" + path + "' has no prompts; expected one a line");
+  return prompts;
+}
+
+Result<Prompt> read_prompt_stdin() {
+  Prompt prompt;
+  prompt.text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  if (!prompt.text.empty() && prompt.text.back() == '\n') prompt.text.pop_back();
+  return prompt;
+}
+
+Result<std::vector<TokenId>> parse_token_list(std::string_view text) {
+  std::vector<TokenId> tokens;
+  size_t at = 0;
+  const auto separator = [](char c) { return c == ',' || c == ' ' || c == '\n' || c == '\t'; };
+  while (at < text.size()) {
+    if (separator(text[at])) {
+      ++at;
+      continue;
+    }
+    TokenId id = 0;
+    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), id);
+    const size_t next = static_cast<size_t>(end - text.data());
+    if (error != std::errc() || (next < text.size() && !separator(text[next]))) {
+      return invalid_argument("'" + std::string(text.substr(at, 20)) +
+                              "' is not a token id; expected numbers separated by commas");
+    }
+    tokens.push_back(id);
+    at = next;
+  }
+  if (tokens.empty()) return invalid_argument("there are no token ids; expected at least one");
+  return tokens;
+}
+
+}  // namespace tenon

@@ -1,0 +1,34 @@
+// What to run: prompts from the command line, standard input, or a file.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace tenon {
+
+// Absent members take what the command line says.
+struct Prompt {
+  std::string text;
+  std::optional<std::vector<TokenId>> tokens;  // instead of text
+  std::optional<uint32_t> max_tokens;
+  std::optional<uint64_t> seed;
+  std::optional<float> temperature;
+  bool ignore_eos = false;
+};
+
+// A file of prompts: one a line; or, when its name ends in ".jsonl", one JSON object a line:
+//   {"prompt": "text" | [ids], "max_tokens": n, "seed": n, "temperature": x, "ignore_eos": bool}
+// Empty lines are skipped. Every error names the line.
+Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
+// Standard input, whole, as one prompt.
+Result<Prompt> read_prompt_stdin();
+// Token ids separated by commas or white space.
+Result<std::vector<TokenId>> parse_token_list(std::string_view text);
+
+}  // namespace tenon
