@@ -1,0 +1,18 @@
+// Where the program's own files are: installed beside it, or in the source tree that it was built
+// from when it still lies in its build folder. Never the current folder.
+#pragma once
+
+#include <string>
+
+#include "core/base/result.h"
+
+namespace tenon {
+
+// Folder of the running program; empty when the system does not tell.
+std::string program_folder();
+// <prefix>/share/tenon when installed, else the source tree.
+Result<std::string> data_folder();
+Result<std::string> default_pipeline();  // configs/pipelines/default.toml
+Result<std::string> bundled_model();     // configs/models/tale
+
+}  // namespace tenon
