@@ -45,10 +45,9 @@ void Progress::update(uint64_t done, uint64_t total) {
   std::fflush(stderr);
 }
 
-void Progress::finish() {
+void Progress::wipe() {
   if (shown_) std::fputs("\r\033[K", stderr);
   shown_ = false;
-  enabled_ = false;
 }
 
 }  // namespace tenon

@@ -18,7 +18,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(uint64_t done, uint64_t total);
-  void finish();  // wipes the line
+  void wipe();  // removes the line, for other output to take its place
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -1,0 +1,23 @@
+// The logits of given tokens, without sampling: what perplexity, goldens and comparisons with
+// other implementations are made from. One sequence, in chunks, over the same executor, KV manager
+// and kernels that generation uses.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "core/engine/engine.h"
+
+namespace tenon {
+
+// `logits` [vocabulary] are those after tokens[position]; borrowed for the call.
+using LogitsSink = std::function<Status(uint32_t position, std::span<const float> logits)>;
+
+// Computes `tokens` in chunks of the given sizes in turn, the last size repeating (empty = as large
+// as the pipeline's batch allows). No engine may run on `parts` at the same time. Errors: more
+// tokens than the context, an id outside the vocabulary, and whatever a plugin reports.
+Status force_tokens(const EngineParts& parts, std::span<const TokenId> tokens,
+                    std::span<const uint32_t> chunks, const LogitsSink& sink);
+
+}  // namespace tenon
