@@ -1,0 +1,15 @@
+// The machine as plugins see it, lowered by what the command line says.
+#pragma once
+
+#include <tenon/host.h>
+
+#include <optional>
+
+namespace tenon {
+
+// Facts of this machine; `isa` caps the instruction set. `workers` is set by the executor.
+HostFacts host_facts(std::optional<CpuIsa> isa = {});
+// Cores that this process may run on.
+uint32_t usable_cores();
+
+}  // namespace tenon

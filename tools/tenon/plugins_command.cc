@@ -1,0 +1,187 @@
+#include <tenon/plugin.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+#include "core/plugin/options.h"
+#include "core/plugin/registry.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/machine.h"
+
+namespace tenon {
+namespace {
+
+struct Flags {
+  std::vector<std::string> plugin_path;
+  std::string interface;  // list: "scheduler", or empty for all
+  std::string name;       // inspect: "scheduler/chunked"
+  bool json = false;
+};
+
+using Json = nlohmann::ordered_json;
+
+// "scheduler" → "scheduler/1".
+std::string interface_id(std::string_view word) {
+  for (const std::string_view known : {kSchedulerInterface, kKvCacheInterface, kAttentionInterface,
+                                       kLinearInterface, kSamplerInterface, kDrafterInterface}) {
+    if (interface_word(known) == word || known == word) return std::string(known);
+  }
+  return std::string(word);
+}
+
+std::string fact_text(const Fact& fact) {
+  const std::string number = std::to_string(fact.number);
+  switch (fact.op) {
+    case FactOp::in: {
+      std::string words(fact.words);
+      std::replace(words.begin(), words.end(), ' ', '|');
+      return words;
+    }
+    case FactOp::at_least:
+      return "at least " + number;
+    case FactOp::at_most:
+      return "at most " + number;
+    case FactOp::multiple_of:
+      return "a multiple of " + number;
+    case FactOp::equals:
+      return number;
+    case FactOp::context:
+      return "the context length";
+  }
+  return "?";
+}
+
+Json describe_plugin(const PluginRef& plugin, const HostFacts& host) {
+  const PluginDescriptor& descriptor = *plugin.descriptor;
+  Json out;
+  out["interface"] = interface_word(descriptor.interface);
+  out["id"] = descriptor.id;
+  out["version"] = descriptor.version;
+  out["license"] = descriptor.license;
+  out["summary"] = descriptor.summary;
+  out["file"] = plugin.library->path;
+  out["score"] = score_of(descriptor, host);
+  if (score_of(descriptor, host) == 0) out["unavailable"] = descriptor.unavailable;
+  out["options"] = Json::array();
+  for (const OptionSpec& option : std::span(descriptor.options, descriptor.option_count)) {
+    out["options"].push_back({{"key", option.key},
+                              {"accepts", describe_option(option)},
+                              {"default", default_as_toml(option)},
+                              {"sentence", option.sentence}});
+  }
+  const auto add_facts = [&out](const char* key, const Fact* facts, uint32_t count) {
+    out[key] = Json::array();
+    for (const Fact& fact : std::span(facts, count)) {
+      out[key].push_back({{"key", fact.key}, {"value", fact_text(fact)}});
+    }
+  };
+  add_facts("provides", descriptor.provides, descriptor.provide_count);
+  add_facts("requires", descriptor.requirements, descriptor.requirement_count);
+  return out;
+}
+
+void print_plugin(const Json& plugin) {
+  const auto text = [](const Json& value) { return value.get<std::string>(); };
+  std::printf("%s %s %s (%s)\n  %s\n  file: %s\n", text(plugin["interface"]).c_str(),
+              text(plugin["id"]).c_str(), text(plugin["version"]).c_str(),
+              text(plugin["license"]).c_str(), text(plugin["summary"]).c_str(),
+              text(plugin["file"]).c_str());
+  if (plugin.contains("unavailable")) {
+    std::printf("  not usable here: %s\n", text(plugin["unavailable"]).c_str());
+  }
+  std::printf(plugin["options"].empty() ? "  no options\n" : "  options:\n");
+  for (const Json& option : plugin["options"]) {
+    std::printf("    %s = %s\n      %s (%s)\n", text(option["key"]).c_str(),
+                text(option["default"]).c_str(), text(option["sentence"]).c_str(),
+                text(option["accepts"]).c_str());
+  }
+  for (const char* kind : {"provides", "requires"}) {
+    if (plugin[kind].empty()) continue;
+    std::printf("  %s:\n", kind);
+    for (const Json& fact : plugin[kind]) {
+      std::printf("    %-18s %s\n", text(fact["key"]).c_str(), text(fact["value"]).c_str());
+    }
+  }
+}
+
+void print_listed(const PluginRegistry& registry, const std::string& wanted) {
+  for (const PluginFile& file : registry.files()) {
+    if (!file.stamp) continue;
+    for (const PluginName& name : file.stamp->plugins) {
+      const std::string word(interface_word(name.interface));
+      if (!wanted.empty() && wanted != word && wanted != name.interface) continue;
+      std::printf("%-10s %-20s %s\n", word.c_str(), name.id.c_str(), file.path.c_str());
+    }
+  }
+  for (const PluginFile& file : registry.files()) {
+    if (file.problem.ok()) continue;
+    std::printf("cannot be used: %s\n", std::string(file.problem.message()).c_str());
+  }
+}
+
+Status list(const Flags& flags) {
+  TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
+                         PluginRegistry::open(PluginSearch::standard(flags.plugin_path)));
+  const std::string wanted = flags.interface.empty() ? "" : interface_id(flags.interface);
+  if (!flags.json) {
+    print_listed(registry, wanted);
+    return {};
+  }
+  Json out = Json::array();
+  for (const PluginName& name : registry.names(wanted)) {
+    TENON_ASSIGN_OR_RETURN(const PluginRef plugin, registry.find(name.interface, name.id));
+    out.push_back(describe_plugin(plugin, host_facts()));
+  }
+  std::printf("%s\n", out.dump(2).c_str());
+  return {};
+}
+
+Status inspect(const Flags& flags) {
+  const size_t slash = flags.name.find('/');
+  if (slash == std::string::npos) {
+    return invalid_argument("'" + flags.name +
+                            "' does not name a plugin; expected INTERFACE/ID, for example "
+                            "scheduler/continuous: `tenon plugins list` shows them");
+  }
+  TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
+                         PluginRegistry::open(PluginSearch::standard(flags.plugin_path)));
+  TENON_ASSIGN_OR_RETURN(
+      const PluginRef plugin,
+      registry.find(interface_id(flags.name.substr(0, slash)), flags.name.substr(slash + 1)));
+  const Json described = describe_plugin(plugin, host_facts());
+  if (flags.json) {
+    std::printf("%s\n", described.dump(2).c_str());
+  } else {
+    print_plugin(described);
+  }
+  return {};
+}
+
+int finish(const Status& status) {
+  return status.ok() ? 0 : report_failure(status);
+}
+
+}  // namespace
+
+void add_plugins_command(CLI::App& app, Action& action) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* plugins = app.add_subcommand("plugins", "What can be composed into a pipeline");
+  plugins->require_subcommand(1);
+
+  CLI::App* listing = plugins->add_subcommand("list", "List the plugins that can be found");
+  listing->add_option("interface", flags->interface, "only of this interface, e.g. scheduler");
+  CLI::App* inspecting = plugins->add_subcommand("inspect", "Show a plugin's options and facts");
+  inspecting->add_option("name", flags->name, "INTERFACE/ID, e.g. scheduler/continuous")
+      ->required();
+  for (CLI::App* command : {listing, inspecting}) {
+    command->add_option("--plugin-path", flags->plugin_path, "look here first; may be repeated");
+    command->add_flag("--json", flags->json, "machine-readable output");
+  }
+  listing->callback([flags, &action] { action = [flags] { return finish(list(*flags)); }; });
+  inspecting->callback([flags, &action] { action = [flags] { return finish(inspect(*flags)); }; });
+}
+
+}  // namespace tenon
