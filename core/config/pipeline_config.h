@@ -1,0 +1,89 @@
+// A pipeline as its TOML file (and those it extends, and --set) describe it: every value with its
+// origin, checked as far as that is possible without plugins and a model.
+//
+// Format: docs/formats/pipeline-toml.md.
+#pragma once
+
+#include <tenon/host.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/origin.h"
+#include "core/base/result.h"
+#include "core/plugin/options.h"
+#include "core/plugin/settings.h"
+
+namespace tenon {
+
+// A value and where it was set; `origin` is empty for a default.
+template <typename T>
+struct Configured {
+  T value{};
+  Origin origin;
+};
+
+// [scheduler], [kv_cache], … : which plugin, and its options as they were written.
+struct ComponentConfig {
+  Configured<std::string> plugin;  // an id, or "auto" where the component allows it
+  std::vector<Setting> options;
+};
+
+struct PipelineConfig {
+  std::string path;  // of the outermost file; empty when it was read from text
+
+  Configured<std::string> model_path;  // absolute, or relative to the current folder for --set
+
+  Configured<std::string> executor{"cpu", {}};
+  Configured<std::optional<uint32_t>> threads;  // null = auto: all cores
+  Configured<std::optional<CpuIsa>> isa;        // null = auto: what the processor has
+
+  std::vector<Configured<std::string>> plugin_files;  // [plugins] load
+
+  ComponentConfig scheduler, kv_cache, attention, linear, sampler;
+  std::optional<ComponentConfig> drafter;  // absent = no speculation
+
+  Configured<std::optional<uint64_t>> kv_memory_bytes;  // null = auto
+  Configured<std::optional<DType>> kv_dtype;            // null = auto: the weights' own type
+  Configured<std::optional<uint32_t>> kv_block_tokens;  // null = auto
+
+  Configured<std::optional<uint32_t>> context_tokens;  // null = auto: the model's
+  Configured<uint32_t> max_sequences{32, {}};
+  Configured<std::optional<uint32_t>> max_batch_tokens;  // null = auto
+
+  // [generation]: what requests take when they say nothing. Null = the model's recommendation.
+  Configured<std::optional<uint32_t>> max_tokens;
+  Configured<std::optional<double>> temperature;
+  Configured<std::optional<uint32_t>> top_k;
+  Configured<std::optional<double>> top_p;
+  Configured<std::optional<uint64_t>> seed;
+};
+
+// Reads `path`, the files that it extends, then `overrides` ("scheduler.plugin=static"). Errors:
+// every fault at once, a line each, led by file:line:column or --set.
+Result<PipelineConfig> load_pipeline_config(const std::string& path,
+                                            const std::vector<std::string>& overrides);
+// The same from text; relative paths are taken from `folder`, messages are led by `name`.
+Result<PipelineConfig> parse_pipeline_config(std::string_view text, const std::string& name,
+                                             const std::string& folder,
+                                             const std::vector<std::string>& overrides);
+
+// Options of a component with the plugin's defaults filled in, for the resolved dump.
+struct ResolvedComponent {
+  std::string section;  // "scheduler"
+  std::string plugin;   // an id; "auto" replaced by what it chose
+  std::vector<FilledOptions::Item> options;
+};
+// The configuration with every default and choice spelled out, as TOML in a stable order. With
+// `origins` each line ends in a comment that says where its value is from.
+std::string resolved_toml(const PipelineConfig& config,
+                          const std::vector<ResolvedComponent>& components, bool origins);
+// First 16 hex digits of the SHA-256 over resolved_toml without origins: equal for equal values,
+// whatever the files, their order and their comments. The model counts by its folder's name.
+std::string config_hash(const PipelineConfig& config,
+                        const std::vector<ResolvedComponent>& components);
+
+}  // namespace tenon

@@ -1,0 +1,72 @@
+// A pipeline, composed: model and tokenizer opened, facts negotiated, plugins created, executor
+// loaded. What does not fit is refused here, with all reasons, before anything is created.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/config/pipeline_config.h"
+#include "core/engine/engine.h"
+#include "core/exec/executor.h"
+#include "core/model/model.h"
+#include "core/plugin/instance.h"
+#include "core/plugin/negotiation.h"
+#include "core/plugin/registry.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace tenon {
+
+// Executors by the name that [executor] plugin gives.
+using ExecutorFactories = std::map<std::string, ExecutorFactory>;
+
+struct PipelineRequest {
+  PipelineConfig config;
+  PluginRegistry* registry = nullptr;  // borrowed; outlives the pipeline
+  ExecutorFactories executors;
+  HostFacts host;            // this machine; isa and threads of the configuration lower it
+  LoadProgress progress;     // may be empty
+  bool load_weights = true;  // false: everything but the executor's load, for `config explain`
+};
+
+struct Pipeline {
+  Pipeline() = default;
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // In order of construction; destroyed the other way round.
+  PipelineConfig config;
+  HostFacts host;
+  WallClock clock;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the model's folder has none
+  Status tokenizer_problem;              // why
+  std::unique_ptr<ModelShapeStorage> shape;
+  std::vector<KvGroupGeometry> group_geometry;
+  KvGeometry geometry;
+  SchedulerLimits limits;
+  ResolvedFacts facts;
+  PluginInstance<Scheduler> scheduler;
+  PluginInstance<KVCacheManager> kv_cache;
+  PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
+  std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
+  PluginInstance<Sampler> sampler;
+  PluginInstance<Drafter> drafter;  // empty without speculation
+  std::unique_ptr<Executor> executor;
+
+  std::vector<ResolvedComponent> components;
+  std::string hash;      // config_hash
+  std::string numerics;  // the numerics id
+
+  // Borrowed parts for an engine, its text decoders included.
+  EngineParts parts();
+  // Instances with the word of their interface ("scheduler"), for reports.
+  std::vector<std::pair<std::string, const PluginObject*>> plugins() const;
+};
+
+Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request);
+
+}  // namespace tenon
