@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace tenon {
+namespace {
+
+// Two huge pages: below, rounding up to whole ones wastes more than it saves.
+constexpr uint64_t kHugeFrom = uint64_t{4} << 20;
+
+}  // namespace
 
 Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::string_view what) {
   HostMemory memory;
@@ -19,7 +25,7 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::st
                          " bytes, more than this machine grants");
   }
   // Only advice: without huge pages everything works, slower.
-  if (backing == Backing::eager) (void)::madvise(address, bytes, MADV_HUGEPAGE);
+  if (bytes >= kHugeFrom) (void)::madvise(address, bytes, MADV_HUGEPAGE);
   memory.data_ = static_cast<std::byte*>(address);
   memory.bytes_ = bytes;
   return memory;

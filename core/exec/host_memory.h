@@ -13,7 +13,7 @@ namespace tenon {
 class HostMemory {
  public:
   enum class Backing : uint8_t {
-    eager,  // will be used up: counted by the system at once, in huge pages where it has them
+    eager,  // will be used up: counted by the system at once
     lazy,   // most of it may never be touched
   };
 

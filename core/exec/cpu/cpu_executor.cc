@@ -1,0 +1,151 @@
+#include "core/exec/cpu/cpu_executor.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/worker_pool.h"
+#include "core/exec/batch_check.h"
+#include "core/exec/cpu/cpu_step.h"
+#include "core/exec/cpu/cpu_worker.h"
+#include "core/exec/host_kv.h"
+
+namespace tenon {
+namespace {
+
+// Element types of K and V, masks and invariance are the kernels' to state.
+constexpr Fact kProvides[] = {
+    {.key = "device.space", .words = "host"},
+    {.key = "kv.swap", .words = "no"},
+};
+
+class CpuExecutor final : public Executor {
+ public:
+  CpuExecutor(std::unique_ptr<WorkerPool> pool, CpuIsa isa) : pool_(std::move(pool)) {
+    step_.pool = pool_.get();
+    step_.ops = &row_ops(isa);
+  }
+
+  std::string_view name() const override { return "cpu"; }
+  std::span<const Fact> provides() const override { return kProvides; }
+  std::span<const Fact> requirements() const override { return {}; }
+  bool uses_kernels() const override { return true; }
+  uint32_t workers() const override { return pool_->size(); }
+
+  Status load(const ExecutorSetup& setup) override;
+  Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
+  Status launch(const BatchView& batch) override;
+  Result<StepOutput> collect(uint64_t step_id) override;
+
+  std::string numerics() const override;
+  uint64_t weight_bytes() const override { return step_.weights.bytes(); }
+  uint64_t kv_bytes() const override { return kv_.bytes(); }
+
+ private:
+  Status load_attention(const ExecutorSetup& setup);
+  Status load_workers(uint32_t max_rows);
+  Status plan(const BatchView& batch);
+
+  std::unique_ptr<WorkerPool> pool_;
+  HostKv kv_;
+  HostMemory attention_workspace_;
+  std::vector<KvGroupGeometry> groups_;
+  BatchLimits limits_;
+  CpuStep step_;
+  std::vector<std::unique_ptr<CpuWorker>> workers_;
+  bool loaded_ = false;
+  bool launched_ = false;
+  StepOutput output_;
+};
+
+Status CpuExecutor::load(const ExecutorSetup& setup) {
+  if (setup.model == nullptr || setup.shape == nullptr || setup.attention == nullptr ||
+      !setup.linear) {
+    return internal("the executor 'cpu' was loaded without a model or without kernels");
+  }
+  step_.model = setup.model;
+  step_.shape = setup.shape;
+  step_.frequencies = rope_frequencies(setup.model->config);
+  groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
+  limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences};
+  TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
+  TENON_RETURN_IF_ERROR(load_attention(setup));
+  TENON_RETURN_IF_ERROR(
+      step_.weights.load(*setup.model, *setup.shape, setup.linear, *pool_, setup.progress));
+  TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
+  loaded_ = true;
+  return {};
+}
+
+Status CpuExecutor::load_attention(const ExecutorSetup& setup) {
+  step_.attention = setup.attention;
+  const AttentionLimits limits{setup.max_rows, setup.max_sequences, setup.shape->context_tokens,
+                               pool_->size()};
+  TENON_RETURN_IF_ERROR(setup.attention->bind(*setup.shape, kv_.storage(), limits));
+  step_.attention_phases = setup.attention->phases();
+  TENON_ASSIGN_OR_RETURN(
+      attention_workspace_,
+      HostMemory::allocate(setup.attention->workspace_bytes(), HostMemory::Backing::lazy,
+                           "the workspace of the attention kernel"));
+  return {};
+}
+
+Status CpuExecutor::load_workers(uint32_t max_rows) {
+  TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.weights, max_rows));
+  workers_.clear();
+  for (uint32_t worker = 0; worker < pool_->size(); ++worker) {
+    workers_.push_back(std::make_unique<CpuWorker>(step_, worker));
+    TENON_RETURN_IF_ERROR(workers_.back()->allocate());
+  }
+  return {};
+}
+
+Status CpuExecutor::plan(const BatchView& batch) {
+  for (GroupId group = 0; group < step_.shape->group_count; ++group) {
+    TENON_RETURN_IF_ERROR(step_.attention->plan(group, batch, attention_workspace_.data()));
+  }
+  return {};
+}
+
+Status CpuExecutor::launch(const BatchView& batch) {
+  if (!loaded_) return internal("a step was launched before the executor was loaded");
+  launched_ = false;
+  TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
+  if (batch.rows > 0) {
+    TENON_RETURN_IF_ERROR(plan(batch));
+    step_.batch = &batch;
+    pool_->run([this](uint32_t worker) { workers_[worker]->run(); });
+    for (const auto& worker : workers_) {
+      if (!worker->status().ok()) return with_context("attention", worker->status());
+    }
+  }
+  output_ = {batch.step_id, step_.buffers.logits.floats(),
+             static_cast<uint32_t>(batch.logits_rows.size()), step_.model->config.vocabulary};
+  launched_ = true;
+  return {};
+}
+
+Result<StepOutput> CpuExecutor::collect(uint64_t step_id) {
+  if (!launched_ || output_.step_id != step_id) {
+    return internal("step " + std::to_string(step_id) + " was not the last one launched");
+  }
+  return output_;
+}
+
+std::string CpuExecutor::numerics() const {
+  std::string text = "cpu/";
+  for (const LinearKernel* kernel : step_.weights.kernels()) {
+    text += std::string(kernel->numerics()) + "+";
+  }
+  return text + std::string(step_.attention != nullptr ? step_.attention->numerics() : "?");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_cpu_executor(const CpuExecutorOptions& options) {
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
+                         WorkerPool::start({.threads = options.threads}));
+  return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(std::move(pool), options.isa));
+}
+
+}  // namespace tenon

@@ -1,0 +1,59 @@
+// What all workers share: the loaded model, the buffers of a step, and the step at hand.
+#pragma once
+
+#include <tenon/attention.h>
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/base/worker_pool.h"
+#include "core/exec/cpu/packed_weights.h"
+#include "core/exec/cpu/row_ops.h"
+#include "core/exec/host_memory.h"
+#include "core/model/model.h"
+
+namespace tenon {
+
+// [first, last) of `count` items: one worker's, in shares that differ by one item at most.
+struct Share {
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+constexpr Share share_of(uint64_t count, Slice slice) {
+  return {count * slice.index / slice.count, count * (slice.index + 1) / slice.count};
+}
+
+// Activations of one step, sized once for the most rows. Memory is touched as far as steps reach.
+struct CpuBuffers {
+  HostMemory hidden;    // [rows, hidden]
+  HostMemory normed;    // [rows, hidden]
+  HostMemory q;         // [rows, heads, head_dim]
+  HostMemory k, v;      // [rows, kv_heads, head_dim]
+  HostMemory attended;  // [rows, heads, head_dim]
+  HostMemory gate;      // [rows, intermediate]; gate and up combined
+  HostMemory up;        // [rows, intermediate]; where kernels cannot combine them
+  HostMemory prepared;  // what LinearKernel::prepare makes of any of them
+  HostMemory angles;    // [rows, 2, head_dim / 2]: cosines, sines
+  HostMemory logits;    // [rows, vocabulary]
+
+  Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
+};
+
+struct CpuStep {
+  const Model* model = nullptr;
+  const ModelShape* shape = nullptr;
+  const RowOps* ops = nullptr;
+  WorkerPool* pool = nullptr;
+  AttentionKernel* attention = nullptr;
+  uint32_t attention_phases = 0;
+  PackedWeights weights;
+  CpuBuffers buffers;
+  std::vector<float> frequencies;  // [head_dim / 2]
+
+  const BatchView* batch = nullptr;  // the step's
+};
+
+}  // namespace tenon

@@ -1,0 +1,76 @@
+// One worker's part of the decoder.
+//
+// Rows, heads and columns are shared out between workers; barriers stand where one reads what
+// another wrote. A step of one row, the common case of generating text, saves barriers: each
+// worker normalises and prepares the row for itself.
+#pragma once
+
+#include <tenon/attention.h>
+#include <tenon/linear.h>
+
+#include <cstdint>
+#include <span>
+
+#include "core/exec/cpu/cpu_step.h"
+#include "core/model/decoder.h"
+
+namespace tenon {
+
+class CpuWorker final : public DecoderOps {
+ public:
+  CpuWorker(const CpuStep& step, uint32_t worker)
+      : step_(step), slice_{worker, step.pool->size()} {}
+
+  // The worker's own buffers. Errors: out_of_memory.
+  Status allocate();
+  // Runs the step's batch; entered by all workers at once.
+  void run();
+  // The first error of a kernel in the last run.
+  const Status& status() const { return status_; }
+
+ private:
+  void embed() override;
+  void attention_norm(uint32_t layer) override;
+  void qkv(uint32_t layer) override;
+  void qk_norm(uint32_t layer) override;
+  void rotate(uint32_t layer) override;
+  void attend(uint32_t layer) override;
+  void attention_output(uint32_t layer) override;
+  void mlp_norm(uint32_t layer) override;
+  void gated_mlp(uint32_t layer) override;
+  void logits() override;
+
+  // A matrix and what becomes of its product; x comes from `multiply`'s arguments.
+  struct Product {
+    const PackedMatrix* matrix;
+    const PackedMatrix* second;  // with silu_mul
+    std::span<const float> bias;
+    Epilogue epilogue;
+    float* y;  // [rows_, n_out]
+  };
+
+  void barrier() { step_.pool->barrier(slice_.index); }
+  bool alone() const { return rows_ == 1; }  // every worker does the row for itself
+  const ModelConfig& config() const { return step_.model->config; }
+  const LayerWeights& vectors(uint32_t layer) const { return step_.model->layers[layer]; }
+  bool shares_kv(uint32_t layer) const { return step_.shape->layer[layer].shares_kv_with >= 0; }
+
+  void norm(std::span<const float> scale);
+  const float* normed() const { return (alone() ? own_normed_ : step_.buffers.normed).floats(); }
+  // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier.
+  void multiply(const float* x, std::span<const Product> products);
+  const void* prepare(LinearKernel& kernel, const float* x, uint32_t k_in);
+  template <typename Function>
+  void for_each_head(uint32_t layer, Function&& function);
+  void gate_and_up(uint32_t layer);
+  void keep_wanted_rows();
+
+  const CpuStep& step_;
+  const Slice slice_;
+  uint32_t rows_ = 0;  // the batch's; behind the last attention only those whose logits are wanted
+  HostMemory own_normed_;    // [hidden]
+  HostMemory own_prepared_;  // one row of any width
+  Status status_;
+};
+
+}  // namespace tenon

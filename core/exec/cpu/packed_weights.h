@@ -1,0 +1,66 @@
+// A model's matrices in the form that its linear kernels multiply with.
+#pragma once
+
+#include <tenon/linear.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/worker_pool.h"
+#include "core/exec/executor.h"
+#include "core/exec/host_memory.h"
+#include "core/model/model.h"
+
+namespace tenon {
+
+struct PackedMatrix {
+  LinearKernel* kernel = nullptr;  // null: the layer has no such matrix
+  void* data = nullptr;
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  const Weight* source = nullptr;
+};
+
+struct PackedLayer {
+  PackedMatrix q, k, v, output, gate, up, down;
+};
+
+class PackedWeights {
+ public:
+  // Packs every matrix on all workers, one after the other, and drops each one's pages of the
+  // checkpoint behind it: memory peaks at the packed size. Layers that share another's K/V have no
+  // k and v. A plain embedding that is not the head stays in the checkpoint.
+  Status load(const Model& model, const ModelShape& shape, const LinearResolver& resolve,
+              WorkerPool& pool, const LoadProgress& progress);
+
+  const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
+  const PackedMatrix& head() const { return head_; }
+  // Row `token` of the embedding as f32 [hidden].
+  void embed(uint32_t token, float* out) const;
+
+  uint64_t bytes() const { return memory_.bytes(); }
+  // Distinct kernels, in the order of their first use.
+  const std::vector<LinearKernel*>& kernels() const { return kernels_; }
+
+ private:
+  Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix);
+  Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
+  Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress);
+
+  std::vector<PackedLayer> layers_;
+  PackedMatrix head_;
+  PackedMatrix embedding_;  // the head when tied; no kernel: read from the source
+  const Weight* embedding_source_ = nullptr;
+  struct Placement {
+    PackedMatrix* matrix;
+    uint64_t offset;  // in memory_
+  };
+  std::vector<Placement> placements_;  // while loading, in the order of packing
+  uint64_t total_bytes_ = 0;
+  std::vector<LinearKernel*> kernels_;
+  HostMemory memory_;
+};
+
+}  // namespace tenon

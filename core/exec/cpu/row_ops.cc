@@ -1,0 +1,124 @@
+#include "core/exec/cpu/row_ops.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tenon {
+namespace {
+
+// 16 lanes of the compiler's own vector type: one AVX-512 register, two of AVX2, four of SSE2.
+using Lanes = float __attribute__((vector_size(64)));
+constexpr uint32_t kLanes = 16;
+
+#define TENON_BODY [[gnu::always_inline]] inline
+
+TENON_BODY void load(Lanes& lanes, const float* from) {
+  std::memcpy(&lanes, from, sizeof(lanes));
+}
+TENON_BODY void store(float* to, const Lanes& lanes) {
+  std::memcpy(to, &lanes, sizeof(lanes));
+}
+
+// Element i goes to lane i mod 64, lanes are added in pairs of rising distance. Four vectors hide
+// the latency of an addition.
+TENON_BODY float sum_of_squares(const float* x, uint32_t count) {
+  constexpr uint32_t kWide = 4 * kLanes;
+  Lanes sums[4] = {};
+  uint32_t i = 0;
+  for (; i + kWide <= count; i += kWide) {
+    for (uint32_t v = 0; v < 4; ++v) {
+      Lanes part;
+      load(part, x + i + v * kLanes);
+      sums[v] += part * part;
+    }
+  }
+  float lanes[kWide];
+  for (uint32_t v = 0; v < 4; ++v) store(lanes + v * kLanes, sums[v]);
+  for (uint32_t lane = 0; i + lane < count; ++lane) lanes[lane] += x[i + lane] * x[i + lane];
+  for (uint32_t half = kWide / 2; half > 0; half /= 2) {
+    for (uint32_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+TENON_BODY void rms_norm_body(const float* x, const float* scale, uint32_t count, float eps,
+                              float* out) {
+  const float mean = sum_of_squares(x, count) / static_cast<float>(count);
+  const float factor = 1.0f / std::sqrt(mean + eps);
+  uint32_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Lanes values;
+    Lanes scales;
+    load(values, x + i);
+    load(scales, scale + i);
+    values = values * factor * scales;
+    store(out + i, values);
+  }
+  for (; i < count; ++i) out[i] = x[i] * factor * scale[i];
+}
+
+TENON_BODY void rotate_halves_body(const float* cosine, const float* sine, uint32_t half,
+                                   float* head) {
+  uint32_t i = 0;
+  for (; i + kLanes <= half; i += kLanes) {
+    Lanes a;
+    Lanes b;
+    Lanes c;
+    Lanes s;
+    load(a, head + i);
+    load(b, head + half + i);
+    load(c, cosine + i);
+    load(s, sine + i);
+    store(head + i, a * c - b * s);
+    store(head + half + i, b * c + a * s);
+  }
+  for (; i < half; ++i) {
+    const float a = head[i];
+    const float b = head[half + i];
+    head[i] = a * cosine[i] - b * sine[i];
+    head[half + i] = b * cosine[i] + a * sine[i];
+  }
+}
+
+// Models with biases in the MLP only; all others have this inside the linear kernel.
+TENON_BODY void silu_mul_body(float* gate, const float* up, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+}
+
+#undef TENON_BODY
+
+// One set of entry points, compiled with a target's instructions.
+#define TENON_ROW_OPS(Set, target_attribute)                                                  \
+  struct Set {                                                                                \
+    target_attribute static void rms_norm(const float* x, const float* scale, uint32_t count, \
+                                          float eps, float* out) {                            \
+      rms_norm_body(x, scale, count, eps, out);                                               \
+    }                                                                                         \
+    target_attribute static void rotate_halves(const float* cosine, const float* sine,        \
+                                               uint32_t half, float* head) {                  \
+      rotate_halves_body(cosine, sine, half, head);                                           \
+    }                                                                                         \
+    static void silu_mul(float* gate, const float* up, uint32_t count) {                      \
+      silu_mul_body(gate, up, count);                                                         \
+    }                                                                                         \
+    static constexpr RowOps kOps{rms_norm, rotate_halves, silu_mul};                          \
+  };
+
+TENON_ROW_OPS(Portable, )
+#if defined(__x86_64__)
+TENON_ROW_OPS(Avx2, __attribute__((target("avx2"))))
+TENON_ROW_OPS(Avx512, __attribute__((target("avx512f,prefer-vector-width=512"))))
+#else
+using Avx2 = Portable;
+using Avx512 = Portable;
+#endif
+#undef TENON_ROW_OPS
+
+}  // namespace
+
+const RowOps& row_ops(CpuIsa isa) {
+  if (isa >= CpuIsa::avx512) return Avx512::kOps;
+  return isa >= CpuIsa::avx2 ? Avx2::kOps : Portable::kOps;
+}
+
+}  // namespace tenon

@@ -1,0 +1,83 @@
+#include "core/exec/cpu/row_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/base/cpu_features.h"
+
+namespace tenon {
+namespace {
+
+std::vector<float> wave(size_t count, float phase) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = std::sin(static_cast<float>(i) * 0.7f + phase);
+  return values;
+}
+
+class RowOpsTest : public testing::TestWithParam<CpuIsa> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > detect_cpu_isa()) GTEST_SKIP() << "not this processor";
+  }
+  const RowOps& ops() const { return row_ops(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(InstructionSets, RowOpsTest,
+                         testing::Values(CpuIsa::portable, CpuIsa::avx2, CpuIsa::avx512),
+                         [](const auto& test) { return std::string(cpu_isa_name(test.param)); });
+
+TEST_P(RowOpsTest, norms_agree_with_the_definition_at_every_width) {
+  for (uint32_t count = 1; count <= 200; ++count) {
+    const std::vector<float> x = wave(count, 0.3f);
+    const std::vector<float> scale = wave(count, 1.1f);
+    double squares = 0;
+    for (const float value : x) squares += double{value} * value;
+    std::vector<float> out(count + 1, -7.0f);
+    ops().rms_norm(x.data(), scale.data(), count, 1e-5f, out.data());
+    for (uint32_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(out[i], x[i] * scale[i] / std::sqrt(squares / count + 1e-5), 2e-6) << count;
+    }
+    EXPECT_EQ(out[count], -7.0f) << "nothing is written behind the end";
+  }
+}
+
+TEST_P(RowOpsTest, every_instruction_set_gives_the_same_bits) {
+  for (const uint32_t count : {1u, 15u, 16u, 64u, 97u, 576u, 2048u}) {
+    const std::vector<float> scale = wave(count, 2.0f);
+    std::vector<float> actual = wave(count, 0.1f);
+    std::vector<float> expected = actual;
+    ops().rms_norm(actual.data(), scale.data(), count, 1e-6f, actual.data());
+    row_ops(CpuIsa::portable)
+        .rms_norm(expected.data(), scale.data(), count, 1e-6f, expected.data());
+    EXPECT_EQ(actual, expected) << count;
+  }
+}
+
+TEST_P(RowOpsTest, rotation_turns_pairs_of_halves) {
+  for (const uint32_t half : {1u, 3u, 16u, 20u, 32u, 64u}) {
+    const std::vector<float> cosine = wave(half, 0.5f);
+    const std::vector<float> sine = wave(half, 1.5f);
+    const std::vector<float> before = wave(2 * half, 0.0f);
+    std::vector<float> head = before;
+    ops().rotate_halves(cosine.data(), sine.data(), half, head.data());
+    for (uint32_t i = 0; i < half; ++i) {
+      EXPECT_EQ(head[i], before[i] * cosine[i] - before[half + i] * sine[i]);
+      EXPECT_EQ(head[half + i], before[half + i] * cosine[i] + before[i] * sine[i]);
+    }
+  }
+}
+
+TEST_P(RowOpsTest, the_gate_is_silu) {
+  std::vector<float> gate = {0.0f, 1.0f, -1.0f, 100.0f, -100.0f};
+  const std::vector<float> up = {3.0f, 2.0f, 2.0f, 2.0f, 2.0f};
+  ops().silu_mul(gate.data(), up.data(), 5);
+  EXPECT_EQ(gate[0], 0.0f);
+  EXPECT_NEAR(gate[1], 2 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_NEAR(gate[2], -2 / (1 + std::exp(1.0)), 1e-6);
+  EXPECT_EQ(gate[3], 200.0f);
+  EXPECT_NEAR(gate[4], 0.0f, 1e-30);
+}
+
+}  // namespace
+}  // namespace tenon
