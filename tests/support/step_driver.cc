@@ -57,7 +57,8 @@ Result<Logits> StepDriver::try_step(const std::vector<Feed>& feeds, Want want) {
     grow(sequence, sequence.tokens + rows);
     for (uint32_t row = 0; row < rows; ++row) {
       positions.push_back(sequence.tokens + row);
-      if (want == Want::all || row + 1 == rows) wanted.push_back(first + row);
+      if (want == Want::all || (want == Want::last && row + 1 == rows))
+        wanted.push_back(first + row);
     }
     tokens.insert(tokens.end(), feeds[i].tokens.begin(), feeds[i].tokens.end());
     sequence.tokens += rows;

@@ -47,8 +47,8 @@ class StepDriver {
     size_t sequence;
     std::vector<TokenId> tokens;
   };
-  // One step. The logits of all its tokens in order, or of every feed's last one.
-  enum class Want : uint8_t { all, last };
+  // One step. The logits of all its tokens in order, of every feed's last one, or of none.
+  enum class Want : uint8_t { all, last, none };
   Result<Logits> try_step(const std::vector<Feed>& feeds, Want want = Want::all);
   Logits step(const std::vector<Feed>& feeds, Want want = Want::all);
   // A new sequence fed in chunks of these sizes, the last one repeated. One row of logits a token.

@@ -1,0 +1,214 @@
+// The CPU executor's own: packing, kernels that differ, errors of kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/exec/cpu/cpu_executor.h"
+#include "tests/support/executor_case.h"
+#include "tests/support/plain_kernels.h"
+#include "tests/support/tiny_model.h"
+
+namespace tenon::test {
+namespace {
+
+// A linear kernel under another name, and one that counts.
+class CountingLinear final : public LinearKernel {
+ public:
+  Status accepts(const WeightView& weight) const noexcept override {
+    return weight.name == refused ? Status::error(StatusCode::unsupported, "not this one")
+                                  : plain_.accepts(weight);
+  }
+  uint64_t packed_bytes(const WeightView& weight) const noexcept override {
+    return plain_.packed_bytes(weight);
+  }
+  Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
+    if (weight.name == broken && slice.index + 1 == slice.count) {
+      return Status::error(StatusCode::failed, "a row is damaged");
+    }
+    return plain_.pack(weight, packed, slice);
+  }
+  void unpack_row(const void* packed, uint32_t n_out, uint32_t k_in, uint32_t row,
+                  float* out) const noexcept override {
+    plain_.unpack_row(packed, n_out, k_in, row, out);
+  }
+  uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
+    return plain_.prepared_bytes(rows, k_in);
+  }
+  void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
+               Slice slice) noexcept override {
+    plain_.prepare(x, x_stride, rows, k_in, prepared, slice);
+  }
+  void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
+    if (slice.index == 0) ++runs;
+    plain_.run(jobs, slice);
+  }
+  std::string_view numerics() const noexcept override { return "counting"; }
+
+  std::string refused;
+  std::string broken;
+  int runs = 0;
+
+ private:
+  PlainLinear plain_;
+};
+
+class CpuTest : public testing::Test {
+ protected:
+  CpuTest() : model_(make_tiny_model({.config = tiny_config()})), shape_(model_->config, 64) {
+    executor_ = *make_cpu_executor({2, CpuIsa::portable});
+  }
+  StepDriver& load(const LinearResolver& linear) {
+    driver_ = std::make_unique<StepDriver>(*executor_, *model_, shape_.shape(),
+                                           LoadOptions{.attention = &attention_, .linear = linear});
+    return *driver_;
+  }
+  LinearResolver counting() {
+    return [this](const WeightView&) -> Result<LinearKernel*> { return &counting_; };
+  }
+
+  std::unique_ptr<Model> model_;
+  ModelShapeStorage shape_;
+  PlainAttention attention_;
+  PlainLinear plain_;
+  CountingLinear counting_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<StepDriver> driver_;
+};
+
+TEST_F(CpuTest, kernels_of_several_kinds_compose_in_one_layer) {
+  // Every other matrix has another kernel, the pair of gate and up included.
+  int next = 0;
+  StepDriver& mixed = load([&](const WeightView&) -> Result<LinearKernel*> {
+    return ++next % 2 == 0 ? static_cast<LinearKernel*>(&plain_) : &counting_;
+  });
+  ASSERT_TRUE(mixed.load_status().ok());
+  const std::vector<TokenId> tokens = some_tokens(20, 61);
+  const Logits actual = mixed.feed(tokens, {9, 1});
+  EXPECT_GT(counting_.runs, 0);
+  const Logits expected = Loaded({}, *model_, shape_.shape())->feed(tokens, {20});
+  EXPECT_LE(largest_difference(actual, expected), 1e-5);
+  EXPECT_EQ(executor_->numerics(), "cpu/counting+plain+plain");
+}
+
+TEST_F(CpuTest, a_step_runs_five_products_a_layer_fused) {
+  StepDriver& driver = load(counting());
+  driver.feed(some_tokens(3, 61), {3});
+  // q k v · output · gate up · down, for each of 2 layers, and the head.
+  EXPECT_EQ(counting_.runs, 2 * 4 + 1);
+}
+
+TEST_F(CpuTest, pages_of_the_checkpoint_are_released_once_packed) {
+  ASSERT_TRUE(load(counting()).load_status().ok());
+  for (const LayerWeights& layer : model_->layers) {
+    EXPECT_EQ(release_count(*model_, layer.q), 1u);
+    EXPECT_EQ(release_count(*model_, layer.down), 1u);
+  }
+  EXPECT_EQ(release_count(*model_, model_->head), 1u);
+  EXPECT_EQ(release_count(*model_, model_->embedding), 0u) << "its rows are still read";
+}
+
+TEST_F(CpuTest, a_tied_head_is_packed_once_and_serves_as_embedding) {
+  ModelConfig config = tiny_config();
+  config.tied_embeddings = true;
+  model_ = make_tiny_model({.config = config});
+  StepDriver& driver = load(counting());
+  ASSERT_TRUE(driver.load_status().ok());
+  EXPECT_EQ(release_count(*model_, model_->embedding), 1u);
+  const uint64_t matrices = 2 * (32 * 32 * 2 + 16 * 32 * 2 + 48 * 32 * 3) + 61 * 32;
+  EXPECT_EQ(executor_->weight_bytes(), matrices * sizeof(float));
+  const std::vector<TokenId> tokens = some_tokens(8, 61);
+  EXPECT_LE(largest_difference(driver.feed(tokens, {8}),
+                               Loaded({}, *model_, shape_.shape())->feed(tokens, {8})),
+            1e-5);
+}
+
+TEST_F(CpuTest, progress_rises_to_the_whole) {
+  ExecutorSetup setup;
+  const KvGroupGeometry group{4, 4, 0};
+  std::vector<uint64_t> seen;
+  uint64_t total = 0;
+  setup.model = model_.get();
+  setup.shape = &shape_.shape();
+  setup.geometry = {DType::f32, 64, 1, 1, &group};
+  setup.max_rows = setup.max_sequences = 1;
+  setup.attention = &attention_;
+  setup.linear = counting();
+  setup.progress = [&](uint64_t done, uint64_t all) {
+    seen.push_back(done);
+    total = all;
+  };
+  ASSERT_TRUE(executor_->load(setup).ok());
+  ASSERT_EQ(seen.size(), 2u * 7 + 1);
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_EQ(seen.back(), total);
+  EXPECT_EQ(total, executor_->weight_bytes());
+}
+
+TEST_F(CpuTest, a_weight_that_its_kernel_refuses_is_named) {
+  counting_.refused = "layer 1 gate";
+  EXPECT_EQ(load(counting()).load_status().message(), "layer 1 gate: not this one");
+}
+
+TEST_F(CpuTest, an_error_of_one_worker_while_packing_ends_the_load) {
+  counting_.broken = "layer 0 up";
+  const Status& status = load(counting()).load_status();
+  EXPECT_EQ(status.code(), StatusCode::failed);
+  EXPECT_EQ(status.message(), "layer 0 up: a row is damaged");
+}
+
+TEST_F(CpuTest, a_resolver_without_a_kernel_ends_the_load) {
+  const Status& status = load([](const WeightView& weight) -> Result<LinearKernel*> {
+                           return not_found("no kernel for " + std::string(weight.format));
+                         }).load_status();
+  EXPECT_EQ(status.message(), "no kernel for f32");
+}
+
+TEST_F(CpuTest, kernels_must_be_given) {
+  ExecutorSetup setup;
+  setup.model = model_.get();
+  setup.shape = &shape_.shape();
+  EXPECT_EQ(executor_->load(setup).code(), StatusCode::internal);
+}
+
+// Fails in one layer's last phase, on one worker.
+class FailingAttention final : public AttentionKernel {
+ public:
+  Status bind(const ModelShape& model, const KvStorage& storage,
+              const AttentionLimits& limits) noexcept override {
+    return plain_.bind(model, storage, limits);
+  }
+  uint64_t workspace_bytes() const noexcept override { return plain_.workspace_bytes(); }
+  uint32_t phases() const noexcept override { return plain_.phases(); }
+  Status plan(GroupId group, const BatchView& batch, void* workspace) noexcept override {
+    return plain_.plan(group, batch, workspace);
+  }
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
+    if (fails && call.layer == 1 && phase == 2 && slice.index == 1) {
+      return Status::error(StatusCode::failed, "a score overflowed");
+    }
+    return plain_.run(call, phase, slice);
+  }
+  std::string_view numerics() const noexcept override { return plain_.numerics(); }
+
+  bool fails = true;
+
+ private:
+  PlainAttention plain_;
+};
+
+TEST_F(CpuTest, a_failing_kernel_fails_its_step_and_not_the_next) {
+  FailingAttention attention;
+  StepDriver driver(*executor_, *model_, shape_.shape(),
+                    {.attention = &attention, .linear = counting()});
+  const size_t sequence = driver.begin();
+  EXPECT_EQ(driver.try_step({{sequence, {1, 2}}}).status().message(),
+            "attention: a score overflowed");
+  attention.fails = false;
+  driver.roll_back(sequence, 0);
+  EXPECT_TRUE(driver.try_step({{sequence, {1, 2}}}).ok());
+}
+
+}  // namespace
+}  // namespace tenon::test

@@ -1,0 +1,180 @@
+// Executors against logits that Hugging Face transformers computed (tests/golden/models), and
+// against the oracle where there is no golden.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/base/npy.h"
+#include "core/model/model.h"
+#include "tests/support/executor_case.h"
+#include "tests/support/tiny_model.h"
+
+namespace tenon::test {
+namespace {
+
+const std::string kGoldens = TENON_SOURCE_DIR "/tests/golden/models/";
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// As a fraction of the range of the logits. Where activations are rounded to bf16 (8 bits), as
+// bf16 dot products have it, errors of 2^-9 of the values add up over layers.
+double tolerance(const ExecutorCase& executor, const Model& model) {
+  const auto is_bf16 = [](const Weight& weight) { return weight.format == "bf16"; };
+  const LayerWeights& layer = model.layers[0];
+  const bool rounds = executor.rounds_activations() &&
+                      (is_bf16(model.head) || is_bf16(layer.q) || is_bf16(layer.down));
+  return rounds ? 2e-2 : 1e-4;
+}
+
+class GoldenTest : public testing::TestWithParam<std::tuple<ExecutorCase, std::string>> {};
+
+TEST_P(GoldenTest, logits_agree_with_transformers) {
+  const auto& [executor_case, name] = GetParam();
+  const auto model = open_model(kGoldens + name);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const auto tokens = read_npy_i32(kGoldens + name + "/tokens.npy");
+  const auto values = read_npy_f32(kGoldens + name + "/logits.npy");
+  ASSERT_TRUE(tokens.ok() && values.ok());
+  const uint64_t vocabulary = values->shape[1];
+  Logits expected;
+  for (auto at = values->values.begin(); at != values->values.end();
+       at += static_cast<ptrdiff_t>(vocabulary)) {
+    expected.emplace_back(at, at + static_cast<ptrdiff_t>(vocabulary));
+  }
+  const ModelShapeStorage shape((*model)->config, (*model)->config.context_tokens);
+  Loaded executor(executor_case, **model, shape.shape());
+  const Logits actual = executor->feed(tokens->values, {17, 1, 5});
+  EXPECT_LE(largest_difference(actual, expected), tolerance(executor_case, **model));
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, GoldenTest,
+                         testing::Combine(testing::ValuesIn(executor_cases()),
+                                          testing::ValuesIn(golden_names())),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
+                         });
+
+// Shapes that fit no vector: odd widths, a single KV head, head_dim 6.
+ModelConfig odd_config() {
+  ModelConfig config = tiny_config();
+  config.hidden = 37;
+  config.intermediate = 101;
+  config.heads = 5;
+  config.kv_heads = 1;
+  config.head_dim = 6;
+  config.vocabulary = 83;
+  return config;
+}
+// Shapes that fill several vectors of every operation.
+ModelConfig wide_config() {
+  ModelConfig config = tiny_config();
+  config.hidden = 192;
+  config.intermediate = 416;
+  config.heads = 6;
+  config.kv_heads = 2;
+  config.head_dim = 64;
+  config.vocabulary = 515;
+  return config;
+}
+ModelConfig with_everything(ModelConfig config) {
+  config.qkv_bias = config.output_bias = config.mlp_bias = config.qk_norm = true;
+  config.window_tokens = {0, 9};
+  return config;
+}
+
+class OracleTest : public testing::TestWithParam<ExecutorCase> {
+ protected:
+  static void expect_close(const Model& model, const ModelShape& shape) {
+    const std::vector<TokenId> tokens = some_tokens(40, model.config.vocabulary);
+    const Logits expected = Loaded({}, model, shape)->feed(tokens, {40});
+    const Logits actual = Loaded(GetParam(), model, shape)->feed(tokens, {23, 1, 4});
+    EXPECT_LE(largest_difference(actual, expected), tolerance(GetParam(), model));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Cpu, OracleTest, testing::ValuesIn(cpu_cases()),
+                         [](const auto& test) { return test.param.name(); });
+
+TEST_P(OracleTest, shapes_and_formats_of_all_kinds_agree_with_the_oracle) {
+  for (const ModelConfig& config : {odd_config(), wide_config(), with_everything(odd_config()),
+                                    with_everything(wide_config())}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      SCOPED_TRACE(std::to_string(config.hidden) + " " + std::string(dtype_name(dtype)));
+      for (const bool tied : {false, true}) {
+        ModelConfig one = config;
+        one.tied_embeddings = tied;
+        const auto model = make_tiny_model({.config = one, .dtype = dtype, .misaligned = true});
+        expect_close(*model, ModelShapeStorage(model->config, 64).shape());
+      }
+    }
+  }
+}
+
+TEST_P(OracleTest, layers_may_share_kv_and_cap_their_scores) {
+  auto model = make_tiny_model({.config = wide_config()});
+  const ModelShapeStorage storage(model->config, 64);
+  std::vector<LayerShape> layers(storage.shape().layer, storage.shape().layer + 2);
+  ModelShape shape = storage.shape();
+  shape.layer = layers.data();
+  layers[0].soft_cap = 0.7f;
+  layers[1].shares_kv_with = 0;
+  model->layers[1].k = model->layers[1].v = Weight{};
+  expect_close(*model, shape);
+}
+
+TEST_P(OracleTest, long_texts_stay_close) {
+  const auto model = make_tiny_model({.config = wide_config()});
+  ModelConfig config = model->config;
+  config.context_tokens = 700;
+  const ModelShapeStorage shape(config, 700);
+  const std::vector<TokenId> tokens = some_tokens(600, config.vocabulary);
+  const LoadOptions options{.max_rows = 600};
+  const Logits expected = Loaded({}, *model, shape.shape(), options)->feed(tokens, {600});
+  const Logits actual = Loaded(GetParam(), *model, shape.shape(), options)->feed(tokens, {211});
+  EXPECT_LE(largest_difference(actual, expected), 1e-4);
+}
+
+// A real, trained model from outside the repository.
+class TrainedModelTest : public testing::TestWithParam<ExecutorCase> {};
+INSTANTIATE_TEST_SUITE_P(Executors, TrainedModelTest, testing::ValuesIn(executor_cases()),
+                         [](const auto& test) { return test.param.name(); });
+
+TEST_P(TrainedModelTest, a_trained_model_expects_its_own_greedy_text) {
+  const char* given = std::getenv("TENON_SHARED_DATA");
+  const std::string data = given != nullptr ? given : TENON_SOURCE_DIR "/../shared/data";
+  const std::string folder = data + "/models/stories260k";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no shared data";
+  const auto model = open_model(folder);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const ModelShapeStorage shape((*model)->config, 256);
+  Loaded executor(GetParam(), **model, shape.shape());
+  const size_t sequence = executor->begin();
+  TokenId token = 1;
+  double surprise = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Row row = executor->step({{sequence, {token}}})[0];
+    const auto best = std::max_element(row.begin(), row.end());
+    double sum = 0;
+    for (const float value : row) sum += std::exp(double{value} - *best);
+    surprise += std::log(sum);
+    token = static_cast<TokenId>(best - row.begin());
+  }
+  // Trained models are sure of themselves: below a nat a token, where chance has 6.2.
+  EXPECT_LT(surprise / 200, 1.0);
+}
+
+}  // namespace
+}  // namespace tenon::test

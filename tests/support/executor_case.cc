@@ -1,0 +1,119 @@
+#include "tests/support/executor_case.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/clock.h"
+#include "core/base/cpu_features.h"
+#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/ref/ref_executor.h"
+#include "core/plugin/instance.h"
+#include "core/plugin/registry.h"
+#include "tests/support/plain_kernels.h"
+
+namespace tenon::test {
+namespace {
+
+class PlainKernels final : public KernelSet {
+ public:
+  AttentionKernel* attention() override { return &attention_; }
+  LinearKernel* linear() override { return &linear_; }
+
+ private:
+  PlainAttention attention_;
+  PlainLinear linear_;
+};
+
+// From the libraries in the build folder, as the program would load them.
+class PluginKernels final : public KernelSet {
+ public:
+  explicit PluginKernels(const ExecutorCase& executor) {
+    host_.cpu_isa = executor.isa;
+    host_.slow_bf16_dot = executor.isa != CpuIsa::avx512_bf16;
+    host_.workers = executor.threads;
+    PluginSearch search;
+    search.folders.push_back({TENON_BINARY_DIR "/plugins", "tests", true});
+    auto registry = PluginRegistry::open(std::move(search));
+    EXPECT_TRUE(registry.ok()) << registry.status().message();
+    create(*registry, "dense", linear_);
+    if (registry->find("attention/1", "cpu").ok()) create(*registry, "cpu", attention_);
+  }
+  AttentionKernel* attention() override {
+    if (attention_) return attention_.get();
+    return &plain_;
+  }
+  LinearKernel* linear() override { return linear_.get(); }
+
+ private:
+  template <typename T>
+  void create(PluginRegistry& registry, std::string_view id, PluginInstance<T>& instance) {
+    const auto found = registry.find(kInterfaceOf<T>, id);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    auto options = fill_options(*found->descriptor, {});
+    ASSERT_TRUE(options.ok()) << options.status().message();
+    auto made =
+        PluginInstance<T>::create(*found, *std::move(options), {&host_, &clock_, &facts_, nullptr});
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    instance = *std::move(made);
+  }
+
+  HostFacts host_;
+  VirtualClock clock_;
+  PipelineFacts facts_;
+  PluginInstance<LinearKernel> linear_;
+  PluginInstance<AttentionKernel> attention_;
+  PlainAttention plain_;
+};
+
+}  // namespace
+
+std::string ExecutorCase::name() const {
+  if (kind == Kind::ref) return "ref";
+  const std::string kernels = kind == Kind::cpu_plain ? "plain" : std::string(cpu_isa_name(isa));
+  return "cpu_" + kernels + "_" + std::to_string(threads);
+}
+
+void PrintTo(const ExecutorCase& executor, std::ostream* out) {
+  *out << executor.name();
+}
+
+std::vector<ExecutorCase> cpu_cases() {
+  std::vector<ExecutorCase> cases = {{ExecutorCase::Kind::cpu_plain, CpuIsa::portable, 2}};
+  for (const CpuIsa isa : {CpuIsa::portable, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_bf16}) {
+    if (isa <= detect_cpu_isa()) cases.push_back({ExecutorCase::Kind::cpu_plugins, isa, 2});
+  }
+  return cases;
+}
+
+std::vector<ExecutorCase> executor_cases() {
+  std::vector<ExecutorCase> cases = cpu_cases();
+  cases.insert(cases.begin(), ExecutorCase{});
+  return cases;
+}
+
+std::unique_ptr<KernelSet> make_kernels(const ExecutorCase& executor) {
+  if (executor.kind == ExecutorCase::Kind::ref) return nullptr;
+  if (executor.kind == ExecutorCase::Kind::cpu_plain) return std::make_unique<PlainKernels>();
+  return std::make_unique<PluginKernels>(executor);
+}
+
+std::unique_ptr<Executor> make_executor(const ExecutorCase& executor) {
+  if (executor.kind == ExecutorCase::Kind::ref) return make_ref_executor();
+  auto made = make_cpu_executor({executor.threads, executor.isa});
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  return *std::move(made);
+}
+
+Loaded::Loaded(const ExecutorCase& executor, const Model& model, const ModelShape& shape,
+               LoadOptions options)
+    : kernels_(make_kernels(executor)), executor_(make_executor(executor)) {
+  if (kernels_ != nullptr) {
+    options.attention = kernels_->attention();
+    options.linear = [this](const WeightView&) -> Result<LinearKernel*> {
+      return kernels_->linear();
+    };
+  }
+  driver_ = std::make_unique<StepDriver>(*executor_, model, shape, options);
+  EXPECT_TRUE(driver_->load_status().ok()) << driver_->load_status().message();
+}
+
+}  // namespace tenon::test
