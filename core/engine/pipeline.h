@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/origin.h"
 #include "core/config/pipeline_config.h"
 #include "core/engine/engine.h"
 #include "core/exec/executor.h"
@@ -49,6 +50,7 @@ struct Pipeline {
   KvGeometry geometry;
   SchedulerLimits limits;
   ResolvedFacts facts;
+  PipelineFacts fact_view;  // what plugins hold on to
   PluginInstance<Scheduler> scheduler;
   PluginInstance<KVCacheManager> kv_cache;
   PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
