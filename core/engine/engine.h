@@ -20,6 +20,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -67,7 +68,7 @@ struct EngineOptions {
   uint32_t max_draft_tokens = 32;  // asked of a drafter at most, a sequence and step
   uint32_t plan_retries = 3;       // plans that fail in a row before requests do
   uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
-  std::function<void(const StepRecord&)> on_step;  // [step]
+  std::function<void(const StepRecord&)> on_step = {};  // [step]
 };
 
 class Engine {
@@ -103,38 +104,57 @@ class Engine {
  private:
   Status check_request(const Request& request) const;
 
-  // The phases of a step (step.cc).
+  // The phases of a step, in their order.
   void begin_step();
   void admit();
   void offer();
   void plan();
   void draft();
   void assemble();
+  void move();
   void forward();
   void sample();
   void resolve();
   void deliver();
   Status record();
 
-  // Parts of phases (admission.cc, planning.cc, sampling.cc, delivering.cc).
+  // Parts of phases; each file has a phase or two.
   void admit_request(SubmittedRequest submitted);
+  Status introduce(Sequence& sequence, const Sequence* parent);
+  Status begin_kv(Sequence& sequence, const Sequence* parent);
+  void announce(Sequence& sequence);
+
   Status run_plan(SeqId& named);
   Status check_plan(SeqId& named);
   void plan_failed(const Status& status, SeqId named);
+  void watch_for_stall();
+
+  Status launch_and_collect();
+  void step_failed(std::vector<Sequence*> sequences, const std::string& message);
+
   void fork_samples();
-  Sequence& fork_sample(Sequence& parent, uint32_t sample);
-  void add_sample_rows(Sequence& sequence, uint32_t first_logits, uint32_t rows);
-  void take_results();
+  void build_sample_rows();
+  void add_sample_rows(Sequence& sequence, TokenLogprob*& top);
+  void run_sample();
+  void run_verify();
+  void take_results(Sequence& sequence, uint32_t count);
+
   Status resolve_sequence(Sequence& sequence);
   void begin_child_kv(Sequence& child, const Sequence& parent);
-  void deliver_tokens(Sequence& sequence);
+
+  void deliver_sequence(Sequence& sequence);
+  std::optional<FinishReason> take_token(Sequence& sequence, TokenId token,
+                                         const std::string*& stop);
+  void send(Sequence& sequence, std::span<const GeneratedToken> tokens);
+  void flush_text(Sequence& sequence);
+  void tell_drafter(Sequence& sequence, uint32_t drafted, uint32_t accepted);
   void progressed(Sequence& sequence);
 
-  // Ends (ending.cc).
   void end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,
                     std::string_view stop = {});
   void end_request(RequestState& request, FinishReason reason, std::string_view message);
   void fail_request(RequestState& request, const std::string& message);
+  void fail_sequences(std::span<Sequence* const> sequences, const std::string& message);
   void fault(const std::string& message);
 
   EngineParts parts_;
@@ -156,8 +176,12 @@ class Engine {
     Sequence* parent;
   };
   std::vector<Fork> forks_;
+  BatchView batch_view_;
   StepOutput output_;
+  std::vector<RequestId> ended_requests_;
   // Scratch of the phases, kept to keep its memory.
+  std::vector<SubmittedRequest> submitted_;
+  std::vector<RequestId> cancelled_;
   std::vector<SequenceView> waiting_views_, running_views_;
   std::vector<Grant> grants_;
   PlanOut plan_out_;

@@ -20,13 +20,11 @@ class Ledger final : public KvLedger {
       : manager_(manager), table_(table), clock_(clock) {}
 
   void begin_plan(uint64_t step_id);
-  // Grants that the plan did not use are given back, sequences that got their first memory run.
-  Status settle(std::span<const Grant> used);
+  // Grants that no sequence uses (PlanShare::used) are given back; those that waited run from now.
+  Status settle();
   // Every grant is given back; nothing of the plan is run.
   Status roll_back();
 
-  // Tokens granted to a sequence in this plan, behind its `computed`.
-  uint32_t granted(const Sequence& sequence) const;
   // The first error of the manager during this plan, and whom it concerns.
   const Status& fault() const { return fault_; }
   SeqId faulty() const { return faulty_; }
@@ -42,21 +40,14 @@ class Ledger final : public KvLedger {
   uint64_t free_tokens() noexcept override;
 
  private:
-  struct Entry {
-    Sequence* sequence;
-    uint32_t computed_before;
-    uint32_t granted;
-    bool was_waiting;
-  };
-  Entry* find(SeqId seq);
-  Status give_back(const Entry& entry);
+  Status give_back(Sequence& sequence);
   bool match(SeqId seq, uint32_t more_tokens, KvMatch& out);
   void note(Status status, SeqId seq);
 
   KVCacheManager& manager_;
   SequenceTable& table_;
   const Clock& clock_;
-  std::vector<Entry> entries_;
+  std::vector<Sequence*> granted_;  // in the order of their first grant
   Status fault_;
   SeqId faulty_ = kNoSeq;
   uint32_t preemptions_ = 0;

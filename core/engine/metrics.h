@@ -36,6 +36,7 @@ struct StepRecord {
   uint32_t accepted_drafts = 0;
   uint32_t tokens = 0;  // generated
   uint32_t moves = 0;
+  uint32_t preemptions = 0;
   uint32_t running = 0;  // sequences that hold KV memory, computed or not
   uint32_t waiting = 0;
   // Rows of finished sequences that the scheduler keeps reserved.

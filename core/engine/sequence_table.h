@@ -21,7 +21,8 @@ struct RequestState {
   RequestId id = 0;
   Request request;
   uint32_t limit_tokens = 0;           // known tokens of a sample never exceed it
-  uint32_t live_samples = 0;           // not ended yet, those still to be forked included
+  uint32_t forked_samples = 1;         // that have a sequence, or had one
+  uint32_t live_samples = 0;           // not ended, those still to be forked included
   std::vector<TokenId> ending_tokens;  // sorted: end of text (unless ignored) and stop tokens
   // [ceil(vocabulary/64)] all tokens but the ending ones; empty unless min_tokens asks for it.
   std::vector<uint64_t> not_ending;
@@ -42,6 +43,15 @@ struct StepShare {
   uint32_t result_count = 0;
 };
 
+// What the plan at hand has given a sequence; kept by the ledger.
+struct PlanShare {
+  bool in_plan = false;  // the ledger granted it something
+  bool was_waiting = false;
+  bool used = false;  // a checked grant names it
+  uint32_t computed_before = 0;
+  uint32_t granted = 0;  // slots behind `computed`
+};
+
 struct Sequence {
   SeqId id = kNoSeq;
   uint32_t sample = 0;
@@ -53,8 +63,13 @@ struct Sequence {
   uint32_t known = 0;
   uint32_t computed = 0;
   uint32_t offered_drafts = 0;
+  PlanShare plan;
   StepShare share;
-  bool in_step = false;
+  // Who knows this sequence and must hear of its end.
+  bool in_kv_cache = false;
+  bool in_sampler = false;
+  bool in_drafter = false;
+  bool in_scheduler = false;
   uint64_t digest = 0;
   Delivery delivery;
   RequestRecord record;

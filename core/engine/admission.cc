@@ -1,0 +1,107 @@
+// From the inbox into the table.
+#include <algorithm>
+
+#include "core/engine/engine.h"
+
+namespace tenon {
+namespace {
+
+// Every token but the ending ones may be drawn.
+std::vector<uint64_t> all_but(std::span<const TokenId> tokens, uint32_t vocabulary) {
+  std::vector<uint64_t> bits((uint64_t{vocabulary} + 63) / 64, ~uint64_t{0});
+  for (TokenId token : tokens) {
+    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary) continue;
+    bits[static_cast<uint32_t>(token) / 64] &= ~(uint64_t{1} << (token % 64));
+  }
+  return bits;
+}
+
+}  // namespace
+
+void Engine::admit() {
+  inbox_.drain(submitted_, cancelled_);
+  for (SubmittedRequest& submitted : submitted_) admit_request(std::move(submitted));
+  for (RequestId id : cancelled_) {
+    const auto found = requests_.find(id);
+    if (found == requests_.end() || found->second->live_samples == 0) continue;
+    end_request(*found->second, FinishReason::cancelled, "");
+  }
+}
+
+void Engine::admit_request(SubmittedRequest submitted) {
+  ++totals_.requests;
+  auto made = std::make_unique<RequestState>();
+  RequestState& state = *made;
+  state.id = submitted.id;
+  state.request = std::move(submitted.request);
+  requests_.emplace(state.id, std::move(made));
+  const Request& request = state.request;
+  const uint64_t wanted =
+      request.max_tokens == 0 ? UINT32_MAX : uint64_t{request.prompt.size()} + request.max_tokens;
+  state.limit_tokens = static_cast<uint32_t>(std::min<uint64_t>(wanted, sequence_limit_));
+  state.live_samples = request.samples;
+  state.ending_tokens = request.stop_tokens;
+  if (!request.ignore_eos) {
+    state.ending_tokens.insert(state.ending_tokens.end(), parts_.eos_tokens.begin(),
+                               parts_.eos_tokens.end());
+  }
+  std::sort(state.ending_tokens.begin(), state.ending_tokens.end());
+  if (request.min_tokens > 0 && !state.ending_tokens.empty()) {
+    state.not_ending = all_but(state.ending_tokens, parts_.shape->vocabulary);
+  }
+  Sequence& sequence = table_.add(state, 0, request.arrival_ns);
+  if (Status status = introduce(sequence, nullptr); !status.ok()) {
+    fail_request(state, std::string(status.message()));
+    return;
+  }
+  announce(sequence);
+}
+
+Status Engine::introduce(Sequence& sequence, const Sequence* parent) {
+  const Request& request = sequence.request->request;
+  const SeqId parent_id = parent == nullptr ? kNoSeq : parent->id;
+  sequence.delivery =
+      Delivery(parts_.text ? parts_.text(request) : nullptr, std::span(request.stop));
+  if (parent == nullptr) TENON_RETURN_IF_ERROR(begin_kv(sequence, nullptr));
+  if (Status status = parts_.sampler->begin(sequence.id, request.sampling, parent_id);
+      !status.ok()) {
+    return with_context("sampler '" + parts_.sampler_name + "'", status);
+  }
+  sequence.in_sampler = true;
+  if (parts_.drafter != nullptr) {
+    if (Status status = parts_.drafter->begin(sequence.id, parent_id); !status.ok()) {
+      return with_context("drafter '" + parts_.drafter_name + "'", status);
+    }
+    sequence.in_drafter = true;
+  }
+  return {};
+}
+
+Status Engine::begin_kv(Sequence& sequence, const Sequence* parent) {
+  Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
+  KvSequence begin;
+  begin.seq = sequence.id;
+  begin.key.salt = sequence.request->request.cache_salt;
+  begin.limit_tokens = sequence.request->limit_tokens;
+  if (parent != nullptr) {
+    begin.parent = parent->id;
+    begin.parent_tokens = sequence.prompt_tokens;
+  }
+  Status status = parts_.kv_cache->begin(begin);
+  if (status.ok()) {
+    sequence.in_kv_cache = true;
+    return {};
+  }
+  return with_context("kv_cache '" + parts_.kv_cache_name + "'", status);
+}
+
+void Engine::announce(Sequence& sequence) {
+  sequence.in_scheduler = true;
+  Status status = parts_.scheduler->on_event(
+      {EventKind::arrived, sequence.id, 0, sequence.known, sequence.computed, 0});
+  if (status.ok()) return;
+  fail_request(*sequence.request, "scheduler '" + parts_.scheduler_name +
+                                      "' refused a request: " + std::string(status.message()));
+}
+
+}  // namespace tenon

@@ -1,0 +1,62 @@
+#include "core/engine/batch_builder.h"
+
+namespace tenon {
+
+BatchBuilder::BatchBuilder(const SchedulerLimits& limits, uint32_t group_count)
+    : group_count_(group_count) {
+  tokens_.reserve(limits.max_batch_tokens);
+  positions_.reserve(limits.max_batch_tokens);
+  slots_.reserve(limits.max_batch_tokens);
+  logits_rows_.reserve(limits.max_batch_tokens);
+  sequences_.reserve(limits.max_sequences);
+  tables_.reserve(size_t{limits.max_sequences} * group_count);
+}
+
+void BatchBuilder::add_rows(Sequence& sequence) {
+  StepShare& share = sequence.share;
+  const uint32_t rows = share.tokens + share.drafts;
+  share.first_row = static_cast<uint32_t>(tokens_.size());
+  share.first_logits = static_cast<uint32_t>(logits_rows_.size());
+  share.logits_rows = 0;
+  for (uint32_t i = 0; i < rows; ++i) {
+    const uint32_t position = share.base + i;
+    // The last known token and each draft behind it say what comes next.
+    if (position + 1 >= sequence.known) {
+      logits_rows_.push_back(share.first_row + i);
+      ++share.logits_rows;
+    }
+    tokens_.push_back(sequence.tokens[position]);
+    positions_.push_back(position);
+    slots_.push_back(position);
+  }
+  sequences_.push_back({sequence.id, share.first_row, rows, share.base + rows, {}});
+}
+
+Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Sequence* const> sequences,
+                                      KVCacheManager& manager) {
+  tokens_.clear();
+  positions_.clear();
+  slots_.clear();
+  logits_rows_.clear();
+  sequences_.clear();
+  tables_.assign(sequences.size() * group_count_, {});
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    add_rows(*sequences[s]);
+    const std::span<KvTableView> tables(tables_.data() + s * group_count_, group_count_);
+    for (GroupId group = 0; group < group_count_; ++group) {
+      TENON_RETURN_IF_ERROR(manager.table(sequences[s]->id, group, tables[group]));
+    }
+    sequences_[s].tables = tables;
+  }
+  BatchView batch;
+  batch.step_id = step_id;
+  batch.rows = batch.padded_rows = static_cast<uint32_t>(tokens_.size());
+  batch.tokens = tokens_;
+  batch.positions = positions_;
+  batch.slots = slots_;
+  batch.sequences = sequences_;
+  batch.logits_rows = logits_rows_;
+  return batch;
+}
+
+}  // namespace tenon

@@ -1,0 +1,130 @@
+#include "core/engine/ledger.h"
+
+#include <algorithm>
+
+namespace tenon {
+
+void Ledger::begin_plan(uint64_t step_id) {
+  for (Sequence* sequence : granted_) sequence->plan = {};
+  granted_.clear();
+  fault_ = Status();
+  faulty_ = kNoSeq;
+  preemptions_ = 0;
+  time_ns_ = 0;
+  manager_.step_begin(step_id);
+}
+
+void Ledger::note(Status status, SeqId seq) {
+  if (!fault_.ok()) return;
+  fault_ = std::move(status);
+  faulty_ = seq;
+}
+
+Status Ledger::give_back(Sequence& sequence) {
+  sequence.computed = sequence.plan.computed_before;
+  if (sequence.plan.was_waiting) {
+    return manager_.release(sequence.id, KVCacheManager::Release::recompute);
+  }
+  return manager_.resolve(sequence.id, sequence.known_tokens(), sequence.computed, {},
+                          sequence.computed);
+}
+
+Status Ledger::settle() {
+  Status worst;
+  for (Sequence* sequence : granted_) {
+    if (!sequence->plan.used) {
+      if (Status status = give_back(*sequence); !status.ok()) worst = std::move(status);
+    } else if (sequence->plan.was_waiting) {
+      table_.admit(*sequence);
+    }
+    sequence->plan = {};
+  }
+  granted_.clear();
+  return worst;
+}
+
+Status Ledger::roll_back() {
+  for (Sequence* sequence : granted_) sequence->plan.used = false;
+  return settle();
+}
+
+bool Ledger::match(SeqId seq, uint32_t more_tokens, KvMatch& out) {
+  Stopwatch watch(clock_, time_ns_);
+  const Sequence* sequence = table_.find(seq);
+  if (sequence == nullptr) return false;
+  const uint64_t wanted = std::min<uint64_t>(uint64_t{sequence->computed} + more_tokens,
+                                             sequence->request->limit_tokens);
+  Status status = manager_.match(seq, sequence->known_tokens(), static_cast<uint32_t>(wanted), out);
+  if (status.ok()) return true;
+  note(std::move(status), seq);
+  return false;
+}
+
+CachedTokens Ledger::cached(SeqId seq) noexcept {
+  KvMatch found;
+  if (!match(seq, 0, found)) return {};
+  return {found.ready, found.promised};
+}
+
+uint64_t Ledger::cost(SeqId seq, uint32_t tokens) noexcept {
+  KvMatch found;
+  return match(seq, tokens, found) ? found.tokens_needed : 0;
+}
+
+HeldTokens Ledger::held(SeqId seq) noexcept {
+  KvMatch found;
+  if (!match(seq, 0, found)) return {};
+  return {static_cast<uint32_t>(found.tokens_held), static_cast<uint32_t>(found.tokens_exclusive)};
+}
+
+uint64_t Ledger::free_tokens() noexcept {
+  Stopwatch watch(clock_, time_ns_);
+  return manager_.usage().free_tokens;
+}
+
+GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept {
+  Stopwatch watch(clock_, time_ns_);
+  Sequence* sequence = table_.find(seq);
+  if (sequence == nullptr || at_least == 0 || at_least > at_most) return {};
+  // More than this is never computed in one step, and slots beyond the limit do not exist.
+  const uint32_t most = sequence->known - sequence->computed + sequence->offered_drafts;
+  if (at_least > most) return {};
+  at_most = std::min(at_most, most);
+  KvGrant grant;
+  Status status =
+      manager_.grow(seq, sequence->known_tokens(), sequence->computed, at_least, at_most, grant);
+  if (!status.ok()) {
+    if (status.code() != StatusCode::out_of_kv) note(std::move(status), seq);
+    return {};
+  }
+  PlanShare& plan = sequence->plan;
+  if (!plan.in_plan) {
+    plan = {true, sequence->state == SequenceState::waiting, false, sequence->computed, 0};
+    granted_.push_back(sequence);
+  }
+  sequence->computed += grant.reused;
+  const uint32_t left = sequence->known - sequence->computed + sequence->offered_drafts;
+  plan.granted = std::min({grant.granted, at_most, left});
+  return {plan.granted, grant.reused};
+}
+
+bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
+  Stopwatch watch(clock_, time_ns_);
+  Sequence* sequence = table_.find(seq);
+  const bool can =
+      sequence != nullptr && sequence->state == SequenceState::running && !sequence->plan.in_plan;
+  if (!can) return false;
+  const auto release =
+      how == ReleaseHow::swap ? KVCacheManager::Release::swap : KVCacheManager::Release::recompute;
+  if (Status status = manager_.release(seq, release); !status.ok()) {
+    const bool refused =
+        status.code() == StatusCode::unsupported || status.code() == StatusCode::out_of_kv;
+    if (!refused) note(std::move(status), seq);
+    return false;
+  }
+  table_.preempt(*sequence);
+  ++preemptions_;
+  return true;
+}
+
+}  // namespace tenon

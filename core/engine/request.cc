@@ -1,0 +1,48 @@
+#include "core/engine/request.h"
+
+namespace tenon {
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::length:
+      return "length";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::eos:
+      return "eos";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::error:
+      return "error";
+  }
+  return "?";
+}
+
+std::vector<TokenId> ResultSink::Sample::ids() const {
+  std::vector<TokenId> ids;
+  for (const Token& token : tokens) ids.push_back(token.token);
+  return ids;
+}
+
+ResultSink::Sample& ResultSink::at(uint32_t sample) {
+  if (sample >= samples_.size()) samples_.resize(sample + 1);
+  return samples_[sample];
+}
+
+void ResultSink::on_delta(const RequestDelta& delta) {
+  Sample& sample = at(delta.sample);
+  sample.text += delta.text;
+  for (const GeneratedToken& token : delta.tokens) {
+    sample.tokens.push_back({token.token, token.logprob, {token.top.begin(), token.top.end()}});
+  }
+}
+
+void ResultSink::on_end(const RequestEnd& end) {
+  Sample& sample = at(end.sample);
+  sample.ended = true;
+  sample.reason = end.reason;
+  sample.message = end.message;
+  if (end.record != nullptr) sample.record = *end.record;
+}
+
+}  // namespace tenon

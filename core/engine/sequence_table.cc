@@ -1,0 +1,98 @@
+#include "core/engine/sequence_table.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+bool arrives_before(const Sequence* a, const Sequence* b) {
+  if (a->record.arrival_ns != b->record.arrival_ns) {
+    return a->record.arrival_ns < b->record.arrival_ns;
+  }
+  return a->id < b->id;
+}
+
+void insert_by_arrival(std::vector<Sequence*>& waiting, Sequence* sequence) {
+  waiting.insert(std::upper_bound(waiting.begin(), waiting.end(), sequence, arrives_before),
+                 sequence);
+}
+
+}  // namespace
+
+Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arrival_ns) {
+  while (next_id_ == kNoSeq || by_id_.contains(next_id_)) ++next_id_;
+  auto made = std::make_unique<Sequence>();
+  Sequence& sequence = *made;
+  sequence.id = next_id_++;
+  sequence.sample = sample;
+  sequence.request = &request;
+  sequence.prompt_tokens = static_cast<uint32_t>(request.request.prompt.size());
+  sequence.known = sequence.prompt_tokens;
+  sequence.tokens = request.request.prompt;
+  sequence.record.request = request.id;
+  sequence.record.sample = sample;
+  sequence.record.prompt_tokens = sequence.prompt_tokens;
+  sequence.record.arrival_ns = arrival_ns;
+  by_id_.emplace(sequence.id, std::move(made));
+  insert_by_arrival(waiting_, &sequence);
+  return sequence;
+}
+
+Sequence* SequenceTable::find(SeqId id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end() || found->second->state == SequenceState::ended) return nullptr;
+  return found->second.get();
+}
+
+void SequenceTable::end(Sequence& sequence) {
+  std::erase(sequence.state == SequenceState::waiting ? waiting_ : running_, &sequence);
+  sequence.state = SequenceState::ended;
+  ended_.push_back(sequence.id);
+}
+
+void SequenceTable::admit(Sequence& sequence) {
+  std::erase(waiting_, &sequence);
+  running_.push_back(&sequence);
+  sequence.state = SequenceState::running;
+  // From here on its tokens grow without allocating.
+  sequence.tokens.reserve(sequence.request->limit_tokens);
+}
+
+void SequenceTable::preempt(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  sequence.state = SequenceState::waiting;
+  sequence.computed = 0;
+  ++sequence.record.preemptions;
+  insert_by_arrival(waiting_, &sequence);
+}
+
+void SequenceTable::sweep() {
+  for (SeqId id : ended_) by_id_.erase(id);
+  ended_.clear();
+}
+
+std::vector<Sequence*> SequenceTable::all() const {
+  std::vector<Sequence*> all = waiting_;
+  all.insert(all.end(), running_.begin(), running_.end());
+  return all;
+}
+
+SequenceView view_of(const Sequence& sequence) {
+  const RequestState& request = *sequence.request;
+  SequenceView view;
+  view.seq = sequence.id;
+  view.prompt_tokens = sequence.prompt_tokens;
+  view.known_tokens = sequence.known;
+  view.computed_tokens = sequence.computed;
+  view.limit_tokens = request.limit_tokens;
+  view.offered_drafts = sequence.offered_drafts;
+  // Ids of requests rise by one; 32 bits tell apart any that are alive together.
+  view.fork_group = static_cast<uint32_t>(request.id);
+  view.samples = sequence.generated() == 0 ? request.request.samples : 1;
+  view.tenant = request.request.tenant;
+  view.priority = request.request.priority;
+  view.arrival_ns = sequence.record.arrival_ns;
+  return view;
+}
+
+}  // namespace tenon
