@@ -1,0 +1,195 @@
+// Greedy choice, temperature, top-k and top-p, in this order.
+//
+// Temperature divides the logits, top-k keeps the k most likely tokens, top-p (nucleus sampling,
+// Holtzman et al., ICLR 2020) keeps the shortest list of them whose probability, among what top-k
+// left, reaches p. Among equal logits lower ids come first everywhere. What is left is drawn from
+// with one random number of the row's key. Drafts are verified exactly: every row is drawn from as
+// if there were no drafts, and drafts are accepted as long as they are equal.
+#include <tenon/sampler.h>
+#include <tenon/sdk/plugin.h>
+#include <tenon/sdk/random.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "plugins/sampler/standard/row.h"
+
+namespace tenon {
+namespace {
+
+using standard::Candidate;
+using standard::Row;
+
+struct Scratch {
+  Row row;
+  std::vector<Candidate> candidates;
+};
+
+// The shortest list that reaches p of `total`, without sorting the vocabulary: first among the few
+// most likely, then among more.
+Candidate nucleus(Scratch& scratch, uint32_t vocabulary, float scale, double target) {
+  for (uint64_t count = 128;; count *= 16) {
+    const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(count, vocabulary));
+    scratch.row.select(wanted, scratch.candidates);
+    const bool all = scratch.candidates.size() < wanted || wanted == vocabulary;
+    const double weight = standard::weight_of(scratch.candidates, scratch.row.max(), scale);
+    if (all || weight >= target) {
+      return standard::reach(scratch.candidates, scratch.row.max(), scale, target);
+    }
+  }
+}
+
+uint32_t draw(Scratch& scratch, const SampleRow& row, const SamplingParams& params) {
+  if (params.temperature <= 0.0f) return scratch.row.best();
+  const float scale = std::min(1.0f / params.temperature, std::numeric_limits<float>::max());
+  Candidate last{std::numeric_limits<float>::lowest(), row.vocabulary - 1};
+  const bool few = params.top_k > 0 && params.top_k < row.vocabulary;
+  if (few) {
+    scratch.row.select(params.top_k, scratch.candidates);
+    last =
+        *std::max_element(scratch.candidates.begin(), scratch.candidates.end(), standard::before);
+  }
+  double total = scratch.row.weigh(last, scale);
+  if (params.top_p < 1.0f) {
+    const double target = static_cast<double>(params.top_p) * total;
+    last = few ? standard::reach(scratch.candidates, scratch.row.max(), scale, target)
+               : nucleus(scratch, row.vocabulary, scale, target);
+    total = scratch.row.weigh(last, scale);
+  }
+  return scratch.row.draw(last, scale, sdk::uniform(row.key, RandomPurpose::sample) * total);
+}
+
+// Of the raw logits, before anything is taken out.
+class Logprobs {
+ public:
+  Logprobs(Scratch& scratch, uint32_t vocabulary, SampleResult& result) {
+    Row& row = scratch.row;
+    const double total = row.weigh({std::numeric_limits<float>::lowest(), vocabulary - 1}, 1.0f);
+    offset_ = -static_cast<double>(row.max()) - std::log(total);
+    const auto count = static_cast<uint32_t>(std::min<size_t>(result.top.size(), vocabulary));
+    row.select(count, scratch.candidates);
+    std::sort(scratch.candidates.begin(), scratch.candidates.end(), standard::before);
+    result.top_count = static_cast<uint32_t>(scratch.candidates.size());
+    for (uint32_t i = 0; i < result.top_count; ++i) {
+      const Candidate& candidate = scratch.candidates[i];
+      result.top[i] = {static_cast<TokenId>(candidate.id), of(candidate.logit)};
+    }
+  }
+  float of(float logit) const { return static_cast<float>(logit + offset_); }
+
+ private:
+  double offset_;
+};
+
+void sample_row(Scratch& scratch, const SampleRow& row, const SamplingParams& params,
+                SampleResult& result) {
+  result.token = kNoToken;
+  result.logprob = 0.0f;
+  result.top_count = 0;
+  if (row.vocabulary == 0) return;
+  scratch.row.load(row.logits, row.vocabulary);
+  if (scratch.row.empty()) return;
+  if (params.logprobs == 0) {
+    if (row.allowed != nullptr) scratch.row.mask(row.allowed);
+    if (scratch.row.empty()) return;
+    result.token = static_cast<TokenId>(draw(scratch, row, params));
+    return;
+  }
+  const Logprobs logprobs(scratch, row.vocabulary, result);
+  if (row.allowed != nullptr) scratch.row.mask(row.allowed);
+  if (scratch.row.empty()) return;
+  const uint32_t token = draw(scratch, row, params);
+  result.token = static_cast<TokenId>(token);
+  result.logprob = logprobs.of(scratch.row.logit(token));
+}
+
+class StandardSampler final : public Sampler {
+ public:
+  StandardSampler(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+
+  Status begin(SeqId seq, const SamplingParams& params, SeqId) noexcept override {
+    return sdk::guard([&] {
+      params_[seq] = params;
+      return Status();
+    });
+  }
+  void end(SeqId seq) noexcept override { params_.erase(seq); }
+
+  Status sample(std::span<const SampleRow> rows,
+                std::span<SampleResult> results) noexcept override {
+    return with_scratch([&](Scratch& scratch) {
+      for (size_t i = 0; i < rows.size(); ++i) {
+        sample_row(scratch, rows[i], params_of(rows[i].seq), results[i]);
+      }
+    });
+  }
+
+  Status verify(std::span<const VerifyRows> rows,
+                std::span<VerifyResult> results) noexcept override {
+    return with_scratch([&](Scratch& scratch) {
+      for (size_t i = 0; i < rows.size(); ++i) verify_one(scratch, rows[i], results[i]);
+    });
+  }
+
+ private:
+  void verify_one(Scratch& scratch, const VerifyRows& rows, VerifyResult& out) const {
+    const SamplingParams& params = params_of(rows.rows[0].seq);
+    out.count = 0;
+    for (size_t i = 0; i <= rows.drafts.size(); ++i) {
+      sample_row(scratch, rows.rows[i], params, out.tokens[i]);
+      const TokenId token = out.tokens[i].token;
+      // Tokens that were drawn before a row that failed are still good.
+      if (token == kNoToken) return;
+      ++out.count;
+      if (i == rows.drafts.size() || token != rows.drafts[i]) return;
+    }
+  }
+
+  const SamplingParams& params_of(SeqId seq) const {
+    static constexpr SamplingParams kDefaults;
+    const auto found = params_.find(seq);
+    return found == params_.end() ? kDefaults : found->second;
+  }
+
+  // Rows may be sampled on several threads: each call borrows a scratch of its own.
+  template <typename Body>
+  Status with_scratch(Body&& body) noexcept {
+    return sdk::guard([&] {
+      std::unique_ptr<Scratch> scratch;
+      {
+        const std::lock_guard lock(mutex_);
+        if (!spare_.empty()) scratch = std::move(spare_.back()), spare_.pop_back();
+      }
+      if (scratch == nullptr) scratch = std::make_unique<Scratch>();
+      body(*scratch);
+      const std::lock_guard lock(mutex_);
+      spare_.push_back(std::move(scratch));
+      return Status();
+    });
+  }
+
+  std::unordered_map<SeqId, SamplingParams> params_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Scratch>> spare_;
+};
+
+constexpr Fact kProvides[] = {
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact"},
+};
+constexpr PluginDescriptor kStandard =
+    sdk::with_facts(sdk::descriptor<Sampler, StandardSampler>(
+                        {.interface = kSamplerInterface,
+                         .id = "standard",
+                         .version = "1.0.0",
+                         .summary = "greedy, temperature, top-k and top-p; verifies drafts exactly",
+                         .license = "Apache-2.0"}),
+                    kProvides);
+
+}  // namespace
+}  // namespace tenon
+TENON_PLUGIN_LIBRARY(&tenon::kStandard)
