@@ -1,0 +1,83 @@
+// An executor that behaves like a device far away: the host may not touch its memory, and its queue
+// runs late. What passes over it is ready for a real one.
+//
+// K/V memory is mapped without any access but while the queue's own thread works, so a host that
+// reads it dies on the spot. `launch` and `apply` only enqueue; everything runs on another thread
+// inside `collect`. The previous step's logits are overwritten at the next launch. Slots that were
+// never written, slots outside a sequence's table and slots with two writers in a step are errors.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/exec/executor.h"
+#include "tests/fake_device/toy_model.h"
+
+namespace tenon {
+
+struct FakeFaults {
+  std::optional<uint64_t> launch_fails_at;  // step ids
+  std::optional<uint64_t> collect_fails_at;
+  std::optional<TokenId> nan_after;  // a row whose own token is this has NaN for logits
+};
+
+class FakeDevice final : public Executor {
+ public:
+  explicit FakeDevice(ToyModel model) : model_(model) {}
+  ~FakeDevice() override;
+
+  std::string_view name() const override { return "fake"; }
+  std::span<const Fact> provides() const override { return {}; }
+  std::span<const Fact> requirements() const override { return {}; }
+  bool uses_kernels() const override { return false; }
+  uint32_t workers() const override { return 1; }
+  Status load(const ExecutorSetup& setup) override;
+  Status apply(std::span<const KvMove> moves) override;
+  Status launch(const BatchView& batch) override;
+  Result<StepOutput> collect(uint64_t step_id) override;
+  std::string numerics() const override { return "fake"; }
+  uint64_t weight_bytes() const override { return 0; }
+  uint64_t kv_bytes() const override { return bytes_; }
+
+  FakeFaults faults;
+  uint64_t steps() const { return steps_; }
+  uint64_t moved_tokens() const { return moved_tokens_; }
+
+ private:
+  void work();  // the queue's thread
+  void enqueue(std::function<void()> job);
+  void drain();
+  void run_batch();
+  void store_row(const BatchSequence& sequence, uint32_t row);
+  void compute_row(const BatchSequence& sequence, uint32_t row, float* out);
+  void carry_out(const KvMove& move);
+  uint64_t* slot(const BatchSequence& sequence, uint32_t position);
+  uint64_t* cell(BlockId block, uint32_t token);
+  void fail(const std::string& text);
+
+  ToyModel model_;
+  KvGroupGeometry geometry_;
+  uint64_t* memory_ = nullptr;  // [blocks, block_tokens]
+  uint64_t bytes_ = 0;
+  std::vector<uint64_t> written_in_;  // [blocks · block_tokens] step that wrote a slot last
+  BatchView batch_;
+  bool launched_ = false;
+  std::vector<float> logits_[2];  // in turns
+  uint32_t turn_ = 0;
+  std::string error_;
+  uint64_t steps_ = 0;
+  uint64_t moved_tokens_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> queue_;
+  bool run_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,60 @@
+// Plugins under test, loaded from their libraries in the build folder.
+//
+//   LoadedPlugin<Scheduler> scheduler("scheduler", "continuous", "chunk_tokens=3");
+//   scheduler->plan(…);
+#pragma once
+
+#include <tenon/plugin.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon {
+
+// Type-erased part: opens <build>/plugins/libtenon-<interface>_<id>.so, fills the option struct
+// from "key=value key=value" (values: integers, reals, true, false; a text runs to the end), makes
+// an instance. `error` says what went wrong, also when the plugin itself refuses.
+class PluginHandle {
+ public:
+  PluginHandle(std::string_view interface, std::string_view id, std::string_view options);
+  ~PluginHandle();
+  PluginHandle(const PluginHandle&) = delete;
+  PluginHandle& operator=(const PluginHandle&) = delete;
+
+  void* instance() const { return instance_; }
+  const PluginDescriptor* descriptor() const { return descriptor_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  bool open(std::string_view interface, std::string_view id);
+  bool fill(std::string_view options);
+
+  const PluginDescriptor* descriptor_ = nullptr;
+  HostFacts facts_;
+  HostServices services_;
+  PipelineFacts pipeline_;
+  std::string text_;  // option values live here
+  std::vector<std::byte> memory_;
+  void* options_ = nullptr;
+  void* instance_ = nullptr;
+  std::string error_;
+};
+
+template <typename Interface>
+class LoadedPlugin {
+ public:
+  LoadedPlugin(std::string_view interface, std::string_view id, std::string_view options = {})
+      : handle_(std::make_unique<PluginHandle>(interface, id, options)) {}
+
+  Interface* get() const { return static_cast<Interface*>(handle_->instance()); }
+  Interface* operator->() const { return get(); }
+  Interface& operator*() const { return *get(); }
+  const std::string& error() const { return handle_->error(); }
+
+ private:
+  std::unique_ptr<PluginHandle> handle_;
+};
+
+}  // namespace tenon

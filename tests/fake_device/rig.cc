@@ -1,0 +1,173 @@
+#include "tests/fake_device/rig.h"
+
+#include <algorithm>
+
+#include "core/engine/digest.h"
+
+namespace tenon {
+namespace {
+
+class LetterDecoder final : public TextDecoder {
+ public:
+  void push(TokenId token, std::string& text) override {
+    text += static_cast<char>('a' + token % 26);
+  }
+  void finish(std::string&) override {}
+};
+
+uint32_t block_tokens_of(const RigOptions& options) {
+  return options.kv_cache == "naive" ? options.context_tokens : options.block_tokens;
+}
+
+}  // namespace
+
+Rig::Rig(RigOptions options)
+    : options_(std::move(options)),
+      scheduler_plugin_("scheduler", options_.scheduler, options_.scheduler_options),
+      kv_plugin_("kv_cache", options_.kv_cache),
+      sampler_plugin_("sampler", options_.sampler, options_.sampler_options) {
+  for (const std::string* error :
+       {&scheduler_plugin_.error(), &kv_plugin_.error(), &sampler_plugin_.error()}) {
+    if (!error->empty()) throw std::runtime_error(*error);
+  }
+  group_.layers = 1;
+  group_.kv_heads = group_.k_dim = group_.v_dim = 1;
+  group_.window_tokens = options_.window_tokens;
+  shape_.layers = 1;
+  shape_.vocabulary = options_.vocabulary;
+  shape_.context_tokens = options_.context_tokens;
+  shape_.group_count = 1;
+  shape_.groups = &group_;
+  group_geometry_ = {block_tokens_of(options_), options_.kv_tokens / block_tokens_of(options_), 8};
+  KvGeometry geometry{DType::f32, options_.context_tokens, options_.max_sequences, 1,
+                      &group_geometry_};
+  kv_ = options_.own_kv_cache != nullptr ? options_.own_kv_cache : kv_plugin_.get();
+  Status bound = kv_->bind(shape_, geometry);
+  if (!bound.ok()) throw std::runtime_error(std::string(bound.message()));
+
+  device_ = std::make_unique<FakeDevice>(ToyModel{options_.vocabulary, options_.window_tokens});
+  ExecutorSetup setup;
+  setup.shape = &shape_;
+  setup.geometry = geometry;
+  Status loaded = device_->load(setup);
+  if (!loaded.ok()) throw std::runtime_error(std::string(loaded.message()));
+
+  EngineParts parts;
+  parts.scheduler =
+      options_.own_scheduler != nullptr ? options_.own_scheduler : scheduler_plugin_.get();
+  parts.kv_cache = kv_;
+  parts.sampler = options_.own_sampler != nullptr ? options_.own_sampler : sampler_plugin_.get();
+  parts.drafter = options_.drafter;
+  parts.executor = device_.get();
+  parts.shape = &shape_;
+  parts.geometry = geometry;
+  parts.limits = {options_.max_sequences, options_.max_batch_tokens, options_.context_tokens};
+  parts.clock = &clock_;
+  parts.eos_tokens = options_.eos_tokens;
+  if (options_.text) parts.text = [](const Request&) { return std::make_unique<LetterDecoder>(); };
+  parts.scheduler_name = options_.scheduler;
+  parts.kv_cache_name = options_.kv_cache;
+  parts.sampler_name = options_.sampler;
+  parts.drafter_name = "toy";
+  engine_ = std::make_unique<Engine>(std::move(parts), options_.engine);
+}
+
+RequestId Rig::submit(Request request) {
+  auto sink = std::make_shared<ResultSink>();
+  request.sink = sink;
+  Result<RequestId> id = engine_->submit(std::move(request));
+  EXPECT_TRUE(id.ok()) << id.status().message();
+  if (!id.ok()) return 0;
+  EXPECT_EQ(*id, sinks_.size() + 1);
+  sinks_.push_back(std::move(sink));
+  return *id;
+}
+
+void Rig::run(uint64_t max_steps) {
+  Status status = engine_->run_until_idle(max_steps);
+  ASSERT_TRUE(status.ok()) << status.message();
+  expect_empty();
+}
+
+void Rig::expect_empty() {
+  const KvUsage usage = kv_->usage();
+  EXPECT_EQ(usage.free_tokens, usage.total_tokens) << "blocks were not given back";
+  EXPECT_EQ(usage.used_tokens, 0u);
+  EXPECT_EQ(usage.reserved_tokens, 0u);
+}
+
+Expected oracle(const ToyModel& model, const Request& request, uint32_t sample,
+                uint32_t context_tokens, std::span<const TokenId> eos) {
+  LoadedPlugin<Sampler> sampler("sampler", "standard");
+  (void)sampler->begin(0, request.sampling, kNoSeq);
+  Expected expected;
+  std::vector<TokenId> history = request.prompt;
+  const size_t limit = request.max_tokens == 0
+                           ? context_tokens
+                           : std::min<size_t>(history.size() + request.max_tokens, context_tokens);
+  while (history.size() < limit) {
+    const std::vector<float> logits = model.next_logits(history);
+    SampleRow row;
+    row.seq = 0;
+    row.logits = logits.data();
+    row.vocabulary = model.vocabulary;
+    row.history = history;
+    row.key = {request.sampling.seed, sample, static_cast<uint32_t>(history.size())};
+    SampleResult result;
+    (void)sampler->sample({&row, 1}, {&result, 1});
+    expected.digest = extend_digest(expected.digest, logits.data(), logits.size());
+    expected.ids.push_back(result.token);
+    history.push_back(result.token);
+    const bool ends =
+        !request.ignore_eos && std::find(eos.begin(), eos.end(), result.token) != eos.end();
+    if (ends) break;
+  }
+  return expected;
+}
+
+Status ToyDrafter::offer(std::span<const DraftRequest> requests,
+                         std::span<uint32_t> offered) noexcept {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    offered[i] = std::min(tokens_, requests[i].max_tokens);
+  }
+  return {};
+}
+
+Status ToyDrafter::draft(std::span<const DraftRequest> requests,
+                         std::span<DraftOut> drafts) noexcept {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    std::vector<TokenId> history(requests[i].history.begin(), requests[i].history.end());
+    for (uint32_t d = 0; d < requests[i].max_tokens; ++d) {
+      const std::vector<float> logits = model_.next_logits(history);
+      auto token =
+          static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+      const bool wrong = wrong_every_ != 0 && (history.size() * 7 + d) % wrong_every_ == 0;
+      if (wrong) token = static_cast<TokenId>((static_cast<uint32_t>(token) + 1) % logits.size());
+      drafts[i].tokens[drafts[i].count++] = token;
+      history.push_back(token);
+    }
+  }
+  return {};
+}
+
+Status ToyDrafter::accept(SeqId, std::span<const TokenId>, uint32_t drafted,
+                          uint32_t accepted) noexcept {
+  drafted_ += drafted;
+  accepted_ += accepted;
+  return {};
+}
+
+uint32_t TestRandom::below(uint32_t bound) {
+  state_ += 0x9e3779b97f4a7c15u;
+  uint64_t x = (state_ ^ (state_ >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<uint32_t>((x >> 33) % bound);
+}
+
+std::vector<TokenId> TestRandom::tokens(uint32_t count, uint32_t vocabulary) {
+  std::vector<TokenId> out(count);
+  for (TokenId& token : out) token = static_cast<TokenId>(below(vocabulary));
+  return out;
+}
+
+}  // namespace tenon

@@ -1,0 +1,123 @@
+// An engine over the fake device, made of real plugins, and the oracle that says what it must
+// generate.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "tests/fake_device/fake_device.h"
+#include "tests/fake_device/loaded_plugin.h"
+
+namespace tenon {
+
+struct RigOptions {
+  std::string scheduler = "continuous";
+  std::string scheduler_options;
+  std::string kv_cache = "paged";
+  uint32_t block_tokens = 16;  // naive: the context
+  uint32_t kv_tokens = 4096;   // memory, rounded down to blocks
+  std::string sampler = "standard";
+  std::string sampler_options;
+  uint32_t max_sequences = 8;
+  uint32_t max_batch_tokens = 512;
+  uint32_t context_tokens = 256;
+  uint32_t window_tokens = 0;
+  uint32_t vocabulary = 61;
+  std::vector<TokenId> eos_tokens;
+  bool text = false;  // token t becomes the letter 'a' + t mod 26
+  Drafter* drafter = nullptr;
+  // Instead of the plugins above.
+  Scheduler* own_scheduler = nullptr;
+  KVCacheManager* own_kv_cache = nullptr;
+  Sampler* own_sampler = nullptr;
+  EngineOptions engine = {.logits_digest = true, .check_kv = true};
+};
+
+class Rig {
+ public:
+  explicit Rig(RigOptions options);
+
+  Engine& engine() { return *engine_; }
+  FakeDevice& device() { return *device_; }
+  KVCacheManager& kv_cache() { return *kv_; }
+  VirtualClock& clock() { return clock_; }
+
+  // Fails the test when the engine refuses.
+  RequestId submit(Request request);
+  std::shared_ptr<ResultSink> sink(RequestId id) const { return sinks_[id - 1]; }
+  const ResultSink::Sample& result(RequestId id, uint32_t sample = 0) const {
+    return sink(id)->samples().at(sample);
+  }
+  // Steps until idle; fails the test when that takes more than `max_steps`, a step fails, or memory
+  // is left behind.
+  void run(uint64_t max_steps = 20000);
+  void expect_empty();
+
+ private:
+  RigOptions options_;
+  LoadedPlugin<Scheduler> scheduler_plugin_;
+  LoadedPlugin<KVCacheManager> kv_plugin_;
+  LoadedPlugin<Sampler> sampler_plugin_;
+  KVCacheManager* kv_ = nullptr;
+  KvGroup group_;
+  KvGroupGeometry group_geometry_;
+  ModelShape shape_;
+  std::unique_ptr<FakeDevice> device_;
+  VirtualClock clock_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<std::shared_ptr<ResultSink>> sinks_;
+};
+
+// What one sample of a request must be, found without an engine: row by row over the toy model,
+// drawn by the standard sampler.
+struct Expected {
+  std::vector<TokenId> ids;
+  uint64_t digest = 0;
+};
+Expected oracle(const ToyModel& model, const Request& request, uint32_t sample,
+                uint32_t context_tokens, std::span<const TokenId> eos = {});
+
+// Proposes the toy model's most likely tokens, wrong ones now and then.
+class ToyDrafter final : public Drafter {
+ public:
+  ToyDrafter(ToyModel model, uint32_t tokens, uint32_t wrong_every)
+      : model_(model), tokens_(tokens), wrong_every_(wrong_every) {}
+  Status begin(SeqId, SeqId) noexcept override { return ++live_, Status(); }
+  void end(SeqId) noexcept override { --live_; }
+  Status offer(std::span<const DraftRequest> requests,
+               std::span<uint32_t> offered) noexcept override;
+  Status draft(std::span<const DraftRequest> requests,
+               std::span<DraftOut> drafts) noexcept override;
+  Status accept(SeqId, std::span<const TokenId>, uint32_t drafted,
+                uint32_t accepted) noexcept override;
+  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+
+  int live() const { return live_; }
+  uint64_t drafted() const { return drafted_; }
+  uint64_t accepted() const { return accepted_; }
+
+ private:
+  ToyModel model_;
+  uint32_t tokens_;
+  uint32_t wrong_every_;  // 0 = never
+  int live_ = 0;
+  uint64_t drafted_ = 0;
+  uint64_t accepted_ = 0;
+};
+
+// Small numbers for tests from a seed.
+class TestRandom {
+ public:
+  explicit TestRandom(uint64_t seed) : state_(seed * 2 + 1) {}
+  uint32_t below(uint32_t bound);
+  std::vector<TokenId> tokens(uint32_t count, uint32_t vocabulary);
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace tenon
