@@ -66,9 +66,43 @@ std::optional<OptionValue> choice_value(const OptionSpec& spec, const std::strin
   return std::nullopt;
 }
 
-// The setting as a value of the option's type, or nothing when it is none. Texts go to `texts`.
-std::optional<OptionValue> convert(const OptionSpec& spec, const Setting& setting,
-                                   std::deque<std::string>& texts) {
+std::string owner(const PluginDescriptor& descriptor) {
+  return std::string(interface_word(descriptor.interface)) + " '" + std::string(descriptor.id) +
+         "'";
+}
+
+std::string unknown_option(const PluginDescriptor& descriptor, const Setting& setting) {
+  std::vector<std::string> keys;
+  for (uint32_t i = 0; i < descriptor.option_count; ++i) {
+    keys.emplace_back(descriptor.options[i].key);
+  }
+  return setting.origin.text() + ": " + owner(descriptor) + " has no option '" + setting.key + "'" +
+         did_you_mean(setting.key, keys) +
+         (keys.empty() ? " (it has no options)" : " (it has: " + join(keys) + ")");
+}
+
+const OptionSpec* find_spec(const PluginDescriptor& descriptor, std::string_view key) {
+  for (uint32_t i = 0; i < descriptor.option_count; ++i) {
+    if (descriptor.options[i].key == key) return &descriptor.options[i];
+  }
+  return nullptr;
+}
+
+const Setting* find_setting(std::span<const Setting> settings, std::string_view key) {
+  for (const Setting& setting : settings) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void FilledOptions::Free::operator()(void* memory) const noexcept {
+  std::free(memory);
+}
+
+std::optional<OptionValue> convert_setting(const OptionSpec& spec, const Setting& setting,
+                                           std::deque<std::string>& texts) {
   const auto* text = std::get_if<std::string>(&setting.value);
   const auto* integer = std::get_if<int64_t>(&setting.value);
   const auto number = integer ? std::optional(*integer) : std::nullopt;
@@ -119,41 +153,6 @@ std::string value_as_toml(const OptionSpec& spec, const OptionValue& value) {
       return quote_toml(value.text);
   }
   return {};
-}
-
-std::string owner(const PluginDescriptor& descriptor) {
-  return std::string(interface_word(descriptor.interface)) + " '" + std::string(descriptor.id) +
-         "'";
-}
-
-std::string unknown_option(const PluginDescriptor& descriptor, const Setting& setting) {
-  std::vector<std::string> keys;
-  for (uint32_t i = 0; i < descriptor.option_count; ++i) {
-    keys.emplace_back(descriptor.options[i].key);
-  }
-  return setting.origin.text() + ": " + owner(descriptor) + " has no option '" + setting.key + "'" +
-         did_you_mean(setting.key, keys) +
-         (keys.empty() ? " (it has no options)" : " (it has: " + join(keys) + ")");
-}
-
-const OptionSpec* find_spec(const PluginDescriptor& descriptor, std::string_view key) {
-  for (uint32_t i = 0; i < descriptor.option_count; ++i) {
-    if (descriptor.options[i].key == key) return &descriptor.options[i];
-  }
-  return nullptr;
-}
-
-const Setting* find_setting(std::span<const Setting> settings, std::string_view key) {
-  for (const Setting& setting : settings) {
-    if (setting.key == key) return &setting;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-void FilledOptions::Free::operator()(void* memory) const noexcept {
-  std::free(memory);
 }
 
 std::string describe_option(const OptionSpec& spec) {
@@ -221,7 +220,7 @@ Result<FilledOptions> fill_options(const PluginDescriptor& descriptor,
     const Setting* setting = find_setting(settings, spec.key);
     std::optional<OptionValue> value = spec.default_value;
     if (setting != nullptr) {
-      value = convert(spec, *setting, filled.texts_);
+      value = convert_setting(spec, *setting, filled.texts_);
     } else if (spec.required) {
       errors.push_back(owner(descriptor) + " needs the option '" + std::string(spec.key) +
                        "': " + describe_option(spec));

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,9 +45,15 @@ class FilledOptions {
 Result<FilledOptions> fill_options(const PluginDescriptor& descriptor,
                                    std::span<const Setting> settings);
 
+// The setting as a value of the option's type, range checked; nothing when it is none. Texts of the
+// value are kept in `texts`.
+std::optional<OptionValue> convert_setting(const OptionSpec& spec, const Setting& setting,
+                                           std::deque<std::string>& texts);
+
 // "an integer from 1 to 64 tokens, or \"auto\"": what an option accepts, in words.
 std::string describe_option(const OptionSpec& spec);
-// The default as TOML.
+// A value of the option's type as TOML, in one way of writing it.
+std::string value_as_toml(const OptionSpec& spec, const OptionValue& value);
 std::string default_as_toml(const OptionSpec& spec);
 
 }  // namespace tenon

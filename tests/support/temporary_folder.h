@@ -24,11 +24,12 @@ class TemporaryFolder {
   }
 
   const std::string& path() const { return path_; }
-  // Returns the path of the file.
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
+  // Returns the path of the file; folders in `name` are made.
   std::string write_file(const std::string& name, std::string_view content) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    std::ofstream(path(name), std::ios::binary) << content;
+    return path(name);
   }
 
  private:

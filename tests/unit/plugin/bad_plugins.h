@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <vector>
+
+#include "tests/support/temporary_folder.h"
 
 namespace tenon {
 
@@ -21,35 +21,10 @@ inline std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A folder of this test's own, removed at the end.
-class TestFolder {
- public:
-  TestFolder() {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::path(testing::TempDir()) /
-            (std::string("tenon-") + info->test_suite_name() + "-" + info->name());
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  std::string path(const std::string& name = {}) const {
-    return name.empty() ? path_.string() : (path_ / name).string();
-  }
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path(name), std::ios::binary) << bytes;
-    return path(name);
-  }
-  std::string copy(const std::string& plugin, const std::string& name) const {
-    return write(name, read_bytes(bad_plugin(plugin)));
-  }
-
- private:
-  std::filesystem::path path_;
-};
+inline std::string copy_plugin(const std::string& plugin, const TemporaryFolder& folder,
+                               const std::string& name) {
+  return folder.write_file(name, read_bytes(bad_plugin(plugin)));
+}
 
 // Replaces the value of `key` in a stamp by one of the same length or shorter lines after it moved.
 inline std::string with_stamp(std::string bytes, const std::string& key, const std::string& value) {

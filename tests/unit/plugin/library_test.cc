@@ -64,24 +64,24 @@ TEST(Library, with_broken_descriptors_lists_what_is_wrong) {
 }
 
 TEST(Library, whose_stamp_lists_other_plugins_is_refused) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   const std::string bytes = with_stamp(read_bytes(bad_plugin("sound")), "plugins",
                                        "scheduler/1:loud,scheduler/1:steady,scheduler/1:swift");
-  EXPECT_THAT(load_message(folder.write("libtenon-loud.so", bytes)),
+  EXPECT_THAT(load_message(folder.write_file("libtenon-loud.so", bytes)),
               HasSubstr("its stamp lists other plugins than its table"));
 }
 
 TEST(Library, built_against_another_boundary_is_refused_before_its_code_runs) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   // Were it loaded, the damaged code behind the stamp would end this test.
   std::string bytes = with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef");
-  const std::string path = folder.write("libtenon-old.so", bytes);
+  const std::string path = folder.write_file("libtenon-old.so", bytes);
   EXPECT_THAT(load_message(path), HasSubstr("boundary is 0123456789abcdef"));
 }
 
 TEST(Library, with_the_pinned_digest_is_loaded) {
-  const TestFolder folder;
-  const std::string path = folder.copy("sound", "libtenon-pinned.so");
+  const TemporaryFolder folder;
+  const std::string path = copy_plugin("sound", folder, "libtenon-pinned.so");
   const auto library = load_library(path, sha256_hex(read_bytes(path)));
   ASSERT_TRUE(library.ok()) << library.status().message();
   EXPECT_EQ((*library)->descriptors.size(), 3u);
@@ -89,17 +89,17 @@ TEST(Library, with_the_pinned_digest_is_loaded) {
 }
 
 TEST(Library, with_another_digest_than_pinned_is_refused) {
-  const TestFolder folder;
-  const std::string path = folder.copy("sound", "libtenon-changed.so");
+  const TemporaryFolder folder;
+  const std::string path = copy_plugin("sound", folder, "libtenon-changed.so");
   const std::string message = load_message(path, std::string(64, 'a'));
   EXPECT_THAT(message, HasSubstr("its sha256 is " + sha256_hex(read_bytes(path))));
   EXPECT_THAT(message, HasSubstr("but it is pinned to aaaa"));
 }
 
 TEST(Library, two_pinned_files_do_not_stand_in_for_each_other) {
-  const TestFolder folder;
-  const std::string one = folder.copy("sound", "libtenon-one.so");
-  const std::string two = folder.copy("unavailable", "libtenon-two.so");
+  const TemporaryFolder folder;
+  const std::string one = copy_plugin("sound", folder, "libtenon-one.so");
+  const std::string two = copy_plugin("unavailable", folder, "libtenon-two.so");
   const auto first = load_library(one, sha256_hex(read_bytes(one)));
   const auto second = load_library(two, sha256_hex(read_bytes(two)));
   ASSERT_TRUE(first.ok() && second.ok());

@@ -40,8 +40,8 @@ std::string message_of(const Result<T>& result) {
 const Origin kAsked{"pipeline.toml", 14, 10};
 
 TEST(Registry, lists_names_from_stamps) {
-  const TestFolder folder;
-  folder.copy("sound", "libtenon-sound.so");
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
   const PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   EXPECT_THAT(registry.names(),
               ElementsAre(PluginName{"scheduler/1", "sound"}, PluginName{"scheduler/1", "steady"},
@@ -50,8 +50,8 @@ TEST(Registry, lists_names_from_stamps) {
 }
 
 TEST(Registry, finds_and_loads_what_is_asked_for) {
-  const TestFolder folder;
-  folder.copy("sound", "libtenon-sound.so");
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   const auto plugin = registry.find("scheduler/1", "steady", kAsked);
   ASSERT_TRUE(plugin.ok()) << plugin.status().message();
@@ -60,15 +60,15 @@ TEST(Registry, finds_and_loads_what_is_asked_for) {
 }
 
 TEST(Registry, takes_only_files_with_the_name_of_a_plugin) {
-  const TestFolder folder;
-  folder.copy("sound", "sound.so");
-  folder.write("libtenon-notes.txt", "no plugin");
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "sound.so");
+  folder.write_file("libtenon-notes.txt", "no plugin");
   EXPECT_TRUE(open_or_die(in_folders({folder.path()})).files().empty());
 }
 
 TEST(Registry, suggests_the_nearest_id_and_lists_the_others) {
-  const TestFolder folder;
-  folder.copy("sound", "libtenon-sound.so");
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   EXPECT_EQ(message_of(registry.find("scheduler/1", "staedy", kAsked)),
             "pipeline.toml:14:10: no scheduler plugin 'staedy'; did you mean 'steady'? There are: "
@@ -77,7 +77,7 @@ TEST(Registry, suggests_the_nearest_id_and_lists_the_others) {
 }
 
 TEST(Registry, says_where_it_looked_when_there_is_nothing) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   const std::string message = message_of(registry.find("sampler/1", "standard", kAsked));
   EXPECT_THAT(message,
@@ -86,9 +86,9 @@ TEST(Registry, says_where_it_looked_when_there_is_nothing) {
 }
 
 TEST(Registry, refuses_an_id_that_two_files_have_and_names_both) {
-  const TestFolder folder;
-  const std::string one = folder.copy("sound", "a/libtenon-sound.so");
-  const std::string two = folder.copy("sound", "b/libtenon-sound.so");
+  const TemporaryFolder folder;
+  const std::string one = copy_plugin("sound", folder, "a/libtenon-sound.so");
+  const std::string two = copy_plugin("sound", folder, "b/libtenon-sound.so");
   PluginRegistry registry = open_or_die(in_folders({folder.path("a"), folder.path("b")}));
   const std::string message = message_of(registry.find("scheduler/1", "sound"));
   EXPECT_EQ(message,
@@ -98,8 +98,8 @@ TEST(Registry, refuses_an_id_that_two_files_have_and_names_both) {
 }
 
 TEST(Registry, takes_a_file_that_is_reached_twice_for_one) {
-  const TestFolder folder;
-  const std::string path = folder.copy("sound", "libtenon-sound.so");
+  const TemporaryFolder folder;
+  const std::string path = copy_plugin("sound", folder, "libtenon-sound.so");
   PluginSearch search = in_folders({folder.path(), folder.path() + "/."});
   search.files.push_back({path, kAsked});
   PluginRegistry registry = open_or_die(search);
@@ -107,28 +107,28 @@ TEST(Registry, takes_a_file_that_is_reached_twice_for_one) {
 }
 
 TEST(Registry, stops_at_a_file_with_the_id_that_cannot_be_used) {
-  const TestFolder folder;
-  folder.write("libtenon-old.so",
-               with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef"));
+  const TemporaryFolder folder;
+  folder.write_file("libtenon-old.so",
+                    with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef"));
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   EXPECT_THAT(message_of(registry.find("scheduler/1", "sound", kAsked)),
               HasSubstr("boundary is 0123456789abcdef"));
 }
 
 TEST(Registry, stops_at_a_file_that_might_have_the_id) {
-  const TestFolder folder;
-  folder.copy("sound", "libtenon-sound.so");
-  folder.write("libtenon-torn.so", "half a file");
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
+  folder.write_file("libtenon-torn.so", "half a file");
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   EXPECT_THAT(message_of(registry.find("scheduler/1", "sound", kAsked)),
               HasSubstr("libtenon-torn.so: not a plugin"));
 }
 
 TEST(Registry, passes_over_an_unusable_file_with_other_ids) {
-  const TestFolder folder;
-  folder.copy("sound", "libtenon-sound.so");
-  folder.write("libtenon-old.so",
-               with_stamp(read_bytes(bad_plugin("unavailable")), "boundary", "0123456789abcdef"));
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
+  folder.write_file("libtenon-old.so", with_stamp(read_bytes(bad_plugin("unavailable")), "boundary",
+                                                  "0123456789abcdef"));
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   EXPECT_TRUE(registry.find("scheduler/1", "sound", kAsked).ok());
 }
@@ -153,9 +153,9 @@ TEST(Registry, refuses_a_named_file_that_cannot_be_used) {
 }
 
 TEST(Registry, takes_a_named_file_under_any_name) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   PluginSearch search;
-  search.files.push_back({folder.copy("sound", "mine.so"), kAsked});
+  search.files.push_back({copy_plugin("sound", folder, "mine.so"), kAsked});
   PluginRegistry registry = open_or_die(search);
   EXPECT_TRUE(registry.find("scheduler/1", "sound").ok());
 }
@@ -187,25 +187,25 @@ TEST(Registry, offers_the_best_score_first_and_ties_by_name) {
 }
 
 TEST(Registry, loads_only_what_a_lock_pins) {
-  const TestFolder folder;
-  const std::string path = folder.copy("sound", "libtenon-sound.so");
+  const TemporaryFolder folder;
+  const std::string path = copy_plugin("sound", folder, "libtenon-sound.so");
   PluginSearch search = in_folders({folder.path()});
   const std::string digest = sha256_hex(read_bytes(path));
   search.lock_file =
-      folder.write("plugins.lock", "# pinned\n" + digest + "  somewhere/libtenon-sound.so\n");
+      folder.write_file("plugins.lock", "# pinned\n" + digest + "  somewhere/libtenon-sound.so\n");
   PluginRegistry pinned = open_or_die(search);
   EXPECT_TRUE(pinned.find("scheduler/1", "sound").ok());
 
-  search.lock_file = folder.write("plugins.lock", digest + "  libtenon-other.so\n");
+  search.lock_file = folder.write_file("plugins.lock", digest + "  libtenon-other.so\n");
   PluginRegistry unpinned = open_or_die(search);
   EXPECT_THAT(message_of(unpinned.find("scheduler/1", "sound")),
               HasSubstr(path + ": not pinned in '" + search.lock_file + "'"));
 }
 
 TEST(Registry, refuses_a_lock_that_it_cannot_read) {
-  const TestFolder folder;
+  const TemporaryFolder folder;
   PluginSearch search;
-  search.lock_file = folder.write("plugins.lock", "libtenon-sound.so = yes\n");
+  search.lock_file = folder.write_file("plugins.lock", "libtenon-sound.so = yes\n");
   EXPECT_EQ(message_of(PluginRegistry::open(search)),
             search.lock_file +
                 ":1: expected 64 hex digits, two spaces and a file name, as sha256sum "
