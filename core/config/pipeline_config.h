@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,16 @@ struct PipelineConfig {
   Configured<std::optional<uint32_t>> top_k;
   Configured<std::optional<double>> top_p;
   Configured<std::optional<uint64_t>> seed;
+
+  // Options that went away because a later file, or --set, names another plugin in their place.
+  std::vector<Setting> dropped_options;
+
+  // The component of a section ("scheduler"); null for an unknown one, and for no drafter.
+  const ComponentConfig* component(std::string_view section) const;
 };
+
+// The sections that name plugins, in the order of the file format.
+std::span<const std::string_view> component_sections();
 
 // Reads `path`, the files that it extends, then `overrides` ("scheduler.plugin=static"). Errors:
 // every fault at once, a line each, led by file:line:column or --set.
@@ -82,7 +92,8 @@ struct ResolvedComponent {
 std::string resolved_toml(const PipelineConfig& config,
                           const std::vector<ResolvedComponent>& components, bool origins);
 // First 16 hex digits of the SHA-256 over resolved_toml without origins: equal for equal values,
-// whatever the files, their order and their comments. The model counts by its folder's name.
+// whatever the files, their order and their comments. Paths count by their last part alone, and
+// the list of plugin files does not count, so that the hash is the same on another machine.
 std::string config_hash(const PipelineConfig& config,
                         const std::vector<ResolvedComponent>& components);
 

@@ -1,0 +1,208 @@
+#include "core/config/composition.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/mapped_file.h"
+#include "core/base/text.h"
+#include "core/config/schema.h"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr size_t kLongestChain = 16;
+constexpr int64_t kFormat = 1;
+
+std::string absolute_text(const fs::path& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  return (error ? path : whole).lexically_normal().string();
+}
+std::string from_folder(const std::string& folder, const std::string& path) {
+  return absolute_text(fs::path(folder) / path);  // an absolute `path` stays as it is
+}
+
+// Values that are paths are resolved while their file's folder is known.
+void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
+  for (Setting& setting : settings) {
+    const ConfigKey* known = find_config_key(setting.key);
+    const bool is_path = known != nullptr && known->spec.type == OptionType::path;
+    if (auto* text = std::get_if<std::string>(&setting.value); is_path && text != nullptr) {
+      if (!text->empty()) *text = from_folder(folder, *text);
+    }
+    auto* files = std::get_if<std::vector<std::string>>(&setting.value);
+    if (setting.key != "plugins.load" || files == nullptr) continue;
+    for (std::string& file : *files) file = from_folder(folder, file);
+  }
+}
+
+const Setting* find_key(const std::vector<Setting>& settings, std::string_view key) {
+  for (const Setting& setting : settings) {
+    if (setting.key == key) return &setting;
+  }
+  return nullptr;
+}
+
+void erase_below(std::vector<Setting>& settings, const std::string& table) {
+  std::erase_if(settings,
+                [&](const Setting& setting) { return setting.key.starts_with(table + "."); });
+}
+
+}  // namespace
+
+void Composition::error(const Origin& origin, const std::string& text) {
+  errors_.push_back(origin.text() + ": " + text);
+}
+
+void Composition::add_file(std::string_view text, const std::string& name,
+                           const std::string& folder) {
+  chain_.push_back(absolute_text(name));
+  auto flat = read_toml(text, name);
+  if (!flat.ok()) {
+    errors_.emplace_back(flat.status().message());
+    return;
+  }
+  check_format(find_key(flat->values, "format"), name);
+  if (const Setting* extends = find_key(flat->values, "extends")) add_base(*extends, folder);
+  std::erase_if(flat->values, [](const Setting& setting) {
+    return setting.key == "format" || setting.key == "extends";
+  });
+  check_tables(*flat);
+  resolve_paths(flat->values, folder);
+  add_layer(flat->values);
+}
+
+void Composition::check_format(const Setting* format, const std::string& name) {
+  if (format == nullptr) {
+    errors_.push_back(name + ": it has no 'format'; add 'format = 1' as its first line");
+  } else if (format->value != SettingValue(kFormat)) {
+    error(format->origin, "'format' is " + describe(format->value) + "; this program reads 1");
+  }
+}
+
+void Composition::add_base(const Setting& extends, const std::string& folder) {
+  const auto* name = std::get_if<std::string>(&extends.value);
+  if (name == nullptr || name->empty()) {
+    return error(extends.origin, "'extends' is " + describe(extends.value) +
+                                     "; expected the path of a pipeline file");
+  }
+  const std::string path = from_folder(folder, *name);
+  if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
+    return error(extends.origin, "'extends' leads back to '" + path +
+                                     "'; a file cannot extend itself, remove one of them");
+  }
+  if (chain_.size() >= kLongestChain) {
+    return error(extends.origin, "'extends' goes through more than 16 files; shorten the chain");
+  }
+  const auto text = read_text_file(path, kLargestConfigBytes);
+  if (!text.ok()) {
+    return error(extends.origin, "'extends': " + std::string(text.status().message()));
+  }
+  add_file(*text, path, fs::path(path).parent_path().string());
+}
+
+// Reports unknown tables and takes their values out, so that each is reported once.
+void Composition::check_tables(FlatToml& flat) {
+  for (const FlatToml::Table& table : flat.tables) {
+    const size_t dot = table.key.find('.');
+    const bool reported = dot != table.key.npos && !known_table(table.key.substr(0, dot));
+    if (known_table(table.key) || reported) continue;
+    if (!split_option_key(table.key).section.empty()) {
+      error(table.origin, "'" + table.key + "' is a table; options are single values");
+    } else {
+      error(table.origin,
+            dot == table.key.npos ? unknown_table_text(table.key) : unknown_key_text(table.key));
+    }
+    erase_below(flat.values, table.key);
+  }
+}
+
+void Composition::add_overrides(const std::vector<std::string>& overrides) {
+  std::vector<Setting> layer;
+  for (const std::string& text : overrides) {
+    auto setting = read_override(text);
+    if (!setting.ok()) {
+      errors_.emplace_back(setting.status().message());
+      continue;
+    }
+    std::erase_if(layer, [&](const Setting& earlier) { return earlier.key == setting->key; });
+    layer.push_back(*std::move(setting));
+  }
+  add_layer(layer);
+}
+
+// Options belong to the plugin that they were written for: a layer that names another one in its
+// place starts with none.
+void Composition::drop_options(std::string_view section) {
+  const std::string table = std::string(section) + ".options";
+  for (const Setting& setting : merged_) {
+    if (setting.key.starts_with(table + ".")) config_.dropped_options.push_back(setting);
+  }
+  erase_below(merged_, table);
+}
+
+void Composition::add_layer(const std::vector<Setting>& layer) {
+  for (std::string_view section : component_sections()) {
+    const std::string key = std::string(section) + ".plugin";
+    const Setting* now = find_key(layer, key);
+    if (now == nullptr) continue;
+    const Setting* before = find_key(merged_, key);
+    const SettingValue fallback(std::string(find_config_key(key)->spec.default_value.text));
+    if (now->value != (before != nullptr ? before->value : fallback)) drop_options(section);
+  }
+  for (const Setting& setting : layer) {
+    std::erase_if(merged_, [&](const Setting& earlier) { return earlier.key == setting.key; });
+    merged_.push_back(setting);
+  }
+}
+
+void Composition::apply_load(const Setting& setting) {
+  const auto* files = std::get_if<std::vector<std::string>>(&setting.value);
+  if (files == nullptr) {
+    return error(setting.origin, "'plugins.load' is " + describe(setting.value) +
+                                     "; expected a list of plugin files");
+  }
+  for (const std::string& file : *files) config_.plugin_files.push_back({file, setting.origin});
+}
+
+void Composition::apply_option(std::string_view section, Setting setting) {
+  const ComponentConfig* component = config_.component(section);
+  if (component == nullptr) {
+    return error(setting.origin, "'" + std::string(section) + ".options." + setting.key +
+                                     "' is set, but there is no drafter; set drafter.plugin too");
+  }
+  const_cast<ComponentConfig*>(component)->options.push_back(std::move(setting));
+}
+
+void Composition::apply(const Setting& setting) {
+  const OptionKey option = split_option_key(setting.key);
+  const ConfigKey* known = find_config_key(setting.key);
+  if (!option.section.empty()) {
+    apply_option(option.section, {std::string(option.option), setting.value, setting.origin});
+  } else if (setting.key == "plugins.load") {
+    apply_load(setting);
+  } else if (known == nullptr) {
+    error(setting.origin, unknown_key_text(setting.key));
+  } else if (const auto value = convert_setting(known->spec, setting, texts_)) {
+    known->set(config_, *value, setting.origin);
+  } else {
+    error(setting.origin, "'" + setting.key + "' is " + describe(setting.value) + "; expected " +
+                              describe_option(known->spec));
+  }
+}
+
+Result<PipelineConfig> Composition::finish() && {
+  for (const ConfigKey& known : config_keys()) {
+    if (!known.optional) known.set(config_, known.spec.default_value, {});
+  }
+  // Values first: options go to the component that the plugin key makes.
+  std::stable_partition(merged_.begin(), merged_.end(), [](const Setting& setting) {
+    return split_option_key(setting.key).section.empty();
+  });
+  for (const Setting& setting : merged_) apply(setting);
+  if (!errors_.empty()) return invalid_argument(join(errors_, "\n"));
+  return std::move(config_);
+}
+
+}  // namespace tenon

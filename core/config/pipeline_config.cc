@@ -1,0 +1,38 @@
+#include "core/config/pipeline_config.h"
+
+#include <filesystem>
+
+#include "core/base/mapped_file.h"
+#include "core/config/composition.h"
+
+namespace tenon {
+
+const ComponentConfig* PipelineConfig::component(std::string_view section) const {
+  if (section == "scheduler") return &scheduler;
+  if (section == "kv_cache") return &kv_cache;
+  if (section == "attention") return &attention;
+  if (section == "linear") return &linear;
+  if (section == "sampler") return &sampler;
+  if (section == "drafter" && drafter) return &*drafter;
+  return nullptr;
+}
+
+Result<PipelineConfig> load_pipeline_config(const std::string& path,
+                                            const std::vector<std::string>& overrides) {
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestConfigBytes));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  auto config = parse_pipeline_config(text, path, folder, overrides);
+  if (config.ok()) config->path = path;
+  return config;
+}
+
+Result<PipelineConfig> parse_pipeline_config(std::string_view text, const std::string& name,
+                                             const std::string& folder,
+                                             const std::vector<std::string>& overrides) {
+  Composition composition;
+  composition.add_file(text, name, folder);
+  composition.add_overrides(overrides);
+  return std::move(composition).finish();
+}
+
+}  // namespace tenon

@@ -1,0 +1,270 @@
+#include "core/config/schema.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+constexpr std::string_view kSections[] = {"scheduler", "kv_cache", "attention",
+                                          "linear",    "sampler",  "drafter"};
+// In the order of CpuIsa and of DType.
+constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};
+
+// A checked value as the type of a member, and back.
+template <typename T>
+struct Member {
+  static T from(const OptionValue& value) { return static_cast<T>(value.integer); }
+  static OptionValue to(const T& member) {
+    OptionValue value;
+    value.integer = static_cast<int64_t>(member);
+    return value;
+  }
+};
+template <>
+struct Member<double> {
+  static double from(const OptionValue& value) { return value.real; }
+  static OptionValue to(double member) {
+    OptionValue value;
+    value.real = member;
+    return value;
+  }
+};
+template <>
+struct Member<std::string> {
+  static std::string from(const OptionValue& value) { return std::string(value.text); }
+  static OptionValue to(const std::string& member) {
+    OptionValue value;
+    value.text = member;
+    return value;
+  }
+};
+template <typename T>
+struct Member<std::optional<T>> {
+  static std::optional<T> from(const OptionValue& value) {
+    if (value.automatic) return std::nullopt;
+    return Member<T>::from(value);
+  }
+  static OptionValue to(const std::optional<T>& member) {
+    if (member) return Member<T>::to(*member);
+    OptionValue value;
+    value.automatic = true;
+    return value;
+  }
+};
+
+// A key that is kept in one member. An empty text counts as not set, and so does the null of an
+// optional key.
+template <auto member>
+ConfigKey key(std::string_view name, OptionType type, std::string_view sentence) {
+  using T = std::remove_cvref_t<decltype((std::declval<PipelineConfig&>().*member).value)>;
+  ConfigKey made;
+  made.spec.key = name;
+  made.spec.type = type;
+  made.spec.sentence = sentence;
+  made.set = [](PipelineConfig& config, const OptionValue& value, const Origin& origin) {
+    config.*member = {Member<T>::from(value), origin};
+  };
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    return Member<T>::to((config.*member).value);
+  };
+  made.origin = [](const PipelineConfig& config) { return (config.*member).origin; };
+  return made;
+}
+
+template <auto member>
+ConfigKey whole(std::string_view name, int64_t min, int64_t max, std::string_view unit,
+                std::string_view sentence, OptionType type = OptionType::integer) {
+  ConfigKey made = key<member>(name, type, sentence);
+  made.spec.min = min;
+  made.spec.max = max;
+  made.spec.unit = unit;
+  return made;
+}
+template <auto member>
+ConfigKey real(std::string_view name, double min, double max, std::string_view sentence) {
+  ConfigKey made = key<member>(name, OptionType::real, sentence);
+  made.spec.min_real = min;
+  made.spec.max_real = max;
+  return made;
+}
+template <auto member, size_t count>
+ConfigKey choice(std::string_view name, const std::string_view (&choices)[count],
+                 std::string_view sentence) {
+  ConfigKey made = key<member>(name, OptionType::choice, sentence);
+  made.spec.choices = choices;
+  made.spec.choice_count = count;
+  return made;
+}
+
+// [section] plugin.
+template <auto component>
+ConfigKey plugin(std::string_view name, std::string_view value, std::string_view sentence) {
+  ConfigKey made;
+  made.spec.key = name;
+  made.spec.type = OptionType::text;
+  made.spec.default_value.text = value;
+  made.spec.sentence = sentence;
+  made.set = [](PipelineConfig& config, const OptionValue& given, const Origin& origin) {
+    (config.*component).plugin = {std::string(given.text), origin};
+  };
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    return Member<std::string>::to((config.*component).plugin.value);
+  };
+  made.origin = [](const PipelineConfig& config) { return (config.*component).plugin.origin; };
+  return made;
+}
+
+ConfigKey drafter_plugin() {
+  ConfigKey made;
+  made.optional = true;
+  made.spec.key = "drafter.plugin";
+  made.spec.type = OptionType::text;
+  made.spec.sentence = "proposes tokens to verify; absent or \"none\": no speculation";
+  made.set = [](PipelineConfig& config, const OptionValue& given, const Origin& origin) {
+    config.drafter.reset();
+    if (given.text != "none") config.drafter = {{std::string(given.text), origin}, {}};
+  };
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (!config.drafter) return std::nullopt;
+    return Member<std::string>::to(config.drafter->plugin.value);
+  };
+  made.origin = [](const PipelineConfig& config) {
+    return config.drafter ? config.drafter->plugin.origin : Origin();
+  };
+  return made;
+}
+
+ConfigKey or_auto(ConfigKey made) {
+  made.spec.accepts_auto = true;
+  made.spec.default_value.automatic = true;
+  return made;
+}
+ConfigKey optional(ConfigKey made) {
+  made.optional = true;
+  return made;
+}
+ConfigKey with_default(ConfigKey made, int64_t value) {
+  made.spec.default_value.integer = value;
+  return made;
+}
+ConfigKey with_default(ConfigKey made, std::string_view value) {
+  made.spec.default_value.text = value;
+  return made;
+}
+
+std::vector<ConfigKey> make_keys() {
+  using C = PipelineConfig;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return {
+      key<&C::model_path>("model.path", OptionType::path, "folder of the model"),
+      with_default(key<&C::executor>("executor.plugin", OptionType::text,
+                                     "what runs the model: cpu, or ref (slow, exact)"),
+                   "cpu"),
+      or_auto(whole<&C::threads>("executor.threads", 1, 1024, "threads",
+                                 "workers of an executor on the host")),
+      or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
+      plugin<&C::scheduler>("scheduler.plugin", "chunked", "decides which sequence computes what"),
+      plugin<&C::kv_cache>("kv_cache.plugin", "prefix", "hands out KV blocks"),
+      or_auto(whole<&C::kv_memory_bytes>("kv_cache.memory", 1, int64_t{1} << 50, "bytes",
+                                         "memory for K and V", OptionType::bytes)),
+      or_auto(choice<&C::kv_dtype>("kv_cache.dtype", kDTypes, "element type of stored K and V")),
+      or_auto(whole<&C::kv_block_tokens>("kv_cache.block_tokens", 1, kMostTokens, "tokens",
+                                         "tokens of one KV block")),
+      plugin<&C::attention>("attention.plugin", "auto", "computes attention"),
+      plugin<&C::linear>("linear.plugin", "auto", "multiplies by weights"),
+      or_auto(whole<&C::context_tokens>("limits.context_tokens", 1, kMostTokens, "tokens",
+                                        "longest sequence, prompt and generated")),
+      with_default(whole<&C::max_sequences>("limits.max_sequences", 1, 4096, "sequences",
+                                            "sequences that run at once"),
+                   32),
+      or_auto(whole<&C::max_batch_tokens>("limits.max_batch_tokens", 1, 1 << 20, "tokens",
+                                          "tokens of one step")),
+      plugin<&C::sampler>("sampler.plugin", "standard", "turns logits into tokens"),
+      drafter_plugin(),
+      optional(whole<&C::max_tokens>("generation.max_tokens", 1, kMostTokens, "tokens",
+                                     "most tokens that a request generates")),
+      optional(real<&C::temperature>("generation.temperature", 0.0, 100.0,
+                                     "0 takes the most likely token")),
+      optional(whole<&C::top_k>("generation.top_k", 0, std::numeric_limits<int32_t>::max(),
+                                "tokens", "keeps the most likely ones; 0 keeps all")),
+      optional(real<&C::top_p>("generation.top_p", 0.0, 1.0,
+                               "keeps the smallest set of this probability")),
+      optional(whole<&C::seed>("generation.seed", 0, kMost, "", "where randomness starts")),
+  };
+}
+
+// Tables and keys directly inside `table` ("" = the top of the file).
+std::vector<std::string> names_inside(std::string_view table) {
+  std::vector<std::string> names;
+  const std::string prefix = table.empty() ? "" : std::string(table) + ".";
+  const auto add = [&](std::string_view full) {
+    if (!full.starts_with(prefix)) return;
+    const std::string_view rest = full.substr(prefix.size());
+    const std::string name(rest.substr(0, rest.find('.')));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (std::string_view top : {"format", "extends"}) add(top);
+  for (const ConfigKey& known : config_keys()) add(known.spec.key);
+  add("plugins.load");
+  for (std::string_view section : kSections) add(std::string(section) + ".options");
+  return names;
+}
+
+}  // namespace
+
+std::span<const std::string_view> component_sections() {
+  return kSections;
+}
+
+std::span<const ConfigKey> config_keys() {
+  static const std::vector<ConfigKey> keys = make_keys();
+  return keys;
+}
+
+const ConfigKey* find_config_key(std::string_view name) {
+  for (const ConfigKey& known : config_keys()) {
+    if (known.spec.key == name) return &known;
+  }
+  return nullptr;
+}
+
+OptionKey split_option_key(std::string_view name) {
+  for (std::string_view section : kSections) {
+    const std::string prefix = std::string(section) + ".options.";
+    if (name.starts_with(prefix)) return {section, name.substr(prefix.size())};
+  }
+  return {};
+}
+
+bool known_table(std::string_view name) {
+  for (std::string_view section : kSections) {
+    if (name == std::string(section) + ".options") return true;
+  }
+  return name.find('.') == name.npos && !names_inside(name).empty();
+}
+
+std::string unknown_table_text(std::string_view table) {
+  const auto tables = names_inside("");
+  return "unknown table '" + std::string(table) + "'" + did_you_mean(table, tables) +
+         " (known: " + join(tables) + ")";
+}
+
+std::string unknown_key_text(std::string_view name) {
+  const size_t dot = name.find('.');
+  const std::string_view table = dot == name.npos ? "" : name.substr(0, dot);
+  if (!table.empty() && !known_table(table)) return unknown_table_text(table);
+  const auto names = names_inside(table);
+  return "unknown key '" + std::string(name) + "'" +
+         did_you_mean(dot == name.npos ? name : name.substr(dot + 1), names) + " (" +
+         (table.empty() ? "known: " : "[" + std::string(table) + "] has: ") + join(names) + ")";
+}
+
+}  // namespace tenon

@@ -1,0 +1,123 @@
+#include "core/config/toml_reader.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/text.h"
+
+namespace tenon {
+namespace {
+
+bool plain_key(std::string_view key) {
+  return !key.empty() && key.size() <= 64 && std::all_of(key.begin(), key.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  });
+}
+
+std::optional<std::vector<std::string>> texts_of(const toml::array& array) {
+  std::vector<std::string> texts;
+  for (const toml::node& item : array) {
+    if (!item.is_string()) return std::nullopt;
+    texts.push_back(item.as_string()->get());
+  }
+  return texts;
+}
+
+std::optional<SettingValue> value_of(const toml::node& node) {
+  if (const auto* boolean = node.as_boolean()) return boolean->get();
+  if (const auto* integer = node.as_integer()) return integer->get();
+  if (const auto* real = node.as_floating_point()) return real->get();
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* array = node.as_array()) {
+    if (auto texts = texts_of(*array)) return *std::move(texts);
+  }
+  return std::nullopt;
+}
+
+class Flattener {
+ public:
+  explicit Flattener(const std::string& name) : name_(name) {}
+
+  void flatten(const toml::table& table, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      const Origin origin{name_, key.source().begin.line, key.source().begin.column};
+      if (!plain_key(key.str())) {
+        errors_.push_back(origin.text() + ": the key " + quote_toml(key.str().substr(0, 64)) +
+                          " is no plain word; expected letters, digits, '_' and '-'");
+        continue;
+      }
+      add(prefix + std::string(key.str()), node, origin);
+    }
+  }
+
+  Result<FlatToml> finish() && {
+    if (!errors_.empty()) return invalid_argument(join(errors_, "\n"));
+    // toml++ sorts keys; positions bring the file's order back.
+    const auto before = [](const auto& a, const auto& b) {
+      return std::pair(a.origin.line, a.origin.column) < std::pair(b.origin.line, b.origin.column);
+    };
+    std::stable_sort(flat_.values.begin(), flat_.values.end(), before);
+    std::stable_sort(flat_.tables.begin(), flat_.tables.end(), before);
+    return std::move(flat_);
+  }
+
+ private:
+  void add(const std::string& key, const toml::node& node, const Origin& origin) {
+    if (const toml::table* inner = node.as_table()) {
+      flat_.tables.push_back({key, origin});
+      flatten(*inner, key + ".");
+    } else if (auto value = value_of(node)) {
+      flat_.values.push_back({key, *std::move(value), origin});
+    } else {
+      errors_.push_back(origin.text() + ": the value of '" + key +
+                        "' is a date, a time or a mixed list; expected text, a number, true, false "
+                        "or a list of texts");
+    }
+  }
+
+  const std::string& name_;
+  FlatToml flat_;
+  std::vector<std::string> errors_;
+};
+
+}  // namespace
+
+Result<FlatToml> read_toml(std::string_view text, const std::string& name) {
+  try {
+    const toml::table table = toml::parse(text, name);
+    Flattener flattener(name);
+    flattener.flatten(table, "");
+    return std::move(flattener).finish();
+  } catch (const toml::parse_error& error) {
+    const Origin at{name, error.source().begin.line, error.source().begin.column};
+    return invalid_argument(at.text() + ": not TOML: " + std::string(error.description()));
+  } catch (const std::exception& error) {
+    return invalid_argument(name + ": cannot be read as TOML: " + error.what());
+  }
+}
+
+Result<Setting> read_override(std::string_view text) {
+  const size_t equals = text.find('=');
+  const std::string key(trim(text.substr(0, std::min(equals, text.size()))));
+  if (equals == text.npos || key.empty()) {
+    return invalid_argument("--set '" + std::string(text) +
+                            "': expected key=value, such as scheduler.plugin=chunked");
+  }
+  const std::string value(text.substr(equals + 1));
+  Setting setting{key, value, {"--set", 0, 0}};
+  try {
+    const toml::table table = toml::parse("v = " + value);
+    const toml::node* node = table.size() == 1 ? table.get("v") : nullptr;
+    if (node != nullptr) {
+      if (auto parsed = value_of(*node)) setting.value = *std::move(parsed);
+    }
+  } catch (const std::exception&) {
+    // Not TOML: bare text, as in scheduler.plugin=chunked.
+  }
+  return setting;
+}
+
+}  // namespace tenon
