@@ -1,0 +1,116 @@
+#include "core/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "core/tokenizer/regex.h"
+#include "core/tokenizer/unicode.h"
+#include "core/tokenizer/utf8.h"
+
+namespace tenon::tok {
+namespace {
+
+// Looking for a token walks its length at every position, so a long one would make hostile files
+// slow; the longest in use are runs of whitespace and have about a hundred.
+constexpr size_t kLongestToken = 1024;
+
+bool touches_word(std::string_view before, std::string_view after) {
+  return (!before.empty() && is_word(last_rune(before).code)) ||
+         (!after.empty() && is_word(first_rune(after).code));
+}
+
+size_t trailing_space_bytes(std::string_view text) {
+  size_t end = text.size();
+  while (end > 0) {
+    const Rune rune = last_rune(text.substr(0, end));
+    if (!is_space(rune.code)) break;
+    end -= rune.bytes;
+  }
+  return text.size() - end;
+}
+
+size_t leading_space_bytes(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const Rune rune = first_rune(text.substr(at));
+    if (!is_space(rune.code)) break;
+    at += rune.bytes;
+  }
+  return at;
+}
+
+}  // namespace
+
+Status AddedTokens::add(AddedToken token) {
+  const std::string name = "added token '" + token.content.substr(0, 80) + "'";
+  if (token.content.empty()) {
+    return invalid_argument("the added token with id " + std::to_string(token.id) + " is empty");
+  }
+  if (std::max(token.content.size(), token.spelling.size()) > kLongestToken) {
+    return unsupported(name + " has " + std::to_string(token.content.size()) + " bytes: at most " +
+                       std::to_string(kLongestToken) + " are supported");
+  }
+  const auto id = static_cast<size_t>(token.id);
+  if (const AddedToken* taken = find(token.id)) {
+    return invalid_argument(name + " has the id " + std::to_string(id) + ", which '" +
+                            taken->content.substr(0, 80) + "' has already");
+  }
+  if (const AddedToken* same = find(token.content)) {
+    return invalid_argument(name + " has both the ids " + std::to_string(same->id) + " and " +
+                            std::to_string(id));
+  }
+  if (index_of_id_.size() <= id) index_of_id_.resize(id + 1, 0);
+  index_of_id_[id] = static_cast<uint32_t>(tokens_.size() + 1);
+  contents_.add(token.content, token.id);
+  (token.normalized ? normalized_ : raw_).add(token.spelling, token.id);
+  tokens_.push_back(std::move(token));
+  return Status();
+}
+
+const AddedToken* AddedTokens::find(TokenId id) const {
+  const auto at = static_cast<size_t>(id);
+  if (id < 0 || at >= index_of_id_.size() || index_of_id_[at] == 0) return nullptr;
+  return &tokens_[index_of_id_[at] - 1];
+}
+
+const AddedToken* AddedTokens::find(std::string_view content) const {
+  const TextTrie::Match match = contents_.longest(content);
+  return match.bytes == content.size() ? find(match.id) : nullptr;
+}
+
+void AddedTokens::split(std::string_view text, bool normalized, bool parse_special,
+                        std::vector<Segment>& segments) const {
+  const TextTrie& trie = normalized ? normalized_ : raw_;
+  size_t done = 0;
+  Span spaces{0, 0};  // the run of whitespace seen last, so that no run is walked twice
+  const auto emit_text = [&](size_t end) {
+    if (done < end) segments.push_back({text.substr(done, end - done), kNoToken});
+  };
+  for (size_t at = 0; at < text.size() && !trie.empty();) {
+    const TextTrie::Match match = trie.longest(text.substr(at));
+    if (match.bytes == 0) {
+      ++at;
+      continue;
+    }
+    size_t begin = at;
+    size_t end = at + match.bytes;
+    at = end;
+    const AddedToken& token = *find(match.id);
+    if (token.special && !parse_special) continue;
+    if (token.single_word && touches_word(text.substr(0, begin), text.substr(end))) continue;
+    if (token.lstrip && begin > done) {
+      begin -= trailing_space_bytes(text.substr(done, begin - done));
+    }
+    if (token.rstrip) {
+      if (end < spaces.begin || end > spaces.end) {
+        spaces = {end, end + leading_space_bytes(text.substr(end))};
+      }
+      end = spaces.end;
+    }
+    emit_text(begin);
+    segments.push_back({{}, match.id});
+    done = end;
+  }
+  emit_text(text.size());
+}
+
+}  // namespace tenon::tok

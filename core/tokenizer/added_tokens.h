@@ -1,0 +1,65 @@
+// Tokens that are found in the text as they are spelled, before the model sees the rest.
+//
+// As in Hugging Face tokenizers: those that are not `normalized` are cut out of the raw text
+// first; what remains is normalised, and the `normalized` ones are looked for in it, spelled as the
+// normalizer leaves them.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/tokenizer/text_trie.h"
+
+namespace tenon::tok {
+
+struct AddedToken {
+  TokenId id = kNoToken;
+  std::string content;
+  std::string spelling;  // what is looked for; differs from the content where that is normalised
+  bool single_word = false;  // only where no word character touches it
+  bool lstrip = false;       // takes the whitespace on its left with it
+  bool rstrip = false;
+  bool normalized = false;
+  bool special = false;
+};
+
+// A stretch of text, or a token found in it.
+struct Segment {
+  std::string_view text;  // empty for a token
+  TokenId id = kNoToken;
+};
+
+// Immutable after adding; any number of threads may use one at the same time.
+class AddedTokens {
+ public:
+  // The id is not negative and no larger than a vocabulary may have. An empty spelling is never
+  // found.
+  // Errors: unsupported (longer than 1024 bytes), invalid_argument (empty; the id or the content is
+  // taken).
+  Status add(AddedToken token);
+
+  // The token with this id, or this content; null when it is none of these. Borrowed.
+  const AddedToken* find(TokenId id) const;
+  const AddedToken* find(std::string_view content) const;
+  // Highest id + 1.
+  uint32_t size() const { return static_cast<uint32_t>(index_of_id_.size()); }
+
+  // Appends the segments of `text`, in order, looking for the tokens that are (not) `normalized`.
+  // Without `parse_special` a special token's spelling is text like any other.
+  void split(std::string_view text, bool normalized, bool parse_special,
+             std::vector<Segment>& segments) const;
+
+ private:
+  std::vector<AddedToken> tokens_;
+  std::vector<uint32_t> index_of_id_;  // into tokens_, +1; 0: none
+  TextTrie contents_;
+  TextTrie raw_;
+  TextTrie normalized_;
+};
+
+}  // namespace tenon::tok

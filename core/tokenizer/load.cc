@@ -1,0 +1,128 @@
+// The ways to make a Tokenizer from files.
+#include <filesystem>
+#include <utility>
+
+#include "core/base/mapped_file.h"
+#include "core/tokenizer/loading.h"
+#include "core/tokenizer/sentencepiece.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace tenon {
+namespace {
+
+using tok::JsonNode;
+using tok::TokenizerParts;
+using Parts = std::unique_ptr<TokenizerParts>;
+
+constexpr size_t kLargestFileBytes = size_t{128} << 20;
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// What a tokenizer_config.json says of the tokens around a text; absent: nothing.
+struct Around {
+  std::optional<bool> bos;
+  std::optional<bool> eos;
+};
+
+Result<std::optional<bool>> flag(const JsonNode& config, std::string_view key) {
+  const auto node = config.find(key);
+  if (!node) return std::optional<bool>();
+  TENON_ASSIGN_OR_RETURN(const bool value, node->boolean());
+  return std::optional<bool>(value);
+}
+
+// Applies the JSON file at `path`, if there is one, with `apply(JsonNode)`.
+template <typename Apply>
+Status with_json(const std::string& path, Apply apply) {
+  if (!exists(path)) return Status();
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  Result<nlohmann::json> document = tok::parse_json(text);
+  if (!document.ok()) return with_context(path, document.status());
+  const Status status = apply(JsonNode(*document, ""));
+  return status.ok() ? Status() : with_context(path, status);
+}
+
+Result<Around> apply_configs(const std::string& folder, TokenizerParts& parts) {
+  Around around;
+  TENON_RETURN_IF_ERROR(with_json(folder + "/special_tokens_map.json", [&](const JsonNode& map) {
+    return tok::apply_special_tokens_map(map, parts);
+  }));
+  TENON_RETURN_IF_ERROR(with_json(folder + "/tokenizer_config.json", [&](const JsonNode& config) {
+    TENON_ASSIGN_OR_RETURN(around.bos, flag(config, "add_bos_token"));
+    TENON_ASSIGN_OR_RETURN(around.eos, flag(config, "add_eos_token"));
+    return tok::apply_tokenizer_config(config, parts);
+  }));
+  return around;
+}
+
+// A post-processor that adds tokens says all. Where it adds none, the configuration may.
+void complete_json(const Around& around, TokenizerParts& parts) {
+  if (!parts.prefix.empty() || !parts.suffix.empty()) return;
+  if (around.bos.value_or(false) && parts.bos) parts.prefix = {*parts.bos};
+  if (around.eos.value_or(false) && parts.eos) parts.suffix = {*parts.eos};
+}
+
+// tokenizer.model says nothing about it: <s> in front is the rule, </s> behind the exception.
+void complete_sentencepiece(const Around& around, TokenizerParts& parts) {
+  parts.prefix.clear();
+  if (around.bos.value_or(true) && parts.bos) parts.prefix = {*parts.bos};
+  if (around.eos.value_or(false) && parts.eos) parts.suffix = {*parts.eos};
+}
+
+Result<Parts> read_sentencepiece(std::span<const std::byte> model) {
+  TENON_ASSIGN_OR_RETURN(const tok::SentencePieceModel parsed, tok::parse_sentencepiece(model));
+  return tok::make_sentencepiece(parsed);
+}
+
+Result<Parts> named(std::string_view name, Result<Parts> parts) {
+  if (!parts.ok()) return with_context(name, parts.status());
+  return parts;
+}
+
+Result<Parts> load_json(const std::string& folder) {
+  const std::string path = folder + "/tokenizer.json";
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
+  TENON_ASSIGN_OR_RETURN(Parts parts, named(path, tok::read_tokenizer_json(text)));
+  TENON_ASSIGN_OR_RETURN(const Around around, apply_configs(folder, *parts));
+  complete_json(around, *parts);
+  return parts;
+}
+
+Result<Parts> load_sentencepiece(const std::string& folder) {
+  const std::string path = folder + "/tokenizer.model";
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
+  TENON_ASSIGN_OR_RETURN(Parts parts,
+                         named(path, read_sentencepiece(std::as_bytes(std::span(text)))));
+  TENON_ASSIGN_OR_RETURN(const Around around, apply_configs(folder, *parts));
+  complete_sentencepiece(around, *parts);
+  return parts;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& folder) {
+  const bool has_json = exists(folder + "/tokenizer.json");
+  if (!has_json && !exists(folder + "/tokenizer.model")) {
+    return not_found("'" + folder +
+                     "' has no tokenizer.json and no tokenizer.model; one of them must be there");
+  }
+  TENON_ASSIGN_OR_RETURN(Parts parts, has_json ? load_json(folder) : load_sentencepiece(folder));
+  return from_parts(std::move(parts));
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json,
+                                                        std::string_view name) {
+  TENON_ASSIGN_OR_RETURN(Parts parts, named(name, tok::read_tokenizer_json(tokenizer_json)));
+  return from_parts(std::move(parts));
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::span<const std::byte> model,
+                                                                 std::string_view name) {
+  TENON_ASSIGN_OR_RETURN(Parts parts, named(name, read_sentencepiece(model)));
+  return from_parts(std::move(parts));
+}
+
+}  // namespace tenon

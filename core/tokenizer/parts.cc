@@ -1,0 +1,48 @@
+#include "core/tokenizer/parts.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tenon::tok {
+
+Status TokenizerParts::add_token(AddedToken token) {
+  const std::string name = "added token '" + token.content.substr(0, 80) + "'";
+  const int64_t highest = Vocabulary::highest_id_allowed(vocabulary.size());
+  if (token.id < 0 || token.id > highest) {
+    return invalid_argument(name + " has the id " + std::to_string(token.id) +
+                            "; for this vocabulary ids run from 0 to " + std::to_string(highest) +
+                            " at most");
+  }
+  const auto known = vocabulary.find(token.content);
+  if (known && *known != token.id) {
+    return invalid_argument(name + " has the id " + std::to_string(token.id) +
+                            ", but in the vocabulary the id " + std::to_string(*known));
+  }
+  if (!known && vocabulary.contains(token.id) && !vocabulary.piece(token.id).empty()) {
+    return invalid_argument(name + " has the id " + std::to_string(token.id) +
+                            ", which the vocabulary gives to '" +
+                            std::string(vocabulary.piece(token.id).substr(0, 80)) + "'");
+  }
+  token.spelling = token.content;
+  if (token.normalized) {
+    TENON_ASSIGN_OR_RETURN(NormalizedText normalized, normalizer.apply(token.content));
+    token.spelling = std::move(normalized.text);
+  }
+  return added.add(std::move(token));
+}
+
+uint32_t TokenizerParts::size() const {
+  return std::max(vocabulary.size(), added.size());
+}
+
+std::string_view TokenizerParts::piece(TokenId id) const {
+  if (const AddedToken* token = added.find(id)) return token->content;
+  return vocabulary.contains(id) ? vocabulary.piece(id) : std::string_view();
+}
+
+std::optional<TokenId> TokenizerParts::find(std::string_view piece) const {
+  if (const AddedToken* token = added.find(piece)) return token->id;
+  return vocabulary.find(piece);
+}
+
+}  // namespace tenon::tok

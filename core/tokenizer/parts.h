@@ -1,0 +1,45 @@
+// What a tokenizer is made of. Readers of file formats fill it in; Tokenizer runs it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tokenizer/added_tokens.h"
+#include "core/tokenizer/bpe.h"
+#include "core/tokenizer/decoder.h"
+#include "core/tokenizer/normalizer.h"
+#include "core/tokenizer/pre_tokenizer.h"
+#include "core/tokenizer/vocabulary.h"
+
+namespace tenon::tok {
+
+struct TokenizerParts {
+  TokenizerParts() = default;
+  TokenizerParts(const TokenizerParts&) = delete;  // the model refers to the vocabulary
+  TokenizerParts& operator=(const TokenizerParts&) = delete;
+
+  // Adds a token that is found in text as it is spelled, after the vocabulary and the normalizer
+  // are complete. Errors as AddedTokens::add, and where it contradicts the vocabulary.
+  Status add_token(AddedToken token);
+
+  // Of the model's pieces and the added tokens together.
+  uint32_t size() const;
+  std::string_view piece(TokenId id) const;  // empty for an unused id
+  std::optional<TokenId> find(std::string_view piece) const;
+
+  std::string kind;
+  Vocabulary vocabulary;  // the model's pieces
+  AddedTokens added;      // may name pieces of the model, or more
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  std::optional<Bpe> model;
+  Decoder decoder;
+  std::vector<TokenId> prefix;  // put around a text with EncodeOptions::add_special
+  std::vector<TokenId> suffix;
+  std::optional<TokenId> bos;
+  std::optional<TokenId> eos;
+};
+
+}  // namespace tenon::tok

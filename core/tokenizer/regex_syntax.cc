@@ -1,0 +1,232 @@
+#include "core/tokenizer/regex_syntax.h"
+
+#include <cctype>
+#include <optional>
+#include <vector>
+
+#include "core/tokenizer/regex_class.h"
+#include "core/tokenizer/utf8.h"
+
+namespace tenon::tok {
+namespace {
+
+class Translator {
+ public:
+  explicit Translator(std::string_view pattern) : cursor_{pattern} {}
+
+  Result<std::string> run() {
+    while (!cursor_.done()) TENON_RETURN_IF_ERROR(step());
+    if (groups_.size() != 1) return cursor_.refuse("a group without its closing parenthesis");
+    close_options();
+    return std::move(out_);
+  }
+
+ private:
+  struct Group {
+    size_t begin;     // where its translation starts in out_
+    int options = 0;  // open "(?i:" groups that end with it
+  };
+  enum class Repeat { none, simple, interval };
+
+  Status step() {
+    switch (cursor_.peek()) {
+      case '\\':
+        return escape();
+      case '(':
+        return open_group();
+      case ')':
+        return close_group();
+      case '[': {
+        ++cursor_.at;
+        TENON_ASSIGN_OR_RETURN(const std::string text, translate_class(cursor_));
+        return atom(text);
+      }
+      case '*':
+      case '+':
+      case '?':
+        return quantifier(std::string(1, cursor_.pattern[cursor_.at++]), Repeat::simple);
+      case '{':
+        return brace();
+      case '|':
+        ++cursor_.at;
+        return mark('|');
+      case '^':
+        ++cursor_.at;
+        return atom("^");
+      case '$':
+        ++cursor_.at;
+        return atom("$");
+      case '.':
+        ++cursor_.at;
+        return atom(".");
+      default:
+        return atom(literal(cursor_.take_rune()));
+    }
+  }
+
+  static std::string literal(char32_t code) {
+    const bool is_plain = code < 0x80 && (std::isalnum(static_cast<int>(code)) != 0);
+    return is_plain ? std::string(1, static_cast<char>(code)) : escaped_rune(code);
+  }
+
+  Status atom(std::string_view text) {
+    atom_ = out_.size();
+    repeat_ = Repeat::none;
+    out_ += text;
+    return Status();
+  }
+
+  Status mark(char c) {
+    out_.push_back(c);
+    atom_.reset();
+    return Status();
+  }
+
+  Status escape() {
+    ++cursor_.at;
+    TENON_ASSIGN_OR_RETURN(const auto shorthand, translate_shorthand(cursor_));
+    if (shorthand) return atom(shorthand->standalone);
+    const std::string word = "[" + std::string(word_members()) + "]";
+    const std::string boundary =
+        "(?<=" + word + ")(?!" + word + ")|(?<!" + word + ")(?=" + word + ")";
+    const std::string inner = "(?<=" + word + ")(?=" + word + ")|(?<!" + word + ")(?!" + word + ")";
+    if (cursor_.take("b")) return atom("(?:" + boundary + ")");
+    if (cursor_.take("B")) return atom("(?:" + inner + ")");
+    if (cursor_.take("A")) return atom("\\A");
+    if (cursor_.take("z")) return atom("\\z");
+    if (cursor_.take("Z")) return atom("\\Z");
+    if (cursor_.take("G")) return atom("\\G");
+    if (cursor_.take("R")) {
+      return atom(R"((?>\x{d}\x{a}|[\x{a}-\x{d}\x{85}\x{2028}\x{2029}]))");
+    }
+    TENON_ASSIGN_OR_RETURN(const char32_t code, translate_char_escape(cursor_));
+    return atom(literal(code));
+  }
+
+  Status open_group() {
+    const size_t begin = out_.size();
+    cursor_.take("(");
+    if (cursor_.peek() == '*') return cursor_.refuse("a verb (*…)");
+    if (!cursor_.take("?")) {
+      out_ += "(?:";  // back references are refused, so nothing needs to be captured
+    } else if (cursor_.take("#")) {
+      while (!cursor_.done() && cursor_.peek() != ')') cursor_.take_rune();
+      return cursor_.take(")") ? Status() : cursor_.refuse("a comment without its end");
+    } else if (!take_group_kind()) {
+      return inline_options(begin);
+    }
+    groups_.push_back({begin});
+    atom_.reset();
+    return Status();
+  }
+
+  bool take_group_kind() {
+    for (const std::string_view kind : {":", "=", "!", ">", "<=", "<!"}) {
+      if (!cursor_.take(kind)) continue;
+      out_ += "(?" + std::string(kind);
+      return true;
+    }
+    const size_t name_end = cursor_.pattern.find('>', cursor_.at);
+    if (cursor_.peek() != '<' || name_end == std::string_view::npos) return false;
+    cursor_.at = name_end + 1;
+    out_ += "(?:";
+    return true;
+  }
+
+  // After "(?": "i:", "i-m)" and the like. Without a colon the rest of the enclosing group is
+  // inside, alternatives too, as if it were written "(?i:…)".
+  Status inline_options(size_t begin) {
+    std::string options;
+    while (cursor_.peek() == 'i' || cursor_.peek() == 'm' || cursor_.peek() == '-') {
+      options.push_back(cursor_.peek() == 'm' ? 's' : cursor_.peek());
+      ++cursor_.at;
+    }
+    const bool has_options = !options.empty() && options.rfind('-') == options.find('-');
+    if (!has_options || (cursor_.peek() != ':' && cursor_.peek() != ')')) {
+      return cursor_.refuse("this kind of group (?…)");
+    }
+    out_ += "(?" + options + ":";
+    if (cursor_.take(":")) {
+      groups_.push_back({begin});
+    } else {
+      cursor_.take(")");
+      ++groups_.back().options;
+    }
+    atom_.reset();
+    return Status();
+  }
+
+  void close_options() { out_.append(static_cast<size_t>(groups_.back().options), ')'); }
+
+  Status close_group() {
+    if (groups_.size() == 1) return cursor_.refuse("a closing parenthesis without its group");
+    cursor_.take(")");
+    close_options();
+    out_.push_back(')');
+    atom_ = groups_.back().begin;
+    repeat_ = Repeat::none;
+    groups_.pop_back();
+    return Status();
+  }
+
+  // "{2,3}", or a brace that stands for itself.
+  Status brace() {
+    size_t at = cursor_.at + 1;
+    const auto digits = [&] {
+      std::string text;
+      while (at < cursor_.pattern.size() &&
+             std::isdigit(static_cast<unsigned char>(cursor_.pattern[at])) != 0) {
+        text.push_back(cursor_.pattern[at++]);
+      }
+      return text;
+    };
+    const std::string least = digits();
+    const bool has_comma = at < cursor_.pattern.size() && cursor_.pattern[at] == ',';
+    if (has_comma) ++at;
+    const std::string most = has_comma ? digits() : "";
+    const bool is_closed = at < cursor_.pattern.size() && cursor_.pattern[at] == '}';
+    if (!is_closed || (least.empty() && most.empty())) {
+      ++cursor_.at;
+      return atom("\\{");
+    }
+    cursor_.at = at + 1;
+    is_fixed_ = !has_comma;
+    return quantifier("{" + (least.empty() ? "0" : least) + (has_comma ? "," : "") + most + "}",
+                      Repeat::interval);
+  }
+
+  // In this dialect "+" makes only ?, * and + possessive, and "?" makes no fixed count lazy: after
+  // an interval they repeat it once more.
+  Status quantifier(std::string text, Repeat kind) {
+    if (!atom_) return cursor_.refuse("a quantifier with nothing to repeat");
+    if (repeat_ != Repeat::none) {
+      out_.insert(*atom_, "(?:");
+      out_.push_back(')');
+    }
+    const bool takes_lazy = kind == Repeat::simple || !is_fixed_;
+    if (takes_lazy && cursor_.take("?")) {
+      text.push_back('?');
+    } else if (kind == Repeat::simple && cursor_.take("+")) {
+      text.push_back('+');
+    }
+    out_ += text;
+    repeat_ = kind;
+    return Status();
+  }
+
+  PatternCursor cursor_;
+  std::string out_;
+  std::vector<Group> groups_{{0}};
+  std::optional<size_t> atom_;  // where the last repeatable item starts in out_
+  Repeat repeat_ = Repeat::none;
+  bool is_fixed_ = false;
+};
+
+}  // namespace
+
+Result<std::string> translate_oniguruma(std::string_view pattern) {
+  if (!is_valid_utf8(pattern)) return invalid_argument("a regular expression is not valid UTF-8");
+  return Translator(pattern).run();
+}
+
+}  // namespace tenon::tok

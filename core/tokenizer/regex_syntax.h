@@ -1,0 +1,20 @@
+// Regular expressions of tokenizer files, in the dialect of the engine that wrote them.
+//
+// tokenizer.json holds patterns for Oniguruma (its Ruby syntax); PCRE2 reads most of them as they
+// are, but differs in places that matter: nested classes and && inside [...], \h, \v, \s and \w,
+// possessive intervals, inline options, script names. The translation spells those out and refuses
+// by name what has no equivalent (back references, subexpression calls, …).
+// Follows Oniguruma's doc/RE for the source side and pcre2pattern(3) for the target.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace tenon::tok {
+
+// The pattern for PCRE2, to be compiled with UTF, UCP, MULTILINE and newline = LF.
+Result<std::string> translate_oniguruma(std::string_view pattern);
+
+}  // namespace tenon::tok

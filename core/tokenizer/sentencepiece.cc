@@ -1,0 +1,185 @@
+#include "core/tokenizer/sentencepiece.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/tokenizer/charsmap.h"
+#include "core/tokenizer/utf8.h"
+
+namespace tenon::tok {
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // ▁
+
+// SentencePiece's own normalization (its src/normalizer.cc): the character map, runs of spaces, the
+// space in front, and ▁ for spaces.
+class SentencePieceNormalize final : public NormalizeStep {
+ public:
+  SentencePieceNormalize(const SentencePieceModel& model, std::optional<CharsMap> map)
+      : map_(std::move(map)),
+        add_dummy_prefix_(model.add_dummy_prefix),
+        remove_extra_(model.remove_extra_whitespaces),
+        space_(model.escape_whitespaces ? kSpace : " ") {
+    for (size_t id = 0; id < model.pieces.size(); ++id) {
+      if (model.pieces[id].type != PieceType::user_defined) continue;
+      user_defined_.add(model.pieces[id].text, static_cast<TokenId>(id));
+    }
+  }
+
+  Status apply(NormalizedText& text) const override {
+    text.text = normalized(text.text);
+    return Status();
+  }
+
+ private:
+  struct Step {
+    size_t bytes;  // of the input
+    std::string_view output;
+  };
+
+  // What becomes of the front of the text. User-defined symbols stay as they are.
+  Step step(std::string_view text) const {
+    const TextTrie::Match symbol = user_defined_.longest(text);
+    if (symbol.bytes > 0) return {symbol.bytes, text.substr(0, symbol.bytes)};
+    if (map_) {
+      const CharsMap::Match match = map_->longest(text);
+      if (match.bytes > 0) return {match.bytes, match.replacement};
+    }
+    const uint32_t bytes = rune_bytes(text[0]);
+    return {bytes, text.substr(0, bytes)};
+  }
+
+  std::string normalized(std::string_view text) const {
+    while (remove_extra_ && !text.empty() && step(text).output == " ") {
+      text.remove_prefix(step(text).bytes);
+    }
+    std::string out;
+    if (text.empty()) return out;
+    out.reserve(text.size() + text.size() / 4);
+    if (add_dummy_prefix_) out += space_;
+    bool follows_space = remove_extra_;
+    while (!text.empty()) {
+      Step next = step(text);
+      text.remove_prefix(next.bytes);
+      while (follows_space && next.output.starts_with(' ')) next.output.remove_prefix(1);
+      for (const char c : next.output) {
+        if (c == ' ') {
+          out += space_;
+        } else {
+          out.push_back(c);
+        }
+      }
+      if (!next.output.empty()) follows_space = remove_extra_ && next.output.ends_with(' ');
+    }
+    while (remove_extra_ && out.ends_with(space_)) out.resize(out.size() - space_.size());
+    return out;
+  }
+
+  std::optional<CharsMap> map_;
+  bool add_dummy_prefix_;
+  bool remove_extra_;
+  std::string_view space_;
+  TextTrie user_defined_;
+};
+
+Status check_pieces(const SentencePieceModel& model) {
+  size_t unknown = 0;
+  size_t bytes = 0;
+  for (const auto& piece : model.pieces) {
+    if (piece.type == PieceType::unused) {
+      return unsupported("the piece '" + piece.text.substr(0, 80) +
+                         "' has the type UNUSED, which is not supported");
+    }
+    if (piece.type == PieceType::unknown) ++unknown;
+    if (piece.type == PieceType::byte) ++bytes;
+  }
+  if (unknown != 1) {
+    return invalid_argument("the model has " + std::to_string(unknown) +
+                            " pieces for what is unknown; it must have one");
+  }
+  if (model.byte_fallback && bytes != 256) {
+    return invalid_argument("the model falls back to bytes, but has " + std::to_string(bytes) +
+                            " byte pieces, not 256");
+  }
+  return Status();
+}
+
+// User-defined symbols are looked for in normalised text, as they are spelled.
+Status add_symbol(TokenId id, const SentencePieceModel::Piece& piece, TokenizerParts& parts) {
+  const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
+  if (!is_special && piece.type != PieceType::user_defined) return Status();
+  AddedToken token;
+  token.id = id;
+  token.content = token.spelling = piece.text;
+  token.special = is_special;
+  token.normalized = !is_special;
+  return parts.added.add(std::move(token));
+}
+
+Status add_vocabulary(const SentencePieceModel& model, TokenizerParts& parts) {
+  std::vector<Vocabulary::Entry> entries;
+  entries.reserve(model.pieces.size());
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    entries.push_back({model.pieces[id].text, static_cast<int64_t>(id)});
+  }
+  TENON_ASSIGN_OR_RETURN(parts.vocabulary, Vocabulary::create(entries));
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    TENON_RETURN_IF_ERROR(add_symbol(static_cast<TokenId>(id), model.pieces[id], parts));
+  }
+  return Status();
+}
+
+Status add_model(const SentencePieceModel& model, TokenizerParts& parts) {
+  BpeOptions options;
+  options.byte_fallback = model.byte_fallback;
+  options.fuse_unknown = true;
+  std::vector<Bpe::ScoredPiece> mergeable;
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    const auto& piece = model.pieces[id];
+    if (piece.type == PieceType::unknown) options.unknown_piece = piece.text;
+    if (piece.type != PieceType::normal) continue;
+    mergeable.push_back({static_cast<TokenId>(id), piece.score});
+  }
+  TENON_ASSIGN_OR_RETURN(parts.model, Bpe::from_scores(parts.vocabulary, mergeable, options));
+  return Status();
+}
+
+Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
+  TENON_ASSIGN_OR_RETURN(Pattern space, Pattern::literal(kSpace));
+  parts.decoder.steps.push_back(make_replace_decoder(std::move(space), " "));
+  if (model.byte_fallback) parts.decoder.steps.push_back(make_byte_fallback());
+  if (model.remove_extra_whitespaces) {
+    parts.decoder.leading = Decoder::Leading::drop_until_text;
+  } else if (model.add_dummy_prefix) {
+    parts.decoder.leading = Decoder::Leading::drop_one;
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceModel& model) {
+  TENON_RETURN_IF_ERROR(check_pieces(model));
+  auto parts = std::make_unique<TokenizerParts>();
+  parts->kind = "sentencepiece bpe";
+  std::optional<CharsMap> map;
+  if (!model.charsmap.empty()) {
+    TENON_ASSIGN_OR_RETURN(map, CharsMap::parse(model.charsmap));
+  }
+  parts->normalizer.add(std::make_unique<SentencePieceNormalize>(model, std::move(map)));
+  TENON_RETURN_IF_ERROR(add_vocabulary(model, *parts));
+  TENON_RETURN_IF_ERROR(add_model(model, *parts));
+  TENON_RETURN_IF_ERROR(add_decoder(model, *parts));
+  for (const auto& id : {model.bos, model.eos}) {
+    if (id && !parts->vocabulary.contains(*id)) {
+      return invalid_argument("the model names the token " + std::to_string(*id) +
+                              " to begin or end a sequence, but has no such piece");
+    }
+  }
+  parts->bos = model.bos;
+  parts->eos = model.eos;
+  if (model.bos) parts->prefix = {*model.bos};
+  return parts;
+}
+
+}  // namespace tenon::tok

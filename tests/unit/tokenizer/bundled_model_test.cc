@@ -1,0 +1,46 @@
+// The tokenizer of the bundled demo model.
+#include <gtest/gtest.h>
+
+#include "core/tokenizer/tokenizer.h"
+
+namespace tenon {
+namespace {
+
+std::unique_ptr<Tokenizer> tale() {
+  auto tokenizer = Tokenizer::load(std::string(TENON_SOURCE_DIR) + "/configs/models/tale");
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
+TEST(BundledModel, loads_as_a_byte_level_tokenizer_that_ends_with_endoftext) {
+  const auto tokenizer = tale();
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->kind(), "byte-level bpe");
+  EXPECT_EQ(tokenizer->vocab_size(), 4096u);
+  EXPECT_EQ(tokenizer->eos(), tokenizer->find("<|endoftext|>"));
+  EXPECT_FALSE(tokenizer->bos());
+}
+
+TEST(BundledModel, gives_text_back_exactly) {
+  const auto tokenizer = tale();
+  ASSERT_NE(tokenizer, nullptr);
+  const std::string text = "Once upon a time,\n\tthere was a na\xC3\xAFve fox \xF0\x9F\xA6\x8A.  ";
+  const auto ids = tokenizer->encode(text);
+  ASSERT_TRUE(ids.ok());
+  EXPECT_LT(ids->size(), text.size());
+  EXPECT_EQ(*tokenizer->decode(*ids), text);
+}
+
+TEST(BundledModel, finds_the_tokens_of_a_chat) {
+  const auto tokenizer = tale();
+  ASSERT_NE(tokenizer, nullptr);
+  const auto ids = tokenizer->encode("<|user|>Hi<|end|>");
+  ASSERT_TRUE(ids.ok());
+  EXPECT_EQ(ids->front(), 4093);
+  EXPECT_EQ(ids->back(), 4095);
+  EXPECT_EQ(*tokenizer->decode(*ids), "Hi");
+  EXPECT_EQ(*tokenizer->decode(*ids, /*skip_special=*/false), "<|user|>Hi<|end|>");
+}
+
+}  // namespace
+}  // namespace tenon
