@@ -23,10 +23,13 @@ inline float float_from_f16(uint16_t bits) {
   if (magnitude >= 0x0f800000u) {  // infinity, NaN
     return std::bit_cast<float>(sign | 0x70000000u | magnitude);
   }
-  // The exponent is moved from bias 15 to 127 by a multiplication, which also normalises
-  // subnormal numbers.
-  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(scaled));
+  if (magnitude < 0x00800000u) {
+    // Subnormal, m · 2^-24: read as 2^-14 + m · 2^-24, which is exact, so that no subnormal float
+    // arises that the processor may be told to flush.
+    const float shifted = std::bit_cast<float>(0x38800000u | magnitude) - 0x1p-14f;
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(shifted));
+  }
+  return std::bit_cast<float>(sign | (magnitude + 0x38000000u));  // bias 15 to 127
 }
 
 // Nearest, ties to even; too large becomes infinity; NaN stays NaN.
