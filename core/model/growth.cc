@@ -1,0 +1,223 @@
+#include <cmath>
+#include <cstring>
+#include <tuple>
+
+#include "core/base/half.h"
+#include "core/model/model.h"
+#include "core/model/model_folder_writer.h"
+#include "core/model/synth.h"
+#include "core/model/weight_list.h"
+
+namespace tenon {
+namespace {
+
+// For each index along an axis of the grown model, the source's index there, or -1 for padding.
+using AxisMap = std::vector<int64_t>;
+
+AxisMap keep_first(uint64_t source, uint64_t grown) {
+  AxisMap map(grown, -1);
+  for (uint64_t i = 0; i < source; ++i) map[i] = static_cast<int64_t>(i);
+  return map;
+}
+
+// How the source's heads lie among the grown model's.
+struct HeadMaps {
+  AxisMap query;  // [grown heads · head_dim]
+  AxisMap kv;     // [grown kv_heads · head_dim]
+};
+
+void place_head(AxisMap& map, uint32_t grown_head, uint32_t source_head, uint32_t head_dim) {
+  for (uint32_t i = 0; i < head_dim; ++i) {
+    map[uint64_t{grown_head} * head_dim + i] = int64_t{source_head} * head_dim + i;
+  }
+}
+
+// KV heads a source KV head is repeated in, so that all its query heads find room beside one.
+uint32_t copies_of_kv(const ModelConfig& source, const ModelConfig& grown) {
+  const uint32_t group = source.heads / source.kv_heads, room = grown.heads / grown.kv_heads;
+  return (group + room - 1) / room;
+}
+
+HeadMaps map_heads(const ModelConfig& source, const ModelConfig& grown) {
+  const uint32_t group = source.heads / source.kv_heads, room = grown.heads / grown.kv_heads;
+  const uint32_t copies = copies_of_kv(source, grown);
+  HeadMaps maps{AxisMap(axis_extent(grown, Axis::heads), -1),
+                AxisMap(axis_extent(grown, Axis::kv_heads), -1)};
+  for (uint32_t kv = 0; kv < source.kv_heads; ++kv) {
+    for (uint32_t copy = 0; copy < copies; ++copy) {
+      place_head(maps.kv, kv * copies + copy, kv, source.head_dim);
+    }
+    for (uint32_t i = 0; i < group; ++i) {
+      const uint32_t beside = kv * copies + i / room;
+      place_head(maps.query, beside * room + i % room, kv * group + i, source.head_dim);
+    }
+  }
+  return maps;
+}
+
+std::string does_not_fit(const char* what, uint64_t source, uint64_t shape) {
+  return std::string(what) + " " + std::to_string(source) + " does not fit into the shape's " +
+         std::to_string(shape);
+}
+
+// The grown model's config: the source's in everything but size.
+Result<ModelConfig> grown_config(const ModelConfig& source, const ModelConfig& shape) {
+  ModelConfig grown = source;
+  grown.hidden = shape.hidden;
+  grown.intermediate = shape.intermediate;
+  grown.layers = shape.layers;
+  const uint64_t width = axis_extent(shape, Axis::heads);
+  const uint64_t kv_width = axis_extent(shape, Axis::kv_heads);
+  for (const auto& [what, from, to] : {std::tuple{"hidden width", source.hidden, shape.hidden},
+                                       {"MLP width", source.intermediate, shape.intermediate},
+                                       {"layer count", source.layers, shape.layers}}) {
+    if (from > to) return invalid_argument(does_not_fit(what, from, to));
+  }
+  if (width % source.head_dim != 0 || kv_width % source.head_dim != 0) {
+    return invalid_argument("heads of " + std::to_string(source.head_dim) +
+                            " do not fill the shape's attention widths " + std::to_string(width) +
+                            " and " + std::to_string(kv_width) + "; both must be multiples");
+  }
+  grown.heads = static_cast<uint32_t>(width / source.head_dim);
+  grown.kv_heads = static_cast<uint32_t>(kv_width / source.head_dim);
+  const uint64_t needed = uint64_t{source.kv_heads} * copies_of_kv(source, grown);
+  if (needed > grown.kv_heads) {
+    return invalid_argument(does_not_fit("number of KV heads", needed, grown.kv_heads));
+  }
+  const double share = static_cast<double>(source.hidden) / shape.hidden;
+  grown.norm_eps = static_cast<float>(source.norm_eps * share);
+  // Layers that add nothing may have any window; that of the last keeps the config plain.
+  grown.window_tokens.resize(shape.layers, source.window_tokens.back());
+  return grown;
+}
+
+float read_element(const TensorView& view, uint64_t index) {
+  const auto* bytes = static_cast<const std::byte*>(view.data);
+  if (view.dtype == DType::f32) {
+    float value;
+    std::memcpy(&value, bytes + 4 * index, 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, bytes + 2 * index, 2);
+  return view.dtype == DType::f16 ? float_from_f16(bits) : float_from_bf16(bits);
+}
+
+void write_element(DType dtype, float value, uint64_t index, std::byte* out) {
+  if (dtype == DType::f32) {
+    std::memcpy(out + 4 * index, &value, 4);
+    return;
+  }
+  const uint16_t bits = dtype == DType::f16 ? f16_from_float(value) : bf16_from_float(value);
+  std::memcpy(out + 2 * index, &bits, 2);
+}
+
+// A tensor of the grown model made of one of the source's, or of zeros where there is none.
+struct Embedding {
+  TensorView source;  // data null: zeros
+  const AxisMap* rows;
+  const AxisMap* columns;
+  float factor;
+  DType dtype;
+
+  void operator()(uint64_t first, uint64_t count, std::byte* out) const {
+    const uint64_t width = columns->size(), bytes = dtype_bits(dtype) / 8;
+    std::memset(out, 0, count * width * bytes);
+    if (source.data == nullptr) return;
+    for (uint64_t row = 0; row < count; ++row) {
+      const int64_t from = (*rows)[first + row];
+      if (from < 0) continue;
+      for (uint64_t column = 0; column < width; ++column) {
+        if ((*columns)[column] < 0) continue;
+        const uint64_t index = static_cast<uint64_t>(from) * source.stride[0] +
+                               static_cast<uint64_t>((*columns)[column]);
+        write_element(dtype, factor * read_element(source, index), row * width + column, out);
+      }
+    }
+  }
+};
+
+class Growth {
+ public:
+  Growth(const Model& source, const ModelConfig& grown, std::optional<DType> dtype)
+      : source_(source), grown_(grown), dtype_(dtype) {
+    const ModelConfig& from = source.config;
+    HeadMaps heads = map_heads(from, grown);
+    for (const Axis axis :
+         {Axis::none, Axis::vocabulary, Axis::hidden, Axis::head_dim, Axis::intermediate}) {
+      maps_[index(axis)] = keep_first(axis_extent(from, axis), axis_extent(grown, axis));
+    }
+    maps_[index(Axis::heads)] = std::move(heads.query);
+    maps_[index(Axis::kv_heads)] = std::move(heads.kv);
+    norm_factor_ = static_cast<float>(std::sqrt(static_cast<double>(from.hidden) / grown.hidden));
+  }
+
+  Result<std::vector<PlannedTensor>> plan() const {
+    std::vector<PlannedTensor> tensors;
+    for (const WeightEntry& entry : list_weights(grown_)) {
+      PlannedTensor& tensor = tensors.emplace_back();
+      TENON_ASSIGN_OR_RETURN(const TensorView view, source_of(entry));
+      const bool matrix = entry.columns != Axis::none;
+      tensor.name = entry.name;
+      tensor.dtype = matrix ? dtype_.value_or(view.dtype) : DType::f32;
+      tensor.shape = {axis_extent(grown_, entry.rows)};
+      if (matrix) tensor.shape.push_back(axis_extent(grown_, entry.columns));
+      const bool widened = entry.norm && entry.rows == Axis::hidden;
+      tensor.fill = Embedding{view, &maps_[index(entry.rows)], &maps_[index(entry.columns)],
+                              widened ? norm_factor_ : 1.0f, tensor.dtype};
+    }
+    return tensors;
+  }
+
+ private:
+  static size_t index(Axis axis) { return static_cast<size_t>(axis); }
+
+  // The source's tensor, data null in layers that it does not have; their dtype is that of its
+  // first layer.
+  Result<TensorView> source_of(const WeightEntry& entry) const {
+    const bool added = entry.layer >= static_cast<int32_t>(source_.config.layers);
+    std::string name = entry.name;
+    if (added) {
+      const std::string number = std::to_string(entry.layer);
+      name.replace(name.find(number), number.size(), "0");
+    }
+    if (name == "model.embed_tokens.weight") name = source_.embedding.name;
+    const bool bare = source_.embedding.name.starts_with("embed_tokens") ||
+                      source_.checkpoint->find("model.norm.weight") == nullptr;
+    if (bare && name.starts_with("model.")) name = name.substr(6);
+    TENON_ASSIGN_OR_RETURN(const TensorView* found, source_.checkpoint->get(name));
+    TensorView view = *found;
+    if (added) view.data = nullptr;
+    return view;
+  }
+
+  const Model& source_;
+  const ModelConfig& grown_;
+  std::optional<DType> dtype_;
+  AxisMap maps_[7];  // by Axis
+  float norm_factor_ = 1.0f;
+};
+
+}  // namespace
+
+Status grow_model(const std::string& source_folder, std::string_view shape_name,
+                  const GrowthOptions& options) {
+  TENON_ASSIGN_OR_RETURN(const ModelConfig shape, named_shape(shape_name));
+  TENON_ASSIGN_OR_RETURN(const auto source, open_model(source_folder));
+  Result<ModelConfig> grown = grown_config(source->config, shape);
+  if (!grown.ok()) return with_context(source_folder, grown.status());
+  TENON_RETURN_IF_ERROR(check_float_type(options.dtype.value_or(DType::f32)));
+  const std::string& out = options.out_folder;
+  TENON_RETURN_IF_ERROR(create_model_folder(out));
+  const Growth growth(*source, *grown, options.dtype);
+  TENON_ASSIGN_OR_RETURN(const auto tensors, growth.plan());
+  TENON_RETURN_IF_ERROR(write_safetensors(out + "/model.safetensors", tensors, options.progress));
+  if (Status copied = copy_tokenizer(source_folder, out);
+      !copied.ok() && copied.code() != StatusCode::not_found) {
+    return copied;
+  }
+  TENON_RETURN_IF_ERROR(copy_if_present(source_folder, out, "generation_config.json"));
+  return write_text_file(out + "/config.json", model_config_json(*grown, tensors.front().dtype));
+}
+
+}  // namespace tenon

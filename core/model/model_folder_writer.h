@@ -1,0 +1,26 @@
+// Writing Hugging Face model folders.
+#pragma once
+
+#include <string>
+
+#include "core/base/result.h"
+#include "core/model/model_config.h"
+
+namespace tenon {
+
+// A config.json that parse_model_config and transformers read back as `config`. `dtype` is the
+// weights' element type, for information.
+std::string model_config_json(const ModelConfig& config, DType dtype);
+
+// Ok for f32, f16 and bf16, the types that weights are written in.
+Status check_float_type(DType dtype);
+// Creates the folder and its parents. Refuses one that already holds a model.
+Status create_model_folder(const std::string& folder);
+Status write_text_file(const std::string& path, std::string_view text);
+// Copies the tokenizer's files (tokenizer.json, tokenizer_config.json, …) as far as they are there;
+// not_found when there is no tokenizer at all.
+Status copy_tokenizer(const std::string& from, const std::string& to);
+// Copies one file where it is there.
+Status copy_if_present(const std::string& from, const std::string& to, const std::string& name);
+
+}  // namespace tenon
