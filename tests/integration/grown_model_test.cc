@@ -1,0 +1,93 @@
+// A model grown into a larger shape says what it said before.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/base/npy.h"
+#include "core/model/synth.h"
+#include "tests/support/executor_case.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tenon::test {
+namespace {
+
+std::unique_ptr<Model> grow(const std::string& source, const std::string& shape,
+                            const TemporaryFolder& folder) {
+  const std::string out = folder.path() + "/grown";
+  const Status grown = grow_model(source, shape, {out, {}, {}});
+  if (!grown.ok()) ADD_FAILURE() << grown.message();
+  auto model = open_model(out);
+  if (!model.ok()) ADD_FAILURE() << model.status().message();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+struct GrowthCase {
+  std::string golden;
+  std::string shape;
+};
+class GrownModelTest : public testing::TestWithParam<GrowthCase> {};
+
+TEST_P(GrownModelTest, logits_are_those_of_the_source) {
+  const std::string source = TENON_SOURCE_DIR "/tests/golden/models/" + GetParam().golden;
+  const TemporaryFolder folder;
+  const auto model = grow(source, GetParam().shape, folder);
+  ASSERT_NE(model, nullptr);
+  const auto tokens = read_npy_i32(source + "/tokens.npy");
+  const auto golden = read_npy_f32(source + "/logits.npy");
+  ASSERT_TRUE(tokens.ok() && golden.ok());
+  Logits expected;
+  for (size_t row = 0; row < golden->shape[0]; ++row) {
+    const auto at = golden->values.begin() + static_cast<ptrdiff_t>(row * golden->shape[1]);
+    expected.emplace_back(at, at + static_cast<ptrdiff_t>(golden->shape[1]));
+  }
+  const ModelShapeStorage shape(model->config, model->config.context_tokens);
+  Loaded executor({}, *model, shape.shape());
+  EXPECT_LE(largest_difference(executor->feed(tokens->values, {40}), expected), 1e-4);
+}
+
+// stories-260k has more query heads a KV head, or as many; stories-15m has one, so that KV heads
+// are repeated.
+INSTANTIATE_TEST_SUITE_P(Growth, GrownModelTest,
+                         testing::Values(GrowthCase{"llama_gqa", "stories-260k"},
+                                         GrowthCase{"llama_mha", "stories-260k"},
+                                         GrowthCase{"llama_gqa", "stories-15m"},
+                                         GrowthCase{"llama_biases", "stories-260k"},
+                                         GrowthCase{"llama_rope_llama3", "stories-260k"},
+                                         GrowthCase{"mistral_window", "stories-260k"},
+                                         GrowthCase{"qwen2", "stories-260k"},
+                                         GrowthCase{"qwen2_sliding_layers", "stories-260k"},
+                                         GrowthCase{"qwen3", "stories-260k"},
+                                         GrowthCase{"llama_bf16", "stories-260k"},
+                                         GrowthCase{"llama_sharded", "stories-260k"}),
+                         [](const auto& test) {
+                           std::string name = test.param.golden + "_in_" + test.param.shape;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+std::vector<TokenId> greedy_text(const Model& model, size_t length) {
+  const ModelShapeStorage shape(model.config, 64);
+  Loaded executor({}, model, shape.shape());
+  const size_t sequence = executor->begin();
+  std::vector<TokenId> text = {20};
+  while (text.size() < length) {
+    const Row row = executor->step({{sequence, {text.back()}}})[0];
+    text.push_back(static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin()));
+  }
+  return text;
+}
+
+TEST(GrownModel, the_demo_model_tells_the_same_story_in_a_larger_shape) {
+  const std::string source = TENON_SOURCE_DIR "/configs/models/tale";
+  const TemporaryFolder folder;
+  const auto grown = grow(source, "stories-42m", folder);
+  const auto small = open_model(source);
+  ASSERT_TRUE(grown != nullptr && small.ok());
+  EXPECT_EQ(grown->config.hidden, 512u);
+  EXPECT_EQ(greedy_text(*grown, 24), greedy_text(**small, 24));
+}
+
+}  // namespace
+}  // namespace tenon::test
