@@ -19,8 +19,15 @@ inline constexpr uint32_t kPassPanels = 16;
 // From here on 16-bit weights are widened once a block instead of once a tile.
 inline constexpr uint32_t kWidenRows = kTileRows * 3 + 1;
 
-inline constexpr uint64_t kScratchFloats =
-    uint64_t{kPassPanels} * kChunkRows * kPanelColumns + uint64_t{kBlockValues} * kPanelColumns;
+// A block of x is copied together: its rows lie pages apart, where no prefetch follows. The stride
+// is an odd number of cache lines.
+inline constexpr uint32_t kBlockStride = kBlockValues + 16;
+
+// One worker's scratch memory, in 4-byte units.
+inline constexpr uint64_t kSumsAt = 0;
+inline constexpr uint64_t kWidenedAt = kSumsAt + uint64_t{kPassPanels} * kChunkRows * kPanelColumns;
+inline constexpr uint64_t kBlockAt = kWidenedAt + uint64_t{kBlockValues} * kPanelColumns;
+inline constexpr uint64_t kScratchFloats = kBlockAt + uint64_t{kChunkRows} * kBlockStride;
 
 template <class W>
 const typename W::X* x_row(const MultiplyTask& task, uint32_t index) {
@@ -112,17 +119,28 @@ void widen(const std::byte* from, uint32_t steps, float* to) {
   }
 }
 
-// All rows of a chunk times one block of one panel. sums: [rows][kPanelColumns].
+// Values [begin, begin + count) of every row to `to`, kBlockStride apart; asks for the next block.
+template <class X>
+void copy_block(const X* const* x, uint32_t rows, uint64_t begin, uint32_t count, X* to) {
+  for (uint32_t r = 0; r < rows; ++r) {
+    const X* row = x[r] + begin;
+    __builtin_memcpy(to + uint64_t{r} * kBlockStride, row, count * sizeof(X));
+    for (uint32_t i = 0; i < count; i += 16) __builtin_prefetch(row + count + i, 0, 2);
+  }
+}
+
+// All rows of a chunk times one block of one panel. x: [rows] kBlockStride apart; sums:
+// [rows][kPanelColumns].
 template <class W>
-void multiply_block(const std::byte* block, const typename W::X* const* x, uint64_t first_x,
-                    uint32_t rows, uint32_t steps, float* sums, bool resume) {
+void multiply_block(const std::byte* block, const typename W::X* x, uint32_t rows, uint32_t steps,
+                    float* sums, bool resume) {
   const uint32_t tiles = (rows + kTileRows - 1) / kTileRows;
   for (uint32_t t = 0; t < tiles; ++t) {
     // Rows are spread evenly: one row alone would wait for its own sums.
     const uint32_t first = t * rows / tiles;
     const uint32_t count = (t + 1) * rows / tiles - first;
     const typename W::X* row[kTileRows];
-    for (uint32_t r = 0; r < count; ++r) row[r] = x[first + r] + first_x;
+    for (uint32_t r = 0; r < count; ++r) row[r] = x + uint64_t{first + r} * kBlockStride;
     tile_for<W, false>(count)(&block, row, steps, sums + uint64_t{first} * kPanelColumns, 0,
                               resume);
   }
@@ -134,38 +152,38 @@ void multiply_pass(const MultiplyTask& task, uint32_t first_row, uint32_t rows,
                    uint32_t first_panel, uint32_t panels) {
   constexpr bool kNarrow = !__is_same(W, F32Weights) && __is_same(typename W::X, float);
   constexpr uint32_t kBlockSteps = kBlockValues / W::kStep;
-  const bool gated = task.epilogue == Epilogue::silu_mul;
+  const uint32_t sources = task.epilogue == Epilogue::silu_mul ? 2 * panels : panels;
   const uint64_t bytes = panel_bytes(task.format, kPanelColumns, task.k_in);
   const uint64_t panel_floats = uint64_t{rows} * kPanelColumns;
-  float* widened = task.scratch + uint64_t{kPassPanels} * kChunkRows * kPanelColumns;
+  float* widened = task.scratch + kWidenedAt;
+  auto* block = reinterpret_cast<typename W::X*>(task.scratch + kBlockAt);
   const typename W::X* x[kChunkRows];
   for (uint32_t r = 0; r < rows; ++r) x[r] = x_row<W>(task, first_row + r);
 
   const uint32_t steps = steps_of<W>(task.k_in);
   for (uint32_t begin = 0; begin < steps; begin += kBlockSteps) {
     const uint32_t now = steps - begin < kBlockSteps ? steps - begin : kBlockSteps;
-    const uint64_t block_offset = uint64_t{begin} * kPanelVectors * W::kVectorBytes;
-    for (uint32_t i = 0; i < panels * (gated ? 2 : 1); ++i) {
+    copy_block(x, rows, uint64_t{begin} * W::kStep, now * W::kStep, block);
+    for (uint32_t i = 0; i < sources; ++i) {
       const std::byte* source = i < panels
                                     ? task.panels + (first_panel + i) * bytes
                                     : task.second_panels + (first_panel + i - panels) * bytes;
-      source += block_offset;
-      float* sums = task.scratch + i * panel_floats;
-      const uint64_t first_x = uint64_t{begin} * W::kStep;
+      source += uint64_t{begin} * kPanelVectors * W::kVectorBytes;
+      float* sums = task.scratch + kSumsAt + i * panel_floats;
       if constexpr (kNarrow) {
         if (rows >= kWidenRows) {
           widen<W>(source, now, widened);
-          multiply_block<F32Weights>(reinterpret_cast<const std::byte*>(widened), x, first_x, rows,
+          multiply_block<F32Weights>(reinterpret_cast<const std::byte*>(widened), block, rows,
                                      now * W::kStep, sums, begin > 0);
           continue;
         }
       }
-      multiply_block<W>(source, x, first_x, rows, now, sums, begin > 0);
+      multiply_block<W>(source, block, rows, now, sums, begin > 0);
     }
   }
   for (uint32_t r = 0; r < rows; ++r) {
     for (uint32_t i = 0; i < panels; ++i) {
-      const float* sums = task.scratch + i * panel_floats + r * kPanelColumns;
+      const float* sums = task.scratch + kSumsAt + i * panel_floats + r * kPanelColumns;
       finish(task, first_panel + i, first_row + r, sums, sums + panels * panel_floats);
     }
   }
