@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/system_memory.h"
 #include "core/base/text.h"
 #include "core/engine/pipeline_parts.h"
 
@@ -108,14 +109,12 @@ PluginSurroundings surroundings_of(const Pipeline& pipeline) {
 }
 
 template <typename T>
-Status create(Pipeline& pipeline, const ChosenPlugin& chosen, PluginInstance<T>& out) {
-  TENON_ASSIGN_OR_RETURN(FilledOptions options,
-                         fill_options(*chosen.plugin.descriptor, chosen.settings));
-  const auto items = options.items();
+Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) {
+  const auto items = chosen.options.items();
   pipeline.components.push_back(
       {chosen.section, std::string(chosen.plugin.descriptor->id), {items.begin(), items.end()}});
-  TENON_ASSIGN_OR_RETURN(
-      out, PluginInstance<T>::create(chosen.plugin, std::move(options), surroundings_of(pipeline)));
+  TENON_ASSIGN_OR_RETURN(out, PluginInstance<T>::create(chosen.plugin, std::move(chosen.options),
+                                                        surroundings_of(pipeline)));
   return {};
 }
 
@@ -127,7 +126,8 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
   ChosenPlugin chosen;
   chosen.section = "linear";
   chosen.plugin = plugin;
-  chosen.settings = pipeline.config.linear.options;
+  TENON_ASSIGN_OR_RETURN(chosen.options,
+                         fill_options(*plugin.descriptor, pipeline.config.linear.options));
   PluginInstance<LinearKernel> instance;
   TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
   pipeline.linear.push_back(std::move(instance));
@@ -136,7 +136,7 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
 
 }  // namespace
 
-Status create_plugins(Pipeline& pipeline, const ChosenPlugins& chosen) {
+Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
@@ -210,6 +210,9 @@ std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() con
 
 Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   auto pipeline = std::make_unique<Pipeline>();
+  if (request.available_memory_bytes == 0) {
+    request.available_memory_bytes = available_memory_bytes();
+  }
   TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
   TENON_RETURN_IF_ERROR(set_limits(*pipeline));
   TENON_RETURN_IF_ERROR(make_executor(request, *pipeline));
@@ -220,7 +223,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
       pipeline->facts,
       negotiate_pipeline(request, pipeline->host, *pipeline->model, *pipeline->executor,
                          pipeline->limits.context_tokens, chosen));
-  TENON_RETURN_IF_ERROR(plan_kv_memory(*pipeline));
+  TENON_RETURN_IF_ERROR(plan_kv_memory(request, *pipeline));
   TENON_RETURN_IF_ERROR(create_plugins(*pipeline, chosen));
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));

@@ -28,8 +28,9 @@ struct PipelineRequest {
   PipelineConfig config;
   PluginRegistry* registry = nullptr;  // borrowed; outlives the pipeline
   ExecutorFactories executors;
-  HostFacts host;            // this machine; isa and threads of the configuration lower it
-  LoadProgress progress;     // may be empty
+  HostFacts host;         // this machine; isa and threads of the configuration lower it
+  LoadProgress progress;  // may be empty
+  uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
 };
 

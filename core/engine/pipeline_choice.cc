@@ -42,41 +42,31 @@ bool provides_word(const PluginDescriptor& descriptor, std::string_view key,
   return false;
 }
 
+// Chooses section by section and collects what is wrong with any of them.
 class Chooser {
  public:
   Chooser(const PipelineRequest& request, const HostFacts& host) : request_(request), host_(host) {}
 
-  Status choose(const char* section, std::string_view interface, const ComponentConfig& component,
-                ChosenPlugin& out) {
+  void choose(const char* section, std::string_view interface, const ComponentConfig& component,
+              ChosenPlugin& out) {
     out.section = section;
     out.origin = component.plugin.origin;
     out.settings = component.options;
-    if (component.plugin.value == "auto") {
-      TENON_ASSIGN_OR_RETURN(const std::vector<PluginRef> found,
-                             request_.registry->candidates(interface, host_));
-      out.plugin = found.front();
+    const std::vector<PluginRef> found = candidates(interface, component);
+    if (found.empty()) return;
+    out.plugin = found.front();
+    auto options = fill_options(*out.plugin.descriptor, component.options);
+    if (options.ok()) {
+      out.options = *std::move(options);
     } else {
-      TENON_ASSIGN_OR_RETURN(
-          out.plugin, request_.registry->find_usable(interface, component.plugin.value, host_,
-                                                     component.plugin.origin));
+      faults_.push_back(options.take_status());
     }
-    TENON_ASSIGN_OR_RETURN(out.options, fill_options(*out.plugin.descriptor, component.options));
-    return {};
   }
 
-  // For each format, the kernels that say they take it.
-  Result<std::vector<LinearChoice>> choose_linear(const Model& model) {
-    const ComponentConfig& component = request_.config.linear;
-    std::vector<PluginRef> plugins;
-    if (component.plugin.value == "auto") {
-      TENON_ASSIGN_OR_RETURN(plugins, request_.registry->candidates(kLinearInterface, host_));
-    } else {
-      TENON_ASSIGN_OR_RETURN(const PluginRef plugin, request_.registry->find_usable(
-                                                         kLinearInterface, component.plugin.value,
-                                                         host_, component.plugin.origin));
-      plugins.push_back(plugin);
-    }
-    std::vector<LinearChoice> choices;
+  // For each format of the model's weights, the kernels that say they take it, best first.
+  void choose_linear(const Model& model, std::vector<LinearChoice>& out) {
+    const std::vector<PluginRef> plugins = candidates(kLinearInterface, request_.config.linear);
+    if (plugins.empty()) return;
     for (const std::string& format : weight_formats(model)) {
       LinearChoice choice{format, {}};
       for (const PluginRef& plugin : plugins) {
@@ -84,17 +74,52 @@ class Chooser {
           choice.candidates.push_back(plugin);
         }
       }
-      if (choice.candidates.empty()) return no_kernel(format, plugins);
-      choices.push_back(std::move(choice));
+      if (choice.candidates.empty()) faults_.push_back(no_kernel(format, plugins));
+      out.push_back(std::move(choice));
     }
-    return choices;
+  }
+
+  // An executor that does its own arithmetic has no use for a kernel that someone asked for.
+  void refuse_kernels(const Executor& executor, const std::string& section,
+                      const ComponentConfig& component) {
+    if (component.plugin.value == "auto" && component.options.empty()) return;
+    const Origin& origin =
+        component.plugin.value == "auto" ? component.options[0].origin : component.plugin.origin;
+    faults_.push_back(
+        invalid_argument(origin.text() + ": executor \"" + std::string(executor.name()) +
+                         "\" does its own arithmetic and takes no " + section +
+                         " plugin; remove [" + section + "], or choose executor.plugin = \"cpu\""));
+  }
+
+  // All faults in one error, with the code of the first.
+  Status finish() {
+    if (faults_.empty()) return {};
+    std::vector<std::string> texts;
+    for (const Status& fault : faults_) texts.emplace_back(fault.message());
+    return Status::error(faults_[0].code(), join(texts, "\n"));
   }
 
  private:
+  // Those that the configuration allows, best first; none after a fault.
+  std::vector<PluginRef> candidates(std::string_view interface, const ComponentConfig& component) {
+    if (component.plugin.value == "auto") {
+      auto found = request_.registry->candidates(interface, host_);
+      if (found.ok()) return *std::move(found);
+      faults_.push_back(found.take_status());
+      return {};
+    }
+    auto found = request_.registry->find_usable(interface, component.plugin.value, host_,
+                                                component.plugin.origin);
+    if (found.ok()) return {*found};
+    faults_.push_back(found.take_status());
+    return {};
+  }
+
   Status no_kernel(const std::string& format, const std::vector<PluginRef>& plugins) const {
     std::vector<std::string> names;
     for (const PluginRef& plugin : plugins) names.emplace_back(plugin.descriptor->id);
-    return unsupported("the model has weights of format \"" + format + "\", which linear " +
+    return unsupported(request_.config.linear.plugin.origin.text() +
+                       ": the model has weights of format \"" + format + "\", which linear " +
                        join(names) +
                        " cannot multiply; set linear.plugin to one that can "
                        "(`tenon plugins list linear`), or convert the model");
@@ -102,15 +127,8 @@ class Chooser {
 
   const PipelineRequest& request_;
   const HostFacts& host_;
+  std::vector<Status> faults_;
 };
-
-Status refuse_kernels(const Executor& executor, const char* section, const Origin& origin) {
-  return invalid_argument(origin.text() + ": executor \"" + std::string(executor.name()) +
-                          "\" does its own arithmetic and takes no " + section +
-                          " plugin; remove " + section + ".plugin, or set it to \"auto\"");
-}
-
-// --- facts -------------------------------------------------------------------------------------
 
 std::string_view mask_of(const ModelConfig& config) {
   const auto& windows = config.window_tokens;
@@ -128,6 +146,15 @@ Participant model_participant(const Model& model, const Origin& origin) {
           .provides = {{"attn.head_dim", FactOp::equals, config.head_dim, {}},
                        {"attn.group", FactOp::equals, config.heads / config.kv_heads, {}},
                        {"attn.mask", FactOp::in, 0, mask_of(config)}},
+          .requirements = {}};
+}
+
+// What the step loop itself can do for plugins.
+Participant engine_participant() {
+  return {.role = "engine",
+          .name = "tenon",
+          .origin = {},
+          .provides = {{"draft.needs", FactOp::in, 0, "nothing"}},
           .requirements = {}};
 }
 
@@ -166,6 +193,7 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
                                 const Executor& executor, const ChosenPlugins& chosen) {
   const PipelineConfig& config = request.config;
   std::vector<Participant> all;
+  all.push_back(engine_participant());
   all.push_back(model_participant(model, config.model_path.origin));
   Participant device{.role = "executor",
                      .name = std::string(executor.name()),
@@ -198,7 +226,8 @@ std::vector<Participant> other_plugins(const PipelineRequest& request, const Hos
       {"scheduler", kSchedulerInterface},
       {"kv_cache", kKvCacheInterface},
       {"attention", kAttentionInterface},
-      {"sampler", kSamplerInterface}};
+      {"sampler", kSamplerInterface},
+      {"drafter", kDrafterInterface}};
   std::vector<Participant> all;
   for (const auto& [section, interface] : kSections) {
     Result<std::vector<PluginRef>> found = request.registry->candidates(interface, host);
@@ -238,30 +267,22 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
   const PipelineConfig& config = request.config;
   Chooser chooser(request, host);
   ChosenPlugins chosen;
-  TENON_RETURN_IF_ERROR(
-      chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler));
-  TENON_RETURN_IF_ERROR(
-      chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache));
-  TENON_RETURN_IF_ERROR(
-      chooser.choose("sampler", kSamplerInterface, config.sampler, chosen.sampler));
-  if (config.drafter) {
-    chosen.drafter = std::make_unique<ChosenPlugin>();
-    TENON_RETURN_IF_ERROR(
-        chooser.choose("drafter", kDrafterInterface, *config.drafter, *chosen.drafter));
-  }
+  chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler);
+  chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache);
   if (executor.uses_kernels()) {
     chosen.attention = std::make_unique<ChosenPlugin>();
-    TENON_RETURN_IF_ERROR(
-        chooser.choose("attention", kAttentionInterface, config.attention, *chosen.attention));
-    TENON_ASSIGN_OR_RETURN(chosen.linear, chooser.choose_linear(model));
-    return chosen;
+    chooser.choose("attention", kAttentionInterface, config.attention, *chosen.attention);
+    chooser.choose_linear(model, chosen.linear);
+  } else {
+    chooser.refuse_kernels(executor, "attention", config.attention);
+    chooser.refuse_kernels(executor, "linear", config.linear);
   }
-  if (config.attention.plugin.value != "auto") {
-    return refuse_kernels(executor, "attention", config.attention.plugin.origin);
+  chooser.choose("sampler", kSamplerInterface, config.sampler, chosen.sampler);
+  if (config.drafter) {
+    chosen.drafter = std::make_unique<ChosenPlugin>();
+    chooser.choose("drafter", kDrafterInterface, *config.drafter, *chosen.drafter);
   }
-  if (config.linear.plugin.value != "auto") {
-    return refuse_kernels(executor, "linear", config.linear.plugin.origin);
-  }
+  TENON_RETURN_IF_ERROR(chooser.finish());
   return chosen;
 }
 

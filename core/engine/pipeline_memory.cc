@@ -1,7 +1,5 @@
 // How much KV memory a pipeline gets, and how it is cut into blocks.
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <string>
 
 #include "core/base/text.h"
@@ -10,16 +8,8 @@
 namespace tenon {
 namespace {
 
-// Memory that the system can still give without swapping; 0 when it does not say.
-uint64_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    unsigned long long kib = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %llu kB", &kib) == 1) return kib * 1024;
-  }
-  return 0;
-}
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+constexpr uint64_t kMostBlocks = 0x7fffffff;  // block ids are int32
 
 Result<DType> dtype_named(std::string_view name) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::i4}) {
@@ -28,32 +18,54 @@ Result<DType> dtype_named(std::string_view name) {
   return internal("the negotiated kv.dtype '" + std::string(name) + "' is no element type");
 }
 
-// Bytes that one token takes in a group, all layers, K and V.
-uint64_t token_bytes(const KvGroup& group, DType dtype) {
-  const uint64_t elements = uint64_t{group.kv_heads} * (group.k_dim + group.v_dim);
-  return group.layers * elements * dtype_bits(dtype) / 8;
-}
-
 uint64_t round_up(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
 }
 
 // Half of what is left once the weights are in memory, but never more than all sequences need.
-uint64_t automatic_bytes(const Pipeline& pipeline, uint64_t sequence_bytes) {
-  const uint64_t wanted = sequence_bytes * pipeline.limits.max_sequences;
-  const uint64_t available = available_memory_bytes();
+uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipeline,
+                         uint64_t sequence_bytes) {
+  const uint64_t available = request.available_memory_bytes;
   const uint64_t weights = pipeline.model->weight_bytes();
   const uint64_t left = available > weights ? (available - weights) / 2 : 0;
-  return std::clamp(left, std::min(sequence_bytes, wanted), wanted);
+  return std::min(left, sequence_bytes * pipeline.limits.max_sequences);
+}
+
+// `fits`: tokens of the longest sequence that would fit.
+Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_bytes,
+                  uint64_t fits) {
+  const auto& configured = pipeline.config.kv_memory_bytes;
+  const std::string context = std::to_string(pipeline.limits.context_tokens);
+  const std::string lower =
+      fits == 0 ? "" : "lower limits.context_tokens to " + std::to_string(fits) + " or less";
+  const std::string needs =
+      "one sequence of " + context + " tokens needs " + approximate_bytes(sequence_bytes);
+  if (!configured.value) {
+    return invalid_argument(needs + " of K and V, but only " + approximate_bytes(memory) +
+                            " can be used (half of what is free beside the weights); " +
+                            (lower.empty() ? "" : lower + ", or ") + "set kv_cache.memory");
+  }
+  return invalid_argument(configured.origin.text() + ": kv_cache.memory is " +
+                          approximate_bytes(memory) + ", but " + needs + "; raise it" +
+                          (lower.empty() ? "" : ", or " + lower));
+}
+
+// What "auto" became, so that the resolved configuration and its hash say it.
+void settle_config(Pipeline& pipeline, uint32_t block_tokens) {
+  PipelineConfig& config = pipeline.config;
+  config.kv_dtype.value = pipeline.geometry.dtype;
+  config.kv_block_tokens.value = block_tokens;
+  config.context_tokens.value = pipeline.limits.context_tokens;
+  config.max_batch_tokens.value = pipeline.limits.max_batch_tokens;
 }
 
 }  // namespace
 
-Status plan_kv_memory(Pipeline& pipeline) {
+Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   const ModelShape& shape = pipeline.shape->shape();
   const ResolvedFact* dtype = pipeline.facts.find("kv.dtype");
   const ResolvedFact* block = pipeline.facts.find("kv.block_tokens");
-  if (dtype == nullptr || block == nullptr || block->number < 1) {
+  if (dtype == nullptr || block == nullptr || block->number < 1 || block->number > kMostTokens) {
     return internal("the negotiation left kv.dtype or kv.block_tokens open");
   }
   KvGeometry& geometry = pipeline.geometry;
@@ -65,31 +77,28 @@ Status plan_kv_memory(Pipeline& pipeline) {
   const uint64_t sequence_tokens = round_up(geometry.context_tokens, block_tokens);
   uint64_t bytes_per_token = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
-    bytes_per_token += token_bytes(shape.groups[group], geometry.dtype);
+    bytes_per_token += kv_bytes_per_token(shape, group, geometry.dtype);
   }
   const uint64_t sequence_bytes = sequence_tokens * bytes_per_token;
-  const auto& configured = pipeline.config.kv_memory_bytes;
+  const auto& configured = pipeline.config.kv_memory_bytes.value;
   const uint64_t memory =
-      configured.value ? *configured.value : automatic_bytes(pipeline, sequence_bytes);
+      configured ? *configured : automatic_bytes(request, pipeline, sequence_bytes);
   if (memory < sequence_bytes) {
-    return invalid_argument(
-        configured.origin.text() + ": kv_cache.memory is " + approximate_bytes(memory) +
-        ", but one sequence of " + std::to_string(geometry.context_tokens) + " tokens needs " +
-        approximate_bytes(sequence_bytes) + "; raise it, or lower limits.context_tokens to " +
-        std::to_string(memory / bytes_per_token / block_tokens * block_tokens) + " or less");
+    const uint64_t tokens = memory / bytes_per_token;
+    const bool whole_blocks = block_tokens < geometry.context_tokens;
+    return too_little(pipeline, memory, sequence_bytes,
+                      whole_blocks ? tokens / block_tokens * block_tokens : tokens);
   }
-  // No more blocks than all sequences could ever hold.
-  const uint64_t most = sequence_tokens / block_tokens * geometry.max_sequences;
-  uint64_t blocks = memory / (block_tokens * bytes_per_token);
-  if (!configured.value) blocks = std::min(blocks, most);
-  blocks = std::min<uint64_t>(blocks, 0x7fffffff);
+  const uint64_t blocks =
+      std::min<uint64_t>(memory / (block_tokens * bytes_per_token), kMostBlocks);
   for (GroupId group = 0; group < shape.group_count; ++group) {
     pipeline.group_geometry.push_back({static_cast<uint32_t>(block_tokens),
                                        static_cast<uint32_t>(blocks),
-                                       token_bytes(shape.groups[group], geometry.dtype)});
+                                       kv_bytes_per_token(shape, group, geometry.dtype)});
   }
   geometry.group_count = shape.group_count;
   geometry.groups = pipeline.group_geometry.data();
+  settle_config(pipeline, static_cast<uint32_t>(block_tokens));
   return {};
 }
 

@@ -40,10 +40,10 @@ Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const H
                                          uint32_t context_tokens, ChosenPlugins& chosen);
 
 // Block size, element type and number of blocks, from the facts and the memory that is allowed.
-Status plan_kv_memory(Pipeline& pipeline);
+Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
 
 // Creates what was chosen. The resolver keeps pointers to both arguments.
-Status create_plugins(Pipeline& pipeline, const ChosenPlugins& chosen);
+Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen);
 LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen);
 
 }  // namespace tenon

@@ -33,8 +33,8 @@ TEST(PipelineConfig, has_defaults_for_what_is_not_said) {
   const PipelineConfig config = parsed("");
   EXPECT_EQ(config.executor.value, "cpu");
   EXPECT_EQ(config.threads.value, std::nullopt);
-  EXPECT_EQ(config.scheduler.plugin.value, "chunked");
-  EXPECT_EQ(config.kv_cache.plugin.value, "prefix");
+  EXPECT_EQ(config.scheduler.plugin.value, "continuous");
+  EXPECT_EQ(config.kv_cache.plugin.value, "paged");
   EXPECT_EQ(config.attention.plugin.value, "auto");
   EXPECT_EQ(config.linear.plugin.value, "auto");
   EXPECT_EQ(config.sampler.plugin.value, "standard");

@@ -44,7 +44,7 @@ a = 1
 b = 2
 
 [kv_cache]
-plugin = "prefix"
+plugin = "paged"
 memory = "auto"
 dtype = "auto"
 block_tokens = "auto"
@@ -129,7 +129,7 @@ TEST(ConfigHash, depends_on_every_value) {
   const std::string base = hash(kSome);
   for (const char* change :
        {"model.path=/m/other", "executor.plugin=ref", "executor.threads=2", "executor.isa=avx2",
-        "scheduler.plugin=static", "scheduler.options.a=2", "kv_cache.plugin=paged",
+        "scheduler.plugin=static", "scheduler.options.a=2", "kv_cache.plugin=naive",
         "kv_cache.memory=1MiB", "kv_cache.dtype=f32", "kv_cache.block_tokens=8",
         "attention.plugin=x", "linear.plugin=x", "limits.context_tokens=64",
         "limits.max_sequences=2", "limits.max_batch_tokens=9", "sampler.plugin=x",
