@@ -1,0 +1,121 @@
+// Kernels and drafters that compute nothing, for tests of what fits what. By score `tiny_cache` is
+// the first attention kernel, but it takes only an i8 cache; `sixteens` wants blocks of 16.
+#include <tenon/attention.h>
+#include <tenon/drafter.h>
+#include <tenon/linear.h>
+#include <tenon/sdk/plugin.h>
+
+#include <string_view>
+
+namespace {
+
+using namespace tenon;
+
+class NoAttention final : public AttentionKernel {
+ public:
+  NoAttention(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+  Status bind(const ModelShape&, const KvStorage&, const AttentionLimits&) noexcept override {
+    return {};
+  }
+  uint64_t workspace_bytes() const noexcept override { return 0; }
+  uint32_t phases() const noexcept override { return 1; }
+  Status plan(GroupId, const BatchView&, void*) noexcept override { return {}; }
+  Status run(const AttentionCall&, uint32_t, Slice) noexcept override { return {}; }
+  std::string_view numerics() const noexcept override { return "none"; }
+};
+
+// `narrow` refuses weights with more columns than it likes.
+template <uint32_t most_columns>
+class NoLinear final : public LinearKernel {
+ public:
+  NoLinear(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+  Status accepts(const WeightView& weight) const noexcept override {
+    if (weight.k_in <= most_columns) return {};
+    return Status::error(StatusCode::unsupported, "the rows are too long");
+  }
+  uint64_t packed_bytes(const WeightView&) const noexcept override { return 0; }
+  Status pack(const WeightView&, void*, Slice) noexcept override { return {}; }
+  void unpack_row(const void*, uint32_t, uint32_t, uint32_t, float*) const noexcept override {}
+  uint64_t prepared_bytes(uint32_t, uint32_t) const noexcept override { return 0; }
+  void prepare(const float*, uint64_t, uint32_t, uint32_t, void*, Slice) noexcept override {}
+  void run(std::span<const LinearJob>, Slice) noexcept override {}
+  std::string_view numerics() const noexcept override { return "none"; }
+};
+
+class NoDrafter final : public Drafter {
+ public:
+  NoDrafter(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+  Status begin(SeqId, SeqId) noexcept override { return {}; }
+  void end(SeqId) noexcept override {}
+  Status offer(std::span<const DraftRequest>, std::span<uint32_t>) noexcept override { return {}; }
+  Status draft(std::span<const DraftRequest>, std::span<DraftOut>) noexcept override { return {}; }
+  Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
+    return {};
+  }
+  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+};
+
+template <uint32_t value>
+uint32_t score(const HostFacts&) noexcept {
+  return value;
+}
+
+constexpr PluginDescriptor base(std::string_view interface, std::string_view id,
+                                decltype(&score<1>) scored) {
+  PluginDescriptor made;
+  made.interface = interface;
+  made.id = id;
+  made.version = "1.0.0";
+  made.summary = "computes nothing";
+  made.license = "Apache-2.0";
+  made.score = scored;
+  return made;
+}
+
+constexpr Fact kTinyCache[] = {{"kv.dtype", FactOp::in, 0, "i8"},
+                               {"kv.block_tokens", FactOp::at_least, 1, {}}};
+constexpr Fact kSixteens[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
+                              {"kv.block_tokens", FactOp::multiple_of, 16, {}},
+                              {"attn.mask", FactOp::in, 0, "causal"}};
+constexpr Fact kAnyBlock[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
+                              {"kv.block_tokens", FactOp::at_least, 1, {}}};
+constexpr PluginDescriptor kAttention[] = {
+    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(
+                        base(kAttentionInterface, "tiny_cache", &score<30>)),
+                    kTinyCache),
+    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(
+                        base(kAttentionInterface, "sixteens", &score<20>)),
+                    kSixteens),
+    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(
+                        base(kAttentionInterface, "any_block", &score<10>)),
+                    kAnyBlock)};
+
+constexpr Fact kFloats[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"}};
+constexpr Fact kQuantised[] = {{"weight.format", FactOp::in, 0, "q8_0"}};
+constexpr PluginDescriptor kLinear[] = {
+    sdk::with_facts(
+        sdk::descriptor<LinearKernel, NoLinear<256>>(base(kLinearInterface, "narrow", &score<90>)),
+        kFloats),
+    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
+                        base(kLinearInterface, "wide", &score<80>)),
+                    kFloats),
+    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
+                        base(kLinearInterface, "quantised", &score<70>)),
+                    kQuantised)};
+
+constexpr Fact kRewinds[] = {{"kv.rollback", FactOp::in, 0, "yes"},
+                             {"draft.needs", FactOp::in, 0, "nothing"},
+                             {"sampler.verify", FactOp::in, 0, "exact rejection"}};
+constexpr Fact kReadsHidden[] = {{"draft.needs", FactOp::in, 0, "hidden"}};
+constexpr PluginDescriptor kDrafters[] = {
+    sdk::with_requirements(
+        sdk::descriptor<Drafter, NoDrafter>(base(kDrafterInterface, "rewinder", &score<10>)),
+        kRewinds),
+    sdk::with_requirements(
+        sdk::descriptor<Drafter, NoDrafter>(base(kDrafterInterface, "hidden_reader", &score<5>)),
+        kReadsHidden)};
+
+}  // namespace
+
+TENON_PLUGIN_LIBRARY(&kAttention[0], &kAttention[1], &kAttention[2], &kLinear[0], &kLinear[1],
+                     &kLinear[2], &kDrafters[0], &kDrafters[1])

@@ -1,0 +1,305 @@
+#include "core/engine/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/exec/ref/ref_executor.h"
+
+namespace tenon {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr uint64_t kGiB = 1u << 30;
+// The bundled model: 6 layers, 2 KV heads of 64: 1536 elements of K and V a token.
+constexpr uint64_t kElementsPerToken = 6 * 2 * 2 * 64;
+
+// Takes kernels and only asks for them.
+class AskingExecutor final : public Executor {
+ public:
+  std::string_view name() const override { return "asking"; }
+  std::span<const Fact> provides() const override { return kProvides; }
+  std::span<const Fact> requirements() const override { return {}; }
+  bool uses_kernels() const override { return true; }
+  uint32_t workers() const override { return 3; }
+  Status load(const ExecutorSetup& setup) override {
+    if (setup.attention == nullptr) return internal("no attention kernel was given");
+    for (const Weight* weight : {&setup.model->layers[0].q, &setup.model->layers[0].down}) {
+      TENON_ASSIGN_OR_RETURN(const LinearKernel* kernel, setup.linear(weight->view()));
+      if (!kernel->accepts(weight->view()).ok()) return internal("a kernel that refuses was given");
+    }
+    return {};
+  }
+  Status apply(std::span<const KvMove>) override { return {}; }
+  Status launch(const BatchView&) override { return {}; }
+  Result<StepOutput> collect(uint64_t) override { return StepOutput{}; }
+  std::string numerics() const override { return "asking"; }
+  uint64_t weight_bytes() const override { return 0; }
+  uint64_t kv_bytes() const override { return 0; }
+
+ private:
+  static constexpr Fact kProvides[] = {{"kv.dtype", FactOp::in, 0, "f32 f16 bf16 i8"}};
+};
+
+ExecutorFactories executors() {
+  ExecutorFactories made;
+  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+    return make_ref_executor();
+  };
+  made["asking"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+    return std::unique_ptr<Executor>(std::make_unique<AskingExecutor>());
+  };
+  return made;
+}
+
+class PipelineTest : public testing::Test {
+ protected:
+  PipelineTest() {
+    const std::string build = TENON_BINARY_DIR;
+    PluginSearch search;
+    // Files, not the folder: what else lies there must not decide what "auto" finds.
+    for (const char* name :
+         {"plugins/libtenon-scheduler_static", "plugins/libtenon-sampler_standard",
+          "plugins/libtenon-scheduler_continuous", "plugins/libtenon-kv_cache_naive",
+          "plugins/libtenon-kv_cache_paged", "tests/pipeline/libtenon-picky"}) {
+      search.files.push_back({build + "/" + name + ".so", {"test", 0, 0}});
+    }
+    auto opened = PluginRegistry::open(search);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    registry_ = std::make_unique<PluginRegistry>(*std::move(opened));
+  }
+
+  Result<std::unique_ptr<Pipeline>> build(const std::string& text,
+                                          std::vector<std::string> overrides = {},
+                                          uint64_t memory = 8 * kGiB) {
+    overrides.push_back("model.path=" + std::string(TENON_SOURCE_DIR) + "/configs/models/tale");
+    auto config = parse_pipeline_config("format = 1\n" + text, "p.toml", "/", overrides);
+    if (!config.ok()) return config.take_status();
+    PipelineRequest request;
+    request.config = *std::move(config);
+    request.registry = registry_.get();
+    request.executors = executors();
+    request.host.cpu_isa = CpuIsa::avx512;
+    request.host.workers = 2;
+    request.available_memory_bytes = memory;
+    return build_pipeline(std::move(request));
+  }
+  std::unique_ptr<Pipeline> built(const std::string& text, std::vector<std::string> overrides = {},
+                                  uint64_t memory = 8 * kGiB) {
+    auto pipeline = build(text, std::move(overrides), memory);
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    return pipeline.ok() ? *std::move(pipeline) : nullptr;
+  }
+  std::string error_of(const std::string& text, std::vector<std::string> overrides = {},
+                       uint64_t memory = 8 * kGiB) {
+    const auto pipeline = build(text, std::move(overrides), memory);
+    return pipeline.ok() ? "" : std::string(pipeline.status().message());
+  }
+
+  std::unique_ptr<PluginRegistry> registry_;
+};
+
+constexpr const char* kRef = "[executor]\nplugin = 'ref'\n";
+constexpr const char* kAsking = "[executor]\nplugin = 'asking'\n";
+
+TEST_F(PipelineTest, is_composed_from_a_configuration) {
+  const auto pipeline = built(kRef);
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_TRUE(pipeline->scheduler && pipeline->kv_cache && pipeline->sampler);
+  EXPECT_FALSE(pipeline->attention);
+  EXPECT_FALSE(pipeline->drafter);
+  EXPECT_NE(pipeline->tokenizer, nullptr);
+  EXPECT_EQ(pipeline->limits.context_tokens, 2048u);
+  EXPECT_EQ(pipeline->hash.size(), 16u);
+  EXPECT_THAT(pipeline->numerics, testing::EndsWith(" kv=f32"));
+  const EngineParts parts = pipeline->parts();
+  EXPECT_EQ(parts.scheduler, pipeline->scheduler.get());
+  EXPECT_EQ(parts.scheduler_name, "continuous");
+}
+
+TEST_F(PipelineTest, takes_the_best_kernel_that_fits_the_rest) {
+  const auto pipeline = built(kAsking);
+  ASSERT_NE(pipeline, nullptr);
+  // "tiny_cache" scores higher, but no KV manager here stores i8.
+  EXPECT_EQ(pipeline->attention.object().descriptor().id, "sixteens");
+  EXPECT_EQ(pipeline->geometry.dtype, DType::bf16);
+  EXPECT_EQ(pipeline->geometry.groups[0].block_tokens, 16u);
+}
+
+TEST_F(PipelineTest, looks_for_another_kernel_when_a_setting_excludes_the_best) {
+  const auto pipeline = built(kAsking, {"kv_cache.block_tokens=8"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->attention.object().descriptor().id, "any_block");
+  EXPECT_EQ(pipeline->geometry.groups[0].block_tokens, 8u);
+}
+
+TEST_F(PipelineTest, finds_a_linear_kernel_for_each_weight) {
+  const auto pipeline = built(kAsking);
+  ASSERT_NE(pipeline, nullptr);
+  std::vector<std::string_view> ids;
+  for (const auto& kernel : pipeline->linear) ids.push_back(kernel.object().descriptor().id);
+  // The first takes rows of up to 256 columns; the down projection has 768.
+  EXPECT_THAT(ids, testing::ElementsAre("narrow", "wide"));
+}
+
+TEST_F(PipelineTest, names_every_kernel_that_refused_a_weight) {
+  EXPECT_THAT(error_of(kAsking, {"linear.plugin=narrow"}),
+              HasSubstr("linear narrow: the rows are too long"));
+}
+
+TEST_F(PipelineTest, refuses_a_kernel_that_does_not_know_the_format) {
+  EXPECT_THAT(error_of(kAsking, {"linear.plugin=quantised"}),
+              StartsWith("--set: the model has weights of format \"bf16\", which linear quantised "
+                         "cannot multiply"));
+}
+
+TEST_F(PipelineTest, refuses_kernels_for_an_executor_that_uses_none) {
+  const std::string message = error_of(kRef, {"attention.plugin=any_block", "linear.plugin=wide"});
+  EXPECT_THAT(message, HasSubstr("--set: executor \"ref\" does its own arithmetic and takes no "
+                                 "attention plugin; remove [attention]"));
+  EXPECT_THAT(message, HasSubstr("takes no linear plugin"));
+}
+
+TEST_F(PipelineTest, says_who_does_not_fit_whom_and_what_to_try) {
+  const std::string message = error_of(std::string(kAsking) +
+                                       "[attention]\nplugin = 'sixteens'\n[kv_cache]\n"
+                                       "block_tokens = 8\n");
+  EXPECT_THAT(message, StartsWith("p.toml:5:1: attention \"sixteens\" and the setting "
+                                  "kv_cache.block_tokens do not fit"));
+  EXPECT_THAT(message, HasSubstr("config kv_cache.block_tokens : 8                (p.toml:7:1)"));
+  EXPECT_THAT(message, HasSubstr("try: kv_cache.block_tokens = 16, or attention.plugin = "
+                                 "\"any_block\" (any)"));
+}
+
+TEST_F(PipelineTest, gives_a_contiguous_manager_blocks_of_the_whole_context) {
+  const auto pipeline =
+      built(kRef, {"kv_cache.plugin=naive", "limits.context_tokens=500", "limits.max_sequences=3"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->geometry.groups[0].block_tokens, 500u);
+  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 3u);
+}
+
+TEST_F(PipelineTest, sizes_the_cache_for_all_sequences_when_memory_allows) {
+  const auto pipeline = built(kRef, {"limits.max_sequences=4", "limits.context_tokens=100"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->geometry.groups[0].bytes_per_token, kElementsPerToken * 4);
+  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 4u * 7u);  // ceil(100 / 16) each
+}
+
+TEST_F(PipelineTest, takes_half_of_the_memory_beside_the_weights_at_most) {
+  const auto all = built(kRef, {"limits.max_sequences=64"});
+  ASSERT_NE(all, nullptr);
+  const uint64_t weights = all->model->weight_bytes();
+  const uint64_t block_bytes = 16 * kElementsPerToken * 4;
+  const auto pipeline = built(kRef, {"limits.max_sequences=64"}, weights + 2 * 300 * block_bytes);
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 300u);
+}
+
+TEST_F(PipelineTest, refuses_memory_for_less_than_one_sequence) {
+  EXPECT_EQ(error_of(kRef, {"kv_cache.memory=1MiB"}),
+            "--set: kv_cache.memory is 1.0 MiB, but one sequence of 2048 tokens needs 12.0 MiB; "
+            "raise it, or lower limits.context_tokens to 160 or less");
+  EXPECT_THAT(error_of(kRef, {}, kGiB / 64),
+              HasSubstr("one sequence of 2048 tokens needs 12.0 MiB of K and V, but only "));
+  EXPECT_THAT(error_of(kRef, {"kv_cache.memory=1KiB"}), Not(HasSubstr("lower limits")));
+}
+
+TEST_F(PipelineTest, refuses_a_context_that_the_model_does_not_have) {
+  EXPECT_EQ(error_of(kRef, {"limits.context_tokens=4096"}),
+            "--set: limits.context_tokens is 4096, but the model's context is 2048; set that or "
+            "less");
+}
+
+TEST_F(PipelineTest, refuses_fewer_rows_than_sequences) {
+  EXPECT_THAT(error_of(kRef, {"limits.max_batch_tokens=8", "limits.max_sequences=9"}),
+              StartsWith("--set: limits.max_batch_tokens is 8, less than limits.max_sequences, 9"));
+}
+
+TEST_F(PipelineTest, refuses_an_unknown_executor_with_the_known_ones) {
+  EXPECT_THAT(error_of("", {"executor.plugin=reff"}),
+              HasSubstr("there is no executor \"reff\"; expected one of asking, ref"));
+}
+
+TEST_F(PipelineTest, refuses_a_model_that_is_not_there) {
+  PipelineRequest request;
+  request.config =
+      *parse_pipeline_config("format = 1\n[model]\npath = 'gone'\n", "p.toml", "/nowhere", {});
+  request.registry = registry_.get();
+  request.executors = executors();
+  const auto pipeline = build_pipeline(std::move(request));
+  ASSERT_FALSE(pipeline.ok());
+  EXPECT_THAT(pipeline.status().message(), StartsWith("p.toml:3:1: "));
+  EXPECT_THAT(pipeline.status().message(), HasSubstr("/nowhere/gone"));
+}
+
+TEST_F(PipelineTest, reports_the_faults_of_all_sections_at_once) {
+  const std::string message =
+      error_of(std::string(kRef) +
+               "[scheduler]\nplugin = 'statik'\n[sampler.options]\nheat = 1\n"
+               "[drafter]\nplugin = 'ngrams'\n");
+  EXPECT_THAT(message,
+              HasSubstr("p.toml:5:1: no scheduler plugin 'statik'; did you mean 'static'?"));
+  EXPECT_THAT(message, HasSubstr("p.toml:7:1: sampler 'standard' has no option 'heat'"));
+  EXPECT_THAT(message, HasSubstr("p.toml:9:1: no drafter plugin 'ngrams'"));
+}
+
+TEST_F(PipelineTest, creates_a_drafter_that_gets_what_it_needs) {
+  const auto pipeline = built(kRef, {"drafter.plugin=rewinder"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_TRUE(pipeline->drafter);
+  EXPECT_EQ(pipeline->facts.find("sampler.verify")->word, "exact");
+}
+
+TEST_F(PipelineTest, refuses_a_drafter_that_needs_what_nobody_gives) {
+  EXPECT_THAT(error_of(kRef, {"drafter.plugin=hidden_reader"}),
+              HasSubstr("engine \"tenon\" and drafter \"hidden_reader\" do not fit"));
+}
+
+TEST_F(PipelineTest, writes_what_auto_became_into_the_configuration) {
+  const auto pipeline = built(kAsking);
+  ASSERT_NE(pipeline, nullptr);
+  const std::string text = resolved_toml(pipeline->config, pipeline->components, false);
+  for (const char* line : {"dtype = \"bf16\"", "block_tokens = 16", "context_tokens = 2048",
+                           "max_batch_tokens = 2048", "[attention]\nplugin = \"sixteens\""}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST_F(PipelineTest, has_the_hash_of_its_values_however_they_came_about) {
+  const auto by_default = built(kRef);
+  const auto spelled_out = built(kRef, {"scheduler.plugin=continuous", "kv_cache.dtype=f32",
+                                        "kv_cache.block_tokens=16", "limits.context_tokens=2048"});
+  const auto other = built(kRef, {"kv_cache.block_tokens=32"});
+  ASSERT_TRUE(by_default && spelled_out && other);
+  EXPECT_EQ(by_default->hash, spelled_out->hash);
+  EXPECT_NE(by_default->hash, other->hash);
+}
+
+TEST_F(PipelineTest, lowers_what_plugins_hear_of_the_machine) {
+  const auto pipeline = built(kRef, {"executor.isa=avx2"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->host.cpu_isa, CpuIsa::avx2);
+}
+
+TEST_F(PipelineTest, can_be_explained_without_its_weights) {
+  auto config = parse_pipeline_config(
+      "format = 1\n" + std::string(kRef), "p.toml", "/",
+      {"model.path=" + std::string(TENON_SOURCE_DIR) + "/configs/models/tale"});
+  ASSERT_TRUE(config.ok());
+  PipelineRequest request;
+  request.config = *std::move(config);
+  request.registry = registry_.get();
+  request.executors = executors();
+  request.load_weights = false;
+  const auto pipeline = build_pipeline(std::move(request));
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status().message();
+  EXPECT_EQ((*pipeline)->executor->weight_bytes(), 0u);
+  EXPECT_THAT((*pipeline)->facts.table(), HasSubstr("kv.block_tokens    = 16"));
+}
+
+}  // namespace
+}  // namespace tenon
