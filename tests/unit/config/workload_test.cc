@@ -1,0 +1,88 @@
+#include "core/config/workload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+std::string error_of(std::string_view text) {
+  Result<Workload> read = parse_workload(text, "w.toml");
+  EXPECT_FALSE(read.ok());
+  return read.ok() ? "" : std::string(read.status().message());
+}
+
+TEST(Workload, takes_defaults_from_the_file_and_lets_requests_differ) {
+  Result<Workload> read = parse_workload(R"(
+format = 1
+title = "two"
+ignore_eos = false
+[[request]]
+prompt = "a"
+max_tokens = 3
+[[request]]
+prompt = "b"
+max_tokens = 4
+ignore_eos = true
+arrival = "1.5s"
+samples = 2
+seed = 9
+temperature = 0.5
+priority = -1
+)",
+                                         "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->title, "two");
+  ASSERT_EQ(read->requests.size(), 2u);
+  EXPECT_FALSE(read->requests[0].ignore_eos);
+  EXPECT_FALSE(read->requests[0].seed.has_value());
+  const WorkloadRequest& second = read->requests[1];
+  EXPECT_EQ(second.prompt, "b");
+  EXPECT_EQ(second.max_tokens, 4u);
+  EXPECT_TRUE(second.ignore_eos);
+  EXPECT_EQ(second.arrival_ns, 1'500'000'000);
+  EXPECT_EQ(second.samples, 2u);
+  EXPECT_EQ(second.seed, 9u);
+  EXPECT_EQ(second.temperature, 0.5);
+  EXPECT_EQ(second.priority, -1);
+}
+
+TEST(Workload, reports_all_errors_at_once_with_their_places) {
+  EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt = 7\nmax_tokens = 0\nmax_token = 3\n"),
+            "w.toml:5:1: 'max_token' is no key of a workload; did you mean 'max_tokens'?\n"
+            "w.toml:3:10: 'prompt' must be text in quotes\n"
+            "w.toml:4:14: 'max_tokens' must be a whole number from 1 to 16777216");
+}
+
+TEST(Workload, needs_a_format_and_a_request) {
+  EXPECT_EQ(error_of("title = \"x\"\n"),
+            "w.toml:1:1: 'format' is missing – write format = 1\n"
+            "w.toml:1:1: there are no requests – write a [[request]] for each");
+  EXPECT_EQ(error_of("format = 2\n[[request]]\nprompt = \"a\"\nmax_tokens = 1\n"),
+            "w.toml:1:10: 'format' must be a whole number from 1 to 1");
+}
+
+TEST(Workload, survives_what_is_no_toml) {
+  EXPECT_THAT(error_of("[[request]\n"), testing::StartsWith("w.toml:1:"));
+  EXPECT_THAT(error_of("format = 1\nrequest = 3\n"), testing::HasSubstr("there are no requests"));
+  EXPECT_THAT(error_of("format = 1\nrequest = [3]\n"),
+              testing::HasSubstr("w.toml:2:12: a request must be a [[request]] table"));
+}
+
+TEST(Workload, the_bundled_one_is_uneven) {
+  Result<Workload> read =
+      read_workload(std::string(TENON_SOURCE_DIR) + "/configs/workloads/uneven32.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  ASSERT_EQ(read->requests.size(), 32u);
+  std::vector<uint32_t> lengths;
+  for (const WorkloadRequest& request : read->requests) lengths.push_back(request.max_tokens);
+  std::sort(lengths.begin(), lengths.end());
+  EXPECT_EQ(lengths.front(), 16u);
+  EXPECT_EQ(lengths.back(), 512u);
+  EXPECT_LT(lengths[20], 100u);
+}
+
+}  // namespace
+}  // namespace tenon
