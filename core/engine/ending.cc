@@ -1,10 +1,12 @@
 // How samples and requests end, and what becomes of faults.
+#include "core/base/log.h"
 #include "core/engine/engine.h"
 
 namespace tenon {
 
 void Engine::fault(const std::string& message) {
   last_fault_ = message;
+  log(LogLevel::warning, "engine", message);
 }
 
 void Engine::end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,
