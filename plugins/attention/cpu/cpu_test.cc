@@ -1,0 +1,419 @@
+#include <gtest/gtest.h>
+#include <tenon/attention.h>
+#include <tenon/sdk/half.h>
+#include <tenon/sdk/random.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/plugin_instance.h"
+
+namespace tenon {
+namespace {
+
+float random_value(uint64_t seed, uint64_t index) {
+  const auto bits =
+      sdk::philox({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0}, seed);
+  return static_cast<float>(static_cast<double>(bits[0]) * 0x1.0p-31 - 1.0);
+}
+
+struct Shape {
+  uint32_t kv_heads = 2;
+  uint32_t group = 2;  // query heads a KV head
+  uint32_t head_dim = 64;
+  uint32_t block_tokens = 16;
+  DType dtype = DType::f32;
+  uint32_t window_tokens = 0;
+  float soft_cap = 0;
+  uint32_t v_dim = 0;  // 0 = head_dim
+  uint32_t context_tokens = 2048;
+  uint32_t values_dim() const { return v_dim == 0 ? head_dim : v_dim; }
+  uint32_t query_heads() const { return kv_heads * group; }
+};
+
+// One layer of attention over a cache whose every unused slot is NaN. Sequence s consists of
+// tokens 0, 1, … whose q, k and v follow from (s, token) alone.
+class Rig {
+ public:
+  Rig(const Shape& shape, CpuIsa isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
+      : shape_(shape), sequences_(sequences) {
+    host_.facts.cpu_isa = isa;
+    kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_);
+    group_.layers = 1;
+    group_.kv_heads = shape.kv_heads;
+    group_.k_dim = shape.head_dim;
+    group_.v_dim = shape.values_dim();
+    group_.window_tokens = shape.window_tokens;
+    layer_.query_heads = shape.query_heads();
+    layer_.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
+    layer_.soft_cap = shape.soft_cap;
+    layer_.window_tokens = shape.window_tokens;
+    model_.layers = 1;
+    model_.group_count = 1;
+    model_.groups = &group_;
+    model_.layer = &layer_;
+    const uint32_t blocks_each =
+        (shape.context_tokens + shape.block_tokens - 1) / shape.block_tokens;
+    const uint32_t blocks = blocks_each * sequences + 1;
+    planes_.k = plane(shape.head_dim, blocks, k_bytes_);
+    planes_.v = plane(shape.values_dim(), blocks, v_bytes_);
+    storage_.dtype = shape.dtype;
+    storage_.block_tokens = {&shape_.block_tokens, 1};
+    storage_.layers = {&planes_, 1};
+    limits_.max_rows = shape.context_tokens;
+    limits_.max_sequences = sequences;
+    limits_.context_tokens = shape.context_tokens;
+    limits_.slices = plan_slices;
+    const Status status = (*kernel_)->bind(model_, storage_, limits_);
+    EXPECT_TRUE(status.ok()) << status.message();
+    workspace_.assign((*kernel_)->workspace_bytes() + 64, std::byte{0xff});
+    for (uint32_t s = 0; s < sequences; ++s) {
+      std::vector<BlockId> table(blocks_each);
+      std::iota(table.begin(), table.end(), static_cast<BlockId>(s * blocks_each));
+      tables_.push_back(table);
+    }
+  }
+
+  AttentionKernel& kernel() { return **kernel_; }
+  std::vector<BlockId>& table(uint32_t sequence) { return tables_[sequence]; }
+
+  struct Chunk {
+    uint32_t sequence;
+    uint32_t first_token;
+    uint32_t tokens;
+  };
+  // One step; returns out [rows][query_heads][v_dim].
+  std::vector<float> step(const std::vector<Chunk>& chunks, uint32_t slices = 1) {
+    Batch batch(*this, chunks);
+    Status status = kernel().plan(0, batch.view, aligned_workspace());
+    EXPECT_TRUE(status.ok()) << status.message();
+    for (uint32_t phase = 0; phase < kernel().phases(); ++phase) {
+      for (uint32_t i = slices; i-- > 0;) {
+        status = kernel().run(batch.call, phase, {i, slices});
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+    }
+    return batch.out;
+  }
+  Status try_plan(const std::vector<Chunk>& chunks, std::span<const int32_t> parents = {}) {
+    Batch batch(*this, chunks);
+    batch.view.tree_parents = parents;
+    return kernel().plan(0, batch.view, aligned_workspace());
+  }
+
+  // Attention of one token in double precision, over K and V rounded to the cache's type.
+  std::vector<double> reference(uint32_t sequence, uint32_t token) const {
+    const uint32_t dim = shape_.head_dim;
+    const uint32_t v_dim = shape_.values_dim();
+    std::vector<double> out;
+    const uint32_t first = shape_.window_tokens != 0 && token + 1 > shape_.window_tokens
+                               ? token + 1 - shape_.window_tokens
+                               : 0;
+    for (uint32_t head = 0; head < shape_.query_heads(); ++head) {
+      std::vector<double> weights;
+      for (uint32_t p = first; p <= token; ++p) {
+        double score = 0;
+        for (uint32_t d = 0; d < dim; ++d) {
+          score +=
+              double{q(sequence, token, head, d)} * rounded(k(sequence, p, head / shape_.group, d));
+        }
+        score *= layer_.scale;
+        if (shape_.soft_cap != 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
+        weights.push_back(score);
+      }
+      const double largest = *std::max_element(weights.begin(), weights.end());
+      double total = 0;
+      for (double& weight : weights) total += weight = std::exp(weight - largest);
+      for (uint32_t d = 0; d < v_dim; ++d) {
+        double sum = 0;
+        for (uint32_t p = first; p <= token; ++p) {
+          sum += weights[p - first] * rounded(v(sequence, p, head / shape_.group, d));
+        }
+        out.push_back(sum / total);
+      }
+    }
+    return out;
+  }
+
+  uint32_t row_floats() const { return shape_.query_heads() * shape_.values_dim(); }
+  // Makes V of one token NaN from now on.
+  void poison(uint32_t sequence, uint32_t token) { poisoned_ = {sequence, token}; }
+
+ private:
+  struct Batch {
+    std::vector<uint32_t> positions;
+    std::vector<TokenId> tokens;
+    std::vector<BatchSequence> sequences;
+    std::vector<KvTableView> views;
+    std::vector<float> q, k, v, out;
+    BatchView view;
+    AttentionCall call;
+
+    Batch(Rig& rig, const std::vector<Chunk>& chunks) {
+      views.reserve(chunks.size());
+      for (const Chunk& chunk : chunks) {
+        views.push_back({rig.tables_[chunk.sequence]});
+        BatchSequence sequence;
+        sequence.seq = chunk.sequence;
+        sequence.first_row = static_cast<uint32_t>(positions.size());
+        sequence.rows = chunk.tokens;
+        sequence.kv_tokens = chunk.first_token + chunk.tokens;
+        sequence.tables = {&views.back(), 1};
+        sequences.push_back(sequence);
+        for (uint32_t i = 0; i < chunk.tokens; ++i) {
+          rig.append(chunk.sequence, chunk.first_token + i, *this);
+        }
+      }
+      tokens.resize(positions.size());
+      out.resize(positions.size() * rig.row_floats(), NAN);
+      view.rows = view.padded_rows = static_cast<uint32_t>(positions.size());
+      view.tokens = tokens;
+      view.positions = positions;
+      view.slots = positions;
+      view.sequences = sequences;
+      call = {.layer = 0, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data()};
+    }
+  };
+
+  void append(uint32_t sequence, uint32_t token, Batch& batch) const {
+    batch.positions.push_back(token);
+    for (uint32_t head = 0; head < shape_.query_heads(); ++head) {
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+        batch.q.push_back(q(sequence, token, head, d));
+      }
+    }
+    for (uint32_t head = 0; head < shape_.kv_heads; ++head) {
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+        batch.k.push_back(k(sequence, token, head, d));
+      }
+      for (uint32_t d = 0; d < shape_.values_dim(); ++d) {
+        const bool nan = poisoned_.first == sequence && poisoned_.second == token;
+        batch.v.push_back(nan ? NAN : v(sequence, token, head, d));
+      }
+    }
+  }
+
+  static uint64_t key(uint32_t sequence, uint32_t token, uint32_t head, uint32_t d) {
+    return ((uint64_t{sequence} * 8192 + token) * 64 + head) * 256 + d;
+  }
+  static float q(uint32_t s, uint32_t t, uint32_t h, uint32_t d) {
+    return 4 * random_value(1, key(s, t, h, d));
+  }
+  static float k(uint32_t s, uint32_t t, uint32_t h, uint32_t d) {
+    return random_value(2, key(s, t, h, d));
+  }
+  static float v(uint32_t s, uint32_t t, uint32_t h, uint32_t d) {
+    return random_value(3, key(s, t, h, d));
+  }
+  double rounded(float value) const {
+    if (shape_.dtype == DType::f16) return sdk::f16_to_float(sdk::float_to_f16(value));
+    if (shape_.dtype == DType::bf16) return sdk::bf16_to_float(sdk::float_to_bf16(value));
+    return value;
+  }
+
+  KvPlane plane(uint32_t dim, uint32_t blocks, std::vector<std::byte>& bytes) const {
+    KvPlane made;
+    made.token_bytes = dim * dtype_bits(shape_.dtype) / 8;
+    made.head_bytes = made.token_bytes * shape_.block_tokens;
+    made.block_bytes = made.head_bytes * shape_.kv_heads;
+    bytes.assign(made.block_bytes * blocks, std::byte{0xff});  // NaN in all three types
+    made.base = bytes.data();
+    return made;
+  }
+  void* aligned_workspace() {
+    const auto address = reinterpret_cast<uintptr_t>(workspace_.data());
+    return reinterpret_cast<void*>((address + 63) / 64 * 64);
+  }
+
+  Shape shape_;
+  uint32_t sequences_;
+  TestHost host_;
+  std::unique_ptr<PluginInstance<AttentionKernel>> kernel_;
+  KvGroup group_;
+  LayerShape layer_;
+  ModelShape model_;
+  std::vector<std::byte> k_bytes_, v_bytes_;
+  KvLayerStorage planes_;
+  KvStorage storage_;
+  AttentionLimits limits_;
+  std::vector<std::byte> workspace_;
+  std::vector<std::vector<BlockId>> tables_;
+  std::pair<uint32_t, uint32_t> poisoned_{~0u, ~0u};
+};
+
+double relative_rms(const float* got, const std::vector<double>& want) {
+  double error = 0;
+  double size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(error / size);
+}
+bool same_bits(const float* a, const float* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+class AttentionOnEveryIsa : public testing::TestWithParam<CpuIsa> {
+ protected:
+  // A prompt at once, compared at some tokens with double precision.
+  void expect_accurate(const Shape& shape, uint32_t tokens) {
+    Rig rig(shape, GetParam());
+    const auto out = rig.step({{0, 0, tokens}}, 2);
+    for (uint32_t token : {0u, tokens / 3, tokens - 1}) {
+      EXPECT_LE(relative_rms(&out[token * rig.row_floats()], rig.reference(0, token)), 1e-5)
+          << "head_dim " << shape.head_dim << " group " << shape.group << " block "
+          << shape.block_tokens << " token " << token << " of " << tokens << " "
+          << dtype_name(shape.dtype) << " window " << shape.window_tokens;
+    }
+  }
+};
+std::vector<CpuIsa> distinct_isas() {
+  std::vector<CpuIsa> isas;
+  for (CpuIsa isa : runnable_isas()) {
+    if (isa <= CpuIsa::avx512) isas.push_back(isa);
+  }
+  return isas;
+}
+INSTANTIATE_TEST_SUITE_P(Isa, AttentionOnEveryIsa, testing::ValuesIn(distinct_isas()),
+                         [](const auto& given) { return std::string(cpu_isa_name(given.param)); });
+
+TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_for_every_head_size_and_type) {
+  for (uint32_t head_dim : {8u, 16u, 37u, 64u, 80u, 128u, 256u}) {
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      expect_accurate({.head_dim = head_dim, .dtype = dtype}, 70);
+    }
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_for_every_group_of_heads) {
+  for (uint32_t group : {1u, 2u, 3u, 4u, 8u, 100u}) {
+    expect_accurate({.kv_heads = 1, .group = group, .head_dim = 16, .dtype = DType::bf16}, 130);
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_around_block_tile_and_range_ends) {
+  for (uint32_t block : {1u, 16u, 64u, 2048u}) {
+    for (uint32_t tokens : {1u, 2u, 15u, 16u, 17u, 63u, 64u, 65u, 511u, 512u, 513u, 1100u}) {
+      expect_accurate({.kv_heads = 1, .group = 1, .head_dim = 8, .block_tokens = block}, tokens);
+    }
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_with_windows_and_soft_caps) {
+  for (uint32_t window : {1u, 5u, 64u, 100u, 600u}) {
+    expect_accurate({.kv_heads = 1, .head_dim = 16, .window_tokens = window}, 700);
+  }
+  expect_accurate({.dtype = DType::f16, .soft_cap = 2.0f}, 100);
+  expect_accurate({.dtype = DType::bf16, .window_tokens = 40, .soft_cap = 20.0f}, 100);
+  expect_accurate({.head_dim = 24, .v_dim = 40}, 100);
+}
+
+TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_however_the_prompt_is_cut) {
+  constexpr uint32_t kTokens = 1100;
+  for (uint32_t window : {0u, 90u}) {
+    const Shape shape{
+        .kv_heads = 1, .group = 3, .head_dim = 24, .dtype = DType::bf16, .window_tokens = window};
+    Rig whole(shape, GetParam());
+    const auto all = whole.step({{0, 0, kTokens}});
+    for (uint32_t chunk : {1u, 7u, 64u, 500u}) {
+      Rig rig(shape, GetParam());
+      for (uint32_t begin = 0; begin < kTokens; begin += chunk) {
+        const uint32_t count = std::min(chunk, kTokens - begin);
+        const auto out = rig.step({{0, begin, count}}, 1 + begin % 3);
+        ASSERT_TRUE(same_bits(out.data(), &all[begin * rig.row_floats()], out.size()))
+            << "chunk " << chunk << " at " << begin << " window " << window;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_for_every_block_size_and_order_of_blocks) {
+  constexpr uint32_t kTokens = 600;
+  const Shape shape{.head_dim = 40, .dtype = DType::f16};
+  Rig first(shape, GetParam());
+  const auto expected = first.step({{0, 0, kTokens}});
+  for (uint32_t block : {1u, 16u, 64u, 100u, 2048u}) {
+    Shape other = shape;
+    other.block_tokens = block;
+    Rig rig(other, GetParam());
+    std::reverse(rig.table(0).begin(), rig.table(0).end());
+    const auto out = rig.step({{0, 0, kTokens}}, 2);
+    EXPECT_TRUE(same_bits(out.data(), expected.data(), out.size())) << "block " << block;
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_beside_any_others_and_for_any_slices) {
+  constexpr uint32_t kTokens = 1800;
+  const Shape shape{.kv_heads = 1, .group = 2, .head_dim = 16, .dtype = DType::bf16};
+  Rig alone(shape, GetParam(), 3, 1);
+  alone.step({{1, 0, kTokens}});
+  const auto expected = alone.step({{1, kTokens, 1}});
+  for (uint32_t plan_slices : {2u, 3u, 8u}) {
+    for (uint32_t slices : {1u, 2u, 3u}) {
+      Rig rig(shape, GetParam(), 3, plan_slices);
+      rig.step({{1, 0, kTokens}}, slices);
+      const auto single = rig.step({{1, kTokens, 1}}, slices);
+      EXPECT_TRUE(same_bits(single.data(), expected.data(), single.size()));
+      const auto mixed = rig.step({{0, 0, 33}, {1, kTokens, 1}, {2, 0, 5}}, slices);
+      EXPECT_TRUE(same_bits(&mixed[33 * rig.row_floats()], expected.data(), expected.size()));
+    }
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, rows_before_a_poisoned_token_do_not_notice_it) {
+  const Shape shape{.kv_heads = 1, .group = 4, .head_dim = 16, .dtype = DType::f16};
+  Rig clean(shape, GetParam());
+  const auto expected = clean.step({{0, 0, 100}});
+  Rig rig(shape, GetParam());
+  rig.poison(0, 70);
+  const auto out = rig.step({{0, 0, 100}});
+  EXPECT_TRUE(same_bits(out.data(), expected.data(), 70 * rig.row_floats()));
+  EXPECT_TRUE(std::isnan(out[70 * rig.row_floats()]));
+}
+
+TEST_P(AttentionOnEveryIsa, blocks_that_a_window_left_behind_are_not_read) {
+  const Shape shape{.head_dim = 16, .window_tokens = 20};
+  Rig rig(shape, GetParam());
+  const auto all = rig.step({{0, 0, 100}});
+  Rig again(shape, GetParam());
+  again.step({{0, 0, 99}});
+  for (uint32_t block = 0; block < 5; ++block) again.table(0)[block] = kNoBlock;
+  const auto out = again.step({{0, 99, 1}});
+  EXPECT_TRUE(same_bits(out.data(), &all[99 * rig.row_floats()], out.size()));
+}
+
+TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
+  Rig rig({}, CpuIsa::portable);
+  const int32_t parents[] = {-1, 0};
+  EXPECT_EQ(rig.try_plan({{0, 0, 2}}, parents).message(),
+            "rows form a tree; \"cpu\" attends along chains (attn.mask causal, sliding)");
+  rig.table(0).resize(1);
+  EXPECT_EQ(rig.try_plan({{0, 0, 17}}).message(),
+            "row 16 is stored at position 16, behind its sequence's 16 slots");
+
+  KvGroup latent;
+  latent.kind = KvKind::latent;
+  ModelShape model;
+  model.group_count = 1;
+  model.groups = &latent;
+  KvStorage storage;
+  EXPECT_EQ(rig.kernel().bind(model, storage, {}).code(), StatusCode::unsupported);
+  storage.dtype = DType::i8;
+  EXPECT_EQ(rig.kernel().bind(model, storage, {}).message(),
+            "kv.dtype is i8; \"cpu\" reads f32, f16 and bf16");
+}
+
+TEST(CpuAttention, the_name_of_the_numerics_follows_the_processor) {
+  EXPECT_EQ(Rig({}, CpuIsa::portable).kernel().numerics(), "cpu/portable");
+  if (detect_cpu_isa() < CpuIsa::avx512_bf16) return;
+  EXPECT_EQ(Rig({}, CpuIsa::avx2).kernel().numerics(), "cpu/avx2");
+  EXPECT_EQ(Rig({}, CpuIsa::avx512_bf16).kernel().numerics(), "cpu/avx512");
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,109 @@
+// What one instruction set offers to the cpu attention plugin, as plain data: the sources behind it
+// are compiled with that set's flags and share no code with the rest.
+#pragma once
+
+#include <tenon/attention.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::attention_cpu {
+
+// Scores of one tile of positions lie side by side; a softmax is brought up to date once a tile.
+inline constexpr uint32_t kTileTokens = 64;
+// Ranges are the units that different slices may work on: each has a softmax of its own, and they
+// are merged in rising order. Short enough to share out a few thousand positions, long enough that
+// a merge (one pass over a row of `out`) costs nothing beside it.
+inline constexpr uint32_t kRangeTokens = 512;
+// Query rows (rows x heads of one group) that one reading of K and V serves.
+inline constexpr uint32_t kMaxQueries = 96;
+inline constexpr uint32_t kMaxHeadDim = 256;
+
+constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+// Padded sizes of a head: whole vectors of every instruction set, two of them for K's pairs.
+constexpr uint32_t padded_k(uint32_t k_dim) noexcept {
+  return static_cast<uint32_t>(round_up(k_dim, 32));
+}
+constexpr uint32_t padded_v(uint32_t v_dim) noexcept {
+  return static_cast<uint32_t>(round_up(v_dim, 16));
+}
+
+// One layer's call, everything that does not depend on the work item.
+struct LayerTask {
+  DType dtype = DType::f32;
+  KvPlane k_plane;
+  KvPlane v_plane;
+  uint32_t block_tokens = 0;
+  uint32_t kv_heads = 0;
+  uint32_t query_heads = 0;
+  uint32_t k_dim = 0;
+  uint32_t v_dim = 0;
+  uint32_t window_tokens = 0;  // 0 = unlimited
+  float scale = 0;
+  float soft_cap = 0;
+  const uint32_t* slots = nullptr;  // [rows]
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  float* out = nullptr;
+};
+
+// Some rows of one sequence, one KV head, some ranges of positions.
+struct WorkItem {
+  const BlockId* blocks = nullptr;  // the sequence's table
+  uint32_t kv_head = 0;
+  uint32_t first_row = 0;
+  uint32_t last_row = 0;
+  uint32_t first_range = 0;
+  uint32_t last_range = 0;
+  // Where results go, counted in queries: range r, query i at partial + r · queries + i. kWhole:
+  // the item covers all ranges and writes `out` itself.
+  uint64_t partial = 0;
+};
+inline constexpr uint64_t kWhole = ~uint64_t{0};
+
+// An item of all ranges whose partial results wait to be merged.
+struct SplitItem {
+  uint32_t kv_head = 0;
+  uint32_t first_row = 0;
+  uint32_t last_row = 0;
+  uint32_t ranges = 0;
+  uint64_t partial = 0;
+};
+
+// Floats of one partial result: the weighted sum of V, the maximum and the sum of weights.
+constexpr uint64_t partial_floats(uint32_t v_dim) noexcept {
+  return padded_v(v_dim) + 16;
+}
+
+// Floats of one slice's scratch memory.
+constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim) noexcept {
+  const uint64_t k = padded_k(k_dim);
+  const uint64_t v = padded_v(v_dim);
+  const uint64_t tile = kTileTokens * (k > v ? k : v);
+  const uint64_t a_query = k + kTileTokens + 2 * v + 4;
+  return round_up(tile + kMaxQueries * a_query + k, 64);
+}
+
+struct KernelSet {
+  const char* name = nullptr;
+  // K and V of batch row `row`, head `head` into the cache; `blocks` is its sequence's table.
+  void (*store)(const LayerTask& task, const BlockId* blocks, uint32_t row,
+                uint32_t head) = nullptr;
+  void (*attend)(const LayerTask& task, const WorkItem& item, float* scratch,
+                 float* partials) = nullptr;
+  // Merges the partial results of query `query` (row-major over the item's rows and the group's
+  // heads) and writes its row of `out`.
+  void (*combine)(const LayerTask& task, const SplitItem& item, uint32_t query,
+                  const float* partials) = nullptr;
+};
+
+extern const KernelSet kPortableKernels;
+#if defined(__x86_64__)
+extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvx512Kernels;
+#endif
+
+}  // namespace tenon::attention_cpu

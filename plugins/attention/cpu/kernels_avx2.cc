@@ -1,0 +1,7 @@
+#if defined(__x86_64__)
+#include "plugins/attention/cpu/attend.h"
+
+namespace tenon::attention_cpu {
+constinit const KernelSet kAvx2Kernels{"cpu/avx2", &store, &attend, &combine};
+}  // namespace tenon::attention_cpu
+#endif

@@ -1,0 +1,139 @@
+// The cache's side: rows of K and V in its element type, stored from f32 and read back as tiles.
+#pragma once
+
+#include "plugins/attention/cpu/kernels.h"
+#include "plugins/attention/cpu/product.h"
+
+namespace tenon::attention_cpu {
+namespace {
+
+// Position of a token's K or V, walked from one position to the next without dividing.
+class TokenWalk {
+ public:
+  TokenWalk(const LayerTask& task, const BlockId* blocks, uint32_t position)
+      : blocks_(blocks + position / task.block_tokens),
+        offset_(position % task.block_tokens),
+        block_tokens_(task.block_tokens) {}
+  const std::byte* at(const KvPlane& plane, uint32_t head) const {
+    return plane.base + static_cast<uint64_t>(static_cast<uint32_t>(*blocks_)) * plane.block_bytes +
+           head * plane.head_bytes + offset_ * plane.token_bytes;
+  }
+  void next() {
+    if (++offset_ < block_tokens_) return;
+    offset_ = 0;
+    ++blocks_;
+  }
+
+ private:
+  const BlockId* blocks_;
+  uint64_t offset_;
+  uint32_t block_tokens_;
+};
+
+struct F32Elements {
+  static constexpr uint32_t kBytes = 4;
+  [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load(from); }
+  [[gnu::always_inline]] static void store(std::byte* to, F32 value) {
+    simd::store(reinterpret_cast<float*>(to), value);
+  }
+};
+struct F16Elements {
+  static constexpr uint32_t kBytes = 2;
+  [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load_f16(from); }
+  [[gnu::always_inline]] static void store(std::byte* to, F32 value) { simd::store_f16(to, value); }
+};
+struct Bf16Elements {
+  static constexpr uint32_t kBytes = 2;
+  [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load_bf16(from); }
+  [[gnu::always_inline]] static void store(std::byte* to, F32 value) {
+    simd::store_bf16(to, value);
+  }
+};
+
+// `dim` f32 into the cache's type, not a byte more.
+template <class E>
+void store_row(const float* from, uint32_t dim, std::byte* to) {
+  uint32_t i = 0;
+  for (; i + simd::kLanes <= dim; i += simd::kLanes) {
+    E::store(to + i * E::kBytes, simd::load(from + i));
+  }
+  if (i == dim) return;
+  alignas(64) std::byte rest[simd::kLanes * 4];
+  E::store(rest, simd::load_first(from + i, dim - i));
+  __builtin_memcpy(to + i * E::kBytes, rest, (dim - i) * E::kBytes);
+}
+
+// One vector at element `at` of a row of `dim`; elements behind the end are zero and not read.
+template <class E>
+[[gnu::always_inline]] inline F32 load_within(const std::byte* row, uint32_t at, uint32_t dim) {
+  if (at + simd::kLanes <= dim) return E::load(row + at * E::kBytes);
+  alignas(64) std::byte rest[simd::kLanes * 4] = {};
+  __builtin_memcpy(rest, row + at * E::kBytes, (dim - at) * E::kBytes);
+  return E::load(rest);
+}
+
+// Rows of V as f32: to[i] for i in [first, last), padded_v(dim) apart.
+template <class E>
+void load_rows(const std::byte* const* rows, uint32_t first, uint32_t last, uint32_t dim,
+               float* to) {
+  const uint32_t stride = padded_v(dim);
+  for (uint32_t i = first; i < last; ++i) {
+    for (uint32_t d = 0; d < dim; d += simd::kLanes) {
+      simd::store(to + i * stride + d, load_within<E>(rows[i], d, dim));
+    }
+    for (uint32_t d = static_cast<uint32_t>(round_up(dim, simd::kLanes)); d < stride;
+         d += simd::kLanes) {
+      simd::store(to + i * stride + d, simd::zero());
+    }
+  }
+}
+
+// All kTileTokens rows of K as columns: to[d][i].
+template <class E>
+void load_transposed(const std::byte* const* rows, uint32_t dim, float* to) {
+  for (uint32_t group = 0; group < kTileTokens; group += simd::kLanes) {
+    for (uint32_t d = 0; d < dim; d += simd::kLanes) {
+      F32 block[simd::kLanes];
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < simd::kLanes; ++i) {
+        block[i] = load_within<E>(rows[group + i], d, dim);
+      }
+      simd::transpose(block);
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < simd::kLanes; ++i) {
+        simd::store(to + (d + i) * kTileTokens + group, block[i]);
+      }
+    }
+  }
+}
+
+// bf16 is transposed in pairs, which halves the shuffles.
+template <>
+void load_transposed<Bf16Elements>(const std::byte* const* rows, uint32_t dim, float* to) {
+  constexpr uint32_t kChunk = 2 * simd::kLanes;
+  for (uint32_t group = 0; group < kTileTokens; group += simd::kLanes) {
+    for (uint32_t d = 0; d < dim; d += kChunk) {
+      F32 block[simd::kLanes];
+      if (d + kChunk <= dim) {
+#pragma GCC unroll 16
+        for (uint32_t i = 0; i < simd::kLanes; ++i) block[i] = simd::load(rows[group + i] + d * 2);
+      } else {
+        for (uint32_t i = 0; i < simd::kLanes; ++i) {
+          alignas(64) std::byte rest[kChunk * 2] = {};
+          __builtin_memcpy(rest, rows[group + i] + d * 2, (dim - d) * 2);
+          block[i] = simd::load(rest);
+        }
+      }
+      simd::transpose(block);
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < simd::kLanes; ++i) {
+        float* column = to + (d + 2 * i) * kTileTokens + group;
+        simd::store(column, simd::widen_low(block[i]));
+        simd::store(column + kTileTokens, simd::widen_high(block[i]));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::attention_cpu
