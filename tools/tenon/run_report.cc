@@ -1,0 +1,183 @@
+#include "tools/tenon/run_report.h"
+
+#include <tenon/abi_generated.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace tenon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Sample = ResultSink::Sample;
+
+double ms(double ns) {
+  return ns / 1e6;
+}
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+Json logprobs_json(const Sample& sample) {
+  Json all = Json::array();
+  for (const ResultSink::Token& token : sample.tokens) {
+    Json top = Json::array();
+    for (const TokenLogprob& entry : token.top) top.push_back({entry.token, entry.logprob});
+    all.push_back({{"logprob", token.logprob}, {"top", std::move(top)}});
+  }
+  return all;
+}
+
+Json sample_json(size_t index, size_t number, const Sample& sample) {
+  const RequestRecord& record = sample.record;
+  Json out;
+  out["index"] = index;
+  out["sample"] = number;
+  out["prompt_tokens"] = record.prompt_tokens;
+  out["tokens"] = sample.ids();
+  out["text"] = sample.text;
+  out["finish"] = sample.ended ? finish_reason_name(sample.reason) : "unfinished";
+  if (!sample.message.empty()) out["message"] = sample.message;
+  out["digest"] = hex(record.logits_digest);
+  const bool asked = std::any_of(sample.tokens.begin(), sample.tokens.end(),
+                                 [](const auto& token) { return !token.top.empty(); });
+  if (asked) out["logprobs"] = logprobs_json(sample);
+  out["ttft_ms"] = ms(static_cast<double>(record.time_to_first_token_ns()));
+  out["tpot_ms"] = ms(record.time_per_output_token_ns());
+  out["total_ms"] = ms(static_cast<double>(record.end_ns - record.arrival_ns));
+  out["reused_tokens"] = record.reused_tokens;
+  out["preemptions"] = record.preemptions;
+  return out;
+}
+
+Json pipeline_json(const Pipeline& pipeline) {
+  Json plugins = Json::object();
+  plugins["executor"] = pipeline.executor->name();
+  for (const auto& [word, object] : pipeline.plugins()) {
+    Json& entry = plugins[word];
+    const std::string id(object->descriptor().id);
+    entry = entry.is_string() ? entry.get<std::string>() + " " + id : id;
+  }
+  return {{"hash", pipeline.hash}, {"numerics", pipeline.numerics}, {"plugins", plugins}};
+}
+
+Json totals_json(const EngineTotals& totals, const RunFigures& figures) {
+  const double rate =
+      figures.seconds > 0 ? static_cast<double>(totals.generated_tokens) / figures.seconds : 0;
+  return {{"seconds", figures.seconds},
+          {"tokens_per_second", rate},
+          {"prompt_tokens", totals.prompt_tokens},
+          {"generated_tokens", totals.generated_tokens},
+          {"steps", totals.steps},
+          {"rows_computed", totals.rows_computed},
+          {"row_steps", totals.row_steps},
+          {"idle_row_steps", totals.idle_row_steps},
+          {"preemptions", totals.preemptions},
+          {"drafted_tokens", totals.drafted_tokens},
+          {"accepted_tokens", totals.accepted_tokens},
+          {"kv_moves", totals.kv_moves}};
+}
+
+Json kv_json(const Pipeline& pipeline, const EngineTotals& totals, const RunFigures& figures) {
+  const KvGroupGeometry& group = pipeline.group_geometry.front();
+  return {{"dtype", dtype_name(pipeline.geometry.dtype)},
+          {"block_tokens", group.block_tokens},
+          {"blocks", group.blocks},
+          {"bytes", pipeline.executor->kv_bytes()},
+          {"mean_reserved_tokens", totals.mean_kv_reserved_tokens()},
+          {"mean_used_tokens", totals.mean_kv_used_tokens()},
+          {"peak_used_tokens", figures.peak_used_tokens},
+          {"unused_fraction", totals.kv_unused_fraction()}};
+}
+
+int64_t time_of(const PartTimes& times, std::string_view word) {
+  if (word == "scheduler") return times.scheduler_ns;
+  if (word == "kv_cache") return times.kv_cache_ns;
+  if (word == "sampler") return times.sampler_ns;
+  if (word == "drafter") return times.drafter_ns;
+  return -1;  // kernels run inside the executor
+}
+
+Json plugins_json(const Pipeline& pipeline, const PartTimes& times) {
+  Json all = Json::array();
+  all.push_back({{"interface", "executor"},
+                 {"id", pipeline.executor->name()},
+                 {"ms", ms(static_cast<double>(times.executor_ns))}});
+  for (const auto& [word, object] : pipeline.plugins()) {
+    Json entry = {{"interface", word}, {"id", object->descriptor().id}};
+    const int64_t ns = time_of(times, word);
+    if (ns >= 0) entry["ms"] = ms(static_cast<double>(ns));
+    entry["counters"] = Json::object();
+    for (const auto& [name, value] : object->host().counters()) entry["counters"][name] = value;
+    all.push_back(std::move(entry));
+  }
+  all.push_back({{"interface", "engine"}, {"ms", ms(static_cast<double>(times.engine_ns))}});
+  return all;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::string run_json(const Pipeline& pipeline, const Engine& engine, const RunOutput& output,
+                     const RunFigures& figures) {
+  const EngineTotals& totals = engine.totals();
+  Json out;
+  out["format"] = 1;
+  out["tenon"] = TENON_SDK_VERSION;
+  out["pipeline"] = pipeline_json(pipeline);
+  out["model"] = {{"path", pipeline.model->path},
+                  {"parameters", pipeline.model->parameter_count()},
+                  {"weight_bytes", pipeline.executor->weight_bytes()}};
+  out["requests"] = Json::array();
+  for (size_t index = 0; index < output.results().size(); ++index) {
+    const auto& samples = output.results()[index]->samples();
+    for (size_t number = 0; number < samples.size(); ++number) {
+      out["requests"].push_back(sample_json(index, number, samples[number]));
+    }
+  }
+  out["totals"] = totals_json(totals, figures);
+  out["kv"] = kv_json(pipeline, totals, figures);
+  out["plugins"] = plugins_json(pipeline, totals.times);
+  // Generated bytes need not be UTF-8; JSON must.
+  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string run_summary(const Pipeline& pipeline, const Engine& engine, const RunOutput& output,
+                        const RunFigures& figures) {
+  std::vector<double> first, each;
+  for (const auto& result : output.results()) {
+    for (const Sample& sample : result->samples()) {
+      if (sample.record.time_to_first_token_ns() >= 0) {
+        first.push_back(ms(static_cast<double>(sample.record.time_to_first_token_ns())));
+      }
+      if (sample.tokens.size() > 1) each.push_back(ms(sample.record.time_per_output_token_ns()));
+    }
+  }
+  const EngineTotals& totals = engine.totals();
+  const KvGroupGeometry& group = pipeline.group_geometry.front();
+  const double slots = static_cast<double>(group.blocks) * group.block_tokens;
+  char text[256];
+  std::snprintf(
+      text, sizeof(text),
+      "%llu tokens · TTFT %.1f ms · TPOT %.2f ms · %.0f tokens/s · KV use %.1f %% of %s",
+      static_cast<unsigned long long>(totals.generated_tokens), median(first), median(each),
+      figures.seconds > 0 ? static_cast<double>(totals.generated_tokens) / figures.seconds : 0.0,
+      100.0 * static_cast<double>(figures.peak_used_tokens) / slots,
+      approximate_bytes(pipeline.executor->kv_bytes()).c_str());
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,24 @@
+// The account of a run: JSON for programs (docs/formats/run-json.md), a line for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/engine/engine.h"
+#include "core/engine/pipeline.h"
+#include "tools/tenon/run_output.h"
+
+namespace tenon {
+
+struct RunFigures {
+  double seconds = 0;             // wall time of generation
+  uint64_t peak_used_tokens = 0;  // KV slots that held something, at most
+};
+
+std::string run_json(const Pipeline& pipeline, const Engine& engine, const RunOutput& output,
+                     const RunFigures& figures);
+// "61 tokens · first after 3.1 ms · 0.42 ms a token · 2310 tokens/s · KV 0.5 % of 12 MiB"
+std::string run_summary(const Pipeline& pipeline, const Engine& engine, const RunOutput& output,
+                        const RunFigures& figures);
+
+}  // namespace tenon
