@@ -1,0 +1,54 @@
+#include <cstdio>
+#include <memory>
+
+#include "tools/tenon/commands.h"
+#include "tools/tenon/pipeline_flags.h"
+
+namespace tenon {
+namespace {
+
+// Everything that can be said without packing weights: files, options, facts, memory.
+Status check(const PipelineFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
+  std::printf("%s: good (%s)\n", opened.pipeline->config.path.c_str(),
+              opened.pipeline->hash.c_str());
+  return {};
+}
+
+Status explain(const PipelineFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
+  const Pipeline& pipeline = *opened.pipeline;
+  std::printf("# resolved from %s\n", pipeline.config.path.c_str());
+  std::printf("%s\n", resolved_toml(pipeline.config, pipeline.components, true).c_str());
+  std::printf("# negotiated facts: who said what, and what was chosen\n%s\n",
+              pipeline.facts.table().c_str());
+  const KvGroupGeometry& group = pipeline.group_geometry.front();
+  std::printf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
+              group.block_tokens, static_cast<unsigned long long>(group.bytes_per_token));
+  std::printf("# hash: %s\n", pipeline.hash.c_str());
+  return {};
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app, Action& action) {
+  CLI::App* config = app.add_subcommand("config", "Validate and explain pipeline files");
+  config->require_subcommand(1);
+  const auto add = [&](const char* name, const char* sentence,
+                       Status (*body)(const PipelineFlags&)) {
+    auto flags = std::make_shared<PipelineFlags>();
+    CLI::App* command = config->add_subcommand(name, sentence);
+    command->add_option("file", flags->config, "the pipeline file (default: the bundled one)");
+    flags->add_to(*command);
+    command->callback([flags, body, &action] {
+      action = [flags, body] {
+        const Status status = body(*flags);
+        return status.ok() ? 0 : report_failure(status);
+      };
+    });
+  };
+  add("check", "Say whether a pipeline can be composed, or all reasons why not", check);
+  add("explain", "Print it resolved: every value with its origin, facts, memory, hash", explain);
+}
+
+}  // namespace tenon
