@@ -1,0 +1,185 @@
+#include <cstdio>
+#include <memory>
+
+#include "core/base/npy.h"
+#include "core/base/text.h"
+#include "core/engine/teacher_forcing.h"
+#include "core/model/named_shapes.h"
+#include "core/model/synth.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/model_info.h"
+#include "tools/tenon/pipeline_flags.h"
+#include "tools/tenon/progress.h"
+#include "tools/tenon/prompts.h"
+
+namespace tenon {
+namespace {
+
+int finish(const Status& status) {
+  return status.ok() ? 0 : report_failure(status);
+}
+
+// --- logits --------------------------------------------------------------------------------------
+
+struct LogitsFlags {
+  PipelineFlags pipeline;
+  std::string tokens;
+  std::string tokens_file;  // ids as text, or .npy of integers
+  std::string text_file;    // encoded with the model's tokenizer
+  std::string out;
+  std::vector<uint32_t> chunks;
+  bool last_only = false;
+};
+
+Result<std::vector<TokenId>> gather_tokens(const LogitsFlags& flags, const Pipeline& pipeline) {
+  if (!flags.tokens.empty()) return parse_token_list(flags.tokens);
+  if (!flags.tokens_file.empty()) {
+    if (flags.tokens_file.ends_with(".npy")) {
+      TENON_ASSIGN_OR_RETURN(NpyArray<int32_t> array, read_npy_i32(flags.tokens_file));
+      return std::move(array.values);
+    }
+    TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.tokens_file));
+    return parse_token_list(text);
+  }
+  if (flags.text_file.empty()) {
+    return invalid_argument("there are no tokens; give --tokens, --tokens-file or --text-file");
+  }
+  if (pipeline.tokenizer == nullptr) return copy(pipeline.tokenizer_problem);
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.text_file));
+  return pipeline.tokenizer->encode(text);
+}
+
+Status write_logits(const LogitsFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
+  Pipeline& pipeline = *opened.pipeline;
+  TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, gather_tokens(flags, pipeline));
+  const size_t vocabulary = pipeline.shape->shape().vocabulary;
+  std::vector<float> logits;
+  if (!flags.last_only) logits.reserve(tokens.size() * vocabulary);
+  Progress progress("computing logits", Progress::Unit::items, true);
+  TENON_RETURN_IF_ERROR(force_tokens(pipeline.parts(), tokens, flags.chunks,
+                                     [&](uint32_t position, std::span<const float> row) -> Status {
+                                       if (!flags.last_only || position + 1 == tokens.size()) {
+                                         logits.insert(logits.end(), row.begin(), row.end());
+                                       }
+                                       progress.update(position + 1, tokens.size());
+                                       return {};
+                                     }));
+  const uint64_t shape[] = {logits.size() / vocabulary, vocabulary};
+  TENON_RETURN_IF_ERROR(write_npy(flags.out, logits, shape));
+  progress.wipe();
+  std::printf("wrote %s: f32 [%zu, %zu], numerics %s\n", flags.out.c_str(),
+              logits.size() / vocabulary, vocabulary, pipeline.numerics.c_str());
+  return {};
+}
+
+void add_logits(CLI::App& model, Action& action) {
+  auto flags = std::make_shared<LogitsFlags>();
+  CLI::App* command = model.add_subcommand(
+      "logits", "Write the logits of given tokens as .npy [tokens, vocabulary]");
+  command->add_option("folder", flags->pipeline.model, "model folder (default: the pipeline's)");
+  command->add_option("--tokens", flags->tokens, "ids, separated by commas");
+  command->add_option("--tokens-file", flags->tokens_file, "ids as text, or integers in a .npy");
+  command->add_option("--text-file", flags->text_file, "text to encode");
+  command->add_option("--out", flags->out, "the .npy to write")->required();
+  command->add_option("--chunks", flags->chunks, "tokens a step, in turn; the last one repeats")
+      ->delimiter(',')
+      ->check(CLI::Range(1u, 1u << 20));
+  command->add_flag("--last", flags->last_only, "only the last token's row");
+  flags->pipeline.add_to(*command);
+  command->callback(
+      [flags, &action] { action = [flags] { return finish(write_logits(*flags)); }; });
+}
+
+// --- synth ---------------------------------------------------------------------------------------
+
+struct SynthFlags {
+  std::string shape;
+  std::string out;
+  std::string grow;
+  std::string dtype;
+  std::string tokenizer;
+  uint64_t seed = 0;
+  bool list = false;
+};
+
+Result<std::optional<DType>> dtype_of(const std::string& name) {
+  if (name.empty()) return std::optional<DType>();
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    if (dtype_name(type) == name) return std::optional<DType>(type);
+  }
+  return invalid_argument("--dtype: '" + name + "' is not supported; expected f32, f16 or bf16");
+}
+
+Status synthesize(const SynthFlags& flags) {
+  if (flags.list) {
+    for (const NamedShape& shape : named_shapes()) {
+      std::printf("%-16s %s\n", std::string(shape.name).c_str(),
+                  std::string(shape.description).c_str());
+    }
+    return {};
+  }
+  if (flags.shape.empty() || flags.out.empty()) {
+    return invalid_argument("--shape and --out are needed; --list shows the shapes");
+  }
+  TENON_ASSIGN_OR_RETURN(const std::optional<DType> dtype, dtype_of(flags.dtype));
+  Progress progress("writing", Progress::Unit::bytes, true);
+  const WriteProgress report = [&progress](uint64_t done, uint64_t total) {
+    progress.update(done, total);
+  };
+  if (flags.grow.empty()) {
+    SynthesisOptions options;
+    options.out_folder = flags.out;
+    options.dtype = dtype.value_or(DType::bf16);
+    options.seed = flags.seed;
+    options.tokenizer_from = flags.tokenizer;
+    options.progress = report;
+    TENON_RETURN_IF_ERROR(synthesize_model(flags.shape, options));
+  } else {
+    GrowthOptions options;
+    options.out_folder = flags.out;
+    options.dtype = dtype;
+    options.progress = report;
+    TENON_RETURN_IF_ERROR(grow_model(flags.grow, flags.shape, options));
+  }
+  progress.wipe();
+  std::printf("wrote %s\n", flags.out.c_str());
+  return {};
+}
+
+void add_synth(CLI::App& model, Action& action) {
+  auto flags = std::make_shared<SynthFlags>();
+  CLI::App* command = model.add_subcommand(
+      "synth", "Write a checkpoint of a known shape: random, or a small model grown into it");
+  command->add_option("--shape", flags->shape, "for example llama-3.2-1b; --list shows all");
+  command->add_option("--out", flags->out, "folder to write");
+  command->add_option("--grow", flags->grow, "model folder to embed in the shape's layers");
+  command->add_option("--dtype", flags->dtype, "bf16 (default), f16 or f32");
+  command->add_option("--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
+  command->add_option("--seed", flags->seed, "of the random weights");
+  command->add_flag("--list", flags->list, "list the shapes");
+  command->callback([flags, &action] { action = [flags] { return finish(synthesize(*flags)); }; });
+}
+
+void add_info(CLI::App& model, Action& action) {
+  auto folder = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = model.add_subcommand("info", "Say what a checkpoint is");
+  command->add_option("folder", *folder, "model folder")->required();
+  command->add_flag("--json", *json, "machine-readable output");
+  command->callback([folder, json, &action] {
+    action = [folder, json] { return finish(print_model_info(*folder, *json)); };
+  });
+}
+
+}  // namespace
+
+void add_model_command(CLI::App& app, Action& action) {
+  CLI::App* model = app.add_subcommand("model", "Look into checkpoints, and make some");
+  model->require_subcommand(1);
+  add_info(*model, action);
+  add_logits(*model, action);
+  add_synth(*model, action);
+}
+
+}  // namespace tenon
