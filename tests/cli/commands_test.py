@@ -1,0 +1,143 @@
+"""The commands beside `run`."""
+import json
+import pathlib
+import struct
+import tempfile
+import unittest
+
+from program import MODEL, SOURCE, run, settings
+
+
+def read_npy(path):
+    """A two-dimensional f32 .npy as a list of rows."""
+    data = pathlib.Path(path).read_bytes()
+    assert data[:6] == b"\x93NUMPY"
+    length = struct.unpack("<H", data[8:10])[0]
+    header = eval(data[10:10 + length].decode())  # noqa: S307 - our own file
+    rows, columns = header["shape"]
+    values = struct.unpack(f"<{rows * columns}f", data[10 + length:])
+    return [values[r * columns:(r + 1) * columns] for r in range(rows)]
+
+
+class Tokenize(unittest.TestCase):
+    def test_ids_and_back(self):
+        text = "Once upon a time, in a far-off land…\n\tthe end."
+        ids = run("tokenize", text).stdout.split()
+        self.assertGreater(len(ids), 5)
+        self.assertEqual(run("detokenize", *ids).stdout, text)
+
+    def test_json_and_pieces_tell_the_same(self):
+        ids = json.loads(run("tokenize", "The fox", "--json").stdout)
+        pieces = run("tokenize", "The fox", "--pieces").stdout.splitlines()
+        self.assertEqual([int(line.split()[0]) for line in pieces], ids)
+
+    def test_an_id_outside_the_vocabulary_is_refused(self):
+        done = run("detokenize", "5000")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("5000", done.stderr)
+
+
+class Models(unittest.TestCase):
+    def test_info_tells_shape_and_size(self):
+        info = json.loads(run("model", "info", MODEL, "--json").stdout)
+        self.assertEqual(info["parameters"], 5770496)
+        self.assertEqual((info["layers"], info["heads"], info["kv_heads"]), (6, 4, 2))
+
+    def test_logits_are_the_same_in_any_chunks_and_close_to_the_oracle(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def logits(name, *flags):
+                out = pathlib.Path(folder) / f"{name}.npy"
+                done = run("model", "logits", MODEL, "--tokens", "5,6,7,8,9,10,11", "--out", out, *flags)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return read_npy(out)
+            whole = logits("whole")
+            self.assertEqual(whole, logits("chunks", "--chunks", "2,1,3"))
+            oracle = logits("oracle", *settings(executor__plugin="ref"))
+            spread = max(map(max, oracle)) - min(map(min, oracle))
+            worst = max(abs(a - b) for x, y in zip(whole, oracle) for a, b in zip(x, y))
+            self.assertLess(worst, 0.02 * spread)
+
+    def test_a_random_checkpoint_of_a_shape_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "m"
+            self.assertEqual(run("model", "synth", "--shape", "no-such", "--out", out).returncode, 1)
+            self.assertIn("llama-3.2-1b", run("model", "synth", "--list").stdout)
+
+
+class Plugins(unittest.TestCase):
+    def test_the_list_has_every_interface_of_the_default_pipeline(self):
+        listed = run("plugins", "list").stdout
+        for name in ["scheduler  continuous", "scheduler  static", "kv_cache   naive",
+                     "kv_cache   paged", "attention ", "linear ", "sampler    standard",
+                     "sampler    replay"]:
+            self.assertIn(name, listed)
+
+    def test_inspect_shows_options_with_defaults_and_facts(self):
+        shown = run("plugins", "inspect", "scheduler/continuous").stdout
+        self.assertIn("chunk_tokens", shown)
+        self.assertIn("sched.emits", shown)
+
+    def test_an_unknown_plugin_names_the_nearest(self):
+        done = run("plugins", "inspect", "kv_cache/pagd")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("paged", done.stderr)
+
+    def test_the_current_folder_is_never_searched(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "libtenon-evil.so").write_bytes(b"\x7fELF")
+            listed = run("plugins", "list", cwd=folder)
+            self.assertNotIn("evil", listed.stdout + listed.stderr)
+
+
+class Configurations(unittest.TestCase):
+    def test_every_bundled_pipeline_is_good(self):
+        files = sorted((SOURCE / "configs/pipelines").glob("*.toml"))
+        self.assertTrue(files)
+        for path in files:
+            with self.subTest(path=path.name):
+                done = run("config", "check", path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_explain_shows_origins_facts_and_a_hash_that_comments_do_not_change(self):
+        explained = run("config", "explain", *settings(scheduler__plugin="static")).stdout
+        self.assertIn("--set", explained)
+        self.assertIn("default.toml:", explained)
+        self.assertIn("kv.dtype", explained)
+        with tempfile.TemporaryDirectory() as folder:
+            base = SOURCE / "configs/pipelines/default.toml"
+            child = pathlib.Path(folder) / "child.toml"
+            child.write_text(f'# nothing new\nformat = 1\nextends = "{base}"\n')
+            def hash_of(*flags):
+                return run("config", "explain", *flags).stdout.splitlines()[-1]
+            self.assertEqual(hash_of(child), hash_of())
+            self.assertNotEqual(hash_of(*settings(scheduler__plugin="static")), hash_of())
+
+    def test_all_faults_of_a_file_are_reported_with_their_places(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "bad.toml"
+            path.write_text('format = 1\n[schedular]\nplugin = "static"\n[limits]\nmax_sequences = "many"\n')
+            done = run("config", "check", path)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("bad.toml:2:", done.stderr)
+        self.assertIn("scheduler", done.stderr)
+        self.assertIn("bad.toml:5:", done.stderr)
+
+    def test_facts_that_do_not_fit_list_who_said_what(self):
+        done = run("config", "check", *settings(kv_cache__plugin="naive", kv_cache__block_tokens=16))
+        self.assertEqual(done.returncode, 1)
+        for word in ["kv.block_tokens", "naive", "16", "--set"]:
+            self.assertIn(word, done.stderr)
+
+
+class Bench(unittest.TestCase):
+    def test_bench_prints_the_fraction_of_the_limit(self):
+        done = run("bench", "--prompt-tokens", 32, "--decode-tokens", 4, "--repeat", 1, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        for phase in ["prefill", "decode"]:
+            self.assertGreater(report[phase]["fraction_of_limit"], 0)
+        self.assertGreater(report["machine"]["read_gbps"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,96 @@
+"""The determinism contract on real text: whatever composes the pipeline, the same request gives
+the same tokens and the same digest of its logits."""
+import itertools
+import json
+import pathlib
+import tempfile
+import unittest
+
+from program import SANITIZED, run, run_json, settings
+
+PROMPTS = ["Once upon a time there was a king who", "The fox", "Alice was beginning to get very",
+           "In the middle of the night the old witch came to the door and said"]
+
+
+class Determinism(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.file = pathlib.Path(cls.folder.name) / "prompts.jsonl"
+        # 32 requests: every prompt with several seeds and lengths.
+        lines = [{"prompt": PROMPTS[i % 4], "seed": i, "max_tokens": 4 + i % 9} for i in range(32)]
+        cls.file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        cls.expected = cls.outcome([])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def outcome(cls, flags):
+        report = run_json("--file", cls.file, "--temperature", "0.8", "--ignore-eos", *flags)
+        return [(r["tokens"], r["digest"]) for r in report["requests"]]
+
+    def check(self, flags):
+        self.assertEqual(self.outcome(flags), self.expected, " ".join(map(str, flags)))
+
+    def test_schedulers_and_kv_managers(self):
+        for scheduler, cache in itertools.product(["static", "continuous"], ["naive", "paged"]):
+            with self.subTest(scheduler=scheduler, cache=cache):
+                self.check(settings(scheduler__plugin=scheduler, kv_cache__plugin=cache))
+
+    def test_block_sizes(self):
+        for tokens in [1, 16, 64]:
+            with self.subTest(block_tokens=tokens):
+                self.check(settings(kv_cache__block_tokens=tokens))
+
+    def test_chunks_of_odd_sizes(self):
+        for tokens in [1, 3, 7]:
+            with self.subTest(chunk_tokens=tokens):
+                self.check(settings(scheduler__options__chunk_tokens=tokens))
+
+    def test_threads(self):
+        for threads in [1, 2, 3]:
+            with self.subTest(threads=threads):
+                self.check(["--threads", threads])
+
+    def test_batches_of_any_size(self):
+        for rows in [1, 5]:
+            with self.subTest(max_sequences=rows):
+                self.check(settings(limits__max_sequences=rows))
+
+    def test_memory_so_short_that_sequences_wait_and_are_preempted(self):
+        self.check(settings(limits__context_tokens=64, kv_cache__memory="100KiB",
+                            kv_cache__block_tokens=4))
+
+    def test_instruction_sets_have_numerics_of_their_own_and_keep_the_contract(self):
+        for isa in ["portable", "avx2", "avx512"]:
+            with self.subTest(isa=isa):
+                base = self.outcome(["--isa", isa])
+                static = self.outcome(["--isa", isa, "--threads", 1, *settings(
+                    scheduler__plugin="static", kv_cache__plugin="naive")])
+                self.assertEqual(base, static)
+
+
+@unittest.skipIf(SANITIZED, "a grown model is too slow with sanitizers")
+class GrownModel(unittest.TestCase):
+    def test_a_grown_model_says_the_same_and_keeps_the_contract(self):
+        with tempfile.TemporaryDirectory() as folder:
+            grown = pathlib.Path(folder) / "grown"
+            source = pathlib.Path(__file__).parents[2] / "configs/models/tale"
+            done = run("model", "synth", "--grow", source, "--shape", "smollm-135m", "--out", grown)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            flags = [PROMPTS[0], "--model", grown, "--temperature", 0, "--max-tokens", 12]
+            small = run_json(PROMPTS[0], "--temperature", 0, "--max-tokens", 12)["requests"][0]
+            base = run_json(*flags)["requests"][0]
+            self.assertEqual(base["text"], small["text"])
+            for other in [["--threads", 1], settings(scheduler__plugin="static"),
+                          settings(kv_cache__plugin="naive"), settings(kv_cache__block_tokens=1),
+                          settings(scheduler__options__chunk_tokens=3)]:
+                with self.subTest(flags=other):
+                    digest = run_json(*flags, *other)["requests"][0]["digest"]
+                    self.assertEqual(digest, base["digest"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,30 @@
+"""Runs the program for tests: `run(...)` returns its exit status and outputs."""
+import json
+import os
+import pathlib
+import subprocess
+
+BINARY = os.environ["TENON_BINARY"]
+SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
+MODEL = SOURCE / "configs/models/tale"
+SANITIZED = os.environ.get("TENON_SANITIZE", "") != ""
+
+
+def run(*arguments, stdin=None, cwd=None, timeout=300):
+    return subprocess.run(
+        [BINARY, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+        cwd=cwd, timeout=timeout, check=False, stdin=None if stdin is not None else subprocess.DEVNULL)
+
+
+def run_json(*arguments, **keywords):
+    done = run("run", *arguments, "--json", **keywords)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def settings(**values):
+    """kv_cache__plugin="paged" → --set kv_cache.plugin=paged"""
+    flags = []
+    for key, value in values.items():
+        flags += ["--set", f"{key.replace('__', '.')}={value}"]
+    return flags
