@@ -72,7 +72,8 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   sampling.seed = first_of({prompt.seed, flags.seed, config.seed.value}, uint64_t{0});
   sampling.logprobs = flags.logprobs;
   request.max_tokens = first_of({prompt.max_tokens, flags.max_tokens, config.max_tokens.value}, 0u);
-  request.samples = flags.samples;
+  request.samples = prompt.samples.value_or(flags.samples);
+  request.priority = prompt.priority;
   request.stop = flags.stop;
   request.ignore_eos = flags.ignore_eos || prompt.ignore_eos;
   return request;

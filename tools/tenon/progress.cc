@@ -21,7 +21,7 @@ Progress::Progress(std::string label, Unit unit, bool enabled)
     : label_(std::move(label)), unit_(unit), enabled_(enabled && stderr_is_terminal()) {}
 
 Progress::~Progress() {
-  finish();
+  wipe();
 }
 
 void Progress::update(uint64_t done, uint64_t total) {

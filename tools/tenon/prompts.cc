@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/base/mapped_file.h"
+#include "core/config/workload.h"
 
 namespace tenon {
 namespace {
@@ -84,8 +85,7 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty()) continue;
     if (!json) {
-      prompts.push_back(
-          {.text = line, .tokens = {}, .max_tokens = {}, .seed = {}, .temperature = {}});
+      prompts.emplace_back().text = line;
       continue;
     }
     Result<Prompt> prompt = parse_json_prompt(line);
@@ -96,6 +96,23 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
   }
   if (prompts.empty())
     return invalid_argument("'" + path + "' has no prompts; expected one a line");
+  return prompts;
+}
+
+Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const Workload workload, read_workload(path));
+  std::vector<Prompt> prompts;
+  for (const WorkloadRequest& request : workload.requests) {
+    Prompt& prompt = prompts.emplace_back();
+    prompt.text = request.prompt;
+    prompt.max_tokens = request.max_tokens;
+    prompt.samples = request.samples;
+    prompt.ignore_eos = request.ignore_eos;
+    prompt.arrival_ns = request.arrival_ns;
+    prompt.priority = request.priority;
+    prompt.seed = request.seed;
+    if (request.temperature) prompt.temperature = static_cast<float>(*request.temperature);
+  }
   return prompts;
 }
 

@@ -19,6 +19,9 @@ struct Prompt {
   std::optional<uint32_t> max_tokens;
   std::optional<uint64_t> seed;
   std::optional<float> temperature;
+  std::optional<uint32_t> samples;
+  int32_t priority = 0;
+  int64_t arrival_ns = 0;  // after the start
   bool ignore_eos = false;
 };
 
@@ -26,6 +29,8 @@ struct Prompt {
 //   {"prompt": "text" | [ids], "max_tokens": n, "seed": n, "temperature": x, "ignore_eos": bool}
 // Empty lines are skipped. Every error names the line.
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
+// The requests of a workload file (core/config/workload.h).
+Result<std::vector<Prompt>> read_workload_prompts(const std::string& path);
 // Standard input, whole, as one prompt.
 Result<Prompt> read_prompt_stdin();
 // Token ids separated by commas or white space.

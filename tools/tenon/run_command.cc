@@ -1,8 +1,9 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
-#include "core/config/workload.h"
 #include "core/engine/engine.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/generation_flags.h"
@@ -35,7 +36,9 @@ Result<std::vector<Prompt>> gather_prompts(const RunFlags& flags) {
   if (!flags.workload.empty()) return read_workload_prompts(flags.workload);
   if (!flags.file.empty()) return read_prompt_file(flags.file);
   if (flags.has_prompt && flags.prompt != "-") {
-    return std::vector<Prompt>{Prompt{.text = flags.prompt}};
+    std::vector<Prompt> prompts(1);
+    prompts[0].text = flags.prompt;
+    return prompts;
   }
   if (!flags.has_prompt && stdin_is_terminal()) {
     return invalid_argument(
@@ -50,19 +53,85 @@ OutputStyle style_of(const RunFlags& flags, size_t prompts) {
   return prompts == 1 && flags.generation.samples == 1 ? OutputStyle::stream : OutputStyle::blocks;
 }
 
-// Steps until everything ended; the first Ctrl-C cancels what is left.
-Status drive(Engine& engine, const std::vector<RequestId>& requests, RunOutput& output) {
-  bool cancelled = false;
-  while (!engine.idle()) {
-    if (interrupted() && !cancelled) {
-      for (const RequestId request : requests) engine.cancel(request);
-      cancelled = true;
-    }
-    TENON_RETURN_IF_ERROR(engine.step());
-    output.flush(false);
+// A request on its way to the engine.
+struct Submission {
+  Request request;
+  std::string shown;       // the prompt as it is repeated in front of the text
+  int64_t arrival_ns = 0;  // after the start
+};
+
+Result<std::vector<Submission>> make_submissions(const RunFlags& flags, const Pipeline& pipeline,
+                                                 const std::vector<Prompt>& prompts) {
+  std::vector<Submission> all;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    Result<Request> request = make_request(pipeline, flags.generation, prompts[i]);
+    if (!request.ok()) return with_context("prompt " + std::to_string(i + 1), request.status());
+    if (request->max_tokens == 0) request->max_tokens = kDefaultMaxTokens;
+    all.push_back({*std::move(request), flags.echo ? prompts[i].text : "", prompts[i].arrival_ns});
   }
-  return {};
+  return all;
 }
+
+// One run of the engine over all submissions, each handed over when its time has come.
+class Drive {
+ public:
+  Drive(Engine& engine, RunOutput& output, std::vector<Submission> submissions)
+      : engine_(engine), output_(output), submissions_(std::move(submissions)) {
+    for (Submission& submission : submissions_) {
+      submission.request.sink = output.add(std::move(submission.shown));
+      due_.push_back(&submission);
+    }
+    std::stable_sort(due_.begin(), due_.end(),
+                     [](auto* a, auto* b) { return a->arrival_ns < b->arrival_ns; });
+  }
+
+  // Steps until everything ended; the first Ctrl-C cancels what is left.
+  Status run() {
+    while (next_ < due_.size() || !engine_.idle()) {
+      if (interrupted() && !cancelled_) cancel();
+      TENON_RETURN_IF_ERROR(submit_due());
+      if (engine_.idle()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      TENON_RETURN_IF_ERROR(engine_.step());
+      output_.flush(false);
+    }
+    return {};
+  }
+  double seconds() const { return static_cast<double>(elapsed_ns()) * 1e-9; }
+
+ private:
+  int64_t elapsed_ns() const {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now() - started_).count();
+  }
+  void cancel() {
+    cancelled_ = true;
+    next_ = due_.size();
+    for (const RequestId id : ids_) engine_.cancel(id);
+  }
+  Status submit_due() {
+    while (next_ < due_.size() && due_[next_]->arrival_ns <= elapsed_ns()) {
+      Submission* due = due_[next_++];
+      Result<RequestId> id = engine_.submit(std::move(due->request));
+      if (!id.ok()) {
+        const auto number = due - submissions_.data() + 1;
+        return with_context("prompt " + std::to_string(number), id.status());
+      }
+      ids_.push_back(*id);
+    }
+    return {};
+  }
+
+  Engine& engine_;
+  RunOutput& output_;
+  std::vector<Submission> submissions_;
+  std::vector<Submission*> due_;  // in order of arrival
+  size_t next_ = 0;
+  std::vector<RequestId> ids_;
+  bool cancelled_ = false;
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+};
 
 // Requests that ended in an error are told apart from a run that worked.
 bool any_failed(const RunOutput& output) {
@@ -77,6 +146,12 @@ bool any_failed(const RunOutput& output) {
   return failed;
 }
 
+size_t samples_of(const std::vector<Submission>& submissions) {
+  size_t samples = 0;
+  for (const Submission& submission : submissions) samples += submission.request.samples;
+  return samples;
+}
+
 Result<int> run(const RunFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts, gather_prompts(flags));
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
@@ -89,30 +164,15 @@ Result<int> run(const RunFlags& flags) {
   options.on_step = [&figures](const StepRecord& step) {
     figures.peak_used_tokens = std::max(figures.peak_used_tokens, step.kv_used_tokens);
   };
+  TENON_ASSIGN_OR_RETURN(std::vector<Submission> submissions,
+                         make_submissions(flags, pipeline, prompts));
   Engine engine(pipeline.parts(), options);
-  RunOutput output(style_of(flags, prompts.size()), prompts.size() * flags.generation.samples);
-
-  std::vector<Request> requests;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    Result<Request> request = make_request(pipeline, flags.generation, prompts[i]);
-    if (!request.ok()) return with_context("prompt " + std::to_string(i + 1), request.status());
-    if (request->max_tokens == 0) request->max_tokens = kDefaultMaxTokens;
-    requests.push_back(*std::move(request));
-  }
+  RunOutput output(style_of(flags, prompts.size()), samples_of(submissions));
   watch_interrupts();
-  const auto started = std::chrono::steady_clock::now();
-  std::vector<RequestId> ids;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].sink = output.add(flags.echo ? prompts[i].text : "");
-    Result<RequestId> id = engine.submit(std::move(requests[i]));
-    if (!id.ok()) return with_context("prompt " + std::to_string(i + 1), id.status());
-    ids.push_back(*id);
-  }
-  const Status driven = drive(engine, ids, output);
-  figures.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  Drive drive(engine, output, std::move(submissions));
+  TENON_RETURN_IF_ERROR(drive.run());
+  figures.seconds = drive.seconds();
   output.flush(true);
-  if (!driven.ok()) return copy(driven);
   if (flags.json) std::printf("%s\n", run_json(pipeline, engine, output, figures).c_str());
   if (!flags.json && !flags.quiet) {
     std::fprintf(stderr, "%s\n", run_summary(pipeline, engine, output, figures).c_str());
