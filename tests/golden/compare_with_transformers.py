@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Compares `tenon model logits` with Hugging Face transformers for a model folder, by hand.
+
+    tests/golden/compare_with_transformers.py MODEL_FOLDER TENON [--tokens 64] [--runs 3] [-- …]
+
+What follows `--` goes to tenon: pipeline options such as --set executor.plugin=ref. Token ids are
+random. transformers computes in fp32 with eager attention. Differences are given as a fraction of
+the range of the logits; the exit status is 1 where one is above --tolerance.
+
+Needs torch, transformers and numpy.
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+
+def transformers_logits(model, tokens):
+    import torch
+    with torch.no_grad():
+        return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].numpy()
+
+
+def tenon_logits(binary, folder, tokens, extra):
+    with tempfile.TemporaryDirectory() as work:
+        ids, out = pathlib.Path(work) / "tokens.npy", pathlib.Path(work) / "logits.npy"
+        np.save(ids, tokens)
+        subprocess.run([binary, "model", "logits", folder, "--tokens-file", ids, "--out", out,
+                        *extra], check=True, stdout=subprocess.DEVNULL)
+        return np.load(out)
+
+
+def compare(expected, actual):
+    """Largest difference over the range, share of rows whose best token agrees."""
+    if expected.shape != actual.shape:
+        sys.exit(f"shapes differ: transformers {expected.shape}, tenon {actual.shape}")
+    worst = np.abs(expected - actual).max() / (expected.max() - expected.min())
+    return worst, (expected.argmax(1) == actual.argmax(1)).mean()
+
+
+def main():
+    argv = sys.argv[1:]
+    extra = argv[argv.index("--") + 1:] if "--" in argv else []
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("tenon")
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tolerance", type=float, default=1e-3)
+    args = parser.parse_args(argv[:argv.index("--")] if "--" in argv else argv)
+
+    import torch
+    import transformers
+    transformers.logging.set_verbosity_error()
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        args.folder, dtype=torch.float32, attn_implementation="eager").eval()
+    random = np.random.default_rng(args.seed)
+    worst_of_all = 0.0
+    for run in range(args.runs):
+        tokens = random.integers(0, model.config.vocab_size, args.tokens, dtype=np.int32)
+        worst, agree = compare(transformers_logits(model, tokens),
+                               tenon_logits(args.tenon, args.folder, tokens, extra))
+        print(f"run {run}: largest difference {worst:.2e} of the range, "
+              f"best token equal in {agree:.1%} of {args.tokens} rows")
+        worst_of_all = max(worst_of_all, worst)
+    sys.exit(0 if worst_of_all <= args.tolerance else 1)
+
+
+if __name__ == "__main__":
+    main()
