@@ -7,6 +7,7 @@
 
 #include "core/model/json_fields.h"
 #include "core/model/safetensors.h"
+#include "core/model/tensor_values.h"
 
 namespace tenon {
 namespace {
@@ -45,12 +46,6 @@ Entry make_entry(const SafetensorsTensor& tensor, const std::byte* data) {
     stride *= tensor.shape[i];
   }
   return entry;
-}
-
-std::span<const std::byte> bytes_of(const TensorView& view) {
-  uint64_t elements = 1;
-  for (size_t i = 0; i < view.rank; ++i) elements *= view.shape[i];
-  return {static_cast<const std::byte*>(view.data), elements * dtype_bits(view.dtype) / 8};
 }
 
 class SafetensorsFile final : public Checkpoint {

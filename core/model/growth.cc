@@ -6,6 +6,7 @@
 #include "core/model/model.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
+#include "core/model/tensor_values.h"
 #include "core/model/weight_list.h"
 
 namespace tenon {
@@ -91,18 +92,6 @@ Result<ModelConfig> grown_config(const ModelConfig& source, const ModelConfig& s
   return grown;
 }
 
-float read_element(const TensorView& view, uint64_t index) {
-  const auto* bytes = static_cast<const std::byte*>(view.data);
-  if (view.dtype == DType::f32) {
-    float value;
-    std::memcpy(&value, bytes + 4 * index, 4);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, bytes + 2 * index, 2);
-  return view.dtype == DType::f16 ? float_from_f16(bits) : float_from_bf16(bits);
-}
-
 void write_element(DType dtype, float value, uint64_t index, std::byte* out) {
   if (dtype == DType::f32) {
     std::memcpy(out + 4 * index, &value, 4);
@@ -131,7 +120,7 @@ struct Embedding {
         if ((*columns)[column] < 0) continue;
         const uint64_t index = static_cast<uint64_t>(from) * source.stride[0] +
                                static_cast<uint64_t>((*columns)[column]);
-        write_element(dtype, factor * read_element(source, index), row * width + column, out);
+        write_element(dtype, factor * element(source, index), row * width + column, out);
       }
     }
   }

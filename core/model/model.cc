@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "core/base/half.h"
+#include "core/model/tensor_values.h"
 
 namespace tenon {
 namespace {
@@ -22,34 +22,9 @@ std::string shape_text(std::span<const uint64_t> shape) {
   return text + "]";
 }
 
-uint64_t element_count(const TensorView& view) {
-  uint64_t count = 1;
-  for (size_t i = 0; i < view.rank; ++i) count *= view.shape[i];
-  return count;
-}
-
-uint64_t byte_count(const TensorView& view) {
-  return element_count(view) * dtype_bits(view.dtype) / 8;
-}
-
-// The bytes of a file may be aligned to nothing.
-uint16_t load_u16(const std::byte* at) {
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  return bits;
-}
-
 std::vector<float> widen(const TensorView& view) {
   std::vector<float> values(element_count(view));
-  const auto* bytes = static_cast<const std::byte*>(view.data);
-  if (view.dtype == DType::f32) {
-    if (!values.empty()) std::memcpy(values.data(), bytes, values.size() * sizeof(float));
-    return values;
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t bits = load_u16(bytes + 2 * i);
-    values[i] = view.dtype == DType::f16 ? float_from_f16(bits) : float_from_bf16(bits);
-  }
+  for (size_t i = 0; i < values.size(); ++i) values[i] = element(view, i);
   return values;
 }
 
@@ -76,7 +51,7 @@ class TensorTaker {
     const uint64_t shape[] = {length};
     const TensorView* view = take(prefix_ + name, shape);
     if (view == nullptr) return {};
-    vector_bytes_ += byte_count(*view);
+    vector_bytes_ += bytes_of(*view).size();
     return widen(*view);
   }
 
@@ -181,8 +156,9 @@ LayerWeights take_layer(TensorTaker& tensors, const ModelConfig& config, uint32_
 
 bool same_bytes(const Weight& a, const Weight& b) {
   const TensorView &x = a.parts.front(), &y = b.parts.front();
-  return x.dtype == y.dtype && byte_count(x) == byte_count(y) &&
-         std::memcmp(x.data, y.data, byte_count(x)) == 0;
+  const std::span<const std::byte> left = bytes_of(x), right = bytes_of(y);
+  return x.dtype == y.dtype && left.size() == right.size() &&
+         std::memcmp(left.data(), right.data(), left.size()) == 0;
 }
 
 // Embedding and LM head. Tied models have either tensor, or both: they count as tied only when
@@ -269,7 +245,7 @@ uint64_t Model::parameter_count() const {
 
 uint64_t Model::weight_bytes() const {
   uint64_t bytes = 0;
-  for_each_matrix(*this, [&](const TensorView& view) { bytes += byte_count(view); });
+  for_each_matrix(*this, [&](const TensorView& view) { bytes += bytes_of(view).size(); });
   return bytes + vector_bytes;
 }
 
