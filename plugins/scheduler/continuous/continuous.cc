@@ -56,19 +56,30 @@ class ContinuousScheduler final : public Scheduler {
     }
   }
 
-  // In order of arrival; one that does not fit yet is not overtaken.
+  // In order of arrival; one that does not fit yet is not overtaken. A prompt needs room for all of
+  // it, also when only a piece is computed now, beside what prompts that were begun still need.
   void admit(const SchedulerView& view, KvLedger& ledger, sdk::PlanBuilder& plan) {
     if (view.waiting.empty()) return;
     total_tokens_ = std::max(total_tokens_, ledger.free_tokens());
-    const auto reserve = static_cast<uint64_t>(options_.watermark * total_tokens_);
+    uint64_t reserve = watermark_tokens(ledger.cost(view.waiting.front().seq, 1));
+    for (const SequenceView& sequence : view.running) {
+      const uint32_t left = plan.left(sequence);
+      if (left > 1) reserve += ledger.cost(sequence.seq, left);
+    }
     for (const SequenceView& sequence : view.waiting) {
       if (!plan.has_slots(sequence, view.limits.max_sequences)) return;
-      // Room for all of it, also when only a piece is computed now.
       const uint64_t needed = ledger.cost(sequence.seq, plan.left(sequence));
       const bool alone = view.running.empty() && plan.empty();
       if (!alone && needed + reserve > ledger.free_tokens()) return;
       if (!plan.admit(sequence, piece(plan, plan.left_behind_prefix(sequence)))) return;
+      reserve += ledger.cost(sequence.seq, plan.left(sequence));
     }
+  }
+
+  // In whole blocks, rounded down: a manager that has only few large blocks keeps none of them.
+  uint64_t watermark_tokens(uint64_t block_tokens) const {
+    const auto tokens = static_cast<uint64_t>(options_.watermark * total_tokens_);
+    return block_tokens == 0 ? tokens : tokens / block_tokens * block_tokens;
   }
 
   Options options_;
