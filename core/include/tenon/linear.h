@@ -10,7 +10,9 @@
 // (else it states the fact numerics.rows = batch).
 //
 // Threads: `accepts`, `packed_bytes`, `prepared_bytes` are [any]; `pack`, `prepare`, `run` are
-// [worker], called by all slices with equal arguments. The executor puts barriers between them.
+// [worker], called by all slices with equal arguments. The executor puts barriers between them. For
+// few rows an executor may let every worker prepare a copy of its own, as the only slice; jobs then
+// differ in `prepared` alone, which holds the same bytes.
 #pragma once
 
 #include <tenon/status.h>
