@@ -147,6 +147,26 @@ TEST_P(OracleTest, long_texts_stay_close) {
   EXPECT_LE(largest_difference(actual, expected), 1e-4);
 }
 
+TEST_P(OracleTest, caches_of_sixteen_bits_stay_close_and_change_no_bit_by_cutting) {
+  if (GetParam().kind == ExecutorCase::Kind::cpu_plain) GTEST_SKIP() << "keeps f32 only";
+  const auto model = make_tiny_model({.config = wide_config()});
+  const ModelShapeStorage shape(model->config, 64);
+  const std::vector<TokenId> tokens = some_tokens(40, model->config.vocabulary);
+  const Logits expected = Loaded({}, *model, shape.shape())->feed(tokens, {40});
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const auto feed = [&](uint32_t block_tokens, const std::vector<uint32_t>& chunks) {
+      LoadOptions options{.block_tokens = block_tokens};
+      options.kv_dtype = dtype;
+      return Loaded(GetParam(), *model, shape.shape(), options)->feed(tokens, chunks);
+    };
+    const Logits whole = feed(16, {40});
+    EXPECT_LE(largest_difference(whole, expected), dtype == DType::f16 ? 1e-3 : 1e-2);
+    EXPECT_NE(whole, expected);
+    EXPECT_EQ(feed(1, {7, 1}), whole);
+    EXPECT_EQ(feed(64, {1}), whole);
+  }
+}
+
 // A real, trained model from outside the repository.
 class TrainedModelTest : public testing::TestWithParam<ExecutorCase> {};
 INSTANTIATE_TEST_SUITE_P(Executors, TrainedModelTest, testing::ValuesIn(executor_cases()),

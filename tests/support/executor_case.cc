@@ -35,12 +35,9 @@ class PluginKernels final : public KernelSet {
     auto registry = PluginRegistry::open(std::move(search));
     EXPECT_TRUE(registry.ok()) << registry.status().message();
     create(*registry, "dense", linear_);
-    if (registry->find("attention/1", "cpu").ok()) create(*registry, "cpu", attention_);
+    create(*registry, "cpu", attention_);
   }
-  AttentionKernel* attention() override {
-    if (attention_) return attention_.get();
-    return &plain_;
-  }
+  AttentionKernel* attention() override { return attention_.get(); }
   LinearKernel* linear() override { return linear_.get(); }
 
  private:
@@ -61,7 +58,6 @@ class PluginKernels final : public KernelSet {
   PipelineFacts facts_;
   PluginInstance<LinearKernel> linear_;
   PluginInstance<AttentionKernel> attention_;
-  PlainAttention plain_;
 };
 
 }  // namespace

@@ -1,0 +1,11 @@
+// Counts allocations of a test program that uses it: operator new is replaced there.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::test {
+
+// Calls of operator new so far, on all threads.
+uint64_t allocation_count();
+
+}  // namespace tenon::test
