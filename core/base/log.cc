@@ -21,7 +21,7 @@ Sink& sink() {
 }
 
 spdlog::logger& stderr_logger() {
-  static const std::shared_ptr<spdlog::logger> logger = [] {
+  static std::shared_ptr<spdlog::logger> logger = [] {
     auto made = std::make_shared<spdlog::logger>(
         "tenon", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("%H:%M:%S.%e %^%l%$ %v");

@@ -8,6 +8,8 @@
 namespace tenon {
 namespace {
 
+constexpr size_t kLongestWord = 64;  // longer ones are no typing errors
+
 struct Unit {
   std::string_view name;
   int64_t factor;
@@ -115,12 +117,11 @@ std::string_view trim(std::string_view text) {
 }
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known) {
-  constexpr size_t kLongest = 64;  // longer words are no typing errors
-  if (word.empty() || word.size() > kLongest) return std::nullopt;
+  if (word.empty() || word.size() > kLongestWord) return std::nullopt;
   std::optional<std::string> best;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {
-    if (candidate.size() > kLongest) continue;
+    if (candidate.size() > kLongestWord) continue;
     const size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

@@ -13,6 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr size_t kLongestChain = 16;
 constexpr int64_t kFormat = 1;
+constexpr size_t kMostErrors = 30;
 
 std::string absolute_text(const fs::path& path) {
   std::error_code error;
@@ -201,8 +202,11 @@ Result<PipelineConfig> Composition::finish() && {
     return split_option_key(setting.key).section.empty();
   });
   for (const Setting& setting : merged_) apply(setting);
-  if (!errors_.empty()) return invalid_argument(join(errors_, "\n"));
-  return std::move(config_);
+  if (errors_.empty()) return std::move(config_);
+  const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;
+  errors_.resize(errors_.size() - more);
+  if (more > 0) errors_.push_back("and " + std::to_string(more) + " further faults");
+  return invalid_argument(join(errors_, "\n"));
 }
 
 }  // namespace tenon

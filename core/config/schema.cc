@@ -11,6 +11,7 @@ namespace tenon {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
+constexpr int64_t kMostSeed = std::numeric_limits<int64_t>::max();
 
 constexpr std::string_view kSections[] = {"scheduler", "kv_cache", "attention",
                                           "linear",    "sampler",  "drafter"};
@@ -162,7 +163,6 @@ ConfigKey with_default(ConfigKey made, std::string_view value) {
 
 std::vector<ConfigKey> make_keys() {
   using C = PipelineConfig;
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   return {
       key<&C::model_path>("model.path", OptionType::path, "folder of the model"),
       with_default(key<&C::executor>("executor.plugin", OptionType::text,
@@ -171,7 +171,8 @@ std::vector<ConfigKey> make_keys() {
       or_auto(whole<&C::threads>("executor.threads", 1, 1024, "threads",
                                  "workers of an executor on the host")),
       or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
-      plugin<&C::scheduler>("scheduler.plugin", "continuous", "decides which sequence computes what"),
+      plugin<&C::scheduler>("scheduler.plugin", "continuous",
+                            "decides which sequence computes what"),
       plugin<&C::kv_cache>("kv_cache.plugin", "paged", "hands out KV blocks"),
       or_auto(whole<&C::kv_memory_bytes>("kv_cache.memory", 1, int64_t{1} << 50, "bytes",
                                          "memory for K and V", OptionType::bytes)),
@@ -197,7 +198,7 @@ std::vector<ConfigKey> make_keys() {
                                 "tokens", "keeps the most likely ones; 0 keeps all")),
       optional(real<&C::top_p>("generation.top_p", 0.0, 1.0,
                                "keeps the smallest set of this probability")),
-      optional(whole<&C::seed>("generation.seed", 0, kMost, "", "where randomness starts")),
+      optional(whole<&C::seed>("generation.seed", 0, kMostSeed, "", "where randomness starts")),
   };
 }
 
@@ -225,7 +226,7 @@ std::span<const std::string_view> component_sections() {
 }
 
 std::span<const ConfigKey> config_keys() {
-  static const std::vector<ConfigKey> keys = make_keys();
+  static std::vector<ConfigKey> keys = make_keys();
   return keys;
 }
 

@@ -220,14 +220,15 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
   return all;
 }
 
+constexpr std::pair<const char*, std::string_view> kSections[] = {
+    {"scheduler", kSchedulerInterface},
+    {"kv_cache", kKvCacheInterface},
+    {"attention", kAttentionInterface},
+    {"sampler", kSamplerInterface},
+    {"drafter", kDrafterInterface}};
+
 // Other plugins of the interfaces that were configured: what an error may suggest.
 std::vector<Participant> other_plugins(const PipelineRequest& request, const HostFacts& host) {
-  constexpr std::pair<const char*, std::string_view> kSections[] = {
-      {"scheduler", kSchedulerInterface},
-      {"kv_cache", kKvCacheInterface},
-      {"attention", kAttentionInterface},
-      {"sampler", kSamplerInterface},
-      {"drafter", kDrafterInterface}};
   std::vector<Participant> all;
   for (const auto& [section, interface] : kSections) {
     Result<std::vector<PluginRef>> found = request.registry->candidates(interface, host);

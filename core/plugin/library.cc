@@ -33,7 +33,7 @@ struct Parking {
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Parked>> libraries;
 };
 Parking& parking() {
-  static Parking* const instance = new Parking;
+  static Parking* instance = new Parking;
   return *instance;
 }
 

@@ -61,6 +61,12 @@ PluginSearch PluginSearch::standard(const std::vector<std::string>& plugin_path)
   return search;
 }
 
+void PluginSearch::use_lock_beside(const std::string& config) {
+  const fs::path path = fs::path(config).parent_path() / "plugins.lock";
+  std::error_code error;
+  if (fs::exists(path, error)) lock_file = path.string();
+}
+
 Result<std::vector<PluginPin>> read_plugin_lock(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestLock));
   std::vector<PluginPin> pins;

@@ -27,6 +27,9 @@ struct PluginSearch {
   // From the command line (folders, each may be a ':' separated list), the environment, and the
   // program's own place.
   static PluginSearch standard(const std::vector<std::string>& plugin_path);
+
+  // Where a plugins.lock lies beside the configuration file `config`, it pins what may be loaded.
+  void use_lock_beside(const std::string& config);
 };
 
 // Folders of a program at `program` (an absolute path): <its folder>/../<libdir>/tenon/plugins, and

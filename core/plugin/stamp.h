@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "core/base/result.h"
@@ -16,7 +17,10 @@ namespace tenon {
 struct PluginName {
   std::string interface;  // "scheduler/1"
   std::string id;         // "chunked"
-  friend auto operator<=>(const PluginName&, const PluginName&) = default;
+  friend bool operator==(const PluginName&, const PluginName&) = default;
+  friend bool operator<(const PluginName& a, const PluginName& b) {
+    return std::tie(a.interface, a.id) < std::tie(b.interface, b.id);
+  }
 };
 
 struct PluginStamp {

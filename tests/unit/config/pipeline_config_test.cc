@@ -279,6 +279,26 @@ TEST(PipelineConfig, reads_no_giant_file) {
 
 TEST(PipelineConfig, survives_deep_nesting) {
   EXPECT_THAT(error_of("a = " + std::string(100000, '[')), StartsWith("p.toml:2:"));
+  std::string deep = "a";
+  for (int i = 0; i < 200000; ++i) deep += ".a";
+  EXPECT_THAT(error_of("# one\n" + deep + " = 1\n"), StartsWith("p.toml:3:1: more than 32 points"));
+  EXPECT_THAT(error_of("[" + deep + "]\n"), StartsWith("p.toml:2:1: more than 32 points"));
+  EXPECT_THAT(error_of("", {"a={" + deep + "=1}"}), HasSubstr("unknown key 'a'"));
+}
+
+TEST(PipelineConfig, allows_points_in_texts_and_comments) {
+  const std::string points(100, '.');
+  EXPECT_EQ(error_of("# " + points + "\n[sampler.options]\na = \"\\\"" + points + "\"\nb = '" +
+                     points + "'\nc = \"\"\"\n" + points + "\n\"\"\" # " + points + "\n"),
+            "");
+}
+
+TEST(PipelineConfig, reads_a_bounded_number_of_entries_and_reports_a_bounded_number_of_faults) {
+  std::string many;
+  for (int i = 0; i < 5000; ++i) many += "k" + std::to_string(i) + " = 1\n";
+  EXPECT_EQ(error_of(many), "p.toml: it has more than 4096 entries");
+  std::string some = "[limits]\n" + many.substr(0, many.find("k100 "));
+  EXPECT_THAT(error_of(some), EndsWith("\nand 70 further faults"));
 }
 
 }  // namespace

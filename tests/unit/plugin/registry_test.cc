@@ -202,6 +202,16 @@ TEST(Registry, loads_only_what_a_lock_pins) {
               HasSubstr(path + ": not pinned in '" + search.lock_file + "'"));
 }
 
+TEST(Registry, finds_the_lock_beside_a_configuration) {
+  const TemporaryFolder folder;
+  PluginSearch search;
+  search.use_lock_beside(folder.path("pipeline.toml"));
+  EXPECT_EQ(search.lock_file, "");
+  const std::string lock = folder.write_file("plugins.lock", "");
+  search.use_lock_beside(folder.path("pipeline.toml"));
+  EXPECT_EQ(search.lock_file, lock);
+}
+
 TEST(Registry, refuses_a_lock_that_it_cannot_read) {
   const TemporaryFolder folder;
   PluginSearch search;
