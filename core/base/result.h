@@ -73,8 +73,10 @@ inline Status copy(const Status& status) {
 #define TENON_CONCAT(a, b) TENON_CONCAT_INNER(a, b)
 
 // TENON_ASSIGN_OR_RETURN(auto x, make_x());
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration takes none.
 #define TENON_ASSIGN_OR_RETURN(declaration, expression)         \
   auto TENON_CONCAT(tenon_result_, __LINE__) = (expression);    \
   if (!TENON_CONCAT(tenon_result_, __LINE__).ok())              \
     return TENON_CONCAT(tenon_result_, __LINE__).take_status(); \
   declaration = *std::move(TENON_CONCAT(tenon_result_, __LINE__))
+// NOLINTEND(bugprone-macro-parentheses)
