@@ -3,22 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "core/base/cpu_cores.h"
 #include "core/base/cpu_features.h"
 
 namespace tenon {
-
-uint32_t usable_cores() {
-  return std::max(1u, std::thread::hardware_concurrency());
-}
 
 HostFacts host_facts(std::optional<CpuIsa> isa) {
   HostFacts facts;
   facts.cpu_isa = detect_cpu_isa();
   if (isa) facts.cpu_isa = std::min(facts.cpu_isa, *isa);
   facts.slow_bf16_dot = detect_slow_bf16_dot();
-  facts.workers = usable_cores();
+  facts.workers = static_cast<uint32_t>(usable_cores().size());
   if (const long l2_bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); l2_bytes > 0) {
     facts.l2_bytes = static_cast<uint64_t>(l2_bytes);
   }

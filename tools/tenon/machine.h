@@ -9,7 +9,5 @@ namespace tenon {
 
 // Facts of this machine; `isa` caps the instruction set. `workers` is set by the executor.
 HostFacts host_facts(std::optional<CpuIsa> isa = {});
-// Cores that this process may run on.
-uint32_t usable_cores();
 
 }  // namespace tenon
