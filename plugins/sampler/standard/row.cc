@@ -66,12 +66,26 @@ float lane_max(const float* values) {
   return std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
 }
 
-float one_weight(float logit, float max, float scale) {
-  Floats x = all((logit - max) * scale);
-  return exp4(x)[0];
-}
-
 }  // namespace
+
+bool best_of(const float* logits, uint32_t vocabulary, uint32_t& best) {
+  constexpr uint32_t kStride = 4 * kLanes;  // four chains, so that comparisons overlap
+  Floats tops[4] = {all(kNothing), all(kNothing), all(kNothing), all(kNothing)};
+  uint32_t i = 0;
+  for (; i + kStride <= vocabulary; i += kStride) {
+    for (uint32_t chain = 0; chain < 4; ++chain) {
+      const Floats x = load4(logits + i + chain * kLanes);
+      tops[chain] = pick(x > tops[chain], x, tops[chain]);
+    }
+  }
+  float top = kNothing;
+  for (const Floats& lanes : tops) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) top = std::max(top, lanes[lane]);
+  }
+  for (; i < vocabulary; ++i) top = logits[i] > top ? logits[i] : top;
+  best = static_cast<uint32_t>(std::find(logits, logits + vocabulary, top) - logits);
+  return top > kNothing;
+}
 
 void exp_block(const float* x, float* out) {
   for (uint32_t i = 0; i < kBlock; i += kLanes) store4(out + i, exp4(load4(x + i)));
@@ -193,20 +207,30 @@ void Row::select(uint32_t count, std::vector<Candidate>& out) const {
     if (block_max_[block] <= threshold) continue;
     const float* values = values_.data() + size_t{block} * kBlock;
     for (uint32_t i = 0; i < kBlock; ++i) {
-      if (values[i] > threshold) out.push_back({values[i], block * kBlock + i});
+      if (values[i] > threshold) out.push_back({values[i], block * kBlock + i, 0.0f});
     }
     if (out.size() >= room) cut_back();
   }
   cut_back();
 }
 
-double weight_of(const std::vector<Candidate>& candidates, float max, float scale) {
+double weigh(std::vector<Candidate>& candidates, float max, float scale) {
   double total = 0.0;
-  for (const Candidate& candidate : candidates) total += one_weight(candidate.logit, max, scale);
+  float weights[kBlock];
+  for (size_t first = 0; first < candidates.size(); first += kBlock) {
+    const size_t count = std::min<size_t>(kBlock, candidates.size() - first);
+    std::fill_n(weights, kBlock, 0.0f);
+    for (size_t i = 0; i < count; ++i) weights[i] = (candidates[first + i].logit - max) * scale;
+    exp_block(weights, weights);
+    for (size_t i = 0; i < count; ++i) {
+      candidates[first + i].weight = weights[i];
+      total += weights[i];
+    }
+  }
   return total;
 }
 
-Candidate reach(std::vector<Candidate>& candidates, float max, float scale, double target) {
+Candidate reach(std::vector<Candidate>& candidates, double target) {
   auto first = candidates.begin(), last = candidates.end();
   double sum = 0.0;
   // Halve the range that has the answer; each half is looked at once, so the work is linear.
@@ -214,7 +238,7 @@ Candidate reach(std::vector<Candidate>& candidates, float max, float scale, doub
     const auto middle = first + (last - first) / 2;
     std::nth_element(first, middle, last, before);
     double half = 0.0;
-    for (auto at = first; at != middle; ++at) half += one_weight(at->logit, max, scale);
+    for (auto at = first; at != middle; ++at) half += at->weight;
     if (sum + half >= target) {
       last = middle;
     } else {
@@ -224,7 +248,7 @@ Candidate reach(std::vector<Candidate>& candidates, float max, float scale, doub
   }
   std::sort(first, last, before);
   for (; first != last; ++first) {
-    sum += one_weight(first->logit, max, scale);
+    sum += first->weight;
     if (sum >= target) return *first;
   }
   return *std::prev(last);

@@ -16,6 +16,7 @@ inline constexpr uint32_t kBlock = 64;  // logits a block; one word of an allowe
 struct Candidate {
   float logit;
   uint32_t id;
+  float weight = 0.0f;  // exp((logit - max) · scale), where `weigh` was called
 };
 // The order of selection: most likely first, lower id among equals.
 inline bool before(const Candidate& a, const Candidate& b) {
@@ -57,12 +58,17 @@ class Row {
   float max_ = 0.0f;
 };
 
+// The most likely token of a row as it is, lowest id among equals; NaN never wins. False: no finite
+// logit.
+bool best_of(const float* logits, uint32_t vocabulary, uint32_t& best);
+
 // exp for weights: x <= 0; relative error below 3e-7; 0 below -87. Same bits everywhere.
 void exp_block(const float* x, float* out);  // [kBlock]
 
-// Of `candidates`, in the order of selection, the shortest beginning whose weights (as in
-// Row::weigh) reach `target`: returns its last one. Reorders the candidates. The whole reaches it.
-Candidate reach(std::vector<Candidate>& candidates, float max, float scale, double target);
-double weight_of(const std::vector<Candidate>& candidates, float max, float scale);
+// Fills the candidates' weights, as in Row::weigh, and returns their sum.
+double weigh(std::vector<Candidate>& candidates, float max, float scale);
+// Of weighed candidates, in the order of selection, the shortest beginning whose weights reach
+// `target`: returns its last one. Reorders the candidates, of which there is at least one.
+Candidate reach(std::vector<Candidate>& candidates, double target);
 
 }  // namespace tenon::standard

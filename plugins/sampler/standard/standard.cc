@@ -33,14 +33,12 @@ struct Scratch {
 // The shortest list that reaches p of `total`, without sorting the vocabulary: first among the few
 // most likely, then among more.
 Candidate nucleus(Scratch& scratch, uint32_t vocabulary, float scale, double target) {
-  for (uint64_t count = 128;; count *= 16) {
+  for (uint64_t count = 128;; count *= 32) {
     const auto wanted = static_cast<uint32_t>(std::min<uint64_t>(count, vocabulary));
     scratch.row.select(wanted, scratch.candidates);
     const bool all = scratch.candidates.size() < wanted || wanted == vocabulary;
-    const double weight = standard::weight_of(scratch.candidates, scratch.row.max(), scale);
-    if (all || weight >= target) {
-      return standard::reach(scratch.candidates, scratch.row.max(), scale, target);
-    }
+    const double weight = standard::weigh(scratch.candidates, scratch.row.max(), scale);
+    if (all || weight >= target) return standard::reach(scratch.candidates, target);
   }
 }
 
@@ -54,13 +52,14 @@ uint32_t draw(Scratch& scratch, const SampleRow& row, const SamplingParams& para
     last =
         *std::max_element(scratch.candidates.begin(), scratch.candidates.end(), standard::before);
   }
-  double total = scratch.row.weigh(last, scale);
   if (params.top_p < 1.0f) {
-    const double target = static_cast<double>(params.top_p) * total;
-    last = few ? standard::reach(scratch.candidates, scratch.row.max(), scale, target)
+    const double kept = few ? standard::weigh(scratch.candidates, scratch.row.max(), scale)
+                            : scratch.row.weigh(last, scale);
+    const double target = static_cast<double>(params.top_p) * kept;
+    last = few ? standard::reach(scratch.candidates, target)
                : nucleus(scratch, row.vocabulary, scale, target);
-    total = scratch.row.weigh(last, scale);
   }
+  const double total = scratch.row.weigh(last, scale);
   return scratch.row.draw(last, scale, sdk::uniform(row.key, RandomPurpose::sample) * total);
 }
 
@@ -92,6 +91,12 @@ void sample_row(Scratch& scratch, const SampleRow& row, const SamplingParams& pa
   result.logprob = 0.0f;
   result.top_count = 0;
   if (row.vocabulary == 0) return;
+  if (params.temperature <= 0.0f && params.logprobs == 0 && row.allowed == nullptr) {
+    uint32_t best = 0;
+    if (standard::best_of(row.logits, row.vocabulary, best))
+      result.token = static_cast<TokenId>(best);
+    return;
+  }
   scratch.row.load(row.logits, row.vocabulary);
   if (scratch.row.empty()) return;
   if (params.logprobs == 0) {

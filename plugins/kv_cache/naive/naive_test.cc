@@ -1,0 +1,104 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tenon/kv_cache.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "tests/support/plugin_instance.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+class Naive : public testing::Test {
+ protected:
+  Status bind(uint32_t block_tokens, uint32_t blocks) {
+    shape_.group_count = 1;
+    shape_.groups = &group_;
+    geometry_ = {block_tokens, blocks, 8};
+    return kv_->bind(shape_, {DType::f32, 64, 8, 1, &geometry_});
+  }
+  std::vector<KvMove> moves() {
+    std::array<KvMove, 16> room;
+    KvMovesOut out{room, 0};
+    EXPECT_TRUE(kv_->take_moves(out).ok());
+    return {room.begin(), room.begin() + out.count};
+  }
+
+  TestHost host_;
+  PluginInstance<KVCacheManager> kv_{"naive", host_};
+  KvGroup group_;
+  ModelShape shape_;
+  KvGroupGeometry geometry_;
+};
+
+TEST_F(Naive, needs_blocks_as_long_as_the_context) {
+  EXPECT_EQ(bind(16, 4).message(),
+            "KV group 0 has blocks of 16 tokens – kv_cache 'naive' needs one block to hold the "
+            "context of 64");
+  EXPECT_THAT(std::string(bind(64, 0).message()), HasSubstr("no room for one context of 64"));
+}
+
+TEST_F(Naive, reserves_a_whole_region_for_the_first_token) {
+  ASSERT_TRUE(bind(64, 2).ok());
+  ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
+  EXPECT_EQ(kv_->usage().reserved_tokens, 0u);
+  KvGrant grant;
+  ASSERT_TRUE(kv_->grow(1, {}, 0, 3, 3, grant).ok());
+  const uint32_t kept[] = {0, 1, 2};
+  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 3).ok());
+  EXPECT_EQ(kv_->usage().reserved_tokens, 64u);
+  EXPECT_EQ(kv_->usage().used_tokens, 3u);
+  EXPECT_EQ(kv_->usage().free_tokens, 64u);
+  EXPECT_TRUE(kv_->check().ok());
+}
+
+TEST_F(Naive, has_no_region_for_one_too_many) {
+  ASSERT_TRUE(bind(64, 1).ok());
+  KvGrant grant;
+  ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
+  ASSERT_TRUE(kv_->begin({2, {}, 64, kNoSeq, 0}).ok());
+  ASSERT_TRUE(kv_->grow(1, {}, 0, 1, 1, grant).ok());
+  EXPECT_EQ(kv_->grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::end).ok());
+  EXPECT_TRUE(kv_->grow(2, {}, 0, 1, 1, grant).ok());
+}
+
+TEST_F(Naive, copies_for_a_fork) {
+  ASSERT_TRUE(bind(64, 2).ok());
+  KvGrant grant;
+  ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
+  ASSERT_TRUE(kv_->grow(1, {}, 0, 2, 2, grant).ok());
+  const uint32_t kept[] = {0, 1};
+  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 2).ok());
+  ASSERT_TRUE(kv_->begin({2, {}, 64, 1, 2}).ok());
+  const std::vector<KvMove> made = moves();
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].tokens, 2u);
+  EXPECT_NE(made[0].from.block, made[0].to.block);
+  EXPECT_EQ(kv_->usage().used_tokens, 4u);
+  // No region is left for another: nothing has begun then.
+  EXPECT_EQ(kv_->begin({3, {}, 64, 1, 2}).code(), StatusCode::out_of_kv);
+  EXPECT_FALSE(kv_->release(3, KVCacheManager::Release::end).ok());
+  EXPECT_TRUE(kv_->check().ok());
+}
+
+TEST_F(Naive, brings_kept_slots_of_a_tree_together) {
+  ASSERT_TRUE(bind(64, 1).ok());
+  KvGrant grant;
+  ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
+  ASSERT_TRUE(kv_->grow(1, {}, 0, 5, 5, grant).ok());
+  const uint32_t kept[] = {0, 2, 4};
+  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 3).ok());
+  const std::vector<KvMove> made = moves();
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0].from.token, 2u);
+  EXPECT_EQ(made[0].to.token, 1u);
+  EXPECT_EQ(made[1].from.token, 4u);
+  EXPECT_EQ(made[1].to.token, 2u);
+}
+
+}  // namespace
+}  // namespace tenon
