@@ -60,8 +60,11 @@ class Determinism(unittest.TestCase):
                 self.check(settings(limits__max_sequences=rows))
 
     def test_memory_so_short_that_sequences_wait_and_are_preempted(self):
-        self.check(settings(limits__context_tokens=64, kv_cache__memory="100KiB",
-                            kv_cache__block_tokens=4))
+        flags = settings(limits__context_tokens=64, kv_cache__memory="200KiB",
+                         kv_cache__block_tokens=4)
+        self.check(flags)
+        totals = run_json("--file", self.file, "--temperature", "0.8", "--ignore-eos", *flags)["totals"]
+        self.assertGreater(totals["preemptions"], 0)
 
     def test_instruction_sets_have_numerics_of_their_own_and_keep_the_contract(self):
         for isa in ["portable", "avx2", "avx512"]:
