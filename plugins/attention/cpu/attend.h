@@ -49,8 +49,8 @@ struct SoftmaxState {
 inline void merge(const SoftmaxState& state, const float* sum, float maximum, float weight,
                   uint32_t columns) {
   const float both = *state.maximum > maximum ? *state.maximum : maximum;
-  const F32 shift = simd::exp(simd::sub(simd::set1(*state.maximum), simd::set1(both)));
-  const F32 other_shift = simd::exp(simd::sub(simd::set1(maximum), simd::set1(both)));
+  const F32 shift = simd::exp_nonpositive(simd::sub(simd::set1(*state.maximum), simd::set1(both)));
+  const F32 other_shift = simd::exp_nonpositive(simd::sub(simd::set1(maximum), simd::set1(both)));
   for (uint32_t d = 0; d < columns; d += simd::kLanes) {
     const F32 mine = simd::mul(simd::load(state.sum + d), shift);
     simd::store(state.sum + d, simd::fma(simd::load(sum + d), other_shift, mine));
@@ -103,14 +103,15 @@ inline void update_softmax(const LayerTask& task, float* scores, Span seen,
   const float maximum = tile_maximum > old_maximum ? tile_maximum : old_maximum;
   F32 weights = simd::zero();
   for (uint32_t v = 0; v < kVectors; ++v) {
-    const F32 weight =
-        simd::exp(simd::sub(simd::load(scores + v * simd::kLanes), simd::set1(maximum)));
+    const F32 weight = simd::exp_nonpositive(
+        simd::sub(simd::load(scores + v * simd::kLanes), simd::set1(maximum)));
     simd::store(scores + v * simd::kLanes, weight);
     weights = simd::add(weights, weight);
   }
   float tile_weight = simd::reduce_add(weights);
   if (maximum != old_maximum) {
-    const F32 shift = simd::exp(simd::sub(simd::set1(old_maximum), simd::set1(maximum)));
+    const F32 shift =
+        simd::exp_nonpositive(simd::sub(simd::set1(old_maximum), simd::set1(maximum)));
     for (uint32_t d = 0; d < columns; d += simd::kLanes) {
       simd::store(state.sum + d, simd::mul(simd::load(state.sum + d), shift));
     }
@@ -229,25 +230,18 @@ class Attention {
     while (first < last && intersect(seen_[last - 1], tile).empty()) --last;
     if (first == last) return;
 
-    const std::byte* k_rows[kTileTokens];
-    const std::byte* v_rows[kTileTokens];
-    TokenWalk walk(task_, item_.blocks, present.low);
-    for (uint32_t i = 0; i < kTileTokens; ++i) {
-      const uint32_t position = start + i;
-      if (position < present.low || position >= present.high) {
-        k_rows[i] = v_rows[i] = reinterpret_cast<const std::byte*>(nowhere_);
-        continue;
-      }
-      k_rows[i] = walk.at(task_.k_plane, item_.kv_head);
-      v_rows[i] = walk.at(task_.v_plane, item_.kv_head);
-      walk.next();
-    }
-
-    load_transposed<E>(k_rows, task_.k_dim, tile_);
+    // What the next tile reads is asked for in four parts, between the parts of this one's work.
+    const TokenRows& rows = find_rows(start);
+    Prefetch next(task_, look_ahead(start + kTileTokens));
+    next.k_half();
+    load_transposed<E>(rows.k, task_.k_dim, tile_);
+    next.k_half();
+    const WideRows k_columns{tile_, kTileTokens};
     for (uint32_t i = first; i < last; i += kMaxRows) {
-      product(q_ + i * k_columns_, k_columns_, smaller(kMaxRows, last - i), tile_, kTileTokens,
-              kTileTokens, task_.k_dim, scores_ + i * kTileTokens, kTileTokens, false);
+      product(q_ + i * k_columns_, k_columns_, smaller(kMaxRows, last - i), k_columns, kTileTokens,
+              task_.k_dim, scores_ + i * kTileTokens, kTileTokens, false);
     }
+    next.v_half();
     Span in_tile[kMaxQueries];
     for (uint32_t i = first; i < last; ++i) {
       const Span seen = intersect(seen_[i], tile);
@@ -255,34 +249,101 @@ class Attention {
       if (seen.empty()) continue;
       update_softmax(task_, scores_ + i * kTileTokens, in_tile[i], range_state(i), v_columns_);
     }
-    load_rows<E>(v_rows, present.low - start, present.high - start, task_.v_dim, tile_);
+    next.v_half();
+    if (last - first <= kMaxRowsWide && task_.v_dim % simd::kLanes == 0) {
+      add_values(first, last - first, in_tile, rows.v);
+      return;
+    }
+    load_rows<E>(rows.v, present.low - start, present.high - start, task_.v_dim, tile_);
     for (uint32_t i = first; i < last; i += kMaxRows) {
-      add_values(i, smaller(kMaxRows, last - i), in_tile);
+      add_values(i, smaller(kMaxRows, last - i), in_tile, nullptr);
     }
   }
 
-  // Queries [first, first + count) take up V. Positions that all of them see go together, those
-  // before and behind query by query.
-  void add_values(uint32_t first, uint32_t count, const Span* in_tile) {
+  // Where each position of a tile lies; a row of zeros for those that no query sees.
+  struct TokenRows {
+    uint32_t start = ~0u;
+    const std::byte* k[kTileTokens];
+    const std::byte* v[kTileTokens];
+  };
+  // Two tiles at a time are known: the current one, and the one that is prefetched.
+  const TokenRows& find_rows(uint32_t start) {
+    TokenRows& rows = rows_[start / kTileTokens % 2];
+    if (rows.start == start) return rows;
+    rows.start = start;
+    const Span present = intersect(all_, {start, start + kTileTokens});
+    if (present.high - present.low < kTileTokens) {
+      const auto* nowhere = reinterpret_cast<const std::byte*>(nowhere_);
+      for (uint32_t i = 0; i < kTileTokens; ++i) rows.k[i] = rows.v[i] = nowhere;
+    }
+    TokenWalk walk(task_, item_.blocks, item_.kv_head, present.low);
+    for (uint32_t i = present.low - start;; ++i) {
+      rows.k[i] = walk.k();
+      rows.v[i] = walk.v();
+      if (i + 1 == present.high - start) return rows;
+      walk.next();
+    }
+  }
+  // The tile at `start`, if this item will read it.
+  const TokenRows* look_ahead(uint32_t start) {
+    const Span mine = intersect(all_, {0, item_.last_range * kRangeTokens});
+    return intersect(mine, {start, start + kTileTokens}).empty() ? nullptr : &find_rows(start);
+  }
+
+  class Prefetch {
+   public:
+    Prefetch(const LayerTask& task, const TokenRows* rows) : task_(task), rows_(rows) {}
+    void k_half() {
+      if (rows_ != nullptr) k_done_ = half(rows_->k, k_done_, task_.k_dim);
+    }
+    void v_half() {
+      if (rows_ != nullptr) v_done_ = half(rows_->v, v_done_, task_.v_dim);
+    }
+
+   private:
+    static uint32_t half(const std::byte* const* rows, uint32_t begin, uint32_t dim) {
+      const uint32_t bytes = dim * E::kBytes;
+      for (uint32_t i = begin; i < begin + kTileTokens / 2; ++i) {
+        for (uint32_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows[i] + at, 0, 2);
+      }
+      return begin + kTileTokens / 2;
+    }
+    const LayerTask& task_;
+    const TokenRows* rows_;
+    uint32_t k_done_ = 0;
+    uint32_t v_done_ = 0;
+  };
+
+  // Queries [first, first + count) take up V, from v_rows or, where that is null, from tile_.
+  // Positions that all of them see go together, those before and behind query by query.
+  void add_values(uint32_t first, uint32_t count, const Span* in_tile,
+                  const std::byte* const* v_rows) {
     Span common{0, kTileTokens};
     for (uint32_t i = first; i < first + count; ++i) common = intersect(common, in_tile[i]);
     if (common.empty()) {
-      for (uint32_t i = first; i < first + count; ++i) add_value_rows(i, 1, in_tile[i]);
+      for (uint32_t i = first; i < first + count; ++i) add_value_rows(i, 1, in_tile[i], v_rows);
       return;
     }
     for (uint32_t i = first; i < first + count; ++i) {
-      add_value_rows(i, 1, {in_tile[i].low, common.low});
+      add_value_rows(i, 1, {in_tile[i].low, common.low}, v_rows);
     }
-    add_value_rows(first, count, common);
+    add_value_rows(first, count, common, v_rows);
     for (uint32_t i = first; i < first + count; ++i) {
-      add_value_rows(i, 1, {common.high, in_tile[i].high});
+      add_value_rows(i, 1, {common.high, in_tile[i].high}, v_rows);
     }
   }
-  void add_value_rows(uint32_t query, uint32_t count, Span tokens) {
+  void add_value_rows(uint32_t query, uint32_t count, Span tokens, const std::byte* const* v_rows) {
     if (tokens.empty()) return;
-    product(scores_ + query * kTileTokens + tokens.low, kTileTokens, count,
-            tile_ + tokens.low * v_columns_, v_columns_, v_columns_, tokens.high - tokens.low,
-            range_sums_ + query * v_columns_, v_columns_, true);
+    const float* weights = scores_ + query * kTileTokens + tokens.low;
+    float* sums = range_sums_ + query * v_columns_;
+    const uint32_t many = tokens.high - tokens.low;
+    if (v_rows != nullptr) {
+      const CachedRows<E> rows{v_rows + tokens.low};
+      product(weights, kTileTokens, count, rows, task_.v_dim, many, sums, v_columns_, true);
+    } else {
+      const WideRows rows{tile_ + tokens.low * v_columns_, v_columns_};
+      product(weights, kTileTokens, count, rows, v_columns_, many, sums, v_columns_, true);
+    }
   }
 
   void merge_range(uint32_t range) {
@@ -324,6 +385,7 @@ class Attention {
   Span all_;
   Span seen_[kMaxQueries];
   bool started_[kMaxQueries];
+  TokenRows rows_[2];
   float* tile_;          // K as [k_dim][kTileTokens], then V as [kTileTokens][v_columns]
   float* q_;             // [queries][k_columns], scaled
   float* scores_;        // [queries][kTileTokens]
@@ -388,12 +450,10 @@ inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query
 
 template <class E>
 void store_as(const LayerTask& task, const BlockId* blocks, uint32_t row, uint32_t head) {
-  const TokenWalk walk(task, blocks, task.slots[row]);
+  const TokenWalk walk(task, blocks, head, task.slots[row]);
   const uint64_t index = uint64_t{row} * task.kv_heads + head;
-  store_row<E>(task.k + index * task.k_dim, task.k_dim,
-               const_cast<std::byte*>(walk.at(task.k_plane, head)));
-  store_row<E>(task.v + index * task.v_dim, task.v_dim,
-               const_cast<std::byte*>(walk.at(task.v_plane, head)));
+  store_row<E>(task.k + index * task.k_dim, task.k_dim, walk.k());
+  store_row<E>(task.v + index * task.v_dim, task.v_dim, walk.v());
 }
 
 inline void store(const LayerTask& task, const BlockId* blocks, uint32_t row, uint32_t head) {

@@ -7,27 +7,44 @@
 namespace tenon::attention_cpu {
 namespace {
 
-// Position of a token's K or V, walked from one position to the next without dividing.
+// K and V rows of one head, walked from one position to the next.
 class TokenWalk {
  public:
-  TokenWalk(const LayerTask& task, const BlockId* blocks, uint32_t position)
-      : blocks_(blocks + position / task.block_tokens),
-        offset_(position % task.block_tokens),
-        block_tokens_(task.block_tokens) {}
-  const std::byte* at(const KvPlane& plane, uint32_t head) const {
-    return plane.base + static_cast<uint64_t>(static_cast<uint32_t>(*blocks_)) * plane.block_bytes +
-           head * plane.head_bytes + offset_ * plane.token_bytes;
+  TokenWalk(const LayerTask& task, const BlockId* blocks, uint32_t head, uint32_t position)
+      : task_(task),
+        blocks_(blocks + position / task.block_tokens),
+        head_(head),
+        left_(task.block_tokens - position % task.block_tokens) {
+    enter_block(position % task.block_tokens);
   }
+  std::byte* k() const { return k_; }
+  std::byte* v() const { return v_; }
+  // Only while there is a next position.
   void next() {
-    if (++offset_ < block_tokens_) return;
-    offset_ = 0;
+    k_ += task_.k_plane.token_bytes;
+    v_ += task_.v_plane.token_bytes;
+    if (--left_ > 0) return;
     ++blocks_;
+    left_ = task_.block_tokens;
+    enter_block(0);
   }
 
  private:
+  void enter_block(uint64_t token) {
+    k_ = at(task_.k_plane, token);
+    v_ = at(task_.v_plane, token);
+  }
+  std::byte* at(const KvPlane& plane, uint64_t token) const {
+    return plane.base + static_cast<uint64_t>(static_cast<uint32_t>(*blocks_)) * plane.block_bytes +
+           head_ * plane.head_bytes + token * plane.token_bytes;
+  }
+
+  const LayerTask& task_;
   const BlockId* blocks_;
-  uint64_t offset_;
-  uint32_t block_tokens_;
+  uint64_t head_;
+  uint32_t left_;  // positions of this block, the current one included
+  std::byte* k_ = nullptr;
+  std::byte* v_ = nullptr;
 };
 
 struct F32Elements {
@@ -72,18 +89,29 @@ template <class E>
   return E::load(rest);
 }
 
+// Rows of V in the cache's type, read where they are: for few queries, that read them once.
+template <class E>
+struct CachedRows {
+  const std::byte* const* rows;
+  [[gnu::always_inline]] F32 load(uint64_t row, uint32_t column) const {
+    return E::load(rows[row] + column * E::kBytes);
+  }
+};
+
 // Rows of V as f32: to[i] for i in [first, last), padded_v(dim) apart.
 template <class E>
 void load_rows(const std::byte* const* rows, uint32_t first, uint32_t last, uint32_t dim,
                float* to) {
   const uint32_t stride = padded_v(dim);
+  const uint32_t whole = dim / simd::kLanes * simd::kLanes;
   for (uint32_t i = first; i < last; ++i) {
-    for (uint32_t d = 0; d < dim; d += simd::kLanes) {
-      simd::store(to + i * stride + d, load_within<E>(rows[i], d, dim));
+    const std::byte* from = rows[i];
+    float* row = to + i * stride;
+    for (uint32_t d = 0; d < whole; d += simd::kLanes) {
+      simd::store(row + d, E::load(from + d * E::kBytes));
     }
-    for (uint32_t d = static_cast<uint32_t>(round_up(dim, simd::kLanes)); d < stride;
-         d += simd::kLanes) {
-      simd::store(to + i * stride + d, simd::zero());
+    for (uint32_t d = whole; d < stride; d += simd::kLanes) {
+      simd::store(row + d, d < dim ? load_within<E>(from, d, dim) : simd::zero());
     }
   }
 }

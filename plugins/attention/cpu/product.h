@@ -18,11 +18,20 @@ using simd::F32;
 inline constexpr uint32_t kMaxRows = simd::kRegisters == 32 ? 12 : (simd::kLanes == 8 ? 6 : 4);
 inline constexpr uint32_t kMaxRowsWide = simd::kRegisters == 32 ? 6 : 2;
 
-// a: [R] rows, a_stride apart; b: [count] rows of V vectors, b_stride apart; c: [R], c_stride
-// apart.
-template <uint32_t R, uint32_t V>
-[[gnu::noinline]] void product_block(const float* a, uint64_t a_stride, const float* b,
-                                     uint64_t b_stride, uint32_t count, float* c, uint64_t c_stride,
+// Rows of B that lie in memory as f32.
+struct WideRows {
+  const float* first;
+  uint64_t stride;
+  [[gnu::always_inline]] F32 load(uint64_t row, uint32_t column) const {
+    return simd::load(first + row * stride + column);
+  }
+};
+
+// a: [R] rows, a_stride apart; b: rows 0 … count-1, of which V vectors from `column`; c: [R],
+// c_stride apart, at that column.
+template <class Rows, uint32_t R, uint32_t V>
+[[gnu::noinline]] void product_block(const float* a, uint64_t a_stride, const Rows& b,
+                                     uint32_t column, uint32_t count, float* c, uint64_t c_stride,
                                      bool resume) {
   F32 sum[R][V];
 #pragma GCC unroll 12
@@ -32,11 +41,11 @@ template <uint32_t R, uint32_t V>
       sum[r][v] = resume ? simd::load(c + r * c_stride + v * simd::kLanes) : simd::zero();
     }
   }
+  const Rows rows = b;
   for (uint64_t k = 0; k < count; ++k) {
     F32 row[V];
 #pragma GCC unroll 4
-    for (uint32_t v = 0; v < V; ++v) row[v] = simd::load(b + v * simd::kLanes);
-    b += b_stride;
+    for (uint32_t v = 0; v < V; ++v) row[v] = rows.load(k, column + v * simd::kLanes);
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
       const F32 value = simd::set1(a[r * a_stride + k]);
@@ -51,60 +60,61 @@ template <uint32_t R, uint32_t V>
   }
 }
 
-using ProductBlock = void (*)(const float* a, uint64_t a_stride, const float* b, uint64_t b_stride,
+template <class Rows>
+using ProductBlock = void (*)(const float* a, uint64_t a_stride, const Rows& b, uint32_t column,
                               uint32_t count, float* c, uint64_t c_stride, bool resume);
 
-template <uint32_t V>
-ProductBlock product_for(uint32_t rows) {
+template <class Rows, uint32_t V>
+ProductBlock<Rows> product_for(uint32_t rows) {
   switch (rows) {
     case 1:
-      return product_block<1, V>;
+      return product_block<Rows, 1, V>;
     case 2:
-      return product_block<2, V>;
+      return product_block<Rows, 2, V>;
     default:
       break;
   }
   if constexpr (V < 4 || kMaxRowsWide > 2) {
-    if (rows == 3) return product_block<3, V>;
-    if (rows == 4) return product_block<4, V>;
+    if (rows == 3) return product_block<Rows, 3, V>;
+    if (rows == 4) return product_block<Rows, 4, V>;
   }
   if constexpr (kMaxRows > 4 && (V < 4 || kMaxRowsWide > 2)) {
-    if (rows == 5) return product_block<5, V>;
-    if (rows == 6) return product_block<6, V>;
+    if (rows == 5) return product_block<Rows, 5, V>;
+    if (rows == 6) return product_block<Rows, 6, V>;
   }
   if constexpr (kMaxRows > 6 && V < 4) {
     switch (rows) {
       case 7:
-        return product_block<7, V>;
+        return product_block<Rows, 7, V>;
       case 8:
-        return product_block<8, V>;
+        return product_block<Rows, 8, V>;
       case 9:
-        return product_block<9, V>;
+        return product_block<Rows, 9, V>;
       case 10:
-        return product_block<10, V>;
+        return product_block<Rows, 10, V>;
       case 11:
-        return product_block<11, V>;
+        return product_block<Rows, 11, V>;
       default:
-        return product_block<12, V>;
+        return product_block<Rows, 12, V>;
     }
   }
   return nullptr;
 }
 
 // At most kMaxRows rows, any number of columns that is a multiple of a vector.
-inline void product(const float* a, uint64_t a_stride, uint32_t rows, const float* b,
-                    uint64_t b_stride, uint32_t columns, uint32_t count, float* c,
-                    uint64_t c_stride, bool resume) {
+template <class Rows>
+void product(const float* a, uint64_t a_stride, uint32_t rows, const Rows& b, uint32_t columns,
+             uint32_t count, float* c, uint64_t c_stride, bool resume) {
   uint32_t column = 0;
-  const auto advance = [&](ProductBlock block, uint32_t vectors) {
-    block(a, a_stride, b + column, b_stride, count, c + column, c_stride, resume);
+  const auto advance = [&](ProductBlock<Rows> block, uint32_t vectors) {
+    block(a, a_stride, b, column, count, c + column, c_stride, resume);
     column += vectors * simd::kLanes;
   };
   if (rows <= kMaxRowsWide) {
-    while (columns - column >= 4 * simd::kLanes) advance(product_for<4>(rows), 4);
+    while (columns - column >= 4 * simd::kLanes) advance(product_for<Rows, 4>(rows), 4);
   }
-  while (columns - column >= 2 * simd::kLanes) advance(product_for<2>(rows), 2);
-  if (column < columns) advance(product_for<1>(rows), 1);
+  while (columns - column >= 2 * simd::kLanes) advance(product_for<Rows, 2>(rows), 2);
+  if (column < columns) advance(product_for<Rows, 1>(rows), 1);
 }
 
 }  // namespace

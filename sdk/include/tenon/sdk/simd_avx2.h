@@ -76,6 +76,10 @@ inline constexpr uint32_t kRegisters = 16;
   const F32 second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
   return _mm256_mul_ps(_mm256_mul_ps(a, first), second);
 }
+// 2^n from n + 1.5·2^23 + 127, as `exp_nonpositive` has it: the integer stands in the low bits.
+[[gnu::always_inline]] inline F32 exponent_bits(F32 shifted) noexcept {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23));
+}
 
 [[gnu::always_inline]] inline Mask less(F32 a, F32 b) noexcept {
   return _mm256_cmp_ps(a, b, _CMP_LT_OQ);

@@ -67,6 +67,10 @@ inline constexpr uint32_t kRegisters = 32;
 [[gnu::always_inline]] inline F32 scale_exponent(F32 a, F32 n) noexcept {
   return _mm512_scalef_ps(a, n);
 }
+// 2^n from n + 1.5·2^23 + 127, as `exp_nonpositive` has it: the integer stands in the low bits.
+[[gnu::always_inline]] inline F32 exponent_bits(F32 shifted) noexcept {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23));
+}
 
 [[gnu::always_inline]] inline Mask less(F32 a, F32 b) noexcept {
   return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);

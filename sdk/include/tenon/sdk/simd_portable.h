@@ -87,6 +87,10 @@ inline constexpr uint32_t kRegisters = 16;
   const F32 second = (F32)((Bits)(rest + 127) << 23);
   return a * first * second;
 }
+// 2^n from n + 1.5·2^23 + 127, as `exp_nonpositive` has it: the integer stands in the low bits.
+[[gnu::always_inline]] inline F32 exponent_bits(F32 shifted) noexcept {
+  return (F32)((Bits)shifted << 23);
+}
 
 [[gnu::always_inline]] inline float reduce_add(F32 a) noexcept {
   return (a[0] + a[2]) + (a[1] + a[3]);

@@ -1,0 +1,222 @@
+// The cpu attention kernel: decoding against long contexts, bound by reading K and V, and prompts,
+// bound by FMA. Layers stand one after the other in memory that no cache holds.
+//
+//   attention_bench --benchmark_filter='decode.*bf16'
+#include <sys/mman.h>
+#include <tenon/attention.h>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bench/micro/bench_machine.h"
+#include "bench/micro/bench_plugin.h"
+
+namespace tenon::bench {
+namespace {
+
+constexpr uint64_t kFarBytes = uint64_t{640} << 20;
+
+struct Heads {
+  const char* name;
+  uint32_t kv_heads, query_heads, head_dim;
+};
+constexpr Heads kHeads[] = {{"1B", 8, 32, 64}, {"8B", 8, 32, 128}, {"135M", 3, 9, 64}};
+
+struct Case {
+  Heads heads;
+  DType dtype = DType::bf16;
+  uint32_t block_tokens = 16;
+  uint32_t sequences = 1;
+  uint32_t first_token = 0;  // of this step; before it the cache is full
+  uint32_t rows = 1;         // of each sequence
+};
+
+// Layers with a cache of their own, and one step over them.
+class Attention {
+ public:
+  Attention(AttentionKernel& kernel, const Case& shape) : kernel_(kernel), shape_(shape) {
+    tokens_ = shape.first_token + shape.rows;
+    const uint32_t blocks_each = (tokens_ + shape.block_tokens - 1) / shape.block_tokens;
+    const uint64_t plane_bytes = uint64_t{blocks_each} * shape.sequences * block_bytes();
+    layers_ = static_cast<uint32_t>(1 + kFarBytes / (2 * plane_bytes));
+    if (shape.rows > 1) layers_ = 2;  // prompts are not bound by memory
+    bytes_ = plane_bytes * 2 * layers_;
+    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED) std::abort();
+    madvise(memory_, bytes_, MADV_HUGEPAGE);
+    fill();
+    describe(plane_bytes);
+    make_batch(blocks_each);
+    if (!kernel.bind(model_, storage_, limits_).ok()) std::abort();
+    workspace_.resize(kernel.workspace_bytes() + 64);
+  }
+  Attention(const Attention&) = delete;
+  Attention& operator=(const Attention&) = delete;
+  ~Attention() { munmap(memory_, bytes_); }
+
+  void plan() {
+    const auto address = reinterpret_cast<uintptr_t>(workspace_.data());
+    if (!kernel_.plan(0, batch_, reinterpret_cast<void*>((address + 63) / 64 * 64)).ok()) {
+      std::abort();
+    }
+  }
+  void next_layer() { call_.layer = (call_.layer + 1) % layers_; }
+  void run(uint32_t worker, uint32_t workers) {
+    for (uint32_t phase = 0; phase < kernel_.phases(); ++phase) {
+      if (!kernel_.run(call_, phase, {worker, workers}).ok()) std::abort();
+      machine().pool->barrier(worker);
+    }
+  }
+  Cost cost(const MachineLimits& limits) const {
+    double pairs = 0;  // of a row and a position that it sees
+    for (uint32_t row = 0; row < shape_.rows; ++row) pairs += shape_.first_token + row + 1;
+    pairs *= shape_.sequences;
+    const double dim = shape_.heads.head_dim;
+    return {.bytes = 2.0 * tokens_ * shape_.sequences * shape_.heads.kv_heads * dim *
+                     dtype_bits(shape_.dtype) / 8,
+            .operations = 4 * pairs * shape_.heads.query_heads * dim,
+            .operation_limit = limits.fma_flops};
+  }
+
+ private:
+  uint64_t token_bytes() const {
+    return shape_.heads.head_dim * uint64_t{dtype_bits(shape_.dtype)} / 8;
+  }
+  uint64_t block_bytes() const {
+    return token_bytes() * shape_.block_tokens * shape_.heads.kv_heads;
+  }
+  void fill() {
+    auto* words = static_cast<uint16_t*>(memory_);
+    uint32_t state = 1;
+    for (uint64_t i = 0; i < bytes_ / 2; ++i) {
+      state = state * 1664525u + 1013904223u;
+      words[i] = static_cast<uint16_t>(0x3c00 | (state >> 25));
+    }
+  }
+  void describe(uint64_t plane_bytes) {
+    group_.layers = layers_;
+    group_.kv_heads = shape_.heads.kv_heads;
+    group_.k_dim = group_.v_dim = shape_.heads.head_dim;
+    LayerShape layer;
+    layer.query_heads = shape_.heads.query_heads;
+    layer.scale = 0.125f;
+    layer_shapes_.assign(layers_, layer);
+    model_.layers = layers_;
+    model_.group_count = 1;
+    model_.groups = &group_;
+    model_.layer = layer_shapes_.data();
+    auto* base = static_cast<std::byte*>(memory_);
+    for (uint32_t i = 0; i < layers_; ++i) {
+      const KvPlane k{base + 2 * i * plane_bytes, block_bytes(),
+                      token_bytes() * shape_.block_tokens, token_bytes()};
+      KvPlane v = k;
+      v.base += plane_bytes;
+      planes_.push_back({k, v});
+    }
+    storage_.dtype = shape_.dtype;
+    storage_.block_tokens = {&shape_.block_tokens, 1};
+    storage_.layers = planes_;
+    limits_ = {.max_rows = shape_.rows * shape_.sequences,
+               .max_sequences = shape_.sequences,
+               .context_tokens = tokens_,
+               .slices = machine().pool->size()};
+  }
+  void make_batch(uint32_t blocks_each) {
+    tables_.resize(shape_.sequences);
+    for (uint32_t s = 0; s < shape_.sequences; ++s) {
+      // Neighbouring blocks of a sequence lie apart, as in a cache that has been used for a while.
+      for (uint32_t i = 0; i < blocks_each; ++i) {
+        tables_[s].push_back(static_cast<BlockId>(i * shape_.sequences + s));
+      }
+      views_.push_back({tables_[s]});
+    }
+    for (uint32_t s = 0; s < shape_.sequences; ++s) {
+      BatchSequence sequence;
+      sequence.seq = s;
+      sequence.first_row = s * shape_.rows;
+      sequence.rows = shape_.rows;
+      sequence.kv_tokens = tokens_;
+      sequence.tables = {&views_[s], 1};
+      sequences_.push_back(sequence);
+      for (uint32_t r = 0; r < shape_.rows; ++r) slots_.push_back(shape_.first_token + r);
+    }
+    batch_.rows = batch_.padded_rows = static_cast<uint32_t>(slots_.size());
+    batch_.slots = batch_.positions = slots_;
+    batch_.sequences = sequences_;
+    const uint64_t row_floats = uint64_t{shape_.heads.query_heads} * shape_.heads.head_dim;
+    q_.assign(batch_.rows * row_floats, 0.25f);
+    out_.resize(q_.size());
+    kv_.assign(uint64_t{batch_.rows} * shape_.heads.kv_heads * shape_.heads.head_dim, 0.01f);
+    call_ = {.layer = 0, .q = q_.data(), .k = kv_.data(), .v = kv_.data(), .out = out_.data()};
+  }
+
+  AttentionKernel& kernel_;
+  Case shape_;
+  uint32_t tokens_ = 0;
+  uint32_t layers_ = 0;
+  uint64_t bytes_ = 0;
+  void* memory_ = nullptr;
+  KvGroup group_;
+  std::vector<LayerShape> layer_shapes_;
+  ModelShape model_;
+  std::vector<KvLayerStorage> planes_;
+  KvStorage storage_;
+  AttentionLimits limits_;
+  std::vector<std::vector<BlockId>> tables_;
+  std::vector<KvTableView> views_;
+  std::vector<BatchSequence> sequences_;
+  std::vector<uint32_t> slots_;
+  BatchView batch_;
+  std::vector<float> q_, kv_, out_;
+  AttentionCall call_;
+  std::vector<std::byte> workspace_;
+};
+
+void add_case(AttentionKernel& kernel, const std::string& kind, const Case& shape) {
+  const std::string name = kind + "/" + shape.heads.name + "/" +
+                           std::string(dtype_name(shape.dtype)) +
+                           "/context:" + std::to_string(shape.first_token + shape.rows) +
+                           "/sequences:" + std::to_string(shape.sequences) +
+                           "/block:" + std::to_string(shape.block_tokens);
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [&kernel, shape](benchmark::State& state) {
+                                 Attention attention(kernel, shape);
+                                 const MachineLimits limits = limits_now();
+                                 attention.plan();
+                                 measure(
+                                     state, limits, attention.cost(limits),
+                                     [&] { attention.next_layer(); },
+                                     [&](Slice slice) { attention.run(slice.index, slice.count); });
+                               })
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond)
+      ->MinTime(0.2);
+}
+
+}  // namespace
+}  // namespace tenon::bench
+
+int main(int argc, char** argv) {
+  using namespace tenon;
+  using namespace tenon::bench;
+  if (!start_machine(argc, argv)) return 1;
+  auto& kernel = bench::kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu");
+  for (const Heads& heads : kHeads) {
+    for (DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      for (uint32_t context : {512u, 2048u, 8192u}) {
+        add_case(kernel, "decode", {.heads = heads, .dtype = dtype, .first_token = context - 1});
+      }
+      add_case(kernel, "decode",
+               {.heads = heads, .dtype = dtype, .block_tokens = 8192, .first_token = 8191});
+      add_case(kernel, "decode",
+               {.heads = heads, .dtype = dtype, .sequences = 8, .first_token = 1023});
+      add_case(kernel, "prompt", {.heads = heads, .dtype = dtype, .rows = 512});
+      add_case(kernel, "chunk", {.heads = heads, .dtype = dtype, .first_token = 3584, .rows = 512});
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
