@@ -10,18 +10,16 @@ namespace {
 using Lanes = float __attribute__((vector_size(64)));
 constexpr uint32_t kLanes = 16;
 
-#define TENON_BODY [[gnu::always_inline]] inline
-
-TENON_BODY void load(Lanes& lanes, const float* from) {
+[[gnu::always_inline]] inline void load(Lanes& lanes, const float* from) {
   std::memcpy(&lanes, from, sizeof(lanes));
 }
-TENON_BODY void store(float* to, const Lanes& lanes) {
+[[gnu::always_inline]] inline void store(float* to, const Lanes& lanes) {
   std::memcpy(to, &lanes, sizeof(lanes));
 }
 
 // Element i goes to lane i mod 64, lanes are added in pairs of rising distance. Four vectors hide
 // the latency of an addition.
-TENON_BODY float sum_of_squares(const float* x, uint32_t count) {
+[[gnu::always_inline]] inline float sum_of_squares(const float* x, uint32_t count) {
   constexpr uint32_t kWide = 4 * kLanes;
   Lanes sums[4] = {};
   uint32_t i = 0;
@@ -41,8 +39,8 @@ TENON_BODY float sum_of_squares(const float* x, uint32_t count) {
   return lanes[0];
 }
 
-TENON_BODY void rms_norm_body(const float* x, const float* scale, uint32_t count, float eps,
-                              float* out) {
+[[gnu::always_inline]] inline void rms_norm_body(const float* x, const float* scale, uint32_t count,
+                                                 float eps, float* out) {
   const float mean = sum_of_squares(x, count) / static_cast<float>(count);
   const float factor = 1.0f / std::sqrt(mean + eps);
   uint32_t i = 0;
@@ -57,8 +55,8 @@ TENON_BODY void rms_norm_body(const float* x, const float* scale, uint32_t count
   for (; i < count; ++i) out[i] = x[i] * factor * scale[i];
 }
 
-TENON_BODY void rotate_halves_body(const float* cosine, const float* sine, uint32_t half,
-                                   float* head) {
+[[gnu::always_inline]] inline void rotate_halves_body(const float* cosine, const float* sine,
+                                                      uint32_t half, float* head) {
   uint32_t i = 0;
   for (; i + kLanes <= half; i += kLanes) {
     Lanes a;
@@ -81,44 +79,50 @@ TENON_BODY void rotate_halves_body(const float* cosine, const float* sine, uint3
 }
 
 // Models with biases in the MLP only; all others have this inside the linear kernel.
-TENON_BODY void silu_mul_body(float* gate, const float* up, uint32_t count) {
+void silu_mul(float* gate, const float* up, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
 }
 
-#undef TENON_BODY
+void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {
+  rms_norm_body(x, scale, count, eps, out);
+}
+void rotate_halves_portable(const float* cosine, const float* sine, uint32_t half, float* head) {
+  rotate_halves_body(cosine, sine, half, head);
+}
+constexpr RowOps kPortable{rms_norm_portable, rotate_halves_portable, silu_mul};
 
-// One set of entry points, compiled with a target's instructions.
-#define TENON_ROW_OPS(Set, target_attribute)                                                  \
-  struct Set {                                                                                \
-    target_attribute static void rms_norm(const float* x, const float* scale, uint32_t count, \
-                                          float eps, float* out) {                            \
-      rms_norm_body(x, scale, count, eps, out);                                               \
-    }                                                                                         \
-    target_attribute static void rotate_halves(const float* cosine, const float* sine,        \
-                                               uint32_t half, float* head) {                  \
-      rotate_halves_body(cosine, sine, half, head);                                           \
-    }                                                                                         \
-    static void silu_mul(float* gate, const float* up, uint32_t count) {                      \
-      silu_mul_body(gate, up, count);                                                         \
-    }                                                                                         \
-    static constexpr RowOps kOps{rms_norm, rotate_halves, silu_mul};                          \
-  };
-
-TENON_ROW_OPS(Portable, )
 #if defined(__x86_64__)
-TENON_ROW_OPS(Avx2, __attribute__((target("avx2"))))
-TENON_ROW_OPS(Avx512, __attribute__((target("avx512f,prefer-vector-width=512"))))
-#else
-using Avx2 = Portable;
-using Avx512 = Portable;
+[[gnu::target("avx2")]] void rms_norm_avx2(const float* x, const float* scale, uint32_t count,
+                                           float eps, float* out) {
+  rms_norm_body(x, scale, count, eps, out);
+}
+[[gnu::target("avx2")]] void rotate_halves_avx2(const float* cosine, const float* sine,
+                                                uint32_t half, float* head) {
+  rotate_halves_body(cosine, sine, half, head);
+}
+constexpr RowOps kAvx2{rms_norm_avx2, rotate_halves_avx2, silu_mul};
+
+[[gnu::target("avx512f")]] void rms_norm_avx512(const float* x, const float* scale, uint32_t count,
+                                                float eps, float* out) {
+  rms_norm_body(x, scale, count, eps, out);
+}
+[[gnu::target("avx512f")]] void rotate_halves_avx512(const float* cosine, const float* sine,
+                                                     uint32_t half, float* head) {
+  rotate_halves_body(cosine, sine, half, head);
+}
+constexpr RowOps kAvx512{rms_norm_avx512, rotate_halves_avx512, silu_mul};
 #endif
-#undef TENON_ROW_OPS
 
 }  // namespace
 
 const RowOps& row_ops(CpuIsa isa) {
-  if (isa >= CpuIsa::avx512) return Avx512::kOps;
-  return isa >= CpuIsa::avx2 ? Avx2::kOps : Portable::kOps;
+#if defined(__x86_64__)
+  if (isa >= CpuIsa::avx512) return kAvx512;
+  if (isa >= CpuIsa::avx2) return kAvx2;
+#else
+  (void)isa;
+#endif
+  return kPortable;
 }
 
 }  // namespace tenon
