@@ -14,7 +14,7 @@ uint64_t allocation_count() {
 }
 }  // namespace tenon::test
 
-// Every form of new ends in one of these two.
+// Arrays end in these too, but for sanitizers, which bring pairs of their own.
 void* operator new(std::size_t bytes) {
   ++calls;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -25,6 +25,10 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto align = static_cast<std::size_t>(alignment);
   if (void* memory = std::aligned_alloc(align, (bytes + align - 1) / align * align)) return memory;
   throw std::bad_alloc();
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++calls;
+  return std::malloc(bytes == 0 ? 1 : bytes);
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);
