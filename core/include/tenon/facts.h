@@ -4,6 +4,10 @@
 // said. An empty intersection refuses the pipeline with a message that lists who said what, where
 // it was configured, and what to try. Keys of third parties carry a prefix: "acme.key".
 //
+// What one participant says about a key holds together, but several `equals` are alternatives.
+// Words that are digits count as numbers beside numbers; numbers are positive. numerics.rows is not
+// intersected: a pipeline is as invariant as the weakest that anyone provides.
+//
 // Vocabulary:
 //   device.space      text   host | cuda                 where the component's data lives
 //   kv.dtype          text   f32 | f16 | bf16 | i8 | i4  element type of stored K and V

@@ -124,6 +124,14 @@ TEST(Registry, stops_at_a_file_that_might_have_the_id) {
               HasSubstr("libtenon-torn.so: not a plugin"));
 }
 
+TEST(Registry, stops_at_what_has_a_plugins_name_and_is_no_file) {
+  const TemporaryFolder folder;
+  folder.write_file("libtenon-folder.so/inside", "");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_EQ(message_of(registry.find("scheduler/1", "sound", kAsked)),
+            "'" + folder.path("libtenon-folder.so") + "' is not a regular file");
+}
+
 TEST(Registry, passes_over_an_unusable_file_with_other_ids) {
   const TemporaryFolder folder;
   copy_plugin("sound", folder, "libtenon-sound.so");
