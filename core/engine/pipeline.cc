@@ -28,6 +28,8 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.host = request.host;
   if (const auto isa = request.config.isa.value) {
     pipeline.host.cpu_isa = std::min(pipeline.host.cpu_isa, *isa);
+    // Asked for by name, bf16 dot products are used also where FMA would be faster.
+    if (*isa == CpuIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
   }
   if (const auto threads = request.config.threads.value) pipeline.host.workers = *threads;
   const auto& path = request.config.model_path;
