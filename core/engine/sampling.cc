@@ -28,7 +28,6 @@ void Engine::fork_samples() {
     while (request.forked_samples < request.request.samples &&
            parent.state != SequenceState::ended) {
       Sequence& child = table_.add(request, request.forked_samples++, parent.record.arrival_ns);
-      child.tokens.reserve(request.limit_tokens);
       child.share = parent.share;
       child.share.tokens = child.share.drafts = 0;
       if (Status status = introduce(child, &parent); !status.ok()) {

@@ -5,6 +5,8 @@
 namespace tenon {
 namespace {
 
+constexpr uint32_t kUsualAnswer = 4096;  // tokens
+
 bool arrives_before(const Sequence* a, const Sequence* b) {
   if (a->record.arrival_ns != b->record.arrival_ns) {
     return a->record.arrival_ns < b->record.arrival_ns;
@@ -54,8 +56,10 @@ void SequenceTable::admit(Sequence& sequence) {
   std::erase(waiting_, &sequence);
   running_.push_back(&sequence);
   sequence.state = SequenceState::running;
-  // From here on its tokens grow without allocating.
-  sequence.tokens.reserve(sequence.request->limit_tokens);
+  // From here on its tokens grow without allocating, long answers aside.
+  const uint32_t room = std::min(sequence.request->limit_tokens, sequence.known + kUsualAnswer);
+  sequence.tokens.reserve(room);
+  sequence.record.token_ns.reserve(room - sequence.prompt_tokens);
 }
 
 void SequenceTable::preempt(Sequence& sequence) {

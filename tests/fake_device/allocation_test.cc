@@ -1,0 +1,99 @@
+// A step in the middle of things asks the system for no memory.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/fake_device/rig.h"
+
+namespace {
+thread_local uint64_t allocations = 0;
+}  // namespace
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace tenon {
+namespace {
+
+// Answers at once, always the same.
+class EagerExecutor final : public Executor {
+ public:
+  std::string_view name() const override { return "eager"; }
+  std::span<const Fact> provides() const override { return {}; }
+  std::span<const Fact> requirements() const override { return {}; }
+  bool uses_kernels() const override { return false; }
+  uint32_t workers() const override { return 1; }
+  Status load(const ExecutorSetup&) override { return {}; }
+  Status apply(std::span<const KvMove>) override { return {}; }
+  Status launch(const BatchView& batch) override {
+    step_ = batch.step_id;
+    rows_ = static_cast<uint32_t>(batch.logits_rows.size());
+    return {};
+  }
+  Result<StepOutput> collect(uint64_t) override { return StepOutput{step_, logits_, rows_, 8}; }
+  std::string numerics() const override { return "eager"; }
+  uint64_t weight_bytes() const override { return 0; }
+  uint64_t kv_bytes() const override { return 0; }
+
+ private:
+  uint64_t step_ = 0;
+  uint32_t rows_ = 0;
+  float logits_[8 * 64] = {};
+};
+
+uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint32_t block_tokens) {
+  LoadedPlugin<Scheduler> scheduler("scheduler", scheduler_id);
+  LoadedPlugin<KVCacheManager> kv("kv_cache", kv_id);
+  LoadedPlugin<Sampler> sampler("sampler", "standard");
+  KvGroup group;
+  ModelShape shape;
+  shape.vocabulary = 8;
+  shape.group_count = 1;
+  shape.groups = &group;
+  KvGroupGeometry blocks{block_tokens, 4096 / block_tokens, 8};
+  EagerExecutor executor;
+  WallClock clock;
+  EngineParts parts;
+  parts.scheduler = scheduler.get();
+  parts.kv_cache = kv.get();
+  parts.sampler = sampler.get();
+  parts.executor = &executor;
+  parts.shape = &shape;
+  parts.geometry = {DType::f32, 512, 8, 1, &blocks};
+  parts.limits = {8, 1024, 512};
+  parts.clock = &clock;
+  EXPECT_TRUE(kv->bind(shape, parts.geometry).ok());
+  Engine engine(parts, {.logits_digest = true});
+  for (int i = 0; i < 8; ++i) {
+    Request request;
+    request.prompt.assign(20, 1);
+    request.max_tokens = 300;
+    request.sampling.top_k = 4;
+    EXPECT_TRUE(engine.submit(std::move(request)).ok());
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.step().ok());
+  const uint64_t before = allocations;
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(engine.step().ok());
+  EXPECT_EQ(engine.totals().generated_tokens, 8u * 220);
+  return allocations - before;
+}
+
+TEST(Allocation, never_happens_in_a_warm_step) {
+  EXPECT_GT(allocations, 0u) << "the counter counts nothing";
+  EXPECT_EQ(allocations_in_steps("continuous", "paged", 16), 0u);
+  EXPECT_EQ(allocations_in_steps("static", "paged", 1), 0u);
+  EXPECT_EQ(allocations_in_steps("static", "naive", 512), 0u);
+}
+
+}  // namespace
+}  // namespace tenon
