@@ -86,14 +86,32 @@ TEST(BadPlan, that_names_a_stranger_is_refused) {
             "sequence");
 }
 
-TEST(BadPlan, that_grants_twice_is_refused) {
+TEST(BadPlan, with_more_grants_than_room_is_refused) {
   EXPECT_EQ(one_bad_plan([](const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
               ledger.try_grow(view.running[0].seq, 1, 1);
-              out.grants[0] = out.grants[0] = {view.running[0].seq, 1, 0};
-              out.grant_count = 2;  // more than there is room for
+              out.grants[0] = {view.running[0].seq, 1, 0};
+              out.grant_count = 2;
               return Status();
             }),
             "scheduler 'static' broke its contract: the plan has 2 grants – there was room for 1");
+}
+
+TEST(BadPlan, that_grants_twice_is_refused) {
+  ScriptedScheduler scheduler([](const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    ledger.try_grow(view.running[0].seq, 1, 1);
+    out.push({view.running[0].seq, 1, 0});
+    out.push({view.running[0].seq, 1, 0});
+    return Status();
+  });
+  RigOptions options;
+  options.own_scheduler = &scheduler;
+  Rig rig(options);
+  rig.submit(request_of({1}, 4));
+  rig.submit(request_of({2}, 4));
+  rig.run();
+  EXPECT_EQ(rig.engine().last_fault(),
+            "scheduler 'continuous' broke its contract: the plan grants sequence 0 twice");
+  EXPECT_EQ(rig.result(1).reason, FinishReason::length);
 }
 
 TEST(BadPlan, that_takes_more_than_the_ledger_granted_is_refused) {
