@@ -19,11 +19,7 @@ Status wrong(const std::string& text) {
   return Status::error(StatusCode::invalid_argument, text);
 }
 
-struct Region {
-  uint32_t limit = 0;
-  uint32_t computed = 0;
-  uint32_t granted = 0;
-  uint64_t last_step = 0;
+struct Region : sdk::KvProgress {
   BlockId block = kNoBlock;  // the same in every group
 };
 
@@ -174,12 +170,8 @@ Status NaiveManager::grow(SeqId seq, std::span<const TokenId>, uint32_t computed
                           uint32_t at_most, KvGrant& out) noexcept {
   Region* region = find(seq);
   if (region == nullptr) return unknown(seq);
-  if (computed != region->computed || at_least == 0 || at_least > at_most ||
-      at_least > region->limit - computed) {
-    return wrong("sequence " + std::to_string(seq) + " asked for " + std::to_string(at_least) +
-                 " to " + std::to_string(at_most) + " tokens behind " + std::to_string(computed) +
-                 " – it has " + std::to_string(region->computed) + " and may reach " +
-                 std::to_string(region->limit));
+  if (Status status = region->check_grow(seq, computed, at_least, at_most); !status.ok()) {
+    return status;
   }
   if (region->block == kNoBlock) {
     if (pool_.free_count() == 0) return sdk::out_of_kv();
@@ -196,17 +188,7 @@ Status NaiveManager::resolve(SeqId seq, std::span<const TokenId>, uint32_t base,
                              std::span<const uint32_t> kept, uint32_t computed) noexcept {
   Region* region = find(seq);
   if (region == nullptr) return unknown(seq);
-  bool sound =
-      base == region->computed && computed == base + kept.size() && computed <= region->granted;
-  for (size_t i = 0; sound && i < kept.size(); ++i) {
-    sound = kept[i] < region->granted - base && (i == 0 || kept[i] > kept[i - 1]);
-  }
-  if (!sound) {
-    return wrong("sequence " + std::to_string(seq) + " cannot keep " + std::to_string(kept.size()) +
-                 " tokens behind " + std::to_string(base) + " – it has " +
-                 std::to_string(region->computed) + " and slots for " +
-                 std::to_string(region->granted));
-  }
+  if (Status status = region->check_resolve(seq, base, kept, computed); !status.ok()) return status;
   for (uint32_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == i) continue;
     copy(region->block, base + kept[i], region->block, base + i, 1);

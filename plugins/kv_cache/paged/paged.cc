@@ -32,11 +32,7 @@ struct Table {
   uint32_t left_behind = 0;  // leading entries that a window has passed: kNoBlock
 };
 
-struct PagedSequence {
-  uint32_t limit = 0;
-  uint32_t computed = 0;      // tokens whose K/V are here
-  uint32_t granted = 0;       // slots, those of `computed` included
-  uint64_t last_step = 0;     // that was planned with it
+struct PagedSequence : sdk::KvProgress {
   std::vector<Table> tables;  // [groups]
 };
 
@@ -214,12 +210,8 @@ Status PagedManager::grow(SeqId seq, std::span<const TokenId>, uint32_t computed
                           uint32_t at_most, KvGrant& out) noexcept {
   PagedSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
-  if (computed != sequence->computed || at_least == 0 || at_least > at_most ||
-      at_least > sequence->limit - computed) {
-    return wrong("sequence " + std::to_string(seq) + " asked for " + std::to_string(at_least) +
-                 " to " + std::to_string(at_most) + " tokens behind " + std::to_string(computed) +
-                 " – it has " + std::to_string(sequence->computed) + " and may reach " +
-                 std::to_string(sequence->limit));
+  if (Status status = sequence->check_grow(seq, computed, at_least, at_most); !status.ok()) {
+    return status;
   }
   uint64_t most = std::min(at_most, sequence->limit - computed);
   for (GroupId g = 0; g < groups_.size(); ++g) {
@@ -289,17 +281,8 @@ Status PagedManager::resolve(SeqId seq, std::span<const TokenId>, uint32_t base,
                              std::span<const uint32_t> kept, uint32_t computed) noexcept {
   PagedSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
-  bool sound =
-      base == sequence->computed && computed == base + kept.size() && computed <= sequence->granted;
-  for (size_t i = 0; sound && i < kept.size(); ++i) {
-    sound = kept[i] < sequence->granted - base && (i == 0 || kept[i] > kept[i - 1]);
-  }
-  if (!sound) {
-    return wrong("sequence " + std::to_string(seq) + " cannot keep " + std::to_string(kept.size()) +
-                 " tokens behind " + std::to_string(base) + " – it has " +
-                 std::to_string(sequence->computed) + " and slots for " +
-                 std::to_string(sequence->granted));
-  }
+  if (Status status = sequence->check_resolve(seq, base, kept, computed); !status.ok())
+    return status;
   gather(*sequence, base, kept);
   for (size_t g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];

@@ -17,6 +17,40 @@ inline Status out_of_kv() noexcept {
   return Status(&kRecord);
 }
 
+// How far a sequence's K/V reaches, and whether calls about it make sense.
+struct KvProgress {
+  uint32_t limit = 0;      // tokens that it may ever hold
+  uint32_t computed = 0;   // tokens whose K/V are here
+  uint32_t granted = 0;    // slots, those of `computed` included
+  uint64_t last_step = 0;  // that was planned with it
+
+  Status check_grow(SeqId seq, uint32_t base, uint32_t at_least, uint32_t at_most) const {
+    if (base == computed && at_least > 0 && at_least <= at_most && at_least <= limit - computed) {
+      return {};
+    }
+    return wrong(seq, "asked for " + std::to_string(at_least) + " to " + std::to_string(at_most) +
+                          " tokens behind " + std::to_string(base) + " – it has " +
+                          std::to_string(computed) + " and may reach " + std::to_string(limit));
+  }
+  Status check_resolve(SeqId seq, uint32_t base, std::span<const uint32_t> kept,
+                       uint32_t now_computed) const {
+    bool sound = base == computed && now_computed == base + kept.size() && now_computed <= granted;
+    for (size_t i = 0; sound && i < kept.size(); ++i) {
+      sound = kept[i] < granted - base && (i == 0 || kept[i] > kept[i - 1]);
+    }
+    if (sound) return {};
+    return wrong(seq, "cannot keep " + std::to_string(kept.size()) + " tokens behind " +
+                          std::to_string(base) + " – it has " + std::to_string(computed) +
+                          " and slots for " + std::to_string(granted));
+  }
+
+ private:
+  static Status wrong(SeqId seq, const std::string& text) {
+    return Status::error(StatusCode::invalid_argument,
+                         "sequence " + std::to_string(seq) + " " + text);
+  }
+};
+
 // Blocks 0 … n-1 with reference counts. Taking and dropping are O(1) and do not allocate. A block
 // whose last reference goes while a step that was planned with it is still running is parked until
 // `step_done`.
