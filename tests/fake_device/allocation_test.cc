@@ -1,26 +1,8 @@
 // A step in the middle of things asks the system for no memory.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include "tests/fake_device/rig.h"
-
-namespace {
-thread_local uint64_t allocations = 0;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocation_count.h"
 
 namespace tenon {
 namespace {
@@ -82,14 +64,14 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
     EXPECT_TRUE(engine.submit(std::move(request)).ok());
   }
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.step().ok());
-  const uint64_t before = allocations;
+  const uint64_t before = test::allocation_count();
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(engine.step().ok());
   EXPECT_EQ(engine.totals().generated_tokens, 8u * 220);
-  return allocations - before;
+  return test::allocation_count() - before;
 }
 
 TEST(Allocation, never_happens_in_a_warm_step) {
-  EXPECT_GT(allocations, 0u) << "the counter counts nothing";
+  EXPECT_GT(test::allocation_count(), 0u) << "the counter counts nothing";
   EXPECT_EQ(allocations_in_steps("continuous", "paged", 16), 0u);
   EXPECT_EQ(allocations_in_steps("static", "paged", 1), 0u);
   EXPECT_EQ(allocations_in_steps("static", "naive", 512), 0u);

@@ -11,14 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-Request request_of(std::vector<TokenId> prompt, uint32_t max_tokens) {
-  Request request;
-  request.prompt = std::move(prompt);
-  request.max_tokens = max_tokens;
-  request.sampling.temperature = 0.0f;
-  return request;
-}
-
 // Runs everything with memory, as plainly as possible, until `misbehave` changes the plan.
 class ScriptedScheduler final : public Scheduler {
  public:
@@ -61,7 +53,7 @@ std::string one_bad_plan(ScriptedScheduler::Plan bad) {
   options.scheduler = "static";
   options.own_scheduler = &scheduler;
   Rig rig(options);
-  const Request request = request_of({1, 2, 3}, 6);
+  const Request request = greedy_request({1, 2, 3}, 6);
   const RequestId id = rig.submit(request);
   rig.run();
   EXPECT_EQ(rig.engine().totals().plan_faults, 1u);
@@ -106,8 +98,8 @@ TEST(BadPlan, that_grants_twice_is_refused) {
   RigOptions options;
   options.own_scheduler = &scheduler;
   Rig rig(options);
-  rig.submit(request_of({1}, 4));
-  rig.submit(request_of({2}, 4));
+  rig.submit(greedy_request({1}, 4));
+  rig.submit(greedy_request({2}, 4));
   rig.run();
   EXPECT_EQ(rig.engine().last_fault(),
             "scheduler 'continuous' broke its contract: the plan grants sequence 0 twice");
@@ -152,13 +144,13 @@ TEST(BadPlan, that_is_over_the_budget_or_the_rows_is_refused) {
   options.max_sequences = 2;
   {
     Rig rig(options);
-    const RequestId id = rig.submit(request_of(std::vector<TokenId>(11, 1), 2));
+    const RequestId id = rig.submit(greedy_request(std::vector<TokenId>(11, 1), 2));
     EXPECT_TRUE(rig.engine().run_until_idle(100).ok());
     EXPECT_THAT(rig.result(id).message,
                 HasSubstr("the plan has 11 tokens – max_batch_tokens is 10"));
   }
   Rig rig(options);
-  for (int i = 0; i < 3; ++i) rig.submit(request_of({1, 2}, 2));
+  for (int i = 0; i < 3; ++i) rig.submit(greedy_request({1, 2}, 2));
   EXPECT_TRUE(rig.engine().run_until_idle(100).ok());
   EXPECT_THAT(rig.result(1).message,
               HasSubstr("the plan makes 3 sequences run – max_sequences is 2"));
@@ -173,7 +165,7 @@ TEST(BadPlan, that_keeps_failing_ends_the_requests_with_its_message) {
   RigOptions options;
   options.own_scheduler = &scheduler;
   Rig rig(options);
-  const RequestId id = rig.submit(request_of({1}, 4));
+  const RequestId id = rig.submit(greedy_request({1}, 4));
   rig.run();
   EXPECT_EQ(rig.result(id).reason, FinishReason::error);
   EXPECT_EQ(rig.result(id).message, "scheduler 'continuous': I am lost");
@@ -187,7 +179,7 @@ TEST(BadPlan, that_is_always_empty_ends_the_requests_in_the_end) {
   options.own_scheduler = &scheduler;
   options.engine.stall_steps = 50;
   Rig rig(options);
-  const RequestId id = rig.submit(request_of({1}, 4));
+  const RequestId id = rig.submit(greedy_request({1}, 4));
   rig.run(51);
   EXPECT_EQ(rig.result(id).message,
             "scheduler 'continuous' planned nothing in 50 steps in a row – 1 sequences wait and 0 "
@@ -203,9 +195,9 @@ TEST(BadPlan, of_grants_that_are_not_used_leaves_no_memory_behind) {
   RigOptions options;
   options.own_scheduler = &scheduler;
   Rig rig(options);
-  rig.submit(request_of({1, 2, 3}, 3));
+  rig.submit(greedy_request({1, 2, 3}, 3));
   ASSERT_TRUE(rig.engine().step().ok());
-  rig.submit(request_of(std::vector<TokenId>(100, 3), 3));
+  rig.submit(greedy_request(std::vector<TokenId>(100, 3), 3));
   ASSERT_TRUE(rig.engine().step().ok());
   EXPECT_EQ(rig.kv_cache().usage().reserved_tokens, 16u);
   rig.run();
@@ -220,10 +212,10 @@ TEST(BadScheduler, that_refuses_an_arrival_loses_that_request_only) {
   RigOptions options;
   options.own_scheduler = &scheduler;
   Rig rig(options);
-  const RequestId good = rig.submit(request_of({1}, 4));
+  const RequestId good = rig.submit(greedy_request({1}, 4));
   ASSERT_TRUE(rig.engine().step().ok());
   scheduler.refused_ = EventKind::arrived;
-  const RequestId bad = rig.submit(request_of({1}, 4));
+  const RequestId bad = rig.submit(greedy_request({1}, 4));
   rig.run();
   EXPECT_EQ(rig.result(good).reason, FinishReason::length);
   EXPECT_EQ(rig.result(bad).message, "scheduler 'continuous' refused a request: no, thank you");
@@ -231,13 +223,13 @@ TEST(BadScheduler, that_refuses_an_arrival_loses_that_request_only) {
 
 TEST(Device, that_cannot_launch_loses_the_requests_of_that_step_only) {
   Rig rig({});
-  const RequestId first = rig.submit(request_of({1, 2}, 10));
+  const RequestId first = rig.submit(greedy_request({1, 2}, 10));
   rig.device().faults.launch_fails_at = 3;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(rig.engine().step().ok());
   EXPECT_EQ(rig.result(first).reason, FinishReason::error);
   EXPECT_EQ(rig.result(first).message, "executor 'fake' failed: injected: launch");
   rig.expect_empty();
-  const Request request = request_of({5}, 6);
+  const Request request = greedy_request({5}, 6);
   const RequestId second = rig.submit(request);
   rig.run();
   EXPECT_EQ(rig.result(second).ids(), oracle({61, 0}, request, 0, 256).ids);
@@ -247,8 +239,8 @@ TEST(Device, that_cannot_collect_loses_the_requests_of_that_step_only) {
   RigOptions options;
   options.max_sequences = 1;
   Rig rig(options);
-  const RequestId first = rig.submit(request_of({1, 2}, 10));
-  const Request request = request_of({5}, 6);
+  const RequestId first = rig.submit(greedy_request({1, 2}, 10));
+  const Request request = greedy_request({5}, 6);
   const RequestId second = rig.submit(request);
   rig.device().faults.collect_fails_at = 4;
   rig.run();
@@ -259,9 +251,9 @@ TEST(Device, that_cannot_collect_loses_the_requests_of_that_step_only) {
 
 TEST(Row, without_a_finite_logit_fails_its_request_only) {
   Rig rig({});
-  const Request request = request_of({5, 9}, 8);
+  const Request request = greedy_request({5, 9}, 8);
   const RequestId good = rig.submit(request);
-  const RequestId bad = rig.submit(request_of({8, 60}, 8));
+  const RequestId bad = rig.submit(greedy_request({8, 60}, 8));
   rig.device().faults.nan_after = 60;
   ASSERT_TRUE(rig.engine().step().ok());
   rig.device().faults.nan_after.reset();

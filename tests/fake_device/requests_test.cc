@@ -12,14 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Request request_of(std::vector<TokenId> prompt, uint32_t max_tokens) {
-  Request request;
-  request.prompt = std::move(prompt);
-  request.max_tokens = max_tokens;
-  request.sampling.temperature = 0.0f;
-  return request;
-}
-
 // Tokens come from `script`; texts are letters: 0 = a, 1 = b, …
 RigOptions scripted(std::string script) {
   RigOptions options;
@@ -38,34 +30,34 @@ std::string refusal(const RigOptions& options, Request request) {
 }
 
 TEST(Submit, refuses_an_empty_prompt) {
-  EXPECT_EQ(refusal({}, request_of({}, 4)),
+  EXPECT_EQ(refusal({}, greedy_request({}, 4)),
             "the prompt has no tokens – at least one is needed – give a text, or the model's "
             "beginning-of-text token");
 }
 
 TEST(Submit, refuses_a_prompt_that_leaves_no_room_for_an_answer) {
-  EXPECT_EQ(refusal({}, request_of(std::vector<TokenId>(256, 1), 4)),
+  EXPECT_EQ(refusal({}, greedy_request(std::vector<TokenId>(256, 1), 4)),
             "the prompt has 256 tokens – the context has 256 and one must be left for the answer – "
             "shorten the prompt or raise limits.context_tokens");
 }
 
 TEST(Submit, refuses_token_ids_outside_the_vocabulary) {
-  EXPECT_EQ(refusal({}, request_of({1, 2, 61}, 4)),
+  EXPECT_EQ(refusal({}, greedy_request({1, 2, 61}, 4)),
             "prompt token 2 has id 61 – the vocabulary has ids 0 to 60 – encode the text with this "
             "model's own tokenizer");
-  EXPECT_THAT(refusal({}, request_of({-1}, 4)), HasSubstr("prompt token 0 has id -1"));
+  EXPECT_THAT(refusal({}, greedy_request({-1}, 4)), HasSubstr("prompt token 0 has id -1"));
 }
 
 TEST(Submit, refuses_what_could_never_fit_into_the_kv_cache) {
   RigOptions options;
   options.kv_tokens = 32;
-  EXPECT_EQ(refusal(options, request_of(std::vector<TokenId>(20, 1), 14)),
+  EXPECT_EQ(refusal(options, greedy_request(std::vector<TokenId>(20, 1), 14)),
             "prompt and answer take 34 tokens – the KV cache has room for 33 of one sequence – "
             "lower max_tokens or raise kv_cache.memory");
 }
 
 TEST(Submit, refuses_sampling_parameters_without_meaning) {
-  Request request = request_of({1}, 4);
+  Request request = greedy_request({1}, 4);
   request.sampling.temperature = -1.0f;
   EXPECT_THAT(refusal({}, request), HasSubstr("temperature is -1.0"));
   request.sampling.temperature = std::numeric_limits<float>::quiet_NaN();
@@ -87,9 +79,9 @@ TEST(Submit, refuses_more_than_the_inbox_holds) {
   RigOptions options;
   options.engine.inbox_requests = 2;
   Rig rig(options);
-  rig.submit(request_of({1}, 1));
-  rig.submit(request_of({1}, 1));
-  Result<RequestId> third = rig.engine().submit(request_of({1}, 1));
+  rig.submit(greedy_request({1}, 1));
+  rig.submit(greedy_request({1}, 1));
+  Result<RequestId> third = rig.engine().submit(greedy_request({1}, 1));
   ASSERT_FALSE(third.ok());
   EXPECT_EQ(third.status().message(),
             "the inbox holds 2 requests that were not admitted yet, its limit – submit again "
@@ -105,7 +97,7 @@ TEST(Submit, works_from_several_threads) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 10; ++i) {
-        Request request = request_of({t + 1, i + 1}, 5);
+        Request request = greedy_request({t + 1, i + 1}, 5);
         request.sink = sinks[static_cast<size_t>(t * 10 + i)];
         EXPECT_TRUE(rig.engine().submit(std::move(request)).ok());
       }
@@ -118,7 +110,7 @@ TEST(Submit, works_from_several_threads) {
 
 TEST(Ends, with_length_at_max_tokens) {
   Rig rig(scripted("1 2 3 4 5"));
-  const RequestId id = rig.submit(request_of({7}, 3));
+  const RequestId id = rig.submit(greedy_request({7}, 3));
   rig.run();
   EXPECT_EQ(rig.result(id).reason, FinishReason::length);
   EXPECT_EQ(rig.result(id).text, "bcd");
@@ -128,7 +120,7 @@ TEST(Ends, with_length_where_the_context_is_full) {
   RigOptions options = scripted("1");
   options.context_tokens = 32;
   Rig rig(options);
-  const RequestId id = rig.submit(request_of(std::vector<TokenId>(30, 1), 0));
+  const RequestId id = rig.submit(greedy_request(std::vector<TokenId>(30, 1), 0));
   rig.run();
   EXPECT_EQ(rig.result(id).reason, FinishReason::length);
   EXPECT_EQ(rig.result(id).tokens.size(), 2u);
@@ -138,7 +130,7 @@ TEST(Ends, at_end_of_text_without_its_text) {
   RigOptions options = scripted("1 2 9 4");
   options.eos_tokens = {9};
   Rig rig(options);
-  const RequestId id = rig.submit(request_of({7}, 10));
+  const RequestId id = rig.submit(greedy_request({7}, 10));
   rig.run();
   EXPECT_EQ(rig.result(id).reason, FinishReason::eos);
   EXPECT_THAT(rig.result(id).ids(), ElementsAre(1, 2, 9));
@@ -149,7 +141,7 @@ TEST(Ends, not_at_end_of_text_that_is_to_be_ignored) {
   RigOptions options = scripted("1 2 9 4");
   options.eos_tokens = {9};
   Rig rig(options);
-  Request request = request_of({7}, 6);
+  Request request = greedy_request({7}, 6);
   request.ignore_eos = true;
   const RequestId id = rig.submit(request);
   rig.run();
@@ -159,7 +151,7 @@ TEST(Ends, not_at_end_of_text_that_is_to_be_ignored) {
 
 TEST(Ends, at_a_stop_token) {
   Rig rig(scripted("1 2 5 4"));
-  Request request = request_of({7}, 10);
+  Request request = greedy_request({7}, 10);
   request.stop_tokens = {42, 5};
   const RequestId id = rig.submit(request);
   rig.run();
@@ -170,7 +162,7 @@ TEST(Ends, at_a_stop_token) {
 
 TEST(Ends, before_a_stop_string_that_spans_tokens) {
   Rig rig(scripted("0 1 2 3 4 5 6"));
-  Request request = request_of({7}, 10);
+  Request request = greedy_request({7}, 10);
   request.stop = {"xyz", "def"};
   const RequestId id = rig.submit(request);
   rig.run();
@@ -211,7 +203,7 @@ TEST(Ends, at_a_stop_inside_a_bundle_of_accepted_drafts) {
   RigOptions options = scripted("0 1 2 3 4 5 6 7");
   options.drafter = &parrot;
   Rig rig(options);
-  Request request = request_of({7}, 20);
+  Request request = greedy_request({7}, 20);
   request.stop_tokens = {3};
   const RequestId id = rig.submit(request);
   rig.run();
@@ -225,7 +217,7 @@ TEST(Ends, not_before_min_tokens) {
   RigOptions options;
   options.eos_tokens = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
   Rig rig(options);
-  Request request = request_of({7}, 100);
+  Request request = greedy_request({7}, 100);
   const RequestId without = rig.submit(request);
   request.min_tokens = 40;
   const RequestId with = rig.submit(request);
@@ -238,7 +230,7 @@ TEST(Ends, not_before_min_tokens) {
 
 TEST(Cancel, ends_a_running_request_and_frees_its_memory) {
   Rig rig({});
-  const RequestId id = rig.submit(request_of(std::vector<TokenId>(40, 3), 100));
+  const RequestId id = rig.submit(greedy_request(std::vector<TokenId>(40, 3), 100));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(rig.engine().step().ok());
   EXPECT_GT(rig.kv_cache().usage().used_tokens, 40u);
   rig.engine().cancel(id);
@@ -251,7 +243,7 @@ TEST(Cancel, ends_a_running_request_and_frees_its_memory) {
 
 TEST(Cancel, ends_every_sample_also_those_that_were_not_forked_yet) {
   Rig rig({});
-  Request request = request_of({1, 2, 3}, 50);
+  Request request = greedy_request({1, 2, 3}, 50);
   request.samples = 3;
   const RequestId id = rig.submit(request);
   rig.engine().cancel(id);
@@ -266,7 +258,7 @@ TEST(Cancel, ends_every_sample_also_those_that_were_not_forked_yet) {
 TEST(Cancel, of_an_unknown_request_changes_nothing) {
   Rig rig({});
   rig.engine().cancel(77);
-  const RequestId id = rig.submit(request_of({1}, 3));
+  const RequestId id = rig.submit(greedy_request({1}, 3));
   rig.engine().cancel(78);
   rig.run();
   EXPECT_EQ(rig.result(id).reason, FinishReason::length);
@@ -274,7 +266,7 @@ TEST(Cancel, of_an_unknown_request_changes_nothing) {
 
 TEST(Samples, share_the_prompt_in_memory) {
   Rig rig({});
-  Request request = request_of(std::vector<TokenId>(64, 3), 30);
+  Request request = greedy_request(std::vector<TokenId>(64, 3), 30);
   request.samples = 4;
   request.sampling.temperature = 1.0f;
   rig.submit(request);
@@ -290,7 +282,7 @@ TEST(Samples, beyond_the_rows_wait_for_their_turn) {
   RigOptions options;
   options.max_sequences = 2;
   Rig rig(options);
-  Request request = request_of({5, 6, 7}, 8);
+  Request request = greedy_request({5, 6, 7}, 8);
   request.samples = 5;
   request.sampling.temperature = 1.0f;
   const RequestId id = rig.submit(request);
@@ -303,7 +295,7 @@ TEST(Samples, beyond_the_rows_wait_for_their_turn) {
 
 TEST(Logprobs, are_those_of_the_raw_logits_most_likely_first) {
   Rig rig({});
-  Request request = request_of({4, 5}, 3);
+  Request request = greedy_request({4, 5}, 3);
   request.sampling.logprobs = 5;
   const RequestId id = rig.submit(request);
   rig.run();
@@ -323,7 +315,7 @@ TEST(Logprobs, are_those_of_the_raw_logits_most_likely_first) {
 TEST(Records, say_when_and_how_much) {
   Rig rig({});
   rig.clock().advance(1000);
-  Request request = request_of({4, 5}, 3);
+  Request request = greedy_request({4, 5}, 3);
   request.arrival_ns = 400;
   const RequestId id = rig.submit(request);
   for (int i = 0; i < 3; ++i) {
@@ -347,7 +339,7 @@ TEST(Digest, stays_zero_when_it_is_not_asked_for) {
   RigOptions options;
   options.engine.logits_digest = false;
   Rig rig(options);
-  const RequestId id = rig.submit(request_of({4, 5}, 3));
+  const RequestId id = rig.submit(greedy_request({4, 5}, 3));
   rig.run();
   EXPECT_EQ(rig.result(id).record.logits_digest, 0u);
 }

@@ -96,6 +96,14 @@ void Rig::expect_empty() {
   EXPECT_EQ(usage.reserved_tokens, 0u);
 }
 
+Request greedy_request(std::vector<TokenId> prompt, uint32_t max_tokens) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0.0f;
+  return request;
+}
+
 Expected oracle(const ToyModel& model, const Request& request, uint32_t sample,
                 uint32_t context_tokens, std::span<const TokenId> eos) {
   LoadedPlugin<Sampler> sampler("sampler", "standard");

@@ -72,6 +72,8 @@ class Rig {
   std::vector<std::shared_ptr<ResultSink>> sinks_;
 };
 
+Request greedy_request(std::vector<TokenId> prompt, uint32_t max_tokens);
+
 // What one sample of a request must be, found without an engine: row by row over the toy model,
 // drawn by the standard sampler.
 struct Expected {
