@@ -92,6 +92,7 @@ class Buffer {
 
 constexpr uint64_t kRounds = 100'000;  // 2e6 instructions, about half a millisecond
 constexpr uint32_t kMeetings = 2'000;
+constexpr size_t kWindowBytes = size_t{16} << 20;
 
 struct Measurement {
   LimitKernels kernels;
@@ -134,9 +135,14 @@ struct Measurement {
     double read = 0;
     if (part > 0) {
       std::memset(mine, 1, part);
+      // In windows, so that a round is short enough to be left alone by other programs.
+      const size_t window = std::min(part, kWindowBytes);
+      size_t at = 0;
       read = best_rate(thread, 0.4, [&] {
-        sink.fetch_add(kernels.read(mine, part), std::memory_order_relaxed);
-        return static_cast<double>(part);
+        if (at + window > part) at = 0;
+        sink.fetch_add(kernels.read(mine + at, window), std::memory_order_relaxed);
+        at += window;
+        return static_cast<double>(window);
       });
     }
     const double fma = best_rate(thread, 0.2, [&] { return kernels.fma(kRounds); });
