@@ -372,6 +372,64 @@ TEST_P(DenseOnEveryIsa, a_poisoned_row_leaves_its_neighbours_alone) {
   EXPECT_TRUE(std::isnan(poisoned[7 * 40]));
 }
 
+// A 16-bit value by its definition: sign, exponent, fraction.
+float value_of(std::string_view format, uint32_t bits) {
+  const int fraction_bits = format == "f16" ? 10 : 7;
+  const int bias = format == "f16" ? 15 : 127;
+  const int top = format == "f16" ? 31 : 255;
+  const int exponent = static_cast<int>(bits >> fraction_bits) & top;
+  const int fraction = static_cast<int>(bits) & ((1 << fraction_bits) - 1);
+  const float sign = bits >> 15 != 0 ? -1.0f : 1.0f;
+  if (exponent == top) return fraction != 0 ? NAN : sign * INFINITY;
+  const int hidden = exponent == 0 ? 0 : 1 << fraction_bits;
+  return sign * std::ldexp(static_cast<float>(hidden + fraction),
+                           (exponent == 0 ? 1 : exponent) - bias - fraction_bits);
+}
+
+TEST_P(DenseOnEveryIsa, every_16_bit_value_is_widened_exactly) {
+  for (std::string_view format : {"f16", "bf16"}) {
+    if (dots(format)) continue;  // the dot product takes subnormal numbers for zero
+    Weight weight(format, 65536, 1, 1);
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+      const auto half = static_cast<uint16_t>(bits);
+      std::memcpy(weight.bytes.data() + 2 * bits, &half, 2);
+    }
+    for (uint32_t rows : {1u, 40u}) {
+      const auto y = bench_.multiply(weight, std::vector<float>(rows, 1.0f), rows);
+      for (uint32_t bits = 0; bits < 65536; ++bits) {
+        const float want = value_of(format, bits);
+        const float got = y[size_t{rows - 1} * 65536 + bits];
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want)
+            << format << " " << bits << " gives " << got << ", not " << want;
+      }
+    }
+  }
+}
+
+TEST(Half, narrowing_rounds_to_the_nearest_and_ties_to_even) {
+  for (uint32_t bits = 0; bits < 0x7bff; ++bits) {
+    const float low = value_of("f16", bits);
+    const float high = value_of("f16", bits + 1);
+    const float middle = (low + high) / 2;
+    ASSERT_EQ(sdk::float_to_f16(low), bits);
+    ASSERT_EQ(sdk::float_to_f16(middle), bits + (bits & 1));
+    ASSERT_EQ(sdk::float_to_f16(std::nextafter(middle, low)), bits);
+    ASSERT_EQ(sdk::float_to_f16(std::nextafter(-middle, -high)), 0x8000 | (bits + 1));
+  }
+  for (uint32_t bits = 0; bits < 0x7f7f; ++bits) {
+    const float low = value_of("bf16", bits);
+    const float high = value_of("bf16", bits + 1);
+    const float middle = low + (high - low) / 2;
+    ASSERT_EQ(sdk::float_to_bf16(low), bits);
+    ASSERT_EQ(sdk::float_to_bf16(middle), bits + (bits & 1));
+    ASSERT_EQ(sdk::float_to_bf16(std::nextafter(middle, low)), bits);
+  }
+  EXPECT_EQ(sdk::float_to_f16(65520.0f), 0x7c00);
+  EXPECT_EQ(sdk::float_to_f16(-65519.0f), 0xfbff);
+  EXPECT_TRUE(std::isnan(sdk::f16_to_float(sdk::float_to_f16(NAN))));
+  EXPECT_TRUE(std::isnan(sdk::bf16_to_float(sdk::float_to_bf16(NAN))));
+}
+
 TEST(Dense, the_name_of_the_numerics_follows_the_processor) {
   EXPECT_EQ(Bench(CpuIsa::portable).kernel().numerics(), "dense/portable");
   if (detect_cpu_isa() < CpuIsa::avx512_bf16) return;
