@@ -97,8 +97,8 @@ void AddedTokens::split(std::string_view text, bool normalized, bool parse_speci
     const AddedToken& token = *find(match.id);
     if (token.special && !parse_special) continue;
     if (token.single_word && touches_word(text.substr(0, begin), text.substr(end))) continue;
-    if (token.lstrip && begin > done) {
-      begin -= trailing_space_bytes(text.substr(done, begin - done));
+    if (token.lstrip) {
+      begin = begin > done ? begin - trailing_space_bytes(text.substr(done, begin - done)) : done;
     }
     if (token.rstrip) {
       if (end < spaces.begin || end > spaces.end) {
@@ -106,6 +106,7 @@ void AddedTokens::split(std::string_view text, bool normalized, bool parse_speci
       }
       end = spaces.end;
     }
+    if (begin >= end) continue;  // all of it was whitespace that the token before has taken
     emit_text(begin);
     segments.push_back({{}, match.id});
     done = end;

@@ -82,7 +82,11 @@ Status Bpe::merge_chunk(std::string_view chunk, std::vector<Symbol>& symbols) co
     TENON_ASSIGN_OR_RETURN(pending, unknown(character));
   }
   if (pending != kNoToken) symbols.push_back(pending);
-  merge_symbols(rules_, symbols);
+  if (is_unused_.empty()) {
+    merge_symbols(rules_, symbols);
+  } else {
+    merge_symbols(rules_, is_unused_, symbols);
+  }
   return Status();
 }
 
@@ -106,10 +110,18 @@ Result<TokenId> Bpe::unknown(std::string_view character) const {
 // Symbols to ids where characters that are no token took part in the merging.
 Status Bpe::append_tokenless(const std::vector<Symbol>& symbols, std::vector<TokenId>& ids) const {
   bool follows_unknown = false;
+  const auto append_unknown = [&](TokenId id) {
+    if (!follows_unknown || !options_.fuse_unknown) ids.push_back(id);
+    follows_unknown = true;
+  };
   for (const Symbol symbol : symbols) {
+    if (unknown_ && symbol == *unknown_) {
+      append_unknown(symbol);
+      continue;
+    }
     if (vocabulary_->contains(symbol)) {
       ids.push_back(symbol);
-      follows_unknown = unknown_ && symbol == *unknown_;
+      follows_unknown = false;
       continue;
     }
     std::string character;
@@ -118,8 +130,7 @@ Status Bpe::append_tokenless(const std::vector<Symbol>& symbols, std::vector<Tok
       follows_unknown = false;
     } else if (!options_.unknown_piece.empty()) {
       TENON_ASSIGN_OR_RETURN(const TokenId id, unknown(character));
-      if (!follows_unknown || !options_.fuse_unknown) ids.push_back(id);
-      follows_unknown = true;
+      append_unknown(id);
     }
   }
   return Status();

@@ -36,6 +36,7 @@ class Bpe {
   struct ScoredPiece {
     TokenId id;
     float score;
+    bool is_unused = false;  // helps to form other pieces, but is no result itself
   };
 
   // Merges in order of rank. Error: invalid_argument when a merge names a piece, or gives one,
@@ -56,7 +57,8 @@ class Bpe {
   enum class Whole : uint8_t { unasked, yes, no };
 
   Bpe(const Vocabulary& vocabulary, BpeOptions options);
-  Symbol symbol_of(char32_t code);
+  void add_tokenless(char32_t code);
+  void set_unused(TokenId id);
 
   Status encode_chunk(std::string_view chunk, std::vector<TokenId>& ids) const;
   Status merge_chunk(std::string_view chunk, std::vector<Symbol>& symbols) const;
@@ -71,6 +73,7 @@ class Bpe {
   std::vector<char32_t> tokenless_;       // characters of symbols at and beyond the vocabulary
   std::array<TokenId, 256> byte_tokens_;  // kNoToken where there is none
   std::optional<TokenId> unknown_;
+  std::vector<bool> is_unused_;                    // by id; empty when no piece is
   bool cuts_before_spaces_ = false;                // no merge reaches over the border "x▁"
   mutable std::vector<std::atomic<Whole>> whole_;  // does a piece, as a word, become its own token?
 };

@@ -135,13 +135,17 @@ Result<Bpe> Bpe::from_merges(const Vocabulary& vocabulary, std::span<const Merge
   return bpe;
 }
 
-Symbol Bpe::symbol_of(char32_t code) {
-  const Symbol known = runes_.find(code);
-  if (known != RuneTable::kNone) return known;
-  const auto added = static_cast<Symbol>(vocabulary_->size() + tokenless_.size());
-  runes_.set(code, added);
+void Bpe::add_tokenless(char32_t code) {
+  runes_.set(code, static_cast<Symbol>(vocabulary_->size() + tokenless_.size()));
   tokenless_.push_back(code);
-  return added;
+}
+
+// An unused piece of one character is no token for it; in longer ones it takes part like any.
+void Bpe::set_unused(TokenId id) {
+  is_unused_.resize(vocabulary_->size());
+  is_unused_[static_cast<size_t>(id)] = true;
+  const std::string_view text = vocabulary_->piece(id);
+  if (first_rune(text).bytes == text.size()) add_tokenless(first_rune(text).code);
 }
 
 Result<Bpe> Bpe::from_scores(const Vocabulary& vocabulary, std::span<const ScoredPiece> mergeable,
@@ -150,9 +154,11 @@ Result<Bpe> Bpe::from_scores(const Vocabulary& vocabulary, std::span<const Score
   std::vector<ScoredPiece> pieces(mergeable.begin(), mergeable.end());
   for (const ScoredPiece& piece : pieces) {
     TENON_RETURN_IF_ERROR(check_scored(vocabulary, piece));
+    if (piece.is_unused) bpe.set_unused(piece.id);
     const std::string_view text = vocabulary.piece(piece.id);
     for (size_t at = 0; at < text.size(); at += rune_bytes(text[at])) {
-      bpe.symbol_of(first_rune(text.substr(at)).code);
+      const char32_t code = first_rune(text.substr(at)).code;
+      if (bpe.runes_.find(code) == RuneTable::kNone) bpe.add_tokenless(code);
     }
   }
   std::stable_sort(pieces.begin(), pieces.end(),

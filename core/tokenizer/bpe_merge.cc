@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <queue>
 
 namespace tenon::tok {
@@ -57,10 +58,18 @@ struct Candidate {
   }
 };
 
+// The pair that was last seen to form each unused symbol.
+using Parts = std::unordered_map<Symbol, std::pair<Symbol, Symbol>>;
+
 class LongWord {
  public:
-  LongWord(const PairTable& rules, std::vector<Symbol>& symbols)
-      : rules_(rules), symbols_(symbols), next_(symbols.size()), previous_(symbols.size()) {
+  LongWord(const PairTable& rules, std::vector<Symbol>& symbols,
+           const std::vector<bool>* is_unused = nullptr)
+      : rules_(rules),
+        symbols_(symbols),
+        is_unused_(is_unused),
+        next_(symbols.size()),
+        previous_(symbols.size()) {
     const auto count = static_cast<int32_t>(symbols.size());
     for (int32_t i = 0; i < count; ++i) {
       next_[index(i)] = i + 1 < count ? i + 1 : -1;
@@ -69,7 +78,12 @@ class LongWord {
   }
 
   void merge() {
-    for (int32_t i = 0; i >= 0; i = next_[index(i)]) add(i);
+    std::vector<Candidate> all;
+    all.reserve(symbols_.size());
+    for (int32_t i = 0; i >= 0; i = next_[index(i)]) {
+      if (const auto candidate = at(i)) all.push_back(*candidate);
+    }
+    queue_ = Queue({}, std::move(all));
     while (!queue_.empty()) {
       const Candidate top = queue_.top();
       queue_.pop();
@@ -77,19 +91,29 @@ class LongWord {
     }
     std::erase(symbols_, kMerged);
   }
+  const Parts& parts() const { return parts_; }
 
  private:
   static constexpr Symbol kMerged = -1;
-  static size_t index(int32_t at) { return static_cast<size_t>(at); }
+  using Queue = std::priority_queue<Candidate>;
+  static size_t index(int32_t i) { return static_cast<size_t>(i); }
 
-  void add(int32_t at) {
-    const int32_t next = next_[index(at)];
-    if (next < 0) return;
-    const Symbol left = symbols_[index(at)];
+  // The pair that starts at symbol `i`, if it merges.
+  std::optional<Candidate> at(int32_t i) {
+    const int32_t next = next_[index(i)];
+    if (next < 0) return std::nullopt;
+    const Symbol left = symbols_[index(i)];
     const Symbol right = symbols_[index(next)];
-    if (const MergeRule* rule = rules_.find(left, right)) {
-      queue_.push({rule->rank, at, left, right, rule->result});
+    const MergeRule* rule = rules_.find(left, right);
+    if (rule == nullptr) return std::nullopt;
+    if (is_unused_ != nullptr && (*is_unused_)[static_cast<size_t>(rule->result)]) {
+      parts_[rule->result] = {left, right};
     }
+    return Candidate{rule->rank, i, left, right, rule->result};
+  }
+
+  void add(int32_t i) {
+    if (const auto candidate = at(i)) queue_.push(*candidate);
   }
 
   bool is_current(const Candidate& candidate) const {
@@ -99,25 +123,48 @@ class LongWord {
   }
 
   void apply(const Candidate& candidate) {
-    const int32_t at = candidate.at;
-    const int32_t merged = next_[index(at)];
-    symbols_[index(at)] = candidate.result;
+    const int32_t left = candidate.at;
+    const int32_t merged = next_[index(left)];
+    symbols_[index(left)] = candidate.result;
     symbols_[index(merged)] = kMerged;
     const int32_t next = next_[index(merged)];
-    next_[index(at)] = next;
-    if (next >= 0) previous_[index(next)] = at;
-    if (previous_[index(at)] >= 0) add(previous_[index(at)]);
-    add(at);
+    next_[index(left)] = next;
+    if (next >= 0) previous_[index(next)] = left;
+    if (previous_[index(left)] >= 0) add(previous_[index(left)]);
+    add(left);
   }
 
   const PairTable& rules_;
   std::vector<Symbol>& symbols_;
+  const std::vector<bool>* is_unused_;
+  Parts parts_;
   std::vector<int32_t> next_;
   std::vector<int32_t> previous_;
-  std::priority_queue<Candidate> queue_;
+  Queue queue_;
 };
 
+// Parts are shorter than what they form, so this ends.
+void append_parts(Symbol symbol, const Parts& parts, std::vector<Symbol>& out) {
+  const auto found = parts.find(symbol);
+  if (found == parts.end()) {
+    out.push_back(symbol);
+    return;
+  }
+  append_parts(found->second.first, parts, out);
+  append_parts(found->second.second, parts, out);
+}
+
 }  // namespace
+
+void merge_symbols(const PairTable& rules, const std::vector<bool>& is_unused,
+                   std::vector<Symbol>& symbols) {
+  LongWord word(rules, symbols, &is_unused);
+  word.merge();
+  if (word.parts().empty()) return;
+  std::vector<Symbol> out;
+  for (const Symbol symbol : symbols) append_parts(symbol, word.parts(), out);
+  symbols = std::move(out);
+}
 
 void merge_symbols(const PairTable& rules, std::vector<Symbol>& symbols) {
   if (symbols.size() <= kShortWord) {

@@ -3,6 +3,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -13,9 +15,10 @@ namespace tenon::tok {
 namespace {
 
 constexpr size_t kLongestPatternBytes = size_t{64} << 10;
-// A run of whitespace may be walked back once a character, so the limit leaves room for long ones;
-// a pattern that backtracks exponentially reaches it in about a second.
-constexpr uint32_t kMatchLimit = 50'000'000;
+// Steps of the matcher for one start position. A run of whitespace may be walked back a character
+// at a time, so the limit grows with the text; exponential backtracking meets it in an instant.
+constexpr uint32_t kFewestSteps = 1'000'000;
+constexpr size_t kStepsPerByte = 8;
 constexpr uint32_t kHeapLimitKib = 64 << 10;
 
 template <auto free_function>
@@ -41,17 +44,26 @@ PCRE2_SPTR units(std::string_view text) {
   return reinterpret_cast<PCRE2_SPTR>(text.data());
 }
 
-// Only the ends of the whole match are wanted, so one pair serves every pattern.
-pcre2_match_data* match_data_of_this_thread() {
-  thread_local const MatchData data(pcre2_match_data_create(1, nullptr));
-  return data.get();
-}
+// What matching needs besides the pattern. Only the ends of the whole match are wanted, so one
+// pair serves every pattern.
+struct Workspace {
+  MatchData data{pcre2_match_data_create(1, nullptr)};
+  MatchContext context{pcre2_match_context_create(nullptr)};
+
+  bool prepare(size_t text_bytes) {
+    if (!data || !context) return false;
+    const size_t steps = std::min<size_t>(kFewestSteps + kStepsPerByte * text_bytes,
+                                          std::numeric_limits<uint32_t>::max());
+    pcre2_set_match_limit(context.get(), static_cast<uint32_t>(steps));
+    pcre2_set_heap_limit(context.get(), kHeapLimitKib);
+    return true;
+  }
+};
 
 }  // namespace
 
 struct Regex::Compiled {
   Code code;
-  MatchContext context;
 };
 
 Regex::Regex(std::unique_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
@@ -68,11 +80,8 @@ Result<Regex> Regex::compile(std::string_view oniguruma_pattern) {
   TENON_ASSIGN_OR_RETURN(const std::string pattern, translate_oniguruma(oniguruma_pattern));
   const CompileContext settings(pcre2_compile_context_create(nullptr));
   auto compiled = std::make_unique<Compiled>();
-  compiled->context.reset(pcre2_match_context_create(nullptr));
-  if (!settings || !compiled->context) return out_of_memory("no memory for a regular expression");
+  if (!settings) return out_of_memory("no memory for a regular expression");
   pcre2_set_newline(settings.get(), PCRE2_NEWLINE_LF);
-  pcre2_set_match_limit(compiled->context.get(), kMatchLimit);
-  pcre2_set_heap_limit(compiled->context.get(), kHeapLimitKib);
 
   constexpr uint32_t kOptions =
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
@@ -90,15 +99,17 @@ Result<Regex> Regex::compile(std::string_view oniguruma_pattern) {
 }
 
 Status Regex::find_all(std::string_view text, std::vector<Span>& matches) const {
-  pcre2_match_data* data = match_data_of_this_thread();
-  if (data == nullptr) return out_of_memory("no memory to match a regular expression");
-  const size_t* ends = pcre2_get_ovector_pointer(data);
+  thread_local Workspace workspace;
+  if (!workspace.prepare(text.size())) {
+    return out_of_memory("no memory to match a regular expression");
+  }
+  const size_t* ends = pcre2_get_ovector_pointer(workspace.data.get());
   size_t from = 0;
   size_t last_end = text.size() + 1;  // no match yet
   while (from <= text.size()) {
     const auto match = [&](uint32_t options) {
-      return pcre2_match(compiled_->code.get(), units(text), text.size(), from, options, data,
-                         compiled_->context.get());
+      return pcre2_match(compiled_->code.get(), units(text), text.size(), from, options,
+                         workspace.data.get(), workspace.context.get());
     };
     int result = match(PCRE2_NO_UTF_CHECK);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT);

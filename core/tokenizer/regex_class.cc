@@ -82,7 +82,7 @@ Result<ClassItem> translate_char_or_range(PatternCursor& cursor) {
   if (is_range_next(cursor)) {
     cursor.take("-");
     TENON_ASSIGN_OR_RETURN(const char32_t last, translate_class_char(cursor));
-    if (last < first) return cursor.refuse("a range that runs backwards");
+    if (last < first) return cursor.malformed("a range that runs backwards");
     text += "-" + escaped_rune(last);
   }
   return ClassItem{text, "[" + text + "]"};
@@ -93,7 +93,7 @@ Result<ClassItem> translate_item(PatternCursor& cursor, int depth) {
   if (cursor.take("[")) return translate_nested(cursor, depth + 1);
   if (cursor.peek() == '\\') {
     ++cursor.at;
-    TENON_ASSIGN_OR_RETURN(auto shorthand, translate_shorthand(cursor));
+    TENON_ASSIGN_OR_RETURN(auto shorthand, translate_shorthand(cursor, /*in_class=*/true));
     if (shorthand) return *std::move(shorthand);
     --cursor.at;
   }
@@ -106,9 +106,9 @@ Result<ClassItem> translate_nested(PatternCursor& cursor, int depth) {
   std::vector<CharSet> sets(1);
   bool is_first = true;
   while (is_first || cursor.peek() != ']') {
-    if (cursor.done()) return cursor.refuse("a class without its closing bracket");
+    if (cursor.done()) return cursor.malformed("a class without its closing bracket");
     if (cursor.take("&&")) {
-      if (sets.back().empty()) return cursor.refuse("an empty side of &&");
+      if (sets.back().empty()) return cursor.malformed("an empty side of &&");
       sets.emplace_back();
       continue;
     }
@@ -117,7 +117,7 @@ Result<ClassItem> translate_nested(PatternCursor& cursor, int depth) {
     sets.back().add(std::move(item));
   }
   cursor.take("]");
-  if (sets.back().empty()) return cursor.refuse("an empty side of &&");
+  if (sets.back().empty()) return cursor.malformed("an empty side of &&");
   const bool is_plain = sets.size() == 1 && sets[0].standalone.empty() && !negated;
   return ClassItem{is_plain ? sets[0].inside : "", intersection(sets, negated)};
 }

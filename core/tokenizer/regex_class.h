@@ -25,7 +25,9 @@ struct PatternCursor {
     return true;
   }
   char32_t take_rune();
+  // "…: a verb (*…) is not supported", and "…: a class without its closing bracket".
   Status refuse(std::string_view what) const;
+  Status malformed(std::string_view what) const;
 };
 
 // What one item may contribute to a bracket expression of PCRE2: text between the brackets, or,
@@ -39,12 +41,14 @@ struct ClassItem {
 std::string escaped_rune(char32_t code);
 
 // After "\": a shorthand such as \s or \p{L}; nullopt, with nothing consumed, for other escapes.
-Result<std::optional<ClassItem>> translate_shorthand(PatternCursor& cursor);
+Result<std::optional<ClassItem>> translate_shorthand(PatternCursor& cursor, bool in_class);
 // After "\": an escape that stands for one character (\n, \x{20}, \-, …).
 Result<char32_t> translate_char_escape(PatternCursor& cursor);
 // After "[": up to and with the closing bracket, as an expression that matches one character.
 Result<std::string> translate_class(PatternCursor& cursor);
 
+// A class that matches what \w (or \W) does outside of brackets.
+std::string word_class(bool negated);
 // The members of \w and \s, for brackets.
 std::string_view word_members();
 std::string_view space_members();

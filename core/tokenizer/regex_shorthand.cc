@@ -13,10 +13,11 @@ namespace {
 // White_Space. PCRE2's own \s has U+180E, which left that property with Unicode 6.3.
 constexpr std::string_view kSpaceMembers =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-// Letters, marks, digits and connectors; circled letters; and six Latin-1 signs that Oniguruma's
-// table for that range counts as word characters.
+// Letters, marks, digits and connectors, and circled letters.
 constexpr std::string_view kWordMembers =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{b2}\x{b3}\x{b9}\x{bc}-\x{be}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+// Six Latin-1 signs that Oniguruma counts too, but not inside of brackets.
+constexpr std::string_view kMoreWordMembers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 constexpr std::string_view kHexMembers = "0-9a-fA-F";
 
 using NamePair = std::pair<std::string_view, std::string_view>;
@@ -146,7 +147,7 @@ Result<char32_t> take_hexadecimal(PatternCursor& cursor) {
   if (cursor.take("{")) {
     const auto value = take_number(cursor, 16, 6);
     const bool is_scalar = value && *value <= 0x10FFFF && (*value < 0xD800 || *value > 0xDFFF);
-    if (!is_scalar || !cursor.take("}")) return cursor.refuse("\\x{…} that is no character");
+    if (!is_scalar || !cursor.take("}")) return cursor.malformed("\\x{…} that is no character");
     return *value;
   }
   const auto value = take_number(cursor, 16, 2);
@@ -170,6 +171,11 @@ char32_t PatternCursor::take_rune() {
   return rune.code;
 }
 
+Status PatternCursor::malformed(std::string_view what) const {
+  return invalid_argument("regular expression at byte " + std::to_string(at) + ": " +
+                          std::string(what));
+}
+
 Status PatternCursor::refuse(std::string_view what) const {
   return unsupported("regular expression at byte " + std::to_string(at) + ": " + std::string(what) +
                      " is not supported");
@@ -185,7 +191,11 @@ std::string escaped_rune(char32_t code) {
   return "\\x{" + digits + "}";
 }
 
-Result<std::optional<ClassItem>> translate_shorthand(PatternCursor& cursor) {
+std::string word_class(bool negated) {
+  return (negated ? "[^" : "[") + std::string(kWordMembers) + std::string(kMoreWordMembers) + "]";
+}
+
+Result<std::optional<ClassItem>> translate_shorthand(PatternCursor& cursor, bool in_class) {
   using Item = std::optional<ClassItem>;
   const char c = cursor.peek();
   const bool negated = std::isupper(static_cast<unsigned char>(c)) != 0;
@@ -197,6 +207,7 @@ Result<std::optional<ClassItem>> translate_shorthand(PatternCursor& cursor) {
     case 'w':
     case 'W':
       ++cursor.at;
+      if (!in_class) return Item(ClassItem{"", word_class(negated)});
       return Item(members(kWordMembers, negated));
     case 'h':
     case 'H':
@@ -220,7 +231,7 @@ Result<std::optional<ClassItem>> translate_shorthand(PatternCursor& cursor) {
 }
 
 Result<char32_t> translate_char_escape(PatternCursor& cursor) {
-  if (cursor.done()) return cursor.refuse("a backslash at the end");
+  if (cursor.done()) return cursor.malformed("a backslash at the end");
   const char32_t code = cursor.take_rune();
   switch (code) {
     case 't':
@@ -242,7 +253,7 @@ Result<char32_t> translate_char_escape(PatternCursor& cursor) {
     case 'u': {
       const auto value = take_number(cursor, 16, 4);
       if (!value || (*value >= 0xD800 && *value <= 0xDFFF)) {
-        return cursor.refuse("\\u that is no character");
+        return cursor.malformed("\\u that is no character");
       }
       return *value;
     }

@@ -16,9 +16,9 @@ class Translator {
 
   Result<std::string> run() {
     while (!cursor_.done()) TENON_RETURN_IF_ERROR(step());
-    if (groups_.size() != 1) return cursor_.refuse("a group without its closing parenthesis");
+    if (groups_.size() != 1) return cursor_.malformed("a group without its closing parenthesis");
     close_options();
-    return std::move(out_);
+    return start_guard() + out_;
   }
 
  private:
@@ -27,6 +27,19 @@ class Translator {
     int options = 0;  // open "(?i:" groups that end with it
   };
   enum class Repeat { none, simple, interval };
+
+  // An expression that is nothing but "X+…" or "X*…", X one character, never has its leftmost
+  // match behind another X, unless the search starts there: one character earlier would match as
+  // well. Saying so keeps the search linear in runs of X that do not match in the end ("\\s+$").
+  std::string start_guard() const {
+    if (first_.empty() || has_alternatives_) return "";
+    return "(?:\\G|(?<!" + first_ + "))";
+  }
+
+  bool repeats_first(char quantifier) const {
+    return groups_.size() == 1 && atom_ == 0 && is_single_ && repeat_ == Repeat::none &&
+           (quantifier == '+' || quantifier == '*');
+  }
 
   Status step() {
     switch (cursor_.peek()) {
@@ -39,7 +52,7 @@ class Translator {
       case '[': {
         ++cursor_.at;
         TENON_ASSIGN_OR_RETURN(const std::string text, translate_class(cursor_));
-        return atom(text);
+        return character(text);
       }
       case '*':
       case '+':
@@ -48,8 +61,7 @@ class Translator {
       case '{':
         return brace();
       case '|':
-        ++cursor_.at;
-        return mark('|');
+        return alternative();
       case '^':
         ++cursor_.at;
         return atom("^");
@@ -58,9 +70,9 @@ class Translator {
         return atom("$");
       case '.':
         ++cursor_.at;
-        return atom(".");
+        return character(".");
       default:
-        return atom(literal(cursor_.take_rune()));
+        return character(literal(cursor_.take_rune()));
     }
   }
 
@@ -72,21 +84,31 @@ class Translator {
   Status atom(std::string_view text) {
     atom_ = out_.size();
     repeat_ = Repeat::none;
+    is_single_ = false;
     out_ += text;
     return Status();
   }
 
-  Status mark(char c) {
-    out_.push_back(c);
+  // An atom that matches one character.
+  Status character(std::string_view text) {
+    TENON_RETURN_IF_ERROR(atom(text));
+    is_single_ = true;
+    return Status();
+  }
+
+  Status alternative() {
+    cursor_.take("|");
+    has_alternatives_ = has_alternatives_ || groups_.size() == 1;
+    out_.push_back('|');
     atom_.reset();
     return Status();
   }
 
   Status escape() {
     ++cursor_.at;
-    TENON_ASSIGN_OR_RETURN(const auto shorthand, translate_shorthand(cursor_));
-    if (shorthand) return atom(shorthand->standalone);
-    const std::string word = "[" + std::string(word_members()) + "]";
+    TENON_ASSIGN_OR_RETURN(const auto shorthand, translate_shorthand(cursor_, /*in_class=*/false));
+    if (shorthand) return character(shorthand->standalone);
+    const std::string word = word_class(false);
     const std::string boundary =
         "(?<=" + word + ")(?!" + word + ")|(?<!" + word + ")(?=" + word + ")";
     const std::string inner = "(?<=" + word + ")(?=" + word + ")|(?<!" + word + ")(?!" + word + ")";
@@ -100,7 +122,7 @@ class Translator {
       return atom(R"((?>\x{d}\x{a}|[\x{a}-\x{d}\x{85}\x{2028}\x{2029}]))");
     }
     TENON_ASSIGN_OR_RETURN(const char32_t code, translate_char_escape(cursor_));
-    return atom(literal(code));
+    return character(literal(code));
   }
 
   Status open_group() {
@@ -111,7 +133,7 @@ class Translator {
       out_ += "(?:";  // back references are refused, so nothing needs to be captured
     } else if (cursor_.take("#")) {
       while (!cursor_.done() && cursor_.peek() != ')') cursor_.take_rune();
-      return cursor_.take(")") ? Status() : cursor_.refuse("a comment without its end");
+      return cursor_.take(")") ? Status() : cursor_.malformed("a comment without its end");
     } else if (!take_group_kind()) {
       return inline_options(begin);
     }
@@ -159,12 +181,13 @@ class Translator {
   void close_options() { out_.append(static_cast<size_t>(groups_.back().options), ')'); }
 
   Status close_group() {
-    if (groups_.size() == 1) return cursor_.refuse("a closing parenthesis without its group");
+    if (groups_.size() == 1) return cursor_.malformed("a closing parenthesis without its group");
     cursor_.take(")");
     close_options();
     out_.push_back(')');
     atom_ = groups_.back().begin;
     repeat_ = Repeat::none;
+    is_single_ = false;
     groups_.pop_back();
     return Status();
   }
@@ -198,11 +221,12 @@ class Translator {
   // In this dialect "+" makes only ?, * and + possessive, and "?" makes no fixed count lazy: after
   // an interval they repeat it once more.
   Status quantifier(std::string text, Repeat kind) {
-    if (!atom_) return cursor_.refuse("a quantifier with nothing to repeat");
+    if (!atom_) return cursor_.malformed("a quantifier with nothing to repeat");
     if (repeat_ != Repeat::none) {
       out_.insert(*atom_, "(?:");
       out_.push_back(')');
     }
+    if (repeats_first(text[0])) first_ = out_;
     const bool takes_lazy = kind == Repeat::simple || !is_fixed_;
     if (takes_lazy && cursor_.take("?")) {
       text.push_back('?');
@@ -220,6 +244,9 @@ class Translator {
   std::optional<size_t> atom_;  // where the last repeatable item starts in out_
   Repeat repeat_ = Repeat::none;
   bool is_fixed_ = false;
+  bool is_single_ = false;         // the last repeatable item matches one character
+  bool has_alternatives_ = false;  // outside of all groups
+  std::string first_;              // the item that starts the expression and is repeated
 };
 
 }  // namespace

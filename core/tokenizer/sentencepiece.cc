@@ -82,28 +82,6 @@ class SentencePieceNormalize final : public NormalizeStep {
   TextTrie user_defined_;
 };
 
-Status check_pieces(const SentencePieceModel& model) {
-  size_t unknown = 0;
-  size_t bytes = 0;
-  for (const auto& piece : model.pieces) {
-    if (piece.type == PieceType::unused) {
-      return unsupported("the piece '" + piece.text.substr(0, 80) +
-                         "' has the type UNUSED, which is not supported");
-    }
-    if (piece.type == PieceType::unknown) ++unknown;
-    if (piece.type == PieceType::byte) ++bytes;
-  }
-  if (unknown != 1) {
-    return invalid_argument("the model has " + std::to_string(unknown) +
-                            " pieces for what is unknown; it must have one");
-  }
-  if (model.byte_fallback && bytes != 256) {
-    return invalid_argument("the model falls back to bytes, but has " + std::to_string(bytes) +
-                            " byte pieces, not 256");
-  }
-  return Status();
-}
-
 // User-defined symbols are looked for in normalised text, as they are spelled.
 Status add_symbol(TokenId id, const SentencePieceModel::Piece& piece, TokenizerParts& parts) {
   const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
@@ -136,9 +114,12 @@ Status add_model(const SentencePieceModel& model, TokenizerParts& parts) {
   std::vector<Bpe::ScoredPiece> mergeable;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const auto& piece = model.pieces[id];
-    if (piece.type == PieceType::unknown) options.unknown_piece = piece.text;
-    if (piece.type != PieceType::normal) continue;
-    mergeable.push_back({static_cast<TokenId>(id), piece.score});
+    if (piece.type == PieceType::unknown && options.unknown_piece.empty()) {
+      options.unknown_piece = piece.text;
+    }
+    const bool is_unused = piece.type == PieceType::unused;
+    if (piece.type != PieceType::normal && !is_unused) continue;
+    mergeable.push_back({static_cast<TokenId>(id), piece.score, is_unused});
   }
   TENON_ASSIGN_OR_RETURN(parts.model, Bpe::from_scores(parts.vocabulary, mergeable, options));
   return Status();
@@ -159,7 +140,6 @@ Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
 }  // namespace
 
 Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceModel& model) {
-  TENON_RETURN_IF_ERROR(check_pieces(model));
   auto parts = std::make_unique<TokenizerParts>();
   parts->kind = "sentencepiece bpe";
   std::optional<CharsMap> map;

@@ -49,7 +49,8 @@ struct SentencePieceModel {
 // are not implemented; the message names them).
 Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> file);
 
-// <s> is put in front when the model has one; see TokenizerParts::prefix to change that.
+// <s> is put in front when the model has one; see TokenizerParts::prefix to change that. Of several
+// unknown pieces the first stands for unknown text.
 Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceModel& model);
 
 }  // namespace tenon::tok

@@ -180,6 +180,24 @@ Status check_spec(const TrainerSpec& spec) {
   return Status();
 }
 
+Status check_pieces(const SentencePieceModel& model) {
+  size_t unknown = 0;
+  size_t bytes = 0;
+  for (const auto& piece : model.pieces) {
+    if (piece.type == PieceType::unknown) ++unknown;
+    if (piece.type == PieceType::byte) ++bytes;
+  }
+  if (unknown != 1) {
+    return invalid_argument("the model has " + std::to_string(unknown) +
+                            " pieces for what is unknown; it must have one");
+  }
+  if (model.byte_fallback && bytes != 256) {
+    return invalid_argument("the model falls back to bytes, but has " + std::to_string(bytes) +
+                            " byte pieces, not 256");
+  }
+  return Status();
+}
+
 }  // namespace
 
 Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> file) {
@@ -207,6 +225,7 @@ Result<SentencePieceModel> parse_sentencepiece(std::span<const std::byte> file) 
     return invalid_argument("not a SentencePiece model: it has no pieces");
   }
   TENON_RETURN_IF_ERROR(check_spec(spec));
+  TENON_RETURN_IF_ERROR(check_pieces(model));
   return model;
 }
 

@@ -1,20 +1,15 @@
 // The tokenizer of the bundled demo model.
-#include <gtest/gtest.h>
-
-#include "core/tokenizer/tokenizer.h"
+#include "tests/unit/tokenizer/fixtures.h"
 
 namespace tenon {
 namespace {
 
 std::unique_ptr<Tokenizer> tale() {
-  auto tokenizer = Tokenizer::load(std::string(TENON_SOURCE_DIR) + "/configs/models/tale");
-  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+  return must(Tokenizer::load(std::string(TENON_SOURCE_DIR) + "/configs/models/tale"));
 }
 
 TEST(BundledModel, loads_as_a_byte_level_tokenizer_that_ends_with_endoftext) {
   const auto tokenizer = tale();
-  ASSERT_NE(tokenizer, nullptr);
   EXPECT_EQ(tokenizer->kind(), "byte-level bpe");
   EXPECT_EQ(tokenizer->vocab_size(), 4096u);
   EXPECT_EQ(tokenizer->eos(), tokenizer->find("<|endoftext|>"));
@@ -23,7 +18,6 @@ TEST(BundledModel, loads_as_a_byte_level_tokenizer_that_ends_with_endoftext) {
 
 TEST(BundledModel, gives_text_back_exactly) {
   const auto tokenizer = tale();
-  ASSERT_NE(tokenizer, nullptr);
   const std::string text = "Once upon a time,\n\tthere was a na\xC3\xAFve fox \xF0\x9F\xA6\x8A.  ";
   const auto ids = tokenizer->encode(text);
   ASSERT_TRUE(ids.ok());
@@ -33,7 +27,6 @@ TEST(BundledModel, gives_text_back_exactly) {
 
 TEST(BundledModel, finds_the_tokens_of_a_chat) {
   const auto tokenizer = tale();
-  ASSERT_NE(tokenizer, nullptr);
   const auto ids = tokenizer->encode("<|user|>Hi<|end|>");
   ASSERT_TRUE(ids.ok());
   EXPECT_EQ(ids->front(), 4093);

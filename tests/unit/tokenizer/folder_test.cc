@@ -1,0 +1,115 @@
+// A model's folder: which file counts, and what the configuration beside it changes.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/tokenizer/fixtures.h"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Folder : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) / (std::string("tenon_tokenizer_") + test->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const std::string& file, const std::string& content) {
+    std::ofstream(folder_ / file, std::ios::binary) << content;
+  }
+  void write_sentencepiece() { write("tokenizer.model", read_file(data_path("spm_llama.model"))); }
+
+  std::unique_ptr<Tokenizer> load() { return must(Tokenizer::load(folder_.string())); }
+  std::string refusal() {
+    return std::string(Tokenizer::load(folder_.string()).status().message());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Folder, without_a_tokenizer_says_what_is_missing) {
+  EXPECT_EQ(refusal(), "'" + folder_.string() +
+                           "' has no tokenizer.json and no tokenizer.model; one of them must be "
+                           "there");
+}
+
+TEST_F(Folder, with_both_files_reads_the_json) {
+  write("tokenizer.json", tiny_json().dump());
+  write("tokenizer.model", "not read");
+  EXPECT_EQ(load()->vocab_size(), 8u);
+}
+
+TEST_F(Folder, names_the_tokens_that_begin_and_end_a_sequence) {
+  write("tokenizer.json", tiny_json().dump());
+  write("special_tokens_map.json", R"({"bos_token": "a", "eos_token": {"content": "b"}})");
+  write("tokenizer_config.json", R"({"eos_token": {"__type": "AddedToken", "content": "c"}})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer->bos(), 0);
+  EXPECT_EQ(tokenizer->eos(), 2);  // the configuration counts before the map
+  EXPECT_THAT(ids_of(*tokenizer, "d"), ElementsAre(3));
+}
+
+TEST_F(Folder, adds_special_tokens_where_the_post_processor_adds_none) {
+  write("tokenizer.json", tiny_json().dump());
+  write("tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b", "add_bos_token": true,
+                                     "add_eos_token": true})");
+  EXPECT_THAT(ids_of(*load(), "d"), ElementsAre(0, 3, 1));
+}
+
+TEST_F(Folder, believes_a_post_processor_before_the_configuration) {
+  auto document = tiny_json();
+  document["post_processor"] =
+      nlohmann::json::parse(R"({"type": "BertProcessing", "sep": ["d", 3], "cls": ["c", 2]})");
+  write("tokenizer.json", document.dump());
+  write("tokenizer_config.json", R"({"bos_token": "a", "add_bos_token": true})");
+  EXPECT_THAT(ids_of(*load(), "b"), ElementsAre(2, 1, 3));
+}
+
+TEST_F(Folder, knows_tokens_that_only_the_configuration_names) {
+  write("tokenizer.json", tiny_json().dump());
+  write("tokenizer_config.json", R"({"added_tokens_decoder": {
+      "9": {"content": "<x>", "special": true, "normalized": false}}, "eos_token": "<x>"})");
+  const auto tokenizer = load();
+  EXPECT_THAT(ids_of(*tokenizer, "a<x>"), ElementsAre(0, 9));
+  EXPECT_EQ(tokenizer->eos(), 9);
+}
+
+TEST_F(Folder, with_sentencepiece_puts_the_first_token_in_front_unless_told_otherwise) {
+  write_sentencepiece();
+  EXPECT_EQ(ids_of(*load(), "fox").front(), 1);
+  write("tokenizer_config.json", R"({"add_bos_token": false, "add_eos_token": true})");
+  const auto ids = ids_of(*load(), "fox");
+  EXPECT_NE(ids.front(), 1);
+  EXPECT_EQ(ids.back(), 2);
+}
+
+TEST_F(Folder, with_sentencepiece_takes_more_tokens_from_the_configuration) {
+  write_sentencepiece();
+  write("tokenizer_config.json", R"({"added_tokens_decoder": {
+      "1": {"content": "<s>", "special": true}, "500": {"content": "<end>", "special": true}}})");
+  const auto tokenizer = load();
+  EXPECT_EQ(ids_of(*tokenizer, "fox<end>").back(), 500);
+  EXPECT_EQ(tokenizer->vocab_size(), 501u);
+}
+
+TEST_F(Folder, names_the_file_that_is_at_fault) {
+  write("tokenizer.json", "{");
+  EXPECT_THAT(refusal(), HasSubstr(folder_.string() + "/tokenizer.json: not JSON"));
+  write("tokenizer.json", tiny_json().dump());
+  write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})");
+  EXPECT_EQ(refusal(), folder_.string() +
+                           "/tokenizer_config.json: added_tokens_decoder.x: expected an id as the "
+                           "key");
+}
+
+}  // namespace
+}  // namespace tenon
