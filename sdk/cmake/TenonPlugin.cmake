@@ -9,9 +9,7 @@ set(TENON_PLUGIN_VERSION_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
 
 set(TENON_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(TENON_ISA_FLAGS_avx512 ${TENON_ISA_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
-                           -mprefer-vector-width=512
-                           # GCC 12 finds fault with its own AVX-512 headers.
-                           -Wno-uninitialized -Wno-maybe-uninitialized)
+                           -mprefer-vector-width=512)
 set(TENON_ISA_FLAGS_avx512_vnni ${TENON_ISA_FLAGS_avx512} -mavx512vnni)
 set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512_vnni} -mavx512bf16)
 

@@ -28,14 +28,13 @@ inline constexpr uint32_t kPrefetchBytes = 2048;
 template <class W, uint32_t R, uint32_t P>
 [[gnu::noinline]] void tile(const std::byte* const* panels, const typename W::X* const* x,
                             uint32_t steps, float* sums, uint64_t panel_stride, bool resume) {
-  constexpr uint32_t V = kPanelVectors;
-  F32 sum[P][R][V];
+  F32 sum[P][R][kPanelVectors];
 #pragma GCC unroll 4
   for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < V; ++v) {
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
         sum[p][r][v] =
             resume ? simd::load(sums + p * panel_stride + r * kPanelColumns + v * simd::kLanes)
                    : simd::zero();
@@ -51,23 +50,23 @@ template <class W, uint32_t R, uint32_t P>
 
   uint64_t offset = 0;
   for (uint64_t k = 0; k < uint64_t{steps} * W::kStep; k += W::kStep) {
-    F32 word[P][V];
+    F32 word[P][kPanelVectors];
 #pragma GCC unroll 4
     for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < V; ++v) {
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
         word[p][v] = W::load(panel[p] + offset + v * W::kVectorBytes);
         __builtin_prefetch(panel[p] + offset + v * W::kVectorBytes + kPrefetchBytes);
       }
     }
-    offset += V * W::kVectorBytes;
+    offset += kPanelVectors * W::kVectorBytes;
 #pragma GCC unroll 2
     for (uint32_t j = 0; j < W::kStep; ++j) {
-      F32 w[P][V];
+      F32 w[P][kPanelVectors];
 #pragma GCC unroll 4
       for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
-        for (uint32_t v = 0; v < V; ++v) w[p][v] = W::part(word[p][v], j);
+        for (uint32_t v = 0; v < kPanelVectors; ++v) w[p][v] = W::part(word[p][v], j);
       }
 #pragma GCC unroll 12
       for (uint32_t r = 0; r < R; ++r) {
@@ -75,7 +74,7 @@ template <class W, uint32_t R, uint32_t P>
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
-          for (uint32_t v = 0; v < V; ++v) {
+          for (uint32_t v = 0; v < kPanelVectors; ++v) {
             sum[p][r][v] = W::accumulate(w[p][v], value, sum[p][r][v]);
           }
         }
@@ -87,7 +86,7 @@ template <class W, uint32_t R, uint32_t P>
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < V; ++v) {
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
         simd::store(sums + p * panel_stride + r * kPanelColumns + v * simd::kLanes, sum[p][r][v]);
       }
     }
