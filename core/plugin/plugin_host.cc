@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMostCounters = 256;
 constexpr uint64_t kLargestAlignment = 4096;
+constexpr uint64_t kLargestAllocation = uint64_t{1} << 39;  // more is a difference that wrapped
 
 }  // namespace
 
@@ -62,6 +63,7 @@ void PluginHost::count(std::string_view counter, uint64_t amount) {
 void* PluginHost::allocate(Space space, uint64_t bytes, uint64_t alignment) {
   if (space.kind != SpaceKind::host) return nullptr;
   if (!std::has_single_bit(alignment) || alignment > kLargestAlignment) return nullptr;
+  if (bytes > kLargestAllocation) return nullptr;
   void* memory = nullptr;
   const uint64_t at_least = std::max<uint64_t>(alignment, sizeof(void*));
   if (posix_memalign(&memory, at_least, std::max<uint64_t>(bytes, 1)) != 0) return nullptr;
