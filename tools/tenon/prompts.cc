@@ -106,7 +106,8 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
     Prompt& prompt = prompts.emplace_back();
     prompt.text = request.prompt;
     prompt.max_tokens = request.max_tokens;
-    prompt.samples = request.samples;
+    // One is what every request has that says nothing: then --n counts.
+    if (request.samples > 1) prompt.samples = request.samples;
     prompt.ignore_eos = request.ignore_eos;
     prompt.arrival_ns = request.arrival_ns;
     prompt.priority = request.priority;
