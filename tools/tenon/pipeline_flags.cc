@@ -24,6 +24,7 @@ ExecutorFactories executors() {
 PluginSearch search_for(const PipelineFlags& flags, const PipelineConfig& config) {
   PluginSearch search = PluginSearch::standard(flags.plugin_path);
   for (const auto& file : config.plugin_files) search.files.push_back({file.value, file.origin});
+  search.use_lock_beside(config.path);
   return search;
 }
 
