@@ -230,47 +230,46 @@ class Attention {
     while (first < last && intersect(seen_[last - 1], tile).empty()) --last;
     if (first == last) return;
 
-    // What the next tile reads is asked for in four parts, between the parts of this one's work.
-    const TokenRows& rows = find_rows(start);
-    Prefetch next(task_, look_ahead(start + kTileTokens));
-    next.k_half();
-    load_transposed<E>(rows.k, task_.k_dim, tile_);
-    next.k_half();
-    const WideRows k_columns{tile_, kTileTokens};
+    const TileRows& rows = rows_of_tile(start);
+    Requests requests(next_rows(start + kTileTokens), larger(task_.k_dim, task_.v_dim) * E::kBytes);
+    load_transposed<E>(rows.k, task_.k_dim, tile_, requests);
+    const AskingRows k_columns{{tile_, kTileTokens}, &requests};
     for (uint32_t i = first; i < last; i += kMaxRows) {
       product(q_ + i * k_columns_, k_columns_, smaller(kMaxRows, last - i), k_columns, kTileTokens,
               task_.k_dim, scores_ + i * kTileTokens, kTileTokens, false);
     }
-    next.v_half();
     Span in_tile[kMaxQueries];
     for (uint32_t i = first; i < last; ++i) {
       const Span seen = intersect(seen_[i], tile);
       in_tile[i] = seen.empty() ? Span{} : Span{seen.low - start, seen.high - start};
       if (seen.empty()) continue;
+      requests.ask(requests.lines() / 4 / (last - first));
       update_softmax(task_, scores_ + i * kTileTokens, in_tile[i], range_state(i), v_columns_);
     }
-    next.v_half();
     if (last - first <= kMaxRowsWide && task_.v_dim % simd::kLanes == 0) {
-      add_values(first, last - first, in_tile, rows.v);
+      add_values(first, last - first, in_tile, {rows.v, &requests});
+      requests.ask_for_the_rest();
       return;
     }
+    requests.ask_for_the_rest();
     load_rows<E>(rows.v, present.low - start, present.high - start, task_.v_dim, tile_);
     for (uint32_t i = first; i < last; i += kMaxRows) {
-      add_values(i, smaller(kMaxRows, last - i), in_tile, nullptr);
+      add_values(i, smaller(kMaxRows, last - i), in_tile, {nullptr, nullptr});
     }
   }
 
-  // Where each position of a tile lies; a row of zeros for those that no query sees.
-  struct TokenRows {
-    uint32_t start = ~0u;
-    const std::byte* k[kTileTokens];
-    const std::byte* v[kTileTokens];
-  };
-  // Two tiles at a time are known: the current one, and the one that is prefetched.
-  const TokenRows& find_rows(uint32_t start) {
-    TokenRows& rows = rows_[start / kTileTokens % 2];
-    if (rows.start == start) return rows;
-    rows.start = start;
+  // The tile at `start`, or null when this item will not read it.
+  const TileRows* next_rows(uint32_t start) {
+    const Span mine = intersect(all_, {0, item_.last_range * kRangeTokens});
+    return intersect(mine, {start, start + kTileTokens}).empty() ? nullptr : &rows_of_tile(start);
+  }
+  // Positions that no query sees lie in a row of zeros. Two tiles are known at a time, the current
+  // one and the next.
+  const TileRows& rows_of_tile(uint32_t start) {
+    TileRows& rows = rows_[start / kTileTokens % 2];
+    uint32_t& known = rows_start_[start / kTileTokens % 2];
+    if (known == start) return rows;
+    known = start;
     const Span present = intersect(all_, {start, start + kTileTokens});
     if (present.high - present.low < kTileTokens) {
       const auto* nowhere = reinterpret_cast<const std::byte*>(nowhere_);
@@ -284,61 +283,32 @@ class Attention {
       walk.next();
     }
   }
-  // The tile at `start`, if this item will read it.
-  const TokenRows* look_ahead(uint32_t start) {
-    const Span mine = intersect(all_, {0, item_.last_range * kRangeTokens});
-    return intersect(mine, {start, start + kTileTokens}).empty() ? nullptr : &find_rows(start);
-  }
 
-  class Prefetch {
-   public:
-    Prefetch(const LayerTask& task, const TokenRows* rows) : task_(task), rows_(rows) {}
-    void k_half() {
-      if (rows_ != nullptr) k_done_ = half(rows_->k, k_done_, task_.k_dim);
-    }
-    void v_half() {
-      if (rows_ != nullptr) v_done_ = half(rows_->v, v_done_, task_.v_dim);
-    }
-
-   private:
-    static uint32_t half(const std::byte* const* rows, uint32_t begin, uint32_t dim) {
-      const uint32_t bytes = dim * E::kBytes;
-      for (uint32_t i = begin; i < begin + kTileTokens / 2; ++i) {
-        for (uint32_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows[i] + at, 0, 2);
-      }
-      return begin + kTileTokens / 2;
-    }
-    const LayerTask& task_;
-    const TokenRows* rows_;
-    uint32_t k_done_ = 0;
-    uint32_t v_done_ = 0;
-  };
-
-  // Queries [first, first + count) take up V, from v_rows or, where that is null, from tile_.
+  // Queries [first, first + count) take up V, from `cached` or, where it has no rows, from tile_.
   // Positions that all of them see go together, those before and behind query by query.
   void add_values(uint32_t first, uint32_t count, const Span* in_tile,
-                  const std::byte* const* v_rows) {
+                  const CachedRows<E>& cached) {
     Span common{0, kTileTokens};
     for (uint32_t i = first; i < first + count; ++i) common = intersect(common, in_tile[i]);
     if (common.empty()) {
-      for (uint32_t i = first; i < first + count; ++i) add_value_rows(i, 1, in_tile[i], v_rows);
+      for (uint32_t i = first; i < first + count; ++i) add_value_rows(i, 1, in_tile[i], cached);
       return;
     }
     for (uint32_t i = first; i < first + count; ++i) {
-      add_value_rows(i, 1, {in_tile[i].low, common.low}, v_rows);
+      add_value_rows(i, 1, {in_tile[i].low, common.low}, cached);
     }
-    add_value_rows(first, count, common, v_rows);
+    add_value_rows(first, count, common, cached);
     for (uint32_t i = first; i < first + count; ++i) {
-      add_value_rows(i, 1, {common.high, in_tile[i].high}, v_rows);
+      add_value_rows(i, 1, {common.high, in_tile[i].high}, cached);
     }
   }
-  void add_value_rows(uint32_t query, uint32_t count, Span tokens, const std::byte* const* v_rows) {
+  void add_value_rows(uint32_t query, uint32_t count, Span tokens, const CachedRows<E>& cached) {
     if (tokens.empty()) return;
     const float* weights = scores_ + query * kTileTokens + tokens.low;
     float* sums = range_sums_ + query * v_columns_;
     const uint32_t many = tokens.high - tokens.low;
-    if (v_rows != nullptr) {
-      const CachedRows<E> rows{v_rows + tokens.low};
+    if (cached.rows != nullptr) {
+      const CachedRows<E> rows{cached.rows + tokens.low, cached.requests};
       product(weights, kTileTokens, count, rows, task_.v_dim, many, sums, v_columns_, true);
     } else {
       const WideRows rows{tile_ + tokens.low * v_columns_, v_columns_};
@@ -385,7 +355,8 @@ class Attention {
   Span all_;
   Span seen_[kMaxQueries];
   bool started_[kMaxQueries];
-  TokenRows rows_[2];
+  TileRows rows_[2];
+  uint32_t rows_start_[2] = {~0u, ~0u};
   float* tile_;          // K as [k_dim][kTileTokens], then V as [kTileTokens][v_columns]
   float* q_;             // [queries][k_columns], scaled
   float* scores_;        // [queries][kTileTokens]

@@ -89,13 +89,63 @@ template <class E>
   return E::load(rest);
 }
 
+// Where the positions of one tile lie: K rows, then V rows.
+struct TileRows {
+  const std::byte* k[kTileTokens];
+  const std::byte* v[kTileTokens];
+};
+
+// Cache lines of the next tile, asked for a few at a time all through the work on this one: a core
+// can wait for about as many as it asks for in the time of a few FMAs, and asked all at once they
+// would hold it up.
+class Requests {
+ public:
+  // `next` may be null: nothing is asked for.
+  Requests(const TileRows* next, uint32_t row_bytes)
+      : rows_(next == nullptr ? nullptr : next->k),
+        row_bytes_(row_bytes),
+        row_(next == nullptr ? kRows : 0),
+        lines_(kRows * ((row_bytes + 63) / 64)) {}
+  uint32_t lines() const { return lines_; }
+  [[gnu::always_inline]] void ask() {
+    if (row_ == kRows) return;
+    __builtin_prefetch(rows_[row_] + at_, 0, 2);
+    at_ += 64;
+    if (at_ < row_bytes_) return;
+    at_ = 0;
+    ++row_;
+  }
+  void ask(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) ask();
+  }
+  void ask_for_the_rest() {
+    while (row_ < kRows) ask();
+  }
+
+ private:
+  static constexpr uint32_t kRows = 2 * kTileTokens;
+  const std::byte* const* rows_;
+  uint32_t row_bytes_;
+  uint32_t row_;
+  uint32_t lines_;
+  uint32_t at_ = 0;
+};
+
+// Rows of B as f32 with requests between them.
+struct AskingRows : WideRows {
+  Requests* requests;
+  [[gnu::always_inline]] void between() const { requests->ask(); }
+};
+
 // Rows of V in the cache's type, read where they are: for few queries, that read them once.
 template <class E>
 struct CachedRows {
   const std::byte* const* rows;
+  Requests* requests;
   [[gnu::always_inline]] F32 load(uint64_t row, uint32_t column) const {
     return E::load(rows[row] + column * E::kBytes);
   }
+  [[gnu::always_inline]] void between() const { requests->ask(); }
 };
 
 // Rows of V as f32: to[i] for i in [first, last), padded_v(dim) apart.
@@ -116,11 +166,16 @@ void load_rows(const std::byte* const* rows, uint32_t first, uint32_t last, uint
   }
 }
 
+// A quarter of a tile's lines is asked for while K is transposed: half of the lines of as many
+// rows.
+inline constexpr uint32_t kRequestsPerBlock = simd::kLanes / 2;
+
 // All kTileTokens rows of K as columns: to[d][i].
 template <class E>
-void load_transposed(const std::byte* const* rows, uint32_t dim, float* to) {
+void load_transposed(const std::byte* const* rows, uint32_t dim, float* to, Requests& requests) {
   for (uint32_t group = 0; group < kTileTokens; group += simd::kLanes) {
     for (uint32_t d = 0; d < dim; d += simd::kLanes) {
+      requests.ask(kRequestsPerBlock);
       F32 block[simd::kLanes];
 #pragma GCC unroll 16
       for (uint32_t i = 0; i < simd::kLanes; ++i) {
@@ -137,14 +192,18 @@ void load_transposed(const std::byte* const* rows, uint32_t dim, float* to) {
 
 // bf16 is transposed in pairs, which halves the shuffles.
 template <>
-void load_transposed<Bf16Elements>(const std::byte* const* rows, uint32_t dim, float* to) {
+void load_transposed<Bf16Elements>(const std::byte* const* rows, uint32_t dim, float* to,
+                                   Requests& requests) {
   constexpr uint32_t kChunk = 2 * simd::kLanes;
   for (uint32_t group = 0; group < kTileTokens; group += simd::kLanes) {
     for (uint32_t d = 0; d < dim; d += kChunk) {
+      requests.ask(kRequestsPerBlock);
       F32 block[simd::kLanes];
       if (d + kChunk <= dim) {
 #pragma GCC unroll 16
-        for (uint32_t i = 0; i < simd::kLanes; ++i) block[i] = simd::load(rows[group + i] + d * 2);
+        for (uint32_t i = 0; i < simd::kLanes; ++i) {
+          block[i] = simd::load(rows[group + i] + d * 2);
+        }
       } else {
         for (uint32_t i = 0; i < simd::kLanes; ++i) {
           alignas(64) std::byte rest[kChunk * 2] = {};

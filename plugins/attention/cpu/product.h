@@ -25,6 +25,7 @@ struct WideRows {
   [[gnu::always_inline]] F32 load(uint64_t row, uint32_t column) const {
     return simd::load(first + row * stride + column);
   }
+  [[gnu::always_inline]] void between() const {}
 };
 
 // a: [R] rows, a_stride apart; b: rows 0 … count-1, of which V vectors from `column`; c: [R],
@@ -46,6 +47,7 @@ template <class Rows, uint32_t R, uint32_t V>
     F32 row[V];
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < V; ++v) row[v] = rows.load(k, column + v * simd::kLanes);
+    rows.between();
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
       const F32 value = simd::set1(a[r * a_stride + k]);
