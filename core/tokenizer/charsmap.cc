@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/tokenizer/utf8.h"
+
 namespace tenon::tok {
 namespace {
 
@@ -19,6 +21,10 @@ bool has_leaf(uint32_t unit) {
 }
 uint32_t label_of(uint32_t unit) {
   return unit & ((1u << 31) | 0xFF);
+}
+// Whether a character may start here; a damaged map must not cut characters apart.
+bool is_boundary(std::string_view text, size_t at) {
+  return at >= text.size() || (static_cast<uint8_t>(text[at]) & 0xC0) != 0x80;
 }
 size_t value_of(uint32_t unit) {
   return unit & ((1u << 31) - 1);
@@ -41,6 +47,9 @@ Result<CharsMap> CharsMap::parse(std::string_view blob) {
     map.units_.push_back(little_endian(blob.substr(at)));
   }
   map.replacements_ = std::string(blob.substr(trie_bytes));
+  if (!is_valid_utf8(map.replacements_)) {
+    return invalid_argument("the replacements of the precompiled character map are no valid UTF-8");
+  }
   return map;
 }
 
@@ -55,12 +64,12 @@ CharsMap::Match CharsMap::longest(std::string_view text) const {
     const uint32_t unit = units_[node];
     node ^= offset_of(unit);
     if (node >= units_.size()) break;
-    if (has_leaf(unit)) {
+    if (has_leaf(unit) && is_boundary(text, i + 1)) {
       bytes = i + 1;
       value = value_of(units_[node]);
     }
   }
-  if (bytes == 0 || value >= replacements_.size()) return {};
+  if (bytes == 0 || value >= replacements_.size() || !is_boundary(replacements_, value)) return {};
   const size_t end = std::min(replacements_.find('\0', value), replacements_.size());
   return {bytes, std::string_view(replacements_).substr(value, end - value)};
 }

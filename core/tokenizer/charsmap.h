@@ -24,10 +24,11 @@ class CharsMap {
     std::string_view replacement;
   };
 
-  // Error: invalid_argument for a blob that is cut off.
+  // Errors (invalid_argument): a blob that is cut off; replacements that are no UTF-8.
   static Result<CharsMap> parse(std::string_view blob);
 
-  // The longest string at the front of `text` that is replaced. A damaged trie finds nothing.
+  // The longest string at the front of structurally valid `text` that is replaced. A damaged trie
+  // finds nothing.
   Match longest(std::string_view text) const;
 
  private:
