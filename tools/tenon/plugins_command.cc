@@ -33,7 +33,7 @@ std::string interface_id(std::string_view word) {
 }
 
 std::string fact_text(const Fact& fact) {
-  const std::string number = std::to_string(fact.number);
+  std::string number = std::to_string(fact.number);
   switch (fact.op) {
     case FactOp::in: {
       std::string words(fact.words);

@@ -40,7 +40,7 @@ struct Shape {
 class Rig {
  public:
   Rig(const Shape& shape, CpuIsa isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
-      : shape_(shape), sequences_(sequences) {
+      : shape_(shape) {
     host_.facts.cpu_isa = isa;
     kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_);
     group_.layers = 1;
@@ -230,7 +230,6 @@ class Rig {
   }
 
   Shape shape_;
-  uint32_t sequences_;
   TestHost host_;
   std::unique_ptr<PluginInstance<AttentionKernel>> kernel_;
   KvGroup group_;

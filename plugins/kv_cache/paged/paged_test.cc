@@ -11,7 +11,6 @@
 namespace tenon {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class Paged : public testing::Test {
@@ -241,7 +240,7 @@ TEST_F(Paged, frees_the_tail_of_a_sequence_first) {
 }
 
 TEST_F(Paged, gives_blocks_back_that_have_left_the_window) {
-  const std::pair<uint32_t, uint32_t> kCases[] = {{4, 0}, {5, 1}, {6, 1}, {7, 2}, {11, 4}};
+  constexpr std::pair<uint32_t, uint32_t> kCases[] = {{4, 0}, {5, 1}, {6, 1}, {7, 2}, {11, 4}};
   for (const auto& [computed, freed] : kCases) {
     bind(2, 20, 4);
     begin(computed);

@@ -137,7 +137,7 @@ TEST_F(Standard, applies_top_p_to_what_top_k_left) {
 }
 
 TEST_F(Standard, draws_with_the_probabilities_of_the_definition) {
-  const SamplingParams kParams[] = {{.temperature = 1.0f},
+  constexpr SamplingParams kParams[] = {{.temperature = 1.0f},
                                     {.temperature = 0.5f, .top_k = 7},
                                     {.temperature = 2.0f, .top_p = 0.7f},
                                     {.temperature = 0.8f, .top_k = 20, .top_p = 0.9f}};
