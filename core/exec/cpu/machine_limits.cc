@@ -110,11 +110,17 @@ struct Measurement {
         budget_seconds(seconds),
         barrier(thread_count) {}
 
-  // All threads do `work` again and again for `share` of the budget; thread 0 returns the most
-  // work per second over the rounds. Work returns how much it was.
-  template <typename Work>
-  double best_rate(uint32_t thread, double share, const Work& work) {
+  // Work per second over the rounds of one kind.
+  struct Rate {
     double best = 0;
+    double median = 0;
+  };
+
+  // All threads do `work` again and again for `share` of the budget; thread 0 returns the rate.
+  // Work returns how much it was.
+  template <typename Work>
+  Rate rate_of(uint32_t thread, double share, const Work& work) {
+    std::vector<double> rates;
     const auto start = Clock::now();
     do {
       barrier.wait();
@@ -122,23 +128,29 @@ struct Measurement {
       const double done = work();
       barrier.wait();
       if (thread != 0) continue;
-      best = std::max(best, done * threads / seconds_since(begin));
+      rates.push_back(done * threads / seconds_since(begin));
       more.store(seconds_since(start) < share * budget_seconds, std::memory_order_relaxed);
     } while (go_on());
-    return best;
+    if (rates.empty()) return {};
+    std::sort(rates.begin(), rates.end());
+    return {.best = rates.back(), .median = rates[rates.size() / 2]};
+  }
+  template <typename Work>
+  double best_rate(uint32_t thread, double share, const Work& work) {
+    return rate_of(thread, share, work).best;
   }
 
   void run(uint32_t thread) {
     stay_on_processor(thread);
     const size_t part = buffer.bytes() / threads / 1024 * 1024;
     std::byte* mine = buffer.data() + part * thread;
-    double read = 0;
+    Rate read;
     if (part > 0) {
       std::memset(mine, 1, part);
       // In windows, so that a round is short enough to be left alone by other programs.
       const size_t window = std::min(part, kWindowBytes);
       size_t at = 0;
-      read = best_rate(thread, 0.4, [&] {
+      read = rate_of(thread, 0.4, [&] {
         if (at + window > part) at = 0;
         sink.fetch_add(kernels.read(mine + at, window), std::memory_order_relaxed);
         at += window;
@@ -156,7 +168,11 @@ struct Measurement {
       return static_cast<double>(kMeetings);
     });
     if (thread != 0) return;
-    limits = {.read_gbps = read / 1e9, .fma_flops = fma, .bf16_flops = bf16, .int8_ops = int8};
+    limits = {.read_gbps = read.best / 1e9,
+              .read_median_gbps = read.median / 1e9,
+              .fma_flops = fma,
+              .bf16_flops = bf16,
+              .int8_ops = int8};
     if (threads > 1 && meetings > 0) limits.barrier_ns = 1e9 * threads / meetings;
   }
 

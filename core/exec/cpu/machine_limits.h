@@ -13,7 +13,9 @@ namespace tenon {
 // All threads together.
 struct MachineLimits {
   double read_gbps = 0;  // streaming reads of a buffer far larger than a core's caches, 1e9 bytes/s
-  double fma_flops = 0;  // fp32 multiply and add, operations/s
+  // The same, median over the rounds instead of the best one: what to hold a median against.
+  double read_median_gbps = 0;
+  double fma_flops = 0;   // fp32 multiply and add, operations/s
   double bf16_flops = 0;  // bf16 dot products into fp32; 0 where the set has none
   double int8_ops = 0;    // 8-bit dot products into 32 bits, the set's best instruction
   double barrier_ns = 0;  // one meeting of all threads, spinning; 0 for one thread
