@@ -7,13 +7,11 @@
 namespace tenon::tok {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // ▁
-
 // The first position behind the front of `text` where a run of ▁ starts; its size when none.
 size_t next_cut(std::string_view text) {
-  for (size_t at = text.find(kSpace, 1); at != std::string_view::npos;
-       at = text.find(kSpace, at + 1)) {
-    if (!text.substr(0, at).ends_with(kSpace)) return at;
+  for (size_t at = text.find(kMetaspace, 1); at != std::string_view::npos;
+       at = text.find(kMetaspace, at + 1)) {
+    if (!text.substr(0, at).ends_with(kMetaspace)) return at;
   }
   return text.size();
 }

@@ -9,12 +9,11 @@
 namespace tenon::tok {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // ▁
 constexpr size_t kLongestScoredPiece = 512;
 constexpr size_t kMostRules = size_t{8} << 20;
 
 bool crosses_space(std::string_view left, std::string_view right) {
-  return right.starts_with(kSpace) && !left.ends_with(kSpace);
+  return right.starts_with(kMetaspace) && !left.ends_with(kMetaspace);
 }
 
 Status check_rule_count(size_t count) {
@@ -114,7 +113,7 @@ Result<Bpe> Bpe::from_merges(const Vocabulary& vocabulary, std::span<const Merge
   TENON_RETURN_IF_ERROR(check_rule_count(merges.size()));
   Bpe bpe(vocabulary, options);
   bpe.rules_ = PairTable(merges.size());
-  bool cuts = vocabulary.find(kSpace).has_value();
+  bool cuts = vocabulary.find(kMetaspace).has_value();
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
     const auto left_id = vocabulary.find(left);
@@ -170,7 +169,7 @@ Result<Bpe> Bpe::from_scores(const Vocabulary& vocabulary, std::span<const Score
     TENON_RETURN_IF_ERROR(rules.add(pieces[i].id, rank));
   }
   TENON_ASSIGN_OR_RETURN(bpe.rules_, rules.table());
-  bpe.cuts_before_spaces_ = vocabulary.find(kSpace).has_value() && !rules.crosses_a_space();
+  bpe.cuts_before_spaces_ = vocabulary.find(kMetaspace).has_value() && !rules.crosses_a_space();
   return bpe;
 }
 

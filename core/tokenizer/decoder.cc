@@ -9,8 +9,6 @@
 namespace tenon::tok {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // ▁
-
 class ByteLevelDecoder final : public DecodeStep {
  public:
   void apply(TokenText& token) const override {
@@ -117,8 +115,8 @@ DecodeRun::DecodeRun(const Decoder& decoder)
 
 void DecodeRun::push(TokenText token, std::string& out) {
   token.is_first = std::exchange(is_first_, false);
-  if (awaits_leading_ && token.text.starts_with(kSpace)) {
-    token.text.erase(0, kSpace.size());
+  if (awaits_leading_ && token.text.starts_with(kMetaspace)) {
+    token.text.erase(0, kMetaspace.size());
     awaits_leading_ = decoder_->leading == Decoder::Leading::drop_until_text;
   }
   for (const DecodeStepPtr& step : decoder_->steps) step->apply(token);

@@ -3,6 +3,7 @@
 
 #include "core/tokenizer/json_pipeline.h"
 #include "core/tokenizer/loading.h"
+#include "core/tokenizer/utf8.h"
 
 namespace tenon::tok {
 namespace {
@@ -76,7 +77,7 @@ Status read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
 
 std::string kind_of(const TokenizerParts& parts, bool byte_fallback) {
   if (parts.pre_tokenizer.maps_bytes() || parts.normalizer.maps_bytes()) return "byte-level bpe";
-  return byte_fallback || parts.vocabulary.find("\u2581") ? "sentencepiece bpe" : "bpe";
+  return byte_fallback || parts.vocabulary.find(kMetaspace) ? "sentencepiece bpe" : "bpe";
 }
 
 // The first and the last token around a text are what begins and ends a sequence, until a

@@ -1,5 +1,6 @@
 #include "core/tokenizer/json_reader.h"
 
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -90,6 +91,9 @@ class Builder : public nlohmann::json_sax<json> {
     return has_tables_ && stack_.size() == 2 && is_in_model_ && key_ == name;
   }
   bool enter(Table table) {
+    if (std::exchange(seen_[static_cast<size_t>(table)], true)) {
+      return fail("the key '" + key_ + "' stands twice in one object");
+    }
     table_ = table;
     table_depth_ = 1;
     return true;
@@ -143,9 +147,10 @@ class Builder : public nlohmann::json_sax<json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    json& member = parent[key_];
-    member = std::move(value);
-    return &member;
+    const auto [member, is_new] = parent.emplace(key_, std::move(value));
+    if (is_new) return &*member;
+    fail("the key '" + key_.substr(0, 80) + "' stands twice in one object");
+    return nullptr;
   }
 
   // "left right", or a part of ["left", "right"].
@@ -176,6 +181,7 @@ class Builder : public nlohmann::json_sax<json> {
   size_t values_ = 0;
   bool is_in_model_ = false;
   Table table_ = Table::none;
+  std::array<bool, 4> seen_{};  // by Table
   size_t table_depth_ = 0;
   std::vector<std::string> pair_;
   std::string fault_;

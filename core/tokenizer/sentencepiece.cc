@@ -9,8 +9,6 @@
 namespace tenon::tok {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // ▁
-
 // SentencePiece's own normalization (its src/normalizer.cc): the character map, runs of spaces, the
 // space in front, and ▁ for spaces.
 class SentencePieceNormalize final : public NormalizeStep {
@@ -19,7 +17,7 @@ class SentencePieceNormalize final : public NormalizeStep {
       : map_(std::move(map)),
         add_dummy_prefix_(model.add_dummy_prefix),
         remove_extra_(model.remove_extra_whitespaces),
-        space_(model.escape_whitespaces ? kSpace : " ") {
+        space_(model.escape_whitespaces ? kMetaspace : " ") {
     for (size_t id = 0; id < model.pieces.size(); ++id) {
       if (model.pieces[id].type != PieceType::user_defined) continue;
       user_defined_.add(model.pieces[id].text, static_cast<TokenId>(id));
@@ -126,7 +124,7 @@ Status add_model(const SentencePieceModel& model, TokenizerParts& parts) {
 }
 
 Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
-  TENON_ASSIGN_OR_RETURN(Pattern space, Pattern::literal(kSpace));
+  TENON_ASSIGN_OR_RETURN(Pattern space, Pattern::literal(kMetaspace));
   parts.decoder.steps.push_back(make_replace_decoder(std::move(space), " "));
   if (model.byte_fallback) parts.decoder.steps.push_back(make_byte_fallback());
   if (model.remove_extra_whitespaces) {

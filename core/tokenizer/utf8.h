@@ -12,6 +12,9 @@
 
 namespace tenon::tok {
 
+// The space of SentencePiece vocabularies, U+2581.
+inline constexpr std::string_view kMetaspace = "\xE2\x96\x81";
+
 struct Rune {
   char32_t code;
   uint32_t bytes;

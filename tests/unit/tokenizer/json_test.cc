@@ -83,6 +83,13 @@ TEST(TokenizerJson, with_a_million_values_beside_the_vocabulary_is_refused) {
   EXPECT_EQ(refusal_of_text(numbers + "]}"), "t.json: it has more than 1048576 values");
 }
 
+TEST(TokenizerJson, with_a_key_twice_is_refused) {
+  EXPECT_EQ(refusal_of_text(R"({"a": 1, "b": {"c": 1, "c": 2}})"),
+            "t.json: the key 'c' stands twice in one object");
+  EXPECT_EQ(refusal_of_text(R"({"model": {"merges": [], "merges": []}})"),
+            "t.json: the key 'merges' stands twice in one object");
+}
+
 TEST(TokenizerJson, of_another_model_is_refused_by_its_name) {
   EXPECT_EQ(refusal_of_text(R"({"model": {"vocab": [["a", -1.5], ["b", -2]], "type": "Unigram"}})"),
             "t.json: model.type is 'Unigram'; of the models only BPE is, which is not supported");
