@@ -15,7 +15,15 @@ constexpr uint32_t kAutoBatchTokens = 2048;
 
 class TokenizerDecoder final : public TextDecoder {
  public:
-  explicit TokenizerDecoder(const Tokenizer& tokenizer) : stream_(tokenizer) {}
+  // What follows a prompt is not the beginning of a text: a tokenizer that drops the space in
+  // front of a text must not drop it here. The prompt's last tokens are enough to know.
+  TokenizerDecoder(const Tokenizer& tokenizer, std::span<const TokenId> prompt)
+      : stream_(tokenizer) {
+    constexpr size_t kContextTokens = 8;
+    for (const TokenId token : prompt.last(std::min(prompt.size(), kContextTokens))) {
+      static_cast<void>(stream_.push(token));
+    }
+  }
   void push(TokenId token, std::string& text) override { text += stream_.push(token); }
   void finish(std::string& text) override { text += stream_.finish(); }
 
@@ -184,8 +192,8 @@ EngineParts Pipeline::parts() {
   made.limits = limits;
   made.clock = &clock;
   if (tokenizer != nullptr) {
-    made.text = [tokens = tokenizer.get()](const Request&) {
-      return std::make_unique<TokenizerDecoder>(*tokens);
+    made.text = [tokens = tokenizer.get()](const Request& request) {
+      return std::make_unique<TokenizerDecoder>(*tokens, request.prompt);
     };
   }
   made.eos_tokens = model->generation.eos.empty() ? model->config.eos : model->generation.eos;

@@ -31,6 +31,11 @@ class Tokenize(unittest.TestCase):
         pieces = run("tokenize", "The fox", "--pieces").stdout.splitlines()
         self.assertEqual([int(line.split()[0]) for line in pieces], ids)
 
+    def test_a_tokenizer_file_by_itself_is_enough(self):
+        file = MODEL / "tokenizer.json"
+        self.assertEqual(run("tokenize", "The fox", "--tokenizer", file).stdout,
+                         run("tokenize", "The fox").stdout)
+
     def test_an_id_outside_the_vocabulary_is_refused(self):
         done = run("detokenize", "5000")
         self.assertEqual(done.returncode, 1)

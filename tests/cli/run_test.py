@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from program import BINARY, run, run_json, settings
+from program import BINARY, MODEL, SOURCE, run, run_json, settings
 
 PROMPT = "Once upon a time"
 
@@ -40,6 +40,23 @@ class Run(unittest.TestCase):
         single = run_json(PROMPT, "--max-tokens", 16)["requests"][0]
         self.assertEqual(three[0]["tokens"], single["tokens"])
         self.assertEqual(three[0]["digest"], single["digest"])
+
+    def test_text_goes_on_from_its_prompt_with_a_tokenizer_that_drops_leading_spaces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            for name in ["config.json", "model.safetensors"]:
+                (folder / name).symlink_to(MODEL / name)
+            tokenizer = SOURCE / "tests/unit/tokenizer/data/llama2.json"
+            (folder / "tokenizer.json").symlink_to(tokenizer)
+
+            def ids(text):
+                return run("tokenize", text, "--tokenizer", tokenizer).stdout.split()
+            whole, start = ids("hello a time"), ids("hello")
+            self.assertEqual(whole[:len(start)], start)
+            rest = whole[len(start):]
+            request = run_json("hello", "--model", folder, "--max-tokens", len(rest), *settings(
+                sampler__plugin="replay", sampler__options__tokens='"' + " ".join(rest) + '"'))
+        self.assertEqual(request["requests"][0]["text"], " a time")
 
     def test_a_stop_text_ends_the_output_before_itself(self):
         full = run_json(PROMPT, "--max-tokens", 40, "--temperature", 0)["requests"][0]["text"]

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/mapped_file.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/places.h"
@@ -14,6 +15,7 @@ namespace {
 
 struct Flags {
   std::string model;
+  std::string file;  // one tokenizer file instead of a model folder
   std::string text;
   bool has_text = false;
   bool pieces = false;
@@ -23,6 +25,13 @@ struct Flags {
 };
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Flags& flags) {
+  if (!flags.file.empty()) {
+    TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(flags.file));
+    const std::span<const std::byte> bytes = file.bytes();
+    if (flags.file.ends_with(".model")) return Tokenizer::from_sentencepiece(bytes, flags.file);
+    return Tokenizer::from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                flags.file);
+  }
   if (!flags.model.empty()) return Tokenizer::load(flags.model);
   TENON_ASSIGN_OR_RETURN(const std::string folder, bundled_model());
   return Tokenizer::load(folder);
@@ -79,6 +88,7 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
   CLI::Option* text =
       encode->add_option("text", flags->text, "the text; without it, standard input");
   encode->add_option("--model", flags->model, "model folder (default: the bundled model)");
+  encode->add_option("--tokenizer", flags->file, "a tokenizer.json or tokenizer.model by itself");
   encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
   encode->add_flag("--json", flags->json, "a JSON list");
   encode->add_flag("!--no-special", flags->special,
@@ -93,6 +103,7 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
   decode->add_option("ids", *ids,
                      "the ids, separated by spaces or commas; without them, standard input");
   decode->add_option("--model", flags->model, "model folder (default: the bundled model)");
+  decode->add_option("--tokenizer", flags->file, "a tokenizer.json or tokenizer.model by itself");
   decode->add_flag("--skip-special", flags->skip_special, "leave out special tokens");
   decode->callback([flags, ids, &action] {
     for (const std::string& id : *ids) flags->text += id + " ";
