@@ -138,9 +138,9 @@ TEST_F(Standard, applies_top_p_to_what_top_k_left) {
 
 TEST_F(Standard, draws_with_the_probabilities_of_the_definition) {
   constexpr SamplingParams kParams[] = {{.temperature = 1.0f},
-                                    {.temperature = 0.5f, .top_k = 7},
-                                    {.temperature = 2.0f, .top_p = 0.7f},
-                                    {.temperature = 0.8f, .top_k = 20, .top_p = 0.9f}};
+                                        {.temperature = 0.5f, .top_k = 7},
+                                        {.temperature = 2.0f, .top_p = 0.7f},
+                                        {.temperature = 0.8f, .top_k = 20, .top_p = 0.9f}};
   const std::vector<float> logits = random_logits(40, 5, 6.0f);
   constexpr uint32_t kDraws = 15000;
   for (const SamplingParams& params : kParams) {
