@@ -81,8 +81,7 @@ class Executor {
 };
 
 // The K and V planes of one attention group's block, in the order [block][head][token][element].
-// Strides only; `base` is null. Elements of a token are contiguous; i8 and i4 caches keep one f32
-// scale behind them, at the next multiple of 4 bytes.
+// Strides only; `base` is null. <tenon/attention.h> says what a token's row looks like.
 KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_tokens);
 // Bytes that a token takes in all layers of a group that keep K/V of their own, K and V together:
 // KvGroupGeometry::bytes_per_token.

@@ -8,12 +8,6 @@
 namespace tenon {
 namespace {
 
-uint64_t kv_token_bytes(DType dtype, uint32_t dim) {
-  const uint64_t elements = (uint64_t{dim} * dtype_bits(dtype) + 7) / 8;
-  const bool quantised = dtype == DType::i8 || dtype == DType::i4;
-  return quantised ? ((elements + 3) & ~3ull) + sizeof(float) : elements;
-}
-
 std::string place_text(const KvPlace& place, uint32_t tokens) {
   return "block " + std::to_string(place.block) + ", tokens " + std::to_string(place.token) +
          " to " + std::to_string(uint64_t{place.token} + tokens);
@@ -38,7 +32,7 @@ Status check_group(const ModelShape& shape, const KvGeometry& geometry, GroupId 
 
 KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_tokens) {
   KvPlane plane;
-  plane.token_bytes = kv_token_bytes(dtype, dim);
+  plane.token_bytes = kv_row_bytes(dtype, dim);
   plane.head_bytes = saturating_mul(plane.token_bytes, block_tokens);
   plane.block_bytes = saturating_mul(plane.head_bytes, kv_heads);
   return plane;
@@ -47,7 +41,7 @@ KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_to
 uint64_t kv_bytes_per_token(const ModelShape& shape, GroupId group, DType dtype) {
   const KvGroup& g = shape.groups[group];
   const uint64_t layer_bytes =
-      g.kv_heads * (kv_token_bytes(dtype, g.k_dim) + kv_token_bytes(dtype, g.v_dim));
+      g.kv_heads * (kv_row_bytes(dtype, g.k_dim) + kv_row_bytes(dtype, g.v_dim));
   uint64_t layers = 0;
   for (LayerId layer = 0; layer < shape.layers; ++layer) {
     if (shape.layer[layer].group == group && shape.layer[layer].shares_kv_with < 0) ++layers;

@@ -72,7 +72,7 @@ constexpr PluginDescriptor base(std::string_view interface, std::string_view id,
   return made;
 }
 
-constexpr Fact kTinyCache[] = {{"kv.dtype", FactOp::in, 0, "i8"},
+constexpr Fact kTinyCache[] = {{"kv.dtype", FactOp::in, 0, "u8"},
                                {"kv.block_tokens", FactOp::at_least, 1, {}}};
 constexpr Fact kSixteens[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
                               {"kv.block_tokens", FactOp::multiple_of, 16, {}},

@@ -41,7 +41,7 @@ class AskingExecutor final : public Executor {
   uint64_t kv_bytes() const override { return 0; }
 
  private:
-  static constexpr Fact kProvides[] = {{"kv.dtype", FactOp::in, 0, "f32 f16 bf16 i8"}};
+  static constexpr Fact kProvides[] = {{"kv.dtype", FactOp::in, 0, "f32 f16 bf16 u8"}};
 };
 
 ExecutorFactories executors() {
@@ -123,7 +123,7 @@ TEST_F(PipelineTest, is_composed_from_a_configuration) {
 TEST_F(PipelineTest, takes_the_best_kernel_that_fits_the_rest) {
   const auto pipeline = built(kAsking);
   ASSERT_NE(pipeline, nullptr);
-  // "tiny_cache" scores higher, but no KV manager here stores i8.
+  // "tiny_cache" scores higher, but no KV manager here stores u8.
   EXPECT_EQ(pipeline->attention.object().descriptor().id, "sixteens");
   EXPECT_EQ(pipeline->geometry.dtype, DType::bf16);
   EXPECT_EQ(pipeline->geometry.groups[0].block_tokens, 16u);

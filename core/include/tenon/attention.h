@@ -27,13 +27,39 @@ namespace tenon {
 
 // Where a layer's K or V of position p, head h lies:
 //   base + block·block_bytes + h·head_bytes + (p mod block_tokens)·token_bytes
-// `token_bytes` covers the elements and, for quantised caches, the scale behind them.
+// `token_bytes` covers the elements and, for quantised caches, what stands behind them.
 struct KvPlane {
   std::byte* base = nullptr;
   uint64_t block_bytes = 0;
   uint64_t head_bytes = 0;
   uint64_t token_bytes = 0;
 };
+
+// One row of K or V (a token, a head) in the cache. bf16 values are little-endian; a row of
+// quantised elements is aligned to 2 bytes and stands alone, so that copying a token copies all.
+//   f32 f16 bf16   the elements
+//   i8    [dim signed bytes] [pad to 2] [bf16 scale]             x = q · scale, -127 <= q <= 127
+//   i4    [dim nibbles, low first] [pad to 2] [bf16 scale] [bf16 least]
+//                                                         x = u · scale + least,  0 <= u <= 15
+// From a row of f32:
+//   i8    scale = bf16(largest |x| / 127),      q = round(x / scale)
+//   i4    least = smallest x rounded down to bf16, scale = bf16((largest x - least) / 15),
+//         u = round((x - least) / scale)
+// rounding to nearest, ties to even, and cutting off at the ends of the range. A scale of 0 makes
+// every element 0. A row with an element or a range that is not finite has the scale NaN (and
+// least 0): all of it is read back as NaN.
+constexpr bool kv_is_quantised(DType dtype) noexcept {
+  return dtype == DType::i8 || dtype == DType::i4;
+}
+// Bytes in front of the scale.
+constexpr uint64_t kv_element_bytes(DType dtype, uint32_t dim) noexcept {
+  const uint64_t bytes = (uint64_t{dim} * dtype_bits(dtype) + 7) / 8;
+  return kv_is_quantised(dtype) ? (bytes + 1) / 2 * 2 : bytes;
+}
+constexpr uint64_t kv_row_bytes(DType dtype, uint32_t dim) noexcept {
+  const uint64_t behind = dtype == DType::i8 ? 2 : dtype == DType::i4 ? 4 : 0;
+  return kv_element_bytes(dtype, dim) + behind;
+}
 struct KvLayerStorage {
   KvPlane k;
   KvPlane v;

@@ -213,7 +213,7 @@ Status NaiveManager::release(SeqId seq, Release how) noexcept {
 }
 
 constexpr Fact kProvides[] = {
-    {.key = "kv.dtype", .op = FactOp::in, .number = 0, .words = "f32 f16 bf16"},
+    {.key = "kv.dtype", .op = FactOp::in, .number = 0, .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::context, .number = 0, .words = ""},
     {.key = "kv.sharing", .op = FactOp::in, .number = 0, .words = "none"},
     {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},

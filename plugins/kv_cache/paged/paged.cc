@@ -372,7 +372,7 @@ Status PagedManager::check_groups() const {
 }
 
 constexpr Fact kProvides[] = {
-    {.key = "kv.dtype", .op = FactOp::in, .number = 0, .words = "f32 f16 bf16"},
+    {.key = "kv.dtype", .op = FactOp::in, .number = 0, .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::at_least, .number = 1, .words = ""},
     {.key = "kv.sharing", .op = FactOp::in, .number = 0, .words = "copy_on_write"},
     {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},

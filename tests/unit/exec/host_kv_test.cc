@@ -72,8 +72,18 @@ TEST_F(HostKvTest, planes_lie_in_the_order_block_head_token_element) {
 }
 
 TEST_F(HostKvTest, quantised_tokens_carry_a_scale_behind_their_elements) {
-  EXPECT_EQ(kv_plane(DType::i8, 1, 6, 1).token_bytes, 8u + 4);
+  EXPECT_EQ(kv_plane(DType::i8, 1, 5, 1).token_bytes, 6u + 2);
+  EXPECT_EQ(kv_plane(DType::i8, 1, 64, 1).token_bytes, 64u + 2);
+  EXPECT_EQ(kv_plane(DType::i4, 1, 5, 1).token_bytes, 4u + 4);
   EXPECT_EQ(kv_plane(DType::i4, 1, 64, 1).token_bytes, 32u + 4);
+}
+
+TEST_F(HostKvTest, quantised_caches_hold_1_9_and_3_5_times_the_tokens_of_bf16) {
+  for (uint32_t dim : {64u, 128u, 256u}) {
+    const auto bf16 = static_cast<double>(kv_plane(DType::bf16, 1, dim, 1).token_bytes);
+    EXPECT_GE(bf16 / static_cast<double>(kv_plane(DType::i8, 1, dim, 1).token_bytes), 1.9);
+    EXPECT_GE(bf16 / static_cast<double>(kv_plane(DType::i4, 1, dim, 1).token_bytes), 3.5);
+  }
 }
 
 TEST_F(HostKvTest, bytes_a_token_count_only_layers_with_kv_of_their_own) {
