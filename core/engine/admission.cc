@@ -97,8 +97,7 @@ Status Engine::begin_kv(Sequence& sequence, const Sequence* parent) {
 
 void Engine::announce(Sequence& sequence) {
   sequence.in_scheduler = true;
-  Status status = parts_.scheduler->on_event(
-      {EventKind::arrived, sequence.id, 0, sequence.known, sequence.computed, 0});
+  Status status = parts_.scheduler->on_event(event_of(EventKind::arrived, sequence, 0));
   if (status.ok()) return;
   fail_request(*sequence.request, "scheduler '" + parts_.scheduler_name +
                                       "' refused a request: " + std::string(status.message()));

@@ -95,9 +95,9 @@ void Engine::tell_drafter(Sequence& sequence, uint32_t drafted, uint32_t accepte
 }
 
 void Engine::progressed(Sequence& sequence) {
-  Status status =
-      parts_.scheduler->on_event({EventKind::progressed, sequence.id, step_id_, sequence.known,
-                                  sequence.computed, sequence.share.accepted});
+  SequenceEvent event = event_of(EventKind::progressed, sequence, step_id_);
+  event.accepted_drafts = sequence.share.accepted;
+  Status status = parts_.scheduler->on_event(event);
   if (status.ok()) return;
   fail_request(*sequence.request,
                "scheduler '" + parts_.scheduler_name +

@@ -27,9 +27,9 @@ void Engine::end_sequence(Sequence& sequence, FinishReason reason, std::string_v
   if (sequence.in_drafter) parts_.drafter->end(sequence.id);
   if (sequence.in_scheduler) {
     const bool aborted = reason == FinishReason::cancelled || reason == FinishReason::error;
+    const EventKind kind = aborted ? EventKind::aborted : EventKind::finished;
     // The sequence ends whatever the scheduler says to it.
-    (void)parts_.scheduler->on_event({aborted ? EventKind::aborted : EventKind::finished,
-                                      sequence.id, step_id_, sequence.known, sequence.computed, 0});
+    (void)parts_.scheduler->on_event(event_of(kind, sequence, step_id_));
   }
   table_.end(sequence);
   --request.live_samples;

@@ -199,6 +199,7 @@ class Engine {
   std::vector<uint32_t> kept_;
   std::vector<GeneratedToken> generated_;
 
+  StepCost last_step_;  // for the scheduler: the latest that computed something
   uint32_t failed_plans_ = 0;
   uint32_t empty_plans_ = 0;
   EngineTotals totals_;

@@ -93,6 +93,8 @@ Status Engine::run_plan(SeqId& named) {
   view.step_id = step_id_;
   view.now_ns = record_.start_ns;
   view.limits = parts_.limits;
+  view.kv_tokens = parts_.kv_cache->usage().total_tokens;
+  view.last_step = last_step_;
   view.waiting = waiting_views_;
   view.running = running_views_;
   Status planned;

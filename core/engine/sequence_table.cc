@@ -99,4 +99,16 @@ SequenceView view_of(const Sequence& sequence) {
   return view;
 }
 
+SequenceEvent event_of(EventKind kind, const Sequence& sequence, uint64_t step_id) {
+  SequenceEvent event;
+  event.kind = kind;
+  event.seq = sequence.id;
+  event.step_id = step_id;
+  event.tenant = sequence.request->request.tenant;
+  event.prompt_tokens = sequence.prompt_tokens;
+  event.known_tokens = sequence.known;
+  event.computed_tokens = sequence.computed;
+  return event;
+}
+
 }  // namespace tenon

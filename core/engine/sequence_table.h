@@ -108,5 +108,7 @@ class SequenceTable {
 
 // The scheduler's picture of one sequence.
 SequenceView view_of(const Sequence& sequence);
+// What became of it, for the scheduler.
+SequenceEvent event_of(EventKind kind, const Sequence& sequence, uint64_t step_id);
 
 }  // namespace tenon

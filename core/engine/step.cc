@@ -158,6 +158,10 @@ Status Engine::record() {
   record_.end_ns = parts_.clock->now_ns();
   record_.times.engine_ns = record_.end_ns - record_.start_ns - record_.times.total_ns();
   totals_.add(record_);
+  if (record_.rows > 0) {
+    last_step_ = {step_id_, record_.rows, record_.sequences, record_.logits_rows,
+                  record_.end_ns - record_.start_ns};
+  }
   if (options_.on_step) options_.on_step(record_);
   if (!options_.check_kv) return {};
   Status status = parts_.kv_cache->check();

@@ -43,6 +43,7 @@ constexpr uint64_t layout_hash() noexcept {
   TENON_LAYOUT(ModelShape, layer);
   TENON_LAYOUT(KvGeometry, groups);
   TENON_LAYOUT(SequenceView, arrival_ns);
+  TENON_LAYOUT(StepCost, duration_ns);
   TENON_LAYOUT(SchedulerView, running);
   TENON_LAYOUT(SequenceEvent, accepted_drafts);
   TENON_LAYOUT(PlanOut, idle_rows);

@@ -53,10 +53,22 @@ struct SchedulerLimits {
   uint32_t context_tokens = 0;
 };
 
+// What a step cost, measured by the engine, for schedulers that fit their steps to a time. A
+// pipeline whose clock is virtual and stands still during steps reports a duration of 0.
+struct StepCost {
+  uint64_t step_id = 0;      // 0 = nothing was computed yet
+  uint32_t rows = 0;         // token positions computed, drafts included
+  uint32_t sequences = 0;    // that they belong to
+  uint32_t logits_rows = 0;  // of the rows, sampled from
+  int64_t duration_ns = 0;   // of the whole step, from its begin to the last token delivered
+};
+
 struct SchedulerView {
   uint64_t step_id = 0;
   int64_t now_ns = 0;
   SchedulerLimits limits;
+  uint64_t kv_tokens = 0;                 // KV memory in all, free or not
+  StepCost last_step;                     // the latest that was collected and computed something
   std::span<const SequenceView> waiting;  // in arrival order
   std::span<const SequenceView> running;  // in admission order
 };
@@ -69,6 +81,8 @@ struct SequenceEvent {
   EventKind kind = EventKind::arrived;
   SeqId seq = kNoSeq;
   uint64_t step_id = 0;  // the step that caused it; 0 for arrivals
+  uint32_t tenant = 0;
+  uint32_t prompt_tokens = 0;
   uint32_t known_tokens = 0;
   uint32_t computed_tokens = 0;
   uint32_t accepted_drafts = 0;  // progressed: drafts kept in that step
@@ -88,7 +102,9 @@ struct GrowResult {
 };
 enum class ReleaseHow : uint8_t {
   recompute = 0,  // drop the K/V; the sequence waits and is computed again
-  swap = 1,       // move the K/V to the host pool; the sequence waits
+  // Move the K/V to the host pool; the sequence waits with nothing computed. What comes back when
+  // it is grown again counts as reused, and `cached` shows it as ready meanwhile.
+  swap = 1,
 };
 
 // The scheduler's only view of KV memory; every scheduler composes with every KV manager through
