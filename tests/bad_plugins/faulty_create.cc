@@ -21,6 +21,7 @@ class Throws final : public Sampler {
   Status verify(std::span<const VerifyRows>, std::span<VerifyResult>) noexcept override {
     return {};
   }
+  Status distribution(const SampleRow&, std::span<float>) noexcept override { return {}; }
 };
 
 Status fail(const HostServices&, const PipelineFacts&, const void*, void** instance) noexcept {

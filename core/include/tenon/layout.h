@@ -58,7 +58,8 @@ constexpr uint64_t layout_hash() noexcept {
   TENON_LAYOUT(WeightView, parts);
   TENON_LAYOUT(LinearJob, epilogue);
   TENON_LAYOUT(SamplingParams, logprobs);
-  TENON_LAYOUT(SampleRow, allowed);
+  TENON_LAYOUT(SampleRow, score);
+  TENON_LAYOUT(VerifyRows, draft_probs);
   TENON_LAYOUT(SampleResult, top_count);
   TENON_LAYOUT(VerifyResult, count);
   TENON_LAYOUT(DraftRequest, max_tokens);

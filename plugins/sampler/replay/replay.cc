@@ -8,6 +8,7 @@
 #include <tenon/sampler.h>
 #include <tenon/sdk/plugin.h>
 
+#include <algorithm>
 #include <charconv>
 #include <mutex>
 #include <string>
@@ -104,9 +105,16 @@ class ReplaySampler final : public Sampler {
     }
     return {};
   }
+  Status distribution(const SampleRow& row, std::span<float> probs) noexcept override {
+    std::fill(probs.begin(), probs.end(), 0.0f);
+    const TokenId token = token_for(row);
+    if (token != kNoToken) probs[static_cast<size_t>(token)] = 1.0f;
+    return {};
+  }
 
  private:
   TokenId token_for(const SampleRow& row) const noexcept {
+    if (row.score != kNoToken) return row.score;
     const std::lock_guard lock(mutex_);
     const auto voice = voices_.find(row.seq);
     if (voice == voices_.end()) return kNoToken;

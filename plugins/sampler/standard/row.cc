@@ -188,6 +188,31 @@ uint32_t Row::draw(const Candidate& last, float scale, double target) const {
   return token;
 }
 
+void Row::probabilities(const Candidate& last, float scale, double total,
+                        std::span<float> probs) const {
+  float weights[kBlock];
+  for (uint32_t block = 0; block < blocks(); ++block) {
+    if (block_weight_[block] == 0.0) continue;
+    block_weights(block, last, scale, weights);
+    const size_t first = size_t{block} * kBlock;
+    const size_t count = std::min<size_t>(kBlock, probs.size() - first);
+    for (size_t i = 0; i < count; ++i) {
+      probs[first + i] = static_cast<float>(weights[i] / total);
+    }
+  }
+}
+
+uint32_t Row::rank(uint32_t id) const {
+  const float logit = values_[id];
+  uint32_t higher = 0;
+  for (uint32_t block = 0; block < blocks(); ++block) {
+    if (block_max_[block] <= logit) continue;
+    const float* values = values_.data() + size_t{block} * kBlock;
+    for (uint32_t i = 0; i < kBlock; ++i) higher += values[i] > logit;
+  }
+  return higher + 1;
+}
+
 // Candidates are gathered while they beat a threshold, the worst of the best `count` so far; the
 // store is cut back whenever it has twice as many as needed.
 void Row::select(uint32_t count, std::vector<Candidate>& out) const {

@@ -7,6 +7,7 @@
 #include <tenon/types.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tenon::standard {
@@ -42,6 +43,12 @@ class Row {
   // The token at which the running sum of weights, in order of ids, passes `target`. Behind
   // `weigh` with the same arguments.
   uint32_t draw(const Candidate& last, float scale, double target) const;
+
+  // probs[id] = weight / total, 0 for tokens behind `last`. Behind `weigh` likewise.
+  void probabilities(const Candidate& last, float scale, double total,
+                     std::span<float> probs) const;
+  // 1 + the number of tokens with a higher logit.
+  uint32_t rank(uint32_t id) const;
 
   // The `count` first tokens in the order of selection (fewer when fewer are finite), unordered.
   void select(uint32_t count, std::vector<Candidate>& out) const;
