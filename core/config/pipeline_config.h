@@ -50,6 +50,7 @@ struct PipelineConfig {
   Configured<std::optional<uint64_t>> kv_memory_bytes;  // null = auto
   Configured<std::optional<DType>> kv_dtype;            // null = auto: the weights' own type
   Configured<std::optional<uint32_t>> kv_block_tokens;  // null = auto
+  Configured<uint64_t> kv_swap_bytes;                   // 0 = no swap pool
 
   Configured<std::optional<uint32_t>> context_tokens;  // null = auto: the model's
   Configured<uint32_t> max_sequences{32, {}};

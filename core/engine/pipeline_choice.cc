@@ -180,6 +180,13 @@ void add_config_participants(const PipelineConfig& config, std::vector<Participa
          .provides = {{"kv.block_tokens", FactOp::equals, *config.kv_block_tokens.value, {}}},
          .requirements = {}});
   }
+  if (config.kv_swap_bytes.value > 0) {
+    out.push_back({.role = "config",
+                   .name = "kv_cache.swap_memory",
+                   .origin = config.kv_swap_bytes.origin,
+                   .provides = {{"kv.swap", FactOp::in, 0, "yes"}},
+                   .requirements = {}});
+  }
 }
 
 // A linear kernel without its formats: they hold tensor by tensor, not for the pipeline.

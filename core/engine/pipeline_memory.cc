@@ -26,8 +26,9 @@ uint64_t round_up(uint64_t value, uint64_t step) {
 uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipeline,
                          uint64_t sequence_bytes) {
   const uint64_t available = request.available_memory_bytes;
-  const uint64_t weights = pipeline.model->weight_bytes();
-  const uint64_t left = available > weights ? (available - weights) / 2 : 0;
+  const uint64_t taken =
+      pipeline.model->weight_bytes() + pipeline.config.kv_swap_bytes.value;  // below 2^51 each
+  const uint64_t left = available > taken ? (available - taken) / 2 : 0;
   return std::min(left, sequence_bytes * pipeline.limits.max_sequences);
 }
 
@@ -48,6 +49,18 @@ Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_b
   return invalid_argument(configured.origin.text() + ": kv_cache.memory is " +
                           approximate_bytes(memory) + ", but " + needs + "; raise it" +
                           (lower.empty() ? "" : ", or " + lower));
+}
+
+// Blocks of the swap pool, as many in each group.
+Result<uint32_t> swap_blocks(const Pipeline& pipeline, uint64_t block_bytes) {
+  const auto& configured = pipeline.config.kv_swap_bytes;
+  if (configured.value == 0) return uint32_t{0};
+  if (configured.value < block_bytes) {
+    return invalid_argument(configured.origin.text() + ": kv_cache.swap_memory is " +
+                            approximate_bytes(configured.value) + ", but one KV block takes " +
+                            approximate_bytes(block_bytes) + "; raise it, or set 0 for no pool");
+  }
+  return static_cast<uint32_t>(std::min(configured.value / block_bytes, kMostBlocks));
 }
 
 // What "auto" became, so that the resolved configuration and its hash say it.
@@ -91,10 +104,12 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   }
   const uint64_t blocks =
       std::min<uint64_t>(memory / (block_tokens * bytes_per_token), kMostBlocks);
+  TENON_ASSIGN_OR_RETURN(const uint32_t pool,
+                         swap_blocks(pipeline, block_tokens * bytes_per_token));
   for (GroupId group = 0; group < shape.group_count; ++group) {
     pipeline.group_geometry.push_back({static_cast<uint32_t>(block_tokens),
                                        static_cast<uint32_t>(blocks),
-                                       kv_bytes_per_token(shape, group, geometry.dtype)});
+                                       kv_bytes_per_token(shape, group, geometry.dtype), pool});
   }
   geometry.group_count = shape.group_count;
   geometry.groups = pipeline.group_geometry.data();

@@ -1,5 +1,6 @@
 #include "core/exec/host_kv.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -9,7 +10,8 @@ namespace tenon {
 namespace {
 
 std::string place_text(const KvPlace& place, uint32_t tokens) {
-  return "block " + std::to_string(place.block) + ", tokens " + std::to_string(place.token) +
+  const std::string pool = place.tier == KvTier::swap ? "swap " : "";
+  return pool + "block " + std::to_string(place.block) + ", tokens " + std::to_string(place.token) +
          " to " + std::to_string(uint64_t{place.token} + tokens);
 }
 
@@ -21,8 +23,9 @@ Status check_group(const ModelShape& shape, const KvGeometry& geometry, GroupId 
   if (geometry.groups[group].block_tokens == 0) {
     return invalid_argument(name + " has blocks of 0 tokens; expected at least 1");
   }
-  if (geometry.groups[group].blocks > INT32_MAX) {
-    return invalid_argument(name + " has " + std::to_string(geometry.groups[group].blocks) +
+  const uint32_t most = std::max(geometry.groups[group].blocks, geometry.groups[group].swap_blocks);
+  if (most > INT32_MAX) {
+    return invalid_argument(name + " has " + std::to_string(most) +
                             " blocks; block ids end at 2147483647");
   }
   return {};
@@ -93,10 +96,15 @@ Result<KvPlane> HostKv::make_plane(GroupId group, uint32_t heads, uint32_t dim) 
   const uint64_t bytes = saturating_mul(plane.block_bytes, groups_[group].blocks);
   TENON_ASSIGN_OR_RETURN(HostMemory memory, HostMemory::allocate(bytes, HostMemory::Backing::eager,
                                                                  "a layer of the KV cache"));
+  const uint64_t pool_bytes = saturating_mul(plane.block_bytes, groups_[group].swap_blocks);
+  TENON_ASSIGN_OR_RETURN(
+      HostMemory pool,
+      HostMemory::allocate(pool_bytes, HostMemory::Backing::lazy, "a layer of the KV swap pool"));
   plane.base = memory.data();
   bytes_ += bytes;
-  planes_.push_back({group, heads, plane});
+  planes_.push_back({group, heads, plane, pool.data()});
   memory_.push_back(std::move(memory));
+  memory_.push_back(std::move(pool));
   return plane;
 }
 
@@ -110,28 +118,32 @@ Status HostKv::check(const KvMove& move) const {
     if (place->space != Space{}) {
       return unsupported("a KV move leaves host memory; this executor has one space, host 0");
     }
-    const bool block_ok = place->block >= 0 && static_cast<uint32_t>(place->block) < group.blocks;
+    const uint32_t blocks = place->tier == KvTier::swap ? group.swap_blocks : group.blocks;
+    const bool block_ok = place->block >= 0 && static_cast<uint32_t>(place->block) < blocks;
     if (!block_ok || uint64_t{place->token} + move.tokens > group.block_tokens) {
       return internal("a KV move names " + place_text(*place, move.tokens) + "; there are " +
-                      std::to_string(group.blocks) + " blocks of " +
-                      std::to_string(group.block_tokens) + " tokens");
+                      std::to_string(blocks) + " blocks of " + std::to_string(group.block_tokens) +
+                      " tokens");
     }
   }
   return {};
 }
 
+std::byte* HostKv::OwnPlane::at(const KvPlace& place) const {
+  std::byte* base = place.tier == KvTier::swap ? swap_base : plane.base;
+  return base + static_cast<uint64_t>(place.block) * plane.block_bytes +
+         place.token * plane.token_bytes;
+}
+
 Status HostKv::apply(std::span<const KvMove> moves) {
   for (const KvMove& move : moves) TENON_RETURN_IF_ERROR(check(move));
   for (const KvMove& move : moves) {
-    for (const auto& [group, heads, plane] : planes_) {
-      if (group != move.group) continue;
-      const auto place = [&plane = plane](const KvPlace& p) {
-        return plane.base + static_cast<uint64_t>(p.block) * plane.block_bytes +
-               p.token * plane.token_bytes;
-      };
-      for (uint32_t head = 0; head < heads; ++head) {
-        std::memmove(place(move.to) + head * plane.head_bytes,
-                     place(move.from) + head * plane.head_bytes, move.tokens * plane.token_bytes);
+    for (const OwnPlane& own : planes_) {
+      if (own.group != move.group) continue;
+      for (uint32_t head = 0; head < own.heads; ++head) {
+        const uint64_t offset = head * own.plane.head_bytes;
+        std::memmove(own.at(move.to) + offset, own.at(move.from) + offset,
+                     move.tokens * own.plane.token_bytes);
       }
     }
   }

@@ -1,5 +1,6 @@
 // The bytes of a paged KV cache in host memory: one K and one V plane a layer, in the order
-// [block][head][token][element], and the moves that a KV manager asks for.
+// [block][head][token][element], the swap pool beside it, planes of the same kind, and the moves
+// that a KV manager asks for.
 //
 // Threads: one thread calls.
 #pragma once
@@ -26,7 +27,7 @@ class HostKv {
 
   // Valid while this object lives and is not allocated again.
   const KvStorage& storage() const { return storage_; }
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return bytes_; }  // of the cache, without the pool
 
   // Copies tokens in all layers of the move's group, in order. A move may overlap itself. Nothing
   // is moved when any of the moves is out of range or leaves host memory.
@@ -37,6 +38,9 @@ class HostKv {
     GroupId group = 0;
     uint32_t heads = 0;
     KvPlane plane;
+    std::byte* swap_base = nullptr;  // of the pool's plane, which has the same strides
+
+    std::byte* at(const KvPlace& place) const;
   };
   Status check(const KvMove& move) const;
   Status add_layer(const ModelShape& shape, LayerId layer);

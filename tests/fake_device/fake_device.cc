@@ -9,6 +9,11 @@ namespace {
 
 constexpr uint64_t kNeverWritten = 0x0bad0bad0bad0badu;
 
+KvPlace behind(KvPlace place, uint32_t tokens) {
+  place.token += tokens;
+  return place;
+}
+
 }  // namespace
 
 FakeDevice::~FakeDevice() {
@@ -26,7 +31,8 @@ FakeDevice::~FakeDevice() {
 Status FakeDevice::load(const ExecutorSetup& setup) {
   if (setup.geometry.group_count != 1) return unsupported("the fake device has one KV group");
   geometry_ = setup.geometry.groups[0];
-  const uint64_t slots = uint64_t{geometry_.blocks} * geometry_.block_tokens;
+  const uint64_t slots =
+      (uint64_t{geometry_.blocks} + geometry_.swap_blocks) * geometry_.block_tokens;
   bytes_ = slots * sizeof(uint64_t);
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return out_of_memory("the fake device has no memory");
@@ -103,14 +109,18 @@ Result<StepOutput> FakeDevice::collect(uint64_t step_id) {
   return out;
 }
 
-uint64_t* FakeDevice::cell(BlockId block, uint32_t token) {
-  if (block < 0 || static_cast<uint32_t>(block) >= geometry_.blocks ||
-      token >= geometry_.block_tokens) {
-    fail("block " + std::to_string(block) + " token " + std::to_string(token) +
-         " is outside the storage");
+uint64_t* FakeDevice::cell(const KvPlace& place) {
+  const bool swap = place.tier == KvTier::swap;
+  const uint32_t blocks = swap ? geometry_.swap_blocks : geometry_.blocks;
+  if (place.block < 0 || static_cast<uint32_t>(place.block) >= blocks ||
+      place.token >= geometry_.block_tokens) {
+    fail((swap ? "swap block " : "block ") + std::to_string(place.block) + " token " +
+         std::to_string(place.token) + " is outside the storage");
     return nullptr;
   }
-  return memory_ + uint64_t{static_cast<uint32_t>(block)} * geometry_.block_tokens + token;
+  const uint64_t first = swap ? geometry_.blocks : 0;
+  return memory_ + (first + static_cast<uint32_t>(place.block)) * geometry_.block_tokens +
+         place.token;
 }
 
 uint64_t* FakeDevice::slot(const BatchSequence& sequence, uint32_t position) {
@@ -121,13 +131,13 @@ uint64_t* FakeDevice::slot(const BatchSequence& sequence, uint32_t position) {
          std::to_string(position));
     return nullptr;
   }
-  return cell(blocks[index], position % geometry_.block_tokens);
+  return cell({{}, blocks[index], position % geometry_.block_tokens});
 }
 
 void FakeDevice::carry_out(const KvMove& move) {
   for (uint32_t i = 0; i < move.tokens; ++i) {
-    uint64_t* from = cell(move.from.block, move.from.token + i);
-    uint64_t* to = cell(move.to.block, move.to.token + i);
+    uint64_t* from = cell(behind(move.from, i));
+    uint64_t* to = cell(behind(move.to, i));
     if (from == nullptr || to == nullptr) return;
     *to = *from;
     ++moved_tokens_;

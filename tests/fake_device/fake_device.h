@@ -56,12 +56,12 @@ class FakeDevice final : public Executor {
   void compute_row(const BatchSequence& sequence, uint32_t row, float* out);
   void carry_out(const KvMove& move);
   uint64_t* slot(const BatchSequence& sequence, uint32_t position);
-  uint64_t* cell(BlockId block, uint32_t token);
+  uint64_t* cell(const KvPlace& place);
   void fail(const std::string& text);
 
   ToyModel model_;
   KvGroupGeometry geometry_;
-  uint64_t* memory_ = nullptr;  // [blocks, block_tokens]
+  uint64_t* memory_ = nullptr;  // [blocks, then those of the swap pool][block_tokens]
   uint64_t bytes_ = 0;
   std::vector<uint64_t> written_in_;  // [blocks · block_tokens] step that wrote a slot last
   BatchView batch_;

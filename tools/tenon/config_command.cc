@@ -25,6 +25,7 @@ Status explain(const PipelineFlags& flags) {
   const KvGroupGeometry& group = pipeline.group_geometry.front();
   std::printf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
               group.block_tokens, static_cast<unsigned long long>(group.bytes_per_token));
+  if (group.swap_blocks > 0) std::printf("# KV swap pool: %u blocks\n", group.swap_blocks);
   std::printf("# hash: %s\n", pipeline.hash.c_str());
   return {};
 }

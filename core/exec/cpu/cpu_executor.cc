@@ -16,7 +16,7 @@ namespace {
 // Element types of K and V, masks and invariance are the kernels' to state.
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
-    {.key = "kv.swap", .words = "no"},
+    {.key = "kv.swap", .words = "no yes"},
 };
 
 class CpuExecutor final : public Executor {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},        {.key = "kv.dtype", .words = "f32"},
-    {.key = "attn.mask", .words = "causal sliding"}, {.key = "kv.swap", .words = "no"},
+    {.key = "attn.mask", .words = "causal sliding"}, {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };
 

@@ -41,16 +41,19 @@ struct KvSequence {
 };
 
 struct KvMatch {
-  uint32_t ready = 0;          // leading tokens reusable now
-  uint32_t promised = 0;       // further ones that another sequence is computing
-  uint64_t tokens_needed = 0;  // tokens of new memory (whole blocks) to hold `wanted_tokens`
-  uint64_t tokens_held = 0;    // slots this sequence holds now
+  uint32_t ready = 0;     // leading tokens reusable now: found in the cache, or swapped out
+  uint32_t promised = 0;  // further ones that another sequence is computing
+  // Tokens that holding `wanted_tokens` would take out of KvUsage::free_tokens, in whole blocks:
+  // new blocks, the copy of a shared one, and cached blocks that nobody holds yet.
+  uint64_t tokens_needed = 0;
+  uint64_t tokens_held = 0;  // slots this sequence holds now
   uint64_t tokens_exclusive = 0;
 };
 
 struct KvGrant {
-  uint32_t reused = 0;   // tokens found in the cache and now held
-  uint32_t granted = 0;  // tokens beyond computed + reused that have slots
+  uint32_t reused = 0;    // tokens found in the cache and now held
+  uint32_t granted = 0;   // tokens beyond computed + reused that have slots
+  uint32_t restored = 0;  // of the reused ones, brought back from the swap pool
 };
 
 // A group's table: entry i is the block of positions [i·block_tokens, (i+1)·block_tokens).
@@ -59,11 +62,17 @@ struct KvTableView {
   std::span<const BlockId> blocks;
 };
 
-// Ordered: a later move may read what an earlier one wrote. Whole tokens, all layers of a group.
+// The storages that a group has: the cache, which kernels read and write through tables, and the
+// swap pool beside it, which only moves reach.
+enum class KvTier : uint8_t { cache = 0, swap = 1 };
+
+// Ordered: a later move may read what an earlier one wrote, and all moves handed over before a step
+// is launched come before what the step writes. Whole tokens, all layers of a group.
 struct KvPlace {
   Space space;
-  BlockId block = kNoBlock;
+  BlockId block = kNoBlock;  // of the tier
   uint32_t token = 0;
+  KvTier tier = KvTier::cache;
 };
 struct KvMove {
   GroupId group = 0;
@@ -76,13 +85,15 @@ struct KvMovesOut {
   uint32_t count = 0;
 };
 
-// In tokens of the first group. total = used + cached + free (+ what waits for `step_done`).
+// In tokens of the first group. total = reserved + free (+ what waits for `step_done`).
 struct KvUsage {
   uint64_t total_tokens = 0;
-  uint64_t reserved_tokens = 0;  // slots held by sequences
-  uint64_t used_tokens = 0;      // of them, slots that hold K/V of a sequence
-  uint64_t cached_tokens = 0;    // held by nobody, reusable by a later match
-  uint64_t free_tokens = 0;      // could be granted now, cached ones included
+  uint64_t reserved_tokens = 0;    // slots held by sequences
+  uint64_t used_tokens = 0;        // of them, slots that hold K/V of a sequence
+  uint64_t cached_tokens = 0;      // held by nobody, reusable by a later match
+  uint64_t free_tokens = 0;        // could be granted now, cached ones included
+  uint64_t swap_total_tokens = 0;  // the swap pool
+  uint64_t swapped_tokens = 0;     // of it, slots that hold K/V of waiting sequences
 };
 
 class KVCacheManager {
@@ -115,7 +126,10 @@ class KVCacheManager {
 
   enum class Release : uint8_t { end = 0, recompute = 1, swap = 2 };
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding
-  // nothing. `swap` may be refused (unsupported, out_of_kv): nothing changed then.
+  // nothing. `swap` moves what is computed to the swap pool first; the next `grow`, with `computed`
+  // 0, moves it back and reports it as reused. A sequence that is released again before `resolve`
+  // still has its copy there. `swap` may be refused (unsupported: there is no pool; out_of_kv: it
+  // is full): nothing changed then.
   virtual Status release(SeqId seq, Release how) noexcept = 0;
 
   // Borrowed until the next call that changes this sequence.

@@ -41,6 +41,7 @@ constexpr uint64_t layout_hash() noexcept {
   TENON_LAYOUT(KvGroup, bytes_per_sequence);
   TENON_LAYOUT(LayerShape, shares_kv_with);
   TENON_LAYOUT(ModelShape, layer);
+  TENON_LAYOUT(KvGroupGeometry, swap_blocks);
   TENON_LAYOUT(KvGeometry, groups);
   TENON_LAYOUT(SequenceView, arrival_ns);
   TENON_LAYOUT(StepCost, duration_ns);
@@ -49,8 +50,9 @@ constexpr uint64_t layout_hash() noexcept {
   TENON_LAYOUT(PlanOut, idle_rows);
   TENON_LAYOUT(KvSequence, parent_tokens);
   TENON_LAYOUT(KvMatch, tokens_exclusive);
+  TENON_LAYOUT(KvGrant, restored);
   TENON_LAYOUT(KvMove, tokens);
-  TENON_LAYOUT(KvUsage, free_tokens);
+  TENON_LAYOUT(KvUsage, swapped_tokens);
   TENON_LAYOUT(BatchSequence, tables);
   TENON_LAYOUT(BatchView, queue);
   TENON_LAYOUT(KvStorage, layers);

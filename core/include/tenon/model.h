@@ -52,6 +52,8 @@ struct KvGroupGeometry {
   uint32_t block_tokens = 0;
   uint32_t blocks = 0;           // block ids are 0 … blocks-1
   uint64_t bytes_per_token = 0;  // all layers of the group, K and V, scales included
+  // Blocks of the swap pool in host memory, of the same size, with ids of their own; 0 = no pool.
+  uint32_t swap_blocks = 0;
 };
 struct KvGeometry {
   DType dtype = DType::f32;

@@ -128,6 +128,26 @@ TEST_F(HostKvTest, a_move_may_overlap_itself) {
   EXPECT_EQ(*at(k, 0, 1, 2), mark(0, 1, 3));
 }
 
+TEST_F(HostKvTest, keeps_a_swap_pool_apart_from_the_cache) {
+  sizes_[0].swap_blocks = 2;
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  fill(0, 2, 3, 3, 4);
+  const KvMove out = move(0, {{}, 2, 0}, {{}, 1, 0, KvTier::swap}, 4);
+  ASSERT_TRUE(kv_.apply({&out, 1}).ok());
+  const KvPlane& k = kv_.storage().layers[0].k;
+  EXPECT_EQ(*at(k, 1, 1, 3), mark(1, 1, 3)) << "cache block 1 is another one";
+  const KvMove in = move(0, {{}, 1, 1, KvTier::swap}, {{}, 0, 0}, 3);
+  ASSERT_TRUE(kv_.apply({&in, 1}).ok());
+  EXPECT_EQ(*at(k, 0, 1, 0), mark(2, 1, 1));
+  EXPECT_EQ(*at(k, 0, 1, 2), mark(2, 1, 3));
+  EXPECT_EQ(*at(k, 0, 1, 3), mark(0, 1, 3));
+  const KvMove outside = move(0, {{}, 2, 0}, {{}, 2, 0, KvTier::swap}, 1);
+  EXPECT_EQ(kv_.apply({&outside, 1}).message(),
+            "a KV move names swap block 2, tokens 0 to 1; there are 2 blocks of 4 tokens");
+  const KvMove no_pool = move(1, {{}, 2, 0}, {{}, 0, 0, KvTier::swap}, 1);
+  EXPECT_EQ(kv_.apply({&no_pool, 1}).code(), StatusCode::internal);
+}
+
 TEST_F(HostKvTest, later_moves_read_what_earlier_ones_wrote) {
   ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
   fill(1, 1, 4, 5, 2);
