@@ -94,6 +94,11 @@ void Engine::tell_drafter(Sequence& sequence, uint32_t drafted, uint32_t accepte
   }
 }
 
+void Engine::tell_drafter_cost() {
+  if (parts_.drafter == nullptr || record_.rows == 0) return;
+  parts_.drafter->measured({last_step_, record_.draft_rows, record_.times.drafter_ns});
+}
+
 void Engine::progressed(Sequence& sequence) {
   SequenceEvent event = event_of(EventKind::progressed, sequence, step_id_);
   event.accepted_drafts = sequence.share.accepted;

@@ -148,6 +148,7 @@ class Engine {
   void send(Sequence& sequence, std::span<const GeneratedToken> tokens);
   void flush_text(Sequence& sequence);
   void tell_drafter(Sequence& sequence, uint32_t drafted, uint32_t accepted);
+  void tell_drafter_cost();
   void progressed(Sequence& sequence);
 
   void end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,

@@ -11,6 +11,14 @@ std::string named(SeqId seq) {
   return "sequence " + std::to_string(seq);
 }
 
+DraftRequest draft_request(const Sequence& sequence, uint32_t tokens) {
+  const uint64_t seed = sequence.request->request.sampling.seed;
+  return {.seq = sequence.id,
+          .history = sequence.known_tokens(),
+          .max_tokens = tokens,
+          .key = {seed, sequence.sample, sequence.known}};
+}
+
 }  // namespace
 
 // Asks the drafter how many tokens it could propose for sequences that have begun to answer.
@@ -26,7 +34,7 @@ void Engine::offer() {
       const uint32_t left = sequence->request->limit_tokens - sequence->known;
       const uint32_t most = std::min(options_.max_draft_tokens, left == 0 ? 0 : left - 1);
       if (sequence->generated() == 0 || most == 0) continue;
-      draft_requests_.push_back({sequence->id, sequence->known_tokens(), most});
+      draft_requests_.push_back(draft_request(*sequence, most));
       drafting_.push_back(sequence);
     }
   };
@@ -200,9 +208,8 @@ void Engine::draft() {
     const uint32_t slots = sequence->share.drafts;
     sequence->share.drafts = 0;
     sequence->tokens.resize(sequence->known + slots, kNoToken);
-    draft_requests_.push_back({sequence->id, sequence->known_tokens(), slots});
-    draft_outs_.push_back(
-        {std::span(sequence->tokens).subspan(sequence->known, slots), 0, nullptr});
+    draft_requests_.push_back(draft_request(*sequence, slots));
+    draft_outs_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->known, slots)});
     drafting_.push_back(sequence);
   }
   if (drafting_.empty()) return;

@@ -162,6 +162,7 @@ Status Engine::record() {
     last_step_ = {step_id_, record_.rows, record_.sequences, record_.logits_rows,
                   record_.end_ns - record_.start_ns};
   }
+  tell_drafter_cost();
   if (options_.on_step) options_.on_step(record_);
   if (!options_.check_kv) return {};
   Status status = parts_.kv_cache->check();

@@ -197,6 +197,7 @@ TEST(Ends, at_a_stop_inside_a_bundle_of_accepted_drafts) {
     Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
       return {};
     }
+    void measured(const DraftStepCost&) noexcept override {}
     Status observe(std::span<const HiddenView>) noexcept override { return {}; }
   };
   Parrot parrot;

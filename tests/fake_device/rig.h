@@ -96,6 +96,7 @@ class ToyDrafter final : public Drafter {
                std::span<DraftOut> drafts) noexcept override;
   Status accept(SeqId, std::span<const TokenId>, uint32_t drafted,
                 uint32_t accepted) noexcept override;
+  void measured(const DraftStepCost&) noexcept override {}
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 
   int live() const { return live_; }

@@ -44,6 +44,7 @@ class ScenarioDrafter final : public Drafter {
   Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
     return {};
   }
+  void measured(const DraftStepCost&) noexcept override {}
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 };
 

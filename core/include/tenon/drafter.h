@@ -3,12 +3,18 @@
 // Order in a step: `offer` (cheap: how many could be proposed) → the scheduler grants slots →
 // `draft` fills them → the target computes them → the sampler verifies → `accept`.
 //
-// A drafter decides from the histories it is given; after any sequence of accepts its state equals
-// that of a fresh drafter shown the same history.
+// What a drafter proposes follows from the histories it is given; after any sequence of accepts
+// that part of its state equals that of a fresh drafter shown the same history. How many tokens it
+// proposes may also follow from what it learned: how many were accepted, and what steps cost.
+//
+// Drafts never change what a request says where the sampler verifies exactly; where it verifies by
+// rejection (fact sampler.verify), they keep its distribution.
 //
 // Threads: every method is [step].
 #pragma once
 
+#include <tenon/sampler.h>
+#include <tenon/scheduler.h>
 #include <tenon/status.h>
 #include <tenon/types.h>
 
@@ -21,13 +27,28 @@ struct DraftRequest {
   SeqId seq = kNoSeq;
   std::span<const TokenId> history;  // every known token
   uint32_t max_tokens = 0;           // offer: upper bound; draft: slots that were granted
+  // The target will draw the token behind `history` with this key, and the d-th one behind that
+  // with position + d. A drafter that draws with the same keys agrees with it more often.
+  RandomKey key;
 };
 
-// `tokens` has room for the request's max_tokens; fewer, or none, is always legal.
+// `tokens` has room for the request's max_tokens; fewer, or none, is always legal. It lies right
+// behind the request's history in memory, so that history and drafts can be read as one.
 struct DraftOut {
   std::span<TokenId> tokens;
   uint32_t count = 0;
-  float* probs = nullptr;  // [max_tokens, vocabulary] when the sampler verifies by rejection
+  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null. Row d takes the
+  // distribution that token d was drawn from. A drafter that has none leaves has_probs as it is:
+  // its drafts are verified exactly, which for a draft that was certain comes to the same.
+  float* probs = nullptr;
+  bool has_probs = false;
+};
+
+// What a step cost, measured by the engine, since plugins read no clocks.
+struct DraftStepCost {
+  StepCost step;
+  uint32_t draft_rows = 0;  // of the step's rows
+  int64_t drafter_ns = 0;   // of the step's duration, inside the drafter
 };
 
 // Hidden states of the target after a step, for drafters with the fact draft.needs = hidden.
@@ -48,6 +69,8 @@ class Drafter {
   // Of `drafted` tokens, `accepted` were kept; `history` is what is known now.
   virtual Status accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                         uint32_t accepted) noexcept = 0;
+  // After each step that computed something, drafts or not.
+  virtual void measured(const DraftStepCost& cost) noexcept = 0;
   virtual Status observe(std::span<const HiddenView> hidden) noexcept = 0;
 
  protected:

@@ -11,6 +11,7 @@
 #include <tenon/kv_cache.h>
 #include <tenon/linear.h>
 #include <tenon/model.h>
+#include <tenon/model_runner.h>
 #include <tenon/options.h>
 #include <tenon/sampler.h>
 #include <tenon/scheduler.h>
@@ -64,8 +65,11 @@ constexpr uint64_t layout_hash() noexcept {
   TENON_LAYOUT(VerifyRows, draft_probs);
   TENON_LAYOUT(SampleResult, top_count);
   TENON_LAYOUT(VerifyResult, count);
-  TENON_LAYOUT(DraftRequest, max_tokens);
-  TENON_LAYOUT(DraftOut, probs);
+  TENON_LAYOUT(DraftRequest, key);
+  TENON_LAYOUT(DraftOut, has_probs);
+  TENON_LAYOUT(DraftStepCost, drafter_ns);
+  TENON_LAYOUT(RunnerRow, history);
+  TENON_LAYOUT(RunnerDraw, probs);
 #undef TENON_LAYOUT
   add(sizeof(long)), add(sizeof(void*));
   return hash;
