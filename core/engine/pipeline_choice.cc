@@ -11,8 +11,7 @@ namespace {
 std::vector<std::string> weight_formats(const Model& model) {
   std::set<std::string> formats{model.embedding.format, model.head.format};
   for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight :
-         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
+    for (const Weight* weight : layer.matrices()) {
       formats.insert(weight->format);
     }
   }

@@ -223,8 +223,8 @@ void for_each_matrix(const Model& model, Visit visit) {
   };
   all_parts(model.embedding);
   if (!model.config.tied_embeddings) all_parts(model.head);
-  for (const LayerWeights& l : model.layers) {
-    for (const Weight* w : {&l.q, &l.k, &l.v, &l.output, &l.gate, &l.up, &l.down}) all_parts(*w);
+  for (const LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) all_parts(*weight);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <tenon/linear.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,11 @@ struct LayerWeights {
   Weight output;    // [hidden, heads · head_dim]
   Weight gate, up;  // [intermediate, hidden]
   Weight down;      // [hidden, intermediate]
+
+  // All of them, in the order above.
+  std::array<const Weight*, 7> matrices() const {
+    return {&q, &k, &v, &output, &gate, &up, &down};
+  }
 };
 
 struct Model {

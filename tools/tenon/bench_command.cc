@@ -45,8 +45,7 @@ Work work_of(const Pipeline& pipeline) {
   const Model& model = *pipeline.model;
   Work work;
   for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight :
-         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
+    for (const Weight* weight : layer.matrices()) {
       work.matmul_parameters += double{1} * weight->n_out * weight->k_in;
     }
   }

@@ -22,8 +22,7 @@ std::map<std::string, uint32_t> formats_of(const Model& model) {
   count(model.embedding);
   if (!model.config.tied_embeddings) count(model.head);
   for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight :
-         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
+    for (const Weight* weight : layer.matrices()) {
       count(*weight);
     }
   }

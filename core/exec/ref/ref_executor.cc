@@ -75,8 +75,7 @@ Status check_weights(const Model& model) {
   TENON_RETURN_IF_ERROR(readable_by_rows(model.embedding));
   TENON_RETURN_IF_ERROR(readable_by_rows(model.head));
   for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight :
-         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down}) {
+    for (const Weight* weight : layer.matrices()) {
       if (weight->n_out != 0) TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
     }
   }
