@@ -13,13 +13,21 @@
 
 namespace tenon {
 
+// Token ids that no text stands for: the same (stream, tokens) gives the same ids everywhere.
+struct DrawnTokens {
+  uint64_t stream = 0;
+  uint32_t tokens = 0;
+};
+
 struct WorkloadRequest {
-  std::string prompt;
+  std::string prompt;       // text; or, where it is drawn, empty
+  DrawnTokens prefix, own;  // a drawn prompt: what it shares with others, what it does not
   uint32_t max_tokens = 0;
   uint32_t samples = 1;
-  bool ignore_eos = true;             // an answer then has exactly max_tokens tokens
-  int64_t arrival_ns = 0;             // after the start
-  int32_t priority = 0;               // lower runs first
+  bool ignore_eos = true;  // an answer then has exactly max_tokens tokens
+  int64_t arrival_ns = 0;  // after the start
+  int32_t priority = 0;    // lower runs first
+  uint32_t tenant = 0;
   std::optional<uint64_t> seed;       // absent: what the pipeline or the command line says
   std::optional<double> temperature;  // absent: likewise
 };
@@ -33,5 +41,8 @@ struct Workload {
 // Errors name the file, the line and the key; all of them in one message.
 Result<Workload> read_workload(const std::string& path);
 Result<Workload> parse_workload(std::string_view text, const std::string& name);
+
+// The token ids of a drawn prompt, each at least 0 and less than `vocabulary` (> 0).
+std::vector<int32_t> drawn_prompt(DrawnTokens prefix, DrawnTokens own, uint32_t vocabulary);
 
 }  // namespace tenon

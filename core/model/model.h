@@ -39,9 +39,7 @@ struct LayerWeights {
   Weight down;      // [hidden, intermediate]
 
   // All of them, in the order above.
-  std::array<const Weight*, 7> matrices() const {
-    return {&q, &k, &v, &output, &gate, &up, &down};
-  }
+  std::array<const Weight*, 7> matrices() const { return {&q, &k, &v, &output, &gate, &up, &down}; }
 };
 
 struct Model {

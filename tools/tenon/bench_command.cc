@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/cpu_features.h"
+#include "core/base/statistics.h"
 #include "core/engine/engine.h"
 #include "core/exec/cpu/machine_limits.h"
 #include "tools/tenon/commands.h"
@@ -53,12 +54,6 @@ Work work_of(const Pipeline& pipeline) {
   work.weight_bytes = static_cast<double>(pipeline.executor->weight_bytes());
   work.kv_bytes_per_token = static_cast<double>(pipeline.group_geometry.front().bytes_per_token);
   return work;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // A prompt that repeats no token pattern.

@@ -20,6 +20,9 @@ std::optional<float> as_float(const std::optional<double>& value) {
 
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
   if (prompt.tokens) return *prompt.tokens;
+  if (prompt.own.tokens > 0) {
+    return drawn_prompt(prompt.prefix, prompt.own, pipeline.model->config.vocabulary);
+  }
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
                             std::string(pipeline.tokenizer_problem.message()));
@@ -74,6 +77,7 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   request.max_tokens = first_of({prompt.max_tokens, flags.max_tokens, config.max_tokens.value}, 0u);
   request.samples = prompt.samples.value_or(flags.samples);
   request.priority = prompt.priority;
+  request.tenant = prompt.tenant;
   request.stop = flags.stop;
   request.ignore_eos = flags.ignore_eos || prompt.ignore_eos;
   return request;

@@ -105,12 +105,15 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
   for (const WorkloadRequest& request : workload.requests) {
     Prompt& prompt = prompts.emplace_back();
     prompt.text = request.prompt;
+    prompt.prefix = request.prefix;
+    prompt.own = request.own;
     prompt.max_tokens = request.max_tokens;
     // One is what every request has that says nothing: then --n counts.
     if (request.samples > 1) prompt.samples = request.samples;
     prompt.ignore_eos = request.ignore_eos;
     prompt.arrival_ns = request.arrival_ns;
     prompt.priority = request.priority;
+    prompt.tenant = request.tenant;
     prompt.seed = request.seed;
     if (request.temperature) prompt.temperature = static_cast<float>(*request.temperature);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/config/workload.h"
 
 namespace tenon {
 
@@ -16,11 +17,13 @@ namespace tenon {
 struct Prompt {
   std::string text;
   std::optional<std::vector<TokenId>> tokens;  // instead of text
+  DrawnTokens prefix, own;                     // instead of both, where `own` has tokens
   std::optional<uint32_t> max_tokens;
   std::optional<uint64_t> seed;
   std::optional<float> temperature;
   std::optional<uint32_t> samples;
   int32_t priority = 0;
+  uint32_t tenant = 0;
   int64_t arrival_ns = 0;  // after the start
   bool ignore_eos = false;
 };

@@ -64,6 +64,77 @@ TEST(Workload, needs_a_format_and_a_request) {
             "w.toml:1:10: 'format' must be a whole number from 1 to 1");
 }
 
+TEST(Workload, one_table_stands_for_as_many_requests_as_it_counts) {
+  Result<Workload> read = parse_workload(R"(
+format = 1
+[[request]]
+count = 3
+prompt_tokens = 5
+prefix = "manual"
+prefix_tokens = 20
+max_tokens = 7
+arrival = "1s"
+every = "250ms"
+tenant = 4
+seed = 10
+vary_seed = true
+)",
+                                         "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  ASSERT_EQ(read->requests.size(), 3u);
+  const WorkloadRequest& first = read->requests[0];
+  const WorkloadRequest& last = read->requests[2];
+  EXPECT_EQ(last.arrival_ns, 1'500'000'000);
+  EXPECT_EQ(last.seed, 12u);
+  EXPECT_EQ(last.tenant, 4u);
+  const auto of = [](const WorkloadRequest& r) { return drawn_prompt(r.prefix, r.own, 100); };
+  const std::vector<int32_t> one = of(first), other = of(last);
+  ASSERT_EQ(one.size(), 25u);
+  EXPECT_TRUE(std::equal(one.begin(), one.begin() + 20, other.begin()));
+  EXPECT_NE(one, other);
+  EXPECT_THAT(other, testing::Each(testing::AllOf(testing::Ge(0), testing::Lt(100))));
+}
+
+TEST(Workload, drawn_lengths_have_the_mean_and_the_bounds_of_the_file) {
+  const char* text = R"(
+format = 1
+[[request]]
+count = 4000
+prompt_tokens = { mean = 160, spread = 0.8 }
+max_tokens = { mean = 300, spread = 1.0, min = 10, max = 900 }
+rate = 10
+)";
+  Result<Workload> read = parse_workload(text, "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  double prompt = 0;
+  uint32_t shortest = UINT32_MAX, longest = 0;
+  for (const WorkloadRequest& request : read->requests) {
+    prompt += request.own.tokens;
+    shortest = std::min(shortest, request.max_tokens);
+    longest = std::max(longest, request.max_tokens);
+  }
+  EXPECT_NEAR(prompt / 4000, 160, 10);
+  EXPECT_EQ(shortest, 10u);
+  EXPECT_EQ(longest, 900u);
+  EXPECT_EQ(read->requests[0].arrival_ns, 0);
+  EXPECT_NEAR(static_cast<double>(read->requests[3999].arrival_ns) * 1e-9, 400, 30);
+  Result<Workload> again = parse_workload(text, "other.toml");
+  EXPECT_EQ(again->requests[7].max_tokens, read->requests[7].max_tokens);
+}
+
+TEST(Workload, a_prompt_is_text_or_drawn) {
+  EXPECT_EQ(error_of("format = 1\n[[request]]\nmax_tokens = 1\n"),
+            "w.toml:2:1: a request has no 'prompt', nor 'prompt_tokens' to be drawn");
+  EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt = \"a\"\nprompt_tokens = 3\n"
+                     "max_tokens = 1\nevery = \"1s\"\nrate = 2.0\n"),
+            "w.toml:2:1: a request has a 'prompt' and 'prompt_tokens' – keep one\n"
+            "w.toml:2:1: a request has 'every' and 'rate' – keep one");
+  EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt_tokens = { mean = 3, sigma = 1 }\n"
+                     "max_tokens = { spread = 1 }\n"),
+            "w.toml:3:29: 'sigma' is no key of a workload\n"
+            "w.toml:4:14: 'max_tokens' has no 'mean'");
+}
+
 TEST(Workload, survives_what_is_no_toml) {
   EXPECT_THAT(error_of("[[request]\n"), testing::StartsWith("w.toml:1:"));
   EXPECT_THAT(error_of("format = 1\nrequest = 3\n"), testing::HasSubstr("there are no requests"));
