@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <vector>
 
 #include "core/base/statistics.h"
@@ -110,7 +111,9 @@ struct Latencies {
 };
 
 Json quantiles_json(const std::vector<double>& values) {
-  return {{"p50", quantile(values, 0.5)},
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return {{"mean", values.empty() ? 0 : sum / static_cast<double>(values.size())},
+          {"p50", quantile(values, 0.5)},
           {"p90", quantile(values, 0.9)},
           {"p99", quantile(values, 0.99)},
           {"max", quantile(values, 1.0)}};
