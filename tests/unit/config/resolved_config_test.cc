@@ -48,6 +48,7 @@ plugin = "paged"
 memory = "auto"
 dtype = "auto"
 block_tokens = "auto"
+swap_memory = "0B"
 swap_memory = 0
 
 [attention]
