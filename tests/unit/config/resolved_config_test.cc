@@ -49,7 +49,6 @@ memory = "auto"
 dtype = "auto"
 block_tokens = "auto"
 swap_memory = "0B"
-swap_memory = 0
 
 [attention]
 plugin = "auto"
