@@ -24,7 +24,7 @@ uint32_t block_tokens_of(const RigOptions& options) {
 Rig::Rig(RigOptions options)
     : options_(std::move(options)),
       scheduler_plugin_("scheduler", options_.scheduler, options_.scheduler_options),
-      kv_plugin_("kv_cache", options_.kv_cache),
+      kv_plugin_("kv_cache", options_.kv_cache, options_.kv_cache_options),
       sampler_plugin_("sampler", options_.sampler, options_.sampler_options) {
   for (const std::string* error :
        {&scheduler_plugin_.error(), &kv_plugin_.error(), &sampler_plugin_.error()}) {
@@ -38,7 +38,9 @@ Rig::Rig(RigOptions options)
   shape_.context_tokens = options_.context_tokens;
   shape_.group_count = 1;
   shape_.groups = &group_;
-  group_geometry_ = {block_tokens_of(options_), options_.kv_tokens / block_tokens_of(options_), 8};
+  const uint32_t block_tokens = block_tokens_of(options_);
+  group_geometry_ = {block_tokens, options_.kv_tokens / block_tokens, 8,
+                     options_.swap_tokens / block_tokens};
   KvGeometry geometry{DType::f32, options_.context_tokens, options_.max_sequences, 1,
                       &group_geometry_};
   kv_ = options_.own_kv_cache != nullptr ? options_.own_kv_cache : kv_plugin_.get();
@@ -94,6 +96,7 @@ void Rig::expect_empty() {
   EXPECT_EQ(usage.free_tokens, usage.total_tokens) << "blocks were not given back";
   EXPECT_EQ(usage.used_tokens, 0u);
   EXPECT_EQ(usage.reserved_tokens, 0u);
+  EXPECT_EQ(usage.swapped_tokens, 0u);
 }
 
 Request greedy_request(std::vector<TokenId> prompt, uint32_t max_tokens) {
@@ -120,6 +123,7 @@ Expected oracle(const ToyModel& model, const Request& request, uint32_t sample,
     row.logits = logits.data();
     row.vocabulary = model.vocabulary;
     row.history = history;
+    row.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
     row.key = {request.sampling.seed, sample, static_cast<uint32_t>(history.size())};
     SampleResult result;
     (void)sampler->sample({&row, 1}, {&result, 1});

@@ -18,8 +18,10 @@ struct RigOptions {
   std::string scheduler = "continuous";
   std::string scheduler_options;
   std::string kv_cache = "paged";
+  std::string kv_cache_options;
   uint32_t block_tokens = 16;  // naive: the context
   uint32_t kv_tokens = 4096;   // memory, rounded down to blocks
+  uint32_t swap_tokens = 0;    // of the swap pool, likewise
   std::string sampler = "standard";
   std::string sampler_options;
   uint32_t max_sequences = 8;
