@@ -75,6 +75,8 @@ TEST(Allocation, never_happens_in_a_warm_step) {
   EXPECT_EQ(allocations_in_steps("continuous", "paged", 16), 0u);
   EXPECT_EQ(allocations_in_steps("static", "paged", 1), 0u);
   EXPECT_EQ(allocations_in_steps("static", "naive", 512), 0u);
+  EXPECT_EQ(allocations_in_steps("chunked", "paged", 16), 0u);
+  EXPECT_EQ(allocations_in_steps("fair", "paged", 16), 0u);
 }
 
 }  // namespace

@@ -20,6 +20,9 @@ OptionValue parse_value(const OptionSpec& spec, std::string_view text) {
   value.automatic = text == "auto";
   value.boolean = text == "true";
   std::from_chars(text.data(), text.data() + text.size(), value.integer);
+  for (uint32_t i = 0; i < spec.choice_count; ++i) {
+    if (text == spec.choices[i]) value.integer = i;
+  }
   if (spec.type == OptionType::real) value.real = std::strtod(std::string(text).c_str(), nullptr);
   return value;
 }

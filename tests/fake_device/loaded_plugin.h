@@ -14,8 +14,8 @@
 namespace tenon {
 
 // Type-erased part: opens <build>/plugins/libtenon-<interface>_<id>.so, fills the option struct
-// from "key=value key=value" (values: integers, reals, true, false; a text runs to the end), makes
-// an instance. `error` says what went wrong, also when the plugin itself refuses.
+// from "key=value key=value" (values: integers, reals, true, false, choices by name; a text runs to
+// the end), makes an instance. `error` says what went wrong, also when the plugin itself refuses.
 class PluginHandle {
  public:
   PluginHandle(std::string_view interface, std::string_view id, std::string_view options);

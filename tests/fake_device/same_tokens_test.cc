@@ -26,7 +26,7 @@ constexpr Strategy kStrategies[] = {
     {"static", "", "paged", 1},
     {"static", "", "paged", 16},
     {"static", "", "paged", 64},
-    {"static", "batch_sequences=3", "paged", 16},
+    {"static", "max_sequences=3", "paged", 16},
     {"continuous", "", "naive", 0},
     {"continuous", "", "paged", 1},
     {"continuous", "", "paged", 16},
@@ -37,6 +37,15 @@ constexpr Strategy kStrategies[] = {
     {"continuous", "chunk_tokens=7", "naive", 0},
     {"continuous", "chunk_tokens=33", "paged", 64},
     {"continuous", "watermark=0.5", "paged", 16},
+    {"continuous", "policy=shortest_first victim=least_cost waiting_served_ratio=2", "paged", 16},
+    {"chunked", "", "paged", 16},
+    {"chunked", "step_tokens=9", "paged", 1},
+    {"chunked", "step_tokens=24 long_prompt_threshold=7 preempt=swap", "paged", 16},
+    {"chunked", "step_tokens=64 max_partial_prompts=1 policy=priority", "paged", 16},
+    {"chunked", "step_tokens=33", "naive", 0},
+    {"fair", "", "paged", 16},
+    {"fair", "step_tokens=12", "paged", 1},
+    {"fair", "step_tokens=40", "naive", 0},
 };
 
 // Prompts around block boundaries; greedy and sampled; one and several samples.

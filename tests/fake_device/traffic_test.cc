@@ -29,6 +29,12 @@ constexpr Traffic kTraffic[] = {
     {"scarce_static", "static", "", "paged", 8, 256, 6, 100, 0, 2},
     {"naive_static", "static", "", "naive", 0, 400, 6, 256, 0, 0},
     {"naive_drafts", "continuous", "", "naive", 0, 600, 6, 64, 0, 4},
+    {"scarce_chunked", "chunked", "step_tokens=16", "paged", 4, 260, 12, 128, 0, 3},
+    {"scarce_least_cost", "chunked", "victim=least_cost", "paged", 8, 264, 12, 64, 0, 0},
+    {"scarce_fair", "fair", "step_tokens=20", "paged", 4, 260, 12, 128, 0, 2},
+    {"scarce_priority", "continuous", "policy=priority preempt=swap", "paged", 4, 260, 12, 128, 0,
+     0},
+    {"naive_fair", "fair", "", "naive", 0, 600, 6, 64, 0, 0},
     {"window", "continuous", "", "paged", 4, 320, 8, 96, 13, 2},
 };
 
@@ -69,6 +75,8 @@ TEST_P(RandomTraffic, keeps_every_invariant_and_every_token) {
       Request request;
       request.prompt = random.tokens(1 + random.below(80), options.vocabulary);
       request.max_tokens = 1 + random.below(39);
+      request.priority = static_cast<int32_t>(random.below(3));
+      request.tenant = random.below(3);
       request.samples = random.below(5) == 0 ? 1 + random.below(3) : 1;
       request.sampling.temperature = random.below(2) == 0 ? 0.0f : 1.0f;
       request.sampling.seed = seed + requests.size();

@@ -4,8 +4,10 @@
 // Rows of sequences that have ended are not computed, but they stay reserved until the batch is
 // over; the plan reports them as idle rows.
 #include <tenon/scheduler.h>
+#include <tenon/sdk/admission.h>
 #include <tenon/sdk/plan_builder.h>
 #include <tenon/sdk/plugin.h>
+#include <tenon/sdk/scheduling.h>
 
 #include <algorithm>
 #include <vector>
@@ -13,20 +15,38 @@
 namespace tenon {
 namespace {
 
-struct Options {
-  int64_t batch_sequences = 0;
+struct Options : sdk::SchedulingOptions {
+  Options() { watermark = 0.0; }
 };
-constexpr OptionSpec kOptions[] = {
-    sdk::integer_or_auto<&Options::batch_sequences>(
-        "batch_sequences", 1, 1 << 20, "sequences",
-        "size of a batch; auto (0) takes the pipeline's max_sequences"),
+constexpr auto kOptions =
+    sdk::join_options<Options, sdk::kPolicyOptions, sdk::kLimitOptions, sdk::kPreemptionOptions>();
+TENON_CHECK_OPTIONS(kOptions.specs);
+
+// Of those that wait, the members of a batch.
+class MemberQueue {
+ public:
+  void begin(sdk::Policy policy, const SchedulerView& view, const std::vector<SeqId>& members) {
+    queue_.begin(policy, view.waiting);
+    members_ = &members;
+  }
+  const SequenceView* next() {
+    const SequenceView* waiting = queue_.next();
+    while (waiting != nullptr &&
+           !std::binary_search(members_->begin(), members_->end(), waiting->seq)) {
+      waiting = queue_.next();
+    }
+    return waiting;
+  }
+
+ private:
+  sdk::PolicyQueue queue_;
+  const std::vector<SeqId>* members_ = nullptr;
 };
-TENON_CHECK_OPTIONS(kOptions);
 
 class StaticScheduler final : public Scheduler {
  public:
-  StaticScheduler(const HostServices&, const PipelineFacts&, const Options& options)
-      : options_(options) {}
+  StaticScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
+      : options_(options), plan_(host, options_), admission_(options_) {}
 
   Status on_event(const SequenceEvent& event) noexcept override {
     const bool over = event.kind == EventKind::finished || event.kind == EventKind::aborted;
@@ -36,76 +56,59 @@ class StaticScheduler final : public Scheduler {
 
   Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
     return sdk::guard([&] {
-      if (view.running.empty() && members_.empty()) take_batch(view, ledger);
-      sdk::PlanBuilder plan(view, ledger, out);
-      compute_prompts(view, plan);
-      if (plan.empty()) {
-        plan.advance_running([&](uint32_t tokens) { return plan.whole_or_piece(tokens); });
+      plan_.begin(view, ledger, out);
+      if (view.running.empty() && members_.empty()) take_batch();
+      // Prompts of the batch that are not computed yet, those of preempted members among them.
+      const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
+      plan_.continue_prompts(piece, false);
+      members_waiting_.begin(options_.policy, view, members_);
+      admission_.admit(plan_, members_waiting_, piece);
+      if (plan_.empty()) {
+        plan_.advance_decodes(false);
+        plan_.continue_prompts(piece, true);
       }
-      const uint64_t held = plan.running() + plan.admitted();
+      const uint64_t held = plan_.running() + plan_.admitted();
       out.idle_rows = static_cast<uint32_t>(batch_rows_ > held ? batch_rows_ - held : 0);
       return Status();
     });
   }
 
  private:
-  uint32_t batch_size(const SchedulerLimits& limits) const {
-    if (options_.batch_sequences == 0) return limits.max_sequences;
-    return static_cast<uint32_t>(std::min<int64_t>(options_.batch_sequences, limits.max_sequences));
-  }
-
   // As many of those that wait as there are rows, and memory for their prompts.
-  void take_batch(const SchedulerView& view, KvLedger& ledger) {
+  void take_batch() {
     batch_rows_ = 0;
-    const uint32_t size = batch_size(view.limits);
-    uint64_t free = ledger.free_tokens();
-    for (const SequenceView& sequence : view.waiting) {
-      const uint64_t needed = ledger.cost(sequence.seq, sequence.known_tokens);
-      const bool fits = batch_rows_ + sequence.samples <= size && needed <= free;
-      if (!members_.empty() && !fits) return;
-      members_.push_back(sequence.seq);
-      batch_rows_ += sequence.samples;
+    uint64_t free = plan_.ledger().free_tokens();
+    everyone_.begin(options_.policy, plan_.view().waiting);
+    while (const SequenceView* sequence = everyone_.next()) {
+      const uint64_t needed = plan_.ledger().cost(sequence->seq, sequence->known_tokens);
+      const bool rows = batch_rows_ + sequence->samples <= plan_.limits().max_sequences;
+      if (!members_.empty() && (!rows || needed > free)) break;
+      members_.push_back(sequence->seq);
+      batch_rows_ += sequence->samples;
       free -= std::min(free, needed);
     }
-  }
-
-  bool is_member(SeqId seq) const {
-    return std::find(members_.begin(), members_.end(), seq) != members_.end();
-  }
-
-  // Prompts of the batch that are not computed yet, those of preempted members among them.
-  void compute_prompts(const SchedulerView& view, sdk::PlanBuilder& plan) {
-    for (const SequenceView& sequence : view.running) {
-      const uint32_t left = plan.left(sequence);
-      if (left > 1) plan.grant(sequence, plan.whole_or_piece(left));
-    }
-    for (const SequenceView& sequence : view.waiting) {
-      if (!is_member(sequence.seq)) continue;
-      if (!plan.has_slots(sequence, view.limits.max_sequences)) return;
-      if (!plan.admit(sequence, plan.whole_or_piece(plan.left_behind_prefix(sequence)))) return;
-    }
+    std::sort(members_.begin(), members_.end());
   }
 
   Options options_;
-  std::vector<SeqId> members_;  // of the batch, not ended; forked samples are not among them
-  uint64_t batch_rows_ = 0;     // that the batch began with
+  sdk::PlanBuilder plan_;
+  sdk::Admission admission_;
+  sdk::PolicyQueue everyone_;
+  MemberQueue members_waiting_;
+  std::vector<SeqId>
+      members_;              // of the batch, not ended, sorted; forked samples are not among them
+  uint64_t batch_rows_ = 0;  // that the batch began with
 };
 
-constexpr Fact kProvides[] = {
-    {.key = "sched.emits",
-     .op = FactOp::in,
-     .number = 0,
-     .words = "whole_prompts chunks preemption"},
-};
 constexpr PluginDescriptor kStatic =
     sdk::with_facts(sdk::descriptor<Scheduler, StaticScheduler, Options>(
                         {.interface = kSchedulerInterface,
                          .id = "static",
-                         .version = "1.0.0",
+                         .version = "1.1.0",
                          .summary = "runs one batch to its end before it takes the next",
                          .license = "Apache-2.0"},
-                        kOptions),
-                    kProvides);
+                        kOptions.specs),
+                    sdk::kSchedulerFacts);
 
 }  // namespace
 }  // namespace tenon

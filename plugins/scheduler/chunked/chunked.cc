@@ -1,0 +1,54 @@
+// Chunked prefill: each step computes a bounded number of tokens, the next token of everything that
+// decodes first, then pieces of prompts as far as the budget goes. So a long prompt never keeps
+// those waiting who are in the middle of their answer.
+//
+// After Sarathi-Serve (Agrawal et al., OSDI 2024). The steps themselves are made by
+// <tenon/sdk/chunk_planner.h>, the automatic budget by <tenon/sdk/step_budget.h>.
+#include <tenon/scheduler.h>
+#include <tenon/sdk/chunk_planner.h>
+#include <tenon/sdk/plugin.h>
+#include <tenon/sdk/scheduling.h>
+
+namespace tenon {
+namespace {
+
+struct Options : sdk::SchedulingOptions {};
+constexpr auto kOptions =
+    sdk::join_options<Options, sdk::kPolicyOptions, sdk::kLimitOptions, sdk::kChunkOptions,
+                      sdk::kAdmissionOptions, sdk::kPreemptionOptions>();
+TENON_CHECK_OPTIONS(kOptions.specs);
+
+class ChunkedScheduler final : public Scheduler {
+ public:
+  ChunkedScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
+      : options_(options), planner_(host, options_) {}
+
+  Status on_event(const SequenceEvent&) noexcept override { return {}; }
+
+  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
+    return sdk::guard([&] {
+      queue_.begin(options_.policy, view.waiting);
+      planner_.plan(view, ledger, out, queue_);
+      return Status();
+    });
+  }
+
+ private:
+  Options options_;
+  sdk::ChunkPlanner planner_;
+  sdk::PolicyQueue queue_;
+};
+
+constexpr PluginDescriptor kChunked = sdk::with_facts(
+    sdk::descriptor<Scheduler, ChunkedScheduler, Options>(
+        {.interface = kSchedulerInterface,
+         .id = "chunked",
+         .version = "1.0.0",
+         .summary = "decodes first and fills each step with pieces of prompts up to a budget",
+         .license = "Apache-2.0"},
+        kOptions.specs),
+    sdk::kSchedulerFacts);
+
+}  // namespace
+}  // namespace tenon
+TENON_PLUGIN_LIBRARY(&tenon::kChunked)

@@ -1,0 +1,150 @@
+// How many tokens a step may have so that those who wait for their next token do not wait long:
+// learned from what steps cost.
+//
+// Two curves of cost are kept, one over the number of sequences of steps without prompts, one over
+// the rows of steps with prompts. A curve has a point for each power of two: the median of the last
+// nine such steps, so that a step in which the machine stalled moves nothing. Between points the
+// cost is taken to grow evenly, and never to fall. The budget is the largest number of rows whose
+// cost stays within `target` times that of a step without prompts.
+//
+// Rows that were never tried cost nothing to know: a budget grows to at most twice the largest
+// number tried. Points that were not measured for 4,096 steps are forgotten, so that one bad moment
+// does not rule out large steps for ever. Same costs in, same budgets out: no clock is read here.
+#pragma once
+
+#include <tenon/scheduler.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+namespace tenon::sdk {
+
+class CostCurve {
+ public:
+  void add(uint64_t step_id, uint32_t size, int64_t duration_ns) {
+    Point& point = points_[std::bit_width(std::max(size, 1u)) - 1];
+    if (step_id > point.last_step + kForgetSteps) point.count = 0;
+    point.samples[point.count % kSamples] = {size, duration_ns};
+    ++point.count;
+    point.last_step = step_id;
+    const uint32_t count = std::min<uint32_t>(point.count, kSamples);
+    std::array<double, kSamples> sizes, durations;
+    for (uint32_t i = 0; i < count; ++i) {
+      sizes[i] = point.samples[i].size;
+      durations[i] = static_cast<double>(point.samples[i].duration_ns);
+    }
+    point.size = median(sizes, count);
+    point.duration_ns = median(durations, count);
+  }
+
+  void forget_old(uint64_t step_id) {
+    for (Point& point : points_) {
+      if (step_id > point.last_step + kForgetSteps) point.count = 0;
+    }
+  }
+
+  bool empty() const { return largest() == 0.0; }
+  // The largest size that the curve knows.
+  double largest() const {
+    double size = 0.0;
+    for (const Point& point : points_) size = point.count > 0 ? point.size : size;
+    return size;
+  }
+
+  // Cost of a step of this size; 0 when nothing is known. Flat before the first point; behind the
+  // last it goes on as between the last two, or in proportion when there is only one.
+  double duration_ns(double size) const {
+    double from_size = 0.0, from = 0.0, slope = 0.0;
+    bool first = true;
+    for (const Point& point : points_) {
+      if (point.count == 0) continue;
+      const double cost = std::max(point.duration_ns, from);
+      if (first && size <= point.size) return cost;
+      slope = first ? cost / point.size : (cost - from) / (point.size - from_size);
+      if (size <= point.size) return from + slope * (size - from_size);
+      from_size = point.size;
+      from = cost;
+      first = false;
+    }
+    return from + slope * (size - from_size);
+  }
+
+ private:
+  static constexpr uint32_t kSamples = 9;
+  static constexpr uint64_t kForgetSteps = 4096;
+  struct Sample {
+    uint32_t size = 0;
+    int64_t duration_ns = 0;
+  };
+  struct Point {
+    std::array<Sample, kSamples> samples;
+    uint64_t count = 0;
+    uint64_t last_step = 0;
+    double size = 0.0;  // medians
+    double duration_ns = 0.0;
+  };
+
+  static double median(std::array<double, kSamples>& values, uint32_t count) {
+    const auto middle = values.begin() + (count - 1) / 2;
+    std::nth_element(values.begin(), middle, values.begin() + count);
+    return *middle;
+  }
+
+  std::array<Point, 32> points_;  // [i] for sizes of 2^i … 2^(i+1)-1
+};
+
+class StepBudget {
+ public:
+  explicit StepBudget(double target) : target_(target) {}
+
+  void observe(const StepCost& cost) {
+    if (cost.step_id <= last_step_) return;
+    last_step_ = cost.step_id;
+    const bool with_prompts = cost.rows > cost.logits_rows;
+    if (with_prompts) {
+      with_prompts_.add(cost.step_id, cost.rows, cost.duration_ns);
+    } else {
+      decoding_.add(cost.step_id, cost.sequences, cost.duration_ns);
+    }
+    decoding_.forget_old(cost.step_id);
+    with_prompts_.forget_old(cost.step_id);
+  }
+
+  // Rows of a step in which `decoding` sequences get their next token; at most `most`. Where nobody
+  // is kept waiting, there is no reason for less.
+  uint32_t rows(uint32_t decoding, uint32_t most) const {
+    if (decoding == 0) return most;
+    uint64_t least = uint64_t{decoding} + kLeastPromptRows;
+    uint64_t highest = uint64_t{decoding} + kFirstPromptRows;
+    if (!with_prompts_.empty() && !decoding_.empty()) {
+      const double allowed = target_ * decoding_.duration_ns(decoding);
+      highest = std::max<uint64_t>(highest, 2 * static_cast<uint64_t>(with_prompts_.largest()));
+      // Invariant: `least` is allowed (or the floor), what is above `highest` is not.
+      highest = std::min<uint64_t>(highest, most);
+      while (least < highest) {
+        const uint64_t middle = (least + highest + 1) / 2;
+        if (with_prompts_.duration_ns(static_cast<double>(middle)) <= allowed) {
+          least = middle;
+        } else {
+          highest = middle - 1;
+        }
+      }
+      highest = decoding + (least - decoding) / kGrain * kGrain;
+    }
+    return static_cast<uint32_t>(std::min<uint64_t>(highest, most));
+  }
+
+ private:
+  static constexpr uint32_t kLeastPromptRows = 16;   // prompts never stand still
+  static constexpr uint32_t kFirstPromptRows = 256;  // while nothing is known
+  static constexpr uint32_t kGrain = 16;             // kernels like whole tiles
+
+  double target_;
+  CostCurve decoding_;      // over sequences
+  CostCurve with_prompts_;  // over rows
+  uint64_t last_step_ = 0;
+};
+
+}  // namespace tenon::sdk
