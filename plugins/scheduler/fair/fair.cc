@@ -7,7 +7,7 @@
 #include <tenon/sdk/plugin.h>
 #include <tenon/sdk/scheduling.h>
 
-#include "fair_shares.h"
+#include "plugins/scheduler/fair/fair_shares.h"
 
 namespace tenon {
 namespace {

@@ -1,4 +1,4 @@
-#include "fair_shares.h"
+#include "plugins/scheduler/fair/fair_shares.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +23,7 @@ void FairShares::on_event(const SequenceEvent& event) {
 void FairShares::arrived(const SequenceEvent& event) {
   if (tenants_.size() > forget_above_) forget_idle_tenants();
   Tenant& tenant = tenants_[event.tenant];
+  tenant.id = event.tenant;
   ++tenant.live;
   // A sample that was forked comes with its prompt computed.
   sequences_[event.seq] = {&tenant, event.prompt_tokens, event.computed_tokens, event.prompt_tokens,
@@ -40,7 +41,7 @@ void FairShares::progressed(Sequence& sequence, const SequenceEvent& event) {
 // Whoever was served least would be lifted on return in any case, so nothing is lost with it; where
 // that is not enough, debts of those who are not here are forgiven.
 void FairShares::forget_idle_tenants() {
-  double lowest = last_left_;
+  double lowest = served(last_left_);
   for (const auto& [id, tenant] : tenants_) {
     if (tenant.live > 0) lowest = std::min(lowest, tenant.served);
   }
@@ -59,7 +60,7 @@ void FairShares::begin(std::span<const SequenceView> waiting, const PlanOut& out
   out_ = &out;
   charged_grants_ = 0;
   behind_.assign(waiting.size(), kNobody);
-  for (Tenant* tenant : queue_) *tenant = {tenant->served, tenant->live};
+  for (Tenant* tenant : queue_) *tenant = {tenant->id, tenant->served, tenant->live};
   queue_.clear();
   fresh_.clear();
   for (uint32_t i = 0; i < waiting.size(); ++i) {
@@ -89,7 +90,7 @@ void FairShares::append(Tenant& tenant, uint32_t waiting) {
 }
 
 void FairShares::lift(Tenant& tenant) const {
-  double lowest = queue_.empty() ? last_left_ : queue_.front()->served;
+  double lowest = queue_.empty() ? served(last_left_) : queue_.front()->served;
   for (const Tenant* other : queue_) lowest = std::min(lowest, other->served);
   tenant.served = std::max(tenant.served, lowest);
 }
@@ -106,7 +107,7 @@ const SequenceView* FairShares::next() {
   if (least == nullptr) return nullptr;
   const uint32_t index = least->first;
   least->first = behind_[index];
-  if (least->first == kNobody) last_left_ = least->served;
+  if (least->first == kNobody) last_left_ = least->id;
   return &waiting_[index];
 }
 

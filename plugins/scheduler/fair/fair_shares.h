@@ -42,6 +42,7 @@ class FairShares {
  private:
   static constexpr uint32_t kNobody = UINT32_MAX;
   struct Tenant {
+    uint32_t id = 0;
     double served = 0.0;
     uint32_t live = 0;         // sequences
     bool in_queue = false;     // had someone waiting when the last plan was made
@@ -73,7 +74,7 @@ class FairShares {
   std::vector<Tenant*> queue_;    // tenants that have someone waiting
   std::vector<Sequence*> fresh_;  // of those that wait
   std::vector<uint32_t> behind_;  // [waiting] the tenant's next sequence
-  double last_left_ = 0.0;        // counter of the last tenant to leave the queue, as it left
+  uint32_t last_left_ = 0;        // id of the last tenant to leave the queue
   size_t forget_above_ = 4096;    // tenants
 };
 
