@@ -4,114 +4,97 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 namespace tenon::standard {
+
+extern const ScanKernels kPortableScans;
+#if defined(__x86_64__)
+extern const ScanKernels kAvx2Scans;
+extern const ScanKernels kAvx512Scans;
+#endif
+
+const ScanKernels& scan_kernels(CpuIsa isa) noexcept {
+#if defined(__x86_64__)
+  if (isa >= CpuIsa::avx512) return kAvx512Scans;
+  if (isa >= CpuIsa::avx2) return kAvx2Scans;
+#endif
+  static_cast<void>(isa);
+  return kPortableScans;
+}
+
 namespace {
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
-
-typedef float Floats __attribute__((vector_size(16)));
-typedef int32_t Ints __attribute__((vector_size(16)));
-constexpr uint32_t kLanes = 4;
-
-Floats load4(const float* from) {
-  Floats value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
-}
-void store4(float* to, Floats value) {
-  std::memcpy(to, &value, sizeof(value));
-}
-Floats all(float value) {
-  return Floats{value, value, value, value};
-}
-Floats pick(Ints condition, Floats yes, Floats no) {
-  return condition ? yes : no;
-}
-
-// 2^n · p(r) with x = n·ln 2 + r, |r| <= ln 2 / 2; p is the Taylor polynomial of degree 7.
-Floats exp4(Floats x) {
-  const Floats shift = all(12582912.0f);  // 1.5·2^23: adding it rounds to an integer
-  const Floats clamped = pick(x < all(-87.0f), all(-87.0f), x);
-  const Floats shifted = clamped * all(1.44269504f) + shift;
-  const Floats n = shifted - shift;
-  const Floats r = (clamped - n * all(0.693359375f)) - n * all(-2.12194440e-4f);
-  Floats p = all(1.0f / 5040);
-  p = p * r + all(1.0f / 720);
-  p = p * r + all(1.0f / 120);
-  p = p * r + all(1.0f / 24);
-  p = p * r + all(1.0f / 6);
-  p = p * r + all(0.5f);
-  p = p * r + all(1.0f);
-  p = p * r + all(1.0f);
-  // The low bits of `shifted` are n: move them into the exponent.
-  Ints exponent = (std::bit_cast<Ints>(shifted) - std::bit_cast<Ints>(shift)) + 127;
-  const Floats power = std::bit_cast<Floats>(exponent << 23);
-  return pick(x < all(-87.0f), all(0.0f), p * power);
-}
-
-double lane_sum(const float* values) {
-  Floats sum = load4(values);
-  for (uint32_t i = kLanes; i < kBlock; i += kLanes) sum += load4(values + i);
-  return (static_cast<double>(sum[0]) + sum[1]) + (static_cast<double>(sum[2]) + sum[3]);
-}
-
-float lane_max(const float* values) {
-  Floats best = load4(values);
-  for (uint32_t i = kLanes; i < kBlock; i += kLanes) {
-    const Floats next = load4(values + i);
-    best = pick(next > best, next, best);
+// The neighbours of a bound. Subnormal numbers do not occur in a row, and some workers take them
+// for 0, so they are stepped over.
+float next_above(float x) {
+  if (x >= -std::numeric_limits<float>::min() && x <= 0.0f) {
+    return x < 0.0f ? 0.0f : std::numeric_limits<float>::min();
   }
-  return std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
+  return std::nextafter(x, std::numeric_limits<float>::max());
+}
+float next_below(float x) {
+  return -next_above(-x);
+}
+
+float cleaned(float x) {
+  constexpr float kSmallest = std::numeric_limits<float>::min();
+  if (!(x > -std::numeric_limits<float>::infinity())) {
+    return -std::numeric_limits<float>::infinity();
+  }
+  x = std::min(x, std::numeric_limits<float>::max());
+  return x < kSmallest && x > -kSmallest ? 0.0f : x;
 }
 
 }  // namespace
 
-bool best_of(const float* logits, uint32_t vocabulary, uint32_t& best) {
-  constexpr uint32_t kStride = 4 * kLanes;  // four chains, so that comparisons overlap
-  Floats tops[4] = {all(kNothing), all(kNothing), all(kNothing), all(kNothing)};
-  uint32_t i = 0;
-  for (; i + kStride <= vocabulary; i += kStride) {
-    for (uint32_t chain = 0; chain < 4; ++chain) {
-      const Floats x = load4(logits + i + chain * kLanes);
-      tops[chain] = pick(x > tops[chain], x, tops[chain]);
-    }
-  }
-  float top = kNothing;
-  for (const Floats& lanes : tops) {
-    for (uint32_t lane = 0; lane < kLanes; ++lane) top = std::max(top, lanes[lane]);
-  }
-  for (; i < vocabulary; ++i) top = logits[i] > top ? logits[i] : top;
-  best = static_cast<uint32_t>(std::find(logits, logits + vocabulary, top) - logits);
-  return top > kNothing;
-}
-
-void exp_block(const float* x, float* out) {
-  for (uint32_t i = 0; i < kBlock; i += kLanes) store4(out + i, exp4(load4(x + i)));
-}
-
 void Row::load(const float* logits, uint32_t vocabulary) {
+  vocabulary_ = vocabulary;
+  const uint32_t whole = vocabulary / kBlock;
   const uint32_t count = (vocabulary + kBlock - 1) / kBlock;
   values_.resize(size_t{count} * kBlock);
   block_max_.resize(count);
-  std::memcpy(values_.data(), logits, vocabulary * sizeof(float));
-  std::fill(values_.begin() + vocabulary, values_.end(), kNothing);
-  const Floats highest = all(std::numeric_limits<float>::max());
-  for (uint32_t block = 0; block < count; ++block) {
-    float* values = values_.data() + size_t{block} * kBlock;
-    for (uint32_t i = 0; i < kBlock; i += kLanes) {
-      Floats x = load4(values + i);
-      x = pick(x == x, x, all(kNothing));
-      store4(values + i, pick(x > highest, highest, x));
-    }
-    block_max_[block] = lane_max(values);
+  changed_.clear();
+  scans_.clean(logits, values_.data(), whole, block_max_.data());
+  if (whole < count) {
+    const size_t first = size_t{whole} * kBlock;
+    std::fill(values_.begin() + static_cast<std::ptrdiff_t>(first), values_.end(), kNothing);
+    std::memcpy(values_.data() + first, logits + first, (vocabulary - first) * sizeof(float));
+    scans_.clean(values_.data() + first, values_.data() + first, 1, block_max_.data() + whole);
   }
   find_max();
 }
 
 void Row::find_max() {
-  max_ = *std::max_element(block_max_.begin(), block_max_.end());
+  max_ = block_max_.empty() ? kNothing : *std::max_element(block_max_.begin(), block_max_.end());
+}
+
+void Row::set(uint32_t id, float logit) {
+  if (id >= vocabulary_ || values_[id] == kNothing) return;
+  // However large a penalty is, only a ban makes a token impossible.
+  values_[id] = std::max(cleaned(logit), std::numeric_limits<float>::lowest());
+  changed_.push_back(id / kBlock);
+}
+
+void Row::ban(uint32_t id) {
+  if (id >= vocabulary_) return;
+  values_[id] = kNothing;
+  changed_.push_back(id / kBlock);
+}
+
+void Row::clean_again() {
+  scans_.clean(values_.data(), values_.data(), blocks(), block_max_.data());
+  changed_.clear();
+  find_max();
+}
+
+void Row::refresh() {
+  if (changed_.empty()) return;
+  for (uint32_t block : changed_) {
+    float* values = values_.data() + size_t{block} * kBlock;
+    scans_.clean(values, values, 1, &block_max_[block]);
+  }
+  changed_.clear();
+  find_max();
 }
 
 void Row::mask(const uint64_t* allowed) {
@@ -121,52 +104,124 @@ void Row::mask(const uint64_t* allowed) {
     for (uint32_t i = 0; i < kBlock; ++i) {
       if ((allowed[block] >> i & 1) == 0) values[i] = kNothing;
     }
-    block_max_[block] = lane_max(values);
+    changed_.push_back(block);
   }
-  find_max();
+}
+
+void Row::keep_only(std::span<const TokenId> listed) {
+  uint32_t next = 0;
+  for (TokenId token : listed) {
+    const auto id = static_cast<uint32_t>(token);
+    if (id >= vocabulary_) break;
+    std::fill(values_.begin() + next, values_.begin() + id, kNothing);
+    next = id + 1;
+  }
+  std::fill(values_.begin() + next, values_.end(), kNothing);
+  clean_again();
+}
+
+void Row::keep_only(const Range& range) {
+  for (uint32_t id = 0; id < vocabulary_; ++id) {
+    if (!range.has({values_[id], id})) values_[id] = kNothing;
+  }
+  clean_again();
 }
 
 bool Row::empty() const {
   return max_ == kNothing;
 }
 
-uint32_t Row::best() const {
+float Row::peak(const Range& range) const {
+  return std::min(max_, range.first.logit);
+}
+
+Candidate Row::best() const {
   const auto block = static_cast<uint32_t>(std::find(block_max_.begin(), block_max_.end(), max_) -
                                            block_max_.begin());
   const auto first = values_.begin() + size_t{block} * kBlock;
-  return static_cast<uint32_t>(std::find(first, first + kBlock, max_) - values_.begin());
+  return {max_, static_cast<uint32_t>(std::find(first, first + kBlock, max_) - values_.begin())};
 }
 
-void Row::block_weights(uint32_t block, const Candidate& last, float scale, float* weights) const {
-  const float* values = values_.data() + size_t{block} * kBlock;
-  const Floats cut = all(last.logit), max = all(max_), factor = all(scale);
-  float arguments[kBlock];
-  for (uint32_t i = 0; i < kBlock; i += kLanes) {
-    const Floats x = load4(values + i);
-    store4(arguments + i, pick(x >= cut, (x - max) * factor, all(-88.0f)));
-  }
-  exp_block(arguments, weights);
-  const uint32_t first = block * kBlock;
-  if (first + kBlock <= last.id + 1) return;
-  for (uint32_t i = 0; i < kBlock; ++i) {
-    if (values[i] == last.logit && first + i > last.id) weights[i] = 0.0f;
-  }
-}
-
-double Row::weigh(const Candidate& last, float scale) {
-  block_weight_.assign(blocks(), 0.0);
-  double total = 0.0;
-  float weights[kBlock];
+uint32_t Row::rank(float logit) const {
+  uint32_t higher = 0;
   for (uint32_t block = 0; block < blocks(); ++block) {
-    if (block_max_[block] < last.logit || block_max_[block] == kNothing) continue;
-    block_weights(block, last, scale, weights);
-    block_weight_[block] = lane_sum(weights);
-    total += block_weight_[block];
+    if (block_max_[block] <= logit) continue;
+    const float* values = values_.data() + size_t{block} * kBlock;
+    for (uint32_t i = 0; i < kBlock; ++i) higher += values[i] > logit;
   }
+  return higher + 1;
+}
+
+Segment Row::segment(const Choice& choice, uint32_t begin, uint32_t end) const {
+  const Range& range = choice.range;
+  Segment part;
+  part.values = values_.data() + size_t{begin} * kBlock;
+  part.block_max = block_max_.data() + begin;
+  part.blocks = end - begin;
+  // Behind the last token's id, tokens equal to it do not count; before the first one's neither.
+  part.low = begin * kBlock > range.last.id ? next_above(range.last.logit) : range.last.logit;
+  part.high = (end - 1) * kBlock + kBlock - 1 < range.first.id ? next_below(range.first.logit)
+                                                               : range.first.logit;
+  part.peak = peak(range);
+  part.scale = choice.scale;
+  return part;
+}
+
+bool Row::mixed(const Range& range, uint32_t block) {
+  const uint32_t begin = block * kBlock, last = begin + kBlock - 1;
+  const bool low = range.last.id >= begin && range.last.id < last;
+  const bool high = range.first.id > begin && range.first.id <= last;
+  return low || high;
+}
+
+void Row::only(const Range& range, uint32_t block, float* values) const {
+  for (uint32_t i = 0; i < kBlock; ++i) {
+    const uint32_t id = block * kBlock + i;
+    values[i] = range.has({values_[id], id}) ? values_[id] : kNothing;
+  }
+}
+
+double Row::weigh(const Choice& choice) {
+  block_weight_.resize(blocks());
+  for_segments(choice, [&](const Segment& part, uint32_t first) {
+    scans_.weigh(part, block_weight_.data() + first);
+  });
+  double total = 0.0;
+  for (double weight : block_weight_) total += weight;
   return total;
 }
 
-uint32_t Row::draw(const Candidate& last, float scale, double target) const {
+double Row::spread(const Choice& choice) const {
+  double total = 0.0;
+  for_segments(choice, [&](const Segment& part, uint32_t) { scans_.spread(part, &total); });
+  return total;
+}
+
+Moments Row::moments(const Range& range) const {
+  Moments total;
+  for_segments({range, 1.0f}, [&](const Segment& part, uint32_t) { scans_.moments(part, &total); });
+  return total;
+}
+
+void Row::block_weights(const Choice& choice, uint32_t block, float* weights) const {
+  float values[kBlock];
+  Segment part = segment(choice, block, block + 1);
+  if (mixed(choice.range, block)) {
+    only(choice.range, block, values);
+    part.values = values;
+    part.low = choice.range.last.logit;
+    part.high = choice.range.first.logit;
+  }
+  scans_.weigh_block(part, weights);
+}
+
+double Row::weight(const Choice& choice, uint32_t id) const {
+  float weights[kBlock];
+  block_weights(choice, id / kBlock, weights);
+  return weights[id % kBlock];
+}
+
+uint32_t Row::draw(const Choice& choice, double target) const {
   uint32_t chosen = 0;
   double sum = 0.0;
   for (uint32_t block = 0; block < blocks(); ++block) {
@@ -176,8 +231,8 @@ uint32_t Row::draw(const Candidate& last, float scale, double target) const {
     sum += block_weight_[block];
   }
   float weights[kBlock];
-  block_weights(chosen, last, scale, weights);
-  uint32_t token = best();
+  block_weights(choice, chosen, weights);
+  uint32_t token = best().id;
   for (uint32_t i = 0; i < kBlock; ++i) {
     if (weights[i] == 0.0f) continue;
     // Rounding may leave the target just behind the block's last token, which is drawn then.
@@ -188,95 +243,18 @@ uint32_t Row::draw(const Candidate& last, float scale, double target) const {
   return token;
 }
 
-void Row::probabilities(const Candidate& last, float scale, double total,
-                        std::span<float> probs) const {
+void Row::probabilities(const Choice& choice, double total, std::span<float> probs) const {
   float weights[kBlock];
+  std::fill(probs.begin(), probs.end(), 0.0f);
   for (uint32_t block = 0; block < blocks(); ++block) {
     if (block_weight_[block] == 0.0) continue;
-    block_weights(block, last, scale, weights);
+    block_weights(choice, block, weights);
     const size_t first = size_t{block} * kBlock;
     const size_t count = std::min<size_t>(kBlock, probs.size() - first);
     for (size_t i = 0; i < count; ++i) {
       probs[first + i] = static_cast<float>(weights[i] / total);
     }
   }
-}
-
-uint32_t Row::rank(uint32_t id) const {
-  const float logit = values_[id];
-  uint32_t higher = 0;
-  for (uint32_t block = 0; block < blocks(); ++block) {
-    if (block_max_[block] <= logit) continue;
-    const float* values = values_.data() + size_t{block} * kBlock;
-    for (uint32_t i = 0; i < kBlock; ++i) higher += values[i] > logit;
-  }
-  return higher + 1;
-}
-
-// Candidates are gathered while they beat a threshold, the worst of the best `count` so far; the
-// store is cut back whenever it has twice as many as needed.
-void Row::select(uint32_t count, std::vector<Candidate>& out) const {
-  out.clear();
-  if (count == 0) return;
-  const size_t room = size_t{2} * count + kBlock;
-  out.reserve(room + kBlock);
-  float threshold = kNothing;
-  const auto cut_back = [&] {
-    if (out.size() <= count) return;
-    std::nth_element(out.begin(), out.begin() + (count - 1), out.end(), before);
-    out.resize(count);
-    threshold = out[count - 1].logit;
-  };
-  for (uint32_t block = 0; block < blocks(); ++block) {
-    // Equals come in order of ids, so a later equal never displaces an earlier one.
-    if (block_max_[block] <= threshold) continue;
-    const float* values = values_.data() + size_t{block} * kBlock;
-    for (uint32_t i = 0; i < kBlock; ++i) {
-      if (values[i] > threshold) out.push_back({values[i], block * kBlock + i, 0.0f});
-    }
-    if (out.size() >= room) cut_back();
-  }
-  cut_back();
-}
-
-double weigh(std::vector<Candidate>& candidates, float max, float scale) {
-  double total = 0.0;
-  float weights[kBlock];
-  for (size_t first = 0; first < candidates.size(); first += kBlock) {
-    const size_t count = std::min<size_t>(kBlock, candidates.size() - first);
-    std::fill_n(weights, kBlock, 0.0f);
-    for (size_t i = 0; i < count; ++i) weights[i] = (candidates[first + i].logit - max) * scale;
-    exp_block(weights, weights);
-    for (size_t i = 0; i < count; ++i) {
-      candidates[first + i].weight = weights[i];
-      total += weights[i];
-    }
-  }
-  return total;
-}
-
-Candidate reach(std::vector<Candidate>& candidates, double target) {
-  auto first = candidates.begin(), last = candidates.end();
-  double sum = 0.0;
-  // Halve the range that has the answer; each half is looked at once, so the work is linear.
-  while (last - first > 32) {
-    const auto middle = first + (last - first) / 2;
-    std::nth_element(first, middle, last, before);
-    double half = 0.0;
-    for (auto at = first; at != middle; ++at) half += at->weight;
-    if (sum + half >= target) {
-      last = middle;
-    } else {
-      sum += half;
-      first = middle;
-    }
-  }
-  std::sort(first, last, before);
-  for (; first != last; ++first) {
-    sum += first->weight;
-    if (sum >= target) return *first;
-  }
-  return *std::prev(last);
 }
 
 }  // namespace tenon::standard

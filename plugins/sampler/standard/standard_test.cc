@@ -3,73 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/sampler.h>
-#include <tenon/sdk/random.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <limits>
 #include <map>
 #include <set>
 
-#include "plugins/sampler/standard/row.h"
-#include "tests/support/plugin_instance.h"
+#include "plugins/sampler/standard/sampler_fixture.h"
+#include "plugins/sampler/standard/scan.h"
 
 namespace tenon {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
-struct Drawn {
-  TokenId token = kNoToken;
-  float logprob = 0.0f;
-  std::vector<TokenLogprob> top;
-};
-
-class Standard : public testing::Test {
- protected:
-  Drawn draw(const std::vector<float>& logits, SamplingParams params, uint32_t position = 0,
-             const uint64_t* allowed = nullptr) {
-    EXPECT_TRUE(sampler_->begin(1, params, kNoSeq).ok());
-    std::vector<TokenLogprob> room(params.logprobs);
-    SampleResult result;
-    result.top = room;
-    const SampleRow row = row_of(logits, params, position, allowed);
-    EXPECT_TRUE(sampler_->sample({&row, 1}, {&result, 1}).ok());
-    sampler_->end(1);
-    room.resize(result.top_count);
-    return {result.token, result.logprob, room};
-  }
-  static SampleRow row_of(const std::vector<float>& logits, const SamplingParams& params,
-                          uint32_t position, const uint64_t* allowed = nullptr) {
-    SampleRow row;
-    row.seq = 1;
-    row.logits = logits.data();
-    row.vocabulary = static_cast<uint32_t>(logits.size());
-    row.key = {params.seed, 0, position};
-    row.allowed = allowed;
-    return row;
-  }
-  // Tokens that come up in many draws.
-  std::set<TokenId> support(const std::vector<float>& logits, const SamplingParams& params,
-                            uint32_t draws = 3000) {
-    std::set<TokenId> seen;
-    for (uint32_t i = 0; i < draws; ++i) seen.insert(draw(logits, params, i).token);
-    return seen;
-  }
-
-  TestHost host_;
-  PluginInstance<Sampler> sampler_{"standard", host_};
-};
-
-std::vector<float> random_logits(uint32_t count, uint64_t seed, float spread) {
-  std::vector<float> logits(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const double u = sdk::uniform({seed, 0, i}, RandomPurpose::sample);
-    logits[i] = static_cast<float>((u - 0.5) * spread);
-  }
-  return logits;
-}
+class Standard : public StandardFixture {};
 
 // The definition, by sorting: kept tokens with their probabilities.
 std::map<TokenId, double> reference(const std::vector<float>& logits,
@@ -145,7 +91,7 @@ TEST_F(Standard, draws_with_the_probabilities_of_the_definition) {
   constexpr uint32_t kDraws = 15000;
   for (const SamplingParams& params : kParams) {
     std::map<TokenId, uint32_t> counts;
-    for (uint32_t i = 0; i < kDraws; ++i) ++counts[draw(logits, params, i).token];
+    for (uint32_t i = 0; i < kDraws; ++i) ++counts[draw(logits, params, {.position = i}).token];
     const std::map<TokenId, double> expected = reference(logits, params);
     for (const auto& [token, count] : counts) {
       EXPECT_TRUE(expected.contains(token)) << token;
@@ -168,7 +114,7 @@ TEST_F(Standard, never_leaves_the_kept_tokens_of_a_large_vocabulary) {
       const std::map<TokenId, double> expected = reference(logits, params);
       size_t outside = 0;
       for (uint32_t i = 0; i < 100; ++i)
-        outside += !expected.contains(draw(logits, params, i).token);
+        outside += !expected.contains(draw(logits, params, {.position = i}).token);
       // The last kept token is where sums round; anything else inside is certain.
       EXPECT_EQ(outside, 0u) << spread << " " << params.top_k;
     }
@@ -179,13 +125,13 @@ TEST_F(Standard, depends_on_seed_sample_and_position_alone) {
   const std::vector<float> logits = random_logits(500, 9, 4.0f);
   SamplingParams params;
   params.seed = 7;
-  const TokenId first = draw(logits, params, 3).token;
-  (void)draw(logits, params, 4);
-  EXPECT_EQ(draw(logits, params, 3).token, first);
+  const TokenId first = draw(logits, params, {.position = 3}).token;
+  (void)draw(logits, params, {.position = 4});
+  EXPECT_EQ(draw(logits, params, {.position = 3}).token, first);
   std::set<TokenId> others;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     params.seed = seed;
-    others.insert(draw(logits, params, 3).token);
+    others.insert(draw(logits, params, {.position = 3}).token);
   }
   EXPECT_GT(others.size(), 10u);
 }
@@ -207,19 +153,21 @@ TEST_F(Standard, draws_only_what_is_allowed) {
   EXPECT_THAT(support(logits, {.temperature = 3.0f}, 200), testing::SizeIs(testing::Gt(50)));
   std::set<TokenId> seen;
   for (uint32_t i = 0; i < 200; ++i) {
-    seen.insert(draw(logits, {.temperature = 3.0f}, i, allowed.data()).token);
+    seen.insert(
+        draw(logits, {.temperature = 3.0f}, {.position = i, .allowed = allowed.data()}).token);
   }
   EXPECT_THAT(seen, testing::ElementsAre(69, 129));
   allowed.assign(3, 0);
-  EXPECT_EQ(draw(logits, {}, 0, allowed.data()).token, kNoToken);
+  EXPECT_EQ(draw(logits, {}, {.allowed = allowed.data()}).token, kNoToken);
 }
 
 TEST_F(Standard, reports_log_probabilities_before_any_filter) {
   const uint64_t only_first = 1;
   const Drawn drawn =
-      draw(kTenths, {.temperature = 0.1f, .top_k = 1, .logprobs = 3}, 0, &only_first);
+      draw(kTenths, {.temperature = 0.1f, .top_k = 1, .logprobs = 3}, {.allowed = &only_first});
   EXPECT_EQ(drawn.token, 0);
   EXPECT_NEAR(drawn.logprob, std::log(0.1), 1e-6);
+  EXPECT_EQ(drawn.rank, 4u);
   ASSERT_EQ(drawn.top.size(), 3u);
   EXPECT_EQ(drawn.top[0].token, 3);
   EXPECT_NEAR(drawn.top[0].logprob, std::log(0.4), 1e-6);
@@ -238,10 +186,10 @@ TEST_F(Standard, verifies_drafts_with_the_tokens_that_it_would_have_drawn) {
   std::vector<std::vector<float>> logits;
   for (uint64_t i = 0; i < 4; ++i) logits.push_back(random_logits(200, 20 + i, 5.0f));
   std::vector<TokenId> alone;
-  for (uint32_t i = 0; i < 4; ++i) alone.push_back(draw(logits[i], params, i).token);
+  for (uint32_t i = 0; i < 4; ++i) alone.push_back(draw(logits[i], params, {.position = i}).token);
   ASSERT_TRUE(sampler_->begin(1, params, kNoSeq).ok());
   std::vector<SampleRow> rows;
-  for (uint32_t i = 0; i < 4; ++i) rows.push_back(row_of(logits[i], params, i));
+  for (uint32_t i = 0; i < 4; ++i) rows.push_back(row_of(logits[i], params, {.position = i}));
   const auto verify = [&](std::vector<TokenId> drafts) {
     std::vector<SampleResult> results(4);
     const VerifyRows given{rows, drafts, nullptr};
@@ -257,14 +205,28 @@ TEST_F(Standard, verifies_drafts_with_the_tokens_that_it_would_have_drawn) {
   EXPECT_THAT(verify({(alone[0] + 1) % 200, alone[1], alone[2]}), testing::ElementsAre(alone[0]));
 }
 
-TEST(Exp, is_exact_to_a_few_units_over_its_range) {
+std::vector<CpuIsa> isas() {
+  return runnable_isas();
+}
+
+standard::Segment block_of(const float* values, const float& highest) {
+  standard::Segment segment;
+  segment.values = values;
+  segment.block_max = &highest;
+  segment.blocks = 1;
+  segment.low = std::numeric_limits<float>::lowest();
+  return segment;
+}
+
+TEST(Scan, weighs_exactly_to_a_few_units) {
   double worst = 0.0;
+  const float highest = 0.0f;
   for (uint32_t i = 0; i < 200; ++i) {
     float x[standard::kBlock], y[standard::kBlock];
     for (uint32_t j = 0; j < standard::kBlock; ++j) {
       x[j] = -static_cast<float>(i * standard::kBlock + j) * 86.9f / (200 * standard::kBlock);
     }
-    standard::exp_block(x, y);
+    standard::scan_kernels(CpuIsa::portable).weigh_block(block_of(x, highest), y);
     for (uint32_t j = 0; j < standard::kBlock; ++j) {
       worst = std::max(worst, std::abs(y[j] / std::exp(static_cast<double>(x[j])) - 1.0));
     }
@@ -272,8 +234,48 @@ TEST(Exp, is_exact_to_a_few_units_over_its_range) {
   EXPECT_LT(worst, 3e-7);
   float far[standard::kBlock], zero[standard::kBlock];
   std::fill_n(far, standard::kBlock, -1e30f);
-  standard::exp_block(far, zero);
+  standard::scan_kernels(CpuIsa::portable).weigh_block(block_of(far, highest), zero);
   EXPECT_EQ(zero[0], 0.0f);
+}
+
+TEST(Scan, gives_the_same_bits_on_every_instruction_set) {
+  std::vector<float> logits = random_logits(standard::kBlock * 9, 4, 40.0f);
+  logits[3] = kNan, logits[70] = kInf, logits[200] = -kInf, logits[300] = 1e-40f;
+  struct Out {
+    std::vector<float> values, maxima, weights;
+    std::vector<double> sums;
+    double spread = 0.0;
+    standard::Moments moments;
+  };
+  const auto run = [&](CpuIsa isa) {
+    const standard::ScanKernels& scans = standard::scan_kernels(isa);
+    Out out;
+    out.values.resize(logits.size()), out.maxima.resize(9), out.sums.resize(9);
+    out.weights.resize(standard::kBlock);
+    scans.clean(logits.data(), out.values.data(), 9, out.maxima.data());
+    standard::Segment segment = block_of(out.values.data(), out.maxima[0]);
+    segment.blocks = 9;
+    segment.low = -12.0f, segment.high = 18.5f, segment.peak = 18.5f, segment.scale = 0.7f;
+    scans.weigh(segment, out.sums.data());
+    scans.weigh_block(segment, out.weights.data());
+    scans.spread(segment, &out.spread);
+    scans.moments(segment, &out.moments);
+    return out;
+  };
+  const Out first = run(CpuIsa::portable);
+  EXPECT_GT(first.spread, 0.0);
+  for (CpuIsa isa : isas()) {
+    const Out out = run(isa);
+    EXPECT_EQ(out.values, first.values);
+    EXPECT_EQ(out.maxima, first.maxima);
+    EXPECT_EQ(out.sums, first.sums);
+    EXPECT_EQ(out.weights, first.weights);
+    EXPECT_EQ(out.spread, first.spread);
+    EXPECT_EQ(out.moments.count, first.moments.count);
+    EXPECT_EQ(out.moments.squares, first.moments.squares);
+    EXPECT_EQ(standard::scan_kernels(isa).highest(logits.data(), 500),
+              standard::scan_kernels(CpuIsa::portable).highest(logits.data(), 500));
+  }
 }
 
 }  // namespace
