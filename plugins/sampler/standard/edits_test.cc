@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "plugins/sampler/standard/sampler_fixture.h"
+#include "tests/support/sampler_fixture.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "plugins/sampler/standard/sampler_fixture.h"
+#include "tests/support/sampler_fixture.h"
 
 namespace tenon {
 namespace {

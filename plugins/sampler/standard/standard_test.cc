@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "plugins/sampler/standard/sampler_fixture.h"
 #include "plugins/sampler/standard/scan.h"
+#include "tests/support/sampler_fixture.h"
 
 namespace tenon {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plugins/sampler/standard/sampler_fixture.h"
+#include "tests/support/sampler_fixture.h"
 
 namespace tenon {
 namespace {

@@ -1,10 +1,11 @@
-// What the tests of this folder share: a sampler, rows to draw from, and what comes of them.
+// What tests of the standard sampler share: the sampler, rows to draw from, and what comes of them.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <tenon/sampler.h>
 #include <tenon/sdk/random.h>
 
+#include <cmath>
 #include <limits>
 #include <set>
 #include <vector>
