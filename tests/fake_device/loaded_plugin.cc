@@ -33,6 +33,10 @@ PluginHandle::PluginHandle(std::string_view interface, std::string_view id,
                            std::string_view options)
     : text_(options) {
   services_.facts = &facts_;
+  services_.context = this;
+  services_.count = [](void* self, std::string_view name, uint64_t amount) noexcept {
+    static_cast<PluginHandle*>(self)->counters_[std::string(name)] += amount;
+  };
   if (!open(interface, id) || !fill(text_)) return;
   Status status;
   if (descriptor_->validate != nullptr) status = descriptor_->validate(options_);

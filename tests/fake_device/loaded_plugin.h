@@ -6,6 +6,7 @@
 
 #include <tenon/plugin.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ class PluginHandle {
   void* instance() const { return instance_; }
   const PluginDescriptor* descriptor() const { return descriptor_; }
   const std::string& error() const { return error_; }
+  // What the instance counted by HostServices::count.
+  uint64_t counter(std::string_view name) const {
+    const auto found = counters_.find(name);
+    return found == counters_.end() ? 0 : found->second;
+  }
 
  private:
   bool open(std::string_view interface, std::string_view id);
@@ -34,6 +40,7 @@ class PluginHandle {
   const PluginDescriptor* descriptor_ = nullptr;
   HostFacts facts_;
   HostServices services_;
+  std::map<std::string, uint64_t, std::less<>> counters_;
   PipelineFacts pipeline_;
   std::string text_;  // option values live here
   std::vector<std::byte> memory_;
@@ -52,6 +59,7 @@ class LoadedPlugin {
   Interface* operator->() const { return get(); }
   Interface& operator*() const { return *get(); }
   const std::string& error() const { return handle_->error(); }
+  const PluginHandle& handle() const { return *handle_; }
 
  private:
   std::unique_ptr<PluginHandle> handle_;

@@ -40,6 +40,9 @@ Status PlanRecorder::plan(const SchedulerView& view, KvLedger& ledger, PlanOut& 
   Status status = scheduler_.plan(view, ledger, out);
   grants.assign(out.grants.begin(), out.grants.begin() + out.grant_count);
   idle_rows = out.idle_rows;
+  int64_t rows = 0;
+  for (const Grant& grant : grants) rows += grant.tokens + grant.drafts;
+  clock->advance(step_ns + row_ns * rows);
   return status;
 }
 
@@ -114,7 +117,11 @@ std::string Scenario::setting(const Words& words) {
     options_.scheduler_options = joined(words, 2);
     return "";
   }
-  if (key == "kv_cache") return options_.kv_cache = words[1], "";
+  if (key == "kv_cache") {
+    options_.kv_cache = words[1];
+    options_.kv_cache_options = joined(words, 2);
+    return "";
+  }
   if (key == "answer") return options_.sampler_options = "tokens=" + joined(words, 1), "";
   uint64_t value = 0;
   const bool counts = number(words[1], value);
@@ -122,6 +129,9 @@ std::string Scenario::setting(const Words& words) {
   if (!counts) return "'" + key + " " + words[1] + "' is no setting";
   if (key == "block_tokens") return options_.block_tokens = small, "";
   if (key == "blocks") return blocks_ = value, "";
+  if (key == "swap_blocks") return swap_blocks_ = value, "";
+  if (key == "step_cost") return step_ns_ = static_cast<int64_t>(value), "";
+  if (key == "row_cost") return row_ns_ = static_cast<int64_t>(value), "";
   if (key == "max_sequences") return options_.max_sequences = small, "";
   if (key == "max_batch_tokens") return options_.max_batch_tokens = small, "";
   if (key == "context_tokens") return options_.context_tokens = small, "";
@@ -139,6 +149,7 @@ std::string Scenario::begin() {
   const bool naive = options_.kv_cache == "naive";
   const uint32_t block = naive ? options_.context_tokens : options_.block_tokens;
   options_.kv_tokens = static_cast<uint32_t>(blocks_ * block);
+  options_.swap_tokens = static_cast<uint32_t>(swap_blocks_ * block);
   plugin_ = std::make_unique<LoadedPlugin<Scheduler>>("scheduler", options_.scheduler,
                                                       options_.scheduler_options);
   if (!plugin_->error().empty()) return plugin_->error();
@@ -150,6 +161,9 @@ std::string Scenario::begin() {
   } catch (const std::exception& error) {
     return error.what();
   }
+  recorder_->clock = &rig_->clock();
+  recorder_->step_ns = step_ns_;
+  recorder_->row_ns = row_ns_;
   return "";
 }
 
@@ -181,6 +195,8 @@ std::string Scenario::request(const Words& words, std::string_view expected_refu
       made.ignore_eos = value != 0;
     } else if (key == "priority") {
       made.priority = static_cast<int32_t>(value);
+    } else if (key == "tenant") {
+      made.tenant = small;
     } else {
       return "'" + key + "' is nothing that a request has";
     }
@@ -261,6 +277,8 @@ std::string Scenario::expect(const Words& words) {
     found = std::to_string(last_.accepted_drafts);
   } else if (what == "row_steps") {
     found = std::to_string(rig_->engine().totals().row_steps);
+  } else if (what == "counter" && words.size() == 4) {
+    found = words[2] + " " + std::to_string(plugin_->handle().counter(words[2]));
   } else {
     return "'" + what + "' cannot be expected";
   }

@@ -25,7 +25,11 @@ class PlanRecorder final : public Scheduler {
   std::vector<Grant> grants;
   uint32_t idle_rows = 0;
   std::vector<SequenceView> waiting, running;  // as the scheduler saw them
-  std::map<SeqId, uint32_t> request_of;        // every sequence ever seen: fork group
+  // A step takes this long by `clock`.
+  VirtualClock* clock = nullptr;
+  int64_t step_ns = 0;
+  int64_t row_ns = 0;
+  std::map<SeqId, uint32_t> request_of;  // every sequence ever seen: fork group
 
  private:
   Scheduler& scheduler_;
@@ -76,6 +80,9 @@ class Scenario {
   std::map<RequestId, std::string> names_;
   StepRecord last_;
   uint64_t blocks_ = 64;
+  uint64_t swap_blocks_ = 0;
+  int64_t step_ns_ = 0;
+  int64_t row_ns_ = 0;
 };
 
 }  // namespace tenon

@@ -130,21 +130,31 @@ TEST(StepBudget, takes_everything_where_time_stands_still) {
   sdk::StepBudget budget(2.0);
   Machine machine{.fixed_ns = 0, .row_ns = 0};
   use(budget, machine, 8, 20);
-  EXPECT_EQ(budget.rows(8, 512), 504u) << "whole grains of 16 behind the 8 that decode";
+  EXPECT_EQ(budget.rows(8, 510), 510u);
 }
 
 TEST(CostCurve, goes_on_evenly_behind_its_last_point_and_never_falls) {
   sdk::CostCurve curve;
   EXPECT_TRUE(curve.empty());
+  EXPECT_EQ(curve.duration_ns(5), 0);
   curve.add(1, 10, 1000);
   EXPECT_EQ(curve.duration_ns(5), 1000);
-  EXPECT_EQ(curve.duration_ns(20), 2000) << "in proportion while there is one point";
+  EXPECT_EQ(curve.duration_ns(20), 1000) << "flat while there is one point";
   curve.add(2, 30, 1200);
   EXPECT_EQ(curve.duration_ns(20), 1100);
   EXPECT_EQ(curve.duration_ns(50), 1400);
   curve.add(3, 100, 900);
   EXPECT_EQ(curve.duration_ns(100), 1200);
   EXPECT_EQ(curve.duration_ns(1000), 1200);
+}
+
+TEST(CostCurve, starts_at_an_anchor) {
+  sdk::CostCurve curve;
+  curve.add(1, 4, 5000);
+  curve.add(2, 100, 2000);
+  EXPECT_EQ(curve.duration_ns(50, {10, 1000}), 1000 + 1000 * 40 / 90.0);
+  EXPECT_EQ(curve.duration_ns(190, {10, 1000}), 3000);
+  EXPECT_EQ(curve.duration_ns(150, {120, 3000}), 3000) << "nothing is known behind the anchor";
 }
 
 }  // namespace

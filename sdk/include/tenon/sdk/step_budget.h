@@ -4,8 +4,9 @@
 // Two curves of cost are kept, one over the number of sequences of steps without prompts, one over
 // the rows of steps with prompts. A curve has a point for each power of two: the median of the last
 // nine such steps, so that a step in which the machine stalled moves nothing. Between points the
-// cost is taken to grow evenly, and never to fall. The budget is the largest number of rows whose
-// cost stays within `target` times that of a step without prompts.
+// cost is taken to grow evenly, and never to fall; a step with prompts costs no less than the one
+// without. The budget is the largest number of rows whose cost stays within `target` times that of
+// a step without prompts.
 //
 // Rows that were never tried cost nothing to know: a budget grows to at most twice the largest
 // number tried. Points that were not measured for 4,096 steps are forgotten, so that one bad moment
@@ -53,22 +54,30 @@ class CostCurve {
     return size;
   }
 
-  // Cost of a step of this size; 0 when nothing is known. Flat before the first point; behind the
-  // last it goes on as between the last two, or in proportion when there is only one.
+  // Cost of a step of this size; 0 when nothing is known. Flat before the first point and, until
+  // there are two, behind it; behind the last it goes on as between the last two.
   double duration_ns(double size) const {
-    double from_size = 0.0, from = 0.0, slope = 0.0;
-    bool first = true;
     for (const Point& point : points_) {
-      if (point.count == 0) continue;
-      const double cost = std::max(point.duration_ns, from);
-      if (first && size <= point.size) return cost;
-      slope = first ? cost / point.size : (cost - from) / (point.size - from_size);
-      if (size <= point.size) return from + slope * (size - from_size);
-      from_size = point.size;
-      from = cost;
-      first = false;
+      if (point.count > 0) return duration_ns(size, {point.size, point.duration_ns});
     }
-    return from + slope * (size - from_size);
+    return 0.0;
+  }
+
+  struct Anchor {
+    double size = 0.0;
+    double duration_ns = 0.0;
+  };
+  // As above, where the cost of one size is known already: points of smaller sizes do not count.
+  double duration_ns(double size, Anchor from) const {
+    double slope = 0.0;
+    for (const Point& point : points_) {
+      if (point.count == 0 || point.size <= from.size || size <= from.size) continue;
+      const double cost = std::max(point.duration_ns, from.duration_ns);
+      slope = (cost - from.duration_ns) / (point.size - from.size);
+      if (size <= point.size) break;
+      from = {point.size, cost};
+    }
+    return from.duration_ns + slope * std::max(size - from.size, 0.0);
   }
 
  private:
@@ -116,23 +125,11 @@ class StepBudget {
   // is kept waiting, there is no reason for less.
   uint32_t rows(uint32_t decoding, uint32_t most) const {
     if (decoding == 0) return most;
-    uint64_t least = uint64_t{decoding} + kLeastPromptRows;
-    uint64_t highest = uint64_t{decoding} + kFirstPromptRows;
-    if (!with_prompts_.empty() && !decoding_.empty()) {
-      const double allowed = target_ * decoding_.duration_ns(decoding);
-      highest = std::max<uint64_t>(highest, 2 * static_cast<uint64_t>(with_prompts_.largest()));
-      // Invariant: `least` is allowed (or the floor), what is above `highest` is not.
-      highest = std::min<uint64_t>(highest, most);
-      while (least < highest) {
-        const uint64_t middle = (least + highest + 1) / 2;
-        if (with_prompts_.duration_ns(static_cast<double>(middle)) <= allowed) {
-          least = middle;
-        } else {
-          highest = middle - 1;
-        }
-      }
-      highest = decoding + (least - decoding) / kGrain * kGrain;
-    }
+    const uint64_t untried = 2 * static_cast<uint64_t>(with_prompts_.largest());
+    uint64_t highest = std::max<uint64_t>(untried, uint64_t{decoding} + kFirstPromptRows);
+    highest = std::min<uint64_t>(highest, most);
+    if (!decoding_.empty()) highest = affordable(decoding, highest);
+    if (highest < most) highest = decoding + (highest - decoding) / kGrain * kGrain;
     return static_cast<uint32_t>(std::min<uint64_t>(highest, most));
   }
 
@@ -140,6 +137,23 @@ class StepBudget {
   static constexpr uint32_t kLeastPromptRows = 16;   // prompts never stand still
   static constexpr uint32_t kFirstPromptRows = 256;  // while nothing is known
   static constexpr uint32_t kGrain = 16;             // kernels like whole tiles
+
+  // The most rows up to `highest` that cost no more than the target, though not less than the
+  // least.
+  uint64_t affordable(uint32_t decoding, uint64_t highest) const {
+    const CostCurve::Anchor alone{static_cast<double>(decoding), decoding_.duration_ns(decoding)};
+    uint64_t rows = uint64_t{decoding} + kLeastPromptRows;
+    while (rows < highest) {
+      const uint64_t middle = (rows + highest + 1) / 2;
+      const double cost = with_prompts_.duration_ns(static_cast<double>(middle), alone);
+      if (cost <= target_ * alone.duration_ns) {
+        rows = middle;
+      } else {
+        highest = middle - 1;
+      }
+    }
+    return rows;
+  }
 
   double target_;
   CostCurve decoding_;      // over sequences
