@@ -103,12 +103,15 @@ void Engine::step_failed(std::vector<Sequence*> sequences, const std::string& me
 }
 
 void Engine::resolve() {
-  for (Sequence* sequence : in_step_) {
-    if (sequence->state == SequenceState::ended) continue;
-    if (Status status = resolve_sequence(*sequence); !status.ok()) {
-      fail_request(*sequence->request,
-                   "kv_cache '" + parts_.kv_cache_name +
-                       "' could not resolve a step: " + std::string(status.message()));
+  {
+    Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
+    for (Sequence* sequence : in_step_) {
+      if (sequence->state == SequenceState::ended) continue;
+      if (Status status = resolve_sequence(*sequence); !status.ok()) {
+        fail_request(*sequence->request,
+                     "kv_cache '" + parts_.kv_cache_name +
+                         "' could not resolve a step: " + std::string(status.message()));
+      }
     }
   }
   for (const Fork& fork : forks_) {
@@ -118,7 +121,6 @@ void Engine::resolve() {
 
 // Known tokens that were computed and accepted drafts stay; slots of other drafts are given back.
 Status Engine::resolve_sequence(Sequence& sequence) {
-  Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
   const StepShare& share = sequence.share;
   kept_.resize(share.tokens + share.accepted);
   std::iota(kept_.begin(), kept_.end(), 0u);
