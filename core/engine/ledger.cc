@@ -10,6 +10,7 @@ void Ledger::begin_plan(uint64_t step_id) {
   fault_ = Status();
   faulty_ = kNoSeq;
   preemptions_ = 0;
+  reused_tokens_ = swapped_out_tokens_ = swapped_in_tokens_ = 0;
   time_ns_ = 0;
   manager_.step_begin(step_id);
 }
@@ -23,6 +24,9 @@ void Ledger::note(Status status, SeqId seq) {
 Status Ledger::give_back(Sequence& sequence) {
   sequence.computed = sequence.plan.computed_before;
   if (sequence.plan.was_waiting) {
+    // What was brought back from the swap pool still lies there.
+    const bool swapped = sequence.plan.restored > 0;
+    if (swapped && manager_.release(sequence.id, KVCacheManager::Release::swap).ok()) return {};
     return manager_.release(sequence.id, KVCacheManager::Release::recompute);
   }
   return manager_.resolve(sequence.id, sequence.known_tokens(), sequence.computed, {},
@@ -34,8 +38,10 @@ Status Ledger::settle() {
   for (Sequence* sequence : granted_) {
     if (!sequence->plan.used) {
       if (Status status = give_back(*sequence); !status.ok()) worst = std::move(status);
-    } else if (sequence->plan.was_waiting) {
-      table_.admit(*sequence);
+    } else {
+      reused_tokens_ += sequence->plan.reused - sequence->plan.restored;
+      swapped_in_tokens_ += sequence->plan.restored;
+      if (sequence->plan.was_waiting) table_.admit(*sequence);
     }
     sequence->plan = {};
   }
@@ -99,10 +105,15 @@ GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noex
   }
   PlanShare& plan = sequence->plan;
   if (!plan.in_plan) {
-    plan = {true, sequence->state == SequenceState::waiting, false, sequence->computed, 0};
+    plan = {};
+    plan.in_plan = true;
+    plan.was_waiting = sequence->state == SequenceState::waiting;
+    plan.computed_before = sequence->computed;
     granted_.push_back(sequence);
   }
   sequence->computed += grant.reused;
+  plan.reused += grant.reused;
+  plan.restored += grant.restored;
   const uint32_t left = sequence->known - sequence->computed + sequence->offered_drafts;
   plan.granted = std::min({grant.granted, at_most, left});
   return {plan.granted, grant.reused};
@@ -122,6 +133,7 @@ bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
     if (!refused) note(std::move(status), seq);
     return false;
   }
+  if (how == ReleaseHow::swap) swapped_out_tokens_ += sequence->computed;
   table_.preempt(*sequence);
   ++preemptions_;
   return true;

@@ -29,6 +29,10 @@ class Ledger final : public KvLedger {
   const Status& fault() const { return fault_; }
   SeqId faulty() const { return faulty_; }
   uint32_t preemptions() const { return preemptions_; }
+  // Of the grants that `settle` found used: tokens from the cache, and from the swap pool.
+  uint64_t reused_tokens() const { return reused_tokens_; }
+  uint64_t swapped_in_tokens() const { return swapped_in_tokens_; }
+  uint64_t swapped_out_tokens() const { return swapped_out_tokens_; }
   int64_t time_ns() const { return time_ns_; }
 
   // For `plan`.
@@ -51,6 +55,9 @@ class Ledger final : public KvLedger {
   Status fault_;
   SeqId faulty_ = kNoSeq;
   uint32_t preemptions_ = 0;
+  uint64_t reused_tokens_ = 0;
+  uint64_t swapped_out_tokens_ = 0;
+  uint64_t swapped_in_tokens_ = 0;
   int64_t time_ns_ = 0;
 };
 

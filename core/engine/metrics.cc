@@ -29,6 +29,9 @@ double RequestRecord::time_per_output_token_ns() const {
 void EngineTotals::add(const StepRecord& step) {
   times += step.times;
   preemptions += step.preemptions;
+  reused_tokens += step.reused_tokens;
+  swapped_out_tokens += step.swapped_out_tokens;
+  swapped_in_tokens += step.swapped_in_tokens;
   kv_moves += step.moves;
   if (step.rows == 0) return;
   ++steps;

@@ -37,6 +37,9 @@ struct StepRecord {
   uint32_t tokens = 0;  // generated
   uint32_t moves = 0;
   uint32_t preemptions = 0;
+  uint32_t reused_tokens = 0;  // found in the cache instead of computed
+  uint32_t swapped_out_tokens = 0;
+  uint32_t swapped_in_tokens = 0;
   uint32_t running = 0;  // sequences that hold KV memory, computed or not
   uint32_t waiting = 0;
   // Rows of finished sequences that the scheduler keeps reserved.
@@ -81,6 +84,9 @@ struct EngineTotals {
   uint64_t row_steps = 0;
   uint64_t idle_row_steps = 0;
   uint64_t preemptions = 0;
+  uint64_t reused_tokens = 0;  // found in the cache instead of computed, again after preemption
+  uint64_t swapped_out_tokens = 0;  // K/V moved to the swap pool
+  uint64_t swapped_in_tokens = 0;   // and back
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
   uint64_t kv_moves = 0;

@@ -61,6 +61,9 @@ void Engine::plan() {
   record_.times.scheduler_ns -= ledger_.time_ns();
   Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
   Status settled = status.ok() ? ledger_.settle() : ledger_.roll_back();
+  record_.reused_tokens = static_cast<uint32_t>(ledger_.reused_tokens());
+  record_.swapped_out_tokens = static_cast<uint32_t>(ledger_.swapped_out_tokens());
+  record_.swapped_in_tokens = static_cast<uint32_t>(ledger_.swapped_in_tokens());
   if (!status.ok()) {
     plan_failed(status, named_seq);
     return;

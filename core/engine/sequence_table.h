@@ -49,7 +49,9 @@ struct PlanShare {
   bool was_waiting = false;
   bool used = false;  // a checked grant names it
   uint32_t computed_before = 0;
-  uint32_t granted = 0;  // slots behind `computed`
+  uint32_t granted = 0;   // slots behind `computed`
+  uint32_t reused = 0;    // tokens that `computed` moved by without being computed
+  uint32_t restored = 0;  // of them, brought back from the swap pool
 };
 
 struct Sequence {

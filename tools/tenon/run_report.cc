@@ -82,6 +82,9 @@ Json totals_json(const EngineTotals& totals, const RunFigures& figures) {
           {"row_steps", totals.row_steps},
           {"idle_row_steps", totals.idle_row_steps},
           {"preemptions", totals.preemptions},
+          {"reused_tokens", totals.reused_tokens},
+          {"swapped_out_tokens", totals.swapped_out_tokens},
+          {"swapped_in_tokens", totals.swapped_in_tokens},
           {"drafted_tokens", totals.drafted_tokens},
           {"accepted_tokens", totals.accepted_tokens},
           {"kv_moves", totals.kv_moves}};
@@ -125,6 +128,7 @@ Json kv_json(const Pipeline& pipeline, const EngineTotals& totals, const RunFigu
           {"block_tokens", group.block_tokens},
           {"blocks", group.blocks},
           {"bytes", pipeline.executor->kv_bytes()},
+          {"swap_blocks", group.swap_blocks},
           {"mean_reserved_tokens", totals.mean_kv_reserved_tokens()},
           {"mean_used_tokens", totals.mean_kv_used_tokens()},
           {"peak_used_tokens", figures.peak_used_tokens},

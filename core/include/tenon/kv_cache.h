@@ -43,8 +43,9 @@ struct KvSequence {
 struct KvMatch {
   uint32_t ready = 0;     // leading tokens reusable now: found in the cache, or swapped out
   uint32_t promised = 0;  // further ones that another sequence is computing
-  // Tokens that holding `wanted_tokens` would take out of KvUsage::free_tokens, in whole blocks:
-  // new blocks, the copy of a shared one, and cached blocks that nobody holds yet.
+  // Tokens that holding `wanted_tokens`, and at least one behind `ready`, would take out of
+  // KvUsage::free_tokens, in whole blocks: new blocks, the copy of a shared one, and cached blocks
+  // that nobody holds yet.
   uint64_t tokens_needed = 0;
   uint64_t tokens_held = 0;  // slots this sequence holds now
   uint64_t tokens_exclusive = 0;
