@@ -1,7 +1,8 @@
-// What KV managers have in common: a pool of counted blocks, a queue of moves, and an error for
-// the normal case that memory is short.
+// Small things that all KV managers need: how far a sequence reaches, a queue of moves, counters,
+// and an error for the normal case that memory is short.
 #pragma once
 
+#include <tenon/host.h>
 #include <tenon/kv_cache.h>
 
 #include <algorithm>
@@ -51,113 +52,16 @@ struct KvProgress {
   }
 };
 
-// Blocks 0 … n-1 with reference counts. Taking and dropping are O(1) and do not allocate. A block
-// whose last reference goes while a step that was planned with it is still running is parked until
-// `step_done`.
-class BlockPool {
- public:
-  void reset(uint32_t blocks) {
-    references_.assign(blocks, 0);
-    filled_.assign(blocks, 0);
-    last_step_.assign(blocks, 0);
-    free_.clear();
-    free_.reserve(blocks);
-    parked_.clear();
-    parked_.reserve(blocks);
-    filled_total_ = 0;
-    done_step_ = 0;
-    for (uint32_t block = blocks; block > 0; --block) {
-      free_.push_back(static_cast<BlockId>(block - 1));
-    }
-  }
-
-  uint32_t size() const { return static_cast<uint32_t>(references_.size()); }
-  uint32_t free_count() const { return static_cast<uint32_t>(free_.size()); }
-  uint32_t parked_count() const { return static_cast<uint32_t>(parked_.size()); }
-  uint32_t references(BlockId block) const { return references_[at(block)]; }
-  bool shared(BlockId block) const { return references(block) > 1; }
-
-  // Only while free_count() > 0. The block has one reference and holds nothing.
-  BlockId take() {
-    const BlockId block = free_.back();
-    free_.pop_back();
-    references_[at(block)] = 1;
-    last_step_[at(block)] = 0;
-    return block;
-  }
-  void share(BlockId block) { ++references_[at(block)]; }
-  // `last_step` is the latest step that the owner was planned with.
-  void drop(BlockId block, uint64_t last_step) {
-    uint64_t& last = last_step_[at(block)];
-    last = std::max(last, last_step);
-    if (--references_[at(block)] > 0) return;
-    set_filled(block, 0);
-    (last <= done_step_ ? free_ : parked_).push_back(block);
-  }
-  void step_done(uint64_t step_id) {
-    done_step_ = std::max(done_step_, step_id);
-    size_t kept = 0;
-    for (BlockId block : parked_) {
-      if (last_step_[at(block)] <= done_step_) {
-        free_.push_back(block);
-      } else {
-        parked_[kept++] = block;
-      }
-    }
-    parked_.resize(kept);
-  }
-
-  // How many of a block's slots hold K/V; the pool keeps the sum.
-  void set_filled(BlockId block, uint32_t tokens) {
-    filled_total_ = filled_total_ - filled_[at(block)] + tokens;
-    filled_[at(block)] = tokens;
-  }
-  uint64_t filled_total() const { return filled_total_; }
-
-  // Holds counts against `expected` references, one number a block, and against themselves.
-  Status check(const std::vector<uint32_t>& expected) const {
-    std::vector<uint8_t> idle(references_.size(), 0);
-    for (const std::vector<BlockId>* list : {&free_, &parked_}) {
-      for (BlockId block : *list) {
-        if (block < 0 || at(block) >= references_.size()) return broken(block, "is no block");
-        if (idle[at(block)]++ != 0) return broken(block, "is free twice");
-      }
-    }
-    uint64_t filled = 0;
-    for (size_t i = 0; i < references_.size(); ++i) {
-      const auto block = static_cast<BlockId>(i);
-      if (references_[i] != expected[i]) {
-        return broken(block, "has " + std::to_string(references_[i]) + " references counted and " +
-                                 std::to_string(expected[i]) + " in tables");
-      }
-      if ((references_[i] == 0) != (idle[i] == 1)) {
-        return broken(block, references_[i] == 0 ? "is lost" : "is in use and free");
-      }
-      filled += filled_[i];
-    }
-    if (filled == filled_total_) return {};
-    return Status::error(StatusCode::internal, "the sum of filled slots is wrong");
-  }
-
- private:
-  static size_t at(BlockId block) { return static_cast<size_t>(block); }
-  static Status broken(BlockId block, const std::string& how) {
-    return Status::error(StatusCode::internal, "block " + std::to_string(block) + " " + how);
-  }
-
-  std::vector<uint32_t> references_;  // [blocks]
-  std::vector<uint32_t> filled_;      // [blocks]
-  std::vector<uint64_t> last_step_;   // [blocks]
-  std::vector<BlockId> free_;         // taken from the back
-  std::vector<BlockId> parked_;
-  uint64_t filled_total_ = 0;
-  uint64_t done_step_ = 0;
-};
-
 // Moves in the order in which they must be carried out.
 class MoveQueue {
  public:
   void reserve(size_t moves) { moves_.reserve(moves); }
+  // The next `moves` pushes do not allocate.
+  void make_room(size_t moves) {
+    if (moves_.capacity() - moves_.size() < moves) {
+      moves_.reserve(std::max(moves_.size() + moves, 2 * moves_.capacity()));
+    }
+  }
   void push(const KvMove& move) { moves_.push_back(move); }
   // As KVCacheManager::take_moves.
   void take(KvMovesOut& out) {
@@ -173,6 +77,31 @@ class MoveQueue {
  private:
   std::vector<KvMove> moves_;
   size_t taken_ = 0;
+};
+
+// What a manager did, for reports. Counted here and handed to the host once a step.
+struct KvCounters {
+  uint64_t hit_tokens = 0;       // found in the cache and held instead of computed
+  uint64_t promised_tokens = 0;  // of them, waited for while another sequence computed them
+  uint64_t evicted_blocks = 0;   // cached ones that were handed out
+  uint64_t copied_blocks = 0;    // written by a copy: forks, contents found in part
+  uint64_t swapped_out_blocks = 0;
+  uint64_t swapped_in_blocks = 0;
+
+  void flush(const HostServices& host) {
+    const std::pair<std::string_view, uint64_t> all[] = {
+        {"hit_tokens", hit_tokens},
+        {"promised_tokens", promised_tokens},
+        {"evicted_blocks", evicted_blocks},
+        {"copied_blocks", copied_blocks},
+        {"swapped_out_blocks", swapped_out_blocks},
+        {"swapped_in_blocks", swapped_in_blocks},
+    };
+    for (const auto& [name, amount] : all) {
+      if (amount > 0 && host.count != nullptr) host.count(host.context, name, amount);
+    }
+    *this = {};
+  }
 };
 
 }  // namespace tenon::sdk

@@ -1,0 +1,175 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/kv_case.h"
+#include "tests/support/kv_world.h"
+
+namespace tenon {
+namespace {
+
+using test::tokens;
+using test::Tokens;
+using test::operator+;
+using Release = KVCacheManager::Release;
+
+class Radix : public test::KvCase {
+ protected:
+  Radix() : KvCase("radix") {}
+};
+
+TEST_F(Radix, reuses_to_the_token_and_copies_the_block_in_which_sequences_part) {
+  bind(4, 20);
+  begin(1);
+  compute(1, tokens(11));
+  begin(2);
+  const Tokens other = tokens(7) + tokens(4, 3);
+  EXPECT_EQ(match(2, other).ready, 7u);
+  EXPECT_EQ(match(2, other, 11).tokens_needed, 8u) << "one block is shared, two are new";
+  EXPECT_EQ(compute(2, other), 7u);
+  const std::vector<KvMove> made = moves();
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].from.block, table(1)[1]);
+  EXPECT_EQ(made[0].to.block, table(2)[1]);
+  EXPECT_EQ(made[0].tokens, 3u);
+  EXPECT_EQ(table(1)[0], table(2)[0]);
+}
+
+TEST_F(Radix, leaves_exactly_one_token_of_a_prompt_that_it_knows) {
+  bind(4, 20);
+  serve(1, tokens(12));
+  begin(2);
+  EXPECT_EQ(compute(2, tokens(12)), 11u);
+  EXPECT_EQ(moves().size(), 1u);
+}
+
+TEST_F(Radix, keeps_a_last_block_that_is_not_full) {
+  bind(4, 20);
+  serve(1, tokens(6));
+  EXPECT_EQ(cached_blocks(), 2u);
+  EXPECT_EQ(serve(2, tokens(6) + tokens(5, 1)), 6u);
+}
+
+TEST_F(Radix, keeps_no_last_block_twice) {
+  bind(4, 20);
+  serve(1, tokens(6));
+  serve(2, tokens(6));
+  EXPECT_EQ(cached_blocks(), 2u);
+  serve(3, tokens(7));
+  EXPECT_EQ(cached_blocks(), 3u) << "one token more is news";
+}
+
+TEST_F(Radix, takes_the_sibling_with_most_in_common) {
+  bind(8, 40);
+  for (TokenId last = 0; last < 6; ++last) {
+    Tokens branch = tokens(8) + tokens(6, 1);
+    branch[8 + static_cast<size_t>(last)] = 3;
+    serve(static_cast<SeqId>(last + 1), branch);
+  }
+  begin(20);
+  EXPECT_EQ(match(20, tokens(8) + tokens(6, 1)).ready, 13u);
+  begin(21);
+  EXPECT_EQ(match(21, tokens(8) + tokens(3, 1) + tokens(5, 2)).ready, 11u);
+  begin(22);
+  EXPECT_EQ(match(22, tokens(9, 4)).ready, 0u);
+}
+
+TEST_F(Radix, never_shares_between_keys) {
+  bind(4, 20);
+  serve(1, tokens(7));
+  CacheKey other;
+  other.salt = 9;
+  EXPECT_EQ(serve(2, tokens(7), other), 0u);
+  EXPECT_EQ(serve(3, tokens(7), other), 6u);
+}
+
+TEST_F(Radix, evicts_leaves_first_and_of_them_the_one_not_used_for_longest) {
+  bind(2, 6);
+  serve(1, tokens(2) + tokens(2, 1));  // stem, leaf 1
+  serve(2, tokens(2) + tokens(2, 2));  // leaf 2
+  serve(3, tokens(2) + tokens(3, 1));  // the stem and leaf 1 again, and a last block
+  begin(4);
+  compute(4, tokens(6, 7));  // the two free blocks and one cached
+  ASSERT_TRUE(release(4).ok());
+  begin(5);
+  EXPECT_EQ(match(5, tokens(2) + tokens(3, 1)).ready, 4u);
+  begin(6);
+  EXPECT_EQ(match(6, tokens(2) + tokens(3, 2)).ready, 2u) << "leaf 2 is gone, its stem is not";
+}
+
+TEST_F(Radix, counts_a_copied_block_as_used) {
+  bind(2, 6);
+  serve(1, tokens(3));  // its last block holds one token
+  serve(2, tokens(4, 5));
+  serve(3, tokens(3) + tokens(1, 1));  // copies that token
+  begin(4);
+  compute(4, tokens(6, 7));
+  ASSERT_TRUE(release(4).ok());
+  begin(5);
+  EXPECT_GE(match(5, tokens(4)).ready, 2u);
+}
+
+TEST_F(Radix, promises_whole_blocks) {
+  bind(4, 20);
+  begin(1);
+  grow(1, tokens(11));
+  begin(2);
+  EXPECT_EQ(match(2, tokens(11)).promised, 8u);
+  ASSERT_TRUE(release(1).ok());
+  EXPECT_EQ(match(2, tokens(11)).promised, 0u);
+  EXPECT_EQ(cached_blocks(), 0u) << "nothing of it was computed";
+}
+
+TEST_F(Radix, keeps_the_last_block_of_a_fork_once_it_is_alone) {
+  bind(4, 20);
+  begin(1);
+  compute(1, tokens(6));
+  fork(2, 1, 6);
+  ASSERT_TRUE(release(1).ok());
+  EXPECT_EQ(cached_blocks(), 0u) << "the fork goes on writing into it";
+  compute(2, tokens(7), 6);
+  ASSERT_TRUE(release(2).ok());
+  EXPECT_EQ(serve(3, tokens(7) + tokens(2, 1)), 7u);
+}
+
+TEST_F(Radix, brings_back_from_the_pool_more_than_it_finds) {
+  bind(4, 6, 0, 6);
+  begin(1);
+  compute(1, tokens(14));
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  moves();
+  next_step();
+  begin(2);
+  compute(2, tokens(24, 1));
+  ASSERT_TRUE(release(2).ok());
+  const KvGrant grant = grow(1, tokens(15));
+  EXPECT_EQ(grant.reused, 14u);
+  EXPECT_EQ(grant.restored, 14u);
+}
+
+class RadixWorld : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(RadixWorld, lets_nobody_read_what_is_not_theirs) {
+  constexpr test::KvWorldOptions kWorlds[] = {
+      {},
+      {.blocks = 17, .swap_blocks = 16},
+      {.block_tokens = 1, .blocks = 66, .swap_blocks = 20},
+      {.block_tokens = 8, .blocks = 14},
+      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9},
+      {.blocks = 17, .window_tokens = 7}};
+  for (const auto& options : kWorlds) {
+    TestHost host;
+    PluginInstance<KVCacheManager> kv("radix", host);
+    test::KvWorld world(*kv, options, GetParam());
+    world.run();
+    if (HasFailure()) return;
+    EXPECT_GT(world.reused(), 100u);
+    EXPECT_GT(world.copied_tokens(), 50u);
+    if (options.swap_blocks > 0) {
+      EXPECT_GT(world.restored(), 15u);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RadixWorld, testing::Range<uint64_t>(1, 9));
+
+}  // namespace
+}  // namespace tenon

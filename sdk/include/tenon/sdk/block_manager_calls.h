@@ -1,0 +1,408 @@
+// The calls of BlockManager. Included by <tenon/sdk/block_manager.h>, where they are declared.
+#pragma once
+
+#include <tenon/sdk/block_manager.h>
+
+namespace tenon::sdk {
+
+inline Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geometry) {
+  if (model.group_count != geometry.group_count || geometry.group_count == 0) {
+    return wrong("the model has " + std::to_string(model.group_count) +
+                 " KV groups and the geometry " + std::to_string(geometry.group_count) +
+                 " – they must be the same, and at least one");
+  }
+  groups_.clear();
+  sequences_.clear();
+  idle_.clear();
+  slots_ = 0;
+  for (GroupId g = 0; g < geometry.group_count; ++g) {
+    if (model.groups[g].kind == KvKind::recurrent) {
+      return Status::error(StatusCode::unsupported, "KV group " + std::to_string(g) +
+                                                        " keeps recurrent state – kv_cache '" +
+                                                        id_ + "' holds tokens only");
+    }
+    if (geometry.groups[g].block_tokens == 0 || geometry.groups[g].blocks == 0) {
+      return wrong("KV group " + std::to_string(g) + " has no blocks – raise kv_cache.memory");
+    }
+    groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_, moves_, counters_);
+  }
+  context_ = geometry.context_tokens;
+  moves_.reserve(size_t{4} * geometry.max_sequences * geometry.group_count + 64);
+  return bound();
+}
+
+// A sequence without blocks, whose tables grow without allocating.
+inline std::unique_ptr<BlockSequence> BlockManager::blank(SeqId seq, uint32_t limit) {
+  std::unique_ptr<BlockSequence> made;
+  if (idle_.empty()) {
+    made = std::make_unique<BlockSequence>();
+    made->slot = slots_++;
+    made->tables.resize(groups_.size());
+    idle_.reserve(slots_);
+  } else {
+    made = std::move(idle_.back());
+    idle_.pop_back();
+  }
+  static_cast<KvProgress&>(*made) = {};
+  made->id = seq;
+  made->limit = std::min(limit, context_);
+  made->swapped_tokens = 0;
+  made->swap_step = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    made->tables[g].blocks.reserve(groups_[g].blocks_for(made->limit));
+  }
+  return made;
+}
+
+// A parent's last block may be partly filled. It can have two readers as it is when it ends where
+// the child begins and nobody is about to write to it.
+inline bool BlockManager::tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const {
+  return shares_tails() && tokens == parent.computed && parent.granted == parent.computed;
+}
+
+inline Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence& parent,
+                                       uint32_t limit) {
+  const uint32_t tokens = sequence.parent_tokens;
+  if (tokens > parent.computed || tokens > limit) {
+    return wrong("a fork at token " + std::to_string(tokens) + " – the parent has " +
+                 std::to_string(parent.computed));
+  }
+  for (const BlockGroup& group : groups_) {
+    if (parent.tables[group.id()].left_behind > group.passed(tokens)) {
+      return Status::error(StatusCode::unsupported,
+                           "a fork at token " + std::to_string(tokens) +
+                               " – the parent's window has left what it would see");
+    }
+    const bool copy = tokens % group.block_tokens() != 0 && !tail_as_it_is(parent, tokens);
+    if (copy && group.pool.available() == 0) return out_of_kv();
+  }
+  return {};
+}
+
+inline Status BlockManager::begin_sequence(const KvSequence& sequence) {
+  if (sequences_.contains(sequence.seq)) {
+    return wrong("sequence " + std::to_string(sequence.seq) + " has begun already");
+  }
+  const BlockSequence* parent = nullptr;
+  if (sequence.parent != kNoSeq) {
+    parent = find(sequence.parent);
+    if (parent == nullptr) return unknown(sequence.parent);
+    const uint32_t limit = std::min(sequence.limit_tokens, context_);
+    if (Status status = check_fork(sequence, *parent, limit); !status.ok()) return status;
+  }
+  moves_.make_room(groups_.size());
+  auto made = blank(sequence.seq, sequence.limit_tokens);
+  BlockSequence& child = *sequences_.emplace(sequence.seq, std::move(made)).first->second;
+  begun(child, sequence, parent);
+  if (parent != nullptr) share_parent(child, *parent, sequence.parent_tokens);
+  return {};
+}
+
+inline void BlockManager::share_parent(BlockSequence& child, const BlockSequence& parent,
+                                       uint32_t tokens) {
+  const bool as_it_is = tail_as_it_is(parent, tokens);
+  child.computed = child.granted = tokens;
+  child.last_step = parent.last_step;
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = child.tables[group.id()];
+    const BlockTable& from = parent.tables[group.id()];
+    const uint32_t blocks = group.blocks_for(tokens);
+    table.left_behind = std::min(from.left_behind, blocks);
+    table.blocks.assign(from.blocks.begin(), from.blocks.begin() + blocks);
+    for (size_t i = table.left_behind; i < blocks; ++i) group.pool.share(table.blocks[i]);
+    const bool inside = tokens % group.block_tokens() != 0 && table.left_behind < blocks;
+    if (inside && !as_it_is) group.copy_tail(table, tokens, take(group), child.last_step);
+  }
+}
+
+inline BlockId BlockManager::take(BlockGroup& group) {
+  if (group.pool.free_count() == 0) {
+    evicted(group.id(), group.pool.evict());
+    ++counters_.evicted_blocks;
+  }
+  return group.pool.take();
+}
+
+inline BlockManager::Reuse BlockManager::reuse_for(const BlockSequence& sequence,
+                                                   const Found& found) const {
+  if (sequence.swapped_tokens <= found.tokens + found.partial) {
+    return {found.tokens + found.partial, found.tokens, found.partial, 0};
+  }
+  // What the cache has in whole blocks need not be brought back.
+  const uint32_t shared = std::min(found.tokens, sequence.swapped_tokens);
+  return {sequence.swapped_tokens, shared, 0, sequence.swapped_tokens - shared};
+}
+
+inline uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequence& sequence,
+                                     const Reuse& reuse) {
+  uint32_t pinned = 0;
+  for (uint32_t i = group.passed(reuse.tokens); i < reuse.shared / group.block_tokens(); ++i) {
+    pinned += group.pool.cached(found_block(sequence, group.id(), i));
+  }
+  return pinned;
+}
+
+inline Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> tokens,
+                                           uint32_t wanted_tokens, KvMatch& out) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  out = {};
+  const BlockGroup& group = groups_.front();
+  const BlockTable& table = sequence->tables.front();
+  uint32_t wanted = std::min(wanted_tokens, sequence->limit);
+  uint64_t have = table.blocks.size(), extra = 0;
+  if (sequence->granted == 0) {
+    const Found found = find_prefix(*sequence, tokens);
+    const Reuse reuse = reuse_for(*sequence, found);
+    out.ready = reuse.tokens;
+    out.promised = std::max(found.promised_end, reuse.tokens) - reuse.tokens;
+    have = std::max(group.passed(reuse.tokens), reuse.shared / group.block_tokens());
+    if (wanted > 0) {
+      wanted = std::max(wanted, std::min(reuse.tokens + 1, sequence->limit));
+      extra = pinned(group, *sequence, reuse);
+    }
+  } else if (wanted > sequence->computed) {
+    extra = group.writes_shared(table, sequence->computed);
+  }
+  const uint64_t blocks = group.blocks_for(wanted);
+  out.tokens_needed = (blocks - std::min(blocks, have) + extra) * group.block_tokens();
+  for (size_t i = table.left_behind; i < table.blocks.size(); ++i) {
+    out.tokens_held += group.block_tokens();
+    if (!group.pool.shared(table.blocks[i])) out.tokens_exclusive += group.block_tokens();
+  }
+  return {};
+}
+
+// Whoever asked did not know what would be found: all known tokens behind it, and the draft slots
+// asked for behind those, are all that can be of use.
+inline BlockManager::Range BlockManager::still_useful(Range range, uint32_t known,
+                                                      const Reuse& reuse) {
+  if (reuse.tokens == 0 || known <= reuse.tokens) return range;
+  const uint32_t drafts = range.at_most > known ? range.at_most - known : 0;
+  const uint32_t most = std::min(range.at_most, known - reuse.tokens + drafts);
+  return {std::min(range.at_least, most), most};
+}
+
+inline Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> tokens,
+                                          uint32_t computed, Range range, KvGrant& out) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  if (Status status = sequence->check_grow(seq, computed, range.at_least, range.at_most);
+      !status.ok()) {
+    return status;
+  }
+  Reuse reuse;
+  if (sequence->granted == 0) reuse = reuse_for(*sequence, find_prefix(*sequence, tokens));
+  range = still_useful(range, static_cast<uint32_t>(tokens.size()), reuse);
+  const uint32_t start = computed + reuse.tokens;
+  uint64_t most = std::min(range.at_most, sequence->limit - start);
+  for (const BlockGroup& group : groups_) {
+    const BlockTable& table = sequence->tables[group.id()];
+    const uint64_t taken = uint64_t{group.writes_shared(table, computed)} +
+                           (reuse.shared > 0 ? pinned(group, *sequence, reuse) : 0);
+    if (taken > group.pool.available()) return out_of_kv();
+    const uint64_t have = reuse.tokens > 0
+                              ? std::max(group.passed(start), reuse.shared / group.block_tokens())
+                              : table.blocks.size();
+    const uint64_t slots = (have + group.pool.available() - taken) * group.block_tokens();
+    most = std::min(most, slots > start ? slots - start : 0);
+  }
+  if (most < range.at_least) return out_of_kv();
+
+  // From here on nothing fails.
+  const uint32_t end = start + static_cast<uint32_t>(most);
+  moves_.make_room(groups_.size() * (groups_.front().blocks_for(reuse.restored) + 2));
+  sequence->granted = std::max(sequence->granted, end);
+  sequence->last_step = step_;
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = sequence->tables[group.id()];
+    if (reuse.tokens > 0) {
+      bring_in(group, *sequence, reuse);
+    } else if (group.writes_shared(table, computed)) {
+      group.copy_tail(table, computed, take(group), sequence->last_step);
+    }
+    while (table.blocks.size() < group.blocks_for(end)) table.blocks.push_back(take(group));
+  }
+  sequence->computed = start;
+  if (reuse.restored > 0) sequence->swap_step = step_;
+  counters_.hit_tokens += reuse.shared + reuse.partial;
+  out = {reuse.tokens, static_cast<uint32_t>(most), reuse.restored};
+  grown(*sequence, tokens, reuse.shared / groups_.front().block_tokens());
+  return {};
+}
+
+// Fills the empty table of a sequence with what is reused. Blocks that are shared are held before
+// any is taken, so none of them is handed out; the one to copy may be, its content is read first.
+inline void BlockManager::bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse) {
+  BlockTable& table = sequence.tables[group.id()];
+  const uint32_t shared = reuse.shared / group.block_tokens();
+  table.left_behind = group.passed(reuse.tokens);
+  table.blocks.assign(table.left_behind, kNoBlock);
+  for (uint32_t i = table.left_behind; i < shared; ++i) {
+    const BlockId block = found_block(sequence, group.id(), i);
+    group.pool.find(block);
+    group.pool.set_filled(block, group.block_tokens());
+    table.blocks.push_back(block);
+  }
+  const BlockId source = reuse.partial > 0 ? found_block(sequence, group.id(), shared) : kNoBlock;
+  if (source != kNoBlock) group.pool.touch(source);
+  while (table.blocks.size() < group.blocks_for(reuse.tokens)) table.blocks.push_back(take(group));
+  if (source != kNoBlock) group.copy_into(source, table.blocks[shared], reuse.partial);
+  if (reuse.restored > 0) group.swap_in(table, shared, reuse.tokens);
+}
+
+// Brings kept slots together behind `base`. Rising order: no source is overwritten before it was
+// read.
+inline void BlockManager::gather(const BlockSequence& sequence, uint32_t base,
+                                 std::span<const uint32_t> kept) {
+  for (uint32_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] == i) continue;
+    for (const BlockGroup& group : groups_) {
+      const uint32_t size = group.block_tokens();
+      const std::vector<BlockId>& blocks = sequence.tables[group.id()].blocks;
+      const uint32_t from = base + kept[i], to = base + i;
+      moves_.push({group.id(),
+                   {{}, blocks[from / size], from % size},
+                   {{}, blocks[to / size], to % size},
+                   1});
+    }
+  }
+}
+
+inline Status BlockManager::resolve_sequence(SeqId seq, std::span<const TokenId> tokens,
+                                             uint32_t base, std::span<const uint32_t> kept,
+                                             uint32_t computed) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  if (Status status = sequence->check_resolve(seq, base, kept, computed); !status.ok()) {
+    return status;
+  }
+  gather(*sequence, base, kept);
+  if (sequence->granted > 0 && sequence->swapped_tokens > 0) drop_swapped(*sequence);
+  sequence->computed = sequence->granted = computed;
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = sequence->tables[group.id()];
+    group.shrink(table, computed, sequence->last_step);
+    group.fill(table, base, computed);
+  }
+  resolved(*sequence, tokens);
+  for (BlockGroup& group : groups_) {
+    group.leave_window(sequence->tables[group.id()], computed, sequence->last_step);
+  }
+  return {};
+}
+
+inline void BlockManager::drop_blocks(BlockSequence& sequence) {
+  for (BlockGroup& group : groups_) {
+    group.shrink(sequence.tables[group.id()], 0, sequence.last_step);
+  }
+  sequence.computed = sequence.granted = 0;
+}
+
+inline void BlockManager::drop_swapped(BlockSequence& sequence) {
+  for (BlockGroup& group : groups_) {
+    group.drop_swapped(sequence.tables[group.id()], sequence.swap_step);
+  }
+  swapped_tokens_ -= sequence.swapped_tokens;
+  sequence.swapped_tokens = 0;
+}
+
+// A sequence that was brought in and not resolved still has its copy in the pool.
+inline Status BlockManager::swap_out(BlockSequence& sequence) {
+  if (sequence.swapped_tokens > 0) return {};
+  for (const BlockGroup& group : groups_) {
+    if (group.swap.size() == 0) {
+      return Status::error(StatusCode::unsupported,
+                           "there is no pool to swap to – set kv_cache.swap_memory");
+    }
+    const BlockTable& table = sequence.tables[group.id()];
+    if (group.blocks_to_swap(table, sequence.computed) > group.swap.free_count()) {
+      return out_of_kv();
+    }
+  }
+  moves_.make_room(groups_.size() * groups_.front().blocks_for(sequence.computed));
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = sequence.tables[group.id()];
+    table.swapped.reserve(table.blocks.capacity());
+    group.swap_out(table, sequence.computed);
+  }
+  sequence.swapped_tokens = sequence.computed;
+  sequence.swap_step = step_;
+  swapped_tokens_ += sequence.computed;
+  return {};
+}
+
+inline Status BlockManager::release_sequence(SeqId seq, Release how) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  if (how == Release::swap) {
+    if (Status status = swap_out(*sequence); !status.ok()) return status;
+  }
+  releasing(*sequence);
+  drop_blocks(*sequence);
+  if (how == Release::swap) return {};
+  drop_swapped(*sequence);
+  if (how == Release::recompute) return {};
+  ended(*sequence);
+  auto node = sequences_.extract(seq);
+  idle_.push_back(std::move(node.mapped()));
+  return {};
+}
+
+inline KvUsage BlockManager::usage() const noexcept {
+  if (groups_.empty()) return {};
+  const BlockGroup& group = groups_.front();
+  const uint64_t size = group.block_tokens();
+  KvUsage usage;
+  usage.total_tokens = group.pool.size() * size;
+  usage.free_tokens = group.pool.available() * size;
+  usage.cached_tokens = group.pool.cached_count() * size;
+  usage.reserved_tokens = usage.total_tokens - usage.free_tokens - group.pool.parked_count() * size;
+  usage.used_tokens = group.pool.filled_total();
+  usage.swap_total_tokens = group.swap.size() * size;
+  usage.swapped_tokens = swapped_tokens_;
+  return usage;
+}
+
+inline Status BlockManager::check_table(const BlockGroup& group,
+                                        const BlockSequence& sequence) const {
+  const BlockTable& table = sequence.tables[group.id()];
+  const std::string who = "sequence " + std::to_string(sequence.id);
+  if (table.blocks.size() != group.blocks_for(sequence.granted)) {
+    return broken(who + " has " + std::to_string(table.blocks.size()) + " blocks for " +
+                  std::to_string(sequence.granted) + " slots");
+  }
+  for (size_t i = 0; i < table.blocks.size(); ++i) {
+    if ((table.blocks[i] == kNoBlock) != (i < table.left_behind)) {
+      return broken(who + " has a hole in its table");
+    }
+  }
+  const size_t next = sequence.computed / group.block_tokens();
+  if (sequence.granted > sequence.computed && next < table.blocks.size() &&
+      group.pool.shared(table.blocks[next])) {
+    return broken(who + " may write into a shared block");
+  }
+  return {};
+}
+
+inline Status BlockManager::check_groups() const {
+  uint64_t swapped = 0;
+  for (const auto& [seq, sequence] : sequences_) swapped += sequence->swapped_tokens;
+  if (swapped != swapped_tokens_) return broken("the sum of swapped tokens is wrong");
+  for (const BlockGroup& group : groups_) {
+    std::vector<uint32_t> expected(group.pool.size(), 0), in_pool(group.swap.size(), 0);
+    for (const auto& [seq, sequence] : sequences_) {
+      if (Status status = check_table(group, *sequence); !status.ok()) return status;
+      const BlockTable& table = sequence->tables[group.id()];
+      for (BlockId block : table.blocks) {
+        if (block != kNoBlock) ++expected[static_cast<size_t>(block)];
+      }
+      for (BlockId block : table.swapped) ++in_pool[static_cast<size_t>(block)];
+    }
+    if (Status status = group.pool.check(expected); !status.ok()) return status;
+    if (Status status = group.swap.check(in_pool); !status.ok()) return status;
+  }
+  return check_more();
+}
+
+}  // namespace tenon::sdk

@@ -1,0 +1,250 @@
+// Blocks 0 … n-1 with reference counts, and what becomes of those that nobody holds.
+//
+//   free    hold nothing worth keeping; handed out first, the latest freed one first
+//   parked  their last holder was planned for a step that is still running; wait for `step_done`
+//   cached  marked with `keep`: their content may be asked for again; handed out last, in the order
+//           of an EvictionOrder
+//
+// Nothing but `reset` allocates. Counts cost O(1); what is cached enters and leaves a heap in
+// O(log blocks).
+#pragma once
+
+#include <tenon/status.h>
+#include <tenon/types.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon::sdk {
+
+// Which cached block goes first. A sequence gives its blocks back from its tail, and in each order
+// the tail of a sequence goes before its head.
+enum class EvictionOrder : uint8_t {
+  lru = 0,   // the one given back longest ago
+  lfu = 1,   // the one found least often; among equals as lru
+  fifo = 2,  // that of the sequence which cached first; however often it was found
+};
+
+class BlockPool {
+ public:
+  void reset(uint32_t blocks, EvictionOrder order = EvictionOrder::lru) {
+    *this = BlockPool();
+    order_ = order;
+    blocks_.assign(blocks, {});
+    heap_.reserve(blocks);
+    parked_.reserve(blocks);
+    free_.reserve(blocks);
+    for (uint32_t block = blocks; block > 0; --block) {
+      free_.push_back(static_cast<BlockId>(block - 1));
+    }
+  }
+
+  uint32_t size() const { return static_cast<uint32_t>(blocks_.size()); }
+  uint32_t free_count() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t cached_count() const { return static_cast<uint32_t>(heap_.size()); }
+  uint32_t parked_count() const { return parked_count_; }
+  uint32_t available() const { return free_count() + cached_count(); }
+  uint32_t references(BlockId block) const { return at(block).references; }
+  bool shared(BlockId block) const { return references(block) > 1; }
+  bool kept(BlockId block) const { return at(block).kept; }
+  // Counts among the available ones although its content is there.
+  bool cached(BlockId block) const { return at(block).state == State::cached; }
+
+  // Only while free_count() > 0. The block has one reference and holds nothing.
+  BlockId take() {
+    const BlockId block = free_.back();
+    free_.pop_back();
+    Block& taken = at(block);
+    taken = {};
+    taken.references = 1;
+    taken.state = State::used;
+    return block;
+  }
+  // One more holder of a block whose content is there: used, parked or cached.
+  void share(BlockId block) {
+    Block& one = at(block);
+    if (one.references++ > 0) return;
+    if (one.state == State::cached) leave_heap(block);
+    if (one.state == State::parked) --parked_count_;  // its entry is skipped later
+    one.state = State::used;
+  }
+  // As `share`, because someone looked for the content and found it.
+  void find(BlockId block) {
+    share(block);
+    ++at(block).finds;
+  }
+  // `last_step` is the latest step that the holder was planned with.
+  void drop(BlockId block, uint64_t last_step) {
+    Block& one = at(block);
+    one.last_step = std::max(one.last_step, last_step);
+    if (--one.references > 0) return;
+    set_filled(block, 0);
+    one.used_at = ++clock_;
+    if (one.last_step <= done_step_) return settle(block);
+    one.state = State::parked;
+    ++parked_count_;
+    parked_.push_back(block);
+  }
+  void step_done(uint64_t step_id) {
+    done_step_ = std::max(done_step_, step_id);
+    size_t left = 0;
+    for (BlockId block : parked_) {
+      if (at(block).state != State::parked) continue;
+      if (at(block).last_step > done_step_) {
+        parked_[left++] = block;
+      } else {
+        --parked_count_;
+        settle(block);
+      }
+    }
+    parked_.resize(left);
+  }
+
+  // The content of a block in use is worth keeping when its last holder goes. `owner` and `depth`
+  // say whose it is and how far from the beginning, for `fifo`; owners rise with time.
+  void keep(BlockId block, uint64_t owner, uint32_t depth) {
+    Block& one = at(block);
+    one.kept = true;
+    one.owner = owner;
+    one.depth = depth;
+  }
+  // Makes the next cached block free; there is one. Its content is lost.
+  BlockId evict() {
+    const BlockId block = heap_.front();
+    leave_heap(block);
+    at(block).kept = false;
+    settle(block);
+    return block;
+  }
+  // Someone read a block without holding it: it counts as found and given back just now.
+  void touch(BlockId block) {
+    find(block);
+    drop(block, at(block).last_step);
+  }
+
+  // How many slots of a block in use hold K/V; the pool keeps the sum.
+  void set_filled(BlockId block, uint32_t tokens) {
+    Block& one = at(block);
+    filled_total_ = filled_total_ - one.filled + tokens;
+    one.filled = tokens;
+  }
+  uint64_t filled_total() const { return filled_total_; }
+
+  // Holds counts against `expected` references, one number a block, and against themselves.
+  Status check(const std::vector<uint32_t>& expected) const {
+    std::vector<uint32_t> listed(blocks_.size(), 0);
+    for (BlockId block : free_) ++listed[index(block)];
+    for (BlockId block : heap_) ++listed[index(block)];
+    uint32_t parked = 0;
+    uint64_t filled = 0;
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const auto block = static_cast<BlockId>(i);
+      const Block& one = blocks_[i];
+      if (one.references != expected[i]) {
+        return broken(block, "has " + std::to_string(one.references) + " references counted and " +
+                                 std::to_string(expected[i]) + " in tables");
+      }
+      if ((one.references > 0) != (one.state == State::used)) {
+        return broken(block, one.references == 0 ? "is lost" : "is in use and free");
+      }
+      const bool in_list = one.state == State::free || one.state == State::cached;
+      if (listed[i] != (in_list ? 1u : 0u)) return broken(block, "is listed wrongly");
+      if (one.state == State::free && one.kept) return broken(block, "is free and kept");
+      if (one.state == State::cached && heap_[one.place] != block) {
+        return broken(block, "is not where the heap says");
+      }
+      parked += one.state == State::parked;
+      filled += one.filled;
+    }
+    for (size_t i = 1; i < heap_.size(); ++i) {
+      if (before(heap_[i], heap_[(i - 1) / 2])) return broken(heap_[i], "is evicted too late");
+    }
+    if (filled == filled_total_ && parked == parked_count_) return {};
+    return Status::error(StatusCode::internal, "the sum of filled or parked slots is wrong");
+  }
+
+ private:
+  enum class State : uint8_t { free, used, parked, cached };
+  struct Block {
+    uint32_t references = 0;
+    uint32_t filled = 0;
+    uint32_t finds = 0;
+    uint32_t depth = 0;
+    uint32_t place = 0;  // in the heap
+    State state = State::free;
+    bool kept = false;
+    uint64_t last_step = 0;
+    uint64_t used_at = 0;  // when the last holder went
+    uint64_t owner = 0;
+  };
+
+  static size_t index(BlockId block) { return static_cast<size_t>(block); }
+  Block& at(BlockId block) { return blocks_[index(block)]; }
+  const Block& at(BlockId block) const { return blocks_[index(block)]; }
+  static Status broken(BlockId block, const std::string& how) {
+    return Status::error(StatusCode::internal, "block " + std::to_string(block) + " " + how);
+  }
+
+  // Nobody holds the block and no step reads it.
+  void settle(BlockId block) {
+    Block& one = at(block);
+    one.state = one.kept ? State::cached : State::free;
+    if (!one.kept) return free_.push_back(block);
+    one.place = static_cast<uint32_t>(heap_.size());
+    heap_.push_back(block);
+    rise(one.place);
+  }
+
+  std::pair<uint64_t, uint64_t> rank(BlockId block) const {
+    const Block& one = at(block);
+    if (order_ == EvictionOrder::lfu) return {one.finds, one.used_at};
+    if (order_ == EvictionOrder::fifo) return {one.owner, ~uint64_t{one.depth}};
+    return {one.used_at, 0};
+  }
+  bool before(BlockId a, BlockId b) const { return rank(a) < rank(b); }
+  void put(size_t place, BlockId block) {
+    heap_[place] = block;
+    at(block).place = static_cast<uint32_t>(place);
+  }
+  void rise(size_t place) {
+    const BlockId block = heap_[place];
+    for (; place > 0 && before(block, heap_[(place - 1) / 2]); place = (place - 1) / 2) {
+      put(place, heap_[(place - 1) / 2]);
+    }
+    put(place, block);
+  }
+  void sink(size_t place) {
+    const BlockId block = heap_[place];
+    for (size_t child = 2 * place + 1; child < heap_.size(); child = 2 * place + 1) {
+      if (child + 1 < heap_.size() && before(heap_[child + 1], heap_[child])) ++child;
+      if (!before(heap_[child], block)) break;
+      put(place, heap_[child]);
+      place = child;
+    }
+    put(place, block);
+  }
+  void leave_heap(BlockId block) {
+    const size_t place = at(block).place;
+    const BlockId last = heap_.back();
+    heap_.pop_back();
+    if (last == block) return;
+    put(place, last);
+    rise(place);
+    sink(at(last).place);
+  }
+
+  EvictionOrder order_ = EvictionOrder::lru;
+  std::vector<Block> blocks_;
+  std::vector<BlockId> free_;    // taken from the back
+  std::vector<BlockId> heap_;    // the cached ones; the first is evicted next
+  std::vector<BlockId> parked_;  // and some that have been taken up again
+  uint32_t parked_count_ = 0;
+  uint64_t filled_total_ = 0;
+  uint64_t done_step_ = 0;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace tenon::sdk

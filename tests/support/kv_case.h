@@ -1,0 +1,158 @@
+// A KV manager under test: sequences with tokens, steps, and what a manager says about them.
+//
+//   class Prefix : public test::KvCase { protected: Prefix() : KvCase("prefix") {} };
+//   TEST_F(Prefix, …) { bind(16, 10); begin(1); compute(1, tokens(55)); … }
+#pragma once
+
+#include <gtest/gtest.h>
+#include <tenon/kv_cache.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/plugin_instance.h"
+
+namespace tenon::test {
+
+using Tokens = std::vector<TokenId>;
+
+// `count` tokens that differ from those of another `kind` at every position.
+inline Tokens tokens(uint32_t count, TokenId kind = 0) {
+  Tokens made(count);
+  for (uint32_t i = 0; i < count; ++i) made[i] = static_cast<TokenId>(i * 16) + kind;
+  return made;
+}
+inline OptionValue option(int64_t number) {
+  OptionValue value;
+  value.integer = number;
+  return value;
+}
+inline Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class KvCase : public testing::Test {
+ protected:
+  using Plugin = PluginInstance<KVCacheManager>;
+
+  explicit KvCase(std::string_view id, const Plugin::Options& options = {})
+      : id_(id), kv_(std::make_unique<Plugin>(id, host_, options)) {}
+
+  // The manager again, with other options.
+  void remake(const Plugin::Options& options) {
+    kv_ = nullptr;
+    kv_ = std::make_unique<Plugin>(id_, host_, options);
+  }
+  void bind(uint32_t block_tokens, uint32_t blocks, uint32_t window = 0, uint32_t swap_blocks = 0,
+            uint32_t groups = 1) {
+    shapes_.assign(groups, {});
+    shapes_.back().window_tokens = window;
+    sizes_.assign(groups, {block_tokens, blocks, 8, swap_blocks});
+    shape_.group_count = groups;
+    shape_.groups = shapes_.data();
+    const Status status = kv().bind(shape_, {DType::f32, 1024, 8, groups, sizes_.data()});
+    ASSERT_TRUE(status.ok()) << status.message();
+    next_step();
+  }
+  KVCacheManager& kv() { return **kv_; }
+  void next_step() {
+    kv().step_done(step_);
+    kv().step_begin(++step_);
+  }
+
+  void begin(SeqId seq, CacheKey key = {}) {
+    const Status status = kv().begin({seq, key, 600, kNoSeq, 0});
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  void fork(SeqId seq, SeqId parent, uint32_t parent_tokens) {
+    const Status status = kv().begin({seq, {}, 600, parent, parent_tokens});
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  KvMatch match(SeqId seq, const Tokens& known, uint32_t wanted = 0) {
+    KvMatch found;
+    const Status status = kv().match(seq, known, wanted, found);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return found;
+  }
+  // Slots for what `known` has behind `computed`.
+  KvGrant grow(SeqId seq, const Tokens& known, uint32_t computed = 0) {
+    KvGrant grant;
+    const auto most = static_cast<uint32_t>(known.size()) - computed;
+    const Status status = kv().grow(seq, known, computed, 1, most, grant);
+    EXPECT_TRUE(status.ok()) << status.message();
+    expect_sound();
+    return grant;
+  }
+  StatusCode try_grow(SeqId seq, const Tokens& known, uint32_t computed = 0) {
+    KvGrant grant;
+    const auto all = static_cast<uint32_t>(known.size()) - computed;
+    const StatusCode code = kv().grow(seq, known, computed, all, all, grant).code();
+    expect_sound();
+    return code;
+  }
+  void resolve(SeqId seq, const Tokens& known, uint32_t base, uint32_t computed) {
+    std::vector<uint32_t> kept(computed - base);
+    std::iota(kept.begin(), kept.end(), 0u);
+    const Status status = kv().resolve(seq, known, base, kept, computed);
+    EXPECT_TRUE(status.ok()) << status.message();
+    expect_sound();
+  }
+  // A step that computes everything known behind `computed`. Returns what was found.
+  uint32_t compute(SeqId seq, const Tokens& known, uint32_t computed = 0) {
+    const KvGrant grant = grow(seq, known, computed);
+    EXPECT_EQ(computed + grant.reused + grant.granted, known.size());
+    resolve(seq, known, computed + grant.reused, static_cast<uint32_t>(known.size()));
+    next_step();
+    return grant.reused;
+  }
+  Status release(SeqId seq, KVCacheManager::Release how = KVCacheManager::Release::end) {
+    Status status = kv().release(seq, how);
+    expect_sound();
+    return status;
+  }
+  // Computes and ends.
+  uint32_t serve(SeqId seq, const Tokens& known, CacheKey key = {}) {
+    begin(seq, key);
+    const uint32_t reused = compute(seq, known);
+    EXPECT_TRUE(release(seq).ok());
+    return reused;
+  }
+
+  std::vector<BlockId> table(SeqId seq, GroupId group = 0) {
+    KvTableView view;
+    EXPECT_TRUE(kv().table(seq, group, view).ok());
+    return {view.blocks.begin(), view.blocks.end()};
+  }
+  // Entries that a window has left behind.
+  size_t gone(SeqId seq) {
+    const std::vector<BlockId> blocks = table(seq);
+    return static_cast<size_t>(std::count(blocks.begin(), blocks.end(), kNoBlock));
+  }
+  std::vector<KvMove> moves() {
+    std::array<KvMove, 64> room;
+    KvMovesOut out{room, 0};
+    EXPECT_TRUE(kv().take_moves(out).ok());
+    return {room.begin(), room.begin() + out.count};
+  }
+  uint64_t free_blocks() { return kv().usage().free_tokens / sizes_[0].block_tokens; }
+  uint64_t cached_blocks() { return kv().usage().cached_tokens / sizes_[0].block_tokens; }
+  void expect_sound() {
+    const Status status = kv().check();
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+
+  std::string id_;
+  TestHost host_;
+  std::unique_ptr<Plugin> kv_;
+  ModelShape shape_;
+  std::vector<KvGroup> shapes_;
+  std::vector<KvGroupGeometry> sizes_;
+  uint64_t step_ = 0;
+};
+
+}  // namespace tenon::test
