@@ -157,7 +157,9 @@ Participant engine_participant() {
           .requirements = {}};
 }
 
-std::string_view kv_dtype_of_weights(const Model& model) {
+// An executor without kernels computes exactly, unless it is told to round.
+std::string_view preferred_kv_dtype(const Model& model, const Executor& executor) {
+  if (!executor.uses_kernels()) return "f32";
   const std::string& format = model.layers.empty() ? model.head.format : model.layers[0].k.format;
   if (format == "f16") return "f16";
   return format == "f32" ? "f32" : "bf16";
@@ -300,7 +302,7 @@ Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const H
   NegotiationRequest negotiation;
   negotiation.participants = gather(request, model, executor, chosen);
   negotiation.context_tokens = context_tokens;
-  negotiation.preferences = {{"kv.dtype", std::string(kv_dtype_of_weights(model)), 0},
+  negotiation.preferences = {{"kv.dtype", std::string(preferred_kv_dtype(model, executor)), 0},
                              {"kv.dtype", "f32", 0},
                              {"kv.dtype", "bf16", 0},
                              {"kv.block_tokens", "", 16}};

@@ -54,15 +54,6 @@ TEST(Ref, a_token_sees_those_before_it_and_none_behind) {
   for (size_t row = 0; row < 12; ++row) EXPECT_EQ(changed[row] != before[row], row >= 7) << row;
 }
 
-TEST(Ref, a_kv_type_other_than_f32_is_refused) {
-  const auto model = make_tiny_model({.config = tiny_config()});
-  const ModelShapeStorage shape(model->config, 64);
-  auto executor = make_ref_executor();
-  const StepDriver driver(*executor, *model, shape.shape(), {.kv_dtype = DType::bf16});
-  EXPECT_EQ(driver.load_status().message(),
-            "kv_cache dtype 'bf16' with the executor 'ref'; it keeps K and V in 'f32'");
-}
-
 class RefFormatTest : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Formats, RefFormatTest,
                          testing::Values(DType::f32, DType::f16, DType::bf16));

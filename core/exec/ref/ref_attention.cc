@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
+
+#include "core/exec/kv_row.h"
 
 namespace tenon::ref {
 namespace {
@@ -14,12 +15,23 @@ struct Cached {
   const KvPlane& plane;
   std::span<const BlockId> table;
   uint32_t block_tokens;
+  DType dtype;
 
-  float* at(uint32_t position, uint32_t head) const {
+  std::byte* at(uint32_t position, uint32_t head) const {
     const auto block = static_cast<uint64_t>(table[position / block_tokens]);
-    return reinterpret_cast<float*>(plane.base + block * plane.block_bytes +
-                                    head * plane.head_bytes +
-                                    (position % block_tokens) * plane.token_bytes);
+    return plane.base + block * plane.block_bytes + head * plane.head_bytes +
+           (position % block_tokens) * plane.token_bytes;
+  }
+  void write(uint32_t position, uint32_t head, std::span<const float> row) const {
+    write_kv_row(dtype, row, at(position, head));
+  }
+  // Rows first … last of one head, each of `dim` elements.
+  std::vector<float> read(uint32_t first, uint32_t last, uint32_t head, uint32_t dim) const {
+    std::vector<float> rows(size_t{last - first + 1} * dim);
+    for (uint32_t p = first; p <= last; ++p) {
+      read_kv_row(dtype, at(p, head), std::span(rows).subspan(size_t{p - first} * dim, dim));
+    }
+    return rows;
   }
 };
 
@@ -41,14 +53,16 @@ double score(const LayerShape& layer, const float* q, const float* k, uint32_t d
 // One query head of one row, over positions first … last.
 void attend_head(const LayerShape& layer, const KvGroup& group, const Cached& k, const Cached& v,
                  uint32_t kv_head, uint32_t first, uint32_t last, const float* q, float* out) {
+  const std::vector<float> k_rows = k.read(first, last, kv_head, group.k_dim);
+  const std::vector<float> v_rows = v.read(first, last, kv_head, group.v_dim);
   std::vector<double> weights;
-  for (uint32_t p = first; p <= last; ++p) {
-    weights.push_back(score(layer, q, k.at(p, kv_head), group.k_dim));
+  for (size_t at = 0; at < k_rows.size(); at += group.k_dim) {
+    weights.push_back(score(layer, q, &k_rows[at], group.k_dim));
   }
   softmax(weights);
   for (uint32_t i = 0; i < group.v_dim; ++i) {
     double sum = 0;
-    for (uint32_t p = first; p <= last; ++p) sum += weights[p - first] * v.at(p, kv_head)[i];
+    for (size_t p = 0; p < weights.size(); ++p) sum += weights[p] * v_rows[p * group.v_dim + i];
     out[i] = static_cast<float>(sum);
   }
 }
@@ -62,15 +76,13 @@ void store_kv(const ModelShape& shape, const KvStorage& storage, const BatchView
   const uint32_t block_tokens = storage.block_tokens[group_id];
   for (const BatchSequence& sequence : batch.sequences) {
     const std::span<const BlockId> table = sequence.tables[group_id].blocks;
-    const Cached k{storage.layers[call.layer].k, table, block_tokens};
-    const Cached v{storage.layers[call.layer].v, table, block_tokens};
+    const Cached k{storage.layers[call.layer].k, table, block_tokens, storage.dtype};
+    const Cached v{storage.layers[call.layer].v, table, block_tokens, storage.dtype};
     for (uint64_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
       for (uint32_t head = 0; head < group.kv_heads; ++head) {
         const uint64_t item = row * group.kv_heads + head;
-        std::memcpy(k.at(batch.slots[row], head), call.k + item * group.k_dim,
-                    group.k_dim * sizeof(float));
-        std::memcpy(v.at(batch.slots[row], head), call.v + item * group.v_dim,
-                    group.v_dim * sizeof(float));
+        k.write(batch.slots[row], head, {call.k + item * group.k_dim, group.k_dim});
+        v.write(batch.slots[row], head, {call.v + item * group.v_dim, group.v_dim});
       }
     }
   }
@@ -83,8 +95,9 @@ void attend(const ModelShape& shape, const KvStorage& storage, const BatchView& 
   const uint32_t heads_a_group = layer.query_heads / group.kv_heads;
   for (const BatchSequence& sequence : batch.sequences) {
     const std::span<const BlockId> table = sequence.tables[layer.group].blocks;
-    const Cached k{storage.layers[call.layer].k, table, storage.block_tokens[layer.group]};
-    const Cached v{storage.layers[call.layer].v, table, storage.block_tokens[layer.group]};
+    const uint32_t block_tokens = storage.block_tokens[layer.group];
+    const Cached k{storage.layers[call.layer].k, table, block_tokens, storage.dtype};
+    const Cached v{storage.layers[call.layer].v, table, block_tokens, storage.dtype};
     for (uint64_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
       const uint32_t last = batch.slots[row];
       const uint32_t window = layer.window_tokens;

@@ -1,4 +1,5 @@
-// Attention as the boundary defines it (<tenon/attention.h>), over a cache of f32.
+// Attention as the boundary defines it (<tenon/attention.h>), over a cache of any element
+// type.
 #pragma once
 
 #include <tenon/attention.h>

@@ -15,8 +15,10 @@ namespace tenon {
 namespace {
 
 constexpr Fact kProvides[] = {
-    {.key = "device.space", .words = "host"},        {.key = "kv.dtype", .words = "f32"},
-    {.key = "attn.mask", .words = "causal sliding"}, {.key = "kv.swap", .words = "no yes"},
+    {.key = "device.space", .words = "host"},
+    {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
+    {.key = "attn.mask", .words = "causal sliding"},
+    {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };
 
@@ -85,10 +87,6 @@ Status check_weights(const Model& model) {
 Status RefExecutor::load(const ExecutorSetup& setup) {
   if (setup.model == nullptr || setup.shape == nullptr) {
     return internal("the executor 'ref' was loaded without a model");
-  }
-  if (setup.geometry.dtype != DType::f32) {
-    return unsupported("kv_cache dtype '" + std::string(dtype_name(setup.geometry.dtype)) +
-                       "' with the executor 'ref'; it keeps K and V in 'f32'");
   }
   TENON_RETURN_IF_ERROR(check_weights(*setup.model));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
