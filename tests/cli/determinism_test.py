@@ -59,6 +59,17 @@ class Determinism(unittest.TestCase):
             with self.subTest(max_sequences=rows):
                 self.check(settings(limits__max_sequences=rows))
 
+    def test_every_type_of_kv_keeps_the_contract(self):
+        for dtype in ["f32", "f16", "i8", "i4"]:
+            kind = settings(kv_cache__dtype=dtype)
+            base = self.outcome(kind)
+            for other in [settings(scheduler__plugin="static", kv_cache__plugin="naive"),
+                          settings(kv_cache__block_tokens=1), ["--threads", 1],
+                          settings(scheduler__options__chunk_tokens=3),
+                          settings(limits__max_sequences=3)]:
+                with self.subTest(dtype=dtype, flags=other):
+                    self.assertEqual(self.outcome([*kind, *other]), base)
+
     def test_memory_so_short_that_sequences_wait_and_are_preempted(self):
         flags = settings(limits__context_tokens=64, kv_cache__memory="200KiB",
                          kv_cache__block_tokens=4)

@@ -45,8 +45,8 @@ struct KvPlane {
 //   i8    scale = bf16(largest |x| / 127),      q = round(x / scale)
 //   i4    least = smallest x rounded down to bf16, scale = bf16((largest x - least) / 15),
 //         u = round((x - least) / scale)
-// rounding to nearest, ties to even, and cutting off at the ends of the range. A scale of 0 makes
-// every element 0. A row with an element or a range that is not finite has the scale NaN (and
+// in f32, rounding to nearest, ties to even, and cutting off at the ends of the range. A scale of 0
+// makes every element 0. A row with an element or a range that is not finite has the scale NaN (and
 // least 0): all of it is read back as NaN.
 constexpr bool kv_is_quantised(DType dtype) noexcept {
   return dtype == DType::i8 || dtype == DType::i4;

@@ -1,5 +1,5 @@
-// Attention on host memory: paged and contiguous caches of f32, f16 and bf16, any block size,
-// grouped query heads, sliding windows, soft caps.
+// Attention on host memory: paged and contiguous caches of f32, f16, bf16, i8 and i4, any block
+// size, grouped query heads, sliding windows, soft caps.
 //
 // Three phases: rows of K and V into the cache; attention, item by item; and the merging of items
 // that were cut into ranges of positions.
@@ -88,10 +88,9 @@ class CpuAttention final : public AttentionKernel {
  private:
   Status bind_or_throw(const ModelShape& model, const KvStorage& storage,
                        const AttentionLimits& limits) {
-    if (storage.dtype != DType::f32 && storage.dtype != DType::f16 &&
-        storage.dtype != DType::bf16) {
+    if (storage.dtype > DType::i4) {
       return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
-                    "; \"cpu\" reads f32, f16 and bf16");
+                    "; \"cpu\" reads f32, f16, bf16, i8 and i4");
     }
     if (limits.context_tokens > kMaxContextTokens || limits.slices == 0) {
       return refuse("the context of " + std::to_string(limits.context_tokens) +
@@ -251,7 +250,7 @@ class CpuAttention final : public AttentionKernel {
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "kv.dtype", .words = "f32 f16 bf16"},
+    {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxHeadDim, .words = {}},
     {.key = "attn.mask", .words = "causal sliding"},
@@ -264,7 +263,8 @@ constexpr PluginDescriptor base_descriptor() {
   base.interface = kAttentionInterface;
   base.id = "cpu";
   base.version = "0.1.0";
-  base.summary = "attends to paged or contiguous f32, f16 and bf16 caches in host memory";
+  base.summary =
+      "attends to paged or contiguous caches in host memory, floating point or quantised";
   base.license = "Apache-2.0";
   base.score = [](const HostFacts&) noexcept -> uint32_t { return 10; };
   return base;

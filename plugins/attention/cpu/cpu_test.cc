@@ -21,6 +21,40 @@ float random_value(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<double>(bits[0]) * 0x1.0p-31 - 1.0);
 }
 
+constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16, DType::i8, DType::i4};
+
+float bf16(float value) {
+  return sdk::bf16_to_float(sdk::float_to_bf16(value));
+}
+
+// What <tenon/attention.h> says comes back when `row` was stored, in double precision.
+std::vector<double> read_back(DType dtype, const std::vector<float>& row) {
+  std::vector<double> out(row.begin(), row.end());
+  const auto [lowest, highest] = std::minmax_element(row.begin(), row.end());
+  if (dtype == DType::f16) {
+    for (double& x : out) x = sdk::f16_to_float(sdk::float_to_f16(static_cast<float>(x)));
+  } else if (dtype == DType::bf16) {
+    for (double& x : out) x = bf16(static_cast<float>(x));
+  } else if (dtype == DType::i8) {
+    const double scale = bf16(std::max(-*lowest, *highest) / 127.0f);
+    for (double& x : out) {
+      x = scale == 0 ? 0 : scale * std::clamp(std::nearbyint(x / scale), -127.0, 127.0);
+    }
+  } else if (dtype == DType::i4) {
+    float least = bf16(*lowest);
+    while (least > *lowest) {
+      least = sdk::bf16_to_float(
+          static_cast<uint16_t>(sdk::float_to_bf16(least) + (least > 0 ? -1 : 1)));
+    }
+    const double scale = bf16((*highest - least) / 15.0f);
+    for (double& x : out) {
+      x = scale == 0 ? least
+                     : least + scale * std::clamp(std::nearbyint((x - least) / scale), 0.0, 15.0);
+    }
+  }
+  return out;
+}
+
 struct Shape {
   uint32_t kv_heads = 2;
   uint32_t group = 2;  // query heads a KV head
@@ -116,11 +150,9 @@ class Rig {
     for (uint32_t head = 0; head < shape_.query_heads(); ++head) {
       std::vector<double> weights;
       for (uint32_t p = first; p <= token; ++p) {
+        const std::vector<double> row = cached(&k, sequence, p, head / shape_.group, dim);
         double score = 0;
-        for (uint32_t d = 0; d < dim; ++d) {
-          score +=
-              double{q(sequence, token, head, d)} * rounded(k(sequence, p, head / shape_.group, d));
-        }
+        for (uint32_t d = 0; d < dim; ++d) score += double{q(sequence, token, head, d)} * row[d];
         score *= layer_.scale;
         if (shape_.soft_cap != 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
         weights.push_back(score);
@@ -128,13 +160,12 @@ class Rig {
       const double largest = *std::max_element(weights.begin(), weights.end());
       double total = 0;
       for (double& weight : weights) total += weight = std::exp(weight - largest);
-      for (uint32_t d = 0; d < v_dim; ++d) {
-        double sum = 0;
-        for (uint32_t p = first; p <= token; ++p) {
-          sum += weights[p - first] * rounded(v(sequence, p, head / shape_.group, d));
-        }
-        out.push_back(sum / total);
+      std::vector<double> sums(v_dim);
+      for (uint32_t p = first; p <= token; ++p) {
+        const std::vector<double> row = cached(&v, sequence, p, head / shape_.group, v_dim);
+        for (uint32_t d = 0; d < v_dim; ++d) sums[d] += weights[p - first] * row[d];
       }
+      for (const double sum : sums) out.push_back(sum / total);
     }
     return out;
   }
@@ -209,18 +240,19 @@ class Rig {
   static float v(uint32_t s, uint32_t t, uint32_t h, uint32_t d) {
     return random_value(3, key(s, t, h, d));
   }
-  double rounded(float value) const {
-    if (shape_.dtype == DType::f16) return sdk::f16_to_float(sdk::float_to_f16(value));
-    if (shape_.dtype == DType::bf16) return sdk::bf16_to_float(sdk::float_to_bf16(value));
-    return value;
+  std::vector<double> cached(float (*value)(uint32_t, uint32_t, uint32_t, uint32_t), uint32_t s,
+                             uint32_t t, uint32_t h, uint32_t dim) const {
+    std::vector<float> row(dim);
+    for (uint32_t d = 0; d < dim; ++d) row[d] = value(s, t, h, d);
+    return read_back(shape_.dtype, row);
   }
 
   KvPlane plane(uint32_t dim, uint32_t blocks, std::vector<std::byte>& bytes) const {
     KvPlane made;
-    made.token_bytes = dim * dtype_bits(shape_.dtype) / 8;
+    made.token_bytes = kv_row_bytes(shape_.dtype, dim);
     made.head_bytes = made.token_bytes * shape_.block_tokens;
     made.block_bytes = made.head_bytes * shape_.kv_heads;
-    bytes.assign(made.block_bytes * blocks, std::byte{0xff});  // NaN in all three types
+    bytes.assign(made.block_bytes * blocks, std::byte{0xff});  // NaN, or with the scale NaN
     made.base = bytes.data();
     return made;
   }
@@ -270,7 +302,23 @@ class AttentionOnEveryIsa : public testing::TestWithParam<CpuIsa> {
           << dtype_name(shape.dtype) << " window " << shape.window_tokens;
     }
   }
+  void expect_same_bits_for_chunks(const Shape& shape);
 };
+void AttentionOnEveryIsa::expect_same_bits_for_chunks(const Shape& shape) {
+  constexpr uint32_t kTokens = 1100;
+  Rig whole(shape, GetParam());
+  const auto all = whole.step({{0, 0, kTokens}});
+  for (uint32_t chunk : {1u, 7u, 64u, 500u}) {
+    Rig rig(shape, GetParam());
+    for (uint32_t begin = 0; begin < kTokens; begin += chunk) {
+      const uint32_t count = std::min(chunk, kTokens - begin);
+      const auto out = rig.step({{0, begin, count}}, 1 + begin % 3);
+      ASSERT_TRUE(same_bits(out.data(), &all[begin * rig.row_floats()], out.size()))
+          << "chunk " << chunk << " at " << begin << " window " << shape.window_tokens << " "
+          << dtype_name(shape.dtype) << " head_dim " << shape.head_dim;
+    }
+  }
+}
 std::vector<CpuIsa> distinct_isas() {
   std::vector<CpuIsa> isas;
   for (CpuIsa isa : runnable_isas()) {
@@ -282,16 +330,18 @@ INSTANTIATE_TEST_SUITE_P(Isa, AttentionOnEveryIsa, testing::ValuesIn(distinct_is
                          [](const auto& given) { return std::string(cpu_isa_name(given.param)); });
 
 TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_for_every_head_size_and_type) {
-  for (uint32_t head_dim : {8u, 16u, 37u, 64u, 80u, 128u, 256u}) {
-    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+  for (uint32_t head_dim : {1u, 8u, 16u, 32u, 37u, 64u, 80u, 96u, 127u, 128u, 256u}) {
+    for (DType dtype : kTypes) {
       expect_accurate({.head_dim = head_dim, .dtype = dtype}, 70);
     }
   }
 }
 
 TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_for_every_group_of_heads) {
-  for (uint32_t group : {1u, 2u, 3u, 4u, 8u, 100u}) {
-    expect_accurate({.kv_heads = 1, .group = group, .head_dim = 16, .dtype = DType::bf16}, 130);
+  for (uint32_t group : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 12u, 13u, 100u}) {
+    for (DType dtype : {DType::bf16, DType::i8, DType::i4}) {
+      expect_accurate({.kv_heads = 1, .group = group, .head_dim = 32, .dtype = dtype}, 130);
+    }
   }
 }
 
@@ -309,46 +359,45 @@ TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_with_windows_and_soft_c
   }
   expect_accurate({.dtype = DType::f16, .soft_cap = 2.0f}, 100);
   expect_accurate({.dtype = DType::bf16, .window_tokens = 40, .soft_cap = 20.0f}, 100);
-  expect_accurate({.head_dim = 24, .v_dim = 40}, 100);
+  expect_accurate({.dtype = DType::i8, .window_tokens = 40}, 100);
+  expect_accurate({.dtype = DType::i4, .window_tokens = 40, .soft_cap = 20.0f}, 100);
+  for (DType dtype : kTypes) {
+    expect_accurate({.head_dim = 24, .dtype = dtype, .v_dim = 40}, 100);
+    expect_accurate({.head_dim = 64, .dtype = dtype, .v_dim = 33}, 100);
+  }
 }
 
 TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_however_the_prompt_is_cut) {
-  constexpr uint32_t kTokens = 1100;
-  for (uint32_t window : {0u, 90u}) {
-    const Shape shape{
-        .kv_heads = 1, .group = 3, .head_dim = 24, .dtype = DType::bf16, .window_tokens = window};
-    Rig whole(shape, GetParam());
-    const auto all = whole.step({{0, 0, kTokens}});
-    for (uint32_t chunk : {1u, 7u, 64u, 500u}) {
-      Rig rig(shape, GetParam());
-      for (uint32_t begin = 0; begin < kTokens; begin += chunk) {
-        const uint32_t count = std::min(chunk, kTokens - begin);
-        const auto out = rig.step({{0, begin, count}}, 1 + begin % 3);
-        ASSERT_TRUE(same_bits(out.data(), &all[begin * rig.row_floats()], out.size()))
-            << "chunk " << chunk << " at " << begin << " window " << window;
-      }
+  for (DType dtype : kTypes) {
+    for (uint32_t dim : {24u, 64u}) {
+      expect_same_bits_for_chunks({.kv_heads = 2, .group = 3, .head_dim = dim, .dtype = dtype});
+      expect_same_bits_for_chunks(
+          {.kv_heads = 1, .group = 4, .head_dim = dim, .dtype = dtype, .window_tokens = 90});
     }
   }
 }
 
 TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_for_every_block_size_and_order_of_blocks) {
   constexpr uint32_t kTokens = 600;
-  const Shape shape{.head_dim = 40, .dtype = DType::f16};
-  Rig first(shape, GetParam());
-  const auto expected = first.step({{0, 0, kTokens}});
-  for (uint32_t block : {1u, 16u, 64u, 100u, 2048u}) {
-    Shape other = shape;
-    other.block_tokens = block;
-    Rig rig(other, GetParam());
-    std::reverse(rig.table(0).begin(), rig.table(0).end());
-    const auto out = rig.step({{0, 0, kTokens}}, 2);
-    EXPECT_TRUE(same_bits(out.data(), expected.data(), out.size())) << "block " << block;
+  for (DType dtype : kTypes) {
+    const Shape shape{.head_dim = 40, .dtype = dtype};
+    Rig first(shape, GetParam());
+    const auto expected = first.step({{0, 0, kTokens}});
+    for (uint32_t block : {1u, 16u, 64u, 100u, 2048u}) {
+      Shape other = shape;
+      other.block_tokens = block;
+      Rig rig(other, GetParam());
+      std::reverse(rig.table(0).begin(), rig.table(0).end());
+      const auto out = rig.step({{0, 0, kTokens}}, 2);
+      EXPECT_TRUE(same_bits(out.data(), expected.data(), out.size()))
+          << "block " << block << " " << dtype_name(dtype);
+    }
   }
 }
 
 TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_beside_any_others_and_for_any_slices) {
   constexpr uint32_t kTokens = 1800;
-  const Shape shape{.kv_heads = 1, .group = 2, .head_dim = 16, .dtype = DType::bf16};
+  const Shape shape{.kv_heads = 3, .group = 2, .head_dim = 32, .dtype = DType::i4};
   Rig alone(shape, GetParam(), 3, 1);
   alone.step({{1, 0, kTokens}});
   const auto expected = alone.step({{1, kTokens, 1}});
@@ -365,16 +414,18 @@ TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_beside_any_others_and_for_an
 }
 
 TEST_P(AttentionOnEveryIsa, rows_before_a_poisoned_token_do_not_notice_it) {
-  const Shape shape{.kv_heads = 1, .group = 3, .head_dim = 16, .dtype = DType::f16};
-  Rig clean(shape, GetParam());
-  const auto expected = clean.step({{0, 0, 100}});
-  // Some of them share a block of rows with the one before, whatever the width of the kernel.
-  for (uint32_t token : {1u, 65u, 66u, 70u, 71u, 99u}) {
-    Rig rig(shape, GetParam());
-    rig.poison(0, token);
-    const auto out = rig.step({{0, 0, 100}});
-    EXPECT_TRUE(same_bits(out.data(), expected.data(), token * rig.row_floats())) << token;
-    EXPECT_TRUE(std::isnan(out[token * rig.row_floats()])) << token;
+  for (DType dtype : {DType::f16, DType::i8, DType::i4}) {
+    const Shape shape{.kv_heads = 1, .group = 3, .head_dim = 32, .dtype = dtype};
+    Rig clean(shape, GetParam());
+    const auto expected = clean.step({{0, 0, 100}});
+    // Some of them share a block of rows with the one before, whatever the width of the kernel.
+    for (uint32_t token : {1u, 65u, 66u, 70u, 71u, 99u}) {
+      Rig rig(shape, GetParam());
+      rig.poison(0, token);
+      const auto out = rig.step({{0, 0, 100}});
+      EXPECT_TRUE(same_bits(out.data(), expected.data(), token * rig.row_floats())) << token;
+      EXPECT_TRUE(std::isnan(out[token * rig.row_floats()])) << token;
+    }
   }
 }
 
@@ -405,9 +456,9 @@ TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
   model.groups = &latent;
   KvStorage storage;
   EXPECT_EQ(rig.kernel().bind(model, storage, {}).code(), StatusCode::unsupported);
-  storage.dtype = DType::i8;
+  storage.dtype = DType::u8;
   EXPECT_EQ(rig.kernel().bind(model, storage, {}).message(),
-            "kv.dtype is i8; \"cpu\" reads f32, f16 and bf16");
+            "kv.dtype is u8; \"cpu\" reads f32, f16, bf16, i8 and i4");
 }
 
 TEST(CpuAttention, the_name_of_the_numerics_follows_the_processor) {

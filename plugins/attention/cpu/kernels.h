@@ -19,6 +19,10 @@ inline constexpr uint32_t kRangeTokens = 512;
 inline constexpr uint32_t kMaxQueries = 96;
 inline constexpr uint32_t kMaxHeadDim = 256;
 
+// Floats from one query to the next: a constant, so that a kernel needs one pointer for all; no
+// power of two, so that they do not share cache sets.
+inline constexpr uint32_t kQueryStride = kMaxHeadDim + 16;
+
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
   return (value + multiple - 1) / multiple * multiple;
 }
@@ -50,17 +54,21 @@ struct LayerTask {
   float* out = nullptr;
 };
 
-// Some rows of one sequence, one KV head, some ranges of positions.
+// Some rows of one sequence, some KV heads, some ranges of positions. All queries of several heads
+// are kMaxQueries at most.
 struct WorkItem {
   const BlockId* blocks = nullptr;  // the sequence's table
-  uint32_t kv_head = 0;
+  uint32_t kv_head = 0;             // the first
+  uint32_t kv_heads = 1;
   uint32_t first_row = 0;
   uint32_t last_row = 0;
   uint32_t first_range = 0;
   uint32_t last_range = 0;
-  // Where results go, counted in queries: range r, query i at partial + r · queries + i. kWhole:
-  // the item covers all ranges and writes `out` itself.
+  // Where results go, counted in queries: range r, query i of a head at partial + r · queries + i,
+  // the next head partial_stride behind. kWhole: the item covers all ranges and writes `out`
+  // itself.
   uint64_t partial = 0;
+  uint64_t partial_stride = 0;
 };
 inline constexpr uint64_t kWhole = ~uint64_t{0};
 
@@ -83,8 +91,8 @@ constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim) noexcept {
   const uint64_t k = padded_k(k_dim);
   const uint64_t v = padded_v(v_dim);
   const uint64_t tile = kTileTokens * (k > v ? k : v);
-  const uint64_t a_query = k + kTileTokens + 2 * v + 4;
-  return round_up(tile + kMaxQueries * a_query + k, 64);
+  const uint64_t a_query = kQueryStride + kTileTokens + 2 * v;
+  return round_up(tile + kMaxQueries * a_query, 64);
 }
 
 struct KernelSet {

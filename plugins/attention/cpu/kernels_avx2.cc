@@ -1,5 +1,5 @@
 #if defined(__x86_64__)
-#include "plugins/attention/cpu/attend.h"
+#include "plugins/attention/cpu/entries.h"
 
 namespace tenon::attention_cpu {
 constinit const KernelSet kAvx2Kernels{"cpu/avx2", &store, &attend, &combine};

@@ -1,4 +1,4 @@
-#include "plugins/attention/cpu/attend.h"
+#include "plugins/attention/cpu/entries.h"
 
 namespace tenon::attention_cpu {
 constinit const KernelSet kPortableKernels{"cpu/portable", &store, &attend, &combine};

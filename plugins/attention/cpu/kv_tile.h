@@ -1,223 +1,274 @@
-// The cache's side: rows of K and V in its element type, stored from f32 and read back as tiles.
+// Tiles: where the rows of kTileTokens positions lie, K as columns, V as rows, and the requests for
+// the next tile's cache lines.
 #pragma once
 
 #include "plugins/attention/cpu/kernels.h"
+#include "plugins/attention/cpu/kv_rows.h"
 #include "plugins/attention/cpu/product.h"
 
 namespace tenon::attention_cpu {
 namespace {
 
-// K and V rows of one head, walked from one position to the next.
-class TokenWalk {
- public:
-  TokenWalk(const LayerTask& task, const BlockId* blocks, uint32_t head, uint32_t position)
-      : task_(task),
-        blocks_(blocks + position / task.block_tokens),
-        head_(head),
-        left_(task.block_tokens - position % task.block_tokens) {
-    enter_block(position % task.block_tokens);
-  }
-  std::byte* k() const { return k_; }
-  std::byte* v() const { return v_; }
-  // Only while there is a next position.
-  void next() {
-    k_ += task_.k_plane.token_bytes;
-    v_ += task_.v_plane.token_bytes;
-    if (--left_ > 0) return;
-    ++blocks_;
-    left_ = task_.block_tokens;
-    enter_block(0);
-  }
-
- private:
-  void enter_block(uint64_t token) {
-    k_ = at(task_.k_plane, token);
-    v_ = at(task_.v_plane, token);
-  }
-  std::byte* at(const KvPlane& plane, uint64_t token) const {
-    return plane.base + static_cast<uint64_t>(static_cast<uint32_t>(*blocks_)) * plane.block_bytes +
-           head_ * plane.head_bytes + token * plane.token_bytes;
-  }
-
-  const LayerTask& task_;
-  const BlockId* blocks_;
-  uint64_t head_;
-  uint32_t left_;  // positions of this block, the current one included
-  std::byte* k_ = nullptr;
-  std::byte* v_ = nullptr;
+// K and V of head 0 at one position; head h lies h · head_bytes behind.
+struct KvAddress {
+  std::byte* k;
+  std::byte* v;
 };
-
-struct F32Elements {
-  static constexpr uint32_t kBytes = 4;
-  [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load(from); }
-  [[gnu::always_inline]] static void store(std::byte* to, F32 value) {
-    simd::store(reinterpret_cast<float*>(to), value);
-  }
-};
-struct F16Elements {
-  static constexpr uint32_t kBytes = 2;
-  [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load_f16(from); }
-  [[gnu::always_inline]] static void store(std::byte* to, F32 value) { simd::store_f16(to, value); }
-};
-struct Bf16Elements {
-  static constexpr uint32_t kBytes = 2;
-  [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load_bf16(from); }
-  [[gnu::always_inline]] static void store(std::byte* to, F32 value) {
-    simd::store_bf16(to, value);
-  }
-};
-
-// `dim` f32 into the cache's type, not a byte more.
-template <class E>
-void store_row(const float* from, uint32_t dim, std::byte* to) {
-  uint32_t i = 0;
-  for (; i + simd::kLanes <= dim; i += simd::kLanes) {
-    E::store(to + i * E::kBytes, simd::load(from + i));
-  }
-  if (i == dim) return;
-  alignas(64) std::byte rest[simd::kLanes * 4];
-  E::store(rest, simd::load_first(from + i, dim - i));
-  __builtin_memcpy(to + i * E::kBytes, rest, (dim - i) * E::kBytes);
+inline KvAddress address_of(const LayerTask& task, const BlockId* blocks, uint32_t position) {
+  const uint32_t token = position % task.block_tokens;
+  const auto block =
+      static_cast<uint64_t>(static_cast<uint32_t>(blocks[position / task.block_tokens]));
+  const auto at = [&](const KvPlane& plane) {
+    return plane.base + block * plane.block_bytes + token * plane.token_bytes;
+  };
+  return {at(task.k_plane), at(task.v_plane)};
 }
 
-// One vector at element `at` of a row of `dim`; elements behind the end are zero and not read.
-template <class E>
-[[gnu::always_inline]] inline F32 load_within(const std::byte* row, uint32_t at, uint32_t dim) {
-  if (at + simd::kLanes <= dim) return E::load(row + at * E::kBytes);
-  alignas(64) std::byte rest[simd::kLanes * 4] = {};
-  __builtin_memcpy(rest, row + at * E::kBytes, (dim - at) * E::kBytes);
-  return E::load(rest);
-}
-
-// Where the positions of one tile lie: K rows, then V rows.
+// The rows of one tile, and the runs of neighbouring rows that they form.
 struct TileRows {
+  struct Run {
+    KvAddress first;
+    uint32_t tokens;
+  };
   const std::byte* k[kTileTokens];
   const std::byte* v[kTileTokens];
+  Run runs[kTileTokens];
+  uint32_t run_count;
+
+  // Positions [low, high) of the tile at `start`. The others get the row at `low`: a row that may
+  // be read, and whose products nobody uses.
+  void find(const LayerTask& task, const BlockId* blocks, uint32_t start, uint32_t low,
+            uint32_t high) {
+    run_count = 0;
+    for (uint32_t position = low; position < high;) {
+      const uint32_t left = task.block_tokens - position % task.block_tokens;
+      const uint32_t tokens = left < high - position ? left : high - position;
+      Run& run = runs[run_count++];
+      run = {address_of(task, blocks, position), tokens};
+      for (uint32_t i = 0; i < tokens; ++i) {
+        k[position - start + i] = run.first.k + i * task.k_plane.token_bytes;
+        v[position - start + i] = run.first.v + i * task.v_plane.token_bytes;
+      }
+      position += tokens;
+    }
+    for (uint32_t i = 0; i < kTileTokens; ++i) {
+      if (i >= low - start && i < high - start) continue;
+      k[i] = k[low - start];
+      v[i] = v[low - start];
+    }
+  }
 };
 
-// Cache lines of the next tile, asked for a few at a time all through the work on this one: a core
-// can wait for about as many as it asks for in the time of a few FMAs, and asked all at once they
-// would hold it up.
+// Cache lines of the rows that come next, asked for a few at a time all through the work on these:
+// a core can wait for about as many as it asks for in the time of a few FMAs, and asked all at once
+// they would hold it up.
 class Requests {
  public:
-  // `next` may be null: nothing is asked for.
-  Requests(const TileRows* next, uint32_t row_bytes)
-      : rows_(next == nullptr ? nullptr : next->k),
-        row_bytes_(row_bytes),
-        row_(next == nullptr ? kRows : 0),
-        lines_(kRows * ((row_bytes + 63) / 64)) {}
+  // Rows of one head; `next` may be null: nothing is asked for.
+  Requests(const LayerTask& task, const TileRows* next, uint32_t head)
+      : next_(next),
+        k_({head * task.k_plane.head_bytes, task.k_plane.token_bytes}),
+        v_({head * task.v_plane.head_bytes, task.v_plane.token_bytes}) {
+    if (next == nullptr) return;
+    runs_left_ = 2 * next->run_count;
+    const uint64_t bytes = kTileTokens * (k_.token_bytes + v_.token_bytes);
+    lines_ = static_cast<uint32_t>(bytes / 64) + runs_left_;
+    advance();
+  }
+  // About how many there are.
   uint32_t lines() const { return lines_; }
   [[gnu::always_inline]] void ask() {
-    if (row_ == kRows) return;
-    __builtin_prefetch(rows_[row_] + at_, 0, 2);
+    if (at_ >= end_) return;
+    __builtin_prefetch(reinterpret_cast<const void*>(at_), 0, 2);
     at_ += 64;
-    if (at_ < row_bytes_) return;
-    at_ = 0;
-    ++row_;
+    if (at_ >= end_ && runs_left_ > 0) advance();
   }
   void ask(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) ask();
   }
   void ask_for_the_rest() {
-    while (row_ < kRows) ask();
+    while (at_ < end_) ask();
   }
 
  private:
-  static constexpr uint32_t kRows = 2 * kTileTokens;
-  const std::byte* const* rows_;
-  uint32_t row_bytes_;
-  uint32_t row_;
-  uint32_t lines_;
-  uint32_t at_ = 0;
+  struct Side {
+    uint64_t head_offset;
+    uint64_t token_bytes;
+  };
+  // K's runs, then V's.
+  [[gnu::noinline]] void advance() {
+    const uint32_t done = 2 * next_->run_count - runs_left_--;
+    const bool is_k = done < next_->run_count;
+    const TileRows::Run& run = next_->runs[is_k ? done : done - next_->run_count];
+    const Side& side = is_k ? k_ : v_;
+    const std::byte* first = (is_k ? run.first.k : run.first.v) + side.head_offset;
+    end_ = reinterpret_cast<uintptr_t>(first + run.tokens * side.token_bytes);
+    at_ = reinterpret_cast<uintptr_t>(first) / 64 * 64;
+  }
+
+  const TileRows* next_;
+  Side k_;
+  Side v_;
+  uint32_t runs_left_ = 0;
+  uint32_t lines_ = 0;
+  uintptr_t at_ = 0;
+  uintptr_t end_ = 0;
 };
 
-// Rows of B as f32 with requests between them.
-struct AskingRows : WideRows {
+// What turns a tile's quantised rows back into numbers, position by position.
+struct TileScales {
+  alignas(64) float k_scale[kTileTokens];
+  alignas(64) float k_least[kTileTokens];
+  alignas(64) float v_scale[kTileTokens];
+  alignas(64) float v_least[kTileTokens];
+};
+template <class E>
+void load_scales(const LayerTask& task, const TileRows& rows, uint32_t head, TileScales& to) {
+  const uint64_t k_at = head * task.k_plane.head_bytes + kv_element_bytes(E::kType, task.k_dim);
+  const uint64_t v_at = head * task.v_plane.head_bytes + kv_element_bytes(E::kType, task.v_dim);
+  for (uint32_t i = 0; i < kTileTokens; ++i) {
+    to.k_scale[i] = read_bf16(rows.k[i] + k_at);
+    to.v_scale[i] = read_bf16(rows.v[i] + v_at);
+    if constexpr (E::kShifted) {
+      to.k_least[i] = read_bf16(rows.k[i] + k_at + 2);
+      to.v_least[i] = read_bf16(rows.v[i] + v_at + 2);
+    }
+  }
+}
+
+// --- K as columns --------------------------------------------------------------------------------
+
+// Vectors of a transposed row of K: words for bf16, i8 and i4, f32 otherwise.
+template <class E>
+constexpr uint32_t words_of(uint32_t dim) {
+  return E::kPerWord == 1 ? dim : (element_bytes<E>(dim) + 3) / 4;
+}
+template <class E>
+[[gnu::always_inline]] inline F32 load_words(const std::byte* row, uint32_t at, uint32_t dim) {
+  if constexpr (E::kPerWord == 1) {
+    return load_within<E>(row, at, dim);
+  } else {
+    const uint32_t bytes = element_bytes<E>(dim);
+    if ((at + simd::kLanes) * 4 <= bytes) return simd::load(row + at * 4);
+    alignas(64) std::byte rest[simd::kLanes * 4] = {};
+    if (at * 4 < bytes) __builtin_memcpy(rest, row + at * 4, bytes - at * 4);
+    return simd::load(rest);
+  }
+}
+
+// All kTileTokens rows of K as columns: words as they are (kWide false), to[word][i], or their
+// elements as f32, to[d][i].
+template <class E, bool kWide>
+void load_transposed(const std::byte* const* rows, uint64_t offset, uint32_t dim, float* to,
+                     Requests& requests) {
+  constexpr uint32_t kLanes = simd::kLanes;
+  const uint32_t words = words_of<E>(dim);
+  // A quarter of the lines is asked for here.
+  const uint32_t blocks = kTileTokens / kLanes * ((words + kLanes - 1) / kLanes);
+  const uint32_t asks = requests.lines() / 4 / blocks;
+  for (uint32_t group = 0; group < kTileTokens; group += kLanes) {
+    for (uint32_t at = 0; at < words; at += kLanes) {
+      requests.ask(asks);
+      F32 block[kLanes];
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < kLanes; ++i) {
+        block[i] = load_words<E>(rows[group + i] + offset, at, dim);
+      }
+      simd::transpose(block);
+      float* column = to + at * (kWide ? E::kPerWord : 1) * kTileTokens + group;
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < kLanes; ++i) {
+        if (at + i >= words) break;
+        if constexpr (kWide) {
+          each<E::kPerWord>([&](auto j) __attribute__((always_inline)) {
+            simd::store(column + (i * E::kPerWord + j.kValue) * kTileTokens,
+                        E::template element<j.kValue>(block[i]));
+          });
+        } else {
+          simd::store(column + i * kTileTokens, block[i]);
+        }
+      }
+    }
+  }
+}
+
+// --- rows for `product` --------------------------------------------------------------------------
+
+// Columns of K in words, with requests between them.
+template <class E>
+struct WordColumns {
+  static constexpr uint32_t kStep = E::kPerWord;
+  const float* first;
   Requests* requests;
-  [[gnu::always_inline]] void between() const { requests->ask(); }
+  template <uint32_t V>
+  [[gnu::always_inline]] void load(uint64_t row, uint32_t column, F32 (&words)[V]) const {
+#pragma GCC unroll 4
+    for (uint32_t v = 0; v < V; ++v) {
+      words[v] = simd::load(first + row * kTileTokens + column + v * simd::kLanes);
+    }
+  }
+  template <int j>
+  [[gnu::always_inline]] static F32 element(F32 words) {
+    return E::template element<j>(words);
+  }
+  [[gnu::always_inline]] void between() const {
+    requests->ask();
+  }
 };
 
 // Rows of V in the cache's type, read where they are: for few queries, that read them once.
 template <class E>
 struct CachedRows {
+  static constexpr uint32_t kStep = 1;
+  static constexpr bool kEven = true;
   const std::byte* const* rows;
+  uint64_t offset;
   Requests* requests;
-  [[gnu::always_inline]] F32 load(uint64_t row, uint32_t column) const {
-    return E::load(rows[row] + column * E::kBytes);
+  CachedRows from(uint32_t row) const { return {rows + row, offset, requests}; }
+  template <uint32_t V>
+  [[gnu::always_inline]] void load(uint64_t row, uint32_t column, F32 (&values)[V]) const {
+    const std::byte* from = rows[row] + offset + column * E::kBits / 8;
+    if constexpr (E::kPaired && V % 2 == 0) {
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < V; v += 2) {
+        E::load_pair(from + v * simd::kLanes * E::kBits / 8, values[v], values[v + 1]);
+      }
+    } else if constexpr (!E::kPaired) {
+#pragma GCC unroll 4
+      for (uint32_t v = 0; v < V; ++v) values[v] = E::load(from + v * simd::kLanes * E::kBits / 8);
+    }
   }
-  [[gnu::always_inline]] void between() const { requests->ask(); }
+  template <int>
+  [[gnu::always_inline]] static F32 element(F32 values) {
+    return values;
+  }
+  [[gnu::always_inline]] void between() const {
+    requests->ask();
+  }
 };
 
-// Rows of V as f32: to[i] for i in [first, last), padded_v(dim) apart.
+// Rows [first, last) of V as f32, padded_v(dim) apart.
 template <class E>
-void load_rows(const std::byte* const* rows, uint32_t first, uint32_t last, uint32_t dim,
-               float* to) {
+void load_rows(const std::byte* const* rows, uint64_t offset, uint32_t first, uint32_t last,
+               uint32_t dim, float* to) {
   const uint32_t stride = padded_v(dim);
-  const uint32_t whole = dim / simd::kLanes * simd::kLanes;
   for (uint32_t i = first; i < last; ++i) {
-    const std::byte* from = rows[i];
+    const std::byte* from = rows[i] + offset;
     float* row = to + i * stride;
-    for (uint32_t d = 0; d < whole; d += simd::kLanes) {
-      simd::store(row + d, E::load(from + d * E::kBytes));
-    }
-    for (uint32_t d = whole; d < stride; d += simd::kLanes) {
-      simd::store(row + d, d < dim ? load_within<E>(from, d, dim) : simd::zero());
-    }
-  }
-}
-
-// A quarter of a tile's lines is asked for while K is transposed: half of the lines of as many
-// rows.
-inline constexpr uint32_t kRequestsPerBlock = simd::kLanes / 2;
-
-// All kTileTokens rows of K as columns: to[d][i].
-template <class E>
-void load_transposed(const std::byte* const* rows, uint32_t dim, float* to, Requests& requests) {
-  for (uint32_t group = 0; group < kTileTokens; group += simd::kLanes) {
-    for (uint32_t d = 0; d < dim; d += simd::kLanes) {
-      requests.ask(kRequestsPerBlock);
-      F32 block[simd::kLanes];
-#pragma GCC unroll 16
-      for (uint32_t i = 0; i < simd::kLanes; ++i) {
-        block[i] = load_within<E>(rows[group + i], d, dim);
-      }
-      simd::transpose(block);
-#pragma GCC unroll 16
-      for (uint32_t i = 0; i < simd::kLanes; ++i) {
-        simd::store(to + (d + i) * kTileTokens + group, block[i]);
-      }
-    }
-  }
-}
-
-// bf16 is transposed in pairs, which halves the shuffles.
-template <>
-void load_transposed<Bf16Elements>(const std::byte* const* rows, uint32_t dim, float* to,
-                                   Requests& requests) {
-  constexpr uint32_t kChunk = 2 * simd::kLanes;
-  for (uint32_t group = 0; group < kTileTokens; group += simd::kLanes) {
-    for (uint32_t d = 0; d < dim; d += kChunk) {
-      requests.ask(kRequestsPerBlock);
-      F32 block[simd::kLanes];
-      if (d + kChunk <= dim) {
-#pragma GCC unroll 16
-        for (uint32_t i = 0; i < simd::kLanes; ++i) {
-          block[i] = simd::load(rows[group + i] + d * 2);
+    if constexpr (E::kPaired) {
+      if (paired_columns<E>(dim)) {
+        for (uint32_t d = 0; d < dim; d += 2 * simd::kLanes) {
+          F32 even;
+          F32 odd;
+          E::load_pair(from + d * E::kBits / 8, even, odd);
+          simd::store(row + d, even);
+          simd::store(row + d + simd::kLanes, odd);
         }
-      } else {
-        for (uint32_t i = 0; i < simd::kLanes; ++i) {
-          alignas(64) std::byte rest[kChunk * 2] = {};
-          __builtin_memcpy(rest, rows[group + i] + d * 2, (dim - d) * 2);
-          block[i] = simd::load(rest);
-        }
+        continue;
       }
-      simd::transpose(block);
-#pragma GCC unroll 16
-      for (uint32_t i = 0; i < simd::kLanes; ++i) {
-        float* column = to + (d + 2 * i) * kTileTokens + group;
-        simd::store(column, simd::widen_low(block[i]));
-        simd::store(column + kTileTokens, simd::widen_high(block[i]));
-      }
+    }
+    for (uint32_t d = 0; d < stride; d += simd::kLanes) {
+      simd::store(row + d, load_within<E>(from, d, dim));
     }
   }
 }

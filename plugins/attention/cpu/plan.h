@@ -49,11 +49,13 @@ class WorkPlan {
                 uint32_t last_row);
   uint64_t cost(const WorkItem& item, uint32_t last_position) const;
   void split_large_items(const BatchView& batch);
+  void add_heads(const WorkItem& item);
   void split(const WorkItem& item, uint32_t pieces);
   void share_out(const BatchView& batch);
+  void join_heads();
 
   PlanLimits limits_;
-  std::vector<WorkItem> whole_;  // before items are split
+  std::vector<WorkItem> whole_;  // all heads together, before they are cut
   std::vector<WorkItem> items_;
   std::vector<SplitItem> splits_;
   std::vector<uint32_t> share_begin_;  // [slices + 1]

@@ -76,7 +76,7 @@ inline constexpr uint32_t kRegisters = 16;
   const F32 second = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
   return _mm256_mul_ps(_mm256_mul_ps(a, first), second);
 }
-// 2^n from n + 1.5·2^23 + 127, as `exp_nonpositive` has it: the integer stands in the low bits.
+// 2^n from n + 1.5·2^23 + 127, as `exp2_nonpositive` has it: the integer stands in the low bits.
 [[gnu::always_inline]] inline F32 exponent_bits(F32 shifted) noexcept {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(shifted), 23));
 }
@@ -91,6 +91,9 @@ inline constexpr uint32_t kRegisters = 16;
   return _mm256_set_ps(7, 6, 5, 4, 3, 2, 1, 0);
 }
 
+[[gnu::always_inline]] inline float first(F32 a) noexcept {
+  return _mm256_cvtss_f32(a);
+}
 [[gnu::always_inline]] inline float reduce_add(F32 a) noexcept {
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -115,6 +118,33 @@ inline constexpr uint32_t kRegisters = 16;
 }
 [[gnu::always_inline]] inline F32 load_f16(const void* from) noexcept {
   return _mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+[[gnu::always_inline]] inline F32 load_i8(const void* from) noexcept {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(from));
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+template <int j>
+[[gnu::always_inline]] inline F32 signed_byte(F32 words) noexcept {
+  const __m256i high = _mm256_slli_epi32(_mm256_castps_si256(words), 24 - 8 * j);
+  return _mm256_cvtepi32_ps(_mm256_srai_epi32(high, 24));
+}
+[[gnu::always_inline]] inline F32 lowest_nibble(__m256i words) noexcept {
+  return _mm256_cvtepi32_ps(_mm256_and_si256(words, _mm256_set1_epi32(15)));
+}
+template <int j>
+[[gnu::always_inline]] inline F32 nibble(F32 words) noexcept {
+  return lowest_nibble(_mm256_srli_epi32(_mm256_castps_si256(words), 4 * j));
+}
+[[gnu::always_inline]] inline void load_nibbles(const void* from, F32& even, F32& odd) noexcept {
+  const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from)));
+  even = lowest_nibble(bytes);
+  odd = lowest_nibble(_mm256_srli_epi32(bytes, 4));
+}
+[[gnu::always_inline]] inline void interleave(F32 even, F32 odd, F32& front, F32& back) noexcept {
+  const F32 low = _mm256_unpacklo_ps(even, odd);
+  const F32 high = _mm256_unpackhi_ps(even, odd);
+  front = _mm256_permute2f128_ps(low, high, 0x20);
+  back = _mm256_permute2f128_ps(low, high, 0x31);
 }
 [[gnu::always_inline]] inline void store_bf16(void* to, F32 value) noexcept {
   const __m256i bits = _mm256_castps_si256(value);

@@ -76,7 +76,7 @@ inline constexpr uint32_t kRegisters = 32;
 [[gnu::always_inline]] inline F32 scale_exponent(F32 a, F32 n) noexcept {
   return _mm512_scalef_ps(a, n);
 }
-// 2^n from n + 1.5·2^23 + 127, as `exp_nonpositive` has it: the integer stands in the low bits.
+// 2^n from n + 1.5·2^23 + 127, as `exp2_nonpositive` has it: the integer stands in the low bits.
 [[gnu::always_inline]] inline F32 exponent_bits(F32 shifted) noexcept {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23));
 }
@@ -91,6 +91,9 @@ inline constexpr uint32_t kRegisters = 32;
   return _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
 }
 
+[[gnu::always_inline]] inline float first(F32 a) noexcept {
+  return _mm512_cvtss_f32(a);
+}
 [[gnu::always_inline]] inline float reduce_add(F32 a) noexcept {
   const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
   __m128 x = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
@@ -117,6 +120,34 @@ inline constexpr uint32_t kRegisters = 32;
 }
 [[gnu::always_inline]] inline F32 load_f16(const void* from) noexcept {
   return _mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
+}
+[[gnu::always_inline]] inline F32 load_i8(const void* from) noexcept {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(from));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+template <int j>
+[[gnu::always_inline]] inline F32 signed_byte(F32 words) noexcept {
+  const __m512i high = _mm512_slli_epi32(_mm512_castps_si512(words), 24 - 8 * j);
+  return _mm512_cvtepi32_ps(_mm512_srai_epi32(high, 24));
+}
+// A table look-up, which reads the lowest four bits of each word and ignores the others.
+[[gnu::always_inline]] inline F32 lowest_nibble(__m512i words) noexcept {
+  return _mm512_permutexvar_ps(words,
+                               _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+}
+template <int j>
+[[gnu::always_inline]] inline F32 nibble(F32 words) noexcept {
+  return lowest_nibble(_mm512_srli_epi32(_mm512_castps_si512(words), 4 * j));
+}
+[[gnu::always_inline]] inline void load_nibbles(const void* from, F32& even, F32& odd) noexcept {
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+  even = lowest_nibble(bytes);
+  odd = lowest_nibble(_mm512_srli_epi32(bytes, 4));
+}
+[[gnu::always_inline]] inline void interleave(F32 even, F32 odd, F32& front, F32& back) noexcept {
+  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  front = _mm512_permutex2var_ps(even, low, odd);
+  back = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, _mm512_set1_epi32(8)), odd);
 }
 // In integers, not by the conversion instruction, which treats subnormals differently.
 [[gnu::always_inline]] inline void store_bf16(void* to, F32 value) noexcept {

@@ -87,11 +87,14 @@ inline constexpr uint32_t kRegisters = 16;
   const F32 second = (F32)((Bits)(rest + 127) << 23);
   return a * first * second;
 }
-// 2^n from n + 1.5·2^23 + 127, as `exp_nonpositive` has it: the integer stands in the low bits.
+// 2^n from n + 1.5·2^23 + 127, as `exp2_nonpositive` has it: the integer stands in the low bits.
 [[gnu::always_inline]] inline F32 exponent_bits(F32 shifted) noexcept {
   return (F32)((Bits)shifted << 23);
 }
 
+[[gnu::always_inline]] inline float first(F32 a) noexcept {
+  return a[0];
+}
 [[gnu::always_inline]] inline float reduce_add(F32 a) noexcept {
   return (a[0] + a[2]) + (a[1] + a[3]);
 }
@@ -117,6 +120,30 @@ inline constexpr uint32_t kRegisters = 16;
   __builtin_memcpy(values, from, sizeof(values));
   return F32{f16_to_float(values[0]), f16_to_float(values[1]), f16_to_float(values[2]),
              f16_to_float(values[3])};
+}
+[[gnu::always_inline]] inline F32 load_i8(const void* from) noexcept {
+  int8_t values[4];
+  __builtin_memcpy(values, from, sizeof(values));
+  return __builtin_convertvector((Mask{values[0], values[1], values[2], values[3]}), F32);
+}
+template <int j>
+[[gnu::always_inline]] inline F32 signed_byte(F32 words) noexcept {
+  return __builtin_convertvector((Mask)((Bits)words << (24 - 8 * j)) >> 24, F32);
+}
+template <int j>
+[[gnu::always_inline]] inline F32 nibble(F32 words) noexcept {
+  return __builtin_convertvector((Mask)(((Bits)words >> (4 * j)) & 15u), F32);
+}
+[[gnu::always_inline]] inline void load_nibbles(const void* from, F32& even, F32& odd) noexcept {
+  uint8_t values[4];
+  __builtin_memcpy(values, from, sizeof(values));
+  const F32 bytes = (F32)Bits{values[0], values[1], values[2], values[3]};
+  even = nibble<0>(bytes);
+  odd = nibble<1>(bytes);
+}
+[[gnu::always_inline]] inline void interleave(F32 even, F32 odd, F32& front, F32& back) noexcept {
+  front = __builtin_shufflevector(even, odd, 0, 4, 1, 5);
+  back = __builtin_shufflevector(even, odd, 2, 6, 3, 7);
 }
 [[gnu::always_inline]] inline void store_bf16(void* to, F32 value) noexcept {
   const uint16_t values[4] = {float_to_bf16(value[0]), float_to_bf16(value[1]),

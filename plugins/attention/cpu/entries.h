@@ -1,0 +1,84 @@
+// The functions of a KernelSet: each goes by the cache's element type to the code for it.
+#pragma once
+
+#include "plugins/attention/cpu/attend.h"
+
+namespace tenon::attention_cpu {
+namespace {
+
+// Calls function(elements of the cache's type).
+template <class Function>
+[[gnu::always_inline]] inline void with_elements(DType dtype, const Function& function) {
+  switch (dtype) {
+    case DType::f32:
+      return function(F32Elements());
+    case DType::f16:
+      return function(F16Elements());
+    case DType::i8:
+      return function(I8Elements());
+    case DType::i4:
+      return function(I4Elements());
+    default:
+      return function(Bf16Elements());
+  }
+}
+
+template <class E>
+void attend_as(const LayerTask& task, const WorkItem& item, float* scratch, float* partials) {
+  const uint32_t group = task.query_heads / task.kv_heads;
+  const uint32_t rows = item.last_row - item.first_row;
+  const uint32_t at_once = smaller(group, kMaxQueries / rows);
+  for (uint32_t head = 0; head < group; head += at_once) {
+    Attention<E>(task, item, head, smaller(at_once, group - head), scratch).run(partials);
+  }
+}
+inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, float* partials) {
+  with_elements(task.dtype, [&](auto elements) {
+    attend_as<decltype(elements)>(task, item, scratch, partials);
+  });
+}
+
+inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query,
+                    const float* partials) {
+  const uint32_t group = task.query_heads / task.kv_heads;
+  const uint32_t row = item.first_row + query / group;
+  const uint64_t head = uint64_t{item.kv_head} * group + query % group;
+  const uint64_t queries = uint64_t{item.last_row - item.first_row} * group;
+  const uint32_t columns = padded_v(task.v_dim);
+  const Span seen = visible(task, row);
+  alignas(64) float sum[kMaxHeadDim];
+  float maximum = 0;
+  float weight = 0;
+  bool started = false;
+  for (uint32_t range = 0; range < item.ranges; ++range) {
+    if (intersect(seen, range_span(range)).empty()) continue;
+    const float* from =
+        partials + (item.partial + range * queries + query) * partial_floats(task.v_dim);
+    if (started) {
+      merge({sum, &maximum, &weight}, from, from[columns], from[columns + 1], columns);
+      continue;
+    }
+    started = true;
+    __builtin_memcpy(sum, from, columns * sizeof(float));
+    maximum = from[columns];
+    weight = from[columns + 1];
+  }
+  bool paired = false;
+  with_elements(task.dtype,
+                [&](auto elements) { paired = paired_columns<decltype(elements)>(task.v_dim); });
+  write_out(sum, weight, task.v_dim, paired,
+            task.out + (uint64_t{row} * task.query_heads + head) * task.v_dim);
+}
+
+inline void store(const LayerTask& task, const BlockId* blocks, uint32_t row, uint32_t head) {
+  const KvAddress to = address_of(task, blocks, task.slots[row]);
+  const uint64_t index = uint64_t{row} * task.kv_heads + head;
+  with_elements(task.dtype, [&](auto elements) {
+    using E = decltype(elements);
+    store_row<E>(task.k + index * task.k_dim, task.k_dim, to.k + head * task.k_plane.head_bytes);
+    store_row<E>(task.v + index * task.v_dim, task.v_dim, to.v + head * task.v_plane.head_bytes);
+  });
+}
+
+}  // namespace
+}  // namespace tenon::attention_cpu

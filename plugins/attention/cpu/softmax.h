@@ -1,0 +1,130 @@
+// Online softmax (Milakov and Gimelshein, 2018) in base 2: scores arrive multiplied by log2(e).
+#pragma once
+
+#include <tenon/sdk/simd.h>
+
+#include "plugins/attention/cpu/kernels.h"
+
+namespace tenon::attention_cpu {
+namespace {
+
+namespace simd = sdk::simd;
+using simd::F32;
+
+inline constexpr float kLog2OfE = 1.44269504f;
+
+struct Span {
+  uint32_t low = 0;
+  uint32_t high = 0;
+  bool empty() const { return low >= high; }
+};
+constexpr uint32_t smaller(uint32_t a, uint32_t b) {
+  return a < b ? a : b;
+}
+constexpr uint32_t larger(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+constexpr Span intersect(Span a, Span b) {
+  return {larger(a.low, b.low), smaller(a.high, b.high)};
+}
+
+// A softmax under way: out = sum / weight once it is finished.
+struct SoftmaxState {
+  float* sum;  // [padded_v]
+  float* maximum;
+  float* weight;
+};
+
+// Takes up `other`, which covers later positions.
+inline void merge(const SoftmaxState& state, const float* sum, float maximum, float weight,
+                  uint32_t columns) {
+  const float both = *state.maximum > maximum ? *state.maximum : maximum;
+  const F32 shift = simd::exp2_nonpositive(simd::set1(*state.maximum - both));
+  const F32 other_shift = simd::exp2_nonpositive(simd::set1(maximum - both));
+  for (uint32_t d = 0; d < columns; d += simd::kLanes) {
+    const F32 mine = simd::mul(simd::load(state.sum + d), shift);
+    simd::store(state.sum + d, simd::fma(simd::load(sum + d), other_shift, mine));
+  }
+  *state.weight = *state.weight * simd::first(shift) + weight * simd::first(other_shift);
+  *state.maximum = both;
+}
+
+// `paired`: the sums are even and odd elements of 2·kLanes each.
+inline void write_out(const float* sum, float weight, uint32_t dim, bool paired, float* out) {
+  const F32 divisor = simd::set1(weight);
+  if (paired) {
+    for (uint32_t d = 0; d < dim; d += 2 * simd::kLanes) {
+      F32 first;
+      F32 second;
+      simd::interleave(simd::div(simd::load(sum + d), divisor),
+                       simd::div(simd::load(sum + d + simd::kLanes), divisor), first, second);
+      simd::store(out + d, first);
+      simd::store(out + d + simd::kLanes, second);
+    }
+    return;
+  }
+  for (uint32_t d = 0; d < dim; d += simd::kLanes) {
+    const F32 value = simd::div(simd::load(sum + d), divisor);
+    if (d + simd::kLanes <= dim) {
+      simd::store(out + d, value);
+    } else {
+      simd::store_first(out + d, value, dim - d);
+    }
+  }
+}
+
+inline F32 capped(F32 score, float soft_cap) {
+  const F32 cap = simd::set1(soft_cap);
+  return simd::mul(simd::mul(cap, simd::set1(kLog2OfE)), simd::tanh(simd::div(score, cap)));
+}
+// Lanes of vector v of a tile outside `seen` become `other`.
+inline F32 only_seen(F32 value, uint32_t v, Span seen, F32 other) {
+  const F32 lane =
+      simd::add(simd::lane_numbers(), simd::set1(static_cast<float>(v * simd::kLanes)));
+  const F32 below_high =
+      simd::select(simd::less(lane, simd::set1(static_cast<float>(seen.high))), value, other);
+  return simd::select(simd::less(lane, simd::set1(static_cast<float>(seen.low))), other,
+                      below_high);
+}
+
+// Scores of one query over one tile become weights, in place. `seen` is relative to the tile.
+inline void update_softmax(float soft_cap, float* scores, Span seen, const SoftmaxState& state,
+                           uint32_t columns) {
+  constexpr uint32_t kVectors = kTileTokens / simd::kLanes;
+  const F32 nothing = simd::set1(-__builtin_inff());
+  const bool cut = seen.low > 0 || seen.high < kTileTokens;
+  F32 score[kVectors];
+  F32 highest = nothing;
+#pragma GCC unroll 16
+  for (uint32_t v = 0; v < kVectors; ++v) {
+    score[v] = simd::load(scores + v * simd::kLanes);
+    if (soft_cap != 0.0f) score[v] = capped(score[v], soft_cap);
+    if (cut) score[v] = only_seen(score[v], v, seen, nothing);
+    highest = simd::max(highest, score[v]);
+  }
+  const float tile_maximum = simd::reduce_max(highest);
+  const float old_maximum = *state.maximum;
+  const float maximum = tile_maximum > old_maximum ? tile_maximum : old_maximum;
+  F32 weights = simd::zero();
+#pragma GCC unroll 16
+  for (uint32_t v = 0; v < kVectors; ++v) {
+    const F32 weight = simd::exp2_nonpositive(simd::sub(score[v], simd::set1(maximum)));
+    simd::store(scores + v * simd::kLanes, weight);
+    weights = simd::add(weights, weight);
+  }
+  float tile_weight = simd::reduce_add(weights);
+  if (maximum != old_maximum) {
+    const F32 shift = simd::exp2_nonpositive(simd::set1(old_maximum - maximum));
+    for (uint32_t d = 0; d < columns; d += simd::kLanes) {
+      simd::store(state.sum + d, simd::mul(simd::load(state.sum + d), shift));
+    }
+    tile_weight += *state.weight * simd::first(shift);
+  } else {
+    tile_weight += *state.weight;
+  }
+  *state.weight = tile_weight;
+  *state.maximum = maximum;
+}
+
+}  // namespace
+}  // namespace tenon::attention_cpu
