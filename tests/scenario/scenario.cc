@@ -86,14 +86,15 @@ std::string Scenario::line(const std::string& text) {
   if (words.empty()) return "";
   const std::string& verb = words[0];
   const bool acts = verb == "request" || verb == "refused" || verb == "cancel" || verb == "step" ||
-                    verb == "expect" || verb == "end" || verb == "drain";
+                    verb == "steps" || verb == "expect" || verb == "end" || verb == "drain";
   if (!acts) return rig_ == nullptr ? setting(words) : "'" + verb + "' is no verb";
   if (rig_ == nullptr) {
     if (std::string problem = begin(); !problem.empty()) return problem;
   }
   if (verb == "request") return request(words, "");
   if (verb == "refused") return request(words, tail);
-  if (verb == "step") return step(words);
+  if (verb == "step") return step(joined(words, 1));
+  if (verb == "steps") return steps(words);
   if (verb == "expect") return expect(words);
   if (verb == "end") return end(words, tail);
   if (verb == "cancel" && words.size() == 2 && ids_.contains(words[1])) {
@@ -183,6 +184,11 @@ std::string Scenario::request(const Words& words, std::string_view expected_refu
     const auto small = static_cast<uint32_t>(value);
     if (key == "prompt") {
       made.prompt.assign(value, 7);
+    } else if (key == "common") {
+      // Behind them, tokens that no other request has at this place.
+      for (size_t at = value; at < made.prompt.size(); ++at) {
+        made.prompt[at] = static_cast<TokenId>((at * 7 + ids_.size() * 13) % options_.vocabulary);
+      }
     } else if (key == "max") {
       made.max_tokens = small;
     } else if (key == "min") {
@@ -235,14 +241,25 @@ std::string Scenario::planned() const {
   return text.empty() ? "nothing" : text;
 }
 
-std::string Scenario::step(const Words& words) {
+// steps COUNT [PLAN]
+std::string Scenario::steps(const Words& words) {
+  uint64_t count = 0;
+  if (words.size() < 2 || !number(words[1], count))
+    return "write: steps COUNT, or steps COUNT PLAN";
+  for (uint64_t i = 1; i <= count; ++i) {
+    const std::string problem = step(joined(words, 2));
+    if (!problem.empty()) return "step " + std::to_string(i) + ": " + problem;
+  }
+  return "";
+}
+
+std::string Scenario::step(const std::string& plan) {
   recorder_->grants.clear();
   recorder_->idle_rows = 0;
   Status status = rig_->engine().step();
   if (!status.ok()) return std::string(status.message());
   if (!rig_->engine().last_fault().empty()) return rig_->engine().last_fault();
-  if (words.size() == 1) return "";
-  return differs("the plan", planned(), joined(words, 1));
+  return plan.empty() ? "" : differs("the plan", planned(), plan);
 }
 
 std::string Scenario::expect(const Words& words) {
@@ -273,6 +290,12 @@ std::string Scenario::expect(const Words& words) {
     found = std::to_string(last_.moves);
   } else if (what == "idle_rows") {
     found = std::to_string(last_.idle_rows);
+  } else if (what == "reused") {
+    found = std::to_string(last_.reused_tokens);
+  } else if (what == "swapped_out") {
+    found = std::to_string(last_.swapped_out_tokens);
+  } else if (what == "swapped_in") {
+    found = std::to_string(last_.swapped_in_tokens);
   } else if (what == "accepted") {
     found = std::to_string(last_.accepted_drafts);
   } else if (what == "row_steps") {

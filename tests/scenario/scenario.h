@@ -63,7 +63,8 @@ class Scenario {
   std::string setting(const Words& words);
   std::string begin();
   std::string request(const Words& words, std::string_view expected_refusal);
-  std::string step(const Words& words);
+  std::string step(const std::string& plan);
+  std::string steps(const Words& words);
   std::string expect(const Words& words);
   std::string end(const Words& words, std::string_view message);
   std::string name_of(SeqId seq) const;

@@ -36,6 +36,7 @@ class ContinuousScheduler final : public Scheduler {
       const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
       plan_.begin(view, ledger, out);
       queue_.begin(options_.policy, view.waiting);
+      admission_.let_in_overdue(plan_, piece);
       plan_.continue_prompts(piece, false);
       admission_.admit(plan_, queue_, piece);
       if (plan_.empty()) {

@@ -60,6 +60,7 @@ class StaticScheduler final : public Scheduler {
       if (view.running.empty() && members_.empty()) take_batch();
       // Prompts of the batch that are not computed yet, those of preempted members among them.
       const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
+      admission_.let_in_overdue(plan_, piece);
       plan_.continue_prompts(piece, false);
       members_waiting_.begin(options_.policy, view, members_);
       admission_.admit(plan_, members_waiting_, piece);

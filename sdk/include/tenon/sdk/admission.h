@@ -3,7 +3,8 @@
 // In the order of a queue; one that does not fit yet is not overtaken. A prompt needs room for all
 // of it, also when only a piece is computed now, beside what prompts that were begun still need.
 // One exception to the order: a prompt whose beginning another sequence is computing right now
-// waits for it, so that a shared prefix is computed once, and those behind may go first.
+// waits for it, so that a shared prefix is computed once, and those behind may go first. And one
+// exception to patience: who was interrupted is let in again after a while.
 #pragma once
 
 #include <tenon/sdk/plan_builder.h>
@@ -17,16 +18,35 @@ class Admission {
  public:
   explicit Admission(const SchedulingOptions& options) : options_(options) {}
 
+  // First in a plan: who was interrupted in the middle of its answer and could not come back for
+  // long is let in, at the expense of those behind it. Beams of one search go on only together, so
+  // two searches that each wait for memory which the other holds would wait for ever.
+  template <typename Piece>
+  void let_in_overdue(PlanBuilder& plan, Piece piece) {
+    rescued_seq_ = kNoSeq;
+    const SequenceView* first = first_interrupted(plan);
+    if (first == nullptr || first->seq != overdue_seq_) overdue_plans_ = 0;
+    overdue_seq_ = first == nullptr ? kNoSeq : first->seq;
+    if (first == nullptr || ++overdue_plans_ <= kOverdue) return;
+    const uint32_t left = plan.left(*first);
+    if (!plan.make_room(*first, left)) return;
+    const uint32_t ready = std::min(left - 1, plan.ledger().cached(first->seq).ready);
+    if (plan.admit(*first, piece(left - ready))) rescued_seq_ = first->seq;
+  }
+
   // Admits from `queue` (`next()`: the next waiting sequence, or null); `piece(tokens left)` says
   // how many to compute in this step, 0 = the step is full.
   template <typename Queue, typename Piece>
   void admit(PlanBuilder& plan, Queue& queue, Piece piece) {
     if (plan.view().waiting.empty()) held_steps_ = 0;
-    if (plan.view().waiting.empty() || plan.budget() == 0 || held_back(plan)) return;
+    if (plan.view().waiting.empty() || plan.budget() == 0 || !plan.rows_left()) return;
+    if (held_back(plan)) return;
     uint64_t reserve = reserve_for_running(plan);
     uint32_t deferred = 0;
     const uint32_t before = plan.admitted();
     while (const SequenceView* waiting = queue.next()) {
+      if (waiting->seq == rescued_seq_) continue;
+      if (!plan.has_slots(*waiting)) break;
       const CachedTokens cached = plan.ledger().cached(waiting->seq);
       if (cached.promised > 0 && defer(plan, *waiting, deferred)) {
         if (++deferred > plan.limits().max_sequences) break;
@@ -41,6 +61,21 @@ class Admission {
  private:
   // A promise that is not kept for so many plans is no longer waited for.
   static constexpr uint32_t kPatience = 256;
+  static constexpr uint32_t kOverdue = 64;  // plans without room for who was interrupted
+  static constexpr size_t kLooks = 256;     // at those that wait, for interrupted ones
+
+  static const SequenceView* first_interrupted(const PlanBuilder& plan) {
+    const Policy policy = plan.policy();
+    const SequenceView* first = nullptr;
+    for (const SequenceView& waiting :
+         plan.view().waiting.first(std::min(kLooks, plan.view().waiting.size()))) {
+      if (waiting.known_tokens == waiting.prompt_tokens) continue;
+      const bool before =
+          first == nullptr || policy_key(policy, waiting, 0) < policy_key(policy, *first, 0);
+      if (before) first = &waiting;
+    }
+    return first;
+  }
 
   // Of few that wait beside many that run, each would stop all of these for a step.
   bool held_back(const PlanBuilder& plan) {
@@ -63,7 +98,6 @@ class Admission {
   template <typename Piece>
   bool admit_one(PlanBuilder& plan, const SequenceView& waiting, uint32_t ready, uint64_t& reserve,
                  Piece& piece) const {
-    if (!plan.has_slots(waiting)) return false;
     KvLedger& ledger = plan.ledger();
     const uint32_t left = plan.left(waiting);
     const bool alone = plan.running() == 0 && plan.empty();
@@ -102,6 +136,9 @@ class Admission {
   const SchedulingOptions& options_;
   uint64_t block_tokens_ = 0;  // the most that one token ever cost
   int64_t held_steps_ = 0;
+  SeqId overdue_seq_ = kNoSeq;  // the first that was interrupted …
+  uint32_t overdue_plans_ = 0;  // … and for how long it could not come back
+  SeqId rescued_seq_ = kNoSeq;  // let in by this plan, ahead of the queue
   SeqId patient_seq_ = kNoSeq;  // the first that a promise keeps waiting …
   uint32_t patient_plans_ = 0;  // … and for how long
 };

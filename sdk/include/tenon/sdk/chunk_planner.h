@@ -28,6 +28,12 @@ class ChunkPlanner {
     plan_.begin(view, ledger, out);
     plan_.limit_budget(step_tokens());
     const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
+    // Room for the next token of everyone else stays.
+    const uint32_t decoding = plan_.decoding();
+    admission_.let_in_overdue(plan_, [this, decoding](uint32_t tokens) {
+      const uint32_t budget = plan_.budget();
+      return std::min(this->piece(tokens), budget > decoding ? budget - decoding : 1);
+    });
     const bool could_admit = !view.waiting.empty() && plan_.rows_left();
     plan_.advance_decodes(could_admit || plan_.partial_prompts() > 0);
     plan_.continue_prompts(piece, true);

@@ -48,6 +48,7 @@ class PlanBuilder {
     sort_by_policy(options_.policy, view.running, order_);
   }
 
+  Policy policy() const { return options_.policy; }
   const SchedulerView& view() const { return *view_; }
   KvLedger& ledger() const { return *ledger_; }
   const SchedulerLimits& limits() const { return limits_; }
@@ -59,6 +60,7 @@ class PlanBuilder {
   // Running sequences that were not preempted.
   size_t running() const { return running_; }
   uint32_t admitted() const { return admitted_; }
+  // Whether memory was made for someone that runs.
   bool preempted() const { return preempted_; }
   bool rows_left() const { return slots_ < limits_.max_sequences; }
   // Sequences whose prompt is computed in part when this plan was run.
@@ -92,6 +94,20 @@ class PlanBuilder {
     slots_ += waiting.samples;
     partial_ += whole ? 0 : 1;
     return true;
+  }
+
+  // Preempts running sequences that stand behind `waiting` in the policy's order, the last first,
+  // until it has a row and `tokens` of memory. Before the first grant.
+  bool make_room(const SequenceView& waiting, uint32_t tokens) {
+    const PolicyKey key = policy_key(options_.policy, waiting, 0);
+    const auto fits = [&] {
+      return has_slots(waiting) && ledger_->cost(waiting.seq, tokens) <= ledger_->free_tokens();
+    };
+    for (size_t place = order_.size(); place-- > 0 && key < order_[place];) {
+      if (fits()) return true;
+      if (standing(place) == Standing::idle) preempt(place);
+    }
+    return fits();
   }
 
   // Everything that decodes gets its next token, and drafts as far as the budget goes: each running
@@ -161,10 +177,10 @@ class PlanBuilder {
       if (tokens == 0 || uint64_t{tokens} + drafts > budget_) return false;
       const size_t victim = choose_victim(place, tokens);
       if (victim == place) {
-        if (place > 0 || stuck_for_long(at(place).seq)) preempt(place);
+        if (place > 0 || stuck_for_long(at(place).seq)) preempted_ |= preempt(place);
         return false;
       }
-      preempt(victim);
+      preempted_ |= preempt(victim);
     }
     if (place == 0) stuck_plans_ = 0;
     return true;
@@ -193,7 +209,6 @@ class PlanBuilder {
     gone = gone || ledger_->release(victim.seq, ReleaseHow::recompute);
     leave_idle(place, gone ? Standing::preempted : Standing::kept);
     if (!gone) return false;
-    preempted_ = true;
     --running_;
     slots_ -= std::min(slots_, victim.samples);
     if (left(victim) > 1) --partial_;
