@@ -96,17 +96,23 @@ TEST_P(StarvingLedger, loses_nobody_and_nothing) {
   options.block_tokens = 4;
   options.context_tokens = 80;
   options.kv_tokens = 3 * 80;
+  options.swap_tokens = 80;
   options.max_sequences = 6;
   options.max_batch_tokens = 100;
   ToyDrafter drafter({options.vocabulary, 0}, 3, 4);
   if (seed % 2 == 0) options.drafter = &drafter;
   Rig rig(options);
   TestRandom random(seed);
+  const std::vector<TokenId> stem = random.tokens(21, options.vocabulary);
   std::vector<Request> requests;
   for (int step = 0; step < 500; ++step) {
     if (random.below(6) == 0 && requests.size() < 60) {
       Request request = greedy_request(random.tokens(1 + random.below(50), options.vocabulary),
                                        1 + random.below(25));
+      if (random.below(2) == 0) {
+        request.prompt.insert(request.prompt.begin(), stem.begin(), stem.end());
+      }
+      request.max_tokens = std::min<uint32_t>(request.max_tokens, 80 - request.prompt.size());
       request.samples = random.below(8) == 0 ? 2 : 1;
       request.priority = static_cast<int32_t>(random.below(3));
       request.tenant = random.below(2);
@@ -133,7 +139,7 @@ TEST_P(StarvingLedger, loses_nobody_and_nothing) {
 
 INSTANTIATE_TEST_SUITE_P(All, StarvingLedger,
                          testing::Combine(testing::ValuesIn(kStarving),
-                                          testing::Values("paged", "naive"),
+                                          testing::Values("paged", "naive", "prefix", "radix"),
                                           testing::Values(1, 2, 3)),
                          [](const auto& made) {
                            return std::string(std::get<0>(made.param).name) + "_" +
