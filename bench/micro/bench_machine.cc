@@ -72,6 +72,10 @@ void report(benchmark::State& state, const MachineLimits& limits, const Cost& co
   state.counters["read"] = cost.bytes / median / (limits.read_gbps * 1e9);
   state.counters["read_best"] = cost.bytes / best / (limits.read_gbps * 1e9);
   if (cost.operation_limit <= 0) return;
+  const double computing = cost.operations / cost.operation_limit;
+  state.counters["roof"] =
+      std::max(computing, cost.bytes / (limits.read_median_gbps * 1e9)) / median;
+  state.counters["roof_best"] = std::max(computing, cost.bytes / (limits.read_gbps * 1e9)) / best;
   state.counters["ops"] = cost.operations / median / cost.operation_limit;
   state.counters["ops_best"] = cost.operations / best / cost.operation_limit;
 }

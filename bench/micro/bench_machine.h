@@ -39,7 +39,8 @@ struct Cost {
 
 // Calls `before()` on this thread and then `work(slice)` on all workers, once an iteration; only
 // `work` is timed. Counters: speeds by the median iteration, fractions of the limits by the median
-// and by the best one: neighbours on the machine slow iterations down, never up.
+// and by the best one: neighbours on the machine slow iterations down, never up. `roof` is the
+// fraction of the slower of the two limits.
 void report(benchmark::State& state, const MachineLimits& limits, const Cost& cost,
             std::vector<double>& seconds);
 

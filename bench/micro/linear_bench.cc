@@ -4,8 +4,10 @@
 //   linear_bench --benchmark_filter='bf16.*rows:1$'
 #include <sys/mman.h>
 #include <tenon/linear.h>
+#include <tenon/sdk/block_formats.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -35,32 +37,69 @@ constexpr Shape kShapes[] = {
     {"135M.gate", 1536, 576}, {"135M.down", 576, 1536},
 };
 
-DType dtype_of(std::string_view format) {
-  return format == "f32" ? DType::f32 : (format == "f16" ? DType::f16 : DType::bf16);
-}
+// A weight as a checkpoint stores it, full of small numbers.
+class Source {
+ public:
+  Source(const Shape& shape, std::string_view format) {
+    sdk::BlockFormat blocks;
+    tensor_.rank = 2;
+    tensor_.shape[0] = shape.n_out;
+    if (sdk::parse_block_format(format, blocks)) {
+      block_bytes_ = sdk::block_bytes(blocks);
+      tensor_.dtype = DType::u8;
+      tensor_.shape[1] = shape.k_in / sdk::kBlockValues * block_bytes_;
+    } else {
+      tensor_.dtype = format == "f32" ? DType::f32 : (format == "f16" ? DType::f16 : DType::bf16);
+      tensor_.shape[1] = shape.k_in;
+    }
+    tensor_.stride[0] = tensor_.shape[1];
+    bytes_.resize(uint64_t{shape.n_out} * tensor_.shape[1] * dtype_bits(tensor_.dtype) / 8);
+    fill();
+    tensor_.data = bytes_.data();
+    view_ = {format, shape.name, shape.n_out, shape.k_in, {&tensor_, 1}};
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  const WeightView& view() const { return view_; }
+  uint64_t bytes() const { return bytes_.size(); }
 
-// Packed copies of one weight, the last one kept for the next benchmark of the same weight.
+ private:
+  // Any bit pattern below 0x3f00 in the upper half of a float, any byte, and f16 scales of 0.01.
+  void fill() {
+    uint32_t state = 1;
+    for (size_t i = 0; i + 1 < bytes_.size(); i += 2) {
+      state = state * 1664525u + 1013904223u;
+      uint16_t half =
+          static_cast<uint16_t>((tensor_.dtype == DType::f16 ? 0x2c00 : 0x3c00) | (state >> 25));
+      if (block_bytes_ > 0) half = static_cast<uint16_t>(state >> 16);
+      std::memcpy(bytes_.data() + i, &half, 2);
+    }
+    const uint16_t scale = sdk::float_to_f16(0.01f);
+    for (size_t i = 0; block_bytes_ > 0 && i < bytes_.size(); i += block_bytes_) {
+      std::memcpy(bytes_.data() + i, &scale, 2);
+    }
+  }
+  uint64_t block_bytes_ = 0;
+  std::vector<std::byte> bytes_;
+  TensorView tensor_;
+  WeightView view_;
+};
+
+// Packed copies of one weight beyond any cache. Copies are made from the first: packing is slow.
 class PackedCopies {
  public:
-  PackedCopies(LinearKernel& kernel, const Shape& shape, std::string_view format) {
-    const DType dtype = dtype_of(format);
-    const uint64_t values = uint64_t{shape.n_out} * shape.k_in;
-    std::vector<std::byte> source(values * dtype_bits(dtype) / 8);
-    fill(source, dtype);
-    TensorView tensor;
-    tensor.data = source.data();
-    tensor.dtype = dtype;
-    tensor.rank = 2;
-    tensor.shape[0] = shape.n_out;
-    tensor.shape[1] = tensor.stride[0] = shape.k_in;
-    const WeightView view{format, shape.name, shape.n_out, shape.k_in, {&tensor, 1}};
-    stride_ = (kernel.packed_bytes(view) + 4095) / 4096 * 4096;
+  PackedCopies(LinearKernel& kernel, const WeightView& view) {
+    const uint64_t bytes = kernel.packed_bytes(view);
+    stride_ = (bytes + 4095) / 4096 * 4096;
     count_ = static_cast<uint32_t>(1 + (kFarBytes - 1) / stride_);
     memory_ = huge(stride_ * count_);
+    const uint32_t workers = machine().pool->size();
     machine().pool->run([&](uint32_t worker) {
-      for (uint32_t i = 0; i < count_; ++i) {
-        Status status = kernel.pack(view, memory_ + i * stride_, {worker, machine().pool->size()});
-        if (!status.ok()) std::abort();
+      if (!kernel.pack(view, memory_, {worker, workers}).ok()) std::abort();
+    });
+    machine().pool->run([&](uint32_t worker) {
+      for (uint32_t i = 1 + worker; i < count_; i += workers) {
+        std::memcpy(memory_ + i * stride_, memory_, bytes);
       }
     });
   }
@@ -71,27 +110,28 @@ class PackedCopies {
   const void* next() { return memory_ + (at_++ % count_) * stride_; }
 
  private:
-  // Small positive numbers: any bit pattern below 0x3f00 in the upper half is one.
-  static void fill(std::vector<std::byte>& bytes, DType dtype) {
-    uint32_t state = 1;
-    for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
-      state = state * 1664525u + 1013904223u;
-      const uint16_t half =
-          static_cast<uint16_t>((dtype == DType::f16 ? 0x2c00 : 0x3c00) | (state >> 25));
-      std::memcpy(bytes.data() + i, &half, 2);
-    }
-  }
   uint64_t stride_ = 0;
   uint32_t count_ = 0;
   uint32_t at_ = 0;
   std::byte* memory_ = nullptr;
 };
 
+// The rate that bounds what this kernel computes with.
+double operation_limit(const LinearKernel& kernel, std::string_view format,
+                       const MachineLimits& limits) {
+  if (kernel.numerics().starts_with("int8")) return limits.int8_ops;
+  const bool dots = format == "bf16" && kernel.numerics().ends_with("bf16");
+  return dots ? limits.bf16_flops : limits.fma_flops;
+}
+
 void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& shape,
                     std::string_view format, uint32_t rows) {
-  PackedCopies weights(kernel, shape, format);
-  std::vector<float> x(uint64_t{rows} * shape.k_in, 0.5f);
-  std::byte* prepared = huge(kernel.prepared_bytes(rows, shape.k_in));
+  const Source source(shape, format);
+  PackedCopies weights(kernel, source.view());
+  std::vector<float> x(uint64_t{rows} * shape.k_in);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 61) / 61.0f - 0.5f;
+  const uint64_t prepared_bytes = kernel.prepared_bytes(rows, shape.k_in);
+  std::byte* prepared = huge(prepared_bytes);
   std::vector<float> y(uint64_t{rows} * shape.n_out);
   kernel.prepare(x.data(), shape.k_in, rows, shape.k_in, prepared, {0, 1});
   const MachineLimits limits = limits_now();
@@ -102,17 +142,34 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
   job.x_rows = rows;
   job.y = y.data();
   job.y_stride = shape.n_out;
-  const double values = double{1} * shape.n_out * shape.k_in;
-  const bool dots = format == "bf16" && kernel.numerics().ends_with("bf16");
-  const Cost cost{.bytes = values * dtype_bits(dtype_of(format)) / 8,
-                  .operations = 2 * values * rows,
-                  .operation_limit = dots ? limits.bf16_flops : limits.fma_flops};
+  const Cost cost{.bytes = static_cast<double>(source.bytes()),
+                  .operations = 2.0 * shape.n_out * shape.k_in * rows,
+                  .operation_limit = operation_limit(kernel, format, limits)};
   measure(
       state, limits, cost, [&] { job.packed = weights.next(); },
       [&](Slice slice) {
         kernel.run({&job, 1}, slice);
       });
-  munmap(prepared, kernel.prepared_bytes(rows, shape.k_in));
+  munmap(prepared, prepared_bytes);
+}
+
+void register_all(LinearKernel& kernel, std::string_view plugin,
+                  std::initializer_list<std::string_view> formats) {
+  for (std::string_view format : formats) {
+    for (const Shape& shape : kShapes) {
+      for (uint32_t rows : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
+        const std::string name = std::string(plugin) + "/" + std::string(format) + "/" +
+                                 shape.name + "/rows:" + std::to_string(rows);
+        benchmark::RegisterBenchmark(name.c_str(),
+                                     [&kernel, &shape, format, rows](auto& state) {
+                                       bench_multiply(state, kernel, shape, format, rows);
+                                     })
+            ->UseManualTime()
+            ->Unit(benchmark::kMicrosecond)
+            ->MinTime(0.2);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -122,22 +179,11 @@ int main(int argc, char** argv) {
   using namespace tenon;
   using namespace tenon::bench;
   if (!start_machine(argc, argv)) return 1;
-  auto& dense = kernel<LinearKernel>("linear_dense", kLinearInterface, "dense");
-  for (std::string_view format : {"bf16", "f16", "f32"}) {
-    for (const Shape& shape : kShapes) {
-      for (uint32_t rows : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
-        const std::string name =
-            "dense/" + std::string(format) + "/" + shape.name + "/rows:" + std::to_string(rows);
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [&dense, &shape, format, rows](auto& state) {
-                                       bench_multiply(state, dense, shape, format, rows);
-                                     })
-            ->UseManualTime()
-            ->Unit(benchmark::kMicrosecond)
-            ->MinTime(0.2);
-      }
-    }
-  }
+  const auto load = [](std::string_view library, std::string_view id) -> LinearKernel& {
+    return kernel<LinearKernel>(library, kLinearInterface, id);
+  };
+  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32"});
+  register_all(load("linear_int8", "int8"), "int8", {"q8_0", "q4_0"});
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

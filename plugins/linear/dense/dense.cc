@@ -5,6 +5,7 @@
 // multiplied in f32, or, where the processor has fast bf16 dot products, multiplied in pairs with x
 // rounded to bf16; numerics() tells them apart.
 #include <tenon/linear.h>
+#include <tenon/sdk/linear_panels.h>
 #include <tenon/sdk/plugin.h>
 
 #include <atomic>
@@ -36,34 +37,12 @@ bool parse_format(std::string_view name, Format& format, DType& dtype) {
   return false;
 }
 
-Status refuse(const WeightView& weight, std::string_view found) {
-  return Status::error(StatusCode::unsupported,
-                       "weight \"" + std::string(weight.name) + "\" " + std::string(found));
-}
-
-uint64_t panel_count(uint32_t n_out, uint32_t columns) {
-  return (uint64_t{n_out} + columns - 1) / columns;
-}
-
-// Part `index` of `count` equal parts of `total`, as its first element.
-uint64_t share_begin(uint64_t total, uint32_t index, uint32_t count) {
-  return total / count * index + total % count * index / count;
-}
+using sdk::panel_count;
 
 class Dense final : public LinearKernel {
  public:
   Dense(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : host_(host),
-        kernels_(choose_kernels(*host.facts)),
-        workers_(host.facts->workers == 0 ? 1 : host.facts->workers) {
-    scratch_stride_ = round_up(kernels_.scratch_bytes, 4096);
-    scratch_ = static_cast<std::byte*>(
-        host.allocate(host.context, Space{}, scratch_stride_ * workers_, 4096));
-    if (scratch_ == nullptr) throw std::bad_alloc();
-  }
-  Dense(const Dense&) = delete;
-  Dense& operator=(const Dense&) = delete;
-  ~Dense() { host_.free(host_.context, Space{}, scratch_); }
+      : kernels_(choose_kernels(*host.facts)), scratch_(host, kernels_.scratch_bytes) {}
 
   Status accepts(const WeightView& weight) const noexcept override {
     return sdk::guard([&] { return check(weight); });
@@ -93,9 +72,8 @@ class Dense final : public LinearKernel {
                             .n_out = weight.n_out,
                             .k_in = weight.k_in,
                             .format = header.format};
-    const uint64_t panels = panel_count(weight.n_out, kernels_.panel_columns);
-    kernels_.pack(source, static_cast<uint32_t>(share_begin(panels, slice.index, slice.count)),
-                  static_cast<uint32_t>(share_begin(panels, slice.index + 1, slice.count)),
+    const auto panels = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
+    kernels_.pack(source, panels.first, panels.last,
                   static_cast<std::byte*>(packed) + sizeof(PackedHeader));
     return Status();
   }
@@ -118,37 +96,26 @@ class Dense final : public LinearKernel {
     const bool pairs = needs_pair_rows_.load(std::memory_order_relaxed);
     const bool singles = needs_f32_rows_.load(std::memory_order_relaxed);
     auto* f32_rows = static_cast<float*>(prepared);
-    kernels_.prepare(
-        {.x = x,
-         .x_stride = x_stride,
-         .k_in = k_in,
-         .first_row = static_cast<uint32_t>(share_begin(rows, slice.index, slice.count)),
-         .last_row = static_cast<uint32_t>(share_begin(rows, slice.index + 1, slice.count)),
-         .f32_rows = singles || !pairs ? f32_rows : nullptr,
-         .pair_rows = kernels_.uses_pairs && (pairs || !singles) ? pair_rows(prepared, rows, k_in)
-                                                                 : nullptr});
+    const auto mine = sdk::share_of(rows, slice);
+    kernels_.prepare({.x = x,
+                      .x_stride = x_stride,
+                      .k_in = k_in,
+                      .first_row = mine.first,
+                      .last_row = mine.last,
+                      .f32_rows = singles || !pairs ? f32_rows : nullptr,
+                      .pair_rows = kernels_.uses_pairs && (pairs || !singles)
+                                       ? pair_rows(prepared, rows, k_in)
+                                       : nullptr});
   }
 
   void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
-    const Slice mine{slice.index, slice.count < workers_ ? slice.count : workers_};
+    const uint32_t workers = scratch_.workers();
+    const Slice mine{slice.index, slice.count < workers ? slice.count : workers};
     if (mine.index >= mine.count) return;
-    uint64_t total = 0;
-    for (const LinearJob& job : jobs) total += job_cost(job);
-    // Panels belong to the slice in whose share of the total they begin.
-    const uint64_t begin = share_begin(total, mine.index, mine.count);
-    const uint64_t end = share_begin(total, mine.index + 1, mine.count);
-    uint64_t base = 0;
-    for (const LinearJob& job : jobs) {
-      const uint64_t cost = job_cost(job);
-      const uint64_t panels = panel_count(job.n_out, kernels_.panel_columns);
-      if (panels > 0 && base < end && base + cost > begin) {
-        const uint64_t each = cost / panels;
-        const uint64_t first = begin > base ? (begin - base + each - 1) / each : 0;
-        const uint64_t last = end - base < cost ? (end - base + each - 1) / each : panels;
-        if (first < last) run_panels(job, first, last, mine.index);
-      }
-      base += cost;
-    }
+    sdk::for_each_share(jobs, kernels_.panel_columns, mine,
+                        [&](const LinearJob& job, sdk::PanelRange panels) {
+                          run_panels(job, panels, scratch_.of(mine.index));
+                        });
   }
 
   std::string_view numerics() const noexcept override { return kernels_.name; }
@@ -158,30 +125,33 @@ class Dense final : public LinearKernel {
     Format format;
     DType dtype;
     if (!parse_format(weight.format, format, dtype)) {
-      return refuse(weight, "has format \"" + std::string(weight.format) +
-                                "\"; \"dense\" multiplies f32, f16 and bf16; choose a linear "
-                                "plugin for that format, or \"auto\"");
+      return sdk::refuse_weight(weight,
+                                "has format \"" + std::string(weight.format) +
+                                    "\"; \"dense\" multiplies f32, f16 and bf16; choose a linear "
+                                    "plugin for that format, or \"auto\"");
     }
     if (weight.n_out == 0 || weight.k_in == 0) {
-      return refuse(weight, "is empty; its rows and columns must be at least 1");
+      return sdk::refuse_weight(weight, "is empty; its rows and columns must be at least 1");
     }
     if (weight.parts.size() != 1 || weight.parts[0].data == nullptr) {
-      return refuse(weight, "has " + std::to_string(weight.parts.size()) +
-                                " parts; \"dense\" expects one tensor with data");
+      return sdk::refuse_weight(weight, "has " + std::to_string(weight.parts.size()) +
+                                            " parts; \"dense\" expects one tensor with data");
     }
     const TensorView& tensor = weight.parts[0];
     if (tensor.dtype != dtype || tensor.rank != 2 || tensor.shape[0] != weight.n_out ||
         tensor.shape[1] != weight.k_in) {
-      return refuse(weight,
-                    "is a tensor of another type or shape than its format and size say; "
-                    "the reader of the checkpoint is at fault");
+      return sdk::refuse_weight(
+          weight,
+          "is a tensor of another type or shape than its format and size say; "
+          "the reader of the checkpoint is at fault");
     }
     if (tensor.stride[1] != 1 || tensor.stride[0] < weight.k_in ||
         tensor.space.kind != SpaceKind::host) {
-      return refuse(weight, "is not row-major in host memory, as \"dense\" expects");
+      return sdk::refuse_weight(weight, "is not row-major in host memory, as \"dense\" expects");
     }
     if (tensor.stride[0] > kMaxWeightBytes / weight.n_out / 4) {
-      return refuse(weight, "is larger than any machine's memory; the checkpoint is damaged");
+      return sdk::refuse_weight(weight,
+                                "is larger than any machine's memory; the checkpoint is damaged");
     }
     return Status();
   }
@@ -190,13 +160,7 @@ class Dense final : public LinearKernel {
     return static_cast<uint32_t*>(const_cast<void*>(prepared)) + rows * f32_row_stride(k_in);
   }
 
-  // Weights that the job reads, up to a common factor.
-  uint64_t job_cost(const LinearJob& job) const {
-    const uint64_t matrices = job.epilogue == Epilogue::silu_mul ? 2 : 1;
-    return panel_count(job.n_out, kernels_.panel_columns) * job.k_in * matrices;
-  }
-
-  void run_panels(const LinearJob& job, uint64_t first, uint64_t last, uint32_t worker) const {
+  void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
     const auto* packed = static_cast<const std::byte*>(job.packed);
     const auto* second = static_cast<const std::byte*>(job.packed_second);
     kernels_.multiply(
@@ -205,8 +169,8 @@ class Dense final : public LinearKernel {
          .second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader),
          .n_out = job.n_out,
          .k_in = job.k_in,
-         .first_panel = static_cast<uint32_t>(first),
-         .last_panel = static_cast<uint32_t>(last),
+         .first_panel = panels.first,
+         .last_panel = panels.last,
          .f32_rows = static_cast<const float*>(job.prepared),
          .pair_rows = pair_rows(job.prepared, job.x_rows, job.k_in),
          .rows = job.rows.empty() ? nullptr : job.rows.data(),
@@ -215,14 +179,11 @@ class Dense final : public LinearKernel {
          .y_stride = job.y_stride,
          .bias = job.bias,
          .epilogue = job.epilogue,
-         .scratch = reinterpret_cast<float*>(scratch_ + worker * scratch_stride_)});
+         .scratch = reinterpret_cast<float*>(scratch)});
   }
 
-  const HostServices& host_;
   const KernelSet& kernels_;
-  const uint32_t workers_;
-  uint64_t scratch_stride_ = 0;
-  std::byte* scratch_ = nullptr;  // [workers]
+  const sdk::WorkerScratch scratch_;
   std::atomic<bool> needs_f32_rows_{false};
   std::atomic<bool> needs_pair_rows_{false};
 };

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <tenon/linear.h>
 #include <tenon/sdk/half.h>
-#include <tenon/sdk/random.h>
 
 #include <cmath>
 #include <cstring>
@@ -9,34 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/plugin_instance.h"
+#include "tests/support/linear_rig.h"
 
 namespace tenon {
 namespace {
-
-float random_value(uint64_t seed, uint32_t index) {
-  const auto bits = sdk::philox({index, 0, 0, 0}, seed);
-  return static_cast<float>(static_cast<double>(bits[0]) * 0x1.0p-31 - 1.0);
-}
-
-std::vector<float> random_values(uint64_t seed, size_t count) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = random_value(seed, static_cast<uint32_t>(i));
-  return values;
-}
-
-// Memory aligned to 64, as executors give it.
-class Aligned {
- public:
-  explicit Aligned(uint64_t bytes) : memory_(bytes + 64, std::byte{0xcd}) {}
-  void* get() {
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return reinterpret_cast<void*>((address + 63) / 64 * 64);
-  }
-
- private:
-  std::vector<std::byte> memory_;
-};
 
 // A weight [n_out, k_in] as a checkpoint has it, starting at any byte.
 struct Weight {
@@ -73,82 +48,20 @@ struct Weight {
   }
 };
 
-// One kernel and what has been packed for it.
-class Bench {
- public:
-  explicit Bench(CpuIsa isa, bool slow_bf16_dot = true) {
-    host_.facts.cpu_isa = isa;
-    host_.facts.slow_bf16_dot = slow_bf16_dot;
-    kernel_ = std::make_unique<PluginInstance<LinearKernel>>("dense", host_);
-  }
-  LinearKernel& kernel() { return **kernel_; }
-
+// A dense kernel.
+struct Bench : LinearRig {
+  explicit Bench(CpuIsa isa, bool slow_bf16_dot = true) : LinearRig("dense", isa, slow_bf16_dot) {}
   Aligned pack(const Weight& weight, uint32_t slices = 1) {
-    Aligned packed(kernel().packed_bytes(weight.view()));
-    for (uint32_t i = 0; i < slices; ++i) {
-      const Status status = kernel().pack(weight.view(), packed.get(), {i, slices});
-      EXPECT_TRUE(status.ok()) << status.message();
-    }
-    return packed;
+    return LinearRig::pack(weight.view(), slices);
   }
-  Aligned prepare(const std::vector<float>& x, uint32_t rows, uint32_t k_in, uint32_t slices = 1) {
-    Aligned prepared(kernel().prepared_bytes(rows, k_in));
-    for (uint32_t i = 0; i < slices; ++i) {
-      kernel().prepare(x.data(), k_in, rows, k_in, prepared.get(), {i, slices});
-    }
-    return prepared;
-  }
-  void run(std::vector<LinearJob> jobs, uint32_t slices = 1) {
-    for (uint32_t i = 0; i < slices; ++i) kernel().run(jobs, {i, slices});
-  }
-  // y = x·Wᵀ of `rows` rows.
   std::vector<float> multiply(const Weight& weight, const std::vector<float>& x, uint32_t rows,
                               uint32_t slices = 1) {
-    Aligned packed = pack(weight, slices);
-    Aligned prepared = prepare(x, rows, weight.k_in, slices);
-    std::vector<float> y(size_t{rows} * weight.n_out, NAN);
-    run({{.packed = packed.get(),
-          .n_out = weight.n_out,
-          .k_in = weight.k_in,
-          .prepared = prepared.get(),
-          .x_rows = rows,
-          .y = y.data(),
-          .y_stride = weight.n_out}},
-        slices);
-    return y;
+    return LinearRig::multiply(weight.view(), x, rows, slices);
   }
-
- private:
-  TestHost host_;
-  std::unique_ptr<PluginInstance<LinearKernel>> kernel_;
 };
 
 std::vector<double> reference(const Weight& weight, const std::vector<float>& x, uint32_t rows) {
-  std::vector<double> y(size_t{rows} * weight.n_out);
-  for (uint32_t r = 0; r < rows; ++r) {
-    for (uint32_t n = 0; n < weight.n_out; ++n) {
-      const float* w = &weight.values[size_t{n} * weight.k_in];
-      const float* row = &x[size_t{r} * weight.k_in];
-      double sum = 0;
-      for (uint32_t k = 0; k < weight.k_in; ++k) sum += double{w[k]} * row[k];
-      y[size_t{r} * weight.n_out + n] = sum;
-    }
-  }
-  return y;
-}
-
-double relative_rms(const std::vector<float>& got, const std::vector<double>& want) {
-  double error = 0;
-  double size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
-}
-
-bool same_bits(const float* a, const float* b, size_t count) {
-  return std::memcmp(a, b, count * sizeof(float)) == 0;
+  return reference_product(weight.values, weight.n_out, x, rows, weight.k_in);
 }
 
 // Every way a kernel can multiply here: instruction sets, and bf16 with and without dot products.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/linear.h>
+#include <tenon/sdk/linear_panels.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,9 +27,7 @@ struct PackedHeader {
 };
 static_assert(sizeof(PackedHeader) == 64);
 
-constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
-  return (value + multiple - 1) / multiple * multiple;
-}
+using sdk::round_up;
 constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
   const uint64_t values = uint64_t{columns} * (format == Format::bf16 ? round_up(k_in, 2) : k_in);
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);

@@ -3,7 +3,8 @@
 // Both end in the same micro-kernel and walk k in the same order.
 #pragma once
 
-#include "plugins/linear/dense/epilogue.h"
+#include <tenon/sdk/linear_epilogue.h>
+
 #include "plugins/linear/dense/kernels.h"
 #include "plugins/linear/dense/tile.h"
 
@@ -58,9 +59,9 @@ inline uint32_t columns_of(const MultiplyTask& task, uint32_t panel) {
 inline void finish(const MultiplyTask& task, uint32_t panel, uint32_t row, const float* sums,
                    const float* second) {
   const uint64_t column = uint64_t{panel} * kPanelColumns;
-  finish_row(sums, second, task.y + row * task.y_stride + column,
-             task.bias == nullptr ? nullptr : task.bias + column, columns_of(task, panel),
-             task.epilogue);
+  simd::finish_row<kPanelVectors>(sums, second, task.y + row * task.y_stride + column,
+                                  task.bias == nullptr ? nullptr : task.bias + column,
+                                  columns_of(task, panel), task.epilogue);
 }
 
 // At most kTileRows rows: all of k at once.

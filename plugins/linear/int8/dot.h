@@ -1,0 +1,219 @@
+// 8-bit dot products of one instruction set: a lane of a sum is one column of y, and one step adds
+// four products of neighbouring k to it. Sums over a group of 32 are exact; no step saturates.
+//
+// `Bytes` is a vector of kLanes columns of four bytes. A policy for a format says what a sum starts
+// with, how a step adds to it, and what number it stands for in the end:
+//   value(sum, start, scale) = (Σ w·x) · scale, rounded once.
+#pragma once
+
+#include <tenon/sdk/simd.h>
+
+#include <cstdint>
+
+#include "plugins/linear/int8/kernels.h"
+
+namespace tenon::int8 {
+namespace {
+
+namespace simd = sdk::simd;
+using simd::F32;
+
+#if defined(__AVX512VNNI__)
+
+using Bytes = __m512i;
+inline constexpr const char* kSetName = "int8/avx512_vnni";
+// The instruction multiplies unsigned by signed bytes: q8_0 is stored with 128 added.
+inline constexpr uint32_t kStoredOffset[2] = {128, 8};
+// Sums start at the bits of 1.5·2^23: what is added to the bits is added to the number, so no
+// conversion is needed. A group's sum is below 2^20.
+inline constexpr int32_t kStartBits = 0x4b400000;
+
+[[gnu::always_inline]] inline Bytes load_bytes(const std::byte* from) {
+  return _mm512_loadu_si512(from);
+}
+[[gnu::always_inline]] inline Bytes low_nibbles(Bytes pairs) {
+  return _mm512_and_si512(pairs, _mm512_set1_epi8(15));
+}
+[[gnu::always_inline]] inline Bytes high_nibbles(Bytes pairs) {
+  return low_nibbles(_mm512_srli_epi16(pairs, 4));
+}
+[[gnu::always_inline]] inline void store_bytes(Bytes value, std::byte* to) {
+  _mm512_storeu_si512(to, value);
+}
+[[gnu::always_inline]] inline void store_int8(F32 integers, int8_t* to) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                   _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(integers)));
+}
+
+struct Dot {
+  using Sum = __m512i;
+  using X = __m512i;
+  struct Weights {
+    Bytes bytes;
+  };
+  struct Scale {
+    F32 factor, shift;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
+  [[gnu::always_inline]] static Sum start(int32_t start) { return _mm512_set1_epi32(start); }
+  [[gnu::always_inline]] static X broadcast(const std::byte* four) {
+    int32_t word;
+    __builtin_memcpy(&word, four, 4);
+    return _mm512_set1_epi32(word);
+  }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    return _mm512_dpbusd_epi32(sum, w.bytes, x);
+  }
+  // An f16 scale times 1.5·2^23 is exact, so the fused step rounds once.
+  [[gnu::always_inline]] static Scale scale(F32 factor) {
+    return {factor, simd::mul(factor, simd::set1(-12582912.0f))};
+  }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
+    return simd::fma(_mm512_castsi512_ps(sum), scale.factor, scale.shift);
+  }
+};
+using DotQ8 = Dot;
+using DotQ4 = Dot;
+
+#elif defined(__AVX2__)
+
+using Bytes = __m256i;
+inline constexpr const char* kSetName = "int8/avx2";
+inline constexpr uint32_t kStoredOffset[2] = {0, 8};
+inline constexpr int32_t kStartBits = 0;
+
+[[gnu::always_inline]] inline Bytes load_bytes(const std::byte* from) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+[[gnu::always_inline]] inline Bytes low_nibbles(Bytes pairs) {
+  return _mm256_and_si256(pairs, _mm256_set1_epi8(15));
+}
+[[gnu::always_inline]] inline Bytes high_nibbles(Bytes pairs) {
+  return low_nibbles(_mm256_srli_epi16(pairs, 4));
+}
+[[gnu::always_inline]] inline void store_bytes(Bytes value, std::byte* to) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value);
+}
+[[gnu::always_inline]] inline void store_int8(F32 integers, int8_t* to) {
+  const __m256i words = _mm256_cvtps_epi32(integers);
+  const __m128i halves =
+      _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi16(halves, halves));
+}
+
+struct DotBase {
+  using Sum = __m256i;
+  using X = __m256i;
+  using Scale = F32;
+  [[gnu::always_inline]] static Sum start(int32_t) { return _mm256_setzero_si256(); }
+  [[gnu::always_inline]] static X broadcast(const std::byte* four) {
+    int32_t word;
+    __builtin_memcpy(&word, four, 4);
+    return _mm256_set1_epi32(word);
+  }
+  [[gnu::always_inline]] static Scale scale(F32 factor) { return factor; }
+};
+
+// Magnitudes of w times x with the sign of w: 2 · 128 · 127 is the most that a pair can make, and
+// it fits 16 bits.
+struct DotQ8 : DotBase {
+  struct Weights {
+    Bytes bytes, magnitude;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) {
+    return {bytes, _mm256_abs_epi8(bytes)};
+  }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    const __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(x, w.bytes));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
+    return simd::mul(_mm256_cvtepi32_ps(sum), scale);
+  }
+};
+
+// Nibbles are small: eight steps of pairs stay below 8 · 2 · 15 · 128 and fit 16 bits.
+struct DotQ4 : DotBase {
+  struct Weights {
+    Bytes bytes;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w.bytes, x));
+  }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
+    const __m256i whole =
+        _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), _mm256_set1_epi32(start));
+    return simd::mul(_mm256_cvtepi32_ps(whole), scale);
+  }
+};
+
+#else
+
+typedef int32_t Words __attribute__((vector_size(16)));
+typedef uint32_t Bits __attribute__((vector_size(16)));
+typedef int16_t Halves __attribute__((vector_size(16)));
+using Bytes = Words;
+inline constexpr const char* kSetName = "int8/portable";
+inline constexpr uint32_t kStoredOffset[2] = {0, 8};
+inline constexpr int32_t kStartBits = 0;
+
+[[gnu::always_inline]] inline Bytes load_bytes(const std::byte* from) {
+  Bytes value;
+  __builtin_memcpy(&value, from, sizeof(value));
+  return value;
+}
+[[gnu::always_inline]] inline Bytes low_nibbles(Bytes pairs) {
+  return pairs & 0x0f0f0f0f;
+}
+[[gnu::always_inline]] inline Bytes high_nibbles(Bytes pairs) {
+  return (Bytes)((Bits)pairs >> 4) & 0x0f0f0f0f;
+}
+[[gnu::always_inline]] inline void store_bytes(Bytes value, std::byte* to) {
+  __builtin_memcpy(to, &value, sizeof(value));
+}
+[[gnu::always_inline]] inline void store_int8(F32 integers, int8_t* to) {
+  for (uint32_t i = 0; i < simd::kLanes; ++i) {
+    // A NaN becomes a NaN result by its scale.
+    to[i] = integers[i] == integers[i] ? static_cast<int8_t>(integers[i]) : int8_t{0};
+  }
+}
+
+// Bytes of even and odd k are widened to 16 bits where they stand; their products fit 16 bits.
+struct DotQ8 {
+  using Sum = Words;
+  using Scale = F32;
+  struct Weights {
+    Halves even, odd;
+  };
+  using X = Weights;
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) {
+    const auto halves = (Halves)bytes;
+    return {(Halves)(halves << 8) >> 8, halves >> 8};
+  }
+  [[gnu::always_inline]] static Sum start(int32_t) { return Sum{}; }
+  [[gnu::always_inline]] static X broadcast(const std::byte* four) {
+    int32_t word;
+    __builtin_memcpy(&word, four, 4);
+    return weights(Bytes{word, word, word, word});
+  }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    const auto even = (Words)(w.even * x.even);
+    const auto odd = (Words)(w.odd * x.odd);
+    return sum + ((Words)((Bits)even << 16) >> 16) + (even >> 16) +
+           ((Words)((Bits)odd << 16) >> 16) + (odd >> 16);
+  }
+  [[gnu::always_inline]] static Scale scale(F32 factor) { return factor; }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
+    const Words whole = sum + start;
+    return F32{static_cast<float>(whole[0]), static_cast<float>(whole[1]),
+               static_cast<float>(whole[2]), static_cast<float>(whole[3])} *
+           scale;
+  }
+};
+using DotQ4 = DotQ8;
+
+#endif
+
+}  // namespace
+}  // namespace tenon::int8

@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/block_kernel_battery.h"
+
+namespace tenon {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Isa, BlockKernel, block_kernel_cases("int8", 1e-2), block_kernel_name);
+
+// x as the kernel multiplies with it, by its definition: groups of 32, whole multiples of a 127th
+// of the largest magnitude.
+std::vector<float> quantised(const std::vector<float>& x) {
+  std::vector<float> out(x.size());
+  for (size_t first = 0; first < x.size(); first += 32) {
+    float largest = 0;
+    for (size_t i = first; i < first + 32; ++i) largest = std::max(largest, std::fabs(x[i]));
+    for (size_t i = first; i < first + 32; ++i) {
+      out[i] = std::nearbyint(x[i] * (127.0f / largest)) * (largest / 127.0f);
+    }
+  }
+  return out;
+}
+
+TEST_P(BlockKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
+  constexpr uint32_t kOut = 50, kIn = 1056, kRows = 9;
+  for (std::string_view format : kBlockFormats) {
+    BlockWeight weight(format, kOut, kIn, 7);
+    const std::vector<float> x = heavy_tailed(11, kRows * kIn);
+    const auto want = reference_product(weight.values(), kOut, quantised(x), kRows, kIn);
+    EXPECT_LE(relative_rms(rig_.multiply(weight.view(), x, kRows), want), 1e-6) << format;
+  }
+}
+
+TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
+  if (detect_cpu_isa() < CpuIsa::avx512_vnni) GTEST_SKIP() << "no VNNI here";
+  constexpr uint32_t kOut = 50, kIn = 1056, kRows = 9;
+  for (std::string_view format : kBlockFormats) {
+    BlockWeight weight(format, kOut, kIn, 7);
+    const std::vector<float> x = heavy_tailed(11, kRows * kIn);
+    const auto narrow = LinearRig("int8", CpuIsa::avx2).multiply(weight.view(), x, kRows);
+    const auto wide = LinearRig("int8", CpuIsa::avx512_vnni).multiply(weight.view(), x, kRows);
+    EXPECT_TRUE(same_bits(narrow.data(), wide.data(), wide.size())) << format;
+  }
+}
+
+TEST(Int8, the_name_of_the_numerics_follows_the_processor) {
+  EXPECT_EQ(LinearRig("int8", CpuIsa::portable).kernel().numerics(), "int8/portable");
+  if (detect_cpu_isa() < CpuIsa::avx512_vnni) return;
+  EXPECT_EQ(LinearRig("int8", CpuIsa::avx2).kernel().numerics(), "int8/avx2");
+  EXPECT_EQ(LinearRig("int8", CpuIsa::avx512).kernel().numerics(), "int8/avx2");
+  EXPECT_EQ(LinearRig("int8", CpuIsa::avx512_bf16).kernel().numerics(), "int8/avx512_vnni");
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,117 @@
+// What one instruction set offers to the int8 plugin, as plain data: the sources behind it are
+// compiled with that set's flags and share no code with the rest.
+#pragma once
+
+#include <tenon/linear.h>
+#include <tenon/sdk/block_formats.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::int8 {
+
+using Format = sdk::BlockFormat;
+inline constexpr uint32_t kGroupValues = sdk::kBlockValues;  // values with one scale
+
+// Packed weights: a header of 64 bytes, then one panel after the other. A panel holds
+// `panel_columns` rows of W (columns of y) side by side and walks k group by group, as many bytes
+// as in the file:
+//
+//   group   [panel_columns] f16 scale
+//           q8_0  [8] [panel_columns] {w[4j], …, w[4j + 3]}
+//           q4_0  [4] [panel_columns] {w[8j + i] | w[8j + 4 + i] << 4, i = 0 … 3}
+//
+// A q8_0 value is int8, or uint8 (+128) where dot products take unsigned times signed bytes; a q4_0
+// value is the nibble of the file. Columns beyond n_out are zero.
+struct PackedHeader {
+  uint32_t magic = 0;
+  Format format = Format::q8_0;
+  uint32_t panel_columns = 0;
+  uint32_t reserved[13] = {};
+};
+static_assert(sizeof(PackedHeader) == 64);
+
+constexpr uint64_t group_bytes(Format format, uint32_t columns) noexcept {
+  return uint64_t{columns} * sdk::block_bytes(format);
+}
+constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
+  return sdk::round_up(k_in / kGroupValues * group_bytes(format, columns), 64);
+}
+
+// 32 values of one row of x: x = q · scale.
+struct RowGroup {
+  int8_t q[kGroupValues];
+  float scale;
+  // What a sum over the group starts with, for weights of either format: it takes back what their
+  // unsigned values add.
+  int32_t start[2];
+  int32_t reserved;
+};
+static_assert(sizeof(RowGroup) == 48);
+
+// Prepared activations: [blocks][rows] of kRowBlockBytes. A block of weights (16 groups of 32
+// columns, 17 KiB in q8_0) fits the first cache beside a dozen rows of x. The stride between rows
+// is a constant, which the compiler folds into addresses, and an odd number of cache lines.
+inline constexpr uint32_t kBlockGroups = 16;
+inline constexpr uint32_t kRowBlockBytes = kBlockGroups * sizeof(RowGroup) + 64;
+constexpr uint64_t block_count(uint32_t k_in) noexcept {
+  return (uint64_t{k_in} / kGroupValues + kBlockGroups - 1) / kBlockGroups;
+}
+
+struct PackSource {
+  const std::byte* data = nullptr;
+  uint64_t row_bytes = 0;
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  Format format = Format::q8_0;
+};
+
+struct PrepareTask {
+  const float* x = nullptr;
+  uint64_t x_stride = 0;
+  uint32_t rows = 0;
+  uint32_t k_in = 0;
+  uint32_t first_row = 0;
+  uint32_t last_row = 0;
+  std::byte* prepared = nullptr;
+};
+
+// Panels [first_panel, last_panel) of one job.
+struct MultiplyTask {
+  Format format = Format::q8_0;
+  const std::byte* panels = nullptr;         // behind the header
+  const std::byte* second_panels = nullptr;  // silu_mul only
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  uint32_t first_panel = 0;
+  uint32_t last_panel = 0;
+  const std::byte* prepared = nullptr;
+  uint32_t x_rows = 0;
+  const uint32_t* rows = nullptr;  // null: 0 … row_count-1
+  uint32_t row_count = 0;
+  float* y = nullptr;
+  uint64_t y_stride = 0;
+  const float* bias = nullptr;
+  Epilogue epilogue = Epilogue::store;
+  std::byte* scratch = nullptr;  // KernelSet::scratch_bytes, aligned to 64
+};
+
+struct KernelSet {
+  const char* name = nullptr;
+  uint32_t panel_columns = 0;
+  uint64_t scratch_bytes = 0;  // one worker's
+  void (*pack)(const PackSource& source, uint32_t first_panel, uint32_t last_panel,
+               std::byte* panels) = nullptr;
+  void (*unpack_row)(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,
+                     float* out) = nullptr;
+  void (*prepare)(const PrepareTask& task) = nullptr;
+  void (*multiply)(const MultiplyTask& task) = nullptr;
+};
+
+extern const KernelSet kPortableKernels;
+#if defined(__x86_64__)
+extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvx512VnniKernels;
+#endif
+
+}  // namespace tenon::int8

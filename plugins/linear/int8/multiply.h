@@ -1,0 +1,183 @@
+// x · Wᵀ over a range of panels, block of k by block of k: a block of weights stays in the first
+// cache for all rows, and while it is multiplied the next one is asked for, spread evenly over the
+// tiles. Few rows walk one panel after the other, so memory is read from front to back; many rows
+// take several panels a block, so that their part of x is read once for all of them.
+#pragma once
+
+#include <tenon/sdk/linear_epilogue.h>
+
+#include "plugins/linear/int8/tile.h"
+
+namespace tenon::int8 {
+namespace {
+
+// Rows of one pass over the weights: 132 rows of a block of x are 110 KB of the second cache.
+inline constexpr uint32_t kChunkRows = 132;
+// Panels of one pass over x; their sums, 8 x 132 rows x 128 bytes = 132 KiB, stay there as well.
+inline constexpr uint32_t kPassPanels = 8;
+// From here on a pass takes several panels.
+inline constexpr uint32_t kManyRows = 65;
+// From here on scales, and 4-bit weights, are widened once a block instead of once a tile.
+constexpr uint32_t widen_rows(Format format) {
+  return format == Format::q4_0 ? 4 * kTileRows : 8 * kTileRows;
+}
+
+// One worker's scratch memory.
+inline constexpr uint64_t kSumsBytes = uint64_t{kPassPanels} * kChunkRows * kPanelColumns * 4;
+inline constexpr uint64_t kRowsBytes = uint64_t{kChunkRows} * kRowBlockBytes;
+inline constexpr uint64_t kScratchBytes =
+    kSumsBytes + kRowsBytes + kBlockGroups * kGroupBytes<Widened<PackedQ8>>;
+
+// Rows [first, first + rows) and panels of one pass.
+struct Pass {
+  uint32_t first_row, rows, first_panel, panels;
+};
+
+inline const std::byte* panel_at(const MultiplyTask& task, bool second, uint32_t panel) {
+  return (second ? task.second_panels : task.panels) +
+         panel * panel_bytes(task.format, kPanelColumns, task.k_in);
+}
+
+// Block `block` of the pass's rows, kRowBlockBytes apart. Chosen rows are gathered into scratch.
+inline const std::byte* block_of_x(const MultiplyTask& task, const Pass& pass, uint64_t block) {
+  const std::byte* all = task.prepared + block * task.x_rows * kRowBlockBytes;
+  if (task.rows == nullptr) return all + uint64_t{pass.first_row} * kRowBlockBytes;
+  std::byte* gathered = task.scratch + kSumsBytes;
+  for (uint32_t r = 0; r < pass.rows; ++r) {
+    __builtin_memcpy(gathered + uint64_t{r} * kRowBlockBytes,
+                     all + uint64_t{task.rows[pass.first_row + r]} * kRowBlockBytes,
+                     kBlockGroups * sizeof(RowGroup));
+  }
+  return gathered;
+}
+
+// `groups` groups of a panel, widened.
+template <class L>
+const std::byte* widen(const std::byte* from, uint32_t groups, std::byte* to) {
+  constexpr uint32_t kWords = 8 / L::kSteps;
+  const std::byte* made = to;
+  for (uint32_t g = 0; g < groups; ++g) {
+    for (uint32_t v = 0; v < kPanelVectors; ++v) {
+      simd::store(reinterpret_cast<float*>(to) + v * simd::kLanes, L::scale(from, v));
+    }
+    const std::byte* words = from + L::kScaleBytes;
+    std::byte* bytes = to + Widened<L>::kScaleBytes;
+    for (uint32_t j = 0; j < kWords; ++j) {
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        const Bytes word = load_bytes(words + (j * kPanelVectors + v) * kVectorBytes);
+        for (uint32_t h = 0; h < L::kSteps; ++h) {
+          store_bytes(L::part(word, h),
+                      bytes + ((j * L::kSteps + h) * kPanelVectors + v) * kVectorBytes);
+        }
+      }
+    }
+    from += kGroupBytes<L>;
+    to += kGroupBytes<Widened<L>>;
+  }
+  return made;
+}
+
+// All rows of a pass times one block of one panel. task: the block, without tile and rows.
+template <class L>
+void multiply_block(TileTask task, uint32_t rows, uint64_t ahead_bytes) {
+  const std::byte* x = task.x;
+  const std::byte* ahead = task.ahead;
+  float* sums = task.sums;
+  const uint32_t tiles = (rows + kTileRows - 1) / kTileRows;
+  const auto lines = static_cast<uint32_t>((ahead_bytes + 63) / 64);
+  task.ahead_stride = ahead_bytes;
+  for (uint32_t t = 0; t < tiles; ++t) {
+    // Rows are spread evenly: one row alone would wait for its own sums.
+    const uint32_t first = t * rows / tiles;
+    const uint32_t count = (t + 1) * rows / tiles - first;
+    const uint32_t first_line = t * lines / tiles;
+    task.x = x + uint64_t{first} * kRowBlockBytes;
+    task.sums = sums + uint64_t{first} * kPanelColumns;
+    task.ahead = ahead + uint64_t{first_line} * 64;
+    task.ahead_lines = (t + 1) * lines / tiles - first_line;
+    tile_for<L>(count)(task);
+  }
+}
+
+template <class L>
+void multiply_pass(const MultiplyTask& task, const Pass& pass) {
+  const bool gated = task.epilogue == Epilogue::silu_mul;
+  const uint32_t sources = gated ? 2 * pass.panels : pass.panels;
+  const uint32_t groups = task.k_in / kGroupValues;
+  const uint64_t panel_floats = uint64_t{pass.rows} * kPanelColumns;
+  auto* all_sums = reinterpret_cast<float*>(task.scratch);
+  const auto source = [&](uint32_t i) {
+    return i < pass.panels ? panel_at(task, false, pass.first_panel + i)
+                           : panel_at(task, true, pass.first_panel + i - pass.panels);
+  };
+  for (uint32_t begin = 0; begin < groups; begin += kBlockGroups) {
+    const uint32_t now = groups - begin < kBlockGroups ? groups - begin : kBlockGroups;
+    const std::byte* x = block_of_x(task, pass, begin / kBlockGroups);
+    for (uint32_t i = 0; i < sources; ++i) {
+      TileTask block{.panel = source(i) + begin * kGroupBytes<L>,
+                     .x = x,
+                     .groups = now,
+                     .sums = all_sums + i * panel_floats,
+                     .resume = begin > 0};
+      const uint32_t next_panel = pass.first_panel + pass.panels;
+      if (i + 1 < sources) {
+        block.ahead = source(i + 1) + begin * kGroupBytes<L>;
+      } else if (begin + now < groups) {
+        block.ahead = source(0) + (begin + now) * kGroupBytes<L>;
+      } else if (next_panel < task.last_panel) {
+        block.ahead = panel_at(task, false, next_panel);
+      }
+      const uint64_t ahead_bytes = block.ahead == nullptr ? 0 : kGroupBytes<L>;
+      if (pass.rows >= widen_rows(L::kFormat)) {
+        block.panel = widen<L>(block.panel, now, task.scratch + kSumsBytes + kRowsBytes);
+        multiply_block<Widened<L>>(block, pass.rows, ahead_bytes);
+      } else {
+        multiply_block<L>(block, pass.rows, ahead_bytes);
+      }
+    }
+  }
+}
+
+inline void finish_pass(const MultiplyTask& task, const Pass& pass) {
+  const uint64_t panel_floats = uint64_t{pass.rows} * kPanelColumns;
+  const auto* all_sums = reinterpret_cast<const float*>(task.scratch);
+  for (uint32_t r = 0; r < pass.rows; ++r) {
+    for (uint32_t i = 0; i < pass.panels; ++i) {
+      const float* sums = all_sums + i * panel_floats + r * kPanelColumns;
+      const uint64_t column = (uint64_t{pass.first_panel} + i) * kPanelColumns;
+      const uint64_t left = task.n_out - column;
+      simd::finish_row<kPanelVectors>(
+          sums, sums + pass.panels * panel_floats,
+          task.y + (uint64_t{pass.first_row} + r) * task.y_stride + column,
+          task.bias == nullptr ? nullptr : task.bias + column,
+          static_cast<uint32_t>(left < kPanelColumns ? left : kPanelColumns), task.epilogue);
+    }
+  }
+}
+
+template <class L>
+void multiply_all(const MultiplyTask& task) {
+  uint32_t at_once = 1;
+  if (task.row_count >= kManyRows) {
+    at_once = task.epilogue == Epilogue::silu_mul ? kPassPanels / 2 : kPassPanels;
+  }
+  const uint32_t chunks = (task.row_count + kChunkRows - 1) / kChunkRows;
+  for (uint32_t panel = task.first_panel; panel < task.last_panel; panel += at_once) {
+    const uint32_t left = task.last_panel - panel;
+    for (uint32_t c = 0; c < chunks; ++c) {
+      const auto first = static_cast<uint32_t>(uint64_t{c} * task.row_count / chunks);
+      const auto last = static_cast<uint32_t>(uint64_t{c + 1} * task.row_count / chunks);
+      const Pass pass{first, last - first, panel, left < at_once ? left : at_once};
+      multiply_pass<L>(task, pass);
+      finish_pass(task, pass);
+    }
+  }
+}
+
+inline void multiply(const MultiplyTask& task) {
+  if (task.format == Format::q8_0) return multiply_all<PackedQ8>(task);
+  multiply_all<PackedQ4>(task);
+}
+
+}  // namespace
+}  // namespace tenon::int8

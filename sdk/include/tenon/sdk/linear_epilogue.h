@@ -1,0 +1,38 @@
+// From a linear kernel's finished sums to y, one row of one panel at a time.
+#pragma once
+
+#include <tenon/linear.h>
+#include <tenon/sdk/simd.h>
+
+#include <cstdint>
+
+namespace tenon::sdk::simd {
+inline namespace TENON_SIMD_SET {
+
+// sums, second: [vectors * kLanes]; y: this row's first column of the panel; bias: the same
+// column's, or null; columns: how many of the panel exist.
+template <uint32_t vectors>
+[[gnu::always_inline]] inline void finish_row(const float* sums, const float* second, float* y,
+                                              const float* bias, uint32_t columns,
+                                              Epilogue epilogue) noexcept {
+  for (uint32_t v = 0; v < vectors; ++v) {
+    const uint32_t first = v * kLanes;
+    if (first >= columns) return;
+    const uint32_t count = columns - first < kLanes ? columns - first : kLanes;
+    F32 value = load(sums + first);
+    if (epilogue == Epilogue::silu_mul) {
+      value = mul(silu(value), load(second + first));
+    } else {
+      if (bias != nullptr) value = add(value, load_first(bias + first, count));
+      if (epilogue == Epilogue::add) value = add(load_first(y + first, count), value);
+    }
+    if (count == kLanes) {
+      store(y + first, value);
+    } else {
+      store_first(y + first, value, count);
+    }
+  }
+}
+
+}  // namespace TENON_SIMD_SET
+}  // namespace tenon::sdk::simd

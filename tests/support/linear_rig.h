@@ -1,0 +1,122 @@
+// A linear kernel under test: packs, prepares and multiplies in memory laid out as executors do.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <tenon/linear.h>
+#include <tenon/sdk/random.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/plugin_instance.h"
+
+namespace tenon {
+
+// Evenly distributed in [-1, 1).
+inline std::vector<float> random_values(uint64_t seed, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto bits = sdk::philox({static_cast<uint32_t>(i), 0, 0, 0}, seed);
+    values[i] = static_cast<float>(static_cast<double>(bits[0]) * 0x1.0p-31 - 1.0);
+  }
+  return values;
+}
+
+// Memory aligned to 64, as executors give it; every byte is set, none to zero.
+class Aligned {
+ public:
+  explicit Aligned(uint64_t bytes) : memory_(bytes + 64, std::byte{0xcd}) {}
+  void* get() {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return reinterpret_cast<void*>((address + 63) / 64 * 64);
+  }
+
+ private:
+  std::vector<std::byte> memory_;
+};
+
+// One kernel and what is packed for it.
+class LinearRig {
+ public:
+  LinearRig(std::string_view id, CpuIsa isa, bool slow_bf16_dot = true) {
+    host_.facts.cpu_isa = isa;
+    host_.facts.slow_bf16_dot = slow_bf16_dot;
+    kernel_ = std::make_unique<PluginInstance<LinearKernel>>(id, host_);
+  }
+  LinearKernel& kernel() { return **kernel_; }
+
+  Aligned pack(const WeightView& weight, uint32_t slices = 1) {
+    Aligned packed(kernel().packed_bytes(weight));
+    for (uint32_t i = 0; i < slices; ++i) {
+      const Status status = kernel().pack(weight, packed.get(), {i, slices});
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+    return packed;
+  }
+  Aligned prepare(const std::vector<float>& x, uint32_t rows, uint32_t k_in, uint32_t slices = 1) {
+    Aligned prepared(kernel().prepared_bytes(rows, k_in));
+    for (uint32_t i = 0; i < slices; ++i) {
+      kernel().prepare(x.data(), k_in, rows, k_in, prepared.get(), {i, slices});
+    }
+    return prepared;
+  }
+  void run(std::vector<LinearJob> jobs, uint32_t slices = 1) {
+    for (uint32_t i = 0; i < slices; ++i) kernel().run(jobs, {i, slices});
+  }
+  // y = x·Wᵀ of `rows` rows.
+  std::vector<float> multiply(const WeightView& weight, const std::vector<float>& x, uint32_t rows,
+                              uint32_t slices = 1) {
+    Aligned packed = pack(weight, slices);
+    Aligned prepared = prepare(x, rows, weight.k_in, slices);
+    std::vector<float> y(size_t{rows} * weight.n_out, NAN);
+    run({{.packed = packed.get(),
+          .n_out = weight.n_out,
+          .k_in = weight.k_in,
+          .prepared = prepared.get(),
+          .x_rows = rows,
+          .y = y.data(),
+          .y_stride = weight.n_out}},
+        slices);
+    return y;
+  }
+
+ private:
+  TestHost host_;
+  std::unique_ptr<PluginInstance<LinearKernel>> kernel_;
+};
+
+// x [rows, k_in] · wᵀ, w [n_out, k_in], in double precision.
+inline std::vector<double> reference_product(const std::vector<float>& w, uint32_t n_out,
+                                             const std::vector<float>& x, uint32_t rows,
+                                             uint32_t k_in) {
+  std::vector<double> y(size_t{rows} * n_out);
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (uint32_t n = 0; n < n_out; ++n) {
+      double sum = 0;
+      for (uint32_t k = 0; k < k_in; ++k) {
+        sum += double{w[size_t{n} * k_in + k]} * x[size_t{r} * k_in + k];
+      }
+      y[size_t{r} * n_out + n] = sum;
+    }
+  }
+  return y;
+}
+
+inline double relative_rms(const std::vector<float>& got, const std::vector<double>& want) {
+  double error = 0;
+  double size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(error / size);
+}
+
+inline bool same_bits(const float* a, const float* b, size_t count) {
+  return std::memcmp(a, b, count * sizeof(float)) == 0;
+}
+
+}  // namespace tenon
