@@ -24,6 +24,20 @@ bool number(std::string_view text, uint64_t& out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// "48+9x3": 48 tokens 7, then 9 tokens 3.
+bool prompt(const std::string& text, std::vector<TokenId>& out) {
+  std::istringstream parts{text};
+  for (std::string part; std::getline(parts, part, '+');) {
+    const size_t times = part.find('x');
+    uint64_t count = 0, token = 7;
+    if (!number(std::string_view(part).substr(0, times), count)) return false;
+    if (times != part.npos && !number(std::string_view(part).substr(times + 1), token))
+      return false;
+    out.insert(out.end(), count, static_cast<TokenId>(token));
+  }
+  return true;
+}
+
 std::string differs(const std::string& what, const std::string& found,
                     const std::string& expected) {
   return found == expected ? "" : what + " is '" + found + "', expected '" + expected + "'";
@@ -177,13 +191,19 @@ std::string Scenario::request(const Words& words, std::string_view expected_refu
     const size_t equals = words[i].find('=');
     const std::string key = words[i].substr(0, equals);
     uint64_t value = 0;
+    if (equals != std::string::npos && key == "prompt") {
+      if (!prompt(words[i].substr(equals + 1), made.prompt)) {
+        return "'" + words[i] + "' must be prompt=N+N+NxID…";
+      }
+      continue;
+    }
     if (equals == std::string::npos ||
         !number(std::string_view(words[i]).substr(equals + 1), value)) {
       return "'" + words[i] + "' must be key=number";
     }
     const auto small = static_cast<uint32_t>(value);
-    if (key == "prompt") {
-      made.prompt.assign(value, 7);
+    if (key == "salt") {
+      made.cache_salt = value;
     } else if (key == "common") {
       // Behind them, tokens that no other request has at this place.
       for (size_t at = value; at < made.prompt.size(); ++at) {
@@ -284,18 +304,22 @@ std::string Scenario::expect(const Words& words) {
     found = std::to_string(usage.free_tokens / block);
   } else if (what == "used_tokens") {
     found = std::to_string(usage.used_tokens);
-  } else if (what == "preemptions") {
-    found = std::to_string(last_.preemptions);
-  } else if (what == "moves") {
-    found = std::to_string(last_.moves);
-  } else if (what == "idle_rows") {
-    found = std::to_string(last_.idle_rows);
+  } else if (what == "cached_blocks") {
+    found = std::to_string(usage.cached_tokens / block);
+  } else if (what == "swapped_tokens") {
+    found = std::to_string(usage.swapped_tokens);
   } else if (what == "reused") {
     found = std::to_string(last_.reused_tokens);
   } else if (what == "swapped_out") {
     found = std::to_string(last_.swapped_out_tokens);
   } else if (what == "swapped_in") {
     found = std::to_string(last_.swapped_in_tokens);
+  } else if (what == "preemptions") {
+    found = std::to_string(last_.preemptions);
+  } else if (what == "moves") {
+    found = std::to_string(last_.moves);
+  } else if (what == "idle_rows") {
+    found = std::to_string(last_.idle_rows);
   } else if (what == "accepted") {
     found = std::to_string(last_.accepted_drafts);
   } else if (what == "row_steps") {

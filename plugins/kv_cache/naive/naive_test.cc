@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "tests/support/kv_world.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {
@@ -14,10 +15,10 @@ using testing::HasSubstr;
 
 class Naive : public testing::Test {
  protected:
-  Status bind(uint32_t block_tokens, uint32_t blocks) {
+  Status bind(uint32_t block_tokens, uint32_t blocks, uint32_t swap_blocks = 0) {
     shape_.group_count = 1;
     shape_.groups = &group_;
-    geometry_ = {block_tokens, blocks, 8};
+    geometry_ = {block_tokens, blocks, 8, swap_blocks};
     return kv_->bind(shape_, {DType::f32, 64, 8, 1, &geometry_});
   }
   std::vector<KvMove> moves() {
@@ -98,6 +99,36 @@ TEST_F(Naive, brings_kept_slots_of_a_tree_together) {
   EXPECT_EQ(made[0].to.token, 1u);
   EXPECT_EQ(made[1].from.token, 4u);
   EXPECT_EQ(made[1].to.token, 2u);
+}
+
+TEST_F(Naive, swaps_what_a_region_holds) {
+  ASSERT_TRUE(bind(64, 1, 1).ok());
+  KvGrant grant;
+  ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
+  ASSERT_TRUE(kv_->grow(1, {}, 0, 2, 2, grant).ok());
+  const uint32_t kept[] = {0, 1};
+  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 2).ok());
+  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::swap).ok());
+  EXPECT_EQ(moves().at(0).tokens, 2u);
+  EXPECT_EQ(kv_->usage().free_tokens, 64u);
+  ASSERT_TRUE(kv_->grow(1, {}, 0, 1, 1, grant).ok());
+  EXPECT_EQ(grant.restored, 2u);
+  EXPECT_EQ(moves().at(0).from.tier, KvTier::swap);
+}
+
+TEST(NaiveWorld, lets_nobody_read_what_is_not_theirs) {
+  for (uint64_t seed = 1; seed < 6; ++seed) {
+    TestHost host;
+    PluginInstance<KVCacheManager> kv("naive", host);
+    test::KvWorldOptions options;
+    options.block_tokens = options.context_tokens;
+    options.blocks = 6;
+    options.swap_blocks = 2;
+    test::KvWorld world(*kv, options, seed);
+    world.run();
+    if (testing::Test::HasFailure()) return;
+    EXPECT_GT(world.restored(), 15u);
+  }
 }
 
 }  // namespace

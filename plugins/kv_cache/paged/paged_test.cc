@@ -2,64 +2,24 @@
 #include <gtest/gtest.h>
 #include <tenon/kv_cache.h>
 
-#include <array>
-#include <cstdlib>
-#include <numeric>
-
-#include "tests/support/plugin_instance.h"
+#include "tests/support/kv_case.h"
+#include "tests/support/kv_world.h"
 
 namespace tenon {
 namespace {
 
+using test::tokens;
 using testing::HasSubstr;
+using Release = KVCacheManager::Release;
 
-class Paged : public testing::Test {
+class Paged : public test::KvCase {
  protected:
-  void bind(uint32_t block_tokens, uint32_t blocks, uint32_t window = 0) {
-    group_.window_tokens = window;
-    shape_.group_count = 1;
-    shape_.groups = &group_;
-    geometry_ = {block_tokens, blocks, 8};
-    const KvGeometry geometry{DType::f32, 256, 8, 1, &geometry_};
-    ASSERT_TRUE(kv_->bind(shape_, geometry).ok());
-    kv_->step_begin(1);
-  }
-  void begin(SeqId seq, SeqId parent = kNoSeq, uint32_t parent_tokens = 0) {
-    const Status status = kv_->begin({seq, {}, 200, parent, parent_tokens});
-    ASSERT_TRUE(status.ok()) << status.message();
-  }
-  // Grants and computes `tokens` more.
-  void compute(SeqId seq, uint32_t computed, uint32_t tokens) {
-    KvGrant grant;
-    ASSERT_TRUE(kv_->grow(seq, {}, computed, tokens, tokens, grant).ok());
-    ASSERT_EQ(grant.granted, tokens);
-    std::vector<uint32_t> kept(tokens);
-    std::iota(kept.begin(), kept.end(), 0u);
-    ASSERT_TRUE(kv_->resolve(seq, {}, computed, kept, computed + tokens).ok());
-    expect_sound();
-  }
-  std::vector<BlockId> table(SeqId seq) {
-    KvTableView view;
-    EXPECT_TRUE(kv_->table(seq, 0, view).ok());
-    return {view.blocks.begin(), view.blocks.end()};
-  }
-  std::vector<KvMove> moves() {
-    std::array<KvMove, 16> room;
-    KvMovesOut out{room, 0};
-    EXPECT_TRUE(kv_->take_moves(out).ok());
-    return {room.begin(), room.begin() + out.count};
-  }
-  uint64_t free_blocks() { return kv_->usage().free_tokens / geometry_.block_tokens; }
-  void expect_sound() {
-    const Status status = kv_->check();
-    EXPECT_TRUE(status.ok()) << status.message();
-  }
+  Paged() : KvCase("paged") {}
 
-  TestHost host_;
-  PluginInstance<KVCacheManager> kv_{"paged", host_};
-  KvGroup group_;
-  ModelShape shape_;
-  KvGroupGeometry geometry_;
+  // Grants and computes `count` more.
+  void compute(SeqId seq, uint32_t computed, uint32_t count) {
+    EXPECT_EQ(KvCase::compute(seq, tokens(computed + count), computed), 0u);
+  }
 };
 
 TEST_F(Paged, takes_blocks_as_tokens_need_them) {
@@ -67,20 +27,20 @@ TEST_F(Paged, takes_blocks_as_tokens_need_them) {
   begin(1);
   compute(1, 0, 55);
   EXPECT_EQ(table(1).size(), 4u);
-  EXPECT_EQ(kv_->usage().used_tokens, 55u);
-  EXPECT_EQ(kv_->usage().reserved_tokens, 64u);
+  EXPECT_EQ(kv().usage().used_tokens, 55u);
+  EXPECT_EQ(kv().usage().reserved_tokens, 64u);
   compute(1, 55, 9);
   EXPECT_EQ(table(1).size(), 4u);
   compute(1, 64, 1);
   EXPECT_EQ(table(1).size(), 5u);
-  EXPECT_EQ(kv_->usage().total_tokens, 160u);
+  EXPECT_EQ(kv().usage().total_tokens, 160u);
 }
 
 TEST_F(Paged, grants_what_fits_between_at_least_and_at_most) {
   bind(4, 3);
   begin(1);
   KvGrant grant;
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 5, 40, grant).ok());
+  ASSERT_TRUE(kv().grow(1, {}, 0, 5, 40, grant).ok());
   EXPECT_EQ(grant.granted, 12u);
   EXPECT_EQ(free_blocks(), 0u);
 }
@@ -91,7 +51,7 @@ TEST_F(Paged, changes_nothing_when_not_even_the_least_fits) {
   begin(2);
   compute(1, 0, 8);
   KvGrant grant;
-  const Status status = kv_->grow(2, {}, 0, 5, 8, grant);
+  const Status status = kv().grow(2, {}, 0, 5, 8, grant);
   EXPECT_EQ(status.code(), StatusCode::out_of_kv);
   EXPECT_EQ(free_blocks(), 1u);
   EXPECT_TRUE(table(2).empty());
@@ -103,11 +63,11 @@ TEST_F(Paged, gives_slots_of_rejected_drafts_back) {
   begin(1);
   compute(1, 0, 5);
   KvGrant grant;
-  ASSERT_TRUE(kv_->grow(1, {}, 5, 1, 5, grant).ok());
+  ASSERT_TRUE(kv().grow(1, {}, 5, 1, 5, grant).ok());
   EXPECT_EQ(free_blocks(), 10u);
-  kv_->step_done(1);
+  kv().step_done(step_);
   const uint32_t kept[] = {0, 1};
-  ASSERT_TRUE(kv_->resolve(1, {}, 5, kept, 7).ok());
+  ASSERT_TRUE(kv().resolve(1, {}, 5, kept, 7).ok());
   EXPECT_EQ(free_blocks(), 13u);
   EXPECT_TRUE(moves().empty());
   expect_sound();
@@ -118,10 +78,10 @@ TEST_F(Paged, brings_kept_slots_of_a_tree_together) {
   begin(1);
   compute(1, 0, 6);
   KvGrant grant;
-  ASSERT_TRUE(kv_->grow(1, {}, 6, 7, 7, grant).ok());
+  ASSERT_TRUE(kv().grow(1, {}, 6, 7, 7, grant).ok());
   const std::vector<BlockId> blocks = table(1);
   const uint32_t kept[] = {0, 3, 5};
-  ASSERT_TRUE(kv_->resolve(1, {}, 6, kept, 9).ok());
+  ASSERT_TRUE(kv().resolve(1, {}, 6, kept, 9).ok());
   const std::vector<KvMove> made = moves();
   ASSERT_EQ(made.size(), 2u);
   EXPECT_EQ(made[0].from.block, blocks[2]);  // position 9 …
@@ -140,10 +100,10 @@ TEST_F(Paged, shares_a_fork_and_copies_before_the_first_write) {
   bind(4, 10);
   begin(1);
   compute(1, 0, 6);
-  begin(2, 1, 6);
+  fork(2, 1, 6);
   EXPECT_EQ(table(1), table(2));
   EXPECT_EQ(free_blocks(), 8u);
-  EXPECT_EQ(kv_->usage().used_tokens, 6u);
+  EXPECT_EQ(kv().usage().used_tokens, 6u);
   const std::vector<BlockId> before = table(1);
   compute(1, 6, 1);
   const std::vector<KvMove> made = moves();
@@ -157,20 +117,20 @@ TEST_F(Paged, shares_a_fork_and_copies_before_the_first_write) {
   compute(2, 6, 1);
   EXPECT_TRUE(moves().empty());
   EXPECT_EQ(table(2), before);
-  EXPECT_EQ(kv_->usage().used_tokens, 4u + 3 + 3);
+  EXPECT_EQ(kv().usage().used_tokens, 4u + 3 + 3);
 }
 
 TEST_F(Paged, counts_the_copy_of_a_shared_block_in_what_is_needed) {
   bind(4, 10);
   begin(1);
   compute(1, 0, 6);
-  begin(2, 1, 6);
+  fork(2, 1, 6);
   KvMatch match;
-  ASSERT_TRUE(kv_->match(2, {}, 7, match).ok());
+  ASSERT_TRUE(kv().match(2, {}, 7, match).ok());
   EXPECT_EQ(match.tokens_needed, 4u);
   EXPECT_EQ(match.tokens_held, 8u);
   EXPECT_EQ(match.tokens_exclusive, 0u);
-  ASSERT_TRUE(kv_->match(2, {}, 9, match).ok());
+  ASSERT_TRUE(kv().match(2, {}, 9, match).ok());
   EXPECT_EQ(match.tokens_needed, 8u);
 }
 
@@ -178,12 +138,12 @@ TEST_F(Paged, cannot_copy_without_a_free_block) {
   bind(4, 2);
   begin(1);
   compute(1, 0, 6);
-  begin(2, 1, 6);
+  fork(2, 1, 6);
   KvGrant grant;
-  EXPECT_EQ(kv_->grow(2, {}, 6, 1, 1, grant).code(), StatusCode::out_of_kv);
+  EXPECT_EQ(kv().grow(2, {}, 6, 1, 1, grant).code(), StatusCode::out_of_kv);
   EXPECT_EQ(table(1), table(2));
-  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::end).ok());
-  EXPECT_TRUE(kv_->grow(2, {}, 6, 1, 1, grant).ok());
+  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::end).ok());
+  EXPECT_TRUE(kv().grow(2, {}, 6, 1, 1, grant).ok());
   EXPECT_TRUE(moves().empty());
 }
 
@@ -191,11 +151,11 @@ TEST_F(Paged, copies_at_once_when_a_fork_begins_before_its_parent_ends) {
   bind(4, 10);
   begin(1);
   compute(1, 0, 7);
-  begin(2, 1, 5);
+  fork(2, 1, 5);
   EXPECT_EQ(moves().size(), 1u);
   EXPECT_EQ(table(1)[0], table(2)[0]);
   EXPECT_NE(table(1)[1], table(2)[1]);
-  EXPECT_EQ(kv_->usage().used_tokens, 4u + 3 + 1);
+  EXPECT_EQ(kv().usage().used_tokens, 4u + 3 + 1);
   expect_sound();
 }
 
@@ -203,16 +163,16 @@ TEST_F(Paged, hands_a_released_block_out_only_after_the_last_step_planned_with_i
   bind(4, 2);
   begin(1);
   begin(2);
-  kv_->step_begin(5);
+  kv().step_begin(5);
   KvGrant grant;
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 8, 8, grant).ok());
-  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::recompute).ok());
-  EXPECT_EQ(kv_->grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
-  kv_->step_done(4);
-  EXPECT_EQ(kv_->grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(kv().grow(1, {}, 0, 8, 8, grant).ok());
+  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::recompute).ok());
+  EXPECT_EQ(kv().grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
+  kv().step_done(4);
+  EXPECT_EQ(kv().grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
   expect_sound();
-  kv_->step_done(5);
-  EXPECT_TRUE(kv_->grow(2, {}, 0, 8, 8, grant).ok());
+  kv().step_done(5);
+  EXPECT_TRUE(kv().grow(2, {}, 0, 8, 8, grant).ok());
 }
 
 TEST_F(Paged, hands_a_released_block_out_at_once_when_its_steps_are_done) {
@@ -220,11 +180,11 @@ TEST_F(Paged, hands_a_released_block_out_at_once_when_its_steps_are_done) {
   begin(1);
   begin(2);
   compute(1, 0, 8);
-  kv_->step_done(1);
-  kv_->step_begin(2);
-  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::recompute).ok());
+  kv().step_done(step_);
+  kv().step_begin(2);
+  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::recompute).ok());
   KvGrant grant;
-  EXPECT_TRUE(kv_->grow(2, {}, 0, 8, 8, grant).ok());
+  EXPECT_TRUE(kv().grow(2, {}, 0, 8, 8, grant).ok());
 }
 
 TEST_F(Paged, frees_the_tail_of_a_sequence_first) {
@@ -232,8 +192,8 @@ TEST_F(Paged, frees_the_tail_of_a_sequence_first) {
   begin(1);
   compute(1, 0, 4);
   const std::vector<BlockId> blocks = table(1);
-  kv_->step_done(1);
-  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::recompute).ok());
+  kv().step_done(step_);
+  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::recompute).ok());
   compute(1, 0, 1);
   // What was freed last is taken first: the head of the sequence.
   EXPECT_EQ(table(1)[0], blocks[0]);
@@ -248,7 +208,7 @@ TEST_F(Paged, gives_blocks_back_that_have_left_the_window) {
     const std::vector<BlockId> blocks = table(computed);
     EXPECT_EQ(std::count(blocks.begin(), blocks.end(), kNoBlock), freed) << computed;
     for (uint32_t i = 0; i < freed; ++i) EXPECT_EQ(blocks[i], kNoBlock);
-    ASSERT_TRUE(kv_->release(computed, KVCacheManager::Release::end).ok());
+    ASSERT_TRUE(kv().release(computed, KVCacheManager::Release::end).ok());
     expect_sound();
   }
 }
@@ -259,19 +219,171 @@ TEST_F(Paged, refuses_calls_that_make_no_sense_and_stays_sound) {
   compute(1, 0, 3);
   KvGrant grant;
   const uint32_t twice[] = {0, 0};
-  EXPECT_THAT(std::string(kv_->grow(9, {}, 0, 1, 1, grant).message()), HasSubstr("no sequence 9"));
-  EXPECT_FALSE(kv_->grow(1, {}, 2, 1, 1, grant).ok());      // not what it has
-  EXPECT_FALSE(kv_->grow(1, {}, 3, 2, 1, grant).ok());      // at least more than at most
-  EXPECT_FALSE(kv_->grow(1, {}, 3, 198, 200, grant).ok());  // beyond its limit
-  EXPECT_FALSE(kv_->resolve(1, {}, 3, twice, 5).ok());
-  EXPECT_FALSE(kv_->begin({1, {}, 10, kNoSeq, 0}).ok());
-  EXPECT_FALSE(kv_->begin({2, {}, 10, 1, 4}).ok());  // the parent has 3
-  EXPECT_FALSE(kv_->begin({2, {}, 10, 7, 1}).ok());
-  EXPECT_EQ(kv_->release(1, KVCacheManager::Release::swap).code(), StatusCode::unsupported);
+  EXPECT_THAT(std::string(kv().grow(9, {}, 0, 1, 1, grant).message()), HasSubstr("no sequence 9"));
+  EXPECT_FALSE(kv().grow(1, {}, 2, 1, 1, grant).ok());      // not what it has
+  EXPECT_FALSE(kv().grow(1, {}, 3, 2, 1, grant).ok());      // at least more than at most
+  EXPECT_FALSE(kv().grow(1, {}, 3, 598, 600, grant).ok());  // beyond its limit
+  EXPECT_FALSE(kv().resolve(1, {}, 3, twice, 5).ok());
+  EXPECT_FALSE(kv().begin({1, {}, 10, kNoSeq, 0}).ok());
+  EXPECT_FALSE(kv().begin({2, {}, 10, 1, 4}).ok());  // the parent has 3
+  EXPECT_FALSE(kv().begin({2, {}, 10, 7, 1}).ok());
   KvTableView view;
-  EXPECT_FALSE(kv_->table(1, 3, view).ok());
+  EXPECT_FALSE(kv().table(1, 3, view).ok());
   expect_sound();
 }
+
+TEST_F(Paged, wastes_less_than_half_a_block_on_average) {
+  constexpr uint32_t kBlock = 16;
+  bind(kBlock, 64);
+  uint64_t wasted = 0;
+  for (uint32_t length = 1; length <= 2 * kBlock; ++length) {
+    begin(length);
+    compute(length, 0, length);
+    const KvUsage usage = kv().usage();
+    wasted += usage.reserved_tokens - usage.used_tokens;
+    ASSERT_TRUE(release(length).ok());
+  }
+  // Lengths 1 … 2n leave n-1, n-2, … 0 slots empty, twice: (n-1)/2 a sequence.
+  EXPECT_EQ(wasted, kBlock * (kBlock - 1));
+}
+
+TEST_F(Paged, has_nothing_to_swap_to_without_a_pool) {
+  bind(4, 4);
+  begin(1);
+  compute(1, 0, 3);
+  EXPECT_EQ(release(1, Release::swap).code(), StatusCode::unsupported);
+  EXPECT_EQ(table(1).size(), 1u);
+}
+
+TEST_F(Paged, moves_what_is_computed_out_and_back_in) {
+  bind(4, 6, 0, 6);
+  begin(1);
+  compute(1, 0, 10);
+  const std::vector<BlockId> before = table(1);
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  EXPECT_EQ(free_blocks(), 6u) << "at once: the moves come before whatever is written there";
+  EXPECT_EQ(kv().usage().swapped_tokens, 10u);
+  EXPECT_EQ(kv().usage().swap_total_tokens, 24u);
+  const std::vector<KvMove> out = moves();
+  ASSERT_EQ(out.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(out[i].from.block, before[i]);
+    EXPECT_EQ(out[i].from.tier, KvTier::cache);
+    EXPECT_EQ(out[i].to.tier, KvTier::swap);
+    EXPECT_EQ(out[i].tokens, i < 2 ? 4u : 2u);
+  }
+  next_step();
+  EXPECT_EQ(match(1, tokens(11)).ready, 10u);
+  EXPECT_EQ(match(1, tokens(11), 11).tokens_needed, 12u);
+  const KvGrant grant = grow(1, tokens(11));
+  EXPECT_EQ(grant.reused, 10u);
+  EXPECT_EQ(grant.restored, 10u);
+  EXPECT_EQ(grant.granted, 1u);
+  const std::vector<KvMove> in = moves();
+  ASSERT_EQ(in.size(), 3u);
+  EXPECT_EQ(in[2].from.block, out[2].to.block);
+  EXPECT_EQ(in[2].to.block, table(1)[2]);
+  EXPECT_EQ(in[2].tokens, 2u);
+  resolve(1, tokens(11), 10, 11);
+  EXPECT_EQ(kv().usage().swapped_tokens, 0u);
+  next_step();
+  EXPECT_EQ(host_.counters["swapped_out_blocks"], 3u);
+  EXPECT_EQ(host_.counters["swapped_in_blocks"], 3u);
+}
+
+TEST_F(Paged, refuses_to_swap_into_a_full_pool_and_changes_nothing) {
+  bind(4, 8, 0, 2);
+  begin(1);
+  compute(1, 0, 9);
+  const std::vector<BlockId> before = table(1);
+  EXPECT_EQ(release(1, Release::swap).code(), StatusCode::out_of_kv);
+  EXPECT_EQ(table(1), before);
+  EXPECT_TRUE(moves().empty());
+  begin(2);
+  compute(2, 0, 8);
+  EXPECT_TRUE(release(2, Release::swap).ok());
+}
+
+TEST_F(Paged, gives_the_pool_back_when_a_swapped_sequence_ends) {
+  bind(4, 4, 0, 2);
+  begin(1);
+  compute(1, 0, 8);
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  begin(2);
+  compute(2, 0, 8);
+  EXPECT_EQ(release(2, Release::swap).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(release(1).ok());
+  next_step();
+  EXPECT_EQ(kv().usage().swapped_tokens, 0u);
+  EXPECT_TRUE(release(2, Release::swap).ok());
+}
+
+TEST_F(Paged, keeps_a_block_of_the_pool_until_the_step_that_reads_it_is_done) {
+  bind(4, 8, 0, 1);
+  begin(1);
+  compute(1, 0, 4);
+  begin(2);
+  compute(2, 0, 4);
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  next_step();
+  grow(1, tokens(5));
+  resolve(1, tokens(5), 4, 5);  // the copy back may still be under way
+  EXPECT_EQ(release(2, Release::swap).code(), StatusCode::out_of_kv);
+  next_step();
+  EXPECT_TRUE(release(2, Release::swap).ok());
+}
+
+TEST_F(Paged, still_has_its_copy_when_a_plan_that_brought_it_back_fails) {
+  bind(4, 4, 0, 4);
+  begin(1);
+  compute(1, 0, 7);
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  next_step();
+  moves();
+  grow(1, tokens(8));
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  EXPECT_EQ(moves().size(), 2u) << "those of the plan; nothing is copied out again";
+  next_step();
+  EXPECT_EQ(free_blocks(), 4u);
+  EXPECT_EQ(grow(1, tokens(8)).restored, 7u);
+  resolve(1, tokens(8), 7, 8);
+}
+
+TEST_F(Paged, swaps_what_a_window_has_left) {
+  bind(2, 8, 4, 8);
+  begin(1);
+  compute(1, 0, 7);
+  ASSERT_EQ(gone(1), 2u);
+  ASSERT_TRUE(release(1, Release::swap).ok());
+  EXPECT_EQ(moves().size(), 2u);
+  next_step();
+  EXPECT_EQ(grow(1, tokens(8)).reused, 7u);
+  EXPECT_EQ(gone(1), 2u);
+  EXPECT_EQ(moves().size(), 2u);
+}
+
+class PagedWorld : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(PagedWorld, lets_nobody_read_what_is_not_theirs) {
+  constexpr test::KvWorldOptions kWorlds[] = {
+      {},
+      {.blocks = 17, .swap_blocks = 16},
+      {.block_tokens = 1, .blocks = 66, .swap_blocks = 40},
+      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9}};
+  for (const auto& options : kWorlds) {
+    TestHost host;
+    PluginInstance<KVCacheManager> kv("paged", host);
+    test::KvWorld world(*kv, options, GetParam());
+    world.run();
+    if (HasFailure()) return;
+    EXPECT_EQ(world.reused(), 0u);
+    EXPECT_GT(world.refused(), 0u);
+    if (options.swap_blocks > 0) {
+      EXPECT_GT(world.restored(), 15u);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, PagedWorld, testing::Range<uint64_t>(1, 9));
 
 }  // namespace
 }  // namespace tenon

@@ -183,4 +183,5 @@ class BlockManager : public KVCacheManager {
 
 }  // namespace tenon::sdk
 
-#include <tenon/sdk/block_manager_calls.h>
+#include <tenon/sdk/block_manager_grow.h>
+#include <tenon/sdk/block_manager_release.h>
