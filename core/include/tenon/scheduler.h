@@ -112,8 +112,8 @@ enum class ReleaseHow : uint8_t {
 class KvLedger {
  public:
   virtual CachedTokens cached(SeqId seq) noexcept = 0;
-  // Tokens of new memory that computing `tokens` more would take, net of what a prefix gives and
-  // counting the copy of a shared block. In tokens of whole blocks.
+  // Tokens that computing `tokens` more would take out of `free_tokens`, in whole blocks: net of a
+  // prefix that others hold, counting cached blocks that nobody holds and the copy of a shared one.
   virtual uint64_t cost(SeqId seq, uint32_t tokens) noexcept = 0;
   // Memory for computing at_least … at_most tokens beyond `computed`, counted after any reuse
   // (prefixes are matched again and held here; `cached` was advice). All or nothing below at_least.
