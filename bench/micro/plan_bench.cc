@@ -18,6 +18,7 @@
 #include "bench/micro/bench_machine.h"
 #include "bench/micro/bench_plugin.h"
 #include "core/engine/engine.h"
+#include "tests/support/instant_executor.h"
 
 namespace tenon::bench {
 namespace {
@@ -26,34 +27,6 @@ constexpr uint32_t kVocabulary = 8;
 constexpr uint32_t kPrompt = 100;
 constexpr uint32_t kBlock = 16;
 constexpr uint32_t kContext = 4096;
-
-class InstantExecutor final : public Executor {
- public:
-  std::string_view name() const override { return "instant"; }
-  std::span<const Fact> provides() const override { return {}; }
-  std::span<const Fact> requirements() const override { return {}; }
-  bool uses_kernels() const override { return false; }
-  uint32_t workers() const override { return 1; }
-  Status load(const ExecutorSetup&) override { return {}; }
-  Status apply(std::span<const KvMove>) override { return {}; }
-  Status launch(const BatchView& batch) override {
-    step_ = batch.step_id;
-    rows_ = static_cast<uint32_t>(batch.logits_rows.size());
-    logits_.resize(size_t{rows_} * kVocabulary);
-    return {};
-  }
-  Result<StepOutput> collect(uint64_t) override {
-    return StepOutput{step_, logits_.data(), rows_, kVocabulary};
-  }
-  std::string numerics() const override { return "instant"; }
-  uint64_t weight_bytes() const override { return 0; }
-  uint64_t kv_bytes() const override { return 0; }
-
- private:
-  uint64_t step_ = 0;
-  uint32_t rows_ = 0;
-  std::vector<float> logits_;
-};
 
 class InstantSampler final : public Sampler {
  public:
@@ -104,7 +77,7 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   shape.group_count = 1;
   shape.groups = &group;
   KvGroupGeometry blocks{block, decoding * (2048 / block), 8};
-  InstantExecutor executor;
+  InstantExecutor executor(kVocabulary);
   InstantSampler sampler;
   WallClock clock;
   EngineParts parts;
@@ -145,24 +118,29 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   engine.run_until_idle(0).ok();
 }
 
+void add(const char* scheduler, const char* kv, uint32_t decoding, uint32_t waiting) {
+  const std::string name = std::string(scheduler) + "/" + kv + "/" + std::to_string(decoding) +
+                           (waiting > 0 ? "/waiting" : "");
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [=](benchmark::State& state) { bench_plan(state, scheduler, kv, decoding, waiting); })
+      ->Iterations(1000)
+      ->Unit(benchmark::kMicrosecond);
+}
+
 }  // namespace
 }  // namespace tenon::bench
 
 int main(int argc, char** argv) {
   using namespace tenon::bench;
   if (!start_machine(argc, argv)) return 1;
-  for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
-    for (const uint32_t decoding : {256u, 1024u}) {
-      for (const uint32_t waiting : {0u, 1000u}) {
-        const std::string name = std::string(scheduler) + "/paged/" + std::to_string(decoding) +
-                                 (waiting > 0 ? "/waiting" : "");
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [=](benchmark::State& state) {
-                                       bench_plan(state, scheduler, "paged", decoding, waiting);
-                                     })
-            ->Iterations(1000)
-            ->Unit(benchmark::kMicrosecond);
+  for (const uint32_t decoding : {256u, 1024u}) {
+    for (const uint32_t waiting : {0u, 1000u}) {
+      for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
+        add(scheduler, "paged", decoding, waiting);
       }
+      add("chunked", "prefix", decoding, waiting);
+      add("chunked", "radix", decoding, waiting);
     }
   }
   benchmark::Initialize(&argc, argv);

@@ -3,35 +3,10 @@
 
 #include "tests/fake_device/rig.h"
 #include "tests/support/allocation_count.h"
+#include "tests/support/instant_executor.h"
 
 namespace tenon {
 namespace {
-
-// Answers at once, always the same.
-class EagerExecutor final : public Executor {
- public:
-  std::string_view name() const override { return "eager"; }
-  std::span<const Fact> provides() const override { return {}; }
-  std::span<const Fact> requirements() const override { return {}; }
-  bool uses_kernels() const override { return false; }
-  uint32_t workers() const override { return 1; }
-  Status load(const ExecutorSetup&) override { return {}; }
-  Status apply(std::span<const KvMove>) override { return {}; }
-  Status launch(const BatchView& batch) override {
-    step_ = batch.step_id;
-    rows_ = static_cast<uint32_t>(batch.logits_rows.size());
-    return {};
-  }
-  Result<StepOutput> collect(uint64_t) override { return StepOutput{step_, logits_, rows_, 8}; }
-  std::string numerics() const override { return "eager"; }
-  uint64_t weight_bytes() const override { return 0; }
-  uint64_t kv_bytes() const override { return 0; }
-
- private:
-  uint64_t step_ = 0;
-  uint32_t rows_ = 0;
-  float logits_[8 * 64] = {};
-};
 
 uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint32_t block_tokens) {
   LoadedPlugin<Scheduler> scheduler("scheduler", scheduler_id);
@@ -43,7 +18,7 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
   shape.group_count = 1;
   shape.groups = &group;
   KvGroupGeometry blocks{block_tokens, 4096 / block_tokens, 8};
-  EagerExecutor executor;
+  InstantExecutor executor(8);
   WallClock clock;
   EngineParts parts;
   parts.scheduler = scheduler.get();

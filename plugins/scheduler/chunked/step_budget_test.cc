@@ -113,6 +113,27 @@ TEST(StepBudget, tries_large_steps_again_after_a_long_time) {
   EXPECT_GT(budget.rows(8, kMost), 100u);
 }
 
+TEST(StepBudget, asks_now_and_then_for_a_step_without_prompts) {
+  sdk::StepBudget budget(2.0);
+  Machine machine;
+  budget.observe(machine.run(0, 100));
+  EXPECT_FALSE(budget.ask_for_decoding_alone(2, 0));
+  EXPECT_TRUE(budget.ask_for_decoding_alone(2, 8));
+  EXPECT_FALSE(budget.ask_for_decoding_alone(3, 8)) << "it was asked for, and may not have come";
+  int asked = 0;
+  for (uint64_t step = 3; step < 3000; ++step) asked += budget.ask_for_decoding_alone(step, 8);
+  EXPECT_EQ(asked, 23);
+}
+
+TEST(StepBudget, does_not_ask_while_such_steps_come_anyway) {
+  sdk::StepBudget budget(2.0);
+  Machine machine;
+  for (int i = 0; i < 1000; ++i) {
+    budget.observe(machine.run(8, i % 100 == 0 ? 8 : 200));
+    EXPECT_FALSE(budget.ask_for_decoding_alone(machine.step + 1, 8));
+  }
+}
+
 TEST(StepBudget, takes_each_step_once) {
   sdk::StepBudget once(2.0), twice(2.0);
   Machine machine;

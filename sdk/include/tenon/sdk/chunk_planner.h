@@ -27,15 +27,14 @@ class ChunkPlanner {
     budget_.observe(view.last_step);
     plan_.begin(view, ledger, out);
     plan_.limit_budget(step_tokens());
-    const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
-    // Room for the next token of everyone else stays.
-    const uint32_t decoding = plan_.decoding();
-    admission_.let_in_overdue(plan_, [this, decoding](uint32_t tokens) {
-      const uint32_t budget = plan_.budget();
-      return std::min(this->piece(tokens), budget > decoding ? budget - decoding : 1);
-    });
+    let_in_overdue();
     const bool could_admit = !view.waiting.empty() && plan_.rows_left();
-    plan_.advance_decodes(could_admit || plan_.partial_prompts() > 0);
+    const bool prompts = could_admit || plan_.partial_prompts() > 0;
+    const bool alone = prompts && options_.step_tokens == 0 &&
+                       budget_.ask_for_decoding_alone(view.step_id, plan_.decoding());
+    plan_.advance_decodes(prompts && !alone);
+    if (alone && !plan_.empty()) return;
+    const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
     plan_.continue_prompts(piece, true);
     if (!plan_.preempted()) admission_.admit(plan_, queue, piece);
   }
@@ -53,6 +52,15 @@ class ChunkPlanner {
     const auto threshold = static_cast<uint32_t>(options_.long_prompt_threshold);
     if (threshold > 0) tokens = std::min(tokens, threshold);
     return std::min(tokens, plan_.budget());
+  }
+
+  // Room for the next token of everyone else stays.
+  void let_in_overdue() {
+    const uint32_t others = plan_.decoding();
+    admission_.let_in_overdue(plan_, [this, others](uint32_t tokens) {
+      const uint32_t budget = plan_.budget();
+      return std::min(piece(tokens), budget > others ? budget - others : 1);
+    });
   }
 
   const SchedulingOptions& options_;

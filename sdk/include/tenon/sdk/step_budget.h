@@ -9,8 +9,10 @@
 // a step without prompts.
 //
 // Rows that were never tried cost nothing to know: a budget grows to at most twice the largest
-// number tried. Points that were not measured for 4,096 steps are forgotten, so that one bad moment
-// does not rule out large steps for ever. Same costs in, same budgets out: no clock is read here.
+// number tried. Where every step has prompts, one in 128 is asked to do without, so that what
+// decoding alone costs stays known. Points that were not measured for 4,096 steps are forgotten, so
+// that one bad moment does not rule out large steps for ever. Same costs in, same budgets out: no
+// clock is read here.
 #pragma once
 
 #include <tenon/scheduler.h>
@@ -116,9 +118,18 @@ class StepBudget {
       with_prompts_.add(cost.step_id, cost.rows, cost.duration_ns);
     } else {
       decoding_.add(cost.step_id, cost.sequences, cost.duration_ns);
+      last_alone_ = cost.step_id;
     }
     decoding_.forget_old(cost.step_id);
     with_prompts_.forget_old(cost.step_id);
+  }
+
+  // Whether step `step_id` should be one without prompts. Yes is said once, then not for a while.
+  bool ask_for_decoding_alone(uint64_t step_id, uint32_t decoding) {
+    const bool known = !decoding_.empty() || last_alone_ > 0;
+    if (decoding == 0 || (known && step_id <= last_alone_ + kAloneSteps)) return false;
+    last_alone_ = step_id;
+    return true;
   }
 
   // Rows of a step in which `decoding` sequences get their next token; at most `most`. Where nobody
@@ -136,7 +147,8 @@ class StepBudget {
  private:
   static constexpr uint32_t kLeastPromptRows = 16;   // prompts never stand still
   static constexpr uint32_t kFirstPromptRows = 256;  // while nothing is known
-  static constexpr uint32_t kGrain = 16;             // kernels like whole tiles
+  static constexpr uint64_t kAloneSteps = 128;
+  static constexpr uint32_t kGrain = 16;  // kernels like whole tiles
 
   // The most rows up to `highest` that cost no more than the target, though not less than the
   // least.
@@ -159,6 +171,7 @@ class StepBudget {
   CostCurve decoding_;      // over sequences
   CostCurve with_prompts_;  // over rows
   uint64_t last_step_ = 0;
+  uint64_t last_alone_ = 0;  // without prompts, or asked to be
 };
 
 }  // namespace tenon::sdk
