@@ -137,10 +137,12 @@ void Composition::add_overrides(const std::vector<std::string>& overrides) {
 // place starts with none.
 void Composition::drop_options(std::string_view section) {
   const std::string table = std::string(section) + ".options";
-  for (const Setting& setting : merged_) {
-    if (setting.key.starts_with(table + ".")) config_.dropped_options.push_back(setting);
-  }
-  erase_below(merged_, table);
+  const auto goes = [&](const Setting& setting) {
+    return setting.key.starts_with(table + ".") ||
+           (section == "drafter" && setting.key == "drafter.model");
+  };
+  std::copy_if(merged_.begin(), merged_.end(), std::back_inserter(config_.dropped_options), goes);
+  std::erase_if(merged_, goes);
 }
 
 void Composition::add_layer(const std::vector<Setting>& layer) {
@@ -202,6 +204,10 @@ Result<PipelineConfig> Composition::finish() && {
     return split_option_key(setting.key).section.empty();
   });
   for (const Setting& setting : merged_) apply(setting);
+  if (!config_.drafter && !config_.draft_model_path.value.empty()) {
+    error(config_.draft_model_path.origin,
+          "'drafter.model' is set, but there is no drafter; set drafter.plugin too");
+  }
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;
   errors_.resize(errors_.size() - more);

@@ -33,6 +33,9 @@ struct ComponentConfig {
   std::vector<Setting> options;
 };
 
+// How drafts are judged: as if there were none, or so that the distribution stays the same.
+enum class DraftVerify : uint8_t { exact = 0, rejection = 1 };
+
 struct PipelineConfig {
   std::string path;  // of the outermost file; empty when it was read from text
 
@@ -45,7 +48,9 @@ struct PipelineConfig {
   std::vector<Configured<std::string>> plugin_files;  // [plugins] load
 
   ComponentConfig scheduler, kv_cache, attention, linear, sampler;
-  std::optional<ComponentConfig> drafter;  // absent = no speculation
+  std::optional<ComponentConfig> drafter;    // absent = no speculation
+  Configured<std::string> draft_model_path;  // as model_path; empty = the drafter needs none
+  Configured<DraftVerify> draft_verify;
 
   Configured<std::optional<uint64_t>> kv_memory_bytes;  // null = auto
   Configured<std::optional<DType>> kv_dtype;            // null = auto: the weights' own type

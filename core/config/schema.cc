@@ -17,6 +17,7 @@ constexpr std::string_view kSections[] = {"scheduler", "kv_cache", "attention",
                                           "linear",    "sampler",  "drafter"};
 // In the order of CpuIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+constexpr std::string_view kVerifies[] = {"exact", "rejection"};
 constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};
 
 // A checked value as the type of a member, and back.
@@ -143,6 +144,27 @@ ConfigKey drafter_plugin() {
   return made;
 }
 
+ConfigKey drafter_model() {
+  ConfigKey made = key<&PipelineConfig::draft_model_path>(
+      "drafter.model", OptionType::path, "folder of the second model, for drafters that run one");
+  made.optional = true;
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (config.draft_model_path.value.empty()) return std::nullopt;
+    return Member<std::string>::to(config.draft_model_path.value);
+  };
+  return made;
+}
+
+ConfigKey drafter_verify() {
+  ConfigKey made = choice<&PipelineConfig::draft_verify>(
+      "drafter.verify", kVerifies, "keeps every token as without drafts, or their distribution");
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (!config.drafter) return std::nullopt;
+    return Member<DraftVerify>::to(config.draft_verify.value);
+  };
+  return made;
+}
+
 ConfigKey or_auto(ConfigKey made) {
   made.spec.accepts_auto = true;
   made.spec.default_value.automatic = true;
@@ -193,6 +215,8 @@ std::vector<ConfigKey> make_keys() {
                                           "tokens of one step")),
       plugin<&C::sampler>("sampler.plugin", "standard", "turns logits into tokens"),
       drafter_plugin(),
+      drafter_model(),
+      drafter_verify(),
       optional(whole<&C::max_tokens>("generation.max_tokens", 1, kMostTokens, "tokens",
                                      "most tokens that a request generates")),
       optional(real<&C::temperature>("generation.temperature", 0.0, 100.0,

@@ -59,9 +59,13 @@ Engine::Engine(EngineParts parts, EngineOptions options)
   // The last token of a sequence is never computed and needs no slot.
   const uint64_t fits = kv_capacity(parts_.geometry) + 1;
   sequence_limit_ = static_cast<uint32_t>(std::min<uint64_t>(parts_.limits.context_tokens, fits));
+  if (parts_.draft_runner != nullptr) {
+    parts_.draft_runner->attach(*parts_.kv_cache, table_, *parts_.sampler);
+  }
 }
 
 Engine::~Engine() {
+  if (parts_.draft_runner != nullptr) parts_.draft_runner->detach();
   for (Sequence* sequence : table_.all()) {
     if (sequence->in_sampler) parts_.sampler->end(sequence->id);
     if (sequence->in_drafter) parts_.drafter->end(sequence->id);

@@ -1,7 +1,7 @@
 // The engine: takes requests, runs steps, delivers tokens. It owns the order of things; strategies
 // come as plugins, bytes and arithmetic belong to the executor.
 //
-//   submit → inbox → step(): admit · offer · plan · draft · assemble · move · launch · collect ·
+//   submit → inbox → step(): admit · offer · plan · move · draft · assemble · launch · collect ·
 //                            sample · resolve · deliver · record
 //
 // Faults stay where they belong: a plan that fails runs nothing, a row that fails ends its request,
@@ -28,6 +28,7 @@
 #include "core/base/clock.h"
 #include "core/base/result.h"
 #include "core/engine/batch_builder.h"
+#include "core/engine/draft_runner.h"
 #include "core/engine/inbox.h"
 #include "core/engine/ledger.h"
 #include "core/engine/metrics.h"
@@ -46,7 +47,9 @@ struct EngineParts {
   Scheduler* scheduler = nullptr;
   KVCacheManager* kv_cache = nullptr;
   Sampler* sampler = nullptr;
-  Drafter* drafter = nullptr;  // null = no speculation
+  Drafter* drafter = nullptr;           // null = no speculation
+  DraftRunner* draft_runner = nullptr;  // the second model, where there is one
+  bool verify_by_rejection = false;     // else exactly
   Executor* executor = nullptr;
   const ModelShape* shape = nullptr;
   KvGeometry geometry;
@@ -109,9 +112,9 @@ class Engine {
   void admit();
   void offer();
   void plan();
+  void move();
   void draft();
   void assemble();
-  void move();
   void forward();
   void sample();
   void resolve();
@@ -126,9 +129,12 @@ class Engine {
 
   Status run_plan(SeqId& named);
   Status check_plan(SeqId& named);
+  void begin_drafts();
+  void take_drafts(Sequence& sequence, const DraftOut& out, uint32_t most);
   void plan_failed(const Status& status, SeqId named);
   void watch_for_stall();
 
+  Status apply_moves(std::span<KvMove> moves);
   Status launch_and_collect();
   void step_failed(std::vector<Sequence*> sequences, const std::string& message);
 
@@ -190,6 +196,7 @@ class Engine {
   std::vector<uint32_t> offered_;
   std::vector<DraftOut> draft_outs_;
   std::vector<Sequence*> drafting_;
+  std::vector<float> draft_probs_;  // [draft slots, vocabulary] where verification needs them
   std::vector<KvMove> moves_;
   std::vector<SampleRow> rows_;
   std::vector<SampleResult> results_;

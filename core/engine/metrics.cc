@@ -26,6 +26,19 @@ double RequestRecord::time_per_output_token_ns() const {
          static_cast<double>(token_ns.size() - 1);
 }
 
+void DraftStatistics::add(uint32_t draft_tokens, uint32_t accepted_tokens) {
+  if (draft_tokens == 0) return;
+  ++drafts;
+  tokens += draft_tokens;
+  accepted += accepted_tokens;
+  if (accepted_at.size() < draft_tokens) accepted_at.resize(draft_tokens);
+  for (uint32_t place = 0; place < accepted_tokens; ++place) ++accepted_at[place];
+}
+
+double DraftStatistics::acceptance() const {
+  return tokens == 0 ? 0.0 : static_cast<double>(accepted) / static_cast<double>(tokens);
+}
+
 void EngineTotals::add(const StepRecord& step) {
   times += step.times;
   preemptions += step.preemptions;
@@ -39,8 +52,6 @@ void EngineTotals::add(const StepRecord& step) {
   rows_computed += step.rows;
   row_steps += step.running + step.idle_rows;
   idle_row_steps += step.idle_rows;
-  drafted_tokens += step.draft_rows;
-  accepted_tokens += step.accepted_drafts;
   kv_reserved_token_steps += step.kv_reserved_tokens;
   kv_used_token_steps += step.kv_used_tokens;
 }

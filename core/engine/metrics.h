@@ -72,6 +72,18 @@ struct RequestRecord {
   double time_per_output_token_ns() const;  // mean gap after the first; 0 for one token or none
 };
 
+// What became of drafts. A draft is what one sequence was given in one step.
+struct DraftStatistics {
+  uint64_t drafts = 0;
+  uint64_t tokens = 0;
+  uint64_t accepted = 0;
+  // How often the token in this place of a draft was kept; as long as the longest draft.
+  std::vector<uint64_t> accepted_at;
+
+  void add(uint32_t draft_tokens, uint32_t accepted_tokens);
+  double acceptance() const;  // share of the tokens that were kept; 0 without any
+};
+
 struct EngineTotals {
   uint64_t steps = 0;  // that computed something
   uint64_t requests = 0;
@@ -87,8 +99,7 @@ struct EngineTotals {
   uint64_t reused_tokens = 0;  // found in the cache instead of computed, again after preemption
   uint64_t swapped_out_tokens = 0;  // K/V moved to the swap pool
   uint64_t swapped_in_tokens = 0;   // and back
-  uint64_t drafted_tokens = 0;
-  uint64_t accepted_tokens = 0;
+  DraftStatistics drafts;
   uint64_t kv_moves = 0;
   // Σ over steps.
   uint64_t kv_reserved_token_steps = 0;

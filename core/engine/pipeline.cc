@@ -53,7 +53,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   } else {
     pipeline.tokenizer_problem = tokenizer.take_status();
   }
-  return {};
+  return open_second_model(pipeline);
 }
 
 Status set_limits(Pipeline& pipeline) {
@@ -78,6 +78,12 @@ Status set_limits(Pipeline& pipeline) {
         "; each running sequence needs one token a step: raise it");
   }
   pipeline.shape = std::make_unique<ModelShapeStorage>(pipeline.model->config, context);
+  if (pipeline.second) {
+    SecondModel& second = *pipeline.second;
+    second.shape = std::make_unique<ModelShapeStorage>(second.model->config, context);
+    pipeline.joint_shape =
+        std::make_unique<ModelShapeStorage>(pipeline.shape->shape(), second.shape->shape());
+  }
   return {};
 }
 
@@ -92,6 +98,9 @@ Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   }
   TENON_ASSIGN_OR_RETURN(pipeline.executor, found->second(pipeline.host));
   pipeline.host.workers = pipeline.executor->workers();
+  if (pipeline.second) {
+    TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());
+  }
   return {};
 }
 
@@ -100,12 +109,14 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.model = pipeline.model.get();
   setup.shape = &pipeline.shape->shape();
   setup.geometry = pipeline.geometry;
+  setup.geometry.group_count = setup.shape->group_count;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
   setup.attention = pipeline.attention.get();
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
+  if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
       pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.geometry.dtype));
   return {};
@@ -115,7 +126,7 @@ PluginSurroundings surroundings_of(const Pipeline& pipeline) {
   return {.host = &pipeline.host,
           .clock = &pipeline.clock,
           .facts = &pipeline.fact_view,
-          .extensions = nullptr};
+          .extensions = &pipeline.extensions};
 }
 
 template <typename T>
@@ -153,13 +164,16 @@ Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   if (chosen.attention) {
     TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention, pipeline.attention));
   }
+  if (pipeline.second) {
+    TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
+  }
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.sampler, pipeline.sampler));
   if (chosen.drafter) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.drafter, pipeline.drafter));
   for (const LinearChoice& choice : chosen.linear) {
     Result<LinearKernel*> best = linear_instance(pipeline, choice.candidates.front());
     if (!best.ok()) return best.take_status();
   }
-  return pipeline.kv_cache->bind(pipeline.shape->shape(), pipeline.geometry);
+  return pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry);
 }
 
 LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
@@ -180,12 +194,23 @@ LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
   };
 }
 
+uint64_t Pipeline::kv_bytes() const {
+  return executor->kv_bytes() + (second ? second->executor->kv_bytes() : 0);
+}
+
+uint64_t Pipeline::weight_bytes() const {
+  return model->weight_bytes() + (second ? second->model->weight_bytes() : 0);
+}
+
 EngineParts Pipeline::parts() {
   EngineParts made;
   made.scheduler = scheduler.get();
   made.kv_cache = kv_cache.get();
   made.sampler = sampler.get();
   made.drafter = drafter.get();
+  if (second) made.draft_runner = second->runner.get();
+  const ResolvedFact* verify = facts.find("sampler.verify");
+  made.verify_by_rejection = verify != nullptr && verify->word == "rejection";
   made.executor = executor.get();
   made.shape = &shape->shape();
   made.geometry = geometry;
@@ -226,13 +251,16 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
   TENON_RETURN_IF_ERROR(set_limits(*pipeline));
   TENON_RETURN_IF_ERROR(make_executor(request, *pipeline));
-  TENON_ASSIGN_OR_RETURN(
-      ChosenPlugins chosen,
-      choose_plugins(request, pipeline->host, *pipeline->model, *pipeline->executor));
+  TENON_ASSIGN_OR_RETURN(ChosenPlugins chosen,
+                         choose_plugins(request, pipeline->host, *pipeline->model,
+                                        pipeline->second ? pipeline->second->model.get() : nullptr,
+                                        *pipeline->executor));
+  TENON_RETURN_IF_ERROR(check_second_model(request.config, chosen));
   TENON_ASSIGN_OR_RETURN(
       pipeline->facts,
       negotiate_pipeline(request, pipeline->host, *pipeline->model, *pipeline->executor,
                          pipeline->limits.context_tokens, chosen));
+  if (pipeline->second) TENON_RETURN_IF_ERROR(fit_second_model(request, *pipeline, chosen));
   TENON_RETURN_IF_ERROR(plan_kv_memory(request, *pipeline));
   TENON_RETURN_IF_ERROR(create_plugins(*pipeline, chosen));
   if (request.load_weights) {

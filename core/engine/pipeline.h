@@ -34,6 +34,18 @@ struct PipelineRequest {
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
 };
 
+// A smaller model beside the one that generates, for drafters that run one ([drafter] model). It
+// runs on the same workers, its K/V lies in groups of the same memory.
+struct SecondModel {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShapeStorage> shape;
+  KvGeometry geometry;  // of its groups
+  PluginInstance<AttentionKernel> attention;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<DraftRunner> runner;
+  ModelRunner* runner_view = nullptr;  // what the extension leads to
+};
+
 struct Pipeline {
   Pipeline() = default;
   Pipeline(const Pipeline&) = delete;
@@ -47,15 +59,18 @@ struct Pipeline {
   std::unique_ptr<Tokenizer> tokenizer;  // null: the model's folder has none
   Status tokenizer_problem;              // why
   std::unique_ptr<ModelShapeStorage> shape;
+  std::unique_ptr<ModelShapeStorage> joint_shape;  // with a second model: both, for the KV manager
   std::vector<KvGroupGeometry> group_geometry;
-  KvGeometry geometry;
+  KvGeometry geometry;  // of all groups, the second model's behind the target's
   SchedulerLimits limits;
   ResolvedFacts facts;
-  PipelineFacts fact_view;  // what plugins hold on to
+  PipelineFacts fact_view;    // what plugins hold on to
+  ExtensionTable extensions;  // as well
   PluginInstance<Scheduler> scheduler;
   PluginInstance<KVCacheManager> kv_cache;
   PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
+  std::unique_ptr<SecondModel> second;               // null without [drafter] model
   PluginInstance<Sampler> sampler;
   PluginInstance<Drafter> drafter;  // empty without speculation
   std::unique_ptr<Executor> executor;
@@ -64,6 +79,10 @@ struct Pipeline {
   std::string hash;      // config_hash
   std::string numerics;  // the numerics id
 
+  // The groups of all models that run here, as KV managers see them.
+  const ModelShape& kv_shape() const { return (joint_shape ? joint_shape : shape)->shape(); }
+  uint64_t kv_bytes() const;
+  uint64_t weight_bytes() const;  // as stored in the checkpoints
   // Borrowed parts for an engine, its text decoders included.
   EngineParts parts();
   // Instances with the word of their interface ("scheduler"), for reports.

@@ -8,14 +8,11 @@
 namespace tenon {
 namespace {
 
-std::vector<std::string> weight_formats(const Model& model) {
-  std::set<std::string> formats{model.embedding.format, model.head.format};
+void add_weight_formats(const Model& model, std::set<std::string>& formats) {
+  formats.insert({model.embedding.format, model.head.format});
   for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight : layer.matrices()) {
-      formats.insert(weight->format);
-    }
+    for (const Weight* weight : layer.matrices()) formats.insert(weight->format);
   }
-  return {formats.begin(), formats.end()};
 }
 
 Participant describe(std::string role, const PluginRef& plugin, const Origin& origin) {
@@ -62,11 +59,11 @@ class Chooser {
     }
   }
 
-  // For each format of the model's weights, the kernels that say they take it, best first.
-  void choose_linear(const Model& model, std::vector<LinearChoice>& out) {
+  // For each format of the models' weights, the kernels that say they take it, best first.
+  void choose_linear(const std::set<std::string>& formats, std::vector<LinearChoice>& out) {
     const std::vector<PluginRef> plugins = candidates(kLinearInterface, request_.config.linear);
     if (plugins.empty()) return;
-    for (const std::string& format : weight_formats(model)) {
+    for (const std::string& format : formats) {
       LinearChoice choice{format, {}};
       for (const PluginRef& plugin : plugins) {
         if (provides_word(*plugin.descriptor, "weight.format", format)) {
@@ -136,24 +133,13 @@ std::string_view mask_of(const ModelConfig& config) {
   return sliding ? "sliding" : "causal";
 }
 
-// What the model asks of the kernels that run it.
-Participant model_participant(const Model& model, const Origin& origin) {
-  const ModelConfig& config = model.config;
-  return {.role = "model",
-          .name = config.architecture,
-          .origin = origin,
-          .provides = {{"attn.head_dim", FactOp::equals, config.head_dim, {}},
-                       {"attn.group", FactOp::equals, config.heads / config.kv_heads, {}},
-                       {"attn.mask", FactOp::in, 0, mask_of(config)}},
-          .requirements = {}};
-}
-
 // What the step loop itself can do for plugins.
-Participant engine_participant() {
+Participant engine_participant(const PipelineConfig& config) {
+  const bool second_model = !config.draft_model_path.value.empty();
   return {.role = "engine",
           .name = "tenon",
           .origin = {},
-          .provides = {{"draft.needs", FactOp::in, 0, "nothing"}},
+          .provides = {{"draft.needs", FactOp::in, 0, second_model ? "nothing model" : "nothing"}},
           .requirements = {}};
 }
 
@@ -181,6 +167,14 @@ void add_config_participants(const PipelineConfig& config, std::vector<Participa
          .provides = {{"kv.block_tokens", FactOp::equals, *config.kv_block_tokens.value, {}}},
          .requirements = {}});
   }
+  if (config.drafter) {
+    const bool exact = config.draft_verify.value == DraftVerify::exact;
+    out.push_back({.role = "config",
+                   .name = "drafter.verify",
+                   .origin = config.draft_verify.origin,
+                   .provides = {{"sampler.verify", FactOp::in, 0, exact ? "exact" : "rejection"}},
+                   .requirements = {}});
+  }
   if (config.kv_swap_bytes.value > 0) {
     out.push_back({.role = "config",
                    .name = "kv_cache.swap_memory",
@@ -201,16 +195,9 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
                                 const Executor& executor, const ChosenPlugins& chosen) {
   const PipelineConfig& config = request.config;
   std::vector<Participant> all;
-  all.push_back(engine_participant());
-  all.push_back(model_participant(model, config.model_path.origin));
-  Participant device{.role = "executor",
-                     .name = std::string(executor.name()),
-                     .origin = config.executor.origin,
-                     .provides = {},
-                     .requirements = {}};
-  device.provides.assign(executor.provides().begin(), executor.provides().end());
-  device.requirements.assign(executor.requirements().begin(), executor.requirements().end());
-  all.push_back(std::move(device));
+  all.push_back(engine_participant(config));
+  all.push_back(model_participant("model", model, config.model_path.origin));
+  all.push_back(executor_participant(executor, config.executor.origin));
   const ChosenPlugin* const plugins[] = {&chosen.scheduler, &chosen.kv_cache,
                                          chosen.attention.get(), &chosen.sampler,
                                          chosen.drafter.get()};
@@ -267,12 +254,35 @@ Status settle_attention(const PipelineRequest& request, const HostFacts& host, c
 
 }  // namespace
 
+Participant model_participant(std::string role, const Model& model, const Origin& origin) {
+  const ModelConfig& config = model.config;
+  return {.role = std::move(role),
+          .name = config.architecture,
+          .origin = origin,
+          .provides = {{"attn.head_dim", FactOp::equals, config.head_dim, {}},
+                       {"attn.group", FactOp::equals, config.heads / config.kv_heads, {}},
+                       {"attn.mask", FactOp::in, 0, mask_of(config)}},
+          .requirements = {}};
+}
+
+Participant executor_participant(const Executor& executor, const Origin& origin) {
+  Participant device{.role = "executor",
+                     .name = std::string(executor.name()),
+                     .origin = origin,
+                     .provides = {},
+                     .requirements = {}};
+  device.provides.assign(executor.provides().begin(), executor.provides().end());
+  device.requirements.assign(executor.requirements().begin(), executor.requirements().end());
+  return device;
+}
+
 Participant ChosenPlugin::participant() const {
   return describe(section, plugin, origin);
 }
 
 Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostFacts& host,
-                                     const Model& model, const Executor& executor) {
+                                     const Model& model, const Model* second,
+                                     const Executor& executor) {
   const PipelineConfig& config = request.config;
   Chooser chooser(request, host);
   ChosenPlugins chosen;
@@ -281,7 +291,10 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
   if (executor.uses_kernels()) {
     chosen.attention = std::make_unique<ChosenPlugin>();
     chooser.choose("attention", kAttentionInterface, config.attention, *chosen.attention);
-    chooser.choose_linear(model, chosen.linear);
+    std::set<std::string> formats;
+    add_weight_formats(model, formats);
+    if (second != nullptr) add_weight_formats(*second, formats);
+    chooser.choose_linear(formats, chosen.linear);
   } else {
     chooser.refuse_kernels(executor, "attention", config.attention);
     chooser.refuse_kernels(executor, "linear", config.linear);

@@ -27,7 +27,7 @@ uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipelin
                          uint64_t sequence_bytes) {
   const uint64_t available = request.available_memory_bytes;
   const uint64_t taken =
-      pipeline.model->weight_bytes() + pipeline.config.kv_swap_bytes.value;  // below 2^51 each
+      pipeline.weight_bytes() + pipeline.config.kv_swap_bytes.value;  // below 2^51 each
   const uint64_t left = available > taken ? (available - taken) / 2 : 0;
   return std::min(left, sequence_bytes * pipeline.limits.max_sequences);
 }
@@ -75,7 +75,7 @@ void settle_config(Pipeline& pipeline, uint32_t block_tokens) {
 }  // namespace
 
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
-  const ModelShape& shape = pipeline.shape->shape();
+  const ModelShape& shape = pipeline.kv_shape();
   const ResolvedFact* dtype = pipeline.facts.find("kv.dtype");
   const ResolvedFact* block = pipeline.facts.find("kv.block_tokens");
   if (dtype == nullptr || block == nullptr || block->number < 1 || block->number > kMostTokens) {
@@ -113,6 +113,12 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   }
   geometry.group_count = shape.group_count;
   geometry.groups = pipeline.group_geometry.data();
+  if (pipeline.second) {
+    const uint32_t own = pipeline.second->shape->shape().group_count;
+    pipeline.second->geometry = geometry;
+    pipeline.second->geometry.group_count = own;
+    pipeline.second->geometry.groups = geometry.groups + (geometry.group_count - own);
+  }
   settle_config(pipeline, static_cast<uint32_t>(block_tokens));
   return {};
 }

@@ -1,6 +1,7 @@
 // Offer, plan, draft: who computes how much in this step.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/engine/engine.h"
 
@@ -201,40 +202,61 @@ void Engine::watch_for_stall() {
                      std::to_string(table_.running().size()) + " run – use another scheduler");
 }
 
-// Fills the granted draft slots, right behind the known tokens. Fewer than granted is fine.
-void Engine::draft() {
+// Makes room behind the known tokens of everyone who was granted draft slots, and asks for as many.
+void Engine::begin_drafts() {
   draft_requests_.clear();
   draft_outs_.clear();
   drafting_.clear();
+  uint64_t slots = 0;
   for (Sequence* sequence : in_step_) {
-    if (sequence->share.drafts == 0) continue;
-    const uint32_t slots = sequence->share.drafts;
-    sequence->share.drafts = 0;
-    sequence->tokens.resize(sequence->known + slots, kNoToken);
-    draft_requests_.push_back(draft_request(*sequence, slots));
-    draft_outs_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->known, slots)});
+    const uint32_t granted = std::exchange(sequence->share.drafts, 0);
+    if (granted == 0) continue;
+    slots += granted;
+    sequence->tokens.resize(sequence->known + granted, kNoToken);
+    draft_requests_.push_back(draft_request(*sequence, granted));
+    draft_outs_.push_back(
+        {.tokens = std::span(sequence->tokens).subspan(sequence->known, granted)});
     drafting_.push_back(sequence);
   }
-  if (drafting_.empty()) return;
+  if (!parts_.verify_by_rejection) return;
+  const uint64_t vocabulary = parts_.shape->vocabulary;
+  if (draft_probs_.size() < slots * vocabulary) draft_probs_.resize(slots * vocabulary);
+  float* probs = draft_probs_.data();
+  for (DraftOut& out : draft_outs_) {
+    out.probs = probs;
+    probs += out.tokens.size() * vocabulary;
+  }
+}
+
+// Fills the granted draft slots, right behind the known tokens. Fewer than granted is fine.
+void Engine::draft() {
+  if (in_step_.empty() || parts_.drafter == nullptr) return;
   Stopwatch watch(*parts_.clock, record_.times.drafter_ns);
-  Status status = parts_.drafter->draft(draft_requests_, draft_outs_);
+  Status status;
+  if (parts_.draft_runner != nullptr) status = parts_.draft_runner->begin_step(in_step_);
+  begin_drafts();
+  if (drafting_.empty()) return;
+  if (status.ok()) status = parts_.drafter->draft(draft_requests_, draft_outs_);
   if (!status.ok()) {
     fault("drafter '" + parts_.drafter_name +
           "' could not draft: " + std::string(status.message()));
   }
   for (size_t i = 0; i < drafting_.size(); ++i) {
-    Sequence& sequence = *drafting_[i];
-    uint32_t count =
-        status.ok() ? std::min(draft_outs_[i].count, draft_requests_[i].max_tokens) : 0;
-    for (uint32_t d = 0; d < count; ++d) {
-      const TokenId token = draft_outs_[i].tokens[d];
-      if (token < 0 || static_cast<uint32_t>(token) >= parts_.shape->vocabulary) count = d;
-    }
-    sequence.share.drafts = count;
-    sequence.tokens.resize(sequence.known + count);
-    sequence.record.drafted_tokens += count;
-    record_.draft_rows += count;
+    take_drafts(*drafting_[i], draft_outs_[i], status.ok() ? draft_requests_[i].max_tokens : 0);
   }
+}
+
+void Engine::take_drafts(Sequence& sequence, const DraftOut& out, uint32_t most) {
+  uint32_t count = std::min(out.count, most);
+  for (uint32_t d = 0; d < count; ++d) {
+    const TokenId token = sequence.tokens[sequence.known + d];
+    if (token < 0 || static_cast<uint32_t>(token) >= parts_.shape->vocabulary) count = d;
+  }
+  sequence.share.drafts = count;
+  sequence.share.draft_probs = out.has_probs ? out.probs : nullptr;
+  sequence.tokens.resize(sequence.known + count);
+  sequence.record.drafted_tokens += count;
+  record_.draft_rows += count;
 }
 
 }  // namespace tenon

@@ -67,23 +67,16 @@ void Engine::build_sample_rows() {
 }
 
 void Engine::add_sample_rows(Sequence& sequence, TokenLogprob*& top) {
-  const RequestState& request = *sequence.request;
-  const SamplingParams& sampling = request.request.sampling;
+  const uint32_t logprobs = sequence.request->request.sampling.logprobs;
   StepShare& share = sequence.share;
   share.first_result = static_cast<uint32_t>(rows_.size());
   share.result_count = 0;
   for (uint32_t i = 0; i < share.logits_rows; ++i) {
-    SampleRow row;
-    row.seq = sequence.id;
+    SampleRow row = sample_row_of(sequence, {sequence.tokens.data(), sequence.known + i});
     row.logits = output_.logits + (share.first_logits + i) * output_.vocabulary;
     row.vocabulary = static_cast<uint32_t>(output_.vocabulary);
-    row.history = {sequence.tokens.data(), sequence.known + i};
-    row.prompt_tokens = sequence.prompt_tokens;
-    row.key = {sampling.seed, sequence.sample, sequence.known + i};
-    const bool may_end = sequence.generated() + i >= request.request.min_tokens;
-    row.allowed = may_end || request.not_ending.empty() ? nullptr : request.not_ending.data();
-    results_[rows_.size()].top = {top, sampling.logprobs};
-    top += sampling.logprobs;
+    results_[rows_.size()].top = {top, logprobs};
+    top += logprobs;
     rows_.push_back(row);
   }
 }
@@ -113,7 +106,7 @@ void Engine::run_verify() {
     const StepShare& share = sequence->share;
     const std::span rows = std::span(rows_).subspan(share.first_result, share.logits_rows);
     const std::span drafts = std::span(sequence->tokens).subspan(sequence->known, share.drafts);
-    verify_rows_.push_back({rows, drafts, nullptr});
+    verify_rows_.push_back({rows, drafts, share.draft_probs});
     verify_results_.push_back(
         {std::span(results_).subspan(share.first_result, share.logits_rows), 0});
   }
@@ -159,6 +152,7 @@ void Engine::take_results(Sequence& sequence, uint32_t count) {
   sequence.known += count;
   sequence.record.accepted_tokens += share.accepted;
   record_.accepted_drafts += share.accepted;
+  totals_.drafts.add(share.drafts, share.accepted);
 }
 
 }  // namespace tenon

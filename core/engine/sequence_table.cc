@@ -81,6 +81,19 @@ std::vector<Sequence*> SequenceTable::all() const {
   return all;
 }
 
+SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history) {
+  const RequestState& request = *sequence.request;
+  const auto position = static_cast<uint32_t>(history.size());
+  SampleRow row;
+  row.seq = sequence.id;
+  row.history = history;
+  row.prompt_tokens = sequence.prompt_tokens;
+  row.key = {request.request.sampling.seed, sequence.sample, position};
+  const bool may_end = position - sequence.prompt_tokens >= request.request.min_tokens;
+  row.allowed = may_end || request.not_ending.empty() ? nullptr : request.not_ending.data();
+  return row;
+}
+
 SequenceView view_of(const Sequence& sequence) {
   const RequestState& request = *sequence.request;
   SequenceView view;

@@ -37,9 +37,10 @@ struct StepShare {
   uint32_t drafts = 0;     // draft tokens behind them
   uint32_t first_row = 0;  // in the batch
   uint32_t first_logits = 0;
-  uint32_t logits_rows = 0;   // 0 = not sampled
-  uint32_t accepted = 0;      // drafts
-  uint32_t first_result = 0;  // its results: one for each new token
+  uint32_t logits_rows = 0;            // 0 = not sampled
+  uint32_t accepted = 0;               // drafts
+  const float* draft_probs = nullptr;  // [drafts, vocabulary] that they were drawn from, if known
+  uint32_t first_result = 0;           // its results: one for each new token
   uint32_t result_count = 0;
 };
 
@@ -108,6 +109,9 @@ class SequenceTable {
   SeqId next_id_ = 0;
 };
 
+// The row that draws the token behind `history`, which is what the sequence knows and perhaps
+// drafts behind it; without logits.
+SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history);
 // The scheduler's picture of one sequence.
 SequenceView view_of(const Sequence& sequence);
 // What became of it, for the scheduler.

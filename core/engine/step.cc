@@ -1,4 +1,5 @@
 // One step: the phases in their order, and those that concern all sequences together.
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -11,9 +12,9 @@ Status Engine::step() {
   admit();
   offer();
   plan();
+  move();
   draft();
   assemble();
-  move();
   forward();  // launch and collect
   sample();
   resolve();
@@ -48,8 +49,9 @@ void Engine::assemble() {
   record_.kv_used_tokens = usage.used_tokens + batch_view_.rows;
 }
 
-// Block copies and swaps, before the step that needs them. They are carried out in the order in
-// which they were emitted, so what a step that never ran has left behind does no harm.
+// Block copies and swaps, before anything of the step that needs them is computed. They are carried
+// out in the order in which they were emitted, so what a step that never ran has left behind does
+// no harm.
 void Engine::move() {
   if (in_step_.empty()) return;
   Stopwatch watch(*parts_.clock, record_.times.executor_ns);
@@ -60,7 +62,7 @@ void Engine::move() {
     Status status = parts_.kv_cache->take_moves(out);
     record_.moves += out.count;
     if (status.ok() && out.count > 0) {
-      status = parts_.executor->apply(std::span(moves_).first(out.count));
+      status = apply_moves(std::span(moves_).first(out.count));
     }
     if (!status.ok()) {
       // Whose K/V is now missing cannot be told.
@@ -68,6 +70,16 @@ void Engine::move() {
       return;
     }
   } while (out.count == moves_.size());
+}
+
+// Each of a pipeline's models has its own groups, and its executor their bytes.
+Status Engine::apply_moves(std::span<KvMove> moves) {
+  if (parts_.draft_runner == nullptr) return parts_.executor->apply(moves);
+  const auto drafts = std::stable_partition(moves.begin(), moves.end(), [this](const KvMove& move) {
+    return !parts_.draft_runner->owns(move);
+  });
+  TENON_RETURN_IF_ERROR(parts_.executor->apply({moves.begin(), drafts}));
+  return parts_.draft_runner->apply({drafts, moves.end()});
 }
 
 void Engine::forward() {

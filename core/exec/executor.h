@@ -66,6 +66,12 @@ class Executor {
   // Once: packs weights, allocates the KV storage, binds the attention kernel.
   virtual Status load(const ExecutorSetup& setup) = 0;
 
+  // Another one on the same device, not loaded, that shares this one's workers and is called by the
+  // same thread: what a pipeline runs its second model on. Error: unsupported.
+  virtual Result<std::unique_ptr<Executor>> sibling() const {
+    return unsupported("executor '" + std::string(name()) + "' cannot run a second model");
+  }
+
   // Carries moves out in order, behind everything launched so far.
   virtual Status apply(std::span<const KvMove> moves) = 0;
   // Begins a step. The batch's arrays stay valid until `collect` of that step.

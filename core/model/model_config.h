@@ -65,11 +65,16 @@ std::vector<float> rope_frequencies(const ModelConfig& config);
 class ModelShapeStorage {
  public:
   ModelShapeStorage(const ModelConfig& config, uint32_t context_tokens);
+  // The target's groups and layers, then the draft's, for who keeps K/V of both; the rest is the
+  // target's.
+  ModelShapeStorage(const ModelShape& target, const ModelShape& draft);
   ModelShapeStorage(const ModelShapeStorage&) = delete;
   ModelShapeStorage& operator=(const ModelShapeStorage&) = delete;
   const ModelShape& shape() const { return shape_; }
 
  private:
+  void point_to_arrays();
+
   std::vector<KvGroup> groups_;
   std::vector<LayerShape> layers_;
   ModelShape shape_;

@@ -24,13 +24,34 @@ ModelShapeStorage::ModelShapeStorage(const ModelConfig& config, uint32_t context
         .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim))),
         .window_tokens = layer < windows.size() ? windows[layer] : 0};
   }
-  shape_ = {.layers = config.layers,
-            .hidden = config.hidden,
+  shape_ = {.hidden = config.hidden,
             .vocabulary = config.vocabulary,
-            .context_tokens = std::min(context_tokens, config.context_tokens),
-            .group_count = static_cast<uint32_t>(groups_.size()),
-            .groups = groups_.data(),
-            .layer = layers_.data()};
+            .context_tokens = std::min(context_tokens, config.context_tokens)};
+  point_to_arrays();
+}
+
+ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape& draft)
+    : groups_(target.groups, target.groups + target.group_count),
+      layers_(target.layer, target.layer + target.layers),
+      shape_(target) {
+  for (GroupId group = 0; group < draft.group_count; ++group) {
+    groups_.push_back(draft.groups[group]);
+    groups_.back().owner = KvOwner::draft;
+  }
+  for (LayerId layer = 0; layer < draft.layers; ++layer) {
+    layers_.push_back(draft.layer[layer]);
+    LayerShape& added = layers_.back();
+    added.group += target.group_count;
+    if (added.shares_kv_with >= 0) added.shares_kv_with += static_cast<int32_t>(target.layers);
+  }
+  point_to_arrays();
+}
+
+void ModelShapeStorage::point_to_arrays() {
+  shape_.layers = static_cast<uint32_t>(layers_.size());
+  shape_.group_count = static_cast<uint32_t>(groups_.size());
+  shape_.groups = groups_.data();
+  shape_.layer = layers_.data();
 }
 
 }  // namespace tenon

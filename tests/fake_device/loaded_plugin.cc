@@ -30,12 +30,17 @@ OptionValue parse_value(const OptionSpec& spec, std::string_view text) {
 }  // namespace
 
 PluginHandle::PluginHandle(std::string_view interface, std::string_view id,
-                           std::string_view options)
-    : text_(options) {
-  services_.facts = &facts_;
+                           std::string_view options, ModelRunner* runner)
+    : runner_(runner), text_(options) {
   services_.context = this;
+  services_.facts = &facts_;
   services_.count = [](void* self, std::string_view name, uint64_t amount) noexcept {
     static_cast<PluginHandle*>(self)->counters_[std::string(name)] += amount;
+  };
+  services_.extension = [](void* self, std::string_view extension) noexcept -> const void* {
+    const auto* handle = static_cast<const PluginHandle*>(self);
+    const bool known = extension == kModelRunner && handle->runner_ != nullptr;
+    return known ? &handle->runner_ : nullptr;
   };
   if (!open(interface, id) || !fill(text_)) return;
   Status status;

@@ -4,6 +4,7 @@
 //   scheduler->plan(…);
 #pragma once
 
+#include <tenon/model_runner.h>
 #include <tenon/plugin.h>
 
 #include <map>
@@ -19,7 +20,8 @@ namespace tenon {
 // the end), makes an instance. `error` says what went wrong, also when the plugin itself refuses.
 class PluginHandle {
  public:
-  PluginHandle(std::string_view interface, std::string_view id, std::string_view options);
+  PluginHandle(std::string_view interface, std::string_view id, std::string_view options,
+               ModelRunner* runner = nullptr);
   ~PluginHandle();
   PluginHandle(const PluginHandle&) = delete;
   PluginHandle& operator=(const PluginHandle&) = delete;
@@ -42,7 +44,8 @@ class PluginHandle {
   HostServices services_;
   std::map<std::string, uint64_t, std::less<>> counters_;
   PipelineFacts pipeline_;
-  std::string text_;  // option values live here
+  ModelRunner* runner_;  // the extension model_runner/1; null = none
+  std::string text_;     // option values live here
   std::vector<std::byte> memory_;
   void* options_ = nullptr;
   void* instance_ = nullptr;
@@ -52,8 +55,9 @@ class PluginHandle {
 template <typename Interface>
 class LoadedPlugin {
  public:
-  LoadedPlugin(std::string_view interface, std::string_view id, std::string_view options = {})
-      : handle_(std::make_unique<PluginHandle>(interface, id, options)) {}
+  LoadedPlugin(std::string_view interface, std::string_view id, std::string_view options = {},
+               ModelRunner* runner = nullptr)
+      : handle_(std::make_unique<PluginHandle>(interface, id, options, runner)) {}
 
   Interface* get() const { return static_cast<Interface*>(handle_->instance()); }
   Interface* operator->() const { return get(); }

@@ -30,39 +30,21 @@ Rig::Rig(RigOptions options)
        {&scheduler_plugin_.error(), &kv_plugin_.error(), &sampler_plugin_.error()}) {
     if (!error->empty()) throw std::runtime_error(*error);
   }
-  group_.layers = 1;
-  group_.kv_heads = group_.k_dim = group_.v_dim = 1;
-  group_.window_tokens = options_.window_tokens;
-  shape_.layers = 1;
-  shape_.vocabulary = options_.vocabulary;
-  shape_.context_tokens = options_.context_tokens;
-  shape_.group_count = 1;
-  shape_.groups = &group_;
-  const uint32_t block_tokens = block_tokens_of(options_);
-  group_geometry_ = {block_tokens, options_.kv_tokens / block_tokens, 8,
-                     options_.swap_tokens / block_tokens};
-  KvGeometry geometry{DType::f32, options_.context_tokens, options_.max_sequences, 1,
-                      &group_geometry_};
-  kv_ = options_.own_kv_cache != nullptr ? options_.own_kv_cache : kv_plugin_.get();
-  Status bound = kv_->bind(shape_, geometry);
-  if (!bound.ok()) throw std::runtime_error(std::string(bound.message()));
-
-  device_ = std::make_unique<FakeDevice>(ToyModel{options_.vocabulary, options_.window_tokens});
-  ExecutorSetup setup;
-  setup.shape = &shape_;
-  setup.geometry = geometry;
-  Status loaded = device_->load(setup);
-  if (!loaded.ok()) throw std::runtime_error(std::string(loaded.message()));
+  bind_kv_cache();
+  device_ = make_device({options_.vocabulary, options_.window_tokens}, shape_, group_geometry_[0]);
+  if (options_.second_model) make_second_model();
 
   EngineParts parts;
   parts.scheduler =
       options_.own_scheduler != nullptr ? options_.own_scheduler : scheduler_plugin_.get();
   parts.kv_cache = kv_;
   parts.sampler = options_.own_sampler != nullptr ? options_.own_sampler : sampler_plugin_.get();
-  parts.drafter = options_.drafter;
+  parts.drafter = make_drafter();
+  parts.draft_runner = runner_.get();
+  parts.verify_by_rejection = options_.verify_by_rejection;
   parts.executor = device_.get();
   parts.shape = &shape_;
-  parts.geometry = geometry;
+  parts.geometry = geometry();
   parts.limits = {options_.max_sequences, options_.max_batch_tokens, options_.context_tokens};
   parts.clock = &clock_;
   parts.eos_tokens = options_.eos_tokens;
@@ -72,6 +54,68 @@ Rig::Rig(RigOptions options)
   parts.sampler_name = options_.sampler;
   parts.drafter_name = "toy";
   engine_ = std::make_unique<Engine>(std::move(parts), options_.engine);
+}
+
+// One group, and one for the second model behind it.
+void Rig::bind_kv_cache() {
+  const uint32_t block_tokens = block_tokens_of(options_);
+  for (uint32_t g = 0; g < 2; ++g) {
+    groups_[g].layers = 1;
+    groups_[g].kv_heads = groups_[g].k_dim = groups_[g].v_dim = 1;
+    group_geometry_[g] = {block_tokens, options_.kv_tokens / block_tokens, 8,
+                          options_.swap_tokens / block_tokens};
+  }
+  groups_[0].window_tokens = options_.window_tokens;
+  groups_[1].owner = KvOwner::draft;
+  if (options_.second_model) groups_[1].window_tokens = options_.second_model->window_tokens;
+  shape_.layers = 1;
+  shape_.vocabulary = options_.vocabulary;
+  shape_.context_tokens = options_.context_tokens;
+  shape_.group_count = 1;
+  shape_.groups = groups_;
+  ModelShape joint = shape_;
+  joint.group_count = geometry().group_count;
+  kv_ = options_.own_kv_cache != nullptr ? options_.own_kv_cache : kv_plugin_.get();
+  Status bound = kv_->bind(joint, geometry());
+  if (!bound.ok()) throw std::runtime_error(std::string(bound.message()));
+}
+
+std::unique_ptr<FakeDevice> Rig::make_device(const ToyModel& model, const ModelShape& shape,
+                                             const KvGroupGeometry& group) {
+  auto device = std::make_unique<FakeDevice>(model);
+  ExecutorSetup setup;
+  setup.shape = &shape;
+  setup.geometry = geometry();
+  setup.geometry.group_count = 1;
+  setup.geometry.groups = &group;
+  Status loaded = device->load(setup);
+  if (!loaded.ok()) throw std::runtime_error(std::string(loaded.message()));
+  return device;
+}
+
+void Rig::make_second_model() {
+  second_shape_ = shape_;
+  second_shape_.groups = groups_ + 1;
+  second_device_ = make_device(*options_.second_model, second_shape_, group_geometry_[1]);
+  DraftRunnerParts parts;
+  parts.executor = second_device_.get();
+  parts.shape = &second_shape_;
+  parts.geometry = geometry();
+  parts.geometry.group_count = 1;
+  parts.geometry.groups = group_geometry_ + 1;
+  parts.first_group = 1;
+  parts.max_rows = options_.max_batch_tokens;
+  parts.max_sequences = options_.max_sequences;
+  runner_ = std::make_unique<DraftRunner>(parts);
+}
+
+Drafter* Rig::make_drafter() {
+  if (options_.drafter_plugin.empty()) return options_.drafter;
+  drafter_plugin_ = std::make_unique<LoadedPlugin<Drafter>>(
+      "drafter", options_.drafter_plugin, options_.drafter_options, runner_.get());
+  if (!drafter_plugin_->error().empty()) throw std::runtime_error(drafter_plugin_->error());
+  Drafter& made = **drafter_plugin_;
+  return options_.around_drafter ? options_.around_drafter(made) : &made;
 }
 
 RequestId Rig::submit(Request request) {

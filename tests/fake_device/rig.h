@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,11 @@ struct RigOptions {
   std::vector<TokenId> eos_tokens;
   bool text = false;  // token t becomes the letter 'a' + t mod 26
   Drafter* drafter = nullptr;
+  std::string drafter_plugin;  // instead of `drafter`, with a second model where one is given
+  std::string drafter_options;
+  std::optional<ToyModel> second_model;
+  std::function<Drafter*(Drafter&)> around_drafter;  // what the engine gets in the plugin's place
+  bool verify_by_rejection = false;
   // Instead of the plugins above.
   Scheduler* own_scheduler = nullptr;
   KVCacheManager* own_kv_cache = nullptr;
@@ -45,6 +52,7 @@ class Rig {
 
   Engine& engine() { return *engine_; }
   FakeDevice& device() { return *device_; }
+  DraftRunner& runner() { return *runner_; }  // of the second model
   KVCacheManager& kv_cache() { return *kv_; }
   VirtualClock& clock() { return clock_; }
 
@@ -61,14 +69,26 @@ class Rig {
 
  private:
   RigOptions options_;
+  void bind_kv_cache();
+  std::unique_ptr<FakeDevice> make_device(const ToyModel& model, const ModelShape& shape,
+                                          const KvGroupGeometry& geometry);
+  void make_second_model();
+  Drafter* make_drafter();
+  KvGeometry geometry() const {
+    return {DType::f32, options_.context_tokens, options_.max_sequences,
+            options_.second_model ? 2u : 1u, group_geometry_};
+  }
+
   LoadedPlugin<Scheduler> scheduler_plugin_;
   LoadedPlugin<KVCacheManager> kv_plugin_;
   LoadedPlugin<Sampler> sampler_plugin_;
   KVCacheManager* kv_ = nullptr;
-  KvGroup group_;
-  KvGroupGeometry group_geometry_;
-  ModelShape shape_;
-  std::unique_ptr<FakeDevice> device_;
+  KvGroup groups_[2];
+  KvGroupGeometry group_geometry_[2];
+  ModelShape shape_, second_shape_;
+  std::unique_ptr<FakeDevice> device_, second_device_;
+  std::unique_ptr<DraftRunner> runner_;
+  std::unique_ptr<LoadedPlugin<Drafter>> drafter_plugin_;
   VirtualClock clock_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::shared_ptr<ResultSink>> sinks_;

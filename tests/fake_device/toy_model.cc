@@ -1,5 +1,7 @@
 #include "tests/fake_device/toy_model.h"
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 
@@ -26,6 +28,8 @@ void ToyModel::logits(uint64_t state, float* out) const {
     const uint64_t bits = scramble(state ^ scramble(v + 1)) >> 44;  // 20 bits
     out[v] = static_cast<float>(bits) / 65536.0f - 8.0f;
   }
+  const bool contrary = contrary_every != 0 && scramble(state) % contrary_every == 0;
+  if (contrary) std::reverse(out, out + vocabulary);
 }
 
 std::vector<float> ToyModel::next_logits(std::span<const TokenId> history) const {

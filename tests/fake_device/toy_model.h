@@ -18,6 +18,8 @@ namespace tenon {
 struct ToyModel {
   uint32_t vocabulary = 61;
   uint32_t window_tokens = 0;  // 0 = unlimited
+  // One row in so many has its logits in reverse order: a model that mostly agrees. 0 = none.
+  uint32_t contrary_every = 0;
 
   static uint64_t entry(TokenId token, uint32_t position);
   uint32_t first_visible(uint32_t position) const {

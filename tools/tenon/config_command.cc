@@ -23,8 +23,10 @@ Status explain(const PipelineFlags& flags) {
   std::printf("# negotiated facts: who said what, and what was chosen\n%s\n",
               pipeline.facts.table().c_str());
   const KvGroupGeometry& group = pipeline.group_geometry.front();
+  uint64_t bytes = 0;
+  for (const KvGroupGeometry& each : pipeline.group_geometry) bytes += each.bytes_per_token;
   std::printf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
-              group.block_tokens, static_cast<unsigned long long>(group.bytes_per_token));
+              group.block_tokens, static_cast<unsigned long long>(bytes));
   if (group.swap_blocks > 0) std::printf("# KV swap pool: %u blocks\n", group.swap_blocks);
   std::printf("# hash: %s\n", pipeline.hash.c_str());
   return {};

@@ -85,8 +85,10 @@ Json totals_json(const EngineTotals& totals, const RunFigures& figures) {
           {"reused_tokens", totals.reused_tokens},
           {"swapped_out_tokens", totals.swapped_out_tokens},
           {"swapped_in_tokens", totals.swapped_in_tokens},
-          {"drafted_tokens", totals.drafted_tokens},
-          {"accepted_tokens", totals.accepted_tokens},
+          {"drafts", totals.drafts.drafts},
+          {"drafted_tokens", totals.drafts.tokens},
+          {"accepted_tokens", totals.drafts.accepted},
+          {"accepted_at", totals.drafts.accepted_at},
           {"kv_moves", totals.kv_moves}};
 }
 
@@ -127,8 +129,8 @@ Json kv_json(const Pipeline& pipeline, const EngineTotals& totals, const RunFigu
   return {{"dtype", dtype_name(pipeline.geometry.dtype)},
           {"block_tokens", group.block_tokens},
           {"blocks", group.blocks},
-          {"bytes", pipeline.executor->kv_bytes()},
           {"swap_blocks", group.swap_blocks},
+          {"bytes", pipeline.kv_bytes()},
           {"mean_reserved_tokens", totals.mean_kv_reserved_tokens()},
           {"mean_used_tokens", totals.mean_kv_used_tokens()},
           {"peak_used_tokens", figures.peak_used_tokens},
@@ -172,6 +174,13 @@ std::string run_json(const Pipeline& pipeline, const Engine& engine, const RunOu
   out["model"] = {{"path", pipeline.model->path},
                   {"parameters", pipeline.model->parameter_count()},
                   {"weight_bytes", pipeline.executor->weight_bytes()}};
+  if (pipeline.second) {
+    const SecondModel& second = *pipeline.second;
+    out["second_model"] = {{"path", second.model->path},
+                           {"parameters", second.model->parameter_count()},
+                           {"weight_bytes", second.executor->weight_bytes()},
+                           {"rows_computed", second.runner->rows_computed()}};
+  }
   out["requests"] = Json::array();
   for (size_t index = 0; index < output.results().size(); ++index) {
     const auto& samples = output.results()[index]->samples();
@@ -204,8 +213,13 @@ std::string run_summary(const Pipeline& pipeline, const Engine& engine, const Ru
       median(latencies.mean_gap_ms),
       figures.seconds > 0 ? static_cast<double>(totals.generated_tokens) / figures.seconds : 0.0,
       100.0 * static_cast<double>(figures.peak_used_tokens) / slots,
-      approximate_bytes(pipeline.executor->kv_bytes()).c_str());
-  return text;
+      approximate_bytes(pipeline.kv_bytes()).c_str());
+  if (totals.drafts.tokens == 0) return text;
+  char drafts[80];
+  std::snprintf(drafts, sizeof(drafts), " · %.0f %% of %llu drafted tokens kept",
+                100.0 * totals.drafts.acceptance(),
+                static_cast<unsigned long long>(totals.drafts.tokens));
+  return std::string(text) + drafts;
 }
 
 }  // namespace tenon

@@ -21,7 +21,7 @@ constexpr Fact kProvides[] = {
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(std::unique_ptr<WorkerPool> pool, CpuIsa isa) : pool_(std::move(pool)) {
+  CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuIsa isa) : pool_(std::move(pool)), isa_(isa) {
     step_.pool = pool_.get();
     step_.ops = &row_ops(isa);
   }
@@ -33,6 +33,9 @@ class CpuExecutor final : public Executor {
   uint32_t workers() const override { return pool_->size(); }
 
   Status load(const ExecutorSetup& setup) override;
+  Result<std::unique_ptr<Executor>> sibling() const override {
+    return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(pool_, isa_));
+  }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
@@ -46,7 +49,8 @@ class CpuExecutor final : public Executor {
   Status load_workers(uint32_t max_rows);
   Status plan(const BatchView& batch);
 
-  std::unique_ptr<WorkerPool> pool_;
+  std::shared_ptr<WorkerPool> pool_;
+  CpuIsa isa_;
   HostKv kv_;
   HostMemory attention_workspace_;
   std::vector<KvGroupGeometry> groups_;

@@ -31,6 +31,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   uint32_t workers() const override { return 1; }
 
   Status load(const ExecutorSetup& setup) override;
+  Result<std::unique_ptr<Executor>> sibling() const override { return make_ref_executor(); }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;

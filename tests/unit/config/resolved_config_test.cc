@@ -66,6 +66,7 @@ plugin = "standard"
 
 [drafter]
 plugin = "ngram"
+verify = "exact"
 
 [generation]
 seed = 5
