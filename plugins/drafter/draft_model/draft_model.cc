@@ -1,0 +1,167 @@
+// A smaller model of the same vocabulary goes ahead, token by token; the target checks its tokens
+// all at once.
+//
+// After speculative decoding (Leviathan et al., ICML 2023; Chen et al., 2023). The draft draws
+// through the pipeline's sampler with the keys that the target will draw with, so where the two
+// models agree on the distribution they agree on the token, at any temperature. All sequences of a
+// step share each forward pass.
+#include <tenon/model_runner.h>
+#include <tenon/sdk/adaptive_drafts.h>
+#include <tenon/sdk/plugin.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+struct Options {
+  int64_t max_draft_tokens = 4;
+  bool adaptive = true;
+};
+constexpr OptionSpec kOptions[] = {
+    sdk::integer<&Options::max_draft_tokens>("max_draft_tokens", 4, 1, 32, "tokens",
+                                             "proposed for a sequence at a time, at most"),
+    sdk::boolean<&Options::adaptive>(
+        "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
+};
+TENON_CHECK_OPTIONS(kOptions);
+
+// Tokens that the model may have to read before it drafts without the step counting as unusual.
+constexpr size_t kUsualLag = 40;
+
+class DraftModel final : public Drafter {
+ public:
+  DraftModel(const HostServices& host, const PipelineFacts&, const Options& options)
+      : options_(options), adaptive_(options.adaptive, false) {
+    const void* found =
+        host.extension == nullptr ? nullptr : host.extension(host.context, kModelRunner);
+    if (found == nullptr) {
+      throw std::runtime_error(
+          "there is no second model to draft with; set drafter.model to the "
+          "folder of a smaller model with the same vocabulary");
+    }
+    runner_ = *static_cast<ModelRunner* const*>(found);
+  }
+
+  Status begin(SeqId seq, SeqId) noexcept override {
+    return sdk::guard([&] {
+      read_[seq] = 0;
+      adaptive_.begin(seq);
+      return Status();
+    });
+  }
+  void end(SeqId seq) noexcept override {
+    read_.erase(seq);
+    adaptive_.end(seq);
+  }
+
+  Status offer(std::span<const DraftRequest> requests,
+               std::span<uint32_t> offered) noexcept override {
+    return sdk::guard([&] {
+      const auto most = static_cast<size_t>(options_.max_draft_tokens);
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const size_t known = requests[i].history.size(), context = runner_->context_tokens();
+        const size_t room = context > known ? context - known : 0;
+        offered[i] = static_cast<uint32_t>(std::min({most, room, size_t{requests[i].max_tokens}}));
+      }
+      adaptive_.choose(requests, offered);
+      return Status();
+    });
+  }
+
+  Status draft(std::span<const DraftRequest> requests,
+               std::span<DraftOut> drafts) noexcept override {
+    return sdk::guard([&] {
+      for (const DraftRequest& request : requests) note(request);
+      Status status;
+      for (uint32_t level = 0; status.ok() && collect(requests, drafts, level); ++level) {
+        status = draft_level(drafts);
+      }
+      return status;
+    });
+  }
+
+  Status accept(SeqId seq, std::span<const TokenId>, uint32_t drafted,
+                uint32_t accepted) noexcept override {
+    return sdk::guard([&] {
+      adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
+      return Status();
+    });
+  }
+
+  void measured(const DraftStepCost& cost) noexcept override { adaptive_.measured(cost); }
+  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+
+ private:
+  void note(const DraftRequest& request) {
+    size_t& read = read_[request.seq];
+    const size_t known = request.history.size();
+    adaptive_.granted(request.max_tokens, known <= read + kUsualLag);
+    read = known + request.max_tokens;
+  }
+
+  // The sequences that want a token number `level`. One whose row failed has stopped.
+  bool collect(std::span<const DraftRequest> requests, std::span<const DraftOut> drafts,
+               uint32_t level) {
+    rows_.clear();
+    who_.clear();
+    for (uint32_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].max_tokens <= level || drafts[i].count < level) continue;
+      const std::span<const TokenId> history = requests[i].history;
+      rows_.push_back({requests[i].seq, {history.data(), history.size() + level}});
+      who_.push_back(i);
+    }
+    return !rows_.empty();
+  }
+
+  Status draft_level(std::span<DraftOut> drafts) {
+    logits_.assign(rows_.size(), nullptr);
+    draws_.assign(rows_.size(), {});
+    if (Status status = runner_->forward(rows_, logits_); !status.ok()) return status;
+    for (size_t i = 0; i < who_.size(); ++i) {
+      const DraftOut& out = drafts[who_[i]];
+      if (out.probs != nullptr) {
+        draws_[i].probs = out.probs + uint64_t{out.count} * runner_->vocabulary();
+      }
+    }
+    if (Status status = runner_->draw(rows_, logits_, draws_); !status.ok()) return status;
+    for (size_t i = 0; i < who_.size(); ++i) {
+      DraftOut& out = drafts[who_[i]];
+      if (draws_[i].token == kNoToken) continue;
+      out.tokens[out.count++] = draws_[i].token;
+      out.has_probs = out.probs != nullptr;
+    }
+    return {};
+  }
+
+  Options options_;
+  ModelRunner* runner_ = nullptr;
+  sdk::AdaptiveDrafts adaptive_;
+  std::unordered_map<SeqId, size_t> read_;  // tokens that the model has seen, drafts included
+  std::vector<RunnerRow> rows_;
+  std::vector<uint32_t> who_;  // [rows] index of the request
+  std::vector<const float*> logits_;
+  std::vector<RunnerDraw> draws_;
+};
+
+constexpr Fact kNeeds[] = {
+    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "model"},
+    {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+};
+constexpr PluginDescriptor kDraftModel = sdk::with_requirements(
+    sdk::descriptor<Drafter, DraftModel, Options>(
+        {.interface = kDrafterInterface,
+         .id = "draft_model",
+         .version = "1.0.0",
+         .summary = "lets a smaller model of the same vocabulary ([drafter] model) go ahead",
+         .license = "Apache-2.0"},
+        kOptions),
+    kNeeds);
+
+}  // namespace
+}  // namespace tenon
+TENON_PLUGIN_LIBRARY(&tenon::kDraftModel)
