@@ -77,6 +77,28 @@ class Determinism(unittest.TestCase):
         totals = run_json("--file", self.file, "--temperature", "0.8", "--ignore-eos", *flags)["totals"]
         self.assertGreater(totals["preemptions"], 0)
 
+    def test_drafters(self):
+        second = str(pathlib.Path(__file__).parents[2] / "configs/models/tale-draft")
+        kinds = [dict(drafter__plugin="ngram"),
+                 dict(drafter__plugin="suffix", drafter__options__min_match=1),
+                 dict(drafter__plugin="draft_model", drafter__model=second)]
+        for kind, adaptive in itertools.product(kinds, ["true", "false"]):
+            with self.subTest(**kind, adaptive=adaptive):
+                self.check(settings(**kind, drafter__options__adaptive=adaptive))
+
+    def test_drafters_with_memory_so_short_that_sequences_are_preempted(self):
+        second = str(pathlib.Path(__file__).parents[2] / "configs/models/tale-draft")
+        self.check(settings(drafter__plugin="draft_model", drafter__model=second,
+                            drafter__options__adaptive="false", limits__context_tokens=64,
+                            kv_cache__memory="233KiB", kv_cache__block_tokens=4))
+
+    def test_drafters_with_shared_prefixes(self):
+        second = str(pathlib.Path(__file__).parents[2] / "configs/models/tale-draft")
+        for cache in ["prefix", "radix"]:
+            with self.subTest(kv_cache=cache):
+                self.check(settings(drafter__plugin="draft_model", drafter__model=second,
+                                    drafter__options__adaptive="false", kv_cache__plugin=cache))
+
     def test_instruction_sets_have_numerics_of_their_own_and_keep_the_contract(self):
         for isa in ["portable", "avx2", "avx512"]:
             with self.subTest(isa=isa):

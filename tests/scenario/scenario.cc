@@ -132,6 +132,23 @@ std::string Scenario::setting(const Words& words) {
     options_.scheduler_options = joined(words, 2);
     return "";
   }
+  if (key == "sampler") {
+    options_.sampler = words[1];
+    options_.sampler_options.clear();
+    return "";
+  }
+  if (key == "drafter") {
+    options_.drafter_plugin = words[1];
+    options_.drafter_options = joined(words, 2);
+    return "";
+  }
+  if (key == "second_model") {
+    // The model itself, but for one row in so many.
+    uint64_t every = 0;
+    if (!number(words[1], every)) return "'second_model' needs a number";
+    second_model_every_ = static_cast<uint32_t>(every);
+    return "";
+  }
   if (key == "kv_cache") {
     options_.kv_cache = words[1];
     options_.kv_cache_options = joined(words, 2);
@@ -170,6 +187,10 @@ std::string Scenario::begin() {
   if (!plugin_->error().empty()) return plugin_->error();
   recorder_ = std::make_unique<PlanRecorder>(**plugin_);
   options_.own_scheduler = recorder_.get();
+  if (second_model_every_) {
+    options_.second_model =
+        ToyModel{options_.vocabulary, options_.window_tokens, *second_model_every_};
+  }
   options_.engine.on_step = [this](const StepRecord& record) { last_ = record; };
   try {
     rig_ = std::make_unique<Rig>(options_);
@@ -320,6 +341,11 @@ std::string Scenario::expect(const Words& words) {
     found = std::to_string(last_.moves);
   } else if (what == "idle_rows") {
     found = std::to_string(last_.idle_rows);
+  } else if (what == "drafts") {
+    const DraftStatistics& drafts = rig_->engine().totals().drafts;
+    found = std::to_string(drafts.drafts) + " " + std::to_string(drafts.tokens) + " " +
+            std::to_string(drafts.accepted);
+    for (const uint64_t kept : drafts.accepted_at) found += " " + std::to_string(kept);
   } else if (what == "accepted") {
     found = std::to_string(last_.accepted_drafts);
   } else if (what == "row_steps") {

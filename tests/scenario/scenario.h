@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,7 @@ class Scenario {
   std::map<RequestId, std::string> names_;
   StepRecord last_;
   uint64_t blocks_ = 64;
+  std::optional<uint32_t> second_model_every_;
   uint64_t swap_blocks_ = 0;
   int64_t step_ns_ = 0;
   int64_t row_ns_ = 0;

@@ -64,7 +64,9 @@ context_tokens = 512
 max_sequences = 8
 max_batch_tokens = 100
 [drafter]
-plugin = "ngram"
+plugin = "draft_model"
+model = "small"
+verify = "rejection"
 [drafter.options]
 max_draft_tokens = 4
 [generation]
@@ -76,6 +78,7 @@ seed = 7
 )");
   EXPECT_EQ(config.model_path.value, "/models/tale");
   EXPECT_EQ(config.model_path.origin.text(), "p.toml:4:1");
+  EXPECT_EQ(config.draft_verify.value, DraftVerify::rejection);
   EXPECT_EQ(config.executor.value, "ref");
   EXPECT_EQ(config.threads.value, 3u);
   EXPECT_EQ(config.isa.value, CpuIsa::avx512);
@@ -90,7 +93,7 @@ seed = 7
   EXPECT_EQ(config.max_sequences.value, 8u);
   EXPECT_EQ(config.max_batch_tokens.value, 100u);
   ASSERT_TRUE(config.drafter);
-  EXPECT_EQ(config.drafter->plugin.value, "ngram");
+  EXPECT_EQ(config.drafter->plugin.value, "draft_model");
   ASSERT_EQ(config.drafter->options.size(), 1u);
   EXPECT_EQ(config.drafter->options[0].key, "max_draft_tokens");
   EXPECT_EQ(config.temperature.value, 0.0);
@@ -299,6 +302,13 @@ TEST(PipelineConfig, reads_a_bounded_number_of_entries_and_reports_a_bounded_num
   EXPECT_EQ(error_of(many), "p.toml: it has more than 4096 entries");
   std::string some = "[limits]\n" + many.substr(0, many.find("k100 "));
   EXPECT_THAT(error_of(some), EndsWith("\nand 70 further faults"));
+}
+
+TEST(PipelineConfig, a_second_model_leaves_with_its_drafter) {
+  const std::string text = "[drafter]\nplugin = 'draft_model'\nmodel = '/m/small'\n";
+  EXPECT_EQ(parsed(text).draft_model_path.value, "/m/small");
+  EXPECT_EQ(parsed(text, {"drafter.plugin=ngram"}).draft_model_path.value, "");
+  EXPECT_EQ(parsed(text, {"drafter.plugin=none"}).draft_model_path.value, "");
 }
 
 }  // namespace

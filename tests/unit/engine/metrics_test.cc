@@ -59,5 +59,31 @@ TEST(Stopwatch, adds_the_clock_s_time) {
   EXPECT_EQ(spent, 17);
 }
 
+// Drafts of so many tokens, of which so many were kept: drafts, tokens, kept, kept by place.
+struct DraftCase {
+  std::vector<std::pair<uint32_t, uint32_t>> drafts;
+  uint64_t count, tokens, accepted;
+  std::vector<uint64_t> accepted_at;
+};
+
+TEST(DraftStatistics, count_drafts_their_tokens_and_what_was_kept_in_each_place) {
+  const DraftCase cases[] = {
+      {{{3, 3}}, 1, 3, 3, {1, 1, 1}},         // [1 2 3] against 1 2 3 4
+      {{{3, 1}}, 1, 3, 1, {1, 0, 0}},         // [1 2 3] against 1 5
+      {{{2, 2}, {1, 1}}, 2, 3, 3, {2, 1}},    // [1 2] and [3], all right
+      {{{1, 1}}, 1, 1, 1, {1}},               // [1] against 1 2
+      {{{0, 0}}, 0, 0, 0, {}},                // no draft
+      {{{3, 2}, {3, 1}}, 2, 6, 3, {2, 1, 0}}  // [1 2 3] against 1 2 7, [4 5 6] against 4 8
+  };
+  for (const DraftCase& expected : cases) {
+    DraftStatistics found;
+    for (const auto& [tokens, accepted] : expected.drafts) found.add(tokens, accepted);
+    EXPECT_EQ(found.drafts, expected.count);
+    EXPECT_EQ(found.tokens, expected.tokens);
+    EXPECT_EQ(found.accepted, expected.accepted);
+    EXPECT_EQ(found.accepted_at, expected.accepted_at);
+  }
+}
+
 }  // namespace
 }  // namespace tenon
