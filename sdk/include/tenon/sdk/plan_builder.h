@@ -37,12 +37,17 @@ class PlanBuilder {
     out_ = &out;
     limits_ = lowered(view.limits, options_);
     budget_ = limits_.max_batch_tokens;
-    running_ = idle_ = view.running.size();
-    slots_ = admitted_ = partial_ = decoding_ = 0;
+    running_ = view.running.size();
+    idle_ = slots_ = admitted_ = partial_ = decoding_ = 0;
     preempted_ = false;
-    standing_.assign(running_, Standing::idle);
+    standing_.clear();
     for (const SequenceView& sequence : view.running) {
       slots_ += sequence.samples;
+      // What it is granted next depends on a step that is still under way.
+      const bool waits = sequence.in_flight_tokens > 0;
+      standing_.push_back(waits ? Standing::kept : Standing::idle);
+      if (waits) continue;
+      ++idle_;
       (left(sequence) > 1 ? partial_ : decoding_) += 1;
     }
     sort_by_policy(options_.policy, view.running, order_);
