@@ -111,8 +111,10 @@ class RadixManager final : public sdk::PrefixManager {
   void begun(BlockSequence& sequence, const KvSequence& how, const BlockSequence* parent) override {
     PrefixManager::begun(sequence, how, parent);
     if (tails_.size() <= sequence.slot) tails_.resize(sequence.slot + 1);
-    tails_[sequence.slot].tokens.clear();
-    tails_[sequence.slot].tokens.reserve(block_tokens());
+    Tail& tail = tails_[sequence.slot];
+    tail.tokens.clear();
+    tail.tokens.reserve(block_tokens());
+    tail.computed = how.parent == kNoSeq ? 0 : how.parent_tokens;
   }
 
   // Behind the whole blocks: the longest beginning of the next one that any child holds.
@@ -148,17 +150,21 @@ class RadixManager final : public sdk::PrefixManager {
   void resolved(BlockSequence& sequence, std::span<const TokenId> tokens) override {
     PrefixManager::resolved(sequence, tokens);
     Tail& tail = tails_[sequence.slot];
+    const bool several = sequence.computed > tail.computed + 1;
     tail.tokens.clear();
     if (tokens.size() < sequence.computed) return;
     const uint32_t inside = sequence.computed % block_tokens();
     const auto last = tokens.first(sequence.computed).last(inside);
     tail.tokens.assign(last.begin(), last.end());
     tail.computed = sequence.computed;
+    // The end of a prompt can be copied while its sequence writes on behind it.
+    if (several) keep_tail(sequence);
   }
   // What stands in a last block that is not full is worth keeping as well.
   void releasing(BlockSequence& sequence) override {
     keep_tail(sequence);
     tails_[sequence.slot].tokens.clear();
+    tails_[sequence.slot].computed = 0;
     PrefixManager::releasing(sequence);
   }
 

@@ -49,6 +49,18 @@ TEST_F(Radix, keeps_a_last_block_that_is_not_full) {
   EXPECT_EQ(serve(2, tokens(6) + tokens(5, 1)), 6u);
 }
 
+TEST_F(Radix, finds_the_end_of_a_prompt_whose_sequence_writes_on) {
+  bind(8, 20);
+  begin(1);
+  compute(1, tokens(13));
+  begin(2);
+  EXPECT_EQ(compute(2, tokens(13) + tokens(2, 1)), 13u);
+  EXPECT_EQ(moves().size(), 1u);
+  for (uint32_t known = 14; known <= 17; ++known) compute(1, tokens(known), known - 1);
+  EXPECT_EQ(serve(3, tokens(17) + tokens(1, 5)), 16u) << "the block has been filled since";
+  EXPECT_EQ(table(1).size(), 3u);
+}
+
 TEST_F(Radix, keeps_no_last_block_twice) {
   bind(4, 20);
   serve(1, tokens(6));

@@ -44,7 +44,11 @@ class PrefixManager : public BlockManager {
   Chain& chain(const BlockSequence& sequence) { return chains_[sequence.slot]; }
   uint32_t block_tokens() const { return groups().front().block_tokens(); }
 
+  // From now on the block is found as `node`, and no longer as what it held before.
   void keep(GroupId group, BlockId block, NodeId node, const Chain& owner, uint32_t depth) {
+    const NodeId before = index_.node_of(group, block);
+    if (before == node) return;
+    if (before != kNoNode) forget(group, block);
     index_.attach(group, block, node);
     groups()[group].pool.keep(block, owner.number, depth);
     attached(node);
@@ -145,8 +149,6 @@ class PrefixManager : public BlockManager {
     for (BlockGroup& group : groups()) {
       const BlockTable& table = sequence.tables[group.id()];
       for (uint32_t i = std::max(mine.known_blocks, table.left_behind); i < full; ++i) {
-        // A fork may have brought the block in.
-        if (group.pool.kept(table.blocks[i])) continue;
         keep(group.id(), table.blocks[i], mine.nodes[i], mine, i);
       }
     }
@@ -157,10 +159,7 @@ class PrefixManager : public BlockManager {
     chain(sequence).known_blocks = 0;
   }
   void evicted(GroupId group, BlockId block) override {
-    const NodeId node = index_.node_of(group, block);
-    if (node == kNoNode) return;
-    detaching(node, group);
-    index_.detach(group, block);
+    if (index_.node_of(group, block) != kNoNode) forget(group, block);
   }
 
   Status check_more() const override {
@@ -186,6 +185,10 @@ class PrefixManager : public BlockManager {
   }
 
  private:
+  void forget(GroupId group, BlockId block) {
+    detaching(index_.node_of(group, block), group);
+    index_.detach(group, block);
+  }
   void extend(Chain& mine, std::span<const TokenId> tokens) {
     const size_t size = block_tokens();
     while (mine.nodes.size() < tokens.size() / size) {
