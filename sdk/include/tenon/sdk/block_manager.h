@@ -13,11 +13,11 @@
 
 #include <tenon/sdk/block_tables.h>
 #include <tenon/sdk/plugin.h>
+#include <tenon/sdk/sequence_map.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace tenon::sdk {
@@ -119,7 +119,9 @@ class BlockManager : public KVCacheManager {
   uint32_t context_tokens() const { return context_; }
   template <typename Visit>
   void each_sequence(Visit visit) const {
-    for (const auto& [seq, sequence] : sequences_) visit(*sequence);
+    for (const auto& sequence : sequences_) {
+      if (sequence->id != kNoSeq) visit(*sequence);
+    }
   }
 
  private:
@@ -136,8 +138,8 @@ class BlockManager : public KVCacheManager {
   };
 
   BlockSequence* find(SeqId seq) {
-    const auto found = sequences_.find(seq);
-    return found == sequences_.end() ? nullptr : found->second.get();
+    const uint32_t slot = slots_.find(seq);
+    return slot == SequenceMap::kNone ? nullptr : sequences_[slot].get();
   }
   static Status unknown(SeqId seq) { return wrong("no sequence " + std::to_string(seq)); }
 
@@ -146,7 +148,7 @@ class BlockManager : public KVCacheManager {
   Status check_fork(const KvSequence& sequence, const BlockSequence& parent, uint32_t limit);
   bool tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const;
   void share_parent(BlockSequence& child, const BlockSequence& parent, uint32_t tokens);
-  std::unique_ptr<BlockSequence> blank(SeqId seq, uint32_t limit);
+  BlockSequence& blank(SeqId seq, uint32_t limit);
   Status match_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted, KvMatch& out);
   Status grow_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t computed, Range range,
                        KvGrant& out);
@@ -171,9 +173,9 @@ class BlockManager : public KVCacheManager {
   HostServices host_;
   EvictionOrder order_;
   std::vector<BlockGroup> groups_;
-  std::unordered_map<SeqId, std::unique_ptr<BlockSequence>> sequences_;
-  std::vector<std::unique_ptr<BlockSequence>> idle_;  // ended; their memory is used again
-  uint32_t slots_ = 0;                                // handed out so far
+  SequenceMap slots_;
+  std::vector<std::unique_ptr<BlockSequence>> sequences_;  // [slots]
+  std::vector<uint32_t> idle_;  // slots of ended ones, whose memory is used again
   MoveQueue moves_;
   KvCounters counters_;
   uint64_t swapped_tokens_ = 0;

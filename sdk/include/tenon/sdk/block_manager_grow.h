@@ -13,9 +13,10 @@ inline Status BlockManager::bind_groups(const ModelShape& model, const KvGeometr
                  " – they must be the same, and at least one");
   }
   groups_.clear();
+  slots_ = SequenceMap();
+  slots_.reserve(geometry.max_sequences);
   sequences_.clear();
   idle_.clear();
-  slots_ = 0;
   for (GroupId g = 0; g < geometry.group_count; ++g) {
     if (model.groups[g].kind == KvKind::recurrent) {
       return Status::error(StatusCode::unsupported, "KV group " + std::to_string(g) +
@@ -33,25 +34,26 @@ inline Status BlockManager::bind_groups(const ModelShape& model, const KvGeometr
 }
 
 // A sequence without blocks, whose tables grow without allocating.
-inline std::unique_ptr<BlockSequence> BlockManager::blank(SeqId seq, uint32_t limit) {
-  std::unique_ptr<BlockSequence> made;
+inline BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
   if (idle_.empty()) {
-    made = std::make_unique<BlockSequence>();
-    made->slot = slots_++;
-    made->tables.resize(groups_.size());
-    idle_.reserve(slots_);
-  } else {
-    made = std::move(idle_.back());
-    idle_.pop_back();
+    const auto slot = static_cast<uint32_t>(sequences_.size());
+    idle_.reserve(sequences_.size() + 1);
+    sequences_.push_back(std::make_unique<BlockSequence>());
+    sequences_.back()->slot = slot;
+    sequences_.back()->tables.resize(groups_.size());
+    idle_.push_back(slot);
   }
-  static_cast<KvProgress&>(*made) = {};
-  made->id = seq;
-  made->limit = std::min(limit, context_);
-  made->swapped_tokens = 0;
-  made->swap_step = 0;
+  BlockSequence& made = *sequences_[idle_.back()];
+  static_cast<KvProgress&>(made) = {};
+  made.limit = std::min(limit, context_);
+  made.swapped_tokens = 0;
+  made.swap_step = 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
-    made->tables[g].blocks.reserve(groups_[g].blocks_for(made->limit));
+    made.tables[g].blocks.reserve(groups_[g].blocks_for(made.limit));
   }
+  slots_.insert(seq, made.slot);
+  idle_.pop_back();
+  made.id = seq;
   return made;
 }
 
@@ -81,7 +83,7 @@ inline Status BlockManager::check_fork(const KvSequence& sequence, const BlockSe
 }
 
 inline Status BlockManager::begin_sequence(const KvSequence& sequence) {
-  if (sequences_.contains(sequence.seq)) {
+  if (sequence.seq == kNoSeq || find(sequence.seq) != nullptr) {
     return wrong("sequence " + std::to_string(sequence.seq) + " has begun already");
   }
   const BlockSequence* parent = nullptr;
@@ -92,8 +94,7 @@ inline Status BlockManager::begin_sequence(const KvSequence& sequence) {
     if (Status status = check_fork(sequence, *parent, limit); !status.ok()) return status;
   }
   moves_.make_room(groups_.size());
-  auto made = blank(sequence.seq, sequence.limit_tokens);
-  BlockSequence& child = *sequences_.emplace(sequence.seq, std::move(made)).first->second;
+  BlockSequence& child = blank(sequence.seq, sequence.limit_tokens);
   begun(child, sequence, parent);
   if (parent != nullptr) share_parent(child, *parent, sequence.parent_tokens);
   return {};
@@ -212,7 +213,8 @@ inline Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> to
 
   // From here on nothing fails.
   const uint32_t end = start + static_cast<uint32_t>(most);
-  moves_.make_room(groups_.size() * (groups_.front().blocks_for(reuse.restored) + 2));
+  const uint32_t restored = reuse.restored > 0 ? groups_.front().blocks_for(reuse.restored) : 0;
+  moves_.make_room(groups_.size() * (restored + 2));
   sequence->granted = std::max(sequence->granted, end);
   sequence->last_step = step_;
   for (BlockGroup& group : groups_) {
@@ -222,13 +224,14 @@ inline Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> to
     } else if (group.writes_shared(table, computed)) {
       group.copy_tail(table, computed, take(group), sequence->last_step);
     }
-    while (table.blocks.size() < group.blocks_for(end)) table.blocks.push_back(take(group));
+    const uint32_t blocks = group.blocks_for(end);
+    while (table.blocks.size() < blocks) table.blocks.push_back(take(group));
   }
   sequence->computed = start;
   if (reuse.restored > 0) sequence->swap_step = step_;
   counters_.hit_tokens += reuse.shared + reuse.partial;
   out = {reuse.tokens, static_cast<uint32_t>(most), reuse.restored};
-  grown(*sequence, tokens, reuse.shared / groups_.front().block_tokens());
+  grown(*sequence, tokens, reuse.shared > 0 ? reuse.shared / groups_.front().block_tokens() : 0);
   return {};
 }
 

@@ -99,8 +99,9 @@ inline Status BlockManager::release_sequence(SeqId seq, Release how) {
   drop_swapped(*sequence);
   if (how == Release::recompute) return {};
   ended(*sequence);
-  auto node = sequences_.extract(seq);
-  idle_.push_back(std::move(node.mapped()));
+  slots_.erase(seq);
+  idle_.push_back(sequence->slot);
+  sequence->id = kNoSeq;
   return {};
 }
 
@@ -142,18 +143,20 @@ inline Status BlockManager::check_table(const BlockGroup& group,
 
 inline Status BlockManager::check_groups() const {
   uint64_t swapped = 0;
-  for (const auto& [seq, sequence] : sequences_) swapped += sequence->swapped_tokens;
+  each_sequence([&](const BlockSequence& sequence) { swapped += sequence.swapped_tokens; });
   if (swapped != swapped_tokens_) return broken("the sum of swapped tokens is wrong");
   for (const BlockGroup& group : groups_) {
     std::vector<uint32_t> expected(group.pool.size(), 0), in_pool(group.swap.size(), 0);
-    for (const auto& [seq, sequence] : sequences_) {
-      if (Status status = check_table(group, *sequence); !status.ok()) return status;
-      const BlockTable& table = sequence->tables[group.id()];
+    Status tables;
+    each_sequence([&](const BlockSequence& sequence) {
+      if (Status status = check_table(group, sequence); !status.ok()) tables = std::move(status);
+      const BlockTable& table = sequence.tables[group.id()];
       for (BlockId block : table.blocks) {
         if (block != kNoBlock) ++expected[static_cast<size_t>(block)];
       }
       for (BlockId block : table.swapped) ++in_pool[static_cast<size_t>(block)];
-    }
+    });
+    if (!tables.ok()) return tables;
     if (Status status = group.pool.check(expected); !status.ok()) return status;
     if (Status status = group.swap.check(in_pool); !status.ok()) return status;
   }

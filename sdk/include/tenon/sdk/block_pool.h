@@ -33,6 +33,7 @@ class BlockPool {
   void reset(uint32_t blocks, EvictionOrder order = EvictionOrder::lru) {
     *this = BlockPool();
     order_ = order;
+    uses_.assign(blocks, {});
     blocks_.assign(blocks, {});
     heap_.reserve(blocks);
     parked_.reserve(blocks);
@@ -47,7 +48,7 @@ class BlockPool {
   uint32_t cached_count() const { return static_cast<uint32_t>(heap_.size()); }
   uint32_t parked_count() const { return parked_count_; }
   uint32_t available() const { return free_count() + cached_count(); }
-  uint32_t references(BlockId block) const { return at(block).references; }
+  uint32_t references(BlockId block) const { return uses_[index(block)].references; }
   bool shared(BlockId block) const { return references(block) > 1; }
   bool kept(BlockId block) const { return at(block).kept; }
   // Counts among the available ones although its content is there.
@@ -57,16 +58,15 @@ class BlockPool {
   BlockId take() {
     const BlockId block = free_.back();
     free_.pop_back();
-    Block& taken = at(block);
-    taken = {};
-    taken.references = 1;
-    taken.state = State::used;
+    uses_[index(block)] = {1, 0};
+    at(block) = {};
+    at(block).state = State::used;
     return block;
   }
   // One more holder of a block whose content is there: used, parked or cached.
   void share(BlockId block) {
+    if (uses_[index(block)].references++ > 0) return;
     Block& one = at(block);
-    if (one.references++ > 0) return;
     if (one.state == State::cached) leave_heap(block);
     if (one.state == State::parked) --parked_count_;  // its entry is skipped later
     one.state = State::used;
@@ -80,7 +80,7 @@ class BlockPool {
   void drop(BlockId block, uint64_t last_step) {
     Block& one = at(block);
     one.last_step = std::max(one.last_step, last_step);
-    if (--one.references > 0) return;
+    if (--uses_[index(block)].references > 0) return;
     set_filled(block, 0);
     one.used_at = ++clock_;
     if (one.last_step <= done_step_) return settle(block);
@@ -127,9 +127,9 @@ class BlockPool {
 
   // How many slots of a block in use hold K/V; the pool keeps the sum.
   void set_filled(BlockId block, uint32_t tokens) {
-    Block& one = at(block);
-    filled_total_ = filled_total_ - one.filled + tokens;
-    one.filled = tokens;
+    uint32_t& filled = uses_[index(block)].filled;
+    filled_total_ = filled_total_ - filled + tokens;
+    filled = tokens;
   }
   uint64_t filled_total() const { return filled_total_; }
 
@@ -143,21 +143,22 @@ class BlockPool {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const auto block = static_cast<BlockId>(i);
       const Block& one = blocks_[i];
-      if (one.references != expected[i]) {
-        return broken(block, "has " + std::to_string(one.references) + " references counted and " +
+      const uint32_t references = uses_[i].references;
+      if (references != expected[i]) {
+        return broken(block, "has " + std::to_string(references) + " references counted and " +
                                  std::to_string(expected[i]) + " in tables");
       }
-      if ((one.references > 0) != (one.state == State::used)) {
-        return broken(block, one.references == 0 ? "is lost" : "is in use and free");
+      if ((references > 0) != (one.state == State::used)) {
+        return broken(block, references == 0 ? "is lost" : "is in use and free");
       }
       const bool in_list = one.state == State::free || one.state == State::cached;
       if (listed[i] != (in_list ? 1u : 0u)) return broken(block, "is listed wrongly");
       if (one.state == State::free && one.kept) return broken(block, "is free and kept");
-      if (one.state == State::cached && heap_[one.place] != block) {
+      if (one.state == State::cached && (one.place >= heap_.size() || heap_[one.place] != block)) {
         return broken(block, "is not where the heap says");
       }
       parked += one.state == State::parked;
-      filled += one.filled;
+      filled += uses_[i].filled;
     }
     for (size_t i = 1; i < heap_.size(); ++i) {
       if (before(heap_[i], heap_[(i - 1) / 2])) return broken(heap_[i], "is evicted too late");
@@ -168,9 +169,12 @@ class BlockPool {
 
  private:
   enum class State : uint8_t { free, used, parked, cached };
-  struct Block {
+  // What every step touches, apart from the rest: blocks taken together lie together.
+  struct Use {
     uint32_t references = 0;
     uint32_t filled = 0;
+  };
+  struct Block {
     uint32_t finds = 0;
     uint32_t depth = 0;
     uint32_t place = 0;  // in the heap
@@ -237,6 +241,7 @@ class BlockPool {
   }
 
   EvictionOrder order_ = EvictionOrder::lru;
+  std::vector<Use> uses_;
   std::vector<Block> blocks_;
   std::vector<BlockId> free_;    // taken from the back
   std::vector<BlockId> heap_;    // the cached ones; the first is evicted next

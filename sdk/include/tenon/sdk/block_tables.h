@@ -47,8 +47,8 @@ class BlockGroup {
   GroupId id() const { return id_; }
   uint32_t block_tokens() const { return block_tokens_; }
   uint32_t window_tokens() const { return window_tokens_; }
-  uint32_t blocks_for(uint64_t tokens) const {
-    return static_cast<uint32_t>((tokens + block_tokens_ - 1) / block_tokens_);
+  uint32_t blocks_for(uint32_t tokens) const {
+    return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);
   }
   // Leading blocks that no row from position `computed` on can see: it sees the last
   // `window_tokens` positions up to itself.
@@ -84,7 +84,7 @@ class BlockGroup {
     }
   }
   void shrink(BlockTable& table, uint32_t tokens, uint64_t last_step) {
-    while (table.blocks.size() > blocks_for(tokens)) {
+    for (const uint32_t blocks = blocks_for(tokens); table.blocks.size() > blocks;) {
       if (table.blocks.back() != kNoBlock) pool.drop(table.blocks.back(), last_step);
       table.blocks.pop_back();
     }
