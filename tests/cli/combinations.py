@@ -1,0 +1,214 @@
+"""Runs every combination of scheduler, KV manager, drafter and KV element type on the bundled model
+and says, for each pair, what happened: the table of docs/combinations.md.
+
+    TENON_BINARY=build/dev/bin/tenon TENON_SOURCE_DIR=. tests/cli/combinations.py --write
+
+Each combination answers the same requests, half of them greedy and half at temperature 0.8, with
+memory so short that sequences are preempted. It *works* when every token and every digest of logits
+is that of static + naive with the same element type and all the memory it wants.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+from program import SOURCE, run
+
+AXES = {
+    "scheduler": ["static", "continuous", "chunked", "fair"],
+    "kv_cache": ["naive", "paged", "prefix", "radix"],
+    "drafter": ["none", "ngram", "suffix", "draft_model"],
+    "dtype": ["f32", "f16", "bf16", "i8", "i4"],
+}
+COUNTERS = ["preemptions", "swaps", "copies", "hits", "drafted", "accepted"]
+# What must have happened in some run before a strategy counts as tested.
+MUST_FIRE = {
+    ("kv_cache", "naive"): ["copies"],
+    ("kv_cache", "paged"): ["preemptions", "swaps", "copies"],
+    ("kv_cache", "prefix"): ["preemptions", "swaps", "copies", "hits"],
+    ("kv_cache", "radix"): ["preemptions", "swaps", "copies", "hits"],
+    ("drafter", "ngram"): ["drafted", "accepted"],
+    ("drafter", "suffix"): ["drafted", "accepted"],
+    ("drafter", "draft_model"): ["drafted", "accepted"],
+}
+CONTEXT = 192
+MEMORY_TOKENS = 2 * CONTEXT
+DOCUMENT = SOURCE / "docs/combinations.md"
+
+
+def workload():
+    """Prompts that share beginnings, repeat themselves, fork, and are too many for the memory."""
+    story = ("Once upon a time there was a king who had three sons. The king loved his three sons, "
+             "and the three sons loved the king. Once upon a time there was a")
+    tale = "The fox said to the crow, come down. The crow said to the fox, no. The fox said to"
+    lines = ["format = 1"]
+    for number in range(4):
+        text = story if number % 2 == 0 else tale
+        for prompt, temperature in [(text, 0.0), (text + " the old", 0.8)]:
+            lines += ["[[request]]", f"prompt = {json.dumps(prompt)}", f"seed = {number}",
+                      f"max_tokens = {50 + 7 * number}", f"temperature = {temperature}",
+                      f"samples = {3 if number == 1 else 1}"]
+    return "\n".join(lines) + "\n"
+
+
+def flags_of(cell, file, bytes_per_token, threads):
+    flags = ["--workload", file, "--json", "--quiet", "--threads", threads]
+    values = {"limits.context_tokens": CONTEXT, "kv_cache.dtype": cell["dtype"],
+              "scheduler.plugin": cell["scheduler"], "kv_cache.plugin": cell["kv_cache"]}
+    if cell["kv_cache"] != "naive":
+        values["kv_cache.block_tokens"] = 8
+    if cell.get("short"):
+        # Whole regions: enough for a fork to find one free.
+        tokens = 6 * CONTEXT if cell["kv_cache"] == "naive" else MEMORY_TOKENS
+        values["kv_cache.memory"] = tokens * bytes_per_token
+        values["kv_cache.swap_memory"] = CONTEXT * bytes_per_token
+        values["scheduler.options.preempt"] = "swap"
+        values["limits.max_batch_tokens"] = 64
+    if cell["drafter"] != "none":
+        values["drafter.plugin"] = cell["drafter"]
+    if cell["drafter"] == "draft_model":
+        values["drafter.model"] = SOURCE / "configs/models/tale-draft"
+    for key, value in values.items():
+        flags += ["--set", f"{key}={value}"]
+    return flags
+
+
+def report_of(cell, file, bytes_per_token=0, threads=1):
+    done = run("run", *flags_of(cell, file, bytes_per_token, threads))
+    if done.returncode != 0:
+        return {"refused": done.stderr.strip()}
+    return json.loads(done.stdout)
+
+
+def counters_of(report):
+    totals = report["totals"]
+    own = {}
+    for plugin in report["plugins"]:
+        own.update(plugin.get("counters", {}))
+    return {
+        "preemptions": totals["preemptions"],
+        "swaps": totals["swapped_out_tokens"],
+        "copies": own.get("copied_blocks", 0),
+        "hits": own.get("hit_tokens", 0),
+        "drafted": totals["drafted_tokens"],
+        "accepted": totals["accepted_tokens"],
+    }
+
+
+def answers(report):
+    return [(r["tokens"], r["digest"]) for r in report["requests"]]
+
+
+class Grid:
+    def __init__(self, axes=None):
+        self.axes = axes or AXES
+        self.results = {}  # combination → "refused …" or counters
+
+    def run(self, workers):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "requests.toml"
+            file.write_text(workload())
+            baselines = {d: self.baseline(d, file) for d in self.axes["dtype"]}
+            cells = [dict(zip(self.axes, words), short=True)
+                     for words in itertools.product(*self.axes.values())]
+            with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+                for cell, result in zip(cells, pool.map(
+                        lambda cell: self.check(cell, file, baselines[cell["dtype"]]), cells)):
+                    self.results[tuple(cell[axis] for axis in self.axes)] = result
+        return self
+
+    @staticmethod
+    def baseline(dtype, file):
+        report = report_of({"scheduler": "static", "kv_cache": "naive", "drafter": "none",
+                            "dtype": dtype}, file, threads=2)
+        if "refused" in report:
+            sys.exit(report["refused"])
+        kv = report["kv"]
+        return answers(report), kv["bytes"] // (kv["blocks"] * kv["block_tokens"])
+
+    @staticmethod
+    def check(cell, file, baseline):
+        expected, bytes_per_token = baseline
+        # A draft model keeps its K/V in the same memory, at the same number of tokens.
+        if cell["drafter"] == "draft_model":
+            bytes_per_token += bytes_per_token // 6
+        report = report_of(cell, file, bytes_per_token)
+        if "refused" in report:
+            return "refused because " + report["refused"]
+        if answers(report) != expected:
+            return "WRONG: other tokens or digests than static + naive"
+        return counters_of(report)
+
+    def pair(self, first, second):
+        """What became of all combinations with these two: text, and whether it is as it should be."""
+        chosen = [result for words, result in self.results.items()
+                  if all(dict(zip(self.axes, words))[axis] == word for axis, word in (first, second))]
+        texts = sorted({result for result in chosen if isinstance(result, str)})
+        if texts:
+            return texts[0], not texts[0].startswith("WRONG")
+        sums = {name: sum(result[name] for result in chosen) for name in COUNTERS}
+        missing = [name for side in (first, second) for name in MUST_FIRE.get(side, [])
+                   if sums[name] == 0]
+        if missing:
+            return "untested: no " + ", ".join(missing), False
+        shown = ", ".join(f"{sums[name]} {name}" for name in COUNTERS if sums[name])
+        return f"works: {shown}" if shown else "works", True
+
+    def faults(self):
+        found = []
+        for (a, b), x, y in self.pairs():
+            text, fine = self.pair((a, x), (b, y))
+            if not fine:
+                found.append(f"{a} {x} × {b} {y}: {text}")
+        return found
+
+    def pairs(self):
+        for a, b in itertools.combinations(self.axes, 2):
+            for x, y in itertools.product(self.axes[a], self.axes[b]):
+                yield (a, b), x, y
+
+    def markdown(self):
+        count = len(self.results)
+        lines = [
+            "# What composes with what", "",
+            "Generated by running: `tests/cli/combinations.py --write`. Do not edit by hand.", "",
+            f"All {count} combinations of scheduler, KV manager, drafter and KV element type answered "
+            "the same requests with the bundled model: prompts with common beginnings, repetitions, "
+            "three samples of one prompt, half greedy and half at temperature 0.8, drafts verified "
+            f"exactly, memory for {MEMORY_TOKENS} tokens and a swap pool for {CONTEXT}. *works* means: every "
+            "token and every digest of logits as with `static` + `naive`, the same element type and "
+            "plenty of memory. (`naive` gets memory for six whole sequences.) The counters are sums over all combinations that contain the pair: "
+            "sequences preempted, tokens swapped out, blocks copied before a write, tokens found in "
+            "the cache, tokens drafted and accepted. A pair whose feature never fired would be "
+            "called *untested*.", ""]
+        for a, b in itertools.combinations(self.axes, 2):
+            lines += [f"## {a} × {b}", "", f"| | {' | '.join(self.axes[b])} |",
+                      "|---" * (len(self.axes[b]) + 1) + "|"]
+            for x in self.axes[a]:
+                cells = [self.pair((a, x), (b, y))[0] for y in self.axes[b]]
+                lines.append(f"| **{x}** | {' | '.join(cells)} |")
+            lines.append("")
+        return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help=f"write {DOCUMENT.name}")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    flags = parser.parse_args()
+    grid = Grid().run(flags.workers)
+    if flags.write:
+        DOCUMENT.write_text(grid.markdown())
+    else:
+        print(grid.markdown())
+    if faults := grid.faults():
+        sys.exit("\n".join(faults))
+
+
+if __name__ == "__main__":
+    main()
