@@ -31,7 +31,8 @@ class ChunkPlanner {
     const bool could_admit = !view.waiting.empty() && plan_.rows_left();
     const bool prompts = could_admit || plan_.partial_prompts() > 0;
     const bool alone = prompts && options_.step_tokens == 0 &&
-                       budget_.ask_for_decoding_alone(view.step_id, plan_.decoding());
+                       budget_.ask_for_decoding_alone(view.step_id, plan_.decoding(),
+                                                      plan_.limits().max_batch_tokens);
     plan_.advance_decodes(prompts && !alone);
     if (alone && !plan_.empty()) return;
     const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };

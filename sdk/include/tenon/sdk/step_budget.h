@@ -3,16 +3,16 @@
 //
 // Two curves of cost are kept, one over the number of sequences of steps without prompts, one over
 // the rows of steps with prompts. A curve has a point for each power of two: the median of the last
-// nine such steps, so that a step in which the machine stalled moves nothing. Between points the
+// five such steps, so that a step in which the machine stalled moves nothing. Between points the
 // cost is taken to grow evenly, and never to fall; a step with prompts costs no less than the one
 // without. The budget is the largest number of rows whose cost stays within `target` times that of
 // a step without prompts.
 //
-// Rows that were never tried cost nothing to know: a budget grows to at most twice the largest
-// number tried. Where every step has prompts, one in 128 is asked to do without, so that what
-// decoding alone costs stays known. Points that were not measured for 4,096 steps are forgotten, so
-// that one bad moment does not rule out large steps for ever. Same costs in, same budgets out: no
-// clock is read here.
+// Machines change their pace while they run. Where every step has prompts, one in 16 is asked to do
+// without, one in four while the budget is at its least, so that both curves are of the same time.
+// A point that no step has renewed while 256 others came is forgotten; rows that are not known are
+// tried, up to twice the largest number known, so that one bad moment rules nothing out for ever.
+// Same costs in, same budgets out: no clock is read here.
 #pragma once
 
 #include <tenon/scheduler.h>
@@ -26,13 +26,12 @@ namespace tenon::sdk {
 
 class CostCurve {
  public:
-  void add(uint64_t step_id, uint32_t size, int64_t duration_ns) {
-    Point& point = points_[std::bit_width(std::max(size, 1u)) - 1];
-    if (step_id > point.last_step + kForgetSteps) point.count = 0;
-    point.samples[point.count % kSamples] = {size, duration_ns};
-    ++point.count;
-    point.last_step = step_id;
-    const uint32_t count = std::min<uint32_t>(point.count, kSamples);
+  void add(uint32_t size, int64_t duration_ns) {
+    ++added_;
+    Point& point = points_[bucket(size)];
+    point.samples[point.count++ % kSamples] = {size, duration_ns};
+    point.last = added_;
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(point.count, kSamples));
     std::array<double, kSamples> sizes, durations;
     for (uint32_t i = 0; i < count; ++i) {
       sizes[i] = point.samples[i].size;
@@ -40,11 +39,8 @@ class CostCurve {
     }
     point.size = median(sizes, count);
     point.duration_ns = median(durations, count);
-  }
-
-  void forget_old(uint64_t step_id) {
-    for (Point& point : points_) {
-      if (step_id > point.last_step + kForgetSteps) point.count = 0;
+    for (Point& other : points_) {
+      if (added_ > other.last + kForget) other.count = 0;
     }
   }
 
@@ -83,8 +79,8 @@ class CostCurve {
   }
 
  private:
-  static constexpr uint32_t kSamples = 9;
-  static constexpr uint64_t kForgetSteps = 4096;
+  static constexpr uint32_t kSamples = 5;
+  static constexpr uint64_t kForget = 256;  // steps added to other points
   struct Sample {
     uint32_t size = 0;
     int64_t duration_ns = 0;
@@ -92,7 +88,7 @@ class CostCurve {
   struct Point {
     std::array<Sample, kSamples> samples;
     uint64_t count = 0;
-    uint64_t last_step = 0;
+    uint64_t last = 0;  // value of added_
     double size = 0.0;  // medians
     double duration_ns = 0.0;
   };
@@ -103,7 +99,10 @@ class CostCurve {
     return *middle;
   }
 
+  static uint32_t bucket(uint32_t size) { return std::bit_width(std::max(size, 1u)) - 1; }
+
   std::array<Point, 32> points_;  // [i] for sizes of 2^i … 2^(i+1)-1
+  uint64_t added_ = 0;
 };
 
 class StepBudget {
@@ -115,19 +114,18 @@ class StepBudget {
     last_step_ = cost.step_id;
     const bool with_prompts = cost.rows > cost.logits_rows;
     if (with_prompts) {
-      with_prompts_.add(cost.step_id, cost.rows, cost.duration_ns);
+      with_prompts_.add(cost.rows, cost.duration_ns);
     } else {
-      decoding_.add(cost.step_id, cost.sequences, cost.duration_ns);
-      last_alone_ = cost.step_id;
+      decoding_.add(cost.sequences, cost.duration_ns);
+      last_alone_ = std::max(last_alone_, cost.step_id);
     }
-    decoding_.forget_old(cost.step_id);
-    with_prompts_.forget_old(cost.step_id);
   }
 
   // Whether step `step_id` should be one without prompts. Yes is said once, then not for a while.
-  bool ask_for_decoding_alone(uint64_t step_id, uint32_t decoding) {
-    const bool known = !decoding_.empty() || last_alone_ > 0;
-    if (decoding == 0 || (known && step_id <= last_alone_ + kAloneSteps)) return false;
+  bool ask_for_decoding_alone(uint64_t step_id, uint32_t decoding, uint32_t most) {
+    if (decoding == 0) return false;
+    const bool least = rows(decoding, most) <= decoding + kLeastPromptRows;
+    if (last_alone_ > 0 && step_id <= last_alone_ + (least ? kAloneAtLeast : kAlone)) return false;
     last_alone_ = step_id;
     return true;
   }
@@ -147,7 +145,8 @@ class StepBudget {
  private:
   static constexpr uint32_t kLeastPromptRows = 16;   // prompts never stand still
   static constexpr uint32_t kFirstPromptRows = 256;  // while nothing is known
-  static constexpr uint64_t kAloneSteps = 128;
+  static constexpr uint64_t kAlone = 16;             // steps between those that are asked for
+  static constexpr uint64_t kAloneAtLeast = 4;
   static constexpr uint32_t kGrain = 16;  // kernels like whole tiles
 
   // The most rows up to `highest` that cost no more than the target, though not less than the
