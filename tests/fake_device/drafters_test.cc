@@ -43,13 +43,17 @@ RigOptions rig_with(const Kind& kind) {
   return options;
 }
 
-// Greedy and drawn, one and several samples, short and long.
+// Greedy and drawn, one and several samples, short and long; some begin alike.
 std::vector<Request> mixed_requests() {
   std::vector<Request> requests;
   TestRandom random(23);
-  for (uint32_t length : {1u, 15u, 16u, 40u, 33u, 7u, 64u, 2u}) {
+  const std::vector<TokenId> common = random.tokens(40, kVocabulary);
+  for (uint32_t length : {1u, 15u, 16u, 40u, 33u, 7u, 64u, 2u, 9u, 30u}) {
     Request request;
     request.prompt = random.tokens(length, kVocabulary);
+    if (requests.size() % 2 == 0) {
+      request.prompt.insert(request.prompt.begin(), common.begin(), common.end());
+    }
     request.max_tokens = 5 + random.below(60);
     request.samples = requests.size() % 3 == 1 ? 3 : 1;
     request.sampling.temperature = requests.size() % 2 == 0 ? 0.0f : 0.8f;
@@ -174,6 +178,7 @@ struct Memory {
   uint32_t kv_tokens;
   uint32_t max_batch_tokens;
   const char* scheduler_options;
+  uint32_t swap_tokens;
 };
 class SecondModel : public testing::TestWithParam<Memory> {};
 
@@ -189,6 +194,7 @@ TEST_P(SecondModel, says_what_it_says_without_any_cache) {
   options.kv_tokens = memory.kv_tokens;
   options.max_batch_tokens = memory.max_batch_tokens;
   options.scheduler_options = memory.scheduler_options;
+  options.swap_tokens = memory.swap_tokens;
   options.context_tokens = 176;
   const std::vector<Request> requests = mixed_requests();
   DraftsFromScratch check(*options.second_model, requests);
@@ -198,13 +204,22 @@ TEST_P(SecondModel, says_what_it_says_without_any_cache) {
   EXPECT_GT(check.compared(), 200u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Memories, SecondModel,
-                         testing::Values(Memory{"paged", 16, 4096, 512, ""},
-                                         Memory{"paged", 16, 192, 60, ""},
-                                         Memory{"paged", 1, 192, 60, "chunk_tokens=7"},
-                                         Memory{"paged", 64, 256, 20, ""},
-                                         Memory{"naive", 0, 176 * 2, 40, ""}),
-                         [](const auto& memory) { return "case_" + std::to_string(memory.index); });
+constexpr Memory kMemories[] = {
+    {"paged", 16, 4096, 512, "", 0},
+    {"paged", 16, 192, 60, "", 0},
+    {"paged", 1, 192, 60, "chunk_tokens=7", 0},
+    {"paged", 64, 256, 20, "", 0},
+    {"naive", 0, 176 * 2, 40, "", 0},
+    {"prefix", 16, 4096, 512, "", 0},
+    {"prefix", 16, 192, 60, "", 0},
+    {"prefix", 4, 200, 60, "chunk_tokens=7", 0},
+    {"prefix", 8, 192, 60, "preempt=swap", 512},
+    {"radix", 16, 4096, 512, "", 0},
+    {"radix", 16, 192, 60, "chunk_tokens=7", 0},
+    {"radix", 1, 200, 60, "", 0},
+    {"radix", 8, 192, 60, "preempt=swap", 64},
+};
+INSTANTIATE_TEST_SUITE_P(Memories, SecondModel, testing::ValuesIn(kMemories));
 
 TEST(SecondModelStatistics, are_those_that_the_two_models_agreement_predicts) {
   RigOptions options = rig_with({"draft_model", "adaptive=false max_draft_tokens=3"});
