@@ -114,6 +114,39 @@ TEST_P(Drafters, change_no_token_with_contiguous_memory_or_chunked_prompts) {
   expect_oracle(second, chunked);
 }
 
+// Some filters look at the tokens before, one keeps a state; drafts are drawn through them too.
+std::vector<Request> filtered_requests() {
+  std::vector<Request> requests = mixed_requests();
+  for (size_t i = 0; i < requests.size(); ++i) {
+    SamplingParams& sampling = requests[i].sampling;
+    sampling.temperature = 0.9f;
+    if (i % 5 == 0) sampling.mirostat = 2;
+    if (i % 5 == 1) sampling.presence_penalty = 1.5f;
+    if (i % 5 == 2) sampling.dry_multiplier = 0.8f;
+    if (i % 5 == 3) sampling.xtc_probability = 0.5f;
+    if (i % 5 == 4) sampling.min_p = 0.1f;
+  }
+  return requests;
+}
+
+TEST_P(Drafters, change_no_token_behind_filters_that_look_back) {
+  RigOptions plain = rig_with(GetParam());
+  plain.drafter_plugin.clear();
+  plain.second_model.reset();
+  Rig without(plain), with(rig_with(GetParam()));
+  const std::vector<Request> requests = filtered_requests();
+  for (Rig* rig : {&without, &with}) {
+    for (const Request& request : requests) rig->submit(request);
+    rig->run();
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (uint32_t sample = 0; sample < requests[i].samples; ++sample) {
+      EXPECT_EQ(with.result(i + 1, sample).ids(), without.result(i + 1, sample).ids()) << i;
+    }
+  }
+  EXPECT_GT(with.engine().totals().drafts.tokens, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Drafters, testing::ValuesIn(kKinds));
 
 // Holds every draft of a second model against what that model says from scratch.

@@ -68,7 +68,12 @@ class AdaptiveDrafts {
 
   // Lowers what could be offered to what is worth it. Call once a step, from `offer`.
   void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
-    if (!adaptive_ || !times_.known()) return;
+    if (!adaptive_) return;
+    if (!times_.known()) {
+      // Enough to learn from, whatever it turns out to cost.
+      for (size_t i = kFirstTries; i < offered.size(); ++i) offered[i] = 0;
+      return;
+    }
     collect(requests, offered);
     const size_t best = best_count(static_cast<double>(requests.size()));
     const bool probe = best == 0 && !gains_.empty() && due();
@@ -99,6 +104,7 @@ class AdaptiveDrafts {
   static constexpr uint32_t kFirstPause = 64;
   static constexpr uint32_t kLongestPause = 1024;
   static constexpr size_t kProbes = 2;
+  static constexpr size_t kFirstTries = 4;  // sequences
 
   struct Gain {
     double tokens = 0;  // expected
