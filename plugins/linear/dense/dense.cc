@@ -86,8 +86,7 @@ class Dense final : public LinearKernel {
   }
 
   uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
-    const uint64_t pairs = kernels_.uses_pairs ? rows * pair_row_stride(k_in) : 0;
-    return (rows * f32_row_stride(k_in) + pairs) * 4;
+    return block_count(k_in) * rows * (kF32Stride + (kernels_.uses_pairs ? kPairStride : 0)) * 4;
   }
 
   void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
@@ -99,6 +98,7 @@ class Dense final : public LinearKernel {
     const auto mine = sdk::share_of(rows, slice);
     kernels_.prepare({.x = x,
                       .x_stride = x_stride,
+                      .rows = rows,
                       .k_in = k_in,
                       .first_row = mine.first,
                       .last_row = mine.last,
@@ -157,7 +157,8 @@ class Dense final : public LinearKernel {
   }
 
   uint32_t* pair_rows(const void* prepared, uint32_t rows, uint32_t k_in) const {
-    return static_cast<uint32_t*>(const_cast<void*>(prepared)) + rows * f32_row_stride(k_in);
+    return static_cast<uint32_t*>(const_cast<void*>(prepared)) +
+           block_count(k_in) * rows * kF32Stride;
   }
 
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
@@ -173,6 +174,7 @@ class Dense final : public LinearKernel {
          .last_panel = panels.last,
          .f32_rows = static_cast<const float*>(job.prepared),
          .pair_rows = pair_rows(job.prepared, job.x_rows, job.k_in),
+         .x_rows = job.x_rows,
          .rows = job.rows.empty() ? nullptr : job.rows.data(),
          .row_count = job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size()),
          .y = job.y,

@@ -33,13 +33,15 @@ constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) n
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);
 }
 
-// Prepared activations: f32 rows, then, where bf16 dot products are used, rows of bf16 pairs.
-// Strides are an odd number of cache lines, so that rows side by side never share a cache set.
-constexpr uint64_t f32_row_stride(uint32_t k_in) noexcept {  // in f32
-  return round_up(k_in, 32) + 16;
-}
-constexpr uint64_t pair_row_stride(uint32_t k_in) noexcept {  // in pairs
-  return round_up((uint64_t{k_in} + 1) / 2, 32) + 16;
+// Prepared activations, in blocks of k: [blocks][rows][stride] f32, then, where bf16 dot products
+// are used, [blocks][rows][stride] pairs. A block of 256 values of 32 columns, 32 KiB widened, fits
+// the first cache beside 12 rows of x. Strides are constants, which the compiler folds into
+// addresses, and odd numbers of cache lines, so that rows side by side never share a cache set.
+inline constexpr uint32_t kBlockValues = 256;
+inline constexpr uint32_t kF32Stride = kBlockValues + 16;       // in f32
+inline constexpr uint32_t kPairStride = kBlockValues / 2 + 16;  // in pairs
+constexpr uint64_t block_count(uint32_t k_in) noexcept {
+  return (uint64_t{k_in} + kBlockValues - 1) / kBlockValues;
 }
 
 struct PackSource {
@@ -53,6 +55,7 @@ struct PackSource {
 struct PrepareTask {
   const float* x = nullptr;
   uint64_t x_stride = 0;
+  uint32_t rows = 0;
   uint32_t k_in = 0;
   uint32_t first_row = 0;
   uint32_t last_row = 0;
@@ -71,6 +74,7 @@ struct MultiplyTask {
   uint32_t last_panel = 0;
   const float* f32_rows = nullptr;
   const uint32_t* pair_rows = nullptr;
+  uint32_t x_rows = 0;             // rows that were prepared
   const uint32_t* rows = nullptr;  // null: 0 … row_count-1
   uint32_t row_count = 0;
   float* y = nullptr;

@@ -77,25 +77,26 @@ inline void unpack_row(Format format, const std::byte* panels, uint32_t k_in, ui
   }
 }
 
+// `count` values of a row, zeros behind them up to a whole vector: an odd last value has a partner.
+inline void prepare_block(const float* x, uint32_t count, float* singles, uint16_t* halves) {
+  for (uint32_t k = 0; k < count; k += simd::kLanes) {
+    const F32 value =
+        count - k >= simd::kLanes ? simd::load(x + k) : simd::load_first(x + k, count - k);
+    if (singles != nullptr) simd::store(singles + k, value);
+    if (halves != nullptr) simd::store_bf16(halves + k, value);
+  }
+}
+
 inline void prepare(const PrepareTask& task) {
-  const uint64_t k_in = task.k_in;
-  const uint64_t vectors = k_in / simd::kLanes * simd::kLanes;
-  const auto rest = static_cast<uint32_t>(k_in - vectors);
   for (uint64_t r = task.first_row; r < task.last_row; ++r) {
     const float* x = task.x + r * task.x_stride;
-    if (task.f32_rows != nullptr) {
-      float* to = task.f32_rows + r * f32_row_stride(task.k_in);
-      for (uint64_t k = 0; k < vectors; k += simd::kLanes) simd::store(to + k, simd::load(x + k));
-      // Zeros behind the end: the partner of an odd last value.
-      simd::store(to + vectors, simd::load_first(x + vectors, rest));
-    }
-    if (task.pair_rows != nullptr) {
-      uint32_t* to = task.pair_rows + r * pair_row_stride(task.k_in);
-      auto* halves = reinterpret_cast<uint16_t*>(to);
-      for (uint64_t k = 0; k < vectors; k += simd::kLanes) {
-        simd::store_bf16(halves + k, simd::load(x + k));
-      }
-      simd::store_bf16(halves + vectors, simd::load_first(x + vectors, rest));
+    for (uint32_t first = 0; first < task.k_in; first += kBlockValues) {
+      const uint32_t left = task.k_in - first;
+      const uint64_t place = uint64_t{first / kBlockValues} * task.rows + r;
+      uint32_t* pairs = task.pair_rows == nullptr ? nullptr : task.pair_rows + place * kPairStride;
+      prepare_block(x + first, left < kBlockValues ? left : kBlockValues,
+                    task.f32_rows == nullptr ? nullptr : task.f32_rows + place * kF32Stride,
+                    reinterpret_cast<uint16_t*>(pairs));
     }
   }
 }

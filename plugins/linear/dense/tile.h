@@ -5,6 +5,9 @@
 // blocks of k is f32 there as well: so its bits do not depend on what is computed beside it.
 #pragma once
 
+#include <utility>
+
+#include "plugins/linear/dense/kernels.h"
 #include "plugins/linear/dense/weights.h"
 
 namespace tenon::dense {
@@ -19,15 +22,33 @@ constexpr uint32_t panels_at_once(uint32_t rows) {
   return rows == 1 ? 2 : 1;
 }
 
-// How far ahead of its use a panel is asked for: enough lines to cover the latency of memory, and
-// beyond the page end where the processor's own prefetch stops.
-inline constexpr uint32_t kPrefetchBytes = 2048;
+// A tile that has its panels to itself asks for them this far ahead of their use. One panel comes
+// to the second cache, since many rows take long over a line and the first cache is small.
+inline constexpr uint32_t kNearBytes = 2048;
+inline constexpr uint32_t kFarBytes = 4096;
+// Tiles that share a block ask for their part of the next one, every so many steps.
+inline constexpr uint32_t kRoundSteps = 16;
 
-// panels: P panels at the first step; x: R rows at the first step; sums: [P][R][kPanelColumns] with
-// `panel_stride` floats between panels. `resume` continues the sums found there.
-template <class W, uint32_t R, uint32_t P>
-[[gnu::noinline]] void tile(const std::byte* const* panels, const typename W::X* const* x,
-                            uint32_t steps, float* sums, uint64_t panel_stride, bool resume) {
+template <class W>
+inline constexpr uint32_t kXStride = __is_same(typename W::X, float) ? kF32Stride : kPairStride;
+
+template <class W>
+struct TileTask {
+  const std::byte* panel = nullptr;  // the block's first step in the first panel
+  uint64_t panel_bytes = 0;          // from one panel to the next
+  const typename W::X* x = nullptr;  // the first row's first step; rows kXStride apart
+  uint32_t steps = 0;
+  float* sums = nullptr;     // [P][R][kPanelColumns]
+  uint64_t sums_stride = 0;  // floats from one panel's to the next
+  bool resume = false;       // continue the sums found there
+  // Cache lines to ask for while this block is multiplied by tiles that share it.
+  const std::byte* ahead = nullptr;
+  uint32_t ahead_lines = 0;
+};
+
+// `alone`: no other tile multiplies this block.
+template <class W, uint32_t R, uint32_t P, bool alone>
+[[gnu::noinline]] void tile(const TileTask<W>& task) {
   F32 sum[P][R][kPanelVectors];
 #pragma GCC unroll 4
   for (uint32_t p = 0; p < P; ++p) {
@@ -35,50 +56,61 @@ template <class W, uint32_t R, uint32_t P>
     for (uint32_t r = 0; r < R; ++r) {
 #pragma GCC unroll 2
       for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        sum[p][r][v] =
-            resume ? simd::load(sums + p * panel_stride + r * kPanelColumns + v * simd::kLanes)
-                   : simd::zero();
+        const float* from = task.sums + p * task.sums_stride + r * kPanelColumns;
+        sum[p][r][v] = task.resume ? simd::load(from + v * simd::kLanes) : simd::zero();
       }
     }
   }
   const std::byte* panel[P];
 #pragma GCC unroll 4
-  for (uint32_t p = 0; p < P; ++p) panel[p] = panels[p];
-  const typename W::X* row[R];
-#pragma GCC unroll 12
-  for (uint32_t r = 0; r < R; ++r) row[r] = x[r];
+  for (uint32_t p = 0; p < P; ++p) panel[p] = task.panel + p * task.panel_bytes;
+  const typename W::X* x = task.x;
+  const std::byte* ahead = task.ahead;
+  const uint32_t rounds = (task.steps + kRoundSteps - 1) / kRoundSteps;
+  const uint32_t lines = (task.ahead_lines + rounds - 1) / rounds;
 
-  uint64_t offset = 0;
-  for (uint64_t k = 0; k < uint64_t{steps} * W::kStep; k += W::kStep) {
-    F32 word[P][kPanelVectors];
-#pragma GCC unroll 4
-    for (uint32_t p = 0; p < P; ++p) {
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        word[p][v] = W::load(panel[p] + offset + v * W::kVectorBytes);
-        __builtin_prefetch(panel[p] + offset + v * W::kVectorBytes + kPrefetchBytes);
-      }
+  for (uint32_t left = task.steps; left > 0;) {
+    if constexpr (!alone) {
+      for (uint32_t i = 0; i < lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
     }
-    offset += kPanelVectors * W::kVectorBytes;
-#pragma GCC unroll 2
-    for (uint32_t j = 0; j < W::kStep; ++j) {
-      F32 w[P][kPanelVectors];
+    const uint32_t now = left < kRoundSteps ? left : kRoundSteps;
+    left -= now;
+    for (uint32_t step = 0; step < now; ++step) {
+      F32 word[P][kPanelVectors];
 #pragma GCC unroll 4
       for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
-        for (uint32_t v = 0; v < kPanelVectors; ++v) w[p][v] = W::part(word[p][v], j);
+        for (uint32_t v = 0; v < kPanelVectors; ++v) {
+          word[p][v] = W::load(panel[p] + v * W::kVectorBytes);
+          if constexpr (alone && P > 1) {
+            __builtin_prefetch(panel[p] + v * W::kVectorBytes + kNearBytes);
+          } else if constexpr (alone) {
+            __builtin_prefetch(panel[p] + v * W::kVectorBytes + kFarBytes, 0, 2);
+          }
+        }
+        panel[p] += kPanelVectors * W::kVectorBytes;
       }
-#pragma GCC unroll 12
-      for (uint32_t r = 0; r < R; ++r) {
-        const F32 value = W::broadcast(row[r] + k + j);
+#pragma GCC unroll 2
+      for (uint32_t j = 0; j < W::kStep; ++j) {
+        F32 w[P][kPanelVectors];
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
-          for (uint32_t v = 0; v < kPanelVectors; ++v) {
-            sum[p][r][v] = W::accumulate(w[p][v], value, sum[p][r][v]);
+          for (uint32_t v = 0; v < kPanelVectors; ++v) w[p][v] = W::part(word[p][v], j);
+        }
+#pragma GCC unroll 12
+        for (uint32_t r = 0; r < R; ++r) {
+          const F32 value = W::broadcast(x + r * kXStride<W> + j);
+#pragma GCC unroll 4
+          for (uint32_t p = 0; p < P; ++p) {
+#pragma GCC unroll 2
+            for (uint32_t v = 0; v < kPanelVectors; ++v) {
+              sum[p][r][v] = W::accumulate(w[p][v], value, sum[p][r][v]);
+            }
           }
         }
       }
+      x += W::kStep;
     }
   }
 #pragma GCC unroll 4
@@ -87,55 +119,27 @@ template <class W, uint32_t R, uint32_t P>
     for (uint32_t r = 0; r < R; ++r) {
 #pragma GCC unroll 2
       for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        simd::store(sums + p * panel_stride + r * kPanelColumns + v * simd::kLanes, sum[p][r][v]);
+        float* to = task.sums + p * task.sums_stride + r * kPanelColumns;
+        simd::store(to + v * simd::kLanes, sum[p][r][v]);
       }
     }
   }
 }
 
 template <class W>
-using TileFunction = void (*)(const std::byte* const* panels, const typename W::X* const* x,
-                              uint32_t steps, float* sums, uint64_t panel_stride, bool resume);
+using TileFunction = void (*)(const TileTask<W>& task);
 
-// The tile for 1 … kTileRows rows and either one panel or panels_at_once(rows).
-template <class W, bool several>
+template <class W, bool alone, uint32_t... rows>
+constexpr TileFunction<W> pick_tile(uint32_t count, std::integer_sequence<uint32_t, rows...>) {
+  constexpr TileFunction<W> kTiles[] = {&tile < W, rows + 1, alone ? panels_at_once(rows + 1) : 1,
+                                        alone > ...};
+  return kTiles[count - 1];
+}
+// The tile for 1 … kTileRows rows: alone with panels_at_once(rows) panels, or one of several tiles
+// of one panel.
+template <class W, bool alone>
 TileFunction<W> tile_for(uint32_t rows) {
-  constexpr auto kSome = [](uint32_t r) constexpr {
-    return several ? panels_at_once(r) : 1;
-  };
-  switch (rows) {
-    case 1:
-      return tile<W, 1, kSome(1)>;
-    case 2:
-      return tile<W, 2, kSome(2)>;
-    case 3:
-      return tile<W, 3, kSome(3)>;
-    case 4:
-      return tile<W, 4, kSome(4)>;
-    default:
-      break;
-  }
-  if constexpr (kTileRows > 4) {
-    if (rows == 5) return tile<W, 5, kSome(5)>;
-    if (rows == 6) return tile<W, 6, kSome(6)>;
-  }
-  if constexpr (kTileRows > 6) {
-    switch (rows) {
-      case 7:
-        return tile<W, 7, kSome(7)>;
-      case 8:
-        return tile<W, 8, kSome(8)>;
-      case 9:
-        return tile<W, 9, kSome(9)>;
-      case 10:
-        return tile<W, 10, kSome(10)>;
-      case 11:
-        return tile<W, 11, kSome(11)>;
-      default:
-        return tile<W, 12, kSome(12)>;
-    }
-  }
-  return nullptr;
+  return pick_tile<W, alone>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
 }
 
 }  // namespace
