@@ -40,7 +40,7 @@ class Int8 final : public LinearKernel {
     Format format;
     if (!sdk::parse_block_format(weight.format, format)) return 0;
     return sizeof(PackedHeader) + sdk::panel_count(weight.n_out, kernels_.panel_columns) *
-                                      panel_bytes(format, kernels_.panel_columns, weight.k_in);
+                                      panels_of(format, weight.k_in).panel_bytes();
   }
 
   Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
@@ -49,23 +49,20 @@ class Int8 final : public LinearKernel {
     PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
     sdk::parse_block_format(weight.format, header.format);
     if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
-    const PackSource source{.data = static_cast<const std::byte*>(weight.parts[0].data),
-                            .row_bytes = weight.parts[0].stride[0],
-                            .n_out = weight.n_out,
-                            .k_in = weight.k_in,
-                            .format = header.format};
-    const auto panels =
-        sdk::share_of(sdk::panel_count(weight.n_out, kernels_.panel_columns), slice);
-    kernels_.pack(source, panels.first, panels.last,
-                  static_cast<std::byte*>(packed) + sizeof(PackedHeader));
+    const sdk::BlockPanels panels = panels_of(header.format, weight.k_in);
+    const auto mine = sdk::share_of(sdk::panel_count(weight.n_out, kernels_.panel_columns), slice);
+    for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
+      sdk::pack_block_panel(
+          weight, panels, panel,
+          static_cast<std::byte*>(packed) + sizeof(PackedHeader) + panel * panels.panel_bytes());
+    }
     return Status();
   }
 
   void unpack_row(const void* packed, uint32_t, uint32_t k_in, uint32_t row,
                   float* out) const noexcept override {
-    kernels_.unpack_row(static_cast<const PackedHeader*>(packed)->format,
-                        static_cast<const std::byte*>(packed) + sizeof(PackedHeader), k_in, row,
-                        out);
+    sdk::unpack_block_row(panels_of(static_cast<const PackedHeader*>(packed)->format, k_in),
+                          static_cast<const std::byte*>(packed) + sizeof(PackedHeader), row, out);
   }
 
   uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
@@ -97,11 +94,20 @@ class Int8 final : public LinearKernel {
   std::string_view numerics() const noexcept override { return kernels_.name; }
 
  private:
+  sdk::BlockPanels panels_of(Format format, uint32_t k_in) const {
+    return {.format = format,
+            .columns = kernels_.panel_columns,
+            .k_in = k_in,
+            .offset = kernels_.stored_offset[static_cast<uint32_t>(format)]};
+  }
+
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
     const auto* packed = static_cast<const std::byte*>(job.packed);
     const auto* second = static_cast<const std::byte*>(job.packed_second);
+    const Format format = reinterpret_cast<const PackedHeader*>(packed)->format;
     kernels_.multiply(
-        {.format = reinterpret_cast<const PackedHeader*>(packed)->format,
+        {.format = format,
+         .panel_bytes = panels_of(format, job.k_in).panel_bytes(),
          .panels = packed + sizeof(PackedHeader),
          .second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader),
          .n_out = job.n_out,

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plugins/linear/int8/multiply.h"
-#include "plugins/linear/int8/pack.h"
+#include "plugins/linear/int8/prepare.h"
 
 namespace tenon::int8 {
 namespace {
@@ -11,8 +11,7 @@ constexpr KernelSet make_kernel_set() {
   return {.name = kSetName,
           .panel_columns = kPanelColumns,
           .scratch_bytes = kScratchBytes,
-          .pack = &pack,
-          .unpack_row = &unpack_row,
+          .stored_offset = kStoredOffset,
           .prepare = &prepare,
           .multiply = &multiply};
 }

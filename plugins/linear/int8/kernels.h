@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tenon/linear.h>
-#include <tenon/sdk/block_formats.h>
+#include <tenon/sdk/block_panels.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,16 +13,9 @@ namespace tenon::int8 {
 using Format = sdk::BlockFormat;
 inline constexpr uint32_t kGroupValues = sdk::kBlockValues;  // values with one scale
 
-// Packed weights: a header of 64 bytes, then one panel after the other. A panel holds
-// `panel_columns` rows of W (columns of y) side by side and walks k group by group, as many bytes
-// as in the file:
-//
-//   group   [panel_columns] f16 scale
-//           q8_0  [8] [panel_columns] {w[4j], …, w[4j + 3]}
-//           q4_0  [4] [panel_columns] {w[8j + i] | w[8j + 4 + i] << 4, i = 0 … 3}
-//
-// A q8_0 value is int8, or uint8 (+128) where dot products take unsigned times signed bytes; a q4_0
-// value is the nibble of the file. Columns beyond n_out are zero.
+// Packed weights: a header of 64 bytes, then one panel after the other as sdk/block_panels.h lays
+// them out, nibbles in halves. Where dot products take unsigned times signed bytes, values are
+// stored with an offset that makes them unsigned.
 struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::q8_0;
@@ -30,13 +23,6 @@ struct PackedHeader {
   uint32_t reserved[13] = {};
 };
 static_assert(sizeof(PackedHeader) == 64);
-
-constexpr uint64_t group_bytes(Format format, uint32_t columns) noexcept {
-  return uint64_t{columns} * sdk::block_bytes(format);
-}
-constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
-  return sdk::round_up(k_in / kGroupValues * group_bytes(format, columns), 64);
-}
 
 // 32 values of one row of x: x = q · scale.
 struct RowGroup {
@@ -58,14 +44,6 @@ constexpr uint64_t block_count(uint32_t k_in) noexcept {
   return (uint64_t{k_in} / kGroupValues + kBlockGroups - 1) / kBlockGroups;
 }
 
-struct PackSource {
-  const std::byte* data = nullptr;
-  uint64_t row_bytes = 0;
-  uint32_t n_out = 0;
-  uint32_t k_in = 0;
-  Format format = Format::q8_0;
-};
-
 struct PrepareTask {
   const float* x = nullptr;
   uint64_t x_stride = 0;
@@ -79,6 +57,7 @@ struct PrepareTask {
 // Panels [first_panel, last_panel) of one job.
 struct MultiplyTask {
   Format format = Format::q8_0;
+  uint64_t panel_bytes = 0;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only
   uint32_t n_out = 0;
@@ -99,11 +78,8 @@ struct MultiplyTask {
 struct KernelSet {
   const char* name = nullptr;
   uint32_t panel_columns = 0;
-  uint64_t scratch_bytes = 0;  // one worker's
-  void (*pack)(const PackSource& source, uint32_t first_panel, uint32_t last_panel,
-               std::byte* panels) = nullptr;
-  void (*unpack_row)(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,
-                     float* out) = nullptr;
+  uint64_t scratch_bytes = 0;               // one worker's
+  const uint32_t* stored_offset = nullptr;  // [formats]
   void (*prepare)(const PrepareTask& task) = nullptr;
   void (*multiply)(const MultiplyTask& task) = nullptr;
 };

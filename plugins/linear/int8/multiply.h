@@ -34,8 +34,7 @@ struct Pass {
 };
 
 inline const std::byte* panel_at(const MultiplyTask& task, bool second, uint32_t panel) {
-  return (second ? task.second_panels : task.panels) +
-         panel * panel_bytes(task.format, kPanelColumns, task.k_in);
+  return (second ? task.second_panels : task.panels) + panel * task.panel_bytes;
 }
 
 // Block `block` of the pass's rows, kRowBlockBytes apart. Chosen rows are gathered into scratch.
