@@ -182,7 +182,7 @@ int main(int argc, char** argv) {
   const auto load = [](std::string_view library, std::string_view id) -> LinearKernel& {
     return kernel<LinearKernel>(library, kLinearInterface, id);
   };
-  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32"});
+  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32", "q8_0", "q4_0"});
   register_all(load("linear_int8", "int8"), "int8", {"q8_0", "q4_0"});
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -1,4 +1,5 @@
-// Weights in plain floating point: f32, f16 and bf16, on every instruction set.
+// Weights in plain floating point (f32, f16, bf16) and in blocks (q8_0, q4_0), on every instruction
+// set. Weights stay as small as in the file and are widened in registers; activations are f32.
 //
 // The order of every sum is rising k, one product after the other, so a row's bits depend on the
 // weights and on x alone: not on other rows, slices, or alignment. bf16 weights are widened and
@@ -34,6 +35,8 @@ bool parse_format(std::string_view name, Format& format, DType& dtype) {
   if (name == "f32") return format = Format::f32, dtype = DType::f32, true;
   if (name == "f16") return format = Format::f16, dtype = DType::f16, true;
   if (name == "bf16") return format = Format::bf16, dtype = DType::bf16, true;
+  if (name == "q8_0") return format = Format::q8_0, dtype = DType::u8, true;
+  if (name == "q4_0") return format = Format::q4_0, dtype = DType::u8, true;
   return false;
 }
 
@@ -66,23 +69,34 @@ class Dense final : public LinearKernel {
     const bool pairs = header.format == Format::bf16 && kernels_.uses_pairs;
     (pairs ? needs_pair_rows_ : needs_f32_rows_).store(true, std::memory_order_relaxed);
 
+    auto* panels = static_cast<std::byte*>(packed) + sizeof(PackedHeader);
+    const auto mine = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
+    if (is_block_format(header.format)) {
+      const auto layout = block_panels(header.format, kernels_.panel_columns, weight.k_in);
+      for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
+        sdk::pack_block_panel(weight, layout, panel, panels + panel * layout.panel_bytes());
+      }
+      return Status();
+    }
     const TensorView& tensor = weight.parts[0];
     const PackSource source{.data = static_cast<const std::byte*>(tensor.data),
                             .row_bytes = tensor.stride[0] * dtype_bits(dtype) / 8,
                             .n_out = weight.n_out,
                             .k_in = weight.k_in,
                             .format = header.format};
-    const auto panels = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
-    kernels_.pack(source, panels.first, panels.last,
-                  static_cast<std::byte*>(packed) + sizeof(PackedHeader));
+    kernels_.pack(source, mine.first, mine.last, panels);
     return Status();
   }
 
   void unpack_row(const void* packed, uint32_t, uint32_t k_in, uint32_t row,
                   float* out) const noexcept override {
-    kernels_.unpack_row(static_cast<const PackedHeader*>(packed)->format,
-                        static_cast<const std::byte*>(packed) + sizeof(PackedHeader), k_in, row,
-                        out);
+    const Format format = static_cast<const PackedHeader*>(packed)->format;
+    const auto* panels = static_cast<const std::byte*>(packed) + sizeof(PackedHeader);
+    if (is_block_format(format)) {
+      return sdk::unpack_block_row(block_panels(format, kernels_.panel_columns, k_in), panels, row,
+                                   out);
+    }
+    kernels_.unpack_row(format, panels, k_in, row, out);
   }
 
   uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
@@ -125,11 +139,12 @@ class Dense final : public LinearKernel {
     Format format;
     DType dtype;
     if (!parse_format(weight.format, format, dtype)) {
-      return sdk::refuse_weight(weight,
-                                "has format \"" + std::string(weight.format) +
-                                    "\"; \"dense\" multiplies f32, f16 and bf16; choose a linear "
-                                    "plugin for that format, or \"auto\"");
+      return sdk::refuse_weight(
+          weight, "has format \"" + std::string(weight.format) +
+                      "\"; \"dense\" multiplies f32, f16, bf16, q8_0 and q4_0; choose a linear "
+                      "plugin for that format, or \"auto\"");
     }
+    if (is_block_format(format)) return sdk::check_block_weight(weight, "dense");
     if (weight.n_out == 0 || weight.k_in == 0) {
       return sdk::refuse_weight(weight, "is empty; its rows and columns must be at least 1");
     }
@@ -191,7 +206,7 @@ class Dense final : public LinearKernel {
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "weight.format", .words = "f32 f16 bf16"},
+    {.key = "weight.format", .words = "f32 f16 bf16 q8_0 q4_0"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };
@@ -201,7 +216,7 @@ constexpr PluginDescriptor base_descriptor() {
   base.interface = kLinearInterface;
   base.id = "dense";
   base.version = "0.1.0";
-  base.summary = "multiplies f32, f16 and bf16 weights with FMA or bf16 dot products";
+  base.summary = "multiplies weights of any format with activations in full precision";
   base.license = "Apache-2.0";
   base.score = [](const HostFacts&) noexcept -> uint32_t { return 10; };
   return base;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/linear.h>
+#include <tenon/sdk/block_panels.h>
 #include <tenon/sdk/linear_panels.h>
 
 #include <cstddef>
@@ -10,7 +11,17 @@
 
 namespace tenon::dense {
 
-enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2 };
+enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2, q8_0 = 3, q4_0 = 4 };
+
+constexpr bool is_block_format(Format format) noexcept {
+  return format >= Format::q8_0;
+}
+constexpr sdk::BlockPanels block_panels(Format format, uint32_t columns, uint32_t k_in) noexcept {
+  return {.format = format == Format::q8_0 ? sdk::BlockFormat::q8_0 : sdk::BlockFormat::q4_0,
+          .columns = columns,
+          .k_in = k_in,
+          .order = sdk::NibbleOrder::in_turn};
+}
 
 // Packed weights: a header of 64 bytes, then one panel after the other. A panel holds
 // `panel_columns` rows of W (columns of y) side by side, k by k, so that one row of x walks it from
@@ -18,6 +29,7 @@ enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2 };
 //   f32   [k_in]            [panel_columns] f32
 //   f16   [k_in]            [panel_columns] f16
 //   bf16  [(k_in + 1) / 2]  [panel_columns] {w[2i], w[2i + 1]} bf16, zero behind an odd end
+//   q8_0, q4_0              as sdk/block_panels.h, nibbles in turn
 // Columns beyond n_out are zero. Panels start at multiples of 64 bytes.
 struct PackedHeader {
   uint32_t magic = 0;
@@ -29,6 +41,7 @@ static_assert(sizeof(PackedHeader) == 64);
 
 using sdk::round_up;
 constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
+  if (is_block_format(format)) return block_panels(format, columns, k_in).panel_bytes();
   const uint64_t values = uint64_t{columns} * (format == Format::bf16 ? round_up(k_in, 2) : k_in);
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);
 }

@@ -18,8 +18,9 @@ inline constexpr uint32_t kChunkRows = kTileRows * 11;
 inline constexpr uint32_t kPassPanels = 16;
 // From here on a pass takes that many panels; below, x is small.
 inline constexpr uint32_t kManyRows = 65;
-// From here on 16-bit weights are widened once a block instead of once a tile.
-inline constexpr uint32_t kWidenRows = kTileRows * 3 + 1;
+// From here on narrow weights are widened once a block instead of once a tile.
+template <class W>
+inline constexpr uint32_t kWidenRows = kTileRows*(W::kScaleSteps > 0 ? 1 : 3) + 1;
 
 // One worker's scratch memory, in 4-byte units.
 inline constexpr uint64_t kSumsAt = 0;
@@ -80,11 +81,21 @@ inline void finish(const MultiplyTask& task, uint32_t panel, uint32_t row, const
 // `steps` steps of a panel as f32 [steps * kStep][kPanelColumns].
 template <class W>
 void widen(const std::byte* from, uint32_t steps, float* to) {
+  F32 scale[kPanelVectors] = {};
   for (uint32_t s = 0; s < steps; ++s) {
+    if constexpr (W::kScaleSteps > 0) {
+      if (s % W::kScaleSteps == 0) {
+        for (uint32_t v = 0; v < kPanelVectors; ++v) {
+          scale[v] = simd::load_f16(from + v * simd::kLanes * 2);
+        }
+        from += kPanelColumns * 2;
+      }
+    }
     for (uint32_t v = 0; v < kPanelVectors; ++v) {
       const F32 word = W::load(from + v * W::kVectorBytes);
+#pragma GCC unroll 8
       for (uint32_t j = 0; j < W::kStep; ++j) {
-        simd::store(to + j * kPanelColumns + v * simd::kLanes, W::part(word, j));
+        simd::store(to + j * kPanelColumns + v * simd::kLanes, part_of<W>(word, j, scale[v]));
       }
     }
     from += kPanelVectors * W::kVectorBytes;
@@ -131,7 +142,6 @@ template <class W>
 void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
   const uint32_t unit = alone ? pass.panels : 1;
   constexpr bool kNarrow = !__is_same(W, F32Weights) && !kTakesPairs<W>;
-  constexpr uint64_t kStepBytes = uint64_t{kPanelVectors} * W::kVectorBytes;
   const bool gated = task.epilogue == Epilogue::silu_mul;
   const uint32_t units = pass.panels / unit;
   const uint64_t bytes = panel_bytes(task.format, kPanelColumns, task.k_in);
@@ -145,7 +155,7 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
   for (uint32_t begin = 0; begin < task.k_in; begin += kBlockValues) {
     const uint32_t left = task.k_in - begin;
     const uint32_t now = left < kBlockValues ? left : kBlockValues;
-    const uint64_t at = steps_of<W>(begin) * kStepBytes;
+    const uint64_t at = bytes_of_steps<W>(steps_of<W>(begin));
     const typename W::X* x = block_of_x<W>(task, pass, begin / kBlockValues);
     for (uint32_t i = 0; i < sources; ++i) {
       TileTask<W> block{.panel = source(i) + at,
@@ -159,16 +169,16 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
       if (i + 1 < sources) {
         block.ahead = source(i + 1) + at;
       } else if (left > kBlockValues) {
-        block.ahead = source(0) + at + block.steps * kStepBytes;
+        block.ahead = source(0) + at + bytes_of_steps<W>(block.steps);
       } else if (next_panel + unit <= task.last_panel) {
         block.ahead = task.panels + next_panel * bytes;
         ahead_steps = steps_of<W>(task.k_in < kBlockValues ? task.k_in : kBlockValues);
       } else {
         ahead_steps = 0;
       }
-      block.ahead_lines = static_cast<uint32_t>(ahead_steps * kStepBytes / 64);
+      block.ahead_lines = static_cast<uint32_t>(bytes_of_steps<W>(ahead_steps) / 64);
       if constexpr (kNarrow) {
-        if (pass.rows >= kWidenRows) {
+        if (pass.rows >= kWidenRows<W>) {
           multiply_widened<W>(task, block, pass.rows);
           continue;
         }

@@ -66,6 +66,7 @@ template <class W, uint32_t R, uint32_t P, bool alone>
   for (uint32_t p = 0; p < P; ++p) panel[p] = task.panel + p * task.panel_bytes;
   const typename W::X* x = task.x;
   const std::byte* ahead = task.ahead;
+  F32 scale[P][kPanelVectors] = {};
   const uint32_t rounds = (task.steps + kRoundSteps - 1) / kRoundSteps;
   const uint32_t lines = (task.ahead_lines + rounds - 1) / rounds;
 
@@ -76,6 +77,18 @@ template <class W, uint32_t R, uint32_t P, bool alone>
     const uint32_t now = left < kRoundSteps ? left : kRoundSteps;
     left -= now;
     for (uint32_t step = 0; step < now; ++step) {
+      if constexpr (W::kScaleSteps > 0) {
+        if (step % W::kScaleSteps == 0) {
+#pragma GCC unroll 4
+          for (uint32_t p = 0; p < P; ++p) {
+#pragma GCC unroll 2
+            for (uint32_t v = 0; v < kPanelVectors; ++v) {
+              scale[p][v] = simd::load_f16(panel[p] + v * simd::kLanes * 2);
+            }
+            panel[p] += kPanelColumns * 2;
+          }
+        }
+      }
       F32 word[P][kPanelVectors];
 #pragma GCC unroll 4
       for (uint32_t p = 0; p < P; ++p) {
@@ -90,13 +103,15 @@ template <class W, uint32_t R, uint32_t P, bool alone>
         }
         panel[p] += kPanelVectors * W::kVectorBytes;
       }
-#pragma GCC unroll 2
+#pragma GCC unroll 8
       for (uint32_t j = 0; j < W::kStep; ++j) {
         F32 w[P][kPanelVectors];
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
-          for (uint32_t v = 0; v < kPanelVectors; ++v) w[p][v] = W::part(word[p][v], j);
+          for (uint32_t v = 0; v < kPanelVectors; ++v) {
+            w[p][v] = part_of<W>(word[p][v], j, scale[p][v]);
+          }
         }
 #pragma GCC unroll 12
         for (uint32_t r = 0; r < R; ++r) {

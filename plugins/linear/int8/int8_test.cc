@@ -45,6 +45,17 @@ TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
   }
 }
 
+TEST(Int8, weights_of_other_formats_are_refused) {
+  LinearRig rig("int8", CpuIsa::portable);
+  BlockWeight weight("q8_0", 4, 64, 1);
+  WeightView view = weight.view();
+  view.format = "bf16";
+  EXPECT_EQ(rig.kernel().accepts(view).message(),
+            "weight \"w\" has format \"bf16\"; \"int8\" multiplies q8_0 and q4_0; choose a linear "
+            "plugin for that format, or \"auto\"");
+  EXPECT_EQ(rig.kernel().packed_bytes(view), 0u);
+}
+
 TEST(Int8, the_name_of_the_numerics_follows_the_processor) {
   EXPECT_EQ(LinearRig("int8", CpuIsa::portable).kernel().numerics(), "int8/portable");
   if (detect_cpu_isa() < CpuIsa::avx512_vnni) return;
