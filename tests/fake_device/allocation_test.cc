@@ -8,8 +8,11 @@
 namespace tenon {
 namespace {
 
-uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint32_t block_tokens) {
-  LoadedPlugin<Scheduler> scheduler("scheduler", scheduler_id);
+// Eight sequences run, `waiting` more have no row.
+uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint32_t block_tokens,
+                              uint32_t waiting = 0, const char* scheduler_options = "") {
+  LoadedPlugin<Scheduler> scheduler("scheduler", scheduler_id, scheduler_options);
+  EXPECT_EQ(scheduler.error(), "");
   LoadedPlugin<KVCacheManager> kv("kv_cache", kv_id);
   LoadedPlugin<Sampler> sampler("sampler", "standard");
   KvGroup group;
@@ -31,8 +34,10 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
   parts.clock = &clock;
   EXPECT_TRUE(kv->bind(shape, parts.geometry).ok());
   Engine engine(parts, {.logits_digest = true});
-  for (int i = 0; i < 8; ++i) {
+  for (uint32_t i = 0; i < 8 + waiting; ++i) {
     Request request;
+    request.priority = static_cast<int32_t>(i % 3);
+    request.tenant = i % 3;
     request.prompt.assign(20, 1);
     request.max_tokens = 300;
     request.sampling.top_k = 4;
@@ -52,6 +57,13 @@ TEST(Allocation, never_happens_in_a_warm_step) {
   EXPECT_EQ(allocations_in_steps("static", "naive", 512), 0u);
   EXPECT_EQ(allocations_in_steps("chunked", "paged", 16), 0u);
   EXPECT_EQ(allocations_in_steps("fair", "paged", 16), 0u);
+}
+
+TEST(Allocation, never_happens_while_others_wait) {
+  EXPECT_EQ(allocations_in_steps("static", "paged", 16, 20), 0u);
+  EXPECT_EQ(allocations_in_steps("continuous", "paged", 16, 20, "policy=priority"), 0u);
+  EXPECT_EQ(allocations_in_steps("chunked", "paged", 16, 20, "policy=shortest_first"), 0u);
+  EXPECT_EQ(allocations_in_steps("fair", "paged", 16, 20), 0u);
 }
 
 }  // namespace
