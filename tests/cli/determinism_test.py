@@ -35,7 +35,8 @@ class Determinism(unittest.TestCase):
         self.assertEqual(self.outcome(flags), self.expected, " ".join(map(str, flags)))
 
     def test_schedulers_and_kv_managers(self):
-        for scheduler, cache in itertools.product(["static", "continuous"], ["naive", "paged"]):
+        for scheduler, cache in itertools.product(["static", "continuous", "chunked", "fair"],
+                                                  ["naive", "paged"]):
             with self.subTest(scheduler=scheduler, cache=cache):
                 self.check(settings(scheduler__plugin=scheduler, kv_cache__plugin=cache))
 
@@ -48,6 +49,9 @@ class Determinism(unittest.TestCase):
         for tokens in [1, 3, 7]:
             with self.subTest(chunk_tokens=tokens):
                 self.check(settings(scheduler__options__chunk_tokens=tokens))
+                for scheduler in ["chunked", "fair"]:
+                    self.check(settings(scheduler__plugin=scheduler,
+                                        scheduler__options__step_tokens=tokens))
 
     def test_threads(self):
         for threads in [1, 2, 3]:
@@ -76,6 +80,11 @@ class Determinism(unittest.TestCase):
         self.check(flags)
         totals = run_json("--file", self.file, "--temperature", "0.8", "--ignore-eos", *flags)["totals"]
         self.assertGreater(totals["preemptions"], 0)
+        for scheduler in ["chunked", "fair"]:
+            with self.subTest(scheduler=scheduler):
+                self.check([*flags, *settings(scheduler__plugin=scheduler,
+                                              scheduler__options__victim="least_cost",
+                                              scheduler__options__preempt="swap")])
 
     def test_drafters(self):
         second = str(pathlib.Path(__file__).parents[2] / "configs/models/tale-draft")
