@@ -79,6 +79,13 @@ class Executor {
   // Waits for the step and hands over its logits.
   virtual Result<StepOutput> collect(uint64_t step_id) = 0;
 
+  // Calls function(part) for every part 0 … parts-1, on workers that are idle between steps, and
+  // returns when all have returned. Parts may run at the same time, under the floating-point state
+  // that steps run under. Not while a step is in flight.
+  virtual void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) {
+    for (uint32_t part = 0; part < parts; ++part) function(part);
+  }
+
   // Executor and kernels, the part of the numerics id that this executor knows ("cpu/avx512 …").
   virtual std::string numerics() const = 0;
   // Memory held for weights and for KV, in bytes.

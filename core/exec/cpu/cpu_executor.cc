@@ -31,6 +31,11 @@ class CpuExecutor final : public Executor {
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return true; }
   uint32_t workers() const override { return pool_->size(); }
+  void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {
+    pool_->run([&](uint32_t worker) {
+      for (uint32_t part = worker; part < parts; part += pool_->size()) function(part);
+    });
+  }
 
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
