@@ -1,6 +1,7 @@
 // From the inbox into the table.
 #include <algorithm>
 
+#include "core/engine/best_of.h"
 #include "core/engine/engine.h"
 
 namespace tenon {
@@ -14,6 +15,23 @@ std::vector<uint64_t> all_but(std::span<const TokenId> tokens, uint32_t vocabula
     bits[static_cast<uint32_t>(token) / 64] &= ~(uint64_t{1} << (token % 64));
   }
   return bits;
+}
+
+Status begin_sampler(Sampler& sampler, SeqId seq, const Request& request, SeqId parent) {
+  const SamplingLists& lists = request.lists;
+  const std::vector<std::span<const TokenId>> bad_words(lists.bad_words.begin(),
+                                                        lists.bad_words.end());
+  SamplingParams params = request.sampling;
+  params.logit_bias = lists.logit_bias;
+  params.allowed_tokens = lists.allowed_tokens;
+  params.bad_words = bad_words;
+  params.dry_breakers = lists.dry_breakers;
+  params.order = lists.order;
+  if (request.beams > 0) {
+    // Nothing is drawn; what is asked for is the order of the most likely.
+    params = {.temperature = 0.0f, .logprobs = std::max(1u, request.sampling.logprobs)};
+  }
+  return sampler.begin(seq, params, parent);
 }
 
 }  // namespace
@@ -34,6 +52,7 @@ void Engine::admit_request(SubmittedRequest submitted) {
   RequestState& state = *made;
   state.id = submitted.id;
   state.request = std::move(submitted.request);
+  keep_best(state.request);
   requests_.emplace(state.id, std::move(made));
   const Request& request = state.request;
   const uint64_t wanted =
@@ -49,7 +68,12 @@ void Engine::admit_request(SubmittedRequest submitted) {
   if (request.min_tokens > 0 && !state.ending_tokens.empty()) {
     state.not_ending = all_but(state.ending_tokens, parts_.shape->vocabulary);
   }
+  begin_beams(state);
   Sequence& sequence = table_.add(state, 0, request.arrival_ns);
+  if (state.beams != nullptr) {
+    sequence.beam = std::make_unique<BeamPath>();
+    state.beams->running = {&sequence};
+  }
   if (Status status = introduce(sequence, nullptr); !status.ok()) {
     fail_request(state, std::string(status.message()));
     return;
@@ -60,15 +84,17 @@ void Engine::admit_request(SubmittedRequest submitted) {
 Status Engine::introduce(Sequence& sequence, const Sequence* parent) {
   const Request& request = sequence.request->request;
   const SeqId parent_id = parent == nullptr ? kNoSeq : parent->id;
-  sequence.delivery =
-      Delivery(parts_.text ? parts_.text(request) : nullptr, std::span(request.stop));
+  // Beams speak when they are done.
+  if (sequence.beam == nullptr)
+    sequence.delivery = Delivery(parts_.text ? parts_.text(request) : nullptr,
+                                 std::span(request.stop), request.include_stop);
   if (parent == nullptr) TENON_RETURN_IF_ERROR(begin_kv(sequence, nullptr));
-  if (Status status = parts_.sampler->begin(sequence.id, request.sampling, parent_id);
+  if (Status status = begin_sampler(*parts_.sampler, sequence.id, request, parent_id);
       !status.ok()) {
     return with_context("sampler '" + parts_.sampler_name + "'", status);
   }
   sequence.in_sampler = true;
-  if (parts_.drafter != nullptr) {
+  if (parts_.drafter != nullptr && sequence.beam == nullptr) {
     if (Status status = parts_.drafter->begin(sequence.id, parent_id); !status.ok()) {
       return with_context("drafter '" + parts_.drafter_name + "'", status);
     }
@@ -82,10 +108,14 @@ Status Engine::begin_kv(Sequence& sequence, const Sequence* parent) {
   KvSequence begin;
   begin.seq = sequence.id;
   begin.key.salt = sequence.request->request.cache_salt;
+  // Scoring a prompt takes the logits of all its tokens, so nothing of it may be found computed.
+  if (sequence.request->request.prompt_logprobs) {
+    begin.key.salt ^= sequence.request->id * 0x9e3779b97f4a7c15u;
+  }
   begin.limit_tokens = sequence.request->limit_tokens;
   if (parent != nullptr) {
     begin.parent = parent->id;
-    begin.parent_tokens = sequence.prompt_tokens;
+    begin.parent_tokens = parent->computed;
   }
   Status status = parts_.kv_cache->begin(begin);
   if (status.ok()) {

@@ -16,19 +16,25 @@ void BatchBuilder::add_rows(Sequence& sequence) {
   StepShare& share = sequence.share;
   const uint32_t rows = share.tokens + share.drafts;
   share.first_row = static_cast<uint32_t>(tokens_.size());
-  share.first_logits = static_cast<uint32_t>(logits_rows_.size());
-  share.logits_rows = 0;
+  const bool scores = sequence.request->request.prompt_logprobs;
+  share.first_score = static_cast<uint32_t>(logits_rows_.size());
+  share.score_rows = share.logits_rows = 0;
   for (uint32_t i = 0; i < rows; ++i) {
     const uint32_t position = share.base + i;
+    const uint32_t next = position + 1;
     // The last known token and each draft behind it say what comes next.
-    if (position + 1 >= sequence.known) {
+    if (next >= sequence.known) {
       logits_rows_.push_back(share.first_row + i);
       ++share.logits_rows;
+    } else if (scores && next >= sequence.scored && next < sequence.prompt_tokens) {
+      logits_rows_.push_back(share.first_row + i);
+      ++share.score_rows;
     }
     tokens_.push_back(sequence.tokens[position]);
     positions_.push_back(position);
     slots_.push_back(position);
   }
+  share.first_logits = share.first_score + share.score_rows;
   sequences_.push_back({sequence.id, share.first_row, rows, share.base + rows, {}});
 }
 

@@ -34,7 +34,7 @@ void Engine::deliver_sequence(Sequence& sequence) {
           extend_digest(sequence.digest, rows_[share.first_result + i].logits, output_.vocabulary);
     }
     sequence.record.token_ns.push_back(parts_.clock->now_ns());
-    generated_.push_back({result.token, result.logprob,
+    generated_.push_back({result.token, result.logprob, result.rank,
                           result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
     end = take_token(sequence, result.token, stop);
   }
@@ -62,6 +62,7 @@ std::optional<FinishReason> Engine::take_token(Sequence& sequence, TokenId token
       std::binary_search(ending.begin(), ending.end(), token)) {
     const auto& stops = request.request.stop_tokens;
     const bool asked = std::find(stops.begin(), stops.end(), token) != stops.end();
+    if (asked && request.request.include_stop) (void)sequence.delivery.push(token, false);
     return asked ? FinishReason::stop : FinishReason::eos;
   }
   stop = sequence.delivery.push(token, sequence.generated() >= min_tokens);

@@ -32,7 +32,7 @@ const std::string* StopScanner::push(std::string_view piece, std::string& releas
     if (at < where) where = at, first = &stop;
   }
   if (first != nullptr) {
-    released.append(held_, 0, where);
+    released.append(held_, 0, where + (include_ ? first->size() : 0));
     held_.clear();
     return first;
   }

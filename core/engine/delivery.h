@@ -15,10 +15,12 @@ namespace tenon {
 class StopScanner {
  public:
   // `stops` outlives the scanner; empty strings are ignored.
-  explicit StopScanner(std::span<const std::string> stops = {}) : stops_(stops) {}
+  // With `include`, a stop string that was found is released too.
+  explicit StopScanner(std::span<const std::string> stops = {}, bool include = false)
+      : stops_(stops), include_(include) {}
 
   // Adds a piece. Appends to `released` what cannot be part of a stop string any more. Returns the
-  // stop string that was found (text before it was released, the rest is dropped), or nullptr.
+  // stop string that was found (text before it was released, what follows is dropped), or nullptr.
   const std::string* push(std::string_view piece, std::string& released);
   // Releases what is held.
   void finish(std::string& released);
@@ -26,6 +28,7 @@ class StopScanner {
  private:
   size_t held_tail() const;
   std::span<const std::string> stops_;
+  bool include_ = false;
   std::string held_;
 };
 
@@ -34,8 +37,9 @@ class Delivery {
  public:
   Delivery() = default;
   // `decoder` may be null: then there is no text, and stop strings never match.
-  Delivery(std::unique_ptr<TextDecoder> decoder, std::span<const std::string> stops)
-      : decoder_(std::move(decoder)), scanner_(stops) {}
+  Delivery(std::unique_ptr<TextDecoder> decoder, std::span<const std::string> stops,
+           bool include_stop = false)
+      : decoder_(std::move(decoder)), scanner_(stops, include_stop) {}
 
   // Takes a token. `look_for_stops` is false while min_tokens are not reached: its text can then
   // not end the output. Returns the stop string that was found, or nullptr.

@@ -9,12 +9,8 @@ void Engine::fault(const std::string& message) {
   log(LogLevel::warning, "engine", message);
 }
 
-void Engine::end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,
-                          std::string_view stop) {
-  RequestState& request = *sequence.request;
-  sequence.record.end_ns = parts_.clock->now_ns();
-  sequence.record.generated_tokens = sequence.generated();
-  sequence.record.logits_digest = sequence.digest;
+// Takes a sequence out of everything that knows it.
+void Engine::retire(Sequence& sequence, EventKind how) {
   if (sequence.in_kv_cache) {
     Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
     Status status = parts_.kv_cache->release(sequence.id, KVCacheManager::Release::end);
@@ -25,13 +21,21 @@ void Engine::end_sequence(Sequence& sequence, FinishReason reason, std::string_v
   }
   if (sequence.in_sampler) parts_.sampler->end(sequence.id);
   if (sequence.in_drafter) parts_.drafter->end(sequence.id);
+  // The sequence ends whatever the scheduler says to it.
   if (sequence.in_scheduler) {
-    const bool aborted = reason == FinishReason::cancelled || reason == FinishReason::error;
-    const EventKind kind = aborted ? EventKind::aborted : EventKind::finished;
-    // The sequence ends whatever the scheduler says to it.
-    (void)parts_.scheduler->on_event(event_of(kind, sequence, step_id_));
+    (void)parts_.scheduler->on_event(event_of(how, sequence, step_id_));
   }
   table_.end(sequence);
+}
+
+void Engine::end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,
+                          std::string_view stop) {
+  RequestState& request = *sequence.request;
+  sequence.record.end_ns = parts_.clock->now_ns();
+  sequence.record.generated_tokens = sequence.generated();
+  sequence.record.logits_digest = sequence.digest;
+  const bool aborted = reason == FinishReason::cancelled || reason == FinishReason::error;
+  retire(sequence, aborted ? EventKind::aborted : EventKind::finished);
   --request.live_samples;
   ++totals_.samples_ended;
   totals_.prompt_tokens += sequence.prompt_tokens;
@@ -43,6 +47,7 @@ void Engine::end_sequence(Sequence& sequence, FinishReason reason, std::string_v
 }
 
 void Engine::end_request(RequestState& request, FinishReason reason, std::string_view message) {
+  if (request.beams != nullptr) return end_beams(request, 0, reason, message);
   RequestRecord unborn;
   for (Sequence* sequence : table_.all()) {
     if (sequence->request != &request) continue;

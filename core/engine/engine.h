@@ -105,8 +105,6 @@ class Engine {
   uint32_t sequence_limit_tokens() const { return sequence_limit_; }
 
  private:
-  Status check_request(const Request& request) const;
-
   // The phases of a step, in their order.
   void begin_step();
   void admit();
@@ -138,12 +136,32 @@ class Engine {
   Status launch_and_collect();
   void step_failed(std::vector<Sequence*> sequences, const std::string& message);
 
+  Status share_rows(size_t rows, const std::function<Status(size_t, size_t)>& body);
+  Status sample_rows(std::span<const SampleRow> rows, std::span<SampleResult> results);
+  void score_prompts();
+  void deliver_scores();
   void fork_samples();
   void build_sample_rows();
   void add_sample_rows(Sequence& sequence, TokenLogprob*& top);
   void run_sample();
   void run_verify();
   void take_results(Sequence& sequence, uint32_t count);
+
+  uint32_t tops_of(const Sequence& sequence) const;
+  void begin_beams(RequestState& state);
+  void take_beam_result(Sequence& sequence);
+  void advance_beams();
+  void advance_group(RequestState& state);
+  void gather_candidates(const RequestState& state, bool last);
+  void keep_answer(RequestState& state, const BeamSearch::Ended& ended);
+  static void drop_answers(BeamGroup& group);
+  void continue_beams(RequestState& state);
+  Sequence* fork_beam(Sequence& parent);
+  void extend_beam(Sequence& beam, const BeamCandidate& candidate);
+  void finish_beams(RequestState& state);
+  void deliver_answer(RequestState& state, uint32_t sample, BeamAnswer& answer);
+  void end_beams(RequestState& state, uint32_t first, FinishReason reason,
+                 std::string_view message);
 
   Status resolve_sequence(Sequence& sequence);
   void begin_child_kv(Sequence& child, const Sequence& parent);
@@ -157,6 +175,7 @@ class Engine {
   void tell_drafter_cost();
   void progressed(Sequence& sequence);
 
+  void retire(Sequence& sequence, EventKind how);
   void end_sequence(Sequence& sequence, FinishReason reason, std::string_view message,
                     std::string_view stop = {});
   void end_request(RequestState& request, FinishReason reason, std::string_view message);
@@ -201,9 +220,15 @@ class Engine {
   std::vector<SampleRow> rows_;
   std::vector<SampleResult> results_;
   std::vector<TokenLogprob> top_;
+  std::vector<SampleRow> score_rows_;
+  std::vector<SampleResult> score_results_;
+  std::vector<Sequence*> scored_;  // whose each of them is
+  std::vector<Status> part_status_;
   std::vector<VerifyRows> verify_rows_;
   std::vector<VerifyResult> verify_results_;
   std::vector<Sequence*> verifying_, sampling_;
+  std::vector<BeamCandidate> beam_candidates_;
+  std::vector<RequestState*> advancing_;
   std::vector<uint32_t> kept_;
   std::vector<GeneratedToken> generated_;
 

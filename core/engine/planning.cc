@@ -34,7 +34,7 @@ void Engine::offer() {
       // A step that accepts all drafts also yields one more token; beyond the limit none is wanted.
       const uint32_t left = sequence->request->limit_tokens - sequence->known;
       const uint32_t most = std::min(options_.max_draft_tokens, left == 0 ? 0 : left - 1);
-      if (sequence->generated() == 0 || most == 0) continue;
+      if (sequence->generated() == 0 || most == 0 || !sequence->in_drafter) continue;
       draft_requests_.push_back(draft_request(*sequence, most));
       drafting_.push_back(sequence);
     }

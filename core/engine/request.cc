@@ -24,6 +24,14 @@ std::vector<TokenId> ResultSink::Sample::ids() const {
   return ids;
 }
 
+namespace {
+
+ResultSink::Token kept(const GeneratedToken& token) {
+  return {token.token, token.logprob, token.rank, {token.top.begin(), token.top.end()}};
+}
+
+}  // namespace
+
 ResultSink::Sample& ResultSink::at(uint32_t sample) {
   if (sample >= samples_.size()) samples_.resize(sample + 1);
   return samples_[sample];
@@ -32,9 +40,11 @@ ResultSink::Sample& ResultSink::at(uint32_t sample) {
 void ResultSink::on_delta(const RequestDelta& delta) {
   Sample& sample = at(delta.sample);
   sample.text += delta.text;
-  for (const GeneratedToken& token : delta.tokens) {
-    sample.tokens.push_back({token.token, token.logprob, {token.top.begin(), token.top.end()}});
-  }
+  for (const GeneratedToken& token : delta.tokens) sample.tokens.push_back(kept(token));
+}
+
+void ResultSink::on_prompt(const PromptDelta& delta) {
+  for (const GeneratedToken& token : delta.tokens) prompt_.push_back(kept(token));
 }
 
 void ResultSink::on_end(const RequestEnd& end) {
@@ -42,6 +52,7 @@ void ResultSink::on_end(const RequestEnd& end) {
   sample.ended = true;
   sample.reason = end.reason;
   sample.message = end.message;
+  sample.stop = end.stop;
   if (end.record != nullptr) sample.record = *end.record;
 }
 

@@ -27,6 +27,7 @@ std::string_view finish_reason_name(FinishReason reason);
 struct GeneratedToken {
   TokenId token = kNoToken;
   float logprob = 0.0f;               // only where logprobs were asked for
+  uint32_t rank = 0;                  // likewise; 1 = no token was more likely
   std::span<const TokenLogprob> top;  // SamplingParams::logprobs entries, most likely first
 };
 
@@ -36,6 +37,14 @@ struct RequestDelta {
   RequestId request = 0;
   uint32_t sample = 0;
   std::string_view text;
+  std::span<const GeneratedToken> tokens;
+};
+
+// Log probabilities of prompt tokens, in order, where Request::prompt_logprobs asks for them. The
+// first token has none, since nothing stands before it.
+struct PromptDelta {
+  RequestId request = 0;
+  uint32_t position = 0;  // of the first of `tokens`
   std::span<const GeneratedToken> tokens;
 };
 
@@ -53,18 +62,46 @@ class RequestSink {
  public:
   virtual ~RequestSink() = default;
   virtual void on_delta(const RequestDelta& delta) = 0;
+  virtual void on_prompt(const PromptDelta&) {}    // before the first delta
   virtual void on_end(const RequestEnd& end) = 0;  // once a sample, after its last delta
+};
+
+// What the spans of SamplingParams name, kept by the request.
+struct SamplingLists {
+  std::vector<LogitBias> logit_bias;
+  std::vector<TokenId> allowed_tokens;  // empty = all
+  std::vector<std::vector<TokenId>> bad_words;
+  std::vector<TokenId> dry_breakers;
+  std::vector<SamplingStage> order;  // empty = the sampler's own
+};
+
+// When a beam search ends, as Hugging Face transformers has it (`early_stopping`).
+enum class BeamStop : uint8_t {
+  estimate = 0,  // false: when no running beam beats the worst kept answer at its present length
+  full = 1,      // true: as soon as there are as many answers as beams
+  never = 2,     // "never": when no running beam could beat it at any length
 };
 
 struct Request {
   std::vector<TokenId> prompt;
-  SamplingParams sampling;
-  uint32_t samples = 1;              // independent continuations; share the prompt's K/V
+  SamplingParams sampling;  // its spans are taken from `lists`
+  SamplingLists lists;
+  uint32_t samples = 1;  // continuations to deliver; share the prompt's K/V
+  // Continuations to compute, of which the `samples` with the highest mean log probability are
+  // delivered, best first, when all have ended. 0 = as many as `samples`, delivered as they come.
+  uint32_t best_of = 0;
+  // Beam search with so many beams: the `samples` best answers are delivered, best first, at the
+  // end. Sampling parameters that change the distribution have no place in it. 0 = none.
+  uint32_t beams = 0;
+  float length_penalty = 1.0f;  // answers rank by Σ logprob / length^penalty
+  BeamStop beam_stop = BeamStop::estimate;
   uint32_t max_tokens = 0;           // a sample; 0 = as many as fit
   uint32_t min_tokens = 0;           // before them neither end of text nor a stop counts
   bool ignore_eos = false;           // end of text is a token like any other
   std::vector<std::string> stop;     // output ends before the first of these
   std::vector<TokenId> stop_tokens;  // output ends with the first of these; it gives no text
+  bool include_stop = false;         // … but the text of a stop belongs to the output
+  bool prompt_logprobs = false;      // the prompt is scored too, with as many alternatives
   int32_t priority = 0;              // lower runs first, where the scheduler looks at it
   uint32_t tenant = 0;
   uint64_t cache_salt = 0;  // requests of different salts share no K/V
@@ -78,6 +115,7 @@ class ResultSink final : public RequestSink {
   struct Token {
     TokenId token;
     float logprob;
+    uint32_t rank;
     std::vector<TokenLogprob> top;
   };
   struct Sample {
@@ -86,19 +124,24 @@ class ResultSink final : public RequestSink {
     bool ended = false;
     FinishReason reason = FinishReason::length;
     std::string message;
+    std::string stop;
     RequestRecord record;
 
     std::vector<TokenId> ids() const;
   };
 
   void on_delta(const RequestDelta& delta) override;
+  void on_prompt(const PromptDelta& delta) override;
   void on_end(const RequestEnd& end) override;
   // In the order of sample numbers; grows as samples begin to speak.
   const std::vector<Sample>& samples() const { return samples_; }
+  // Of the prompt's tokens from the second on, where they were asked for.
+  const std::vector<Token>& prompt() const { return prompt_; }
 
  private:
   Sample& at(uint32_t sample);
   std::vector<Sample> samples_;
+  std::vector<Token> prompt_;
 };
 
 // Turns one sample's tokens into text as they come.

@@ -12,10 +12,70 @@ void Engine::sample() {
     if (sequence->share.logits_rows == 0) continue;
     (sequence->share.drafts > 0 ? verifying_ : sampling_).push_back(sequence);
   }
+  score_prompts();
   fork_samples();
   build_sample_rows();
   if (!sampling_.empty()) run_sample();
   if (!verifying_.empty()) run_verify();
+}
+
+// Rows of prompts whose log probabilities were asked for: the token that follows each is scored.
+void Engine::score_prompts() {
+  score_rows_.clear();
+  scored_.clear();
+  size_t top_count = 0;
+  for (Sequence* sequence : in_step_) {
+    const StepShare& share = sequence->share;
+    for (uint32_t i = 0; i < share.score_rows; ++i) {
+      SampleRow row;
+      row.seq = sequence->id;
+      row.logits = output_.logits + (share.first_score + i) * output_.vocabulary;
+      row.vocabulary = static_cast<uint32_t>(output_.vocabulary);
+      const uint32_t position = sequence->scored + i;
+      row.history = {sequence->tokens.data(), position};
+      row.prompt_tokens = position;
+      row.score = sequence->tokens[position];
+      score_rows_.push_back(row);
+      scored_.push_back(sequence);
+      top_count += sequence->request->request.sampling.logprobs;
+    }
+  }
+  if (scored_.empty()) return;
+  top_.resize(top_count);
+  score_results_.assign(score_rows_.size(), {});
+  TokenLogprob* top = top_.data();
+  for (size_t i = 0; i < scored_.size(); ++i) {
+    const uint32_t wanted = scored_[i]->request->request.sampling.logprobs;
+    score_results_[i].top = {top, wanted};
+    top += wanted;
+  }
+  const Status status = sample_rows(score_rows_, score_results_);
+  if (!status.ok()) {
+    fail_sequences(
+        scored_, "sampler '" + parts_.sampler_name + "' failed: " + std::string(status.message()));
+    std::erase_if(sampling_, [](Sequence* s) { return s->state == SequenceState::ended; });
+    std::erase_if(verifying_, [](Sequence* s) { return s->state == SequenceState::ended; });
+    return;
+  }
+  deliver_scores();
+}
+
+void Engine::deliver_scores() {
+  for (size_t first = 0; first < scored_.size();) {
+    Sequence& sequence = *scored_[first];
+    const uint32_t count = sequence.share.score_rows;
+    generated_.clear();
+    for (const SampleResult& result : std::span(score_results_).subspan(first, count)) {
+      generated_.push_back(
+          {result.token, result.logprob, result.rank,
+           result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
+    }
+    if (RequestSink* sink = sequence.request->request.sink.get()) {
+      sink->on_prompt({sequence.request->id, sequence.scored, generated_});
+    }
+    sequence.scored += count;
+    first += count;
+  }
 }
 
 // A prompt is computed: from here on its request is as many sequences as it has samples. All draw
@@ -48,8 +108,7 @@ void Engine::build_sample_rows() {
   const auto count = [&](const std::vector<Sequence*>& sequences) {
     for (Sequence* sequence : sequences) {
       row_count += sequence->share.logits_rows;
-      top_count +=
-          size_t{sequence->share.logits_rows} * sequence->request->request.sampling.logprobs;
+      top_count += size_t{sequence->share.logits_rows} * tops_of(*sequence);
     }
   };
   count(sampling_);
@@ -67,7 +126,7 @@ void Engine::build_sample_rows() {
 }
 
 void Engine::add_sample_rows(Sequence& sequence, TokenLogprob*& top) {
-  const uint32_t logprobs = sequence.request->request.sampling.logprobs;
+  const uint32_t tops = tops_of(sequence);
   StepShare& share = sequence.share;
   share.first_result = static_cast<uint32_t>(rows_.size());
   share.result_count = 0;
@@ -75,27 +134,57 @@ void Engine::add_sample_rows(Sequence& sequence, TokenLogprob*& top) {
     SampleRow row = sample_row_of(sequence, {sequence.tokens.data(), sequence.known + i});
     row.logits = output_.logits + (share.first_logits + i) * output_.vocabulary;
     row.vocabulary = static_cast<uint32_t>(output_.vocabulary);
-    results_[rows_.size()].top = {top, logprobs};
-    top += logprobs;
+    results_[rows_.size()].top = {top, tops};
+    top += tops;
     rows_.push_back(row);
   }
 }
 
-void Engine::run_sample() {
-  Status status;
-  {
-    Stopwatch watch(*parts_.clock, record_.times.sampler_ns);
-    const size_t count = sampling_.size();
-    status =
-        parts_.sampler->sample(std::span(rows_).first(count), std::span(results_).first(count));
+// Rows are cut into as many parts as there are workers to share them out to. `body` takes the first
+// row and the one behind the last; the first failure counts.
+Status Engine::share_rows(size_t rows, const std::function<Status(size_t, size_t)>& body) {
+  Stopwatch watch(*parts_.clock, record_.times.sampler_ns);
+  const auto parts = static_cast<uint32_t>(std::min<size_t>(parts_.executor->workers(), rows));
+  part_status_.clear();
+  part_status_.resize(parts);
+  const auto run = [&](uint32_t part) {
+    part_status_[part] = body(rows * part / parts, rows * (part + 1) / parts);
+  };
+  parts_.executor->share_out(parts, [&run](uint32_t part) { run(part); });
+  for (Status& status : part_status_) {
+    if (!status.ok()) return std::move(status);
   }
+  return {};
+}
+
+Status Engine::sample_rows(std::span<const SampleRow> rows, std::span<SampleResult> results) {
+  struct Job {
+    Sampler* sampler;
+    std::span<const SampleRow> rows;
+    std::span<SampleResult> results;
+  } job{parts_.sampler, rows, results};
+  return share_rows(rows.size(), [&job](size_t first, size_t end) {
+    return job.sampler->sample(job.rows.subspan(first, end - first),
+                               job.results.subspan(first, end - first));
+  });
+}
+
+void Engine::run_sample() {
+  const size_t count = sampling_.size();
+  const Status status =
+      sample_rows(std::span(rows_).first(count), std::span(results_).first(count));
   if (!status.ok()) {
     fail_sequences(sampling_, "sampler '" + parts_.sampler_name +
                                   "' failed: " + std::string(status.message()));
     return;
   }
   for (Sequence* sequence : sampling_) {
-    if (sequence->state != SequenceState::ended) take_results(*sequence, 1);
+    if (sequence->state == SequenceState::ended) continue;
+    if (sequence->beam != nullptr) {
+      take_beam_result(*sequence);
+    } else {
+      take_results(*sequence, 1);
+    }
   }
 }
 
@@ -110,11 +199,10 @@ void Engine::run_verify() {
     verify_results_.push_back(
         {std::span(results_).subspan(share.first_result, share.logits_rows), 0});
   }
-  Status status;
-  {
-    Stopwatch watch(*parts_.clock, record_.times.sampler_ns);
-    status = parts_.sampler->verify(verify_rows_, verify_results_);
-  }
+  const Status status = share_rows(verify_rows_.size(), [this](size_t first, size_t end) {
+    return parts_.sampler->verify(std::span(verify_rows_).subspan(first, end - first),
+                                  std::span(verify_results_).subspan(first, end - first));
+  });
   if (!status.ok()) {
     fail_sequences(verifying_, "sampler '" + parts_.sampler_name +
                                    "' failed: " + std::string(status.message()));

@@ -105,7 +105,8 @@ SequenceView view_of(const Sequence& sequence) {
   view.offered_drafts = sequence.offered_drafts;
   // Ids of requests rise by one; 32 bits tell apart any that are alive together.
   view.fork_group = static_cast<uint32_t>(request.id);
-  view.samples = sequence.generated() == 0 ? request.request.samples : 1;
+  const uint32_t forks = std::max(request.request.samples, request.request.beams);
+  view.samples = sequence.generated() == 0 ? forks : 1;
   view.tenant = request.request.tenant;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;

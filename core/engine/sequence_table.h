@@ -10,11 +10,36 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/engine/beam_search.h"
 #include "core/engine/delivery.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
 
 namespace tenon {
+
+// A beam's way so far, and what its latest row says comes next.
+struct BeamPath {
+  using Token = ResultSink::Token;
+  std::vector<Token> tokens;  // generated
+  double sum = 0.0;           // of their log probabilities
+  bool sampled = false;       // `top` and `digest` are those behind all known tokens
+  std::vector<TokenLogprob> top;
+  uint64_t digest = 0;
+};
+// An answer that a beam search keeps.
+struct BeamAnswer {
+  uint64_t number = 0;
+  std::vector<BeamPath::Token> tokens;
+  FinishReason reason = FinishReason::length;
+  RequestRecord record;
+};
+struct Sequence;
+struct BeamGroup {
+  BeamSearch search;
+  std::vector<Sequence*> running;  // in the order of the search
+  std::vector<BeamAnswer> answers;
+  bool ready = false;  // all running ones were sampled
+};
 
 // What the samples of one request share.
 struct RequestState {
@@ -26,6 +51,7 @@ struct RequestState {
   std::vector<TokenId> ending_tokens;  // sorted: end of text (unless ignored) and stop tokens
   // [ceil(vocabulary/64)] all tokens but the ending ones; empty unless min_tokens asks for it.
   std::vector<uint64_t> not_ending;
+  std::unique_ptr<BeamGroup> beams;  // null where no beams were asked for
 };
 
 enum class SequenceState : uint8_t { waiting, running, ended };
@@ -37,7 +63,9 @@ struct StepShare {
   uint32_t drafts = 0;     // draft tokens behind them
   uint32_t first_row = 0;  // in the batch
   uint32_t first_logits = 0;
-  uint32_t logits_rows = 0;            // 0 = not sampled
+  uint32_t logits_rows = 0;  // 0 = not sampled
+  uint32_t first_score = 0;  // rows of the prompt that are scored, before the sampled ones
+  uint32_t score_rows = 0;
   uint32_t accepted = 0;               // drafts
   const float* draft_probs = nullptr;  // [drafts, vocabulary] that they were drawn from, if known
   uint32_t first_result = 0;           // its results: one for each new token
@@ -65,6 +93,7 @@ struct Sequence {
   uint32_t prompt_tokens = 0;
   uint32_t known = 0;
   uint32_t computed = 0;
+  uint32_t scored = 1;  // prompt tokens whose log probabilities were delivered, or have none
   uint32_t offered_drafts = 0;
   PlanShare plan;
   StepShare share;
@@ -74,6 +103,7 @@ struct Sequence {
   bool in_drafter = false;
   bool in_scheduler = false;
   uint64_t digest = 0;
+  std::unique_ptr<BeamPath> beam;  // null unless it is one
   Delivery delivery;
   RequestRecord record;
 

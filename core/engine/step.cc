@@ -129,14 +129,18 @@ void Engine::resolve() {
   for (const Fork& fork : forks_) {
     if (fork.child->state != SequenceState::ended) begin_child_kv(*fork.child, *fork.parent);
   }
+  advance_beams();
 }
 
 // Known tokens that were computed and accepted drafts stay; slots of other drafts are given back.
 Status Engine::resolve_sequence(Sequence& sequence) {
   const StepShare& share = sequence.share;
-  kept_.resize(share.tokens + share.accepted);
+  // A beam that is ahead of its group computes its last token again.
+  const bool ahead =
+      sequence.beam != nullptr && share.logits_rows > 0 && !sequence.request->beams->ready;
+  kept_.resize(share.tokens + share.accepted - (ahead ? 1 : 0));
   std::iota(kept_.begin(), kept_.end(), 0u);
-  sequence.computed = share.base + share.tokens + share.accepted;
+  sequence.computed = share.base + static_cast<uint32_t>(kept_.size());
   return parts_.kv_cache->resolve(sequence.id, sequence.known_tokens(), share.base, kept_,
                                   sequence.computed);
 }
@@ -150,7 +154,7 @@ void Engine::begin_child_kv(Sequence& child, const Sequence& parent) {
     status = begin_kv(child, &parent);
     if (status.ok()) {
       table_.admit(child);
-      child.computed = child.prompt_tokens;
+      child.computed = parent.computed;
       child.record.admitted_ns = record_.start_ns;
     }
   }

@@ -1,0 +1,224 @@
+#include "core/engine/request_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/base/sampling_keys.h"
+#include "core/base/text.h"
+
+namespace tenon {
+namespace {
+
+// Far beyond any use; they bound what one request can make the engine allocate.
+constexpr uint32_t kMaxSamples = 1024;
+constexpr uint32_t kMaxBeams = 256;
+constexpr uint32_t kMaxLogprobs = 1024;
+constexpr size_t kMaxListed = 1 << 20;
+
+std::string text_of(uint64_t number) {
+  return std::to_string(number);
+}
+
+class RequestCheck {
+ public:
+  RequestCheck(const Request& request, const RequestLimits& limits)
+      : request_(request), limits_(limits) {}
+
+  Status run() {
+    check_room();
+    check_counts();
+    check_numbers();
+    check_mirostat();
+    check_lists();
+    if (request_.beams > 0) check_beams();
+    return faults_.empty() ? Status() : invalid_argument(join(faults_, "\n"));
+  }
+
+ private:
+  void fault(std::string text) { faults_.push_back(std::move(text)); }
+
+  void check_room() {
+    const uint64_t prompt = request_.prompt.size();
+    const uint32_t context = limits_.scheduler.context_tokens;
+    if (prompt == 0) {
+      return fault(
+          "the prompt has no tokens – at least one is needed – give a text, or the model's "
+          "beginning-of-text token");
+    }
+    if (prompt + 1 > context) {
+      return fault("the prompt has " + text_of(prompt) + " tokens – the context has " +
+                   text_of(context) +
+                   " and one must be left for the answer – shorten the prompt or raise "
+                   "limits.context_tokens");
+    }
+    const uint64_t wanted = std::min<uint64_t>(prompt + std::max(request_.max_tokens, 1u), context);
+    if (wanted > limits_.sequence_tokens) {
+      fault("prompt and answer take " + text_of(wanted) + " tokens – the KV cache has room for " +
+            text_of(limits_.sequence_tokens) +
+            " of one sequence – lower max_tokens or raise kv_cache.memory");
+    }
+  }
+
+  void check_counts() {
+    if (request_.samples == 0 || request_.samples > kMaxSamples) {
+      fault(text_of(request_.samples) + " samples were asked for – 1 to " + text_of(kMaxSamples) +
+            " are possible");
+    }
+    if (request_.best_of != 0 &&
+        (request_.best_of < request_.samples || request_.best_of > kMaxSamples)) {
+      fault("best_of is " + text_of(request_.best_of) + " – it must be at least the number of " +
+            "samples, " + text_of(request_.samples) + ", and at most " + text_of(kMaxSamples));
+    }
+    if (request_.max_tokens != 0 && request_.min_tokens > request_.max_tokens) {
+      fault("min_tokens is " + text_of(request_.min_tokens) + ", more than max_tokens, " +
+            text_of(request_.max_tokens) + " – lower it");
+    }
+    if (request_.sampling.logprobs > kMaxLogprobs) {
+      fault("logprobs is " + text_of(request_.sampling.logprobs) + " – at most " +
+            text_of(kMaxLogprobs) + " are reported at a position");
+    }
+  }
+
+  void check_numbers() {
+    for (const SamplingKey& key : sampling_keys()) {
+      std::string text = sampling_fault(key, key.get(request_.sampling));
+      if (!text.empty()) fault(std::move(text));
+    }
+  }
+
+  // Mirostat chooses how much is cut; nothing else may.
+  void check_mirostat() {
+    const SamplingParams& sampling = request_.sampling;
+    if (sampling.mirostat == 0) return;
+    if (sampling.temperature == 0.0f) {
+      fault("mirostat needs randomness, but temperature is 0 – raise it, or leave mirostat out");
+    }
+    const SamplingParams plain;
+    for (std::string_view name :
+         {"top_k", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc_probability"}) {
+      const SamplingKey& key = sampling_keys()[*find_sampling_key(name)];
+      if (key.get(sampling) == key.get(plain)) continue;
+      fault("mirostat decides how many tokens stay, but " + std::string(name) + " is " +
+            sampling_text(key, key.get(sampling)) + " – leave one of them out");
+    }
+  }
+
+  void check_ids(std::span<const TokenId> ids, std::string_view what, std::string_view advice) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] >= 0 && static_cast<uint32_t>(ids[i]) < limits_.vocabulary) continue;
+      return fault(std::string(what) + " " + text_of(i) + " has id " + std::to_string(ids[i]) +
+                   " – the vocabulary has ids 0 to " + text_of(limits_.vocabulary - 1) +
+                   std::string(advice));
+    }
+  }
+
+  void check_lists() {
+    const SamplingLists& lists = request_.lists;
+    if (std::max({lists.logit_bias.size(), lists.allowed_tokens.size(), lists.bad_words.size(),
+                  lists.dry_breakers.size(), request_.stop_tokens.size(), request_.stop.size()}) >
+        kMaxListed) {
+      return fault("a list of the request has more than " + text_of(kMaxListed) +
+                   " entries – shorten it");
+    }
+    check_ids(request_.prompt, "prompt token",
+              " – encode the text with this model's own tokenizer");
+    check_ids(request_.stop_tokens, "stop token", "");
+    check_ids(lists.allowed_tokens, "allowed token", "");
+    check_ids(lists.dry_breakers, "DRY breaker", "");
+    for (size_t i = 0; i < lists.bad_words.size(); ++i) {
+      if (lists.bad_words[i].empty()) fault("bad word " + text_of(i) + " has no tokens");
+      check_ids(lists.bad_words[i], "bad word " + text_of(i) + ": token", "");
+    }
+    std::vector<TokenId> biased;
+    for (const LogitBias& bias : lists.logit_bias) {
+      biased.push_back(bias.token);
+      if (std::isfinite(bias.bias)) continue;
+      fault("the bias of token " + std::to_string(bias.token) + " is " +
+            format_real(static_cast<double>(bias.bias)) + " – it must be finite");
+    }
+    check_ids(biased, "logit bias", "");
+    for (size_t i = 0; i < lists.order.size(); ++i) {
+      if (std::find(lists.order.begin(), lists.order.begin() + static_cast<std::ptrdiff_t>(i),
+                    lists.order[i]) == lists.order.begin() + static_cast<std::ptrdiff_t>(i)) {
+        continue;
+      }
+      fault("the order of sampling names " + std::string(sampling_stage_name(lists.order[i])) +
+            " twice – name each stage once at most");
+    }
+  }
+
+  void check_beams() {
+    const uint32_t beams = request_.beams;
+    if (beams > kMaxBeams) {
+      fault(text_of(beams) + " beams were asked for – at most " + text_of(kMaxBeams) +
+            " are possible");
+    }
+    if (beams > limits_.scheduler.max_sequences || beams > limits_.scheduler.max_batch_tokens) {
+      fault(text_of(beams) + " beams were asked for – a step has room for " +
+            text_of(std::min(limits_.scheduler.max_sequences, limits_.scheduler.max_batch_tokens)) +
+            " sequences – ask for fewer, or raise limits.max_sequences");
+    }
+    if (request_.samples > beams) {
+      fault("samples is " + text_of(request_.samples) + ", more than beams, " + text_of(beams) +
+            " – a beam search keeps as many answers as it has beams");
+    }
+    if (request_.best_of != 0) fault("best_of and beams exclude each other – leave one out");
+    if (!request_.stop.empty()) {
+      fault(
+          "a beam search ends at tokens, not at stop strings – leave stop out, or give "
+          "stop_tokens");
+    }
+    if (!std::isfinite(request_.length_penalty)) {
+      fault("length_penalty is " + format_real(static_cast<double>(request_.length_penalty)) +
+            " – it must be finite");
+    }
+    check_beam_memory(std::min<uint64_t>(beams, kMaxBeams));
+    check_beam_sampling();
+  }
+
+  // All beams must be able to run together: each may have its own blocks behind the prompt.
+  void check_beam_memory(uint64_t beams) {
+    const uint64_t prompt = request_.prompt.size();
+    const uint64_t whole =
+        std::min<uint64_t>(request_.max_tokens == 0 ? UINT32_MAX : prompt + request_.max_tokens,
+                           limits_.sequence_tokens);
+    const uint64_t block = std::max(limits_.kv_block_tokens, 1u);
+    const uint64_t shared = prompt / block * block;
+    const uint64_t own = whole <= shared ? 0 : (whole - shared + block - 1) / block * block;
+    const uint64_t needed = shared + beams * own;
+    if (needed <= limits_.kv_tokens) return;
+    fault(text_of(beams) + " beams may need " + text_of(needed) +
+          " tokens of K/V – the cache has room for " + text_of(limits_.kv_tokens) +
+          " – ask for fewer beams, lower max_tokens or raise kv_cache.memory");
+  }
+
+  // Beams rank by what the model itself says.
+  void check_beam_sampling() {
+    const SamplingParams plain;
+    for (const SamplingKey& key : sampling_keys()) {
+      if (key.name == "temperature" || key.get(request_.sampling) == key.get(plain)) continue;
+      fault("a beam search ranks by the model's own probabilities, but " + std::string(key.name) +
+            " is " + sampling_text(key, key.get(request_.sampling)) + " – leave it out");
+    }
+    const SamplingLists& lists = request_.lists;
+    if (!lists.logit_bias.empty() || !lists.allowed_tokens.empty() || !lists.bad_words.empty()) {
+      fault(
+          "a beam search ranks by the model's own probabilities – leave logit_bias, "
+          "allowed_tokens and bad_words out");
+    }
+  }
+
+  const Request& request_;
+  const RequestLimits& limits_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+Status check_request(const Request& request, const RequestLimits& limits) {
+  return RequestCheck(request, limits).run();
+}
+
+}  // namespace tenon

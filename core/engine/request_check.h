@@ -1,0 +1,22 @@
+// What a request may ask for: everything that is wrong with one, in one message.
+#pragma once
+
+#include <tenon/scheduler.h>
+
+#include "core/engine/request.h"
+
+namespace tenon {
+
+// What a request must fit into.
+struct RequestLimits {
+  SchedulerLimits scheduler;
+  uint32_t vocabulary = 0;
+  uint32_t sequence_tokens = 0;  // that the KV cache holds of one sequence
+  uint64_t kv_tokens = 0;        // … of all together
+  uint32_t kv_block_tokens = 1;
+};
+
+// Error: invalid_argument with a line for each fault.
+Status check_request(const Request& request, const RequestLimits& limits);
+
+}  // namespace tenon
