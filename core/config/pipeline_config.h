@@ -6,6 +6,7 @@
 
 #include <tenon/host.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,7 @@
 
 #include "core/base/origin.h"
 #include "core/base/result.h"
+#include "core/base/sampling_keys.h"
 #include "core/plugin/options.h"
 #include "core/plugin/settings.h"
 
@@ -67,6 +69,8 @@ struct PipelineConfig {
   Configured<std::optional<uint32_t>> top_k;
   Configured<std::optional<double>> top_p;
   Configured<std::optional<uint64_t>> seed;
+  // The other numbers of sampling_keys(), in their order; those above are never set here.
+  std::array<Configured<std::optional<double>>, kSamplingKeyCount> sampling;
 
   // Options that went away because a later file, or --set, names another plugin in their place.
   std::vector<Setting> dropped_options;

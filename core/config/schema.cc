@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/sampling_keys.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -183,9 +184,45 @@ ConfigKey with_default(ConfigKey made, std::string_view value) {
   return made;
 }
 
+// The numbers of sampling that have no member of their own.
+template <size_t index>
+void add_sampling_key(std::vector<ConfigKey>& keys) {
+  static const std::string name = "generation." + std::string(sampling_keys()[index].name);
+  const SamplingKey& known = sampling_keys()[index];
+  if (known.name == "temperature" || known.name == "top_k" || known.name == "top_p") return;
+  ConfigKey made;
+  made.optional = true;
+  made.spec.key = name;
+  made.spec.type = known.whole ? OptionType::integer : OptionType::real;
+  made.spec.sentence = known.sentence;
+  made.spec.min = static_cast<int64_t>(known.min);
+  made.spec.max = static_cast<int64_t>(known.max);
+  made.spec.min_real = known.min;
+  made.spec.max_real = known.max;
+  made.spec.default_value.automatic = true;
+  made.set = [](PipelineConfig& config, const OptionValue& value, const Origin& origin) {
+    const bool whole = sampling_keys()[index].whole;
+    config.sampling[index] = {whole ? static_cast<double>(value.integer) : value.real, origin};
+  };
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    OptionValue value;
+    const auto& set = config.sampling[index].value;
+    value.automatic = !set;
+    value.real = set.value_or(0.0);
+    value.integer = static_cast<int64_t>(set.value_or(0.0));
+    return value;
+  };
+  made.origin = [](const PipelineConfig& config) { return config.sampling[index].origin; };
+  keys.push_back(made);
+}
+template <size_t... indices>
+void add_sampling_keys(std::vector<ConfigKey>& keys, std::index_sequence<indices...>) {
+  (add_sampling_key<indices>(keys), ...);
+}
+
 std::vector<ConfigKey> make_keys() {
   using C = PipelineConfig;
-  return {
+  std::vector<ConfigKey> keys = {
       key<&C::model_path>("model.path", OptionType::path, "folder of the model"),
       with_default(key<&C::executor>("executor.plugin", OptionType::text,
                                      "what runs the model: cpu, or ref (slow, exact)"),
@@ -227,6 +264,8 @@ std::vector<ConfigKey> make_keys() {
                                "keeps the smallest set of this probability")),
       optional(whole<&C::seed>("generation.seed", 0, kMostSeed, "", "where randomness starts")),
   };
+  add_sampling_keys(keys, std::make_index_sequence<kSamplingKeyCount>());
+  return keys;
 }
 
 // Tables and keys directly inside `table` ("" = the top of the file).

@@ -58,6 +58,36 @@ std::optional<double> TableReader::real(const toml::table& table, std::string_vi
   return std::nullopt;
 }
 
+void TableReader::texts(const toml::table& table, std::string_view key,
+                        std::vector<std::string>& out) {
+  const toml::node* node = table.get(key);
+  if (node == nullptr) return;
+  const toml::array* list = node->as_array();
+  bool sound = list != nullptr;
+  for (size_t i = 0; sound && i < list->size(); ++i) {
+    const auto* value = list->get(i)->as_string();
+    sound = value != nullptr;
+    if (sound) out.push_back(value->get());
+  }
+  if (!sound) error(node->source(), "'" + std::string(key) + "' must be a list of texts");
+}
+
+void TableReader::integers(const toml::table& table, std::string_view key, int64_t min, int64_t max,
+                           std::vector<int32_t>& out) {
+  const toml::node* node = table.get(key);
+  if (node == nullptr) return;
+  const toml::array* list = node->as_array();
+  bool sound = list != nullptr;
+  for (size_t i = 0; sound && i < list->size(); ++i) {
+    const auto* value = list->get(i)->as_integer();
+    sound = value != nullptr && value->get() >= min && value->get() <= max;
+    if (sound) out.push_back(static_cast<int32_t>(value->get()));
+  }
+  if (sound) return;
+  error(node->source(), "'" + std::string(key) + "' must be a list of whole numbers from " +
+                            std::to_string(min) + " to " + std::to_string(max));
+}
+
 void TableReader::duration(const toml::table& table, std::string_view key, int64_t& out_ns) {
   const toml::node* node = table.get(key);
   if (node == nullptr) return;

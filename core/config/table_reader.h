@@ -26,6 +26,10 @@ class TableReader {
                                  int64_t max);
   std::optional<double> real(const toml::table& table, std::string_view key, double min,
                              double max);
+  // Lists; an entry of another kind is an error.
+  void texts(const toml::table& table, std::string_view key, std::vector<std::string>& out);
+  void integers(const toml::table& table, std::string_view key, int64_t min, int64_t max,
+                std::vector<int32_t>& out);
   // A time such as "1.5s", not negative.
   void duration(const toml::table& table, std::string_view key, int64_t& out_ns);
 

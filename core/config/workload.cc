@@ -8,6 +8,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/origin.h"
 #include "core/base/text.h"
+#include "core/config/answer_reader.h"
 #include "core/config/table_reader.h"
 #include "core/config/workload_draw.h"
 
@@ -49,7 +50,9 @@ class RequestReader {
 
   RequestTable read(bool ignore_eos) {
     out_.request.ignore_eos = ignore_eos;
-    reader_.expect_known(table_, kRequestKeys);
+    std::vector<std::string_view> known(kRequestKeys.begin(), kRequestKeys.end());
+    add_answer_keys(known);
+    reader_.expect_known(table_, known);
     read_prompt();
     out_.max_tokens = length("max_tokens");
     if (table_.get("max_tokens") == nullptr) {
@@ -102,6 +105,7 @@ class RequestReader {
     }
     reader_.flag(table_, "vary_seed", out_.vary_seed);
     request.temperature = reader_.real(table_, "temperature", 0.0, 100.0);
+    read_answer(reader_, table_, kRequestKeys, request.answer);
   }
 
   uint32_t whole(std::string_view key, int64_t otherwise, int64_t min, int64_t max) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/config/answer_settings.h"
 
 namespace tenon {
 
@@ -30,6 +31,7 @@ struct WorkloadRequest {
   uint32_t tenant = 0;
   std::optional<uint64_t> seed;       // absent: what the pipeline or the command line says
   std::optional<double> temperature;  // absent: likewise
+  AnswerSettings answer;              // everything else that it says about its answer
 };
 
 struct Workload {

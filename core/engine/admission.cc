@@ -44,6 +44,7 @@ void Engine::admit() {
     if (found == requests_.end() || found->second->live_samples == 0) continue;
     end_request(*found->second, FinishReason::cancelled, "");
   }
+  rejoin_beams();
 }
 
 void Engine::admit_request(SubmittedRequest submitted) {
@@ -103,7 +104,7 @@ Status Engine::introduce(Sequence& sequence, const Sequence* parent) {
   return {};
 }
 
-Status Engine::begin_kv(Sequence& sequence, const Sequence* parent) {
+Status Engine::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens) {
   Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
   KvSequence begin;
   begin.seq = sequence.id;
@@ -115,7 +116,7 @@ Status Engine::begin_kv(Sequence& sequence, const Sequence* parent) {
   begin.limit_tokens = sequence.request->limit_tokens;
   if (parent != nullptr) {
     begin.parent = parent->id;
-    begin.parent_tokens = parent->computed;
+    begin.parent_tokens = parent_tokens;
   }
   Status status = parts_.kv_cache->begin(begin);
   if (status.ok()) {

@@ -177,7 +177,7 @@ void Engine::continue_beams(RequestState& state) {
     Sequence* parent = before[candidate.beam];
     const bool first = !stays[candidate.beam];
     stays[candidate.beam] = true;
-    Sequence* beam = first ? parent : fork_beam(*parent);
+    Sequence* beam = first ? parent : fork_beam(*parent, *parent, parent->computed);
     if (beam == nullptr) return;  // the request has failed
     group.running.push_back(beam);
     moves.emplace_back(beam, &candidate);
@@ -186,22 +186,63 @@ void Engine::continue_beams(RequestState& state) {
   for (const auto& [beam, candidate] : moves) extend_beam(*beam, *candidate);
 }
 
-// A sequence that knows what its parent knows and shares its K/V, where the parent has any.
-Sequence* Engine::fork_beam(Sequence& parent) {
-  RequestState& state = *parent.request;
-  Sequence& child = table_.add(state, 0, parent.record.arrival_ns);
-  child.tokens = parent.tokens;
-  child.known = parent.known;
-  child.scored = parent.scored;
-  child.digest = parent.digest;
-  child.record = parent.record;
-  child.beam = std::make_unique<BeamPath>(*parent.beam);
+// A sequence that goes on from where `origin` is, sharing the first `tokens` of the K/V of
+// `parent`, where that has any.
+Sequence* Engine::fork_beam(const Sequence& origin, const Sequence& parent, uint32_t tokens) {
+  RequestState& state = *origin.request;
+  Sequence& child = table_.add(state, 0, origin.record.arrival_ns);
+  child.tokens = origin.tokens;
+  child.known = origin.known;
+  child.scored = origin.scored;
+  child.digest = origin.digest;
+  child.record = origin.record;
+  child.beam = std::make_unique<BeamPath>(*origin.beam);
   if (Status status = introduce(child, &parent); !status.ok()) {
     fail_request(state, std::string(status.message()));
     return nullptr;
   }
-  begin_child_kv(child, parent);
+  begin_child_kv(child, parent, tokens);
   return child.state == SequenceState::ended ? nullptr : &child;
+}
+
+// A beam whose memory was taken would compute everything again, and share nothing any more. Where
+// one beam of its group is up to date, all others fork from that anew.
+void Engine::rejoin_beams() {
+  advancing_.clear();
+  for (const Sequence* sequence : table_.waiting()) {
+    RequestState* state = sequence->request;
+    const bool known = std::find(advancing_.begin(), advancing_.end(), state) != advancing_.end();
+    if (sequence->beam != nullptr && state->beams->running.size() > 1 && !known) {
+      advancing_.push_back(state);
+    }
+  }
+  for (RequestState* state : advancing_) rejoin_group(*state);
+}
+
+void Engine::rejoin_group(RequestState& state) {
+  std::vector<Sequence*>& beams = state.beams->running;
+  const auto is_anchor = [](const Sequence* beam) {
+    return beam->state == SequenceState::running && beam->computed + 1 >= beam->known;
+  };
+  const auto found = std::find_if(beams.begin(), beams.end(), is_anchor);
+  const auto held = static_cast<size_t>(std::count_if(beams.begin(), beams.end(), [](auto* beam) {
+    return beam->state == SequenceState::running;
+  }));
+  const size_t rows = table_.running().size() - held + beams.size();
+  if (found == beams.end() || rows > parts_.limits.max_sequences) return;
+  Sequence& anchor = **found;
+  for (Sequence*& beam : beams) {
+    if (beam == &anchor) continue;
+    const uint32_t most = std::min(anchor.computed, beam->known - 1);
+    const auto end = beam->tokens.begin() + most;
+    const auto common = static_cast<uint32_t>(
+        std::mismatch(beam->tokens.begin(), end, anchor.tokens.begin()).first -
+        beam->tokens.begin());
+    Sequence* old = beam;
+    retire(*old, EventKind::finished);
+    beam = fork_beam(*old, anchor, common);
+    if (beam == nullptr) return;  // the request has failed
+  }
 }
 
 void Engine::extend_beam(Sequence& beam, const BeamCandidate& candidate) {

@@ -122,7 +122,7 @@ class Engine {
   // Parts of phases; each file has a phase or two.
   void admit_request(SubmittedRequest submitted);
   Status introduce(Sequence& sequence, const Sequence* parent);
-  Status begin_kv(Sequence& sequence, const Sequence* parent);
+  Status begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens = 0);
   void announce(Sequence& sequence);
 
   Status run_plan(SeqId& named);
@@ -156,7 +156,9 @@ class Engine {
   void keep_answer(RequestState& state, const BeamSearch::Ended& ended);
   static void drop_answers(BeamGroup& group);
   void continue_beams(RequestState& state);
-  Sequence* fork_beam(Sequence& parent);
+  Sequence* fork_beam(const Sequence& origin, const Sequence& parent, uint32_t tokens);
+  void rejoin_beams();
+  void rejoin_group(RequestState& state);
   void extend_beam(Sequence& beam, const BeamCandidate& candidate);
   void finish_beams(RequestState& state);
   void deliver_answer(RequestState& state, uint32_t sample, BeamAnswer& answer);
@@ -164,7 +166,7 @@ class Engine {
                  std::string_view message);
 
   Status resolve_sequence(Sequence& sequence);
-  void begin_child_kv(Sequence& child, const Sequence& parent);
+  void begin_child_kv(Sequence& child, const Sequence& parent, uint32_t tokens);
 
   void deliver_sequence(Sequence& sequence);
   std::optional<FinishReason> take_token(Sequence& sequence, TokenId token,

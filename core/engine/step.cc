@@ -127,7 +127,9 @@ void Engine::resolve() {
     }
   }
   for (const Fork& fork : forks_) {
-    if (fork.child->state != SequenceState::ended) begin_child_kv(*fork.child, *fork.parent);
+    if (fork.child->state != SequenceState::ended) {
+      begin_child_kv(*fork.child, *fork.parent, fork.parent->computed);
+    }
   }
   advance_beams();
 }
@@ -145,16 +147,16 @@ Status Engine::resolve_sequence(Sequence& sequence) {
                                   sequence.computed);
 }
 
-// A fork shares its parent's K/V and runs, where there is room for it to run; else it waits and
-// computes the prompt again.
-void Engine::begin_child_kv(Sequence& child, const Sequence& parent) {
+// A fork shares the K/V of its parent's first `tokens` tokens and runs, where there is room for it
+// to run; else it waits and computes the prompt again.
+void Engine::begin_child_kv(Sequence& child, const Sequence& parent, uint32_t tokens) {
   const bool room = table_.running().size() < parts_.limits.max_sequences;
   Status status;
   if (room && parent.state == SequenceState::running) {
-    status = begin_kv(child, &parent);
+    status = begin_kv(child, &parent, tokens);
     if (status.ok()) {
       table_.admit(child);
-      child.computed = parent.computed;
+      child.computed = tokens;
       child.record.admitted_ns = record_.start_ns;
     }
   }

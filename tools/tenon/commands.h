@@ -18,6 +18,7 @@ void add_model_command(CLI::App& app, Action& action);
 void add_plugins_command(CLI::App& app, Action& action);
 void add_config_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
+void add_watermark_command(CLI::App& app, Action& action);
 
 // Prints "tenon: <message>" to standard error and returns 1.
 int report_failure(const Status& status);

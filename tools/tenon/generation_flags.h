@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/answer_settings.h"
 #include "core/engine/request.h"
 #include "tools/tenon/prompts.h"
 
@@ -17,15 +18,8 @@ namespace tenon {
 struct Pipeline;
 
 struct GenerationFlags {
-  std::optional<uint32_t> max_tokens;
-  std::optional<float> temperature;
-  std::optional<uint32_t> top_k;
-  std::optional<float> top_p;
-  std::optional<uint64_t> seed;
-  uint32_t logprobs = 0;
-  std::vector<std::string> stop;
-  uint32_t samples = 1;
-  bool ignore_eos = false;
+  AnswerSettings answer;
+  std::vector<std::string> logit_bias;  // "17=-5.0"
 
   void add_to(CLI::App& command);
 };

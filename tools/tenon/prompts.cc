@@ -9,6 +9,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/config/workload.h"
+#include "tools/tenon/answer_json.h"
 
 namespace tenon {
 namespace {
@@ -17,23 +18,6 @@ using Json = nlohmann::json;
 
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
-}
-
-template <typename T>
-Status read_number(const Json& object, const char* key, std::optional<T>& out) {
-  const auto found = object.find(key);
-  if (found == object.end()) return {};
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!found->is_number()) return bad_field(key, "a number");
-    out = found->template get<T>();
-  } else {
-    if (!found->is_number_unsigned() ||
-        found->template get<uint64_t>() > std::numeric_limits<T>::max()) {
-      return bad_field(key, "a whole number in range");
-    }
-    out = found->template get<T>();
-  }
-  return {};
 }
 
 Status read_prompt(const Json& object, Prompt& out) {
@@ -63,13 +47,7 @@ Result<Prompt> parse_json_prompt(const std::string& line) {
   }
   Prompt prompt;
   TENON_RETURN_IF_ERROR(read_prompt(object, prompt));
-  TENON_RETURN_IF_ERROR(read_number(object, "max_tokens", prompt.max_tokens));
-  TENON_RETURN_IF_ERROR(read_number(object, "seed", prompt.seed));
-  TENON_RETURN_IF_ERROR(read_number(object, "temperature", prompt.temperature));
-  if (const auto found = object.find("ignore_eos"); found != object.end()) {
-    if (!found->is_boolean()) return bad_field("ignore_eos", "true or false");
-    prompt.ignore_eos = found->get<bool>();
-  }
+  TENON_RETURN_IF_ERROR(read_answer_json(object, prompt.answer));
   return prompt;
 }
 
@@ -107,15 +85,18 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
     prompt.text = request.prompt;
     prompt.prefix = request.prefix;
     prompt.own = request.own;
-    prompt.max_tokens = request.max_tokens;
-    // One is what every request has that says nothing: then --n counts.
-    if (request.samples > 1) prompt.samples = request.samples;
-    prompt.ignore_eos = request.ignore_eos;
     prompt.arrival_ns = request.arrival_ns;
     prompt.priority = request.priority;
     prompt.tenant = request.tenant;
-    prompt.seed = request.seed;
-    if (request.temperature) prompt.temperature = static_cast<float>(*request.temperature);
+    AnswerSettings& answer = prompt.answer;
+    answer = request.answer;
+    answer.max_tokens = request.max_tokens;
+    // One is what every request has that says nothing: then --n counts.
+    if (request.samples > 1) answer.samples = request.samples;
+    answer.ignore_eos = request.ignore_eos;
+    answer.seed = request.seed;
+    if (request.temperature)
+      answer.sampling[*find_sampling_key("temperature")] = request.temperature;
   }
   return prompts;
 }

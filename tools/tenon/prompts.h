@@ -18,18 +18,15 @@ struct Prompt {
   std::string text;
   std::optional<std::vector<TokenId>> tokens;  // instead of text
   DrawnTokens prefix, own;                     // instead of both, where `own` has tokens
-  std::optional<uint32_t> max_tokens;
-  std::optional<uint64_t> seed;
-  std::optional<float> temperature;
-  std::optional<uint32_t> samples;
+  AnswerSettings answer;
   int32_t priority = 0;
   uint32_t tenant = 0;
   int64_t arrival_ns = 0;  // after the start
-  bool ignore_eos = false;
 };
 
 // A file of prompts: one a line; or, when its name ends in ".jsonl", one JSON object a line:
-//   {"prompt": "text" | [ids], "max_tokens": n, "seed": n, "temperature": x, "ignore_eos": bool}
+//   {"prompt": "text" | [ids], "max_tokens": n, "temperature": x, …}
+// with the names of docs/formats/generation.md.
 // Empty lines are skipped. Every error names the line.
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
 // The requests of a workload file (core/config/workload.h).

@@ -50,7 +50,8 @@ Result<std::vector<Prompt>> gather_prompts(const RunFlags& flags) {
 
 OutputStyle style_of(const RunFlags& flags, size_t prompts) {
   if (flags.json) return OutputStyle::silent;
-  return prompts == 1 && flags.generation.samples == 1 ? OutputStyle::stream : OutputStyle::blocks;
+  return prompts == 1 && flags.generation.answer.samples.value_or(1) == 1 ? OutputStyle::stream
+                                                                          : OutputStyle::blocks;
 }
 
 // A request on its way to the engine.

@@ -25,6 +25,7 @@ class RunOutput::Sink final : public RequestSink {
       std::fflush(stdout);
     }
   }
+  void on_prompt(const PromptDelta& delta) override { result_->on_prompt(delta); }
   void on_end(const RequestEnd& end) override {
     result_->on_end(end);
     output_.ended();

@@ -27,17 +27,18 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-Json logprobs_json(const Sample& sample) {
+Json logprobs_json(const std::vector<ResultSink::Token>& tokens) {
   Json all = Json::array();
-  for (const ResultSink::Token& token : sample.tokens) {
+  for (const ResultSink::Token& token : tokens) {
     Json top = Json::array();
     for (const TokenLogprob& entry : token.top) top.push_back({entry.token, entry.logprob});
-    all.push_back({{"logprob", token.logprob}, {"top", std::move(top)}});
+    all.push_back({{"logprob", token.logprob}, {"rank", token.rank}, {"top", std::move(top)}});
   }
   return all;
 }
 
-Json sample_json(size_t index, size_t number, const Sample& sample) {
+Json sample_json(size_t index, size_t number, const ResultSink& result) {
+  const Sample& sample = result.samples()[number];
   const RequestRecord& record = sample.record;
   Json out;
   out["index"] = index;
@@ -47,10 +48,14 @@ Json sample_json(size_t index, size_t number, const Sample& sample) {
   out["text"] = sample.text;
   out["finish"] = sample.ended ? finish_reason_name(sample.reason) : "unfinished";
   if (!sample.message.empty()) out["message"] = sample.message;
+  if (!sample.stop.empty()) out["stop"] = sample.stop;
   out["digest"] = hex(record.logits_digest);
   const bool asked = std::any_of(sample.tokens.begin(), sample.tokens.end(),
-                                 [](const auto& token) { return !token.top.empty(); });
-  if (asked) out["logprobs"] = logprobs_json(sample);
+                                 [](const auto& token) { return token.rank > 0; });
+  if (asked) out["logprobs"] = logprobs_json(sample.tokens);
+  if (number == 0 && !result.prompt().empty()) {
+    out["prompt_logprobs"] = logprobs_json(result.prompt());
+  }
   out["ttft_ms"] = ms(static_cast<double>(record.time_to_first_token_ns()));
   out["tpot_ms"] = ms(record.time_per_output_token_ns());
   out["total_ms"] = ms(static_cast<double>(record.end_ns - record.arrival_ns));
@@ -183,9 +188,9 @@ std::string run_json(const Pipeline& pipeline, const Engine& engine, const RunOu
   }
   out["requests"] = Json::array();
   for (size_t index = 0; index < output.results().size(); ++index) {
-    const auto& samples = output.results()[index]->samples();
-    for (size_t number = 0; number < samples.size(); ++number) {
-      out["requests"].push_back(sample_json(index, number, samples[number]));
+    const ResultSink& result = *output.results()[index];
+    for (size_t number = 0; number < result.samples().size(); ++number) {
+      out["requests"].push_back(sample_json(index, number, result));
     }
   }
   out["totals"] = totals_json(totals, figures);
