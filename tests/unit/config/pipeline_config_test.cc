@@ -103,6 +103,15 @@ seed = 7
   EXPECT_EQ(config.seed.value, 7u);
 }
 
+TEST(PipelineConfig, takes_every_number_of_sampling) {
+  const PipelineConfig config =
+      parsed("[generation]\nmin_p = 0.05\nmirostat = 2\nwatermark_key = 77\n");
+  EXPECT_EQ(config.sampling[*find_sampling_key("min_p")].value, 0.05);
+  EXPECT_EQ(config.sampling[*find_sampling_key("mirostat")].value, 2.0);
+  EXPECT_EQ(config.sampling[*find_sampling_key("watermark_key")].value, 77.0);
+  EXPECT_EQ(config.sampling[*find_sampling_key("xtc_threshold")].value, std::nullopt);
+}
+
 TEST(PipelineConfig, takes_overrides_as_toml_or_as_bare_words) {
   const PipelineConfig config = parsed(
       "[scheduler]\nplugin = 'fifo'\n",

@@ -49,6 +49,58 @@ priority = -1
   EXPECT_EQ(second.priority, -1);
 }
 
+TEST(Workload, takes_whatever_a_request_may_ask_for) {
+  Result<Workload> read = parse_workload(R"(
+format = 1
+[[request]]
+prompt = "a"
+max_tokens = 3
+min_p = 0.1
+mirostat = 2
+beams = 4
+length_penalty = 0.5
+early_stopping = "never"
+stop = ["x", "y"]
+stop_tokens = [5, 6]
+logit_bias = { 17 = -5.0, 3 = 1 }
+prompt_logprobs = true
+)",
+                                         "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const AnswerSettings& answer = read->requests[0].answer;
+  EXPECT_EQ(answer.sampling[*find_sampling_key("min_p")], 0.1);
+  EXPECT_EQ(answer.sampling[*find_sampling_key("mirostat")], 2.0);
+  EXPECT_EQ(answer.sampling[*find_sampling_key("top_p")], std::nullopt);
+  EXPECT_EQ(answer.beams, 4u);
+  EXPECT_EQ(answer.length_penalty, 0.5);
+  EXPECT_EQ(answer.early_stopping, "never");
+  EXPECT_EQ(answer.stop, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(answer.stop_tokens, (std::vector<TokenId>{5, 6}));
+  ASSERT_EQ(answer.logit_bias.size(), 2u);
+  EXPECT_EQ(answer.prompt_logprobs, true);
+  EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt = 'a'\nmax_tokens = 3\nmin_p = 2\n"
+                     "stop_tokens = [-1]\nlogit_bias = { x = 1 }\n"),
+            "w.toml:5:9: 'min_p' must be a number from 0.0 to 1.0\n"
+            "w.toml:6:15: 'stop_tokens' must be a list of whole numbers from 0 to 2147483647\n"
+            "w.toml:7:14: 'logit_bias' must be a table of token ids and numbers, such as "
+            "{ 17 = -5.0 }");
+}
+
+TEST(Answer, is_completed_by_who_is_asked_next) {
+  AnswerSettings first, then;
+  first.max_tokens = 3;
+  then.max_tokens = 9;
+  then.beams = 2;
+  then.stop = {"x"};
+  then.sampling[0] = 0.5;
+  const AnswerSettings both = overlaid(first, then);
+  EXPECT_EQ(both.max_tokens, 3u);
+  EXPECT_EQ(both.beams, 2u);
+  EXPECT_EQ(both.stop, then.stop);
+  EXPECT_EQ(both.sampling[0], 0.5);
+  EXPECT_EQ(both.samples, std::nullopt);
+}
+
 TEST(Workload, reports_all_errors_at_once_with_their_places) {
   EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt = 7\nmax_tokens = 0\nmax_token = 3\n"),
             "w.toml:5:1: 'max_token' is no key of a workload; did you mean 'max_tokens'?\n"
