@@ -36,7 +36,7 @@ class Determinism(unittest.TestCase):
 
     def test_schedulers_and_kv_managers(self):
         for scheduler, cache in itertools.product(["static", "continuous", "chunked", "fair"],
-                                                  ["naive", "paged"]):
+                                                  ["naive", "paged", "prefix", "radix"]):
             with self.subTest(scheduler=scheduler, cache=cache):
                 self.check(settings(scheduler__plugin=scheduler, kv_cache__plugin=cache))
 
@@ -85,6 +85,20 @@ class Determinism(unittest.TestCase):
                 self.check([*flags, *settings(scheduler__plugin=scheduler,
                                               scheduler__options__victim="least_cost",
                                               scheduler__options__preempt="swap")])
+
+    def test_preempted_sequences_that_are_swapped(self):
+        for cache, dtype in itertools.product(["paged", "prefix", "radix"], ["bf16", "i8"]):
+            kind = settings(kv_cache__dtype=dtype)
+            flags = [*kind, *settings(
+                scheduler__options__preempt="swap", kv_cache__plugin=cache,
+                kv_cache__swap_memory="1MiB", limits__context_tokens=64, kv_cache__block_tokens=4,
+                kv_cache__memory="200KiB" if dtype == "bf16" else "105KiB")]
+            with self.subTest(kv_cache=cache, dtype=dtype):
+                self.assertEqual(self.outcome(flags), self.outcome(kind))
+                totals = run_json("--file", self.file, "--temperature", "0.8", "--ignore-eos",
+                                  *flags)["totals"]
+                self.assertGreater(totals["swapped_out_tokens"], 0)
+                self.assertGreater(totals["swapped_in_tokens"], 0)
 
     def test_drafters(self):
         second = str(pathlib.Path(__file__).parents[2] / "configs/models/tale-draft")

@@ -38,7 +38,8 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
     Request request;
     request.priority = static_cast<int32_t>(i % 3);
     request.tenant = i % 3;
-    request.prompt.assign(20, 1);
+    // Nothing in common that one could wait for.
+    request.prompt.assign(20, static_cast<TokenId>(i % 8));
     request.max_tokens = 300;
     request.sampling.top_k = 4;
     EXPECT_TRUE(engine.submit(std::move(request)).ok());
@@ -56,6 +57,10 @@ TEST(Allocation, never_happens_in_a_warm_step) {
   EXPECT_EQ(allocations_in_steps("static", "paged", 1), 0u);
   EXPECT_EQ(allocations_in_steps("static", "naive", 512), 0u);
   EXPECT_EQ(allocations_in_steps("chunked", "paged", 16), 0u);
+  EXPECT_EQ(allocations_in_steps("chunked", "prefix", 16), 0u);
+  EXPECT_EQ(allocations_in_steps("chunked", "prefix", 1), 0u);
+  EXPECT_EQ(allocations_in_steps("chunked", "radix", 16), 0u);
+  EXPECT_EQ(allocations_in_steps("chunked", "radix", 1), 0u);
   EXPECT_EQ(allocations_in_steps("fair", "paged", 16), 0u);
 }
 
