@@ -200,6 +200,21 @@ TEST_F(PipelineTest, takes_half_of_the_memory_beside_the_weights_at_most) {
   EXPECT_EQ(pipeline->geometry.groups[0].blocks, 300u);
 }
 
+TEST_F(PipelineTest, cuts_a_swap_pool_into_blocks_of_the_same_size) {
+  const auto pipeline = built(kRef, {"kv_cache.swap_memory=1MiB"});
+  ASSERT_NE(pipeline, nullptr);
+  const uint64_t block_bytes = 16 * kElementsPerToken * 4;
+  EXPECT_EQ(pipeline->geometry.groups[0].swap_blocks, (1u << 20) / block_bytes);
+  EXPECT_EQ(pipeline->fact_view.find("kv.swap")->word, "yes");
+  EXPECT_EQ(built(kRef)->geometry.groups[0].swap_blocks, 0u);
+}
+
+TEST_F(PipelineTest, refuses_a_swap_pool_without_room_for_a_block) {
+  EXPECT_EQ(error_of(kRef, {"kv_cache.swap_memory=1KiB"}),
+            "--set: kv_cache.swap_memory is 1.0 KiB, but one KV block takes 96.0 KiB; raise it, or "
+            "set 0 for no pool");
+}
+
 TEST_F(PipelineTest, refuses_memory_for_less_than_one_sequence) {
   EXPECT_EQ(error_of(kRef, {"kv_cache.memory=1MiB"}),
             "--set: kv_cache.memory is 1.0 MiB, but one sequence of 2048 tokens needs 12.0 MiB; "
