@@ -42,7 +42,8 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   if (const auto threads = request.config.threads.value) pipeline.host.workers = *threads;
   const auto& path = request.config.model_path;
   if (path.value.empty()) {
-    return invalid_argument("no model is configured; set model.path to a model's folder");
+    return invalid_argument(
+        "no model is configured; set model.path to a model's folder or GGUF file");
   }
   Result<std::unique_ptr<Model>> model = open_model(path.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());

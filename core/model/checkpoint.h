@@ -23,6 +23,11 @@ class Checkpoint {
   // view here.
   virtual Result<const TensorView*> get(std::string_view name) const = 0;
   virtual std::vector<std::string> names() const = 0;  // sorted; with those that have no view
+  // The format of a tensor that is stored in quantised blocks ("q8_0", core/model/block_format.h);
+  // its view is then u8 [rows, bytes a row]. Empty for all others.
+  virtual std::string_view block_format(std::string_view) const { return {}; }
+  // What the file itself calls the tensor, for messages.
+  virtual std::string stored_name(std::string_view name) const { return std::string(name); }
   // The pages of these bytes may be dropped; they are read again if touched.
   virtual void release(const TensorView& tensor) const = 0;
 };

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "core/base/half.h"
+#include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
@@ -192,6 +193,11 @@ class Growth {
 Status grow_model(const std::string& source_folder, std::string_view shape_name,
                   const GrowthOptions& options) {
   TENON_ASSIGN_OR_RETURN(const ModelConfig shape, named_shape(shape_name));
+  if (is_model_file(source_folder)) {
+    return unsupported("'" + source_folder +
+                       "' is a file; a model grows from a folder: write one with `tenon model "
+                       "convert`");
+  }
   TENON_ASSIGN_OR_RETURN(const auto source, open_model(source_folder));
   Result<ModelConfig> grown = grown_config(source->config, shape);
   if (!grown.ok()) return with_context(source_folder, grown.status());

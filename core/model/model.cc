@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include "core/model/block_format.h"
+#include "core/model/gguf_checkpoint.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon {
@@ -32,8 +34,9 @@ std::vector<float> widen(const TensorView& view) {
 // was wrong.
 class TensorTaker {
  public:
-  TensorTaker(const Checkpoint& checkpoint, std::string prefix)
-      : checkpoint_(checkpoint), prefix_(std::move(prefix)) {}
+  // `source` is what the shapes come from, for messages.
+  TensorTaker(const Checkpoint& checkpoint, std::string prefix, std::string source)
+      : checkpoint_(checkpoint), prefix_(std::move(prefix)), source_(std::move(source)) {}
 
   // A matrix [n_out, k_in]; `name` without ".weight" and the prefix.
   Weight matrix(const std::string& name, uint32_t n_out, uint32_t k_in) {
@@ -41,15 +44,20 @@ class TensorTaker {
   }
   // As above, under its full name.
   Weight weight(const std::string& name, uint32_t n_out, uint32_t k_in) {
+    const std::string_view format = checkpoint_.block_format(name);
     const uint64_t shape[] = {n_out, k_in};
-    const TensorView* view = take(name, shape);
+    const TensorView* view = take(name, shape, find_block_format(format));
     if (view == nullptr) return {};
-    return {name, std::string(dtype_name(view->dtype)), n_out, k_in, {*view}};
+    return {checkpoint_.stored_name(name),
+            std::string(format.empty() ? dtype_name(view->dtype) : format),
+            n_out,
+            k_in,
+            {*view}};
   }
   // A vector [length], widened to f32; `name` without the prefix.
   std::vector<float> vector(const std::string& name, uint32_t length) {
     const uint64_t shape[] = {length};
-    const TensorView* view = take(prefix_ + name, shape);
+    const TensorView* view = take(prefix_ + name, shape, std::nullopt);
     if (view == nullptr) return {};
     vector_bytes_ += bytes_of(*view).size();
     return widen(*view);
@@ -71,34 +79,48 @@ class TensorTaker {
   }
 
  private:
-  const TensorView* take(const std::string& name, std::span<const uint64_t> shape);
+  // With `blocks`, the columns of `shape` are stored in blocks of that format.
+  const TensorView* take(const std::string& name, std::span<const uint64_t> shape,
+                         std::optional<BlockFormat> blocks);
   const Checkpoint& checkpoint_;
   std::string prefix_;
+  std::string source_;
   std::set<std::string, std::less<>> taken_;
   uint64_t vector_bytes_ = 0;
   size_t faults_ = 0;
   std::string message_;
 };
 
-const TensorView* TensorTaker::take(const std::string& name, std::span<const uint64_t> shape) {
+// The extents of a stored tensor in elements.
+std::vector<uint64_t> logical_shape(const TensorView& view, std::optional<BlockFormat> blocks) {
+  std::vector<uint64_t> extents(view.shape, view.shape + view.rank);
+  if (blocks) extents.back() = extents.back() / block_bytes(*blocks) * kBlockElements;
+  return extents;
+}
+
+const TensorView* TensorTaker::take(const std::string& name, std::span<const uint64_t> shape,
+                                    std::optional<BlockFormat> blocks) {
   if (enough_faults()) return nullptr;
   taken_.insert(name);
+  const std::string tensor = "tensor '" + checkpoint_.stored_name(name) + "'";
   Result<const TensorView*> found = checkpoint_.get(name);
   if (!found.ok()) {
     const bool missing = found.status().code() == StatusCode::not_found;
-    fault(missing ? "tensor '" + name + "' is missing; expected " + shape_text(shape)
+    fault(missing ? tensor + " is missing; expected " + shape_text(shape)
                   : std::string(found.status().message()));
     return nullptr;
   }
   const TensorView& view = **found;
-  const std::span<const uint64_t> extents(view.shape, view.rank);
+  const std::vector<uint64_t> extents = logical_shape(view, blocks);
   if (!std::ranges::equal(extents, shape)) {
-    fault("tensor '" + name + "' is " + shape_text(extents) + "; config.json makes it " +
+    fault(tensor + " is " + shape_text(extents) + "; " + source_ + " makes it " +
           shape_text(shape));
     return nullptr;
   }
-  if (view.dtype != DType::f32 && view.dtype != DType::f16 && view.dtype != DType::bf16) {
-    fault("tensor '" + name + "' has element type " + std::string(dtype_name(view.dtype)) +
+  const bool plain =
+      view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
+  if (!plain && !blocks) {
+    fault(tensor + " has element type " + std::string(dtype_name(view.dtype)) +
           "; expected f32, f16 or bf16");
     return nullptr;
   }
@@ -115,7 +137,8 @@ void TensorTaker::refuse_leftovers(uint32_t layers) {
     const char* digits = name.c_str() + stem.size();
     const uint64_t layer = std::strtoull(digits, nullptr, 10);
     if (*digits < '0' || *digits > '9' || layer >= layers) continue;
-    fault("tensor '" + name + "' has no place in the model that config.json describes");
+    fault("tensor '" + checkpoint_.stored_name(name) + "' has no place in the model that " +
+          source_ + " describes");
   }
 }
 
@@ -157,7 +180,7 @@ LayerWeights take_layer(TensorTaker& tensors, const ModelConfig& config, uint32_
 bool same_bytes(const Weight& a, const Weight& b) {
   const TensorView &x = a.parts.front(), &y = b.parts.front();
   const std::span<const std::byte> left = bytes_of(x), right = bytes_of(y);
-  return x.dtype == y.dtype && left.size() == right.size() &&
+  return a.format == b.format && left.size() == right.size() &&
          std::memcmp(left.data(), right.data(), left.size()) == 0;
 }
 
@@ -186,7 +209,8 @@ Status take_weights(Model& model) {
                     model.checkpoint->find("norm.weight") != nullptr;
   const std::string prefix = bare ? "" : "model.";
   const ModelConfig& config = model.config;
-  TensorTaker tensors(*model.checkpoint, prefix);
+  TensorTaker tensors(*model.checkpoint, prefix,
+                      is_model_file(model.path) ? "the metadata" : "config.json");
   take_embeddings(tensors, prefix, model);
   model.final_norm = tensors.vector("norm.weight", config.hidden);
   for (uint32_t layer = 0; layer < config.layers && !tensors.enough_faults(); ++layer) {
@@ -215,16 +239,13 @@ Status read_configs(Model& model) {
   return {};
 }
 
-// Calls `visit(view)` for each matrix, the head only where it is a tensor of its own.
+// Calls `visit(weight)` for each matrix, the head only where it is a tensor of its own.
 template <typename Visit>
 void for_each_matrix(const Model& model, Visit visit) {
-  const auto all_parts = [&](const Weight& weight) {
-    for (const TensorView& part : weight.parts) visit(part);
-  };
-  all_parts(model.embedding);
-  if (!model.config.tied_embeddings) all_parts(model.head);
+  visit(model.embedding);
+  if (!model.config.tied_embeddings) visit(model.head);
   for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight : layer.matrices()) all_parts(*weight);
+    for (const Weight* weight : layer.matrices()) visit(*weight);
   }
 }
 
@@ -232,7 +253,8 @@ void for_each_matrix(const Model& model, Visit visit) {
 
 uint64_t Model::parameter_count() const {
   uint64_t count = final_norm.size();
-  for_each_matrix(*this, [&](const TensorView& view) { count += element_count(view); });
+  for_each_matrix(*this,
+                  [&](const Weight& weight) { count += uint64_t{weight.n_out} * weight.k_in; });
   for (const LayerWeights& l : layers) {
     for (const auto* v :
          {&l.attention_norm, &l.mlp_norm, &l.q_norm, &l.k_norm, &l.q_bias, &l.k_bias, &l.v_bias,
@@ -245,15 +267,24 @@ uint64_t Model::parameter_count() const {
 
 uint64_t Model::weight_bytes() const {
   uint64_t bytes = 0;
-  for_each_matrix(*this, [&](const TensorView& view) { bytes += bytes_of(view).size(); });
+  for_each_matrix(*this, [&](const Weight& weight) {
+    for (const TensorView& part : weight.parts) bytes += bytes_of(part).size();
+  });
   return bytes + vector_bytes;
 }
 
-Result<std::unique_ptr<Model>> open_model(const std::string& folder) {
+Result<std::unique_ptr<Model>> open_model(const std::string& path) {
   auto model = std::make_unique<Model>();
-  model->path = folder;
-  TENON_RETURN_IF_ERROR(read_configs(*model));
-  TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(folder));
+  model->path = path;
+  if (is_model_file(path)) {
+    TENON_ASSIGN_OR_RETURN(OpenedGguf opened, open_gguf(path));
+    model->config = std::move(opened.config);
+    model->generation = std::move(opened.generation);
+    model->checkpoint = std::move(opened.checkpoint);
+  } else {
+    TENON_RETURN_IF_ERROR(read_configs(*model));
+    TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));
+  }
   TENON_RETURN_IF_ERROR(take_weights(*model));
   return model;
 }

@@ -35,7 +35,8 @@ struct ModelConfig {
   float norm_eps = 1e-5f;
   double rope_theta = 10000.0;
   RopeScaling rope_scaling;
-  bool tied_embeddings = false;  // the LM head is the embedding matrix
+  std::vector<float> rope_factors;  // [head_dim / 2] divide the frequencies; empty = none
+  bool tied_embeddings = false;     // the LM head is the embedding matrix
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention output projection
   bool mlp_bias = false;

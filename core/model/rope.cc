@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/model/gguf_config.h"
 #include "core/model/model_config.h"
 
 namespace tenon {
@@ -28,9 +29,20 @@ std::vector<float> rope_frequencies(const ModelConfig& config) {
     const RopeScaling& scaling = config.rope_scaling;
     if (scaling.kind == RopeScalingKind::linear) frequency /= scaling.factor;
     if (scaling.kind == RopeScalingKind::llama3) frequency = scale_llama3(frequency, scaling);
+    if (!config.rope_factors.empty()) frequency /= config.rope_factors[i];
     frequencies[i] = static_cast<float>(frequency);
   }
   return frequencies;
+}
+
+std::vector<float> llama3_rope_factors(const ModelConfig& config) {
+  std::vector<float> factors(config.head_dim / 2);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const double frequency =
+        std::pow(config.rope_theta, -2.0 * static_cast<double>(i) / config.head_dim);
+    factors[i] = static_cast<float>(frequency / scale_llama3(frequency, config.rope_scaling));
+  }
+  return factors;
 }
 
 }  // namespace tenon

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/weight_rows.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon::test {
 

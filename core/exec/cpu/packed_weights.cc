@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/exec/weight_rows.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon {
 

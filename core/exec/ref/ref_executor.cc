@@ -8,8 +8,8 @@
 #include "core/exec/ref/ref_attention.h"
 #include "core/exec/ref/ref_math.h"
 #include "core/exec/rotary.h"
-#include "core/exec/weight_rows.h"
 #include "core/model/decoder.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon {
 namespace {

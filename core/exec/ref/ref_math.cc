@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/exec/weight_rows.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon::ref {
 

@@ -1,4 +1,4 @@
-#include "core/exec/weight_rows.h"
+#include "core/model/weight_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST(WeightRows, other_formats_are_refused_by_name) {
   Weight weight = matrix(data, DType::i8, 2, 2, 2);
   weight.format = "q8_0";
   EXPECT_EQ(readable_by_rows(weight).message(),
-            "'w' has format 'q8_0'; expected one matrix of f32, f16 or bf16");
+            "'w' has format 'q8_0'; expected one matrix of f32, f16, bf16, q8_0 or q4_0");
   weight = matrix(data, DType::f32, 2, 2, 2);
   weight.n_out = 3;
   EXPECT_FALSE(readable_by_rows(weight).ok());

@@ -1,0 +1,167 @@
+#include "core/model/gguf_checkpoint.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+#include <map>
+
+#include "core/base/gguf.h"
+#include "core/model/block_format.h"
+#include "core/model/gguf_config.h"
+#include "core/model/gguf_names.h"
+#include "core/model/tensor_values.h"
+
+namespace tenon {
+namespace {
+
+std::optional<DType> plain_dtype(uint32_t type) {
+  if (type == kGgufF32) return DType::f32;
+  if (type == kGgufF16) return DType::f16;
+  if (type == kGgufBf16) return DType::bf16;
+  return std::nullopt;
+}
+
+// A tensor of the file. `fault` says why it has no view, empty when it has one.
+struct Entry {
+  TensorView view;
+  std::string format;  // "q8_0"; empty when plain
+  std::string fault;
+  std::unique_ptr<std::byte[]> copy;  // of one whose rows were put in order
+};
+
+void set_shape(TensorView& view, std::span<const uint64_t> extents) {
+  view.rank = static_cast<uint8_t>(extents.size());
+  uint64_t stride = 1;
+  for (size_t i = extents.size(); i-- > 0;) {
+    view.shape[i] = extents[i];
+    view.stride[i] = stride;
+    stride *= extents[i];
+  }
+}
+
+Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
+  Entry entry;
+  entry.view.data = file.data() + tensor.begin;
+  if (const std::optional<DType> dtype = plain_dtype(tensor.type)) {
+    entry.view.dtype = *dtype;
+    set_shape(entry.view, tensor.extents);
+    return entry;
+  }
+  const TensorType* type = find_tensor_type(tensor.type);
+  if (type == nullptr || !find_block_format(type->name)) {
+    entry.fault = "is stored as " + tensor_type_name(tensor.type) +
+                  ", which is not built; there are f32, f16, bf16, q8_0 and q4_0";
+    return entry;
+  }
+  if (tensor.extents.size() != 2) {
+    entry.fault = "is stored as " + std::string(type->name) + " with " +
+                  std::to_string(tensor.extents.size()) + " dimensions; only matrices are read";
+    return entry;
+  }
+  entry.format = type->name;
+  entry.view.dtype = DType::u8;
+  const uint64_t row_bytes = tensor.extents[1] / type->block_elements * type->block_bytes;
+  set_shape(entry.view, std::array{tensor.extents[0], row_bytes});
+  return entry;
+}
+
+// Puts rows that stand in pairs (0, half, 1, half + 1, …) of each head in their own order.
+void separate_halves(Entry& entry, uint32_t heads, uint32_t head_dim) {
+  const std::span<const std::byte> from = bytes_of(entry.view);
+  const uint64_t row_bytes = from.size() / entry.view.shape[0];
+  entry.copy = std::make_unique_for_overwrite<std::byte[]>(from.size());
+  const uint64_t half = head_dim / 2;
+  for (uint64_t head = 0; head < heads; ++head) {
+    for (uint64_t row = 0; row < head_dim; ++row) {
+      const uint64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
+      std::memcpy(entry.copy.get() + (head * head_dim + row) * row_bytes,
+                  from.data() + (head * head_dim + stored) * row_bytes, row_bytes);
+    }
+  }
+  entry.view.data = entry.copy.get();
+}
+
+class GgufCheckpoint final : public Checkpoint {
+ public:
+  GgufCheckpoint(MappedFile file, const GgufFile& header) : file_(std::move(file)) {
+    for (const GgufTensor& tensor : header.tensors()) {
+      entries_.emplace(name_of_gguf(tensor.name), make_entry(tensor, file_.bytes()));
+    }
+    // Known to the configuration, not a weight.
+    entries_.erase("rope_freqs.weight");
+  }
+
+  void order_rows(const ModelConfig& config) {
+    for (uint32_t layer = 0; layer < config.layers; ++layer) {
+      const std::string stem = "model.layers." + std::to_string(layer) + ".self_attn.";
+      for (const char* kind : {".weight", ".bias"}) {
+        order_rows(stem + "q_proj" + kind, config.heads, config.head_dim);
+        order_rows(stem + "k_proj" + kind, config.kv_heads, config.head_dim);
+      }
+    }
+  }
+
+  const TensorView* find(std::string_view name) const override {
+    const auto found = entries_.find(name);
+    return found == entries_.end() || !found->second.fault.empty() ? nullptr : &found->second.view;
+  }
+  Result<const TensorView*> get(std::string_view name) const override {
+    const auto found = entries_.find(name);
+    const std::string where = file_.path() + ": tensor '" + stored_name(name) + "' ";
+    if (found == entries_.end()) return not_found(where + "is missing");
+    if (!found->second.fault.empty()) return unsupported(where + found->second.fault);
+    return &found->second.view;
+  }
+  std::string_view block_format(std::string_view name) const override {
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? std::string_view() : found->second.format;
+  }
+  std::string stored_name(std::string_view name) const override { return gguf_name(name); }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : entries_) names.push_back(name);
+    return names;
+  }
+  void release(const TensorView& tensor) const override { file_.release(bytes_of(tensor)); }
+
+ private:
+  // One of another shape stays as it is: it is refused where the model is put together.
+  void order_rows(const std::string& name, uint32_t heads, uint32_t head_dim) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end() || !found->second.fault.empty()) return;
+    const TensorView stored = found->second.view;
+    if (stored.rank > 2 || stored.shape[0] != uint64_t{heads} * head_dim) return;
+    separate_halves(found->second, heads, head_dim);
+    release(stored);
+  }
+
+  MappedFile file_;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+}  // namespace
+
+bool is_model_file(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+Result<OpenedGguf> open_gguf(const std::string& path) try {
+  TENON_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
+  if (!GgufFile::has_magic(file.bytes())) {
+    return invalid_argument(path + ": is no GGUF file; expected one, or a model's folder");
+  }
+  Result<GgufFile> header = GgufFile::parse(file.bytes());
+  if (!header.ok()) return with_context(path, header.status());
+  OpenedGguf opened;
+  TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(*header, file.bytes(), path));
+  TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(*header, path));
+  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header);
+  if (gguf_pairs_rows(opened.config.architecture)) checkpoint->order_rows(opened.config);
+  opened.checkpoint = std::move(checkpoint);
+  return opened;
+} catch (const std::bad_alloc&) {
+  return out_of_memory(path + ": there is no memory for the rows of q and k in order");
+}
+
+}  // namespace tenon

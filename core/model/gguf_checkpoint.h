@@ -1,0 +1,26 @@
+// A GGUF file as a checkpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/model/checkpoint.h"
+#include "core/model/model_config.h"
+
+namespace tenon {
+
+struct OpenedGguf {
+  ModelConfig config;
+  GenerationDefaults generation;
+  std::unique_ptr<Checkpoint> checkpoint;
+};
+
+// Whether `path` is a file, not a folder.
+bool is_model_file(const std::string& path);
+
+// Opens a file of an architecture that can be run. Tensors answer to their Hugging Face names and
+// are views of the mapped file, except q and k of Llama models: their rows stand in another order
+// in GGUF files, so a copy in the order of the decoder is kept as long as the checkpoint.
+Result<OpenedGguf> open_gguf(const std::string& path);
+
+}  // namespace tenon

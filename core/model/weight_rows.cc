@@ -1,0 +1,46 @@
+#include "core/model/weight_rows.h"
+
+#include <string>
+
+#include "core/model/block_format.h"
+#include "core/model/tensor_values.h"
+
+namespace tenon {
+namespace {
+
+bool is_blocks(const Weight& weight, BlockFormat format) {
+  const TensorView& part = weight.parts[0];
+  return part.dtype == DType::u8 && weight.k_in % kBlockElements == 0 &&
+         part.shape[0] == weight.n_out && part.shape[1] == block_row_bytes(format, weight.k_in) &&
+         part.stride[1] == 1;
+}
+
+bool is_plain(const Weight& weight) {
+  const TensorView& part = weight.parts[0];
+  return (part.dtype == DType::f32 || part.dtype == DType::f16 || part.dtype == DType::bf16) &&
+         part.shape[0] == weight.n_out && part.shape[1] == weight.k_in;
+}
+
+}  // namespace
+
+Status readable_by_rows(const Weight& weight) {
+  if (weight.parts.size() == 1 && weight.parts[0].data != nullptr) {
+    const std::optional<BlockFormat> blocks = find_block_format(weight.format);
+    if (blocks ? is_blocks(weight, *blocks) : is_plain(weight)) return {};
+  }
+  return unsupported("'" + weight.name + "' has format '" + weight.format +
+                     "'; expected one matrix of f32, f16, bf16, q8_0 or q4_0");
+}
+
+void read_row(const Weight& weight, uint32_t row, float* out) {
+  const TensorView& part = weight.parts[0];
+  if (const std::optional<BlockFormat> blocks = find_block_format(weight.format)) {
+    const auto* bytes = static_cast<const std::byte*>(part.data) + row * part.stride[0];
+    return dequantize_row(*blocks, bytes, weight.k_in, out);
+  }
+  for (uint32_t k = 0; k < weight.k_in; ++k) {
+    out[k] = element(part, row * part.stride[0] + k * part.stride[1]);
+  }
+}
+
+}  // namespace tenon
