@@ -2,7 +2,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/loading.h"
 #include "core/tokenizer/sentencepiece.h"
 #include "core/tokenizer/tokenizer.h"
@@ -101,15 +103,32 @@ Result<Parts> load_sentencepiece(const std::string& folder) {
   return parts;
 }
 
+Result<Parts> load_gguf(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
+  Result<GgufFile> file = GgufFile::parse(mapped.bytes());
+  if (!file.ok()) return with_context(path, file.status());
+  return named(path, tok::read_gguf_tokenizer(*file));
+}
+
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& folder) {
-  const bool has_json = exists(folder + "/tokenizer.json");
-  if (!has_json && !exists(folder + "/tokenizer.model")) {
-    return not_found("'" + folder +
+Result<Parts> tok::load_tokenizer_parts(const std::string& path) {
+  if (is_file(path)) return load_gguf(path);
+  const bool has_json = exists(path + "/tokenizer.json");
+  if (!has_json && !exists(path + "/tokenizer.model")) {
+    return not_found("'" + path +
                      "' has no tokenizer.json and no tokenizer.model; one of them must be there");
   }
-  TENON_ASSIGN_OR_RETURN(Parts parts, has_json ? load_json(folder) : load_sentencepiece(folder));
+  return has_json ? load_json(path) : load_sentencepiece(path);
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(Parts parts, tok::load_tokenizer_parts(path));
   return from_parts(std::move(parts));
 }
 

@@ -13,6 +13,9 @@
 
 namespace tenon::tok {
 
+// A model's folder or GGUF file, as Tokenizer::load reads it.
+Result<std::unique_ptr<TokenizerParts>> load_tokenizer_parts(const std::string& path);
+
 // The content of a tokenizer.json.
 Result<std::unique_ptr<TokenizerParts>> read_tokenizer_json(std::string_view text);
 

@@ -39,8 +39,8 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   // A model's folder: its tokenizer.json, else its tokenizer.model; with either, what
-  // tokenizer_config.json and special_tokens_map.json say about special tokens.
-  static Result<std::unique_ptr<Tokenizer>> load(const std::string& folder);
+  // tokenizer_config.json and special_tokens_map.json say about special tokens. Or a GGUF file.
+  static Result<std::unique_ptr<Tokenizer>> load(const std::string& path);
   // The content of a tokenizer.json; `name` stands in front of error messages.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json,
                                                       std::string_view name);

@@ -78,6 +78,21 @@ TEST(SharedData, llama2_agrees_with_the_published_cases_in_both_formats) {
   }
 }
 
+TEST(SharedData, gguf_vocabularies_agree_with_the_published_cases) {
+  SKIP_WITHOUT_SHARED_DATA();
+  for (const char* name : {"gpt-2", "llama-spm", "deepseek-llm", "starcoder", "phi-3"}) {
+    SCOPED_TRACE(name);
+    const std::string path = shared_folder() + "ggml-vocab-" + name + ".gguf";
+    const auto tokenizer = Tokenizer::load(path);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    expect_cases(**tokenizer, name);
+    for (const std::string& text : texts_of(path + ".inp")) {
+      const auto ids = ids_of(**tokenizer, text, {.add_special = false, .parse_special = false});
+      EXPECT_EQ(*(*tokenizer)->decode(ids), text);
+    }
+  }
+}
+
 TEST(SharedData, a_file_whose_merges_lost_their_no_break_spaces_is_refused) {
   SKIP_WITHOUT_SHARED_DATA();
   const auto tokenizer = Tokenizer::load(shared_folder() + "llama2");

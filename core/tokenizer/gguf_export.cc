@@ -1,0 +1,272 @@
+// From a tokenizer's files to the keys of a GGUF file.
+#include "core/tokenizer/gguf_export.h"
+
+#include <filesystem>
+#include <map>
+
+#include "core/base/mapped_file.h"
+#include "core/tokenizer/gguf_patterns.h"
+#include "core/tokenizer/gguf_tokenizer.h"
+#include "core/tokenizer/loading.h"
+
+namespace tenon {
+namespace {
+
+using tok::JsonNode;
+using tok::PieceType;
+using tok::TokenizerParts;
+
+constexpr size_t kLargestFileBytes = size_t{128} << 20;
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// The columns of the vocabulary, one entry a row of the model's embedding.
+struct Columns {
+  std::vector<std::string> tokens;
+  std::vector<float> scores;
+  std::vector<int32_t> types;
+
+  void add(std::string text, float score, PieceType type) {
+    tokens.push_back(std::move(text));
+    scores.push_back(score);
+    types.push_back(static_cast<int32_t>(type));
+  }
+  Status pad(uint32_t vocabulary) {
+    if (tokens.size() > vocabulary) {
+      return unsupported("the tokenizer has " + std::to_string(tokens.size()) +
+                         " tokens, the model's vocabulary only " + std::to_string(vocabulary));
+    }
+    while (tokens.size() < vocabulary) {
+      add("[PAD" + std::to_string(tokens.size()) + "]", 0, PieceType::unused);
+    }
+    return {};
+  }
+  void write(bool with_scores, GgufMetadata& out) const {
+    out.add_texts("tokenizer.ggml.tokens", tokens);
+    if (with_scores) out.add_reals("tokenizer.ggml.scores", scores);
+    out.add_integers("tokenizer.ggml.token_type", types);
+  }
+};
+
+void write_ends(const TokenizerParts& parts, bool with_eos, GgufMetadata& out) {
+  if (parts.bos) {
+    out.add_count("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(*parts.bos));
+  }
+  if (with_eos && parts.eos) {
+    out.add_count("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(*parts.eos));
+  }
+  const auto is_only = [](const std::vector<TokenId>& around, std::optional<TokenId> id) {
+    return around.size() == 1 && around.front() == id;
+  };
+  out.add_flag("tokenizer.ggml.add_bos_token", is_only(parts.prefix, parts.bos));
+  out.add_flag("tokenizer.ggml.add_eos_token", is_only(parts.suffix, parts.eos));
+}
+
+// --- tokenizer.json
+// -------------------------------------------------------------------------------
+
+// The patterns that a pre-tokenizer splits at in turn, before bytes are mapped; nothing where it
+// does anything else.
+std::optional<std::vector<std::string>> patterns_of(const JsonNode& node) {
+  std::vector<std::string> patterns;
+  const auto type = node.text_at("type");
+  if (!type.ok()) return std::nullopt;
+  if (*type == "Sequence") {
+    const auto items = node.at("pretokenizers");
+    const auto list = items.ok() ? items->list() : Result<std::vector<JsonNode>>(internal(""));
+    if (!list.ok()) return std::nullopt;
+    for (const JsonNode& item : *list) {
+      auto inner = patterns_of(item);
+      if (!inner) return std::nullopt;
+      patterns.insert(patterns.end(), inner->begin(), inner->end());
+    }
+    return patterns;
+  }
+  if (*type == "Digits") {
+    const auto single = node.boolean_at("individual_digits");
+    if (!single.ok()) return std::nullopt;
+    return std::vector<std::string>{*single ? "\\p{N}" : "\\p{N}+"};
+  }
+  if (*type == "ByteLevel") {
+    const auto prefix = node.boolean_or("add_prefix_space", false);
+    const auto splits = node.boolean_or("use_regex", true);
+    if (!prefix.ok() || !splits.ok() || *prefix) return std::nullopt;
+    if (*splits) patterns.emplace_back(tok::gpt2_pattern());
+    return patterns;
+  }
+  if (*type != "Split") return std::nullopt;
+  const auto pattern = node.at("pattern");
+  const auto regex = pattern.ok() ? pattern->text_at("Regex") : Result<std::string>(internal(""));
+  const auto behavior = node.text_at("behavior");
+  const auto invert = node.boolean_or("invert", false);
+  if (!regex.ok() || !behavior.ok() || *behavior != "Isolated" || !invert.ok() || *invert) {
+    return std::nullopt;
+  }
+  return std::vector<std::string>{*regex};
+}
+
+// The name under which other programs know how text is split; "custom" is none of theirs, so that
+// they refuse the file instead of splitting it in another way.
+std::string pre_name(const JsonNode& root, const JsonNode& model) {
+  const auto node = root.find("pre_tokenizer");
+  const auto ignore_merges = model.boolean_or("ignore_merges", false);
+  const bool plain = !root.find("normalizer") && ignore_merges.ok();
+  const auto patterns = node && plain ? patterns_of(*node) : std::nullopt;
+  const tok::SplitRule* rule = patterns ? tok::find_split_rule(*patterns, *ignore_merges) : nullptr;
+  return rule != nullptr ? std::string(rule->names.front()) : "custom";
+}
+
+PieceType type_of(const TokenizerParts& parts, TokenId id) {
+  if (const tok::AddedToken* token = parts.added.find(id)) {
+    return token->special ? PieceType::control : PieceType::user_defined;
+  }
+  const std::string_view piece = parts.piece(id);
+  if (piece.empty()) return PieceType::unused;
+  const bool is_byte = piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>');
+  return is_byte ? PieceType::byte : PieceType::normal;
+}
+
+Status add_json(const std::string& source, std::string_view text, uint32_t vocabulary,
+                bool with_eos, GgufMetadata& out) {
+  TENON_ASSIGN_OR_RETURN(const auto parts, tok::load_tokenizer_parts(source));
+  TENON_ASSIGN_OR_RETURN(const tok::TokenizerJson file, tok::parse_tokenizer_json(text));
+  const JsonNode root(file.document, "");
+  TENON_ASSIGN_OR_RETURN(const JsonNode model, root.at("model"));
+  const bool bytes = parts->kind == "byte-level bpe";
+  if (!bytes && parts->kind != "sentencepiece bpe") {
+    return unsupported("a tokenizer of the kind '" + parts->kind +
+                       "' has no place in GGUF files; there are byte-level bpe and sentencepiece "
+                       "bpe");
+  }
+  // What merges first gets the highest score; a piece has the rank of its first merge.
+  std::map<std::string, size_t> ranks;
+  std::vector<std::string> merges;
+  for (const auto& [left, right] : *file.merges) {
+    ranks.try_emplace(left + right, merges.size());
+    merges.push_back(left + " " + right);
+  }
+  Columns columns;
+  for (uint32_t id = 0; id < parts->size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    std::string piece(parts->piece(token));
+    const auto rank = ranks.find(piece);
+    const auto score = static_cast<float>(rank == ranks.end() ? merges.size() : rank->second);
+    const PieceType type = type_of(*parts, token);
+    if (piece.empty()) piece = "[PAD" + std::to_string(id) + "]";
+    columns.add(std::move(piece), type == PieceType::normal ? -score : 0.0f, type);
+  }
+  TENON_RETURN_IF_ERROR(columns.pad(vocabulary));
+  out.add_text("tokenizer.ggml.model", bytes ? "gpt2" : "llama");
+  out.add_text("tokenizer.ggml.pre", bytes ? pre_name(root, model) : "default");
+  columns.write(!bytes, out);
+  if (bytes) out.add_texts("tokenizer.ggml.merges", merges);
+  write_ends(*parts, with_eos, out);
+  out.add_text("tokenizer.huggingface.json", text);
+  return {};
+}
+
+// --- tokenizer.model
+// ------------------------------------------------------------------------------
+
+void add_pieces(const tok::SentencePieceModel& model, const TokenizerParts& parts,
+                const Columns& columns, bool with_eos, GgufMetadata& out) {
+  out.add_text("tokenizer.ggml.model", "llama");
+  out.add_text("tokenizer.ggml.pre", "default");
+  columns.write(true, out);
+  write_ends(parts, with_eos, out);
+  for (size_t id = 0; id < model.pieces.size(); ++id) {
+    if (model.pieces[id].type != PieceType::unknown) continue;
+    out.add_count("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(id));
+    break;
+  }
+  out.add_flag("tokenizer.ggml.add_space_prefix", model.add_dummy_prefix);
+  out.add_flag("tokenizer.ggml.remove_extra_whitespaces", model.remove_extra_whitespaces);
+  if (!model.charsmap.empty()) {
+    out.add_bytes("tokenizer.ggml.precompiled_charsmap", model.charsmap);
+  }
+}
+
+Status add_sentencepiece(const std::string& source, const tok::SentencePieceModel& model,
+                         uint32_t vocabulary, bool with_eos, GgufMetadata& out) {
+  TENON_ASSIGN_OR_RETURN(const auto parts, tok::load_tokenizer_parts(source));
+  bool has_bytes = false;
+  Columns columns;
+  for (const auto& piece : model.pieces) {
+    has_bytes = has_bytes || piece.type == PieceType::byte;
+    columns.add(piece.text, piece.score, piece.type);
+  }
+  if (has_bytes != model.byte_fallback || !model.escape_whitespaces) {
+    return unsupported(
+        "a SentencePiece model with byte pieces that it does not use, or without escaped spaces, "
+        "has no place in GGUF files");
+  }
+  TENON_RETURN_IF_ERROR(columns.pad(vocabulary));
+  add_pieces(model, *parts, columns, with_eos, out);
+  return {};
+}
+
+// --- sources
+// --------------------------------------------------------------------------------------
+
+// The template that turns a conversation into a prompt is kept, wherever the folder has it.
+Result<std::string> chat_template(const std::string& folder) {
+  if (exists(folder + "/chat_template.jinja")) {
+    return read_text_file(folder + "/chat_template.jinja");
+  }
+  const std::string path = folder + "/tokenizer_config.json";
+  if (!exists(path)) return std::string();
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  Result<nlohmann::json> config = tok::parse_json(text);
+  if (!config.ok()) return with_context(path, config.status());
+  const auto found = config->find("chat_template");
+  if (found == config->end() || !found->is_string()) return std::string();
+  return found->get<std::string>();
+}
+
+Status add_from_folder(const std::string& folder, uint32_t vocabulary, bool with_eos,
+                       GgufMetadata& out) {
+  if (const std::string path = folder + "/tokenizer.json"; exists(path)) {
+    TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
+    TENON_RETURN_IF_ERROR(add_json(folder, text, vocabulary, with_eos, out));
+  } else if (const std::string model_path = folder + "/tokenizer.model"; exists(model_path)) {
+    TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(model_path, kLargestFileBytes));
+    TENON_ASSIGN_OR_RETURN(const auto model,
+                           tok::parse_sentencepiece(std::as_bytes(std::span(bytes))));
+    TENON_RETURN_IF_ERROR(add_sentencepiece(folder, model, vocabulary, with_eos, out));
+  } else {
+    return not_found("'" + folder + "' has no tokenizer.json and no tokenizer.model");
+  }
+  TENON_ASSIGN_OR_RETURN(const std::string chat, chat_template(folder));
+  if (!chat.empty()) out.add_text("tokenizer.chat_template", chat);
+  return {};
+}
+
+// Of another GGUF file: the same keys again.
+Status add_from_file(const std::string& path, bool with_eos, GgufMetadata& out) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
+  TENON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(mapped.bytes()));
+  if (file.find("tokenizer.ggml.tokens") == nullptr) {
+    return not_found("'" + path + "' has no tokenizer");
+  }
+  for (const auto& [key, value] : file.metadata()) {
+    const bool is_end = key == "tokenizer.ggml.eos_token_id" ||
+                        key == "tokenizer.ggml.eot_token_id" ||
+                        key == "tokenizer.ggml.eom_token_id";
+    if (key.starts_with("tokenizer.") && (with_eos || !is_end)) out.add_value(key, value);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status add_gguf_tokenizer(const std::string& source, uint32_t vocabulary, bool with_eos,
+                          GgufMetadata& out) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(source, error)) return add_from_file(source, with_eos, out);
+  return add_from_folder(source, vocabulary, with_eos, out);
+}
+
+}  // namespace tenon

@@ -1,0 +1,25 @@
+// Tokenizers from model folders into GGUF files and back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/gguf_metadata.h"
+#include "core/base/result.h"
+
+namespace tenon {
+
+// Adds the tokenizer of a folder (or of another GGUF file) as `tokenizer.*` keys, for a model whose
+// vocabulary has `vocabulary` rows: tokens that the tokenizer lacks are filled in as unused ones.
+// `tokenizer.ggml.*` is what other programs read; where the source is a tokenizer.json it goes
+// whole into `tokenizer.huggingface.json`, which this program prefers, so that nothing is lost.
+// The end of a text is added when `with_eos`. Errors: not_found (no tokenizer), unsupported (one
+// that the keys cannot say).
+Status add_gguf_tokenizer(const std::string& source, uint32_t vocabulary, bool with_eos,
+                          GgufMetadata& out);
+
+// Writes the tokenizer of a GGUF file into a folder: tokenizer.json where the file holds one or is
+// byte-level BPE, else tokenizer.model; with tokenizer_config.json. Errors as above.
+Status write_tokenizer_folder(const std::string& gguf_path, const std::string& folder);
+
+}  // namespace tenon

@@ -1,0 +1,228 @@
+// Tokenizers in GGUF files: the same ids as the files that they were made of.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "core/base/gguf_metadata.h"
+#include "core/tokenizer/gguf_export.h"
+#include "core/tokenizer/gguf_patterns.h"
+#include "core/tokenizer/gguf_tokenizer.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/unit/tokenizer/fixtures.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kTexts = {
+    "Hello world",
+    "  two spaces, and\ttabs\n\n\nand lines ",
+    "I'LL say: don't we've 12345 7 things?",
+    "Größe, naïve, 東京タワー, привет, 🦙🦙!",
+    "x = y*2;  // comment\r\n",
+    "",
+    "\xff\xfe broken"};
+
+std::string file_of(const GgufMetadata& metadata) {
+  std::string out("GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 16);
+  const uint64_t count = metadata.count();
+  out.append(reinterpret_cast<const char*>(&count), 8);
+  return out + metadata.bytes();
+}
+
+// Without `tokenizer.huggingface.json`: what is left for other programs.
+GgufMetadata keys_alone(const GgufMetadata& metadata) {
+  const std::string bytes = file_of(metadata);
+  const GgufFile file = must(GgufFile::parse(std::as_bytes(std::span(bytes))));
+  GgufMetadata out;
+  for (const auto& [key, value] : file.metadata()) {
+    if (key != "tokenizer.huggingface.json") out.add_value(key, value);
+  }
+  return out;
+}
+
+// A folder with the fixture as its tokenizer.
+void write_folder(const TemporaryFolder& folder, const std::string& fixture_file) {
+  const bool json = fixture_file.ends_with(".json");
+  folder.write_file(json ? "tokenizer.json" : "tokenizer.model",
+                    read_file(data_path(fixture_file)));
+}
+
+void expect_same(const Tokenizer& actual, const Tokenizer& expected) {
+  for (const std::string& text : kTexts) {
+    const auto ids = expected.encode(text), got = actual.encode(text);
+    ASSERT_EQ(got.ok(), ids.ok()) << text;
+    if (!ids.ok()) continue;
+    EXPECT_EQ(*got, *ids) << text;
+    EXPECT_EQ(*actual.decode(*ids), *expected.decode(*ids)) << text;
+  }
+}
+
+class Fixture : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    write_folder(folder_, GetParam());
+    expected_ = must(Tokenizer::load(folder_.path()));
+    status_ = add_gguf_tokenizer(folder_.path(), expected_->vocab_size() + 3, true, metadata_);
+  }
+  // The kinds that GGUF files have words for.
+  bool is_expressible() const { return expected_->kind() != "bpe"; }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Tokenizer> expected_;
+  GgufMetadata metadata_;
+  Status status_;
+};
+
+TEST_P(Fixture, gives_the_same_ids_from_a_gguf_file_and_from_a_folder_made_of_it) {
+  if (!is_expressible()) {
+    EXPECT_THAT(std::string(status_.message()), HasSubstr("has no place in GGUF files"));
+    return;
+  }
+  ASSERT_TRUE(status_.ok()) << status_.message();
+  const std::string path = folder_.write_file("t.gguf", file_of(metadata_));
+  expect_same(*must(Tokenizer::load(path)), *expected_);
+  const TemporaryFolder back;
+  const Status written = write_tokenizer_folder(path, back.path());
+  ASSERT_TRUE(written.ok()) << written.message();
+  expect_same(*must(Tokenizer::load(back.path())), *expected_);
+}
+
+TEST_P(Fixture, gives_the_same_ids_from_the_keys_alone_where_they_say_how_text_is_split) {
+  if (!is_expressible() || GetParam().ends_with(".model")) return;
+  const GgufMetadata keys = keys_alone(metadata_);
+  const std::string bytes = file_of(keys);
+  const GgufFile file = must(GgufFile::parse(std::as_bytes(std::span(bytes))));
+  const std::string path = folder_.write_file("t.gguf", bytes);
+  const auto pre = file.find("tokenizer.ggml.pre")->text();
+  const auto loaded = Tokenizer::load(path);
+  if (pre == "custom") {
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_THAT(std::string(loaded.status().message()),
+                HasSubstr("'tokenizer.ggml.pre' is 'custom'; there are default, gpt-2"));
+    return;
+  }
+  if (expected_->kind() != "byte-level bpe") return;  // scores are ranks: near, not the same
+  expect_same(*must(Tokenizer::load(path)), *expected_);
+  const TemporaryFolder back;
+  const Status written = write_tokenizer_folder(path, back.path());
+  ASSERT_TRUE(written.ok()) << written.message();
+  expect_same(*must(Tokenizer::load(back.path())), *expected_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Fixture, testing::ValuesIn(fixture_files()), [](const auto& test) {
+  std::string name = test.param;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+});
+
+TEST(GgufTokenizer, the_split_rules_of_known_models_are_recognised) {
+  for (const auto& [file, pre] : std::map<std::string, std::string>{
+           {"gpt2.json", "gpt-2"}, {"llama3.json", "llama-bpe"}, {"smollm.json", "smollm"}}) {
+    const TemporaryFolder folder;
+    write_folder(folder, file);
+    GgufMetadata metadata;
+    ASSERT_TRUE(add_gguf_tokenizer(folder.path(), 200000, true, metadata).ok());
+    const std::string bytes = file_of(metadata);
+    const GgufFile parsed = must(GgufFile::parse(std::as_bytes(std::span(bytes))));
+    EXPECT_EQ(parsed.find("tokenizer.ggml.pre")->text(), pre);
+  }
+}
+
+// A byte-level vocabulary of a few tokens.
+GgufMetadata small_bpe(std::string_view pre) {
+  GgufMetadata metadata;
+  metadata.add_text("tokenizer.ggml.model", "gpt2");
+  if (!pre.empty()) metadata.add_text("tokenizer.ggml.pre", pre);
+  metadata.add_texts("tokenizer.ggml.tokens",
+                     std::vector<std::string>{"<s>", "l", "o", "lo", "<x>", "1", "2", "12"});
+  metadata.add_integers("tokenizer.ggml.token_type", std::vector<int32_t>{3, 1, 1, 1, 4, 1, 1, 1});
+  metadata.add_texts("tokenizer.ggml.merges", std::vector<std::string>{"l o", "1 2"});
+  metadata.add_count("tokenizer.ggml.bos_token_id", 0);
+  return metadata;
+}
+
+Result<std::unique_ptr<Tokenizer>> load(const GgufMetadata& metadata) {
+  const TemporaryFolder folder;
+  return Tokenizer::load(folder.write_file("t.gguf", file_of(metadata)));
+}
+
+TEST(GgufTokenizer, the_split_rule_says_whether_digits_stand_alone_and_whether_a_text_begins) {
+  EXPECT_EQ(*must(load(small_bpe("gpt-2")))->encode("lo12"), (std::vector<TokenId>{3, 7}));
+  EXPECT_EQ(*must(load(small_bpe("smollm")))->encode("lo12"), (std::vector<TokenId>{3, 5, 6}));
+  EXPECT_EQ(*must(load(small_bpe("llama-bpe")))->encode("lo12"), (std::vector<TokenId>{0, 3, 7}));
+  GgufMetadata explicit_end = small_bpe("gpt-2");
+  explicit_end.add_flag("tokenizer.ggml.add_bos_token", true);
+  EXPECT_EQ(*must(load(explicit_end))->encode("lo"), (std::vector<TokenId>{0, 3}));
+}
+
+TEST(GgufTokenizer, control_tokens_are_special_and_those_of_users_are_always_found) {
+  const auto tokenizer = must(load(small_bpe("gpt-2")));
+  EXPECT_TRUE(tokenizer->is_special(0));
+  EXPECT_FALSE(tokenizer->is_special(4));
+  const auto ids = tokenizer->encode("lo<x>lo", {.parse_special = false});
+  EXPECT_EQ(*ids, (std::vector<TokenId>{3, 4, 3}));
+  EXPECT_EQ(*tokenizer->encode("<s>lo"), (std::vector<TokenId>{0, 3}));
+}
+
+std::string fault(const GgufMetadata& metadata) {
+  const auto loaded = load(metadata);
+  return loaded.ok() ? "none" : std::string(loaded.status().message());
+}
+
+TEST(GgufTokenizer, what_cannot_be_read_is_refused_by_its_key) {
+  EXPECT_THAT(fault({}), HasSubstr("it has no tokenizer ('tokenizer.ggml.tokens')"));
+  EXPECT_THAT(fault(small_bpe("klingon")),
+              HasSubstr("'tokenizer.ggml.pre' is 'klingon'; there are"));
+  GgufMetadata unigram;
+  unigram.add_text("tokenizer.ggml.model", "t5");
+  unigram.add_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a"});
+  EXPECT_THAT(fault(unigram),
+              HasSubstr("'tokenizer.ggml.model' is 't5'; there are llama and gpt2"));
+  GgufMetadata uneven;
+  uneven.add_text("tokenizer.ggml.model", "llama");
+  uneven.add_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
+  uneven.add_reals("tokenizer.ggml.scores", std::vector<float>{1});
+  EXPECT_THAT(fault(uneven),
+              HasSubstr("'tokenizer.ggml.scores' has 1 elements; there are 2 tokens"));
+  GgufMetadata merges;
+  merges.add_text("tokenizer.ggml.model", "gpt2");
+  merges.add_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
+  merges.add_texts("tokenizer.ggml.merges", std::vector<std::string>{"ab"});
+  EXPECT_THAT(fault(merges), HasSubstr("merge 1 is 'ab'; expected two pieces"));
+}
+
+TEST(GgufTokenizer, an_empty_token_is_a_gap_in_the_vocabulary) {
+  GgufMetadata metadata;
+  metadata.add_text("tokenizer.ggml.model", "gpt2");
+  metadata.add_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a", "", "b"});
+  const auto tokenizer = must(load(metadata));
+  EXPECT_EQ(*tokenizer->encode("ab"), (std::vector<TokenId>{0, 2}));
+  EXPECT_EQ(tokenizer->piece(1), "");
+}
+
+TEST(GgufTokenizer, more_tokens_than_the_model_has_rows_are_refused) {
+  const TemporaryFolder folder;
+  write_folder(folder, "gpt2.json");
+  GgufMetadata metadata;
+  EXPECT_THAT(std::string(add_gguf_tokenizer(folder.path(), 5, true, metadata).message()),
+              HasSubstr("the model's vocabulary only 5"));
+}
+
+TEST(GgufTokenizer, the_chat_template_travels_both_ways) {
+  const TemporaryFolder folder;
+  write_folder(folder, "spm_llama.model");
+  folder.write_file("tokenizer_config.json", R"({"chat_template": "{{ messages }}"})");
+  GgufMetadata metadata;
+  ASSERT_TRUE(add_gguf_tokenizer(folder.path(), 100000, true, metadata).ok());
+  const std::string path = folder.write_file("t.gguf", file_of(metadata));
+  const TemporaryFolder back;
+  ASSERT_TRUE(write_tokenizer_folder(path, back.path()).ok());
+  const auto config = nlohmann::json::parse(read_file(back.path("tokenizer_config.json")));
+  EXPECT_EQ(config["chat_template"], "{{ messages }}");
+  EXPECT_TRUE(std::filesystem::exists(back.path("tokenizer.model")));
+}
+
+}  // namespace
+}  // namespace tenon
