@@ -14,15 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// The double whose shortest text is that of the float: 1e-05, not 9.999999747378752e-06.
-double shortest(float value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  double back = 0.0;
-  std::from_chars(text, end, back);
-  return back;
-}
-
 ordered_json rope_scaling(const RopeScaling& scaling) {
   if (scaling.kind == RopeScalingKind::linear) {
     return {{"rope_type", "linear"}, {"factor", scaling.factor}};
@@ -52,6 +43,14 @@ void add_windows(const ModelConfig& config, WindowRule rule, ordered_json& out) 
 
 }  // namespace
 
+double shortest_double(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  double back = 0.0;
+  std::from_chars(text, end, back);
+  return back;
+}
+
 std::string model_config_json(const ModelConfig& config, DType dtype) {
   const ModelFamily& family = *find_model_family(config.architecture);
   ordered_json out;
@@ -66,7 +65,7 @@ std::string model_config_json(const ModelConfig& config, DType dtype) {
   out["head_dim"] = config.head_dim;
   out["vocab_size"] = config.vocabulary;
   out["max_position_embeddings"] = config.context_tokens;
-  out["rms_norm_eps"] = shortest(config.norm_eps);
+  out["rms_norm_eps"] = shortest_double(config.norm_eps);
   out["rope_theta"] = config.rope_theta;
   out["rope_scaling"] = rope_scaling(config.rope_scaling);
   out["tie_word_embeddings"] = config.tied_embeddings;

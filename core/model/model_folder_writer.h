@@ -12,6 +12,8 @@ namespace tenon {
 // weights' element type, for information.
 std::string model_config_json(const ModelConfig& config, DType dtype);
 
+// The double whose shortest text is that of the float: 1e-05, not 9.999999747378752e-06.
+double shortest_double(float value);
 // Ok for f32, f16 and bf16, the types that weights are written in.
 Status check_float_type(DType dtype);
 // Creates the folder and its parents. Refuses one that already holds a model.

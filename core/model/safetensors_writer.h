@@ -5,12 +5,12 @@
 #include <tenon/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/model/tensor_file.h"
 
 namespace tenon {
 
@@ -18,16 +18,10 @@ struct PlannedTensor {
   std::string name;
   DType dtype = DType::f32;
   std::vector<uint64_t> shape;  // [rows, columns], or [rows] with one column
-  // Fills rows [first, first + rows) into `out`, in the tensor's dtype. Called by several threads
-  // at once, each with rows of its own; must not throw.
-  std::function<void(uint64_t first, uint64_t rows, std::byte* out)> fill;
+  FillRows fill;                // in the tensor's dtype
 };
 
-// done and total in bytes; called by the caller's thread.
-using WriteProgress = std::function<void(uint64_t done, uint64_t total)>;
-
-// Writes beside `path` and puts the file in place when it is whole; an old one is replaced. Errors:
-// failed (no room, no permission), and then nothing is left behind.
+// As write_tensor_file.
 Status write_safetensors(const std::string& path, std::span<const PlannedTensor> tensors,
                          const WriteProgress& progress = {});
 
