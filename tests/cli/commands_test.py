@@ -62,6 +62,52 @@ class Models(unittest.TestCase):
             worst = max(abs(a - b) for x, y in zip(whole, oracle) for a, b in zip(x, y))
             self.assertLess(worst, 0.02 * spread)
 
+    def test_a_converted_model_says_the_same_in_every_container(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file, back = pathlib.Path(folder) / "tale.gguf", pathlib.Path(folder) / "back"
+            for source, out in ((MODEL, file), (file, back)):
+                done = run("model", "convert", source, out)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            digests = set()
+            for model in (MODEL, file, back):
+                done = run("run", "The old witch", "--model", model, "--max-tokens", "12", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                digests.add(json.loads(done.stdout)["requests"][0]["digest"])
+            self.assertEqual(len(digests), 1)
+            info = json.loads(run("model", "info", file, "--json").stdout)
+            self.assertEqual(info["parameters"], 5770496)
+            self.assertEqual(run("tokenize", "The fox", "--model", file).stdout,
+                             run("tokenize", "The fox").stdout)
+            self.assertIn("already there", run("model", "convert", MODEL, file).stderr)
+
+    def test_a_quantised_file_is_small_and_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "tale.gguf"
+            done = run("model", "convert", MODEL, file, "--type", "q8_0")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            info = json.loads(run("model", "info", file, "--json").stdout)
+            self.assertEqual(info["formats"], {"q8_0": 43})
+            for executor in ("cpu", "ref"):
+                done = run("run", "The old witch", "--model", file, "--max-tokens", "4",
+                           *settings(executor__plugin=executor, kv_cache__dtype="f32"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_info_lists_what_a_file_holds_that_cannot_be_run(self):
+        text = lambda value: struct.pack("<Q", len(value)) + value.encode()  # noqa: E731
+        raw = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.architecture")
+        raw += struct.pack("<I", 8) + text("mamba") + text("a.weight")
+        raw += struct.pack("<IQIQ", 1, 256, 14, 0)
+        raw += bytes(-len(raw) % 32 + 210)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "mamba.gguf"
+            file.write_bytes(raw)
+            info = json.loads(run("model", "info", file, "--json").stdout)
+            self.assertEqual(info["formats"], {"q6_k": 1})
+            self.assertIn("'general.architecture' is 'mamba'", info["runs"])
+            done = run("run", "x", "--model", file)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("'mamba'", done.stderr)
+
     def test_a_random_checkpoint_of_a_shape_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / "m"

@@ -77,7 +77,8 @@ void add_logits(CLI::App& model, Action& action) {
   auto flags = std::make_shared<LogitsFlags>();
   CLI::App* command = model.add_subcommand(
       "logits", "Write the logits of given tokens as .npy [tokens, vocabulary]");
-  command->add_option("folder", flags->pipeline.model, "model folder (default: the pipeline's)");
+  command->add_option("folder", flags->pipeline.model,
+                      "model folder or GGUF file (default: the pipeline's)");
   command->add_option("--tokens", flags->tokens, "ids, separated by commas");
   command->add_option("--tokens-file", flags->tokens_file, "ids as text, or integers in a .npy");
   command->add_option("--text-file", flags->text_file, "text to encode");
@@ -165,7 +166,7 @@ void add_info(CLI::App& model, Action& action) {
   auto folder = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
   CLI::App* command = model.add_subcommand("info", "Say what a checkpoint is");
-  command->add_option("folder", *folder, "model folder")->required();
+  command->add_option("folder", *folder, "model folder or GGUF file")->required();
   command->add_flag("--json", *json, "machine-readable output");
   command->callback([folder, json, &action] {
     action = [folder, json] { return finish(print_model_info(*folder, *json)); };
@@ -180,6 +181,7 @@ void add_model_command(CLI::App& app, Action& action) {
   add_info(*model, action);
   add_logits(*model, action);
   add_synth(*model, action);
+  add_convert_command(*model, action);
 }
 
 }  // namespace tenon

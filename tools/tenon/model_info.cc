@@ -6,7 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/gguf.h"
+#include "core/base/mapped_file.h"
 #include "core/base/text.h"
+#include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -104,10 +107,47 @@ void print(const Json& info) {
   }
 }
 
+// What a GGUF file holds, whether or not it can be run.
+Result<Json> container_json(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
+  Result<GgufFile> file = GgufFile::parse(mapped.bytes());
+  if (!file.ok()) return with_context(path, file.status());
+  std::map<std::string, uint32_t> types;
+  for (const GgufTensor& tensor : file->tensors()) ++types[tensor_type_name(tensor.type)];
+  const GgufValue* architecture = file->find("general.architecture");
+  const GgufValue* name = file->find("general.name");
+  Json out;
+  out["path"] = path;
+  out["container"] = "gguf version " + std::to_string(file->version());
+  if (name != nullptr) out["name"] = name->text().value_or("?");
+  out["architecture"] = architecture == nullptr ? "?" : architecture->text().value_or("?");
+  out["bytes"] = mapped.bytes().size();
+  out["tensors"] = file->tensors().size();
+  out["formats"] = types;
+  return out;
+}
+
+// Of a file that is sound, but holds what is not built.
+Status print_unrunnable(const std::string& path, const Status& reason, bool json) {
+  TENON_ASSIGN_OR_RETURN(Json info, container_json(path));
+  info["runs"] = "no: " + std::string(reason.message());
+  if (json) {
+    std::printf("%s\n", info.dump(2).c_str());
+  } else {
+    print(info);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status print_model_info(const std::string& folder, bool json) {
-  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(folder));
+  Result<std::unique_ptr<Model>> opened = open_model(folder);
+  if (!opened.ok() && is_model_file(folder)) {
+    return print_unrunnable(folder, opened.status(), json);
+  }
+  if (!opened.ok()) return opened.take_status();
+  const std::unique_ptr<Model> model = *std::move(opened);
   // A checkpoint without a tokenizer is still a checkpoint.
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(folder);
   const Json info = to_json(*model, tokenizer.ok() ? tokenizer->get() : nullptr);

@@ -47,7 +47,8 @@ void PipelineFlags::add_to(CLI::App& command) {
   command.add_option("--set", overrides, "override a value: --set scheduler.plugin=static")
       ->group(group)
       ->allow_extra_args(false);
-  command.add_option("--model", model, "model folder, instead of the pipeline's")->group(group);
+  command.add_option("--model", model, "model folder or GGUF file, instead of the pipeline's")
+      ->group(group);
   command.add_option("--plugin-path", plugin_path, "look for plugins here first")
       ->group(group)
       ->allow_extra_args(false);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
@@ -28,6 +29,7 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Flags& flags) {
   if (!flags.file.empty()) {
     TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(flags.file));
     const std::span<const std::byte> bytes = file.bytes();
+    if (GgufFile::has_magic(bytes)) return Tokenizer::load(flags.file);
     if (flags.file.ends_with(".model")) return Tokenizer::from_sentencepiece(bytes, flags.file);
     return Tokenizer::from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                                 flags.file);
@@ -87,8 +89,10 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
   CLI::App* encode = app.add_subcommand("tokenize", "Print the token ids of a text");
   CLI::Option* text =
       encode->add_option("text", flags->text, "the text; without it, standard input");
-  encode->add_option("--model", flags->model, "model folder (default: the bundled model)");
-  encode->add_option("--tokenizer", flags->file, "a tokenizer.json or tokenizer.model by itself");
+  encode->add_option("--model", flags->model,
+                     "model folder or GGUF file (default: the bundled model)");
+  encode->add_option("--tokenizer", flags->file,
+                     "a tokenizer.json, tokenizer.model or GGUF file by itself");
   encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
   encode->add_flag("--json", flags->json, "a JSON list");
   encode->add_flag("!--no-special", flags->special,
@@ -102,8 +106,10 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
   CLI::App* decode = app.add_subcommand("detokenize", "Print the text of token ids");
   decode->add_option("ids", *ids,
                      "the ids, separated by spaces or commas; without them, standard input");
-  decode->add_option("--model", flags->model, "model folder (default: the bundled model)");
-  decode->add_option("--tokenizer", flags->file, "a tokenizer.json or tokenizer.model by itself");
+  decode->add_option("--model", flags->model,
+                     "model folder or GGUF file (default: the bundled model)");
+  decode->add_option("--tokenizer", flags->file,
+                     "a tokenizer.json, tokenizer.model or GGUF file by itself");
   decode->add_flag("--skip-special", flags->skip_special, "leave out special tokens");
   decode->callback([flags, ids, &action] {
     for (const std::string& id : *ids) flags->text += id + " ";

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Makes the small GGUF files of the tests with the `gguf` package of the format's own project.
+
+    python3 tests/golden/make_gguf_goldens.py
+
+needs gguf and numpy. Writes
+  tests/golden/gguf/quants.npy + q8_0.bin + q4_0.bin   rows of f32 and their blocks
+  tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
+                                                        with the rows of q and k in pairs
+  tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
+"""
+import json
+import pathlib
+import struct
+
+import gguf
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+OUT = HERE / "gguf"
+CORPUS = HERE.parent / "fuzz" / "corpus"
+NUMPY = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+LAYER = {
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def read_safetensors(path):
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + length])
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + length + at for at in entry["data_offsets"])
+        values = np.frombuffer(raw[begin:end], NUMPY[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        yield name, values.astype(np.float32)
+
+
+def stored_name(name):
+    stem, kind = name.rsplit(".", 1)
+    if stem in OUTSIDE:
+        return f"{OUTSIDE[stem]}.{kind}"
+    _, _, layer, rest = stem.split(".", 3)
+    return f"blk.{layer}.{LAYER[rest]}.{kind}"
+
+
+def in_pairs(values, heads):
+    halves = values.reshape(heads, 2, -1, *values.shape[1:])
+    return halves.swapaxes(1, 2).reshape(values.shape)
+
+
+def add_config(writer, arch, config):
+    heads = config["num_attention_heads"]
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads", heads))
+    writer.add_key_length(head_dim)
+    writer.add_value_length(head_dim)
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    theta = config.get("rope_theta") or rope.get("rope_theta", 10000.0)
+    writer.add_rope_freq_base(theta)
+    if rope.get("rope_type") == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope.get("rope_type") == "llama3":
+        writer.add_tensor("rope_freqs.weight", llama3_factors(rope, theta, head_dim))
+
+
+def llama3_factors(rope, theta, head_dim):
+    low = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
+    high = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
+    factors = []
+    for i in range(head_dim // 2):
+        wave = 2 * np.pi * theta ** (2 * i / head_dim)
+        if wave < high:
+            factors.append(1.0)
+        elif wave > low:
+            factors.append(rope["factor"])
+        else:
+            smooth = (low / wave * rope["low_freq_factor"] - rope["low_freq_factor"]) / (
+                rope["high_freq_factor"] - rope["low_freq_factor"])
+            factors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
+    return np.array(factors, np.float32)
+
+
+def write_model(name, kind, file_name):
+    folder = HERE / "models" / name
+    config = json.loads((folder / "config.json").read_text())
+    arch = "llama" if config["model_type"] in ("llama", "mistral") else config["model_type"]
+    writer = gguf.GGUFWriter(str(OUT / file_name), arch)
+    add_config(writer, arch, config)
+    wanted = gguf.GGMLQuantizationType[kind]
+    for tensor, values in read_safetensors(folder / "model.safetensors"):
+        stored = stored_name(tensor)
+        if arch == "llama" and ".attn_q." in stored:
+            values = in_pairs(values, config["num_attention_heads"])
+        if arch == "llama" and ".attn_k." in stored:
+            values = in_pairs(values, config["num_key_value_heads"])
+        fits = values.ndim == 2 and values.shape[1] % 32 == 0
+        plain = wanted in (gguf.GGMLQuantizationType.F16, gguf.GGMLQuantizationType.BF16)
+        type_ = wanted if values.ndim == 2 and (plain or fits) else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(stored, gguf.quants.quantize(np.ascontiguousarray(values), type_),
+                          raw_dtype=type_)
+    finish(writer)
+
+
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_quants():
+    random = np.random.default_rng(7)
+    rows = random.normal(size=(24, 64)).astype(np.float32)
+    rows *= (10.0 ** random.integers(-6, 5, size=(24, 1))).astype(np.float32)
+    rows[0] = 0
+    rows[1, :32] = 0
+    rows[2] = np.linspace(-1, 1, 64, dtype=np.float32)
+    rows[3] = np.where(np.arange(64) % 2, 1, -1)
+    rows[4] = np.float32(1e-30)
+    np.save(OUT / "quants.npy", rows)
+    for kind in ("Q8_0", "Q4_0"):
+        blocks = gguf.quants.quantize(rows, gguf.GGMLQuantizationType[kind])
+        (OUT / f"{kind.lower()}.bin").write_bytes(blocks.tobytes())
+
+
+def write_seeds():
+    for folder in ("gguf", "gguf_tokenizer"):
+        (CORPUS / folder).mkdir(parents=True, exist_ok=True)
+    writer = gguf.GGUFWriter(str(CORPUS / "gguf" / "model"), "llama")
+    add_config(writer, "llama", {
+        "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_size": 4,
+        "max_position_embeddings": 8, "num_hidden_layers": 1, "intermediate_size": 4,
+        "rms_norm_eps": 1e-5, "rope_theta": 1e4})
+    writer.add_array("llama.attention.sliding_window_pattern", [True])
+    writer.add_sliding_window(4)
+    writer.add_tensor("token_embd.weight", np.ones((3, 4), np.float32))
+    writer.add_tensor("rope_freqs.weight", np.ones(1, np.float32))
+    finish(writer)
+    raw = struct.pack("<4sIII", b"GGUF", 1, 1, 1)
+    raw += struct.pack("<I1sIIII", 1, b"k", 9, 8, 1, 2) + b"hi"
+    raw += struct.pack("<I1sIIIQ", 1, b"t", 1, 1, 0, 0)
+    raw += b"\0" * (-len(raw) % 32 + 4)
+    (CORPUS / "gguf" / "version1").write_bytes(raw)
+    write_tokenizer_seeds()
+
+
+def write_tokenizer_seeds():
+    writer = gguf.GGUFWriter(str(CORPUS / "gguf_tokenizer" / "llama"), "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(["<unk>", "<s>", "</s>", "<0x0A>", "\u2581", "l", "o", "lo", "\u2581lo"])
+    writer.add_token_scores([0.0, 0.0, 0.0, 0.0, -1.0, -2.0, -3.0, -4.0, -5.0])
+    writer.add_token_types([2, 3, 3, 6, 1, 1, 1, 1, 4])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    finish(writer)
+    for pre in ("gpt-2", "deepseek-llm", "qwen2"):
+        writer = gguf.GGUFWriter(str(CORPUS / "gguf_tokenizer" / pre), "llama")
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(pre)
+        writer.add_token_list(["<s>", "l", "o", "w", "\u0120", "lo", "\u0120w", "<x>"])
+        writer.add_token_types([3, 1, 1, 1, 1, 1, 1, 4])
+        writer.add_token_merges(["l o", "\u0120 w"])
+        writer.add_bos_token_id(0)
+        writer.add_add_bos_token(True)
+        finish(writer)
+
+
+def main():
+    OUT.mkdir(exist_ok=True)
+    write_quants()
+    write_model("llama_gqa", "F32", "llama_gqa_f32.gguf")
+    write_model("llama_bf16", "BF16", "llama_bf16.gguf")
+    write_model("llama_biases", "F32", "llama_biases_f32.gguf")
+    write_model("llama_rope_llama3", "F32", "llama_rope_llama3_f32.gguf")
+    write_model("llama_tied", "Q8_0", "llama_tied_q8_0.gguf")
+    write_model("qwen2", "F16", "qwen2_f16.gguf")
+    write_model("qwen3", "F32", "qwen3_f32.gguf")
+    write_seeds()
+
+
+if __name__ == "__main__":
+    main()

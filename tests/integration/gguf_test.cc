@@ -1,0 +1,135 @@
+// Models in GGUF files against the same models in folders.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/base/mapped_file.h"
+#include "core/base/npy.h"
+#include "core/model/block_format.h"
+#include "core/model/weight_rows.h"
+#include "tests/support/executor_case.h"
+#include "tests/support/step_driver.h"
+#include "tests/support/tiny_model.h"
+
+namespace tenon::test {
+namespace {
+
+const std::string kFolders = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/";
+const std::string kFiles = std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/";
+
+std::unique_ptr<Model> open_or_fail(const std::string& path) {
+  auto model = open_model(path);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+Logits logits_of(const Model& model, const ExecutorCase& executor_case) {
+  const ModelShapeStorage shape(model.config, 64);
+  Loaded executor(executor_case, model, shape.shape());
+  return executor->feed(some_tokens(40, model.config.vocabulary), {17, 1, 5});
+}
+
+class GgufModel : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(GgufModel, a_file_has_the_same_bits_of_logits_as_the_folder) {
+  const auto folder = open_or_fail(kFolders + GetParam().first);
+  const auto file = open_or_fail(kFiles + GetParam().second);
+  ASSERT_TRUE(folder && file);
+  EXPECT_EQ(logits_of(*file, {}), logits_of(*folder, {}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, GgufModel,
+                         testing::Values(std::pair("llama_gqa", "llama_gqa_f32.gguf"),
+                                         std::pair("llama_bf16", "llama_bf16.gguf"),
+                                         std::pair("llama_biases", "llama_biases_f32.gguf"),
+                                         std::pair("qwen3", "qwen3_f32.gguf")),
+                         [](const auto& test) { return std::string(test.param.first); });
+
+TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {
+  const char* given = std::getenv("TENON_SHARED_DATA");
+  const std::string shared =
+      given != nullptr ? given : std::string(TENON_SOURCE_DIR) + "/../shared/data";
+  if (!std::filesystem::exists(shared + "/models")) GTEST_SKIP() << "no shared data";
+  const auto folder = open_or_fail(shared + "/models/stories260k");
+  const auto file = open_or_fail(shared + "/models/stories260k-v1.gguf");
+  ASSERT_TRUE(folder && file);
+  EXPECT_EQ(logits_of(*file, {}), logits_of(*folder, {}));
+}
+
+// Stored factors are f32 where the folder's settings are computed in double.
+TEST(GgufFile, stored_rotary_factors_mean_what_the_folder_s_scaling_does) {
+  const auto folder = open_or_fail(kFolders + "llama_rope_llama3");
+  const auto file = open_or_fail(kFiles + "llama_rope_llama3_f32.gguf");
+  ASSERT_TRUE(folder && file);
+  const auto expected = rope_frequencies(folder->config), actual = rope_frequencies(file->config);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(actual[i], expected[i], 2e-7f * expected[i]) << i;
+  }
+  EXPECT_LE(largest_difference(logits_of(*file, {}), logits_of(*folder, {})), 1e-5);
+}
+
+// f16 weights of an f32 folder: rounded, and with biases that are not in pairs.
+TEST(GgufFile, rows_of_qwen_stand_as_they_do_in_the_folder) {
+  const auto folder = open_or_fail(kFolders + "qwen2");
+  const auto file = open_or_fail(kFiles + "qwen2_f16.gguf");
+  ASSERT_TRUE(folder && file);
+  EXPECT_EQ(file->layers[0].q.format, "f16");
+  EXPECT_EQ(file->layers[0].q_bias, folder->layers[0].q_bias);
+  EXPECT_LE(largest_difference(logits_of(*file, {}), logits_of(*folder, {})), 5e-3);
+}
+
+TEST(GgufFile, blocks_are_near_the_weights_that_they_were_made_of) {
+  const auto file = open_or_fail(kFiles + "llama_tied_q8_0.gguf");
+  const auto folder = open_or_fail(kFolders + "llama_tied");
+  ASSERT_TRUE(file && folder);
+  EXPECT_EQ(file->layers[0].q.format, "q8_0");
+  EXPECT_EQ(file->layers[0].down.format, "f32");  // rows of 72 are no whole blocks
+  EXPECT_EQ(file->parameter_count(), folder->parameter_count());
+  std::vector<float> blocks(32), values(32);
+  for (uint32_t row = 0; row < 32; ++row) {
+    read_row(file->layers[0].q, row, blocks.data());
+    read_row(folder->layers[0].q, row, values.data());
+    float largest = 0;
+    for (const float value : values) largest = std::max(largest, std::fabs(value));
+    // Half a step of the scale, and the scale's own rounding to f16.
+    for (size_t i = 0; i < 32; ++i) {
+      EXPECT_NEAR(blocks[i], values[i], largest / 127 * 0.5f + largest * 0x1p-11f);
+    }
+  }
+  const double apart = largest_difference(logits_of(*file, {}), logits_of(*folder, {}));
+  EXPECT_GT(apart, 0.0);
+  EXPECT_LE(apart, 5e-2);
+}
+
+TEST(GgufFile, mixed_formats_run_on_the_cpu_as_on_the_oracle) {
+  const auto file = open_or_fail(kFiles + "llama_tied_q8_0.gguf");
+  ASSERT_TRUE(file);
+  const ExecutorCase plain{.kind = ExecutorCase::Kind::cpu_plain};
+  EXPECT_LE(largest_difference(logits_of(*file, plain), logits_of(*file, {})), 1e-4);
+}
+
+class Quants : public testing::TestWithParam<BlockFormat> {};
+
+TEST_P(Quants, blocks_are_those_of_the_format_s_own_library_bit_for_bit) {
+  const bool eight = GetParam() == BlockFormat::q8_0;
+  const auto rows = read_npy_f32(kFiles + "quants.npy");
+  const auto golden = MappedFile::open(kFiles + (eight ? "q8_0.bin" : "q4_0.bin"));
+  ASSERT_TRUE(rows.ok() && golden.ok());
+  std::vector<std::byte> blocks(block_row_bytes(GetParam(), rows->values.size()));
+  quantize_row(GetParam(), rows->values.data(), rows->values.size(), blocks.data());
+  ASSERT_EQ(blocks.size(), golden->bytes().size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    ASSERT_EQ(blocks[i], golden->bytes()[i])
+        << "block " << i / block_bytes(GetParam()) << " byte " << i % block_bytes(GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Quants, testing::Values(BlockFormat::q8_0, BlockFormat::q4_0),
+                         [](const auto& test) {
+                           return test.param == BlockFormat::q8_0 ? "q8_0" : "q4_0";
+                         });
+
+}  // namespace
+}  // namespace tenon::test

@@ -1,0 +1,155 @@
+#include "core/model/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/model/model_tensors.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tenon {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kGoldens = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/";
+
+std::unique_ptr<Model> open_or_fail(const std::string& path) {
+  auto model = open_model(path);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kGoldens)) {
+    if (entry.is_directory()) names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
+  EXPECT_EQ(a.hidden, b.hidden);
+  EXPECT_EQ(a.head_dim, b.head_dim);
+  EXPECT_EQ(a.vocabulary, b.vocabulary);
+  EXPECT_EQ(a.context_tokens, b.context_tokens);
+  EXPECT_EQ(a.norm_eps, b.norm_eps);
+  EXPECT_EQ(a.window_tokens, b.window_tokens);
+  EXPECT_EQ(a.bos, b.bos);
+  EXPECT_EQ(a.tied_embeddings, b.tied_embeddings);
+  EXPECT_EQ(a.qkv_bias, b.qkv_bias);
+  EXPECT_EQ(a.output_bias, b.output_bias);
+  EXPECT_EQ(a.mlp_bias, b.mlp_bias);
+  EXPECT_EQ(a.qk_norm, b.qk_norm);
+}
+
+void expect_same_weights(const Model& a, const Model& b) {
+  const auto left = list_tensors(a), right = list_tensors(b);
+  ASSERT_EQ(left.size(), right.size());
+  for (size_t i = 0; i < left.size(); ++i) {
+    SCOPED_TRACE(left[i].name);
+    ASSERT_EQ(left[i].name, right[i].name);
+    if (left[i].vector != nullptr) {
+      EXPECT_EQ(*left[i].vector, *right[i].vector);
+      continue;
+    }
+    const Weight &x = *left[i].matrix, &y = *right[i].matrix;
+    ASSERT_EQ(x.format, y.format);
+    std::vector<std::byte> one(x.k_in * 4), other(x.k_in * 4);
+    for (uint32_t row = 0; row < x.n_out; ++row) {
+      store_row(x, row, type_of(x), one.data());
+      store_row(y, row, type_of(y), other.data());
+      ASSERT_EQ(one, other) << row;
+    }
+  }
+}
+
+class RoundTrip : public testing::TestWithParam<std::string> {};
+
+TEST_P(RoundTrip, every_weight_keeps_its_bits_in_a_gguf_file_and_back_in_a_folder) {
+  const TemporaryFolder out;
+  const auto source = open_or_fail(kGoldens + GetParam());
+  ASSERT_NE(source, nullptr);
+  const auto written = write_gguf_model(*source, out.path("m.gguf"), {}, {});
+  ASSERT_TRUE(written.ok()) << written.status().message();
+  const auto file = open_or_fail(out.path("m.gguf"));
+  ASSERT_NE(file, nullptr);
+  expect_same_config(file->config, source->config);
+  expect_same_weights(*file, *source);
+  EXPECT_EQ(rope_frequencies(file->config), rope_frequencies(source->config));
+
+  const Status back = write_folder_model(*file, out.path("folder"), {});
+  ASSERT_TRUE(back.ok()) << back.message();
+  const auto folder = open_or_fail(out.path("folder"));
+  ASSERT_NE(folder, nullptr);
+  // A Mistral without windows is a Llama to every reader of GGUF files.
+  const bool plain = std::ranges::max(source->config.window_tokens) == 0;
+  const std::string family = source->config.architecture;
+  EXPECT_EQ(folder->config.architecture, family == "mistral" && plain ? "llama" : family);
+  expect_same_config(folder->config, source->config);
+  expect_same_weights(*folder, *source);
+  EXPECT_EQ(rope_frequencies(folder->config), rope_frequencies(source->config));
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, RoundTrip, testing::ValuesIn(golden_names()),
+                         [](const auto& test) { return test.param; });
+
+TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
+  const TemporaryFolder out;
+  const auto source = open_or_fail(kGoldens + "llama_tied");
+  const auto kept =
+      write_gguf_model(*source, out.path("m.gguf"), {}, {find_tensor_type(kGgufQ4_0), {}});
+  ASSERT_TRUE(kept.ok()) << kept.status().message();
+  EXPECT_THAT(*kept, ElementsAre("blk.0.ffn_down.weight", "blk.1.ffn_down.weight"));
+  const auto file = open_or_fail(out.path("m.gguf"));
+  EXPECT_EQ(file->layers[0].q.format, "q4_0");
+  EXPECT_EQ(file->layers[0].down.format, "f32");
+}
+
+TEST(Convert, quantised_matrices_come_back_as_f32_with_the_values_of_their_blocks) {
+  const TemporaryFolder out;
+  const auto file =
+      open_or_fail(std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/llama_tied_q8_0.gguf");
+  ASSERT_TRUE(write_folder_model(*file, out.path("folder"), {}).ok());
+  const auto folder = open_or_fail(out.path("folder"));
+  ASSERT_NE(folder, nullptr);
+  EXPECT_EQ(folder->layers[0].q.format, "f32");
+  std::vector<float> expected(32), actual(32);
+  for (uint32_t row = 0; row < 32; ++row) {
+    const TensorType& f32 = *find_tensor_type(kGgufF32);
+    store_row(file->layers[0].q, row, f32, reinterpret_cast<std::byte*>(expected.data()));
+    store_row(folder->layers[0].q, row, f32, reinterpret_cast<std::byte*>(actual.data()));
+    EXPECT_EQ(actual, expected);
+  }
+}
+
+TEST(Convert, what_a_container_cannot_say_is_refused_with_the_reason) {
+  const TemporaryFolder out;
+  auto model = open_or_fail(kGoldens + "llama_gqa");
+  const auto gguf_fault = [&] {
+    const auto written = write_gguf_model(*model, out.path("m.gguf"), {}, {});
+    return written.ok() ? "none" : std::string(written.status().message());
+  };
+  model->config.eos = {0, 1, 2, 3};
+  model->generation.eos.clear();
+  EXPECT_THAT(gguf_fault(), HasSubstr("any of 4 tokens; GGUF files have keys for three"));
+  model->config.eos.clear();
+  model->config.rope_theta = 0.1;
+  EXPECT_THAT(gguf_fault(), HasSubstr("'llama.rope.freq_base' would be 0.1"));
+
+  model->config.rope_theta = 1e4;
+  model->config.rope_factors.assign(model->config.head_dim / 2, 3.0f);
+  EXPECT_THAT(std::string(write_folder_model(*model, out.path("f"), {}).message()),
+              HasSubstr("'rope_freqs.weight' holds factors that no rope_scaling"));
+  model->config.rope_factors.clear();
+  EXPECT_THAT(
+      std::string(
+          write_folder_model(*model, out.path("f"), {find_tensor_type(kGgufQ8_0), {}}).message()),
+      HasSubstr("type q8_0 have no place in a safetensors folder"));
+}
+
+}  // namespace
+}  // namespace tenon

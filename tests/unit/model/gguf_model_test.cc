@@ -1,0 +1,246 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/convert.h"
+#include "core/model/gguf_config.h"
+#include "core/model/gguf_names.h"
+#include "core/model/gguf_writer.h"
+#include "core/model/model.h"
+#include "tests/support/model_folder.h"
+
+namespace tenon {
+namespace {
+
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+// A Llama of one layer (hidden 32, 2 heads of 16, 1 KV head, MLP 64, vocabulary 8) as a GGUF file,
+// of which a test changes one thing.
+class GgufDraft {
+ public:
+  GgufDraft() {
+    for (const auto& [key, value] :
+         std::map<std::string, uint32_t>{{"context_length", 64},
+                                         {"embedding_length", 32},
+                                         {"block_count", 1},
+                                         {"feed_forward_length", 64},
+                                         {"attention.head_count", 2},
+                                         {"attention.head_count_kv", 1}}) {
+      counts["llama." + key] = value;
+    }
+    add("token_embd.weight", {8, 32});
+    add("output_norm.weight", {32});
+    add("blk.0.attn_norm.weight", {32});
+    add("blk.0.ffn_norm.weight", {32});
+    add("blk.0.attn_q.weight", {32, 32});
+    add("blk.0.attn_k.weight", {16, 32});
+    add("blk.0.attn_v.weight", {16, 32});
+    add("blk.0.attn_output.weight", {32, 32});
+    add("blk.0.ffn_gate.weight", {64, 32});
+    add("blk.0.ffn_up.weight", {64, 32});
+    add("blk.0.ffn_down.weight", {32, 64});
+  }
+
+  std::string architecture = "llama";
+  std::map<std::string, uint32_t> counts;
+  std::map<std::string, float> reals;
+  std::map<std::string, std::string> texts;
+  std::map<std::string, std::vector<bool>> flags;
+  std::map<std::string, GgufPlannedTensor> tensors;
+
+  void add(const std::string& name, std::vector<uint64_t> extents, uint32_t type = kGgufF32) {
+    // Every f32 of row r is r.
+    const auto fill = [extents, type](uint64_t first, uint64_t rows, std::byte* out) {
+      const TensorType& stored = *find_tensor_type(type);
+      const uint64_t row = extents.back() / stored.block_elements * stored.block_bytes;
+      std::fill_n(out, rows * row, std::byte{0});
+      for (uint64_t i = 0; type == kGgufF32 && i < rows * extents.back(); ++i) {
+        const auto value = static_cast<float>(first + i / extents.back());
+        std::memcpy(out + 4 * i, &value, 4);
+      }
+    };
+    tensors[name] = {name, type, extents, fill};
+  }
+  std::string write() const {
+    GgufMetadata metadata;
+    metadata.add_text("general.architecture", architecture);
+    for (const auto& [key, value] : counts) metadata.add_count(key, value);
+    for (const auto& [key, value] : reals) metadata.add_real(key, value);
+    for (const auto& [key, value] : texts) metadata.add_text(key, value);
+    for (const auto& [key, value] : flags) metadata.add_flags(key, value);
+    std::vector<GgufPlannedTensor> planned;
+    for (const auto& [name, tensor] : tensors) planned.push_back(tensor);
+    const std::string path = folder_->path("draft.gguf");
+    EXPECT_TRUE(write_gguf(path, metadata, planned).ok());
+    return path;
+  }
+  std::unique_ptr<Model> open() const {
+    auto model = open_model(write());
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return model.ok() ? *std::move(model) : nullptr;
+  }
+  std::string fault() const {
+    const auto model = open_model(write());
+    return model.ok() ? "none" : std::string(model.status().message());
+  }
+
+ private:
+  std::unique_ptr<TemporaryFolder> folder_ = std::make_unique<TemporaryFolder>();
+};
+
+TEST(GgufModel, the_metadata_becomes_the_configuration) {
+  GgufDraft draft;
+  draft.reals["llama.rope.freq_base"] = 5000.0f;
+  draft.reals["llama.attention.layer_norm_rms_epsilon"] = 1e-6f;
+  draft.texts["llama.rope.scaling.type"] = "linear";
+  draft.reals["llama.rope.scaling.factor"] = 2.0f;
+  draft.counts["tokenizer.ggml.bos_token_id"] = 1;
+  draft.counts["tokenizer.ggml.eos_token_id"] = 2;
+  draft.counts["tokenizer.ggml.eot_token_id"] = 5;
+  draft.counts["tokenizer.ggml.eom_token_id"] = 99;  // beyond the vocabulary: none
+  draft.reals["general.sampling.temp"] = 0.5f;
+  draft.counts["general.sampling.top_k"] = 7;
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  const ModelConfig& config = model->config;
+  EXPECT_EQ(config.architecture, "llama");
+  EXPECT_EQ(config.vocabulary, 8u);
+  EXPECT_EQ(config.head_dim, 16u);
+  EXPECT_EQ(config.kv_heads, 1u);
+  EXPECT_EQ(config.context_tokens, 64u);
+  EXPECT_EQ(config.rope_theta, 5000.0);
+  EXPECT_EQ(config.rope_scaling.factor, 2.0);
+  EXPECT_EQ(config.norm_eps, 1e-6f);
+  EXPECT_TRUE(config.tied_embeddings);
+  EXPECT_EQ(config.bos, 1);
+  EXPECT_THAT(config.eos, ElementsAre(2, 5));
+  EXPECT_EQ(model->generation.temperature, 0.5f);
+  EXPECT_EQ(model->generation.top_k, 7u);
+}
+
+TEST(GgufModel, rows_of_llama_s_q_and_k_are_taken_out_of_their_pairs) {
+  const auto model = GgufDraft().open();
+  ASSERT_NE(model, nullptr);
+  const auto first_of_row = [](const Weight& weight, uint32_t row) {
+    float value = 0;
+    std::memcpy(&value, static_cast<const float*>(weight.parts[0].data) + row * weight.k_in, 4);
+    return value;
+  };
+  const Weight& q = model->layers[0].q;
+  EXPECT_EQ(first_of_row(q, 0), 0);
+  EXPECT_EQ(first_of_row(q, 1), 2);
+  EXPECT_EQ(first_of_row(q, 8), 1);
+  EXPECT_EQ(first_of_row(q, 31), 31);
+  EXPECT_EQ(first_of_row(q, 16 + 9), 16 + 3);
+  EXPECT_EQ(first_of_row(model->layers[0].v, 1), 1);
+}
+
+TEST(GgufModel, a_window_in_a_llama_file_makes_it_a_mistral) {
+  GgufDraft draft;
+  draft.counts["llama.attention.sliding_window"] = 16;
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->config.architecture, "mistral");
+  EXPECT_THAT(model->config.window_tokens, ElementsAre(16));
+}
+
+TEST(GgufModel, what_is_not_built_is_refused_by_its_key) {
+  GgufDraft draft;
+  draft.architecture = "gemma2";
+  EXPECT_THAT(draft.fault(),
+              EndsWith("'general.architecture' is 'gemma2'; there are llama, mistral, "
+                       "qwen2, qwen3"));
+  draft = GgufDraft();
+  draft.counts["llama.expert_count"] = 8;
+  EXPECT_THAT(draft.fault(),
+              HasSubstr("'llama.expert_count' is 8; mixture of experts is not built"));
+  draft.counts.erase("llama.expert_count");
+  draft.texts["llama.rope.scaling.type"] = "yarn";
+  EXPECT_THAT(draft.fault(), HasSubstr("'llama.rope.scaling.type' is 'yarn'; there are none and "
+                                       "linear"));
+  draft.texts.clear();
+  draft.counts["llama.rope.dimension_count"] = 8;
+  EXPECT_THAT(draft.fault(), HasSubstr("only whole heads (16) are rotated"));
+}
+
+TEST(GgufModel, metadata_that_is_missing_or_impossible_is_refused_with_all_faults_at_once) {
+  GgufDraft draft;
+  draft.counts.erase("llama.block_count");
+  draft.counts["llama.attention.head_count_kv"] = 3;
+  EXPECT_THAT(draft.fault(), testing::AllOf(HasSubstr("'llama.block_count' is missing"),
+                                            HasSubstr("2 heads are not a multiple of 3 KV heads")));
+}
+
+TEST(GgufModel, tensors_of_other_types_are_refused_by_name_and_type) {
+  GgufDraft draft;
+  draft.counts["llama.feed_forward_length"] = 256;
+  draft.add("blk.0.ffn_gate.weight", {256, 32});
+  draft.add("blk.0.ffn_up.weight", {256, 32});
+  draft.add("blk.0.ffn_down.weight", {32, 256}, find_tensor_type("q6_k")->id);
+  EXPECT_THAT(
+      draft.fault(),
+      EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q6_k, which is not built; there "
+               "are f32, f16, bf16, q8_0 and q4_0"));
+}
+
+TEST(GgufModel,
+     tensors_of_wrong_shapes_missing_or_left_over_are_refused_by_their_names_in_the_file) {
+  GgufDraft draft;
+  draft.add("blk.0.attn_q.weight", {16, 32});
+  draft.add("blk.0.attn_v.weight", {16, 64}, kGgufQ8_0);
+  draft.tensors.erase("output_norm.weight");
+  draft.add("blk.0.ffn_gate_inp.weight", {2, 32});
+  EXPECT_THAT(
+      draft.fault(),
+      testing::AllOf(
+          HasSubstr("'blk.0.attn_q.weight' is [16, 32]; the metadata makes it [32, 32]"),
+          HasSubstr("'blk.0.attn_v.weight' is [16, 64]; the metadata makes it [16, 32]"),
+          HasSubstr("'output_norm.weight' is missing; expected [32]"),
+          HasSubstr("'blk.0.ffn_gate_inp.weight' has no place in the model that the metadata")));
+}
+
+TEST(GgufModel, quantised_vectors_are_refused) {
+  GgufDraft draft;
+  draft.add("blk.0.attn_norm.weight", {32}, kGgufQ8_0);
+  EXPECT_THAT(draft.fault(), HasSubstr("stored as q8_0 with 1 dimensions; only matrices are read"));
+}
+
+TEST(GgufModel, stored_rotary_factors_divide_the_frequencies) {
+  GgufDraft draft;
+  const auto plain = draft.open();
+  draft.tensors["rope_freqs.weight"] = {
+      "rope_freqs.weight", kGgufF32, {8}, [](uint64_t, uint64_t, std::byte* out) {
+        const float factors[8] = {1, 1, 1, 1, 2, 4, 8, 8};
+        std::memcpy(out, factors, sizeof(factors));
+      }};
+  const auto scaled = draft.open();
+  ASSERT_TRUE(plain && scaled);
+  const auto before = rope_frequencies(plain->config), after = rope_frequencies(scaled->config);
+  EXPECT_EQ(after[3], before[3]);
+  EXPECT_FLOAT_EQ(after[5], before[5] / 4);
+  draft.add("rope_freqs.weight", {4});
+  EXPECT_THAT(draft.fault(), HasSubstr("'rope_freqs.weight' is not 8 values of f32"));
+}
+
+TEST(GgufModel, a_file_that_is_no_gguf_is_refused) {
+  const TemporaryFolder folder;
+  const auto model = open_model(folder.write_file("model.bin", "hello"));
+  ASSERT_FALSE(model.ok());
+  EXPECT_THAT(std::string(model.status().message()),
+              EndsWith("is no GGUF file; expected one, or a model's folder"));
+}
+
+TEST(GgufNames, both_directions_undo_each_other) {
+  for (const std::string name :
+       {"model.embed_tokens.weight", "lm_head.weight", "model.norm.weight",
+        "model.layers.12.self_attn.q_proj.bias", "model.layers.0.mlp.down_proj.weight",
+        "model.layers.3.post_attention_layernorm.weight", "model.layers.1.other.weight",
+        "something", "model.layers.7"}) {
+    EXPECT_EQ(name_of_gguf(gguf_name(name)), name);
+  }
+  EXPECT_EQ(gguf_name("model.layers.12.self_attn.o_proj.weight"), "blk.12.attn_output.weight");
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,103 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "core/base/text.h"
+#include "core/model/convert.h"
+#include "core/model/gguf_checkpoint.h"
+#include "core/model/model_folder_writer.h"
+#include "core/tokenizer/gguf_export.h"
+#include "core/tokenizer/tokenizer.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/progress.h"
+
+namespace tenon {
+namespace {
+
+struct ConvertFlags {
+  std::string in;
+  std::string out;
+  std::string type;
+};
+
+Result<const TensorType*> type_named(const std::string& name) {
+  if (name.empty()) return static_cast<const TensorType*>(nullptr);
+  for (const char* known : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+    if (name == known) return find_tensor_type(std::string_view(name));
+  }
+  return invalid_argument("--type: '" + name +
+                          "' cannot be written; expected f32, f16, bf16, q8_0 or q4_0");
+}
+
+// A model without a tokenizer stays one; a tokenizer that cannot be read is no reason to lose it.
+Result<bool> has_tokenizer(const std::string& path) {
+  const auto tokenizer = Tokenizer::load(path);
+  if (tokenizer.ok()) return true;
+  if (tokenizer.status().code() == StatusCode::not_found) return false;
+  return copy(tokenizer.status());
+}
+
+Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
+               const ConvertOptions& options) {
+  std::error_code error;
+  if (std::filesystem::exists(flags.out, error)) {
+    return invalid_argument("'" + flags.out +
+                            "' is already there; choose another name, or remove it first");
+  }
+  GgufMetadata metadata;
+  const bool with_eos = model.config.eos.empty() && model.generation.eos.empty();
+  if (tokenizer) {
+    TENON_RETURN_IF_ERROR(
+        add_gguf_tokenizer(flags.in, model.config.vocabulary, with_eos, metadata));
+  }
+  TENON_ASSIGN_OR_RETURN(const std::vector<std::string> kept,
+                         write_gguf_model(model, flags.out, metadata, options));
+  if (!kept.empty()) {
+    std::printf("kept the type of %zu matrices whose rows are no whole blocks: %s%s\n", kept.size(),
+                kept.front().c_str(), kept.size() > 1 ? ", …" : "");
+  }
+  return {};
+}
+
+Status to_folder(const Model& model, const ConvertFlags& flags, bool tokenizer,
+                 const ConvertOptions& options) {
+  TENON_RETURN_IF_ERROR(write_folder_model(model, flags.out, options));
+  if (!tokenizer) return {};
+  return is_model_file(flags.in) ? write_tokenizer_folder(flags.in, flags.out)
+                                 : copy_tokenizer(flags.in, flags.out);
+}
+
+Status convert(const ConvertFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const TensorType* type, type_named(flags.type));
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in));
+  TENON_ASSIGN_OR_RETURN(const bool tokenizer, has_tokenizer(flags.in));
+  Progress progress("writing", Progress::Unit::bytes, true);
+  const ConvertOptions options{
+      type, [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
+  const bool file = flags.out.ends_with(".gguf");
+  TENON_RETURN_IF_ERROR(file ? to_file(*model, flags, tokenizer, options)
+                             : to_folder(*model, flags, tokenizer, options));
+  progress.wipe();
+  std::printf("wrote %s%s\n", flags.out.c_str(), tokenizer ? "" : ", without a tokenizer");
+  return {};
+}
+
+}  // namespace
+
+void add_convert_command(CLI::App& model, Action& action) {
+  auto flags = std::make_shared<ConvertFlags>();
+  CLI::App* command =
+      model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
+  command->add_option("in", flags->in, "model folder or GGUF file")->required();
+  command->add_option("out", flags->out, "NAME.gguf, or a folder to make")->required();
+  command->add_option("--type", flags->type,
+                      "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
+  command->callback([flags, &action] {
+    action = [flags] {
+      const Status status = convert(*flags);
+      return status.ok() ? 0 : report_failure(status);
+    };
+  });
+}
+
+}  // namespace tenon
