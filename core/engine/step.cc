@@ -65,7 +65,11 @@ void Engine::move() {
       status = apply_moves(std::span(moves_).first(out.count));
     }
     if (!status.ok()) {
-      // Whose K/V is now missing cannot be told.
+      // Whose K/V is now missing cannot be told: what runs fails, what was swapped out is computed
+      // again.
+      for (const Sequence* waiting : table_.waiting()) {
+        (void)parts_.kv_cache->release(waiting->id, KVCacheManager::Release::recompute);
+      }
       step_failed(table_.running(), "copying K/V blocks failed: " + std::string(status.message()));
       return;
     }

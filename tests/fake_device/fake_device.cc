@@ -75,6 +75,7 @@ void FakeDevice::fail(const std::string& text) {
 }
 
 Status FakeDevice::apply(std::span<const KvMove> moves) {
+  if (std::exchange(faults.apply_fails, false)) return failed("injected: apply");
   std::vector<KvMove> kept(moves.begin(), moves.end());
   enqueue([this, kept = std::move(kept)] {
     for (const KvMove& move : kept) carry_out(move);

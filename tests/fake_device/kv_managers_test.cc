@@ -192,6 +192,31 @@ TEST_P(KvManagers, give_the_same_tokens_when_the_pool_is_small_and_plans_fail) {
   expect_oracle(swapping, true, 3);
 }
 
+// The copy of the one that was swapped out cannot be trusted, so it is computed again; what ran may
+// have needed a move and fails.
+TEST(KvMoves, that_fail_never_lead_to_wrong_tokens) {
+  RigOptions options;
+  options.scheduler_options = "watermark=0 preempt=swap";
+  options.block_tokens = 4;
+  options.kv_tokens = 24;
+  options.swap_tokens = 24;
+  Rig rig(options);
+  std::vector<Request> requests;
+  for (TokenId token : {1, 2, 3}) {
+    requests.push_back(greedy_request(std::vector<TokenId>(7, token), 6));
+    rig.submit(requests.back());
+  }
+  rig.device().faults.apply_fails = true;
+  rig.run();
+  EXPECT_FALSE(rig.device().faults.apply_fails);
+  EXPECT_GT(rig.engine().totals().swapped_out_tokens, 0u);
+  EXPECT_EQ(rig.engine().totals().swapped_in_tokens, 0u);
+  for (RequestId failed : {1, 2}) {
+    EXPECT_EQ(rig.result(failed).message, "copying K/V blocks failed: injected: apply");
+  }
+  EXPECT_EQ(rig.result(3).ids(), oracle({options.vocabulary, 0}, requests[2], 0, 256).ids);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, KvManagers, testing::ValuesIn(kManagers));
 
 }  // namespace
