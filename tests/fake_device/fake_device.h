@@ -22,7 +22,7 @@ namespace tenon {
 struct FakeFaults {
   std::optional<uint64_t> launch_fails_at;  // step ids
   std::optional<uint64_t> collect_fails_at;
-  bool apply_fails = false;  // the next time that there are moves
+  bool apply_fails = false;          // the next time that there are moves
   std::optional<TokenId> nan_after;  // a row whose own token is this has NaN for logits
 };
 
