@@ -14,12 +14,14 @@ constexpr SeqId kForcedSeq = 0;
 // One sequence's way through the KV manager and the executor.
 class ForcedSequence {
  public:
-  ForcedSequence(const EngineParts& parts, std::span<const TokenId> tokens)
-      : parts_(parts), tokens_(tokens), tables_(parts.shape->group_count) {}
+  ForcedSequence(const EngineParts& parts, std::span<const TokenId> tokens, uint64_t& step_id)
+      : parts_(parts), tokens_(tokens), tables_(parts.shape->group_count), step_id_(step_id) {}
 
-  Status begin() {
-    return parts_.kv_cache->begin(
-        {.seq = kForcedSeq, .key = {}, .limit_tokens = static_cast<uint32_t>(tokens_.size())});
+  // A salt of its own keeps a manager that shares prefixes from finding one.
+  Status begin(uint64_t salt) {
+    return parts_.kv_cache->begin({.seq = kForcedSeq,
+                                   .key = {.salt = salt, .adapter = 0, .content = {}},
+                                   .limit_tokens = static_cast<uint32_t>(tokens_.size())});
   }
   Status end() { return parts_.kv_cache->release(kForcedSeq, KVCacheManager::Release::end); }
 
@@ -90,7 +92,7 @@ class ForcedSequence {
   const EngineParts& parts_;
   std::span<const TokenId> tokens_;
   std::vector<KvTableView> tables_;
-  uint64_t step_id_ = 0;
+  uint64_t& step_id_;
   uint32_t computed_ = 0;
 };
 
@@ -113,14 +115,14 @@ Status check_tokens(const EngineParts& parts, std::span<const TokenId> tokens) {
 
 }  // namespace
 
-Status force_tokens(const EngineParts& parts, std::span<const TokenId> tokens,
-                    std::span<const uint32_t> chunks, const LogitsSink& sink) {
-  TENON_RETURN_IF_ERROR(check_tokens(parts, tokens));
-  ForcedSequence sequence(parts, tokens);
-  TENON_RETURN_IF_ERROR(sequence.begin());
+Status TeacherForcing::run(std::span<const TokenId> tokens, std::span<const uint32_t> chunks,
+                           const LogitsSink& sink) {
+  TENON_RETURN_IF_ERROR(check_tokens(parts_, tokens));
+  ForcedSequence sequence(parts_, tokens, step_id_);
+  TENON_RETURN_IF_ERROR(sequence.begin(++sequences_));
   Status status;
   for (size_t step = 0; status.ok() && !sequence.done(); ++step) {
-    uint32_t rows = parts.limits.max_batch_tokens;
+    uint32_t rows = parts_.limits.max_batch_tokens;
     if (!chunks.empty()) rows = std::min(rows, chunks[std::min(step, chunks.size() - 1)]);
     status = sequence.step(std::max(rows, 1u), sink);
   }

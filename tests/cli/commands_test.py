@@ -1,5 +1,6 @@
 """The commands beside `run`."""
 import json
+import math
 import pathlib
 import struct
 import tempfile
@@ -40,6 +41,12 @@ class Tokenize(unittest.TestCase):
         done = run("detokenize", "5000")
         self.assertEqual(done.returncode, 1)
         self.assertIn("5000", done.stderr)
+
+
+def perplexity(text, *flags):
+    done = run("model", "perplexity", MODEL, "--file", text, "--json", *flags)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 class Models(unittest.TestCase):
@@ -107,6 +114,55 @@ class Models(unittest.TestCase):
             done = run("run", "x", "--model", file)
             self.assertEqual(done.returncode, 1)
             self.assertIn("'mamba'", done.stderr)
+    def test_perplexity_is_what_the_logits_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder) / "text.txt"
+            text.write_text("Once upon a time there was a king who had three sons.")
+            ids = [int(i) for i in run("tokenize", text.read_text()).stdout.split()]
+            out = pathlib.Path(folder) / "logits.npy"
+            run("model", "logits", MODEL, "--text-file", text, "--out", out)
+            nats = 0.0
+            for row, following in zip(read_npy(out), ids[1:]):
+                most = max(row)
+                nats += most + math.log(sum(math.exp(x - most) for x in row)) - row[following]
+            report = perplexity(text)
+            self.assertEqual(report["predicted_tokens"], len(ids) - 1)
+            self.assertAlmostEqual(report["nats_per_token"], nats / (len(ids) - 1), 5)
+            self.assertAlmostEqual(report["perplexity"], math.exp(nats / (len(ids) - 1)), 3)
+            first = len(run("detokenize", ids[0]).stdout)
+            self.assertEqual(report["predicted_bytes"], len(text.read_text()) - first)
+
+    def test_overlapping_windows_predict_every_token_but_the_first_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder) / "text.txt"
+            text.write_text("The fox went to the river and the wolf went to the hill. " * 4)
+            apart = perplexity(text, "--context", 16)
+            over = perplexity(text, "--context", 16, "--stride", 4)
+            tokens = apart["tokens"]
+            self.assertEqual(over["predicted_tokens"], tokens - 1)
+            self.assertEqual(apart["predicted_tokens"], tokens - -(-tokens // 16))
+            self.assertLess(over["nats_per_token"], apart["nats_per_token"])
+            cached = perplexity(text, "--context", 16, "--stride", 4,
+                                *settings(kv_cache__plugin="prefix"))
+            self.assertEqual(cached["nats_per_token"], over["nats_per_token"])
+
+    def test_quantised_kv_predicts_nearly_as_well(self):
+        valid = SOURCE / "configs/models/valid.txt"
+        exact = perplexity(valid, "--context", 512, "--max-tokens", 1024)
+        for dtype, most in [("i8", 1.005), ("i4", 1.03)]:
+            kept = perplexity(valid, "--context", 512, "--max-tokens", 1024,
+                              *settings(kv_cache__dtype=dtype))
+            self.assertLess(kept["perplexity"] / exact["perplexity"], most, dtype)
+            self.assertIn(f"kv={dtype}", kept["numerics"])
+
+    def test_windows_that_leave_tokens_out_are_refused(self):
+        valid = SOURCE / "configs/models/valid.txt"
+        for flags, text in [(["--context", 1], "expected 2 to the pipeline's context of 2048"),
+                            (["--context", 9999], "expected 2 to the pipeline's context of 2048"),
+                            (["--context", 8, "--stride", 9], "expected 1 to the windows' 8")]:
+            done = run("model", "perplexity", MODEL, "--file", valid, *flags)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(text, done.stderr)
 
     def test_a_random_checkpoint_of_a_shape_runs(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,9 @@ void add_config_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_watermark_command(CLI::App& app, Action& action);
 
+// Of `model`'s commands.
+void add_perplexity(CLI::App& model, Action& action);
+
 // Prints "tenon: <message>" to standard error and returns 1.
 int report_failure(const Status& status);
 

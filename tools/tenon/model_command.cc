@@ -180,6 +180,7 @@ void add_model_command(CLI::App& app, Action& action) {
   model->require_subcommand(1);
   add_info(*model, action);
   add_logits(*model, action);
+  add_perplexity(*model, action);
   add_synth(*model, action);
   add_convert_command(*model, action);
 }

@@ -1,0 +1,114 @@
+// `tenon model perplexity`: how well a pipeline predicts a text.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "core/base/mapped_file.h"
+#include "core/engine/perplexity.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/pipeline_flags.h"
+#include "tools/tenon/progress.h"
+
+namespace tenon {
+namespace {
+
+struct PerplexityFlags {
+  PipelineFlags pipeline;
+  std::string file;
+  uint32_t context = 0;     // 0: the pipeline's
+  uint32_t stride = 0;      // 0: the context
+  uint64_t max_tokens = 0;  // 0: all
+  bool json = false;
+};
+
+struct Measured {
+  Perplexity perplexity;
+  PerplexityWindows windows;
+  size_t tokens = 0;
+  uint64_t predicted_bytes = 0;
+
+  double bits_per_token() const { return perplexity.nats_per_token() / std::log(2.0); }
+  double bits_per_byte() const {
+    return predicted_bytes == 0
+               ? 0
+               : perplexity.nats / std::log(2.0) / static_cast<double>(predicted_bytes);
+  }
+};
+
+Result<Measured> measure(const PerplexityFlags& flags, Pipeline& pipeline) {
+  if (pipeline.tokenizer == nullptr) return copy(pipeline.tokenizer_problem);
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.file));
+  TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, pipeline.tokenizer->encode(text));
+  if (flags.max_tokens != 0 && tokens.size() > flags.max_tokens) tokens.resize(flags.max_tokens);
+  Measured made;
+  made.tokens = tokens.size();
+  made.windows.context_tokens = flags.context != 0 ? flags.context : pipeline.limits.context_tokens;
+  made.windows.stride_tokens = flags.stride != 0 ? flags.stride : made.windows.context_tokens;
+  Progress progress("predicting", Progress::Unit::items, true);
+  TENON_ASSIGN_OR_RETURN(
+      made.perplexity,
+      measure_perplexity(pipeline.parts(), tokens, made.windows, [&](size_t index, double) {
+        made.predicted_bytes += pipeline.tokenizer->token_bytes(tokens[index]).size();
+        progress.update(index + 1, tokens.size());
+      }));
+  progress.wipe();
+  return made;
+}
+
+void print_json(const Measured& m, const Pipeline& pipeline) {
+  const nlohmann::ordered_json report{
+      {"perplexity", m.perplexity.value()},
+      {"nats_per_token", m.perplexity.nats_per_token()},
+      {"bits_per_token", m.bits_per_token()},
+      {"bits_per_byte", m.bits_per_byte()},
+      {"tokens", m.tokens},
+      {"predicted_tokens", m.perplexity.predicted},
+      {"predicted_bytes", m.predicted_bytes},
+      {"windows", m.perplexity.windows},
+      {"context_tokens", m.windows.context_tokens},
+      {"stride_tokens", m.windows.stride_tokens},
+      {"numerics", pipeline.numerics},
+      {"pipeline_hash", pipeline.hash},
+  };
+  std::printf("%s\n", report.dump(2).c_str());
+}
+
+void print_text(const Measured& m, const Pipeline& pipeline) {
+  std::printf("perplexity %.4f   %.5f nats a token, %.4f bits a byte\n", m.perplexity.value(),
+              m.perplexity.nats_per_token(), m.bits_per_byte());
+  std::printf("%llu of %zu tokens predicted, in %llu windows of %u, every %u; numerics %s\n",
+              static_cast<unsigned long long>(m.perplexity.predicted), m.tokens,
+              static_cast<unsigned long long>(m.perplexity.windows), m.windows.context_tokens,
+              m.windows.stride_tokens, pipeline.numerics.c_str());
+}
+
+Status run_perplexity(const PerplexityFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
+  TENON_ASSIGN_OR_RETURN(const Measured measured, measure(flags, *opened.pipeline));
+  (flags.json ? print_json : print_text)(measured, *opened.pipeline);
+  return {};
+}
+
+}  // namespace
+
+void add_perplexity(CLI::App& model, Action& action) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  CLI::App* command = model.add_subcommand("perplexity", "Say how well a text is predicted");
+  command->add_option("folder", flags->pipeline.model, "model folder (default: the pipeline's)");
+  command->add_option("--file", flags->file, "the text")->required();
+  command->add_option("--context", flags->context, "tokens of a window (default: the context)");
+  command->add_option("--stride", flags->stride,
+                      "tokens from window to window (default: the window)");
+  command->add_option("--max-tokens", flags->max_tokens, "only the first N tokens of the text");
+  command->add_flag("--json", flags->json, "machine-readable output");
+  flags->pipeline.add_to(*command);
+  command->callback([flags, &action] {
+    action = [flags] {
+      const Status status = run_perplexity(*flags);
+      return status.ok() ? 0 : report_failure(status);
+    };
+  });
+}
+
+}  // namespace tenon
