@@ -31,6 +31,18 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::st
   return memory;
 }
 
+void prefault(std::byte* data, uint64_t bytes) {
+#ifndef MADV_POPULATE_WRITE
+  constexpr int MADV_POPULATE_WRITE = 23;
+#endif
+  constexpr uint64_t kPage = 4096;
+  const auto begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / kPage * kPage;
+  if (begin < end) {
+    (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+  }
+}
+
 HostMemory::HostMemory(HostMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 

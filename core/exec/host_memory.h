@@ -37,6 +37,10 @@ class HostMemory {
   uint64_t bytes_ = 0;
 };
 
+// Has the system back [data, data + bytes) now instead of at the first touch. Only a hint: a kernel
+// that does not know it (Linux before 5.14) backs memory as ever.
+void prefault(std::byte* data, uint64_t bytes);
+
 // Adds and multiplies sizes; sticks at the largest value instead of wrapping around, which no
 // allocation grants.
 constexpr uint64_t saturating_mul(uint64_t a, uint64_t b) {

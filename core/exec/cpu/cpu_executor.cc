@@ -1,5 +1,6 @@
 #include "core/exec/cpu/cpu_executor.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,11 @@ constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
     {.key = "kv.swap", .words = "no yes"},
 };
+
+// What is backed by memory before the first step, which would pay for it otherwise: the parts that
+// first steps reach. Clearing them takes a few milliseconds a worker.
+constexpr uint64_t kPrefaultBuffer = uint64_t{2} << 20;  // of each buffer
+constexpr uint64_t kPrefaultKv = uint64_t{16} << 20;     // of all K and V
 
 class CpuExecutor final : public Executor {
  public:
@@ -52,6 +58,7 @@ class CpuExecutor final : public Executor {
  private:
   Status load_attention(const ExecutorSetup& setup);
   Status load_workers(uint32_t max_rows);
+  void prefault_memory();
   Status plan(const BatchView& batch);
 
   std::shared_ptr<WorkerPool> pool_;
@@ -82,6 +89,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(
       step_.weights.load(*setup.model, *setup.shape, setup.linear, *pool_, setup.progress));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
+  prefault_memory();
   loaded_ = true;
   return {};
 }
@@ -107,6 +115,31 @@ Status CpuExecutor::load_workers(uint32_t max_rows) {
     TENON_RETURN_IF_ERROR(workers_.back()->allocate());
   }
   return {};
+}
+
+void CpuExecutor::prefault_memory() {
+  struct Part {
+    std::byte* data;
+    uint64_t bytes;
+  };
+  std::vector<Part> parts{{attention_workspace_.data(), attention_workspace_.bytes()}};
+  for (const HostMemory* memory : step_.buffers.all()) {
+    parts.push_back({memory->data(), memory->bytes()});
+  }
+  for (Part& part : parts) part.bytes = std::min(part.bytes, kPrefaultBuffer);
+  const uint64_t each = kPrefaultKv / (2 * kv_.storage().layers.size() + 1);
+  for (LayerId layer = 0; layer < step_.shape->layers; ++layer) {
+    const KvGroupGeometry& group = groups_[step_.shape->layer[layer].group];
+    const KvLayerStorage& storage = kv_.storage().layers[layer];
+    for (const KvPlane* plane : {&storage.k, &storage.v}) {
+      parts.push_back({plane->base, std::min(plane->block_bytes * group.blocks, each)});
+    }
+  }
+  pool_->run([&](uint32_t worker) {
+    for (size_t i = worker; i < parts.size(); i += pool_->size()) {
+      prefault(parts[i].data, parts[i].bytes);
+    }
+  });
 }
 
 Status CpuExecutor::plan(const BatchView& batch) {

@@ -6,6 +6,7 @@
 #include <tenon/model.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct CpuBuffers {
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
+  std::array<const HostMemory*, 11> all() const {
+    return {&hidden, &normed, &q, &k, &v, &attended, &gate, &up, &prepared, &angles, &logits};
+  }
 };
 
 struct CpuStep {
