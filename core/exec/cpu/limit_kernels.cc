@@ -1,189 +1,125 @@
 #include "core/exec/cpu/limit_kernels.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-// The compiler must neither fold the sums nor keep them in memory.
-#define TENON_KEEP(value) __asm__ volatile("" : "+x"(value))
-#define TENON_KEEP_ZMM(value) __asm__ volatile("" : "+v"(value))
-
 namespace tenon {
 namespace {
 
-typedef float F32x4 __attribute__((vector_size(16)));
-typedef int16_t I16x8 __attribute__((vector_size(16)));
-typedef uint64_t U64x2 __attribute__((vector_size(16)));
+using Words = uint64_t __attribute__((vector_size(16)));
+using Floats = float __attribute__((vector_size(16)));
+using Shorts = int16_t __attribute__((vector_size(16)));
 
-#if !defined(__x86_64__)
-#undef TENON_KEEP
+// Independent sums that hide the latency of an instruction that starts twice a cycle and takes up
+// to 5; twice as many where there are registers for them.
+constexpr int kSums = 10;
+constexpr int kWideSums = 20;
+
+// `step(sum, factor, scratch)` on every sum, `rounds` times. It is inlined into functions of an
+// instruction set, like all that they call.
+template <typename V, int sums, typename Step>
+[[gnu::always_inline]] inline void repeat(uint64_t rounds, const Step& step) {
+  V sum[sums] = {};
+  V factor = {};
+  V scratch = {};
+  for (uint64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 20
+    for (int j = 0; j < sums; ++j) step(sum[j], factor, scratch);
+  }
+}
+constexpr double operations(int lanes, int sums, uint64_t rounds) {
+  return 2.0 * lanes * sums * static_cast<double>(rounds);
+}
+
+// The exclusive or of all words, in `sums` chains.
+template <typename V, int sums>
+[[gnu::always_inline]] inline uint64_t read(const std::byte* from, size_t size) {
+  V sum[sums] = {};
+  for (size_t i = 0; i < size; i += sizeof(sum)) {
+#pragma GCC unroll 8
+    for (int j = 0; j < sums; ++j) {
+      sum[j] ^= *reinterpret_cast<const V*>(from + i + sizeof(V) * static_cast<size_t>(j));
+    }
+  }
+  uint64_t words[sums * (sizeof(V) / sizeof(uint64_t))];
+  __builtin_memcpy(words, sum, sizeof(sum));
+  uint64_t all = 0;
+  for (const uint64_t word : words) all ^= word;
+  return all;
+}
+
+uint64_t read_portable(const std::byte* from, size_t bytes) {
+  return read<Words, 4>(from, bytes);
+}
+
+// The compiler must neither fold the sums nor keep them in memory.
+#if defined(__x86_64__)
+#define TENON_KEEP(value) __asm__ volatile("" : "+x"(value))
+#else
 #define TENON_KEEP(value) __asm__ volatile("" : "+w"(value))
 #endif
 
-constexpr int kSums = 10;  // independent sums: 2 a cycle times a latency of up to 5
-constexpr int kWideSums = 20;
-
-uint64_t read_portable(const std::byte* from, size_t bytes) {
-  U64x2 sum[4] = {};
-  for (size_t i = 0; i < bytes; i += 64) {
-    U64x2 part[4];
-    __builtin_memcpy(part, from + i, sizeof(part));
-    for (int j = 0; j < 4; ++j) sum[j] ^= part[j];
-  }
-  const U64x2 all = sum[0] ^ sum[1] ^ sum[2] ^ sum[3];
-  return all[0] ^ all[1];
-}
-
 double fma_portable(uint64_t rounds) {
-  F32x4 sum[kSums] = {};
-  F32x4 factor = {};
-  TENON_KEEP(factor);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 10
-    for (int j = 0; j < kSums; ++j) {
-      sum[j] = sum[j] * factor + factor;
-      TENON_KEEP(sum[j]);
-    }
-  }
-  return 2.0 * 4 * kSums * static_cast<double>(rounds);
+  repeat<Floats, kSums>(rounds, [](Floats& sum, Floats& factor, Floats&) {
+    TENON_KEEP(factor);
+    sum = sum * factor + factor;
+    TENON_KEEP(sum);
+  });
+  return operations(4, kSums, rounds);
 }
 
 double int8_portable(uint64_t rounds) {
-  I16x8 sum[kSums] = {};
-  I16x8 factor = {};
-  TENON_KEEP(factor);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 10
-    for (int j = 0; j < kSums; ++j) {
-      I16x8 other = factor;
-      TENON_KEEP(other);
-      sum[j] += other * factor;
-      TENON_KEEP(sum[j]);
-    }
-  }
-  return 2.0 * 8 * kSums * static_cast<double>(rounds);
+  repeat<Shorts, kSums>(rounds, [](Shorts& sum, Shorts& factor, Shorts&) {
+    TENON_KEEP(factor);
+    sum += factor * factor;
+    TENON_KEEP(sum);
+  });
+  return operations(8, kSums, rounds);
 }
 
 #if defined(__x86_64__)
-#define TENON_TARGET(set) __attribute__((target(set)))
-#define TENON_AVX2 "avx2,fma"
-#define TENON_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
-
-TENON_TARGET(TENON_AVX2) uint64_t read_avx2(const std::byte* from, size_t bytes) {
-  __m256i sum[8] = {};
-  for (size_t i = 0; i < bytes; i += 256) {
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      const auto* at = reinterpret_cast<const __m256i*>(from + i + 32 * j);
-      sum[j] = _mm256_xor_si256(sum[j], _mm256_load_si256(at));
-    }
+// One step in assembly: the instruction is the one that is meant. %0 sum, %1 factor, %2 scratch.
+#define TENON_STEP(V, instructions)                                          \
+  [](V & sum, V & factor, V & scratch) __attribute__((always_inline)) {      \
+    __asm__ volatile(instructions : "+v"(sum), "+v"(factor), "+v"(scratch)); \
   }
-  for (int j = 1; j < 8; ++j) sum[0] = _mm256_xor_si256(sum[0], sum[j]);
-  return static_cast<uint64_t>(_mm256_extract_epi64(sum[0], 0) ^ _mm256_extract_epi64(sum[0], 1));
+#define TENON_AVX2 [[gnu::target("avx2,fma")]]
+#define TENON_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]]
+// What they hold does not matter, their width does.
+using Ymm = uint64_t __attribute__((vector_size(32)));
+using Zmm = uint64_t __attribute__((vector_size(64)));
+
+TENON_AVX2 uint64_t read_avx2(const std::byte* from, size_t bytes) {
+  return read<Ymm, 8>(from, bytes);
+}
+TENON_AVX512 uint64_t read_avx512(const std::byte* from, size_t bytes) {
+  return read<Zmm, 8>(from, bytes);
 }
 
-TENON_TARGET(TENON_AVX2) double fma_avx2(uint64_t rounds) {
-  __m256 sum[kSums] = {};
-  __m256 factor = {};
-  TENON_KEEP(factor);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 10
-    for (int j = 0; j < kSums; ++j) {
-      sum[j] = _mm256_fmadd_ps(factor, factor, sum[j]);
-      TENON_KEEP(sum[j]);
-    }
-  }
-  return 2.0 * 8 * kSums * static_cast<double>(rounds);
+TENON_AVX2 double fma_avx2(uint64_t rounds) {
+  repeat<Ymm, kSums>(rounds, TENON_STEP(Ymm, "vfmadd231ps %1, %1, %0"));
+  return operations(8, kSums, rounds);
+}
+TENON_AVX512 double fma_avx512(uint64_t rounds) {
+  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, "vfmadd231ps %1, %1, %0"));
+  return operations(16, kWideSums, rounds);
 }
 
 // Without VNNI a dot product takes three instructions.
-TENON_TARGET(TENON_AVX2) double int8_avx2(uint64_t rounds) {
-  __m256i sum[kSums] = {};
-  __m256i factor = {};
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 10
-    for (int j = 0; j < kSums; ++j) {
-      TENON_KEEP(factor);
-      const __m256i pairs = _mm256_maddubs_epi16(factor, factor);
-      sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(pairs, ones));
-      TENON_KEEP(sum[j]);
-    }
-  }
-  return 2.0 * 32 * kSums * static_cast<double>(rounds);
+#define TENON_DOT "vpmaddubsw %1, %1, %2\n vpmaddwd %1, %2, %2\n vpaddd %2, %0, %0"
+TENON_AVX2 double int8_avx2(uint64_t rounds) {
+  repeat<Ymm, kSums>(rounds, TENON_STEP(Ymm, TENON_DOT));
+  return operations(32, kSums, rounds);
+}
+TENON_AVX512 double int8_avx512(uint64_t rounds) {
+  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, TENON_DOT));
+  return operations(64, kWideSums, rounds);
 }
 
-TENON_TARGET(TENON_AVX512) uint64_t read_avx512(const std::byte* from, size_t bytes) {
-  __m512i sum[8] = {};
-  for (size_t i = 0; i < bytes; i += 512) {
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) {
-      sum[j] = _mm512_xor_si512(sum[j], _mm512_load_si512(from + i + 64 * j));
-    }
-  }
-  for (int j = 1; j < 8; ++j) sum[0] = _mm512_xor_si512(sum[0], sum[j]);
-  uint64_t parts[8];
-  _mm512_storeu_si512(parts, sum[0]);
-  for (int j = 1; j < 8; ++j) parts[0] ^= parts[j];
-  return parts[0];
+TENON_AVX512 double int8_vnni(uint64_t rounds) {
+  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, "vpdpbusd %1, %1, %0"));
+  return operations(64, kWideSums, rounds);
 }
-
-TENON_TARGET(TENON_AVX512) double fma_avx512(uint64_t rounds) {
-  __m512 sum[kWideSums] = {};
-  __m512 factor = {};
-  TENON_KEEP_ZMM(factor);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 20
-    for (int j = 0; j < kWideSums; ++j) {
-      sum[j] = _mm512_fmadd_ps(factor, factor, sum[j]);
-      TENON_KEEP_ZMM(sum[j]);
-    }
-  }
-  return 2.0 * 16 * kWideSums * static_cast<double>(rounds);
-}
-
-TENON_TARGET(TENON_AVX512) double int8_avx512(uint64_t rounds) {
-  __m512i sum[kWideSums] = {};
-  __m512i factor = {};
-  const __m512i ones = _mm512_set1_epi16(1);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 20
-    for (int j = 0; j < kWideSums; ++j) {
-      TENON_KEEP_ZMM(factor);
-      const __m512i pairs = _mm512_maddubs_epi16(factor, factor);
-      sum[j] = _mm512_add_epi32(sum[j], _mm512_madd_epi16(pairs, ones));
-      TENON_KEEP_ZMM(sum[j]);
-    }
-  }
-  return 2.0 * 64 * kWideSums * static_cast<double>(rounds);
-}
-
-TENON_TARGET(TENON_AVX512 ",avx512vnni") double int8_vnni(uint64_t rounds) {
-  __m512i sum[kWideSums] = {};
-  __m512i factor = {};
-  TENON_KEEP_ZMM(factor);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 20
-    for (int j = 0; j < kWideSums; ++j) {
-      sum[j] = _mm512_dpbusd_epi32(sum[j], factor, factor);
-      TENON_KEEP_ZMM(sum[j]);
-    }
-  }
-  return 2.0 * 64 * kWideSums * static_cast<double>(rounds);
-}
-
-TENON_TARGET(TENON_AVX512 ",avx512bf16") double bf16_avx512(uint64_t rounds) {
-  __m512 sum[kWideSums] = {};
-  __m512 factor = {};
-  TENON_KEEP_ZMM(factor);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 20
-    for (int j = 0; j < kWideSums; ++j) {
-      sum[j] = _mm512_dpbf16_ps(sum[j], (__m512bh)factor, (__m512bh)factor);
-      TENON_KEEP_ZMM(sum[j]);
-    }
-  }
-  return 2.0 * 32 * kWideSums * static_cast<double>(rounds);
+TENON_AVX512 double bf16_avx512(uint64_t rounds) {
+  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, "vdpbf16ps %1, %1, %0"));
+  return operations(32, kWideSums, rounds);
 }
 #endif
 
