@@ -4,6 +4,7 @@
 // Three phases: rows of K and V into the cache; attention, item by item; and the merging of items
 // that were cut into ranges of positions.
 #include <tenon/attention.h>
+#include <tenon/sdk/isa.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>
@@ -19,13 +20,9 @@ namespace {
 constexpr uint32_t kMaxContextTokens = 1u << 30;
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-#if defined(__x86_64__)
-  if (host.cpu_isa >= CpuIsa::avx512) return kAvx512Kernels;
-  if (host.cpu_isa >= CpuIsa::avx2) return kAvx2Kernels;
-#else
-  (void)host;
-#endif
-  return kPortableKernels;
+  return sdk::best_kernels<KernelSet>(host, {{CpuIsa::portable, &kPortableKernels},
+                                             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
+                                             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)}});
 }
 
 Status refuse(const std::string& message) {

@@ -6,6 +6,7 @@
 // multiplied in f32, or, where the processor has fast bf16 dot products, multiplied in pairs with x
 // rounded to bf16; numerics() tells them apart.
 #include <tenon/linear.h>
+#include <tenon/sdk/isa.h>
 #include <tenon/sdk/linear_panels.h>
 #include <tenon/sdk/plugin.h>
 
@@ -21,14 +22,12 @@ constexpr uint32_t kMagic = 0x534e4544;                  // "DENS"
 constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 46;  // beyond any machine's memory
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-#if defined(__x86_64__)
-  if (host.cpu_isa >= CpuIsa::avx512_bf16 && !host.slow_bf16_dot) return kAvx512Bf16Kernels;
-  if (host.cpu_isa >= CpuIsa::avx512) return kAvx512Kernels;
-  if (host.cpu_isa >= CpuIsa::avx2) return kAvx2Kernels;
-#else
-  (void)host;
-#endif
-  return kPortableKernels;
+  const bool dots = !host.slow_bf16_dot;
+  return sdk::best_kernels<KernelSet>(
+      host, {{CpuIsa::portable, &kPortableKernels},
+             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
+             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)},
+             {CpuIsa::avx512_bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr}});
 }
 
 bool parse_format(std::string_view name, Format& format, DType& dtype) {

@@ -1,0 +1,35 @@
+// The choice between kernels that were compiled for several instruction sets.
+#pragma once
+
+#include <tenon/host.h>
+
+#include <initializer_list>
+
+namespace tenon::sdk {
+
+// What one instruction set offers. `kernels` is null where this build has none.
+template <typename KernelSet>
+struct IsaKernels {
+  CpuIsa isa;
+  const KernelSet* kernels;
+};
+
+// The last of `sets`, in rising order, that the host can run. The first one must run everywhere.
+template <typename KernelSet>
+const KernelSet& best_kernels(const HostFacts& host,
+                              std::initializer_list<IsaKernels<KernelSet>> sets) noexcept {
+  const KernelSet* best = sets.begin()->kernels;
+  for (const IsaKernels<KernelSet>& set : sets) {
+    if (set.kernels != nullptr && set.isa <= host.cpu_isa) best = set.kernels;
+  }
+  return *best;
+}
+
+// TENON_X86(&kAvx2Kernels): a set that exists on x86-64 alone.
+#if defined(__x86_64__)
+#define TENON_X86(kernels) (kernels)
+#else
+#define TENON_X86(kernels) nullptr
+#endif
+
+}  // namespace tenon::sdk
