@@ -74,16 +74,14 @@ class Attention {
     for (uint32_t row = 0; row < shape_.rows; ++row) pairs += shape_.first_token + row + 1;
     pairs *= shape_.sequences;
     const double dim = shape_.heads.head_dim;
-    return {.bytes = 2.0 * tokens_ * shape_.sequences * shape_.heads.kv_heads * dim *
-                     dtype_bits(shape_.dtype) / 8,
+    return {.bytes = 2.0 * tokens_ * shape_.sequences * shape_.heads.kv_heads *
+                     static_cast<double>(token_bytes()),
             .operations = 4 * pairs * shape_.heads.query_heads * dim,
             .operation_limit = limits.fma_flops};
   }
 
  private:
-  uint64_t token_bytes() const {
-    return shape_.heads.head_dim * uint64_t{dtype_bits(shape_.dtype)} / 8;
-  }
+  uint64_t token_bytes() const { return kv_row_bytes(shape_.dtype, shape_.heads.head_dim); }
   uint64_t block_bytes() const {
     return token_bytes() * shape_.block_tokens * shape_.heads.kv_heads;
   }
@@ -92,6 +90,7 @@ class Attention {
     uint32_t state = 1;
     for (uint64_t i = 0; i < bytes_ / 2; ++i) {
       state = state * 1664525u + 1013904223u;
+      // Small numbers in every type, and as scales too.
       words[i] = static_cast<uint16_t>(0x3c00 | (state >> 25));
     }
   }
@@ -204,14 +203,20 @@ int main(int argc, char** argv) {
   if (!start_machine(argc, argv)) return 1;
   auto& kernel = bench::kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu");
   for (const Heads& heads : kHeads) {
-    for (DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (DType dtype : {DType::bf16, DType::f16, DType::f32, DType::i8, DType::i4}) {
       for (uint32_t context : {512u, 2048u, 8192u}) {
-        add_case(kernel, "decode", {.heads = heads, .dtype = dtype, .first_token = context - 1});
+        for (uint32_t block_tokens : {16u, context}) {
+          add_case(kernel, "decode",
+                   {.heads = heads,
+                    .dtype = dtype,
+                    .block_tokens = block_tokens,
+                    .first_token = context - 1});
+        }
       }
-      add_case(kernel, "decode",
-               {.heads = heads, .dtype = dtype, .block_tokens = 8192, .first_token = 8191});
-      add_case(kernel, "decode",
-               {.heads = heads, .dtype = dtype, .sequences = 8, .first_token = 1023});
+      for (uint32_t sequences : {8u, 32u}) {
+        add_case(kernel, "decode",
+                 {.heads = heads, .dtype = dtype, .sequences = sequences, .first_token = 1023});
+      }
       add_case(kernel, "prompt", {.heads = heads, .dtype = dtype, .rows = 512});
       add_case(kernel, "chunk", {.heads = heads, .dtype = dtype, .first_token = 3584, .rows = 512});
     }

@@ -107,10 +107,6 @@ class Attention {
     }
   }
 
-  SoftmaxState range_state(uint32_t query) {
-    return {range_sums_ + query * v_columns_, range_maxima_ + query, range_weights_ + query};
-  }
-
   void attend_range(uint32_t range, Span whole) {
     const Span bounds = range_span(range);
     for (uint32_t i = 0; i < all_queries(); ++i) {
@@ -182,41 +178,59 @@ class Attention {
                                     scores_ + i * kTileTokens, kTileTokens, false);
       }
     }
-    for (uint32_t i = first; i < last; ++i) {
-      if (in_tile_[i].empty()) continue;
-      if (few) requests.ask(requests.lines() / 8 / (last - first));
-      weigh(i, base + i);
-    }
+    if (few) requests.ask(requests.lines() / 8);
+    weigh(base, first, last);
+    if (few) requests.ask(requests.lines() / 8);
     add_values(rows, base, kv_head, first, last, few, requests);
     requests.ask_for_the_rest();
   }
 
-  // Scores of a query over the tile become weights, and V's scales part of them.
-  void weigh(uint32_t i, uint32_t query) {
-    float* scores = scores_ + i * kTileTokens;
-    if constexpr (E::kScaled) {
-      for (uint32_t t = 0; t < kTileTokens; t += simd::kLanes) {
-        F32 score = simd::mul(simd::load(scores + t), simd::load(scales_.k_scale + t));
-        if constexpr (E::kShifted) {
-          score = simd::fma(simd::set1(query_sums_[query]), simd::load(scales_.k_least + t), score);
-        }
-        simd::store(scores + t, score);
+  // Scores over the tile become weights. One step for all queries, then the next: the chains of one
+  // query's operations are long, and those of several run side by side.
+  void weigh(uint32_t base, uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i < last; ++i) {
+      float* scores = scores_ + i * kTileTokens;
+      if constexpr (E::kScaled) scale_scores(scores, query_sums_[base + i]);
+      found_[i] = in_tile_[i].empty() ? -__builtin_inff()
+                                      : largest_score(task_.soft_cap, scores, in_tile_[i]);
+    }
+    float* maxima = range_maxima_ + base;
+    float* weights = range_weights_ + base;
+    raise_maxima(found_ + first, maxima + first, weights + first, factors_ + first, last - first);
+    for (uint32_t i = first; i < last; ++i) {
+      if (in_tile_[i].empty()) continue;
+      float* scores = scores_ + i * kTileTokens;
+      weights[i] += weigh_scores(scores, maxima[i]);
+      multiply(range_sums_ + (base + i) * v_columns_, factors_[i], v_columns_);
+      if constexpr (E::kScaled) scale_weights(scores, i);
+    }
+  }
+
+  // Products of q and quantised elements become scores.
+  void scale_scores(float* scores, float query_sum) {
+#pragma GCC unroll 16
+    for (uint32_t t = 0; t < kTileTokens; t += simd::kLanes) {
+      F32 score = simd::mul(simd::load(scores + t), simd::load(scales_.k_scale + t));
+      if constexpr (E::kShifted) {
+        score = simd::fma(simd::set1(query_sum), simd::load(scales_.k_least + t), score);
+      }
+      simd::store(scores + t, score);
+    }
+  }
+  // V's scales become part of the weights of query i.
+  void scale_weights(float* scores, uint32_t i) {
+    F32 sum = simd::zero();
+#pragma GCC unroll 16
+    for (uint32_t v = 0; v < kTileVectors; ++v) {
+      float* at = scores + v * simd::kLanes;
+      const F32 weight = simd::load(at);
+      simd::store(at, simd::mul(weight, simd::load(scales_.v_scale + v * simd::kLanes)));
+      if constexpr (E::kShifted) {
+        const F32 least = simd::load(scales_.v_least + v * simd::kLanes);
+        sum = simd::fma(weight, only_seen(least, v, in_tile_[i], simd::zero()), sum);
       }
     }
-    update_softmax(task_.soft_cap, scores, in_tile_[i], range_state(query), v_columns_);
-    if constexpr (E::kScaled) {
-      F32 sum = simd::zero();
-      for (uint32_t v = 0; v < kTileTokens / simd::kLanes; ++v) {
-        float* at = scores + v * simd::kLanes;
-        const F32 weight = simd::load(at);
-        simd::store(at, simd::mul(weight, simd::load(scales_.v_scale + v * simd::kLanes)));
-        if constexpr (E::kShifted) {
-          const F32 least = simd::load(scales_.v_least + v * simd::kLanes);
-          sum = simd::fma(weight, only_seen(least, v, in_tile_[i], simd::zero()), sum);
-        }
-      }
-      if constexpr (E::kShifted) least_sums_[i] = simd::reduce_add(sum);
-    }
+    if constexpr (E::kShifted) least_sums_[i] = simd::reduce_add(sum);
   }
 
   // Positions that all queries of a block see go together, those before and behind query by query.
@@ -314,6 +328,8 @@ class Attention {
   Span present_[2];
   uint32_t rows_start_[2] = {~0u, ~0u};
   TileScales scales_;
+  float found_[kMaxQueries];       // the largest score of the tile
+  float factors_[kMaxQueries];     // what sums are multiplied with to take up the tile
   float query_sums_[kMaxQueries];  // Σ q, for i4
   float least_sums_[kMaxQueries];  // Σ weight · least of V over the tile, for i4
   float range_maxima_[kMaxQueries];

@@ -84,11 +84,18 @@ class Requests {
     if (at_ >= end_ && runs_left_ > 0) advance();
   }
   void ask(uint32_t count) {
-    for (uint32_t i = 0; i < count; ++i) ask();
+    while (at_ < end_ && count > 0) {
+      const auto left = static_cast<uint32_t>((end_ - at_ + 63) / 64);
+      const uint32_t now = left < count ? left : count;
+      for (uint32_t i = 0; i < now; ++i) {
+        __builtin_prefetch(reinterpret_cast<const void*>(at_ + 64 * i), 0, 2);
+      }
+      at_ += 64 * now;
+      count -= now;
+      if (at_ >= end_ && runs_left_ > 0) advance();
+    }
   }
-  void ask_for_the_rest() {
-    while (at_ < end_) ask();
-  }
+  void ask_for_the_rest() { ask(~0u); }
 
  private:
   struct Side {
@@ -128,11 +135,11 @@ void load_scales(const LayerTask& task, const TileRows& rows, uint32_t head, Til
   const uint64_t v_at = head * task.v_plane.head_bytes + kv_element_bytes(E::kType, task.v_dim);
   for (uint32_t i = 0; i < kTileTokens; ++i) {
     to.k_scale[i] = read_bf16(rows.k[i] + k_at);
+    if constexpr (E::kShifted) to.k_least[i] = read_bf16(rows.k[i] + k_at + 2);
+  }
+  for (uint32_t i = 0; i < kTileTokens; ++i) {
     to.v_scale[i] = read_bf16(rows.v[i] + v_at);
-    if constexpr (E::kShifted) {
-      to.k_least[i] = read_bf16(rows.k[i] + k_at + 2);
-      to.v_least[i] = read_bf16(rows.v[i] + v_at + 2);
-    }
+    if constexpr (E::kShifted) to.v_least[i] = read_bf16(rows.v[i] + v_at + 2);
   }
 }
 
@@ -143,16 +150,54 @@ template <class E>
 constexpr uint32_t words_of(uint32_t dim) {
   return E::kPerWord == 1 ? dim : (element_bytes<E>(dim) + 3) / 4;
 }
-template <class E>
+// The whole vector at word `at`; behind the row's end zeros, which are not read.
+template <class E, bool kWhole>
 [[gnu::always_inline]] inline F32 load_words(const std::byte* row, uint32_t at, uint32_t dim) {
   if constexpr (E::kPerWord == 1) {
-    return load_within<E>(row, at, dim);
+    return kWhole ? E::load(row + at * (E::kBits / 8)) : load_within<E>(row, at, dim);
   } else {
+    if constexpr (kWhole) return simd::load(row + at * 4);
     const uint32_t bytes = element_bytes<E>(dim);
-    if ((at + simd::kLanes) * 4 <= bytes) return simd::load(row + at * 4);
     alignas(64) std::byte rest[simd::kLanes * 4] = {};
-    if (at * 4 < bytes) __builtin_memcpy(rest, row + at * 4, bytes - at * 4);
+    if (at * 4 < bytes) {
+      const uint32_t left = bytes - at * 4;
+      __builtin_memcpy(rest, row + at * 4, left < sizeof(rest) ? left : sizeof(rest));
+    }
     return simd::load(rest);
+  }
+}
+
+// Columns from word `at` on: kWords = kLanes of kLanes rows; kLanes / 2 of twice as many rows; or,
+// 0, as many as there are, at most kLanes.
+template <class E, bool kWide, uint32_t kWords>
+[[gnu::always_inline]] inline void transpose_block(const std::byte* const* rows, uint64_t offset,
+                                                   uint32_t at, uint32_t dim, uint32_t words,
+                                                   float* column) {
+  constexpr uint32_t kLanes = simd::kLanes;
+  constexpr bool kHalves = kWords == kLanes / 2;
+  F32 block[kLanes];
+#pragma GCC unroll 16
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    if constexpr (kHalves) {
+      block[i] = simd::load_halves(rows[i] + offset + at * 4, rows[kLanes + i] + offset + at * 4);
+    } else {
+      block[i] = load_words<E, kWords == kLanes>(rows[i] + offset, at, dim);
+    }
+  }
+  simd::transpose(block);
+#pragma GCC unroll 16
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint32_t word = kHalves ? i % (kLanes / 2) : i;
+    if (kWords == 0 && at + word >= words) break;
+    float* to = column + (kHalves ? i / (kLanes / 2) * kLanes : 0);
+    if constexpr (kWide) {
+      each<E::kPerWord>([&](auto j) __attribute__((always_inline)) {
+        simd::store(to + (word * E::kPerWord + j.kValue) * kTileTokens,
+                    E::template element<j.kValue>(block[i]));
+      });
+    } else {
+      simd::store(to + word * kTileTokens, block[i]);
+    }
   }
 }
 
@@ -163,30 +208,22 @@ void load_transposed(const std::byte* const* rows, uint64_t offset, uint32_t dim
                      Requests& requests) {
   constexpr uint32_t kLanes = simd::kLanes;
   const uint32_t words = words_of<E>(dim);
+  // Words whose vectors lie within the row.
+  const uint32_t whole = E::kPerWord == 1 ? dim : element_bytes<E>(dim) / 4;
   // A quarter of the lines is asked for here.
   const uint32_t blocks = kTileTokens / kLanes * ((words + kLanes - 1) / kLanes);
   const uint32_t asks = requests.lines() / 4 / blocks;
-  for (uint32_t group = 0; group < kTileTokens; group += kLanes) {
-    for (uint32_t at = 0; at < words; at += kLanes) {
+  for (uint32_t at = 0; at < words; at += kLanes) {
+    float* column = to + at * (kWide ? E::kPerWord : 1) * kTileTokens;
+    for (uint32_t group = 0; group < kTileTokens; group += kLanes) {
       requests.ask(asks);
-      F32 block[kLanes];
-#pragma GCC unroll 16
-      for (uint32_t i = 0; i < kLanes; ++i) {
-        block[i] = load_words<E>(rows[group + i] + offset, at, dim);
-      }
-      simd::transpose(block);
-      float* column = to + at * (kWide ? E::kPerWord : 1) * kTileTokens + group;
-#pragma GCC unroll 16
-      for (uint32_t i = 0; i < kLanes; ++i) {
-        if (at + i >= words) break;
-        if constexpr (kWide) {
-          each<E::kPerWord>([&](auto j) __attribute__((always_inline)) {
-            simd::store(column + (i * E::kPerWord + j.kValue) * kTileTokens,
-                        E::template element<j.kValue>(block[i]));
-          });
-        } else {
-          simd::store(column + i * kTileTokens, block[i]);
-        }
+      if (at + kLanes <= whole) {
+        transpose_block<E, kWide, kLanes>(rows + group, offset, at, dim, words, column + group);
+      } else if (E::kPerWord > 1 && words - at == kLanes / 2 && words == whole) {
+        transpose_block<E, kWide, kLanes / 2>(rows + group, offset, at, dim, words, column + group);
+        group += kLanes;
+      } else {
+        transpose_block<E, kWide, 0>(rows + group, offset, at, dim, words, column + group);
       }
     }
   }

@@ -87,43 +87,58 @@ inline F32 only_seen(F32 value, uint32_t v, Span seen, F32 other) {
                       below_high);
 }
 
-// Scores of one query over one tile become weights, in place. `seen` is relative to the tile.
-inline void update_softmax(float soft_cap, float* scores, Span seen, const SoftmaxState& state,
-                           uint32_t columns) {
-  constexpr uint32_t kVectors = kTileTokens / simd::kLanes;
+inline constexpr uint32_t kTileVectors = kTileTokens / simd::kLanes;
+
+// The largest score of a tile that a query sees; caps the scores, in place, and makes those that it
+// does not see -infinity. `seen` is relative to the tile.
+inline float largest_score(float soft_cap, float* scores, Span seen) {
   const F32 nothing = simd::set1(-__builtin_inff());
   const bool cut = seen.low > 0 || seen.high < kTileTokens;
-  F32 score[kVectors];
   F32 highest = nothing;
 #pragma GCC unroll 16
-  for (uint32_t v = 0; v < kVectors; ++v) {
-    score[v] = simd::load(scores + v * simd::kLanes);
-    if (soft_cap != 0.0f) score[v] = capped(score[v], soft_cap);
-    if (cut) score[v] = only_seen(score[v], v, seen, nothing);
-    highest = simd::max(highest, score[v]);
+  for (uint32_t v = 0; v < kTileVectors; ++v) {
+    F32 score = simd::load(scores + v * simd::kLanes);
+    if (soft_cap != 0.0f) score = capped(score, soft_cap);
+    if (cut) score = only_seen(score, v, seen, nothing);
+    if (cut || soft_cap != 0.0f) simd::store(scores + v * simd::kLanes, score);
+    highest = simd::max(highest, score);
   }
-  const float tile_maximum = simd::reduce_max(highest);
-  const float old_maximum = *state.maximum;
-  const float maximum = tile_maximum > old_maximum ? tile_maximum : old_maximum;
+  return simd::reduce_max(highest);
+}
+
+// Scores of one query over one tile become weights, in place. Returns their sum.
+inline float weigh_scores(float* scores, float maximum) {
   F32 weights = simd::zero();
 #pragma GCC unroll 16
-  for (uint32_t v = 0; v < kVectors; ++v) {
-    const F32 weight = simd::exp2_nonpositive(simd::sub(score[v], simd::set1(maximum)));
+  for (uint32_t v = 0; v < kTileVectors; ++v) {
+    const F32 score = simd::load(scores + v * simd::kLanes);
+    const F32 weight = simd::exp2_nonpositive(simd::sub(score, simd::set1(maximum)));
     simd::store(scores + v * simd::kLanes, weight);
     weights = simd::add(weights, weight);
   }
-  float tile_weight = simd::reduce_add(weights);
-  if (maximum != old_maximum) {
-    const F32 shift = simd::exp2_nonpositive(simd::set1(old_maximum - maximum));
-    for (uint32_t d = 0; d < columns; d += simd::kLanes) {
-      simd::store(state.sum + d, simd::mul(simd::load(state.sum + d), shift));
-    }
-    tile_weight += *state.weight * simd::first(shift);
-  } else {
-    tile_weight += *state.weight;
+  return simd::reduce_add(weights);
+}
+
+// `count` softmaxes see scores of at most `found`: their maxima and weights are brought up to date,
+// and `factors` become what their sums must be multiplied with.
+inline void raise_maxima(const float* found, float* maxima, float* weights, float* factors,
+                         uint32_t count) {
+  for (uint32_t i = 0; i < count; i += simd::kLanes) {
+    const uint32_t left = count - i;
+    const F32 old = simd::load_first(maxima + i, left);
+    const F32 raised = simd::max(simd::load_first(found + i, left), old);
+    const F32 shift = simd::exp2_nonpositive(simd::sub(old, raised));
+    const F32 factor = simd::select(simd::less(old, raised), shift, simd::set1(1.0f));
+    simd::store_first(maxima + i, raised, left);
+    simd::store_first(weights + i, simd::mul(simd::load_first(weights + i, left), factor), left);
+    simd::store_first(factors + i, factor, left);
   }
-  *state.weight = tile_weight;
-  *state.maximum = maximum;
+}
+
+inline void multiply(float* values, float factor, uint32_t count) {
+  for (uint32_t d = 0; d < count; d += simd::kLanes) {
+    simd::store(values + d, simd::mul(simd::load(values + d), simd::set1(factor)));
+  }
 }
 
 }  // namespace

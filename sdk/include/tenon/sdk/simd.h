@@ -19,6 +19,7 @@
 //   load_bf16 load_f16 store_bf16 store_f16              contiguous 16-bit values
 //   load_i8 signed_byte<j>                               signed bytes: contiguous; of 32-bit words
 //   load_nibbles(from, even, odd) nibble<j>              0 … 15: 2·kLanes contiguous; of words
+//   load_halves(low, high)                               kLanes / 2 words from each
 //   transpose(rows)                                      kLanes vectors in place
 //   interleave(even, odd, front, back)                   even[0] odd[0] even[1] odd[1] …
 #pragma once

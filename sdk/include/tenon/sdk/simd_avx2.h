@@ -32,6 +32,10 @@ inline constexpr uint32_t kRegisters = 16;
 [[gnu::always_inline]] inline F32 load(const void* from) noexcept {
   return _mm256_castsi256_ps(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
 }
+[[gnu::always_inline]] inline F32 load_halves(const void* low, const void* high) noexcept {
+  const __m256 one = _mm256_castps128_ps256(_mm_loadu_ps(static_cast<const float*>(low)));
+  return _mm256_insertf128_ps(one, _mm_loadu_ps(static_cast<const float*>(high)), 1);
+}
 [[gnu::always_inline]] inline void store(float* to, F32 value) noexcept {
   _mm256_storeu_ps(to, value);
 }

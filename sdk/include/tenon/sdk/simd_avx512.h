@@ -39,6 +39,10 @@ inline constexpr uint32_t kRegisters = 32;
 [[gnu::always_inline]] inline F32 load(const void* from) noexcept {
   return _mm512_loadu_ps(from);
 }
+[[gnu::always_inline]] inline F32 load_halves(const void* low, const void* high) noexcept {
+  const __m512 one = _mm512_castps256_ps512(_mm256_loadu_ps(static_cast<const float*>(low)));
+  return _mm512_insertf32x8(one, _mm256_loadu_ps(static_cast<const float*>(high)), 1);
+}
 [[gnu::always_inline]] inline void store(float* to, F32 value) noexcept {
   _mm512_storeu_ps(to, value);
 }

@@ -28,6 +28,12 @@ inline constexpr uint32_t kRegisters = 16;
   __builtin_memcpy(&value, from, sizeof(value));
   return value;
 }
+[[gnu::always_inline]] inline F32 load_halves(const void* low, const void* high) noexcept {
+  float values[4];
+  __builtin_memcpy(values, low, 8);
+  __builtin_memcpy(values + 2, high, 8);
+  return load(values);
+}
 [[gnu::always_inline]] inline void store(float* to, F32 value) noexcept {
   __builtin_memcpy(to, &value, sizeof(value));
 }
