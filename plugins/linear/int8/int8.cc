@@ -5,6 +5,7 @@
 // weights and on x alone. The result differs from that of full-precision activations by about 0.6 %
 // of its size (docs/strategies/linear-kernels.md); "dequant" does without that.
 #include <tenon/linear.h>
+#include <tenon/sdk/isa.h>
 #include <tenon/sdk/linear_panels.h>
 #include <tenon/sdk/plugin.h>
 
@@ -18,13 +19,10 @@ namespace {
 constexpr uint32_t kMagic = 0x38544e49;  // "INT8"
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-#if defined(__x86_64__)
-  if (host.cpu_isa >= CpuIsa::avx512_vnni) return kAvx512VnniKernels;
-  if (host.cpu_isa >= CpuIsa::avx2) return kAvx2Kernels;
-#else
-  (void)host;
-#endif
-  return kPortableKernels;
+  return sdk::best_kernels<KernelSet>(host,
+                                      {{CpuIsa::portable, &kPortableKernels},
+                                       {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
+                                       {CpuIsa::avx512_vnni, TENON_X86(&kAvx512VnniKernels)}});
 }
 
 class Int8 final : public LinearKernel {
