@@ -12,21 +12,22 @@ using Shorts = int16_t __attribute__((vector_size(16)));
 constexpr int kSums = 10;
 constexpr int kWideSums = 20;
 
-// `step(sum, factor, scratch)` on every sum, `rounds` times. It is inlined into functions of an
-// instruction set, like all that they call.
-template <typename V, int sums, typename Step>
-[[gnu::always_inline]] inline void repeat(uint64_t rounds, const Step& step) {
-  V sum[sums] = {};
-  V factor = {};
-  V scratch = {};
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 20
-    for (int j = 0; j < sums; ++j) step(sum[j], factor, scratch);
+// A function of instruction set `set`: `step` on each of `sums` independent sums of type V, with
+// `factor` and `scratch` at hand, `rounds` times. Returns the operations on `lanes` lanes.
+// NOLINTBEGIN(bugprone-macro-parentheses)
+#define TENON_RATE(name, set, V, lanes, sums, step)              \
+  set double name(uint64_t rounds) {                             \
+    V all[sums] = {};                                            \
+    V factor = {};                                               \
+    [[maybe_unused]] V scratch = {};                             \
+    for (uint64_t i = 0; i < rounds; ++i) {                      \
+      _Pragma("GCC unroll 20") for (V & sum : all) {             \
+        step;                                                    \
+      }                                                          \
+    }                                                            \
+    return 2.0 * (lanes) * (sums) * static_cast<double>(rounds); \
   }
-}
-constexpr double operations(int lanes, int sums, uint64_t rounds) {
-  return 2.0 * lanes * sums * static_cast<double>(rounds);
-}
+// NOLINTEND(bugprone-macro-parentheses)
 
 // The exclusive or of all words, in `sums` chains.
 template <typename V, int sums>
@@ -55,31 +56,17 @@ uint64_t read_portable(const std::byte* from, size_t bytes) {
 #else
 #define TENON_KEEP(value) __asm__ volatile("" : "+w"(value))
 #endif
-
-double fma_portable(uint64_t rounds) {
-  repeat<Floats, kSums>(rounds, [](Floats& sum, Floats& factor, Floats&) {
-    TENON_KEEP(factor);
-    sum = sum * factor + factor;
-    TENON_KEEP(sum);
-  });
-  return operations(4, kSums, rounds);
-}
-
-double int8_portable(uint64_t rounds) {
-  repeat<Shorts, kSums>(rounds, [](Shorts& sum, Shorts& factor, Shorts&) {
-    TENON_KEEP(factor);
-    sum += factor * factor;
-    TENON_KEEP(sum);
-  });
-  return operations(8, kSums, rounds);
-}
+#define TENON_PORTABLE_STEP(product) \
+  TENON_KEEP(factor);                \
+  sum = (product);                   \
+  TENON_KEEP(sum)
+TENON_RATE(fma_portable, , Floats, 4, kSums, TENON_PORTABLE_STEP(sum* factor + factor))
+TENON_RATE(int8_portable, , Shorts, 8, kSums, TENON_PORTABLE_STEP(sum + factor * factor))
 
 #if defined(__x86_64__)
-// One step in assembly: the instruction is the one that is meant. %0 sum, %1 factor, %2 scratch.
-#define TENON_STEP(V, instructions)                                          \
-  [](V & sum, V & factor, V & scratch) __attribute__((always_inline)) {      \
-    __asm__ volatile(instructions : "+v"(sum), "+v"(factor), "+v"(scratch)); \
-  }
+// In assembly, so that the instruction is the one that is meant. %0 sum, %1 factor, %2 scratch.
+#define TENON_ASM(instructions) \
+  __asm__ volatile(instructions : "+v"(sum), "+v"(factor), "+v"(scratch))  // NOLINT
 #define TENON_AVX2 [[gnu::target("avx2,fma")]]
 #define TENON_AVX512 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]]
 // What they hold does not matter, their width does.
@@ -93,34 +80,14 @@ TENON_AVX512 uint64_t read_avx512(const std::byte* from, size_t bytes) {
   return read<Zmm, 8>(from, bytes);
 }
 
-TENON_AVX2 double fma_avx2(uint64_t rounds) {
-  repeat<Ymm, kSums>(rounds, TENON_STEP(Ymm, "vfmadd231ps %1, %1, %0"));
-  return operations(8, kSums, rounds);
-}
-TENON_AVX512 double fma_avx512(uint64_t rounds) {
-  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, "vfmadd231ps %1, %1, %0"));
-  return operations(16, kWideSums, rounds);
-}
-
 // Without VNNI a dot product takes three instructions.
 #define TENON_DOT "vpmaddubsw %1, %1, %2\n vpmaddwd %1, %2, %2\n vpaddd %2, %0, %0"
-TENON_AVX2 double int8_avx2(uint64_t rounds) {
-  repeat<Ymm, kSums>(rounds, TENON_STEP(Ymm, TENON_DOT));
-  return operations(32, kSums, rounds);
-}
-TENON_AVX512 double int8_avx512(uint64_t rounds) {
-  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, TENON_DOT));
-  return operations(64, kWideSums, rounds);
-}
-
-TENON_AVX512 double int8_vnni(uint64_t rounds) {
-  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, "vpdpbusd %1, %1, %0"));
-  return operations(64, kWideSums, rounds);
-}
-TENON_AVX512 double bf16_avx512(uint64_t rounds) {
-  repeat<Zmm, kWideSums>(rounds, TENON_STEP(Zmm, "vdpbf16ps %1, %1, %0"));
-  return operations(32, kWideSums, rounds);
-}
+TENON_RATE(fma_avx2, TENON_AVX2, Ymm, 8, kSums, TENON_ASM("vfmadd231ps %1, %1, %0"))
+TENON_RATE(fma_avx512, TENON_AVX512, Zmm, 16, kWideSums, TENON_ASM("vfmadd231ps %1, %1, %0"))
+TENON_RATE(int8_avx2, TENON_AVX2, Ymm, 32, kSums, TENON_ASM(TENON_DOT))
+TENON_RATE(int8_avx512, TENON_AVX512, Zmm, 64, kWideSums, TENON_ASM(TENON_DOT))
+TENON_RATE(int8_vnni, TENON_AVX512, Zmm, 64, kWideSums, TENON_ASM("vpdpbusd %1, %1, %0"))
+TENON_RATE(bf16_avx512, TENON_AVX512, Zmm, 32, kWideSums, TENON_ASM("vdpbf16ps %1, %1, %0"))
 #endif
 
 }  // namespace
