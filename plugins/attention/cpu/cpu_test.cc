@@ -171,8 +171,14 @@ class Rig {
   }
 
   uint32_t row_floats() const { return shape_.query_heads() * shape_.values_dim(); }
-  // Makes V of one token NaN from now on.
-  void poison(uint32_t sequence, uint32_t token) { poisoned_ = {sequence, token}; }
+  // V of one token, in all heads, from now on.
+  void give(uint32_t sequence, uint32_t token, std::vector<float> row) {
+    given_at_ = {sequence, token};
+    given_ = std::move(row);
+  }
+  void poison(uint32_t sequence, uint32_t token) {
+    give(sequence, token, std::vector<float>(shape_.values_dim(), NAN));
+  }
 
  private:
   struct Batch {
@@ -222,8 +228,8 @@ class Rig {
         batch.k.push_back(k(sequence, token, head, d));
       }
       for (uint32_t d = 0; d < shape_.values_dim(); ++d) {
-        const bool nan = poisoned_.first == sequence && poisoned_.second == token;
-        batch.v.push_back(nan ? NAN : v(sequence, token, head, d));
+        const bool given = given_at_ == std::pair(sequence, token);
+        batch.v.push_back(given ? given_[d] : v(sequence, token, head, d));
       }
     }
   }
@@ -273,7 +279,8 @@ class Rig {
   AttentionLimits limits_;
   std::vector<std::byte> workspace_;
   std::vector<std::vector<BlockId>> tables_;
-  std::pair<uint32_t, uint32_t> poisoned_{~0u, ~0u};
+  std::pair<uint32_t, uint32_t> given_at_{~0u, ~0u};
+  std::vector<float> given_;
 };
 
 double relative_rms(const float* got, const std::vector<double>& want) {
@@ -425,6 +432,41 @@ TEST_P(AttentionOnEveryIsa, rows_before_a_poisoned_token_do_not_notice_it) {
       const auto out = rig.step({{0, 0, 100}});
       EXPECT_TRUE(same_bits(out.data(), expected.data(), token * rig.row_floats())) << token;
       EXPECT_TRUE(std::isnan(out[token * rig.row_floats()])) << token;
+    }
+  }
+}
+
+// The first token attends to itself alone: its output is its V as it came out of the cache.
+TEST_P(AttentionOnEveryIsa, the_first_token_gives_back_its_row_whatever_stands_in_it) {
+  std::vector<float> ramp(64);
+  for (size_t d = 0; d < ramp.size(); ++d) ramp[d] = 0.37f * static_cast<float>(d) - 5.0f;
+  std::vector<float> one_large(64, 0.001f);
+  one_large[17] = 300.0f;
+  const std::vector<float> rows[] = {ramp, one_large, std::vector<float>(64, 0.0f),
+                                     std::vector<float>(64, -2.5f), std::vector<float>(64, 1e-6f)};
+  for (DType dtype : kTypes) {
+    for (const std::vector<float>& row : rows) {
+      Rig rig({.dtype = dtype}, GetParam());
+      rig.give(0, 0, row);
+      const auto out = rig.step({{0, 0, 1}});
+      const std::vector<double> want = read_back(dtype, row);
+      for (size_t d = 0; d < want.size(); ++d) {
+        ASSERT_NEAR(out[d], want[d], 1e-6 * std::fabs(want[d]) + 1e-7 * std::fabs(row[17]))
+            << dtype_name(dtype) << " " << d;
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, a_quantised_row_with_anything_not_finite_comes_back_as_nan) {
+  for (DType dtype : {DType::i8, DType::i4}) {
+    for (float bad : {NAN, INFINITY, -INFINITY}) {
+      std::vector<float> row(64, 1.0f);
+      row[40] = bad;
+      Rig rig({.dtype = dtype}, GetParam());
+      rig.give(0, 0, row);
+      const auto out = rig.step({{0, 0, 1}});
+      for (float x : out) ASSERT_TRUE(std::isnan(x)) << dtype_name(dtype) << " " << bad;
     }
   }
 }
