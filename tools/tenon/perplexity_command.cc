@@ -95,7 +95,8 @@ Status run_perplexity(const PerplexityFlags& flags) {
 void add_perplexity(CLI::App& model, Action& action) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = model.add_subcommand("perplexity", "Say how well a text is predicted");
-  command->add_option("folder", flags->pipeline.model, "model folder (default: the pipeline's)");
+  command->add_option("folder", flags->pipeline.model,
+                      "model folder or GGUF file (default: the pipeline's)");
   command->add_option("--file", flags->file, "the text")->required();
   command->add_option("--context", flags->context, "tokens of a window (default: the context)");
   command->add_option("--stride", flags->stride,
