@@ -34,7 +34,7 @@ struct SchedulingOptions {
   Preempt preempt = Preempt::recompute;
   Victim victim = Victim::automatic;
   int64_t step_tokens = 0;
-  double target_step = 5.0;
+  double target_step = 7.0;
   int64_t long_prompt_threshold = 0;
   int64_t max_partial_prompts = 0;
 };
@@ -94,7 +94,7 @@ inline constexpr OptionSpec kChunkOptions[] = {
         "step_tokens", 1, 1 << 20, "tokens",
         "budget of a step that decodes; auto follows the measured cost of steps"),
     real<&SchedulingOptions::target_step>(
-        "target_step", 5.0, 1.05, 100.0, "times",
+        "target_step", 7.0, 1.05, 100.0, "times",
         "with step_tokens = auto: how much longer a step with prompts may take than one without"),
     integer<&SchedulingOptions::long_prompt_threshold>(
         "long_prompt_threshold", 0, 0, 1 << 20, "tokens",
