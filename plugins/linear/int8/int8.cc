@@ -3,7 +3,7 @@
 // Rows of x are quantised once, with a scale for each 32 values as the weights have; sums over 32
 // values are exact integers, and they are added in f32 in rising k. So a row's bits depend on the
 // weights and on x alone. The result differs from that of full-precision activations by about 0.6 %
-// of its size (docs/strategies/linear-kernels.md); "dequant" does without that.
+// of its size (docs/strategies/linear-kernels.md); "dense" does without that.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/linear_panels.h>

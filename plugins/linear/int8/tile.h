@@ -16,8 +16,8 @@ inline constexpr uint32_t kPanelVectors = 2;  // two: four values of x are loade
 inline constexpr uint32_t kPanelColumns = kPanelVectors * simd::kLanes;
 inline constexpr uint32_t kVectorBytes = simd::kLanes * 4;
 
-// R = 7: 14 sums of bytes, 14 of f32, 2 vectors of weights and 1 of x make 31 of 32 registers. Of 16,
-// 8 are sums of bytes and those of f32 stay in memory.
+// R = 7: 14 sums of bytes, 14 of f32, 2 vectors of weights and 1 of x make 31 of 32 registers. Of
+// 16, 8 are sums of bytes and those of f32 stay in memory.
 inline constexpr uint32_t kTileRows = simd::kRegisters == 32 ? 7 : 4;
 inline constexpr uint32_t kKeptRows = simd::kRegisters == 32 ? 7 : 2;
 
