@@ -7,7 +7,7 @@ Three tables. (1) `copying`: the answer is the prompt's passage with a word chan
 when a text is edited; the tokens are replayed, so any model does, and the cost is the model's own.
 (2) `plain`: text drawn at temperature 1, which does not repeat; here nothing may be lost. (3)
 `draft`: a draft model with k tokens a time: tokens a step against (1 - a^(k+1)) / (1 - a), where a
-is the share of first drafts that were kept, and the speed that this predicts from measured times.
+is the share of judged drafts that were kept, and the speed that this predicts from measured times.
 
 Each ratio is the median over pairs run one after the other in turns.
 """
@@ -163,14 +163,16 @@ def draft(bench):
 
 def draft_figures(reports, ratios, k):
     totals = reports[0][1]["totals"]
-    first = totals["accepted_at"][0] / totals["drafts"]
-    ideal = (1 - first ** (k + 1)) / (1 - first) if first < 1 else k + 1
+    # Each draft that was not kept whole ended in one token that was rejected.
+    rejected = totals["drafts"] - totals["accepted_at"][-1]
+    kept = totals["accepted_tokens"] / (totals["accepted_tokens"] + rejected)
+    ideal = (1 - kept ** (k + 1)) / (1 - kept) if kept < 1 else k + 1
     found = tokens_a_step(reports[0][1])
     plain_ms = statistics.median(step_ms(a) for a, _ in reports)
     verify_ms = statistics.median(step_ms(b) for _, b in reports)
     draft_ms = statistics.median(part_ms(b, "drafter") / b["totals"]["steps"] for _, b in reports)
     predicted = ideal * plain_ms / (verify_ms + draft_ms)
-    return (f"{first:.2f}", f"{found:.2f}", f"{ideal:.2f}",
+    return (f"{kept:.2f}", f"{found:.2f}", f"{ideal:.2f}",
             f"{draft_ms:.2f}, {verify_ms:.2f} ms ({plain_ms:.2f} ms)", ratio_text(ratios),
             f"{predicted:.2f}")
 

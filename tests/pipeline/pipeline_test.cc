@@ -8,7 +8,6 @@
 namespace tenon {
 namespace {
 
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;

@@ -7,13 +7,13 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/option_values.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 using Tokens = std::vector<TokenId>;
 constexpr uint32_t kVocabulary = 10;
 
@@ -58,13 +58,10 @@ class DraftModel : public testing::Test {
     host_.services.extension = [](void*, std::string_view id) noexcept -> const void* {
       return id == kModelRunner ? &runner : nullptr;
     };
-    OptionValue off;
-    off.boolean = false;
-    OptionValue three;
-    three.integer = 3;
     drafter_ = std::make_unique<PluginInstance<Drafter>>(
         "draft_model", host_,
-        PluginInstance<Drafter>::Options{{"adaptive", off}, {"max_draft_tokens", three}});
+        PluginInstance<Drafter>::Options{{"adaptive", option_of(false)},
+                                         {"max_draft_tokens", option_of(int64_t{3})}});
     for (SeqId seq = 0; seq < 3; ++seq) EXPECT_TRUE((*drafter_)->begin(seq, kNoSeq).ok());
   }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plugins/drafter/ngram/ngram_index.h"
+#include "tests/support/option_values.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {
@@ -16,17 +17,6 @@ using ngram::NgramIndex;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Tokens = std::vector<TokenId>;
-
-OptionValue off() {
-  OptionValue value;
-  value.boolean = false;
-  return value;
-}
-OptionValue number(int64_t integer) {
-  OptionValue value;
-  value.integer = integer;
-  return value;
-}
 
 Tokens proposed(const NgramIndex& index, const Tokens& text, uint32_t most) {
   Tokens out(most);
@@ -121,7 +111,7 @@ class NgramDrafter : public testing::Test {
  protected:
   using Options = PluginInstance<Drafter>::Options;
   void make(Options options = {}) {
-    options.push_back({"adaptive", off()});
+    options.push_back({"adaptive", option_of(false)});
     drafter_ = std::make_unique<PluginInstance<Drafter>>("ngram", host_, options);
   }
   Drafter& drafter() { return **drafter_; }
@@ -146,7 +136,7 @@ class NgramDrafter : public testing::Test {
 };
 
 TEST_F(NgramDrafter, offers_no_more_than_it_was_asked_for_or_is_configured) {
-  make({{"max_draft_tokens", number(4)}});
+  make({{"max_draft_tokens", option_of(int64_t{4})}});
   ASSERT_TRUE(drafter().begin(1, kNoSeq).ok());
   const Tokens history = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2};
   EXPECT_EQ(offered(1, history, 3), 3u);
@@ -168,7 +158,7 @@ TEST_F(NgramDrafter, keeps_sequences_apart) {
 }
 
 TEST_F(NgramDrafter, says_after_rejections_what_a_fresh_one_says) {
-  make({{"min_ngram", number(1)}});
+  make({{"min_ngram", option_of(int64_t{1})}});
   std::mt19937 random(5);
   ASSERT_TRUE(drafter().begin(1, kNoSeq).ok());
   Tokens history = {0, 1, 2};
@@ -195,7 +185,7 @@ TEST_F(NgramDrafter, refuses_a_shortest_run_that_is_longer_than_the_longest) {
   ASSERT_LE(descriptor.options_bytes, sizeof(options));
   descriptor.construct_options(options);
   EXPECT_TRUE(descriptor.validate(options).ok());
-  descriptor.options[0].store(options, number(5));
+  descriptor.options[0].store(options, option_of(int64_t{5}));
   EXPECT_EQ(descriptor.validate(options).message(),
             "min_ngram is 5, more than max_ngram, 4 – lower it, or raise max_ngram");
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plugins/drafter/suffix/suffix_automaton.h"
+#include "tests/support/option_values.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {
@@ -16,22 +17,6 @@ using suffix::SuffixAutomaton;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Tokens = std::vector<TokenId>;
-
-OptionValue off() {
-  OptionValue value;
-  value.boolean = false;
-  return value;
-}
-OptionValue number(int64_t integer) {
-  OptionValue value;
-  value.integer = integer;
-  return value;
-}
-OptionValue share(double real) {
-  OptionValue value;
-  value.real = real;
-  return value;
-}
 
 SuffixAutomaton automaton_of(const Tokens& text) {
   SuffixAutomaton automaton;
@@ -84,7 +69,7 @@ class SuffixDrafter : public testing::Test {
   using Options = PluginInstance<Drafter>::Options;
   // What a fresh drafter proposes behind `history`.
   Tokens propose(const Tokens& history, uint32_t most, Options options = {}) {
-    options.push_back({"adaptive", off()});
+    options.push_back({"adaptive", option_of(false)});
     PluginInstance<Drafter> drafter("suffix", host_, options);
     EXPECT_TRUE(drafter->begin(1, kNoSeq).ok());
     return propose(*drafter, 1, history, most);
@@ -114,20 +99,20 @@ TEST_F(SuffixDrafter, copies_what_followed_a_long_match) {
 
 TEST_F(SuffixDrafter, asks_for_a_match_of_some_length) {
   EXPECT_THAT(propose({1, 2, 3, 9, 3}, 2), IsEmpty());
-  EXPECT_THAT(propose({1, 2, 3, 9, 3}, 1, {{"min_match", number(1)}}), ElementsAre(9));
+  EXPECT_THAT(propose({1, 2, 3, 9, 3}, 1, {{"min_match", option_of(int64_t{1})}}), ElementsAre(9));
 }
 
 TEST_F(SuffixDrafter, follows_the_most_frequent_way_or_the_earliest) {
   const Tokens history = {1, 2, 5, 7, 1, 2, 6, 8, 3, 1, 2, 6, 8, 4, 1, 2};
   EXPECT_THAT(propose(history, 2), ElementsAre(6, 8));
-  EXPECT_THAT(propose(history, 2, {{"follow", number(1)}}), ElementsAre(5, 7));
+  EXPECT_THAT(propose(history, 2, {{"follow", option_of(int64_t{1})}}), ElementsAre(5, 7));
 }
 
 TEST_F(SuffixDrafter, stops_where_a_way_becomes_unlikely) {
   // Behind 1 2 each of four tokens came once.
   const Tokens history = {1, 2, 3, 1, 2, 4, 1, 2, 5, 1, 2, 6, 1, 2};
-  EXPECT_THAT(propose(history, 4, {{"min_share", share(0.3)}}), IsEmpty());
-  EXPECT_EQ(propose(history, 1, {{"min_share", share(0.2)}}).size(), 1u);
+  EXPECT_THAT(propose(history, 4, {{"min_share", option_of(0.3)}}), IsEmpty());
+  EXPECT_EQ(propose(history, 1, {{"min_share", option_of(0.2)}}).size(), 1u);
 }
 
 TEST_F(SuffixDrafter, goes_on_in_a_text_that_repeats_itself) {
@@ -136,7 +121,7 @@ TEST_F(SuffixDrafter, goes_on_in_a_text_that_repeats_itself) {
 }
 
 TEST_F(SuffixDrafter, says_after_rejections_what_a_fresh_one_says) {
-  PluginInstance<Drafter> drafter("suffix", host_, {{"adaptive", off()}});
+  PluginInstance<Drafter> drafter("suffix", host_, {{"adaptive", option_of(false)}});
   ASSERT_TRUE(drafter->begin(1, kNoSeq).ok());
   std::mt19937 random(9);
   Tokens history = {0, 1, 2};
