@@ -1,0 +1,123 @@
+// Where the rows of a tile lie, and the requests for the cache lines of those that come next.
+#pragma once
+
+#include "plugins/attention/cpu/kernels.h"
+
+namespace tenon::attention_cpu {
+namespace {
+
+// K and V of head 0 at one position; head h lies h · head_bytes behind.
+struct KvAddress {
+  std::byte* k;
+  std::byte* v;
+};
+inline KvAddress address_of(const LayerTask& task, const BlockId* blocks, uint32_t position) {
+  const uint32_t token = position % task.block_tokens;
+  const auto block =
+      static_cast<uint64_t>(static_cast<uint32_t>(blocks[position / task.block_tokens]));
+  const auto at = [&](const KvPlane& plane) {
+    return plane.base + block * plane.block_bytes + token * plane.token_bytes;
+  };
+  return {at(task.k_plane), at(task.v_plane)};
+}
+
+// The rows of one tile, and the runs of neighbouring rows that they form.
+struct TileRows {
+  struct Run {
+    KvAddress first;
+    uint32_t tokens;
+  };
+  const std::byte* k[kTileTokens];
+  const std::byte* v[kTileTokens];
+  Run runs[kTileTokens];
+  uint32_t run_count;
+
+  // Positions [low, high) of the tile at `start`. The others get the row at `low`: a row that may
+  // be read, and whose products nobody uses.
+  void find(const LayerTask& task, const BlockId* blocks, uint32_t start, uint32_t low,
+            uint32_t high) {
+    run_count = 0;
+    for (uint32_t position = low; position < high;) {
+      const uint32_t left = task.block_tokens - position % task.block_tokens;
+      const uint32_t tokens = left < high - position ? left : high - position;
+      Run& run = runs[run_count++];
+      run = {address_of(task, blocks, position), tokens};
+      for (uint32_t i = 0; i < tokens; ++i) {
+        k[position - start + i] = run.first.k + i * task.k_plane.token_bytes;
+        v[position - start + i] = run.first.v + i * task.v_plane.token_bytes;
+      }
+      position += tokens;
+    }
+    for (uint32_t i = 0; i < kTileTokens; ++i) {
+      if (i >= low - start && i < high - start) continue;
+      k[i] = k[low - start];
+      v[i] = v[low - start];
+    }
+  }
+};
+
+// Cache lines of the rows that come next, asked for a few at a time all through the work on these:
+// a core can wait for about as many as it asks for in the time of a few FMAs, and asked all at once
+// they would hold it up.
+class Requests {
+ public:
+  // Rows of one head; `next` may be null: nothing is asked for.
+  Requests(const LayerTask& task, const TileRows* next, uint32_t head)
+      : next_(next),
+        k_({head * task.k_plane.head_bytes, task.k_plane.token_bytes}),
+        v_({head * task.v_plane.head_bytes, task.v_plane.token_bytes}) {
+    if (next == nullptr) return;
+    runs_left_ = 2 * next->run_count;
+    const uint64_t bytes = kTileTokens * (k_.token_bytes + v_.token_bytes);
+    lines_ = static_cast<uint32_t>(bytes / 64) + runs_left_;
+    advance();
+  }
+  // About how many there are.
+  uint32_t lines() const { return lines_; }
+  [[gnu::always_inline]] void ask() {
+    if (at_ >= end_) return;
+    __builtin_prefetch(reinterpret_cast<const void*>(at_), 0, 2);
+    at_ += 64;
+    if (at_ >= end_ && runs_left_ > 0) advance();
+  }
+  void ask(uint32_t count) {
+    while (at_ < end_ && count > 0) {
+      const auto left = static_cast<uint32_t>((end_ - at_ + 63) / 64);
+      const uint32_t now = left < count ? left : count;
+      for (uint32_t i = 0; i < now; ++i) {
+        __builtin_prefetch(reinterpret_cast<const void*>(at_ + 64 * i), 0, 2);
+      }
+      at_ += 64 * now;
+      count -= now;
+      if (at_ >= end_ && runs_left_ > 0) advance();
+    }
+  }
+  void ask_for_the_rest() { ask(~0u); }
+
+ private:
+  struct Side {
+    uint64_t head_offset;
+    uint64_t token_bytes;
+  };
+  // K's runs, then V's.
+  [[gnu::noinline]] void advance() {
+    const uint32_t done = 2 * next_->run_count - runs_left_--;
+    const bool is_k = done < next_->run_count;
+    const TileRows::Run& run = next_->runs[is_k ? done : done - next_->run_count];
+    const Side& side = is_k ? k_ : v_;
+    const std::byte* first = (is_k ? run.first.k : run.first.v) + side.head_offset;
+    end_ = reinterpret_cast<uintptr_t>(first + run.tokens * side.token_bytes);
+    at_ = reinterpret_cast<uintptr_t>(first) / 64 * 64;
+  }
+
+  const TileRows* next_;
+  Side k_;
+  Side v_;
+  uint32_t runs_left_ = 0;
+  uint32_t lines_ = 0;
+  uintptr_t at_ = 0;
+  uintptr_t end_ = 0;
+};
+
+}  // namespace
+}  // namespace tenon::attention_cpu
