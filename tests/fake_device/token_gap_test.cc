@@ -71,11 +71,11 @@ TEST(TokenGap, of_chunked_prompts_keeps_the_target) {
   }
 }
 
-TEST(TokenGap, is_shorter_by_far_for_prompts_that_take_a_quarter_longer) {
+TEST(TokenGap, is_shorter_by_far_for_prompts_that_take_a_third_longer_at_most) {
   const Gaps whole = run("continuous", "");
   const Gaps chunked = run("chunked", "");
   EXPECT_LE(chunked.worst_ns * 4, whole.worst_ns);
-  EXPECT_LE(chunked.time_to_first_token_ns, whole.time_to_first_token_ns * 5 / 4);
+  EXPECT_LE(chunked.time_to_first_token_ns, whole.time_to_first_token_ns * 4 / 3);
   RecordProperty("whole_worst_ms", static_cast<int>(whole.worst_ns / 1000000));
   RecordProperty("whole_first_ms", static_cast<int>(whole.time_to_first_token_ns / 1000000));
   RecordProperty("chunked_worst_ms", static_cast<int>(chunked.worst_ns / 1000000));

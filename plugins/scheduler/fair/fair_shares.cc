@@ -41,6 +41,7 @@ void FairShares::progressed(Sequence& sequence, const SequenceEvent& event) {
 // Whoever was served least would be lifted on return in any case, so nothing is lost with it; where
 // that is not enough, debts of those who are not here are forgiven.
 void FairShares::forget_idle_tenants() {
+  forget_queue();  // of the last plan: those who stood in it may be gone
   double lowest = served(last_left_);
   for (const auto& [id, tenant] : tenants_) {
     if (tenant.live > 0) lowest = std::min(lowest, tenant.served);
@@ -60,8 +61,7 @@ void FairShares::begin(std::span<const SequenceView> waiting, const PlanOut& out
   out_ = &out;
   charged_grants_ = 0;
   behind_.assign(waiting.size(), kNobody);
-  for (Tenant* tenant : queue_) *tenant = {tenant->id, tenant->served, tenant->live};
-  queue_.clear();
+  forget_queue();
   fresh_.clear();
   for (uint32_t i = 0; i < waiting.size(); ++i) {
     const auto found = sequences_.find(waiting[i].seq);
@@ -82,6 +82,11 @@ void FairShares::begin(std::span<const SequenceView> waiting, const PlanOut& out
     sequence->tenant->in_queue = true;
     queue_.push_back(sequence->tenant);
   }
+}
+
+void FairShares::forget_queue() {
+  for (Tenant* tenant : queue_) *tenant = {tenant->id, tenant->served, tenant->live};
+  queue_.clear();
 }
 
 void FairShares::append(Tenant& tenant, uint32_t waiting) {

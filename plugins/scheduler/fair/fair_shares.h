@@ -60,6 +60,7 @@ class FairShares {
   void arrived(const SequenceEvent& event);
   void progressed(Sequence& sequence, const SequenceEvent& event);
   void append(Tenant& tenant, uint32_t waiting);
+  void forget_queue();
   void lift(Tenant& tenant) const;
   void charge_grants();
   void forget_idle_tenants();
