@@ -51,6 +51,22 @@ constexpr Strategy kStrategies[] = {
     {"fair", "step_tokens=40", "naive", 0},
 };
 
+// Whatever looks at the tokens before, or changes from token to token.
+void add_stages(SamplingParams& sampling, uint32_t variant) {
+  if (variant % 5 == 1) sampling.repetition_penalty = 1.3f;
+  if (variant % 5 == 3) sampling.presence_penalty = sampling.frequency_penalty = 0.4f;
+  if (variant % 3 == 2) sampling.dry_multiplier = 0.8f;
+  if (variant % 4 == 1) sampling.xtc_probability = 0.5f;
+  if (variant == 3) sampling.dynamic_temperature_range = 0.5f;
+  if (variant == 5 || variant == 9) {
+    sampling.mirostat = variant == 5 ? 2 : 1;
+    sampling.mirostat_tau = 3.0f;
+    sampling.top_k = 0;
+    sampling.xtc_probability = 0.0f;
+  }
+  if (variant == 7) sampling.watermark_delta = 2.0f;
+}
+
 // Prompts around block boundaries; greedy and sampled; one and several samples.
 std::vector<Request> mixed_requests(const RigOptions& options) {
   std::vector<Request> requests;
@@ -64,6 +80,7 @@ std::vector<Request> mixed_requests(const RigOptions& options) {
     request.sampling.top_k = requests.size() % 4 == 1 ? 20 : 0;
     request.sampling.top_p = requests.size() % 4 == 3 ? 0.8f : 1.0f;
     request.sampling.seed = 100 + requests.size();
+    add_stages(request.sampling, static_cast<uint32_t>(requests.size()));
     requests.push_back(request);
   }
   return requests;

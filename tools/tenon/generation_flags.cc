@@ -232,7 +232,8 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
       answer.logit_bias.push_back(bias);
     }
   }
-  answer = overlaid(std::move(answer), defaults_of(pipeline, answer));
+  const AnswerSettings defaults = defaults_of(pipeline, answer);
+  answer = overlaid(std::move(answer), defaults);
   Request request;
   TENON_ASSIGN_OR_RETURN(request.prompt, encode_prompt(pipeline, prompt));
   apply_values(answer.sampling, request.sampling);

@@ -63,7 +63,11 @@ class Row {
   // Adds `delta` to every token for which `wanted(id)`.
   template <typename Wanted>
   void add_where(float delta, Wanted&& wanted) {
-    for (uint32_t id = 0; id < vocabulary_; ++id) values_[id] += wanted(id) ? delta : 0.0f;
+    // Whole blocks, so that the compiler can take several tokens at a time.
+    for (uint32_t first = 0; first < values_.size(); first += kBlock) {
+      float* values = values_.data() + first;
+      for (uint32_t i = 0; i < kBlock; ++i) values[i] += wanted(first + i) ? delta : 0.0f;
+    }
     clean_again();
   }
   void refresh();
@@ -102,10 +106,10 @@ class Row {
   };
   // The token at which the running sum, in the order of selection, comes to its goal; the last of
   // the range where it never does. Sorts only what lies close to the answer.
-  Candidate reach(const Choice& choice, const Goal& goal, std::vector<Candidate>& scratch) const;
+  Candidate reach(const Choice& choice, const Goal& goal, std::vector<Candidate>& scratch);
   // The same in the order of distance from `centre`, nearest first: returns the distance.
   float reach_around(const Choice& choice, float centre, const Goal& goal,
-                     std::vector<Candidate>& scratch) const;
+                     std::vector<Candidate>& scratch);
 
   // Narrows a range to the tokens for whose logits `inside` holds, which lie side by side.
   template <typename Inside>
@@ -117,10 +121,9 @@ class Row {
   void for_segments(const Choice& choice, Function&& function) const;
 
  private:
-  // Calls visit(logit, id, weight) for every token of a choice, in order of ids.
-  template <typename Visit>
-  void for_tokens(const Choice& choice, bool weighed, Visit&& visit) const;
-
+  void weigh_tokens(const Choice& choice, Measure measure);
+  double weigh_candidates(const Choice& choice, Measure measure,
+                          std::vector<Candidate>& candidates) const;
   uint32_t blocks() const { return static_cast<uint32_t>(block_max_.size()); }
   void clean_again();
   void find_max();
@@ -137,6 +140,7 @@ class Row {
   std::vector<float> block_max_;
   std::vector<uint32_t> changed_;  // blocks whose maximum is stale
   std::vector<double> block_weight_;
+  std::vector<float> token_weight_, keys_;  // of a search
   float max_ = kNothing;
 };
 

@@ -18,10 +18,6 @@ bool there(double sum, const Goal& goal) {
   return goal.beyond ? sum > goal.target : sum >= goal.target;
 }
 
-double measure(const Goal& goal, float weight) {
-  return goal.measure == Row::Measure::count ? 1.0 : weight;
-}
-
 // Of candidates, the one at which the running sum, from `sum` on, comes to its goal; the last where
 // it never does. Reorders them; there is at least one.
 Candidate reach_among(std::vector<Candidate>& candidates, double sum, const Goal& goal) {
@@ -31,7 +27,7 @@ Candidate reach_among(std::vector<Candidate>& candidates, double sum, const Goal
     const auto middle = first + (last - first) / 2;
     std::nth_element(first, middle, last, before);
     double half = 0.0;
-    for (auto at = first; at != middle; ++at) half += measure(goal, at->weight);
+    for (auto at = first; at != middle; ++at) half += static_cast<double>(at->weight);
     if (there(sum + half, goal)) {
       last = middle;
     } else {
@@ -41,115 +37,136 @@ Candidate reach_among(std::vector<Candidate>& candidates, double sum, const Goal
   }
   std::sort(first, last, before);
   for (; first != last; ++first) {
-    sum += measure(goal, first->weight);
+    sum += static_cast<double>(first->weight);
     if (there(sum, goal)) return *first;
   }
   return *std::prev(last);
 }
 
-// Narrows an interval of keys until what lies in it can be sorted: each round shares its tokens out
-// to buckets of equal width, and goes on with the bucket in which the sum comes to its goal.
-// `each(weighed, visit)` calls visit(key, id, weight) for every token, in order of ids; where it is
-// not asked to weigh, weights mean nothing.
-template <typename Each>
+// Shares tokens out to buckets of equal width and goes on with the bucket in which the sum comes to
+// its goal, until what is left can be sorted. Tokens of weight 0 do not count.
 class BucketSearch {
  public:
-  BucketSearch(const Each& each, const Goal& goal, std::vector<Candidate>& scratch)
-      : each_(each), goal_(goal), candidates_(scratch) {}
+  BucketSearch(const Goal& goal, std::vector<Candidate>& candidates)
+      : goal_(goal), candidates_(candidates) {}
 
-  Candidate run() {
-    find_bounds();
-    while (count_ > kSortable && low_ < high_) narrow();
-    if (count_ > kSortable) return among_equals();
+  // Over whole blocks of keys.
+  Candidate run(std::span<const float> keys, const float* weights) {
+    const auto each = [&](auto&& visit) {
+      for (uint32_t id = 0; id < keys.size(); ++id) {
+        if (weights[id] > 0.0f) visit(Candidate{keys[id], id, weights[id]});
+      }
+    };
+    find_bounds(each);
     candidates_.clear();
-    inside([&](float key, uint32_t id, float weight) { candidates_.push_back({key, id, weight}); });
-    return candidates_.empty() ? Candidate{} : reach_among(candidates_, sum_, goal_);
+    if (count_ <= kSortable || low_ == high_) {
+      each([&](const Candidate& token) { candidates_.push_back(token); });
+    } else {
+      const uint32_t chosen = choose(each);
+      each([&](const Candidate& token) {
+        if (bucket_of(token.logit) == chosen) candidates_.push_back(token);
+      });
+      narrow();
+    }
+    return answer();
   }
 
  private:
-  template <typename Visit>
-  void inside(Visit&& visit) {
-    each_(goal_.measure == Row::Measure::weight, [&](float key, uint32_t id, float weight) {
-      if (key >= low_ && key <= high_) visit(key, id, weight);
-    });
-  }
-
-  void find_bounds() {
-    float lowest = std::numeric_limits<float>::max();
-    float highest = std::numeric_limits<float>::lowest();
-    each_(false, [&](float key, uint32_t, float) {
-      lowest = std::min(lowest, key);
-      highest = std::max(highest, key);
-      ++count_;
-    });
-    low_ = lowest, high_ = highest;
-  }
-
   void narrow() {
-    struct Bucket {
-      double sum = 0.0;
-      size_t count = 0;
-      float low = std::numeric_limits<float>::max();
-      float high = std::numeric_limits<float>::lowest();
+    const auto each = [&](auto&& visit) {
+      for (const Candidate& token : candidates_) visit(token);
     };
-    std::array<Bucket, kBuckets> buckets;
-    const double per_key = kBuckets / (high_ - low_);
-    inside([&](float key, uint32_t, float weight) {
-      const auto at = static_cast<size_t>((high_ - key) * per_key);
-      Bucket& bucket = buckets[std::min<size_t>(at, kBuckets - 1)];
-      bucket.sum += measure(goal_, weight);
-      ++bucket.count;
-      bucket.low = std::min(bucket.low, key);
-      bucket.high = std::max(bucket.high, key);
-    });
-    const Bucket* chosen = nullptr;
-    double before_chosen = 0.0;
-    for (const Bucket& bucket : buckets) {
-      if (bucket.count == 0) continue;
-      if (chosen != nullptr) sum_ += chosen->sum;
-      chosen = &bucket;
-      before_chosen = sum_;
-      if (there(sum_ + bucket.sum, goal_)) break;
+    for (find_bounds(each); count_ > kSortable && low_ < high_; find_bounds(each)) {
+      const uint32_t chosen = choose(each);
+      std::erase_if(candidates_,
+                    [&](const Candidate& token) { return bucket_of(token.logit) != chosen; });
     }
-    sum_ = before_chosen;
-    low_ = chosen->low, high_ = chosen->high, count_ = chosen->count;
   }
 
-  // Too many with one key: their order is that of their ids.
-  Candidate among_equals() {
-    Candidate found;
-    bool done = false;
-    inside([&](float key, uint32_t id, float weight) {
-      if (done) return;
-      found = {key, id, weight};
-      sum_ += measure(goal_, weight);
-      done = there(sum_, goal_);
+  template <typename Each>
+  void find_bounds(Each&& each) {
+    float low = std::numeric_limits<float>::max(), high = std::numeric_limits<float>::lowest();
+    size_t count = 0;
+    each([&](const Candidate& token) {
+      low = std::min(low, token.logit);
+      high = std::max(high, token.logit);
+      ++count;
     });
-    return found;
+    low_ = low, high_ = high, count_ = count;
+    // A width of infinity, or of nearly nothing, still gives buckets that fall with the key.
+    constexpr float kMost = std::numeric_limits<float>::max();
+    per_key_ = std::min(kBuckets / std::min(high_ - low_, kMost), kMost);
   }
 
-  const Each& each_;
+  // The first bucket has the highest keys.
+  uint32_t bucket_of(float key) const {
+    constexpr float kLast = kBuckets - 1;
+    return static_cast<uint32_t>(static_cast<int32_t>(std::min((high_ - key) * per_key_, kLast)));
+  }
+
+  // The bucket in which the sum comes to its goal; the sum goes up to it.
+  template <typename Each>
+  uint32_t choose(Each&& each) {
+    // Two of each, in turns, so that tokens of one bucket do not wait for each other.
+    std::array<std::array<double, kBuckets>, 2> sums{};
+    std::array<uint32_t, kBuckets> counts{};
+    uint32_t turn = 0;
+    each([&](const Candidate& token) {
+      const uint32_t bucket = bucket_of(token.logit);
+      sums[turn][bucket] += static_cast<double>(token.weight);
+      turn ^= 1;
+      ++counts[bucket];
+    });
+    uint32_t chosen = 0;
+    double sum = sum_;
+    for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+      if (counts[bucket] == 0) continue;
+      chosen = bucket;
+      sum_ = sum;
+      sum += sums[0][bucket] + sums[1][bucket];
+      if (there(sum, goal_)) break;
+    }
+    return chosen;
+  }
+
+  Candidate answer() {
+    if (candidates_.empty()) return {};
+    if (count_ <= kSortable) return reach_among(candidates_, sum_, goal_);
+    // Too many with one key: their order is that of their ids.
+    for (const Candidate& token : candidates_) {
+      sum_ += static_cast<double>(token.weight);
+      if (there(sum_, goal_)) return token;
+    }
+    return candidates_.back();
+  }
+
   const Goal& goal_;
   std::vector<Candidate>& candidates_;
-  double low_ = 0.0, high_ = 0.0;
+  float low_ = 0.0f, high_ = 0.0f;
+  float per_key_ = 0.0f;
   double sum_ = 0.0;  // of everything before the interval
   size_t count_ = 0;
 };
 
 }  // namespace
 
-template <typename Visit>
-void Row::for_tokens(const Choice& choice, bool weighed, Visit&& visit) const {
-  float weights[kBlock] = {};
+// Every token's weight, or 1 where tokens are counted; 0 for those that a choice leaves out.
+void Row::weigh_tokens(const Choice& choice, Measure measure) {
+  token_weight_.resize(values_.size());
   for_segments(choice, [&](const Segment& part, uint32_t first) {
     Segment block = part;
     for (uint32_t b = 0; b < part.blocks; ++b) {
-      if (part.block_max[b] < part.low) continue;
+      float* weights = token_weight_.data() + size_t{first + b} * kBlock;
       block.values = part.values + size_t{b} * kBlock;
-      if (weighed) scans_.weigh_block(block, weights);
-      for (uint32_t i = 0; i < kBlock; ++i) {
-        const float x = block.values[i];
-        if (x >= part.low && x <= part.high) visit(x, (first + b) * kBlock + i, weights[i]);
+      if (part.block_max[b] < part.low) {
+        std::fill_n(weights, kBlock, 0.0f);
+      } else if (measure == Measure::weight) {
+        scans_.weigh_block(block, weights);
+      } else {
+        for (uint32_t i = 0; i < kBlock; ++i) {
+          const float x = block.values[i];
+          weights[i] = x >= part.low && x <= part.high ? 1.0f : 0.0f;
+        }
       }
     }
   });
@@ -182,47 +199,44 @@ void Row::select(const Range& range, uint32_t count, std::vector<Candidate>& out
   cut_back();
 }
 
-Candidate Row::reach(const Choice& choice, const Goal& goal,
-                     std::vector<Candidate>& scratch) const {
-  select(choice.range, kFew, scratch);
+// Of few candidates: those that `select` found, weighed.
+double Row::weigh_candidates(const Choice& choice, Measure measure,
+                             std::vector<Candidate>& candidates) const {
   double sum = 0.0;
-  for (size_t first = 0; first < scratch.size(); first += kBlock) {
-    const size_t count = std::min<size_t>(kBlock, scratch.size() - first);
-    float values[kBlock], weights[kBlock];
+  float values[kBlock], weights[kBlock];
+  for (size_t first = 0; first < candidates.size(); first += kBlock) {
+    const size_t count = std::min<size_t>(kBlock, candidates.size() - first);
     std::fill_n(values, kBlock, kNothing);
-    for (size_t i = 0; i < count; ++i) values[i] = scratch[first + i].logit;
+    for (size_t i = 0; i < count; ++i) values[i] = candidates[first + i].logit;
     Segment part = segment(choice, 0, 1);
     part.values = values;
     part.low = choice.range.last.logit;
     part.high = choice.range.first.logit;
     scans_.weigh_block(part, weights);
     for (size_t i = 0; i < count; ++i) {
-      scratch[first + i].weight = weights[i];
-      sum += measure(goal, weights[i]);
+      Candidate& candidate = candidates[first + i];
+      candidate.weight = measure == Measure::count ? 1.0f : weights[i];
+      sum += static_cast<double>(candidate.weight);
     }
   }
+  return sum;
+}
+
+Candidate Row::reach(const Choice& choice, const Goal& goal, std::vector<Candidate>& scratch) {
+  select(choice.range, kFew, scratch);
+  const double sum = weigh_candidates(choice, goal.measure, scratch);
   if (scratch.empty()) return choice.range.last;
   if (scratch.size() < kFew || there(sum, goal)) return reach_among(scratch, 0.0, goal);
-  // Weights below every other one's rounding are no reason to look at a token.
-  Choice wide = choice;
-  if (goal.measure == Measure::weight) {
-    const double lowest = peak(choice.range) - 88.0 / choice.scale;
-    if (lowest > wide.range.last.logit) {
-      wide.range.last = {static_cast<float>(lowest), std::numeric_limits<uint32_t>::max()};
-    }
-  }
-  const auto each = [&](bool weighed, auto&& visit) { for_tokens(wide, weighed, visit); };
-  return BucketSearch(each, goal, scratch).run();
+  weigh_tokens(choice, goal.measure);
+  return BucketSearch(goal, scratch).run(values_, token_weight_.data());
 }
 
 float Row::reach_around(const Choice& choice, float centre, const Goal& goal,
-                        std::vector<Candidate>& scratch) const {
-  const auto each = [&](bool weighed, auto&& visit) {
-    for_tokens(choice, weighed, [&](float x, uint32_t id, float weight) {
-      visit(-std::abs(x - centre), id, weight);
-    });
-  };
-  return -BucketSearch(each, goal, scratch).run().logit;
+                        std::vector<Candidate>& scratch) {
+  weigh_tokens(choice, goal.measure);
+  keys_.resize(values_.size());
+  for (size_t id = 0; id < values_.size(); ++id) keys_[id] = -std::abs(values_[id] - centre);
+  return -BucketSearch(goal, scratch).run(keys_, token_weight_.data()).logit;
 }
 
 }  // namespace tenon::standard

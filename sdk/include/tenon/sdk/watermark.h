@@ -17,9 +17,10 @@ namespace tenon::sdk {
 // The division of the vocabulary behind one context.
 class GreenList {
  public:
-  // `context`: the last tokens, oldest first, exactly as many as the watermark looks back on.
+  // `gamma`: below 1. `context`: the last tokens, oldest first, exactly as many as the watermark
+  // looks back on.
   constexpr GreenList(uint64_t key, double gamma, std::span<const TokenId> context) noexcept
-      : below_(static_cast<uint64_t>(gamma * 4294967296.0)) {
+      : below_(static_cast<uint32_t>(gamma * 4294967296.0)) {
     uint64_t state = scramble(key + 0x9e3779b97f4a7c15u);
     for (TokenId token : context) {
       state = scramble(state ^ (static_cast<uint64_t>(static_cast<uint32_t>(token)) + 1) *
@@ -42,7 +43,7 @@ class GreenList {
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return x ^ x >> 31;
   }
-  uint64_t below_;
+  uint32_t below_;
   uint32_t low_ = 0, high_ = 0;
 };
 
