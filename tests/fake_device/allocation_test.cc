@@ -9,6 +9,20 @@ namespace tenon {
 namespace {
 
 // Eight sequences run, `waiting` more have no row.
+// Something of everything, a request each.
+void add_stages(SamplingParams& sampling, int variant) {
+  if (variant == 1) sampling.repetition_penalty = 1.1f;
+  if (variant == 2) sampling.dry_multiplier = 0.8f;
+  if (variant == 3) sampling.top_p = 0.9f;
+  if (variant == 4) sampling.typical_p = 0.9f;
+  if (variant == 5) sampling.xtc_probability = 0.5f;
+  if (variant == 6) sampling.logprobs = 3;
+  if (variant == 7) {
+    sampling.top_k = 0;
+    sampling.mirostat = 2;
+  }
+}
+
 uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint32_t block_tokens,
                               uint32_t waiting = 0, const char* scheduler_options = "") {
   LoadedPlugin<Scheduler> scheduler("scheduler", scheduler_id, scheduler_options);
@@ -42,6 +56,7 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
     request.prompt.assign(20, static_cast<TokenId>(i % 8));
     request.max_tokens = 300;
     request.sampling.top_k = 4;
+    add_stages(request.sampling, i);
     EXPECT_TRUE(engine.submit(std::move(request)).ok());
   }
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(engine.step().ok());

@@ -31,6 +31,12 @@ std::span<const TokenId> last_of(std::span<const TokenId> tokens, uint32_t count
   return count == 0 || count >= tokens.size() ? tokens : tokens.last(count);
 }
 
+// Histories grow by a token a step; their scratch grows far more rarely.
+void make_room(std::vector<uint32_t>& scratch, size_t count) {
+  constexpr size_t kUsual = 4096;
+  if (scratch.capacity() < count) scratch.reserve(std::max(kUsual, 2 * count));
+}
+
 // The counts of one penalty's window; empty again when it goes.
 class Counts {
  public:
@@ -60,7 +66,10 @@ class Counts {
   uint32_t* slot(TokenId token) {
     const auto id = static_cast<uint32_t>(token);
     if (token < 0 || id >= vocabulary_) return nullptr;
-    if (scratch_.counts[id] == 0) scratch_.touched.push_back(id);
+    if (scratch_.counts[id] == 0) {
+      make_room(scratch_.touched, scratch_.touched.size() + 1);
+      scratch_.touched.push_back(id);
+    }
     return &scratch_.counts[id];
   }
   PenaltyScratch& scratch_;
@@ -72,6 +81,7 @@ class Counts {
 void repetitions(std::span<const TokenId> tokens, std::vector<uint32_t>& lengths) {
   const size_t count = tokens.size();
   const auto back = [&](size_t i) { return tokens[count - 1 - i]; };
+  make_room(lengths, count);
   lengths.assign(count, 0);
   size_t left = 0, right = 0;  // the match that reaches furthest: [left, right)
   for (size_t i = 1; i < count; ++i) {
