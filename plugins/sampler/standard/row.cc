@@ -53,7 +53,9 @@ void Row::load(const float* logits, uint32_t vocabulary) {
   const uint32_t count = (vocabulary + kBlock - 1) / kBlock;
   values_.resize(size_t{count} * kBlock);
   block_max_.resize(count);
+  stale_.assign(count, 0);
   changed_.clear();
+  changed_.reserve(count);
   scans_.clean(logits, values_.data(), whole, block_max_.data());
   if (whole < count) {
     const size_t first = size_t{whole} * kBlock;
@@ -72,17 +74,24 @@ void Row::set(uint32_t id, float logit) {
   if (id >= vocabulary_ || values_[id] == kNothing) return;
   // However large a penalty is, only a ban makes a token impossible.
   values_[id] = std::max(cleaned(logit), std::numeric_limits<float>::lowest());
-  changed_.push_back(id / kBlock);
+  touch(id / kBlock);
+}
+
+void Row::touch(uint32_t block) {
+  if (stale_[block] != 0) return;
+  stale_[block] = 1;
+  changed_.push_back(block);
 }
 
 void Row::ban(uint32_t id) {
   if (id >= vocabulary_) return;
   values_[id] = kNothing;
-  changed_.push_back(id / kBlock);
+  touch(id / kBlock);
 }
 
 void Row::clean_again() {
   scans_.clean(values_.data(), values_.data(), blocks(), block_max_.data());
+  stale_.assign(blocks(), 0);
   changed_.clear();
   find_max();
 }
@@ -92,6 +101,7 @@ void Row::refresh() {
   for (uint32_t block : changed_) {
     float* values = values_.data() + size_t{block} * kBlock;
     scans_.clean(values, values, 1, &block_max_[block]);
+    stale_[block] = 0;
   }
   changed_.clear();
   find_max();
@@ -104,7 +114,7 @@ void Row::mask(const uint64_t* allowed) {
     for (uint32_t i = 0; i < kBlock; ++i) {
       if ((allowed[block] >> i & 1) == 0) values[i] = kNothing;
     }
-    changed_.push_back(block);
+    touch(block);
   }
 }
 

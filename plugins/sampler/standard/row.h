@@ -125,6 +125,7 @@ class Row {
   double weigh_candidates(const Choice& choice, Measure measure,
                           std::vector<Candidate>& candidates) const;
   uint32_t blocks() const { return static_cast<uint32_t>(block_max_.size()); }
+  void touch(uint32_t block);
   void clean_again();
   void find_max();
   // Blocks [begin, end) of which all tokens equal to a bound count, or none.
@@ -138,6 +139,7 @@ class Row {
   uint32_t vocabulary_ = 0;
   std::vector<float> values_;  // [blocks · kBlock], -inf behind the vocabulary
   std::vector<float> block_max_;
+  std::vector<uint8_t> stale_;     // [blocks] whether the maximum is
   std::vector<uint32_t> changed_;  // blocks whose maximum is stale
   std::vector<double> block_weight_;
   std::vector<float> token_weight_, keys_;  // of a search
