@@ -186,7 +186,7 @@ Status place(std::vector<GgufTensor>& tensors, uint64_t data_begin, uint64_t ali
                               std::to_string(alignment));
     }
     const uint64_t bytes = tensor.bytes.value_or(0);
-    if (tensor.begin > room || bytes > room - tensor.begin) {
+    if (data_begin > file_bytes || tensor.begin > room || bytes > room - tensor.begin) {
       return invalid_argument(name + " needs " + std::to_string(bytes) + " bytes from byte " +
                               std::to_string(tensor.begin) + " of the data, which has " +
                               std::to_string(room) + "; the file is cut off, fetch it again");

@@ -222,6 +222,15 @@ TEST(Gguf, tensors_of_unknown_types_are_kept_without_a_size) {
   EXPECT_EQ(tensor_type_name(14), "q6_k");
 }
 
+TEST(Gguf, a_tensor_of_an_unknown_type_behind_the_end_of_the_file_is_refused) {
+  Draft draft;
+  draft.tensor("t", {32}, 77, 0);
+  std::string file = draft.bytes();
+  EXPECT_EQ(fault(file), "none");
+  file.pop_back();
+  EXPECT_THAT(fault(file), HasSubstr("the file is cut off"));
+}
+
 TEST(Gguf, tensors_that_overlap_are_refused) {
   Draft draft;
   draft.tensor("b", {16}, kGgufF32, 32).tensor("a", {9}, kGgufF32, 0).data.resize(96);
