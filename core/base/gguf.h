@@ -43,7 +43,7 @@ struct TensorType {
   uint32_t block_elements;
   uint32_t block_bytes;
 };
-inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ4_0 = 2, kGgufQ8_0 = 8, kGgufBf16 = 30;
+inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ40 = 2, kGgufQ80 = 8, kGgufBf16 = 30;
 // Null when the type is unknown here.
 const TensorType* find_tensor_type(uint32_t id);
 const TensorType* find_tensor_type(std::string_view name);

@@ -14,7 +14,7 @@ namespace {
 // general.file_type, for people: which type most matrices have.
 uint32_t file_type(const TensorType& type) {
   constexpr std::pair<uint32_t, uint32_t> kFileTypes[] = {
-      {kGgufF32, 0}, {kGgufF16, 1}, {kGgufQ4_0, 2}, {kGgufQ8_0, 7}, {kGgufBf16, 32}};
+      {kGgufF32, 0}, {kGgufF16, 1}, {kGgufQ40, 2}, {kGgufQ80, 7}, {kGgufBf16, 32}};
   for (const auto& [id, number] : kFileTypes) {
     if (id == type.id) return number;
   }

@@ -73,7 +73,7 @@ TEST(Gguf, every_version_is_read_with_its_width_of_counts) {
     draft.pair("x.sizes", GgufType::array,
                Draft::raw(static_cast<uint32_t>(GgufType::u16)) + draft.wide(2) +
                    Draft::raw(uint16_t{7}) + Draft::raw(uint16_t{9}));
-    draft.tensor("a", {3, 2}, kGgufF32, 0).tensor("b", {64}, kGgufQ8_0, 32);
+    draft.tensor("a", {3, 2}, kGgufF32, 0).tensor("b", {64}, kGgufQ80, 32);
     draft.data.resize(32 + 68);
     const std::string file = draft.bytes();
     const auto parsed = GgufFile::parse(as_bytes(file));
@@ -204,7 +204,7 @@ TEST(Gguf, tensors_of_impossible_shapes_are_refused_by_name) {
             "tensor 't' has more elements than exist");
   EXPECT_EQ(tensor_fault({uint64_t{1} << 62}, kGgufF32, 0),
             "tensor 't' has a shape of more bytes than exist");
-  EXPECT_EQ(tensor_fault({33, 2}, kGgufQ4_0, 0),
+  EXPECT_EQ(tensor_fault({33, 2}, kGgufQ40, 0),
             "tensor 't' has rows of 33 elements; q4_0 stores blocks of 32");
   EXPECT_THAT(tensor_fault({17}, kGgufF32, 0), HasSubstr("needs 68 bytes from byte 0"));
   EXPECT_THAT(tensor_fault({1}, kGgufF32, uint64_t{1} << 63), HasSubstr("the file is cut off"));

@@ -101,7 +101,7 @@ TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
   const TemporaryFolder out;
   const auto source = open_or_fail(kGoldens + "llama_tied");
   const auto kept =
-      write_gguf_model(*source, out.path("m.gguf"), {}, {find_tensor_type(kGgufQ4_0), {}});
+      write_gguf_model(*source, out.path("m.gguf"), {}, {find_tensor_type(kGgufQ40), {}});
   ASSERT_TRUE(kept.ok()) << kept.status().message();
   EXPECT_THAT(*kept, ElementsAre("blk.0.ffn_down.weight", "blk.1.ffn_down.weight"));
   const auto file = open_or_fail(out.path("m.gguf"));
@@ -147,7 +147,7 @@ TEST(Convert, what_a_container_cannot_say_is_refused_with_the_reason) {
   model->config.rope_factors.clear();
   EXPECT_THAT(
       std::string(
-          write_folder_model(*model, out.path("f"), {find_tensor_type(kGgufQ8_0), {}}).message()),
+          write_folder_model(*model, out.path("f"), {find_tensor_type(kGgufQ80), {}}).message()),
       HasSubstr("type q8_0 have no place in a safetensors folder"));
 }
 

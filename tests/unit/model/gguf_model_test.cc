@@ -56,7 +56,8 @@ class GgufDraft {
       const uint64_t row = extents.back() / stored.block_elements * stored.block_bytes;
       std::fill_n(out, rows * row, std::byte{0});
       for (uint64_t i = 0; type == kGgufF32 && i < rows * extents.back(); ++i) {
-        const auto value = static_cast<float>(first + i / extents.back());
+        const uint64_t row_index = first + i / extents.back();
+        const auto value = static_cast<float>(row_index);
         std::memcpy(out + 4 * i, &value, 4);
       }
     };
@@ -71,7 +72,7 @@ class GgufDraft {
     for (const auto& [key, value] : flags) metadata.add_flags(key, value);
     std::vector<GgufPlannedTensor> planned;
     for (const auto& [name, tensor] : tensors) planned.push_back(tensor);
-    const std::string path = folder_->path("draft.gguf");
+    std::string path = folder_->path("draft.gguf");
     EXPECT_TRUE(write_gguf(path, metadata, planned).ok());
     return path;
   }
@@ -188,7 +189,7 @@ TEST(GgufModel,
      tensors_of_wrong_shapes_missing_or_left_over_are_refused_by_their_names_in_the_file) {
   GgufDraft draft;
   draft.add("blk.0.attn_q.weight", {16, 32});
-  draft.add("blk.0.attn_v.weight", {16, 64}, kGgufQ8_0);
+  draft.add("blk.0.attn_v.weight", {16, 64}, kGgufQ80);
   draft.tensors.erase("output_norm.weight");
   draft.add("blk.0.ffn_gate_inp.weight", {2, 32});
   EXPECT_THAT(
@@ -202,7 +203,7 @@ TEST(GgufModel,
 
 TEST(GgufModel, quantised_vectors_are_refused) {
   GgufDraft draft;
-  draft.add("blk.0.attn_norm.weight", {32}, kGgufQ8_0);
+  draft.add("blk.0.attn_norm.weight", {32}, kGgufQ80);
   EXPECT_THAT(draft.fault(), HasSubstr("stored as q8_0 with 1 dimensions; only matrices are read"));
 }
 
