@@ -187,12 +187,12 @@ ConfigKey with_default(ConfigKey made, std::string_view value) {
 // The numbers of sampling that have no member of their own.
 template <size_t index>
 void add_sampling_key(std::vector<ConfigKey>& keys) {
-  static const std::string name = "generation." + std::string(sampling_keys()[index].name);
+  static const std::string kName = "generation." + std::string(sampling_keys()[index].name);
   const SamplingKey& known = sampling_keys()[index];
   if (known.name == "temperature" || known.name == "top_k" || known.name == "top_p") return;
   ConfigKey made;
   made.optional = true;
-  made.spec.key = name;
+  made.spec.key = kName;
   made.spec.type = known.whole ? OptionType::integer : OptionType::real;
   made.spec.sentence = known.sentence;
   made.spec.min = static_cast<int64_t>(known.min);

@@ -10,7 +10,7 @@ namespace {
 
 using test::tokens;
 using test::Tokens;
-using test::operator+;
+using test::operator+;  // NOLINT(misc-unused-using-decls): the check overlooks operators
 using Release = KVCacheManager::Release;
 
 CacheKey salted(uint64_t salt) {

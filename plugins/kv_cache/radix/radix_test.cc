@@ -9,7 +9,7 @@ namespace {
 
 using test::tokens;
 using test::Tokens;
-using test::operator+;
+using test::operator+;  // NOLINT(misc-unused-using-decls): the check overlooks operators
 using Release = KVCacheManager::Release;
 
 class Radix : public test::KvCase {
