@@ -93,7 +93,8 @@ void add_key(CLI::App& command, const char* flag, std::string_view name, Samplin
         double value = 0.0;
         if (!CLI::detail::lexical_cast(text, value)) return text + " is no number";
         return sampling_fault(key, value);
-      });
+      })
+      ->type_name(key.whole ? "UINT" : "FLOAT");
 }
 
 }  // namespace
