@@ -16,18 +16,10 @@ import argparse
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def program(*arguments):
-    done = subprocess.run([*map(str, arguments)], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, arguments))}\n{done.stderr.strip()}")
-    return done.stdout
+from program import ROOT, answers, in_turns, output, report
 
 
 class Bench:
@@ -39,7 +31,7 @@ class Bench:
         command = [self.flags.tenon, "run", "--json", "--model", self.flags.model, *arguments]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
-        return json.loads(program(*command))
+        return report(command)
 
     def settings_of(self, drafter, options):
         settings = {"drafter.plugin": drafter}
@@ -50,9 +42,9 @@ class Bench:
     def pairs(self, arguments, common, drafts, same=True):
         """Reports without and with drafts, and the ratios of their speeds."""
         reports, ratios = [], []
-        for number in range(self.flags.pairs):
+        for _, order in in_turns(self.flags.pairs):
             sides = {}
-            for with_drafts in (False, True) if number % 2 == 0 else (True, False):
+            for with_drafts in order:
                 sides[with_drafts] = self.run(arguments, common | (drafts if with_drafts else {}))
             if same and answers(sides[True]) != answers(sides[False]):
                 sys.exit(f"{drafts}: the answers differ")
@@ -61,8 +53,8 @@ class Bench:
         return reports, ratios
 
     def tokens_of(self, text):
-        return json.loads(program(self.flags.tenon, "tokenize", "--model", self.flags.model,
-                                  "--no-special", "--json", text))
+        return report([self.flags.tenon, "tokenize", "--model", self.flags.model, "--no-special",
+                       "--json", text])
 
     def prompt_file(self, name, requests):
         path = pathlib.Path(self.folder.name) / f"{name}.jsonl"
@@ -77,10 +69,6 @@ class Bench:
 
 def speed(report):
     return report["totals"]["tokens_per_second"]
-
-
-def answers(report):
-    return [(r["tokens"], r["digest"]) for r in report["requests"]]
 
 
 def part_ms(report, interface):
@@ -112,8 +100,8 @@ def copying(bench):
     changed = [token if i % 25 else passage[-i] for i, token in enumerate(passage, 1)]
     common = {"sampler.plugin": "replay", "sampler.options.tokens": " ".join(map(str, changed)),
               "limits.max_sequences": 1}
-    text_back = program(bench.flags.tenon, "detokenize", "--model", bench.flags.model,
-                        *map(str, passage)).rstrip("\n")
+    text_back = output([bench.flags.tenon, "detokenize", "--model", bench.flags.model,
+                        *passage]).rstrip("\n")
     arguments = bench.prompt_file("copying", [{"prompt": text_back, "max_tokens": 200}] * 2)
     for drafter in ("ngram", "suffix"):
         for adaptive in ("false", "true"):

@@ -9,23 +9,22 @@ and rows for docs/experiments with --markdown.
 """
 
 import argparse
-import json
 import pathlib
 import random
 import re
 import statistics
-import subprocess
 import sys
 import tomllib
 
+from program import ROOT, answers, in_turns, report
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 
 
-def member(report, path):
+def member(run, path):
     for key in path.split("."):
-        report = report[key]
-    return float(report)
+        run = run[key]
+    return float(run)
 
 
 class Runner:
@@ -53,24 +52,13 @@ class Runner:
             command += ["--model", self.flags.model] if self.flags.model else []
             for other in key:
                 command += ["--set", other]
-            kv = json.loads(run(command))["kv"]
+            kv = report(command)["kv"]
             self.bytes_per_token[key] = kv["bytes"] // (kv["blocks"] * kv["block_tokens"])
         return f"{found[1]}={int(found[2]) * self.bytes_per_token[key]}"
 
     def measure(self, claim, side):
         settings = claim.get("common", []) + claim.get(side, [])
-        return json.loads(run(self.command(claim, settings)))
-
-
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}\n{done.stderr.strip()}")
-    return done.stdout
-
-
-def answers(report):
-    return [(r["index"], r["sample"], r["tokens"], r["digest"]) for r in report["requests"]]
+        return report(self.command(claim, settings))
 
 
 def lower_bound(ratios):
@@ -82,10 +70,10 @@ def lower_bound(ratios):
     return means[int(0.025 * len(means))]
 
 
-def describe(report):
-    prompts = [r["prompt_tokens"] for r in report["requests"]]
-    outputs = [len(r["tokens"]) for r in report["requests"]]
-    kv = report["kv"]
+def describe(run):
+    prompts = [r["prompt_tokens"] for r in run["requests"]]
+    outputs = [len(r["tokens"]) for r in run["requests"]]
+    kv = run["kv"]
     return (
         f"{len(prompts)} requests, prompts {statistics.fmean(prompts):.0f} tokens on average "
         f"(at most {max(prompts)}), answers {statistics.fmean(outputs):.0f} (at most {max(outputs)}); "
@@ -95,15 +83,15 @@ def describe(report):
 
 def compare(runner, claim, pairs):
     sides = {"a": [], "b": []}
-    for number in range(pairs):
-        for side in ("a", "b") if number % 2 == 0 else ("b", "a"):
+    for number, order in in_turns(pairs):
+        for side in ("b" if second else "a" for second in order):
             sides[side].append(runner.measure(claim, side))
             print(f"  {claim['name']}: pair {number + 1}, {side.upper()} "
                   f"{sides[side][-1]['totals']['seconds']:.1f} s", file=sys.stderr, flush=True)
     first = answers(sides["a"][0])
-    for side, reports in sides.items():
-        for report in reports:
-            if claim.get("same_answers", True) and answers(report) != first:
+    for side, runs in sides.items():
+        for run in runs:
+            if claim.get("same_answers", True) and answers(run) != first:
                 sys.exit(f"{claim['name']}: {side.upper()} gave other answers than A")
     return sides
 
@@ -113,8 +101,8 @@ def show(claim, sides, markdown):
     print(f"  {sides['b'][0]['pipeline']['numerics']}")
     reached = True
     for metric in claim["metric"]:
-        a = [member(report, metric["member"]) for report in sides["a"]]
-        b = [member(report, metric["member"]) for report in sides["b"]]
+        a = [member(run, metric["member"]) for run in sides["a"]]
+        b = [member(run, metric["member"]) for run in sides["b"]]
         higher = metric["better"] == "higher"
         ratios = [y / x if higher else x / y for x, y in zip(a, b)]
         middle, low = statistics.median(ratios), lower_bound(ratios)

@@ -119,4 +119,39 @@ inline bool same_bits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
+// Epilogues store and add with a bias, in rows wider than the product: what is behind it stays.
+inline void expect_bias_and_old_value_behind_the_sum(LinearRig& rig, const WeightView& weight) {
+  const uint32_t stride = weight.n_out + 5;
+  const std::vector<float> bias = random_values(8, weight.n_out);
+  for (uint32_t rows : {1u, 30u}) {
+    const std::vector<float> x = random_values(5, size_t{rows} * weight.k_in);
+    const auto plain = rig.multiply(weight, x, rows);
+    Aligned packed = rig.pack(weight);
+    Aligned prepared = rig.prepare(x, rows, weight.k_in);
+    for (Epilogue epilogue : {Epilogue::store, Epilogue::add}) {
+      std::vector<float> y = random_values(9, size_t{rows} * stride);
+      const std::vector<float> before = y;
+      rig.run({{.packed = packed.get(),
+                .n_out = weight.n_out,
+                .k_in = weight.k_in,
+                .prepared = prepared.get(),
+                .x_rows = rows,
+                .y = y.data(),
+                .y_stride = stride,
+                .bias = bias.data(),
+                .epilogue = epilogue}},
+              2);
+      for (uint32_t i = 0; i < y.size(); ++i) {
+        const uint32_t r = i / stride, n = i % stride;
+        float want = before[i];
+        if (n < weight.n_out) {
+          const float sum = plain[r * weight.n_out + n] + bias[n];
+          want = epilogue == Epilogue::add ? before[i] + sum : sum;
+        }
+        ASSERT_EQ(y[i], want) << "row " << r << " column " << n;
+      }
+    }
+  }
+}
+
 }  // namespace tenon

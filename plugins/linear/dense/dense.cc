@@ -122,12 +122,9 @@ class Dense final : public LinearKernel {
   }
 
   void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
-    const uint32_t workers = scratch_.workers();
-    const Slice mine{slice.index, slice.count < workers ? slice.count : workers};
-    if (mine.index >= mine.count) return;
-    sdk::for_each_share(jobs, kernels_.panel_columns, mine,
-                        [&](const LinearJob& job, sdk::PanelRange panels) {
-                          run_panels(job, panels, scratch_.of(mine.index));
+    sdk::for_each_share(jobs, kernels_.panel_columns, slice, scratch_,
+                        [this](const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) {
+                          run_panels(job, panels, scratch);
                         });
   }
 
@@ -178,24 +175,14 @@ class Dense final : public LinearKernel {
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
     const auto* packed = static_cast<const std::byte*>(job.packed);
     const auto* second = static_cast<const std::byte*>(job.packed_second);
-    kernels_.multiply(
-        {.format = reinterpret_cast<const PackedHeader*>(packed)->format,
-         .panels = packed + sizeof(PackedHeader),
-         .second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader),
-         .n_out = job.n_out,
-         .k_in = job.k_in,
-         .first_panel = panels.first,
-         .last_panel = panels.last,
-         .f32_rows = static_cast<const float*>(job.prepared),
-         .pair_rows = pair_rows(job.prepared, job.x_rows, job.k_in),
-         .x_rows = job.x_rows,
-         .rows = job.rows.empty() ? nullptr : job.rows.data(),
-         .row_count = job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size()),
-         .y = job.y,
-         .y_stride = job.y_stride,
-         .bias = job.bias,
-         .epilogue = job.epilogue,
-         .scratch = reinterpret_cast<float*>(scratch)});
+    MultiplyTask task{sdk::panel_task(job, panels)};
+    task.format = reinterpret_cast<const PackedHeader*>(packed)->format;
+    task.panels = packed + sizeof(PackedHeader);
+    task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
+    task.f32_rows = static_cast<const float*>(job.prepared);
+    task.pair_rows = pair_rows(job.prepared, job.x_rows, job.k_in);
+    task.scratch = reinterpret_cast<float*>(scratch);
+    kernels_.multiply(task);
   }
 
   const KernelSet& kernels_;

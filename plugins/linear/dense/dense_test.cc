@@ -170,38 +170,8 @@ TEST_P(DenseOnEveryIsa, jobs_of_one_call_are_shared_out_and_each_is_whole) {
 }
 
 TEST_P(DenseOnEveryIsa, a_bias_and_the_old_value_are_added_after_the_sum) {
-  constexpr uint32_t kOut = 45, kIn = 33, kStride = 50;
-  const Weight weight("f32", kOut, kIn, 3);
-  const std::vector<float> bias = random_values(8, kOut);
-  for (uint32_t rows : {1u, 30u}) {
-    const std::vector<float> x = random_values(5, rows * kIn);
-    const auto plain = bench_.multiply(weight, x, rows);
-    Aligned packed = bench_.pack(weight);
-    Aligned prepared = bench_.prepare(x, rows, kIn);
-    for (Epilogue epilogue : {Epilogue::store, Epilogue::add}) {
-      std::vector<float> y = random_values(9, rows * kStride);
-      const std::vector<float> before = y;
-      bench_.run({{.packed = packed.get(),
-                   .n_out = kOut,
-                   .k_in = kIn,
-                   .prepared = prepared.get(),
-                   .x_rows = rows,
-                   .y = y.data(),
-                   .y_stride = kStride,
-                   .bias = bias.data(),
-                   .epilogue = epilogue}},
-                 2);
-      for (uint32_t i = 0; i < y.size(); ++i) {
-        const uint32_t r = i / kStride, n = i % kStride;
-        float want = before[i];
-        if (n < kOut) {
-          const float sum = plain[r * kOut + n] + bias[n];
-          want = epilogue == Epilogue::add ? before[i] + sum : sum;
-        }
-        ASSERT_EQ(y[i], want) << "row " << r << " column " << n;
-      }
-    }
-  }
+  const Weight weight("f32", 45, 33, 3);
+  expect_bias_and_old_value_behind_the_sum(bench_, weight.view());
 }
 
 TEST_P(DenseOnEveryIsa, silu_mul_gates_the_second_product_with_the_first) {

@@ -76,24 +76,12 @@ struct PrepareTask {
   uint32_t* pair_rows = nullptr;  // null: not wanted
 };
 
-// Panels [first_panel, last_panel) of one job.
-struct MultiplyTask {
+struct MultiplyTask : sdk::PanelTask {
   Format format = Format::f32;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only
-  uint32_t n_out = 0;
-  uint32_t k_in = 0;
-  uint32_t first_panel = 0;
-  uint32_t last_panel = 0;
   const float* f32_rows = nullptr;
   const uint32_t* pair_rows = nullptr;
-  uint32_t x_rows = 0;             // rows that were prepared
-  const uint32_t* rows = nullptr;  // null: 0 … row_count-1
-  uint32_t row_count = 0;
-  float* y = nullptr;
-  uint64_t y_stride = 0;
-  const float* bias = nullptr;
-  Epilogue epilogue = Epilogue::store;
   float* scratch = nullptr;  // KernelSet::scratch_bytes, aligned to 64
 };
 

@@ -80,12 +80,9 @@ class Int8 final : public LinearKernel {
   }
 
   void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
-    const uint32_t workers = scratch_.workers();
-    const Slice mine{slice.index, slice.count < workers ? slice.count : workers};
-    if (mine.index >= mine.count) return;
-    sdk::for_each_share(jobs, kernels_.panel_columns, mine,
-                        [&](const LinearJob& job, sdk::PanelRange panels) {
-                          run_panels(job, panels, scratch_.of(mine.index));
+    sdk::for_each_share(jobs, kernels_.panel_columns, slice, scratch_,
+                        [this](const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) {
+                          run_panels(job, panels, scratch);
                         });
   }
 
@@ -103,24 +100,14 @@ class Int8 final : public LinearKernel {
     const auto* packed = static_cast<const std::byte*>(job.packed);
     const auto* second = static_cast<const std::byte*>(job.packed_second);
     const Format format = reinterpret_cast<const PackedHeader*>(packed)->format;
-    kernels_.multiply(
-        {.format = format,
-         .panel_bytes = panels_of(format, job.k_in).panel_bytes(),
-         .panels = packed + sizeof(PackedHeader),
-         .second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader),
-         .n_out = job.n_out,
-         .k_in = job.k_in,
-         .first_panel = panels.first,
-         .last_panel = panels.last,
-         .prepared = static_cast<const std::byte*>(job.prepared),
-         .x_rows = job.x_rows,
-         .rows = job.rows.empty() ? nullptr : job.rows.data(),
-         .row_count = job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size()),
-         .y = job.y,
-         .y_stride = job.y_stride,
-         .bias = job.bias,
-         .epilogue = job.epilogue,
-         .scratch = scratch});
+    MultiplyTask task{sdk::panel_task(job, panels)};
+    task.format = format;
+    task.panel_bytes = panels_of(format, job.k_in).panel_bytes();
+    task.panels = packed + sizeof(PackedHeader);
+    task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
+    task.prepared = static_cast<const std::byte*>(job.prepared);
+    task.scratch = scratch;
+    kernels_.multiply(task);
   }
 
   const KernelSet& kernels_;

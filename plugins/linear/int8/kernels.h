@@ -4,6 +4,7 @@
 
 #include <tenon/linear.h>
 #include <tenon/sdk/block_panels.h>
+#include <tenon/sdk/linear_panels.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -54,24 +55,12 @@ struct PrepareTask {
   std::byte* prepared = nullptr;
 };
 
-// Panels [first_panel, last_panel) of one job.
-struct MultiplyTask {
+struct MultiplyTask : sdk::PanelTask {
   Format format = Format::q8_0;
   uint64_t panel_bytes = 0;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only
-  uint32_t n_out = 0;
-  uint32_t k_in = 0;
-  uint32_t first_panel = 0;
-  uint32_t last_panel = 0;
   const std::byte* prepared = nullptr;
-  uint32_t x_rows = 0;
-  const uint32_t* rows = nullptr;  // null: 0 … row_count-1
-  uint32_t row_count = 0;
-  float* y = nullptr;
-  uint64_t y_stride = 0;
-  const float* bias = nullptr;
-  Epilogue epilogue = Epilogue::store;
   std::byte* scratch = nullptr;  // KernelSet::scratch_bytes, aligned to 64
 };
 

@@ -68,6 +68,35 @@ void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, Sli
   }
 }
 
+// What every kernel over panels needs to know of its share of a job: panels [first_panel,
+// last_panel). Kernels add their own forms of weights and activations.
+struct PanelTask {
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  uint32_t first_panel = 0;
+  uint32_t last_panel = 0;
+  uint32_t x_rows = 0;             // rows that were prepared
+  const uint32_t* rows = nullptr;  // null: 0 … row_count-1
+  uint32_t row_count = 0;
+  float* y = nullptr;
+  uint64_t y_stride = 0;
+  const float* bias = nullptr;
+  Epilogue epilogue = Epilogue::store;
+};
+inline PanelTask panel_task(const LinearJob& job, PanelRange panels) noexcept {
+  return {.n_out = job.n_out,
+          .k_in = job.k_in,
+          .first_panel = panels.first,
+          .last_panel = panels.last,
+          .x_rows = job.x_rows,
+          .rows = job.rows.empty() ? nullptr : job.rows.data(),
+          .row_count = job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size()),
+          .y = job.y,
+          .y_stride = job.y_stride,
+          .bias = job.bias,
+          .epilogue = job.epilogue};
+}
+
 // Scratch memory of each worker, from the host. Throws std::bad_alloc.
 class WorkerScratch {
  public:
@@ -92,6 +121,18 @@ class WorkerScratch {
   const uint64_t stride_;
   std::byte* memory_ = nullptr;
 };
+
+// As for_each_share, with this worker's scratch: run_panels(job, range, scratch). Where there are
+// more slices than workers, those beyond do nothing.
+template <typename RunPanels>
+void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, Slice slice,
+                    const WorkerScratch& scratch, RunPanels&& run_panels) {
+  const Slice mine{slice.index, slice.count < scratch.workers() ? slice.count : scratch.workers()};
+  if (mine.index >= mine.count) return;
+  for_each_share(jobs, panel_columns, mine, [&](const LinearJob& job, PanelRange panels) {
+    run_panels(job, panels, scratch.of(mine.index));
+  });
+}
 
 // 'weight "NAME" FOUND'.
 inline Status refuse_weight(const WeightView& weight, std::string_view found) {
