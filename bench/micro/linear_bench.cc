@@ -45,9 +45,9 @@ class Source {
     tensor_.rank = 2;
     tensor_.shape[0] = shape.n_out;
     if (sdk::parse_block_format(format, blocks)) {
-      block_bytes_ = sdk::block_bytes(blocks);
+      blocks_ = sdk::block_shape(blocks);
       tensor_.dtype = DType::u8;
-      tensor_.shape[1] = shape.k_in / sdk::kBlockValues * block_bytes_;
+      tensor_.shape[1] = shape.k_in / blocks_.values * blocks_.bytes;
     } else {
       tensor_.dtype = format == "f32" ? DType::f32 : (format == "f16" ? DType::f16 : DType::bf16);
       tensor_.shape[1] = shape.k_in;
@@ -71,15 +71,17 @@ class Source {
       state = state * 1664525u + 1013904223u;
       uint16_t half =
           static_cast<uint16_t>((tensor_.dtype == DType::f16 ? 0x2c00 : 0x3c00) | (state >> 25));
-      if (block_bytes_ > 0) half = static_cast<uint16_t>(state >> 16);
+      if (blocks_.bytes > 0) half = static_cast<uint16_t>(state >> 16);
       std::memcpy(bytes_.data() + i, &half, 2);
     }
     const uint16_t scale = sdk::float_to_f16(0.01f);
-    for (size_t i = 0; block_bytes_ > 0 && i < bytes_.size(); i += block_bytes_) {
-      std::memcpy(bytes_.data() + i, &scale, 2);
+    for (size_t i = 0; blocks_.bytes > 0 && i < bytes_.size(); i += blocks_.bytes) {
+      std::byte* halves = bytes_.data() + i + blocks_.scale_at;
+      std::memcpy(halves, &scale, 2);
+      if (blocks_.has_minimum) std::memcpy(halves + 2, &scale, 2);
     }
   }
-  uint64_t block_bytes_ = 0;
+  sdk::BlockShape blocks_;  // no bytes: plain
   std::vector<std::byte> bytes_;
   TensorView tensor_;
   WeightView view_;
@@ -156,7 +158,10 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
 void register_all(LinearKernel& kernel, std::string_view plugin,
                   std::initializer_list<std::string_view> formats) {
   for (std::string_view format : formats) {
+    sdk::BlockFormat blocks = sdk::BlockFormat::q8_0;
+    sdk::parse_block_format(format, blocks);
     for (const Shape& shape : kShapes) {
+      if (shape.k_in % sdk::block_shape(blocks).values != 0) continue;
       for (uint32_t rows : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
         const std::string name = std::string(plugin) + "/" + std::string(format) + "/" +
                                  shape.name + "/rows:" + std::to_string(rows);
@@ -182,8 +187,12 @@ int main(int argc, char** argv) {
   const auto load = [](std::string_view library, std::string_view id) -> LinearKernel& {
     return kernel<LinearKernel>(library, kLinearInterface, id);
   };
-  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32", "q8_0", "q4_0"});
-  register_all(load("linear_int8", "int8"), "int8", {"q8_0", "q4_0"});
+  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32"});
+  for (auto [library, id] :
+       {std::pair("linear_dense", "dense"), std::pair("linear_int8", "int8")}) {
+    register_all(load(library, id), id,
+                 {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q6_k", "q4_k", "q5_k"});
+  }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

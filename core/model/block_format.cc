@@ -9,9 +9,11 @@
 namespace tenon {
 namespace {
 
-float read_scale(const std::byte* block) {
+constexpr uint32_t kBlockElements = 32;
+
+float read_half(const std::byte* from) {
   uint16_t bits;
-  std::memcpy(&bits, block, 2);
+  std::memcpy(&bits, from, 2);
   return float_from_f16(bits);
 }
 
@@ -55,38 +57,81 @@ void quantize_q4_0(const float* values, std::byte* block) {
 }
 
 void dequantize_q8_0(const std::byte* block, float* out) {
-  const float scale = read_scale(block);
+  const float scale = read_half(block);
   for (uint32_t i = 0; i < kBlockElements; ++i) {
     out[i] = scale * static_cast<float>(static_cast<int8_t>(block[2 + i]));
   }
 }
 
-void dequantize_q4_0(const std::byte* block, float* out) {
-  const float scale = read_scale(block);
-  for (uint32_t i = 0; i < kBlockElements / 2; ++i) {
-    const int pair = std::to_integer<int>(block[2 + i]);
-    out[i] = scale * static_cast<float>((pair & 15) - 8);
-    out[i + kBlockElements / 2] = scale * static_cast<float>((pair >> 4) - 8);
+// 16 bytes of nibbles, value i in the low half of byte i and value i + 16 in the high half, each
+// with its bit of `fifth` on top: value = scale · (q - zero) + minimum.
+constexpr float kNoMinimum = -0.0f;  // the one number that changes none it is added to
+void dequantize_nibbles(const std::byte* nibbles, uint32_t fifth, int zero, float scale,
+                        float minimum, float* out) {
+  for (uint32_t i = 0; i < kBlockElements; ++i) {
+    const auto pair = std::to_integer<uint32_t>(nibbles[i % 16]);
+    const uint32_t q = (i < 16 ? pair & 15 : pair >> 4) | (fifth >> i & 1) << 4;
+    out[i] = scale * static_cast<float>(static_cast<int>(q) - zero) + minimum;
   }
 }
+
+uint32_t read_bits(const std::byte* from) {
+  uint32_t bits;
+  std::memcpy(&bits, from, 4);
+  return bits;
+}
+
+void dequantize_q4_0(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 2, 0, 8, read_half(block), kNoMinimum, out);
+}
+void dequantize_q4_1(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 4, 0, 0, read_half(block), read_half(block + 2), out);
+}
+void dequantize_q5_0(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 6, read_bits(block + 2), 16, read_half(block), kNoMinimum, out);
+}
+void dequantize_q5_1(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 8, read_bits(block + 4), 0, read_half(block), read_half(block + 2),
+                     out);
+}
+
+constexpr BlockFormat kFormats[] = {
+    {"q8_0", 32, 34, dequantize_q8_0, quantize_q8_0},
+    {"q4_0", 32, 18, dequantize_q4_0, quantize_q4_0},
+    {"q4_1", 32, 20, dequantize_q4_1, nullptr},
+    {"q5_0", 32, 22, dequantize_q5_0, nullptr},
+    {"q5_1", 32, 24, dequantize_q5_1, nullptr},
+    {"q4_k", 256, 144, dequantize_q4_k, nullptr},
+    {"q5_k", 256, 176, dequantize_q5_k, nullptr},
+    {"q6_k", 256, 210, dequantize_q6_k, nullptr},
+};
 
 }  // namespace
 
-std::optional<BlockFormat> find_block_format(std::string_view name) {
-  if (name == "q8_0") return BlockFormat::q8_0;
-  if (name == "q4_0") return BlockFormat::q4_0;
-  return std::nullopt;
+const BlockFormat* find_block_format(std::string_view name) {
+  const auto* found = std::ranges::find(kFormats, name, &BlockFormat::name);
+  return found == std::end(kFormats) ? nullptr : found;
 }
 
-void dequantize_row(BlockFormat format, const std::byte* row, uint64_t elements, float* out) {
-  for (uint64_t i = 0; i < elements; i += kBlockElements, row += block_bytes(format)) {
-    (format == BlockFormat::q8_0 ? dequantize_q8_0 : dequantize_q4_0)(row, out + i);
+std::string weight_formats_text() {
+  std::string text = "f32, f16, bf16";
+  for (const BlockFormat& format : kFormats) {
+    text += (&format == std::end(kFormats) - 1 ? " and " : ", ") + std::string(format.name);
+  }
+  return text;
+}
+
+void dequantize_row(const BlockFormat& format, const std::byte* row, uint64_t elements,
+                    float* out) {
+  for (uint64_t i = 0; i < elements; i += format.elements, row += format.bytes) {
+    format.dequantize(row, out + i);
   }
 }
 
-void quantize_row(BlockFormat format, const float* values, uint64_t elements, std::byte* out) {
-  for (uint64_t i = 0; i < elements; i += kBlockElements, out += block_bytes(format)) {
-    (format == BlockFormat::q8_0 ? quantize_q8_0 : quantize_q4_0)(values + i, out);
+void quantize_row(const BlockFormat& format, const float* values, uint64_t elements,
+                  std::byte* out) {
+  for (uint64_t i = 0; i < elements; i += format.elements, out += format.bytes) {
+    format.quantize(values + i, out);
   }
 }
 

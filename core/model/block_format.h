@@ -1,35 +1,41 @@
-// Weights quantised in blocks of 32 along a row, each block with one scale: the formats that GGUF
-// files call Q8_0 and Q4_0. docs/formats/gguf.md shows the bits.
-//
-//   q8_0   34 bytes   f16 d | 32 x i8 q                                    value = d * q
-//   q4_0   18 bytes   f16 d | 16 x u8: low nibbles q[0..15], high q[16..31]  value = d * (q - 8)
+// Weights quantised in blocks along a row, as GGUF files have them. docs/formats/gguf.md shows the
+// bits. A format is one row of a table: its block, and the functions from and to f32.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <string_view>
 
 namespace tenon {
 
-enum class BlockFormat { q8_0, q4_0 };
+struct BlockFormat {
+  std::string_view name;
+  uint32_t elements;  // of a block: 32 or 256
+  uint32_t bytes;     // of a block
+  // One block, at any alignment. Values are what the format defines, rounded once to f32 where the
+  // sum of a product and a minimum does not fit.
+  void (*dequantize)(const std::byte* block, float* out);
+  // As ggml's reference quantisers define it; values are finite. Null: not written by this program.
+  void (*quantize)(const float* values, std::byte* block);
 
-inline constexpr uint32_t kBlockElements = 32;
+  // Bytes of a row of `count` elements, whole blocks.
+  constexpr uint64_t row_bytes(uint64_t count) const { return count / elements * bytes; }
+};
 
-constexpr uint32_t block_bytes(BlockFormat format) {
-  return format == BlockFormat::q8_0 ? 34 : 18;
-}
-// Bytes of a row of `elements`, a multiple of 32.
-constexpr uint64_t block_row_bytes(BlockFormat format, uint64_t elements) {
-  return elements / kBlockElements * block_bytes(format);
-}
-// Nothing when it is another format.
-std::optional<BlockFormat> find_block_format(std::string_view name);
+// Null when it is another format.
+const BlockFormat* find_block_format(std::string_view name);
+// Every format that a matrix of a GGUF file may have, for messages: "f32, f16, …, q8_0 and q5_k".
+std::string weight_formats_text();
 
-// Values of one row; each is exact in f32. `elements` is a multiple of 32; any alignment.
-void dequantize_row(BlockFormat format, const std::byte* row, uint64_t elements, float* out);
-// The nearest blocks, as ggml's reference quantisers define them: q8_0 scales the largest magnitude
-// to 127; q4_0 scales the value of largest magnitude to -8. Values are finite.
-void quantize_row(BlockFormat format, const float* values, uint64_t elements, std::byte* out);
+// A row of `elements`, whole blocks.
+void dequantize_row(const BlockFormat& format, const std::byte* row, uint64_t elements, float* out);
+void quantize_row(const BlockFormat& format, const float* values, uint64_t elements,
+                  std::byte* out);
+
+// Blocks of 256 (core/model/super_blocks.cc).
+void dequantize_q4_k(const std::byte* block, float* out);
+void dequantize_q5_k(const std::byte* block, float* out);
+void dequantize_q6_k(const std::byte* block, float* out);
 
 }  // namespace tenon

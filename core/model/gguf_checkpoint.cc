@@ -48,9 +48,9 @@ Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
     return entry;
   }
   const TensorType* type = find_tensor_type(tensor.type);
-  if (type == nullptr || !find_block_format(type->name)) {
+  if (type == nullptr || find_block_format(type->name) == nullptr) {
     entry.fault = "is stored as " + tensor_type_name(tensor.type) +
-                  ", which is not built; there are f32, f16, bf16, q8_0 and q4_0";
+                  ", which is not built; there are " + weight_formats_text();
     return entry;
   }
   if (tensor.extents.size() != 2) {

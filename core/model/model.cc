@@ -57,7 +57,7 @@ class TensorTaker {
   // A vector [length], widened to f32; `name` without the prefix.
   std::vector<float> vector(const std::string& name, uint32_t length) {
     const uint64_t shape[] = {length};
-    const TensorView* view = take(prefix_ + name, shape, std::nullopt);
+    const TensorView* view = take(prefix_ + name, shape, nullptr);
     if (view == nullptr) return {};
     vector_bytes_ += bytes_of(*view).size();
     return widen(*view);
@@ -81,7 +81,7 @@ class TensorTaker {
  private:
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* take(const std::string& name, std::span<const uint64_t> shape,
-                         std::optional<BlockFormat> blocks);
+                         const BlockFormat* blocks);
   const Checkpoint& checkpoint_;
   std::string prefix_;
   std::string source_;
@@ -92,14 +92,14 @@ class TensorTaker {
 };
 
 // The extents of a stored tensor in elements.
-std::vector<uint64_t> logical_shape(const TensorView& view, std::optional<BlockFormat> blocks) {
+std::vector<uint64_t> logical_shape(const TensorView& view, const BlockFormat* blocks) {
   std::vector<uint64_t> extents(view.shape, view.shape + view.rank);
-  if (blocks) extents.back() = extents.back() / block_bytes(*blocks) * kBlockElements;
+  if (blocks != nullptr) extents.back() = extents.back() / blocks->bytes * blocks->elements;
   return extents;
 }
 
 const TensorView* TensorTaker::take(const std::string& name, std::span<const uint64_t> shape,
-                                    std::optional<BlockFormat> blocks) {
+                                    const BlockFormat* blocks) {
   if (enough_faults()) return nullptr;
   taken_.insert(name);
   const std::string tensor = "tensor '" + checkpoint_.stored_name(name) + "'";
@@ -119,7 +119,7 @@ const TensorView* TensorTaker::take(const std::string& name, std::span<const uin
   }
   const bool plain =
       view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
-  if (!plain && !blocks) {
+  if (!plain && blocks == nullptr) {
     fault(tensor + " has element type " + std::string(dtype_name(view.dtype)) +
           "; expected f32, f16 or bf16");
     return nullptr;

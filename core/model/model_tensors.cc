@@ -69,7 +69,7 @@ const TensorType& type_of(const Weight& weight) {
 }
 
 void store_values(const float* values, uint64_t count, const TensorType& type, std::byte* out) {
-  if (const auto blocks = find_block_format(type.name)) {
+  if (const BlockFormat* blocks = find_block_format(type.name)) {
     return quantize_row(*blocks, values, count, out);
   }
   if (type.id == kGgufF32) {

@@ -8,10 +8,10 @@
 namespace tenon {
 namespace {
 
-bool is_blocks(const Weight& weight, BlockFormat format) {
+bool is_blocks(const Weight& weight, const BlockFormat& format) {
   const TensorView& part = weight.parts[0];
-  return part.dtype == DType::u8 && weight.k_in % kBlockElements == 0 &&
-         part.shape[0] == weight.n_out && part.shape[1] == block_row_bytes(format, weight.k_in) &&
+  return part.dtype == DType::u8 && weight.k_in % format.elements == 0 &&
+         part.shape[0] == weight.n_out && part.shape[1] == format.row_bytes(weight.k_in) &&
          part.stride[1] == 1;
 }
 
@@ -25,16 +25,16 @@ bool is_plain(const Weight& weight) {
 
 Status readable_by_rows(const Weight& weight) {
   if (weight.parts.size() == 1 && weight.parts[0].data != nullptr) {
-    const std::optional<BlockFormat> blocks = find_block_format(weight.format);
-    if (blocks ? is_blocks(weight, *blocks) : is_plain(weight)) return {};
+    const BlockFormat* blocks = find_block_format(weight.format);
+    if (blocks != nullptr ? is_blocks(weight, *blocks) : is_plain(weight)) return {};
   }
   return unsupported("'" + weight.name + "' has format '" + weight.format +
-                     "'; expected one matrix of f32, f16, bf16, q8_0 or q4_0");
+                     "'; expected one matrix of " + weight_formats_text());
 }
 
 void read_row(const Weight& weight, uint32_t row, float* out) {
   const TensorView& part = weight.parts[0];
-  if (const std::optional<BlockFormat> blocks = find_block_format(weight.format)) {
+  if (const BlockFormat* blocks = find_block_format(weight.format)) {
     const auto* bytes = static_cast<const std::byte*>(part.data) + row * part.stride[0];
     return dequantize_row(*blocks, bytes, weight.k_in, out);
   }

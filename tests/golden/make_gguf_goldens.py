@@ -5,6 +5,7 @@
 
 needs gguf and numpy. Writes
   tests/golden/gguf/quants.npy + q8_0.bin + q4_0.bin   rows of f32 and their blocks
+  tests/golden/gguf/blocks_q6_k.bin + .npy, …           blocks of random bytes and what they stand for
   tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
                                                         with the rows of q and k in pairs
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
@@ -139,6 +140,28 @@ def write_quants():
         (OUT / f"{kind.lower()}.bin").write_bytes(blocks.tobytes())
 
 
+# Where the f16 scales of a block stand.
+HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2],
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+
+
+def write_blocks():
+    random = np.random.default_rng(11)
+    for kind, halves in HALVES.items():
+        type_ = gguf.GGMLQuantizationType[kind]
+        values, size = gguf.GGML_QUANT_SIZES[type_]
+        count = 1024 // values
+        blocks = random.integers(0, 256, size=(count, size)).astype(np.uint8)
+        for at in halves:
+            scales = random.normal(size=count).astype(np.float16)
+            scales[0] = 6e-8  # the smallest f16
+            scales[1] = -65504
+            blocks[:, at:at + 2] = scales.reshape(-1, 1).view(np.uint8)
+        (OUT / f"blocks_{kind.lower()}.bin").write_bytes(blocks.tobytes())
+        np.save(OUT / f"blocks_{kind.lower()}.npy",
+                gguf.quants.dequantize(blocks, type_).reshape(-1).astype(np.float32))
+
+
 def write_seeds():
     for folder in ("gguf", "gguf_tokenizer"):
         (CORPUS / folder).mkdir(parents=True, exist_ok=True)
@@ -184,6 +207,7 @@ def write_tokenizer_seeds():
 def main():
     OUT.mkdir(exist_ok=True)
     write_quants()
+    write_blocks()
     write_model("llama_gqa", "F32", "llama_gqa_f32.gguf")
     write_model("llama_bf16", "BF16", "llama_bf16.gguf")
     write_model("llama_biases", "F32", "llama_biases_f32.gguf")

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 
@@ -110,26 +111,45 @@ TEST(GgufFile, mixed_formats_run_on_the_cpu_as_on_the_oracle) {
   EXPECT_LE(largest_difference(logits_of(*file, plain), logits_of(*file, {})), 1e-4);
 }
 
-class Quants : public testing::TestWithParam<BlockFormat> {};
+class Quants : public testing::TestWithParam<std::string> {};
 
 TEST_P(Quants, blocks_are_those_of_the_format_s_own_library_bit_for_bit) {
-  const bool eight = GetParam() == BlockFormat::q8_0;
+  const BlockFormat& format = *find_block_format(GetParam());
   const auto rows = read_npy_f32(kFiles + "quants.npy");
-  const auto golden = MappedFile::open(kFiles + (eight ? "q8_0.bin" : "q4_0.bin"));
+  const auto golden = MappedFile::open(kFiles + GetParam() + ".bin");
   ASSERT_TRUE(rows.ok() && golden.ok());
-  std::vector<std::byte> blocks(block_row_bytes(GetParam(), rows->values.size()));
-  quantize_row(GetParam(), rows->values.data(), rows->values.size(), blocks.data());
+  std::vector<std::byte> blocks(format.row_bytes(rows->values.size()));
+  quantize_row(format, rows->values.data(), rows->values.size(), blocks.data());
   ASSERT_EQ(blocks.size(), golden->bytes().size());
   for (size_t i = 0; i < blocks.size(); ++i) {
     ASSERT_EQ(blocks[i], golden->bytes()[i])
-        << "block " << i / block_bytes(GetParam()) << " byte " << i % block_bytes(GetParam());
+        << "block " << i / format.bytes << " byte " << i % format.bytes;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, Quants, testing::Values(BlockFormat::q8_0, BlockFormat::q4_0),
-                         [](const auto& test) {
-                           return test.param == BlockFormat::q8_0 ? "q8_0" : "q4_0";
-                         });
+const auto kFormatName = [](const auto& test) { return test.param; };
+INSTANTIATE_TEST_SUITE_P(Formats, Quants, testing::Values("q8_0", "q4_0"), kFormatName);
+
+class Blocks : public testing::TestWithParam<std::string> {};
+
+TEST_P(Blocks, values_are_those_of_the_format_s_own_library_bit_for_bit) {
+  const BlockFormat& format = *find_block_format(GetParam());
+  const auto golden = read_npy_f32(kFiles + "blocks_" + GetParam() + ".npy");
+  const auto blocks = MappedFile::open(kFiles + "blocks_" + GetParam() + ".bin");
+  ASSERT_TRUE(golden.ok() && blocks.ok());
+  std::vector<float> values(golden->values.size());
+  ASSERT_EQ(blocks->bytes().size(), format.row_bytes(values.size()));
+  dequantize_row(format, blocks->bytes().data(), values.size(), values.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<uint32_t>(values[i]), std::bit_cast<uint32_t>(golden->values[i]))
+        << "value " << i << ": " << values[i] << " for " << golden->values[i];
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, Blocks,
+                         testing::Values("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k",
+                                         "q6_k"),
+                         kFormatName);
 
 }  // namespace
 }  // namespace tenon::test

@@ -1,4 +1,4 @@
-// Weights in block formats (q8_0, q4_0) for tests, made from random numbers.
+// Weights in block formats for tests, made from random numbers.
 #pragma once
 
 #include <tenon/linear.h>
@@ -9,13 +9,24 @@
 #include <string_view>
 #include <vector>
 
+#include "core/model/block_format.h"
 #include "tests/support/linear_rig.h"
 
 namespace tenon {
 
+constexpr std::string_view kBlockFormats[] = {"q8_0", "q4_0", "q4_1", "q5_0",
+                                              "q5_1", "q6_k", "q4_k", "q5_k"};
+
+// `values` or a few more: whole blocks of a format.
+inline uint32_t whole_blocks(std::string_view format, uint32_t values) {
+  const uint32_t block = find_block_format(format)->elements;
+  return (values + block - 1) / block * block;
+}
+
 // A weight [n_out, k_in] as a GGUF file has it, its blocks starting at any byte.
 struct BlockWeight {
   std::string format;
+  const BlockFormat& blocks;
   uint32_t n_out, k_in;
   std::vector<std::byte> bytes;
   uint32_t misalignment;
@@ -23,55 +34,56 @@ struct BlockWeight {
 
   BlockWeight(std::string_view name, uint32_t rows, uint32_t columns, uint64_t seed,
               uint32_t misaligned_by = 0)
-      : format(name), n_out(rows), k_in(columns), misalignment(misaligned_by) {
+      : format(name),
+        blocks(*find_block_format(name)),
+        n_out(rows),
+        k_in(columns),
+        misalignment(misaligned_by) {
     const std::vector<float> noise = random_values(seed, size_t{rows} * columns / 2 + 1);
-    bytes.resize(misalignment + size_t{rows} * columns / 32 * block_size());
+    bytes.resize(misalignment + rows * blocks.row_bytes(columns));
     for (size_t i = misalignment; i < bytes.size(); ++i) {
       uint32_t bits;
       std::memcpy(&bits, &noise[(i - misalignment) % noise.size()], 4);
       bytes[i] = static_cast<std::byte>(bits >> 9);
     }
     for (uint32_t n = 0; n < rows; ++n) {
-      for (uint32_t b = 0; b < columns / 32; ++b) {
+      for (uint32_t b = 0; b < block_count(); ++b) {
         set_scale(n, b, sdk::float_to_f16(0.01f + 0.02f * noise[(n + b) % noise.size()]));
+        set_minimum(n, b, sdk::float_to_f16(0.05f * noise[(n + 2 * b + 1) % noise.size()]));
       }
     }
     tensor.data = bytes.data() + misalignment;
     tensor.dtype = DType::u8;
     tensor.rank = 2;
     tensor.shape[0] = n_out;
-    tensor.shape[1] = tensor.stride[0] = k_in / 32 * block_size();
+    tensor.shape[1] = tensor.stride[0] = blocks.row_bytes(k_in);
   }
   BlockWeight(const BlockWeight&) = delete;
   BlockWeight& operator=(const BlockWeight&) = delete;
 
-  size_t block_size() const { return format == "q8_0" ? 34 : 18; }
+  uint32_t block_count() const { return k_in / blocks.elements; }
   std::byte* block(uint32_t row, uint32_t index) {
-    return bytes.data() + misalignment + (size_t{row} * (k_in / 32) + index) * block_size();
+    return bytes.data() + misalignment + (size_t{row} * block_count() + index) * blocks.bytes;
   }
   void set_scale(uint32_t row, uint32_t index, uint16_t half) {
-    std::memcpy(block(row, index), &half, 2);
+    std::memcpy(block(row, index) + (format == "q6_k" ? 208 : 0), &half, 2);
   }
+  // Where the format has one.
+  void set_minimum(uint32_t row, uint32_t index, uint16_t half) {
+    if (format == "q4_1" || format == "q5_1" || format == "q4_k" || format == "q5_k") {
+      std::memcpy(block(row, index) + 2, &half, 2);
+    }
+  }
+  // Whether a product of 127s needs more bits than f32 has.
+  bool has_long_products() const { return blocks.elements == 256; }
   WeightView view() const {
     return {.format = format, .name = "w", .n_out = n_out, .k_in = k_in, .parts = {&tensor, 1}};
   }
 
-  // What the bytes stand for, by the definition of the format.
+  // What the bytes stand for, as the reader of checkpoints has it.
   std::vector<float> values() {
-    std::vector<float> out;
-    for (uint32_t n = 0; n < n_out; ++n) {
-      for (uint32_t b = 0; b < k_in / 32; ++b) {
-        const std::byte* from = block(n, b);
-        uint16_t half;
-        std::memcpy(&half, from, 2);
-        const float scale = sdk::f16_to_float(half);
-        for (uint32_t i = 0; i < 32; ++i) {
-          int q = static_cast<signed char>(from[2 + (format == "q8_0" ? i : i % 16)]);
-          if (format == "q4_0") q = (i < 16 ? q & 15 : (q >> 4) & 15) - 8;
-          out.push_back(scale * static_cast<float>(q));
-        }
-      }
-    }
+    std::vector<float> out(size_t{n_out} * k_in);
+    dequantize_row(blocks, block(0, 0), out.size(), out.data());
     return out;
   }
 };

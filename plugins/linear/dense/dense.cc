@@ -1,5 +1,6 @@
-// Weights in plain floating point (f32, f16, bf16) and in blocks (q8_0, q4_0), on every instruction
-// set. Weights stay as small as in the file and are widened in registers; activations are f32.
+// Weights in plain floating point (f32, f16, bf16) and in blocks (sdk/block_formats.h), on every
+// instruction set. Weights stay as small as in the file and are widened in registers; activations
+// are f32.
 //
 // The order of every sum is rising k, one product after the other, so a row's bits depend on the
 // weights and on x alone: not on other rows, slices, or alignment. bf16 weights are widened and
@@ -34,9 +35,9 @@ bool parse_format(std::string_view name, Format& format, DType& dtype) {
   if (name == "f32") return format = Format::f32, dtype = DType::f32, true;
   if (name == "f16") return format = Format::f16, dtype = DType::f16, true;
   if (name == "bf16") return format = Format::bf16, dtype = DType::bf16, true;
-  if (name == "q8_0") return format = Format::q8_0, dtype = DType::u8, true;
-  if (name == "q4_0") return format = Format::q4_0, dtype = DType::u8, true;
-  return false;
+  sdk::BlockFormat blocks;
+  if (!sdk::parse_block_format(name, blocks)) return false;
+  return format = format_of(blocks), dtype = DType::u8, true;
 }
 
 using sdk::panel_count;
@@ -137,8 +138,8 @@ class Dense final : public LinearKernel {
     if (!parse_format(weight.format, format, dtype)) {
       return sdk::refuse_weight(
           weight, "has format \"" + std::string(weight.format) +
-                      "\"; \"dense\" multiplies f32, f16, bf16, q8_0 and q4_0; choose a linear "
-                      "plugin for that format, or \"auto\"");
+                      "\"; \"dense\" multiplies f32, f16, bf16, " + sdk::block_formats_text() +
+                      "; choose a linear plugin for that format, or \"auto\"");
     }
     if (is_block_format(format)) return sdk::check_block_weight(weight, "dense");
     if (weight.n_out == 0 || weight.k_in == 0) {
@@ -192,7 +193,7 @@ class Dense final : public LinearKernel {
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "weight.format", .words = "f32 f16 bf16 q8_0 q4_0"},
+    {.key = "weight.format", .words = "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

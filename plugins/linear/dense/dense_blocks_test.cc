@@ -10,8 +10,9 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Isa, BlockKernel, block_kernel_cases("dense", 1e-5), block_kernel_name);
 
 TEST_P(BlockKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_were_f32) {
-  constexpr uint32_t kOut = 37, kIn = 288;
+  constexpr uint32_t kOut = 37;
   for (std::string_view format : kBlockFormats) {
+    const uint32_t kIn = whole_blocks(format, 288);
     BlockWeight weight(format, kOut, kIn, 3);
     const std::vector<float> w = weight.values();
     for (uint32_t rows : {1u, 3u, 12u, 40u}) {

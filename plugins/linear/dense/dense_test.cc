@@ -327,10 +327,11 @@ TEST(Dense, weights_it_cannot_run_are_refused_with_the_reason) {
   Weight weight("bf16", 4, 8, 1);
   WeightView view = weight.view();
   EXPECT_TRUE(bench.kernel().accepts(view).ok());
-  view.format = "q6_k";
+  view.format = "q3_k";
   EXPECT_EQ(bench.kernel().accepts(view).message(),
-            "weight \"w\" has format \"q6_k\"; \"dense\" multiplies f32, f16, bf16, q8_0 and q4_0; "
-            "choose a linear plugin for that format, or \"auto\"");
+            "weight \"w\" has format \"q3_k\"; \"dense\" multiplies f32, f16, bf16, q8_0, q4_0, "
+            "q4_1, q5_0, q5_1, q6_k, q4_k and q5_k; choose a linear plugin for that format, or "
+            "\"auto\"");
   EXPECT_EQ(bench.kernel().packed_bytes(view), 0u);
   view.format = "f16";
   EXPECT_FALSE(bench.kernel().accepts(view).ok());

@@ -17,10 +17,10 @@ void multiply_any(const MultiplyTask& task) {
       return multiply<F16Weights>(task);
     case Format::bf16:
       return multiply<B>(task);
-    case Format::q8_0:
-      return multiply<Q8Weights>(task);
-    case Format::q4_0:
-      return multiply<Q4Weights>(task);
+    default:
+      return sdk::with_block_format(block_format(task.format), [&](auto format) {
+        multiply<BlockWeights<decltype(format)>>(task);
+      });
   }
 }
 

@@ -11,16 +11,27 @@
 
 namespace tenon::dense {
 
-enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2, q8_0 = 3, q4_0 = 4 };
+// Formats of blocks follow in the order of sdk::BlockFormat.
+enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2, blocks = 3 };
 
 constexpr bool is_block_format(Format format) noexcept {
-  return format >= Format::q8_0;
+  return format >= Format::blocks;
 }
+constexpr Format format_of(sdk::BlockFormat format) noexcept {
+  return static_cast<Format>(static_cast<uint32_t>(Format::blocks) + static_cast<uint32_t>(format));
+}
+constexpr sdk::BlockFormat block_format(Format format) noexcept {
+  return static_cast<sdk::BlockFormat>(static_cast<uint32_t>(format) -
+                                       static_cast<uint32_t>(Format::blocks));
+}
+// q4_0 is read by a table of 16 signed values: nibbles in turn, in two's complement.
 constexpr sdk::BlockPanels block_panels(Format format, uint32_t columns, uint32_t k_in) noexcept {
-  return {.format = format == Format::q8_0 ? sdk::BlockFormat::q8_0 : sdk::BlockFormat::q4_0,
+  const bool table = block_format(format) == sdk::BlockFormat::q4_0;
+  return {.format = block_format(format),
           .columns = columns,
           .k_in = k_in,
-          .order = sdk::NibbleOrder::in_turn};
+          .order = table ? sdk::NibbleOrder::in_turn : sdk::NibbleOrder::halves,
+          .offset = table ? 8u : 0u};
 }
 
 // Packed weights: a header of 64 bytes, then one panel after the other. A panel holds
@@ -29,7 +40,7 @@ constexpr sdk::BlockPanels block_panels(Format format, uint32_t columns, uint32_
 //   f32   [k_in]            [panel_columns] f32
 //   f16   [k_in]            [panel_columns] f16
 //   bf16  [(k_in + 1) / 2]  [panel_columns] {w[2i], w[2i + 1]} bf16, zero behind an odd end
-//   q8_0, q4_0              as sdk/block_panels.h, nibbles in turn
+//   formats of blocks       as sdk/block_panels.h
 // Columns beyond n_out are zero. Panels start at multiples of 64 bytes.
 struct PackedHeader {
   uint32_t magic = 0;

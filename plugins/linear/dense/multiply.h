@@ -6,6 +6,7 @@
 
 #include <tenon/sdk/linear_epilogue.h>
 
+#include "plugins/linear/dense/block_weights.h"
 #include "plugins/linear/dense/kernels.h"
 #include "plugins/linear/dense/tile.h"
 
@@ -137,6 +138,37 @@ void multiply_widened(const MultiplyTask& job, const TileTask<W>& task, uint32_t
                              rows, false);
 }
 
+// The same for formats that are read only this way. `alone` widens one group after the other, of as
+// many panels as a tile takes: that much stays in the first cache.
+template <class W>
+void multiply_expanded(const MultiplyTask& job, const TileTask<W>& task, uint32_t rows,
+                       uint32_t panels, bool alone) {
+  float* widened = job.scratch + kWidenedAt;
+  const uint32_t groups = task.steps * W::kStep / sdk::kBlockValues;
+  TileTask<F32Weights> block{.panel = reinterpret_cast<const std::byte*>(widened),
+                             .panel_bytes = kGroupFloats * sizeof(float),
+                             .x = task.x,
+                             .steps = sdk::kBlockValues,
+                             .sums = task.sums,
+                             .sums_stride = task.sums_stride,
+                             .resume = task.resume,
+                             .ahead = task.ahead,
+                             .ahead_lines = task.ahead_lines};
+  if (!alone) {
+    for (uint32_t g = 0; g < groups; ++g) W::widen(task.panel, g, widened + g * kGroupFloats);
+    block.steps = groups * sdk::kBlockValues;
+    return multiply_block<F32Weights>(block, rows, false);
+  }
+  for (uint32_t g = 0; g < groups; ++g) {
+    for (uint32_t p = 0; p < panels; ++p) {
+      W::widen(task.panel + p * task.panel_bytes, g, widened + p * kGroupFloats);
+    }
+    tile_for<F32Weights, true>(rows)(block);
+    block.x += sdk::kBlockValues;
+    block.resume = true;
+  }
+}
+
 // The panels of a pass go through each block one by one or, `alone`, all of them in one tile.
 template <class W>
 void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
@@ -177,13 +209,16 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
         ahead_steps = 0;
       }
       block.ahead_lines = static_cast<uint32_t>(bytes_of_steps<W>(ahead_steps) / 64);
-      if constexpr (kNarrow) {
+      if constexpr (Expands<W>) {
+        multiply_expanded<W>(task, block, pass.rows, unit, alone);
+        continue;
+      } else if constexpr (kNarrow) {
         if (pass.rows >= kWidenRows<W>) {
           multiply_widened<W>(task, block, pass.rows);
           continue;
         }
       }
-      multiply_block<W>(block, pass.rows, alone);
+      if constexpr (!Expands<W>) multiply_block<W>(block, pass.rows, alone);
     }
   }
 }

@@ -50,9 +50,8 @@ inline void pack(const PackSource& source, uint32_t first_panel, uint32_t last_p
       case Format::bf16:
         pack_panel<uint32_t>(source, panel, 2, to);
         break;
-      case Format::q8_0:
-      case Format::q4_0:
-        break;  // not for an instruction set to do
+      default:
+        break;  // blocks: not for an instruction set to do
     }
   }
 }
@@ -76,8 +75,7 @@ inline void unpack_row(Format format, const std::byte* panels, uint32_t k_in, ui
         __builtin_memcpy(&half, panel + ((k / 2) * kPanelColumns + column) * 4 + (k % 2) * 2, 2);
         out[k] = sdk::bf16_to_float(half);
         break;
-      case Format::q8_0:
-      case Format::q4_0:
+      default:
         break;
     }
   }

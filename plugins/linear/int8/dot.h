@@ -74,6 +74,7 @@ struct Dot {
 };
 using DotQ8 = Dot;
 using DotQ4 = Dot;
+using DotUnsigned = Dot;
 
 #elif defined(__AVX2__)
 
@@ -129,6 +130,22 @@ struct DotQ8 : DotBase {
   }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
     return simd::mul(_mm256_cvtepi32_ps(sum), scale);
+  }
+};
+
+// Bytes without a sign, below 128.
+struct DotUnsigned : DotBase {
+  struct Weights {
+    Bytes bytes;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    const __m256i pairs = _mm256_maddubs_epi16(w.bytes, x);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
+    const __m256i whole = _mm256_add_epi32(sum, _mm256_set1_epi32(start));
+    return simd::mul(_mm256_cvtepi32_ps(whole), scale);
   }
 };
 
@@ -212,8 +229,21 @@ struct DotQ8 {
   }
 };
 using DotQ4 = DotQ8;
+using DotUnsigned = DotQ8;
 
 #endif
+
+// For bytes of so many bits, unsigned.
+template <uint32_t bits>
+struct DotOfBitsChoice {
+  using Type = DotUnsigned;
+};
+template <>
+struct DotOfBitsChoice<4> {
+  using Type = DotQ4;
+};
+template <uint32_t bits>
+using DotOfBits = typename DotOfBitsChoice<bits>::Type;
 
 }  // namespace
 }  // namespace tenon::int8

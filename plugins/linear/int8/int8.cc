@@ -1,4 +1,4 @@
-// 8-bit and 4-bit weights times activations of 8 bits, in integer dot products.
+// Weights of 4 to 8 bits in blocks times activations of 8 bits, in integer dot products.
 //
 // Rows of x are quantised once, with a scale for each 32 values as the weights have; sums over 32
 // values are exact integers, and they are added in f32 in rising k. So a row's bits depend on the
@@ -93,7 +93,7 @@ class Int8 final : public LinearKernel {
     return {.format = format,
             .columns = kernels_.panel_columns,
             .k_in = k_in,
-            .offset = kernels_.stored_offset[static_cast<uint32_t>(format)]};
+            .offset = format == Format::q8_0 ? kernels_.stored_offset[0] : 0};
   }
 
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
@@ -115,7 +115,7 @@ class Int8 final : public LinearKernel {
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "weight.format", .words = "q8_0 q4_0"},
+    {.key = "weight.format", .words = "q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };
@@ -125,7 +125,7 @@ constexpr PluginDescriptor base_descriptor() {
   base.interface = kLinearInterface;
   base.id = "int8";
   base.version = "0.1.0";
-  base.summary = "multiplies q8_0 and q4_0 weights with activations of 8 bits";
+  base.summary = "multiplies weights of blocks with activations of 8 bits";
   base.license = "Apache-2.0";
   base.score = [](const HostFacts&) noexcept -> uint32_t { return 20; };
   return base;

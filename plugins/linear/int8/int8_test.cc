@@ -24,8 +24,9 @@ std::vector<float> quantised(const std::vector<float>& x) {
 }
 
 TEST_P(BlockKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
-  constexpr uint32_t kOut = 50, kIn = 1056, kRows = 9;
+  constexpr uint32_t kOut = 50, kRows = 9;
   for (std::string_view format : kBlockFormats) {
+    const uint32_t kIn = whole_blocks(format, 1056);
     BlockWeight weight(format, kOut, kIn, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * kIn);
     const auto want = reference_product(weight.values(), kOut, quantised(x), kRows, kIn);
@@ -35,8 +36,9 @@ TEST_P(BlockKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
 
 TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
   if (detect_cpu_isa() < CpuIsa::avx512_vnni) GTEST_SKIP() << "no VNNI here";
-  constexpr uint32_t kOut = 50, kIn = 1056, kRows = 9;
+  constexpr uint32_t kOut = 50, kRows = 9;
   for (std::string_view format : kBlockFormats) {
+    const uint32_t kIn = whole_blocks(format, 1056);
     BlockWeight weight(format, kOut, kIn, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * kIn);
     const auto narrow = LinearRig("int8", CpuIsa::avx2).multiply(weight.view(), x, kRows);
@@ -50,9 +52,10 @@ TEST(Int8, weights_of_other_formats_are_refused) {
   BlockWeight weight("q8_0", 4, 64, 1);
   WeightView view = weight.view();
   view.format = "bf16";
-  EXPECT_EQ(rig.kernel().accepts(view).message(),
-            "weight \"w\" has format \"bf16\"; \"int8\" multiplies q8_0 and q4_0; choose a linear "
-            "plugin for that format, or \"auto\"");
+  EXPECT_EQ(
+      rig.kernel().accepts(view).message(),
+      "weight \"w\" has format \"bf16\"; \"int8\" multiplies q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, "
+      "q4_k and q5_k; choose a linear plugin for that format, or \"auto\"");
   EXPECT_EQ(rig.kernel().packed_bytes(view), 0u);
 }
 

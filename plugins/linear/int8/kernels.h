@@ -15,8 +15,8 @@ using Format = sdk::BlockFormat;
 inline constexpr uint32_t kGroupValues = sdk::kBlockValues;  // values with one scale
 
 // Packed weights: a header of 64 bytes, then one panel after the other as sdk/block_panels.h lays
-// them out, nibbles in halves. Where dot products take unsigned times signed bytes, values are
-// stored with an offset that makes them unsigned.
+// them out, nibbles in halves. Where dot products take unsigned times signed bytes, q8_0 is stored
+// with an offset that makes its values unsigned; the other formats are.
 struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::q8_0;
@@ -29,12 +29,13 @@ static_assert(sizeof(PackedHeader) == 64);
 struct RowGroup {
   int8_t q[kGroupValues];
   float scale;
-  // What a sum over the group starts with, for weights of either format: it takes back what their
-  // unsigned values add.
+  // What a sum over the group starts with, for weights of q8_0 and q4_0: it takes back what their
+  // unsigned values add. For q6_k, of either half.
   int32_t start[2];
-  int32_t reserved;
+  int32_t half_start[2];
+  float sum;  // of q, times scale
 };
-static_assert(sizeof(RowGroup) == 48);
+static_assert(sizeof(RowGroup) == 56);
 
 // Prepared activations: [blocks][rows] of kRowBlockBytes. A block of weights (16 groups of 32
 // columns, 17 KiB in q8_0) fits the first cache beside a dozen rows of x. The stride between rows
@@ -68,7 +69,7 @@ struct KernelSet {
   const char* name = nullptr;
   uint32_t panel_columns = 0;
   uint64_t scratch_bytes = 0;               // one worker's
-  const uint32_t* stored_offset = nullptr;  // [formats]
+  const uint32_t* stored_offset = nullptr;  // q8_0, q4_0: what is added to a value
   void (*prepare)(const PrepareTask& task) = nullptr;
   void (*multiply)(const MultiplyTask& task) = nullptr;
 };

@@ -6,6 +6,7 @@
 
 #include <tenon/sdk/linear_epilogue.h>
 
+#include "plugins/linear/int8/block_tile.h"
 #include "plugins/linear/int8/tile.h"
 
 namespace tenon::int8 {
@@ -17,16 +18,36 @@ inline constexpr uint32_t kChunkRows = 132;
 inline constexpr uint32_t kPassPanels = 8;
 // From here on a pass takes several panels.
 inline constexpr uint32_t kManyRows = 65;
-// From here on scales, and 4-bit weights, are widened once a block instead of once a tile.
+// From here on scales, and narrow weights, are widened once a block instead of once a tile.
 constexpr uint32_t widen_rows(Format format) {
-  return format == Format::q4_0 ? 4 * kTileRows : 8 * kTileRows;
+  if (format == Format::q8_0) return 8 * kTileRows;
+  return format == Format::q4_0 ? 4 * kTileRows : 2 * kTileRows;
 }
 
 // One worker's scratch memory.
 inline constexpr uint64_t kSumsBytes = uint64_t{kPassPanels} * kChunkRows * kPanelColumns * 4;
 inline constexpr uint64_t kRowsBytes = uint64_t{kChunkRows} * kRowBlockBytes;
 inline constexpr uint64_t kScratchBytes =
-    kSumsBytes + kRowsBytes + kBlockGroups * kGroupBytes<Widened<PackedQ8>>;
+    kSumsBytes + kRowsBytes + kBlockGroups * kWidestGroupBytes;
+
+// Bytes of the first `groups` groups of a panel, whole blocks.
+template <class L>
+constexpr uint64_t bytes_of_groups(uint64_t groups) {
+  if constexpr (IsBlocks<L>) {
+    return groups * L::kBlockBytes / L::kGroups;
+  } else {
+    return groups * kGroupBytes<L>;
+  }
+}
+template <class L>
+struct WidenedForm {
+  using Type = Widened<L>;
+};
+template <class L>
+requires IsBlocks<L>
+struct WidenedForm<L> {
+  using Type = WidenedBlocks<typename L::Block>;
+};
 
 // Rows [first, first + rows) and panels of one pass.
 struct Pass {
@@ -52,7 +73,8 @@ inline const std::byte* block_of_x(const MultiplyTask& task, const Pass& pass, u
 
 // `groups` groups of a panel, widened.
 template <class L>
-const std::byte* widen(const std::byte* from, uint32_t groups, std::byte* to) {
+requires(!IsBlocks<L>) const std::byte* widen(const std::byte* from, uint32_t groups,
+                                              std::byte* to) {
   constexpr uint32_t kWords = 8 / L::kSteps;
   const std::byte* made = to;
   for (uint32_t g = 0; g < groups; ++g) {
@@ -113,23 +135,23 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass) {
     const uint32_t now = groups - begin < kBlockGroups ? groups - begin : kBlockGroups;
     const std::byte* x = block_of_x(task, pass, begin / kBlockGroups);
     for (uint32_t i = 0; i < sources; ++i) {
-      TileTask block{.panel = source(i) + begin * kGroupBytes<L>,
+      TileTask block{.panel = source(i) + bytes_of_groups<L>(begin),
                      .x = x,
                      .groups = now,
                      .sums = all_sums + i * panel_floats,
                      .resume = begin > 0};
       const uint32_t next_panel = pass.first_panel + pass.panels;
       if (i + 1 < sources) {
-        block.ahead = source(i + 1) + begin * kGroupBytes<L>;
+        block.ahead = source(i + 1) + bytes_of_groups<L>(begin);
       } else if (begin + now < groups) {
-        block.ahead = source(0) + (begin + now) * kGroupBytes<L>;
+        block.ahead = source(0) + bytes_of_groups<L>(begin + now);
       } else if (next_panel < task.last_panel) {
         block.ahead = panel_at(task, false, next_panel);
       }
-      const uint64_t ahead_bytes = block.ahead == nullptr ? 0 : kGroupBytes<L>;
+      const uint64_t ahead_bytes = block.ahead == nullptr ? 0 : bytes_of_groups<L>(1);
       if (pass.rows >= widen_rows(L::kFormat)) {
         block.panel = widen<L>(block.panel, now, task.scratch + kSumsBytes + kRowsBytes);
-        multiply_block<Widened<L>>(block, pass.rows, ahead_bytes);
+        multiply_block<typename WidenedForm<L>::Type>(block, pass.rows, ahead_bytes);
       } else {
         multiply_block<L>(block, pass.rows, ahead_bytes);
       }
@@ -175,7 +197,12 @@ void multiply_all(const MultiplyTask& task) {
 
 inline void multiply(const MultiplyTask& task) {
   if (task.format == Format::q8_0) return multiply_all<PackedQ8>(task);
-  multiply_all<PackedQ4>(task);
+  if (task.format == Format::q4_0) return multiply_all<PackedQ4>(task);
+  sdk::with_block_format(task.format, [&](auto format) {
+    using F = decltype(format);
+    constexpr bool kOwn = F::kShape.format == Format::q8_0 || F::kShape.format == Format::q4_0;
+    if constexpr (!kOwn) multiply_all<PackedBlocks<F>>(task);
+  });
 }
 
 }  // namespace

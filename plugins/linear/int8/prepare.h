@@ -20,20 +20,25 @@ inline void quantise(const float* x, RowGroup& to) {
   const float largest = simd::reduce_max(most);
   const bool scaled = largest > 1e-35f;
   const F32 inverse = simd::set1(scaled ? 127.0f / largest : 0.0f);
-  F32 total = simd::zero();
+  F32 totals[2] = {simd::zero(), simd::zero()};
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < kGroupValues; i += simd::kLanes) {
     const F32 whole = simd::round(simd::mul(simd::load(x + i), inverse));
-    total = simd::add(total, whole);
+    totals[i / 16] = simd::add(totals[i / 16], whole);
     store_int8(whole, to.q + i);
   }
   to.scale = (scaled ? largest / 127.0f : 0.0f) + simd::reduce_add(poison);
-  const float sum = simd::reduce_add(total);  // exact: integers below 2^12
-  const int32_t whole_sum = sum == sum ? static_cast<int32_t>(sum) : 0;
-  for (uint32_t format = 0; format < 2; ++format) {
-    to.start[format] = kStartBits - static_cast<int32_t>(kStoredOffset[format]) * whole_sum;
+  int32_t sums[2];
+  for (uint32_t half = 0; half < 2; ++half) {
+    const float sum = simd::reduce_add(totals[half]);  // exact: integers below 2^11
+    sums[half] = sum == sum ? static_cast<int32_t>(sum) : 0;
+    to.half_start[half] = kStartBits - 32 * sums[half];
   }
-  to.reserved = 0;
+  for (uint32_t format = 0; format < 2; ++format) {
+    to.start[format] =
+        kStartBits - static_cast<int32_t>(kStoredOffset[format]) * (sums[0] + sums[1]);
+  }
+  to.sum = static_cast<float>(sums[0] + sums[1]) * to.scale;
 }
 
 inline void prepare(const PrepareTask& task) {

@@ -178,11 +178,28 @@ TEST(GgufModel, tensors_of_other_types_are_refused_by_name_and_type) {
   draft.counts["llama.feed_forward_length"] = 256;
   draft.add("blk.0.ffn_gate.weight", {256, 32});
   draft.add("blk.0.ffn_up.weight", {256, 32});
-  draft.add("blk.0.ffn_down.weight", {32, 256}, find_tensor_type("q6_k")->id);
+  draft.add("blk.0.ffn_down.weight", {32, 256}, find_tensor_type("q3_k")->id);
   EXPECT_THAT(
       draft.fault(),
-      EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q6_k, which is not built; there "
-               "are f32, f16, bf16, q8_0 and q4_0"));
+      EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q3_k, which is not built; there "
+               "are f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k and q6_k"));
+}
+
+TEST(GgufModel, a_matrix_keeps_the_name_and_the_bytes_of_its_blocks) {
+  for (const char* name : {"q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"}) {
+    const TensorType& type = *find_tensor_type(std::string_view(name));
+    GgufDraft draft;
+    draft.counts["llama.feed_forward_length"] = 512;
+    draft.add("blk.0.ffn_gate.weight", {512, 32});
+    draft.add("blk.0.ffn_up.weight", {512, 32});
+    draft.add("blk.0.ffn_down.weight", {32, 512}, type.id);
+    const auto model = draft.open();
+    ASSERT_NE(model, nullptr);
+    const Weight& down = model->layers[0].down;
+    EXPECT_EQ(down.format, name);
+    EXPECT_EQ(down.k_in, 512u);
+    EXPECT_EQ(down.parts[0].shape[1], 512 / type.block_elements * type.block_bytes);
+  }
 }
 
 TEST(GgufModel,

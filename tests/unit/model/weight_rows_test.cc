@@ -54,7 +54,8 @@ TEST(WeightRows, other_formats_are_refused_by_name) {
   Weight weight = matrix(data, DType::i8, 2, 2, 2);
   weight.format = "q8_0";
   EXPECT_EQ(readable_by_rows(weight).message(),
-            "'w' has format 'q8_0'; expected one matrix of f32, f16, bf16, q8_0 or q4_0");
+            "'w' has format 'q8_0'; expected one matrix of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, "
+            "q5_1, q4_k, q5_k and q6_k");
   weight = matrix(data, DType::f32, 2, 2, 2);
   weight.n_out = 3;
   EXPECT_FALSE(readable_by_rows(weight).ok());

@@ -1,10 +1,16 @@
-// Weights in blocks of 32 values with one scale each, as GGUF files store them:
+// Weights in blocks of values with scales, as GGUF files store them (docs/formats/gguf.md shows the
+// bits). A weight of such a format crosses the boundary as one u8 tensor [n_out, bytes of a row],
+// the blocks of a row one after the other.
 //
-//   q8_0   34 bytes   f16 scale | 32 x int8                          value = scale · q
-//   q4_0   18 bytes   f16 scale | 16 x {low: q[i], high: q[i + 16]}  value = scale · (q - 8)
+// A format is a struct with a BlockShape and what the shape cannot say: where the bits of a value
+// and the small scales stand. Everything else follows, so a new format is one struct and one line
+// in with_block_format. What a value stands for:
 //
-// A weight of such a format crosses the boundary as one u8 tensor [n_out, bytes of a row], the
-// blocks of a row one after the other.
+//   value = scale · (stored - zero) + minimum          stored: `bits` bits, unsigned, or signed in
+//   8
+//
+// In formats of 32 values scale and minimum are f16. In those of 256 both are an f16 of the block
+// times a small integer of a group, and the minimum is subtracted. scale · stored is exact in f32.
 #pragma once
 
 #include <tenon/linear.h>
@@ -18,32 +24,186 @@
 
 namespace tenon::sdk {
 
-enum class BlockFormat : uint32_t { q8_0 = 0, q4_0 = 1 };
-inline constexpr uint32_t kBlockValues = 32;
+inline constexpr uint32_t kBlockValues = 32;  // values of a group: each format stores whole groups
 
-constexpr uint64_t block_bytes(BlockFormat format) noexcept {
-  return format == BlockFormat::q8_0 ? 34 : 18;
+enum class BlockFormat : uint32_t { q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k, q5_k };
+inline constexpr uint32_t kBlockFormats = 8;
+
+struct BlockShape {
+  std::string_view name;
+  BlockFormat format = BlockFormat::q8_0;
+  uint32_t values = 32;  // of a block
+  uint32_t bytes = 0;    // of a block
+  uint32_t bits = 8;     // of a value
+  uint32_t zero = 0;     // the stored value that stands for nothing but the minimum
+  uint32_t scale_at = 0;
+  bool has_minimum = false;  // its f16 stands behind the scale's
+  bool nested = false;       // two small integers a group: scale and minimum, or scales of halves
+  constexpr uint32_t groups() const noexcept { return values / kBlockValues; }
+};
+
+namespace detail {
+
+[[gnu::always_inline]] inline uint32_t byte_at(const std::byte* bytes, uint32_t index) noexcept {
+  return static_cast<uint32_t>(bytes[index]);
+}
+// Nibble i where `half` bytes hold 2 · half values, low nibbles first.
+[[gnu::always_inline]] inline uint32_t nibble_at(const std::byte* bytes, uint32_t half,
+                                                 uint32_t i) noexcept {
+  return byte_at(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) & 15;
+}
+
+}  // namespace detail
+
+struct Q8Block {
+  static constexpr BlockShape kShape{.name = "q8_0", .format = BlockFormat::q8_0, .bytes = 34};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::byte_at(block, 2 + i);
+  }
+};
+
+struct Q4Block {
+  static constexpr BlockShape kShape{
+      .name = "q4_0", .format = BlockFormat::q4_0, .bytes = 18, .bits = 4, .zero = 8};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block + 2, 16, i);
+  }
+};
+
+struct Q4MinBlock {
+  static constexpr BlockShape kShape{
+      .name = "q4_1", .format = BlockFormat::q4_1, .bytes = 20, .bits = 4, .has_minimum = true};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block + 4, 16, i);
+  }
+};
+
+struct Q5Block {
+  static constexpr BlockShape kShape{
+      .name = "q5_0", .format = BlockFormat::q5_0, .bytes = 22, .bits = 5, .zero = 16};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block + 6, 16, i) | (detail::byte_at(block + 2, i / 8) >> i % 8 & 1)
+                                                     << 4;
+  }
+};
+
+struct Q5MinBlock {
+  static constexpr BlockShape kShape{
+      .name = "q5_1", .format = BlockFormat::q5_1, .bytes = 24, .bits = 5, .has_minimum = true};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block + 8, 16, i) | (detail::byte_at(block + 4, i / 8) >> i % 8 & 1)
+                                                     << 4;
+  }
+};
+
+// Small scales are signed, one for each half of a group.
+struct Q6SuperBlock {
+  static constexpr BlockShape kShape{.name = "q6_k",
+                                     .format = BlockFormat::q6_k,
+                                     .values = 256,
+                                     .bytes = 210,
+                                     .bits = 6,
+                                     .zero = 32,
+                                     .scale_at = 208,
+                                     .nested = true};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block, 64, i) |
+           (detail::byte_at(block + 128, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3) << 4;
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
+    return detail::byte_at(block + 192, 2 * group + which);
+  }
+};
+
+// Six bits each for eight scales and eight minima in 12 bytes.
+struct Q4SuperBlock {
+  static constexpr BlockShape kShape{.name = "q4_k",
+                                     .format = BlockFormat::q4_k,
+                                     .values = 256,
+                                     .bytes = 144,
+                                     .bits = 4,
+                                     .has_minimum = true,
+                                     .nested = true};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block + 16, 32, i);
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
+    const std::byte* packed = block + 4;
+    const uint32_t first = detail::byte_at(packed, group % 4 + 4 * which);
+    if (group < 4) return first & 63;
+    return (detail::byte_at(packed, group + 4) >> (4 * which) & 15) | first >> 6 << 4;
+  }
+};
+
+struct Q5SuperBlock {
+  static constexpr BlockShape kShape{.name = "q5_k",
+                                     .format = BlockFormat::q5_k,
+                                     .values = 256,
+                                     .bytes = 176,
+                                     .bits = 5,
+                                     .has_minimum = true,
+                                     .nested = true};
+  static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibble_at(block + 48, 32, i) |
+           (detail::byte_at(block + 16, i % 32) >> (i / 32) & 1) << 4;
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
+    return Q4SuperBlock::small(block, group, which);
+  }
+};
+
+// Calls f with the struct of a format.
+template <typename F>
+constexpr decltype(auto) with_block_format(BlockFormat format, F&& f) {
+  switch (format) {
+    case BlockFormat::q4_0:
+      return f(Q4Block());
+    case BlockFormat::q4_1:
+      return f(Q4MinBlock());
+    case BlockFormat::q5_0:
+      return f(Q5Block());
+    case BlockFormat::q5_1:
+      return f(Q5MinBlock());
+    case BlockFormat::q6_k:
+      return f(Q6SuperBlock());
+    case BlockFormat::q4_k:
+      return f(Q4SuperBlock());
+    case BlockFormat::q5_k:
+      return f(Q5SuperBlock());
+    case BlockFormat::q8_0:
+      break;
+  }
+  return f(Q8Block());
+}
+
+constexpr BlockShape block_shape(BlockFormat format) noexcept {
+  return with_block_format(format, [](auto block) { return block.kShape; });
 }
 
 constexpr bool parse_block_format(std::string_view name, BlockFormat& format) noexcept {
-  if (name == "q8_0") return format = BlockFormat::q8_0, true;
-  if (name == "q4_0") return format = BlockFormat::q4_0, true;
+  for (uint32_t i = 0; i < kBlockFormats; ++i) {
+    if (block_shape(static_cast<BlockFormat>(i)).name != name) continue;
+    format = static_cast<BlockFormat>(i);
+    return true;
+  }
   return false;
 }
 
-// Scale bits of a block.
-[[gnu::always_inline]] inline uint16_t block_scale(const std::byte* block) noexcept {
-  uint16_t bits;
-  __builtin_memcpy(&bits, block, 2);
-  return bits;
+// "q8_0, q4_0, … and q5_k", for messages.
+inline std::string block_formats_text() {
+  std::string text;
+  for (uint32_t i = 0; i < kBlockFormats; ++i) {
+    if (i > 0) text += i + 1 == kBlockFormats ? " and " : ", ";
+    text += block_shape(static_cast<BlockFormat>(i)).name;
+  }
+  return text;
 }
 
-// Value i of a block before its scale: -128 … 127, or -8 … 7.
-[[gnu::always_inline]] inline int8_t block_value(BlockFormat format, const std::byte* block,
-                                                 uint32_t i) noexcept {
-  if (format == BlockFormat::q8_0) return static_cast<int8_t>(block[2 + i]);
-  const auto pair = static_cast<uint32_t>(block[2 + i % 16]);
-  return static_cast<int8_t>(static_cast<int>(i < 16 ? pair & 15 : pair >> 4) - 8);
+// An f16 at any address, as its bits.
+[[gnu::always_inline]] inline uint16_t half_at(const std::byte* from) noexcept {
+  uint16_t bits;
+  __builtin_memcpy(&bits, from, 2);
+  return bits;
 }
 
 // Null when `weight` is in a block format and whole; else why plugin `id` refuses it.
@@ -53,24 +213,26 @@ inline Status check_block_weight(const WeightView& weight, std::string_view id) 
   BlockFormat format;
   if (!parse_block_format(weight.format, format)) {
     return refuse_weight(weight, "has format \"" + std::string(weight.format) + "\"; " + name +
-                                     " multiplies q8_0 and q4_0; choose a linear plugin for that "
-                                     "format, or \"auto\"");
+                                     " multiplies " + block_formats_text() +
+                                     "; choose a linear plugin for that format, or \"auto\"");
   }
+  const BlockShape shape = block_shape(format);
   if (weight.n_out == 0 || weight.k_in == 0) {
     return refuse_weight(weight, "is empty; its rows and columns must be at least 1");
   }
-  if (weight.k_in % kBlockValues != 0) {
+  if (weight.k_in % shape.values != 0) {
+    const std::string values = std::to_string(shape.values);
     return refuse_weight(weight, "has rows of " + std::to_string(weight.k_in) + " values; " +
-                                     std::string(weight.format) +
-                                     " stores whole blocks of 32, so the length must be a multiple "
-                                     "of 32; the checkpoint is damaged");
+                                     std::string(weight.format) + " stores whole blocks of " +
+                                     values + ", so the length must be a multiple of " + values +
+                                     "; the checkpoint is damaged");
   }
   if (weight.parts.size() != 1 || weight.parts[0].data == nullptr) {
     return refuse_weight(weight, "has " + std::to_string(weight.parts.size()) + " parts; " + name +
                                      " expects one tensor with data");
   }
   const TensorView& tensor = weight.parts[0];
-  const uint64_t row_bytes = weight.k_in / kBlockValues * block_bytes(format);
+  const uint64_t row_bytes = uint64_t{weight.k_in} / shape.values * shape.bytes;
   if (tensor.dtype != DType::u8 || tensor.rank != 2 || tensor.shape[0] != weight.n_out ||
       tensor.shape[1] != row_bytes) {
     return refuse_weight(weight,

@@ -1,14 +1,21 @@
-// Weights of block formats as column panels, as many bytes as in the file. A panel holds `columns`
-// rows of W (columns of y) side by side and walks k group by group:
+// Weights of block formats as column panels. A panel holds `columns` rows of W (columns of y) side
+// by side and walks k group by group, 32 values at a time:
 //
-//   group   [columns] f16 scale
-//           q8_0  [8] [columns] word of 4 values: value i in byte i
-//           q4_0  [4] [columns] word of 8 values, by `NibbleOrder`:
-//                   halves    value i in the low, value i + 4 in the high nibble of byte i
-//                   in_turn   value i in bits 4i … 4i + 3
+//   block   [columns] f16 scale, [columns] f16 minimum where the format has one
+//           then its groups, one or eight:
+//   group   [2] [columns] small scales, where the format is nested
+//           8 bits  [8] [columns] word of 4 values: value i in byte i
+//           4 bits  [4] [columns] word of 8 values, by `NibbleOrder`:
+//                     halves    value i in the low, value i + 4 in the high nibble of byte i
+//                     in_turn   value i in bits 4i … 4i + 3
+//           5 bits  as 4 bits in halves, then [columns] word of the top bits: of value i in byte
+//                   i % 4, bit i / 4
+//           6 bits  [2] [3] [columns] words of 16 values: value i in the low bits of byte i % 4 of
+//                   word i / 4; the last four in the top two bits of each, high bits first
 //
-// Values are stored with an offset of the kernel's choice, modulo 256 or 16. Columns beyond n_out
-// are zero.
+// These are as many bytes as in the file, but for q4_k and q5_k: their small scales take 8 bits
+// instead of 6 (2.8 % and 2.3 % more). Values are stored as in the file or with an offset of the
+// kernel's choice, modulo 2^bits. Columns beyond n_out are zero.
 #pragma once
 
 #include <tenon/sdk/block_formats.h>
@@ -28,27 +35,98 @@ struct BlockPanels {
   NibbleOrder order = NibbleOrder::halves;
   uint32_t offset = 0;  // added to every stored value
 
+  constexpr uint64_t header_bytes() const noexcept {
+    return uint64_t{columns} * (block_shape(format).has_minimum ? 4 : 2);
+  }
+  constexpr uint64_t small_bytes() const noexcept {
+    return block_shape(format).nested ? uint64_t{columns} * 2 : 0;
+  }
   constexpr uint64_t group_bytes() const noexcept {
-    return uint64_t{columns} * block_bytes(format);
+    return small_bytes() + uint64_t{columns} * block_shape(format).bits * (kBlockValues / 8);
+  }
+  constexpr uint64_t block_bytes() const noexcept {
+    return header_bytes() + group_bytes() * block_shape(format).groups();
   }
   constexpr uint64_t panel_bytes() const noexcept {
-    return round_up(k_in / kBlockValues * group_bytes(), 64);
+    return round_up(k_in / block_shape(format).values * block_bytes(), 64);
   }
 };
 
 namespace detail {
 
-// Where value k of a group stands behind the scales.
-struct BlockPlace {
-  uint32_t byte, shift;
+// `count` bits of a value, from bit `from` on, in bits `at` … of a byte behind the small scales.
+struct BitPiece {
+  uint32_t byte, at, from, count;
 };
-constexpr BlockPlace block_place(const BlockPanels& panels, uint32_t column, uint32_t k) noexcept {
-  if (panels.format == BlockFormat::q8_0) {
-    return {(k / 4 * panels.columns + column) * 4 + k % 4, 0};
+struct BitPieces {
+  BitPiece piece[3];
+  uint32_t count;
+};
+// Where value k of a group stands.
+constexpr BitPieces bits_of_value(uint32_t bits, NibbleOrder order, uint32_t columns,
+                                  uint32_t column, uint32_t k) noexcept {
+  const auto byte = [&](uint32_t word, uint32_t which) {
+    return (word * columns + column) * 4 + which;
+  };
+  const uint32_t b = k % 4;
+  if (bits == 8) return {{{byte(k / 4, b), 0, 0, 8}}, 1};
+  if (bits == 6) {
+    const uint32_t first = k / 16 * 3, step = k / 4 % 4;
+    if (step < 3) return {{{byte(first + step, b), 0, 0, 6}}, 1};
+    return {
+        {{byte(first, b), 6, 4, 2}, {byte(first + 1, b), 6, 2, 2}, {byte(first + 2, b), 6, 0, 2}},
+        3};
   }
-  const uint32_t word = (k / 8 * panels.columns + column) * 4;
-  if (panels.order == NibbleOrder::halves) return {word + k % 4, k / 4 % 2 * 4};
-  return {word + k % 8 / 2, k % 2 * 4};
+  if (order == NibbleOrder::in_turn) return {{{byte(k / 8, k % 8 / 2), k % 2 * 4, 0, 4}}, 1};
+  const BitPiece low{byte(k / 8, b), k / 4 % 2 * 4, 0, 4};
+  if (bits == 4) return {{low}, 1};
+  return {{low, {byte(4, b), k / 4, 4, 1}}, 2};
+}
+
+template <class F>
+void pack_block(const BlockPanels& panels, uint32_t column, const std::byte* block,
+                std::byte* to) noexcept {
+  constexpr BlockShape kShape = F::kShape;
+  std::memcpy(to + 2 * column, block + kShape.scale_at, 2);
+  if (kShape.has_minimum) {
+    std::memcpy(to + 2 * (panels.columns + column), block + kShape.scale_at + 2, 2);
+  }
+  std::byte* group = to + panels.header_bytes();
+  for (uint32_t g = 0; g < kShape.groups(); ++g, group += panels.group_bytes()) {
+    if constexpr (kShape.nested) {
+      group[column] = static_cast<std::byte>(F::small(block, g, 0));
+      group[panels.columns + column] = static_cast<std::byte>(F::small(block, g, 1));
+    }
+    std::byte* values = group + panels.small_bytes();
+    for (uint32_t k = 0; k < kBlockValues; ++k) {
+      const uint32_t stored = F::stored(block, g * kBlockValues + k) + panels.offset;
+      const BitPieces place = bits_of_value(kShape.bits, panels.order, panels.columns, column, k);
+      for (uint32_t i = 0; i < place.count; ++i) {
+        const BitPiece& piece = place.piece[i];
+        values[piece.byte] |=
+            static_cast<std::byte>((stored >> piece.from & ((1u << piece.count) - 1)) << piece.at);
+      }
+    }
+  }
+}
+
+// Scale and minimum of value k of a group.
+struct BlockScale {
+  float scale, minimum;
+};
+inline BlockScale scale_of_value(const BlockPanels& panels, const std::byte* block,
+                                 const std::byte* group, uint32_t column, uint32_t k) noexcept {
+  const BlockShape shape = block_shape(panels.format);
+  const std::byte* minimums = block + 2 * uint64_t{panels.columns};
+  BlockScale out{f16_to_float(half_at(block + 2 * column)), -0.0f};
+  if (shape.has_minimum) out.minimum = f16_to_float(half_at(minimums + 2 * column));
+  if (!shape.nested) return out;
+  const auto small = [&](uint32_t which) {
+    return static_cast<float>(static_cast<int8_t>(group[which * panels.columns + column]));
+  };
+  out.scale *= small(shape.has_minimum ? 0 : k / 16);
+  if (shape.has_minimum) out.minimum *= -small(1);
+  return out;
 }
 
 }  // namespace detail
@@ -57,46 +135,48 @@ constexpr BlockPlace block_place(const BlockPanels& panels, uint32_t column, uin
 inline void pack_block_panel(const WeightView& weight, const BlockPanels& panels, uint32_t panel,
                              std::byte* to) noexcept {
   const TensorView& tensor = weight.parts[0];
-  const uint32_t mask = panels.format == BlockFormat::q8_0 ? 255 : 15;
   const uint32_t first = panel * panels.columns;
   const uint32_t columns =
       weight.n_out - first < panels.columns ? weight.n_out - first : panels.columns;
   std::memset(to, 0, panels.panel_bytes());
-  for (uint64_t g = 0; g < panels.k_in / kBlockValues; ++g) {
-    std::byte* group = to + g * panels.group_bytes();
-    std::byte* values = group + uint64_t{panels.columns} * 2;
-    for (uint32_t c = 0; c < columns; ++c) {
-      const std::byte* block = static_cast<const std::byte*>(tensor.data) +
-                               (uint64_t{first} + c) * tensor.stride[0] +
-                               g * block_bytes(panels.format);
-      std::memcpy(group + 2 * c, block, 2);
-      for (uint32_t k = 0; k < kBlockValues; ++k) {
-        const auto place = detail::block_place(panels, c, k);
-        const auto value =
-            static_cast<uint32_t>(block_value(panels.format, block, k)) + panels.offset;
-        values[place.byte] |= static_cast<std::byte>((value & mask) << place.shift);
+  with_block_format(panels.format, [&](auto format) {
+    using F = decltype(format);
+    for (uint64_t b = 0; b < panels.k_in / F::kShape.values; ++b) {
+      for (uint32_t c = 0; c < columns; ++c) {
+        const std::byte* row =
+            static_cast<const std::byte*>(tensor.data) + (uint64_t{first} + c) * tensor.stride[0];
+        detail::pack_block<F>(panels, c, row + b * F::kShape.bytes, to + b * panels.block_bytes());
       }
     }
-  }
+  });
 }
 
 // Row `row` of the packed panels as f32 [k_in].
 inline void unpack_block_row(const BlockPanels& panels, const std::byte* packed, uint32_t row,
                              float* out) noexcept {
-  const uint32_t bits = panels.format == BlockFormat::q8_0 ? 8 : 4;
+  const BlockShape shape = block_shape(panels.format);
   const uint32_t column = row % panels.columns;
-  const std::byte* group = packed + row / panels.columns * panels.panel_bytes();
+  const std::byte* block = packed + row / panels.columns * panels.panel_bytes();
   for (uint32_t first = 0; first < panels.k_in; first += kBlockValues) {
-    const float scale = f16_to_float(block_scale(group + 2 * column));
+    if (first > 0 && first % shape.values == 0) block += panels.block_bytes();
+    const std::byte* group =
+        block + panels.header_bytes() + first % shape.values / kBlockValues * panels.group_bytes();
+    const std::byte* values = group + panels.small_bytes();
     for (uint32_t k = 0; k < kBlockValues; ++k) {
-      const auto place = detail::block_place(panels, column, k);
-      const auto byte = static_cast<uint32_t>(group[uint64_t{panels.columns} * 2 + place.byte]);
-      const uint32_t value = (byte >> place.shift) - panels.offset;
-      // The value's bits alone, with its sign.
-      const int32_t whole = static_cast<int32_t>(value << (32 - bits)) >> (32 - bits);
-      out[first + k] = scale * static_cast<float>(whole);
+      const auto place = detail::bits_of_value(shape.bits, panels.order, panels.columns, column, k);
+      uint32_t stored = 0;
+      for (uint32_t i = 0; i < place.count; ++i) {
+        const detail::BitPiece& piece = place.piece[i];
+        const auto byte = static_cast<uint32_t>(values[piece.byte]);
+        stored |= (byte >> piece.at & ((1u << piece.count) - 1)) << piece.from;
+      }
+      const uint32_t mask = (1u << shape.bits) - 1;
+      auto whole = static_cast<int32_t>((stored - panels.offset) & mask);
+      if (shape.bits == 8) whole = static_cast<int8_t>(whole);
+      const auto scale = detail::scale_of_value(panels, block, group, column, k);
+      out[first + k] = scale.scale * static_cast<float>(whole - static_cast<int32_t>(shape.zero)) +
+                       scale.minimum;
     }
-    group += panels.group_bytes();
   }
 }
 
