@@ -49,6 +49,8 @@ Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
   if (tokenizer) {
     TENON_RETURN_IF_ERROR(
         add_gguf_tokenizer(flags.in, model.config.vocabulary, with_eos, metadata));
+  } else {
+    metadata.add_text("tokenizer.ggml.model", "no_vocab");  // other programs insist on the key
   }
   TENON_ASSIGN_OR_RETURN(const std::vector<std::string> kept,
                          write_gguf_model(model, flags.out, metadata, options));
