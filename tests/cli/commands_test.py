@@ -87,6 +87,17 @@ class Models(unittest.TestCase):
                              run("tokenize", "The fox").stdout)
             self.assertIn("already there", run("model", "convert", MODEL, file).stderr)
 
+    def test_a_file_without_a_tokenizer_says_so_to_every_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, file = pathlib.Path(folder) / "bare", pathlib.Path(folder) / "bare.gguf"
+            run("model", "synth", "--shape", "stories-260k", "--out", source)
+            self.assertIn("without a tokenizer", run("model", "convert", source, file).stdout)
+            self.assertIn(b"tokenizer.ggml.model", file.read_bytes())
+            self.assertIn(b"no_vocab", file.read_bytes())
+            self.assertIn("tokenizer.ggml.tokens", run("model", "info", file).stdout)
+            back = pathlib.Path(folder) / "back"
+            self.assertEqual(run("model", "convert", file, back).returncode, 0)
+
     def test_a_quantised_file_is_small_and_runs(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "tale.gguf"
@@ -244,6 +255,46 @@ class Bench(unittest.TestCase):
         for phase in ["prefill", "decode"]:
             self.assertGreater(report[phase]["fraction_of_limit"], 0)
         self.assertGreater(report["machine"]["read_gbps"], 0)
+
+    def test_bench_counts_the_bytes_and_operations_of_the_model(self):
+        done = run("bench", "--prompt-tokens", 8, "--decode-tokens", 2, "--repeat", 1, "--json",
+                   "--limit-seconds", 0)
+        work = json.loads(done.stdout)["work"]
+        matrices = json.loads(run("model", "info", MODEL, "--json").stdout)["parameters"] - 13 * 256
+        self.assertEqual(work["weight_bytes"], 2 * matrices)
+        self.assertEqual(work["row_operations"]["bf16"] + work["head_operations"]["bf16"],
+                         2 * matrices)
+
+    def test_bench_measures_no_limits_where_none_are_wanted(self):
+        done = run("bench", "--prompt-tokens", 8, "--decode-tokens", 2, "--repeat", 1, "--json",
+                   "--limit-seconds", 0)
+        report = json.loads(done.stdout)
+        self.assertGreater(report["decode"]["mean_step_seconds"], 0)
+        self.assertNotIn("fraction_of_limit", report["decode"])
+        self.assertNotIn("read_gbps", report["machine"])
+
+    def test_bench_verifies_several_tokens_of_a_sequence_at_once(self):
+        done = run("bench", "--prompt-tokens", 8, "--decode-tokens", 12, "--repeat", 1, "--json",
+                   "--limit-seconds", 0, "--verify", 4, "--batch", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        verify = json.loads(done.stdout)["verify"]
+        self.assertEqual(verify["tokens"], 4)
+        self.assertAlmostEqual(verify["tokens_per_second"] * verify["seconds"], 8, places=3)
+
+    def test_bench_says_when_a_batch_never_ran_whole(self):
+        done = run("bench", "--prompt-tokens", 8, "--decode-tokens", 4, "--repeat", 1, "--batch", 4,
+                   "--limit-seconds", 0, *settings(limits__max_sequences=2))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no step decoded all 4 sequences; raise", done.stderr)
+
+    def test_bench_of_limits_needs_no_model(self):
+        done = run("bench", "--limits", "--json", "--limit-seconds", 0.02, "--threads", 1,
+                   "--model", "nowhere")
+        limits = json.loads(done.stdout)
+        self.assertEqual(limits["threads"], 1)
+        for name in ["read_gbps", "fma_tflops", "int8_tops"]:
+            self.assertGreater(limits[name], 0)
+        self.assertIn('"mmx" is not known', run("bench", "--limits", "--isa", "mmx").stderr)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,19 @@
 // `tenon bench`: how fast a pipeline prefills and decodes, and what part of the machine's limit
 // that is. Limit and speed are measured in turn within one run, because machines drift.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "core/base/cpu_features.h"
 #include "core/base/statistics.h"
-#include "core/engine/engine.h"
-#include "core/exec/cpu/machine_limits.h"
+#include "tools/tenon/bench_measure.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/interrupt.h"
+#include "tools/tenon/machine.h"
 #include "tools/tenon/pipeline_flags.h"
 
 namespace tenon {
@@ -21,97 +23,21 @@ using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
   PipelineFlags pipeline;
-  uint32_t prompt_tokens = 512;
-  uint32_t decode_tokens = 32;
-  uint32_t batch = 1;
+  BenchPlan plan;
   uint32_t repeat = 5;
+  double limit_seconds = 0.3;
+  bool limits_only = false;
   bool json = false;
 };
-
-// What one repetition measured.
-struct Sample {
-  double prefill_seconds = 0;
-  double decode_seconds = 0;  // a step, median
-};
-
-// Operations and bytes that the arithmetic needs at least.
-struct Work {
-  double matmul_parameters = 0;  // a multiplication and an addition each, a row
-  double head_parameters = 0;    // the same, only for rows that are sampled
-  double weight_bytes = 0;       // read once a step
-  double kv_bytes_per_token = 0;
-};
-
-Work work_of(const Pipeline& pipeline) {
-  const Model& model = *pipeline.model;
-  Work work;
-  for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight : layer.matrices()) {
-      work.matmul_parameters += double{1} * weight->n_out * weight->k_in;
-    }
-  }
-  work.head_parameters = double{1} * model.head.n_out * model.head.k_in;
-  work.weight_bytes = static_cast<double>(pipeline.executor->weight_bytes());
-  work.kv_bytes_per_token = static_cast<double>(pipeline.group_geometry.front().bytes_per_token);
-  return work;
-}
-
-// A prompt that repeats no token pattern.
-std::vector<TokenId> prompt_of(uint32_t tokens, uint32_t vocabulary, uint32_t variant) {
-  std::vector<TokenId> prompt(tokens);
-  uint64_t state = 0x9E3779B97F4A7C15ull * (variant + 1);
-  for (TokenId& token : prompt) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    token = static_cast<TokenId>((state >> 33) % vocabulary);
-  }
-  return prompt;
-}
-
-// Prefills a batch and decodes; steps that only decode tell the decode time.
-Result<Sample> measure(Pipeline& pipeline, const BenchFlags& flags, uint32_t variant) {
-  std::vector<StepRecord> steps;
-  EngineOptions options;
-  options.on_step = [&steps](const StepRecord& step) { steps.push_back(step); };
-  Engine engine(pipeline.parts(), options);
-  for (uint32_t i = 0; i < flags.batch; ++i) {
-    Request request;
-    request.prompt = prompt_of(flags.prompt_tokens, pipeline.shape->shape().vocabulary,
-                               variant * flags.batch + i);
-    request.sampling.temperature = 0;
-    request.max_tokens = flags.decode_tokens + 1;
-    request.ignore_eos = true;
-    request.sink = std::make_shared<ResultSink>();
-    TENON_ASSIGN_OR_RETURN(const RequestId id, engine.submit(std::move(request)));
-    static_cast<void>(id);
-  }
-  TENON_RETURN_IF_ERROR(engine.run_until_idle());
-  if (!engine.last_fault().empty()) return failed(engine.last_fault());
-  Sample sample;
-  std::vector<double> decode;
-  for (const StepRecord& step : steps) {
-    const double seconds = static_cast<double>(step.end_ns - step.start_ns) * 1e-9;
-    if (step.rows > step.sequences) {
-      sample.prefill_seconds += seconds;
-    } else if (step.sequences == flags.batch) {
-      decode.push_back(seconds);
-    }
-  }
-  sample.decode_seconds = median(std::move(decode));
-  return sample;
-}
 
 struct Speed {
   double seconds = 0;
   double tokens_per_second = 0;
   double gigabytes_per_second = 0;
-  double teraflops = 0;
-  double limit_seconds = 0;
-  double fraction = 0;
+  double teraops = 0;
+  double limit_seconds = 0;  // 0 = not measured
+  double fraction() const { return limit_seconds / seconds; }
 };
-
-double peak_flops(const MachineLimits& limits) {
-  return std::max(limits.fma_flops, limits.bf16_flops);
-}
 
 // The machine drifts while a repetition runs: its limits are the mean of those around it.
 MachineLimits between(const MachineLimits& a, const MachineLimits& b) {
@@ -123,101 +49,184 @@ MachineLimits between(const MachineLimits& a, const MachineLimits& b) {
           .barrier_ns = (a.barrier_ns + b.barrier_ns) / 2};
 }
 
-// The limit: whichever of reading the weights and multiplying takes longer, plus reading the KV.
-Speed speed_of(double seconds, double rows, double sampled_rows, double kv_tokens_read,
-               const Work& work, const MachineLimits& limits) {
-  const double flops = 2 * (work.matmul_parameters * rows + work.head_parameters * sampled_rows);
-  const double kv_bytes = kv_tokens_read * work.kv_bytes_per_token;
-  const double bandwidth = limits.read_median_gbps * 1e9;
+Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
+               const std::optional<MachineLimits>& limits) {
   Speed speed;
   speed.seconds = seconds;
-  speed.tokens_per_second = rows / seconds;
-  speed.gigabytes_per_second = (work.weight_bytes + kv_bytes) / seconds / 1e9;
-  speed.teraflops = flops / seconds / 1e12;
-  speed.limit_seconds =
-      std::max(work.weight_bytes / bandwidth, flops / peak_flops(limits)) + kv_bytes / bandwidth;
-  speed.fraction = speed.limit_seconds / seconds;
+  speed.tokens_per_second = load.rows / seconds;
+  speed.gigabytes_per_second =
+      (work.weight_bytes + load.kv_tokens * work.kv_bytes_per_token) / seconds / 1e9;
+  speed.teraops = operations_of(work, load) / seconds / 1e12;
+  if (limits) speed.limit_seconds = limit_seconds(work, load, *limits);
   return speed;
 }
 
+// Holding each repetition against the limits around it; by time where no limits were measured.
 Speed median_speed(std::vector<Speed> speeds) {
-  std::sort(speeds.begin(), speeds.end(),
-            [](const Speed& a, const Speed& b) { return a.fraction < b.fraction; });
+  std::sort(speeds.begin(), speeds.end(), [](const Speed& a, const Speed& b) {
+    return a.limit_seconds > 0 ? a.fraction() < b.fraction() : a.seconds > b.seconds;
+  });
   return speeds[speeds.size() / 2];
 }
 
 Json to_json(const Speed& speed) {
-  return {{"seconds", speed.seconds},
-          {"tokens_per_second", speed.tokens_per_second},
-          {"gigabytes_per_second", speed.gigabytes_per_second},
-          {"teraflops", speed.teraflops},
-          {"limit_seconds", speed.limit_seconds},
-          {"fraction_of_limit", speed.fraction}};
+  Json out = {{"seconds", speed.seconds},
+              {"tokens_per_second", speed.tokens_per_second},
+              {"gigabytes_per_second", speed.gigabytes_per_second},
+              {"teraops", speed.teraops}};
+  if (speed.limit_seconds > 0) {
+    out["limit_seconds"] = speed.limit_seconds;
+    out["fraction_of_limit"] = speed.fraction();
+  }
+  return out;
 }
 
-void print(const char* what, const Speed& speed) {
-  std::printf("%-26s %10.2f ms %10.1f tokens/s %8.1f GB/s %8.3f TFLOP/s   %.2f of the limit\n",
-              what, speed.seconds * 1e3, speed.tokens_per_second, speed.gigabytes_per_second,
-              speed.teraflops, speed.fraction);
+Json to_json(const BenchOperations& operations) {
+  return {{"int8", operations.int8}, {"bf16", operations.bf16}, {"f32", operations.f32}};
+}
+
+Json to_json(const MachineLimits& limits) {
+  return {{"read_gbps", limits.read_median_gbps},  {"read_best_gbps", limits.read_gbps},
+          {"fma_tflops", limits.fma_flops / 1e12}, {"bf16_tflops", limits.bf16_flops / 1e12},
+          {"int8_tops", limits.int8_ops / 1e12},   {"barrier_ns", limits.barrier_ns}};
+}
+
+Json machine_json(uint32_t threads, const std::optional<MachineLimits>& limits) {
+  Json out = {{"processor", cpu_brand()}, {"threads", threads}};
+  if (limits) out.update(to_json(*limits));
+  return out;
+}
+
+void print(const std::string& what, const Speed& speed) {
+  std::printf("%-26s %10.2f ms %10.1f tokens/s %8.1f GB/s %8.3f TOP/s", what.c_str(),
+              speed.seconds * 1e3, speed.tokens_per_second, speed.gigabytes_per_second,
+              speed.teraops);
+  if (speed.limit_seconds > 0) std::printf("   %.2f of the limit", speed.fraction());
+  std::printf("\n");
+}
+
+void print(uint32_t threads, const MachineLimits& limits) {
+  std::printf(
+      "%s, %u threads; limits now: read %.1f (best %.1f) GB/s, fp32 %.3f, bf16 %.3f TFLOP/s, int8 "
+      "%.3f TOP/s, barrier %.0f ns\n",
+      cpu_brand().c_str(), threads, limits.read_median_gbps, limits.read_gbps,
+      limits.fma_flops / 1e12, limits.bf16_flops / 1e12, limits.int8_ops / 1e12, limits.barrier_ns);
+}
+
+// All repetitions of a pipeline.
+struct Measured {
+  double load_seconds = 0;
+  uint32_t threads = 0;
+  std::optional<MachineLimits> limits;  // the last ones
+  std::vector<Speed> prefill, decode, verify;
+  std::vector<double> decode_means;  // seconds of a step
+};
+
+Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const BenchWork& work,
+                   Measured& out) {
+  const bool with_limits = flags.limit_seconds > 0;
+  const auto now = [&] {
+    return measure_machine_limits(pipeline.host.cpu_isa, out.threads, flags.limit_seconds);
+  };
+  std::optional<MachineLimits> limits;
+  if (with_limits) limits = now();
+  const BenchPlan& plan = flags.plan;
+  TENON_ASSIGN_OR_RETURN(const BenchSample sample,
+                         measure_steps(pipeline, plan, static_cast<uint32_t>(out.decode.size())));
+  if (with_limits) limits = between(*limits, now());
+  out.limits = limits;
+  const double batch = plan.batch, prompt = plan.prompt_tokens;
+  const double context = (prompt + plan.decode_tokens / 2.0) * batch;
+  const double verified = batch * plan.verify_tokens;
+  out.prefill.push_back(
+      speed_of(sample.prefill_seconds, work, {prompt * batch, batch, prompt * batch}, limits));
+  out.decode.push_back(speed_of(sample.decode_seconds, work, {batch, batch, context}, limits));
+  out.decode_means.push_back(sample.decode_mean_seconds);
+  if (plan.verify_tokens > 1) {
+    out.verify.push_back(
+        speed_of(sample.verify_seconds, work, {verified, verified, context}, limits));
+  }
+  return {};
+}
+
+void show_json(const Pipeline& pipeline, const BenchFlags& flags, const BenchWork& work,
+               const Measured& measured) {
+  const Speed decode = median_speed(measured.decode);
+  Json out = {{"format", 2},
+              {"pipeline", {{"hash", pipeline.hash}, {"numerics", pipeline.numerics}}},
+              {"machine", machine_json(measured.threads, measured.limits)},
+              {"load_seconds", measured.load_seconds},
+              {"work",
+               {{"weight_bytes", work.weight_bytes},
+                {"kv_bytes_per_token", work.kv_bytes_per_token},
+                {"row_operations", to_json(work.row)},
+                {"head_operations", to_json(work.head)}}},
+              {"batch", flags.plan.batch},
+              {"prompt_tokens", flags.plan.prompt_tokens},
+              {"decode_tokens", flags.plan.decode_tokens},
+              {"repeat", measured.decode.size()},
+              {"prefill", to_json(median_speed(measured.prefill))},
+              {"decode", to_json(decode)}};
+  out["decode"]["mean_step_seconds"] = median(measured.decode_means);
+  if (!measured.verify.empty()) {
+    const Speed verify = median_speed(measured.verify);
+    out["verify"] = to_json(verify);
+    out["verify"]["tokens"] = flags.plan.verify_tokens;
+    out["verify"]["times_decode"] = verify.seconds / decode.seconds;
+  }
+  std::printf("%s\n", out.dump(2).c_str());
+}
+
+void show(const Pipeline& pipeline, const BenchFlags& flags, const Measured& measured) {
+  if (measured.limits) print(measured.threads, *measured.limits);
+  std::printf("numerics: %s\nmedian of %zu runs, batch %u\n", pipeline.numerics.c_str(),
+              measured.decode.size(), flags.plan.batch);
+  const std::string prompt = std::to_string(flags.plan.prompt_tokens) + " tokens";
+  print("prefill, " + prompt, median_speed(measured.prefill));
+  const Speed decode = median_speed(measured.decode);
+  print("decode, at " + prompt, decode);
+  if (measured.verify.empty()) return;
+  const Speed verify = median_speed(measured.verify);
+  print("verify " + std::to_string(flags.plan.verify_tokens) + ", at " + prompt, verify);
+  std::printf("verifying takes %.2f times as long as decoding\n", verify.seconds / decode.seconds);
 }
 
 Status bench(const BenchFlags& flags) {
+  const auto start = std::chrono::steady_clock::now();
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
   Pipeline& pipeline = *opened.pipeline;
-  const Work work = work_of(pipeline);
-  const uint32_t threads = pipeline.executor->workers();
+  const std::chrono::duration<double> loading = std::chrono::steady_clock::now() - start;
+  Measured measured;
+  measured.load_seconds = loading.count();
+  measured.threads = pipeline.executor->workers();
+  const BenchWork work = work_of(pipeline);
   watch_interrupts();
-  std::vector<Speed> prefills, decodes;
-  std::vector<MachineLimits> all_limits;
   for (uint32_t i = 0; i < flags.repeat && !interrupted(); ++i) {
-    const MachineLimits before = measure_machine_limits(pipeline.host.cpu_isa, threads, 0.3);
-    TENON_ASSIGN_OR_RETURN(const Sample sample, measure(pipeline, flags, i));
-    const MachineLimits limits =
-        between(before, measure_machine_limits(pipeline.host.cpu_isa, threads, 0.3));
-    all_limits.push_back(limits);
-    const double batch = flags.batch;
-    const double prompt = flags.prompt_tokens;
-    prefills.push_back(
-        speed_of(sample.prefill_seconds, prompt * batch, batch, prompt * batch, work, limits));
-    decodes.push_back(speed_of(sample.decode_seconds, batch, batch,
-                               (prompt + flags.decode_tokens / 2.0) * batch, work, limits));
+    TENON_RETURN_IF_ERROR(repeat_once(pipeline, flags, work, measured));
   }
-  if (decodes.empty()) return failed("interrupted before anything was measured");
-  const Speed prefill = median_speed(std::move(prefills));
-  const Speed decode = median_speed(std::move(decodes));
-  const MachineLimits& limits = all_limits.back();
+  if (measured.decode.empty()) return failed("interrupted before anything was measured");
   if (flags.json) {
-    const Json out = {{"format", 1},
-                      {"pipeline", {{"hash", pipeline.hash}, {"numerics", pipeline.numerics}}},
-                      {"machine",
-                       {{"processor", cpu_brand()},
-                        {"threads", threads},
-                        {"read_gbps", limits.read_median_gbps},
-                        {"read_best_gbps", limits.read_gbps},
-                        {"fma_tflops", limits.fma_flops / 1e12},
-                        {"bf16_tflops", limits.bf16_flops / 1e12},
-                        {"int8_tops", limits.int8_ops / 1e12},
-                        {"barrier_ns", limits.barrier_ns}}},
-                      {"batch", flags.batch},
-                      {"prompt_tokens", flags.prompt_tokens},
-                      {"repeat", all_limits.size()},
-                      {"prefill", to_json(prefill)},
-                      {"decode", to_json(decode)}};
-    std::printf("%s\n", out.dump(2).c_str());
-    return {};
+    show_json(pipeline, flags, work, measured);
+  } else {
+    show(pipeline, flags, measured);
   }
-  std::printf(
-      "%s, %u threads; limits now: read %.1f (best %.1f) GB/s, fp32 %.3f, bf16 %.3f TFLOP/s, "
-      "barrier %.0f ns\n",
-      cpu_brand().c_str(), threads, limits.read_median_gbps, limits.read_gbps,
-      limits.fma_flops / 1e12, limits.bf16_flops / 1e12, limits.barrier_ns);
-  std::printf("numerics: %s\nmedian of %zu runs, batch %u\n", pipeline.numerics.c_str(),
-              all_limits.size(), flags.batch);
-  char label[64];
-  std::snprintf(label, sizeof(label), "prefill, %u tokens", flags.prompt_tokens);
-  print(label, prefill);
-  std::snprintf(label, sizeof(label), "decode, at %u tokens", flags.prompt_tokens);
-  print(label, decode);
+  return {};
+}
+
+// The machine alone, without a model.
+Status bench_limits(const BenchFlags& flags) {
+  std::optional<CpuIsa> isa;
+  if (!flags.pipeline.isa.empty()) {
+    TENON_ASSIGN_OR_RETURN(isa, parse_cpu_isa(flags.pipeline.isa));
+  }
+  const HostFacts host = host_facts(isa);
+  const uint32_t threads = flags.pipeline.threads != 0 ? flags.pipeline.threads : host.workers;
+  const MachineLimits limits = measure_machine_limits(host.cpu_isa, threads, flags.limit_seconds);
+  if (flags.json) {
+    std::printf("%s\n", machine_json(threads, limits).dump(2).c_str());
+  } else {
+    print(threads, limits);
+  }
   return {};
 }
 
@@ -227,18 +236,30 @@ void add_bench_command(CLI::App& app, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command =
       app.add_subcommand("bench", "Measure prefill and decode as fractions of the machine's limit");
-  command->add_option("--prompt-tokens", flags->prompt_tokens, "tokens of each prompt")
+  BenchPlan& plan = flags->plan;
+  command->add_option("--prompt-tokens", plan.prompt_tokens, "tokens of each prompt")
       ->check(CLI::Range(1u, 1u << 20));
-  command->add_option("--decode-tokens", flags->decode_tokens, "steps to decode")
+  command->add_option("--decode-tokens", plan.decode_tokens, "steps to decode")
       ->check(CLI::Range(1u, 1u << 20));
-  command->add_option("--batch", flags->batch, "sequences at once")->check(CLI::Range(1u, 4096u));
+  command->add_option("--batch", plan.batch, "sequences at once")->check(CLI::Range(1u, 4096u));
+  command
+      ->add_option("--verify", plan.verify_tokens,
+                   "verify so many tokens of each sequence in every second step, drafts for all "
+                   "but one")
+      ->check(CLI::Range(1u, 33u));
   command->add_option("--repeat", flags->repeat, "repetitions; the median is shown")
       ->check(CLI::Range(1u, 1000u));
+  command
+      ->add_option("--limit-seconds", flags->limit_seconds,
+                   "spend so long on the machine's limits before and after each repetition; 0 = "
+                   "measure no limits")
+      ->check(CLI::Range(0.0, 60.0));
+  command->add_flag("--limits", flags->limits_only, "measure the machine's limits alone");
   command->add_flag("--json", flags->json, "machine-readable output");
   flags->pipeline.add_to(*command);
   command->callback([flags, &action] {
     action = [flags] {
-      const Status status = bench(*flags);
+      const Status status = flags->limits_only ? bench_limits(*flags) : bench(*flags);
       return status.ok() ? 0 : report_failure(status);
     };
   });

@@ -1,0 +1,61 @@
+// What `tenon bench` measures, and the least time that the machine's limits allow for it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/engine/pipeline.h"
+#include "core/exec/cpu/machine_limits.h"
+
+namespace tenon {
+
+struct BenchPlan {
+  uint32_t prompt_tokens = 512;
+  uint32_t decode_tokens = 32;
+  uint32_t batch = 1;
+  // Every second step verifies this many tokens of each sequence (one certain, the others drafts);
+  // 1 = none does.
+  uint32_t verify_tokens = 1;
+};
+
+// What one repetition measured.
+struct BenchSample {
+  double prefill_seconds = 0;
+  double decode_seconds = 0;  // a step, median
+  double decode_mean_seconds = 0;
+  double verify_seconds = 0;  // a step that verifies, median; 0 without
+};
+
+// Prefills a batch and decodes. Prompts repeat no pattern and differ by `variant`. Errors: what the
+// engine or a plugin reports, and a pipeline that never computed the whole batch in one step.
+Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uint32_t variant);
+
+// Multiplications and additions, by the machine limit that bounds them.
+struct BenchOperations {
+  double int8 = 0;  // matrices stored in blocks of 8 bits or less
+  double bf16 = 0;
+  double f32 = 0;  // all others
+
+  double sum() const { return int8 + bf16 + f32; }
+};
+
+// Operations and bytes that a pipeline's arithmetic needs at least.
+struct BenchWork {
+  BenchOperations row;            // of the layers, a row
+  BenchOperations head;           // of the head, a row that is sampled
+  double weight_bytes = 0;        // of all matrices as stored; read once a step
+  double kv_bytes_per_token = 0;  // of one sequence
+};
+BenchWork work_of(const Pipeline& pipeline);
+
+// One step or prefill: rows computed, of them sampled, and tokens of K and V read.
+struct BenchLoad {
+  double rows = 0;
+  double sampled_rows = 0;
+  double kv_tokens = 0;
+};
+// max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV / bandwidth.
+double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits);
+double operations_of(const BenchWork& work, const BenchLoad& load);
+
+}  // namespace tenon
