@@ -122,7 +122,7 @@ class PackedCopies {
 double operation_limit(const LinearKernel& kernel, std::string_view format,
                        const MachineLimits& limits) {
   if (kernel.numerics().starts_with("int8")) return limits.int8_ops;
-  const bool dots = format == "bf16" && kernel.numerics().ends_with("bf16");
+  const bool dots = format == "bf16" && kernel.numerics().find("bf16") != std::string_view::npos;
   return dots ? limits.bf16_flops : limits.fma_flops;
 }
 
@@ -193,6 +193,9 @@ int main(int argc, char** argv) {
     register_all(load(library, id), id,
                  {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q6_k", "q4_k", "q5_k"});
   }
+#ifdef TENON_HAS_ONEDNN
+  register_all(load("linear_onednn", "onednn"), "onednn", {"bf16", "f32"});
+#endif
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

@@ -9,6 +9,7 @@
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/plain_weights.h>
 #include <tenon/sdk/plugin.h>
 
 #include <atomic>
@@ -19,8 +20,7 @@
 namespace tenon::dense {
 namespace {
 
-constexpr uint32_t kMagic = 0x534e4544;                  // "DENS"
-constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 46;  // beyond any machine's memory
+constexpr uint32_t kMagic = 0x534e4544;  // "DENS"
 
 const KernelSet& choose_kernels(const HostFacts& host) {
   const bool dots = !host.slow_bf16_dot;
@@ -142,30 +142,7 @@ class Dense final : public LinearKernel {
                       "; choose a linear plugin for that format, or \"auto\"");
     }
     if (is_block_format(format)) return sdk::check_block_weight(weight, "dense");
-    if (weight.n_out == 0 || weight.k_in == 0) {
-      return sdk::refuse_weight(weight, "is empty; its rows and columns must be at least 1");
-    }
-    if (weight.parts.size() != 1 || weight.parts[0].data == nullptr) {
-      return sdk::refuse_weight(weight, "has " + std::to_string(weight.parts.size()) +
-                                            " parts; \"dense\" expects one tensor with data");
-    }
-    const TensorView& tensor = weight.parts[0];
-    if (tensor.dtype != dtype || tensor.rank != 2 || tensor.shape[0] != weight.n_out ||
-        tensor.shape[1] != weight.k_in) {
-      return sdk::refuse_weight(
-          weight,
-          "is a tensor of another type or shape than its format and size say; "
-          "the reader of the checkpoint is at fault");
-    }
-    if (tensor.stride[1] != 1 || tensor.stride[0] < weight.k_in ||
-        tensor.space.kind != SpaceKind::host) {
-      return sdk::refuse_weight(weight, "is not row-major in host memory, as \"dense\" expects");
-    }
-    if (tensor.stride[0] > kMaxWeightBytes / weight.n_out / 4) {
-      return sdk::refuse_weight(weight,
-                                "is larger than any machine's memory; the checkpoint is damaged");
-    }
-    return Status();
+    return sdk::check_plain_weight(weight, dtype, "dense");
   }
 
   uint32_t* pair_rows(const void* prepared, uint32_t rows, uint32_t k_in) const {
