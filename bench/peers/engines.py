@@ -92,7 +92,6 @@ class Engine:
     """Base: what flags all have in common."""
 
     settings = {"decode": [()], "prefill": [()]}
-    rounding = ""  # why its figures are not of the very same checkpoint, where they are not
 
     def __init__(self, name, threads, timeout):
         self.name, self.threads, self.timeout = name, threads, timeout
@@ -100,7 +99,8 @@ class Engine:
     def run(self, command):
         return Finished(command, self.timeout)
 
-    def can(self, work, file):
+    def can(self, work):
+        """Whether it is asked for this work at all."""
         return True
 
     def settings_for(self, work):
@@ -129,7 +129,8 @@ class Tenon(Engine):
         done = self.run([
             self.program, "bench", "--json", "--limit-seconds", 0, "--model", file,
             "--threads", self.threads, "--repeat", repeat, "--batch", work.batch,
-            "--set", f"limits.context_tokens={context}", *self.sets, *flags])
+            "--set", f"limits.context_tokens={context}",
+            "--set", f"limits.max_sequences={work.batch}", *self.sets, *flags])
         report = parse_json(done)
         if "work" in report:
             self.facts[str(file)] = report["work"]

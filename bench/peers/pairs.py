@@ -123,7 +123,7 @@ class Pairs:
         engines = {self.tenon.name: self.tenon}
         settings, failures = {self.tenon.name: ()}, {}
         for peer in self.peers:
-            if not peer.can(work, file):
+            if not peer.can(work):
                 continue
             try:
                 settings[peer.name] = self.best_setting(peer, work, file)

@@ -10,7 +10,9 @@ docs/performance.md how, and what came out.
 """
 
 import argparse
+import contextlib
 import hashlib
+import io
 import json
 import pathlib
 import sys
@@ -68,6 +70,21 @@ def chosen_works(flags):
     return works
 
 
+def plain_tokenizer():
+    """A tokenizer.json of single bytes, split as GPT-2 does: one that every program knows."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    letters = [chr(byte) for byte in shown] + [chr(256 + i) for i in range(len(hidden))]
+    vocabulary = {letter: i for i, letter in enumerate([*letters, "th", "he"])}
+    split = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True,
+             "trim_offsets": True}
+    return json.dumps({
+        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": split,
+        "post_processor": None, "decoder": split,
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": ["t h", "h e"],
+                  "ignore_merges": False}})
+
+
 class Checkpoints:
     """GGUF files, made on demand and checked to be the same at the end."""
 
@@ -85,6 +102,7 @@ class Checkpoints:
             source = self.folder / work.shape
             if not (source / "config.json").is_file():
                 self.make("synth", "--shape", work.shape, "--out", source, "--seed", "1")
+                (source / "tokenizer.json").write_text(plain_tokenizer())
             self.make("convert", source, file, "--type", work.type)
         if file not in self.marks:
             with open(file, "rb") as bytes_:
@@ -105,8 +123,7 @@ def peers_of(flags):
     makers = [(folder, lambda f=folder: Llama(f, flags.threads, flags.timeout))
               for folder in flags.peer]
     if flags.openvino:
-        makers.append(("OpenVINO GenAI",
-                       lambda: OpenVino(flags.openvino, flags.threads, flags.timeout)))
+        makers.append(("OpenVINO GenAI", lambda: OpenVino(flags.threads, flags.timeout)))
     for name, make in makers:
         try:
             peer = make()
@@ -126,7 +143,7 @@ def measure(flags):
     checkpoints = Checkpoints(tenon, flags.models)
     pairs = Pairs(tenon, peers, flags)
     results = {"format": 1, "threads": flags.threads, "machine": tenon.limits(flags.state_seconds),
-               "peers": {peer.name: peer.rounding for peer in peers}, "absent": absent,
+               "peers": [peer.name for peer in peers], "absent": absent,
                "agree": flags.agree, "works": []}
     for work in works:
         file = checkpoints.file(work)
@@ -149,6 +166,17 @@ def read_results(path):
                       "--save") from problem
 
 
+def put_into_page(page, text):
+    begin, end = "<!-- tables -->\n", "<!-- end of tables -->\n"
+    try:
+        before, rest = page.read_text().split(begin)
+        _, after = rest.split(end)
+        page.write_text(before + begin + text + end + after)
+    except (OSError, ValueError):
+        sys.exit(f"peers.py: '{page}' has no lines '{begin.strip()}' and '{end.strip()}' to put "
+                 "the tables between; add them, each once")
+
+
 def arguments():
     lines = __doc__.splitlines()
     parser = argparse.ArgumentParser(
@@ -157,8 +185,8 @@ def arguments():
     add = parser.add_argument
     add("--peer", action="append", default=[], metavar="FOLDER",
         help="binaries of a built llama.cpp or ik_llama.cpp; may be repeated")
-    add("--openvino", action="append", default=[], metavar="SHAPE:TYPE=FOLDER",
-        help="an exported OpenVINO model, for the Python package openvino_genai")
+    add("--openvino", action="store_true",
+        help="OpenVINO GenAI too, where the Python package openvino_genai is installed")
     add("--tenon", default=str(ROOT / "build/release/bin/tenon"), help="default: %(default)s")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="of Tenon's pipeline")
     add("--models", default=str(ROOT / "build/peers"), metavar="FOLDER",
@@ -178,6 +206,8 @@ def arguments():
     add("--save", metavar="FILE", help="write all measurements as JSON")
     add("--show", metavar="FILE", help="measure nothing; print what --save wrote")
     add("--markdown", action="store_true", help="tables and the roofline for a page")
+    add("--page", metavar="FILE", help="put tables and roofline into a page, between the lines "
+        "'<!-- tables -->' and '<!-- end of tables -->'")
     add("--goals", action="store_true", help="exit 1 where a goal of works.toml is not reached")
     flags = parser.parse_args()
     for name in ("threads", "pairs"):
@@ -194,7 +224,13 @@ def main():
         sys.exit(f"peers.py: {failure}")
     except KeyboardInterrupt:
         sys.exit(130)
-    reached = table.show(results, flags.markdown)
+    with io.StringIO() as printed:
+        with contextlib.redirect_stdout(printed):
+            reached = table.show(results, flags.markdown or flags.page)
+        text = printed.getvalue()
+    print(text, end="")
+    if flags.page:
+        put_into_page(pathlib.Path(flags.page), text)
     sys.exit(1 if flags.goals and not reached else 0)
 
 

@@ -171,7 +171,7 @@ def roofline(lines, width=64, height=16):
 def show(results, markdown):
     """Prints everything; whether all goals were reached."""
     lines = [Line(result) for result in results["works"]]
-    peers = list(results["peers"])
+    peers = results["peers"]
     print(machine_text(results, lines) + "\n")
     for shape in dict.fromkeys(line.shape for line in lines):
         print(f"{'### ' if markdown else ''}{shape}\n")
@@ -182,9 +182,6 @@ def show(results, markdown):
           f"{results['agree']:.0%}.")
     for text in settings_text(lines, peers):
         print(f"- {text}")
-    for peer, note in results["peers"].items():
-        if note:
-            print(f"- {peer}: {note}")
     for line in lines:
         for peer, failure in line.failures.items():
             print(f"- {peer} failed at {line.type} {line.name}: {failure}")

@@ -230,7 +230,7 @@ class Peers(unittest.TestCase):
     def test_a_fork_with_run_time_repacking_is_known_and_gets_it(self):
         results, output = self.measured(
             *self.peer(), *self.fork(seconds='1.0 if "-rtr" in flags else 3.0'))
-        self.assertEqual(list(results["peers"]), ["llama.cpp", "ik_llama.cpp"])
+        self.assertEqual(results["peers"], ["llama.cpp", "ik_llama.cpp"])
         self.assertIn("ik_llama.cpp `-fa 1 -rtr 1", output)
         self.assertEqual(sum("-rtr" in call for call in self.calls()), 2 + 2)
 
@@ -276,7 +276,7 @@ class Peers(unittest.TestCase):
 
     def test_a_peer_that_is_absent_is_a_column_left_out(self):
         results, output = self.measured("--peer", self.folder / "nowhere", *self.peer())
-        self.assertEqual(list(results["peers"]), ["llama.cpp"])
+        self.assertEqual(results["peers"], ["llama.cpp"])
         self.assertIn("nowhere' holds no llama-bench; expected the folder of binaries", output)
 
     def test_tenon_alone_is_measured_where_no_peer_is(self):
@@ -360,9 +360,28 @@ class Peers(unittest.TestCase):
         picture = output[output.index("```"):]
         self.assertTrue(any(line.startswith("|") and "A" in line for line in picture.splitlines()))
 
-    def test_an_openvino_that_is_not_exported_or_not_installed_is_left_out(self):
-        results, _ = self.measured("--openvino", "stories-260k:bf16=nowhere")
-        self.assertRegex(results["absent"][0], "openvino_genai is not installed|openvino_model.xml")
+    def test_a_page_gets_new_tables_between_its_marks(self):
+        page = self.folder / "page.md"
+        page.write_text("# Speed\n<!-- tables -->\nold\n<!-- end of tables -->\nmethod\n")
+        self.measured(*self.peer(), "--page", page)
+        text = page.read_text()
+        self.assertNotIn("old", text)
+        self.assertIn("| decode | bf16 |", text)
+        self.assertTrue(text.startswith("# Speed\n") and text.endswith("\nmethod\n"))
+        done = self.run_script("--show", self.folder / "saved.json", "--page",
+                               self.folder / "works.toml", works=())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no lines '<!-- tables -->'", done.stderr)
+
+    def test_openvino_is_left_out_where_it_is_not_installed(self):
+        isolated = subprocess.run(
+            [sys.executable, "-E", "-S", SCRIPT, "--tenon", self.folder / "tenon", "--models",
+             self.folder / "models", "--works-file", self.folder / "works.toml", "--pairs", "1",
+             "--works", "decode", "--openvino"],
+            capture_output=True, text=True, check=False, timeout=120)
+        self.assertEqual(isolated.returncode, 0, isolated.stderr)
+        self.assertIn("left out: the Python package openvino_genai is not installed here; install",
+                      isolated.stdout)
 
     def test_help_says_what_it_is_for(self):
         done = self.run_script("--help", works=())
