@@ -179,7 +179,8 @@ class Llama(Engine):
         super().__init__("ik_llama.cpp" if self.is_ik else "llama.cpp", threads, timeout)
         attention = [("-fa", "1"), ("-fa", "0")]
         if self.is_ik:
-            attention += [("-fa", "1", "-rtr", "1"), ("-fa", "1", "-rtr", "1", "-mqkv", "1")]
+            attention += [("-fa", "1", "-rtr", "1"), ("-fa", "1", "-rtr", "1", "-mqkv", "1"),
+                          ("-fa", "1", "-rtr", "1", "-thp", "1")]
         small = [(*setting, "-ub", "128") for setting in attention[:1]]
         self.settings = {"decode": attention, "prefill": attention + small}
 
@@ -232,7 +233,7 @@ class Llama(Engine):
         steps = work.steps
         context = -(-(16 + steps) // 256) * 256 * max(batches)
         flags = [value for name, value in zip(setting[::2], setting[1::2])
-                 for value in ([name] if name in ("-rtr", "-mqkv") else [name, value])]
+                 for value in ([name] if name in ("-rtr", "-mqkv", "-thp") else [name, value])]
         done = self.run([
             self.batched, "-m", file, "-c", context, "-b", 2048, "-ub", 512, "-npp", 16,
             "-ntg", steps, "-npl", ",".join(map(str, batches * repeat)), "-t", self.threads,

@@ -118,27 +118,35 @@ class Pairs:
             raise problem
         return min(costs, key=costs.get)
 
-    def measure(self, work, file):
-        """{"settings": …, "pairs": {peer: [{"tenon", "peer", "limit", "state"}]}, "dropped": …}"""
-        engines = {self.tenon.name: self.tenon}
-        settings, failures = {self.tenon.name: ()}, {}
-        for peer in self.peers:
-            if not peer.can(work):
-                continue
+    def with_settings(self, work, file, failures):
+        """The programs that can do a work, by name, and the best setting of each."""
+        engines, settings = {self.tenon.name: self.tenon}, {self.tenon.name: ()}
+        for peer in filter(lambda peer: peer.can(work), self.peers):
             try:
                 settings[peer.name] = self.best_setting(peer, work, file)
                 engines[peer.name] = peer
             except Failure as failure:
-                failures[peer.name] = str(failure)
-                self.say(f"{work.title}: {peer.name} left out: {failure}")
+                self.leave_out(peer.name, work, failure, failures)
+        return engines, settings
+
+    def leave_out(self, name, work, failure, failures):
+        failures[name] = str(failure)
+        self.say(f"{work.title}: {name} left out: {failure}")
+
+    def wanting(self, pairs, alone):
+        return any(len(done) < self.flags.pairs for done in [*pairs.values()] or [alone])
+
+    def measure(self, work, file):
+        """{"settings": …, "pairs": {peer: [{"tenon", "peer", "limit", "state"}]}, "dropped": …}"""
+        failures, alone = {}, []
+        engines, settings = self.with_settings(work, file, failures)
         pairs = {name: [] for name in engines if name != self.tenon.name}
         dropped = dict.fromkeys(pairs, 0)
-        alone = []
-        state, rounds = self.state(work, file), 0
-        while rounds < 3 * self.flags.pairs and (
-                len(alone) < self.flags.pairs if not pairs
-                else any(len(done) < self.flags.pairs for done in pairs.values())):
-            order = list(engines) if rounds % 2 == 0 else list(engines)[::-1]
+        state = self.state(work, file)
+        for number in range(3 * self.flags.pairs):
+            if not self.wanting(pairs, alone):
+                break
+            order = list(engines) if number % 2 == 0 else list(engines)[::-1]
             costs, states = {}, [state]
             for name in order:
                 try:
@@ -146,11 +154,11 @@ class Pairs:
                 except Failure as failure:
                     if name == self.tenon.name:
                         raise
-                    failures[name] = str(failure)
-                    self.say(f"{work.title}: {name} left out: {failure}")
-                    engines.pop(name), pairs.pop(name), dropped.pop(name)
+                    self.leave_out(name, work, failure, failures)
+                    for table in (engines, pairs, dropped):
+                        table.pop(name)
                 states.append(self.state(work, file))
-            state, rounds = states[-1], rounds + 1
+            state = states[-1]
             self.sort_round(work, file, order, costs, states, pairs, dropped, alone)
         return {"settings": {name: list(map(str, settings[name])) for name in engines},
                 "pairs": pairs, "dropped": dropped, "alone": alone, "failures": failures}

@@ -35,8 +35,7 @@ class Work:
         self.type = type_name
         self.batch, self.tokens = entry.get("batch", 1), entry.get("tokens", 1)
         self.context = entry.get("context", 0)
-        small = not self.shape.endswith("b")
-        self.steps = entry.get("steps", 64 if small else 16)
+        self.steps = entry.get("steps", 16)
         self.repeat = entry.get("repeat", 3)
         self.quick, self.slow = entry.get("quick", False), entry.get("slow", False)
         self.goal = entry.get("goal", {}).get(type_name)
