@@ -2,9 +2,27 @@
 // or refused.
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include "core/base/gguf.h"
+#include "core/model/block_format.h"
 #include "core/model/gguf_config.h"
+
+namespace {
+
+// The last row of a tensor in blocks, as running the model would read it.
+void read_last_row(const tenon::GgufTensor& tensor, std::span<const std::byte> file) {
+  const tenon::TensorType* type = tenon::find_tensor_type(tensor.type);
+  const tenon::BlockFormat* blocks =
+      type == nullptr ? nullptr : tenon::find_block_format(type->name);
+  if (blocks == nullptr) return;
+  if (blocks->elements != type->block_elements || blocks->bytes != type->block_bytes) std::abort();
+  std::vector<float> row(tensor.extents.back());
+  const uint64_t begin = tensor.begin + tensor.bytes.value() - blocks->row_bytes(row.size());
+  tenon::dequantize_row(*blocks, file.data() + begin, row.size(), row.data());
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
@@ -15,6 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (tensor.begin < end || tensor.begin > size) std::abort();
     end = tensor.begin + tensor.bytes.value_or(0);
     if (end > size) std::abort();
+    read_last_row(tensor, bytes);
   }
   for (const auto& [key, value] : file->metadata()) {
     (void)value.describe();

@@ -8,6 +8,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/blocks_q6_k.bin + .npy, …           blocks of random bytes and what they stand for
   tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
                                                         with the rows of q and k in pairs
+  tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in every format
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
 import json
@@ -162,6 +163,38 @@ def write_blocks():
                 gguf.quants.dequantize(blocks, type_).reshape(-1).astype(np.float32))
 
 
+# f16 scale and minimum that make random blocks of a kind spread by about 0.05.
+SPREAD = {"Q4_0": [1e-2], "Q4_1": [1e-2, -8e-2], "Q5_0": [6e-3], "Q5_1": [6e-3, -9e-2],
+          "Q4_K": [3e-4, 2e-3], "Q5_K": [2e-4, 2e-3], "Q6_K": [4e-5], "Q8_0": [7e-4]}
+
+
+def random_blocks(random, kind, rows, columns):
+    values, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+    blocks = random.integers(0, 256, size=(rows * columns // values, size)).astype(np.uint8)
+    for at, spread in zip(HALVES[kind], SPREAD[kind]):
+        blocks[:, at:at + 2] = np.array([spread], np.float16).view(np.uint8)
+    return blocks.reshape(rows, -1)
+
+
+def write_mixed():
+    random = np.random.default_rng(13)
+    writer = gguf.GGUFWriter(str(OUT / "llama_mixed_blocks.gguf"), "llama")
+    add_config(writer, "llama", {
+        "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_size": 256, "head_dim": 32,
+        "max_position_embeddings": 64, "num_hidden_layers": 1, "intermediate_size": 64,
+        "rms_norm_eps": 1e-5, "rope_theta": 1e4})
+    for name, kind, rows, columns in (
+            ("token_embd", "Q6_K", 32, 256), ("blk.0.attn_q", "Q5_K", 64, 256),
+            ("blk.0.attn_k", "Q4_K", 32, 256), ("blk.0.attn_v", "Q8_0", 32, 256),
+            ("blk.0.attn_output", "Q5_1", 256, 64), ("blk.0.ffn_gate", "Q4_1", 64, 256),
+            ("blk.0.ffn_up", "Q5_0", 64, 256), ("blk.0.ffn_down", "Q4_0", 256, 64)):
+        writer.add_tensor(f"{name}.weight", random_blocks(random, kind, rows, columns),
+                          raw_dtype=gguf.GGMLQuantizationType[kind])
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(256, np.float32))
+    finish(writer)
+
+
 def write_seeds():
     for folder in ("gguf", "gguf_tokenizer"):
         (CORPUS / folder).mkdir(parents=True, exist_ok=True)
@@ -174,6 +207,13 @@ def write_seeds():
     writer.add_sliding_window(4)
     writer.add_tensor("token_embd.weight", np.ones((3, 4), np.float32))
     writer.add_tensor("rope_freqs.weight", np.ones(1, np.float32))
+    finish(writer)
+    writer = gguf.GGUFWriter(str(CORPUS / "gguf" / "blocks"), "llama")
+    for kind in HALVES:
+        type_ = gguf.GGMLQuantizationType[kind]
+        values, size = gguf.GGML_QUANT_SIZES[type_]
+        blocks = np.full((2, 256 // values * size), 60, np.uint8)
+        writer.add_tensor(f"{kind.lower()}.weight", blocks, raw_dtype=type_)
     finish(writer)
     raw = struct.pack("<4sIII", b"GGUF", 1, 1, 1)
     raw += struct.pack("<I1sIIII", 1, b"k", 9, 8, 1, 2) + b"hi"
@@ -208,6 +248,7 @@ def main():
     OUT.mkdir(exist_ok=True)
     write_quants()
     write_blocks()
+    write_mixed()
     write_model("llama_gqa", "F32", "llama_gqa_f32.gguf")
     write_model("llama_bf16", "BF16", "llama_bf16.gguf")
     write_model("llama_biases", "F32", "llama_biases_f32.gguf")

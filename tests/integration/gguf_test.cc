@@ -111,6 +111,19 @@ TEST(GgufFile, mixed_formats_run_on_the_cpu_as_on_the_oracle) {
   EXPECT_LE(largest_difference(logits_of(*file, plain), logits_of(*file, {})), 1e-4);
 }
 
+class MixedBlocks : public testing::TestWithParam<ExecutorCase> {};
+
+TEST_P(MixedBlocks, a_layer_with_every_format_and_a_tied_q6_k_head_agrees_with_the_oracle) {
+  const auto file = open_or_fail(kFiles + "llama_mixed_blocks.gguf");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->head.format, "q6_k");
+  const Logits oracle = logits_of(*file, {});
+  EXPECT_LE(largest_difference(logits_of(*file, GetParam()), oracle), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, MixedBlocks, testing::ValuesIn(cpu_cases()),
+                         [](const auto& test) { return test.param.name(); });
+
 class Quants : public testing::TestWithParam<std::string> {};
 
 TEST_P(Quants, blocks_are_those_of_the_format_s_own_library_bit_for_bit) {
