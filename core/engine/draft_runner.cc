@@ -23,6 +23,7 @@ DraftRunner::DraftRunner(const DraftRunnerParts& parts) : parts_(parts) {
   wanted_by_.reserve(parts_.max_sequences);
   sequences_.reserve(parts_.max_sequences);
   tables_.resize(size_t{parts_.max_sequences} * groups());
+  moves_.reserve(kMovesAtOnce);
 }
 
 void DraftRunner::attach(KVCacheManager& manager, SequenceTable& table, Sampler& sampler) {
@@ -43,8 +44,12 @@ uint32_t& DraftRunner::filled(GroupId group, const KvPlace& place) {
 }
 
 Status DraftRunner::apply(std::span<const KvMove> moves) {
-  moves_.assign(moves.begin(), moves.end());
-  for (KvMove& move : moves_) move.group -= parts_.first_group;
+  moves_.clear();
+  for (const KvMove& move : moves) {
+    if (!owns(move)) continue;
+    moves_.push_back(move);
+    moves_.back().group -= parts_.first_group;
+  }
   // The executor refuses what is out of range before anything is moved.
   TENON_RETURN_IF_ERROR(parts_.executor->apply(moves_));
   for (const KvMove& move : moves_) {

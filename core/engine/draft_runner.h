@@ -24,6 +24,9 @@
 
 namespace tenon {
 
+// Moves that a manager is asked for in one call.
+inline constexpr size_t kMovesAtOnce = 256;
+
 // All borrowed; they outlive the runner. The executor is loaded with the draft's groups alone.
 struct DraftRunnerParts {
   Executor* executor = nullptr;
@@ -42,8 +45,9 @@ class DraftRunner final : public ModelRunner {
   void attach(KVCacheManager& manager, SequenceTable& table, Sampler& sampler);
   void detach();
 
-  // Whether a move concerns the draft's groups, and those that do, in order.
+  // Whether a move concerns the draft's groups.
   bool owns(const KvMove& move) const { return move.group >= parts_.first_group; }
+  // Carries out those that do, in order; at most kMovesAtOnce.
   Status apply(std::span<const KvMove> moves);
   // What the step's sequences were granted begins at `share.base`: from there on nothing that a
   // block holds is theirs. To be told of every step, behind its moves.

@@ -55,7 +55,7 @@ void Engine::assemble() {
 void Engine::move() {
   if (in_step_.empty()) return;
   Stopwatch watch(*parts_.clock, record_.times.executor_ns);
-  moves_.resize(256);
+  moves_.resize(kMovesAtOnce);
   KvMovesOut out{moves_, 0};
   do {
     out.count = 0;
@@ -76,14 +76,15 @@ void Engine::move() {
   } while (out.count == moves_.size());
 }
 
-// Each of a pipeline's models has its own groups, and its executor their bytes.
+// Each of a pipeline's models has its own groups, and its executor their bytes. Moves stay in order
+// within a model; between models none depends on another.
 Status Engine::apply_moves(std::span<KvMove> moves) {
   if (parts_.draft_runner == nullptr) return parts_.executor->apply(moves);
-  const auto drafts = std::stable_partition(moves.begin(), moves.end(), [this](const KvMove& move) {
-    return !parts_.draft_runner->owns(move);
+  TENON_RETURN_IF_ERROR(parts_.draft_runner->apply(moves));
+  const auto end = std::remove_if(moves.begin(), moves.end(), [this](const KvMove& move) {
+    return parts_.draft_runner->owns(move);
   });
-  TENON_RETURN_IF_ERROR(parts_.executor->apply({moves.begin(), drafts}));
-  return parts_.draft_runner->apply({drafts, moves.end()});
+  return parts_.executor->apply({moves.begin(), end});
 }
 
 void Engine::forward() {

@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-class InstantExecutor final : public Executor {
+class InstantExecutor : public Executor {
  public:
   explicit InstantExecutor(uint32_t vocabulary) : vocabulary_(vocabulary) {}
 
