@@ -8,8 +8,33 @@
 namespace tenon {
 namespace {
 
+constexpr uint64_t kSmallPage = 4096;
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 // Two huge pages: below, rounding up to whole ones wastes more than it saves.
-constexpr uint64_t kHugeFrom = uint64_t{4} << 20;
+constexpr uint64_t kHugeFrom = 2 * kHugePage;
+
+constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// Where huge pages pay, the address is one that they can begin at; kernels since 6.7 choose such a
+// one themselves.
+std::byte* map(uint64_t bytes, int flags) {
+  if (bytes > PTRDIFF_MAX / 2) return nullptr;
+  const uint64_t pages = round_up(bytes, kSmallPage);
+  const uint64_t room = bytes >= kHugeFrom ? kHugePage : 0;
+  void* mapped = ::mmap(nullptr, pages + room, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(mapped);
+  if (room == 0) return begin;
+  const uint64_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePage;
+  if (before > 0) ::munmap(begin, before);
+  ::munmap(begin + before + pages, room - before);
+  // Only advice: without huge pages everything works, slower.
+  (void)::madvise(begin + before, pages, MADV_HUGEPAGE);
+  return begin + before;
+}
 
 }  // namespace
 
@@ -17,16 +42,12 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::st
   HostMemory memory;
   if (bytes == 0) return memory;
   const int lazy = backing == Backing::lazy ? MAP_NORESERVE : 0;
-  void* address = bytes > PTRDIFF_MAX ? MAP_FAILED
-                                      : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                               MAP_PRIVATE | MAP_ANONYMOUS | lazy, -1, 0);
-  if (address == MAP_FAILED) {
+  std::byte* address = map(bytes, lazy);
+  if (address == nullptr) {
     return out_of_memory(std::string(what) + " needs " + std::to_string(bytes) +
                          " bytes, more than this machine grants");
   }
-  // Only advice: without huge pages everything works, slower.
-  if (bytes >= kHugeFrom) (void)::madvise(address, bytes, MADV_HUGEPAGE);
-  memory.data_ = static_cast<std::byte*>(address);
+  memory.data_ = address;
   memory.bytes_ = bytes;
   return memory;
 }
@@ -35,9 +56,8 @@ void prefault(std::byte* data, uint64_t bytes) {
 #ifndef MADV_POPULATE_WRITE
   constexpr int MADV_POPULATE_WRITE = 23;
 #endif
-  constexpr uint64_t kPage = 4096;
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) / kPage * kPage;
-  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / kPage * kPage;
+  const uintptr_t begin = round_up(reinterpret_cast<uintptr_t>(data), kSmallPage);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / kSmallPage * kSmallPage;
   if (begin < end) {
     (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
   }
