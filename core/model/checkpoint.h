@@ -4,6 +4,7 @@
 #include <tenon/types.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ class Checkpoint {
   // The format of a tensor that is stored in quantised blocks ("q8_0", core/model/block_format.h);
   // its view is then u8 [rows, bytes a row]. Empty for all others.
   virtual std::string_view block_format(std::string_view) const { return {}; }
+  // [rows]: where row n of a matrix stands in its view (WeightView::row_order). Empty: in order.
+  // Lives as long as the checkpoint.
+  virtual std::span<const uint32_t> row_order(std::string_view) const { return {}; }
   // What the file itself calls the tensor, for messages.
   virtual std::string stored_name(std::string_view name) const { return std::string(name); }
   // The pages of these bytes may be dropped; they are read again if touched.

@@ -26,7 +26,8 @@ struct Entry {
   TensorView view;
   std::string format;  // "q8_0"; empty when plain
   std::string fault;
-  std::unique_ptr<std::byte[]> copy;  // of one whose rows were put in order
+  std::span<const uint32_t> row_order;
+  std::unique_ptr<std::byte[]> copy;  // of a vector whose values were put in order
 };
 
 void set_shape(TensorView& view, std::span<const uint64_t> extents) {
@@ -65,18 +66,25 @@ Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
   return entry;
 }
 
-// Puts rows that stand in pairs (0, half, 1, half + 1, …) of each head in their own order.
-void separate_halves(Entry& entry, uint32_t heads, uint32_t head_dim) {
+// Where the rows of `heads` heads stand whose halves are interleaved: 0, 2, 4, …, 1, 3, 5, … of
+// each.
+std::vector<uint32_t> paired_order(uint32_t heads, uint32_t head_dim) {
+  std::vector<uint32_t> order(size_t{heads} * head_dim);
+  const uint32_t half = head_dim / 2;
+  for (uint32_t row = 0; row < order.size(); ++row) {
+    const uint32_t at = row % head_dim;
+    order[row] = row - at + (at < half ? 2 * at : 2 * (at - half) + 1);
+  }
+  return order;
+}
+
+// Puts the values of a vector in that order, in a copy.
+void put_in_order(Entry& entry, std::span<const uint32_t> order) {
   const std::span<const std::byte> from = bytes_of(entry.view);
-  const uint64_t row_bytes = from.size() / entry.view.shape[0];
+  const uint64_t bytes = from.size() / order.size();
   entry.copy = std::make_unique_for_overwrite<std::byte[]>(from.size());
-  const uint64_t half = head_dim / 2;
-  for (uint64_t head = 0; head < heads; ++head) {
-    for (uint64_t row = 0; row < head_dim; ++row) {
-      const uint64_t stored = row < half ? 2 * row : 2 * (row - half) + 1;
-      std::memcpy(entry.copy.get() + (head * head_dim + row) * row_bytes,
-                  from.data() + (head * head_dim + stored) * row_bytes, row_bytes);
-    }
+  for (size_t i = 0; i < order.size(); ++i) {
+    std::memcpy(entry.copy.get() + i * bytes, from.data() + order[i] * bytes, bytes);
   }
   entry.view.data = entry.copy.get();
 }
@@ -95,8 +103,8 @@ class GgufCheckpoint final : public Checkpoint {
     for (uint32_t layer = 0; layer < config.layers; ++layer) {
       const std::string stem = "model.layers." + std::to_string(layer) + ".self_attn.";
       for (const char* kind : {".weight", ".bias"}) {
-        order_rows(stem + "q_proj" + kind, config.heads, config.head_dim);
-        order_rows(stem + "k_proj" + kind, config.kv_heads, config.head_dim);
+        order_rows(stem + "q_proj" + kind, config.heads, config.head_dim, q_order_);
+        order_rows(stem + "k_proj" + kind, config.kv_heads, config.head_dim, k_order_);
       }
     }
   }
@@ -116,6 +124,10 @@ class GgufCheckpoint final : public Checkpoint {
     const auto found = entries_.find(name);
     return found == entries_.end() ? std::string_view() : found->second.format;
   }
+  std::span<const uint32_t> row_order(std::string_view name) const override {
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? std::span<const uint32_t>() : found->second.row_order;
+  }
   std::string stored_name(std::string_view name) const override { return gguf_name(name); }
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
@@ -126,16 +138,19 @@ class GgufCheckpoint final : public Checkpoint {
 
  private:
   // One of another shape stays as it is: it is refused where the model is put together.
-  void order_rows(const std::string& name, uint32_t heads, uint32_t head_dim) {
+  void order_rows(const std::string& name, uint32_t heads, uint32_t head_dim,
+                  std::vector<uint32_t>& order) {
     const auto found = entries_.find(name);
     if (found == entries_.end() || !found->second.fault.empty()) return;
-    const TensorView stored = found->second.view;
-    if (stored.rank > 2 || stored.shape[0] != uint64_t{heads} * head_dim) return;
-    separate_halves(found->second, heads, head_dim);
-    release(stored);
+    Entry& entry = found->second;
+    if (entry.view.rank > 2 || entry.view.shape[0] != uint64_t{heads} * head_dim) return;
+    if (order.empty()) order = paired_order(heads, head_dim);
+    if (entry.view.rank == 1) return put_in_order(entry, order);
+    entry.row_order = order;
   }
 
   MappedFile file_;
+  std::vector<uint32_t> q_order_, k_order_;  // empty: rows stand in order
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
@@ -161,7 +176,7 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   opened.checkpoint = std::move(checkpoint);
   return opened;
 } catch (const std::bad_alloc&) {
-  return out_of_memory(path + ": there is no memory for the rows of q and k in order");
+  return out_of_memory(path + ": there is no memory for the order of the rows of q and k");
 }
 
 }  // namespace tenon

@@ -19,8 +19,8 @@ struct OpenedGguf {
 bool is_model_file(const std::string& path);
 
 // Opens a file of an architecture that can be run. Tensors answer to their Hugging Face names and
-// are views of the mapped file, except q and k of Llama models: their rows stand in another order
-// in GGUF files, so a copy in the order of the decoder is kept as long as the checkpoint.
+// are views of the mapped file. q and k of Llama models have a row order: GGUF files interleave the
+// halves of their heads.
 Result<OpenedGguf> open_gguf(const std::string& path);
 
 }  // namespace tenon

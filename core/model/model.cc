@@ -52,7 +52,8 @@ class TensorTaker {
             std::string(format.empty() ? dtype_name(view->dtype) : format),
             n_out,
             k_in,
-            {*view}};
+            {*view},
+            checkpoint_.row_order(name)};
   }
   // A vector [length], widened to f32; `name` without the prefix.
   std::vector<float> vector(const std::string& name, uint32_t length) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct Weight {
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   std::vector<TensorView> parts;
+  std::span<const uint32_t> row_order = {};  // as in WeightView; the checkpoint's
 
-  WeightView view() const { return {format, name, n_out, k_in, parts}; }
+  WeightView view() const { return {format, name, n_out, k_in, parts, row_order}; }
 };
 
 // Vectors (norms, biases) are small and widened to f32 on opening. Empty = absent.

@@ -87,7 +87,9 @@ void store_row(const Weight& weight, uint32_t row, const TensorType& type, std::
   const TensorView& part = weight.parts[0];
   if (type_of(weight).id == type.id) {
     const uint64_t bytes = part.shape[1] * dtype_bits(part.dtype) / 8;
-    std::memcpy(out, static_cast<const std::byte*>(part.data) + row * bytes, bytes);
+    std::memcpy(out,
+                static_cast<const std::byte*>(part.data) + weight.view().stored_row(row) * bytes,
+                bytes);
     return;
   }
   std::vector<float> values(weight.k_in);

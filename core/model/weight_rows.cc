@@ -34,12 +34,13 @@ Status readable_by_rows(const Weight& weight) {
 
 void read_row(const Weight& weight, uint32_t row, float* out) {
   const TensorView& part = weight.parts[0];
+  const uint64_t stored = weight.view().stored_row(row);
   if (const BlockFormat* blocks = find_block_format(weight.format)) {
-    const auto* bytes = static_cast<const std::byte*>(part.data) + row * part.stride[0];
+    const auto* bytes = static_cast<const std::byte*>(part.data) + stored * part.stride[0];
     return dequantize_row(*blocks, bytes, weight.k_in, out);
   }
   for (uint32_t k = 0; k < weight.k_in; ++k) {
-    out[k] = element(part, row * part.stride[0] + k * part.stride[1]);
+    out[k] = element(part, stored * part.stride[0] + k * part.stride[1]);
   }
 }
 

@@ -208,6 +208,26 @@ TEST_P(BlockKernel, rows_come_back_from_packed_weights_exactly) {
   }
 }
 
+TEST_P(BlockKernel, rows_are_packed_in_the_order_given) {
+  constexpr uint32_t kOut = 71;
+  for (std::string_view format : kBlockFormats) {
+    const uint32_t k_in = whole_blocks(format, 96);
+    BlockWeight stored(format, kOut, k_in, 3, 1), in_turn(format, kOut, k_in, 4);
+    std::vector<uint32_t> order(kOut);
+    for (uint32_t row = 0; row < kOut; ++row) {
+      order[row] = row * 30 % kOut;
+      std::memcpy(in_turn.block(row, 0), stored.block(order[row], 0), stored.blocks.row_bytes(k_in));
+    }
+    expect_rows_in_the_order_given(rig_, stored.view(), in_turn.view(), order);
+  }
+}
+
+TEST_P(BlockKernel, slices_prepare_their_own_rows) {
+  BlockWeight weight("q8_0", 40, 544, 3);
+  rig_.pack(weight.view());
+  expect_slices_to_prepare_their_own_rows(rig_, 544);
+}
+
 TEST_P(BlockKernel, the_largest_values_of_both_signs_do_not_saturate) {
   for (std::string_view format : kBlockFormats) {
     const uint32_t k_in = whole_blocks(format, 64);

@@ -5,9 +5,11 @@
 #include <tenon/linear.h>
 #include <tenon/sdk/random.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -151,6 +153,39 @@ inline void expect_bias_and_old_value_behind_the_sum(LinearRig& rig, const Weigh
         ASSERT_EQ(y[i], want) << "row " << r << " column " << n;
       }
     }
+  }
+}
+
+// A weight whose rows stand in another order packs into the bytes of one where they stand in turn.
+// `in_turn` has the rows that `shuffled`, given `order`, stands for.
+inline void expect_rows_in_the_order_given(LinearRig& rig, WeightView shuffled,
+                                           const WeightView& in_turn,
+                                           std::span<const uint32_t> order) {
+  shuffled.row_order = order;
+  const uint64_t bytes = rig.kernel().packed_bytes(in_turn);
+  ASSERT_EQ(rig.kernel().packed_bytes(shuffled), bytes);
+  Aligned want = rig.pack(in_turn), got = rig.pack(shuffled, 3);
+  EXPECT_EQ(std::memcmp(want.get(), got.get(), bytes), 0) << in_turn.format;
+  shuffled.row_order = order.first(order.size() - 1);
+  EXPECT_FALSE(rig.kernel().accepts(shuffled).ok());
+}
+
+// A slice prepares the rows that the boundary gives it, and reads no others. Weights that tell the
+// kernel which forms of x it needs were packed before.
+inline void expect_slices_to_prepare_their_own_rows(LinearRig& rig, uint32_t k_in) {
+  constexpr uint32_t kSlices = 3;
+  for (uint32_t rows : {1u, 2u, 7u, 64u}) {
+    const std::vector<float> x = random_values(5, size_t{rows} * k_in);
+    Aligned want = rig.prepare(x, rows, k_in);
+    const uint64_t bytes = rig.kernel().prepared_bytes(rows, k_in);
+    Aligned got(bytes);
+    for (uint32_t slice = 0; slice < kSlices; ++slice) {
+      std::vector<float> own(x.size(), NAN);
+      const size_t first = rows * slice / kSlices, last = rows * (slice + 1) / kSlices;
+      std::copy(x.begin() + first * k_in, x.begin() + last * k_in, own.begin() + first * k_in);
+      rig.kernel().prepare(own.data(), k_in, rows, k_in, got.get(), {slice, kSlices});
+    }
+    EXPECT_EQ(std::memcmp(want.get(), got.get(), bytes), 0) << rows << " rows";
   }
 }
 

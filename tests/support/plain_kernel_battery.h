@@ -165,4 +165,27 @@ TEST_P(PlainKernel, a_poisoned_row_leaves_its_neighbours_alone) {
   EXPECT_TRUE(std::isnan(poisoned[7 * 40]));
 }
 
+TEST_P(PlainKernel, rows_are_packed_in_the_order_given) {
+  constexpr uint32_t kOut = 71, kIn = 37;
+  for (std::string_view format : GetParam().formats) {
+    PlainWeight stored(format, kOut, kIn, 3, 1), in_turn(format, kOut, kIn, 4);
+    std::vector<uint32_t> order(kOut);
+    const size_t row_bytes = in_turn.bytes.size() / kOut;
+    for (uint32_t row = 0; row < kOut; ++row) {
+      order[row] = row * 30 % kOut;
+      std::memcpy(&in_turn.bytes[row * row_bytes], &stored.bytes[1 + order[row] * row_bytes],
+                  row_bytes);
+    }
+    expect_rows_in_the_order_given(rig_, stored.view(), in_turn.view(), order);
+  }
+}
+
+TEST_P(PlainKernel, slices_prepare_their_own_rows) {
+  for (std::string_view format : GetParam().formats) {
+    const PlainWeight weight(format, 40, 301, 3);
+    rig_.pack(weight.view());
+    expect_slices_to_prepare_their_own_rows(rig_, 301);
+  }
+}
+
 }  // namespace tenon

@@ -81,7 +81,8 @@ class PlainLinear final : public LinearKernel {
             std::string(view.format),
             view.n_out,
             view.k_in,
-            {view.parts.begin(), view.parts.end()}};
+            {view.parts.begin(), view.parts.end()},
+            view.row_order};
   }
   static float dot(const void* packed, const float* x, uint32_t k_in, uint32_t n) {
     const float* w = static_cast<const float*>(packed) + uint64_t{n} * k_in;

@@ -99,7 +99,6 @@ Status CpuExecutor::load_attention(const ExecutorSetup& setup) {
   const AttentionLimits limits{setup.max_rows, setup.max_sequences, setup.shape->context_tokens,
                                pool_->size()};
   TENON_RETURN_IF_ERROR(setup.attention->bind(*setup.shape, kv_.storage(), limits));
-  step_.attention_phases = setup.attention->phases();
   TENON_ASSIGN_OR_RETURN(
       attention_workspace_,
       HostMemory::allocate(setup.attention->workspace_bytes(), HostMemory::Backing::lazy,
@@ -146,6 +145,7 @@ Status CpuExecutor::plan(const BatchView& batch) {
   for (GroupId group = 0; group < step_.shape->group_count; ++group) {
     TENON_RETURN_IF_ERROR(step_.attention->plan(group, batch, attention_workspace_.data()));
   }
+  step_.attention_phases = step_.attention->phases();
   return {};
 }
 

@@ -52,7 +52,7 @@ struct CpuStep {
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;
   AttentionKernel* attention = nullptr;
-  uint32_t attention_phases = 0;
+  uint32_t attention_phases = 0;  // of the step
   PackedWeights weights;
   CpuBuffers buffers;
   std::vector<float> frequencies;  // [head_dim / 2]

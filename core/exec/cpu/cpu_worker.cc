@@ -11,6 +11,8 @@ Status CpuWorker::allocate() {
   CpuBuffers one_row;
   TENON_RETURN_IF_ERROR(one_row.allocate(*step_.model, step_.weights, 1));
   own_normed_ = std::move(one_row.normed);
+  own_q_ = std::move(one_row.q);
+  own_k_ = std::move(one_row.k);
   own_prepared_ = std::move(one_row.prepared);
   return {};
 }
@@ -33,6 +35,7 @@ void CpuWorker::embed() {
   barrier();
 }
 
+// The rows of `prepare`'s slices, which follows without a barrier.
 void CpuWorker::norm(std::span<const float> scale) {
   const uint64_t width = config().hidden;
   const float* hidden = step_.buffers.hidden.floats();
@@ -46,7 +49,6 @@ void CpuWorker::norm(std::span<const float> scale) {
     step_.ops->rms_norm(hidden + row * width, scale.data(), config().hidden, config().norm_eps,
                         step_.buffers.normed.floats() + row * width);
   }
-  barrier();
 }
 
 void CpuWorker::attention_norm(uint32_t layer) {
@@ -103,6 +105,9 @@ void CpuWorker::qkv(uint32_t layer) {
                               {&w.k, nullptr, b.k_bias, Epilogue::store, to.k.floats()},
                               {&w.v, nullptr, b.v_bias, Epilogue::store, to.v.floats()}};
   multiply(normed(), std::span(products).first(shares_kv(layer) ? 1 : 3));
+  if (!alone()) return;
+  std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
+  std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
 }
 
 // Calls function(row, head, is_query) for this worker's heads of q and k. The shares are the same
@@ -112,14 +117,14 @@ void CpuWorker::for_each_head(uint32_t layer, Function&& function) {
   const uint64_t heads = config().heads;
   const uint64_t a_row = heads + (shares_kv(layer) ? 0 : config().kv_heads);
   const uint64_t dim = config().head_dim;
-  const Share mine = share_of(rows_ * a_row, slice_);
+  const Share mine = share_of(rows_ * a_row, alone() ? Slice{} : slice_);
   for (uint64_t item = mine.first; item < mine.last; ++item) {
     const uint64_t row = item / a_row;
     const uint64_t head = item % a_row;
     const bool is_query = head < heads;
-    float* q = step_.buffers.q.floats() + (row * heads + head) * dim;
-    float* k = step_.buffers.k.floats() + (row * config().kv_heads + head - heads) * dim;
-    function(row, is_query ? q : k, is_query);
+    float* of_q = q() + (row * heads + head) * dim;
+    float* of_k = k() + (row * config().kv_heads + head - heads) * dim;
+    function(row, is_query ? of_q : of_k, is_query);
   }
 }
 
@@ -137,12 +142,12 @@ void CpuWorker::rotate(uint32_t layer) {
     const float* angles = step_.buffers.angles.floats() + row * 2 * half;
     step_.ops->rotate_halves(angles, angles + half, half, head);
   });
-  barrier();
+  if (!alone()) barrier();
 }
 
 void CpuWorker::attend(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
-  AttentionCall call{layer, b.q.floats(), b.k.floats(), b.v.floats(), b.attended.floats()};
+  AttentionCall call{layer, q(), k(), b.v.floats(), b.attended.floats()};
   if (shares_kv(layer)) call.k = call.v = nullptr;
   for (uint32_t phase = 0; phase < step_.attention_phases; ++phase) {
     // A worker goes on after an error: the others wait for it at the barriers.

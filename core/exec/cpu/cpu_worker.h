@@ -2,7 +2,11 @@
 //
 // Rows, heads and columns are shared out between workers; barriers stand where one reads what
 // another wrote. A step of one row, the common case of generating text, saves barriers: each
-// worker normalises and prepares the row for itself.
+// worker normalises, prepares and rotates the row for itself.
+//
+// Barriers of a layer, with P phases of attention: 4 + P for one row (behind the products of q, k
+// and v, of the output, of gate and up, of down), 9 + P for more (also behind each preparation and
+// the rotation).
 #pragma once
 
 #include <tenon/attention.h>
@@ -56,8 +60,11 @@ class CpuWorker final : public DecoderOps {
   bool shares_kv(uint32_t layer) const { return step_.shape->layer[layer].shares_kv_with >= 0; }
 
   void norm(std::span<const float> scale);
+  float* q() const { return (alone() ? own_q_ : step_.buffers.q).floats(); }
+  float* k() const { return (alone() ? own_k_ : step_.buffers.k).floats(); }
   const float* normed() const { return (alone() ? own_normed_ : step_.buffers.normed).floats(); }
-  // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier.
+  // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
+  // the rows must be there.
   void multiply(const float* x, std::span<const Product> products);
   const void* prepare(LinearKernel& kernel, const float* x, uint32_t k_in);
   template <typename Function>
@@ -68,8 +75,9 @@ class CpuWorker final : public DecoderOps {
   const CpuStep& step_;
   const Slice slice_;
   uint32_t rows_ = 0;  // the batch's; behind the last attention only those whose logits are wanted
-  HostMemory own_normed_;    // [hidden]
-  HostMemory own_prepared_;  // one row of any width
+  HostMemory own_normed_;     // [hidden]
+  HostMemory own_q_, own_k_;  // [heads or kv_heads, head_dim]
+  HostMemory own_prepared_;   // one row of any width
   Status status_;
 };
 

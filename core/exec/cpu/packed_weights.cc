@@ -1,12 +1,51 @@
 #include "core/exec/cpu/packed_weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
 #include "core/model/weight_rows.h"
 
 namespace tenon {
+namespace {
+
+// Two huge pages: large enough that a worker's pages are mostly its own, small enough that workers
+// get done together.
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+
+// The pieces of a matrix that are not packed yet.
+struct PackQueue {
+  uint64_t bytes = 0;
+  uint32_t pieces = 0;
+  std::atomic<uint32_t> next = 0;
+  std::atomic<uint32_t> packed = 0;
+};
+
+// What went wrong first on one worker, and with which matrix.
+struct PackFault {
+  Status status;
+  size_t matrix = 0;
+};
+
+// Packs pieces until none is left; true for the one caller that packed the last.
+bool pack_pieces(const PackedMatrix& matrix, PackQueue& queue, Status& status) {
+  const WeightView view = matrix.source->view();
+  bool last = false;
+  for (uint32_t piece = queue.next++; piece < queue.pieces; piece = queue.next++) {
+    status = matrix.kernel->pack(view, matrix.data, {piece, queue.pieces});
+    if (!status.ok()) return false;
+    last = ++queue.packed == queue.pieces;
+  }
+  return last;
+}
+
+void release_pages(const Model& model, const Weight& weight) {
+  if (model.checkpoint == nullptr) return;
+  for (const TensorView& part : weight.parts) model.checkpoint->release(part);
+}
+
+}  // namespace
 
 Status PackedWeights::load(const Model& model, const ModelShape& shape,
                            const LinearResolver& resolve, WorkerPool& pool,
@@ -55,24 +94,37 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
   return {};
 }
 
+// Workers take pieces as they get done, matrix after matrix and without a barrier in between: how
+// long a piece takes depends on the pages that it meets first.
 Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress) {
-  std::vector<Status> status(pool.size());
+  std::vector<PackQueue> queues(placements_.size());
   for (size_t i = 0; i < placements_.size(); ++i) {
     PackedMatrix& matrix = *placements_[i].matrix;
     matrix.data = memory_.data() + placements_[i].offset;
-    const WeightView view = matrix.source->view();
-    pool.run([&](uint32_t worker) {
-      status[worker] = matrix.kernel->pack(view, matrix.data, {worker, pool.size()});
-    });
-    for (const Status& one : status) {
-      if (!one.ok()) return with_context(matrix.source->name, one);
-    }
-    if (model.checkpoint != nullptr) {
-      for (const TensorView& part : view.parts) model.checkpoint->release(part);
-    }
-    const bool last = i + 1 == placements_.size();
-    if (progress) progress(last ? total_bytes_ : placements_[i + 1].offset, total_bytes_);
+    const uint64_t end = i + 1 < placements_.size() ? placements_[i + 1].offset : total_bytes_;
+    queues[i].bytes = end - placements_[i].offset;
+    queues[i].pieces = static_cast<uint32_t>(queues[i].bytes / kPieceBytes + 1);
   }
+  std::vector<PackFault> faults(pool.size());
+  std::atomic<uint64_t> done = 0;
+  pool.run([&](uint32_t worker) {
+    for (size_t i = 0; i < queues.size() && faults[worker].status.ok(); ++i) {
+      const PackedMatrix& matrix = *placements_[i].matrix;
+      if (pack_pieces(matrix, queues[i], faults[worker].status)) {
+        release_pages(model, *matrix.source);
+        done += queues[i].bytes;
+      }
+      faults[worker].matrix = i;
+      if (worker == 0 && progress) progress(done, total_bytes_);
+    }
+  });
+  const auto first = std::ranges::min_element(faults, {}, [](const PackFault& fault) {
+    return fault.status.ok() ? SIZE_MAX : fault.matrix;
+  });
+  if (!first->status.ok()) {
+    return with_context(placements_[first->matrix].matrix->source->name, first->status);
+  }
+  if (progress) progress(total_bytes_, total_bytes_);
   placements_.clear();
   if (model.config.tied_embeddings) embedding_ = head_;
   return {};

@@ -29,8 +29,9 @@ struct PackedLayer {
 
 class PackedWeights {
  public:
-  // Packs every matrix on all workers, one after the other, and drops each one's pages of the
-  // checkpoint behind it: memory peaks at the packed size. Layers that share another's K/V have no
+  // Packs every matrix on all workers, straight from the mapped checkpoint into memory that is
+  // first touched so, and drops each one's pages of the checkpoint behind it: memory peaks at the
+  // packed size. Layers that share another's K/V have no
   // k and v. A plain embedding that is not the head stays in the checkpoint.
   Status load(const Model& model, const ModelShape& shape, const LinearResolver& resolve,
               WorkerPool& pool, const LoadProgress& progress);

@@ -12,7 +12,9 @@
 // chunked, whatever the block size, and however many slices there are (else it states the fact
 // numerics.rows = batch). Slots beyond a sequence's kv_tokens may hold anything, NaN included.
 //
-// Threads: `bind` and `workspace_bytes` are [control], `plan` is [step], `run` is [worker].
+// Threads: `bind` and `workspace_bytes` are [control], `plan` and `phases` are [step], `run` is
+// [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
+// differ in these pointers alone, which lead to the same values.
 #pragma once
 
 #include <tenon/batch.h>
@@ -93,7 +95,8 @@ class AttentionKernel {
                       const AttentionLimits& limits) noexcept = 0;
   // Scratch memory that `plan` and `run` may use between them.
   virtual uint64_t workspace_bytes() const noexcept = 0;
-  // Phases of `run`; the executor puts a barrier behind each. Storing K/V is in the first.
+  // Phases of `run` for the batch that was planned last, at least 1; the executor puts a barrier
+  // behind each. Storing K/V is in the first.
   virtual uint32_t phases() const noexcept = 0;
 
   // Once a step and group, before that step's first `run`. `batch` stays valid through the step.

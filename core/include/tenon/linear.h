@@ -32,6 +32,13 @@ struct WeightView {
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   std::span<const TensorView> parts = {};
+  // [n_out]: the row of the parts that is row n of the matrix; each stands there once. Empty: rows
+  // are stored in order. (GGUF files interleave the halves of rotated heads.)
+  std::span<const uint32_t> row_order = {};
+
+  constexpr uint32_t stored_row(uint32_t row) const noexcept {
+    return row_order.empty() ? row : row_order[row];
+  }
 };
 
 enum class Epilogue : uint8_t {
@@ -61,6 +68,8 @@ class LinearKernel {
   virtual Status accepts(const WeightView& weight) const noexcept = 0;
   // Bytes that `pack` fills for this weight; their address is aligned to 64.
   virtual uint64_t packed_bytes(const WeightView& weight) const noexcept = 0;
+  // Slices may be more than workers, in any order, several by one worker: pieces that workers take
+  // as they get done.
   virtual Status pack(const WeightView& weight, void* packed, Slice slice) noexcept = 0;
   // Row `row` of a packed weight as f32 [k_in]: embeddings are read from a tied head this way.
   virtual void unpack_row(const void* packed, uint32_t n_out, uint32_t k_in, uint32_t row,
@@ -68,7 +77,9 @@ class LinearKernel {
 
   // Bytes of prepared activations; their address is aligned to 64.
   virtual uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept = 0;
-  // x: f32 [rows, k_in], row stride x_stride elements. Slices share out the rows.
+  // x: f32 [rows, k_in], row stride x_stride elements. Slice i of n prepares rows ⌊rows·i/n⌋ …
+  // ⌊rows·(i+1)/n⌋ - 1 and reads no others: so a worker prepares the rows that it made without a
+  // barrier in between.
   virtual void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in,
                        void* prepared, Slice slice) noexcept = 0;
   // All jobs of one call are independent of each other.

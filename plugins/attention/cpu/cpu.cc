@@ -1,8 +1,10 @@
 // Attention on host memory: paged and contiguous caches of f32, f16, bf16, i8 and i4, any block
 // size, grouped query heads, sliding windows, soft caps.
 //
-// Three phases: rows of K and V into the cache; attention, item by item; and the merging of items
-// that were cut into ranges of positions.
+// Three phases at most: rows of K and V into the cache; attention, item by item; and the merging of
+// items that were cut into ranges of positions. A batch of one row needs no phase to store: nobody
+// but the item that attends to the row's position reads what is stored there. (Rows of several
+// sequences may read each other's in shared blocks.)
 #include <tenon/attention.h>
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/plugin.h>
@@ -60,13 +62,18 @@ class CpuAttention final : public AttentionKernel {
   uint64_t workspace_bytes() const noexcept override {
     return (limits_.slices * scratch_floats_ + partial_floats_) * sizeof(float);
   }
-  uint32_t phases() const noexcept override { return 3; }
+  uint32_t phases() const noexcept override {
+    const bool merges = std::ranges::any_of(
+        plans_, [](const WorkPlan& plan) { return !plan.split_items().empty(); });
+    return 1 + (stores_first_ ? 1 : 0) + (merges ? 1 : 0);
+  }
 
   Status plan(GroupId group, const BatchView& batch, void* workspace) noexcept override {
     Status status = sdk::guard([&] { return check_batch(group, batch); });
     if (!status.ok()) return status;
     batch_ = &batch;
     workspace_ = static_cast<float*>(workspace);
+    stores_first_ = batch.rows != 1;
     plans_[group].make(group, batch);
     return Status();
   }
@@ -74,9 +81,10 @@ class CpuAttention final : public AttentionKernel {
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
     const LayerTask task = layer_task(call);
     const WorkPlan& plan = plans_[model_->layer[call.layer].group];
-    if (phase == 0 && call.k != nullptr) store(task, call, slice);
-    if (phase == 1) attend(task, plan, slice);
-    if (phase == 2) combine(task, plan, slice);
+    const uint32_t attending = stores_first_ ? 1 : 0;
+    if (phase < attending && call.k != nullptr) store(task, call, slice);
+    if (phase == attending) attend(task, plan, slice);
+    if (phase > attending) combine(task, plan, slice);
     return Status();
   }
 
@@ -217,8 +225,17 @@ class CpuAttention final : public AttentionKernel {
     float* scratch = workspace_ + slice.index * scratch_floats_;
     for (uint32_t share = slice.index; share < shares; share += step) {
       for (const WorkItem& item : plan.share(share)) {
+        if (!stores_first_ && task.k != nullptr) store_own(task, item);
         kernels_.attend(task, item, scratch, partials());
       }
+    }
+  }
+
+  // The K and V of an item's one row, by the one of its pieces that reads them.
+  void store_own(const LayerTask& task, const WorkItem& item) const {
+    if (item.last_range != batch_->slots[item.first_row] / kRangeTokens + 1) return;
+    for (uint32_t head = item.kv_head; head < item.kv_head + item.kv_heads; ++head) {
+      kernels_.store(task, item.blocks, item.first_row, head);
     }
   }
 
@@ -243,6 +260,7 @@ class CpuAttention final : public AttentionKernel {
   uint64_t scratch_floats_ = 0;  // of one slice, the most of all groups
   uint64_t partial_floats_ = 0;
   const BatchView* batch_ = nullptr;  // of the current step
+  bool stores_first_ = true;          // rows read what other rows of the step store
   float* workspace_ = nullptr;
 };
 

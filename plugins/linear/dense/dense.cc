@@ -79,11 +79,13 @@ class Dense final : public LinearKernel {
       return Status();
     }
     const TensorView& tensor = weight.parts[0];
-    const PackSource source{.data = static_cast<const std::byte*>(tensor.data),
-                            .row_bytes = tensor.stride[0] * dtype_bits(dtype) / 8,
-                            .n_out = weight.n_out,
-                            .k_in = weight.k_in,
-                            .format = header.format};
+    const PackSource source{
+        .data = static_cast<const std::byte*>(tensor.data),
+        .row_bytes = tensor.stride[0] * dtype_bits(dtype) / 8,
+        .n_out = weight.n_out,
+        .k_in = weight.k_in,
+        .format = header.format,
+        .row_order = weight.row_order.empty() ? nullptr : weight.row_order.data()};
     kernels_.pack(source, mine.first, mine.last, panels);
     return Status();
   }

@@ -74,6 +74,7 @@ struct PackSource {
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   Format format = Format::f32;
+  const uint32_t* row_order = nullptr;  // [n_out]; null: in order
 };
 
 struct PrepareTask {

@@ -21,7 +21,9 @@ void pack_panel(const PackSource& source, uint32_t panel, uint32_t values_per_un
     const uint64_t end = begin + kRun < units ? begin + kRun : units;
     for (uint32_t c = 0; c < kPanelColumns; ++c) {
       const bool exists = source.n_out - first_row > c;
-      const std::byte* row = source.data + (exists ? first_row + c : 0) * source.row_bytes;
+      const uint64_t n = exists ? first_row + c : 0;
+      const uint64_t stored = source.row_order == nullptr ? n : source.row_order[n];
+      const std::byte* row = source.data + stored * source.row_bytes;
       for (uint64_t u = begin; u < end; ++u) {
         Unit unit = 0;
         if (exists && u < whole) {

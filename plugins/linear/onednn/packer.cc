@@ -35,8 +35,9 @@ void Packer::stage(const WeightView& weight, uint32_t panel) {
   const uint64_t rows = std::min<uint64_t>(kPanelColumns, weight.n_out - first);
   const uint64_t staged_row = padded(layout_.k_in) * value;
   for (uint64_t r = 0; r < rows; ++r) {
+    const uint64_t stored = weight.stored_row(static_cast<uint32_t>(first + r));
     std::memcpy(staged_.data() + r * staged_row,
-                static_cast<const std::byte*>(tensor.data) + (first + r) * tensor.stride[0] * value,
+                static_cast<const std::byte*>(tensor.data) + stored * tensor.stride[0] * value,
                 layout_.k_in * value);
   }
   std::fill(staged_.begin() + static_cast<int64_t>(rows * staged_row), staged_.end(), std::byte{0});

@@ -6,6 +6,7 @@
 #include "core/model/gguf_names.h"
 #include "core/model/gguf_writer.h"
 #include "core/model/model.h"
+#include "core/model/weight_rows.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {
@@ -124,9 +125,9 @@ TEST(GgufModel, rows_of_llama_s_q_and_k_are_taken_out_of_their_pairs) {
   const auto model = GgufDraft().open();
   ASSERT_NE(model, nullptr);
   const auto first_of_row = [](const Weight& weight, uint32_t row) {
-    float value = 0;
-    std::memcpy(&value, static_cast<const float*>(weight.parts[0].data) + row * weight.k_in, 4);
-    return value;
+    std::vector<float> values(weight.k_in);
+    read_row(weight, row, values.data());
+    return values[0];
   };
   const Weight& q = model->layers[0].q;
   EXPECT_EQ(first_of_row(q, 0), 0);

@@ -234,7 +234,7 @@ inline Status check_block_weight(const WeightView& weight, std::string_view id) 
   const TensorView& tensor = weight.parts[0];
   const uint64_t row_bytes = uint64_t{weight.k_in} / shape.values * shape.bytes;
   if (tensor.dtype != DType::u8 || tensor.rank != 2 || tensor.shape[0] != weight.n_out ||
-      tensor.shape[1] != row_bytes) {
+      tensor.shape[1] != row_bytes || !row_order_fits(weight)) {
     return refuse_weight(weight,
                          "is a tensor of another type or shape than its format and size say; "
                          "the reader of the checkpoint is at fault");

@@ -83,6 +83,63 @@ constexpr BitPieces bits_of_value(uint32_t bits, NibbleOrder order, uint32_t col
   return {{low, {byte(4, b), k / 4, 4, 1}}, 2};
 }
 
+// Adds to each byte, modulo 256.
+constexpr uint32_t add_to_bytes(uint32_t bytes, uint32_t offset) noexcept {
+  const uint32_t each = (offset & 255) * 0x01010101u;
+  return ((bytes & 0x7f7f7f7fu) + (each & 0x7f7f7f7fu)) ^ ((bytes ^ each) & 0x80808080u);
+}
+
+// Eight values below 16, four in the bytes of each word, as nibbles in the order of a panel.
+constexpr uint32_t nibble_word(uint32_t first, uint32_t second, NibbleOrder order) noexcept {
+  if (order == NibbleOrder::halves) return first | second << 4;
+  uint64_t values = first | uint64_t{second} << 32;
+  values = (values | values >> 4) & 0x00ff00ff00ff00ffu;
+  values = (values | values >> 8) & 0x0000ffff0000ffffu;
+  return static_cast<uint32_t>(values | values >> 16);
+}
+
+// The words of a group from its 32 values, four in the bytes of each word: as many as the format
+// has bits. The layout is the one of bits_of_value, a word at a time.
+template <uint32_t bits>
+void group_words(const uint32_t* values, NibbleOrder order, uint32_t* words) noexcept {
+  constexpr uint32_t kLow = 0x0f0f0f0fu;
+  if constexpr (bits == 8) {
+    std::memcpy(words, values, 32);
+  } else if constexpr (bits == 6) {
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t last = values[4 * half + 3];
+      for (uint32_t step = 0; step < 3; ++step) {
+        words[3 * half + step] = values[4 * half + step] | (last >> (4 - 2 * step) & 0x03030303u)
+                                                               << 6;
+      }
+    }
+  } else {
+    for (uint32_t i = 0; i < 4; ++i) {
+      words[i] = nibble_word(values[2 * i] & kLow, values[2 * i + 1] & kLow,
+                             bits == 4 ? order : NibbleOrder::halves);
+    }
+    if constexpr (bits == 5) {
+      words[4] = 0;
+      for (uint32_t i = 0; i < 8; ++i) words[4] |= (values[i] >> 4 & 0x01010101u) << i;
+    }
+  }
+}
+
+// The values of a group as stored, one a byte.
+template <class F>
+void read_group(const std::byte* block, uint32_t group, uint32_t* values) noexcept {
+  if constexpr (F::kShape.bits == 8) {
+    std::memcpy(values, block + 2, kBlockValues);
+    return;
+  }
+  uint8_t bytes[kBlockValues];
+#pragma GCC unroll 32
+  for (uint32_t k = 0; k < kBlockValues; ++k) {
+    bytes[k] = static_cast<uint8_t>(F::stored(block, group * kBlockValues + k));
+  }
+  std::memcpy(values, bytes, kBlockValues);
+}
+
 template <class F>
 void pack_block(const BlockPanels& panels, uint32_t column, const std::byte* block,
                 std::byte* to) noexcept {
@@ -97,15 +154,15 @@ void pack_block(const BlockPanels& panels, uint32_t column, const std::byte* blo
       group[column] = static_cast<std::byte>(F::small(block, g, 0));
       group[panels.columns + column] = static_cast<std::byte>(F::small(block, g, 1));
     }
-    std::byte* values = group + panels.small_bytes();
-    for (uint32_t k = 0; k < kBlockValues; ++k) {
-      const uint32_t stored = F::stored(block, g * kBlockValues + k) + panels.offset;
-      const BitPieces place = bits_of_value(kShape.bits, panels.order, panels.columns, column, k);
-      for (uint32_t i = 0; i < place.count; ++i) {
-        const BitPiece& piece = place.piece[i];
-        values[piece.byte] |=
-            static_cast<std::byte>((stored >> piece.from & ((1u << piece.count) - 1)) << piece.at);
-      }
+    uint32_t values[kBlockValues / 4], words[kBlockValues / 4];
+    read_group<F>(block, g, values);
+    for (uint32_t& four : values) {
+      four = add_to_bytes(four, panels.offset) & ((1u << kShape.bits) - 1) * 0x01010101u;
+    }
+    group_words<kShape.bits>(values, panels.order, words);
+    std::byte* place = group + panels.small_bytes() + 4 * column;
+    for (uint32_t w = 0; w < kShape.bits; ++w, place += 4 * panels.columns) {
+      std::memcpy(place, &words[w], 4);
     }
   }
 }
@@ -138,13 +195,15 @@ inline void pack_block_panel(const WeightView& weight, const BlockPanels& panels
   const uint32_t first = panel * panels.columns;
   const uint32_t columns =
       weight.n_out - first < panels.columns ? weight.n_out - first : panels.columns;
-  std::memset(to, 0, panels.panel_bytes());
+  const uint64_t bytes = panels.k_in / block_shape(panels.format).values * panels.block_bytes();
+  if (columns < panels.columns) std::memset(to, 0, bytes);
+  std::memset(to + bytes, 0, panels.panel_bytes() - bytes);
   with_block_format(panels.format, [&](auto format) {
     using F = decltype(format);
     for (uint64_t b = 0; b < panels.k_in / F::kShape.values; ++b) {
       for (uint32_t c = 0; c < columns; ++c) {
-        const std::byte* row =
-            static_cast<const std::byte*>(tensor.data) + (uint64_t{first} + c) * tensor.stride[0];
+        const std::byte* row = static_cast<const std::byte*>(tensor.data) +
+                               weight.stored_row(first + c) * tensor.stride[0];
         detail::pack_block<F>(panels, c, row + b * F::kShape.bytes, to + b * panels.block_bytes());
       }
     }

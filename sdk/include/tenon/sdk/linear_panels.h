@@ -140,4 +140,9 @@ inline Status refuse_weight(const WeightView& weight, std::string_view found) {
                        "weight \"" + std::string(weight.name) + "\" " + std::string(found));
 }
 
+// Whether a weight's row order, if it has one, covers its rows.
+constexpr bool row_order_fits(const WeightView& weight) noexcept {
+  return weight.row_order.empty() || weight.row_order.size() == weight.n_out;
+}
+
 }  // namespace tenon::sdk

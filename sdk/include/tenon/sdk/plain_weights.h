@@ -22,7 +22,7 @@ inline Status check_plain_weight(const WeightView& weight, DType dtype, std::str
   }
   const TensorView& tensor = weight.parts[0];
   if (tensor.dtype != dtype || tensor.rank != 2 || tensor.shape[0] != weight.n_out ||
-      tensor.shape[1] != weight.k_in) {
+      tensor.shape[1] != weight.k_in || !row_order_fits(weight)) {
     return refuse_weight(weight,
                          "is a tensor of another type or shape than its format and size say; "
                          "the reader of the checkpoint is at fault");
