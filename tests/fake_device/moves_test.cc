@@ -49,8 +49,8 @@ class MovingManager final : public KVCacheManager {
     for (uint32_t i = 0; i < 6; ++i) {
       KvMove move;
       move.group = i % 3 == 0 ? 1 : 0;
-      move.from = {.block = static_cast<BlockId>(i)};
-      move.to = {.block = static_cast<BlockId>(i + 1)};
+      move.from.block = static_cast<BlockId>(i);
+      move.to.block = static_cast<BlockId>(i + 1);
       move.tokens = 1;
       out.moves[out.count++] = move;
     }

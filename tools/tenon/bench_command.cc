@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/cpu_features.h"
+#include "core/base/process_memory.h"
 #include "core/base/statistics.h"
 #include "tools/tenon/bench_measure.h"
 #include "tools/tenon/commands.h"
@@ -113,9 +114,32 @@ void print(uint32_t threads, const MachineLimits& limits) {
       limits.fma_flops / 1e12, limits.bf16_flops / 1e12, limits.int8_ops / 1e12, limits.barrier_ns);
 }
 
+// What the process holds against what it cannot do without. Memory only grows while a pipeline
+// lives, so what is held behind a repetition is the most so far.
+struct MemoryUse {
+  uint64_t weights = 0;  // packed
+  uint64_t kv = 0;       // the whole cache; it is backed as far as it was used
+  ProcessMemory process;
+};
+
+Json to_json(const MemoryUse& use) {
+  return {{"weight_bytes", use.weights},
+          {"kv_bytes", use.kv},
+          {"anonymous_bytes", use.process.anonymous_bytes},
+          {"huge_page_bytes", use.process.huge_bytes}};
+}
+
+void print(const MemoryUse& use) {
+  const auto gigabytes = [](uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  std::printf("memory: %.3f GB (%.3f in huge pages) for weights of %.3f and K/V of %.3f\n",
+              gigabytes(use.process.anonymous_bytes), gigabytes(use.process.huge_bytes),
+              gigabytes(use.weights), gigabytes(use.kv));
+}
+
 // All repetitions of a pipeline.
 struct Measured {
   double load_seconds = 0;
+  MemoryUse memory;
   uint32_t threads = 0;
   std::optional<MachineLimits> limits;  // the last ones
   std::vector<Speed> prefill, decode, verify;
@@ -133,6 +157,7 @@ Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const BenchWork&
   const BenchPlan& plan = flags.plan;
   TENON_ASSIGN_OR_RETURN(const BenchSample sample,
                          measure_steps(pipeline, plan, static_cast<uint32_t>(out.decode.size())));
+  out.memory = {pipeline.executor->weight_bytes(), pipeline.kv_bytes(), process_memory()};
   if (with_limits) limits = between(*limits, now());
   out.limits = limits;
   const double batch = plan.batch, prompt = plan.prompt_tokens;
@@ -156,6 +181,7 @@ void show_json(const Pipeline& pipeline, const BenchFlags& flags, const BenchWor
               {"pipeline", {{"hash", pipeline.hash}, {"numerics", pipeline.numerics}}},
               {"machine", machine_json(measured.threads, measured.limits)},
               {"load_seconds", measured.load_seconds},
+              {"memory", to_json(measured.memory)},
               {"work",
                {{"weight_bytes", work.weight_bytes},
                 {"kv_bytes_per_token", work.kv_bytes_per_token},
@@ -181,6 +207,8 @@ void show(const Pipeline& pipeline, const BenchFlags& flags, const Measured& mea
   if (measured.limits) print(measured.threads, *measured.limits);
   std::printf("numerics: %s\nmedian of %zu runs, batch %u\n", pipeline.numerics.c_str(),
               measured.decode.size(), flags.plan.batch);
+  std::printf("loaded in %.2f s; ", measured.load_seconds);
+  print(measured.memory);
   const std::string prompt = std::to_string(flags.plan.prompt_tokens) + " tokens";
   print("prefill, " + prompt, median_speed(measured.prefill));
   const Speed decode = median_speed(measured.decode);

@@ -1,0 +1,124 @@
+#include "bench/micro/bench_stepper.h"
+
+#include <tenon/attention.h>
+#include <tenon/linear.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <numeric>
+#include <string_view>
+
+#include "bench/micro/bench_plugin.h"
+#include "core/exec/cpu/cpu_executor.h"
+#include "core/model/synth.h"
+
+namespace tenon::bench {
+
+void leave(std::string_view message) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
+  std::exit(1);
+}
+
+void leave_unless(const Status& status) {
+  if (!status.ok()) leave(status.message());
+}
+
+std::string take_flag(int& argc, char** argv, std::string_view name, std::string value) {
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (flag.starts_with(name) && flag.substr(name.size()).starts_with('=')) {
+      value = flag.substr(name.size() + 1);
+    } else {
+      argv[kept++] = argv[i];
+    }
+  }
+  argc = kept;
+  return value;
+}
+
+std::string take_model(int& argc, char** argv) {
+  const std::string path = take_flag(argc, argv, "--model", "");
+  const std::string shape = take_flag(argc, argv, "--shape", "");
+  if (!shape.empty() && !std::filesystem::exists(path + "/config.json")) {
+    SynthesisOptions options;
+    options.out_folder = path;
+    leave_unless(synthesize_model(shape, options));
+  }
+  return path;
+}
+
+Stepper::Stepper(const std::string& path, const std::string& linear)
+    : model_(value_or_leave(open_model(path))),
+      shape_(std::make_unique<ModelShapeStorage>(model_->config, kContext)),
+      executor_(
+          value_or_leave(make_cpu_executor({machine().facts.workers, machine().facts.cpu_isa}))) {
+  if (linear != "dense") {
+    linear_.push_back(&kernel<LinearKernel>("linear_int8", kLinearInterface, "int8"));
+  }
+  if (linear != "int8") {
+    linear_.push_back(&kernel<LinearKernel>("linear_dense", kLinearInterface, "dense"));
+  }
+}
+
+Result<LinearKernel*> Stepper::kernel_for(const WeightView& weight) const {
+  for (LinearKernel* kernel : linear_) {
+    if (kernel->accepts(weight).ok()) return kernel;
+  }
+  return linear_.back();
+}
+
+void Stepper::load(const LoadProgress& progress) {
+  group_ = {kContext, kMaxSequences, kv_bytes_per_token(shape_->shape(), 0, DType::bf16)};
+  ExecutorSetup setup;
+  setup.model = model_.get();
+  setup.shape = &shape_->shape();
+  setup.geometry = {DType::bf16, kContext, kMaxSequences, 1, &group_};
+  setup.max_rows = kMaxRows;
+  setup.max_sequences = kMaxSequences;
+  setup.attention = &kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu");
+  setup.linear = [this](const WeightView& weight) { return kernel_for(weight); };
+  setup.progress = progress;
+  leave_unless(executor_->load(setup));
+}
+
+void Stepper::step(uint32_t sequences, uint32_t rows, uint32_t last) {
+  std::vector<TokenId> tokens;
+  std::vector<uint32_t> positions;
+  std::vector<uint32_t> wanted;
+  std::vector<BlockId> blocks(sequences);
+  std::iota(blocks.begin(), blocks.end(), 0);
+  std::vector<KvTableView> tables(sequences);
+  std::vector<BatchSequence> parts;
+  for (uint32_t s = 0; s < sequences; ++s) {
+    for (uint32_t row = 0; row < rows; ++row) {
+      tokens.push_back(static_cast<TokenId>((s * 31 + row * 7 + 1) % model_->config.vocabulary));
+      positions.push_back(last + 1 - rows + row);
+    }
+    tables[s].blocks = {&blocks[s], 1};
+    parts.push_back({s, s * rows, rows, last + 1, {&tables[s], 1}});
+    wanted.push_back(s * rows + rows - 1);
+  }
+  const uint32_t all = sequences * rows;
+  const BatchView batch{++step_id_, all, all,   tokens, positions,
+                        positions,  {},  parts, wanted, nullptr};
+  leave_unless(executor_->launch(batch));
+  value_or_leave(executor_->collect(step_id_));
+}
+
+Cost Stepper::cost(uint32_t sequences, uint32_t rows, uint32_t last,
+                   const MachineLimits& limits) const {
+  const ModelConfig& c = model_->config;
+  const double head = double{1} * c.vocabulary * c.hidden;
+  const double all = static_cast<double>(model_->parameter_count());
+  const double layers = all - head * (c.tied_embeddings ? 1 : 2);
+  const double products = (layers * rows + head) * sequences;
+  const double scores = 2.0 * c.layers * c.heads * c.head_dim * rows * (last + 1 - rows / 2.0);
+  return {.bytes = static_cast<double>(executor_->weight_bytes()) +
+                   static_cast<double>(group_.bytes_per_token) * sequences * last,
+          .operations = 2 * (products + scores * sequences),
+          .operation_limit = limits.fma_flops};
+}
+
+}  // namespace tenon::bench
