@@ -21,6 +21,8 @@ namespace {
 
 // A barrier is usually met within microseconds; some 50 of them cost less than waking up.
 constexpr uint32_t kSpinLimit = 1500;
+// Looks between two pauses: a pause takes as long as a whole barrier.
+constexpr uint32_t kLooks = 32;
 // Between two steps the host samples and plans. A worker stays awake that long.
 constexpr std::chrono::microseconds kIdleSpin{80};
 
@@ -163,8 +165,10 @@ void WorkerPool::barrier(uint32_t worker) noexcept {
 
 void WorkerPool::wait_for(const std::atomic<uint32_t>& flag, uint32_t value) const noexcept {
   for (uint32_t spins = 0;; ++spins) {
-    const uint32_t now = flag.load(std::memory_order_acquire);
-    if (static_cast<int32_t>(now - value) >= 0) return;
+    for (uint32_t look = 0; look < kLooks; ++look) {
+      const uint32_t now = flag.load(std::memory_order_acquire);
+      if (static_cast<int32_t>(now - value) >= 0) return;
+    }
     if (spins < spin_limit_) {
       pause();
     } else {
