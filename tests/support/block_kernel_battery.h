@@ -216,7 +216,8 @@ TEST_P(BlockKernel, rows_are_packed_in_the_order_given) {
     std::vector<uint32_t> order(kOut);
     for (uint32_t row = 0; row < kOut; ++row) {
       order[row] = row * 30 % kOut;
-      std::memcpy(in_turn.block(row, 0), stored.block(order[row], 0), stored.blocks.row_bytes(k_in));
+      std::memcpy(in_turn.block(row, 0), stored.block(order[row], 0),
+                  stored.blocks.row_bytes(k_in));
     }
     expect_rows_in_the_order_given(rig_, stored.view(), in_turn.view(), order);
   }
