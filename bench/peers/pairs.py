@@ -93,6 +93,7 @@ class Pairs:
 
     def __init__(self, tenon, peers, flags):
         self.tenon, self.peers, self.flags = tenon, peers, flags
+        self.best = {}  # settings by program and kind of work
 
     def say(self, text):
         print(f"  {text}", file=sys.stderr, flush=True)
@@ -104,10 +105,18 @@ class Pairs:
         return limits
 
     def best_setting(self, engine, work, file):
-        """Tries each setting once; a setting that this program does not know is passed over."""
+        """Tries each setting once, for works of a kind together (all batches are one kind); a
+        setting that this program does not know is passed over."""
         choices = engine.settings_for(work)
         if len(choices) == 1 or work.kind in ("load", "memory"):
             return choices[0]
+        several = work.batch > 1 or work.kind == "verify"
+        key = (engine.name, file, several or work.kind, work.context)
+        if key not in self.best:
+            self.best[key] = self.try_settings(engine, work, file, choices)
+        return self.best[key]
+
+    def try_settings(self, engine, work, file, choices):
         costs, problem = {}, None
         for setting in choices:
             try:

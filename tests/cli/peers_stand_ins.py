@@ -54,7 +54,9 @@ LLAMA_BENCH = """
 
 # What llama-batched-bench prints: a table, a row a batch.
 BATCHED_BENCH = """
-    import sys
+    import pathlib, sys
+    with open(pathlib.Path(__file__).parents[3] / "calls.txt", "a") as calls:
+        calls.write("llama-batched-bench " + " ".join(sys.argv[1:]) + "\\n")
     flags = dict(zip(sys.argv[1::2], sys.argv[2::2]))
     print("main: n_kv_max = 2048, n_batch = 2048\\n")
     names = ["PP", "TG", "B", "N_KV", "T_PP s", "S_PP t/s", "T_TG s", "S_TG t/s", "T s", "S t/s"]

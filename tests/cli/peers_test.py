@@ -111,6 +111,12 @@ class Peers(unittest.TestCase):
         self.assertEqual([("-fa 0" in call) for call in self.calls("llama-bench")],
                          [False, True, True, True])
 
+    def test_settings_are_tried_once_for_all_batches_of_a_type(self):
+        results, _ = self.measured(*self.peer(), works=("batch 4", "verify 3"))
+        # Two settings tried and two pairs, then two pairs more.
+        self.assertEqual(len(self.calls("llama-batched-bench")), 2 + 2 + 2)
+        self.assertEqual(len(results["works"]), 2)
+
     def test_a_fork_with_run_time_repacking_is_known_and_gets_it(self):
         results, output = self.measured(
             *self.peer(), *self.fork(seconds='1.0 if "-rtr" in flags else 3.0'))
