@@ -8,6 +8,7 @@ several tokens is than one of a single token (verify).
 import json
 import os
 import pathlib
+import resource
 import signal
 import statistics
 import subprocess
@@ -20,13 +21,23 @@ class Failure(Exception):
     """A program that is not there, ended badly, or answered something else; says what to do."""
 
 
+def processor_seconds():
+    """(idle or waiting for a disk, of this program's children so far) over all processors."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ((int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK"), children.ru_utime + children.ru_stime)
+
+
 class Finished:
-    """What a command printed, how long it took, and how much anonymous memory it held at most."""
+    """What a command printed, how long it took, how much anonymous memory it held at most, and
+    which part of the processors was its own or idle: less than all where other programs, or other
+    guests of the machine, took their time.
+    """
 
     def __init__(self, command, timeout):
         self.command = [*map(str, command)]
         self.peak_bytes = 0
-        start = time.monotonic()
+        start, (idle, own) = time.monotonic(), processor_seconds()
         # Peers write logs where they stand.
         with tempfile.TemporaryDirectory() as folder:
             try:
@@ -46,6 +57,8 @@ class Finished:
                               "this work out") from error
             watching.join()
         self.seconds = time.monotonic() - start
+        idle, own = (now - then for now, then in zip(processor_seconds(), (idle, own)))
+        self.share = (idle + own) / (self.seconds * os.cpu_count())
         if process.returncode != 0:
             how = (f"was ended by signal {-process.returncode}" if process.returncode < 0
                    else f"ended with status {process.returncode}")
@@ -95,9 +108,12 @@ class Engine:
 
     def __init__(self, name, threads, timeout):
         self.name, self.threads, self.timeout = name, threads, timeout
+        self.share = 1.0  # Finished.share of the last command
 
     def run(self, command):
-        return Finished(command, self.timeout)
+        done = Finished(command, self.timeout)
+        self.share = done.share
+        return done
 
     def can(self, work):
         """Whether it is asked for this work at all."""
@@ -151,7 +167,7 @@ class Tenon(Engine):
             report, done = self.bench(file, work, *prompt, "--decode-tokens", 2 * work.steps,
                                       "--verify", work.tokens, *setting, repeat=repeat)
             return number(report["verify"]["times_decode"], done, "times_decode")
-        report, done = self.bench(file, work, "--prompt-tokens", 1, "--decode-tokens", 1, repeat=1)
+        report, done = self.bench(file, work, *prompt, "--decode-tokens", 1, repeat=1)
         if work.kind == "memory":
             return number(done.peak_bytes, done, "peak memory")
         return done.seconds - report["prefill"]["seconds"] - report["decode"]["seconds"]

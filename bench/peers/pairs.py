@@ -156,10 +156,11 @@ class Pairs:
             if not self.wanting(pairs, alone):
                 break
             order = list(engines) if number % 2 == 0 else list(engines)[::-1]
-            costs, states = {}, [state]
+            costs, states, shares = {}, [state], {}
             for name in order:
                 try:
                     costs[name] = engines[name].cost(work, file, settings[name])
+                    shares[name] = engines[name].share
                 except Failure as failure:
                     if name == self.tenon.name:
                         raise
@@ -168,13 +169,14 @@ class Pairs:
                         table.pop(name)
                 states.append(self.state(work, file))
             state = states[-1]
-            self.sort_round(work, file, order, costs, states, pairs, dropped, alone)
+            self.sort_round(work, file, order, costs, states, shares, pairs, dropped, alone)
         return {"settings": {name: list(map(str, settings[name])) for name in engines},
                 "pairs": pairs, "dropped": dropped, "alone": alone, "failures": failures}
 
-    def sort_round(self, work, file, order, costs, states, pairs, dropped, alone):
-        """Keeps the pairs of a round whose states agree."""
+    def sort_round(self, work, file, order, costs, states, shares, pairs, dropped, alone):
+        """Keeps the pairs of a round whose states agree, and which others left alone."""
         ours = costs[self.tenon.name]
+        disturbed = [name for name, share in shares.items() if share < self.flags.share]
         facts = self.tenon.facts[str(file)]
 
         def entry(around):
@@ -183,17 +185,19 @@ class Pairs:
 
         at = order.index(self.tenon.name)
         own = states[at:at + 2]
-        if agree(own, work, self.flags.agree):
+        if agree(own, work, self.flags.agree) and self.tenon.name not in disturbed:
             alone.append(entry(own))
         said = [f"Tenon {ours:.4g}"]
         for name in pairs:
             there = order.index(name)
             around = states[min(at, there):max(at, there) + 2]
-            same = agree(around, work, self.flags.agree)
-            if same:
+            why = [f"{each} had {shares[each]:.2f} of the processors"
+                   for each in (self.tenon.name, name) if each in disturbed]
+            why += [] if agree(around, work, self.flags.agree) else ["states differ"]
+            if not why:
                 pairs[name].append({**entry(around), "peer": costs[name]})
             else:
                 dropped[name] += 1
-            said.append(f"{name} {costs[name]:.4g}" + ("" if same else " (states differ: dropped)"))
+            said.append(f"{name} {costs[name]:.4g}" + (f" (dropped: {'; '.join(why)})" if why else ""))
         reads = ", ".join(f"{state['read_gbps']:.1f}" for state in states)
         self.say(f"{work.title}: {'; '.join(said)}; read {reads} GB/s")

@@ -143,7 +143,7 @@ def measure(flags):
     pairs = Pairs(tenon, peers, flags)
     results = {"format": 1, "threads": flags.threads, "machine": tenon.limits(flags.state_seconds),
                "peers": [peer.name for peer in peers], "absent": absent,
-               "agree": flags.agree, "works": []}
+               "agree": flags.agree, "share": flags.share, "works": []}
     for work in works:
         file = checkpoints.file(work)
         measured = pairs.measure(work, file)
@@ -200,6 +200,9 @@ def arguments():
     add("--works-file", default=str(HERE / "works.toml"), help=argparse.SUPPRESS)
     add("--agree", type=float, default=0.10, metavar="PART",
         help="states are the same when their limits differ by at most this (default: 0.10)")
+    add("--share", type=float, default=0.90, metavar="PART",
+        help="drop a pair when other programs left less than this part of the processors to one of "
+        "its pieces; 0 keeps all (default: 0.90)")
     add("--state-seconds", type=float, default=0.25, help="spent on each state (default: 0.25)")
     add("--timeout", type=float, default=900, help="seconds for one piece (default: 900)")
     add("--save", metavar="FILE", help="write all measurements as JSON")

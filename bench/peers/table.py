@@ -179,7 +179,7 @@ def show(results, markdown):
         print()
     print("Tokens a second, in brackets the fraction of the limit; Tenon / peer: median of the "
           f"pairs (least–greatest); dropped: pairs whose states differ by more than "
-          f"{results['agree']:.0%}.")
+          f"{results['agree']:.0%}, or that had less than {results['share']:.0%} of the processors.")
     for text in settings_text(lines, peers):
         print(f"- {text}")
     for line in lines:

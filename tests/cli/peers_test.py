@@ -42,7 +42,7 @@ class Peers(unittest.TestCase):
     def run_script(self, *flags, works=("decode",), pairs=2, tenon=None):
         measuring = ["--tenon", tenon or self.folder / "tenon", "--models", self.folder / "models",
                      "--works-file", self.folder / "works.toml", "--pairs", pairs,
-                     "--state-seconds", "0.01", "--works", *works] if works else []
+                     "--state-seconds", "0.01", "--share", 0, "--works", *works] if works else []
         return subprocess.run([sys.executable, SCRIPT, *map(str, [*measuring, *flags])],
                               capture_output=True, text=True, check=False, timeout=600)
 
@@ -93,6 +93,13 @@ class Peers(unittest.TestCase):
         results, output = self.measured(*self.peer(), pairs=2)
         self.assertEqual(results["works"][0]["pairs"], {"llama.cpp": []})
         self.assertIn("– (6 dropped)", output)
+
+    def test_pairs_that_others_disturbed_are_dropped(self):
+        # More than all processors is never had.
+        done = self.run_script(*self.peer(), "--share", 9, pairs=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("– (3 dropped)", done.stdout)
+        self.assertRegex(done.stderr, r"dropped: Tenon had \d+\.\d\d of the processors; llama.cpp")
 
     def test_limits_are_those_of_the_same_pair(self):
         self.answers(states=[10.0, 20.0])
@@ -267,7 +274,7 @@ class Peers(unittest.TestCase):
         isolated = subprocess.run(
             [sys.executable, "-E", "-S", SCRIPT, "--tenon", self.folder / "tenon", "--models",
              self.folder / "models", "--works-file", self.folder / "works.toml", "--pairs", "1",
-             "--works", "decode", "--openvino"],
+             "--share", "0", "--works", "decode", "--openvino"],
             capture_output=True, text=True, check=False, timeout=600)
         self.assertEqual(isolated.returncode, 0, isolated.stderr)
         self.assertIn("left out: the Python package openvino_genai is not installed here; install",
