@@ -49,6 +49,15 @@ struct Member<std::string> {
     return value;
   }
 };
+template <>
+struct Member<bool> {
+  static bool from(const OptionValue& value) { return value.boolean; }
+  static OptionValue to(bool member) {
+    OptionValue value;
+    value.boolean = member;
+    return value;
+  }
+};
 template <typename T>
 struct Member<std::optional<T>> {
   static std::optional<T> from(const OptionValue& value) {
@@ -156,6 +165,19 @@ ConfigKey drafter_model() {
   return made;
 }
 
+// Stays away where it is off, as if it had never been written.
+ConfigKey deterministic() {
+  ConfigKey made = key<&PipelineConfig::deterministic>(
+      "executor.deterministic", OptionType::boolean,
+      "refuses parts whose results may depend on what else is in the batch");
+  made.optional = true;
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (!config.deterministic.value) return std::nullopt;
+    return Member<bool>::to(true);
+  };
+  return made;
+}
+
 ConfigKey drafter_verify() {
   ConfigKey made = choice<&PipelineConfig::draft_verify>(
       "drafter.verify", kVerifies, "keeps every token as without drafts, or their distribution");
@@ -230,6 +252,7 @@ std::vector<ConfigKey> make_keys() {
       or_auto(whole<&C::threads>("executor.threads", 1, 1024, "threads",
                                  "workers of an executor on the host")),
       or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
+      deterministic(),
       plugin<&C::scheduler>("scheduler.plugin", "continuous",
                             "decides which sequence computes what"),
       plugin<&C::kv_cache>("kv_cache.plugin", "paged", "hands out KV blocks"),

@@ -180,7 +180,16 @@ void add_config_participants(const PipelineConfig& config, std::vector<Participa
                    .name = "kv_cache.swap_memory",
                    .origin = config.kv_swap_bytes.origin,
                    .provides = {{"kv.swap", FactOp::in, 0, "yes"}},
-                   .requirements = {}});
+                   .requirements = {},
+                   .without = "kv_cache.swap_memory = 0"});
+  }
+  if (config.deterministic.value) {
+    out.push_back({.role = "config",
+                   .name = "executor.deterministic",
+                   .origin = config.deterministic.origin,
+                   .provides = {},
+                   .requirements = {{"numerics.rows", FactOp::in, 0, "invariant"}},
+                   .without = "executor.deterministic = false"});
   }
 }
 
@@ -222,13 +231,25 @@ constexpr std::pair<const char*, std::string_view> kSections[] = {
     {"sampler", kSamplerInterface},
     {"drafter", kDrafterInterface}};
 
+bool takes_all_formats(const PluginRef& plugin, const ChosenPlugins& chosen) {
+  return std::ranges::all_of(chosen.linear, [&](const LinearChoice& choice) {
+    return provides_word(*plugin.descriptor, "weight.format", choice.format);
+  });
+}
+
 // Other plugins of the interfaces that were configured: what an error may suggest.
-std::vector<Participant> other_plugins(const PipelineRequest& request, const HostFacts& host) {
+std::vector<Participant> other_plugins(const PipelineRequest& request, const HostFacts& host,
+                                       const ChosenPlugins& chosen) {
   std::vector<Participant> all;
   for (const auto& [section, interface] : kSections) {
     Result<std::vector<PluginRef>> found = request.registry->candidates(interface, host);
     if (!found.ok()) continue;
     for (const PluginRef& plugin : *found) all.push_back(describe(section, plugin, {}));
+  }
+  Result<std::vector<PluginRef>> kernels = request.registry->candidates(kLinearInterface, host);
+  if (!kernels.ok() || chosen.linear.empty()) return all;
+  for (const PluginRef& plugin : *kernels) {
+    if (takes_all_formats(plugin, chosen)) all.push_back(linear_participant(plugin, {}));
   }
   return all;
 }
@@ -319,7 +340,7 @@ Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const H
                              {"kv.dtype", "f32", 0},
                              {"kv.dtype", "bf16", 0},
                              {"kv.block_tokens", "", 16}};
-  negotiation.alternatives = [&] { return other_plugins(request, host); };
+  negotiation.alternatives = [&] { return other_plugins(request, host, chosen); };
   return negotiate(negotiation);
 }
 

@@ -190,7 +190,7 @@ std::vector<std::string> remedies(const NegotiationRequest& request, std::string
                   [&](const Participant& p) { return p.role == "config" && p.name == who.name; });
     if (!works(without, key, request.context_tokens)) continue;
     const FactSet left = agreed(without, key, request.context_tokens);
-    found.push_back(who.name + " = " + choice_text(left));
+    found.push_back(who.without.empty() ? who.name + " = " + choice_text(left) : who.without);
   }
   for (const Participant& other : alternatives) {
     const Participants changed = with_instead(request.participants, other);

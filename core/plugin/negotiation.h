@@ -28,6 +28,9 @@ struct Participant {
   Origin origin;     // where it was configured
   std::vector<Fact> provides;
   std::vector<Fact> requirements;
+  // A setting: how to write that it wants nothing ("executor.deterministic = false"). Empty: its
+  // value is the fact's.
+  std::string without = {};
 };
 
 // Taken when it is allowed; earlier ones first.

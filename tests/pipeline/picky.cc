@@ -92,6 +92,8 @@ constexpr PluginDescriptor kAttention[] = {
                     kAnyBlock)};
 
 constexpr Fact kFloats[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"}};
+constexpr Fact kBatched[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"},
+                             {"numerics.rows", FactOp::in, 0, "batch"}};
 constexpr Fact kQuantised[] = {{"weight.format", FactOp::in, 0, "q8_0"}};
 constexpr PluginDescriptor kLinear[] = {
     sdk::with_facts(
@@ -102,7 +104,10 @@ constexpr PluginDescriptor kLinear[] = {
                     kFloats),
     sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
                         base(kLinearInterface, "quantised", &score<70>)),
-                    kQuantised)};
+                    kQuantised),
+    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
+                        base(kLinearInterface, "batched", &score<1>)),
+                    kBatched)};
 
 constexpr Fact kRewinds[] = {{"kv.rollback", FactOp::in, 0, "yes"},
                              {"draft.needs", FactOp::in, 0, "nothing"},
@@ -119,4 +124,4 @@ constexpr PluginDescriptor kDrafters[] = {
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kAttention[0], &kAttention[1], &kAttention[2], &kLinear[0], &kLinear[1],
-                     &kLinear[2], &kDrafters[0], &kDrafters[1])
+                     &kLinear[2], &kLinear[3], &kDrafters[0], &kDrafters[1])

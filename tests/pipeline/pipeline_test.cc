@@ -174,6 +174,18 @@ TEST_F(PipelineTest, says_who_does_not_fit_whom_and_what_to_try) {
                                  "\"any_block\" (any)"));
 }
 
+TEST_F(PipelineTest, refuses_rows_that_depend_on_the_batch_where_it_is_told_to) {
+  const std::vector<std::string> batched = {"attention.plugin=any_block", "linear.plugin=batched"};
+  EXPECT_EQ(error_of(kAsking, batched), "");
+  EXPECT_EQ(error_of(std::string(kAsking) + "deterministic = true\n", batched),
+            "--set: linear \"batched\" and the setting executor.deterministic do not fit\n"
+            "  numerics.rows     linear batched                : batch       (--set)\n"
+            "                    config executor.deterministic : invariant   (p.toml:4:1)\n"
+            "  try: executor.deterministic = false, or linear.plugin = \"narrow\" (any), or "
+            "linear.plugin = \"wide\" (any)");
+  EXPECT_EQ(error_of(kAsking, {"executor.deterministic=true"}), "");
+}
+
 TEST_F(PipelineTest, gives_a_contiguous_manager_blocks_of_the_whole_context) {
   const auto pipeline =
       built(kRef, {"kv_cache.plugin=naive", "limits.context_tokens=500", "limits.max_sequences=3"});

@@ -201,9 +201,10 @@ TEST(Negotiation, makes_rows_as_invariant_as_the_weakest_part) {
   const Participant weak = who("linear", "vendor", {words("numerics.rows", "batch")});
   EXPECT_EQ(chosen(among({strong}), "numerics.rows"), "invariant");
   EXPECT_EQ(chosen(among({strong, weak}), "numerics.rows"), "batch");
-  const Participant strict =
-      who("config", "deterministic", {}, {words("numerics.rows", "invariant")});
+  Participant strict = who("config", "deterministic", {}, {words("numerics.rows", "invariant")});
+  strict.without = "deterministic = false";
   EXPECT_THAT(message_of(among({strong, weak, strict})), HasSubstr("numerics.rows"));
+  EXPECT_THAT(message_of(among({strong, weak, strict})), HasSubstr("try: deterministic = false"));
   EXPECT_EQ(chosen(among({strong, strict}), "numerics.rows"), "invariant");
 }
 
