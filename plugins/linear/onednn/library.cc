@@ -86,8 +86,8 @@ std::string_view numerics_name() noexcept {
                     version->patch, name_of(used).data());
     }
   };
-  static const Text made;
-  return made.text;
+  static const Text kName;
+  return kName.text;
 }
 
 }  // namespace tenon::onednn
