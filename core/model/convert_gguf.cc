@@ -13,12 +13,12 @@ namespace {
 
 // general.file_type, for people: which type most matrices have.
 uint32_t file_type(const TensorType& type) {
-  constexpr std::pair<uint32_t, uint32_t> kFileTypes[] = {
-      {kGgufF32, 0}, {kGgufF16, 1}, {kGgufQ40, 2}, {kGgufQ80, 7}, {kGgufBf16, 32}};
-  for (const auto& [id, number] : kFileTypes) {
-    if (id == type.id) return number;
-  }
-  return 0;
+  constexpr std::pair<std::string_view, uint32_t> kFileTypes[] = {
+      {"f16", 1},  {"q4_0", 2},  {"q4_1", 3},  {"q8_0", 7},  {"q5_0", 8},
+      {"q5_1", 9}, {"q4_k", 15}, {"q5_k", 17}, {"q6_k", 18}, {"bf16", 32}};
+  const auto* found =
+      std::ranges::find(kFileTypes, type.name, [](const auto& pair) { return pair.first; });
+  return found == std::end(kFileTypes) ? 0 : found->second;
 }
 
 // GGUF keeps real numbers as f32.

@@ -83,9 +83,9 @@ TEST_P(BlockKernel, heavy_tailed_inputs_lose_no_more_accuracy) {
 TEST_P(BlockKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
   constexpr uint32_t kOut = 75, kRows = 300;
   for (std::string_view format : kBlockFormats) {
-    const uint32_t kIn = whole_blocks(format, 544);
-    BlockWeight weight(format, kOut, kIn, 3);
-    const std::vector<float> x = random_values(5, kRows * kIn);
+    const uint32_t k_in = whole_blocks(format, 544);
+    BlockWeight weight(format, kOut, k_in, 3);
+    const std::vector<float> x = random_values(5, kRows * k_in);
     const auto all = rig_.multiply(weight.view(), x, kRows);
     for (uint32_t rows = 1; rows <= 70; ++rows) {
       const auto some = rig_.multiply(weight.view(), x, rows, 1 + rows % 4);
@@ -97,18 +97,18 @@ TEST_P(BlockKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
 TEST_P(BlockKernel, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_in_a_full_run) {
   constexpr uint32_t kOut = 40, kRows = 50;
   for (std::string_view format : kBlockFormats) {
-    const uint32_t kIn = whole_blocks(format, 1056);
-    BlockWeight weight(format, kOut, kIn, 3);
-    const std::vector<float> x = random_values(5, kRows * kIn);
+    const uint32_t k_in = whole_blocks(format, 1056);
+    BlockWeight weight(format, kOut, k_in, 3);
+    const std::vector<float> x = random_values(5, kRows * k_in);
     const auto all = rig_.multiply(weight.view(), x, kRows);
     Aligned packed = rig_.pack(weight.view());
-    Aligned prepared = rig_.prepare(x, kRows, kIn);
+    Aligned prepared = rig_.prepare(x, kRows, k_in);
     for (const std::vector<uint32_t>& rows :
          {std::vector<uint32_t>{49}, {3, 1, 2}, {9, 9, 0, 48, 7, 30, 31, 5, 6, 2, 1, 44}}) {
       std::vector<float> y(rows.size() * kOut);
       rig_.run({{.packed = packed.get(),
                  .n_out = kOut,
-                 .k_in = kIn,
+                 .k_in = k_in,
                  .prepared = prepared.get(),
                  .x_rows = kRows,
                  .rows = rows,
@@ -164,22 +164,22 @@ TEST_P(BlockKernel, a_bias_and_the_old_value_are_added_after_the_sum) {
 TEST_P(BlockKernel, silu_mul_gates_the_second_product_with_the_first) {
   constexpr uint32_t kOut = 70;
   for (std::string_view format : kBlockFormats) {
-    const uint32_t kIn = whole_blocks(format, 544);
-    BlockWeight gate(format, kOut, kIn, 3), up(format, kOut, kIn, 4);
+    const uint32_t k_in = whole_blocks(format, 544);
+    BlockWeight gate(format, kOut, k_in, 3), up(format, kOut, k_in, 4);
     for (uint32_t rows : {1u, 3u, 12u, 140u}) {
-      const std::vector<float> x = random_values(5, rows * kIn);
+      const std::vector<float> x = random_values(5, rows * k_in);
       const auto g = rig_.multiply(gate.view(), x, rows), u = rig_.multiply(up.view(), x, rows);
       std::vector<double> want(g.size());
       for (size_t i = 0; i < want.size(); ++i)
         want[i] = g[i] / (1 + std::exp(-double{g[i]})) * u[i];
       Aligned packed_gate = rig_.pack(gate.view()), packed_up = rig_.pack(up.view());
-      Aligned prepared = rig_.prepare(x, rows, kIn);
+      Aligned prepared = rig_.prepare(x, rows, k_in);
       for (uint32_t slices : {1u, 3u}) {
         std::vector<float> y(rows * kOut, NAN);
         rig_.run({{.packed = packed_gate.get(),
                    .packed_second = packed_up.get(),
                    .n_out = kOut,
-                   .k_in = kIn,
+                   .k_in = k_in,
                    .prepared = prepared.get(),
                    .x_rows = rows,
                    .y = y.data(),

@@ -12,17 +12,17 @@ INSTANTIATE_TEST_SUITE_P(Isa, BlockKernel, block_kernel_cases("dense", 1e-5), bl
 TEST_P(BlockKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_were_f32) {
   constexpr uint32_t kOut = 37;
   for (std::string_view format : kBlockFormats) {
-    const uint32_t kIn = whole_blocks(format, 288);
-    BlockWeight weight(format, kOut, kIn, 3);
+    const uint32_t k_in = whole_blocks(format, 288);
+    BlockWeight weight(format, kOut, k_in, 3);
     const std::vector<float> w = weight.values();
     for (uint32_t rows : {1u, 3u, 12u, 40u}) {
-      const std::vector<float> x = random_values(5, rows * kIn);
+      const std::vector<float> x = random_values(5, rows * k_in);
       const auto y = rig_.multiply(weight.view(), x, rows);
       for (uint32_t i = 0; i < rows * kOut; ++i) {
-        const float* xs = &x[i / kOut * kIn];
-        const float* ws = &w[i % kOut * kIn];
+        const float* xs = &x[i / kOut * k_in];
+        const float* ws = &w[i % kOut * k_in];
         float sum = 0;
-        for (uint32_t k = 0; k < kIn; ++k) {
+        for (uint32_t k = 0; k < k_in; ++k) {
           const volatile float product = ws[k] * xs[k];
           sum = GetParam().isa == CpuIsa::portable ? sum + product : std::fma(ws[k], xs[k], sum);
         }

@@ -26,10 +26,10 @@ std::vector<float> quantised(const std::vector<float>& x) {
 TEST_P(BlockKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
   constexpr uint32_t kOut = 50, kRows = 9;
   for (std::string_view format : kBlockFormats) {
-    const uint32_t kIn = whole_blocks(format, 1056);
-    BlockWeight weight(format, kOut, kIn, 7);
-    const std::vector<float> x = heavy_tailed(11, kRows * kIn);
-    const auto want = reference_product(weight.values(), kOut, quantised(x), kRows, kIn);
+    const uint32_t k_in = whole_blocks(format, 1056);
+    BlockWeight weight(format, kOut, k_in, 7);
+    const std::vector<float> x = heavy_tailed(11, kRows * k_in);
+    const auto want = reference_product(weight.values(), kOut, quantised(x), kRows, k_in);
     EXPECT_LE(relative_rms(rig_.multiply(weight.view(), x, kRows), want), 1e-6) << format;
   }
 }
@@ -38,9 +38,9 @@ TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
   if (detect_cpu_isa() < CpuIsa::avx512_vnni) GTEST_SKIP() << "no VNNI here";
   constexpr uint32_t kOut = 50, kRows = 9;
   for (std::string_view format : kBlockFormats) {
-    const uint32_t kIn = whole_blocks(format, 1056);
-    BlockWeight weight(format, kOut, kIn, 7);
-    const std::vector<float> x = heavy_tailed(11, kRows * kIn);
+    const uint32_t k_in = whole_blocks(format, 1056);
+    BlockWeight weight(format, kOut, k_in, 7);
+    const std::vector<float> x = heavy_tailed(11, kRows * k_in);
     const auto narrow = LinearRig("int8", CpuIsa::avx2).multiply(weight.view(), x, kRows);
     const auto wide = LinearRig("int8", CpuIsa::avx512_vnni).multiply(weight.view(), x, kRows);
     EXPECT_TRUE(same_bits(narrow.data(), wide.data(), wide.size())) << format;

@@ -109,6 +109,19 @@ TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
   EXPECT_EQ(file->layers[0].down.format, "f32");
 }
 
+TEST(Convert, blocks_that_are_not_written_here_are_kept_byte_for_byte) {
+  const TemporaryFolder out;
+  const auto source =
+      open_or_fail(std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/llama_mixed_blocks.gguf");
+  ASSERT_TRUE(write_gguf_model(*source, out.path("m.gguf"), {}, {}).ok());
+  const auto file = open_or_fail(out.path("m.gguf"));
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->layers[0].q.format, "q5_k");
+  EXPECT_EQ(file->layers[0].gate.format, "q4_1");
+  EXPECT_EQ(file->head.format, "q6_k");
+  expect_same_weights(*file, *source);
+}
+
 TEST(Convert, quantised_matrices_come_back_as_f32_with_the_values_of_their_blocks) {
   const TemporaryFolder out;
   const auto file =
