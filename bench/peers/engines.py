@@ -25,7 +25,8 @@ def processor_seconds():
     """(idle or waiting for a disk, of this program's children so far) over all processors."""
     fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return ((int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK"), children.ru_utime + children.ru_stime)
+    return ((int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK"),
+            children.ru_utime + children.ru_stime)
 
 
 class Finished:

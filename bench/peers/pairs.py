@@ -198,6 +198,7 @@ class Pairs:
                 pairs[name].append({**entry(around), "peer": costs[name]})
             else:
                 dropped[name] += 1
-            said.append(f"{name} {costs[name]:.4g}" + (f" (dropped: {'; '.join(why)})" if why else ""))
+            dropping = f" (dropped: {'; '.join(why)})" if why else ""
+            said.append(f"{name} {costs[name]:.4g}{dropping}")
         reads = ", ".join(f"{state['read_gbps']:.1f}" for state in states)
         self.say(f"{work.title}: {'; '.join(said)}; read {reads} GB/s")

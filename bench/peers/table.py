@@ -178,8 +178,10 @@ def show(results, markdown):
         print_rows(*rows_of([line for line in lines if line.shape == shape], peers), markdown)
         print()
     print("Tokens a second, in brackets the fraction of the limit; Tenon / peer: median of the "
-          f"pairs (least–greatest); dropped: pairs whose states differ by more than "
-          f"{results['agree']:.0%}, or that had less than {results['share']:.0%} of the processors.")
+          "pairs (least–greatest); dropped: pairs whose states differ by more than "
+          f"{results['agree']:.0%}, or with less than {results['share']:.0%} of the processors.")
+    if results["share"] == 0:
+        print("Other programs ran beside these (`--share 0`): ratios hold, fractions do not.")
     for text in settings_text(lines, peers):
         print(f"- {text}")
     for line in lines:
