@@ -12,27 +12,35 @@ namespace {
 // A panel of `Unit`s: [units][kPanelColumns]. bf16 moves in units of two values.
 template <class Unit>
 void pack_panel(const PackSource& source, uint32_t panel, uint32_t values_per_unit, std::byte* to) {
-  constexpr uint32_t kRun = 64 / sizeof(Unit);  // a cache line of each row at a time
+  // Some cache lines of each row at a time; what is written stays in the first cache meanwhile.
+  constexpr uint64_t kRun = 256 / sizeof(Unit);
   const uint64_t value_bytes = sizeof(Unit) / values_per_unit;
   const uint64_t whole = source.k_in / values_per_unit;
   const uint64_t units = (uint64_t{source.k_in} + values_per_unit - 1) / values_per_unit;
   const uint32_t first_row = panel * kPanelColumns;
+  const auto store = [to](uint64_t u, uint32_t c, Unit unit) {
+    __builtin_memcpy(to + (u * kPanelColumns + c) * sizeof(Unit), &unit, sizeof(Unit));
+  };
   for (uint64_t begin = 0; begin < units; begin += kRun) {
     const uint64_t end = begin + kRun < units ? begin + kRun : units;
     for (uint32_t c = 0; c < kPanelColumns; ++c) {
-      const bool exists = source.n_out - first_row > c;
-      const uint64_t n = exists ? first_row + c : 0;
+      if (source.n_out - first_row <= c) {
+        for (uint64_t u = begin; u < end; ++u) store(u, c, 0);
+        continue;
+      }
+      const uint64_t n = first_row + c;
       const uint64_t stored = source.row_order == nullptr ? n : source.row_order[n];
       const std::byte* row = source.data + stored * source.row_bytes;
-      for (uint64_t u = begin; u < end; ++u) {
-        Unit unit = 0;
-        if (exists && u < whole) {
-          __builtin_memcpy(&unit, row + u * sizeof(Unit), sizeof(Unit));
-        } else if (exists) {
-          __builtin_memcpy(&unit, row + u * sizeof(Unit), value_bytes);
-        }
-        __builtin_memcpy(to + (u * kPanelColumns + c) * sizeof(Unit), &unit, sizeof(Unit));
+      const uint64_t last = end < whole ? end : whole;
+      for (uint64_t u = begin; u < last; ++u) {
+        Unit unit;
+        __builtin_memcpy(&unit, row + u * sizeof(Unit), sizeof(Unit));
+        store(u, c, unit);
       }
+      if (last == end) continue;
+      Unit unit = 0;  // an odd last value
+      __builtin_memcpy(&unit, row + last * sizeof(Unit), value_bytes);
+      store(last, c, unit);
     }
   }
 }

@@ -3,8 +3,9 @@
 // the blocks of a row one after the other.
 //
 // A format is a struct with a BlockShape and what the shape cannot say: where the bits of a value
-// and the small scales stand. Everything else follows, so a new format is one struct and one line
-// in with_block_format. What a value stands for:
+// stand, of one and of eight from a multiple of 8 on, and the small scales. Everything else
+// follows, so a new format is one struct and one line in with_block_format. What a value stands
+// for:
 //
 //   value = scale · (stored - zero) + minimum          stored: `bits` bits, unsigned, or signed in
 //   8
@@ -53,12 +54,32 @@ namespace detail {
   return byte_at(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) & 15;
 }
 
+// Eight at a time, one a byte: bytes, nibbles i … i+7 of the same order (i a multiple of 8), and
+// the bits of a byte.
+inline constexpr uint64_t kEachByte = 0x0101010101010101u;
+[[gnu::always_inline]] inline uint64_t bytes_at(const std::byte* bytes, uint32_t index) noexcept {
+  uint64_t eight;
+  __builtin_memcpy(&eight, bytes + index, 8);
+  return eight;
+}
+[[gnu::always_inline]] inline uint64_t nibbles_at(const std::byte* bytes, uint32_t half,
+                                                  uint32_t i) noexcept {
+  return bytes_at(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) & 15 * kEachByte;
+}
+constexpr uint64_t bits_of(uint32_t byte) noexcept {
+  const uint64_t set = byte * kEachByte & 0x8040201008040201u;
+  return (set + 127 * kEachByte) >> 7 & kEachByte;
+}
+
 }  // namespace detail
 
 struct Q8Block {
   static constexpr BlockShape kShape{.name = "q8_0", .format = BlockFormat::q8_0, .bytes = 34};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::byte_at(block, 2 + i);
+  }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::bytes_at(block, 2 + i);
   }
 };
 
@@ -68,6 +89,9 @@ struct Q4Block {
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 2, 16, i);
   }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 2, 16, i);
+  }
 };
 
 struct Q4MinBlock {
@@ -75,6 +99,9 @@ struct Q4MinBlock {
       .name = "q4_1", .format = BlockFormat::q4_1, .bytes = 20, .bits = 4, .has_minimum = true};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 4, 16, i);
+  }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 4, 16, i);
   }
 };
 
@@ -85,6 +112,10 @@ struct Q5Block {
     return detail::nibble_at(block + 6, 16, i) | (detail::byte_at(block + 2, i / 8) >> i % 8 & 1)
                                                      << 4;
   }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 6, 16, i) | detail::bits_of(detail::byte_at(block + 2, i / 8))
+                                                      << 4;
+  }
 };
 
 struct Q5MinBlock {
@@ -93,6 +124,10 @@ struct Q5MinBlock {
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 8, 16, i) | (detail::byte_at(block + 4, i / 8) >> i % 8 & 1)
                                                      << 4;
+  }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 8, 16, i) | detail::bits_of(detail::byte_at(block + 4, i / 8))
+                                                      << 4;
   }
 };
 
@@ -110,6 +145,11 @@ struct Q6SuperBlock {
     return detail::nibble_at(block, 64, i) |
            (detail::byte_at(block + 128, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3) << 4;
   }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    const uint64_t top = detail::bytes_at(block + 128, i / 128 * 32 + i % 32);
+    return detail::nibbles_at(block, 64, i) | (top >> (i / 32 % 4 * 2) & 3 * detail::kEachByte)
+                                                  << 4;
+  }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     return detail::byte_at(block + 192, 2 * group + which);
   }
@@ -126,6 +166,9 @@ struct Q4SuperBlock {
                                      .nested = true};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 16, 32, i);
+  }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 16, 32, i);
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     const std::byte* packed = block + 4;
@@ -146,6 +189,10 @@ struct Q5SuperBlock {
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 48, 32, i) |
            (detail::byte_at(block + 16, i % 32) >> (i / 32) & 1) << 4;
+  }
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    const uint64_t top = detail::bytes_at(block + 16, i % 32);
+    return detail::nibbles_at(block + 48, 32, i) | (top >> (i / 32) & detail::kEachByte) << 4;
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     return Q4SuperBlock::small(block, group, which);

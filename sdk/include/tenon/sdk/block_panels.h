@@ -84,66 +84,70 @@ constexpr BitPieces bits_of_value(uint32_t bits, NibbleOrder order, uint32_t col
 }
 
 // Adds to each byte, modulo 256.
-constexpr uint32_t add_to_bytes(uint32_t bytes, uint32_t offset) noexcept {
-  const uint32_t each = (offset & 255) * 0x01010101u;
-  return ((bytes & 0x7f7f7f7fu) + (each & 0x7f7f7f7fu)) ^ ((bytes ^ each) & 0x80808080u);
+constexpr uint64_t add_to_bytes(uint64_t bytes, uint32_t offset) noexcept {
+  constexpr uint64_t kTop = 128 * kEachByte;
+  const uint64_t each = (offset & 255) * kEachByte;
+  return ((bytes & ~kTop) + (each & ~kTop)) ^ ((bytes ^ each) & kTop);
 }
 
-// Eight values below 16, four in the bytes of each word, as nibbles in the order of a panel.
-constexpr uint32_t nibble_word(uint32_t first, uint32_t second, NibbleOrder order) noexcept {
-  if (order == NibbleOrder::halves) return first | second << 4;
-  uint64_t values = first | uint64_t{second} << 32;
+// Eight values below 16, one a byte, as nibbles in the order of a panel.
+constexpr uint32_t nibble_word(uint64_t values, NibbleOrder order) noexcept {
+  if (order == NibbleOrder::halves) return static_cast<uint32_t>(values | values >> 28);
   values = (values | values >> 4) & 0x00ff00ff00ff00ffu;
   values = (values | values >> 8) & 0x0000ffff0000ffffu;
   return static_cast<uint32_t>(values | values >> 16);
 }
 
-// The words of a group from its 32 values, four in the bytes of each word: as many as the format
-// has bits. The layout is the one of bits_of_value, a word at a time.
+// The values of a group, one a byte and eight in turn, to its words `stride` bytes apart: as many
+// as the format has bits. The layout is the one of bits_of_value, a word at a time; values pass
+// through registers alone.
 template <uint32_t bits>
-void group_words(const uint32_t* values, NibbleOrder order, uint32_t* words) noexcept {
-  constexpr uint32_t kLow = 0x0f0f0f0fu;
-  if constexpr (bits == 8) {
-    std::memcpy(words, values, 32);
-  } else if constexpr (bits == 6) {
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t last = values[4 * half + 3];
-      for (uint32_t step = 0; step < 3; ++step) {
-        words[3 * half + step] = values[4 * half + step] | (last >> (4 - 2 * step) & 0x03030303u)
-                                                               << 6;
+class GroupWriter {
+ public:
+  GroupWriter(std::byte* to, uint64_t stride, NibbleOrder order) noexcept
+      : to_(to), stride_(stride), order_(order) {}
+
+  [[gnu::always_inline]] void add(uint32_t index, uint64_t values) noexcept {
+    if constexpr (bits == 8) {
+      put(2 * index, static_cast<uint32_t>(values));
+      put(2 * index + 1, static_cast<uint32_t>(values >> 32));
+    } else if constexpr (bits == 6) {
+      if (index % 2 == 1) put_sixteen(index / 2, before_, values);
+      before_ = values;
+    } else {
+      put(index, nibble_word(values & 15 * kEachByte, bits == 4 ? order_ : NibbleOrder::halves));
+      if constexpr (bits == 5) {
+        before_ |= (values >> 4 & kEachByte) << (2 * index);
+        if (index == 3) put(4, static_cast<uint32_t>(before_ | before_ >> 31));
       }
     }
-  } else {
-    for (uint32_t i = 0; i < 4; ++i) {
-      words[i] = nibble_word(values[2 * i] & kLow, values[2 * i + 1] & kLow,
-                             bits == 4 ? order : NibbleOrder::halves);
-    }
-    if constexpr (bits == 5) {
-      words[4] = 0;
-      for (uint32_t i = 0; i < 8; ++i) words[4] |= (values[i] >> 4 & 0x01010101u) << i;
-    }
   }
-}
 
-// The values of a group as stored, one a byte.
-template <class F>
-void read_group(const std::byte* block, uint32_t group, uint32_t* values) noexcept {
-  if constexpr (F::kShape.bits == 8) {
-    std::memcpy(values, block + 2, kBlockValues);
-    return;
+ private:
+  [[gnu::always_inline]] void put(uint32_t word, uint32_t value) const noexcept {
+    std::memcpy(to_ + word * stride_, &value, 4);
   }
-  uint8_t bytes[kBlockValues];
-#pragma GCC unroll 32
-  for (uint32_t k = 0; k < kBlockValues; ++k) {
-    bytes[k] = static_cast<uint8_t>(F::stored(block, group * kBlockValues + k));
+  [[gnu::always_inline]] void put_sixteen(uint32_t half, uint64_t low,
+                                          uint64_t high) const noexcept {
+    const auto last = static_cast<uint32_t>(high >> 32);
+    const auto top = [last](uint32_t step) { return (last >> (4 - 2 * step) & 0x03030303u) << 6; };
+    put(3 * half, static_cast<uint32_t>(low) | top(0));
+    put(3 * half + 1, static_cast<uint32_t>(low >> 32) | top(1));
+    put(3 * half + 2, static_cast<uint32_t>(high) | top(2));
   }
-  std::memcpy(values, bytes, kBlockValues);
-}
 
+  std::byte* to_;
+  uint64_t stride_;
+  NibbleOrder order_;
+  uint64_t before_ = 0;  // 6 bits: the eight before; 5 bits: the top bits so far
+};
+
+// `panels` is a copy with the format's constants in it, which no store to bytes can change.
 template <class F>
-void pack_block(const BlockPanels& panels, uint32_t column, const std::byte* block,
-                std::byte* to) noexcept {
+[[gnu::always_inline]] inline void pack_block(BlockPanels panels, uint32_t column,
+                                              const std::byte* block, std::byte* to) noexcept {
   constexpr BlockShape kShape = F::kShape;
+  panels.format = kShape.format;
   std::memcpy(to + 2 * column, block + kShape.scale_at, 2);
   if (kShape.has_minimum) {
     std::memcpy(to + 2 * (panels.columns + column), block + kShape.scale_at + 2, 2);
@@ -154,15 +158,15 @@ void pack_block(const BlockPanels& panels, uint32_t column, const std::byte* blo
       group[column] = static_cast<std::byte>(F::small(block, g, 0));
       group[panels.columns + column] = static_cast<std::byte>(F::small(block, g, 1));
     }
-    uint32_t values[kBlockValues / 4], words[kBlockValues / 4];
-    read_group<F>(block, g, values);
-    for (uint32_t& four : values) {
-      four = add_to_bytes(four, panels.offset) & ((1u << kShape.bits) - 1) * 0x01010101u;
-    }
-    group_words<kShape.bits>(values, panels.order, words);
-    std::byte* place = group + panels.small_bytes() + 4 * column;
-    for (uint32_t w = 0; w < kShape.bits; ++w, place += 4 * panels.columns) {
-      std::memcpy(place, &words[w], 4);
+    GroupWriter<kShape.bits> writer(group + panels.small_bytes() + 4 * column,
+                                    uint64_t{4} * panels.columns, panels.order);
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kBlockValues / 8; ++i) {
+      uint64_t values = F::eight(block, g * kBlockValues + 8 * i);
+      if (panels.offset != 0) {
+        values = add_to_bytes(values, panels.offset) & ((1u << kShape.bits) - 1) * kEachByte;
+      }
+      writer.add(i, values);
     }
   }
 }
@@ -200,11 +204,19 @@ inline void pack_block_panel(const WeightView& weight, const BlockPanels& panels
   std::memset(to + bytes, 0, panels.panel_bytes() - bytes);
   with_block_format(panels.format, [&](auto format) {
     using F = decltype(format);
-    for (uint64_t b = 0; b < panels.k_in / F::kShape.values; ++b) {
+    // Some 256 bytes of a row at a time: whole cache lines are read, and what is written stays in
+    // the first cache until all columns are there.
+    constexpr uint64_t kRun = F::kShape.bytes < 128 ? 256 / F::kShape.bytes : 1;
+    const uint64_t blocks = panels.k_in / F::kShape.values;
+    for (uint64_t begin = 0; begin < blocks; begin += kRun) {
+      const uint64_t end = begin + kRun < blocks ? begin + kRun : blocks;
       for (uint32_t c = 0; c < columns; ++c) {
         const std::byte* row = static_cast<const std::byte*>(tensor.data) +
                                weight.stored_row(first + c) * tensor.stride[0];
-        detail::pack_block<F>(panels, c, row + b * F::kShape.bytes, to + b * panels.block_bytes());
+        for (uint64_t b = begin; b < end; ++b) {
+          detail::pack_block<F>(panels, c, row + b * F::kShape.bytes,
+                                to + b * panels.block_bytes());
+        }
       }
     }
   });
