@@ -32,7 +32,7 @@ class Checkpoint {
   virtual std::span<const uint32_t> row_order(std::string_view) const { return {}; }
   // What the file itself calls the tensor, for messages.
   virtual std::string stored_name(std::string_view name) const { return std::string(name); }
-  // The pages of these bytes may be dropped; they are read again if touched.
+  // The pages of these bytes may be dropped; they are read again if touched. [any]
   virtual void release(const TensorView& tensor) const = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <random>
 #include <utility>
 
@@ -28,7 +29,10 @@ class MemoryCheckpoint final : public Checkpoint {
     for (const auto& [name, view] : views_) all.push_back(name);
     return all;
   }
-  void release(const TensorView& tensor) const override { ++released_[tensor.data]; }
+  void release(const TensorView& tensor) const override {
+    const std::scoped_lock lock(releases_);
+    ++released_[tensor.data];
+  }
 
   TensorView add(const std::string& name, std::vector<std::byte> bytes, size_t offset, DType dtype,
                  uint64_t rows, uint64_t columns) {
@@ -45,7 +49,8 @@ class MemoryCheckpoint final : public Checkpoint {
  private:
   std::map<std::string, TensorView> views_;
   std::vector<std::vector<std::byte>> storage_;
-  mutable std::map<const void*, uint32_t> released_;
+  mutable std::mutex releases_;
+  mutable std::map<const void*, uint32_t> released_;  // how often; by several workers
 };
 
 class Maker {
