@@ -13,6 +13,8 @@
 
 #include "bench/micro/bench_machine.h"
 #include "bench/micro/bench_plugin.h"
+#include "core/base/work_queue.h"
+#include "core/exec/cpu/cpu_step.h"
 
 namespace tenon::bench {
 namespace {
@@ -137,6 +139,10 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
   std::vector<float> y(uint64_t{rows} * shape.n_out);
   kernel.prepare(x.data(), shape.k_in, rows, shape.k_in, prepared, {0, 1});
   const MachineLimits limits = limits_now();
+  const uint32_t workers = machine().pool->size();
+  WorkQueue queue(workers);
+  uint32_t call = 0;
+  const uint32_t parts = shape.n_out / linear_part_columns(rows) + workers;
   LinearJob job;
   job.n_out = shape.n_out;
   job.k_in = shape.k_in;
@@ -148,9 +154,15 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
                   .operations = 2.0 * shape.n_out * shape.k_in * rows,
                   .operation_limit = operation_limit(kernel, format, limits)};
   measure(
-      state, limits, cost, [&] { job.packed = weights.next(); },
+      state, limits, cost,
+      [&] {
+        job.packed = weights.next();
+        ++call;
+      },
       [&](Slice slice) {
-        kernel.run({&job, 1}, slice);
+        for (WorkRange range; queue.next(slice.index, call, parts, range);) {
+          kernel.run({&job, 1}, range);
+        }
       });
   munmap(prepared, prepared_bytes);
 }

@@ -40,9 +40,9 @@ class CountingLinear final : public LinearKernel {
                Slice slice) noexcept override {
     plain_.prepare(x, x_stride, rows, k_in, prepared, slice);
   }
-  void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
-    if (slice.index == 0) ++runs;
-    plain_.run(jobs, slice);
+  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
+    if (range.first == 0) ++runs;
+    plain_.run(jobs, range);
   }
   std::string_view numerics() const noexcept override { return "counting"; }
 

@@ -38,7 +38,7 @@ class NoLinear final : public LinearKernel {
   void unpack_row(const void*, uint32_t, uint32_t, uint32_t, float*) const noexcept override {}
   uint64_t prepared_bytes(uint32_t, uint32_t) const noexcept override { return 0; }
   void prepare(const float*, uint64_t, uint32_t, uint32_t, void*, Slice) noexcept override {}
-  void run(std::span<const LinearJob>, Slice) noexcept override {}
+  void run(std::span<const LinearJob>, WorkRange) noexcept override {}
   std::string_view numerics() const noexcept override { return "none"; }
 };
 

@@ -43,6 +43,8 @@ class Aligned {
 // One kernel and what is packed for it.
 class LinearRig {
  public:
+  static constexpr uint32_t kWorkers = 4;  // of the host that the plugin is made for
+
   LinearRig(std::string_view id, CpuIsa isa, bool slow_bf16_dot = true) {
     host_.facts.cpu_isa = isa;
     host_.facts.slow_bf16_dot = slow_bf16_dot;
@@ -65,8 +67,13 @@ class LinearRig {
     }
     return prepared;
   }
-  void run(std::vector<LinearJob> jobs, uint32_t slices = 1) {
-    for (uint32_t i = 0; i < slices; ++i) kernel().run(jobs, {i, slices});
+  // In ranges of one part, two, three …, the last first, as different workers.
+  void run(std::vector<LinearJob> jobs, uint32_t parts = 1) {
+    for (uint32_t last = parts, size = 1; last > 0; ++size) {
+      const uint32_t first = last > size ? last - size : 0;
+      kernel().run(jobs, {first, last, parts, size % kWorkers});
+      last = first;
+    }
   }
   // y = x·Wᵀ of `rows` rows.
   std::vector<float> multiply(const WeightView& weight, const std::vector<float>& x, uint32_t rows,

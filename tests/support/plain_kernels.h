@@ -59,9 +59,10 @@ class PlainLinear final : public LinearKernel {
                   x + row * x_stride, k_in * sizeof(float));
     }
   }
-  void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
+  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
     for (const LinearJob& job : jobs) {
-      const Share mine = share_of(job.n_out, slice);
+      const Share mine{share_of(job.n_out, {range.first, range.count}).first,
+                       share_of(job.n_out, {range.last - 1, range.count}).last};
       const uint64_t rows = job.rows.empty() ? job.x_rows : job.rows.size();
       for (uint64_t i = 0; i < rows; ++i) {
         const uint64_t x_row = job.rows.empty() ? i : job.rows[i];

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "core/base/work_queue.h"
 #include "core/base/worker_pool.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
@@ -25,6 +27,12 @@ struct Share {
 };
 constexpr Share share_of(uint64_t count, Slice slice) {
   return {count * slice.index / slice.count, count * (slice.index + 1) / slice.count};
+}
+
+// Columns of a product that are worth a claim of their own: few rows read the weights once, and 32
+// columns of them take microseconds; many rows read x again for each claim.
+constexpr uint32_t linear_part_columns(uint32_t rows) {
+  return rows <= 64 ? 32 : 256;
 }
 
 // Activations of one step, sized once for the most rows. Memory is touched as far as steps reach.
@@ -51,6 +59,7 @@ struct CpuStep {
   const ModelShape* shape = nullptr;
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;
+  std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
   AttentionKernel* attention = nullptr;
   uint32_t attention_phases = 0;  // of the step
   PackedWeights weights;

@@ -1,5 +1,6 @@
 #include "core/exec/cpu/cpu_worker.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -68,6 +69,17 @@ const void* CpuWorker::prepare(LinearKernel& kernel, const float* x, uint32_t k_
   return step_.buffers.prepared.data();
 }
 
+void CpuWorker::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) {
+  uint64_t columns = 0;
+  for (const LinearJob& job : jobs) columns += job.n_out;
+  const auto parts = static_cast<uint32_t>(std::min<uint64_t>(
+      columns / linear_part_columns(rows_) + slice_.count, WorkQueue::kMaxParts));
+  const uint32_t call = linear_calls_++;
+  for (WorkRange range; step_.queue->next(slice_.index, call, parts, range);) {
+    kernel.run(jobs, range);
+  }
+}
+
 // Matrices of mixed files may have several kernels, each with a preparation of its own.
 void CpuWorker::multiply(const float* x, std::span<const Product> products) {
   std::array<LinearJob, 3> jobs;
@@ -92,7 +104,7 @@ void CpuWorker::multiply(const float* x, std::span<const Product> products) {
       job.bias = p.bias.empty() ? nullptr : p.bias.data();
       job.epilogue = p.epilogue;
     }
-    kernel->run(std::span(jobs).first(count), slice_);
+    run_jobs(*kernel, std::span(jobs).first(count));
     barrier();
   }
 }

@@ -67,6 +67,7 @@ class CpuWorker final : public DecoderOps {
   // the rows must be there.
   void multiply(const float* x, std::span<const Product> products);
   const void* prepare(LinearKernel& kernel, const float* x, uint32_t k_in);
+  void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void gate_and_up(uint32_t layer);
@@ -74,6 +75,7 @@ class CpuWorker final : public DecoderOps {
 
   const CpuStep& step_;
   const Slice slice_;
+  uint32_t linear_calls_ = 0;  // since loading; equal in all workers between barriers
   uint32_t rows_ = 0;  // the batch's; behind the last attention only those whose logits are wanted
   HostMemory own_normed_;     // [hidden]
   HostMemory own_q_, own_k_;  // [heads or kv_heads, head_dim]

@@ -5,14 +5,16 @@
 // Activations are f32; `prepare` brings them into the form the kernel multiplies with (bf16, int8
 // with scales, …) once for all matrices that read them.
 //
-// A kernel promises the same bits for a row whatever the number of rows and slices: each sum runs
-// over K in an order that depends on shape and format alone, slices split columns or rows, never K
-// (else it states the fact numerics.rows = batch).
+// A kernel promises the same bits for a row whatever the number of rows, slices and ranges: each
+// sum runs over K in an order that depends on shape and format alone, slices split columns or rows,
+// never K (else it states the fact numerics.rows = batch).
 //
 // Threads: `accepts`, `packed_bytes`, `prepared_bytes` are [any]; `pack`, `prepare`, `run` are
-// [worker], called by all slices with equal arguments. The executor puts barriers between them. For
-// few rows an executor may let every worker prepare a copy of its own, as the only slice; jobs then
-// differ in `prepared` alone, which holds the same bytes.
+// [worker], called by all slices or ranges with equal arguments. The executor puts barriers between
+// them. Ranges of one `run` may be of any size and come in any order; two calls of one worker never
+// overlap, so scratch memory can be a worker's. For few rows an executor may let every worker
+// prepare a copy of its own, as the only slice; jobs then differ in `prepared` alone, which holds
+// the same bytes.
 #pragma once
 
 #include <tenon/status.h>
@@ -62,6 +64,16 @@ struct LinearJob {
   Epilogue epilogue = Epilogue::store;
 };
 
+// Parts [first, last) of `count` equal parts of a call's work. Workers fetch such ranges as they
+// become free, so one worker may be handed several; each part is handed out once. `worker` is the
+// number of the one that calls, below HostFacts::workers.
+struct WorkRange {
+  uint32_t first = 0;
+  uint32_t last = 1;
+  uint32_t count = 1;
+  uint32_t worker = 0;
+};
+
 class LinearKernel {
  public:
   // Null status when this kernel can run the weight; else the reason, in words.
@@ -82,8 +94,8 @@ class LinearKernel {
   // barrier in between.
   virtual void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in,
                        void* prepared, Slice slice) noexcept = 0;
-  // All jobs of one call are independent of each other.
-  virtual void run(std::span<const LinearJob> jobs, Slice slice) noexcept = 0;
+  // All jobs of one call are independent of each other. Parts share out the columns of all jobs.
+  virtual void run(std::span<const LinearJob> jobs, WorkRange range) noexcept = 0;
 
   // What distinguishes this kernel's bits from another's, e.g. "dense/avx512": part of the
   // numerics id of every report. Static text.

@@ -79,10 +79,10 @@ class Int8 final : public LinearKernel {
                       .prepared = static_cast<std::byte*>(prepared)});
   }
 
-  void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
-    sdk::for_each_share(jobs, kernels_.panel_columns, slice, scratch_,
-                        [this](const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) {
-                          run_panels(job, panels, scratch);
+  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
+    sdk::for_each_share(jobs, kernels_.panel_columns, range,
+                        [&](const LinearJob& job, sdk::PanelRange panels) {
+                          run_panels(job, panels, scratch_.of(range.worker));
                         });
   }
 

@@ -108,13 +108,12 @@ class OneDnn final : public LinearKernel {
     }
   }
 
-  void run(std::span<const LinearJob> jobs, Slice slice) noexcept override {
+  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
     const OneThread one_thread;
-    const Slice mine{slice.index, std::min(slice.count, scratch_.workers())};
-    if (mine.index >= mine.count) return;
-    sdk::for_each_share(
-        jobs, kPanelColumns, mine,
-        [&](const LinearJob& job, sdk::PanelRange range) { run_panels(job, range, mine.index); });
+    sdk::for_each_share(jobs, kPanelColumns, range,
+                        [&](const LinearJob& job, sdk::PanelRange panels) {
+                          run_panels(job, panels, range.worker);
+                        });
   }
 
   std::string_view numerics() const noexcept override { return numerics_name(); }

@@ -1,8 +1,8 @@
-// What linear kernels over column panels share: how jobs are cut into slices, scratch memory a
-// worker, and refusals.
+// What linear kernels over column panels share: how jobs are cut into ranges of columns, scratch
+// memory a worker, and refusals.
 //
 // A panel is a fixed number of rows of W (columns of y) that lie side by side in the packed weight.
-// Slices take whole panels, so that every sum over k is made by one worker.
+// Workers take whole panels, so that every sum over k is made by one worker.
 #pragma once
 
 #include <tenon/host.h>
@@ -39,10 +39,10 @@ constexpr PanelRange share_of(uint64_t total, Slice slice) noexcept {
           static_cast<uint32_t>(share_begin(total, slice.index + 1, slice.count))};
 }
 
-// Calls run_panels(job, range) for this slice's panels of each job; the weights read are shared out
-// evenly over all jobs. A panel belongs to the slice in whose share it begins.
+// Calls run_panels(job, panels) for the panels of each job in `range`; parts are equal in weights
+// read, over all jobs. A panel belongs to the part in which it begins.
 template <typename RunPanels>
-void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, Slice slice,
+void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, WorkRange range,
                     RunPanels&& run_panels) {
   const auto cost_of = [&](const LinearJob& job) {
     const uint64_t matrices = job.epilogue == Epilogue::silu_mul ? 2 : 1;
@@ -50,8 +50,8 @@ void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, Sli
   };
   uint64_t total = 0;
   for (const LinearJob& job : jobs) total += cost_of(job);
-  const uint64_t begin = share_begin(total, slice.index, slice.count);
-  const uint64_t end = share_begin(total, slice.index + 1, slice.count);
+  const uint64_t begin = share_begin(total, range.first, range.count);
+  const uint64_t end = share_begin(total, range.last, range.count);
   uint64_t base = 0;
   for (const LinearJob& job : jobs) {
     const uint64_t cost = cost_of(job);
@@ -121,18 +121,6 @@ class WorkerScratch {
   const uint64_t stride_;
   std::byte* memory_ = nullptr;
 };
-
-// As for_each_share, with this worker's scratch: run_panels(job, range, scratch). Where there are
-// more slices than workers, those beyond do nothing.
-template <typename RunPanels>
-void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, Slice slice,
-                    const WorkerScratch& scratch, RunPanels&& run_panels) {
-  const Slice mine{slice.index, slice.count < scratch.workers() ? slice.count : scratch.workers()};
-  if (mine.index >= mine.count) return;
-  for_each_share(jobs, panel_columns, mine, [&](const LinearJob& job, PanelRange panels) {
-    run_panels(job, panels, scratch.of(mine.index));
-  });
-}
 
 // 'weight "NAME" FOUND'.
 inline Status refuse_weight(const WeightView& weight, std::string_view found) {
