@@ -1,8 +1,13 @@
 // One step's work, as kernels see it: rows of several sequences side by side.
 //
-// A row is one token position of one sequence. Rows of a sequence are consecutive and in rising
-// position, whether they are a whole prompt, a chunk of it, one generated token, or draft tokens
-// to be verified.
+// A row is one token position of one sequence. Rows of a sequence are consecutive, whether they are
+// a whole prompt, a chunk of it, one generated token, or drafts to be verified. Positions rise by
+// one, but for drafts that form a tree: siblings have the same position and slots of their own.
+//
+// Captured graphs. What is launched depends on the padded counts alone. Rows from `rows` up to
+// padded_rows, and sequences likewise, are padding: they have token 0 and no tables, and what is
+// computed for them is ignored. Everything else a kernel reads from what its `plan` wrote.
+// Executors that capture nothing pad nothing.
 #pragma once
 
 #include <tenon/kv_cache.h>
@@ -17,23 +22,38 @@ struct BatchSequence {
   SeqId seq = kNoSeq;
   uint32_t first_row = 0;
   uint32_t rows = 0;
-  // Positions 0 … kv_tokens-1 are in the cache once this step's rows have been stored. Kept apart
-  // from positions, which differ when rows form a tree.
-  uint32_t kv_tokens = 0;
-  std::span<const KvTableView> tables;  // [group_count]
+  uint64_t adapter = 0;  // low-rank adapter of all its rows; 0 = the base model
+  // Each row sees all rows of the sequence (encoders, diffusion); fact attn.mask.full.
+  bool bidirectional = false;
+};
+
+// What a KV group adds to the batch. Length and table belong to the group: a window, an eviction or
+// a recurrence makes them differ between groups of one sequence.
+struct BatchGroup {
+  std::span<const uint32_t> slots;      // [rows] entry of the table that the row is stored at
+  std::span<const uint32_t> kv_tokens;  // [sequences] entries there once the rows are stored
+  std::span<const KvTableView> tables;  // [sequences]
 };
 
 struct BatchView {
   uint64_t step_id = 0;
   uint32_t rows = 0;
-  uint32_t padded_rows = 0;               // >= rows; the rest is computed and ignored
-  std::span<const TokenId> tokens;        // [rows]
-  std::span<const uint32_t> positions;    // [rows] for rotary embedding and masks
-  std::span<const uint32_t> slots;        // [rows] KV position that the row is stored at
-  std::span<const int32_t> tree_parents;  // [rows] row that a draft row follows; empty = chain
+  uint32_t padded_rows = 0;  // >= rows
+  uint32_t padded_sequences = 0;
+  std::span<const TokenId> tokens;      // [rows]; kNoToken where `inputs` has the row
+  std::span<const uint32_t> positions;  // [rows, position_axes] for rotary embedding
+  // [rows] the row that this one follows, -1 where it follows what is in the cache. Empty: each row
+  // follows the one before it. A row sees what is in the cache before its sequence's rows, the rows
+  // that lead to it, and itself.
+  std::span<const int32_t> tree_parents;
   std::span<const BatchSequence> sequences;
-  std::span<const uint32_t> logits_rows;  // rows whose logits are wanted, rising
-  void* queue = nullptr;                  // device queue; null on the host
+  std::span<const BatchGroup> groups;      // [group_count]
+  std::span<const uint32_t> logits_rows;   // rows whose logits are wanted, rising
+  std::span<const uint32_t> hidden_rows;   // rows whose hidden states are wanted, rising …
+  std::span<const LayerId> hidden_layers;  // … behind these layers; layer_count = the final norm
+  // [rows, hidden] rows that enter as they are instead of an embedded token; data null = none.
+  TensorView inputs;
+  DeviceQueue queue = nullptr;
 };
 
 }  // namespace tenon

@@ -10,9 +10,13 @@
 // Drafts never change what a request says where the sampler verifies exactly; where it verifies by
 // rejection (fact sampler.verify), they keep its distribution.
 //
-// Threads: every method is [step].
+// Drafts may form a tree (fact draft.shape = tree): the target computes all branches in one step
+// and the sampler accepts one path.
+//
+// Threads: `bind` is [control], every other method is [step].
 #pragma once
 
+#include <tenon/model.h>
 #include <tenon/sampler.h>
 #include <tenon/scheduler.h>
 #include <tenon/status.h>
@@ -37,6 +41,11 @@ struct DraftRequest {
 struct DraftOut {
   std::span<TokenId> tokens;
   uint32_t count = 0;
+  // Room for as many. For a tree: the draft, an earlier one, that each follows; -1 = the history.
+  // Siblings are different tokens. Left as it is: each follows the one before it. Empty where trees
+  // were not agreed upon.
+  std::span<int32_t> parents;
+  bool is_tree = false;
   // [max_tokens, vocabulary] where the sampler verifies by rejection, else null. Row d takes the
   // distribution that token d was drawn from. A drafter that has none leaves has_probs as it is:
   // its drafts are verified exactly, which for a draft that was certain comes to the same.
@@ -51,26 +60,39 @@ struct DraftStepCost {
   int64_t drafter_ns = 0;   // of the step's duration, inside the drafter
 };
 
-// Hidden states of the target after a step, for drafters with the fact draft.needs = hidden.
+// Layers of the target whose output rows `observe` is to see, rising. layer_count stands for what
+// the final norm makes.
+struct HiddenLayersOut {
+  std::span<LayerId> layers;  // room for layer_count + 1
+  uint32_t count = 0;
+};
+
+// Hidden states of the target behind one sequence's tokens that a step computed and kept, prompts
+// included; for drafters with the fact draft.needs = hidden.
 struct HiddenView {
   SeqId seq = kNoSeq;
-  TensorView rows;  // [tokens, hidden]
+  std::span<const uint32_t> positions;  // [rows], rising
+  std::span<const LayerId> layers;      // as asked for
+  std::span<const TensorView> states;   // [layers] f32 [rows, hidden], on the host
 };
 
 class Drafter {
  public:
+  // Once, before anything else. `wanted` is empty at first: no hidden states.
+  virtual Status bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept = 0;
   virtual Status begin(SeqId seq, SeqId parent) noexcept = 0;
-  virtual void end(SeqId seq) noexcept = 0;
+  virtual Status end(SeqId seq) noexcept = 0;
   // offered[i] <= requests[i].max_tokens.
   virtual Status offer(std::span<const DraftRequest> requests,
                        std::span<uint32_t> offered) noexcept = 0;
   virtual Status draft(std::span<const DraftRequest> requests,
                        std::span<DraftOut> drafts) noexcept = 0;
-  // Of `drafted` tokens, `accepted` were kept; `history` is what is known now.
+  // Of `drafted` tokens, `accepted` were kept (a path of a tree); `history` is what is known now.
   virtual Status accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                         uint32_t accepted) noexcept = 0;
   // After each step that computed something, drafts or not.
-  virtual void measured(const DraftStepCost& cost) noexcept = 0;
+  virtual Status measured(const DraftStepCost& cost) noexcept = 0;
+  // After each step, before `accept` of it, where hidden states were asked for.
   virtual Status observe(std::span<const HiddenView> hidden) noexcept = 0;
 
  protected:

@@ -5,58 +5,85 @@
 #include <tenon/types.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace tenon {
 
+// What a layer keeps between steps.
+//   attention  K and V of every token (that the window still shows)
+//   latent     K alone; V is a prefix of each row of K (multi-head latent attention)
+//   recurrent  a state of fixed size a sequence (<tenon/state.h>)
 enum class KvKind : uint8_t { attention = 0, latent = 1, recurrent = 2 };
 enum class KvOwner : uint8_t { target = 0, draft = 1 };
 
-// Layers that keep their K/V alike share a group, and with it block tables, slots and moves. Every
-// model has one or more; most have one.
+// Layers that keep the same for as many tokens share a group, and with it element type, block size,
+// tables, usage and window. Every model has one or more; most have one.
 struct KvGroup {
   KvKind kind = KvKind::attention;
   KvOwner owner = KvOwner::target;
-  bool v_inside_k = false;  // latent attention: V is a prefix of K
-  uint32_t layers = 0;      // layers in this group
-  uint32_t kv_heads = 0;
-  uint32_t k_dim = 0;  // elements of K a head and token
+  uint32_t layers = 0;    // that keep something of their own in this group
+  uint32_t kv_heads = 0;  // attention and latent, as the next two
+  uint32_t k_dim = 0;     // elements of K a head and token
   uint32_t v_dim = 0;
-  uint32_t window_tokens = 0;  // 0 = unlimited; else a row sees the last `window_tokens` positions
-  uint64_t bytes_per_sequence = 0;  // recurrent state only
+  // The one place that says what a window is: the row at position p sees positions
+  // first_visible(p, window_tokens) … p. 0 = all.
+  uint32_t window_tokens = 0;
+  uint64_t state_bytes = 0;  // recurrent: a sequence's state, all layers of the group together
+
+  constexpr bool v_inside_k() const noexcept { return kind == KvKind::latent; }
 };
 
+// The first position that the row at `position` sees through a window.
+constexpr uint32_t first_visible(uint32_t position, uint32_t window_tokens) noexcept {
+  return window_tokens == 0 || position < window_tokens ? 0 : position - window_tokens + 1;
+}
+
+// How a layer mixes positions.
+enum class LayerMixer : uint8_t { attention = 0, recurrent = 1, none = 2 };
+
 struct LayerShape {
-  GroupId group = 0;
+  LayerMixer mixer = LayerMixer::attention;
+  GroupId group = 0;            // kNoGroup: this layer keeps nothing
   uint32_t index_in_group = 0;  // which of the group's storages is this layer's
+  int32_t shares_kv_with = -1;  // earlier layer of the group whose K/V this one reads, or -1
+
+  // Attention.
   uint32_t query_heads = 0;
-  float scale = 0.0f;           // factor on q·k, before soft cap and mask
-  float soft_cap = 0.0f;        // 0 = none; else cap·tanh(score/cap)
-  uint32_t window_tokens = 0;   // 0 = unlimited
-  int32_t shares_kv_with = -1;  // layer whose K/V this one reads, or -1 for its own
+  float scale = 0.0f;                   // factor on q·k, before soft cap and mask
+  float soft_cap = 0.0f;                // 0 = none; else cap·tanh(score/cap)
+  const float* sinks = nullptr;         // [query_heads] scores that take part in the softmax only
+  const float* alibi_slopes = nullptr;  // [query_heads] slope·(key - query position) on the score
+
+  // Recurrent.
+  std::string_view state_kind = {};  // names the recurrence: "mamba2", … (docs/futures.md)
+  uint64_t state_offset = 0;         // of this layer's part in a slot of its group, in bytes
+  uint64_t state_bytes = 0;
 };
 
 struct ModelShape {
-  uint32_t layers = 0;
+  uint32_t layer_count = 0;
   uint32_t hidden = 0;
   uint32_t vocabulary = 0;      // rows of logits
   uint32_t context_tokens = 0;  // the pipeline's limit, at most the model's own
+  uint32_t position_axes = 1;   // numbers that make a position (three for some models with images)
   uint32_t group_count = 0;
-  const KvGroup* groups = nullptr;    // [group_count]
-  const LayerShape* layer = nullptr;  // [layers]
+  const KvGroup* groups = nullptr;     // [group_count]
+  const LayerShape* layers = nullptr;  // [layer_count]
 };
 
-// Geometry of the KV storage after negotiation, the same for the manager, the executor and the
-// attention kernel. Block b, offset t of a group holds position table[p / block_tokens] with
-// t = p % block_tokens.
+// Geometry of one group's storage after negotiation, the same for the manager, the executor and the
+// kernels. Block b, offset t holds entry table[i / block_tokens], t = i % block_tokens. A block of
+// a recurrent group is a slot: one sequence's whole state, block_tokens is 1 and says nothing.
 struct KvGroupGeometry {
+  DType dtype = DType::f32;  // of K and V; u8 for recurrent groups
   uint32_t block_tokens = 0;
-  uint32_t blocks = 0;           // block ids are 0 … blocks-1
-  uint64_t bytes_per_token = 0;  // all layers of the group, K and V, scales included
+  uint32_t blocks = 0;  // block ids are 0 … blocks-1
+  uint64_t bytes_per_token =
+      0;  // all layers of the group, K and V, scales included; a slot's bytes
   // Blocks of the swap pool in host memory, of the same size, with ids of their own; 0 = no pool.
   uint32_t swap_blocks = 0;
 };
 struct KvGeometry {
-  DType dtype = DType::f32;
   uint32_t context_tokens = 0;
   uint32_t max_sequences = 0;
   uint32_t group_count = 0;

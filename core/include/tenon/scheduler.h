@@ -9,12 +9,19 @@
 //   - to grant only sequences of the view, each at most once, and only what the ledger granted;
 //   - to keep within `max_sequences` and `max_batch_tokens`;
 //   - to decide from its arguments alone: no clock, no randomness, no state outside `this`;
-//   - not to allocate in `plan` after warm-up, and to ignore event kinds that it does not know.
+//   - not to allocate in `plan` after warm-up, and to ignore event kinds that it does not know;
+//   - to take a refusal of the ledger as an answer: what was not granted waits for another step.
 // It may assume
 //   - that every sequence of a view has arrived by `on_event` before, and none that finished;
 //   - that `waiting` is in arrival order (preempted sequences keep their arrival) and that a
 //     sequence is either waiting (holds no KV) or running;
 //   - that the same trace of calls leads to the same views.
+// With engine.plan_ahead = 1 a step is planned while the device computes the one before it. The
+// view then shows each sequence as that step will leave it at least: its `in_flight_tokens` count
+// as computed, and the token it will be sampled counts as known. Sequences whose outcome is open
+// (drafts in flight, a fork or a beam to come) are missing from that view. The ledger refuses to
+// release what is in flight. A grant of a sequence that turns out to have ended is dropped.
+//
 // When `plan` returns an error, or breaks a promise, nothing of it is run: grants are rolled back,
 // and the requests it names fail if it keeps failing.
 //
@@ -34,17 +41,18 @@ struct SequenceView {
   uint32_t prompt_tokens = 0;
   uint32_t known_tokens = 0;      // prompt + generated
   uint32_t computed_tokens = 0;   // of the known ones, K/V present
-  uint32_t in_flight_tokens = 0;  // granted in a step that has not been collected
+  uint32_t in_flight_tokens = 0;  // of the computed ones, in a step that was not collected yet
   uint32_t limit_tokens = 0;      // known_tokens never grows beyond it
-  uint32_t offered_drafts =
-      0;  // tokens a drafter could propose for this step; a grant may use up to these
-  uint32_t fork_group = 0;  // samples or beams of one request share it
+  uint32_t offered_drafts = 0;    // a drafter could propose so many; a grant may use up to these
+  uint32_t fork_group = 0;        // samples or beams of one request share it
   // Sequences that it is or will become: a request of n samples is one sequence until its prompt is
   // computed and n running ones from then on. Those beyond max_sequences wait as new arrivals do.
   uint32_t samples = 1;
   uint32_t tenant = 0;
   int32_t priority = 0;  // lower runs first
+  uint64_t adapter = 0;  // as in CacheKey
   int64_t arrival_ns = 0;
+  int64_t deadline_ns = 0;  // wanted done by then; 0 = none was named
 };
 
 struct SchedulerLimits {
@@ -105,6 +113,7 @@ enum class ReleaseHow : uint8_t {
   // Move the K/V to the host pool; the sequence waits with nothing computed. What comes back when
   // it is grown again counts as reused, and `cached` shows it as ready meanwhile.
   swap = 1,
+  end = 2,  // the sequence is over: for the engine alone, a ledger refuses it
 };
 
 // The scheduler's only view of KV memory; every scheduler composes with every KV manager through
@@ -120,7 +129,7 @@ class KvLedger {
   virtual GrowResult try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept = 0;
   virtual HeldTokens held(SeqId seq) noexcept = 0;
   // Takes a running sequence's memory back and puts it among the waiting (preemption). False when
-  // refused (no swap pool, or the sequence was already granted in this plan); nothing changed then.
+  // refused (no swap pool, in flight, or already granted in this plan); nothing changed then.
   virtual bool release(SeqId seq, ReleaseHow how) noexcept = 0;
   // An estimate of what could be granted in all, evictable blocks included.
   virtual uint64_t free_tokens() noexcept = 0;
