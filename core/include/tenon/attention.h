@@ -85,7 +85,7 @@ struct KvGroupStorage {
 // What a kernel is to serve. All of it stays valid until the kernel is destroyed.
 struct AttentionBinding {
   const ModelShape* model = nullptr;
-  std::span<const GroupId> groups;          // that this kernel is asked about; others are not its
+  std::span<const GroupId> groups;          // that this kernel serves; it is asked of no other
   std::span<const KvGroupStorage> storage;  // [group_count]
   uint32_t max_rows = 0;                    // of a step, padding included
   uint32_t max_sequences = 0;
@@ -110,8 +110,8 @@ struct AttentionCall {
   const void* k = nullptr;     // [rows, kv_heads, k_dim], rotated; null when the layer shares K/V
   const void* v = nullptr;     // [rows, kv_heads, v_dim]; null where V is inside K
   void* out = nullptr;         // [rows, query_heads, v_dim]
-  const void* plan = nullptr;  // what `plan` wrote for the layer's group, where the kernel works
-  void* workspace = nullptr;   // scratch of this group
+  const void* plan = nullptr;  // what `plan` wrote for the layer's group, in the kernel's space
+  void* workspace = nullptr;   // workspace_bytes(group), in the kernel's space
   uint32_t padded_rows = 0;
   uint32_t padded_sequences = 0;
   DeviceQueue queue = nullptr;
@@ -120,7 +120,7 @@ struct AttentionCall {
 class AttentionKernel {
  public:
   virtual Status bind(const AttentionBinding& binding) noexcept = 0;
-  // What `plan` writes at most for one group, and scratch memory of its runs, aligned to 64.
+  // The most that `plan` writes for one group, and the scratch memory of its runs.
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
   virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
 

@@ -14,12 +14,13 @@
 //
 // Calls on a device put work on `queue` and return; on the host (queue null) they have done it when
 // they return. What is launched depends on the numbers of rows given, never on what arrays hold, so
-// that a captured graph may replay it. Arguments are read before a call returns, but what pointers
-// to activations, rows and packed bytes lead to is read when the work runs.
+// that a captured graph may replay it. Calls and jobs themselves are read before a call returns;
+// what they point to (activations, packed bytes, rows, scales, bias) lies in LinearLimits::space
+// and is read when the work runs. The host knows the length of every span.
 //
 // Threads: `bind` is [control]. `epilogues`, `accepts`, `packed_bytes`, `preparation`,
 // `prepared_bytes` and `numerics` are [any]. `pack`, `gather`, `prepare` and `run` are [worker],
-// called by all slices or ranges with equal arguments; the executor puts barriers between them.
+// called by all slices or ranges with equal arguments; the executor puts barriers between calls.
 // Ranges of one `run` may be of any size and come in any order; two calls of one worker never
 // overlap, so scratch memory can be a worker's. For few rows an executor may let every worker
 // prepare a copy of its own, as the only slice; jobs then differ in `prepared` alone, which holds
@@ -146,8 +147,7 @@ class LinearKernel {
   virtual Status accepts(const WeightView& weight) const noexcept = 0;
   // Bytes that `pack` fills for this weight; their address is aligned to 64.
   virtual uint64_t packed_bytes(const WeightView& weight) const noexcept = 0;
-  // Slices may be more than workers, in any order, several by one worker: pieces that workers take
-  // as they get done.
+  // There may be more slices than workers: they are taken in any order, several by one worker.
   virtual Status pack(const WeightView& weight, void* packed, Slice slice) noexcept = 0;
   virtual Status gather(const GatherCall& call, Slice slice) noexcept = 0;
 

@@ -28,9 +28,9 @@ struct RunnerRow {
   SeqId seq = kNoSeq;
   // Every known token, then the drafts so far: at most the slots that were granted, less one.
   std::span<const TokenId> history;
-  // For models that continue from the target's hidden states: f32 [rows, hidden] that go in with
-  // the last `rows` tokens of the history; data null = none. Rows that are not computed yet need
-  // theirs.
+  // For models that continue from the target's hidden states: f32 [rows, hidden], one row for each
+  // of the last `rows` tokens of the history; data null = none. Every token that is not computed
+  // yet needs its row.
   TensorView hidden;
 };
 

@@ -3,7 +3,8 @@
 // One rule serves prefill, chunks, prefix hits and speculation: a sequence has `computed` tokens,
 // whose K/V are in the cache, and `known` tokens, which exist as ids. A grant of n lets the step
 // move `computed` n tokens towards `known`; when the last known token is among them, the sequence
-// is sampled and gains at least one known token. There is no prefill mode and no decode mode.
+// is sampled and gains at least one known token, or ends. There is no prefill mode and no decode
+// mode.
 //
 // A scheduler promises
 //   - to grant only sequences of the view, each at most once, and only what the ledger granted;
@@ -45,8 +46,9 @@ struct SequenceView {
   uint32_t limit_tokens = 0;      // known_tokens never grows beyond it
   uint32_t offered_drafts = 0;    // a drafter could propose so many; a grant may use up to these
   uint32_t fork_group = 0;        // samples or beams of one request share it
-  // Sequences that it is or will become: a request of n samples is one sequence until its prompt is
-  // computed and n running ones from then on. Those beyond max_sequences wait as new arrivals do.
+  // How many sequences it is or will become: a request of n samples is one sequence until its
+  // prompt is computed, and n running ones from then on. Those beyond max_sequences wait as new
+  // arrivals do.
   uint32_t samples = 1;
   uint32_t tenant = 0;
   int32_t priority = 0;  // lower runs first
@@ -66,9 +68,9 @@ struct SchedulerLimits {
 struct StepCost {
   uint64_t step_id = 0;      // 0 = nothing was computed yet
   uint32_t rows = 0;         // token positions computed, drafts included
-  uint32_t sequences = 0;    // that they belong to
-  uint32_t logits_rows = 0;  // of the rows, sampled from
-  int64_t duration_ns = 0;   // of the whole step, from its begin to the last token delivered
+  uint32_t sequences = 0;    // that the rows belong to
+  uint32_t logits_rows = 0;  // rows that were sampled from
+  int64_t duration_ns = 0;   // of the whole step, from its start to the last token delivered
 };
 
 struct SchedulerView {

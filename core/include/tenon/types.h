@@ -25,8 +25,9 @@ using TokenId = int32_t;   // index into the vocabulary
 using BlockId = int32_t;   // index of a KV block inside its group and space
 using LayerId = uint32_t;  // index of a decoder layer
 using GroupId = uint32_t;  // index of a KV group
-// A device's queue of work (a cudaStream_t on CUDA devices); null on the host, where calls have
-// done their work when they return.
+// A device's queue of work (a cudaStream_t on CUDA devices, of the calling thread's current
+// device). An error of queued work shows when the step is collected. Null on the host, where calls
+// have done their work when they return.
 using DeviceQueue = void*;
 
 inline constexpr SeqId kNoSeq = 0xffffffffu;
