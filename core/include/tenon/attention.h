@@ -20,6 +20,9 @@
 // `run`; so a captured graph may replay `run`, which launches by padded counts and phases alone. On
 // the host nothing is copied, and a plan may point into the batch.
 //
+// A pipeline may have one kernel for prompts and one for single rows. It keeps the contract where
+// `numerics()` of both are the same text; else its numerics.rows is batch.
+//
 // Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
 // [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
 // differ in these pointers alone, which lead to the same values.
@@ -90,6 +93,7 @@ struct AttentionBinding {
   uint32_t max_rows = 0;                    // of a step, padding included
   uint32_t max_sequences = 0;
   uint32_t slices = 1;
+  DType dtype = DType::f32;  // of q, k, v and out
   Space space;
 };
 
@@ -101,11 +105,15 @@ struct AttentionPlan {
   std::span<const uint32_t> sequences;
   void* plan = nullptr;  // plan_bytes(group) of host memory, aligned to 64
 };
+// What a plan comes to.
+struct KernelPlanOut {
+  uint32_t phases = 1;      // of `run` for this batch, 1 to 16; a captured graph depends on it
+  uint64_t plan_bytes = 0;  // leading bytes of the plan that count
+};
 
 // One layer's call. Arrays are row-major, in the rows of the whole batch.
 struct AttentionCall {
   LayerId layer = 0;
-  DType dtype = DType::f32;    // of q, k, v and out
   const void* q = nullptr;     // [rows, query_heads, k_dim], rotated
   const void* k = nullptr;     // [rows, kv_heads, k_dim], rotated; null when the layer shares K/V
   const void* v = nullptr;     // [rows, kv_heads, v_dim]; null where V is inside K
@@ -124,10 +132,9 @@ class AttentionKernel {
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
   virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
 
-  // Once a step and group, before that step's first `run`. `phases` becomes the number of phases
-  // that `run` has for this batch, 1 to 16; the executor puts a barrier behind each. Storing K/V is
-  // in the first.
-  virtual Status plan(const AttentionPlan& plan, uint32_t& phases) noexcept = 0;
+  // Once a step and group, before that step's first `run`. The executor puts a barrier behind each
+  // phase of `run`. Storing K/V is in the first.
+  virtual Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept = 0;
   virtual Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept = 0;
 
   // What distinguishes this kernel's bits from another's: part of the numerics id. Static text.

@@ -24,8 +24,6 @@ struct BatchSequence {
   uint32_t first_row = 0;
   uint32_t rows = 0;
   uint64_t adapter = 0;  // low-rank adapter of all its rows; 0 = the base model
-  // Each row sees all rows of the sequence (encoders, diffusion); fact attn.mask.full.
-  bool bidirectional = false;
 };
 
 // What a KV group adds to the batch. Length and table belong to the group: a window, an eviction or
@@ -47,6 +45,9 @@ struct BatchView {
   // follows the one before it. A row sees what is in the cache before its sequence's rows, the rows
   // that lead to it, and itself.
   std::span<const int32_t> tree_parents;
+  // [rows] the last row of its sequence that a row sees: encoders, diffusion, images inside a text
+  // (fact attn.mask.spans). Empty: itself.
+  std::span<const uint32_t> sees_to;
   std::span<const BatchSequence> sequences;
   std::span<const BatchGroup> groups;      // [group_count]
   std::span<const uint32_t> logits_rows;   // rows whose logits are wanted, rising

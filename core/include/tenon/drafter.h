@@ -46,9 +46,10 @@ struct DraftOut {
   // were not agreed upon.
   std::span<int32_t> parents;
   bool is_tree = false;
-  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null. Row d takes the
-  // distribution that token d was drawn from. A drafter that has none leaves has_probs as it is:
-  // its drafts are verified exactly, which for a draft that was certain comes to the same.
+  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null; not for trees. Row
+  // d takes the distribution that token d was drawn from. A drafter that has none leaves has_probs
+  // as it is: its drafts are verified exactly, which for a draft that was certain comes to the
+  // same.
   float* probs = nullptr;
   bool has_probs = false;
 };
@@ -65,6 +66,7 @@ struct DraftStepCost {
 struct HiddenLayersOut {
   std::span<LayerId> layers;  // room for layer_count + 1
   uint32_t count = 0;
+  bool drawn_only = false;  // only at tokens behind which the target draws, not along prompts
 };
 
 // Hidden states of the target at the tokens of one sequence that a step computed and kept, those of

@@ -39,27 +39,28 @@ constexpr uint32_t first_visible(uint32_t position, uint32_t window_tokens) noex
   return window_tokens == 0 || position < window_tokens ? 0 : position - window_tokens + 1;
 }
 
-// How a layer mixes positions.
-enum class LayerMixer : uint8_t { attention = 0, recurrent = 1, none = 2 };
-
+// A layer may attend, run a recurrence, do both side by side, or neither.
 struct LayerShape {
-  LayerMixer mixer = LayerMixer::attention;
-  GroupId group = 0;            // kNoGroup: this layer keeps nothing
+  GroupId group = 0;               // of its K and V; kNoGroup: no attention here
+  GroupId state_group = kNoGroup;  // of its recurrent state; kNoGroup: no recurrence here
+
+  // Attention.
   uint32_t index_in_group = 0;  // which of the group's storages this layer uses
   // An earlier layer of the group whose K/V, and so whose storage, this one reads; -1 = none.
   int32_t shares_kv_with = -1;
-
-  // Attention.
   uint32_t query_heads = 0;
   float scale = 0.0f;                   // factor on q·k, before soft cap and mask
   float soft_cap = 0.0f;                // 0 = none; else cap·tanh(score/cap)
   const float* sinks = nullptr;         // [query_heads] scores that take part in the softmax only
   const float* alibi_slopes = nullptr;  // [query_heads] slope·(key - query position) on the score
+  float k_scale = 1.0f;                 // f8 caches: what a stored element of K is multiplied with
+  float v_scale = 1.0f;
 
   // Recurrent.
   std::string_view state_kind = {};  // names the recurrence: "mamba2", … (docs/futures.md)
   uint64_t state_offset = 0;         // of this layer's part in a slot of its group, in bytes
   uint64_t state_bytes = 0;
+  uint32_t state_dims[8] = {};  // heads, widths, … as the state_kind says
 };
 
 struct ModelShape {
@@ -69,6 +70,9 @@ struct ModelShape {
   uint32_t context_tokens = 0;  // the pipeline's limit, at most the model's own
   uint32_t position_axes = 1;   // numbers that make a position (three for some models with images)
   uint32_t group_count = 0;
+  // The group in whose tokens schedulers count memory: the first that keeps every token of a
+  // sequence, where there is one. The others are sized so that they do not run out before it.
+  GroupId ledger_group = 0;
   const KvGroup* groups = nullptr;     // [group_count]
   const LayerShape* layers = nullptr;  // [layer_count]
 };

@@ -19,9 +19,10 @@
 //   - that the same trace of calls leads to the same views.
 // With engine.plan_ahead = 1 a step is planned while the device computes the one before it. The
 // view then shows each sequence as that step will leave it at least: its `in_flight_tokens` count
-// as computed, and the token it will be sampled counts as known. Sequences whose outcome is open
-// (drafts in flight, a fork or a beam to come) are missing from that view. The ledger refuses to
-// release what is in flight. A grant of a sequence that turns out to have ended is dropped.
+// as computed, and the token that it will draw counts as known. Sequences that this token ends for
+// sure are left out. Where any other running sequence's outcome is open (drafts in flight, a fork
+// or a beam to come), the step is planned once the one before it was collected. The ledger refuses
+// to release what is in flight. A grant of a sequence that turns out to have ended is dropped.
 //
 // When `plan` returns an error, or breaks a promise, nothing of it is run: grants are rolled back,
 // and the requests it names fail if it keeps failing.
@@ -51,8 +52,9 @@ struct SequenceView {
   // arrivals do.
   uint32_t samples = 1;
   uint32_t tenant = 0;
-  int32_t priority = 0;  // lower runs first
-  uint64_t adapter = 0;  // as in CacheKey
+  int32_t priority = 0;       // lower runs first
+  uint32_t whole_tokens = 0;  // the next so many are computed in one step, or none of them
+  uint64_t adapter = 0;       // as in CacheKey
   int64_t arrival_ns = 0;
   int64_t deadline_ns = 0;  // wanted done by then; 0 = none was named
 };
@@ -153,6 +155,9 @@ struct PlanOut {
   // Rows kept reserved though nothing is computed in them (request-level batching holds the rows
   // of finished requests until the batch ends). Only counted, never computed.
   uint32_t idle_rows = 0;
+  // Without grants: nothing will be granted before this time, unless something arrives. 0 = ask
+  // again at once.
+  int64_t wake_ns = 0;
 
   bool push(Grant grant) noexcept {
     if (grant_count == grants.size()) return false;

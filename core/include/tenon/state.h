@@ -16,6 +16,7 @@
 // [worker].
 #pragma once
 
+#include <tenon/attention.h>
 #include <tenon/batch.h>
 #include <tenon/model.h>
 #include <tenon/status.h>
@@ -40,6 +41,7 @@ struct StateBinding {
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
   uint32_t slices = 1;
+  DType dtype = DType::f32;  // of inputs and out
   Space space;
 };
 
@@ -52,7 +54,6 @@ struct StatePlan {
 // One layer's call. Where the table has kNoBlock for the start, the state is all zero.
 struct StateCall {
   LayerId layer = 0;
-  DType dtype = DType::f32;
   std::span<const void* const> inputs;  // each [rows, …], as the layer's state_kind says
   void* out = nullptr;                  // [rows, …]
   const void* plan = nullptr;
@@ -69,7 +70,7 @@ class StateKernel {
   virtual Status bind(const StateBinding& binding) noexcept = 0;
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
   virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
-  virtual Status plan(const StatePlan& plan, uint32_t& phases) noexcept = 0;
+  virtual Status plan(const StatePlan& plan, KernelPlanOut& out) noexcept = 0;
   virtual Status run(const StateCall& call, uint32_t phase, Slice slice) noexcept = 0;
   // Part of the numerics id. Static text.
   virtual std::string_view numerics() const noexcept = 0;
