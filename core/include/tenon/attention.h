@@ -3,16 +3,27 @@
 // For every row r of sequence s and query head h, with g = h / (query_heads / kv_heads):
 //   score(p) = scale · q[r,h] · K[s,p,g]         for each visible position p
 //   out[r,h] = Σ_p softmax(score)(p) · V[s,p,g]
-// Visible are positions 0 … slot(r), cut to the last `window_tokens` of them where the layer has a
-// window. K and V are always read back from the cache, in its element type, also those that this
-// very step stored: so chunking a prompt changes no bit. Sums run over fixed ranges of positions
-// that start at 0, in an order that depends on shape and format alone.
+// with the layer's soft cap, slopes and sinks where it has them (<tenon/model.h>). Visible are the
+// entries in front of the sequence's rows, then the rows that lead to r and r itself
+// (BatchView::tree_parents); of these, what the group's window shows (first_visible). K and V are
+// always read back from the cache, in its element type, also those that this very step stored: so
+// chunking a prompt changes no bit. Sums run over fixed ranges of entries that start at 0, in an
+// order that depends on shape and format alone.
 //
 // A kernel promises equal bits for a row whatever else is in the batch, however the prompt was
 // chunked, whatever the block size, and however many slices there are (else it states the fact
 // numerics.rows = batch). Slots beyond a sequence's kv_tokens may hold anything, NaN included.
 //
-// Threads: `bind` and `workspace_bytes` are [control], `plan` and `phases` are [step], `run` is
+// `plan` works on the host: it writes what `run` needs to know of the batch into
+// `AttentionPlan::plan` and nothing else, so a step may be planned while another one runs. The
+// executor brings these bytes to the device, always to the same place, before the step's first
+// `run`; so a captured graph may replay `run`, which launches by padded counts and phases alone. On
+// the host nothing is copied, and a plan may point into the batch.
+//
+// A pipeline may have one kernel for prompts and one for single rows. It keeps the contract where
+// `numerics()` of both are the same text; else its numerics.rows is batch.
+//
+// Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
 // [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
 // differ in these pointers alone, which lead to the same values.
 #pragma once
@@ -27,9 +38,11 @@
 
 namespace tenon {
 
-// Where a layer's K or V of position p, head h lies:
-//   base + block·block_bytes + h·head_bytes + (p mod block_tokens)·token_bytes
-// `token_bytes` covers the elements and, for quantised caches, what stands behind them.
+// Where a layer's K or V of entry i, head h lies:
+//   base + block·block_bytes + h·head_bytes + (i mod block_tokens)·token_bytes
+// `token_bytes` covers the elements and, for quantised caches, what stands behind them. Of a group
+// whose V is inside K (KvKind::latent) both planes are the same and a row of V is the first v_dim
+// elements of the row of K.
 struct KvPlane {
   std::byte* base = nullptr;
   uint64_t block_bytes = 0;
@@ -40,16 +53,18 @@ struct KvPlane {
 // One row of K or V (a token, a head) in the cache. bf16 values are little-endian; a row of
 // quantised elements is aligned to 2 bytes and stands alone, so that copying a token copies all.
 //   f32 f16 bf16   the elements
+//   f8_e4m3        the elements             x = e · scale, of LayerShape::k_scale or v_scale
 //   i8    [dim signed bytes] [pad to 2] [bf16 scale]             x = q · scale, -127 <= q <= 127
 //   i4    [dim nibbles, low first] [pad to 2] [bf16 scale] [bf16 least]
 //                                                         x = u · scale + least,  0 <= u <= 15
 // From a row of f32:
+//   f8    e = x / scale; NaN stays NaN
 //   i8    scale = bf16(largest |x| / 127),      q = round(x / scale)
 //   i4    least = smallest x rounded down to bf16, scale = bf16((largest x - least) / 15),
 //         u = round((x - least) / scale)
 // in f32, rounding to nearest, ties to even, and cutting off at the ends of the range. A scale of 0
-// makes every element 0. A row with an element or a range that is not finite has the scale NaN (and
-// least 0): all of it is read back as NaN.
+// makes every element 0. A row of i8 or i4 with an element or a range that is not finite has the
+// scale NaN (and least 0): all of it is read back as NaN.
 constexpr bool kv_is_quantised(DType dtype) noexcept {
   return dtype == DType::i8 || dtype == DType::i4;
 }
@@ -66,41 +81,62 @@ struct KvLayerStorage {
   KvPlane k;
   KvPlane v;
 };
-struct KvStorage {
+struct KvGroupStorage {
   DType dtype = DType::f32;
-  std::span<const uint32_t> block_tokens;  // [group_count]
-  std::span<const KvLayerStorage> layers;  // [model layers]; shared layers repeat
+  uint32_t block_tokens = 0;
+  std::span<const KvLayerStorage> layers;  // [KvGroup::layers], by LayerShape::index_in_group
 };
 
-struct AttentionLimits {
-  uint32_t max_rows = 0;  // rows of a step
+// What a kernel is to serve. All of it stays valid until the kernel is destroyed.
+struct AttentionBinding {
+  const ModelShape* model = nullptr;
+  std::span<const GroupId> groups;          // that this kernel serves; it is asked of no other
+  std::span<const KvGroupStorage> storage;  // [group_count]
+  uint32_t max_rows = 0;                    // of a step, padding included
   uint32_t max_sequences = 0;
-  uint32_t context_tokens = 0;
   uint32_t slices = 1;
+  DType dtype = DType::f32;  // of q, k, v and out
+  Space space;
 };
 
-// One layer's call. All arrays are f32, row-major, on the kernel's device.
+struct AttentionPlan {
+  GroupId group = 0;
+  const BatchView* batch = nullptr;  // stays valid through the step
+  // Which of the batch's sequences are this kernel's, rising: where a pipeline has one kernel for
+  // prompts and one for single rows, each gets its own. Rows of others are not touched.
+  std::span<const uint32_t> sequences;
+  void* plan = nullptr;  // plan_bytes(group) of host memory, aligned to 64
+};
+// What `plan` says of a step, beside the bytes that it writes.
+struct KernelPlanOut {
+  uint32_t phases = 1;      // of `run` for this batch, 1 to 16; a captured graph depends on it
+  uint64_t plan_bytes = 0;  // how many leading bytes were written; no others go to the device
+};
+
+// One layer's call. Arrays are row-major, in the rows of the whole batch.
 struct AttentionCall {
   LayerId layer = 0;
-  const float* q = nullptr;  // [rows, query_heads, k_dim], rotated
-  const float* k = nullptr;  // [rows, kv_heads, k_dim], rotated; null when the layer shares K/V
-  const float* v = nullptr;  // [rows, kv_heads, v_dim]
-  float* out = nullptr;      // [rows, query_heads, v_dim]
+  const void* q = nullptr;     // [rows, query_heads, k_dim], rotated
+  const void* k = nullptr;     // [rows, kv_heads, k_dim], rotated; null when the layer shares K/V
+  const void* v = nullptr;     // [rows, kv_heads, v_dim]; null where V is inside K
+  void* out = nullptr;         // [rows, query_heads, v_dim]
+  const void* plan = nullptr;  // what `plan` wrote for the layer's group, in the kernel's space
+  void* workspace = nullptr;   // workspace_bytes(group), in the kernel's space
+  uint32_t padded_rows = 0;
+  uint32_t padded_sequences = 0;
+  DeviceQueue queue = nullptr;
 };
 
 class AttentionKernel {
  public:
-  // `model` and `storage` stay valid until the kernel is destroyed.
-  virtual Status bind(const ModelShape& model, const KvStorage& storage,
-                      const AttentionLimits& limits) noexcept = 0;
-  // Scratch memory that `plan` and `run` may use between them.
-  virtual uint64_t workspace_bytes() const noexcept = 0;
-  // Phases of `run` for the batch that was planned last, at least 1; the executor puts a barrier
-  // behind each. Storing K/V is in the first.
-  virtual uint32_t phases() const noexcept = 0;
+  virtual Status bind(const AttentionBinding& binding) noexcept = 0;
+  // The most that `plan` writes for one group, and the scratch memory of its runs.
+  virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
+  virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
 
-  // Once a step and group, before that step's first `run`. `batch` stays valid through the step.
-  virtual Status plan(GroupId group, const BatchView& batch, void* workspace) noexcept = 0;
+  // Once a step and group, before that step's first `run`. The executor puts a barrier behind each
+  // phase of `run`. Storing K/V is in the first.
+  virtual Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept = 0;
   virtual Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept = 0;
 
   // What distinguishes this kernel's bits from another's: part of the numerics id. Static text.

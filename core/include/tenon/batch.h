@@ -1,8 +1,14 @@
 // One step's work, as kernels see it: rows of several sequences side by side.
 //
-// A row is one token position of one sequence. Rows of a sequence are consecutive and in rising
-// position, whether they are a whole prompt, a chunk of it, one generated token, or draft tokens
-// to be verified.
+// A row is one token position of one sequence. Rows of a sequence are consecutive, whether they are
+// a whole prompt, a chunk of it, one generated token, or drafts to be verified. Positions rise by
+// one from row to row, except where drafts form a tree: siblings share a position but not a slot.
+//
+// Captured graphs. What is launched depends on the padded counts alone; all else that a kernel
+// knows of a step it reads from what its `plan` wrote. Arrays here are as long as `rows` and
+// `sequences` say. An executor that captures graphs fills its copies on the device up to the padded
+// counts, with token 0 and position 0; padding has no tables, and what is computed for it is
+// ignored. An executor that captures nothing pads nothing.
 #pragma once
 
 #include <tenon/kv_cache.h>
@@ -17,23 +23,40 @@ struct BatchSequence {
   SeqId seq = kNoSeq;
   uint32_t first_row = 0;
   uint32_t rows = 0;
-  // Positions 0 … kv_tokens-1 are in the cache once this step's rows have been stored. Kept apart
-  // from positions, which differ when rows form a tree.
-  uint32_t kv_tokens = 0;
-  std::span<const KvTableView> tables;  // [group_count]
+  uint32_t drafts = 0;   // how many of the rows, the last ones, are drafts to be verified
+  uint64_t adapter = 0;  // low-rank adapter of all its rows; 0 = the base model
+};
+
+// What a KV group adds to the batch. Length and table belong to the group: a window, an eviction or
+// a recurrence makes them differ between groups of one sequence. Recurrent groups have tables only.
+struct BatchGroup {
+  std::span<const uint32_t> slots;      // [rows] the entry that the row is stored at
+  std::span<const uint32_t> kv_tokens;  // [sequences] entries there are once the rows are stored
+  std::span<const KvTableView> tables;  // [sequences]
 };
 
 struct BatchView {
   uint64_t step_id = 0;
   uint32_t rows = 0;
-  uint32_t padded_rows = 0;               // >= rows; the rest is computed and ignored
-  std::span<const TokenId> tokens;        // [rows]
-  std::span<const uint32_t> positions;    // [rows] for rotary embedding and masks
-  std::span<const uint32_t> slots;        // [rows] KV position that the row is stored at
-  std::span<const int32_t> tree_parents;  // [rows] row that a draft row follows; empty = chain
+  uint32_t padded_rows = 0;  // >= rows
+  uint32_t padded_sequences = 0;
+  std::span<const TokenId> tokens;      // [rows]; kNoToken where `inputs` has the row
+  std::span<const uint32_t> positions;  // [rows, position_axes] for rotary embedding
+  // [rows] the row that this one follows, -1 where it follows what is in the cache. Empty: each row
+  // follows the one before it. A row sees what is in the cache before its sequence's rows, the rows
+  // that lead to it, and itself.
+  std::span<const int32_t> tree_parents;
+  // [rows] the last row of its sequence that a row sees: encoders, diffusion, images inside a text
+  // (fact attn.mask.spans). Empty: itself.
+  std::span<const uint32_t> sees_to;
   std::span<const BatchSequence> sequences;
-  std::span<const uint32_t> logits_rows;  // rows whose logits are wanted, rising
-  void* queue = nullptr;                  // device queue; null on the host
+  std::span<const BatchGroup> groups;      // [group_count]
+  std::span<const uint32_t> logits_rows;   // rows whose logits are wanted, rising
+  std::span<const uint32_t> hidden_rows;   // rows whose hidden states are wanted, rising
+  std::span<const LayerId> hidden_layers;  // behind which layers; layer_count = the final norm
+  // [rows, hidden] what enters where `tokens` has kNoToken, as it is; data null = no such row.
+  TensorView inputs;
+  DeviceQueue queue = nullptr;
 };
 
 }  // namespace tenon

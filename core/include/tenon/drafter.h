@@ -3,16 +3,20 @@
 // Order in a step: `offer` (cheap: how many could be proposed) → the scheduler grants slots →
 // `draft` fills them → the target computes them → the sampler verifies → `accept`.
 //
-// What a drafter proposes follows from the histories it is given; after any sequence of accepts
-// that part of its state equals that of a fresh drafter shown the same history. How many tokens it
-// proposes may also follow from what it learned: how many were accepted, and what steps cost.
+// Which tokens a drafter proposes follows from the histories it is given alone: after any sequence
+// of accepts it proposes what a fresh drafter that is shown the same history would. How many it
+// proposes may also follow from what it has learned: how many were accepted, and what steps cost.
 //
-// Drafts never change what a request says where the sampler verifies exactly; where it verifies by
-// rejection (fact sampler.verify), they keep its distribution.
+// Where the sampler verifies exactly, drafts never change a token; where it verifies by rejection
+// (fact sampler.verify), they keep the distribution.
 //
-// Threads: every method is [step].
+// Drafts may form a tree (fact draft.shape = tree): the target computes all branches in one step
+// and the sampler accepts one path.
+//
+// Threads: `bind` is [control], every other method is [step].
 #pragma once
 
+#include <tenon/model.h>
 #include <tenon/sampler.h>
 #include <tenon/scheduler.h>
 #include <tenon/status.h>
@@ -37,9 +41,15 @@ struct DraftRequest {
 struct DraftOut {
   std::span<TokenId> tokens;
   uint32_t count = 0;
-  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null. Row d takes the
-  // distribution that token d was drawn from. A drafter that has none leaves has_probs as it is:
-  // its drafts are verified exactly, which for a draft that was certain comes to the same.
+  // Room for as many. For a tree: the draft, an earlier one, that each follows; -1 = the history.
+  // Siblings are different tokens. Left as it is: each follows the one before it. Empty where trees
+  // were not agreed upon.
+  std::span<int32_t> parents;
+  bool is_tree = false;
+  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null; not for trees. Row
+  // d takes the distribution that token d was drawn from. A drafter that has none leaves has_probs
+  // as it is: its drafts are verified exactly, which for a draft that was certain comes to the
+  // same.
   float* probs = nullptr;
   bool has_probs = false;
 };
@@ -51,26 +61,40 @@ struct DraftStepCost {
   int64_t drafter_ns = 0;   // of the step's duration, inside the drafter
 };
 
-// Hidden states of the target after a step, for drafters with the fact draft.needs = hidden.
+// Layers of the target behind which `observe` is to see the hidden states, rising; layer_count =
+// behind the final norm.
+struct HiddenLayersOut {
+  std::span<LayerId> layers;  // room for layer_count + 1
+  uint32_t count = 0;
+  bool drawn_only = false;  // only at tokens behind which the target draws, not along prompts
+};
+
+// Hidden states of the target at the tokens of one sequence that a step computed and kept, those of
+// prompts included; for drafters with the fact draft.needs = hidden.
 struct HiddenView {
   SeqId seq = kNoSeq;
-  TensorView rows;  // [tokens, hidden]
+  std::span<const uint32_t> positions;  // [rows], rising
+  std::span<const LayerId> layers;      // as asked for
+  std::span<const TensorView> states;   // [layers] f32 [rows, hidden], on the host
 };
 
 class Drafter {
  public:
+  // Once, before anything else. `wanted` is empty at first: no hidden states.
+  virtual Status bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept = 0;
   virtual Status begin(SeqId seq, SeqId parent) noexcept = 0;
-  virtual void end(SeqId seq) noexcept = 0;
+  virtual Status end(SeqId seq) noexcept = 0;
   // offered[i] <= requests[i].max_tokens.
   virtual Status offer(std::span<const DraftRequest> requests,
                        std::span<uint32_t> offered) noexcept = 0;
   virtual Status draft(std::span<const DraftRequest> requests,
                        std::span<DraftOut> drafts) noexcept = 0;
-  // Of `drafted` tokens, `accepted` were kept; `history` is what is known now.
+  // Of `drafted` tokens, `accepted` were kept (a path of a tree); `history` is what is known now.
   virtual Status accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                         uint32_t accepted) noexcept = 0;
   // After each step that computed something, drafts or not.
-  virtual void measured(const DraftStepCost& cost) noexcept = 0;
+  virtual Status measured(const DraftStepCost& cost) noexcept = 0;
+  // After each step, before `accept` of it, where hidden states were asked for.
   virtual Status observe(std::span<const HiddenView> hidden) noexcept = 0;
 
  protected:

@@ -10,6 +10,12 @@
 //   - that a failed call changes nothing (`out_of_kv` is normal flow);
 //   - that a released block is handed out again only when every step that was planned with it
 //     (`step_begin`) has been collected (`step_done`); at once when they have been already.
+//
+// Recurrent groups. A block is a slot that holds one sequence's state behind some number of tokens.
+// Where a step ends between known tokens and drafts is not known when it is launched, so the table
+// names one slot for the state the step starts from and one for each token count that it may end
+// at; `resolve` keeps the one that came true.
+//
 // It may assume that calls name live sequences and that tokens passed are the sequence's own.
 //
 // Threads: every method is [step]; `bind` is [control].
@@ -29,7 +35,7 @@ namespace tenon {
 struct CacheKey {
   uint64_t salt = 0;
   uint64_t adapter = 0;
-  std::span<const uint64_t> content;  // hashes of inputs that are no tokens
+  std::span<const uint64_t> content;  // hashes of inputs that are not tokens
 };
 
 struct KvSequence {
@@ -43,12 +49,24 @@ struct KvSequence {
 struct KvMatch {
   uint32_t ready = 0;     // leading tokens reusable now: found in the cache, or swapped out
   uint32_t promised = 0;  // further ones that another sequence is computing
-  // Tokens that holding `wanted_tokens`, and at least one behind `ready`, would take out of
-  // KvUsage::free_tokens, in whole blocks: new blocks, the copy of a shared one, and cached blocks
-  // that nobody holds yet.
+  // What it would take out of the ledger group's KvUsage::free_tokens to hold `wanted_tokens` (at
+  // least one more than `ready`), in whole blocks: new blocks, the copy of a shared one, and cached
+  // blocks that nobody holds yet.
   uint64_t tokens_needed = 0;
   uint64_t tokens_held = 0;  // slots this sequence holds now
   uint64_t tokens_exclusive = 0;
+};
+
+// What a sequence asks for in a step.
+struct KvRequest {
+  SeqId seq = kNoSeq;
+  std::span<const TokenId> tokens;  // ids known now
+  // The fewest tokens that it may hold after this step if all of the grant is computed: those of
+  // `tokens`, and with planning ahead one more that is not drawn yet. Slots beyond are for drafts.
+  uint32_t known_tokens = 0;
+  uint32_t computed = 0;  // before the step; tokens in flight count
+  uint32_t at_least = 0;  // slots beyond `computed`, counted after any reuse
+  uint32_t at_most = 0;
 };
 
 struct KvGrant {
@@ -57,10 +75,28 @@ struct KvGrant {
   uint32_t restored = 0;  // of the reused ones, brought back from the swap pool
 };
 
-// A group's table: entry i is the block of positions [i·block_tokens, (i+1)·block_tokens).
-// Entries that a sliding window left behind are kNoBlock.
+// What became of a step for one sequence.
+struct KvOutcome {
+  SeqId seq = kNoSeq;
+  std::span<const TokenId> tokens;  // ids, at least of the first `computed`
+  uint32_t base = 0;                // computed before the step
+  std::span<const uint32_t> kept;   // offsets behind `base` of the slots that survive, rising
+  uint32_t computed = 0;            // base + kept.size()
+  // Slots that a later step was granted in the meantime: they stay. `kept` then names every slot of
+  // this step.
+  uint32_t in_flight = 0;
+};
+
+// A group's table: blocks[b] has the stored entries [b·block_tokens, (b+1)·block_tokens). What a
+// window has left behind is kNoBlock. Position p is stored at entry p, or at p - evicted where a
+// lossy manager took out entries in front of it.
+// Of a recurrent group: blocks[0] has the state behind ends[0] tokens, where the step starts
+// (kNoBlock: no tokens yet), and the step writes the state behind ends[i] tokens, i > 0, to
+// blocks[i], as far as its rows reach.
 struct KvTableView {
   std::span<const BlockId> blocks;
+  std::span<const uint32_t> ends;  // recurrent groups only, rising
+  uint32_t evicted = 0;            // entries taken out so far; the gap is closed
 };
 
 // The storages that a group has: the cache, which kernels read and write through tables, and the
@@ -86,7 +122,8 @@ struct KvMovesOut {
   uint32_t count = 0;
 };
 
-// In tokens of the first group. total = reserved + free (+ what waits for `step_done`).
+// Of one group, in tokens (slots of a recurrent group). total = reserved + free (+ what waits for
+// `step_done`).
 struct KvUsage {
   uint64_t total_tokens = 0;
   uint64_t reserved_tokens = 0;    // slots held by sequences
@@ -111,27 +148,27 @@ class KVCacheManager {
   virtual Status match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,
                        KvMatch& out) noexcept = 0;
 
-  // Slots for at_least … at_most tokens beyond `computed` (which counts what is computed before
-  // this call). Where a prefix is found, it is held first and the counts start behind it; at least
-  // the last of `tokens` is always left to compute. `tokens` may be shorter than what is asked for:
-  // the rest are draft slots. Error out_of_kv: not even at_least fits; nothing changed.
-  virtual Status grow(SeqId seq, std::span<const TokenId> tokens, uint32_t computed,
-                      uint32_t at_least, uint32_t at_most, KvGrant& out) noexcept = 0;
+  // Slots for at_least … at_most tokens beyond `computed`. Where a prefix is found, it is held
+  // first and the counts start behind it; at least the last of `tokens` is always left to compute.
+  // Error out_of_kv: not even at_least fits; nothing changed.
+  virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
-  // After a step: the first `computed` tokens are final, ids in `tokens`. Of the slots granted
-  // beyond the position `base` before the step, the offsets in `kept` (rising) survive; when they
-  // are not the leading ones, moves bring them together. Slots beyond `computed` are given back.
-  // Commit and rollback in one.
-  virtual Status resolve(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
-                         std::span<const uint32_t> kept, uint32_t computed) noexcept = 0;
+  // When planning is done, for a sequence that was granted more slots than the step will compute:
+  // `tokens` of them stay (0 = none), the others are given back. Nothing becomes final, and what
+  // was reused stays held.
+  virtual Status trim(SeqId seq, uint32_t tokens) noexcept = 0;
 
-  enum class Release : uint8_t { end = 0, recompute = 1, swap = 2 };
+  // After a step that ran, in the order of steps: the first `computed` tokens are final. When
+  // `kept` is not the leading slots (the accepted path of a tree), moves bring them together. Slots
+  // beyond `computed` and what is in flight are given back. Commit and rollback in one.
+  virtual Status resolve(const KvOutcome& outcome) noexcept = 0;
+
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding
   // nothing. `swap` moves what is computed to the swap pool first; the next `grow`, with `computed`
   // 0, moves it back and reports it as reused. A sequence that is released again before `resolve`
   // still has its copy there. `swap` may be refused (unsupported: there is no pool; out_of_kv: it
   // is full): nothing changed then.
-  virtual Status release(SeqId seq, Release how) noexcept = 0;
+  virtual Status release(SeqId seq, ReleaseHow how) noexcept = 0;
 
   // Borrowed until the next call that changes this sequence.
   virtual Status table(SeqId seq, GroupId group, KvTableView& out) noexcept = 0;
@@ -140,11 +177,11 @@ class KVCacheManager {
   virtual Status take_moves(KvMovesOut& out) noexcept = 0;
 
   // `begin` and `grow` from here on are for step `step_id`, until the next call. Ids rise by one.
-  virtual void step_begin(uint64_t step_id) noexcept = 0;
+  virtual Status step_begin(uint64_t step_id) noexcept = 0;
   // Every step up to `step_id` was collected, or will never be launched.
-  virtual void step_done(uint64_t step_id) noexcept = 0;
+  virtual Status step_done(uint64_t step_id) noexcept = 0;
 
-  virtual KvUsage usage() const noexcept = 0;
+  virtual Status usage(GroupId group, KvUsage& out) const noexcept = 0;
 
   // Counts every block and reference; an error names the first broken invariant. May be slow.
   virtual Status check() const noexcept = 0;

@@ -2,16 +2,26 @@
 //
 // Weights cross the boundary once, as borrowed views of the checkpoint; the kernel packs them into
 // bytes that the executor allocates and owns. The same packed bytes serve one row and thousands.
-// Activations are f32; `prepare` brings them into the form the kernel multiplies with (bf16, int8
-// with scales, …) once for all matrices that read them.
+//
+// Activations are prepared before they are multiplied: brought into the form the kernel multiplies
+// with (bf16, int8 with scales, reordered columns, …). A preparation may depend on the weight
+// (act-order, smoothing, static scales, group size). Weights whose `preparation` names the same key
+// and width share what was prepared once.
 //
 // A kernel promises the same bits for a row whatever the number of rows, slices and ranges: each
 // sum runs over K in an order that depends on shape and format alone, slices split columns or rows,
 // never K (else it states the fact numerics.rows = batch).
 //
-// Threads: `accepts`, `packed_bytes`, `prepared_bytes` are [any]; `pack`, `prepare`, `run` are
-// [worker], called by all slices or ranges with equal arguments. The executor puts barriers between
-// them. Ranges of one `run` may be of any size and come in any order; two calls of one worker never
+// Calls on a device put work on `queue` and return; on the host (queue null) they have done it when
+// they return. What is launched depends on the numbers of rows given, never on what arrays hold, so
+// that a captured graph may replay it. Calls and jobs themselves are read before a call returns;
+// what they point to (activations, packed bytes, rows, scales, bias) lies in LinearLimits::space
+// and is read when the work runs. The host knows the length of every span.
+//
+// Threads: `bind` is [control]. `epilogues`, `accepts`, `packed_bytes`, `preparation`,
+// `prepared_bytes` and `numerics` are [any]. `pack`, `gather`, `prepare` and `run` are [worker],
+// called by all slices or ranges with equal arguments; the executor puts barriers between calls.
+// Ranges of one `run` may be of any size and come in any order; two calls of one worker never
 // overlap, so scratch memory can be a worker's. For few rows an executor may let every worker
 // prepare a copy of its own, as the only slice; jobs then differ in `prepared` alone, which holds
 // the same bytes.
@@ -43,30 +53,88 @@ struct WeightView {
   }
 };
 
-enum class Epilogue : uint8_t {
-  store = 0,     // y  = x·Wᵀ (+ bias)
-  add = 1,       // y += x·Wᵀ (+ bias)                    residual connection
-  silu_mul = 2,  // y  = silu(x·Wᵀ) · (x·W₂ᵀ)             gated MLP; W₂ in `packed_second`
+// The most that one step asks for.
+struct LinearLimits {
+  uint32_t max_rows = 0;       // of x, those that experts repeat included
+  uint32_t workers = 1;        // that call `run` at once; WorkRange::worker is below it
+  DType x_dtype = DType::f32;  // of activations, as calls will have them
+  DType y_dtype = DType::f32;  // … or f32, which every kernel can write (logits)
+  Space space;                 // where activations and packed weights live
 };
 
-// Epilogues that add a bias use the f32 value bias[column]; sums are finished before it is added.
+// What is done with a finished product p = row_scale · (x·Wᵀ) + bias. A kernel says which it has;
+// an executor makes the others of `store` and operations of its own.
+enum class Epilogue : uint8_t {
+  store = 0,     // y  = p                                every kernel has it
+  add = 1,       // y += p                                residual connection
+  silu_mul = 2,  // y  = silu(p) · p₂                     gated MLP; p₂ from `packed_second`
+  gelu_mul = 3,  // y  = gelu_tanh(p) · p₂
+};
+using EpilogueMask = uint32_t;
+constexpr EpilogueMask epilogue_bit(Epilogue epilogue) noexcept {
+  return EpilogueMask{1} << static_cast<uint32_t>(epilogue);
+}
+
+// How activations must be prepared for a weight.
+struct Preparation {
+  uint64_t key = 0;  // 0 = follows from k_in alone; else names what of the weight it depends on
+  uint32_t k_in = 0;
+  friend constexpr bool operator==(Preparation, Preparation) = default;
+};
+
+struct PrepareCall {
+  Preparation preparation;
+  const void* packed = nullptr;  // any weight of that preparation
+  const void* x = nullptr;       // [rows, k_in]
+  DType x_dtype = DType::f32;
+  uint64_t x_stride = 0;  // elements from row to row
+  uint32_t rows = 0;
+  std::span<const uint32_t> x_rows = {};  // [rows] which rows of x; empty = the first ones
+  void* prepared = nullptr;
+  DeviceQueue queue = nullptr;
+};
+
+// Rows of a packed weight as plain numbers: embeddings, also read from a tied head.
+struct GatherCall {
+  const void* packed = nullptr;
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  std::span<const uint32_t> rows = {};  // each below n_out
+  void* out = nullptr;                  // [rows, k_in]
+  DType out_dtype = DType::f32;
+  uint64_t out_stride = 0;  // elements
+  DeviceQueue queue = nullptr;
+};
+
 struct LinearJob {
   const void* packed = nullptr;
-  const void* packed_second = nullptr;  // silu_mul only; same shape and format as `packed`
+  const void* packed_second = nullptr;  // of the gated epilogues; same shape and format as `packed`
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   const void* prepared = nullptr;       // what `prepare` made of x [x_rows, k_in]
+  DType x_dtype = DType::f32;           // where `prepared` is x itself, which nothing prepared
+  uint64_t x_stride = 0;                // likewise: elements from row to row
   uint32_t x_rows = 0;                  // rows that `prepare` was given
-  std::span<const uint32_t> rows = {};  // which of them, in output order; empty = all
-  float* y = nullptr;                   // [rows, n_out], row stride y_stride
-  uint64_t y_stride = 0;                // elements
-  const float* bias = nullptr;          // [n_out] or null
+  std::span<const uint32_t> rows = {};  // which of them, in the job's order; empty = all
+  // On a device, where experts are chosen by the device itself: how many of `rows`, the leading
+  // ones, count; read when the work runs. Null = all.
+  const uint32_t* rows_used = nullptr;
+  void* y = nullptr;
+  DType y_dtype = DType::f32;
+  uint64_t y_stride = 0;                  // elements from row to row
+  std::span<const uint32_t> y_rows = {};  // where the job's rows go in y, each once; empty = 0, 1 …
+  const float* row_scale = nullptr;       // a factor for each of the job's rows, or null
+  const float* bias = nullptr;            // [n_out] or null; added once the sum is finished
   Epilogue epilogue = Epilogue::store;
+
+  constexpr uint32_t row_count() const noexcept {
+    return rows.empty() ? x_rows : static_cast<uint32_t>(rows.size());
+  }
 };
 
-// Parts [first, last) of `count` equal parts of a call's work. Workers fetch such ranges as they
-// become free, so one worker may be handed several; each part is handed out once. `worker` is the
-// number of the one that calls, below HostFacts::workers.
+// Parts [first, last) of `count` equal parts of a call's work, where a job's work is its columns
+// times its rows. Workers fetch such ranges as they become free, so one worker may be handed
+// several; each part is handed out once.
 struct WorkRange {
   uint32_t first = 0;
   uint32_t last = 1;
@@ -76,26 +144,29 @@ struct WorkRange {
 
 class LinearKernel {
  public:
+  // Once, before anything else.
+  virtual Status bind(const LinearLimits& limits) noexcept = 0;
+  virtual EpilogueMask epilogues() const noexcept = 0;
+
   // Null status when this kernel can run the weight; else the reason, in words.
   virtual Status accepts(const WeightView& weight) const noexcept = 0;
   // Bytes that `pack` fills for this weight; their address is aligned to 64.
   virtual uint64_t packed_bytes(const WeightView& weight) const noexcept = 0;
-  // Slices may be more than workers, in any order, several by one worker: pieces that workers take
-  // as they get done.
+  // There may be more slices than workers: they are taken in any order, several by one worker.
   virtual Status pack(const WeightView& weight, void* packed, Slice slice) noexcept = 0;
-  // Row `row` of a packed weight as f32 [k_in]: embeddings are read from a tied head this way.
-  virtual void unpack_row(const void* packed, uint32_t n_out, uint32_t k_in, uint32_t row,
-                          float* out) const noexcept = 0;
+  virtual Status gather(const GatherCall& call, Slice slice) noexcept = 0;
 
-  // Bytes of prepared activations; their address is aligned to 64.
-  virtual uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept = 0;
-  // x: f32 [rows, k_in], row stride x_stride elements. Slice i of n prepares rows ⌊rows·i/n⌋ …
-  // ⌊rows·(i+1)/n⌋ - 1 and reads no others: so a worker prepares the rows that it made without a
-  // barrier in between.
-  virtual void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in,
-                       void* prepared, Slice slice) noexcept = 0;
-  // All jobs of one call are independent of each other. Parts share out the columns of all jobs.
-  virtual void run(std::span<const LinearJob> jobs, WorkRange range) noexcept = 0;
+  virtual Preparation preparation(const WeightView& weight) const noexcept = 0;
+  // Bytes of prepared activations; their address is aligned to 64. 0 = this kernel reads x as it
+  // is: `prepare` is not called.
+  virtual uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept = 0;
+  // Slice i of n prepares rows ⌊rows·i/n⌋ … ⌊rows·(i+1)/n⌋ - 1 and reads no others: so a worker
+  // prepares the rows that it made without a barrier in between.
+  virtual Status prepare(const PrepareCall& call, Slice slice) noexcept = 0;
+  // All jobs of one call are independent of each other: no two write the same element of y. Error
+  // unsupported: an epilogue or a dtype that this kernel does not have; nothing was written.
+  virtual Status run(std::span<const LinearJob> jobs, WorkRange range,
+                     DeviceQueue queue) noexcept = 0;
 
   // What distinguishes this kernel's bits from another's, e.g. "dense/avx512": part of the
   // numerics id of every report. Static text.

@@ -1,4 +1,4 @@
-// model_runner/1: a second model, beside the one that a pipeline generates with. The configuration
+// model_runner/2: a second model, beside the one that a pipeline generates with. The configuration
 // names it ([drafter] model); it runs on the same device, speaks the same vocabulary, and its K/V
 // is a group of the same memory, granted, shared and rolled back together with the target's. A
 // drafter with the fact draft.needs = model finds it by HostServices::extension(kModelRunner).
@@ -22,12 +22,17 @@
 
 namespace tenon {
 
-inline constexpr std::string_view kModelRunner = "model_runner/1";
+inline constexpr std::string_view kModelRunner = "model_runner/2";
 
 struct RunnerRow {
   SeqId seq = kNoSeq;
   // Every known token, then the drafts so far: at most the slots that were granted, less one.
   std::span<const TokenId> history;
+  // For models that continue from the target's hidden states: f32 [rows, hidden], one row for each
+  // of the last `rows` tokens of the history; data null = none. Every token that is not computed
+  // yet needs its row.
+  TensorView hidden;
+  uint32_t head = 0;  // of models with several output heads
 };
 
 struct RunnerDraw {
@@ -40,10 +45,14 @@ class ModelRunner {
   virtual uint32_t vocabulary() const noexcept = 0;
   // Histories may not be longer.
   virtual uint32_t context_tokens() const noexcept = 0;
+  // Leading tokens of a history whose K/V is here already; those behind need their hidden states.
+  virtual uint32_t computed(SeqId seq, std::span<const TokenId> history) noexcept = 0;
   // Computes the logits behind the last token of each row: logits[i] becomes [vocabulary], f32,
-  // valid until the next call. At most one row a sequence.
-  virtual Status forward(std::span<const RunnerRow> rows,
-                         std::span<const float*> logits) noexcept = 0;
+  // valid until the next call. At most one row a sequence and head. Where a history differs from
+  // the one asked for before, what lies behind the difference is computed anew.
+  // `hidden` is empty, or hidden[i] becomes the state behind the same token, f32 [hidden].
+  virtual Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
+                         std::span<const float*> hidden) noexcept = 0;
   // Draws the next token of each row from `logits` as the target's would be drawn: by the
   // pipeline's sampler, with the sequence's parameters and the key of that position.
   virtual Status draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,

@@ -42,6 +42,15 @@ constexpr std::string_view sampling_stage_name(SamplingStage stage) noexcept {
                                                         : "?";
 }
 
+// A sampling parameter of a third party. The sampler names the keys it takes, with their vendor
+// prefix, in the fact sampler.params; requests with other keys are refused before `begin`.
+struct VendorParam {
+  std::string_view key;  // "acme.heat"
+  bool is_text = false;  // else `number`
+  double number = 0.0;
+  std::string_view text;
+};
+
 struct LogitBias {
   TokenId token = kNoToken;
   float bias = 0.0f;  // added to the raw logit
@@ -87,6 +96,7 @@ struct SamplingParams {
   std::span<const std::span<const TokenId>> bad_words = {};  // never generated, each as a whole
   // Stages not named are left out; empty = the sampler's own order.
   std::span<const SamplingStage> order = {};
+  std::span<const VendorParam> vendor = {};  // each key once
 
   uint64_t seed = 0;
   uint32_t logprobs = 0;  // most likely tokens to report at each position
@@ -109,8 +119,10 @@ struct SampleRow {
   SeqId seq = kNoSeq;
   const float* logits = nullptr;  // [vocabulary], f32
   uint32_t vocabulary = 0;
-  std::span<const TokenId> history;  // every known token before the one to draw
-  uint32_t prompt_tokens = 0;        // how many of them are the prompt
+  // Every known token before the one to draw. All are ids of the vocabulary: an input that is no
+  // token stands here as the model's placeholder.
+  std::span<const TokenId> history;
+  uint32_t prompt_tokens = 0;  // how many of them are the prompt
   RandomKey key;
   const uint64_t* allowed = nullptr;  // [ceil(vocabulary/64)] bits, low bit first; null = all
   // Not kNoToken: nothing is drawn, the result is this token (as for tokens of the prompt).
@@ -132,26 +144,34 @@ struct SampleResult {
   uint32_t top_count = 0;
 };
 
-// Drafts of one sequence: rows[i] has the logits after drafts[0 … i-1], so there is one more row
-// than drafts. Histories include the drafts before them.
+// Drafts of one sequence: rows[0] has the logits behind what is known, rows[d + 1] those behind
+// draft d, so there is one more row than drafts. Of a chain, a row's history includes the drafts
+// before it; of a tree (`parents`), every history is what is known, and the sampler adds the drafts
+// on the way to the row.
 struct VerifyRows {
   std::span<const SampleRow> rows;  // [drafts + 1]
   std::span<const TokenId> drafts;
+  // [drafts]: the draft, an earlier one, that each follows; -1 = what is known. Empty: each follows
+  // the one before it. Siblings are different tokens. Only with the fact sampler.trees = exact.
+  std::span<const int32_t> parents;
   // [drafts, vocabulary]: what each draft was drawn from, as `distribution` writes it; null when
   // the drafter has none. With it, drafts are verified by rejection (sampler.verify = rejection).
   const float* draft_probs = nullptr;
 };
 
-// accepted leading drafts, then one token of the target's own: tokens[0 … accepted].
+// The accepted drafts from the first on, then one token of the target's own: tokens[0 … accepted].
 struct VerifyResult {
   std::span<SampleResult> tokens;  // room for drafts + 1
-  uint32_t count = 0;              // accepted + 1; 0 = the rows failed
+  // Room for as many as there are drafts: path[i] is the draft that became tokens[i]. May be empty
+  // where drafts are a chain, whose accepted ones are the leading ones.
+  std::span<uint32_t> path;
+  uint32_t count = 0;  // accepted + 1; 0 = the rows failed
 };
 
 class Sampler {
  public:
   virtual Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept = 0;
-  virtual void end(SeqId seq) noexcept = 0;
+  virtual Status end(SeqId seq) noexcept = 0;
   // results[i] belongs to rows[i].
   virtual Status sample(std::span<const SampleRow> rows,
                         std::span<SampleResult> results) noexcept = 0;

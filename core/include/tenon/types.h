@@ -3,6 +3,14 @@
 // Naming rule of the whole boundary: a `…View` is borrowed and read-only, valid until the call that
 // received it returns; a `…Out` is storage of the caller that the callee fills. Nothing is kept
 // across calls and nothing is freed across modules, unless a declaration says otherwise.
+//
+// Threads. A tag at each method, or in a header's first lines, says who calls it:
+//   [control]  the thread that builds and destroys a pipeline. No step runs meanwhile.
+//   [step]     the thread that runs the engine's steps. One call at a time.
+//   [worker]   the executor's workers, inside a step: several at once, each with a share of the
+//              work that the arguments name. No worker starts threads of its own.
+//   [any]      any thread, at any time, also several at once.
+// A pipeline has one step thread; [control] and [step] calls of one instance never overlap.
 #pragma once
 
 #include <cstddef>
@@ -17,43 +25,61 @@ using TokenId = int32_t;   // index into the vocabulary
 using BlockId = int32_t;   // index of a KV block inside its group and space
 using LayerId = uint32_t;  // index of a decoder layer
 using GroupId = uint32_t;  // index of a KV group
+// A device's queue of work (a cudaStream_t on CUDA devices, of the calling thread's current
+// device). An error of queued work shows when the step is collected. Null on the host, where calls
+// have done their work when they return.
+using DeviceQueue = void*;
 
 inline constexpr SeqId kNoSeq = 0xffffffffu;
 inline constexpr TokenId kNoToken = -1;
 inline constexpr BlockId kNoBlock = -1;
+inline constexpr GroupId kNoGroup = 0xffffffffu;
 
 // Element types of tensors in memory. Values are never reordered.
-enum class DType : uint8_t { f32 = 0, f16 = 1, bf16 = 2, i8 = 3, i4 = 4, i32 = 5, i64 = 6, u8 = 7 };
+enum class DType : uint8_t {
+  f32 = 0,
+  f16 = 1,
+  bf16 = 2,
+  i8 = 3,
+  i4 = 4,
+  i32 = 5,
+  i64 = 6,
+  u8 = 7,
+  f8_e4m3 = 8,
+  f8_e5m2 = 9
+};
 
 // Bits of one element; whole bytes except i4, of which two share a byte (low nibble first).
 constexpr uint32_t dtype_bits(DType type) noexcept {
   switch (type) {
-    case DType::f32:
-      return 32;
-    case DType::f16:
-      return 16;
-    case DType::bf16:
-      return 16;
-    case DType::i8:
-      return 8;
-    case DType::i4:
-      return 4;
-    case DType::i32:
-      return 32;
     case DType::i64:
       return 64;
+    case DType::f32:
+    case DType::i32:
+      return 32;
+    case DType::f16:
+    case DType::bf16:
+      return 16;
+    case DType::i4:
+      return 4;
+    case DType::i8:
     case DType::u8:
+      return 8;
+    case DType::f8_e4m3:
+    case DType::f8_e5m2:
       return 8;
   }
   return 0;
 }
 constexpr std::string_view dtype_name(DType type) noexcept {
-  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8", "i4", "i32", "i64", "u8"};
-  return static_cast<size_t>(type) < 8 ? kNames[static_cast<size_t>(type)] : "?";
+  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8",      "i4",
+                                         "i32", "i64", "u8",   "f8_e4m3", "f8_e5m2"};
+  return static_cast<size_t>(type) < 10 ? kNames[static_cast<size_t>(type)] : "?";
 }
 
-// Where bytes live. `index` counts devices of a kind; for host memory it is the NUMA node.
-enum class SpaceKind : uint8_t { host = 0, cuda = 1 };
+// Where bytes live. `index` counts devices of a kind; for host memory it is the NUMA node, for
+// remote ones the peer. Kernels see host and device memory only; moves reach the others.
+enum class SpaceKind : uint8_t { host = 0, cuda = 1, disk = 2, remote = 3 };
 struct Space {
   SpaceKind kind = SpaceKind::host;
   uint8_t index = 0;
