@@ -10,7 +10,7 @@ flags=(-std=c++20 -Wall -Wextra -Wshadow -Werror -Icore/include -Isdk/include "-
 count=0
 for compiler in g++ clang++; do
   command -v $compiler > /dev/null || { echo "$compiler is not here: skipped"; continue; }
-  for header in core/include/tenon/*.h sdk/include/tenon/sdk/*.h; do
+  for header in core/include/tenon/*.h $(find sdk/include -name '*.h'); do
     name=${header#core/include/}
     name=${name#sdk/include/}
     printf '#include <%s>\n#include <%s>\n' "$name" "$name" > "$work/alone.cc"

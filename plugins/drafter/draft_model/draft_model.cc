@@ -6,7 +6,7 @@
 // models agree on the distribution they agree on the token, at any temperature. All sequences of a
 // step share each forward pass.
 #include <tenon/model_runner.h>
-#include <tenon/sdk/adaptive_drafts.h>
+#include <tenon/sdk/drafter/adaptive_drafts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 //
 // After automatic prefix caching in vLLM (Kwon et al., SOSP 2023, and its successors): a block is
 // found by a hash chained over everything before it; here the hash only finds, tokens decide.
-#include <tenon/sdk/block_facts.h>
+#include <tenon/sdk/kv_cache/facts.h>
+#include <tenon/sdk/kv_cache/prefix_manager.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/prefix_manager.h>
 
 namespace tenon {
 namespace {

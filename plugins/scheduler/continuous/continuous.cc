@@ -4,10 +4,10 @@
 // prompts are computed whole as soon as rows and memory are there; else everything that runs gets
 // its next token. When memory runs short, a sequence is preempted.
 #include <tenon/scheduler.h>
-#include <tenon/sdk/admission.h>
-#include <tenon/sdk/plan_builder.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/admission.h>
+#include <tenon/sdk/scheduler/options.h>
+#include <tenon/sdk/scheduler/plan_builder.h>
 
 namespace tenon {
 namespace {

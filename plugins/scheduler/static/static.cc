@@ -4,10 +4,10 @@
 // Rows of sequences that have ended are not computed, but they stay reserved until the batch is
 // over; the plan reports them as idle rows.
 #include <tenon/scheduler.h>
-#include <tenon/sdk/admission.h>
-#include <tenon/sdk/plan_builder.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/admission.h>
+#include <tenon/sdk/scheduler/options.h>
+#include <tenon/sdk/scheduler/plan_builder.h>
 
 #include <algorithm>
 #include <vector>

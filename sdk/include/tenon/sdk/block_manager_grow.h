@@ -1,8 +1,8 @@
 // How a BlockManager begins sequences, looks for what can be reused, and grants memory. Included by
-// <tenon/sdk/block_manager.h>, where these members are declared.
+// <tenon/sdk/kv_cache/block_manager.h>, where these members are declared.
 #pragma once
 
-#include <tenon/sdk/block_manager.h>
+#include <tenon/sdk/kv_cache/block_manager.h>
 
 namespace tenon::sdk {
 

@@ -1,8 +1,8 @@
 // How a BlockManager keeps and gives back: resolve, release, swap; and how it is counted and
-// checked. Included by <tenon/sdk/block_manager.h>, where these members are declared.
+// checked. Included by <tenon/sdk/kv_cache/block_manager.h>, where these members are declared.
 #pragma once
 
-#include <tenon/sdk/block_manager.h>
+#include <tenon/sdk/kv_cache/block_manager.h>
 
 namespace tenon::sdk {
 

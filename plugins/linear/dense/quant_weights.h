@@ -1,21 +1,21 @@
-// Formats of blocks as weights of a tile. q8_0 and q4_0 are widened in registers; the others a
+// Quantised formats as weights of a tile. q8_0 and q4_0 are widened in registers; the others a
 // group at a time in memory, 32 values of a panel as f32, which the tile of f32 then reads: their
 // values take more instructions than a tile has registers for.
 #pragma once
 
-#include <tenon/sdk/block_steps.h>
+#include <tenon/sdk/linear/quant_steps.h>
 
 #include "plugins/linear/dense/weights.h"
 
 namespace tenon::dense {
 namespace {
 
-inline constexpr uint32_t kGroupFloats = sdk::kBlockValues * kPanelColumns;
+inline constexpr uint32_t kGroupFloats = sdk::kQuantGroupValues * kPanelColumns;
 
 // A step is a block. F: the struct of the format.
 template <class F>
-struct BlockWeights : F32Weights {
-  using Steps = sdk::BlockSteps<F, kPanelVectors>;
+struct QuantWeights : F32Weights {
+  using Steps = sdk::QuantSteps<F, kPanelVectors>;
   static constexpr uint32_t kStep = F::kShape.values;
   static constexpr uint32_t kVectorBytes = Steps::kBlockBytes / kPanelVectors;
 
@@ -32,7 +32,7 @@ struct BlockWeights : F32Weights {
     for (uint32_t v = 0; v < kPanelVectors; ++v) {
       F32 scale{}, bias{};
 #pragma GCC unroll 8
-      for (uint32_t s = 0; s < sdk::kBlockValues / 4; ++s) {
+      for (uint32_t s = 0; s < sdk::kQuantGroupValues / 4; ++s) {
         if (s % (8 / Steps::kScales) == 0) {
           scale = Steps::scale(block, from, v, s * Steps::kScales / 8);
           bias = Steps::bias(block, from, v, scale);
@@ -52,9 +52,9 @@ struct BlockWeights : F32Weights {
   static constexpr uint32_t kWidenAhead = 2048;  // bytes of the panel asked for before their use
 };
 template <>
-struct BlockWeights<sdk::Q8Block> : Q8Weights {};
+struct QuantWeights<sdk::Q8Block> : Q8Weights {};
 template <>
-struct BlockWeights<sdk::Q4Block> : Q4Weights {};
+struct QuantWeights<sdk::Q4Block> : Q4Weights {};
 
 template <class W>
 concept Expands = requires {

@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-struct BlockFormat {
+struct QuantFormat {
   std::string_view name;
   uint32_t elements;  // of a block: 32 or 256
   uint32_t bytes;     // of a block
@@ -24,16 +24,16 @@ struct BlockFormat {
 };
 
 // Null when it is another format.
-const BlockFormat* find_block_format(std::string_view name);
+const QuantFormat* find_quant_format(std::string_view name);
 // Every format that a matrix of a GGUF file may have, for messages: "f32, f16, …, q8_0 and q5_k".
 std::string weight_formats_text();
 
 // A row of `elements`, whole blocks.
-void dequantize_row(const BlockFormat& format, const std::byte* row, uint64_t elements, float* out);
-void quantize_row(const BlockFormat& format, const float* values, uint64_t elements,
+void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements, float* out);
+void quantize_row(const QuantFormat& format, const float* values, uint64_t elements,
                   std::byte* out);
 
-// Blocks of 256 (core/model/super_blocks.cc).
+// Blocks of 256 (core/model/quant_super_blocks.cc).
 void dequantize_q4_k(const std::byte* block, float* out);
 void dequantize_q5_k(const std::byte* block, float* out);
 void dequantize_q6_k(const std::byte* block, float* out);

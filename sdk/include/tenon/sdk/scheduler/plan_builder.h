@@ -10,8 +10,8 @@
 
 #include <tenon/host.h>
 #include <tenon/scheduler.h>
-#include <tenon/sdk/policy.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/options.h>
+#include <tenon/sdk/scheduler/policy.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -2,18 +2,18 @@
 
 #include <cmath>
 
-#include "tests/support/block_kernel_battery.h"
+#include "tests/support/quant_kernel_battery.h"
 
 namespace tenon {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Isa, BlockKernel, block_kernel_cases("dense", 1e-5), block_kernel_name);
+INSTANTIATE_TEST_SUITE_P(Isa, QuantKernel, quant_kernel_cases("dense", 1e-5), quant_kernel_name);
 
-TEST_P(BlockKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_were_f32) {
+TEST_P(QuantKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_were_f32) {
   constexpr uint32_t kOut = 37;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 288);
-    BlockWeight weight(format, kOut, k_in, 3);
+    QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> w = weight.values();
     for (uint32_t rows : {1u, 3u, 12u, 40u}) {
       const std::vector<float> x = random_values(5, rows * k_in);

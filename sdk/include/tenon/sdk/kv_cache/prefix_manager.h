@@ -5,9 +5,9 @@
 // step is resolved; until then its node is promised, and whoever waits for the same tokens is told.
 #pragma once
 
-#include <tenon/sdk/block_manager.h>
-#include <tenon/sdk/prefix_hits.h>
-#include <tenon/sdk/prefix_index.h>
+#include <tenon/sdk/kv_cache/block_manager.h>
+#include <tenon/sdk/kv_cache/prefix_hits.h>
+#include <tenon/sdk/kv_cache/prefix_index.h>
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,7 @@
 // Weights as checkpoints store them in plain floating point, one value after the other.
 #pragma once
 
-#include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/linear/panels.h>
 
 #include <string>
 #include <string_view>

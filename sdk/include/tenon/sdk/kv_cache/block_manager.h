@@ -11,9 +11,9 @@
 //   };
 #pragma once
 
-#include <tenon/sdk/block_tables.h>
+#include <tenon/sdk/kv_cache/block_tables.h>
+#include <tenon/sdk/kv_cache/sequence_map.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/sequence_map.h>
 
 #include <algorithm>
 #include <memory>

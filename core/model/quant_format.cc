@@ -1,4 +1,4 @@
-#include "core/model/block_format.h"
+#include "core/model/quant_format.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kBlockElements = 32;
+constexpr uint32_t kQuantElements = 32;
 
 float read_half(const std::byte* from) {
   uint16_t bits;
@@ -29,11 +29,11 @@ float inverse(float scale) {
 
 void quantize_q8_0(const float* values, std::byte* block) {
   float largest = 0.0f;
-  for (uint32_t i = 0; i < kBlockElements; ++i) largest = std::max(largest, std::fabs(values[i]));
+  for (uint32_t i = 0; i < kQuantElements; ++i) largest = std::max(largest, std::fabs(values[i]));
   const float scale = largest / 127.0f;
   const float factor = inverse(scale);
   write_scale(scale, block);
-  for (uint32_t i = 0; i < kBlockElements; ++i) {
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
     // Half away from zero. A tiny scale can have no finite inverse.
     const float q = std::clamp(std::round(values[i] * factor), -127.0f, 127.0f);
     block[2 + i] = static_cast<std::byte>(static_cast<int8_t>(q));
@@ -42,7 +42,7 @@ void quantize_q8_0(const float* values, std::byte* block) {
 
 void quantize_q4_0(const float* values, std::byte* block) {
   float largest = 0.0f;
-  for (uint32_t i = 0; i < kBlockElements; ++i) {
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
     if (std::fabs(values[i]) > std::fabs(largest)) largest = values[i];
   }
   const float scale = largest / -8.0f;
@@ -51,14 +51,14 @@ void quantize_q4_0(const float* values, std::byte* block) {
   const auto level = [&](uint32_t i) {
     return static_cast<uint8_t>(std::clamp(values[i] * factor + 8.5f, 0.0f, 15.0f));
   };
-  for (uint32_t i = 0; i < kBlockElements / 2; ++i) {
-    block[2 + i] = static_cast<std::byte>(level(i) | level(i + kBlockElements / 2) << 4);
+  for (uint32_t i = 0; i < kQuantElements / 2; ++i) {
+    block[2 + i] = static_cast<std::byte>(level(i) | level(i + kQuantElements / 2) << 4);
   }
 }
 
 void dequantize_q8_0(const std::byte* block, float* out) {
   const float scale = read_half(block);
-  for (uint32_t i = 0; i < kBlockElements; ++i) {
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
     out[i] = scale * static_cast<float>(static_cast<int8_t>(block[2 + i]));
   }
 }
@@ -68,7 +68,7 @@ void dequantize_q8_0(const std::byte* block, float* out) {
 constexpr float kNoMinimum = -0.0f;  // the one number that changes none it is added to
 void dequantize_nibbles(const std::byte* nibbles, uint32_t fifth, int zero, float scale,
                         float minimum, float* out) {
-  for (uint32_t i = 0; i < kBlockElements; ++i) {
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
     const auto pair = std::to_integer<uint32_t>(nibbles[i % 16]);
     const uint32_t q = (i < 16 ? pair & 15 : pair >> 4) | (fifth >> i & 1) << 4;
     out[i] = scale * static_cast<float>(static_cast<int>(q) - zero) + minimum;
@@ -95,7 +95,7 @@ void dequantize_q5_1(const std::byte* block, float* out) {
                      out);
 }
 
-constexpr BlockFormat kFormats[] = {
+constexpr QuantFormat kFormats[] = {
     {"q8_0", 32, 34, dequantize_q8_0, quantize_q8_0},
     {"q4_0", 32, 18, dequantize_q4_0, quantize_q4_0},
     {"q4_1", 32, 20, dequantize_q4_1, nullptr},
@@ -108,27 +108,27 @@ constexpr BlockFormat kFormats[] = {
 
 }  // namespace
 
-const BlockFormat* find_block_format(std::string_view name) {
-  const auto* found = std::ranges::find(kFormats, name, &BlockFormat::name);
+const QuantFormat* find_quant_format(std::string_view name) {
+  const auto* found = std::ranges::find(kFormats, name, &QuantFormat::name);
   return found == std::end(kFormats) ? nullptr : found;
 }
 
 std::string weight_formats_text() {
   std::string text = "f32, f16, bf16";
-  for (const BlockFormat& format : kFormats) {
+  for (const QuantFormat& format : kFormats) {
     text += (&format == std::end(kFormats) - 1 ? " and " : ", ") + std::string(format.name);
   }
   return text;
 }
 
-void dequantize_row(const BlockFormat& format, const std::byte* row, uint64_t elements,
+void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements,
                     float* out) {
   for (uint64_t i = 0; i < elements; i += format.elements, row += format.bytes) {
     format.dequantize(row, out + i);
   }
 }
 
-void quantize_row(const BlockFormat& format, const float* values, uint64_t elements,
+void quantize_row(const QuantFormat& format, const float* values, uint64_t elements,
                   std::byte* out) {
   for (uint64_t i = 0; i < elements; i += format.elements, out += format.bytes) {
     format.quantize(values + i, out);

@@ -2,13 +2,12 @@
 // bits). A weight of such a format crosses the boundary as one u8 tensor [n_out, bytes of a row],
 // the blocks of a row one after the other.
 //
-// A format is a struct with a BlockShape and what the shape cannot say: where the bits of a value
+// A format is a struct with a QuantShape and what the shape cannot say: where the bits of a value
 // stand, of one and of eight from a multiple of 8 on, and the small scales. Everything else
-// follows, so a new format is one struct and one line in with_block_format. What a value stands
+// follows, so a new format is one struct and one line in with_quant_format. What a value stands
 // for:
 //
-//   value = scale · (stored - zero) + minimum          stored: `bits` bits, unsigned, or signed in
-//   8
+//   value = scale · (stored - zero) + minimum      stored: `bits` bits; signed where these are 8
 //
 // In formats of 32 values scale and minimum are f16. In those of 256 both are an f16 of the block
 // times a small integer of a group, and the minimum is subtracted. scale · stored is exact in f32.
@@ -16,7 +15,7 @@
 
 #include <tenon/linear.h>
 #include <tenon/sdk/half.h>
-#include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/linear/panels.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -25,14 +24,15 @@
 
 namespace tenon::sdk {
 
-inline constexpr uint32_t kBlockValues = 32;  // values of a group: each format stores whole groups
+inline constexpr uint32_t kQuantGroupValues =
+    32;  // values of a group: each format stores whole groups
 
-enum class BlockFormat : uint32_t { q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k, q5_k };
-inline constexpr uint32_t kBlockFormats = 8;
+enum class QuantFormat : uint32_t { q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k, q5_k };
+inline constexpr uint32_t kQuantFormats = 8;
 
-struct BlockShape {
+struct QuantShape {
   std::string_view name;
-  BlockFormat format = BlockFormat::q8_0;
+  QuantFormat format = QuantFormat::q8_0;
   uint32_t values = 32;  // of a block
   uint32_t bytes = 0;    // of a block
   uint32_t bits = 8;     // of a value
@@ -40,7 +40,7 @@ struct BlockShape {
   uint32_t scale_at = 0;
   bool has_minimum = false;  // its f16 stands behind the scale's
   bool nested = false;       // two small integers a group: scale and minimum, or scales of halves
-  constexpr uint32_t groups() const noexcept { return values / kBlockValues; }
+  constexpr uint32_t groups() const noexcept { return values / kQuantGroupValues; }
 };
 
 namespace detail {
@@ -74,7 +74,7 @@ constexpr uint64_t bits_of(uint32_t byte) noexcept {
 }  // namespace detail
 
 struct Q8Block {
-  static constexpr BlockShape kShape{.name = "q8_0", .format = BlockFormat::q8_0, .bytes = 34};
+  static constexpr QuantShape kShape{.name = "q8_0", .format = QuantFormat::q8_0, .bytes = 34};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::byte_at(block, 2 + i);
   }
@@ -84,8 +84,8 @@ struct Q8Block {
 };
 
 struct Q4Block {
-  static constexpr BlockShape kShape{
-      .name = "q4_0", .format = BlockFormat::q4_0, .bytes = 18, .bits = 4, .zero = 8};
+  static constexpr QuantShape kShape{
+      .name = "q4_0", .format = QuantFormat::q4_0, .bytes = 18, .bits = 4, .zero = 8};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 2, 16, i);
   }
@@ -95,8 +95,8 @@ struct Q4Block {
 };
 
 struct Q4MinBlock {
-  static constexpr BlockShape kShape{
-      .name = "q4_1", .format = BlockFormat::q4_1, .bytes = 20, .bits = 4, .has_minimum = true};
+  static constexpr QuantShape kShape{
+      .name = "q4_1", .format = QuantFormat::q4_1, .bytes = 20, .bits = 4, .has_minimum = true};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 4, 16, i);
   }
@@ -106,8 +106,8 @@ struct Q4MinBlock {
 };
 
 struct Q5Block {
-  static constexpr BlockShape kShape{
-      .name = "q5_0", .format = BlockFormat::q5_0, .bytes = 22, .bits = 5, .zero = 16};
+  static constexpr QuantShape kShape{
+      .name = "q5_0", .format = QuantFormat::q5_0, .bytes = 22, .bits = 5, .zero = 16};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 6, 16, i) | (detail::byte_at(block + 2, i / 8) >> i % 8 & 1)
                                                      << 4;
@@ -119,8 +119,8 @@ struct Q5Block {
 };
 
 struct Q5MinBlock {
-  static constexpr BlockShape kShape{
-      .name = "q5_1", .format = BlockFormat::q5_1, .bytes = 24, .bits = 5, .has_minimum = true};
+  static constexpr QuantShape kShape{
+      .name = "q5_1", .format = QuantFormat::q5_1, .bytes = 24, .bits = 5, .has_minimum = true};
   static uint32_t stored(const std::byte* block, uint32_t i) noexcept {
     return detail::nibble_at(block + 8, 16, i) | (detail::byte_at(block + 4, i / 8) >> i % 8 & 1)
                                                      << 4;
@@ -133,8 +133,8 @@ struct Q5MinBlock {
 
 // Small scales are signed, one for each half of a group.
 struct Q6SuperBlock {
-  static constexpr BlockShape kShape{.name = "q6_k",
-                                     .format = BlockFormat::q6_k,
+  static constexpr QuantShape kShape{.name = "q6_k",
+                                     .format = QuantFormat::q6_k,
                                      .values = 256,
                                      .bytes = 210,
                                      .bits = 6,
@@ -157,8 +157,8 @@ struct Q6SuperBlock {
 
 // Six bits each for eight scales and eight minima in 12 bytes.
 struct Q4SuperBlock {
-  static constexpr BlockShape kShape{.name = "q4_k",
-                                     .format = BlockFormat::q4_k,
+  static constexpr QuantShape kShape{.name = "q4_k",
+                                     .format = QuantFormat::q4_k,
                                      .values = 256,
                                      .bytes = 144,
                                      .bits = 4,
@@ -179,8 +179,8 @@ struct Q4SuperBlock {
 };
 
 struct Q5SuperBlock {
-  static constexpr BlockShape kShape{.name = "q5_k",
-                                     .format = BlockFormat::q5_k,
+  static constexpr QuantShape kShape{.name = "q5_k",
+                                     .format = QuantFormat::q5_k,
                                      .values = 256,
                                      .bytes = 176,
                                      .bits = 5,
@@ -201,47 +201,47 @@ struct Q5SuperBlock {
 
 // Calls f with the struct of a format.
 template <typename F>
-constexpr decltype(auto) with_block_format(BlockFormat format, F&& f) {
+constexpr decltype(auto) with_quant_format(QuantFormat format, F&& f) {
   switch (format) {
-    case BlockFormat::q4_0:
+    case QuantFormat::q4_0:
       return f(Q4Block());
-    case BlockFormat::q4_1:
+    case QuantFormat::q4_1:
       return f(Q4MinBlock());
-    case BlockFormat::q5_0:
+    case QuantFormat::q5_0:
       return f(Q5Block());
-    case BlockFormat::q5_1:
+    case QuantFormat::q5_1:
       return f(Q5MinBlock());
-    case BlockFormat::q6_k:
+    case QuantFormat::q6_k:
       return f(Q6SuperBlock());
-    case BlockFormat::q4_k:
+    case QuantFormat::q4_k:
       return f(Q4SuperBlock());
-    case BlockFormat::q5_k:
+    case QuantFormat::q5_k:
       return f(Q5SuperBlock());
-    case BlockFormat::q8_0:
+    case QuantFormat::q8_0:
       break;
   }
   return f(Q8Block());
 }
 
-constexpr BlockShape block_shape(BlockFormat format) noexcept {
-  return with_block_format(format, [](auto block) { return block.kShape; });
+constexpr QuantShape quant_shape(QuantFormat format) noexcept {
+  return with_quant_format(format, [](auto block) { return block.kShape; });
 }
 
-constexpr bool parse_block_format(std::string_view name, BlockFormat& format) noexcept {
-  for (uint32_t i = 0; i < kBlockFormats; ++i) {
-    if (block_shape(static_cast<BlockFormat>(i)).name != name) continue;
-    format = static_cast<BlockFormat>(i);
+constexpr bool parse_quant_format(std::string_view name, QuantFormat& format) noexcept {
+  for (uint32_t i = 0; i < kQuantFormats; ++i) {
+    if (quant_shape(static_cast<QuantFormat>(i)).name != name) continue;
+    format = static_cast<QuantFormat>(i);
     return true;
   }
   return false;
 }
 
 // "q8_0, q4_0, … and q5_k", for messages.
-inline std::string block_formats_text() {
+inline std::string quant_formats_text() {
   std::string text;
-  for (uint32_t i = 0; i < kBlockFormats; ++i) {
-    if (i > 0) text += i + 1 == kBlockFormats ? " and " : ", ";
-    text += block_shape(static_cast<BlockFormat>(i)).name;
+  for (uint32_t i = 0; i < kQuantFormats; ++i) {
+    if (i > 0) text += i + 1 == kQuantFormats ? " and " : ", ";
+    text += quant_shape(static_cast<QuantFormat>(i)).name;
   }
   return text;
 }
@@ -253,17 +253,17 @@ inline std::string block_formats_text() {
   return bits;
 }
 
-// Null when `weight` is in a block format and whole; else why plugin `id` refuses it.
-inline Status check_block_weight(const WeightView& weight, std::string_view id) {
+// Null when `weight` is in a quantised format and whole; else why plugin `id` refuses it.
+inline Status check_quant_weight(const WeightView& weight, std::string_view id) {
   constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 46;  // beyond any machine's memory
   const std::string name = "\"" + std::string(id) + "\"";
-  BlockFormat format;
-  if (!parse_block_format(weight.format, format)) {
+  QuantFormat format;
+  if (!parse_quant_format(weight.format, format)) {
     return refuse_weight(weight, "has format \"" + std::string(weight.format) + "\"; " + name +
-                                     " multiplies " + block_formats_text() +
+                                     " multiplies " + quant_formats_text() +
                                      "; choose a linear plugin for that format, or \"auto\"");
   }
-  const BlockShape shape = block_shape(format);
+  const QuantShape shape = quant_shape(format);
   if (weight.n_out == 0 || weight.k_in == 0) {
     return refuse_weight(weight, "is empty; its rows and columns must be at least 1");
   }

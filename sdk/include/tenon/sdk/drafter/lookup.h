@@ -13,7 +13,7 @@
 #pragma once
 
 #include <tenon/drafter.h>
-#include <tenon/sdk/adaptive_drafts.h>
+#include <tenon/sdk/drafter/adaptive_drafts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 // exception to patience: who was interrupted is let in again after a while.
 #pragma once
 
-#include <tenon/sdk/plan_builder.h>
+#include <tenon/sdk/scheduler/plan_builder.h>
 
 #include <algorithm>
 #include <cstdint>

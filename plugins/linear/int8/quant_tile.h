@@ -1,6 +1,6 @@
 // The micro-kernel for formats whose values have a scale for 16 of them, a minimum, or other
 // numbers of bits than 8 and 4: R rows of x times one panel, as tile.h, with the groups of
-// sdk/block_steps.h.
+// sdk/linear/quant_steps.h.
 //
 //   y += scale · (Σ q·x) · x_scale   for each scale of a group, then   y += bias · (Σ x)
 //
@@ -9,7 +9,7 @@
 // bias.
 #pragma once
 
-#include <tenon/sdk/block_steps.h>
+#include <tenon/sdk/linear/quant_steps.h>
 
 #include "plugins/linear/int8/tile.h"
 
@@ -18,10 +18,10 @@ namespace {
 
 // As the panel stores it. F: the struct of the format.
 template <class F>
-struct PackedBlocks : sdk::BlockSteps<F, kPanelVectors> {
+struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   using Block = F;
   static constexpr Format kFormat = F::kShape.format;
-  static constexpr bool kBiased = sdk::BlockSteps<F, kPanelVectors>::kScales == 1;
+  static constexpr bool kBiased = sdk::QuantSteps<F, kPanelVectors>::kScales == 1;
 };
 
 // Bytes, scales and biases as f32, made once a block of k when many rows read it.
@@ -35,7 +35,8 @@ struct WidenedBlocks {
   static constexpr uint32_t kScales = Packed::kScales;
   static constexpr uint64_t kBytesAt = 2 * uint64_t{kPanelColumns} * 4;
   static constexpr uint64_t kHeaderBytes = 0;
-  static constexpr uint64_t kGroupBytes = kBytesAt + uint64_t{kPanelColumns} * sdk::kBlockValues;
+  static constexpr uint64_t kGroupBytes =
+      kBytesAt + uint64_t{kPanelColumns} * sdk::kQuantGroupValues;
   static constexpr uint64_t kBlockBytes = kGroupBytes;
 
   [[gnu::always_inline]] static F32 scale(const std::byte*, const std::byte* group, uint32_t v,
@@ -51,7 +52,8 @@ struct WidenedBlocks {
     return (sdk::StepBytes)simd::load(group + kBytesAt + (s * kPanelVectors + v) * kVectorBytes);
   }
 };
-inline constexpr uint64_t kWidestGroupBytes = uint64_t{kPanelColumns} * (sdk::kBlockValues + 8);
+inline constexpr uint64_t kWidestGroupBytes =
+    uint64_t{kPanelColumns} * (sdk::kQuantGroupValues + 8);
 
 template <class L>
 concept IsBlocks = requires {
@@ -169,7 +171,7 @@ template <class L, uint32_t R>
 }
 
 template <class L, uint32_t R>
-[[gnu::noinline]] void block_tile(const TileTask& task) {
+[[gnu::noinline]] void quant_tile(const TileTask& task) {
   TileSums<R> sums{};
   sums.memory = task.sums;
   sums.begin(task.resume);
@@ -191,13 +193,13 @@ template <class L, uint32_t R>
 }
 
 template <class L, uint32_t... rows>
-constexpr TileFunction pick_block_tile(uint32_t count, std::integer_sequence<uint32_t, rows...>) {
-  constexpr TileFunction kTiles[] = {&block_tile<L, rows + 1>...};
+constexpr TileFunction pick_quant_tile(uint32_t count, std::integer_sequence<uint32_t, rows...>) {
+  constexpr TileFunction kTiles[] = {&quant_tile<L, rows + 1>...};
   return kTiles[count - 1];
 }
 template <class L>
 requires IsBlocks<L> TileFunction tile_for(uint32_t rows) {
-  return pick_block_tile<L>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
+  return pick_quant_tile<L>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
-// How weights of a block format are read from their panels (sdk/block_panels.h, nibbles in halves),
-// as vectors of one instruction set. One step is four values of k of kLanes columns, one in each
-// byte of a 32-bit word; eight steps make a group.
+// How weights of a quantised format are read from their panels (sdk/linear/quant_panels.h, nibbles
+// in halves), as vectors of one instruction set. One step is four values of k of kLanes columns,
+// one in each byte of a 32-bit word; eight steps make a group.
 //
-//   value = scale · stored + bias          bias: the minimum, or -zero · scale; exact before the
-//   sum
+//   value = scale · stored + bias      bias: the minimum, or -zero · scale, exact before the sum
 #pragma once
 
-#include <tenon/sdk/block_panels.h>
+#include <tenon/sdk/linear/quant_panels.h>
 #include <tenon/sdk/simd.h>
 
 #include <cstddef>
@@ -19,10 +18,10 @@ typedef uint32_t StepBytes __attribute__((vector_size(sizeof(simd::F32))));
 
 // F: the struct of a format. kVectors: vectors side by side in a panel.
 template <class F, uint32_t kVectors>
-struct BlockSteps {
-  static constexpr BlockShape kShape = F::kShape;
+struct QuantSteps {
+  static constexpr QuantShape kShape = F::kShape;
   static constexpr uint32_t kColumns = kVectors * simd::kLanes;
-  static constexpr BlockPanels kPanels{.format = kShape.format, .columns = kColumns};
+  static constexpr QuantPanels kPanels{.format = kShape.format, .columns = kColumns};
   static constexpr uint32_t kGroups = kShape.groups();
   // Scales of a group: one, or one for each half.
   static constexpr uint32_t kScales = kShape.nested && !kShape.has_minimum ? 2 : 1;

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "core/base/half.h"
-#include "core/model/block_format.h"
+#include "core/model/quant_format.h"
 
 namespace tenon {
 namespace {

@@ -1,4 +1,4 @@
-// Weights in block formats for tests, made from random numbers.
+// Weights in quantised formats for tests, made from random numbers.
 #pragma once
 
 #include <tenon/linear.h>
@@ -9,33 +9,33 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/block_format.h"
+#include "core/model/quant_format.h"
 #include "tests/support/linear_rig.h"
 
 namespace tenon {
 
-constexpr std::string_view kBlockFormats[] = {"q8_0", "q4_0", "q4_1", "q5_0",
+constexpr std::string_view kQuantFormats[] = {"q8_0", "q4_0", "q4_1", "q5_0",
                                               "q5_1", "q6_k", "q4_k", "q5_k"};
 
 // `values` or a few more: whole blocks of a format.
 inline uint32_t whole_blocks(std::string_view format, uint32_t values) {
-  const uint32_t block = find_block_format(format)->elements;
+  const uint32_t block = find_quant_format(format)->elements;
   return (values + block - 1) / block * block;
 }
 
 // A weight [n_out, k_in] as a GGUF file has it, its blocks starting at any byte.
-struct BlockWeight {
+struct QuantWeight {
   std::string format;
-  const BlockFormat& blocks;
+  const QuantFormat& blocks;
   uint32_t n_out, k_in;
   std::vector<std::byte> bytes;
   uint32_t misalignment;
   TensorView tensor;
 
-  BlockWeight(std::string_view name, uint32_t rows, uint32_t columns, uint64_t seed,
+  QuantWeight(std::string_view name, uint32_t rows, uint32_t columns, uint64_t seed,
               uint32_t misaligned_by = 0)
       : format(name),
-        blocks(*find_block_format(name)),
+        blocks(*find_quant_format(name)),
         n_out(rows),
         k_in(columns),
         misalignment(misaligned_by) {
@@ -58,8 +58,8 @@ struct BlockWeight {
     tensor.shape[0] = n_out;
     tensor.shape[1] = tensor.stride[0] = blocks.row_bytes(k_in);
   }
-  BlockWeight(const BlockWeight&) = delete;
-  BlockWeight& operator=(const BlockWeight&) = delete;
+  QuantWeight(const QuantWeight&) = delete;
+  QuantWeight& operator=(const QuantWeight&) = delete;
 
   uint32_t block_count() const { return k_in / blocks.elements; }
   std::byte* block(uint32_t row, uint32_t index) {

@@ -1,8 +1,8 @@
-// What every linear kernel for block formats promises, as tests over its instruction sets. A
+// What every linear kernel for quantised formats promises, as tests over its instruction sets. A
 // plugin's test includes this once and names itself:
 //
-//   INSTANTIATE_TEST_SUITE_P(Isa, BlockKernel, block_kernel_cases("int8", 1e-2),
-//   block_kernel_name);
+//   INSTANTIATE_TEST_SUITE_P(Isa, QuantKernel, quant_kernel_cases("int8", 1e-2),
+//                            quant_kernel_name);
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,23 +13,23 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/block_weight.h"
 #include "tests/support/linear_rig.h"
+#include "tests/support/quant_weight.h"
 
 namespace tenon {
 
-struct BlockKernelCase {
+struct QuantKernelCase {
   std::string_view id;
   double tolerance;  // relative RMS against double precision
   CpuIsa isa;
 };
 
-inline auto block_kernel_cases(std::string_view id, double tolerance) {
-  std::vector<BlockKernelCase> cases;
+inline auto quant_kernel_cases(std::string_view id, double tolerance) {
+  std::vector<QuantKernelCase> cases;
   for (CpuIsa isa : runnable_isas()) cases.push_back({id, tolerance, isa});
   return testing::ValuesIn(cases);
 }
-inline std::string block_kernel_name(const testing::TestParamInfo<BlockKernelCase>& given) {
+inline std::string quant_kernel_name(const testing::TestParamInfo<QuantKernelCase>& given) {
   return std::string(cpu_isa_name(given.param.isa));
 }
 
@@ -45,17 +45,17 @@ inline std::vector<float> heavy_tailed(uint64_t seed, size_t count) {
   return values;
 }
 
-class BlockKernel : public testing::TestWithParam<BlockKernelCase> {
+class QuantKernel : public testing::TestWithParam<QuantKernelCase> {
  protected:
   LinearRig rig_{GetParam().id, GetParam().isa};
 };
 
-TEST_P(BlockKernel, products_agree_with_double_precision_for_odd_shapes_and_many_row_counts) {
+TEST_P(QuantKernel, products_agree_with_double_precision_for_odd_shapes_and_many_row_counts) {
   const std::pair<uint32_t, uint32_t> shapes[] = {{1, 32}, {33, 64}, {70, 544}, {97, 1056}};
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     for (const auto& [n_out, least] : shapes) {
       const uint32_t k_in = whole_blocks(format, least);
-      BlockWeight weight(format, n_out, k_in, 7, 3);
+      QuantWeight weight(format, n_out, k_in, 7, 3);
       const std::vector<float> w = weight.values();
       for (uint32_t rows : {1u, 2u, 5u, 7u, 8u, 13u, 37u, 150u}) {
         if (n_out * rows < 8) continue;  // one sum near zero is no measure
@@ -68,10 +68,10 @@ TEST_P(BlockKernel, products_agree_with_double_precision_for_odd_shapes_and_many
   }
 }
 
-TEST_P(BlockKernel, heavy_tailed_inputs_lose_no_more_accuracy) {
+TEST_P(QuantKernel, heavy_tailed_inputs_lose_no_more_accuracy) {
   constexpr uint32_t kOut = 64, kIn = 2048, kRows = 8;
-  for (std::string_view format : kBlockFormats) {
-    BlockWeight weight(format, kOut, kIn, 7);
+  for (std::string_view format : kQuantFormats) {
+    QuantWeight weight(format, kOut, kIn, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * kIn);
     const auto y = rig_.multiply(weight.view(), x, kRows);
     EXPECT_LE(relative_rms(y, reference_product(weight.values(), kOut, x, kRows, kIn)),
@@ -80,11 +80,11 @@ TEST_P(BlockKernel, heavy_tailed_inputs_lose_no_more_accuracy) {
   }
 }
 
-TEST_P(BlockKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
+TEST_P(QuantKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
   constexpr uint32_t kOut = 75, kRows = 300;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 544);
-    BlockWeight weight(format, kOut, k_in, 3);
+    QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> x = random_values(5, kRows * k_in);
     const auto all = rig_.multiply(weight.view(), x, kRows);
     for (uint32_t rows = 1; rows <= 70; ++rows) {
@@ -94,11 +94,11 @@ TEST_P(BlockKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
   }
 }
 
-TEST_P(BlockKernel, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_in_a_full_run) {
+TEST_P(QuantKernel, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_in_a_full_run) {
   constexpr uint32_t kOut = 40, kRows = 50;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 1056);
-    BlockWeight weight(format, kOut, k_in, 3);
+    QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> x = random_values(5, kRows * k_in);
     const auto all = rig_.multiply(weight.view(), x, kRows);
     Aligned packed = rig_.pack(weight.view());
@@ -122,9 +122,9 @@ TEST_P(BlockKernel, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_in_a
   }
 }
 
-TEST_P(BlockKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
+TEST_P(QuantKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
   constexpr uint32_t kIn = 256;
-  BlockWeight q("q8_0", 100, kIn, 1), k("q4_1", 36, kIn, 2), v("q6_k", 5, kIn, 3);
+  QuantWeight q("q8_0", 100, kIn, 1), k("q4_1", 36, kIn, 2), v("q6_k", 5, kIn, 3);
   for (uint32_t rows : {1u, 20u}) {
     const std::vector<float> x = random_values(5, rows * kIn);
     Aligned prepared = rig_.prepare(x, rows, kIn);
@@ -132,12 +132,12 @@ TEST_P(BlockKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
       std::vector<LinearJob> jobs;
       std::vector<Aligned> packed;
       std::vector<std::vector<float>> y;
-      for (const BlockWeight* w : {&q, &k, &v}) {
+      for (const QuantWeight* w : {&q, &k, &v}) {
         packed.push_back(rig_.pack(w->view()));
         y.emplace_back(size_t{rows} * w->n_out, NAN);
       }
       for (size_t i = 0; i < 3; ++i) {
-        const BlockWeight& w = i == 0 ? q : (i == 1 ? k : v);
+        const QuantWeight& w = i == 0 ? q : (i == 1 ? k : v);
         jobs.push_back({.packed = packed[i].get(),
                         .n_out = w.n_out,
                         .k_in = kIn,
@@ -148,7 +148,7 @@ TEST_P(BlockKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
       }
       rig_.run(jobs, slices);
       for (size_t i = 0; i < 3; ++i) {
-        BlockWeight& w = i == 0 ? q : (i == 1 ? k : v);
+        QuantWeight& w = i == 0 ? q : (i == 1 ? k : v);
         const auto alone = rig_.multiply(w.view(), x, rows);
         EXPECT_TRUE(same_bits(y[i].data(), alone.data(), alone.size())) << "job " << i;
       }
@@ -156,16 +156,16 @@ TEST_P(BlockKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
   }
 }
 
-TEST_P(BlockKernel, a_bias_and_the_old_value_are_added_after_the_sum) {
-  BlockWeight weight("q8_0", 45, 64, 3);
+TEST_P(QuantKernel, a_bias_and_the_old_value_are_added_after_the_sum) {
+  QuantWeight weight("q8_0", 45, 64, 3);
   expect_bias_and_old_value_behind_the_sum(rig_, weight.view());
 }
 
-TEST_P(BlockKernel, silu_mul_gates_the_second_product_with_the_first) {
+TEST_P(QuantKernel, silu_mul_gates_the_second_product_with_the_first) {
   constexpr uint32_t kOut = 70;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 544);
-    BlockWeight gate(format, kOut, k_in, 3), up(format, kOut, k_in, 4);
+    QuantWeight gate(format, kOut, k_in, 3), up(format, kOut, k_in, 4);
     for (uint32_t rows : {1u, 3u, 12u, 140u}) {
       const std::vector<float> x = random_values(5, rows * k_in);
       const auto g = rig_.multiply(gate.view(), x, rows), u = rig_.multiply(up.view(), x, rows);
@@ -192,10 +192,10 @@ TEST_P(BlockKernel, silu_mul_gates_the_second_product_with_the_first) {
   }
 }
 
-TEST_P(BlockKernel, rows_come_back_from_packed_weights_exactly) {
-  for (std::string_view format : kBlockFormats) {
+TEST_P(QuantKernel, rows_come_back_from_packed_weights_exactly) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 96);
-    BlockWeight weight(format, 71, k_in, 3, 1);
+    QuantWeight weight(format, 71, k_in, 3, 1);
     const std::vector<float> values = weight.values();
     Aligned packed = rig_.pack(weight.view(), 3);
     for (uint32_t row : {0u, 15u, 16u, 33u, 70u}) {
@@ -208,11 +208,11 @@ TEST_P(BlockKernel, rows_come_back_from_packed_weights_exactly) {
   }
 }
 
-TEST_P(BlockKernel, rows_are_packed_in_the_order_given) {
+TEST_P(QuantKernel, rows_are_packed_in_the_order_given) {
   constexpr uint32_t kOut = 71;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 96);
-    BlockWeight stored(format, kOut, k_in, 3, 1), in_turn(format, kOut, k_in, 4);
+    QuantWeight stored(format, kOut, k_in, 3, 1), in_turn(format, kOut, k_in, 4);
     std::vector<uint32_t> order(kOut);
     for (uint32_t row = 0; row < kOut; ++row) {
       order[row] = row * 30 % kOut;
@@ -223,17 +223,17 @@ TEST_P(BlockKernel, rows_are_packed_in_the_order_given) {
   }
 }
 
-TEST_P(BlockKernel, slices_prepare_their_own_rows) {
-  BlockWeight weight("q8_0", 40, 544, 3);
+TEST_P(QuantKernel, slices_prepare_their_own_rows) {
+  QuantWeight weight("q8_0", 40, 544, 3);
   rig_.pack(weight.view());
   expect_slices_to_prepare_their_own_rows(rig_, 544);
 }
 
-TEST_P(BlockKernel, the_largest_values_of_both_signs_do_not_saturate) {
-  for (std::string_view format : kBlockFormats) {
+TEST_P(QuantKernel, the_largest_values_of_both_signs_do_not_saturate) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 64);
     for (int byte : {0x00, 0x7f, 0x80, 0xff}) {
-      BlockWeight weight(format, 40, k_in, 3);
+      QuantWeight weight(format, 40, k_in, 3);
       for (uint32_t n = 0; n < 40; ++n) {
         for (uint32_t b = 0; b < weight.block_count(); ++b) {
           std::memset(weight.block(n, b), byte, weight.blocks.bytes);
@@ -254,11 +254,11 @@ TEST_P(BlockKernel, the_largest_values_of_both_signs_do_not_saturate) {
   }
 }
 
-TEST_P(BlockKernel, a_poisoned_row_leaves_its_neighbours_alone) {
-  for (std::string_view format : kBlockFormats) {
+TEST_P(QuantKernel, a_poisoned_row_leaves_its_neighbours_alone) {
+  for (std::string_view format : kQuantFormats) {
     for (float poison : {NAN, INFINITY}) {
       const uint32_t k_in = whole_blocks(format, 96);
-      BlockWeight weight(format, 40, k_in, 3);
+      QuantWeight weight(format, 40, k_in, 3);
       std::vector<float> x = random_values(5, 30 * k_in);
       const auto clean = rig_.multiply(weight.view(), x, 30);
       x[7 * k_in + 3] = poison;
@@ -272,13 +272,13 @@ TEST_P(BlockKernel, a_poisoned_row_leaves_its_neighbours_alone) {
   }
 }
 
-TEST_P(BlockKernel, a_damaged_scale_spoils_its_own_column_alone) {
+TEST_P(QuantKernel, a_damaged_scale_spoils_its_own_column_alone) {
   constexpr uint16_t kInfinite = 0x7c00, kNan = 0x7e00;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     for (uint16_t scale : {kInfinite, kNan}) {
       for (uint32_t rows : {1u, 60u}) {
         const uint32_t k_in = whole_blocks(format, 96);
-        BlockWeight weight(format, 40, k_in, 3);
+        QuantWeight weight(format, 40, k_in, 3);
         const std::vector<float> x = random_values(5, rows * k_in);
         const auto clean = rig_.multiply(weight.view(), x, rows);
         weight.set_scale(13, weight.block_count() - 1, scale);
@@ -295,16 +295,16 @@ TEST_P(BlockKernel, a_damaged_scale_spoils_its_own_column_alone) {
   }
 }
 
-TEST_P(BlockKernel, zeros_and_the_smallest_numbers_are_multiplied_without_surprise) {
-  BlockWeight weight("q8_0", 33, 64, 3);
+TEST_P(QuantKernel, zeros_and_the_smallest_numbers_are_multiplied_without_surprise) {
+  QuantWeight weight("q8_0", 33, 64, 3);
   std::vector<float> x(64, 0.0f);
   for (float value : rig_.multiply(weight.view(), x, 1)) EXPECT_EQ(value, 0.0f);
   x[5] = std::numeric_limits<float>::denorm_min();
   for (float value : rig_.multiply(weight.view(), x, 1)) EXPECT_NEAR(value, 0.0f, 1e-34);
 }
 
-TEST_P(BlockKernel, weights_it_cannot_run_are_refused_with_the_reason) {
-  BlockWeight weight("q8_0", 4, 64, 1);
+TEST_P(QuantKernel, weights_it_cannot_run_are_refused_with_the_reason) {
+  QuantWeight weight("q8_0", 4, 64, 1);
   WeightView view = weight.view();
   EXPECT_TRUE(rig_.kernel().accepts(view).ok());
   view.format = "q4_0";
@@ -315,7 +315,7 @@ TEST_P(BlockKernel, weights_it_cannot_run_are_refused_with_the_reason) {
       rig_.kernel().accepts(view).message(),
       "weight \"w\" has rows of 72 values; q8_0 stores whole blocks of 32, so the length must "
       "be a multiple of 32; the checkpoint is damaged");
-  BlockWeight nested("q6_k", 4, 512, 1);
+  QuantWeight nested("q6_k", 4, 512, 1);
   view = nested.view();
   EXPECT_TRUE(rig_.kernel().accepts(view).ok());
   view.k_in = 384;

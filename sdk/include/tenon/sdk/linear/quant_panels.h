@@ -1,5 +1,5 @@
-// Weights of block formats as column panels. A panel holds `columns` rows of W (columns of y) side
-// by side and walks k group by group, 32 values at a time:
+// Weights of quantised formats as column panels. A panel holds `columns` rows of W (columns of y)
+// side by side and walks k group by group, 32 values at a time:
 //
 //   block   [columns] f16 scale, [columns] f16 minimum where the format has one
 //           then its groups, one or eight:
@@ -18,7 +18,7 @@
 // kernel's choice, modulo 2^bits. Columns beyond n_out are zero.
 #pragma once
 
-#include <tenon/sdk/block_formats.h>
+#include <tenon/sdk/linear/quant_formats.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,27 +28,27 @@ namespace tenon::sdk {
 
 enum class NibbleOrder : uint8_t { halves, in_turn };
 
-struct BlockPanels {
-  BlockFormat format = BlockFormat::q8_0;
+struct QuantPanels {
+  QuantFormat format = QuantFormat::q8_0;
   uint32_t columns = 0;
   uint32_t k_in = 0;
   NibbleOrder order = NibbleOrder::halves;
   uint32_t offset = 0;  // added to every stored value
 
   constexpr uint64_t header_bytes() const noexcept {
-    return uint64_t{columns} * (block_shape(format).has_minimum ? 4 : 2);
+    return uint64_t{columns} * (quant_shape(format).has_minimum ? 4 : 2);
   }
   constexpr uint64_t small_bytes() const noexcept {
-    return block_shape(format).nested ? uint64_t{columns} * 2 : 0;
+    return quant_shape(format).nested ? uint64_t{columns} * 2 : 0;
   }
   constexpr uint64_t group_bytes() const noexcept {
-    return small_bytes() + uint64_t{columns} * block_shape(format).bits * (kBlockValues / 8);
+    return small_bytes() + uint64_t{columns} * quant_shape(format).bits * (kQuantGroupValues / 8);
   }
   constexpr uint64_t block_bytes() const noexcept {
-    return header_bytes() + group_bytes() * block_shape(format).groups();
+    return header_bytes() + group_bytes() * quant_shape(format).groups();
   }
   constexpr uint64_t panel_bytes() const noexcept {
-    return round_up(k_in / block_shape(format).values * block_bytes(), 64);
+    return round_up(k_in / quant_shape(format).values * block_bytes(), 64);
   }
 };
 
@@ -144,9 +144,10 @@ class GroupWriter {
 
 // `panels` is a copy with the format's constants in it, which no store to bytes can change.
 template <class F>
-[[gnu::always_inline]] inline void pack_block(BlockPanels panels, uint32_t column,
-                                              const std::byte* block, std::byte* to) noexcept {
-  constexpr BlockShape kShape = F::kShape;
+[[gnu::always_inline]] inline void pack_quant_block(QuantPanels panels, uint32_t column,
+                                                    const std::byte* block,
+                                                    std::byte* to) noexcept {
+  constexpr QuantShape kShape = F::kShape;
   panels.format = kShape.format;
   std::memcpy(to + 2 * column, block + kShape.scale_at, 2);
   if (kShape.has_minimum) {
@@ -161,8 +162,8 @@ template <class F>
     GroupWriter<kShape.bits> writer(group + panels.small_bytes() + 4 * column,
                                     uint64_t{4} * panels.columns, panels.order);
 #pragma GCC unroll 4
-    for (uint32_t i = 0; i < kBlockValues / 8; ++i) {
-      uint64_t values = F::eight(block, g * kBlockValues + 8 * i);
+    for (uint32_t i = 0; i < kQuantGroupValues / 8; ++i) {
+      uint64_t values = F::eight(block, g * kQuantGroupValues + 8 * i);
       if (panels.offset != 0) {
         values = add_to_bytes(values, panels.offset) & ((1u << kShape.bits) - 1) * kEachByte;
       }
@@ -172,14 +173,14 @@ template <class F>
 }
 
 // Scale and minimum of value k of a group.
-struct BlockScale {
+struct QuantScale {
   float scale, minimum;
 };
-inline BlockScale scale_of_value(const BlockPanels& panels, const std::byte* block,
+inline QuantScale scale_of_value(const QuantPanels& panels, const std::byte* block,
                                  const std::byte* group, uint32_t column, uint32_t k) noexcept {
-  const BlockShape shape = block_shape(panels.format);
+  const QuantShape shape = quant_shape(panels.format);
   const std::byte* minimums = block + 2 * uint64_t{panels.columns};
-  BlockScale out{f16_to_float(half_at(block + 2 * column)), -0.0f};
+  QuantScale out{f16_to_float(half_at(block + 2 * column)), -0.0f};
   if (shape.has_minimum) out.minimum = f16_to_float(half_at(minimums + 2 * column));
   if (!shape.nested) return out;
   const auto small = [&](uint32_t which) {
@@ -192,17 +193,17 @@ inline BlockScale scale_of_value(const BlockPanels& panels, const std::byte* blo
 
 }  // namespace detail
 
-// Panel `panel` of `weight`, which check_block_weight accepts.
-inline void pack_block_panel(const WeightView& weight, const BlockPanels& panels, uint32_t panel,
+// Panel `panel` of `weight`, which check_quant_weight accepts.
+inline void pack_quant_panel(const WeightView& weight, const QuantPanels& panels, uint32_t panel,
                              std::byte* to) noexcept {
   const TensorView& tensor = weight.parts[0];
   const uint32_t first = panel * panels.columns;
   const uint32_t columns =
       weight.n_out - first < panels.columns ? weight.n_out - first : panels.columns;
-  const uint64_t bytes = panels.k_in / block_shape(panels.format).values * panels.block_bytes();
+  const uint64_t bytes = panels.k_in / quant_shape(panels.format).values * panels.block_bytes();
   if (columns < panels.columns) std::memset(to, 0, bytes);
   std::memset(to + bytes, 0, panels.panel_bytes() - bytes);
-  with_block_format(panels.format, [&](auto format) {
+  with_quant_format(panels.format, [&](auto format) {
     using F = decltype(format);
     // Some 256 bytes of a row at a time: whole cache lines are read, and what is written stays in
     // the first cache until all columns are there.
@@ -214,8 +215,8 @@ inline void pack_block_panel(const WeightView& weight, const BlockPanels& panels
         const std::byte* row = static_cast<const std::byte*>(tensor.data) +
                                weight.stored_row(first + c) * tensor.stride[0];
         for (uint64_t b = begin; b < end; ++b) {
-          detail::pack_block<F>(panels, c, row + b * F::kShape.bytes,
-                                to + b * panels.block_bytes());
+          detail::pack_quant_block<F>(panels, c, row + b * F::kShape.bytes,
+                                      to + b * panels.block_bytes());
         }
       }
     }
@@ -223,17 +224,17 @@ inline void pack_block_panel(const WeightView& weight, const BlockPanels& panels
 }
 
 // Row `row` of the packed panels as f32 [k_in].
-inline void unpack_block_row(const BlockPanels& panels, const std::byte* packed, uint32_t row,
+inline void unpack_quant_row(const QuantPanels& panels, const std::byte* packed, uint32_t row,
                              float* out) noexcept {
-  const BlockShape shape = block_shape(panels.format);
+  const QuantShape shape = quant_shape(panels.format);
   const uint32_t column = row % panels.columns;
   const std::byte* block = packed + row / panels.columns * panels.panel_bytes();
-  for (uint32_t first = 0; first < panels.k_in; first += kBlockValues) {
+  for (uint32_t first = 0; first < panels.k_in; first += kQuantGroupValues) {
     if (first > 0 && first % shape.values == 0) block += panels.block_bytes();
-    const std::byte* group =
-        block + panels.header_bytes() + first % shape.values / kBlockValues * panels.group_bytes();
+    const std::byte* group = block + panels.header_bytes() +
+                             first % shape.values / kQuantGroupValues * panels.group_bytes();
     const std::byte* values = group + panels.small_bytes();
-    for (uint32_t k = 0; k < kBlockValues; ++k) {
+    for (uint32_t k = 0; k < kQuantGroupValues; ++k) {
       const auto place = detail::bits_of_value(shape.bits, panels.order, panels.columns, column, k);
       uint32_t stored = 0;
       for (uint32_t i = 0; i < place.count; ++i) {

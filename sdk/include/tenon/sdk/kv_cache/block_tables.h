@@ -2,8 +2,8 @@
 // what managers do to one table: copy before a write, leave a window, move out and in.
 #pragma once
 
-#include <tenon/sdk/block_pool.h>
-#include <tenon/sdk/kv_blocks.h>
+#include <tenon/sdk/kv_cache/block_pool.h>
+#include <tenon/sdk/kv_cache/bookkeeping.h>
 
 #include <algorithm>
 #include <cstdint>

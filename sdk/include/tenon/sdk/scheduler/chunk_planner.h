@@ -4,9 +4,9 @@
 // schedulers which differ only in whom they admit share all else.
 #pragma once
 
-#include <tenon/sdk/admission.h>
-#include <tenon/sdk/plan_builder.h>
-#include <tenon/sdk/step_budget.h>
+#include <tenon/sdk/scheduler/admission.h>
+#include <tenon/sdk/scheduler/plan_builder.h>
+#include <tenon/sdk/scheduler/step_budget.h>
 
 #include <algorithm>
 #include <cstdint>

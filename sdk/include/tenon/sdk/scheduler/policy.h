@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tenon/scheduler.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/options.h>
 
 #include <algorithm>
 #include <span>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <tenon/drafter.h>
-#include <tenon/sdk/step_times.h>
+#include <tenon/sdk/drafter/step_times.h>
 
 #include <algorithm>
 #include <cstdint>
