@@ -2,7 +2,8 @@
 // against.
 //
 // A region is a block as long as the context (the fact kv.block_tokens = context), taken with a
-// sequence's first token and given back with its end. Nothing is shared: a fork copies.
+// sequence's first token and given back with its end. Nothing is shared: a fork copies. The manager
+// itself is <tenon/sdk/kv_cache/block_manager.h>; this file turns sharing off.
 #include <tenon/sdk/kv_cache/block_manager.h>
 #include <tenon/sdk/plugin.h>
 

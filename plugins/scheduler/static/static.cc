@@ -2,7 +2,8 @@
 // is taken. The baseline that iteration-level batching is measured against.
 //
 // Rows of sequences that have ended are not computed, but they stay reserved until the batch is
-// over; the plan reports them as idle rows.
+// over; the plan reports them as idle rows. Plans are made by <tenon/sdk/scheduler/plan_builder.h>;
+// this file chooses the batch.
 #include <tenon/scheduler.h>
 #include <tenon/sdk/plugin.h>
 #include <tenon/sdk/scheduler/admission.h>

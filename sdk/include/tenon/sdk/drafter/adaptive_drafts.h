@@ -51,46 +51,19 @@ class AdaptiveDrafts {
   void end(SeqId seq) { sequences_.erase(seq); }
 
   // Of `trials` proposed tokens the first `hits` were right.
-  void learn(SeqId seq, uint32_t trials, uint32_t hits) {
-    if (!adaptive_) return;
-    const auto found = sequences_.find(seq);
-    if (found == sequences_.end()) return;
-    found->second.learn(trials, hits, kKeepOfOne);
-    all_.learn(trials, hits, kKeepOfAll);
-  }
+  void learn(SeqId seq, uint32_t trials, uint32_t hits);
 
-  void measured(const DraftStepCost& cost) {
-    if (!adaptive_) return;
-    times_.learn(cost, depth_, usual_);
-    depth_ = 0;
-    usual_ = true;
-  }
+  void measured(const DraftStepCost& cost);
 
   // Lowers what could be offered to what is worth it. Call once a step, from `offer`.
-  void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
-    if (!adaptive_) return;
-    if (!times_.known()) {
-      // Enough to learn from, whatever it turns out to cost.
-      for (size_t i = kFirstTries; i < offered.size(); ++i) offered[i] = 0;
-      return;
-    }
-    collect(requests, offered);
-    const size_t best = best_count(static_cast<double>(requests.size()));
-    const bool probe = best == 0 && !gains_.empty() && due();
-    std::fill(offered.begin(), offered.end(), 0u);
-    for (size_t i = 0; i < (probe ? probes() : best); ++i) ++offered[gains_[i].index];
-  }
+  void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered);
   // A sequence has been granted `tokens` slots. `usual`: drafting them was no more work than that.
   void granted(uint32_t tokens, bool usual = true) {
     depth_ = std::max(depth_, tokens);
     usual_ = usual_ && usual;
   }
 
-  double rate_of(SeqId seq) const {
-    const double general = all_.rate(kFirstRate, kFirstWeight);
-    const auto found = sequences_.find(seq);
-    return found == sequences_.end() ? general : found->second.rate(general, kPriorWeight);
-  }
+  double rate_of(SeqId seq) const;
 
  private:
   static constexpr double kKeepOfOne = 0.9;  // about the last ten proposals of a sequence
@@ -113,49 +86,14 @@ class AdaptiveDrafts {
   };
 
   // Every slot that could be offered, the most promising first.
-  void collect(std::span<const DraftRequest> requests, std::span<const uint32_t> offered) {
-    gains_.clear();
-    for (uint32_t i = 0; i < requests.size(); ++i) {
-      const double rate = std::min(rate_of(requests[i].seq), 0.999);
-      double gain = rate;
-      for (uint32_t depth = 1; depth <= offered[i]; ++depth, gain *= rate) {
-        gains_.push_back({gain, depth, i});
-      }
-    }
-    std::sort(gains_.begin(), gains_.end(), [](const Gain& a, const Gain& b) {
-      if (a.tokens != b.tokens) return a.tokens > b.tokens;
-      return a.depth != b.depth ? a.depth < b.depth : a.index < b.index;
-    });
-  }
+  void collect(std::span<const DraftRequest> requests, std::span<const uint32_t> offered);
 
   // How many of the best slots make the most tokens a second.
-  size_t best_count(double rows) {
-    const double base_time = times_.of(rows, 0);
-    double best_speed = kMargin * rows / base_time;
-    size_t best = 0;
-    double tokens = rows, slowest = base_time;
-    uint32_t depth = 0;
-    for (size_t i = 0; i < gains_.size(); ++i) {
-      tokens += gains_[i].tokens;
-      depth = std::max(depth, gains_[i].depth);
-      slowest = std::max(slowest, times_.of(rows + static_cast<double>(i + 1), depth));
-      if (tokens / slowest <= best_speed) continue;
-      best_speed = tokens / slowest;
-      best = i + 1;
-    }
-    if (best > 0) pause_ = kFirstPause, waited_ = 0;
-    return best;
-  }
+  size_t best_count(double rows);
 
   // Whether it is time for a try. Sequences that learn in the shadow only ask what rows cost, and
   // only where their drafts are mostly right.
-  bool due() {
-    if (shadowed_ && gains_.front().tokens < 0.5) return false;
-    if (++waited_ < pause_) return false;
-    waited_ = 0;
-    pause_ = std::min(2 * pause_, kLongestPause);
-    return true;
-  }
+  bool due();
   size_t probes() const { return std::min(kProbes, gains_.size()); }
 
   const bool adaptive_;

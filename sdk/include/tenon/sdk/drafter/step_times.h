@@ -7,7 +7,6 @@
 
 #include <tenon/drafter.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -17,29 +16,13 @@ class StepTimes {
  public:
   // `depth`: the most drafts that a sequence was given in this step. `usual`: the drafter's time is
   // what so many drafts take; not so where a draft model first had to read a prompt.
-  void learn(const DraftStepCost& cost, uint32_t depth, bool usual) {
-    const StepCost& step = cost.step;
-    const auto time = static_cast<double>(step.duration_ns - cost.drafter_ns);
-    if (usual) learn_drafter(static_cast<double>(cost.drafter_ns), depth);
-    if (step.rows == 0 || step.rows != step.logits_rows || time <= 0) return;
-    Entry& entry = entries_[index_of(step.rows)];
-    if (pace_ == 0) pace_ = time;
-    const double relative = time / pace_;
-    const double expected = entry.seen > 0 ? entry.shape : shape_of(step.rows);
-    // A single step may have been held up by something else.
-    const double believed = expected > 0 ? std::min(relative, 3 * expected) : relative;
-    entry.shape += std::max(kShapePace, 1.0 / (1.0 + entry.seen)) * (believed - entry.shape);
-    if (entry.seen < 1000) ++entry.seen;
-    pace_ *= 1 + kPacePace * (believed / entry.shape - 1);
-  }
+  void learn(const DraftStepCost& cost, uint32_t depth, bool usual);
 
   // Whether `of` means anything yet.
   bool known() const { return pace_ > 0; }
 
   // A step of `rows` rows in which some sequence has `depth` drafts, in nanoseconds.
-  double of(double rows, uint32_t depth) const {
-    return pace_ * shape_of(rows) + resting_ + level_ * depth;
-  }
+  double of(double rows, uint32_t depth) const;
 
  private:
   static constexpr double kShapePace = 0.05;
@@ -56,53 +39,17 @@ class StepTimes {
     uint32_t seen = 0;
   };
 
-  static uint32_t index_of(uint32_t rows) {
-    if (rows <= kExact) return rows;
-    return std::min(kExact + (rows - kExact + kCoarse - 1) / kCoarse, kEntries - 1);
-  }
-  static double rows_of(uint32_t index) {
-    return index <= kExact ? index : kExact + double{kCoarse} * (index - kExact);
-  }
+  static uint32_t index_of(uint32_t rows);
+  static double rows_of(uint32_t index);
 
   // Between numbers of rows that were seen in proportion. Behind them as steeply as from the lowest
   // to the highest of them, or by the rule above where that is steeper. Below them as little as can
   // be: what looks cheap is tried, and then known.
-  double shape_of(double rows) const {
-    const uint32_t at = index_of(static_cast<uint32_t>(rows));
-    if (entries_[at].seen > 0) return entries_[at].shape;
-    uint32_t below = at, above = at, lowest = 0;
-    while (below > 0 && entries_[below].seen == 0) --below;
-    while (above + 1 < kEntries && entries_[above].seen == 0) ++above;
-    while (lowest + 1 < kEntries && entries_[lowest].seen == 0) ++lowest;
-    if (entries_[lowest].seen == 0) return 0;
-    const Entry& high = entries_[above];
-    if (below == 0) return high.shape * rows / rows_of(above);
-    const Entry& low = entries_[below];
-    double slope = low.shape / (kFreeRows + rows_of(below));
-    if (high.seen > 0) {
-      slope = (high.shape - low.shape) / (rows_of(above) - rows_of(below));
-    } else if (lowest < below) {
-      slope = std::max(slope,
-                       (low.shape - entries_[lowest].shape) / (rows_of(below) - rows_of(lowest)));
-    }
-    return low.shape + slope * (rows - rows_of(below));
-  }
+  double shape_of(double rows) const;
 
   // A drafter's time in steps without drafts, and for each level of drafts.
-  void learn_drafter(double time, uint32_t depth) {
-    if (depth == 0) {
-      follow(resting_, time);
-    } else {
-      follow(level_, std::max(time - resting_, 0.0) / depth);
-    }
-  }
-  static void follow(double& value, double seen) {
-    if (value == 0) {
-      value = seen;
-    } else {
-      value += seen < value ? 0.5 * (seen - value) : 0.1 * (std::min(seen, 2 * value) - value);
-    }
-  }
+  void learn_drafter(double time, uint32_t depth);
+  static void follow(double& value, double seen);
 
   std::array<Entry, kEntries> entries_;  // [0] is not used
   double pace_ = 0;

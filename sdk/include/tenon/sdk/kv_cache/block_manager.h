@@ -15,7 +15,6 @@
 #include <tenon/sdk/kv_cache/sequence_map.h>
 #include <tenon/sdk/plugin.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -184,6 +183,3 @@ class BlockManager : public KVCacheManager {
 };
 
 }  // namespace tenon::sdk
-
-#include <tenon/sdk/block_manager_grow.h>
-#include <tenon/sdk/block_manager_release.h>

@@ -5,9 +5,7 @@
 #include <tenon/sdk/kv_cache/block_pool.h>
 #include <tenon/sdk/kv_cache/bookkeeping.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 namespace tenon::sdk {
@@ -64,79 +62,25 @@ class BlockGroup {
     return index < table.blocks.size() && pool.shared(table.blocks[index]);
   }
   // Replaces the block that holds the last of `tokens` by `copy`, its own.
-  void copy_tail(BlockTable& table, uint32_t tokens, BlockId copy, uint64_t last_step) {
-    BlockId& entry = table.blocks[tokens / block_tokens_];
-    copy_into(entry, copy, tokens % block_tokens_);
-    pool.drop(entry, last_step);
-    entry = copy;
-  }
-  void copy_into(BlockId from, BlockId to, uint32_t tokens) {
-    moves_->push({id_, {{}, from, 0}, {{}, to, 0}, tokens});
-    pool.set_filled(to, tokens);
-    ++counters_->copied_blocks;
-  }
+  void copy_tail(BlockTable& table, uint32_t tokens, BlockId copy, uint64_t last_step);
+  void copy_into(BlockId from, BlockId to, uint32_t tokens);
 
   // Counts the slots of `tokens` in all blocks from position `from` on that are the table's alone.
-  void fill(const BlockTable& table, uint32_t from, uint32_t tokens) {
-    for (uint32_t i = from / block_tokens_; i < table.blocks.size(); ++i) {
-      if (table.blocks[i] == kNoBlock || pool.shared(table.blocks[i])) continue;
-      pool.set_filled(table.blocks[i], tokens_in(i, tokens));
-    }
-  }
-  void shrink(BlockTable& table, uint32_t tokens, uint64_t last_step) {
-    for (const uint32_t blocks = blocks_for(tokens); table.blocks.size() > blocks;) {
-      if (table.blocks.back() != kNoBlock) pool.drop(table.blocks.back(), last_step);
-      table.blocks.pop_back();
-    }
-    table.left_behind =
-        std::min<uint32_t>(table.left_behind, static_cast<uint32_t>(table.blocks.size()));
-  }
-  void leave_window(BlockTable& table, uint32_t computed, uint64_t last_step) {
-    const uint32_t end =
-        std::min<uint32_t>(passed(computed), static_cast<uint32_t>(table.blocks.size()));
-    for (uint32_t i = end; i > table.left_behind; --i) {
-      pool.drop(table.blocks[i - 1], last_step);
-      table.blocks[i - 1] = kNoBlock;
-    }
-    table.left_behind = std::max(table.left_behind, end);
-  }
+  void fill(const BlockTable& table, uint32_t from, uint32_t tokens);
+  void shrink(BlockTable& table, uint32_t tokens, uint64_t last_step);
+  void leave_window(BlockTable& table, uint32_t computed, uint64_t last_step);
 
   // Copies what holds the first `computed` tokens to the pool, which has room.
-  void swap_out(BlockTable& table, uint32_t computed) {
-    table.swapped_behind = table.left_behind;
-    for (uint32_t i = table.left_behind; i < blocks_for(computed); ++i) {
-      const BlockId to = swap.take();
-      table.swapped.push_back(to);
-      moves_->push(
-          {id_, {{}, table.blocks[i], 0}, {{}, to, 0, KvTier::swap}, tokens_in(i, computed)});
-      ++counters_->swapped_out_blocks;
-    }
-  }
+  void swap_out(BlockTable& table, uint32_t computed);
   uint32_t blocks_to_swap(const BlockTable& table, uint32_t computed) const {
     return blocks_for(computed) - table.left_behind;
   }
   // Copies the blocks from entry `first` on back into those that the table has there now.
-  void swap_in(const BlockTable& table, uint32_t first, uint32_t tokens) {
-    for (uint32_t i = std::max(first, table.swapped_behind); i < blocks_for(tokens); ++i) {
-      const BlockId from = table.swapped[i - table.swapped_behind];
-      moves_->push(
-          {id_, {{}, from, 0, KvTier::swap}, {{}, table.blocks[i], 0}, tokens_in(i, tokens)});
-      pool.set_filled(table.blocks[i], tokens_in(i, tokens));
-      ++counters_->swapped_in_blocks;
-    }
-  }
-  void drop_swapped(BlockTable& table, uint64_t last_step) {
-    for (BlockId block : table.swapped) swap.drop(block, last_step);
-    table.swapped.clear();
-    table.swapped_behind = 0;
-  }
+  void swap_in(const BlockTable& table, uint32_t first, uint32_t tokens);
+  void drop_swapped(BlockTable& table, uint64_t last_step);
 
  private:
-  uint32_t tokens_in(uint32_t entry, uint32_t tokens) const {
-    const uint64_t first = uint64_t{entry} * block_tokens_;
-    return static_cast<uint32_t>(
-        std::min<uint64_t>(tokens > first ? tokens - first : 0, block_tokens_));
-  }
+  uint32_t tokens_in(uint32_t entry, uint32_t tokens) const;
 
   GroupId id_;
   uint32_t block_tokens_;

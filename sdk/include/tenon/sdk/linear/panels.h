@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <string>
 #include <string_view>
 
 namespace tenon::sdk {
@@ -100,17 +99,10 @@ inline PanelTask panel_task(const LinearJob& job, PanelRange panels) noexcept {
 // Scratch memory of each worker, from the host. Throws std::bad_alloc.
 class WorkerScratch {
  public:
-  WorkerScratch(const HostServices& host, uint64_t bytes_each)
-      : host_(host),
-        workers_(host.facts->workers == 0 ? 1 : host.facts->workers),
-        stride_(round_up(bytes_each, 4096)) {
-    memory_ =
-        static_cast<std::byte*>(host.allocate(host.context, Space{}, stride_ * workers_, 4096));
-    if (memory_ == nullptr) throw std::bad_alloc();
-  }
+  WorkerScratch(const HostServices& host, uint64_t bytes_each);
   WorkerScratch(const WorkerScratch&) = delete;
   WorkerScratch& operator=(const WorkerScratch&) = delete;
-  ~WorkerScratch() { host_.free(host_.context, Space{}, memory_); }
+  ~WorkerScratch();
 
   uint32_t workers() const noexcept { return workers_; }
   std::byte* of(uint32_t worker) const noexcept { return memory_ + worker * stride_; }
@@ -123,10 +115,7 @@ class WorkerScratch {
 };
 
 // 'weight "NAME" FOUND'.
-inline Status refuse_weight(const WeightView& weight, std::string_view found) {
-  return Status::error(StatusCode::unsupported,
-                       "weight \"" + std::string(weight.name) + "\" " + std::string(found));
-}
+Status refuse_weight(const WeightView& weight, std::string_view found);
 
 // Whether a weight's row order, if it has one, covers its rows.
 constexpr bool row_order_fits(const WeightView& weight) noexcept {

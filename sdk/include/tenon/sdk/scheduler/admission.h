@@ -64,36 +64,12 @@ class Admission {
   static constexpr uint32_t kOverdue = 64;  // plans without room for who was interrupted
   static constexpr size_t kLooks = 256;     // at those that wait, for interrupted ones
 
-  static const SequenceView* first_interrupted(const PlanBuilder& plan) {
-    const Policy policy = plan.policy();
-    const SequenceView* first = nullptr;
-    for (const SequenceView& waiting :
-         plan.view().waiting.first(std::min(kLooks, plan.view().waiting.size()))) {
-      if (waiting.known_tokens == waiting.prompt_tokens) continue;
-      const bool before =
-          first == nullptr || policy_key(policy, waiting, 0) < policy_key(policy, *first, 0);
-      if (before) first = &waiting;
-    }
-    return first;
-  }
+  static const SequenceView* first_interrupted(const PlanBuilder& plan);
 
   // Of few that wait beside many that run, each would stop all of these for a step.
-  bool held_back(const PlanBuilder& plan) {
-    const double wanted = options_.waiting_served_ratio * static_cast<double>(plan.running());
-    if (static_cast<double>(plan.view().waiting.size()) >= wanted) return false;
-    if (held_steps_ >= options_.max_hold_steps) return false;
-    ++held_steps_;
-    return true;
-  }
+  bool held_back(const PlanBuilder& plan);
 
-  bool defer(const PlanBuilder& plan, const SequenceView& waiting, uint32_t deferred) {
-    const bool alone = plan.empty() && plan.running() == 0;
-    if (alone) return false;
-    if (deferred > 0) return true;
-    if (patient_seq_ != waiting.seq) patient_plans_ = 0;
-    patient_seq_ = waiting.seq;
-    return ++patient_plans_ <= kPatience;
-  }
+  bool defer(const PlanBuilder& plan, const SequenceView& waiting, uint32_t deferred);
 
   template <typename Piece>
   bool admit_one(PlanBuilder& plan, const SequenceView& waiting, uint32_t ready, uint64_t& reserve,
@@ -113,25 +89,10 @@ class Admission {
     return true;
   }
 
-  uint64_t reserve_for_running(const PlanBuilder& plan) {
-    const SchedulerView& view = plan.view();
-    uint64_t reserve = watermark_tokens(plan);
-    if (plan.partial_prompts() == 0) return reserve;
-    for (const SequenceView& sequence : view.running) {
-      const uint32_t left = plan.left(sequence);
-      if (left > 1) reserve += plan.ledger().cost(sequence.seq, left);
-    }
-    return reserve;
-  }
+  uint64_t reserve_for_running(const PlanBuilder& plan);
 
   // In whole blocks, rounded down: a manager that has only few large blocks keeps none of them.
-  uint64_t watermark_tokens(const PlanBuilder& plan) {
-    const SchedulerView& view = plan.view();
-    block_tokens_ = std::max(block_tokens_, plan.ledger().cost(view.waiting.front().seq, 1));
-    const auto tokens =
-        static_cast<uint64_t>(options_.watermark * static_cast<double>(view.kv_tokens));
-    return block_tokens_ == 0 ? tokens : tokens / block_tokens_ * block_tokens_;
-  }
+  uint64_t watermark_tokens(const PlanBuilder& plan);
 
   const SchedulingOptions& options_;
   uint64_t block_tokens_ = 0;  // the most that one token ever cost

@@ -26,57 +26,22 @@ namespace tenon::sdk {
 
 class CostCurve {
  public:
-  void add(uint32_t size, int64_t duration_ns) {
-    ++added_;
-    Point& point = points_[bucket(size)];
-    point.samples[point.count++ % kSamples] = {size, duration_ns};
-    point.last = added_;
-    const auto count = static_cast<uint32_t>(std::min<uint64_t>(point.count, kSamples));
-    std::array<double, kSamples> sizes, durations;
-    for (uint32_t i = 0; i < count; ++i) {
-      sizes[i] = point.samples[i].size;
-      durations[i] = static_cast<double>(point.samples[i].duration_ns);
-    }
-    point.size = median(sizes, count);
-    point.duration_ns = median(durations, count);
-    for (Point& other : points_) {
-      if (added_ > other.last + kForget) other.count = 0;
-    }
-  }
+  void add(uint32_t size, int64_t duration_ns);
 
   bool empty() const { return largest() == 0.0; }
   // The largest size that the curve knows.
-  double largest() const {
-    double size = 0.0;
-    for (const Point& point : points_) size = point.count > 0 ? point.size : size;
-    return size;
-  }
+  double largest() const;
 
   // Cost of a step of this size; 0 when nothing is known. Flat before the first point and, until
   // there are two, behind it; behind the last it goes on as between the last two.
-  double duration_ns(double size) const {
-    for (const Point& point : points_) {
-      if (point.count > 0) return duration_ns(size, {point.size, point.duration_ns});
-    }
-    return 0.0;
-  }
+  double duration_ns(double size) const;
 
   struct Anchor {
     double size = 0.0;
     double duration_ns = 0.0;
   };
   // As above, where the cost of one size is known already: points of smaller sizes do not count.
-  double duration_ns(double size, Anchor from) const {
-    double slope = 0.0;
-    for (const Point& point : points_) {
-      if (point.count == 0 || point.size <= from.size || size <= from.size) continue;
-      const double cost = std::max(point.duration_ns, from.duration_ns);
-      slope = (cost - from.duration_ns) / (point.size - from.size);
-      if (size <= point.size) break;
-      from = {point.size, cost};
-    }
-    return from.duration_ns + slope * std::max(size - from.size, 0.0);
-  }
+  double duration_ns(double size, Anchor from) const;
 
  private:
   static constexpr uint32_t kSamples = 5;
@@ -93,11 +58,7 @@ class CostCurve {
     double duration_ns = 0.0;
   };
 
-  static double median(std::array<double, kSamples>& values, uint32_t count) {
-    const auto middle = values.begin() + (count - 1) / 2;
-    std::nth_element(values.begin(), middle, values.begin() + count);
-    return *middle;
-  }
+  static double median(std::array<double, kSamples>& values, uint32_t count);
 
   static uint32_t bucket(uint32_t size) { return std::bit_width(std::max(size, 1u)) - 1; }
 
@@ -109,38 +70,14 @@ class StepBudget {
  public:
   explicit StepBudget(double target) : target_(target) {}
 
-  void observe(const StepCost& cost) {
-    if (cost.step_id <= last_step_) return;
-    last_step_ = cost.step_id;
-    const bool with_prompts = cost.rows > cost.logits_rows;
-    if (with_prompts) {
-      with_prompts_.add(cost.rows, cost.duration_ns);
-    } else {
-      decoding_.add(cost.sequences, cost.duration_ns);
-      last_alone_ = std::max(last_alone_, cost.step_id);
-    }
-  }
+  void observe(const StepCost& cost);
 
   // Whether step `step_id` should be one without prompts. Yes is said once, then not for a while.
-  bool ask_for_decoding_alone(uint64_t step_id, uint32_t decoding, uint32_t most) {
-    if (decoding == 0) return false;
-    const bool least = rows(decoding, most) <= decoding + kLeastPromptRows;
-    if (last_alone_ > 0 && step_id <= last_alone_ + (least ? kAloneAtLeast : kAlone)) return false;
-    last_alone_ = step_id;
-    return true;
-  }
+  bool ask_for_decoding_alone(uint64_t step_id, uint32_t decoding, uint32_t most);
 
   // Rows of a step in which `decoding` sequences get their next token; at most `most`. Where nobody
   // is kept waiting, there is no reason for less.
-  uint32_t rows(uint32_t decoding, uint32_t most) const {
-    if (decoding == 0) return most;
-    const uint64_t untried = 2 * static_cast<uint64_t>(with_prompts_.largest());
-    uint64_t highest = std::max<uint64_t>(untried, uint64_t{decoding} + kFirstPromptRows);
-    highest = std::min<uint64_t>(highest, most);
-    if (!decoding_.empty()) highest = affordable(decoding, highest);
-    if (highest < most) highest = decoding + (highest - decoding) / kGrain * kGrain;
-    return static_cast<uint32_t>(std::min<uint64_t>(highest, most));
-  }
+  uint32_t rows(uint32_t decoding, uint32_t most) const;
 
  private:
   static constexpr uint32_t kLeastPromptRows = 16;   // prompts never stand still
@@ -151,20 +88,7 @@ class StepBudget {
 
   // The most rows up to `highest` that cost no more than the target, though not less than the
   // least.
-  uint64_t affordable(uint32_t decoding, uint64_t highest) const {
-    const CostCurve::Anchor alone{static_cast<double>(decoding), decoding_.duration_ns(decoding)};
-    uint64_t rows = uint64_t{decoding} + kLeastPromptRows;
-    while (rows < highest) {
-      const uint64_t middle = (rows + highest + 1) / 2;
-      const double cost = with_prompts_.duration_ns(static_cast<double>(middle), alone);
-      if (cost <= target_ * alone.duration_ns) {
-        rows = middle;
-      } else {
-        highest = middle - 1;
-      }
-    }
-    return rows;
-  }
+  uint64_t affordable(uint32_t decoding, uint64_t highest) const;
 
   double target_;
   CostCurve decoding_;      // over sequences

@@ -1,15 +1,17 @@
 // How a BlockManager keeps and gives back: resolve, release, swap; and how it is counted and
-// checked. Included by <tenon/sdk/kv_cache/block_manager.h>, where these members are declared.
-#pragma once
-
+// checked.
 #include <tenon/sdk/kv_cache/block_manager.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace tenon::sdk {
 
 // Brings kept slots together behind `base`. Rising order: no source is overwritten before it was
 // read.
-inline void BlockManager::gather(const BlockSequence& sequence, uint32_t base,
-                                 std::span<const uint32_t> kept) {
+void BlockManager::gather(const BlockSequence& sequence, uint32_t base,
+                          std::span<const uint32_t> kept) {
   for (uint32_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == i) continue;
     for (const BlockGroup& group : groups_) {
@@ -24,9 +26,8 @@ inline void BlockManager::gather(const BlockSequence& sequence, uint32_t base,
   }
 }
 
-inline Status BlockManager::resolve_sequence(SeqId seq, std::span<const TokenId> tokens,
-                                             uint32_t base, std::span<const uint32_t> kept,
-                                             uint32_t computed) {
+Status BlockManager::resolve_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
+                                      std::span<const uint32_t> kept, uint32_t computed) {
   BlockSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
   if (Status status = sequence->check_resolve(seq, base, kept, computed); !status.ok()) {
@@ -47,14 +48,14 @@ inline Status BlockManager::resolve_sequence(SeqId seq, std::span<const TokenId>
   return {};
 }
 
-inline void BlockManager::drop_blocks(BlockSequence& sequence) {
+void BlockManager::drop_blocks(BlockSequence& sequence) {
   for (BlockGroup& group : groups_) {
     group.shrink(sequence.tables[group.id()], 0, sequence.last_step);
   }
   sequence.computed = sequence.granted = 0;
 }
 
-inline void BlockManager::drop_swapped(BlockSequence& sequence) {
+void BlockManager::drop_swapped(BlockSequence& sequence) {
   for (BlockGroup& group : groups_) {
     group.drop_swapped(sequence.tables[group.id()], sequence.swap_step);
   }
@@ -63,7 +64,7 @@ inline void BlockManager::drop_swapped(BlockSequence& sequence) {
 }
 
 // A sequence that was brought in and not resolved still has its copy in the pool.
-inline Status BlockManager::swap_out(BlockSequence& sequence) {
+Status BlockManager::swap_out(BlockSequence& sequence) {
   if (sequence.swapped_tokens > 0) return {};
   for (const BlockGroup& group : groups_) {
     if (group.swap.size() == 0) {
@@ -87,7 +88,7 @@ inline Status BlockManager::swap_out(BlockSequence& sequence) {
   return {};
 }
 
-inline Status BlockManager::release_sequence(SeqId seq, Release how) {
+Status BlockManager::release_sequence(SeqId seq, Release how) {
   BlockSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
   if (how == Release::swap) {
@@ -105,7 +106,7 @@ inline Status BlockManager::release_sequence(SeqId seq, Release how) {
   return {};
 }
 
-inline KvUsage BlockManager::usage() const noexcept {
+KvUsage BlockManager::usage() const noexcept {
   if (groups_.empty()) return {};
   const BlockGroup& group = groups_.front();
   const uint64_t size = group.block_tokens();
@@ -120,8 +121,7 @@ inline KvUsage BlockManager::usage() const noexcept {
   return usage;
 }
 
-inline Status BlockManager::check_table(const BlockGroup& group,
-                                        const BlockSequence& sequence) const {
+Status BlockManager::check_table(const BlockGroup& group, const BlockSequence& sequence) const {
   const BlockTable& table = sequence.tables[group.id()];
   const std::string who = "sequence " + std::to_string(sequence.id);
   if (table.blocks.size() != group.blocks_for(sequence.granted)) {
@@ -141,7 +141,7 @@ inline Status BlockManager::check_table(const BlockGroup& group,
   return {};
 }
 
-inline Status BlockManager::check_groups() const {
+Status BlockManager::check_groups() const {
   uint64_t swapped = 0;
   each_sequence([&](const BlockSequence& sequence) { swapped += sequence.swapped_tokens; });
   if (swapped != swapped_tokens_) return broken("the sum of swapped tokens is wrong");

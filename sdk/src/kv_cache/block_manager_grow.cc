@@ -1,12 +1,13 @@
-// How a BlockManager begins sequences, looks for what can be reused, and grants memory. Included by
-// <tenon/sdk/kv_cache/block_manager.h>, where these members are declared.
-#pragma once
-
+// How a BlockManager begins sequences, looks for what can be reused, and grants memory.
 #include <tenon/sdk/kv_cache/block_manager.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
 
 namespace tenon::sdk {
 
-inline Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geometry) {
+Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geometry) {
   if (model.group_count != geometry.group_count || geometry.group_count == 0) {
     return wrong("the model has " + std::to_string(model.group_count) +
                  " KV groups and the geometry " + std::to_string(geometry.group_count) +
@@ -34,7 +35,7 @@ inline Status BlockManager::bind_groups(const ModelShape& model, const KvGeometr
 }
 
 // A sequence without blocks, whose tables grow without allocating.
-inline BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
+BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
   if (idle_.empty()) {
     const auto slot = static_cast<uint32_t>(sequences_.size());
     idle_.reserve(sequences_.size() + 1);
@@ -59,12 +60,12 @@ inline BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
 
 // A parent's last block may be partly filled. It can have two readers as it is when it ends where
 // the child begins and nobody is about to write to it.
-inline bool BlockManager::tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const {
+bool BlockManager::tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const {
   return shares_tails() && tokens == parent.computed && parent.granted == parent.computed;
 }
 
-inline Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence& parent,
-                                       uint32_t limit) {
+Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence& parent,
+                                uint32_t limit) {
   const uint32_t tokens = sequence.parent_tokens;
   if (tokens > parent.computed || tokens > limit) {
     return wrong("a fork at token " + std::to_string(tokens) + " – the parent has " +
@@ -82,7 +83,7 @@ inline Status BlockManager::check_fork(const KvSequence& sequence, const BlockSe
   return {};
 }
 
-inline Status BlockManager::begin_sequence(const KvSequence& sequence) {
+Status BlockManager::begin_sequence(const KvSequence& sequence) {
   if (sequence.seq == kNoSeq || find(sequence.seq) != nullptr) {
     return wrong("sequence " + std::to_string(sequence.seq) + " has begun already");
   }
@@ -100,8 +101,8 @@ inline Status BlockManager::begin_sequence(const KvSequence& sequence) {
   return {};
 }
 
-inline void BlockManager::share_parent(BlockSequence& child, const BlockSequence& parent,
-                                       uint32_t tokens) {
+void BlockManager::share_parent(BlockSequence& child, const BlockSequence& parent,
+                                uint32_t tokens) {
   const bool as_it_is = tail_as_it_is(parent, tokens);
   child.computed = child.granted = tokens;
   child.last_step = parent.last_step;
@@ -117,7 +118,7 @@ inline void BlockManager::share_parent(BlockSequence& child, const BlockSequence
   }
 }
 
-inline BlockId BlockManager::take(BlockGroup& group) {
+BlockId BlockManager::take(BlockGroup& group) {
   if (group.pool.free_count() == 0) {
     evicted(group.id(), group.pool.evict());
     ++counters_.evicted_blocks;
@@ -125,8 +126,8 @@ inline BlockId BlockManager::take(BlockGroup& group) {
   return group.pool.take();
 }
 
-inline BlockManager::Reuse BlockManager::reuse_for(const BlockSequence& sequence,
-                                                   const Found& found) const {
+BlockManager::Reuse BlockManager::reuse_for(const BlockSequence& sequence,
+                                            const Found& found) const {
   if (sequence.swapped_tokens <= found.tokens + found.partial) {
     return {found.tokens + found.partial, found.tokens, found.partial, 0};
   }
@@ -135,8 +136,8 @@ inline BlockManager::Reuse BlockManager::reuse_for(const BlockSequence& sequence
   return {sequence.swapped_tokens, shared, 0, sequence.swapped_tokens - shared};
 }
 
-inline uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequence& sequence,
-                                     const Reuse& reuse) {
+uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequence& sequence,
+                              const Reuse& reuse) {
   uint32_t pinned = 0;
   for (uint32_t i = group.passed(reuse.tokens); i < reuse.shared / group.block_tokens(); ++i) {
     pinned += group.pool.cached(found_block(sequence, group.id(), i));
@@ -144,8 +145,8 @@ inline uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequenc
   return pinned;
 }
 
-inline Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> tokens,
-                                           uint32_t wanted_tokens, KvMatch& out) {
+Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> tokens,
+                                    uint32_t wanted_tokens, KvMatch& out) {
   BlockSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
   out = {};
@@ -177,16 +178,15 @@ inline Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> t
 
 // Whoever asked did not know what would be found: all known tokens behind it, and the draft slots
 // asked for behind those, are all that can be of use.
-inline BlockManager::Range BlockManager::still_useful(Range range, uint32_t known,
-                                                      const Reuse& reuse) {
+BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, const Reuse& reuse) {
   if (reuse.tokens == 0 || known <= reuse.tokens) return range;
   const uint32_t drafts = range.at_most > known ? range.at_most - known : 0;
   const uint32_t most = std::min(range.at_most, known - reuse.tokens + drafts);
   return {std::min(range.at_least, most), most};
 }
 
-inline Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> tokens,
-                                          uint32_t computed, Range range, KvGrant& out) {
+Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t computed,
+                                   Range range, KvGrant& out) {
   BlockSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
   if (Status status = sequence->check_grow(seq, computed, range.at_least, range.at_most);
@@ -237,7 +237,7 @@ inline Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> to
 
 // Fills the empty table of a sequence with what is reused. Blocks that are shared are held before
 // any is taken, so none of them is handed out; the one to copy may be, its content is read first.
-inline void BlockManager::bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse) {
+void BlockManager::bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse) {
   BlockTable& table = sequence.tables[group.id()];
   const uint32_t shared = reuse.shared / group.block_tokens();
   table.left_behind = group.passed(reuse.tokens);
