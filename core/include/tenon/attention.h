@@ -20,6 +20,9 @@
 // `run`; so a captured graph may replay `run`, which launches by padded counts and phases alone. On
 // the host nothing is copied, and a plan may point into the batch.
 //
+// A pipeline may have one kernel for prompts and one for single rows. It keeps the contract where
+// `numerics()` of both are the same text; else its numerics.rows is batch.
+//
 // Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
 // [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
 // differ in these pointers alone, which lead to the same values.
@@ -85,11 +88,12 @@ struct KvGroupStorage {
 // What a kernel is to serve. All of it stays valid until the kernel is destroyed.
 struct AttentionBinding {
   const ModelShape* model = nullptr;
-  std::span<const GroupId> groups;          // that this kernel is asked about; others are not its
+  std::span<const GroupId> groups;          // that this kernel serves; it is asked of no other
   std::span<const KvGroupStorage> storage;  // [group_count]
   uint32_t max_rows = 0;                    // of a step, padding included
   uint32_t max_sequences = 0;
   uint32_t slices = 1;
+  DType dtype = DType::f32;  // of q, k, v and out
   Space space;
 };
 
@@ -101,17 +105,21 @@ struct AttentionPlan {
   std::span<const uint32_t> sequences;
   void* plan = nullptr;  // plan_bytes(group) of host memory, aligned to 64
 };
+// What a plan comes to.
+struct KernelPlanOut {
+  uint32_t phases = 1;      // of `run` for this batch, 1 to 16; a captured graph depends on it
+  uint64_t plan_bytes = 0;  // leading bytes of the plan that count
+};
 
 // One layer's call. Arrays are row-major, in the rows of the whole batch.
 struct AttentionCall {
   LayerId layer = 0;
-  DType dtype = DType::f32;    // of q, k, v and out
   const void* q = nullptr;     // [rows, query_heads, k_dim], rotated
   const void* k = nullptr;     // [rows, kv_heads, k_dim], rotated; null when the layer shares K/V
   const void* v = nullptr;     // [rows, kv_heads, v_dim]; null where V is inside K
   void* out = nullptr;         // [rows, query_heads, v_dim]
-  const void* plan = nullptr;  // what `plan` wrote for the layer's group, where the kernel works
-  void* workspace = nullptr;   // scratch of this group
+  const void* plan = nullptr;  // what `plan` wrote for the layer's group, in the kernel's space
+  void* workspace = nullptr;   // workspace_bytes(group), in the kernel's space
   uint32_t padded_rows = 0;
   uint32_t padded_sequences = 0;
   DeviceQueue queue = nullptr;
@@ -120,14 +128,13 @@ struct AttentionCall {
 class AttentionKernel {
  public:
   virtual Status bind(const AttentionBinding& binding) noexcept = 0;
-  // What `plan` writes at most for one group, and scratch memory of its runs, aligned to 64.
+  // The most that `plan` writes for one group, and the scratch memory of its runs.
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
   virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
 
-  // Once a step and group, before that step's first `run`. `phases` becomes the number of phases
-  // that `run` has for this batch, 1 to 16; the executor puts a barrier behind each. Storing K/V is
-  // in the first.
-  virtual Status plan(const AttentionPlan& plan, uint32_t& phases) noexcept = 0;
+  // Once a step and group, before that step's first `run`. The executor puts a barrier behind each
+  // phase of `run`. Storing K/V is in the first.
+  virtual Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept = 0;
   virtual Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept = 0;
 
   // What distinguishes this kernel's bits from another's: part of the numerics id. Static text.

@@ -2,12 +2,13 @@
 //
 // A row is one token position of one sequence. Rows of a sequence are consecutive, whether they are
 // a whole prompt, a chunk of it, one generated token, or drafts to be verified. Positions rise by
-// one, but for drafts that form a tree: siblings have the same position and slots of their own.
+// one from row to row, except where drafts form a tree: siblings share a position but not a slot.
 //
-// Captured graphs. What is launched depends on the padded counts alone. Rows from `rows` up to
-// padded_rows, and sequences likewise, are padding: they have token 0 and no tables, and what is
-// computed for them is ignored. Everything else a kernel reads from what its `plan` wrote.
-// Executors that capture nothing pad nothing.
+// Captured graphs. What is launched depends on the padded counts alone; all else that a kernel
+// knows of a step it reads from what its `plan` wrote. Arrays here are as long as `rows` and
+// `sequences` say. An executor that captures graphs fills its copies on the device up to the padded
+// counts, with token 0 and position 0; padding has no tables, and what is computed for it is
+// ignored. An executor that captures nothing pads nothing.
 #pragma once
 
 #include <tenon/kv_cache.h>
@@ -23,15 +24,13 @@ struct BatchSequence {
   uint32_t first_row = 0;
   uint32_t rows = 0;
   uint64_t adapter = 0;  // low-rank adapter of all its rows; 0 = the base model
-  // Each row sees all rows of the sequence (encoders, diffusion); fact attn.mask.full.
-  bool bidirectional = false;
 };
 
 // What a KV group adds to the batch. Length and table belong to the group: a window, an eviction or
-// a recurrence makes them differ between groups of one sequence.
+// a recurrence makes them differ between groups of one sequence. Recurrent groups have tables only.
 struct BatchGroup {
-  std::span<const uint32_t> slots;      // [rows] entry of the table that the row is stored at
-  std::span<const uint32_t> kv_tokens;  // [sequences] entries there once the rows are stored
+  std::span<const uint32_t> slots;      // [rows] the entry that the row is stored at
+  std::span<const uint32_t> kv_tokens;  // [sequences] entries there are once the rows are stored
   std::span<const KvTableView> tables;  // [sequences]
 };
 
@@ -46,12 +45,15 @@ struct BatchView {
   // follows the one before it. A row sees what is in the cache before its sequence's rows, the rows
   // that lead to it, and itself.
   std::span<const int32_t> tree_parents;
+  // [rows] the last row of its sequence that a row sees: encoders, diffusion, images inside a text
+  // (fact attn.mask.spans). Empty: itself.
+  std::span<const uint32_t> sees_to;
   std::span<const BatchSequence> sequences;
   std::span<const BatchGroup> groups;      // [group_count]
   std::span<const uint32_t> logits_rows;   // rows whose logits are wanted, rising
-  std::span<const uint32_t> hidden_rows;   // rows whose hidden states are wanted, rising …
-  std::span<const LayerId> hidden_layers;  // … behind these layers; layer_count = the final norm
-  // [rows, hidden] rows that enter as they are instead of an embedded token; data null = none.
+  std::span<const uint32_t> hidden_rows;   // rows whose hidden states are wanted, rising
+  std::span<const LayerId> hidden_layers;  // behind which layers; layer_count = the final norm
+  // [rows, hidden] what enters where `tokens` has kNoToken, as it is; data null = no such row.
   TensorView inputs;
   DeviceQueue queue = nullptr;
 };

@@ -3,12 +3,12 @@
 // Order in a step: `offer` (cheap: how many could be proposed) → the scheduler grants slots →
 // `draft` fills them → the target computes them → the sampler verifies → `accept`.
 //
-// What a drafter proposes follows from the histories it is given; after any sequence of accepts
-// that part of its state equals that of a fresh drafter shown the same history. How many tokens it
-// proposes may also follow from what it learned: how many were accepted, and what steps cost.
+// Which tokens a drafter proposes follows from the histories it is given alone: after any sequence
+// of accepts it proposes what a fresh drafter that is shown the same history would. How many it
+// proposes may also follow from what it has learned: how many were accepted, and what steps cost.
 //
-// Drafts never change what a request says where the sampler verifies exactly; where it verifies by
-// rejection (fact sampler.verify), they keep its distribution.
+// Where the sampler verifies exactly, drafts never change a token; where it verifies by rejection
+// (fact sampler.verify), they keep the distribution.
 //
 // Drafts may form a tree (fact draft.shape = tree): the target computes all branches in one step
 // and the sampler accepts one path.
@@ -46,9 +46,10 @@ struct DraftOut {
   // were not agreed upon.
   std::span<int32_t> parents;
   bool is_tree = false;
-  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null. Row d takes the
-  // distribution that token d was drawn from. A drafter that has none leaves has_probs as it is:
-  // its drafts are verified exactly, which for a draft that was certain comes to the same.
+  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null; not for trees. Row
+  // d takes the distribution that token d was drawn from. A drafter that has none leaves has_probs
+  // as it is: its drafts are verified exactly, which for a draft that was certain comes to the
+  // same.
   float* probs = nullptr;
   bool has_probs = false;
 };
@@ -60,15 +61,16 @@ struct DraftStepCost {
   int64_t drafter_ns = 0;   // of the step's duration, inside the drafter
 };
 
-// Layers of the target whose output rows `observe` is to see, rising. layer_count stands for what
-// the final norm makes.
+// Layers of the target behind which `observe` is to see the hidden states, rising; layer_count =
+// behind the final norm.
 struct HiddenLayersOut {
   std::span<LayerId> layers;  // room for layer_count + 1
   uint32_t count = 0;
+  bool drawn_only = false;  // only at tokens behind which the target draws, not along prompts
 };
 
-// Hidden states of the target behind one sequence's tokens that a step computed and kept, prompts
-// included; for drafters with the fact draft.needs = hidden.
+// Hidden states of the target at the tokens of one sequence that a step computed and kept, those of
+// prompts included; for drafters with the fact draft.needs = hidden.
 struct HiddenView {
   SeqId seq = kNoSeq;
   std::span<const uint32_t> positions;  // [rows], rising

@@ -35,7 +35,7 @@ namespace tenon {
 struct CacheKey {
   uint64_t salt = 0;
   uint64_t adapter = 0;
-  std::span<const uint64_t> content;  // hashes of inputs that are no tokens
+  std::span<const uint64_t> content;  // hashes of inputs that are not tokens
 };
 
 struct KvSequence {
@@ -49,9 +49,9 @@ struct KvSequence {
 struct KvMatch {
   uint32_t ready = 0;     // leading tokens reusable now: found in the cache, or swapped out
   uint32_t promised = 0;  // further ones that another sequence is computing
-  // Tokens that holding `wanted_tokens`, and at least one behind `ready`, would take out of the
-  // first group's KvUsage::free_tokens, in whole blocks: new blocks, the copy of a shared one, and
-  // cached blocks that nobody holds yet.
+  // What it would take out of the ledger group's KvUsage::free_tokens to hold `wanted_tokens` (at
+  // least one more than `ready`), in whole blocks: new blocks, the copy of a shared one, and cached
+  // blocks that nobody holds yet.
   uint64_t tokens_needed = 0;
   uint64_t tokens_held = 0;  // slots this sequence holds now
   uint64_t tokens_exclusive = 0;
@@ -61,8 +61,8 @@ struct KvMatch {
 struct KvRequest {
   SeqId seq = kNoSeq;
   std::span<const TokenId> tokens;  // ids known now
-  // Tokens that will be certain when the step is launched: those of `tokens`, and with planning
-  // ahead one more that is not drawn yet. Slots behind them are for drafts.
+  // The fewest tokens that it may hold behind this step if all of the grant is computed: those of
+  // `tokens`, and with planning ahead one more that is not drawn yet. Slots behind are for drafts.
   uint32_t known_tokens = 0;
   uint32_t computed = 0;  // before the step; tokens in flight count
   uint32_t at_least = 0;  // slots beyond `computed`, counted after any reuse
@@ -82,19 +82,21 @@ struct KvOutcome {
   uint32_t base = 0;                // computed before the step
   std::span<const uint32_t> kept;   // offsets behind `base` of the slots that survive, rising
   uint32_t computed = 0;            // base + kept.size()
-  // Slots behind the step's own that a later step was granted meanwhile: they stay. Then `kept`
-  // names all of the step's own.
+  // Slots that a later step was granted in the meantime: they stay. `kept` then names every slot of
+  // this step.
   uint32_t in_flight = 0;
 };
 
-// A group's table. Entry i is the block of stored entries [i·block_tokens, (i+1)·block_tokens);
-// position p is stored at entry p - evicted. What a window left behind is kNoBlock.
+// A group's table: blocks[b] has the stored entries [b·block_tokens, (b+1)·block_tokens). What a
+// window has left behind is kNoBlock. Position p is stored at entry p, or at p - evicted where a
+// lossy manager took out entries in front of it.
 // Of a recurrent group: blocks[0] has the state behind ends[0] tokens, where the step starts
-// (kNoBlock: behind none), and the step writes the state behind ends[i] tokens to blocks[i].
+// (kNoBlock: no tokens yet), and the step writes the state behind ends[i] tokens, i > 0, to
+// blocks[i], as far as its rows reach.
 struct KvTableView {
   std::span<const BlockId> blocks;
   std::span<const uint32_t> ends;  // recurrent groups only, rising
-  uint32_t evicted = 0;            // positions that a lossy manager took out and closed up over
+  uint32_t evicted = 0;            // entries taken out so far; the gap is closed
 };
 
 // The storages that a group has: the cache, which kernels read and write through tables, and the
@@ -151,9 +153,14 @@ class KVCacheManager {
   // Error out_of_kv: not even at_least fits; nothing changed.
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
-  // After a step, in the order of steps: the first `computed` tokens are final. When `kept` is not
-  // the leading slots (the accepted path of a tree), moves bring them together. Slots beyond
-  // `computed` and what is in flight are given back. Commit and rollback in one.
+  // When planning is done, for a sequence of which the step computes only `tokens` slots of what it
+  // was granted, 0 = none. Slots behind are given back. Nothing becomes final, and what was reused
+  // stays held.
+  virtual Status trim(SeqId seq, uint32_t tokens) noexcept = 0;
+
+  // After a step that ran, in the order of steps: the first `computed` tokens are final.
+  // When `kept` is not the leading slots (the accepted path of a tree), moves bring them together.
+  // Slots beyond `computed` and what is in flight are given back. Commit and rollback in one.
   virtual Status resolve(const KvOutcome& outcome) noexcept = 0;
 
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding

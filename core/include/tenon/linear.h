@@ -14,12 +14,13 @@
 //
 // Calls on a device put work on `queue` and return; on the host (queue null) they have done it when
 // they return. What is launched depends on the numbers of rows given, never on what arrays hold, so
-// that a captured graph may replay it. Arguments are read before a call returns, but what pointers
-// to activations, rows and packed bytes lead to is read when the work runs.
+// that a captured graph may replay it. Calls and jobs themselves are read before a call returns;
+// what they point to (activations, packed bytes, rows, scales, bias) lies in LinearLimits::space
+// and is read when the work runs. The host knows the length of every span.
 //
 // Threads: `bind` is [control]. `epilogues`, `accepts`, `packed_bytes`, `preparation`,
 // `prepared_bytes` and `numerics` are [any]. `pack`, `gather`, `prepare` and `run` are [worker],
-// called by all slices or ranges with equal arguments; the executor puts barriers between them.
+// called by all slices or ranges with equal arguments; the executor puts barriers between calls.
 // Ranges of one `run` may be of any size and come in any order; two calls of one worker never
 // overlap, so scratch memory can be a worker's. For few rows an executor may let every worker
 // prepare a copy of its own, as the only slice; jobs then differ in `prepared` alone, which holds
@@ -54,9 +55,11 @@ struct WeightView {
 
 // The most that one step asks for.
 struct LinearLimits {
-  uint32_t max_rows = 0;  // of x, those that experts repeat included
-  uint32_t workers = 1;   // that call `run` at once; WorkRange::worker is below it
-  Space space = {};       // where activations and packed weights live
+  uint32_t max_rows = 0;       // of x, those that experts repeat included
+  uint32_t workers = 1;        // that call `run` at once; WorkRange::worker is below it
+  DType x_dtype = DType::f32;  // of activations, as calls will have them
+  DType y_dtype = DType::f32;
+  Space space = {};  // where activations and packed weights live
 };
 
 // What is done with a finished product p = row_scale · (x·Wᵀ) + bias. A kernel says which it has;
@@ -86,6 +89,7 @@ struct PrepareCall {
   DType x_dtype = DType::f32;
   uint64_t x_stride = 0;  // elements from row to row
   uint32_t rows = 0;
+  std::span<const uint32_t> x_rows = {};  // [rows] which rows of x; empty = the first ones
   void* prepared = nullptr;
   DeviceQueue queue = nullptr;
 };
@@ -108,6 +112,8 @@ struct LinearJob {
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   const void* prepared = nullptr;       // what `prepare` made of x [x_rows, k_in]
+  DType x_dtype = DType::f32;           // where nothing is prepared, `prepared` is x itself:
+  uint64_t x_stride = 0;                // elements from row to row
   uint32_t x_rows = 0;                  // rows that `prepare` was given
   std::span<const uint32_t> rows = {};  // which of them, in the job's order; empty = all
   // On a device, where experts are chosen by the device itself: how many of `rows`, the leading
@@ -146,13 +152,13 @@ class LinearKernel {
   virtual Status accepts(const WeightView& weight) const noexcept = 0;
   // Bytes that `pack` fills for this weight; their address is aligned to 64.
   virtual uint64_t packed_bytes(const WeightView& weight) const noexcept = 0;
-  // Slices may be more than workers, in any order, several by one worker: pieces that workers take
-  // as they get done.
+  // There may be more slices than workers: they are taken in any order, several by one worker.
   virtual Status pack(const WeightView& weight, void* packed, Slice slice) noexcept = 0;
   virtual Status gather(const GatherCall& call, Slice slice) noexcept = 0;
 
   virtual Preparation preparation(const WeightView& weight) const noexcept = 0;
-  // Bytes of prepared activations; their address is aligned to 64.
+  // Bytes of prepared activations; their address is aligned to 64. 0 = this kernel reads x as it
+  // is: `prepare` is not called.
   virtual uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept = 0;
   // Slice i of n prepares rows ⌊rows·i/n⌋ … ⌊rows·(i+1)/n⌋ - 1 and reads no others: so a worker
   // prepares the rows that it made without a barrier in between.

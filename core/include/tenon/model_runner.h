@@ -28,10 +28,11 @@ struct RunnerRow {
   SeqId seq = kNoSeq;
   // Every known token, then the drafts so far: at most the slots that were granted, less one.
   std::span<const TokenId> history;
-  // For models that continue from the target's hidden states: f32 [rows, hidden] that go in with
-  // the last `rows` tokens of the history; data null = none. Rows that are not computed yet need
-  // theirs.
+  // For models that continue from the target's hidden states: f32 [rows, hidden], one row for each
+  // of the last `rows` tokens of the history; data null = none. Every token that is not computed
+  // yet needs its row.
   TensorView hidden;
+  uint32_t head = 0;  // of models with several output heads
 };
 
 struct RunnerDraw {
@@ -44,8 +45,11 @@ class ModelRunner {
   virtual uint32_t vocabulary() const noexcept = 0;
   // Histories may not be longer.
   virtual uint32_t context_tokens() const noexcept = 0;
+  // Leading tokens of a history whose K/V is here already; those behind need their hidden states.
+  virtual uint32_t computed(SeqId seq, std::span<const TokenId> history) noexcept = 0;
   // Computes the logits behind the last token of each row: logits[i] becomes [vocabulary], f32,
-  // valid until the next call. At most one row a sequence.
+  // valid until the next call. At most one row a sequence and head. Where a
+  // history differs from one asked for before, what lies behind the difference is computed anew.
   // `hidden` is empty, or hidden[i] becomes the state behind the same token, f32 [hidden].
   virtual Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
                          std::span<const float*> hidden) noexcept = 0;

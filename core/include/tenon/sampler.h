@@ -143,7 +143,9 @@ struct SampleResult {
 };
 
 // Drafts of one sequence: rows[0] has the logits behind what is known, rows[d + 1] those behind
-// draft d, so there is one more row than drafts. Histories include the drafts that lead to the row.
+// draft d, so there is one more row than drafts. Of a chain, a row's history includes the drafts
+// before it; of a tree (`parents`), every history is what is known, and the sampler adds the drafts
+// on the way to the row.
 struct VerifyRows {
   std::span<const SampleRow> rows;  // [drafts + 1]
   std::span<const TokenId> drafts;

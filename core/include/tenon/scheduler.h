@@ -3,7 +3,8 @@
 // One rule serves prefill, chunks, prefix hits and speculation: a sequence has `computed` tokens,
 // whose K/V are in the cache, and `known` tokens, which exist as ids. A grant of n lets the step
 // move `computed` n tokens towards `known`; when the last known token is among them, the sequence
-// is sampled and gains at least one known token. There is no prefill mode and no decode mode.
+// is sampled and gains at least one known token, or ends. There is no prefill mode and no decode
+// mode.
 //
 // A scheduler promises
 //   - to grant only sequences of the view, each at most once, and only what the ledger granted;
@@ -18,9 +19,10 @@
 //   - that the same trace of calls leads to the same views.
 // With engine.plan_ahead = 1 a step is planned while the device computes the one before it. The
 // view then shows each sequence as that step will leave it at least: its `in_flight_tokens` count
-// as computed, and the token it will be sampled counts as known. Sequences whose outcome is open
-// (drafts in flight, a fork or a beam to come) are missing from that view. The ledger refuses to
-// release what is in flight. A grant of a sequence that turns out to have ended is dropped.
+// as computed, and the token that it will draw counts as known. Sequences that this token ends for
+// sure are left out. Where any other running sequence's outcome is open (drafts in flight, a fork
+// or a beam to come), the step is planned once the one before it was collected. The ledger refuses
+// to release what is in flight. A grant of a sequence that turns out to have ended is dropped.
 //
 // When `plan` returns an error, or breaks a promise, nothing of it is run: grants are rolled back,
 // and the requests it names fail if it keeps failing.
@@ -45,12 +47,14 @@ struct SequenceView {
   uint32_t limit_tokens = 0;      // known_tokens never grows beyond it
   uint32_t offered_drafts = 0;    // a drafter could propose so many; a grant may use up to these
   uint32_t fork_group = 0;        // samples or beams of one request share it
-  // Sequences that it is or will become: a request of n samples is one sequence until its prompt is
-  // computed and n running ones from then on. Those beyond max_sequences wait as new arrivals do.
+  // How many sequences it is or will become: a request of n samples is one sequence until its
+  // prompt is computed, and n running ones from then on. Those beyond max_sequences wait as new
+  // arrivals do.
   uint32_t samples = 1;
   uint32_t tenant = 0;
-  int32_t priority = 0;  // lower runs first
-  uint64_t adapter = 0;  // as in CacheKey
+  int32_t priority = 0;       // lower runs first
+  uint32_t whole_tokens = 0;  // the next so many are computed in one step, or none of them
+  uint64_t adapter = 0;       // as in CacheKey
   int64_t arrival_ns = 0;
   int64_t deadline_ns = 0;  // wanted done by then; 0 = none was named
 };
@@ -66,9 +70,9 @@ struct SchedulerLimits {
 struct StepCost {
   uint64_t step_id = 0;      // 0 = nothing was computed yet
   uint32_t rows = 0;         // token positions computed, drafts included
-  uint32_t sequences = 0;    // that they belong to
-  uint32_t logits_rows = 0;  // of the rows, sampled from
-  int64_t duration_ns = 0;   // of the whole step, from its begin to the last token delivered
+  uint32_t sequences = 0;    // that the rows belong to
+  uint32_t logits_rows = 0;  // rows that were sampled from
+  int64_t duration_ns = 0;   // of the whole step, from its start to the last token delivered
 };
 
 struct SchedulerView {
@@ -151,6 +155,9 @@ struct PlanOut {
   // Rows kept reserved though nothing is computed in them (request-level batching holds the rows
   // of finished requests until the batch ends). Only counted, never computed.
   uint32_t idle_rows = 0;
+  // Without grants: nothing will be granted before this time, unless something arrives. 0 = ask
+  // again at once.
+  int64_t wake_ns = 0;
 
   bool push(Grant grant) noexcept {
     if (grant_count == grants.size()) return false;

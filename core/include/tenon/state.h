@@ -7,7 +7,8 @@
 // the kernel: another slot becomes the one to start from.
 //
 // A kernel promises equal bits for a row whatever else is in the batch and however the sequence was
-// cut into steps: a scan in chunks starts them at fixed positions, counted from 0.
+// cut into steps (else it states the fact numerics.rows = batch). A scan in chunks keeps the
+// promise only if every step happens to begin at the start of a chunk.
 //
 // Plans, workspaces, queues and captured graphs are as in <tenon/attention.h>.
 //
@@ -15,6 +16,7 @@
 // [worker].
 #pragma once
 
+#include <tenon/attention.h>
 #include <tenon/batch.h>
 #include <tenon/model.h>
 #include <tenon/status.h>
@@ -32,13 +34,14 @@ struct StateStorage {
 
 struct StateBinding {
   const ModelShape* model = nullptr;
-  std::span<const GroupId> groups;        // recurrent ones that are this kernel's
+  std::span<const GroupId> groups;        // recurrent ones that this kernel serves
   std::span<const StateStorage> storage;  // [group_count]
-  // [layer_count] what the recurrence has for parameters, as its state_kind says; empty elsewhere.
+  // [layer_count] the recurrence's parameters, as its state_kind says; empty for other layers.
   std::span<const std::span<const TensorView>> parameters;
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
   uint32_t slices = 1;
+  DType dtype = DType::f32;  // of inputs and out
   Space space;
 };
 
@@ -48,10 +51,9 @@ struct StatePlan {
   void* plan = nullptr;              // plan_bytes(group) of host memory, aligned to 64
 };
 
-// One layer's call. A slot that the table does not name for the start (kNoBlock) is all zero.
+// One layer's call. Where the table has kNoBlock for the start, the state is all zero.
 struct StateCall {
   LayerId layer = 0;
-  DType dtype = DType::f32;
   std::span<const void* const> inputs;  // each [rows, …], as the layer's state_kind says
   void* out = nullptr;                  // [rows, …]
   const void* plan = nullptr;
@@ -68,7 +70,7 @@ class StateKernel {
   virtual Status bind(const StateBinding& binding) noexcept = 0;
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
   virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
-  virtual Status plan(const StatePlan& plan, uint32_t& phases) noexcept = 0;
+  virtual Status plan(const StatePlan& plan, KernelPlanOut& out) noexcept = 0;
   virtual Status run(const StateCall& call, uint32_t phase, Slice slice) noexcept = 0;
   // Part of the numerics id. Static text.
   virtual std::string_view numerics() const noexcept = 0;

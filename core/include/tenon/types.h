@@ -25,8 +25,9 @@ using TokenId = int32_t;   // index into the vocabulary
 using BlockId = int32_t;   // index of a KV block inside its group and space
 using LayerId = uint32_t;  // index of a decoder layer
 using GroupId = uint32_t;  // index of a KV group
-// A device's queue of work (a cudaStream_t on CUDA devices); null on the host, where calls have
-// done their work when they return.
+// A device's queue of work (a cudaStream_t on CUDA devices, of the calling thread's current
+// device). An error of queued work shows when the step is collected. Null on the host, where calls
+// have done their work when they return.
 using DeviceQueue = void*;
 
 inline constexpr SeqId kNoSeq = 0xffffffffu;
@@ -44,37 +45,36 @@ enum class DType : uint8_t {
   i32 = 5,
   i64 = 6,
   u8 = 7,
-  f8_e4m3 = 8
+  f8_e4m3 = 8,
+  f8_e5m2 = 9
 };
 
 // Bits of one element; whole bytes except i4, of which two share a byte (low nibble first).
 constexpr uint32_t dtype_bits(DType type) noexcept {
   switch (type) {
-    case DType::f32:
-      return 32;
-    case DType::f16:
-      return 16;
-    case DType::bf16:
-      return 16;
-    case DType::i8:
-      return 8;
-    case DType::i4:
-      return 4;
-    case DType::i32:
-      return 32;
     case DType::i64:
       return 64;
+    case DType::f32:
+    case DType::i32:
+      return 32;
+    case DType::f16:
+    case DType::bf16:
+      return 16;
+    case DType::i4:
+      return 4;
+    case DType::i8:
     case DType::u8:
       return 8;
     case DType::f8_e4m3:
+    case DType::f8_e5m2:
       return 8;
   }
   return 0;
 }
 constexpr std::string_view dtype_name(DType type) noexcept {
-  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8",     "i4",
-                                         "i32", "i64", "u8",   "f8_e4m3"};
-  return static_cast<size_t>(type) < 9 ? kNames[static_cast<size_t>(type)] : "?";
+  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8",      "i4",
+                                         "i32", "i64", "u8",   "f8_e4m3", "f8_e5m2"};
+  return static_cast<size_t>(type) < 10 ? kNames[static_cast<size_t>(type)] : "?";
 }
 
 // Where bytes live. `index` counts devices of a kind; for host memory it is the NUMA node, for
