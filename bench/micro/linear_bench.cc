@@ -4,7 +4,7 @@
 //   linear_bench --benchmark_filter='bf16.*rows:1$'
 #include <sys/mman.h>
 #include <tenon/linear.h>
-#include <tenon/sdk/block_formats.h>
+#include <tenon/sdk/linear/quant_formats.h>
 
 #include <cstring>
 #include <initializer_list>
@@ -43,11 +43,11 @@ constexpr Shape kShapes[] = {
 class Source {
  public:
   Source(const Shape& shape, std::string_view format) {
-    sdk::BlockFormat blocks;
+    sdk::QuantFormat blocks;
     tensor_.rank = 2;
     tensor_.shape[0] = shape.n_out;
-    if (sdk::parse_block_format(format, blocks)) {
-      blocks_ = sdk::block_shape(blocks);
+    if (sdk::parse_quant_format(format, blocks)) {
+      blocks_ = sdk::quant_shape(blocks);
       tensor_.dtype = DType::u8;
       tensor_.shape[1] = shape.k_in / blocks_.values * blocks_.bytes;
     } else {
@@ -83,7 +83,7 @@ class Source {
       if (blocks_.has_minimum) std::memcpy(halves + 2, &scale, 2);
     }
   }
-  sdk::BlockShape blocks_;  // no bytes: plain
+  sdk::QuantShape blocks_;  // no bytes: plain
   std::vector<std::byte> bytes_;
   TensorView tensor_;
   WeightView view_;
@@ -170,10 +170,10 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
 void register_all(LinearKernel& kernel, std::string_view plugin,
                   std::initializer_list<std::string_view> formats) {
   for (std::string_view format : formats) {
-    sdk::BlockFormat blocks = sdk::BlockFormat::q8_0;
-    sdk::parse_block_format(format, blocks);
+    sdk::QuantFormat blocks = sdk::QuantFormat::q8_0;
+    sdk::parse_quant_format(format, blocks);
     for (const Shape& shape : kShapes) {
-      if (shape.k_in % sdk::block_shape(blocks).values != 0) continue;
+      if (shape.k_in % sdk::quant_shape(blocks).values != 0) continue;
       for (uint32_t rows : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u, 512u}) {
         const std::string name = std::string(plugin) + "/" + std::string(format) + "/" +
                                  shape.name + "/rows:" + std::to_string(rows);

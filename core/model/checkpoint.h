@@ -24,9 +24,9 @@ class Checkpoint {
   // view here.
   virtual Result<const TensorView*> get(std::string_view name) const = 0;
   virtual std::vector<std::string> names() const = 0;  // sorted; with those that have no view
-  // The format of a tensor that is stored in quantised blocks ("q8_0", core/model/block_format.h);
+  // The format of a tensor that is stored in quantised blocks ("q8_0", core/model/quant_format.h);
   // its view is then u8 [rows, bytes a row]. Empty for all others.
-  virtual std::string_view block_format(std::string_view) const { return {}; }
+  virtual std::string_view quant_format(std::string_view) const { return {}; }
   // [rows]: where row n of a matrix stands in its view (WeightView::row_order). Empty: in order.
   // Lives as long as the checkpoint.
   virtual std::span<const uint32_t> row_order(std::string_view) const { return {}; }

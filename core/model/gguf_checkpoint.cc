@@ -6,9 +6,9 @@
 #include <map>
 
 #include "core/base/gguf.h"
-#include "core/model/block_format.h"
 #include "core/model/gguf_config.h"
 #include "core/model/gguf_names.h"
+#include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon {
@@ -49,7 +49,7 @@ Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
     return entry;
   }
   const TensorType* type = find_tensor_type(tensor.type);
-  if (type == nullptr || find_block_format(type->name) == nullptr) {
+  if (type == nullptr || find_quant_format(type->name) == nullptr) {
     entry.fault = "is stored as " + tensor_type_name(tensor.type) +
                   ", which is not built; there are " + weight_formats_text();
     return entry;
@@ -120,7 +120,7 @@ class GgufCheckpoint final : public Checkpoint {
     if (!found->second.fault.empty()) return unsupported(where + found->second.fault);
     return &found->second.view;
   }
-  std::string_view block_format(std::string_view name) const override {
+  std::string_view quant_format(std::string_view name) const override {
     const auto found = entries_.find(name);
     return found == entries_.end() ? std::string_view() : found->second.format;
   }

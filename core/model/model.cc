@@ -6,8 +6,8 @@
 #include <cstring>
 #include <set>
 
-#include "core/model/block_format.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon {
@@ -44,9 +44,9 @@ class TensorTaker {
   }
   // As above, under its full name.
   Weight weight(const std::string& name, uint32_t n_out, uint32_t k_in) {
-    const std::string_view format = checkpoint_.block_format(name);
+    const std::string_view format = checkpoint_.quant_format(name);
     const uint64_t shape[] = {n_out, k_in};
-    const TensorView* view = take(name, shape, find_block_format(format));
+    const TensorView* view = take(name, shape, find_quant_format(format));
     if (view == nullptr) return {};
     return {checkpoint_.stored_name(name),
             std::string(format.empty() ? dtype_name(view->dtype) : format),
@@ -82,7 +82,7 @@ class TensorTaker {
  private:
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* take(const std::string& name, std::span<const uint64_t> shape,
-                         const BlockFormat* blocks);
+                         const QuantFormat* blocks);
   const Checkpoint& checkpoint_;
   std::string prefix_;
   std::string source_;
@@ -93,14 +93,14 @@ class TensorTaker {
 };
 
 // The extents of a stored tensor in elements.
-std::vector<uint64_t> logical_shape(const TensorView& view, const BlockFormat* blocks) {
+std::vector<uint64_t> logical_shape(const TensorView& view, const QuantFormat* blocks) {
   std::vector<uint64_t> extents(view.shape, view.shape + view.rank);
   if (blocks != nullptr) extents.back() = extents.back() / blocks->bytes * blocks->elements;
   return extents;
 }
 
 const TensorView* TensorTaker::take(const std::string& name, std::span<const uint64_t> shape,
-                                    const BlockFormat* blocks) {
+                                    const QuantFormat* blocks) {
   if (enough_faults()) return nullptr;
   taken_.insert(name);
   const std::string tensor = "tensor '" + checkpoint_.stored_name(name) + "'";

@@ -20,7 +20,7 @@ namespace tenon {
 // A weight matrix [n_out, k_in] with the storage its view points to.
 struct Weight {
   std::string name;
-  std::string format;  // "f32", "f16", "bf16", or of blocks: "q8_0" (core/model/block_format.h)
+  std::string format;  // "f32", "f16", "bf16", or of blocks: "q8_0" (core/model/quant_format.h)
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   std::vector<TensorView> parts;
@@ -62,7 +62,7 @@ struct Model {
 // Opens a Hugging Face folder (docs/formats/model-folder.md): config.json, generation_config.json
 // where present, and model.safetensors or model.safetensors.index.json with its shards; or a GGUF
 // file (docs/formats/gguf.md). Every tensor that the architecture needs must be there with its
-// shape, as f32, f16 or bf16 (matrices of a GGUF file also in blocks, core/model/block_format.h),
+// shape, as f32, f16 or bf16 (matrices of a GGUF file also in blocks, core/model/quant_format.h),
 // and the layers must have no other; the message names the first ones at fault.
 Result<std::unique_ptr<Model>> open_model(const std::string& path);
 

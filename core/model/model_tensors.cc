@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/base/half.h"
-#include "core/model/block_format.h"
+#include "core/model/quant_format.h"
 #include "core/model/weight_rows.h"
 
 namespace tenon {
@@ -69,7 +69,7 @@ const TensorType& type_of(const Weight& weight) {
 }
 
 void store_values(const float* values, uint64_t count, const TensorType& type, std::byte* out) {
-  if (const BlockFormat* blocks = find_block_format(type.name)) {
+  if (const QuantFormat* blocks = find_quant_format(type.name)) {
     return quantize_row(*blocks, values, count, out);
   }
   if (type.id == kGgufF32) {

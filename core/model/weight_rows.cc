@@ -2,13 +2,13 @@
 
 #include <string>
 
-#include "core/model/block_format.h"
+#include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon {
 namespace {
 
-bool is_blocks(const Weight& weight, const BlockFormat& format) {
+bool is_blocks(const Weight& weight, const QuantFormat& format) {
   const TensorView& part = weight.parts[0];
   return part.dtype == DType::u8 && weight.k_in % format.elements == 0 &&
          part.shape[0] == weight.n_out && part.shape[1] == format.row_bytes(weight.k_in) &&
@@ -25,7 +25,7 @@ bool is_plain(const Weight& weight) {
 
 Status readable_by_rows(const Weight& weight) {
   if (weight.parts.size() == 1 && weight.parts[0].data != nullptr) {
-    const BlockFormat* blocks = find_block_format(weight.format);
+    const QuantFormat* blocks = find_quant_format(weight.format);
     if (blocks != nullptr ? is_blocks(weight, *blocks) : is_plain(weight)) return {};
   }
   return unsupported("'" + weight.name + "' has format '" + weight.format +
@@ -35,7 +35,7 @@ Status readable_by_rows(const Weight& weight) {
 void read_row(const Weight& weight, uint32_t row, float* out) {
   const TensorView& part = weight.parts[0];
   const uint64_t stored = weight.view().stored_row(row);
-  if (const BlockFormat* blocks = find_block_format(weight.format)) {
+  if (const QuantFormat* blocks = find_quant_format(weight.format)) {
     const auto* bytes = static_cast<const std::byte*>(part.data) + stored * part.stride[0];
     return dequantize_row(*blocks, bytes, weight.k_in, out);
   }

@@ -5,16 +5,16 @@
 #include <vector>
 
 #include "core/base/gguf.h"
-#include "core/model/block_format.h"
 #include "core/model/gguf_config.h"
+#include "core/model/quant_format.h"
 
 namespace {
 
 // The last row of a tensor in blocks, as running the model would read it.
 void read_last_row(const tenon::GgufTensor& tensor, std::span<const std::byte> file) {
   const tenon::TensorType* type = tenon::find_tensor_type(tensor.type);
-  const tenon::BlockFormat* blocks =
-      type == nullptr ? nullptr : tenon::find_block_format(type->name);
+  const tenon::QuantFormat* blocks =
+      type == nullptr ? nullptr : tenon::find_quant_format(type->name);
   if (blocks == nullptr) return;
   if (blocks->elements != type->block_elements || blocks->bytes != type->block_bytes) std::abort();
   std::vector<float> row(tensor.extents.back());

@@ -8,7 +8,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/npy.h"
-#include "core/model/block_format.h"
+#include "core/model/quant_format.h"
 #include "core/model/weight_rows.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/step_driver.h"
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, MixedBlocks, testing::ValuesIn(cpu_cases()),
 class Quants : public testing::TestWithParam<std::string> {};
 
 TEST_P(Quants, blocks_are_those_of_the_format_s_own_library_bit_for_bit) {
-  const BlockFormat& format = *find_block_format(GetParam());
+  const QuantFormat& format = *find_quant_format(GetParam());
   const auto rows = read_npy_f32(kFiles + "quants.npy");
   const auto golden = MappedFile::open(kFiles + GetParam() + ".bin");
   ASSERT_TRUE(rows.ok() && golden.ok());
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Quants, testing::Values("q8_0", "q4_0"), kForm
 class Blocks : public testing::TestWithParam<std::string> {};
 
 TEST_P(Blocks, values_are_those_of_the_format_s_own_library_bit_for_bit) {
-  const BlockFormat& format = *find_block_format(GetParam());
+  const QuantFormat& format = *find_quant_format(GetParam());
   const auto golden = read_npy_f32(kFiles + "blocks_" + GetParam() + ".npy");
   const auto blocks = MappedFile::open(kFiles + "blocks_" + GetParam() + ".bin");
   ASSERT_TRUE(golden.ok() && blocks.ok());

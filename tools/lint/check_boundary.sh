@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Each boundary and SDK header compiles alone, warning-free, with every compiler that is here; an
-# example plugin links with nothing of the core. Arguments: folder with abi_generated.h's parent.
+# example plugin and the SDK's library link with nothing of the core. Arguments: folder with abi_generated.h's parent.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 generated=$1
@@ -10,7 +10,7 @@ flags=(-std=c++20 -Wall -Wextra -Wshadow -Werror -Icore/include -Isdk/include "-
 count=0
 for compiler in g++ clang++; do
   command -v $compiler > /dev/null || { echo "$compiler is not here: skipped"; continue; }
-  for header in core/include/tenon/*.h sdk/include/tenon/sdk/*.h; do
+  for header in core/include/tenon/*.h $(find sdk/include -name '*.h'); do
     name=${header#core/include/}
     name=${name#sdk/include/}
     printf '#include <%s>\n#include <%s>\n' "$name" "$name" > "$work/alone.cc"
@@ -18,7 +18,8 @@ for compiler in g++ clang++; do
     count=$((count + 1))
   done
   $compiler "${flags[@]}" -O1 -fPIC -shared -fvisibility=hidden -Wl,-z,defs \
-    -Wl,--version-script=sdk/cmake/plugin.map sdk/examples/01-minimal/lottery.cc -o "$work/lottery.so"
+    -Wl,--version-script=sdk/cmake/plugin.map sdk/examples/01-minimal/lottery.cc \
+    sdk/src/*/*.cc -o "$work/lottery.so"
   exported=$(nm -D --defined-only "$work/lottery.so" | awk '{print $3}')
   [[ $exported == tenon_plugin_library_v1 ]] || { echo "$compiler: exports are: $exported"; exit 1; }
 done

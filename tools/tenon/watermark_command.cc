@@ -1,4 +1,4 @@
-#include <tenon/sdk/watermark.h>
+#include <tenon/sdk/sampler/watermark.h>
 
 #include <cstdio>
 #include <memory>

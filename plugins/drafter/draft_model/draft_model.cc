@@ -4,9 +4,10 @@
 // After speculative decoding (Leviathan et al., ICML 2023; Chen et al., 2023). The draft draws
 // through the pipeline's sampler with the keys that the target will draw with, so where the two
 // models agree on the distribution they agree on the token, at any temperature. All sequences of a
-// step share each forward pass.
+// step share each forward pass. How many tokens are worth proposing is learned by
+// <tenon/sdk/drafter/adaptive_drafts.h>.
 #include <tenon/model_runner.h>
-#include <tenon/sdk/adaptive_drafts.h>
+#include <tenon/sdk/drafter/adaptive_drafts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>

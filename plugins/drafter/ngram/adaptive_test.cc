@@ -1,6 +1,6 @@
 // The option that all drafters share, held against scripted costs and acceptance.
 #include <gtest/gtest.h>
-#include <tenon/sdk/adaptive_drafts.h>
+#include <tenon/sdk/drafter/adaptive_drafts.h>
 
 #include <numeric>
 #include <random>

@@ -2,8 +2,9 @@
 //
 // After prompt lookup decoding (Saxena, 2023) and LLMA (Yang et al., 2023). The longest n-gram that
 // ends the text and has occurred before is taken, and of its occurrences the earliest or the
-// latest. Answers that copy from their prompt are drafted nearly for free.
-#include <tenon/sdk/lookup_drafter.h>
+// latest. Answers that copy from their prompt are drafted nearly for free. The drafter around the
+// index (ngram_index.h) is <tenon/sdk/drafter/lookup.h>.
+#include <tenon/sdk/drafter/lookup.h>
 
 #include "plugins/drafter/ngram/ngram_index.h"
 

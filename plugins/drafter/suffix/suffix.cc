@@ -3,7 +3,8 @@
 // After suffix decoding (Oliaro et al., 2024), with a suffix automaton over prompt and output in
 // place of a tree: there is no limit to the length of a match, and no n to choose. Where the text
 // went on in several ways, the most frequent one is followed, as long as it is likely enough.
-#include <tenon/sdk/lookup_drafter.h>
+// The drafter around the automaton (suffix_automaton.h) is <tenon/sdk/drafter/lookup.h>.
+#include <tenon/sdk/drafter/lookup.h>
 
 #include "plugins/drafter/suffix/suffix_automaton.h"
 

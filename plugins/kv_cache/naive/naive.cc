@@ -2,8 +2,9 @@
 // against.
 //
 // A region is a block as long as the context (the fact kv.block_tokens = context), taken with a
-// sequence's first token and given back with its end. Nothing is shared: a fork copies.
-#include <tenon/sdk/block_manager.h>
+// sequence's first token and given back with its end. Nothing is shared: a fork copies. The manager
+// itself is <tenon/sdk/kv_cache/block_manager.h>; this file turns sharing off.
+#include <tenon/sdk/kv_cache/block_manager.h>
 #include <tenon/sdk/plugin.h>
 
 namespace tenon {

@@ -1,8 +1,8 @@
 // The parts that managers over blocks are made of.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tenon/sdk/block_pool.h>
-#include <tenon/sdk/sequence_map.h>
+#include <tenon/sdk/kv_cache/block_pool.h>
+#include <tenon/sdk/kv_cache/sequence_map.h>
 
 #include <map>
 #include <vector>

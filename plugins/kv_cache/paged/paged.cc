@@ -2,9 +2,9 @@
 //
 // After PagedAttention (Kwon et al., SOSP 2023). Forks share blocks by reference; a shared block
 // is copied before it is written. Where a group has a sliding window, blocks that have left it are
-// given back while the sequence runs.
-#include <tenon/sdk/block_facts.h>
-#include <tenon/sdk/block_manager.h>
+// given back while the sequence runs. All of it is done by <tenon/sdk/kv_cache/block_manager.h>.
+#include <tenon/sdk/kv_cache/block_manager.h>
+#include <tenon/sdk/kv_cache/facts.h>
 #include <tenon/sdk/plugin.h>
 
 namespace tenon {

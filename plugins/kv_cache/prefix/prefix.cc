@@ -2,10 +2,11 @@
 // the full blocks of the common beginning instead of computing them.
 //
 // After automatic prefix caching in vLLM (Kwon et al., SOSP 2023, and its successors): a block is
-// found by a hash chained over everything before it; here the hash only finds, tokens decide.
-#include <tenon/sdk/block_facts.h>
+// found by a hash chained over everything before it; here the hash only finds, tokens decide. The
+// manager is <tenon/sdk/kv_cache/prefix_manager.h>, its index <tenon/sdk/kv_cache/prefix_index.h>.
+#include <tenon/sdk/kv_cache/facts.h>
+#include <tenon/sdk/kv_cache/prefix_manager.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/prefix_manager.h>
 
 namespace tenon {
 namespace {

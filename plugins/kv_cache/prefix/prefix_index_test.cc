@@ -1,5 +1,5 @@
 #include <gtest/gtest.h>
-#include <tenon/sdk/prefix_index.h>
+#include <tenon/sdk/kv_cache/prefix_index.h>
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <tenon/sdk/prefix_hits.h>
+#include <tenon/sdk/kv_cache/prefix_hits.h>
 
 #include "tests/support/kv_case.h"
 #include "tests/support/kv_world.h"

@@ -6,9 +6,12 @@
 // is a block and never splits, siblings may begin alike, and what they share is found by their
 // order. Leaves go first, the one not used for longest: whoever holds a block holds all before it
 // and gives the last one back first, so the order of giving back is that order.
-#include <tenon/sdk/block_facts.h>
+//
+// Whole blocks are found by <tenon/sdk/kv_cache/prefix_manager.h>; this file adds the tokens behind
+// them.
+#include <tenon/sdk/kv_cache/facts.h>
+#include <tenon/sdk/kv_cache/prefix_manager.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/prefix_manager.h>
 
 #include <memory>
 #include <memory_resource>

@@ -1,6 +1,6 @@
-// Weights in plain floating point (f32, f16, bf16) and in blocks (sdk/block_formats.h), on every
-// instruction set. Weights stay as small as in the file and are widened in registers; activations
-// are f32.
+// Weights in plain floating point (f32, f16, bf16) and in blocks (sdk/linear/quant_formats.h), on
+// every instruction set. Weights stay as small as in the file and are widened in registers;
+// activations are f32.
 //
 // The order of every sum is rising k, one product after the other, so a row's bits depend on the
 // weights and on x alone: not on other rows, slices, or alignment. bf16 weights are widened and
@@ -8,8 +8,8 @@
 // rounded to bf16; numerics() tells them apart.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
-#include <tenon/sdk/linear_panels.h>
-#include <tenon/sdk/plain_weights.h>
+#include <tenon/sdk/linear/panels.h>
+#include <tenon/sdk/linear/plain_weights.h>
 #include <tenon/sdk/plugin.h>
 
 #include <atomic>
@@ -35,8 +35,8 @@ bool parse_format(std::string_view name, Format& format, DType& dtype) {
   if (name == "f32") return format = Format::f32, dtype = DType::f32, true;
   if (name == "f16") return format = Format::f16, dtype = DType::f16, true;
   if (name == "bf16") return format = Format::bf16, dtype = DType::bf16, true;
-  sdk::BlockFormat blocks;
-  if (!sdk::parse_block_format(name, blocks)) return false;
+  sdk::QuantFormat blocks;
+  if (!sdk::parse_quant_format(name, blocks)) return false;
   return format = format_of(blocks), dtype = DType::u8, true;
 }
 
@@ -71,10 +71,10 @@ class Dense final : public LinearKernel {
 
     auto* panels = static_cast<std::byte*>(packed) + sizeof(PackedHeader);
     const auto mine = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
-    if (is_block_format(header.format)) {
-      const auto layout = block_panels(header.format, kernels_.panel_columns, weight.k_in);
+    if (is_quant_format(header.format)) {
+      const auto layout = quant_panels(header.format, kernels_.panel_columns, weight.k_in);
       for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
-        sdk::pack_block_panel(weight, layout, panel, panels + panel * layout.panel_bytes());
+        sdk::pack_quant_panel(weight, layout, panel, panels + panel * layout.panel_bytes());
       }
       return Status();
     }
@@ -94,8 +94,8 @@ class Dense final : public LinearKernel {
                   float* out) const noexcept override {
     const Format format = static_cast<const PackedHeader*>(packed)->format;
     const auto* panels = static_cast<const std::byte*>(packed) + sizeof(PackedHeader);
-    if (is_block_format(format)) {
-      return sdk::unpack_block_row(block_panels(format, kernels_.panel_columns, k_in), panels, row,
+    if (is_quant_format(format)) {
+      return sdk::unpack_quant_row(quant_panels(format, kernels_.panel_columns, k_in), panels, row,
                                    out);
     }
     kernels_.unpack_row(format, panels, k_in, row, out);
@@ -140,10 +140,10 @@ class Dense final : public LinearKernel {
     if (!parse_format(weight.format, format, dtype)) {
       return sdk::refuse_weight(
           weight, "has format \"" + std::string(weight.format) +
-                      "\"; \"dense\" multiplies f32, f16, bf16, " + sdk::block_formats_text() +
+                      "\"; \"dense\" multiplies f32, f16, bf16, " + sdk::quant_formats_text() +
                       "; choose a linear plugin for that format, or \"auto\"");
     }
-    if (is_block_format(format)) return sdk::check_block_weight(weight, "dense");
+    if (is_quant_format(format)) return sdk::check_quant_weight(weight, "dense");
     return sdk::check_plain_weight(weight, dtype, "dense");
   }
 

@@ -18,8 +18,8 @@ void multiply_any(const MultiplyTask& task) {
     case Format::bf16:
       return multiply<B>(task);
     default:
-      return sdk::with_block_format(block_format(task.format), [&](auto format) {
-        multiply<BlockWeights<decltype(format)>>(task);
+      return sdk::with_quant_format(quant_format(task.format), [&](auto format) {
+        multiply<QuantWeights<decltype(format)>>(task);
       });
   }
 }

@@ -3,31 +3,31 @@
 #pragma once
 
 #include <tenon/linear.h>
-#include <tenon/sdk/block_panels.h>
-#include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/linear/panels.h>
+#include <tenon/sdk/linear/quant_panels.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace tenon::dense {
 
-// Formats of blocks follow in the order of sdk::BlockFormat.
+// Quantised formats follow in the order of sdk::QuantFormat.
 enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2, blocks = 3 };
 
-constexpr bool is_block_format(Format format) noexcept {
+constexpr bool is_quant_format(Format format) noexcept {
   return format >= Format::blocks;
 }
-constexpr Format format_of(sdk::BlockFormat format) noexcept {
+constexpr Format format_of(sdk::QuantFormat format) noexcept {
   return static_cast<Format>(static_cast<uint32_t>(Format::blocks) + static_cast<uint32_t>(format));
 }
-constexpr sdk::BlockFormat block_format(Format format) noexcept {
-  return static_cast<sdk::BlockFormat>(static_cast<uint32_t>(format) -
+constexpr sdk::QuantFormat quant_format(Format format) noexcept {
+  return static_cast<sdk::QuantFormat>(static_cast<uint32_t>(format) -
                                        static_cast<uint32_t>(Format::blocks));
 }
 // q4_0 is read by a table of 16 signed values: nibbles in turn, in two's complement.
-constexpr sdk::BlockPanels block_panels(Format format, uint32_t columns, uint32_t k_in) noexcept {
-  const bool table = block_format(format) == sdk::BlockFormat::q4_0;
-  return {.format = block_format(format),
+constexpr sdk::QuantPanels quant_panels(Format format, uint32_t columns, uint32_t k_in) noexcept {
+  const bool table = quant_format(format) == sdk::QuantFormat::q4_0;
+  return {.format = quant_format(format),
           .columns = columns,
           .k_in = k_in,
           .order = table ? sdk::NibbleOrder::in_turn : sdk::NibbleOrder::halves,
@@ -40,7 +40,7 @@ constexpr sdk::BlockPanels block_panels(Format format, uint32_t columns, uint32_
 //   f32   [k_in]            [panel_columns] f32
 //   f16   [k_in]            [panel_columns] f16
 //   bf16  [(k_in + 1) / 2]  [panel_columns] {w[2i], w[2i + 1]} bf16, zero behind an odd end
-//   formats of blocks       as sdk/block_panels.h
+//   quantised formats       as sdk/linear/quant_panels.h
 // Columns beyond n_out are zero. Panels start at multiples of 64 bytes.
 struct PackedHeader {
   uint32_t magic = 0;
@@ -52,7 +52,7 @@ static_assert(sizeof(PackedHeader) == 64);
 
 using sdk::round_up;
 constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
-  if (is_block_format(format)) return block_panels(format, columns, k_in).panel_bytes();
+  if (is_quant_format(format)) return quant_panels(format, columns, k_in).panel_bytes();
   const uint64_t values = uint64_t{columns} * (format == Format::bf16 ? round_up(k_in, 2) : k_in);
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);
 }

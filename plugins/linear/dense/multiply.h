@@ -4,10 +4,10 @@
 // take several panels a block, so that their part of x is read once for all of them.
 #pragma once
 
-#include <tenon/sdk/linear_epilogue.h>
+#include <tenon/sdk/linear/epilogue.h>
 
-#include "plugins/linear/dense/block_weights.h"
 #include "plugins/linear/dense/kernels.h"
+#include "plugins/linear/dense/quant_weights.h"
 #include "plugins/linear/dense/tile.h"
 
 namespace tenon::dense {
@@ -144,11 +144,11 @@ template <class W>
 void multiply_expanded(const MultiplyTask& job, const TileTask<W>& task, uint32_t rows,
                        uint32_t panels, bool alone) {
   float* widened = job.scratch + kWidenedAt;
-  const uint32_t groups = task.steps * W::kStep / sdk::kBlockValues;
+  const uint32_t groups = task.steps * W::kStep / sdk::kQuantGroupValues;
   TileTask<F32Weights> block{.panel = reinterpret_cast<const std::byte*>(widened),
                              .panel_bytes = kGroupFloats * sizeof(float),
                              .x = task.x,
-                             .steps = sdk::kBlockValues,
+                             .steps = sdk::kQuantGroupValues,
                              .sums = task.sums,
                              .sums_stride = task.sums_stride,
                              .resume = task.resume,
@@ -156,7 +156,7 @@ void multiply_expanded(const MultiplyTask& job, const TileTask<W>& task, uint32_
                              .ahead_lines = task.ahead_lines};
   if (!alone) {
     for (uint32_t g = 0; g < groups; ++g) W::widen(task.panel, g, widened + g * kGroupFloats);
-    block.steps = groups * sdk::kBlockValues;
+    block.steps = groups * sdk::kQuantGroupValues;
     return multiply_block<F32Weights>(block, rows, false);
   }
   for (uint32_t g = 0; g < groups; ++g) {
@@ -164,7 +164,7 @@ void multiply_expanded(const MultiplyTask& job, const TileTask<W>& task, uint32_
       W::widen(task.panel + p * task.panel_bytes, g, widened + p * kGroupFloats);
     }
     tile_for<F32Weights, true>(rows)(block);
-    block.x += sdk::kBlockValues;
+    block.x += sdk::kQuantGroupValues;
     block.resume = true;
   }
 }

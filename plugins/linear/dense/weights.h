@@ -2,7 +2,7 @@
 //
 // A policy says, for one step of `kStep` values of k: which words to load, and what a word adds to
 // a sum. Steps run over k in rising order, whatever the number of rows; so do the values in one.
-// Formats of blocks have a scale a column in front of every kScaleSteps steps.
+// Quantised formats have a scale a column in front of every kScaleSteps steps.
 #pragma once
 
 #include <tenon/sdk/simd.h>
@@ -105,7 +105,7 @@ template <class W>
   }
 }
 
-// Bytes of a panel that hold its first `steps` steps, whole groups in formats of blocks.
+// Bytes of a panel that hold its first `steps` steps, whole groups in quantised formats.
 template <class W>
 constexpr uint64_t bytes_of_steps(uint64_t steps) {
   uint64_t bytes = steps * kPanelVectors * W::kVectorBytes;

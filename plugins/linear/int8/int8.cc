@@ -6,7 +6,7 @@
 // of its size (docs/strategies/linear-kernels.md); "dense" does without that.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
-#include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/linear/panels.h>
 #include <tenon/sdk/plugin.h>
 
 #include <cstring>
@@ -31,12 +31,12 @@ class Int8 final : public LinearKernel {
       : kernels_(choose_kernels(*host.facts)), scratch_(host, kernels_.scratch_bytes) {}
 
   Status accepts(const WeightView& weight) const noexcept override {
-    return sdk::guard([&] { return sdk::check_block_weight(weight, "int8"); });
+    return sdk::guard([&] { return sdk::check_quant_weight(weight, "int8"); });
   }
 
   uint64_t packed_bytes(const WeightView& weight) const noexcept override {
     Format format;
-    if (!sdk::parse_block_format(weight.format, format)) return 0;
+    if (!sdk::parse_quant_format(weight.format, format)) return 0;
     return sizeof(PackedHeader) + sdk::panel_count(weight.n_out, kernels_.panel_columns) *
                                       panels_of(format, weight.k_in).panel_bytes();
   }
@@ -45,12 +45,12 @@ class Int8 final : public LinearKernel {
     Status status = accepts(weight);
     if (!status.ok()) return status;
     PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
-    sdk::parse_block_format(weight.format, header.format);
+    sdk::parse_quant_format(weight.format, header.format);
     if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
-    const sdk::BlockPanels panels = panels_of(header.format, weight.k_in);
+    const sdk::QuantPanels panels = panels_of(header.format, weight.k_in);
     const auto mine = sdk::share_of(sdk::panel_count(weight.n_out, kernels_.panel_columns), slice);
     for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
-      sdk::pack_block_panel(
+      sdk::pack_quant_panel(
           weight, panels, panel,
           static_cast<std::byte*>(packed) + sizeof(PackedHeader) + panel * panels.panel_bytes());
     }
@@ -59,7 +59,7 @@ class Int8 final : public LinearKernel {
 
   void unpack_row(const void* packed, uint32_t, uint32_t k_in, uint32_t row,
                   float* out) const noexcept override {
-    sdk::unpack_block_row(panels_of(static_cast<const PackedHeader*>(packed)->format, k_in),
+    sdk::unpack_quant_row(panels_of(static_cast<const PackedHeader*>(packed)->format, k_in),
                           static_cast<const std::byte*>(packed) + sizeof(PackedHeader), row, out);
   }
 
@@ -89,7 +89,7 @@ class Int8 final : public LinearKernel {
   std::string_view numerics() const noexcept override { return kernels_.name; }
 
  private:
-  sdk::BlockPanels panels_of(Format format, uint32_t k_in) const {
+  sdk::QuantPanels panels_of(Format format, uint32_t k_in) const {
     return {.format = format,
             .columns = kernels_.panel_columns,
             .k_in = k_in,

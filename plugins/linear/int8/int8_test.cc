@@ -2,12 +2,12 @@
 
 #include <cmath>
 
-#include "tests/support/block_kernel_battery.h"
+#include "tests/support/quant_kernel_battery.h"
 
 namespace tenon {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Isa, BlockKernel, block_kernel_cases("int8", 1e-2), block_kernel_name);
+INSTANTIATE_TEST_SUITE_P(Isa, QuantKernel, quant_kernel_cases("int8", 1e-2), quant_kernel_name);
 
 // x as the kernel multiplies with it, by its definition: groups of 32, whole multiples of a 127th
 // of the largest magnitude.
@@ -23,11 +23,11 @@ std::vector<float> quantised(const std::vector<float>& x) {
   return out;
 }
 
-TEST_P(BlockKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
+TEST_P(QuantKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
   constexpr uint32_t kOut = 50, kRows = 9;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 1056);
-    BlockWeight weight(format, kOut, k_in, 7);
+    QuantWeight weight(format, kOut, k_in, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * k_in);
     const auto want = reference_product(weight.values(), kOut, quantised(x), kRows, k_in);
     EXPECT_LE(relative_rms(rig_.multiply(weight.view(), x, kRows), want), 1e-6) << format;
@@ -37,9 +37,9 @@ TEST_P(BlockKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
 TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
   if (detect_cpu_isa() < CpuIsa::avx512_vnni) GTEST_SKIP() << "no VNNI here";
   constexpr uint32_t kOut = 50, kRows = 9;
-  for (std::string_view format : kBlockFormats) {
+  for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 1056);
-    BlockWeight weight(format, kOut, k_in, 7);
+    QuantWeight weight(format, kOut, k_in, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * k_in);
     const auto narrow = LinearRig("int8", CpuIsa::avx2).multiply(weight.view(), x, kRows);
     const auto wide = LinearRig("int8", CpuIsa::avx512_vnni).multiply(weight.view(), x, kRows);
@@ -49,7 +49,7 @@ TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
 
 TEST(Int8, weights_of_other_formats_are_refused) {
   LinearRig rig("int8", CpuIsa::portable);
-  BlockWeight weight("q8_0", 4, 64, 1);
+  QuantWeight weight("q8_0", 4, 64, 1);
   WeightView view = weight.view();
   view.format = "bf16";
   EXPECT_EQ(

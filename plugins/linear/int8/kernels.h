@@ -3,20 +3,20 @@
 #pragma once
 
 #include <tenon/linear.h>
-#include <tenon/sdk/block_panels.h>
-#include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/linear/panels.h>
+#include <tenon/sdk/linear/quant_panels.h>
 
 #include <cstddef>
 #include <cstdint>
 
 namespace tenon::int8 {
 
-using Format = sdk::BlockFormat;
-inline constexpr uint32_t kGroupValues = sdk::kBlockValues;  // values with one scale
+using Format = sdk::QuantFormat;
+inline constexpr uint32_t kGroupValues = sdk::kQuantGroupValues;  // values with one scale
 
-// Packed weights: a header of 64 bytes, then one panel after the other as sdk/block_panels.h lays
-// them out, nibbles in halves. Where dot products take unsigned times signed bytes, q8_0 is stored
-// with an offset that makes its values unsigned; the other formats are.
+// Packed weights: a header of 64 bytes, then one panel after the other as sdk/linear/quant_panels.h
+// lays them out, nibbles in halves. Where dot products take unsigned times signed bytes, q8_0 is
+// stored with an offset that makes its values unsigned; the other formats are.
 struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::q8_0;

@@ -4,9 +4,9 @@
 // take several panels a block, so that their part of x is read once for all of them.
 #pragma once
 
-#include <tenon/sdk/linear_epilogue.h>
+#include <tenon/sdk/linear/epilogue.h>
 
-#include "plugins/linear/int8/block_tile.h"
+#include "plugins/linear/int8/quant_tile.h"
 #include "plugins/linear/int8/tile.h"
 
 namespace tenon::int8 {
@@ -198,7 +198,7 @@ void multiply_all(const MultiplyTask& task) {
 inline void multiply(const MultiplyTask& task) {
   if (task.format == Format::q8_0) return multiply_all<PackedQ8>(task);
   if (task.format == Format::q4_0) return multiply_all<PackedQ4>(task);
-  sdk::with_block_format(task.format, [&](auto format) {
+  sdk::with_quant_format(task.format, [&](auto format) {
     using F = decltype(format);
     constexpr bool kOwn = F::kShape.format == Format::q8_0 || F::kShape.format == Format::q4_0;
     if constexpr (!kOwn) multiply_all<PackedBlocks<F>>(task);

@@ -5,8 +5,8 @@
 // numerics.rows is "batch". bf16 weights meet x rounded to bf16, with sums in f32.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
-#include <tenon/sdk/linear_panels.h>
-#include <tenon/sdk/plain_weights.h>
+#include <tenon/sdk/linear/panels.h>
+#include <tenon/sdk/linear/plain_weights.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>

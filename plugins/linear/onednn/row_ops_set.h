@@ -1,7 +1,7 @@
 // The functions of row_ops.h, compiled with one instruction set's flags.
 #pragma once
 
-#include <tenon/sdk/linear_epilogue.h>
+#include <tenon/sdk/linear/epilogue.h>
 #include <tenon/sdk/simd.h>
 
 #include "plugins/linear/onednn/row_ops.h"

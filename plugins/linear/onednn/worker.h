@@ -3,7 +3,7 @@
 
 #include <tenon/host.h>
 #include <tenon/linear.h>
-#include <tenon/sdk/linear_panels.h>
+#include <tenon/sdk/linear/panels.h>
 
 #include <cstddef>
 #include <cstdint>

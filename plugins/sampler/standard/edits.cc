@@ -1,6 +1,6 @@
 #include "plugins/sampler/standard/edits.h"
 
-#include <tenon/sdk/watermark.h>
+#include <tenon/sdk/sampler/watermark.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Bias, bans and penalties, against values derived by hand.
 #include <gmock/gmock.h>
-#include <tenon/sdk/watermark.h>
+#include <tenon/sdk/sampler/watermark.h>
 
 #include <cmath>
 

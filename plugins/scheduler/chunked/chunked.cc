@@ -3,11 +3,12 @@
 // those waiting who are in the middle of their answer.
 //
 // After Sarathi-Serve (Agrawal et al., OSDI 2024). The steps themselves are made by
-// <tenon/sdk/chunk_planner.h>, the automatic budget by <tenon/sdk/step_budget.h>.
+// <tenon/sdk/scheduler/chunk_planner.h>, the automatic budget by
+// <tenon/sdk/scheduler/step_budget.h>.
 #include <tenon/scheduler.h>
-#include <tenon/sdk/chunk_planner.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/chunk_planner.h>
+#include <tenon/sdk/scheduler/options.h>
 
 namespace tenon {
 namespace {

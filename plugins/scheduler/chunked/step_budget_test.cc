@@ -1,6 +1,6 @@
 // The automatic budget, over scripted costs of steps.
 #include <gtest/gtest.h>
-#include <tenon/sdk/step_budget.h>
+#include <tenon/sdk/scheduler/step_budget.h>
 
 #include <cmath>
 

@@ -2,12 +2,14 @@
 //
 // After Orca (Yu et al., OSDI 2022) and the first form of vLLM (Kwon et al., SOSP 2023): waiting
 // prompts are computed whole as soon as rows and memory are there; else everything that runs gets
-// its next token. When memory runs short, a sequence is preempted.
+// its next token. When memory runs short, a sequence is preempted. Plans are made by
+// <tenon/sdk/scheduler/plan_builder.h>, waiting prompts let in by
+// <tenon/sdk/scheduler/admission.h>; this file says in which order.
 #include <tenon/scheduler.h>
-#include <tenon/sdk/admission.h>
-#include <tenon/sdk/plan_builder.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/admission.h>
+#include <tenon/sdk/scheduler/options.h>
+#include <tenon/sdk/scheduler/plan_builder.h>
 
 namespace tenon {
 namespace {

@@ -1,11 +1,12 @@
 // Fair shares: tenants that have work waiting are served equally, however much each of them sends.
 //
 // Whom to admit next follows virtual token counters (fair_shares.h); the steps are those of the
-// chunked scheduler. Work-conserving: what one tenant does not use, others get.
+// chunked scheduler (<tenon/sdk/scheduler/chunk_planner.h>). Work-conserving: what one tenant does
+// not use, others get.
 #include <tenon/scheduler.h>
-#include <tenon/sdk/chunk_planner.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/chunk_planner.h>
+#include <tenon/sdk/scheduler/options.h>
 
 #include "plugins/scheduler/fair/fair_shares.h"
 

@@ -2,12 +2,13 @@
 // is taken. The baseline that iteration-level batching is measured against.
 //
 // Rows of sequences that have ended are not computed, but they stay reserved until the batch is
-// over; the plan reports them as idle rows.
+// over; the plan reports them as idle rows. Plans are made by <tenon/sdk/scheduler/plan_builder.h>;
+// this file chooses the batch.
 #include <tenon/scheduler.h>
-#include <tenon/sdk/admission.h>
-#include <tenon/sdk/plan_builder.h>
 #include <tenon/sdk/plugin.h>
-#include <tenon/sdk/scheduling.h>
+#include <tenon/sdk/scheduler/admission.h>
+#include <tenon/sdk/scheduler/options.h>
+#include <tenon/sdk/scheduler/plan_builder.h>
 
 #include <algorithm>
 #include <vector>

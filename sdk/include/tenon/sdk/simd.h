@@ -25,11 +25,11 @@
 #pragma once
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
-#include <tenon/sdk/simd_avx512.h>  // IWYU pragma: export
+#include <tenon/sdk/simd/avx512.h>  // IWYU pragma: export
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
-#include <tenon/sdk/simd_avx2.h>  // IWYU pragma: export
+#include <tenon/sdk/simd/avx2.h>  // IWYU pragma: export
 #else
-#include <tenon/sdk/simd_portable.h>  // IWYU pragma: export
+#include <tenon/sdk/simd/portable.h>  // IWYU pragma: export
 #endif
 
 namespace tenon::sdk::simd {

@@ -1,0 +1,138 @@
+#include "core/model/quant_format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/base/half.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kQuantElements = 32;
+
+float read_half(const std::byte* from) {
+  uint16_t bits;
+  std::memcpy(&bits, from, 2);
+  return float_from_f16(bits);
+}
+
+void write_scale(float scale, std::byte* block) {
+  const uint16_t bits = f16_from_float(scale);
+  std::memcpy(block, &bits, 2);
+}
+
+// What values are multiplied with: the scale itself rounds only when it is stored.
+float inverse(float scale) {
+  return scale == 0.0f ? 0.0f : 1.0f / scale;
+}
+
+void quantize_q8_0(const float* values, std::byte* block) {
+  float largest = 0.0f;
+  for (uint32_t i = 0; i < kQuantElements; ++i) largest = std::max(largest, std::fabs(values[i]));
+  const float scale = largest / 127.0f;
+  const float factor = inverse(scale);
+  write_scale(scale, block);
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
+    // Half away from zero. A tiny scale can have no finite inverse.
+    const float q = std::clamp(std::round(values[i] * factor), -127.0f, 127.0f);
+    block[2 + i] = static_cast<std::byte>(static_cast<int8_t>(q));
+  }
+}
+
+void quantize_q4_0(const float* values, std::byte* block) {
+  float largest = 0.0f;
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
+    if (std::fabs(values[i]) > std::fabs(largest)) largest = values[i];
+  }
+  const float scale = largest / -8.0f;
+  const float factor = inverse(scale);
+  write_scale(scale, block);
+  const auto level = [&](uint32_t i) {
+    return static_cast<uint8_t>(std::clamp(values[i] * factor + 8.5f, 0.0f, 15.0f));
+  };
+  for (uint32_t i = 0; i < kQuantElements / 2; ++i) {
+    block[2 + i] = static_cast<std::byte>(level(i) | level(i + kQuantElements / 2) << 4);
+  }
+}
+
+void dequantize_q8_0(const std::byte* block, float* out) {
+  const float scale = read_half(block);
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
+    out[i] = scale * static_cast<float>(static_cast<int8_t>(block[2 + i]));
+  }
+}
+
+// 16 bytes of nibbles, value i in the low half of byte i and value i + 16 in the high half, each
+// with its bit of `fifth` on top: value = scale · (q - zero) + minimum.
+constexpr float kNoMinimum = -0.0f;  // the one number that changes none it is added to
+void dequantize_nibbles(const std::byte* nibbles, uint32_t fifth, int zero, float scale,
+                        float minimum, float* out) {
+  for (uint32_t i = 0; i < kQuantElements; ++i) {
+    const auto pair = std::to_integer<uint32_t>(nibbles[i % 16]);
+    const uint32_t q = (i < 16 ? pair & 15 : pair >> 4) | (fifth >> i & 1) << 4;
+    out[i] = scale * static_cast<float>(static_cast<int>(q) - zero) + minimum;
+  }
+}
+
+uint32_t read_bits(const std::byte* from) {
+  uint32_t bits;
+  std::memcpy(&bits, from, 4);
+  return bits;
+}
+
+void dequantize_q4_0(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 2, 0, 8, read_half(block), kNoMinimum, out);
+}
+void dequantize_q4_1(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 4, 0, 0, read_half(block), read_half(block + 2), out);
+}
+void dequantize_q5_0(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 6, read_bits(block + 2), 16, read_half(block), kNoMinimum, out);
+}
+void dequantize_q5_1(const std::byte* block, float* out) {
+  dequantize_nibbles(block + 8, read_bits(block + 4), 0, read_half(block), read_half(block + 2),
+                     out);
+}
+
+constexpr QuantFormat kFormats[] = {
+    {"q8_0", 32, 34, dequantize_q8_0, quantize_q8_0},
+    {"q4_0", 32, 18, dequantize_q4_0, quantize_q4_0},
+    {"q4_1", 32, 20, dequantize_q4_1, nullptr},
+    {"q5_0", 32, 22, dequantize_q5_0, nullptr},
+    {"q5_1", 32, 24, dequantize_q5_1, nullptr},
+    {"q4_k", 256, 144, dequantize_q4_k, nullptr},
+    {"q5_k", 256, 176, dequantize_q5_k, nullptr},
+    {"q6_k", 256, 210, dequantize_q6_k, nullptr},
+};
+
+}  // namespace
+
+const QuantFormat* find_quant_format(std::string_view name) {
+  const auto* found = std::ranges::find(kFormats, name, &QuantFormat::name);
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+std::string weight_formats_text() {
+  std::string text = "f32, f16, bf16";
+  for (const QuantFormat& format : kFormats) {
+    text += (&format == std::end(kFormats) - 1 ? " and " : ", ") + std::string(format.name);
+  }
+  return text;
+}
+
+void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements,
+                    float* out) {
+  for (uint64_t i = 0; i < elements; i += format.elements, row += format.bytes) {
+    format.dequantize(row, out + i);
+  }
+}
+
+void quantize_row(const QuantFormat& format, const float* values, uint64_t elements,
+                  std::byte* out) {
+  for (uint64_t i = 0; i < elements; i += format.elements, out += format.bytes) {
+    format.quantize(values + i, out);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,111 @@
+// How many tokens are worth proposing: an option of every drafter of ours.
+//
+// A draft that is kept saves a step; one that is not has cost a row. With acceptance a of a
+// sequence's drafts, k of them are expected to bring a + a² + … + a^k tokens. The cost of a step as
+// a function of its rows is learned from the steps themselves. Drafts are given to the sequences in
+// the order of what they are expected to bring, as many as make the most tokens a second.
+#pragma once
+
+#include <tenon/drafter.h>
+#include <tenon/sdk/drafter/step_times.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace tenon::sdk {
+
+// Share of proposed tokens that were right, the recent ones counting more.
+class Acceptance {
+ public:
+  // Of `trials` tokens in a row, all but the last of which were right if `hits` < `trials`.
+  void learn(uint32_t trials, uint32_t hits, double keep) {
+    if (trials == 0) return;
+    trials_ = trials_ * keep + trials;
+    hits_ = hits_ * keep + hits;
+  }
+  // Drawn to `prior` as if that had been seen in `weight` trials.
+  double rate(double prior, double weight) const {
+    return (hits_ + prior * weight) / (trials_ + weight);
+  }
+
+ private:
+  double trials_ = 0;
+  double hits_ = 0;
+};
+
+class AdaptiveDrafts {
+ public:
+  // Without `adaptive` everything that is available is offered. `shadowed`: the drafter also learns
+  // from proposals that were not made (it knows what they would have been), so no step has to be
+  // spent on trying whether drafts have become right again.
+  AdaptiveDrafts(bool adaptive, bool shadowed) : adaptive_(adaptive), shadowed_(shadowed) {}
+
+  bool adaptive() const { return adaptive_; }
+
+  void begin(SeqId seq) {
+    if (adaptive_) sequences_.try_emplace(seq);
+  }
+  void end(SeqId seq) { sequences_.erase(seq); }
+
+  // Of `trials` proposed tokens the first `hits` were right.
+  void learn(SeqId seq, uint32_t trials, uint32_t hits);
+
+  void measured(const DraftStepCost& cost);
+
+  // Lowers what could be offered to what is worth it. Call once a step, from `offer`.
+  void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered);
+  // A sequence has been granted `tokens` slots. `usual`: drafting them was no more work than that.
+  void granted(uint32_t tokens, bool usual = true) {
+    depth_ = std::max(depth_, tokens);
+    usual_ = usual_ && usual;
+  }
+
+  double rate_of(SeqId seq) const;
+
+ private:
+  static constexpr double kKeepOfOne = 0.9;  // about the last ten proposals of a sequence
+  static constexpr double kKeepOfAll = 0.98;
+  static constexpr double kFirstRate = 0.5;
+  static constexpr double kFirstWeight = 2.0;
+  static constexpr double kPriorWeight = 2.0;
+  // A gain smaller than this is not told from noise.
+  static constexpr double kMargin = 1.03;
+  // Steps between two tries while nothing is worth proposing; doubled by each that changes nothing.
+  static constexpr uint32_t kFirstPause = 64;
+  static constexpr uint32_t kLongestPause = 1024;
+  static constexpr size_t kProbes = 2;
+  static constexpr size_t kFirstTries = 4;  // sequences
+
+  struct Gain {
+    double tokens = 0;  // expected
+    uint32_t depth = 0;
+    uint32_t index = 0;  // of the request
+  };
+
+  // Every slot that could be offered, the most promising first.
+  void collect(std::span<const DraftRequest> requests, std::span<const uint32_t> offered);
+
+  // How many of the best slots make the most tokens a second.
+  size_t best_count(double rows);
+
+  // Whether it is time for a try. Sequences that learn in the shadow only ask what rows cost, and
+  // only where their drafts are mostly right.
+  bool due();
+  size_t probes() const { return std::min(kProbes, gains_.size()); }
+
+  const bool adaptive_;
+  const bool shadowed_;
+  std::unordered_map<SeqId, Acceptance> sequences_;
+  Acceptance all_;
+  StepTimes times_;
+  uint32_t depth_ = 0;  // of the step at hand
+  bool usual_ = true;
+  uint32_t waited_ = 0;
+  uint32_t pause_ = kFirstPause;
+  std::vector<Gain> gains_;
+};
+
+}  // namespace tenon::sdk

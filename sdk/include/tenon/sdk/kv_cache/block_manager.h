@@ -1,0 +1,185 @@
+// A KV manager over tables of blocks: blocks on demand, forks that share, copies before a write,
+// windows, rollback, swap. It is complete as it is; a manager that also finds prefixes overrides
+// the hooks.
+//
+//   class MyManager final : public sdk::BlockManager {
+//    public:
+//     MyManager(const HostServices& host, const PipelineFacts&, const MyOptions&)
+//         : BlockManager("mine", host) {}
+//    protected:
+//     Found find_prefix(BlockSequence&, std::span<const TokenId>) override { … }
+//   };
+#pragma once
+
+#include <tenon/sdk/kv_cache/block_tables.h>
+#include <tenon/sdk/kv_cache/sequence_map.h>
+#include <tenon/sdk/plugin.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tenon::sdk {
+
+class BlockManager : public KVCacheManager {
+ public:
+  BlockManager(std::string_view id, const HostServices& host,
+               EvictionOrder order = EvictionOrder::lru)
+      : id_(id), host_(host), order_(order) {}
+  virtual ~BlockManager() = default;
+  BlockManager(const BlockManager&) = delete;
+  BlockManager& operator=(const BlockManager&) = delete;
+
+  Status bind(const ModelShape& model, const KvGeometry& geometry) noexcept override {
+    return guard([&] { return bind_groups(model, geometry); });
+  }
+  Status begin(const KvSequence& sequence) noexcept override {
+    return guard([&] { return begin_sequence(sequence); });
+  }
+  Status match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,
+               KvMatch& out) noexcept override {
+    return guard([&] { return match_sequence(seq, tokens, wanted_tokens, out); });
+  }
+  Status grow(SeqId seq, std::span<const TokenId> tokens, uint32_t computed, uint32_t at_least,
+              uint32_t at_most, KvGrant& out) noexcept override {
+    return guard([&] { return grow_sequence(seq, tokens, computed, {at_least, at_most}, out); });
+  }
+  Status resolve(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
+                 std::span<const uint32_t> kept, uint32_t computed) noexcept override {
+    return guard([&] { return resolve_sequence(seq, tokens, base, kept, computed); });
+  }
+  Status release(SeqId seq, Release how) noexcept override {
+    return guard([&] { return release_sequence(seq, how); });
+  }
+  Status table(SeqId seq, GroupId group, KvTableView& out) noexcept override {
+    const BlockSequence* sequence = find(seq);
+    if (sequence == nullptr) return unknown(seq);
+    if (group >= groups_.size()) return wrong("no KV group " + std::to_string(group));
+    out.blocks = sequence->tables[group].blocks;
+    return {};
+  }
+  Status take_moves(KvMovesOut& out) noexcept override {
+    moves_.take(out);
+    return {};
+  }
+  void step_begin(uint64_t step_id) noexcept override { step_ = step_id; }
+  void step_done(uint64_t step_id) noexcept override {
+    for (BlockGroup& group : groups_) {
+      group.pool.step_done(step_id);
+      group.swap.step_done(step_id);
+    }
+    counters_.flush(host_);
+  }
+  KvUsage usage() const noexcept override;
+  Status check() const noexcept override {
+    return guard([&] { return check_groups(); });
+  }
+
+ protected:
+  // What is known of a sequence that holds nothing. Positions 0 … tokens-1 stand in whole blocks
+  // to share, `partial` more in a block to copy; up to `promised_end` others are computing.
+  struct Found {
+    uint32_t tokens = 0;
+    uint32_t partial = 0;
+    uint32_t promised_end = 0;
+  };
+
+  // Hooks. Those that take a sequence are called while its tables are as they say.
+  virtual Status bound() { return {}; }
+  // Whether a fork may read the parent's last block, partly filled, until one of them writes.
+  virtual bool shares_tails() const { return true; }
+  virtual void begun(BlockSequence&, const KvSequence&, const BlockSequence* /*parent*/) {}
+  virtual Found find_prefix(BlockSequence&, std::span<const TokenId>) { return {}; }
+  // The block of entry `index` that find_prefix meant, also the one to copy behind whole ones.
+  virtual BlockId found_block(const BlockSequence&, GroupId, uint32_t /*index*/) {
+    return kNoBlock;
+  }
+  // Memory for the sequence reaches `granted` now; the first `shared` entries are what was found.
+  virtual void grown(BlockSequence&, std::span<const TokenId>, uint32_t /*shared*/) {}
+  // The first `computed` tokens are final; windows have not moved yet.
+  virtual void resolved(BlockSequence&, std::span<const TokenId>) {}
+  // All blocks are about to be given back; then the sequence ends, if it does.
+  virtual void releasing(BlockSequence&) {}
+  virtual void ended(BlockSequence&) {}
+  // A cached block is handed out to hold something else.
+  virtual void evicted(GroupId, BlockId) {}
+  virtual Status check_more() const { return {}; }
+
+  static Status wrong(const std::string& text) {
+    return Status::error(StatusCode::invalid_argument, text);
+  }
+  static Status broken(const std::string& text) {
+    return Status::error(StatusCode::internal, text);
+  }
+  const std::string& id() const { return id_; }
+  std::vector<BlockGroup>& groups() { return groups_; }
+  const std::vector<BlockGroup>& groups() const { return groups_; }
+  KvCounters& counters() { return counters_; }
+  uint32_t context_tokens() const { return context_; }
+  template <typename Visit>
+  void each_sequence(Visit visit) const {
+    for (const auto& sequence : sequences_) {
+      if (sequence->id != kNoSeq) visit(*sequence);
+    }
+  }
+
+ private:
+  struct Range {
+    uint32_t at_least;
+    uint32_t at_most;
+  };
+  // Where the K/V of a sequence that holds nothing come from.
+  struct Reuse {
+    uint32_t tokens = 0;    // in all
+    uint32_t shared = 0;    // of them, in whole blocks to share
+    uint32_t partial = 0;   // of them, to copy from a cached block
+    uint32_t restored = 0;  // of them, to bring back from the pool
+  };
+
+  BlockSequence* find(SeqId seq) {
+    const uint32_t slot = slots_.find(seq);
+    return slot == SequenceMap::kNone ? nullptr : sequences_[slot].get();
+  }
+  static Status unknown(SeqId seq) { return wrong("no sequence " + std::to_string(seq)); }
+
+  Status bind_groups(const ModelShape& model, const KvGeometry& geometry);
+  Status begin_sequence(const KvSequence& sequence);
+  Status check_fork(const KvSequence& sequence, const BlockSequence& parent, uint32_t limit);
+  bool tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const;
+  void share_parent(BlockSequence& child, const BlockSequence& parent, uint32_t tokens);
+  BlockSequence& blank(SeqId seq, uint32_t limit);
+  Status match_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted, KvMatch& out);
+  Status grow_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t computed, Range range,
+                       KvGrant& out);
+  Reuse reuse_for(const BlockSequence& sequence, const Found& found) const;
+  static Range still_useful(Range range, uint32_t known, const Reuse& reuse);
+  // Blocks of the pool that hits of the reuse are, though they count as available.
+  uint32_t pinned(const BlockGroup& group, const BlockSequence& sequence, const Reuse& reuse);
+  void take_found(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
+  void bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
+  BlockId take(BlockGroup& group);
+  Status resolve_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
+                          std::span<const uint32_t> kept, uint32_t computed);
+  void gather(const BlockSequence& sequence, uint32_t base, std::span<const uint32_t> kept);
+  Status release_sequence(SeqId seq, Release how);
+  Status swap_out(BlockSequence& sequence);
+  void drop_blocks(BlockSequence& sequence);
+  void drop_swapped(BlockSequence& sequence);
+  Status check_groups() const;
+  Status check_table(const BlockGroup& group, const BlockSequence& sequence) const;
+
+  std::string id_;
+  HostServices host_;
+  EvictionOrder order_;
+  std::vector<BlockGroup> groups_;
+  SequenceMap slots_;
+  std::vector<std::unique_ptr<BlockSequence>> sequences_;  // [slots]
+  std::vector<uint32_t> idle_;  // slots of ended ones, whose memory is used again
+  MoveQueue moves_;
+  KvCounters counters_;
+  uint64_t swapped_tokens_ = 0;
+  uint64_t step_ = 0;
+  uint32_t context_ = 0;
+};
+
+}  // namespace tenon::sdk

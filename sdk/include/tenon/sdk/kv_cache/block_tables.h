@@ -1,0 +1,92 @@
+// Tables of blocks: what a sequence holds in each KV group, in the cache and in the swap pool, and
+// what managers do to one table: copy before a write, leave a window, move out and in.
+#pragma once
+
+#include <tenon/sdk/kv_cache/block_pool.h>
+#include <tenon/sdk/kv_cache/bookkeeping.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace tenon::sdk {
+
+struct BlockTable {
+  std::vector<BlockId> blocks;
+  uint32_t left_behind = 0;      // leading entries that a window has passed: kNoBlock
+  std::vector<BlockId> swapped;  // in the pool: the blocks behind the first `swapped_behind`
+  uint32_t swapped_behind = 0;
+};
+
+struct BlockSequence : KvProgress {
+  SeqId id = kNoSeq;
+  uint32_t slot = 0;  // a small number of its own while it lives, for arrays beside this one
+  std::vector<BlockTable> tables;  // [groups]
+  uint32_t swapped_tokens = 0;     // in the pool; 0 = nothing is
+  uint64_t swap_step = 0;          // the latest whose moves touch the pool
+};
+
+// One KV group of a manager: its pools and the moves that its tables need.
+class BlockGroup {
+ public:
+  BlockGroup(GroupId id, const KvGroup& shape, const KvGroupGeometry& geometry, EvictionOrder order,
+             MoveQueue& moves, KvCounters& counters)
+      : id_(id),
+        block_tokens_(geometry.block_tokens),
+        window_tokens_(shape.window_tokens),
+        moves_(&moves),
+        counters_(&counters) {
+    pool.reset(geometry.blocks, order);
+    swap.reset(geometry.swap_blocks);
+  }
+
+  BlockPool pool;
+  BlockPool swap;
+
+  GroupId id() const { return id_; }
+  uint32_t block_tokens() const { return block_tokens_; }
+  uint32_t window_tokens() const { return window_tokens_; }
+  uint32_t blocks_for(uint32_t tokens) const {
+    return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);
+  }
+  // Leading blocks that no row from position `computed` on can see: it sees the last
+  // `window_tokens` positions up to itself.
+  uint32_t passed(uint32_t computed) const {
+    if (window_tokens_ == 0 || computed < window_tokens_) return 0;
+    return (computed - window_tokens_ + 1) / block_tokens_;
+  }
+
+  // Whether the next token would be written into a block that another sequence reads.
+  bool writes_shared(const BlockTable& table, uint32_t computed) const {
+    if (computed % block_tokens_ == 0) return false;
+    const uint32_t index = computed / block_tokens_;
+    return index < table.blocks.size() && pool.shared(table.blocks[index]);
+  }
+  // Replaces the block that holds the last of `tokens` by `copy`, its own.
+  void copy_tail(BlockTable& table, uint32_t tokens, BlockId copy, uint64_t last_step);
+  void copy_into(BlockId from, BlockId to, uint32_t tokens);
+
+  // Counts the slots of `tokens` in all blocks from position `from` on that are the table's alone.
+  void fill(const BlockTable& table, uint32_t from, uint32_t tokens);
+  void shrink(BlockTable& table, uint32_t tokens, uint64_t last_step);
+  void leave_window(BlockTable& table, uint32_t computed, uint64_t last_step);
+
+  // Copies what holds the first `computed` tokens to the pool, which has room.
+  void swap_out(BlockTable& table, uint32_t computed);
+  uint32_t blocks_to_swap(const BlockTable& table, uint32_t computed) const {
+    return blocks_for(computed) - table.left_behind;
+  }
+  // Copies the blocks from entry `first` on back into those that the table has there now.
+  void swap_in(const BlockTable& table, uint32_t first, uint32_t tokens);
+  void drop_swapped(BlockTable& table, uint64_t last_step);
+
+ private:
+  uint32_t tokens_in(uint32_t entry, uint32_t tokens) const;
+
+  GroupId id_;
+  uint32_t block_tokens_;
+  uint32_t window_tokens_;
+  MoveQueue* moves_;
+  KvCounters* counters_;
+};
+
+}  // namespace tenon::sdk

@@ -1,0 +1,125 @@
+// What linear kernels over column panels share: how jobs are cut into ranges of columns, scratch
+// memory a worker, and refusals.
+//
+// A panel is a fixed number of rows of W (columns of y) that lie side by side in the packed weight.
+// Workers take whole panels, so that every sum over k is made by one worker.
+#pragma once
+
+#include <tenon/host.h>
+#include <tenon/linear.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string_view>
+
+namespace tenon::sdk {
+
+constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+constexpr uint64_t panel_count(uint32_t n_out, uint32_t columns) noexcept {
+  return (uint64_t{n_out} + columns - 1) / columns;
+}
+
+// Part `index` of `count` equal parts of `total`, as its first element.
+constexpr uint64_t share_begin(uint64_t total, uint32_t index, uint32_t count) noexcept {
+  return total / count * index + total % count * index / count;
+}
+
+struct PanelRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+// This slice's share of `total` rows or panels.
+constexpr PanelRange share_of(uint64_t total, Slice slice) noexcept {
+  return {static_cast<uint32_t>(share_begin(total, slice.index, slice.count)),
+          static_cast<uint32_t>(share_begin(total, slice.index + 1, slice.count))};
+}
+
+// Calls run_panels(job, panels) for the panels of each job in `range`; parts are equal in weights
+// read, over all jobs. A panel belongs to the part in which it begins.
+template <typename RunPanels>
+void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, WorkRange range,
+                    RunPanels&& run_panels) {
+  const auto cost_of = [&](const LinearJob& job) {
+    const uint64_t matrices = job.epilogue == Epilogue::silu_mul ? 2 : 1;
+    return panel_count(job.n_out, panel_columns) * job.k_in * matrices;
+  };
+  uint64_t total = 0;
+  for (const LinearJob& job : jobs) total += cost_of(job);
+  const uint64_t begin = share_begin(total, range.first, range.count);
+  const uint64_t end = share_begin(total, range.last, range.count);
+  uint64_t base = 0;
+  for (const LinearJob& job : jobs) {
+    const uint64_t cost = cost_of(job);
+    const uint64_t panels = panel_count(job.n_out, panel_columns);
+    if (cost > 0 && base < end && base + cost > begin) {
+      const uint64_t each = cost / panels;
+      const uint64_t first = begin > base ? (begin - base + each - 1) / each : 0;
+      const uint64_t last = end - base < cost ? (end - base + each - 1) / each : panels;
+      if (first < last) {
+        run_panels(job, PanelRange{static_cast<uint32_t>(first), static_cast<uint32_t>(last)});
+      }
+    }
+    base += cost;
+  }
+}
+
+// What every kernel over panels needs to know of its share of a job: panels [first_panel,
+// last_panel). Kernels add their own forms of weights and activations.
+struct PanelTask {
+  uint32_t n_out = 0;
+  uint32_t k_in = 0;
+  uint32_t first_panel = 0;
+  uint32_t last_panel = 0;
+  uint32_t x_rows = 0;             // rows that were prepared
+  const uint32_t* rows = nullptr;  // null: 0 … row_count-1
+  uint32_t row_count = 0;
+  float* y = nullptr;
+  uint64_t y_stride = 0;
+  const float* bias = nullptr;
+  Epilogue epilogue = Epilogue::store;
+};
+inline PanelTask panel_task(const LinearJob& job, PanelRange panels) noexcept {
+  return {.n_out = job.n_out,
+          .k_in = job.k_in,
+          .first_panel = panels.first,
+          .last_panel = panels.last,
+          .x_rows = job.x_rows,
+          .rows = job.rows.empty() ? nullptr : job.rows.data(),
+          .row_count = job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size()),
+          .y = job.y,
+          .y_stride = job.y_stride,
+          .bias = job.bias,
+          .epilogue = job.epilogue};
+}
+
+// Scratch memory of each worker, from the host. Throws std::bad_alloc.
+class WorkerScratch {
+ public:
+  WorkerScratch(const HostServices& host, uint64_t bytes_each);
+  WorkerScratch(const WorkerScratch&) = delete;
+  WorkerScratch& operator=(const WorkerScratch&) = delete;
+  ~WorkerScratch();
+
+  uint32_t workers() const noexcept { return workers_; }
+  std::byte* of(uint32_t worker) const noexcept { return memory_ + worker * stride_; }
+
+ private:
+  const HostServices& host_;
+  const uint32_t workers_;
+  const uint64_t stride_;
+  std::byte* memory_ = nullptr;
+};
+
+// 'weight "NAME" FOUND'.
+Status refuse_weight(const WeightView& weight, std::string_view found);
+
+// Whether a weight's row order, if it has one, covers its rows.
+constexpr bool row_order_fits(const WeightView& weight) noexcept {
+  return weight.row_order.empty() || weight.row_order.size() == weight.n_out;
+}
+
+}  // namespace tenon::sdk

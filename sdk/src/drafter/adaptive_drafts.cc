@@ -1,0 +1,84 @@
+#include <tenon/sdk/drafter/adaptive_drafts.h>
+
+#include <algorithm>
+
+namespace tenon::sdk {
+
+void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
+  if (!adaptive_) return;
+  const auto found = sequences_.find(seq);
+  if (found == sequences_.end()) return;
+  found->second.learn(trials, hits, kKeepOfOne);
+  all_.learn(trials, hits, kKeepOfAll);
+}
+
+void AdaptiveDrafts::measured(const DraftStepCost& cost) {
+  if (!adaptive_) return;
+  times_.learn(cost, depth_, usual_);
+  depth_ = 0;
+  usual_ = true;
+}
+
+void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+  if (!adaptive_) return;
+  if (!times_.known()) {
+    // Enough to learn from, whatever it turns out to cost.
+    for (size_t i = kFirstTries; i < offered.size(); ++i) offered[i] = 0;
+    return;
+  }
+  collect(requests, offered);
+  const size_t best = best_count(static_cast<double>(requests.size()));
+  const bool probe = best == 0 && !gains_.empty() && due();
+  std::fill(offered.begin(), offered.end(), 0u);
+  for (size_t i = 0; i < (probe ? probes() : best); ++i) ++offered[gains_[i].index];
+}
+
+double AdaptiveDrafts::rate_of(SeqId seq) const {
+  const double general = all_.rate(kFirstRate, kFirstWeight);
+  const auto found = sequences_.find(seq);
+  return found == sequences_.end() ? general : found->second.rate(general, kPriorWeight);
+}
+
+void AdaptiveDrafts::collect(std::span<const DraftRequest> requests,
+                             std::span<const uint32_t> offered) {
+  gains_.clear();
+  for (uint32_t i = 0; i < requests.size(); ++i) {
+    const double rate = std::min(rate_of(requests[i].seq), 0.999);
+    double gain = rate;
+    for (uint32_t depth = 1; depth <= offered[i]; ++depth, gain *= rate) {
+      gains_.push_back({gain, depth, i});
+    }
+  }
+  std::sort(gains_.begin(), gains_.end(), [](const Gain& a, const Gain& b) {
+    if (a.tokens != b.tokens) return a.tokens > b.tokens;
+    return a.depth != b.depth ? a.depth < b.depth : a.index < b.index;
+  });
+}
+
+size_t AdaptiveDrafts::best_count(double rows) {
+  const double base_time = times_.of(rows, 0);
+  double best_speed = kMargin * rows / base_time;
+  size_t best = 0;
+  double tokens = rows, slowest = base_time;
+  uint32_t depth = 0;
+  for (size_t i = 0; i < gains_.size(); ++i) {
+    tokens += gains_[i].tokens;
+    depth = std::max(depth, gains_[i].depth);
+    slowest = std::max(slowest, times_.of(rows + static_cast<double>(i + 1), depth));
+    if (tokens / slowest <= best_speed) continue;
+    best_speed = tokens / slowest;
+    best = i + 1;
+  }
+  if (best > 0) pause_ = kFirstPause, waited_ = 0;
+  return best;
+}
+
+bool AdaptiveDrafts::due() {
+  if (shadowed_ && gains_.front().tokens < 0.5) return false;
+  if (++waited_ < pause_) return false;
+  waited_ = 0;
+  pause_ = std::min(2 * pause_, kLongestPause);
+  return true;
+}
+
+}  // namespace tenon::sdk

@@ -1,0 +1,258 @@
+// How a BlockManager begins sequences, looks for what can be reused, and grants memory.
+#include <tenon/sdk/kv_cache/block_manager.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+namespace tenon::sdk {
+
+Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geometry) {
+  if (model.group_count != geometry.group_count || geometry.group_count == 0) {
+    return wrong("the model has " + std::to_string(model.group_count) +
+                 " KV groups and the geometry " + std::to_string(geometry.group_count) +
+                 " – they must be the same, and at least one");
+  }
+  groups_.clear();
+  slots_ = SequenceMap();
+  slots_.reserve(geometry.max_sequences);
+  sequences_.clear();
+  idle_.clear();
+  for (GroupId g = 0; g < geometry.group_count; ++g) {
+    if (model.groups[g].kind == KvKind::recurrent) {
+      return Status::error(StatusCode::unsupported, "KV group " + std::to_string(g) +
+                                                        " keeps recurrent state – kv_cache '" +
+                                                        id_ + "' holds tokens only");
+    }
+    if (geometry.groups[g].block_tokens == 0 || geometry.groups[g].blocks == 0) {
+      return wrong("KV group " + std::to_string(g) + " has no blocks – raise kv_cache.memory");
+    }
+    groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_, moves_, counters_);
+  }
+  context_ = geometry.context_tokens;
+  moves_.reserve(size_t{4} * geometry.max_sequences * geometry.group_count + 64);
+  return bound();
+}
+
+// A sequence without blocks, whose tables grow without allocating.
+BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
+  if (idle_.empty()) {
+    const auto slot = static_cast<uint32_t>(sequences_.size());
+    idle_.reserve(sequences_.size() + 1);
+    sequences_.push_back(std::make_unique<BlockSequence>());
+    sequences_.back()->slot = slot;
+    sequences_.back()->tables.resize(groups_.size());
+    idle_.push_back(slot);
+  }
+  BlockSequence& made = *sequences_[idle_.back()];
+  static_cast<KvProgress&>(made) = {};
+  made.limit = std::min(limit, context_);
+  made.swapped_tokens = 0;
+  made.swap_step = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    made.tables[g].blocks.reserve(groups_[g].blocks_for(made.limit));
+  }
+  slots_.insert(seq, made.slot);
+  idle_.pop_back();
+  made.id = seq;
+  return made;
+}
+
+// A parent's last block may be partly filled. It can have two readers as it is when it ends where
+// the child begins and nobody is about to write to it.
+bool BlockManager::tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const {
+  return shares_tails() && tokens == parent.computed && parent.granted == parent.computed;
+}
+
+Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence& parent,
+                                uint32_t limit) {
+  const uint32_t tokens = sequence.parent_tokens;
+  if (tokens > parent.computed || tokens > limit) {
+    return wrong("a fork at token " + std::to_string(tokens) + " – the parent has " +
+                 std::to_string(parent.computed));
+  }
+  for (const BlockGroup& group : groups_) {
+    if (parent.tables[group.id()].left_behind > group.passed(tokens)) {
+      return Status::error(StatusCode::unsupported,
+                           "a fork at token " + std::to_string(tokens) +
+                               " – the parent's window has left what it would see");
+    }
+    const bool copy = tokens % group.block_tokens() != 0 && !tail_as_it_is(parent, tokens);
+    if (copy && group.pool.available() == 0) return out_of_kv();
+  }
+  return {};
+}
+
+Status BlockManager::begin_sequence(const KvSequence& sequence) {
+  if (sequence.seq == kNoSeq || find(sequence.seq) != nullptr) {
+    return wrong("sequence " + std::to_string(sequence.seq) + " has begun already");
+  }
+  const BlockSequence* parent = nullptr;
+  if (sequence.parent != kNoSeq) {
+    parent = find(sequence.parent);
+    if (parent == nullptr) return unknown(sequence.parent);
+    const uint32_t limit = std::min(sequence.limit_tokens, context_);
+    if (Status status = check_fork(sequence, *parent, limit); !status.ok()) return status;
+  }
+  moves_.make_room(groups_.size());
+  BlockSequence& child = blank(sequence.seq, sequence.limit_tokens);
+  begun(child, sequence, parent);
+  if (parent != nullptr) share_parent(child, *parent, sequence.parent_tokens);
+  return {};
+}
+
+void BlockManager::share_parent(BlockSequence& child, const BlockSequence& parent,
+                                uint32_t tokens) {
+  const bool as_it_is = tail_as_it_is(parent, tokens);
+  child.computed = child.granted = tokens;
+  child.last_step = parent.last_step;
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = child.tables[group.id()];
+    const BlockTable& from = parent.tables[group.id()];
+    const uint32_t blocks = group.blocks_for(tokens);
+    table.left_behind = std::min(from.left_behind, blocks);
+    table.blocks.assign(from.blocks.begin(), from.blocks.begin() + blocks);
+    for (size_t i = table.left_behind; i < blocks; ++i) group.pool.share(table.blocks[i]);
+    const bool inside = tokens % group.block_tokens() != 0 && table.left_behind < blocks;
+    if (inside && !as_it_is) group.copy_tail(table, tokens, take(group), child.last_step);
+  }
+}
+
+BlockId BlockManager::take(BlockGroup& group) {
+  if (group.pool.free_count() == 0) {
+    evicted(group.id(), group.pool.evict());
+    ++counters_.evicted_blocks;
+  }
+  return group.pool.take();
+}
+
+BlockManager::Reuse BlockManager::reuse_for(const BlockSequence& sequence,
+                                            const Found& found) const {
+  if (sequence.swapped_tokens <= found.tokens + found.partial) {
+    return {found.tokens + found.partial, found.tokens, found.partial, 0};
+  }
+  // What the cache has in whole blocks need not be brought back.
+  const uint32_t shared = std::min(found.tokens, sequence.swapped_tokens);
+  return {sequence.swapped_tokens, shared, 0, sequence.swapped_tokens - shared};
+}
+
+uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequence& sequence,
+                              const Reuse& reuse) {
+  uint32_t pinned = 0;
+  for (uint32_t i = group.passed(reuse.tokens); i < reuse.shared / group.block_tokens(); ++i) {
+    pinned += group.pool.cached(found_block(sequence, group.id(), i));
+  }
+  return pinned;
+}
+
+Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> tokens,
+                                    uint32_t wanted_tokens, KvMatch& out) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  out = {};
+  const BlockGroup& group = groups_.front();
+  const BlockTable& table = sequence->tables.front();
+  uint32_t wanted = std::min(wanted_tokens, sequence->limit);
+  uint64_t have = table.blocks.size(), extra = 0;
+  if (sequence->granted == 0) {
+    const Found found = find_prefix(*sequence, tokens);
+    const Reuse reuse = reuse_for(*sequence, found);
+    out.ready = reuse.tokens;
+    out.promised = std::max(found.promised_end, reuse.tokens) - reuse.tokens;
+    have = std::max(group.passed(reuse.tokens), reuse.shared / group.block_tokens());
+    if (wanted > 0) {
+      wanted = std::max(wanted, std::min(reuse.tokens + 1, sequence->limit));
+      extra = pinned(group, *sequence, reuse);
+    }
+  } else if (wanted > sequence->computed) {
+    extra = group.writes_shared(table, sequence->computed);
+  }
+  const uint64_t blocks = group.blocks_for(wanted);
+  out.tokens_needed = (blocks - std::min(blocks, have) + extra) * group.block_tokens();
+  for (size_t i = table.left_behind; i < table.blocks.size(); ++i) {
+    out.tokens_held += group.block_tokens();
+    if (!group.pool.shared(table.blocks[i])) out.tokens_exclusive += group.block_tokens();
+  }
+  return {};
+}
+
+// Whoever asked did not know what would be found: all known tokens behind it, and the draft slots
+// asked for behind those, are all that can be of use.
+BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, const Reuse& reuse) {
+  if (reuse.tokens == 0 || known <= reuse.tokens) return range;
+  const uint32_t drafts = range.at_most > known ? range.at_most - known : 0;
+  const uint32_t most = std::min(range.at_most, known - reuse.tokens + drafts);
+  return {std::min(range.at_least, most), most};
+}
+
+Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t computed,
+                                   Range range, KvGrant& out) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  if (Status status = sequence->check_grow(seq, computed, range.at_least, range.at_most);
+      !status.ok()) {
+    return status;
+  }
+  Reuse reuse;
+  if (sequence->granted == 0) reuse = reuse_for(*sequence, find_prefix(*sequence, tokens));
+  range = still_useful(range, static_cast<uint32_t>(tokens.size()), reuse);
+  const uint32_t start = computed + reuse.tokens;
+  uint64_t most = std::min(range.at_most, sequence->limit - start);
+  for (const BlockGroup& group : groups_) {
+    const BlockTable& table = sequence->tables[group.id()];
+    const uint64_t taken = uint64_t{group.writes_shared(table, computed)} +
+                           (reuse.shared > 0 ? pinned(group, *sequence, reuse) : 0);
+    if (taken > group.pool.available()) return out_of_kv();
+    const uint64_t have = reuse.tokens > 0
+                              ? std::max(group.passed(start), reuse.shared / group.block_tokens())
+                              : table.blocks.size();
+    const uint64_t slots = (have + group.pool.available() - taken) * group.block_tokens();
+    most = std::min(most, slots > start ? slots - start : 0);
+  }
+  if (most < range.at_least) return out_of_kv();
+
+  // From here on nothing fails.
+  const uint32_t end = start + static_cast<uint32_t>(most);
+  const uint32_t restored = reuse.restored > 0 ? groups_.front().blocks_for(reuse.restored) : 0;
+  moves_.make_room(groups_.size() * (restored + 2));
+  sequence->granted = std::max(sequence->granted, end);
+  sequence->last_step = step_;
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = sequence->tables[group.id()];
+    if (reuse.tokens > 0) {
+      bring_in(group, *sequence, reuse);
+    } else if (group.writes_shared(table, computed)) {
+      group.copy_tail(table, computed, take(group), sequence->last_step);
+    }
+    const uint32_t blocks = group.blocks_for(end);
+    while (table.blocks.size() < blocks) table.blocks.push_back(take(group));
+  }
+  sequence->computed = start;
+  if (reuse.restored > 0) sequence->swap_step = step_;
+  counters_.hit_tokens += reuse.shared + reuse.partial;
+  out = {reuse.tokens, static_cast<uint32_t>(most), reuse.restored};
+  grown(*sequence, tokens, reuse.shared > 0 ? reuse.shared / groups_.front().block_tokens() : 0);
+  return {};
+}
+
+// Fills the empty table of a sequence with what is reused. Blocks that are shared are held before
+// any is taken, so none of them is handed out; the one to copy may be, its content is read first.
+void BlockManager::bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse) {
+  BlockTable& table = sequence.tables[group.id()];
+  const uint32_t shared = reuse.shared / group.block_tokens();
+  table.left_behind = group.passed(reuse.tokens);
+  table.blocks.assign(table.left_behind, kNoBlock);
+  for (uint32_t i = table.left_behind; i < shared; ++i) {
+    const BlockId block = found_block(sequence, group.id(), i);
+    group.pool.find(block);
+    group.pool.set_filled(block, group.block_tokens());
+    table.blocks.push_back(block);
+  }
+  const BlockId source = reuse.partial > 0 ? found_block(sequence, group.id(), shared) : kNoBlock;
+  if (source != kNoBlock) group.pool.touch(source);
+  while (table.blocks.size() < group.blocks_for(reuse.tokens)) table.blocks.push_back(take(group));
+  if (source != kNoBlock) group.copy_into(source, table.blocks[shared], reuse.partial);
+  if (reuse.restored > 0) group.swap_in(table, shared, reuse.tokens);
+}
+
+}  // namespace tenon::sdk

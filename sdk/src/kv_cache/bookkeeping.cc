@@ -1,0 +1,61 @@
+#include <tenon/sdk/kv_cache/bookkeeping.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tenon::sdk {
+
+Status KvProgress::check_grow(SeqId seq, uint32_t base, uint32_t at_least, uint32_t at_most) const {
+  if (base == computed && at_least > 0 && at_least <= at_most && at_least <= limit - computed) {
+    return {};
+  }
+  return wrong(seq, "asked for " + std::to_string(at_least) + " to " + std::to_string(at_most) +
+                        " tokens behind " + std::to_string(base) + " – it has " +
+                        std::to_string(computed) + " and may reach " + std::to_string(limit));
+}
+
+Status KvProgress::check_resolve(SeqId seq, uint32_t base, std::span<const uint32_t> kept,
+                                 uint32_t now_computed) const {
+  bool sound = base == computed && now_computed == base + kept.size() && now_computed <= granted;
+  for (size_t i = 0; sound && i < kept.size(); ++i) {
+    sound = kept[i] < granted - base && (i == 0 || kept[i] > kept[i - 1]);
+  }
+  if (sound) return {};
+  return wrong(seq, "cannot keep " + std::to_string(kept.size()) + " tokens behind " +
+                        std::to_string(base) + " – it has " + std::to_string(computed) +
+                        " and slots for " + std::to_string(granted));
+}
+
+Status KvProgress::wrong(SeqId seq, const std::string& text) {
+  return Status::error(StatusCode::invalid_argument,
+                       "sequence " + std::to_string(seq) + " " + text);
+}
+
+void MoveQueue::take(KvMovesOut& out) {
+  const size_t count = std::min(moves_.size() - taken_, out.moves.size());
+  std::copy_n(moves_.begin() + static_cast<ptrdiff_t>(taken_), count, out.moves.begin());
+  out.count = static_cast<uint32_t>(count);
+  taken_ += count;
+  if (taken_ < moves_.size()) return;
+  moves_.clear();
+  taken_ = 0;
+}
+
+void KvCounters::flush(const HostServices& host) {
+  const std::pair<std::string_view, uint64_t> all[] = {
+      {"hit_tokens", hit_tokens},
+      {"promised_tokens", promised_tokens},
+      {"evicted_blocks", evicted_blocks},
+      {"copied_blocks", copied_blocks},
+      {"swapped_out_blocks", swapped_out_blocks},
+      {"swapped_in_blocks", swapped_in_blocks},
+  };
+  for (const auto& [name, amount] : all) {
+    if (amount > 0 && host.count != nullptr) host.count(host.context, name, amount);
+  }
+  *this = {};
+}
+
+}  // namespace tenon::sdk

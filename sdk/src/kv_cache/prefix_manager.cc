@@ -1,0 +1,174 @@
+#include <tenon/sdk/kv_cache/prefix_manager.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace tenon::sdk {
+
+void PrefixManager::keep(GroupId group, BlockId block, NodeId node, const Chain& owner,
+                         uint32_t depth) {
+  const NodeId before = index_.node_of(group, block);
+  if (before == node) return;
+  if (before != kNoNode) forget(group, block);
+  index_.attach(group, block, node);
+  groups()[group].pool.keep(block, owner.number, depth);
+  attached(node);
+}
+
+Status PrefixManager::bound() {
+  std::vector<uint32_t> blocks;
+  uint32_t most = 0;
+  for (const BlockGroup& group : groups()) {
+    if (group.block_tokens() != block_tokens()) {
+      return wrong("KV groups have blocks of " + std::to_string(block_tokens()) + " and of " +
+                   std::to_string(group.block_tokens()) + " tokens – kv_cache '" + id() +
+                   "' needs one size");
+    }
+    blocks.push_back(group.pool.size());
+    most = std::max(most, group.pool.size());
+  }
+  index_.reset(blocks, block_tokens(), size_t{2} * most + 256, hash_bits_);
+  chains_.clear();
+  return {};
+}
+
+void PrefixManager::begun(BlockSequence& sequence, const KvSequence& how,
+                          const BlockSequence* parent) {
+  if (chains_.size() <= sequence.slot) chains_.resize(sequence.slot + 1);
+  Chain& made = chain(sequence);
+  made.nodes.clear();
+  made.nodes.reserve(sequence.limit / block_tokens());
+  made.root = index_.hold_root(how.key);
+  made.known_blocks = made.promised_from = made.promised_to = 0;
+  made.awaited_from = made.awaited_to = 0;
+  made.number = ++begun_;
+  if (parent == nullptr) return;
+  const Chain& from = chain(*parent);
+  if (from.root != made.root) return;  // another key: nothing of the parent's is looked up
+  const size_t full = how.parent_tokens / block_tokens();
+  made.nodes.assign(from.nodes.begin(), from.nodes.begin() + std::min(full, from.nodes.size()));
+  if (!made.nodes.empty()) index_.hold(made.nodes.back());
+  made.known_blocks = std::min<uint32_t>(from.known_blocks, made.nodes.size());
+}
+
+void PrefixManager::ended(BlockSequence& sequence) {
+  Chain& one = chain(sequence);
+  if (!one.nodes.empty()) index_.let_go(one.nodes.back());
+  index_.let_go(one.root);
+  one.nodes.clear();
+  one.root = kNoNode;
+}
+
+PrefixManager::Found PrefixManager::find_prefix(BlockSequence& sequence,
+                                                std::span<const TokenId> tokens) {
+  Found found;
+  if (tokens.empty()) return found;
+  Chain& mine = chain(sequence);
+  extend(mine, tokens);
+  // The last token is left to compute.
+  const auto most = static_cast<uint32_t>((tokens.size() - 1) / block_tokens());
+  const uint32_t ready = hits_.longest(most, groups(), [&](GroupId group, uint32_t entry) {
+    return index_.block_of(mine.nodes[entry], group) != kNoBlock;
+  });
+  found.tokens = ready * block_tokens();
+  uint32_t end = ready;
+  while (end < most && (index_.promised(mine.nodes[end]) || index_.in_all_groups(mine.nodes[end])))
+    ++end;
+  found.promised_end = end * block_tokens();
+  if (end > ready && mine.awaited_to == 0) mine.awaited_from = found.tokens;
+  if (end > ready) mine.awaited_to = std::max(mine.awaited_to, found.promised_end);
+  refine(sequence, tokens, found);
+  return found;
+}
+
+void PrefixManager::grown(BlockSequence& sequence, std::span<const TokenId> tokens,
+                          uint32_t shared) {
+  Chain& mine = chain(sequence);
+  const uint32_t size = block_tokens();
+  if (shared > 0) {
+    mine.known_blocks = shared;
+    const uint32_t end = std::min(sequence.computed, mine.awaited_to);
+    if (end > mine.awaited_from) counters().promised_tokens += end - mine.awaited_from;
+  }
+  mine.awaited_from = mine.awaited_to = 0;
+  const auto full = static_cast<uint32_t>(std::min<size_t>(sequence.granted, tokens.size()) / size);
+  uint32_t from = std::max(sequence.computed / size, mine.promised_to);
+  if (from >= full) return;
+  extend(mine, tokens);
+  if (mine.promised_to == 0) mine.promised_from = from;
+  for (; from < full; ++from) index_.promise(mine.nodes[from]);
+  mine.promised_to = full;
+}
+
+void PrefixManager::resolved(BlockSequence& sequence, std::span<const TokenId> tokens) {
+  Chain& mine = chain(sequence);
+  take_promises_back(mine);
+  const uint32_t full = sequence.computed / block_tokens();
+  if (full <= mine.known_blocks || tokens.size() < sequence.computed) return;
+  extend(mine, tokens);
+  for (BlockGroup& group : groups()) {
+    const BlockTable& table = sequence.tables[group.id()];
+    for (uint32_t i = std::max(mine.known_blocks, table.left_behind); i < full; ++i) {
+      keep(group.id(), table.blocks[i], mine.nodes[i], mine, i);
+    }
+  }
+  mine.known_blocks = full;
+}
+
+void PrefixManager::releasing(BlockSequence& sequence) {
+  take_promises_back(chain(sequence));
+  chain(sequence).known_blocks = 0;
+}
+
+void PrefixManager::evicted(GroupId group, BlockId block) {
+  if (index_.node_of(group, block) != kNoNode) forget(group, block);
+}
+
+Status PrefixManager::check_more() const {
+  std::vector<uint32_t> holders;
+  const auto hold = [&holders](NodeId node) {
+    if (holders.size() <= node) holders.resize(node + 1, 0);
+    ++holders[node];
+  };
+  Status status;
+  each_sequence([&](const BlockSequence& sequence) {
+    const Chain& one = chains_[sequence.slot];
+    hold(one.root);
+    if (!one.nodes.empty()) hold(one.nodes.back());
+  });
+  for (const BlockGroup& group : groups()) {
+    for (uint32_t i = 0; i < group.pool.size(); ++i) {
+      const auto block = static_cast<BlockId>(i);
+      if (group.pool.kept(block) == (index_.node_of(group.id(), block) != kNoNode)) continue;
+      return broken("block " + std::to_string(i) + " is kept and not indexed, or the reverse");
+    }
+  }
+  return index_.check(std::move(holders));
+}
+
+void PrefixManager::forget(GroupId group, BlockId block) {
+  detaching(index_.node_of(group, block), group);
+  index_.detach(group, block);
+}
+
+void PrefixManager::extend(Chain& mine, std::span<const TokenId> tokens) {
+  const size_t size = block_tokens();
+  while (mine.nodes.size() < tokens.size() / size) {
+    const size_t next = mine.nodes.size();
+    const NodeId last = mine.at(static_cast<uint32_t>(next));
+    const NodeId node = index_.intern(last, tokens.subspan(next * size, size));
+    index_.hold(node);
+    mine.nodes.push_back(node);
+    if (next > 0) index_.let_go(last);
+  }
+}
+
+void PrefixManager::take_promises_back(Chain& mine) {
+  for (uint32_t i = mine.promised_from; i < mine.promised_to; ++i) {
+    index_.take_promise_back(mine.nodes[i]);
+  }
+  mine.promised_from = mine.promised_to = 0;
+}
+
+}  // namespace tenon::sdk
