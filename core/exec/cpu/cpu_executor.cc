@@ -159,7 +159,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
     step_.batch = &batch;
     pool_->run([this](uint32_t worker) { workers_[worker]->run(); });
     for (const auto& worker : workers_) {
-      if (!worker->status().ok()) return with_context("attention", worker->status());
+      if (!worker->status().ok()) return copy(worker->status());
     }
   }
   output_ = {batch.step_id, step_.buffers.logits.floats(),

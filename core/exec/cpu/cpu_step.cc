@@ -1,22 +1,6 @@
 #include "core/exec/cpu/cpu_step.h"
 
 namespace tenon {
-namespace {
-
-uint64_t largest_prepared(const Model& model, const PackedWeights& weights, uint32_t rows) {
-  const ModelConfig& config = model.config;
-  uint64_t bytes = 0;
-  for (const LinearKernel* kernel : weights.kernels()) {
-    for (const uint32_t k_in :
-         {config.hidden, config.heads * config.head_dim, config.intermediate}) {
-      bytes = std::max(bytes, kernel->prepared_bytes(rows, k_in));
-    }
-  }
-  return round_up_to_line(bytes);
-}
-
-}  // namespace
-
 Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
   const ModelConfig& config = model.config;
   const auto rows_of = [max_rows](uint64_t width) {
@@ -32,8 +16,8 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
       {&gate, rows_of(config.intermediate)},
-      {&up, rows_of(config.intermediate)},
-      {&prepared, largest_prepared(model, weights, max_rows)},
+      {&product, rows_of(std::max(config.hidden, config.intermediate))},
+      {&prepared, weights.prepared_bytes(max_rows)},
       {&angles, rows_of(config.head_dim)},
       {&logits, rows_of(config.vocabulary)},
   };

@@ -43,14 +43,14 @@ struct CpuBuffers {
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
   HostMemory gate;      // [rows, intermediate]; gate and up combined
-  HostMemory up;        // [rows, intermediate]; where kernels cannot combine them
+  HostMemory product;   // [rows, hidden or intermediate]; where a kernel lacks an epilogue
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [rows, 2, head_dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   std::array<const HostMemory*, 11> all() const {
-    return {&hidden, &normed, &q, &k, &v, &attended, &gate, &up, &prepared, &angles, &logits};
+    return {&hidden, &normed, &q, &k, &v, &attended, &gate, &product, &prepared, &angles, &logits};
   }
 };
 
