@@ -36,6 +36,8 @@ ModelShapeStorage::ModelShapeStorage(const ModelConfig& config, uint32_t context
   shape_ = {.hidden = config.hidden,
             .vocabulary = config.vocabulary,
             .context_tokens = std::min(context_tokens, config.context_tokens)};
+  const auto whole = std::ranges::find(groups_, 0u, &KvGroup::window_tokens);
+  if (whole != groups_.end()) shape_.ledger_group = static_cast<GroupId>(whole - groups_.begin());
   point_to_arrays();
 }
 
@@ -50,7 +52,9 @@ ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape&
   for (LayerId layer = 0; layer < draft.layer_count; ++layer) {
     layers_.push_back(draft.layers[layer]);
     LayerShape& added = layers_.back();
-    if (added.group != kNoGroup) added.group += target.group_count;
+    for (GroupId* group : {&added.group, &added.state_group}) {
+      if (*group != kNoGroup) *group += target.group_count;
+    }
     if (added.shares_kv_with >= 0) added.shares_kv_with += static_cast<int32_t>(target.layer_count);
   }
   point_to_arrays();

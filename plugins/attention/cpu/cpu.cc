@@ -106,21 +106,16 @@ class CpuAttention final : public AttentionKernel {
     return groups_[group].workspace_floats(binding_.model->groups[group]) * sizeof(float);
   }
 
-  Status plan(const AttentionPlan& call, uint32_t& phases) noexcept override {
+  Status plan(const AttentionPlan& call, KernelPlanOut& out) noexcept override {
     Status status = sdk::guard([&] { return check_batch(call); });
     if (!status.ok()) return status;
     const StepPlan& made = make_plan(groups_[call.group].limits, call);
-    phases = 1 + (made.stores_first ? 1 : 0) + (made.split_count > 0 ? 1 : 0);
+    out.phases = 1 + (made.stores_first ? 1 : 0) + (made.split_count > 0 ? 1 : 0);
+    out.plan_bytes = plan_bytes(call.group);
     return Status();
   }
 
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
-    if (call.dtype != DType::f32) {
-      return sdk::guard([&] {
-        return refuse("activations are " + std::string(dtype_name(call.dtype)) +
-                      "; \"cpu\" takes f32");
-      });
-    }
     const Step step{*static_cast<const StepPlan*>(call.plan),
                     groups_[binding_.model->layers[call.layer].group], call.workspace};
     const LayerTask task = layer_task(call, step.plan);
@@ -145,6 +140,10 @@ class CpuAttention final : public AttentionKernel {
     if (model.context_tokens > kMaxContextTokens || binding.slices == 0) {
       return refuse("the context of " + std::to_string(model.context_tokens) +
                     " tokens is beyond 2^30, or there is no slice");
+    }
+    if (binding.dtype != DType::f32) {
+      return refuse("activations are " + std::string(dtype_name(binding.dtype)) +
+                    "; \"cpu\" takes f32");
     }
     binding_ = binding;
     groups_.assign(model.group_count, {});
@@ -173,7 +172,7 @@ class CpuAttention final : public AttentionKernel {
                       .window_tokens = group.window_tokens};
     for (LayerId id_of = 0; id_of < binding_.model->layer_count; ++id_of) {
       const LayerShape& layer = binding_.model->layers[id_of];
-      if (layer.mixer != LayerMixer::attention || layer.group != id) continue;
+      if (layer.group != id) continue;
       status = check_layer(id_of, layer, group, storage);
       if (!status.ok()) return status;
       limits.largest_group = std::max(limits.largest_group, layer.query_heads / group.kv_heads);
@@ -198,6 +197,9 @@ class CpuAttention final : public AttentionKernel {
                     std::to_string(batch.sequences.size()) +
                     " sequences, more than was agreed when the attention kernel was bound");
     }
+    if (!batch.tree_parents.empty() && !batch.sees_to.empty()) {
+      return refuse("rows form a tree and see rows behind them; \"cpu\" knows one of the two");
+    }
     for (const uint32_t sequence : call.sequences) {
       if (sequence >= batch.sequences.size()) return broken("a sequence is not in the batch");
       Status status = check_sequence(batch, call.group, sequence);
@@ -212,11 +214,6 @@ class CpuAttention final : public AttentionKernel {
     if (uint64_t{first} + sequence.rows > batch.rows) {
       return broken("a sequence's rows are not in the batch");
     }
-    if (sequence.bidirectional && !batch.tree_parents.empty()) {
-      return refuse(
-          "rows form a tree and see each other in both directions; \"cpu\" knows one of "
-          "the two");
-    }
     const uint64_t tokens = batch.groups[group].tables[index].blocks.size() *
                             uint64_t{binding_.storage[group].block_tokens};
     for (uint32_t row = first; row < first + sequence.rows; ++row) {
@@ -229,12 +226,24 @@ class CpuAttention final : public AttentionKernel {
       if (slot != batch.groups[group].slots[first] + (row - first)) {
         return broken("the slots of a sequence's rows do not rise by one");
       }
-      if (batch.tree_parents.empty()) continue;
+      Status status = check_row(batch, sequence, row);
+      if (!status.ok()) return status;
+    }
+    return Status();
+  }
+
+  static Status check_row(const BatchView& batch, const BatchSequence& sequence, uint32_t row) {
+    if (!batch.tree_parents.empty()) {
       const int64_t parent = batch.tree_parents[row];
-      if (parent >= row || (parent >= 0 && parent < first)) {
+      if (parent >= row || (parent >= 0 && parent < sequence.first_row)) {
         return broken("row " + std::to_string(row) + " follows row " + std::to_string(parent) +
                       ", which is no earlier one of its sequence");
       }
+    }
+    if (!batch.sees_to.empty() &&
+        (batch.sees_to[row] < row || batch.sees_to[row] >= sequence.first_row + sequence.rows)) {
+      return broken("row " + std::to_string(row) + " sees up to row " +
+                    std::to_string(batch.sees_to[row]) + ", which is not itself or behind it");
     }
     return Status();
   }

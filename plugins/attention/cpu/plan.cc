@@ -57,12 +57,12 @@ class PlanMaker {
     const uint32_t rows = rows_per_item(limits_.largest_group);
     for (const uint32_t index : plan_.sequences) {
       const BatchSequence& sequence = plan_.batch->sequences[index];
-      const KvTableView& table = plan_.group->tables[index];
       plan_.rows += sequence.rows;
-      see(sequence, table.evicted);
+      see(sequence);
       const uint32_t end = sequence.first_row + sequence.rows;
       for (uint32_t row = sequence.first_row; row < end; row += rows) {
-        add_rows(sequence, table.blocks.data(), row, std::min(row + rows, end));
+        add_rows(sequence, plan_.group->tables[index].blocks.data(), row,
+                 std::min(row + rows, end));
       }
     }
     split_large_items();
@@ -70,7 +70,7 @@ class PlanMaker {
   }
 
  private:
-  void see(const BatchSequence& sequence, uint32_t evicted);
+  void see(const BatchSequence& sequence);
   void add_rows(const BatchSequence& sequence, const BlockId* blocks, uint32_t first_row,
                 uint32_t last_row);
   uint64_t cost(const WorkItem& item) const;
@@ -86,7 +86,7 @@ class PlanMaker {
 
 // What each row sees, counted along the path that leads to it: entry 0 … of the cache, then the
 // rows of the step that it follows, then itself.
-void PlanMaker::see(const BatchSequence& sequence, uint32_t evicted) {
+void PlanMaker::see(const BatchSequence& sequence) {
   if (sequence.rows == 0) return;
   const BatchView& batch = *plan_.batch;
   const uint32_t before = plan_.group->slots[sequence.first_row];
@@ -96,10 +96,9 @@ void PlanMaker::see(const BatchSequence& sequence, uint32_t evicted) {
       const int32_t parent = batch.tree_parents[row];
       own = parent < 0 ? before : plan_.seen[parent].own + 1;
     }
-    const uint32_t first = first_visible(own + evicted, limits_.window_tokens);
-    plan_.seen[row] = {.low = first > evicted ? first - evicted : 0,
-                       .high = sequence.bidirectional ? before + sequence.rows : own + 1,
-                       .own = own};
+    const uint32_t behind = batch.sees_to.empty() ? 0 : batch.sees_to[row] - row;
+    plan_.seen[row] = {
+        .low = first_visible(own, limits_.window_tokens), .high = own + behind + 1, .own = own};
   }
 }
 

@@ -171,7 +171,7 @@ TEST_F(NgramDrafter, says_after_rejections_what_a_fresh_one_says) {
     if (offer > 0) {
       ASSERT_EQ(drafted(fresh, history, offer), draft);
     }
-    drafter().end(fresh);
+    EXPECT_TRUE(drafter().end(fresh).ok());
     const auto accepted = static_cast<uint32_t>(random() % (draft.size() + 1));
     history.insert(history.end(), draft.begin(), draft.begin() + accepted);
     history.push_back(static_cast<TokenId>(random() % 4));

@@ -80,9 +80,10 @@ class ReplaySampler final : public Sampler {
       return Status();
     });
   }
-  void end(SeqId seq) noexcept override {
+  Status end(SeqId seq) noexcept override {
     const std::lock_guard lock(mutex_);
     voices_.erase(seq);
+    return {};
   }
 
   Status sample(std::span<const SampleRow> rows,

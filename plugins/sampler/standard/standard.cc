@@ -47,7 +47,10 @@ class StandardSampler final : public Sampler {
       return Status();
     });
   }
-  void end(SeqId seq) noexcept override { sequences_.erase(seq); }
+  Status end(SeqId seq) noexcept override {
+    sequences_.erase(seq);
+    return {};
+  }
 
   Status sample(std::span<const SampleRow> rows,
                 std::span<SampleResult> results) noexcept override {

@@ -192,8 +192,11 @@ TEST_F(Standard, verifies_drafts_with_the_tokens_that_it_would_have_drawn) {
   for (uint32_t i = 0; i < 4; ++i) rows.push_back(row_of(logits[i], params, {.position = i}));
   const auto verify = [&](std::vector<TokenId> drafts) {
     std::vector<SampleResult> results(4);
-    const VerifyRows given{rows, drafts, nullptr};
-    VerifyResult out{results, 0};
+    VerifyRows given;
+    given.rows = rows;
+    given.drafts = drafts;
+    VerifyResult out;
+    out.tokens = results;
     EXPECT_TRUE(sampler_->verify({&given, 1}, {&out, 1}).ok());
     std::vector<TokenId> tokens;
     for (uint32_t i = 0; i < out.count; ++i) tokens.push_back(results[i].token);

@@ -384,13 +384,14 @@ TEST(ModelShape, layers_of_different_windows_make_a_group_each) {
                               {"use_sliding_window", "true"},
                               {"sliding_window", "9"},
                               {"max_window_layers", "2"}});
-  config.window_tokens = {0, 9, 0, 9};
+  config.window_tokens = {9, 0, 9, 0};
   const ModelShapeStorage storage(config, 100);
   const ModelShape& shape = storage.shape();
   EXPECT_EQ(shape.context_tokens, 100u);
   ASSERT_EQ(shape.group_count, 2u);
-  EXPECT_EQ(shape.groups[0].window_tokens, 0u);
-  EXPECT_EQ(shape.groups[1].window_tokens, 9u);
+  EXPECT_EQ(shape.groups[0].window_tokens, 9u);
+  EXPECT_EQ(shape.groups[1].window_tokens, 0u);
+  EXPECT_EQ(shape.ledger_group, 1u) << "the first that keeps every token";
   EXPECT_EQ(shape.groups[0].layers, 2u);
   EXPECT_EQ(shape.groups[1].layers, 2u);
   ASSERT_EQ(shape.layer_count, 4u);
