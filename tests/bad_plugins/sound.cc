@@ -66,7 +66,6 @@ Status validate(const void* options) noexcept {
 
 constexpr PluginDescriptor named(std::string_view id) {
   PluginDescriptor base;
-  base.interface = kSchedulerInterface;
   base.id = id;
   base.version = "1.0.0";
   base.summary = "grants nothing";

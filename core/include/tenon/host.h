@@ -33,9 +33,9 @@ struct HostFacts {
   int32_t cuda_devices = 0;
 };
 
-// All functions may be called from any thread. `context` is the first argument of each.
+// All functions may be called from any thread. `context` is the first argument of each. The struct
+// does not grow: a later host offers what is new by `extension`.
 struct HostServices {
-  uint32_t size = sizeof(HostServices);
   void* context = nullptr;
   const HostFacts* facts = nullptr;
 

@@ -275,7 +275,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kAttentionInterface;
   base.id = "cpu";
   base.version = "0.1.0";
   base.summary =

@@ -179,7 +179,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "dense";
   base.version = "0.1.0";
   base.summary = "multiplies weights of any format with activations in full precision";

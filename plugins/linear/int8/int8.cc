@@ -122,7 +122,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "int8";
   base.version = "0.1.0";
   base.summary = "multiplies weights of blocks with activations of 8 bits";

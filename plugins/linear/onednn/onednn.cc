@@ -191,7 +191,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "onednn";
   base.version = "0.1.0";
   base.summary = "multiplies f32 and bf16 weights with oneDNN, to compare with";

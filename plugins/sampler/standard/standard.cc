@@ -118,8 +118,7 @@ constexpr Fact kProvides[] = {
 constexpr PluginDescriptor kStandard = [] {
   PluginDescriptor made = sdk::with_facts(
       sdk::descriptor<Sampler, StandardSampler, Options>(
-          {.interface = kSamplerInterface,
-           .id = "standard",
+          {.id = "standard",
            .version = "1.0.0",
            .summary = "every sampling parameter; verifies drafts exactly or by rejection",
            .license = "Apache-2.0"},
