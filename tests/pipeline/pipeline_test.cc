@@ -82,7 +82,7 @@ class PipelineTest : public testing::Test {
     request.config = *std::move(config);
     request.registry = registry_.get();
     request.executors = executors();
-    request.host.cpu_isa = CpuIsa::avx512;
+    request.host.cpu = kCpuAvx512;
     request.host.workers = 2;
     request.available_memory_bytes = memory;
     return build_pipeline(std::move(request));
@@ -362,7 +362,7 @@ TEST_F(PipelineTest, has_the_hash_of_its_values_however_they_came_about) {
 TEST_F(PipelineTest, lowers_what_plugins_hear_of_the_machine) {
   const auto pipeline = built(kRef, {"executor.isa=avx2"});
   ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->host.cpu_isa, CpuIsa::avx2);
+  EXPECT_EQ(pipeline->host.cpu, kCpuAvx2);
 }
 
 TEST_F(PipelineTest, can_be_explained_without_its_weights) {

@@ -22,9 +22,9 @@ namespace {
 constexpr uint32_t kMaxContextTokens = 1u << 30;
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-  return sdk::best_kernels<KernelSet>(host, {{CpuIsa::portable, &kPortableKernels},
-                                             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-                                             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)}});
+  return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
 }
 
 Status refuse(const std::string& message) {

@@ -31,7 +31,7 @@ TENON_CHECK_OPTIONS(kOptions);
 class StandardSampler final : public Sampler {
  public:
   StandardSampler(const HostServices& host, const PipelineFacts&, const Options& options)
-      : scans_(standard::scan_kernels(host.facts->cpu_isa)), defaults_({}, {}) {
+      : scans_(standard::scan_kernels(host.facts->cpu)), defaults_({}, {}) {
     // Checked before by `validate`.
     (void)standard::parse_order(options.order, order_);
   }

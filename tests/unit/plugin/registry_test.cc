@@ -14,9 +14,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-HostFacts host_with(CpuIsa isa) {
+HostFacts host_with(CpuFeatures isa) {
   HostFacts host;
-  host.cpu_isa = isa;
+  host.cpu = isa;
   return host;
 }
 
@@ -252,15 +252,15 @@ TEST(Registry, offers_the_best_score_first_and_ties_by_name) {
   PluginSearch search;
   search.files.push_back({bad_plugin("sound"), kAsked});
   PluginRegistry registry = open_or_die(search);
-  const auto ids = [&](CpuIsa isa) {
+  const auto ids = [&](CpuFeatures isa) {
     std::vector<std::string> found;
     const auto plugins = registry.candidates("scheduler/2", host_with(isa));
     EXPECT_TRUE(plugins.ok()) << plugins.status().message();
     for (const PluginRef& plugin : *plugins) found.emplace_back(plugin.descriptor->id);
     return found;
   };
-  EXPECT_THAT(ids(CpuIsa::avx2), ElementsAre("swift", "sound", "steady"));
-  EXPECT_THAT(ids(CpuIsa::portable), ElementsAre("sound", "steady"));
+  EXPECT_THAT(ids(kCpuAvx2), ElementsAre("swift", "sound", "steady"));
+  EXPECT_THAT(ids(kCpuPortable), ElementsAre("sound", "steady"));
 }
 
 TEST(Registry, loads_only_what_a_lock_pins) {
