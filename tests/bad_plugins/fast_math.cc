@@ -1,7 +1,7 @@
 // Changes how its loader computes, as a library linked with -ffast-math does, and rounding as well.
 #include <cfenv>
 
-#include "grants_nothing.h"
+#include "tests/bad_plugins/grants_nothing.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

@@ -1,6 +1,6 @@
 // A library for several hosts: one plugin for today's scheduler interface, one for a later revision
 // and one for an interface of a third party. Today's offers an extension.
-#include "grants_nothing.h"
+#include "tests/bad_plugins/grants_nothing.h"
 
 namespace {
 

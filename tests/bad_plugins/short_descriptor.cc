@@ -1,5 +1,5 @@
 // A descriptor that is shorter than any ever was.
-#include "grants_nothing.h"
+#include "tests/bad_plugins/grants_nothing.h"
 
 namespace {
 

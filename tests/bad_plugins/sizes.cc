@@ -1,5 +1,5 @@
 // Descriptors of other years: one that ends before `extension`, one with more behind it.
-#include "grants_nothing.h"
+#include "tests/bad_plugins/grants_nothing.h"
 
 namespace {
 
