@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "core/plugin/fact_keys.h"
 #include "core/plugin/stamp.h"
 
 namespace tenon {
@@ -93,8 +94,13 @@ void check_facts(const Fact* facts, uint32_t count, const char* what,
     return;
   }
   for (const Fact& fact : std::span(facts, count)) {
-    const bool sane = !fact.key.empty() && fact.op <= FactOp::context &&
-                      (fact.op != FactOp::in || !trim(fact.words).empty()) &&
+    if (std::string fault = fact_key_fault(fact.key); !fault.empty()) {
+      faults.push_back(std::move(fault));
+      continue;
+    }
+    const bool has_words = !trim(fact.words).empty();
+    const bool sane = fact.op <= FactOp::all_of && (fact.op != FactOp::in || has_words) &&
+                      (fact.op != FactOp::all_of || has_words || fact.number >= 1) &&
                       (fact.op != FactOp::multiple_of || fact.number >= 1);
     if (!sane) {
       faults.push_back("the fact '" + std::string(fact.key.substr(0, 40)) + "' it " + what +

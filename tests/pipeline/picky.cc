@@ -71,13 +71,21 @@ constexpr PluginDescriptor base(std::string_view id, decltype(&score<1>) scored)
   return made;
 }
 
+constexpr Fact kAnyHead = {"attn.head_dim", FactOp::at_least, 1, {}};
+constexpr Fact kAnyGroup = {"attn.group", FactOp::at_least, 1, {}};
 constexpr Fact kTinyCache[] = {{"kv.dtype", FactOp::in, 0, "u8"},
-                               {"kv.block_tokens", FactOp::at_least, 1, {}}};
+                               {"kv.block_tokens", FactOp::at_least, 1, {}},
+                               kAnyHead,
+                               kAnyGroup};
 constexpr Fact kSixteens[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
                               {"kv.block_tokens", FactOp::multiple_of, 16, {}},
-                              {"attn.mask", FactOp::in, 0, "causal"}};
+                              {"attn.mask.sliding", FactOp::in, 0, "no"},
+                              kAnyHead,
+                              kAnyGroup};
 constexpr Fact kAnyBlock[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
-                              {"kv.block_tokens", FactOp::at_least, 1, {}}};
+                              {"kv.block_tokens", FactOp::at_least, 1, {}},
+                              kAnyHead,
+                              kAnyGroup};
 constexpr PluginDescriptor kAttention[] = {
     sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("tiny_cache", &score<30>)),
                     kTinyCache),

@@ -186,6 +186,14 @@ TEST_F(PipelineTest, refuses_rows_that_depend_on_the_batch_where_it_is_told_to) 
   EXPECT_EQ(error_of(kAsking, {"executor.deterministic=true"}), "");
 }
 
+TEST_F(PipelineTest, reports_no_conflict_of_a_kernel_that_it_would_not_choose) {
+  const std::string message =
+      error_of(kAsking, {"executor.deterministic=true", "linear.plugin=batched"});
+  EXPECT_THAT(message, HasSubstr("numerics.rows"));
+  // "tiny_cache" scores best; its u8 fits no KV manager, whatever else does not fit.
+  EXPECT_THAT(message, testing::Not(HasSubstr("kv.dtype")));
+}
+
 TEST_F(PipelineTest, gives_a_contiguous_manager_blocks_of_the_whole_context) {
   const auto pipeline =
       built(kRef, {"kv_cache.plugin=naive", "limits.context_tokens=500", "limits.max_sequences=3"});

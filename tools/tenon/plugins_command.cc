@@ -35,6 +35,8 @@ std::string interface_id(std::string_view word) {
 std::string fact_text(const Fact& fact) {
   std::string number = std::to_string(fact.number);
   switch (fact.op) {
+    case FactOp::all_of:
+      return "all of " + std::string(fact.words);
     case FactOp::in: {
       std::string words(fact.words);
       std::replace(words.begin(), words.end(), ' ', '|');

@@ -155,7 +155,7 @@ class CpuAttention final : public AttentionKernel {
                     " sequences, more than was agreed when the attention kernel was bound");
     }
     if (!batch.tree_parents.empty()) {
-      return refuse("rows form a tree; \"cpu\" attends along chains (attn.mask causal, sliding)");
+      return refuse("rows form a tree; \"cpu\" attends along chains (attn.mask.tree = no)");
     }
     const uint64_t block_tokens = storage_->block_tokens[id];
     for (const BatchSequence& sequence : batch.sequences) {
@@ -268,7 +268,9 @@ constexpr Fact kProvides[] = {
     {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxHeadDim, .words = {}},
-    {.key = "attn.mask", .words = "causal sliding"},
+    {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

@@ -486,7 +486,7 @@ TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
   Rig rig({}, kCpuPortable);
   const int32_t parents[] = {-1, 0};
   EXPECT_EQ(rig.try_plan({{0, 0, 2}}, parents).message(),
-            "rows form a tree; \"cpu\" attends along chains (attn.mask causal, sliding)");
+            "rows form a tree; \"cpu\" attends along chains (attn.mask.tree = no)");
   rig.table(0).resize(1);
   EXPECT_EQ(rig.try_plan({{0, 0, 17}}).message(),
             "row 16 is stored at position 16, behind its sequence's 16 slots");

@@ -103,7 +103,8 @@ TEST(Library, with_broken_descriptors_lists_what_is_wrong) {
        {"it has no summary", "it has no create function", "it has no destroy function",
         "option 'Rows' has a bad key", "option 'Rows' has no store function",
         "option 'Rows' has no sentence", "option 'Rows' has a default outside of its own range",
-        "the fact 'kv.dtype' it provides says nothing that can hold"}) {
+        "the fact 'kv.dtype' it provides says nothing that can hold",
+        "the fact 'kv.dtyp' is not in the vocabulary; did you mean 'kv.dtype'?"}) {
     EXPECT_THAT(message, HasSubstr(fault));
   }
 }
