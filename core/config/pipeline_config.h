@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/cpu_features.h"
 #include "core/base/origin.h"
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/cpu_features.h"
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
 #include "core/engine/pipeline_parts.h"
