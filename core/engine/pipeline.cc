@@ -89,16 +89,31 @@ Status set_limits(Pipeline& pipeline) {
   return {};
 }
 
+Result<ExecutorFactory> executor_factory(const PipelineRequest& request) {
+  const auto& name = request.config.executor;
+  const auto built_in = request.executors.find(name.value);
+  if (built_in != request.executors.end()) return built_in->second;
+  std::vector<std::string> known;
+  for (const auto& [id, factory] : request.executors) known.push_back(id);
+  const std::string instead = "; expected one of " + join(known) + did_you_mean(name.value, known);
+  if (!request.find_executor) {
+    return not_found(name.origin.text() + ": there is no executor \"" + name.value + "\"" +
+                     instead);
+  }
+  auto found = request.find_executor(name.value);
+  if (found.ok()) return found;
+  const bool missing = found.status().code() == StatusCode::not_found;
+  return Status::error(
+      found.status().code(),
+      name.origin.text() + ": " + std::string(found.status().message()) + (missing ? instead : ""));
+}
+
 Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   const auto& name = request.config.executor;
-  const auto found = request.executors.find(name.value);
-  if (found == request.executors.end()) {
-    std::vector<std::string> known;
-    for (const auto& [id, factory] : request.executors) known.push_back(id);
-    return not_found(name.origin.text() + ": there is no executor \"" + name.value +
-                     "\"; expected one of " + join(known) + did_you_mean(name.value, known));
-  }
-  TENON_ASSIGN_OR_RETURN(pipeline.executor, found->second(pipeline.host));
+  TENON_ASSIGN_OR_RETURN(const ExecutorFactory factory, executor_factory(request));
+  auto made = factory(pipeline.host);
+  if (!made.ok()) return with_context(name.origin.text(), made.status());
+  pipeline.executor = *std::move(made);
   pipeline.host.workers = pipeline.executor->workers();
   if (pipeline.second) {
     TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());
