@@ -28,10 +28,10 @@ constexpr sdk::HostLinear kCalls{"dense", sdk::kPanelEpilogues};
 const KernelSet& choose_kernels(const HostFacts& host) {
   const bool dots = !host.slow_bf16_dot;
   return sdk::best_kernels<KernelSet>(
-      host, {{CpuIsa::portable, &kPortableKernels},
-             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)},
-             {CpuIsa::avx512_bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr}});
+      host, {{kCpuPortable, &kPortableKernels},
+             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+             {kCpuAvx512, TENON_X86(&kAvx512Kernels)},
+             {kCpuAvx512Bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr}});
 }
 
 bool parse_format(std::string_view name, Format& format, DType& dtype) {
@@ -123,6 +123,7 @@ class Dense final : public LinearKernel {
     const auto mine = sdk::share_of(call.rows, slice);
     kernels_.prepare({.x = static_cast<const float*>(call.x),
                       .x_stride = call.x_stride,
+                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
                       .rows = call.rows,
                       .k_in = call.preparation.k_in,
                       .first_row = mine.first,
@@ -182,7 +183,7 @@ class Dense final : public LinearKernel {
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = job.prepared;
     task.scratch = reinterpret_cast<float*>(scratch);
-    kernels_.multiply(task);
+    kernels_.multiply[static_cast<uint32_t>(task.format)](task);
   }
 
   const KernelSet& kernels_;
@@ -197,7 +198,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "dense";
   base.version = "0.1.0";
   base.summary = "multiplies weights of any format with activations in full precision";

@@ -22,10 +22,9 @@ constexpr uint32_t kMagic = 0x38544e49;  // "INT8"
 constexpr sdk::HostLinear kCalls{"int8", sdk::kPanelEpilogues};
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-  return sdk::best_kernels<KernelSet>(host,
-                                      {{CpuIsa::portable, &kPortableKernels},
-                                       {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-                                       {CpuIsa::avx512_vnni, TENON_X86(&kAvx512VnniKernels)}});
+  return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+                                             {kCpuAvx512Vnni, TENON_X86(&kAvx512VnniKernels)}});
 }
 
 class Int8 final : public LinearKernel {
@@ -94,6 +93,7 @@ class Int8 final : public LinearKernel {
     const auto mine = sdk::share_of(call.rows, slice);
     kernels_.prepare({.x = static_cast<const float*>(call.x),
                       .x_stride = call.x_stride,
+                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
                       .rows = call.rows,
                       .k_in = call.preparation.k_in,
                       .first_row = mine.first,
@@ -134,7 +134,7 @@ class Int8 final : public LinearKernel {
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = static_cast<const std::byte*>(job.prepared);
     task.scratch = scratch;
-    kernels_.multiply(task);
+    kernels_.multiply[static_cast<uint32_t>(format)](task);
   }
 
   const KernelSet& kernels_;
@@ -149,7 +149,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "int8";
   base.version = "0.1.0";
   base.summary = "multiplies weights of blocks with activations of 8 bits";
