@@ -1,5 +1,8 @@
 #include "core/exec/cpu/cpu_step.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tenon {
 Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
   const ModelConfig& config = model.config;
@@ -26,6 +29,27 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
                                                          "a buffer for activations"));
   }
   return {};
+}
+
+void CpuStep::begin(const BatchView& next) {
+  batch = &next;
+  const uint32_t layers = model->config.layers;
+  hidden_out.begin(next, model->config.hidden);
+  kept.assign(next.logits_rows.begin(), next.logits_rows.end());
+  const bool late =
+      hidden_out.of_layer(layers) != nullptr || hidden_out.of_layer(layers - 1) != nullptr;
+  if (late) {
+    kept.clear();
+    std::ranges::set_union(next.logits_rows, next.hidden_rows, std::back_inserter(kept));
+  }
+  const auto stand = [this](std::span<const uint32_t> rows, std::vector<uint32_t>& at) {
+    at.clear();
+    for (const uint32_t row : rows) {
+      at.push_back(static_cast<uint32_t>(std::ranges::lower_bound(kept, row) - kept.begin()));
+    }
+  };
+  stand(next.logits_rows, logits_at);
+  stand(late ? next.hidden_rows : std::span<const uint32_t>(), hidden_at);
 }
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/exec/rotary.h"
 
@@ -232,30 +233,60 @@ void CpuWorker::rotate(uint32_t layer) {
 
 void CpuWorker::attend(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
-  AttentionCall call{layer, q(), k(), b.v.floats(), b.attended.floats()};
-  if (shares_kv(layer)) call.k = call.v = nullptr;
-  for (uint32_t phase = 0; phase < step_.attention_phases; ++phase) {
-    keep("attention", step_.attention->run(call, phase, slice_));
+  AttentionCall call;
+  call.layer = layer;
+  call.q = q();
+  call.k = shares_kv(layer) ? nullptr : k();
+  call.v = shares_kv(layer) ? nullptr : b.v.data();
+  call.out = b.attended.data();
+  for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
+    Status status = step_.attention.run(call, phase, slice_);
+    if (!status.ok() && status_.ok()) status_ = std::move(status);
     barrier();
   }
 }
 
-// Behind the last attention a row matters only if its logits are wanted. Workers take columns, so
-// that each moves its own to the front without a barrier in between.
+// Rows `wanted` of `values` move to the front. Workers take columns, so that each moves its own
+// without a barrier in between.
+void CpuWorker::gather(std::span<const uint32_t> wanted, float* values, uint64_t width) const {
+  const Share mine = share_of(width, slice_);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == i) continue;
+    std::memcpy(values + i * width + mine.first, values + wanted[i] * width + mine.first,
+                (mine.last - mine.first) * sizeof(float));
+  }
+}
+
+// Behind the last attention a row matters only if its logits or hidden states are wanted.
 void CpuWorker::keep_wanted_rows() {
-  const std::span<const uint32_t> wanted = step_.batch->logits_rows;
-  if (wanted.size() == rows_) return;
-  const auto gather = [&](float* values, uint64_t width) {
-    const Share mine = share_of(width, slice_);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i] == i) continue;
-      std::memcpy(values + i * width + mine.first, values + wanted[i] * width + mine.first,
-                  (mine.last - mine.first) * sizeof(float));
-    }
-  };
-  gather(step_.buffers.hidden.floats(), config().hidden);
-  gather(step_.buffers.attended.floats(), uint64_t{config().heads} * config().head_dim);
-  rows_ = static_cast<uint32_t>(wanted.size());
+  if (step_.kept.size() == rows_) return;
+  gather(step_.kept, step_.buffers.hidden.floats(), config().hidden);
+  gather(step_.kept, step_.buffers.attended.floats(), uint64_t{config().heads} * config().head_dim);
+  rows_ = static_cast<uint32_t>(step_.kept.size());
+  barrier();
+}
+
+// Of the wanted rows those of this worker's share of `from`, which may be its own work.
+void CpuWorker::hand_out(float* to, const float* from, std::span<const uint32_t> rows) const {
+  const uint64_t width = config().hidden;
+  const Share mine = share_of(rows_, slice_);
+  for (size_t i = 0; i < rows.size() && to != nullptr; ++i) {
+    if (rows[i] < mine.first || rows[i] >= mine.last) continue;
+    std::memcpy(to + i * width, from + rows[i] * width, width * sizeof(float));
+  }
+}
+
+// What comes out of the final norm, and then the rows whose logits are wanted alone.
+void CpuWorker::hand_out_final_rows() {
+  float* to = step_.hidden_out.of_layer(config().layers);
+  if (to != nullptr) {
+    norm(step_.model->final_norm);
+    hand_out(to, normed(), step_.hidden_at);
+  }
+  if (step_.logits_at.size() == rows_) return;
+  barrier();
+  gather(step_.logits_at, step_.buffers.hidden.floats(), config().hidden);
+  rows_ = static_cast<uint32_t>(step_.logits_at.size());
   barrier();
 }
 
@@ -276,9 +307,13 @@ void CpuWorker::gated_mlp(uint32_t layer) {
   multiply(normed(), {&gated, 1});
   const Product down{&w.down, b.down_bias, to.hidden.floats(), Epilogue::add};
   multiply(to.gate.floats(), {&down, 1});
+  const bool last = layer + 1 == config().layers;
+  hand_out(step_.hidden_out.of_layer(layer), to.hidden.floats(),
+           last ? step_.hidden_at : step_.batch->hidden_rows);
 }
 
 void CpuWorker::logits() {
+  hand_out_final_rows();
   if (rows_ == 0) return;
   norm(step_.model->final_norm);
   const Product product{&step_.weights.head(), {}, step_.buffers.logits.floats()};

@@ -82,14 +82,17 @@ class CpuWorker final : public DecoderOps {
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void keep_wanted_rows();
+  void gather(std::span<const uint32_t> wanted, float* values, uint64_t width) const;
+  void hand_out(float* to, const float* from, std::span<const uint32_t> rows) const;
+  void hand_out_final_rows();
 
   const CpuStep& step_;
   const Slice slice_;
   uint32_t linear_calls_ = 0;  // since loading; equal in all workers between barriers
-  uint32_t rows_ = 0;  // the batch's; behind the last attention only those whose logits are wanted
-  HostMemory own_normed_;     // [hidden]
-  HostMemory own_q_, own_k_;  // [heads or kv_heads, head_dim]
-  HostMemory own_prepared_;   // one row of any width
+  uint32_t rows_ = 0;          // the batch's; behind the last attention only those that are wanted
+  HostMemory own_normed_;      // [hidden]
+  HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]
+  HostMemory own_prepared_;    // one row of any width
   Status status_;
 };
 
