@@ -108,7 +108,7 @@ Loaded::Loaded(const ExecutorCase& executor, const Model& model, const ModelShap
                LoadOptions options)
     : kernels_(make_kernels(executor)), executor_(make_executor(executor)) {
   if (kernels_ != nullptr) {
-    options.attention = kernels_->attention();
+    options.attention = {kernels_->attention()};
     options.linear = [this](const WeightView&) -> Result<LinearKernel*> {
       return kernels_->linear();
     };
