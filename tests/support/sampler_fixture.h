@@ -69,7 +69,7 @@ class StandardFixture : public testing::Test {
     result.top = room;
     const SampleRow row = row_of(logits, params, before);
     EXPECT_TRUE(sampler_->sample({&row, 1}, {&result, 1}).ok());
-    sampler_->end(1);
+    EXPECT_TRUE(sampler_->end(1).ok());
     room.resize(result.top_count);
     return {result.token, result.logprob, result.rank, room};
   }
@@ -89,7 +89,7 @@ class StandardFixture : public testing::Test {
     EXPECT_TRUE(sampler_->begin(1, params, kNoSeq).ok());
     std::vector<float> probs(logits.size(), kNan);
     EXPECT_TRUE(sampler_->distribution(row_of(logits, params, before), probs).ok());
-    sampler_->end(1);
+    EXPECT_TRUE(sampler_->end(1).ok());
     return probs;
   }
 

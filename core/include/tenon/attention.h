@@ -53,16 +53,18 @@ struct KvPlane {
 // One row of K or V (a token, a head) in the cache. bf16 values are little-endian; a row of
 // quantised elements is aligned to 2 bytes and stands alone, so that copying a token copies all.
 //   f32 f16 bf16   the elements
+//   f8_e4m3        the elements             x = e · scale, of LayerShape::k_scale or v_scale
 //   i8    [dim signed bytes] [pad to 2] [bf16 scale]             x = q · scale, -127 <= q <= 127
 //   i4    [dim nibbles, low first] [pad to 2] [bf16 scale] [bf16 least]
 //                                                         x = u · scale + least,  0 <= u <= 15
 // From a row of f32:
+//   f8    e = x / scale; NaN stays NaN
 //   i8    scale = bf16(largest |x| / 127),      q = round(x / scale)
 //   i4    least = smallest x rounded down to bf16, scale = bf16((largest x - least) / 15),
 //         u = round((x - least) / scale)
 // in f32, rounding to nearest, ties to even, and cutting off at the ends of the range. A scale of 0
-// makes every element 0. A row with an element or a range that is not finite has the scale NaN (and
-// least 0): all of it is read back as NaN.
+// makes every element 0. A row of i8 or i4 with an element or a range that is not finite has the
+// scale NaN (and least 0): all of it is read back as NaN.
 constexpr bool kv_is_quantised(DType dtype) noexcept {
   return dtype == DType::i8 || dtype == DType::i4;
 }
@@ -105,10 +107,10 @@ struct AttentionPlan {
   std::span<const uint32_t> sequences;
   void* plan = nullptr;  // plan_bytes(group) of host memory, aligned to 64
 };
-// What a plan comes to.
+// What `plan` says of a step, beside the bytes that it writes.
 struct KernelPlanOut {
   uint32_t phases = 1;      // of `run` for this batch, 1 to 16; a captured graph depends on it
-  uint64_t plan_bytes = 0;  // leading bytes of the plan that count
+  uint64_t plan_bytes = 0;  // how many leading bytes were written; no others go to the device
 };
 
 // One layer's call. Arrays are row-major, in the rows of the whole batch.

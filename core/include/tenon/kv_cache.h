@@ -61,8 +61,8 @@ struct KvMatch {
 struct KvRequest {
   SeqId seq = kNoSeq;
   std::span<const TokenId> tokens;  // ids known now
-  // The fewest tokens that it may hold behind this step if all of the grant is computed: those of
-  // `tokens`, and with planning ahead one more that is not drawn yet. Slots behind are for drafts.
+  // The fewest tokens that it may hold after this step if all of the grant is computed: those of
+  // `tokens`, and with planning ahead one more that is not drawn yet. Slots beyond are for drafts.
   uint32_t known_tokens = 0;
   uint32_t computed = 0;  // before the step; tokens in flight count
   uint32_t at_least = 0;  // slots beyond `computed`, counted after any reuse
@@ -154,14 +154,14 @@ class KVCacheManager {
   // Error out_of_kv: not even at_least fits; nothing changed.
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
-  // When planning is done, for a sequence of which the step computes only `tokens` slots of what it
-  // was granted, 0 = none. Slots behind are given back. Nothing becomes final, and what was reused
-  // stays held.
+  // When planning is done, for a sequence that was granted more slots than the step will compute:
+  // `tokens` of them stay (0 = none), the others are given back. Nothing becomes final, and what
+  // was reused stays held.
   virtual Status trim(SeqId seq, uint32_t tokens) noexcept = 0;
 
-  // After a step that ran, in the order of steps: the first `computed` tokens are final.
-  // When `kept` is not the leading slots (the accepted path of a tree), moves bring them together.
-  // Slots beyond `computed` and what is in flight are given back. Commit and rollback in one.
+  // After a step that ran, in the order of steps: the first `computed` tokens are final. When
+  // `kept` is not the leading slots (the accepted path of a tree), moves bring them together. Slots
+  // beyond `computed` and what is in flight are given back. Commit and rollback in one.
   virtual Status resolve(const KvOutcome& outcome) noexcept = 0;
 
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding

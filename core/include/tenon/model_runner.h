@@ -48,8 +48,8 @@ class ModelRunner {
   // Leading tokens of a history whose K/V is here already; those behind need their hidden states.
   virtual uint32_t computed(SeqId seq, std::span<const TokenId> history) noexcept = 0;
   // Computes the logits behind the last token of each row: logits[i] becomes [vocabulary], f32,
-  // valid until the next call. At most one row a sequence and head. Where a
-  // history differs from one asked for before, what lies behind the difference is computed anew.
+  // valid until the next call. At most one row a sequence and head. Where a history differs from
+  // the one asked for before, what lies behind the difference is computed anew.
   // `hidden` is empty, or hidden[i] becomes the state behind the same token, f32 [hidden].
   virtual Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
                          std::span<const float*> hidden) noexcept = 0;

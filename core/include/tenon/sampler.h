@@ -119,8 +119,10 @@ struct SampleRow {
   SeqId seq = kNoSeq;
   const float* logits = nullptr;  // [vocabulary], f32
   uint32_t vocabulary = 0;
-  std::span<const TokenId> history;  // every known token before the one to draw
-  uint32_t prompt_tokens = 0;        // how many of them are the prompt
+  // Every known token before the one to draw. All are ids of the vocabulary: an input that is no
+  // token stands here as the model's placeholder.
+  std::span<const TokenId> history;
+  uint32_t prompt_tokens = 0;  // how many of them are the prompt
   RandomKey key;
   const uint64_t* allowed = nullptr;  // [ceil(vocabulary/64)] bits, low bit first; null = all
   // Not kNoToken: nothing is drawn, the result is this token (as for tokens of the prompt).

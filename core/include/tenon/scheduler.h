@@ -53,7 +53,7 @@ struct SequenceView {
   uint32_t samples = 1;
   uint32_t tenant = 0;
   int32_t priority = 0;       // lower runs first
-  uint32_t whole_tokens = 0;  // the next so many are computed in one step, or none of them
+  uint32_t whole_tokens = 0;  // a grant takes all of the next so many tokens, or none
   uint64_t adapter = 0;       // as in CacheKey
   int64_t arrival_ns = 0;
   int64_t deadline_ns = 0;  // wanted done by then; 0 = none was named

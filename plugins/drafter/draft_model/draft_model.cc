@@ -47,6 +47,7 @@ class DraftModel final : public Drafter {
     runner_ = *static_cast<ModelRunner* const*>(found);
   }
 
+  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
   Status begin(SeqId seq, SeqId) noexcept override {
     return sdk::guard([&] {
       read_[seq] = 0;
@@ -54,9 +55,10 @@ class DraftModel final : public Drafter {
       return Status();
     });
   }
-  void end(SeqId seq) noexcept override {
+  Status end(SeqId seq) noexcept override {
     read_.erase(seq);
     adaptive_.end(seq);
+    return {};
   }
 
   Status offer(std::span<const DraftRequest> requests,
@@ -93,7 +95,10 @@ class DraftModel final : public Drafter {
     });
   }
 
-  void measured(const DraftStepCost& cost) noexcept override { adaptive_.measured(cost); }
+  Status measured(const DraftStepCost& cost) noexcept override {
+    adaptive_.measured(cost);
+    return {};
+  }
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 
  private:
@@ -111,8 +116,9 @@ class DraftModel final : public Drafter {
     who_.clear();
     for (uint32_t i = 0; i < requests.size(); ++i) {
       if (requests[i].max_tokens <= level || drafts[i].count < level) continue;
-      const std::span<const TokenId> history = requests[i].history;
-      rows_.push_back({requests[i].seq, {history.data(), history.size() + level}});
+      RunnerRow& row = rows_.emplace_back();
+      row.seq = requests[i].seq;
+      row.history = {requests[i].history.data(), requests[i].history.size() + level};
       who_.push_back(i);
     }
     return !rows_.empty();
@@ -121,7 +127,7 @@ class DraftModel final : public Drafter {
   Status draft_level(std::span<DraftOut> drafts) {
     logits_.assign(rows_.size(), nullptr);
     draws_.assign(rows_.size(), {});
-    if (Status status = runner_->forward(rows_, logits_); !status.ok()) return status;
+    if (Status status = runner_->forward(rows_, logits_, {}); !status.ok()) return status;
     for (size_t i = 0; i < who_.size(); ++i) {
       const DraftOut& out = drafts[who_[i]];
       if (out.probs != nullptr) {
@@ -155,8 +161,7 @@ constexpr Fact kNeeds[] = {
 };
 constexpr PluginDescriptor kDraftModel = sdk::with_requirements(
     sdk::descriptor<Drafter, DraftModel, Options>(
-        {.interface = kDrafterInterface,
-         .id = "draft_model",
+        {.id = "draft_model",
          .version = "1.0.0",
          .summary = "lets a smaller model of the same vocabulary ([drafter] model) go ahead",
          .license = "Apache-2.0"},

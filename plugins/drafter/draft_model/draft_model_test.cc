@@ -22,8 +22,9 @@ class CountingRunner final : public ModelRunner {
  public:
   uint32_t vocabulary() const noexcept override { return kVocabulary; }
   uint32_t context_tokens() const noexcept override { return context; }
-  Status forward(std::span<const RunnerRow> rows,
-                 std::span<const float*> logits) noexcept override {
+  uint32_t computed(SeqId, std::span<const TokenId>) noexcept override { return 0; }
+  Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
+                 std::span<const float*>) noexcept override {
     rows_of_passes.push_back(rows.size());
     for (size_t i = 0; i < rows.size(); ++i) logits[i] = nothing_;
     if (rows_of_passes.size() == fails_at) {
@@ -74,7 +75,9 @@ class DraftModel : public testing::Test {
                          .history = std::span<const TokenId>(text).first(known.size()),
                          .max_tokens = slots,
                          .key = {}});
-    outs_.push_back({.tokens = std::span(text).subspan(known.size()), .probs = probs});
+    DraftOut& out = outs_.emplace_back();
+    out.tokens = std::span(text).subspan(known.size());
+    out.probs = probs;
   }
   Tokens drafted(size_t i) const {
     return {outs_[i].tokens.begin(), outs_[i].tokens.begin() + outs_[i].count};

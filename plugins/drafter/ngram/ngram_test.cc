@@ -125,7 +125,8 @@ class NgramDrafter : public testing::Test {
   Tokens drafted(SeqId seq, const Tokens& history, uint32_t most) {
     Tokens room(most);
     const DraftRequest request{.seq = seq, .history = history, .max_tokens = most, .key = {}};
-    DraftOut out{.tokens = room};
+    DraftOut out;
+    out.tokens = room;
     EXPECT_TRUE(drafter().draft({&request, 1}, {&out, 1}).ok());
     room.resize(out.count);
     return room;
@@ -171,7 +172,7 @@ TEST_F(NgramDrafter, says_after_rejections_what_a_fresh_one_says) {
     if (offer > 0) {
       ASSERT_EQ(drafted(fresh, history, offer), draft);
     }
-    drafter().end(fresh);
+    EXPECT_TRUE(drafter().end(fresh).ok());
     const auto accepted = static_cast<uint32_t>(random() % (draft.size() + 1));
     history.insert(history.end(), draft.begin(), draft.begin() + accepted);
     history.push_back(static_cast<TokenId>(random() % 4));

@@ -80,9 +80,10 @@ class ReplaySampler final : public Sampler {
       return Status();
     });
   }
-  void end(SeqId seq) noexcept override {
+  Status end(SeqId seq) noexcept override {
     const std::lock_guard lock(mutex_);
     voices_.erase(seq);
+    return {};
   }
 
   Status sample(std::span<const SampleRow> rows,
@@ -142,8 +143,7 @@ constexpr Fact kProvides[] = {
 constexpr PluginDescriptor kReplay = [] {
   PluginDescriptor made =
       sdk::with_facts(sdk::descriptor<Sampler, ReplaySampler, Options>(
-                          {.interface = kSamplerInterface,
-                           .id = "replay",
+                          {.id = "replay",
                            .version = "1.0.0",
                            .summary = "emits recorded tokens whatever the model says",
                            .license = "Apache-2.0"},

@@ -68,8 +68,11 @@ TEST(Replay, accepts_drafts_that_equal_the_recording) {
     rows[i].history = std::span(history).first(2 + i);
   }
   SampleResult results[3];
-  const VerifyRows verify{rows, drafts, nullptr};
-  VerifyResult out{results, 0};
+  VerifyRows verify;
+  verify.rows = rows;
+  verify.drafts = drafts;
+  VerifyResult out;
+  out.tokens = results;
   ASSERT_TRUE(sampler->verify({&verify, 1}, {&out, 1}).ok());
   EXPECT_EQ(out.count, 2u);
   EXPECT_EQ(results[0].token, 5);

@@ -60,8 +60,12 @@ class Verify : public StandardFixture {
     }
     Verified out;
     out.results.resize(drafts.size() + 1);
-    const VerifyRows given{rows, drafts, draft_probs};
-    VerifyResult result{out.results, 0};
+    VerifyRows given;
+    given.rows = rows;
+    given.drafts = drafts;
+    given.draft_probs = draft_probs;
+    VerifyResult result;
+    result.tokens = out.results;
     EXPECT_TRUE(sampler_->verify({&given, 1}, {&result, 1}).ok());
     EXPECT_LE(result.count, drafts.size() + 1);
     for (uint32_t i = 0; i < result.count; ++i) out.tokens.push_back(out.results[i].token);
@@ -155,7 +159,7 @@ TEST_F(Verify, by_rejection_draws_from_the_target_whatever_the_drafter_thinks) {
         accepted += tokens.size() == 2;
         if (tokens.size() == 2) ++second[static_cast<size_t>(tokens[1])];
       }
-      sampler_->end(1);
+      EXPECT_TRUE(sampler_->end(1).ok());
       const auto chi_square = [&](const std::vector<uint32_t>& counts, const std::vector<float>& of,
                                   double trials) {
         double sum = 0.0;
@@ -238,7 +242,7 @@ TEST_F(Mirostat, brings_surprise_to_its_target) {
         surprise -= std::log2(static_cast<double>(p[static_cast<size_t>(result.token)]));
         history.push_back(result.token);
       }
-      sampler_->end(1);
+      EXPECT_TRUE(sampler_->end(1).ok());
       EXPECT_NEAR(surprise / kSteps, tau, 0.25 * tau) << version;
     }
   }
@@ -262,7 +266,7 @@ TEST_F(Mirostat, follows_the_history_whatever_was_drafted_and_rejected) {
   ASSERT_TRUE(sampler_->begin(1, params, kNoSeq).ok());
   std::vector<TokenId> alone = {1, 2};
   while (alone.size() < 60) alone.push_back(step(kStory, alone, 2, params));
-  sampler_->end(1);
+  EXPECT_TRUE(sampler_->end(1).ok());
   ASSERT_TRUE(sampler_->begin(1, params, kNoSeq).ok());
   std::vector<TokenId> drafted = {1, 2};
   while (drafted.size() < 60) {
@@ -277,7 +281,7 @@ TEST_F(Mirostat, follows_the_history_whatever_was_drafted_and_rejected) {
   EXPECT_EQ(drafted, alone);
   // A fork at any point goes on as its parent does.
   ASSERT_TRUE(sampler_->begin(2, params, 1).ok());
-  sampler_->end(1);
+  EXPECT_TRUE(sampler_->end(1).ok());
   ASSERT_TRUE(sampler_->begin(1, params, 2).ok());
   std::vector<TokenId> forked(alone.begin(), alone.begin() + 40);
   while (forked.size() < 60) forked.push_back(step(kStory, forked, 2, params));
@@ -409,7 +413,7 @@ TEST_F(Anything, is_verified_to_the_tokens_of_step_by_step_sampling) {
       if (next == kNoToken) break;
       alone.push_back(next);
     }
-    sampler_->end(1);
+    EXPECT_TRUE(sampler_->end(1).ok());
     ASSERT_TRUE(sampler_->begin(1, p, kNoSeq).ok());
     std::vector<TokenId> drafted = prompt;
     while (drafted.size() < 24) {
@@ -423,7 +427,7 @@ TEST_F(Anything, is_verified_to_the_tokens_of_step_by_step_sampling) {
       accepted += static_cast<uint32_t>(tokens.size()) - 1;
       drafted.insert(drafted.end(), tokens.begin(), tokens.end());
     }
-    sampler_->end(1);
+    EXPECT_TRUE(sampler_->end(1).ok());
     drafted.resize(std::min(drafted.size(), alone.size()));
     ASSERT_EQ(drafted, alone) << round;
   }

@@ -28,6 +28,7 @@ class LookupDrafter final : public Drafter {
   LookupDrafter(const HostServices&, const PipelineFacts&, const Options& options)
       : options_(options), adaptive_(options.adaptive, true) {}
 
+  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
   // A fork reads its history when it is asked for the first time, as a fresh sequence does.
   Status begin(SeqId seq, SeqId) noexcept override {
     return guard([&] {
@@ -36,9 +37,10 @@ class LookupDrafter final : public Drafter {
       return Status();
     });
   }
-  void end(SeqId seq) noexcept override {
+  Status end(SeqId seq) noexcept override {
     sequences_.erase(seq);
     adaptive_.end(seq);
+    return {};
   }
 
   Status offer(std::span<const DraftRequest> requests,
@@ -85,7 +87,10 @@ class LookupDrafter final : public Drafter {
     });
   }
 
-  void measured(const DraftStepCost& cost) noexcept override { adaptive_.measured(cost); }
+  Status measured(const DraftStepCost& cost) noexcept override {
+    adaptive_.measured(cost);
+    return {};
+  }
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 
  private:
