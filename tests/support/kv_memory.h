@@ -4,7 +4,6 @@
 // tokens up to it. A slot of recurrent state holds the identity of the last token that went in.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <tenon/kv_cache.h>
 
 #include <algorithm>
@@ -12,18 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "tests/support/kv_case.h"
+
 namespace tenon::test {
-
-struct KvWorldGroup {
-  KvKind kind = KvKind::attention;
-  DType dtype = DType::f32;
-  uint32_t block_tokens = 4;  // 1 of recurrent groups
-  uint32_t blocks = 24;
-  uint32_t swap_blocks = 0;
-  uint32_t window_tokens = 0;
-
-  bool recurrent() const { return kind == KvKind::recurrent; }
-};
 
 // A table as a step was launched with it.
 struct KvTableCopy {
@@ -43,8 +33,8 @@ struct KvTableCopy {
 
 class KvMemory {
  public:
-  explicit KvMemory(const std::vector<KvWorldGroup>& groups) : groups_(groups) {
-    for (const KvWorldGroup& group : groups) {
+  explicit KvMemory(const std::vector<KvTestGroup>& groups) : groups_(groups) {
+    for (const KvTestGroup& group : groups) {
       cache_.emplace_back(size_t{group.blocks} * group.block_tokens, 0);
       pool_.emplace_back(size_t{group.swap_blocks} * group.block_tokens, 0);
     }
@@ -93,7 +83,7 @@ class KvMemory {
     return place;
   }
 
-  std::vector<KvWorldGroup> groups_;
+  std::vector<KvTestGroup> groups_;
   std::vector<std::vector<uint64_t>> cache_, pool_;  // [groups][slots]
   uint64_t copied_tokens_ = 0;
 };

@@ -23,7 +23,7 @@
 namespace tenon::test {
 
 struct KvWorldOptions {
-  std::vector<KvWorldGroup> groups = std::vector<KvWorldGroup>(1);
+  std::vector<KvTestGroup> groups = std::vector<KvTestGroup>(1);
   uint32_t context_tokens = 64;
   uint32_t sequences = 8;
   uint32_t steps = 400;
@@ -34,7 +34,7 @@ class KvWorld {
  public:
   KvWorld(KVCacheManager& kv, const KvWorldOptions& options, uint64_t seed)
       : kv_(kv), options_(options), random_(seed * 2 + 1), memory_(options.groups) {
-    for (const KvWorldGroup& group : options.groups) {
+    for (const KvTestGroup& group : options.groups) {
       shapes_.emplace_back();
       shapes_.back().kind = group.kind;
       shapes_.back().window_tokens = group.window_tokens;

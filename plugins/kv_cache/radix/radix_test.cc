@@ -160,8 +160,8 @@ TEST_F(Radix, brings_back_from_the_pool_more_than_it_finds) {
 class RadixWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(RadixWorld, lets_nobody_read_what_is_not_theirs) {
-  const test::KvWorldGroup scarce{.blocks = 20, .swap_blocks = 12};
-  const test::KvWorldGroup window{
+  const test::KvTestGroup scarce{.blocks = 20, .swap_blocks = 12};
+  const test::KvTestGroup window{
       .dtype = DType::i8, .blocks = 16, .swap_blocks = 10, .window_tokens = 9};
   const test::KvWorldOptions worlds[] = {
       {},

@@ -25,6 +25,17 @@ struct StateSlot {
 };
 
 struct StateTable {
+  // Room for the drafts that are usual, so that steps do not allocate.
+  StateTable() {
+    slots.reserve(kUsualSlots);
+    for (View& view : views) {
+      view.blocks.reserve(kUsualSlots);
+      view.ends.reserve(kUsualSlots);
+    }
+    views[0].blocks.push_back(kNoBlock);
+    views[0].ends.push_back(0);
+  }
+
   struct View {
     std::vector<BlockId> blocks;
     std::vector<uint32_t> ends;
@@ -37,6 +48,8 @@ struct StateTable {
   std::array<View, 2> views;
   size_t shown = 0;
   BlockId swapped = kNoBlock;  // the state in the pool
+
+  static constexpr size_t kUsualSlots = 16;
 
   const StateSlot& final() const { return slots.front(); }
 };
