@@ -35,9 +35,9 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
   if (const auto isa = request.config.isa.value) {
-    pipeline.host.cpu_isa = std::min(pipeline.host.cpu_isa, *isa);
+    pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
     // Asked for by name, bf16 dot products are used also where FMA would be faster.
-    if (*isa == CpuIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
+    if (*isa == NamedIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
   }
   if (const auto threads = request.config.threads.value) pipeline.host.workers = *threads;
   const auto& path = request.config.model_path;

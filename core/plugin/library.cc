@@ -13,14 +13,13 @@
 #include <memory>
 #include <mutex>
 
+#include "core/base/floating_point_state.h"
 #include "core/base/mapped_file.h"
 #include "core/base/sha256.h"
 #include "core/plugin/descriptor_check.h"
 
 namespace tenon {
 namespace {
-
-constexpr uint32_t kMostDescriptors = 256;
 
 struct Parked {
   boost::dll::shared_library handle;
@@ -37,30 +36,23 @@ Parking& parking() {
   return *instance;
 }
 
-Status check_table(const PluginLibrary& table, const PluginStamp& stamp, const std::string& path) {
-  if (table.magic != kPluginLibraryMagic || table.size != sizeof(PluginLibrary) ||
-      table.descriptor_count == 0 || table.descriptor_count > kMostDescriptors ||
-      table.descriptors == nullptr) {
-    return invalid_argument(path +
-                            ": its plugin table is damaged; rebuild it with "
-                            "TENON_PLUGIN_LIBRARY");
-  }
+// The descriptors of `theirs` that this program can use; all of them are held against the stamp.
+Result<std::deque<PluginDescriptor>> read_table(const PluginLibrary& theirs,
+                                                const PluginStamp& stamp) {
+  TENON_ASSIGN_OR_RETURN(const PluginLibrary table, own_table(theirs));
+  std::deque<PluginDescriptor> known;
   bool same = table.descriptor_count == stamp.plugins.size();
   for (uint32_t i = 0; i < table.descriptor_count; ++i) {
-    const PluginDescriptor* descriptor = table.descriptors[i];
-    if (descriptor == nullptr) return invalid_argument(path + ": its plugin table has a gap");
-    if (const Status status = check_descriptor(*descriptor); !status.ok()) {
-      return with_context(path, status);
-    }
-    same = same && descriptor->interface == stamp.plugins[i].interface &&
-           descriptor->id == stamp.plugins[i].id;
+    if (table.descriptors[i] == nullptr) return invalid_argument("its plugin table has a gap");
+    TENON_ASSIGN_OR_RETURN(const PluginDescriptor own, own_descriptor(*table.descriptors[i]));
+    same = same && own.interface == stamp.plugins[i].interface && own.id == stamp.plugins[i].id;
+    if (!knows_interface(own.interface)) continue;
+    TENON_RETURN_IF_ERROR(check_descriptor(own));
+    known.push_back(own);
   }
-  if (!same) {
-    return invalid_argument(path +
-                            ": its stamp lists other plugins than its table; rebuild it "
-                            "with TENON_PLUGIN_LIBRARY");
-  }
-  return {};
+  if (same) return known;
+  return invalid_argument(
+      "its stamp lists other plugins than its table; rebuild it with TENON_PLUGIN_LIBRARY");
 }
 
 // The only calls into Boost.DLL. `file` is what the system opens; `path` is what messages say.
@@ -70,6 +62,7 @@ Result<std::unique_ptr<Parked>> open_library(const std::string& file, const std:
   parked->library.path = path;
   parked->library.stamp = stamp;
   const PluginLibrary* table = nullptr;
+  const KeepFloatingPointState keep;
   try {
     using boost::dll::load_mode::rtld_local;
     using boost::dll::load_mode::rtld_now;
@@ -84,9 +77,9 @@ Result<std::unique_ptr<Parked>> open_library(const std::string& file, const std:
     return invalid_argument(path + ": it has a stamp but does not export '" + kPluginLibrarySymbol +
                             "'; rebuild it with tenon_add_plugin");
   }
-  TENON_RETURN_IF_ERROR(check_table(*table, stamp, path));
-  parked->library.descriptors.assign(table->descriptors,
-                                     table->descriptors + table->descriptor_count);
+  auto descriptors = read_table(*table, stamp);
+  if (!descriptors.ok()) return with_context(path, descriptors.status());
+  parked->library.descriptors = *std::move(descriptors);
   return parked;
 }
 
@@ -133,8 +126,8 @@ Result<std::unique_ptr<Parked>> open_plain(const std::string& path) {
 }  // namespace
 
 const PluginDescriptor* LoadedLibrary::find(std::string_view interface, std::string_view id) const {
-  for (const PluginDescriptor* descriptor : descriptors) {
-    if (descriptor->interface == interface && descriptor->id == id) return descriptor;
+  for (const PluginDescriptor& descriptor : descriptors) {
+    if (descriptor.interface == interface && descriptor.id == id) return &descriptor;
   }
   return nullptr;
 }

@@ -19,7 +19,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "ELF fields are read as they are");
 
 constexpr size_t kMostSegments = 256;
-constexpr size_t kMostPlugins = 256;
 constexpr uint32_t kNoteType = 1;
 
 using Bytes = std::span<const std::byte>;
@@ -66,7 +65,7 @@ std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment) {
     const uint64_t text = owner + padded(note->n_namesz);
     if (text > notes.size() || notes.size() - text < note->n_descsz) break;
     const auto* chars = reinterpret_cast<const char*>(notes.data());
-    if (note->n_type == kNoteType && note->n_namesz == 6 &&
+    if (note->n_type == kNoteType && note->n_namesz == 6 && note->n_descsz <= kMostStampBytes &&
         std::memcmp(chars + owner, "TENON", 6) == 0) {
       return std::string_view(chars + text, note->n_descsz);
     }
@@ -89,9 +88,9 @@ Result<std::string_view> find_stamp_text(Bytes file, const Elf64_Ehdr& header,
     const Bytes notes = file.subspan(segment->p_offset, segment->p_filesz);
     if (const auto text = find_note(notes, segment->p_align)) return *text;
   }
-  return fault(name,
-               "not a plugin: a shared library without a TENON note; plugins are built with "
-               "tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
+  return unsupported(std::string(name) +
+                     ": not a plugin: a shared library without a TENON note; plugins are built "
+                     "with tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
 }
 
 std::string* field(PluginStamp& stamp, std::string_view key) {
@@ -116,7 +115,8 @@ Status parse_plugins(std::string_view list, PluginStamp& stamp, std::string_view
                              "' does not name a plugin as interface/revision:id");
     }
     if (stamp.plugins.size() == kMostPlugins) {
-      return fault(name, "the stamp lists more than 256 plugins; split the library");
+      return fault(name, "the stamp lists more than " + std::to_string(kMostPlugins) +
+                             " plugins; split the library");
     }
     const PluginName plugin{std::string(interface), std::string(id)};
     if (std::find(stamp.plugins.begin(), stamp.plugins.end(), plugin) != stamp.plugins.end()) {
@@ -205,7 +205,12 @@ Result<PluginStamp> read_stamp(const std::string& path) {
 }
 
 PluginStamp host_stamp() {
-  detail::StampText text;
+  constexpr uint32_t kBytes = [] {
+    detail::StampLength head;
+    detail::add_stamp_head(head);
+    return head.length;
+  }();
+  detail::StampText<kBytes> text;
   detail::add_stamp_head(text);
   PluginStamp stamp;
 #if defined(__x86_64__)
@@ -266,7 +271,7 @@ bool valid_plugin_id(std::string_view id) {
 
 bool valid_interface(std::string_view interface) {
   const size_t slash = interface.find('/');
-  if (slash == interface.npos || !word(interface.substr(0, slash))) return false;
+  if (slash == interface.npos || !valid_plugin_id(interface.substr(0, slash))) return false;
   const std::string_view revision = interface.substr(slash + 1);
   return !revision.empty() && revision.size() <= 4 &&
          std::all_of(revision.begin(), revision.end(), [](char c) { return c >= '0' && c <= '9'; });

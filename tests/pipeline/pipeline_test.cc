@@ -82,7 +82,7 @@ class PipelineTest : public testing::Test {
     request.config = *std::move(config);
     request.registry = registry_.get();
     request.executors = executors();
-    request.host.cpu_isa = CpuIsa::avx512;
+    request.host.cpu = kCpuAvx512;
     request.host.workers = 2;
     request.available_memory_bytes = memory;
     return build_pipeline(std::move(request));
@@ -184,6 +184,14 @@ TEST_F(PipelineTest, refuses_rows_that_depend_on_the_batch_where_it_is_told_to) 
             "  try: executor.deterministic = false, or linear.plugin = \"narrow\" (any), or "
             "linear.plugin = \"wide\" (any)");
   EXPECT_EQ(error_of(kAsking, {"executor.deterministic=true"}), "");
+}
+
+TEST_F(PipelineTest, reports_no_conflict_of_a_kernel_that_it_would_not_choose) {
+  const std::string message =
+      error_of(kAsking, {"executor.deterministic=true", "linear.plugin=batched"});
+  EXPECT_THAT(message, HasSubstr("numerics.rows"));
+  // "tiny_cache" scores best; its u8 fits no KV manager, whatever else does not fit.
+  EXPECT_THAT(message, testing::Not(HasSubstr("kv.dtype")));
 }
 
 TEST_F(PipelineTest, gives_a_contiguous_manager_blocks_of_the_whole_context) {
@@ -362,7 +370,7 @@ TEST_F(PipelineTest, has_the_hash_of_its_values_however_they_came_about) {
 TEST_F(PipelineTest, lowers_what_plugins_hear_of_the_machine) {
   const auto pipeline = built(kRef, {"executor.isa=avx2"});
   ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->host.cpu_isa, CpuIsa::avx2);
+  EXPECT_EQ(pipeline->host.cpu, kCpuAvx2);
 }
 
 TEST_F(PipelineTest, can_be_explained_without_its_weights) {

@@ -45,8 +45,8 @@ class LinearRig {
  public:
   static constexpr uint32_t kWorkers = 4;  // of the host that the plugin is made for
 
-  LinearRig(std::string_view id, CpuIsa isa, bool slow_bf16_dot = true) {
-    host_.facts.cpu_isa = isa;
+  LinearRig(std::string_view id, CpuFeatures isa, bool slow_bf16_dot = true) {
+    host_.facts.cpu = isa;
     host_.facts.slow_bf16_dot = slow_bf16_dot;
     kernel_ = std::make_unique<PluginInstance<LinearKernel>>(id, host_);
   }

@@ -20,7 +20,7 @@ namespace tenon {
 
 struct PlainKernelCase {
   std::string_view id;
-  CpuIsa isa = CpuIsa::portable;
+  CpuFeatures isa = kCpuPortable;
   bool slow_bf16_dot = true;
   std::vector<std::string_view> formats = {"f32", "f16", "bf16"};
   double bf16_tolerance = 1e-5;  // relative RMS against double precision; others keep 1e-5

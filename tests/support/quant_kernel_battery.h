@@ -21,12 +21,12 @@ namespace tenon {
 struct QuantKernelCase {
   std::string_view id;
   double tolerance;  // relative RMS against double precision
-  CpuIsa isa;
+  CpuFeatures isa;
 };
 
 inline auto quant_kernel_cases(std::string_view id, double tolerance) {
   std::vector<QuantKernelCase> cases;
-  for (CpuIsa isa : runnable_isas()) cases.push_back({id, tolerance, isa});
+  for (CpuFeatures isa : runnable_isas()) cases.push_back({id, tolerance, isa});
   return testing::ValuesIn(cases);
 }
 inline std::string quant_kernel_name(const testing::TestParamInfo<QuantKernelCase>& given) {

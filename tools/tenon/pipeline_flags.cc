@@ -13,7 +13,7 @@ namespace {
 ExecutorFactories executors() {
   return {{"cpu",
            [](const HostFacts& host) {
-             return make_cpu_executor({.threads = host.workers, .isa = host.cpu_isa});
+             return make_cpu_executor({.threads = host.workers, .isa = host.cpu});
            }},
           {"ref", [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
              return make_ref_executor();

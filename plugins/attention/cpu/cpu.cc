@@ -22,9 +22,9 @@ namespace {
 constexpr uint32_t kMaxContextTokens = 1u << 30;
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-  return sdk::best_kernels<KernelSet>(host, {{CpuIsa::portable, &kPortableKernels},
-                                             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-                                             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)}});
+  return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
 }
 
 Status refuse(const std::string& message) {
@@ -155,7 +155,7 @@ class CpuAttention final : public AttentionKernel {
                     " sequences, more than was agreed when the attention kernel was bound");
     }
     if (!batch.tree_parents.empty()) {
-      return refuse("rows form a tree; \"cpu\" attends along chains (attn.mask causal, sliding)");
+      return refuse("rows form a tree; \"cpu\" attends along chains (attn.mask.tree = no)");
     }
     const uint64_t block_tokens = storage_->block_tokens[id];
     for (const BatchSequence& sequence : batch.sequences) {
@@ -268,14 +268,15 @@ constexpr Fact kProvides[] = {
     {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxHeadDim, .words = {}},
-    {.key = "attn.mask", .words = "causal sliding"},
+    {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kAttentionInterface;
   base.id = "cpu";
   base.version = "0.1.0";
   base.summary =

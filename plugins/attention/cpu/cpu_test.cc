@@ -73,9 +73,9 @@ struct Shape {
 // tokens 0, 1, … whose q, k and v follow from (s, token) alone.
 class Rig {
  public:
-  Rig(const Shape& shape, CpuIsa isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
+  Rig(const Shape& shape, CpuFeatures isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
       : shape_(shape) {
-    host_.facts.cpu_isa = isa;
+    host_.facts.cpu = isa;
     kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_);
     group_.layers = 1;
     group_.kv_heads = shape.kv_heads;
@@ -296,7 +296,7 @@ bool same_bits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
-class AttentionOnEveryIsa : public testing::TestWithParam<CpuIsa> {
+class AttentionOnEveryIsa : public testing::TestWithParam<CpuFeatures> {
  protected:
   // A prompt at once, compared at some tokens with double precision.
   void expect_accurate(const Shape& shape, uint32_t tokens) {
@@ -326,10 +326,10 @@ void AttentionOnEveryIsa::expect_same_bits_for_chunks(const Shape& shape) {
     }
   }
 }
-std::vector<CpuIsa> distinct_isas() {
-  std::vector<CpuIsa> isas;
-  for (CpuIsa isa : runnable_isas()) {
-    if (isa <= CpuIsa::avx512) isas.push_back(isa);
+std::vector<CpuFeatures> distinct_isas() {
+  std::vector<CpuFeatures> isas;
+  for (CpuFeatures isa : runnable_isas()) {
+    if (kCpuAvx512.has_all(isa)) isas.push_back(isa);
   }
   return isas;
 }
@@ -483,10 +483,10 @@ TEST_P(AttentionOnEveryIsa, blocks_that_a_window_left_behind_are_not_read) {
 }
 
 TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
-  Rig rig({}, CpuIsa::portable);
+  Rig rig({}, kCpuPortable);
   const int32_t parents[] = {-1, 0};
   EXPECT_EQ(rig.try_plan({{0, 0, 2}}, parents).message(),
-            "rows form a tree; \"cpu\" attends along chains (attn.mask causal, sliding)");
+            "rows form a tree; \"cpu\" attends along chains (attn.mask.tree = no)");
   rig.table(0).resize(1);
   EXPECT_EQ(rig.try_plan({{0, 0, 17}}).message(),
             "row 16 is stored at position 16, behind its sequence's 16 slots");
@@ -504,10 +504,10 @@ TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
 }
 
 TEST(CpuAttention, the_name_of_the_numerics_follows_the_processor) {
-  EXPECT_EQ(Rig({}, CpuIsa::portable).kernel().numerics(), "cpu/portable");
-  if (detect_cpu_isa() < CpuIsa::avx512_bf16) return;
-  EXPECT_EQ(Rig({}, CpuIsa::avx2).kernel().numerics(), "cpu/avx2");
-  EXPECT_EQ(Rig({}, CpuIsa::avx512_bf16).kernel().numerics(), "cpu/avx512");
+  EXPECT_EQ(Rig({}, kCpuPortable).kernel().numerics(), "cpu/portable");
+  if (!detect_cpu_features().has(CpuFeature::avx512_bf16)) return;
+  EXPECT_EQ(Rig({}, kCpuAvx2).kernel().numerics(), "cpu/avx2");
+  EXPECT_EQ(Rig({}, kCpuAvx512Bf16).kernel().numerics(), "cpu/avx512");
 }
 
 }  // namespace
