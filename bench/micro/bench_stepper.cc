@@ -60,6 +60,9 @@ Stepper::Stepper(const std::string& path, const std::string& linear)
   if (linear != "int8") {
     linear_.push_back(&kernel<LinearKernel>("linear_dense", kLinearInterface, "dense"));
   }
+  for (LinearKernel* kernel : linear_) {
+    leave_unless(kernel->bind({kMaxRows, machine().pool->size(), Space()}));
+  }
 }
 
 Result<LinearKernel*> Stepper::kernel_for(const WeightView& weight) const {

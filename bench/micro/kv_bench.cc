@@ -50,7 +50,7 @@ class Served {
     ModelShape shape;
     shape.group_count = 1;
     shape.groups = &group;
-    KvGroupGeometry size{kBlock, blocks, 8};
+    KvGroupGeometry size{DType::f32, kBlock, blocks, 8};
     KvGeometry geometry;
     geometry.context_tokens = kContext;
     geometry.max_sequences = sequences;
@@ -59,10 +59,10 @@ class Served {
     leave_unless(kv_->bind(shape, geometry));
   }
 
-  void begin_step() { kv_->step_begin(++step_); }
-  void end_step() { kv_->step_done(step_); }
+  void begin_step() { leave_unless(kv_->step_begin(++step_)); }
+  void end_step() { leave_unless(kv_->step_done(step_)); }
   void begin(SeqId seq) { leave_unless(kv_->begin({seq, {}, kContext, kNoSeq, 0})); }
-  void end(SeqId seq) { leave_unless(kv_->release(seq, KVCacheManager::Release::end)); }
+  void end(SeqId seq) { leave_unless(kv_->release(seq, ReleaseHow::end)); }
   uint32_t ready(SeqId seq, std::span<const TokenId> known) {
     KvMatch found;
     leave_unless(kv_->match(seq, known, static_cast<uint32_t>(known.size()), found));
@@ -72,7 +72,13 @@ class Served {
   uint32_t grow(SeqId seq, std::span<const TokenId> known, uint32_t computed) {
     KvGrant grant;
     const auto left = static_cast<uint32_t>(known.size()) - computed;
-    leave_unless(kv_->grow(seq, known, computed, 1, left, grant));
+    leave_unless(kv_->grow({.seq = seq,
+                            .tokens = known,
+                            .known_tokens = static_cast<uint32_t>(known.size()),
+                            .computed = computed,
+                            .at_least = 1,
+                            .at_most = left},
+                           grant));
     return computed + grant.reused;
   }
   void look_up(SeqId seq) {
@@ -85,7 +91,11 @@ class Served {
       kept_.resize(computed);
       std::iota(kept_.begin(), kept_.end(), 0u);
     }
-    leave_unless(kv_->resolve(seq, known, base, std::span(kept_).first(computed - base), computed));
+    leave_unless(kv_->resolve({.seq = seq,
+                               .tokens = known,
+                               .base = base,
+                               .kept = std::span(kept_).first(computed - base),
+                               .computed = computed}));
   }
   // A step that computes `known` and whatever it says after that, and the sequence's end.
   void serve(SeqId seq, std::span<const TokenId> known) {

@@ -76,7 +76,7 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   shape.vocabulary = kVocabulary;
   shape.group_count = 1;
   shape.groups = &group;
-  KvGroupGeometry blocks{block, decoding * (2048 / block), 8};
+  KvGroupGeometry blocks{DType::f32, block, decoding * (2048 / block), 8};
   InstantExecutor executor(kVocabulary);
   InstantSampler sampler;
   WallClock clock;
@@ -86,7 +86,6 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   parts.sampler = &sampler;
   parts.executor = &executor;
   parts.shape = &shape;
-  parts.geometry.dtype = DType::f32;
   parts.geometry.context_tokens = context;
   parts.geometry.max_sequences = decoding;
   parts.geometry.group_count = 1;

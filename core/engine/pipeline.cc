@@ -140,7 +140,7 @@ Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) 
   return {};
 }
 
-// The instance of a kernel, made when the first weight asks for it.
+// The instance of a kernel, made when the first weight asks for it, for both models' steps.
 Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
   for (const auto& made : pipeline.linear) {
     if (&made.object().descriptor() == plugin.descriptor) return made.get();
@@ -152,6 +152,9 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
                          fill_options(*plugin.descriptor, pipeline.config.linear.options));
   PluginInstance<LinearKernel> instance;
   TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
+  const LinearLimits limits{pipeline.limits.max_batch_tokens, pipeline.executor->workers(),
+                            Space()};
+  TENON_RETURN_IF_ERROR(instance->bind(limits));
   pipeline.linear.push_back(std::move(instance));
   return pipeline.linear.back().get();
 }

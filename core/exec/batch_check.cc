@@ -51,11 +51,23 @@ Status check_groups(const BatchView& batch, const ModelShape& shape) {
   return {};
 }
 
+// What enters in place of an embedded token.
+Status check_inputs(const BatchView& batch, const ModelShape& shape) {
+  const TensorView& inputs = batch.inputs;
+  if (inputs.data == nullptr) return {};
+  const bool fits = inputs.rank == 2 && inputs.shape[0] >= batch.rows &&
+                    inputs.shape[1] == shape.hidden && inputs.stride[1] == 1;
+  if (fits && inputs.dtype == DType::f32 && inputs.space == Space{}) return {};
+  return internal("rows that enter as they are have the shape [" + number(inputs.shape[0]) + ", " +
+                  number(inputs.shape[1]) + "] of " + std::string(dtype_name(inputs.dtype)) +
+                  "; expected f32 in host memory, [" + number(batch.rows) + ", " +
+                  number(shape.hidden) + "], each row without gaps");
+}
+
 Status check_tokens(const BatchView& batch, const ModelShape& shape) {
-  if (batch.inputs.data != nullptr) {
-    return unsupported("rows that enter as they are; this executor embeds tokens only");
-  }
+  TENON_RETURN_IF_ERROR(check_inputs(batch, shape));
   for (const TokenId token : batch.tokens) {
+    if (token == kNoToken && batch.inputs.data != nullptr) continue;
     if (token < 0 || static_cast<uint32_t>(token) >= shape.vocabulary) {
       return invalid_argument("token id " + std::to_string(token) +
                               " is not of the vocabulary; expected 0 to " +
@@ -167,6 +179,17 @@ Status check_sequence(const BatchView& batch, size_t index, const BatchLimits& l
 }
 
 }  // namespace
+
+Status check_decoder_shape(const ModelShape& shape) {
+  for (LayerId id = 0; id < shape.layer_count; ++id) {
+    const LayerShape& layer = shape.layers[id];
+    if (layer.group != kNoGroup && layer.state_group == kNoGroup) continue;
+    return unsupported("layer " + number(id) +
+                       (layer.group == kNoGroup ? " does not attend" : " keeps a recurrent state") +
+                       "; this executor runs layers that attend and do nothing beside it");
+  }
+  return {};
+}
 
 Status check_batch(const BatchView& batch, const BatchLimits& limits) {
   TENON_RETURN_IF_ERROR(check_sizes(batch, limits));

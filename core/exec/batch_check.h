@@ -16,10 +16,13 @@ struct BatchLimits {
   uint32_t max_sequences = 0;
 };
 
-// invalid_argument for token ids outside the vocabulary; unsupported for adapters and for rows that
-// enter as they are; internal for everything that the engine should have kept: arrays of the wrong
-// length, rows that no sequence owns or that do not follow each other, parents that come later,
-// slots behind kv_tokens, table entries that are missing or no block of the group.
+// Whether all layers are such as the decoder has: each attends, none runs a recurrence.
+Status check_decoder_shape(const ModelShape& shape);
+
+// invalid_argument for token ids outside the vocabulary; unsupported for adapters; internal for
+// everything that the engine should have kept: arrays of the wrong length, rows that no sequence
+// owns or that do not follow each other, parents that come later, slots behind kv_tokens, table
+// entries that are missing or no block of the group.
 Status check_batch(const BatchView& batch, const BatchLimits& limits);
 
 }  // namespace tenon

@@ -26,7 +26,8 @@
 
 namespace tenon {
 
-// Chooses the kernel for one weight (per format, and per tensor in mixed files).
+// Chooses the kernel for one weight (per format, and per tensor in mixed files): one that is bound
+// for the executor's workers and at least its rows of a step.
 using LinearResolver = std::function<Result<LinearKernel*>(const WeightView& weight)>;
 // done and total in bytes, for a progress display.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;

@@ -13,45 +13,30 @@
 namespace tenon::test {
 namespace {
 
-// A linear kernel under another name, and one that counts.
-class CountingLinear final : public LinearKernel {
+// A linear kernel under another name, which counts.
+class CountingLinear final : public ForwardingLinear {
  public:
+  using ForwardingLinear::ForwardingLinear;
   Status accepts(const WeightView& weight) const noexcept override {
     return weight.name == refused ? Status::error(StatusCode::unsupported, "not this one")
-                                  : plain_.accepts(weight);
-  }
-  uint64_t packed_bytes(const WeightView& weight) const noexcept override {
-    return plain_.packed_bytes(weight);
+                                  : to_.accepts(weight);
   }
   Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
     if (weight.name == broken && slice.index + 1 == slice.count) {
       return Status::error(StatusCode::failed, "a row is damaged");
     }
-    return plain_.pack(weight, packed, slice);
+    return to_.pack(weight, packed, slice);
   }
-  void unpack_row(const void* packed, uint32_t n_out, uint32_t k_in, uint32_t row,
-                  float* out) const noexcept override {
-    plain_.unpack_row(packed, n_out, k_in, row, out);
-  }
-  uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
-    return plain_.prepared_bytes(rows, k_in);
-  }
-  void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
-               Slice slice) noexcept override {
-    plain_.prepare(x, x_stride, rows, k_in, prepared, slice);
-  }
-  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
+  Status run(std::span<const LinearJob> jobs, WorkRange range,
+             DeviceQueue queue) noexcept override {
     if (range.first == 0) ++runs;
-    plain_.run(jobs, range);
+    return to_.run(jobs, range, queue);
   }
   std::string_view numerics() const noexcept override { return "counting"; }
 
   std::string refused;
   std::string broken;
   int runs = 0;
-
- private:
-  PlainLinear plain_;
 };
 
 class CpuTest : public testing::Test {
@@ -72,7 +57,7 @@ class CpuTest : public testing::Test {
   ModelShapeStorage shape_;
   PlainAttention attention_;
   PlainLinear plain_;
-  CountingLinear counting_;
+  CountingLinear counting_{plain_};
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<StepDriver> driver_;
 };

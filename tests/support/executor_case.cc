@@ -35,6 +35,8 @@ class PluginKernels final : public KernelSet {
     auto registry = PluginRegistry::open(std::move(search));
     EXPECT_TRUE(registry.ok()) << registry.status().message();
     create(*registry, "dense", linear_);
+    const Status bound = linear_->bind({LoadOptions().max_rows, executor.threads, Space()});
+    EXPECT_TRUE(bound.ok()) << bound.message();
     create(*registry, "cpu", attention_);
   }
   AttentionKernel* attention() override { return attention_.get(); }

@@ -36,6 +36,29 @@ inline Tokens operator+(Tokens a, const Tokens& b) {
   return a;
 }
 
+// The interface's calls, as tests write them.
+inline Status grow(KVCacheManager& kv, SeqId seq, std::span<const TokenId> tokens,
+                   uint32_t computed, uint32_t at_least, uint32_t at_most, KvGrant& out) {
+  return kv.grow({.seq = seq,
+                  .tokens = tokens,
+                  .known_tokens = static_cast<uint32_t>(tokens.size()),
+                  .computed = computed,
+                  .at_least = at_least,
+                  .at_most = at_most},
+                 out);
+}
+inline Status resolve(KVCacheManager& kv, SeqId seq, std::span<const TokenId> tokens, uint32_t base,
+                      std::span<const uint32_t> kept, uint32_t computed) {
+  return kv.resolve(
+      {.seq = seq, .tokens = tokens, .base = base, .kept = kept, .computed = computed});
+}
+inline KvUsage usage(const KVCacheManager& kv, GroupId group = 0) {
+  KvUsage made;
+  const Status status = kv.usage(group, made);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return made;
+}
+
 class KvCase : public testing::Test {
  protected:
   using Plugin = PluginInstance<KVCacheManager>;
@@ -52,17 +75,17 @@ class KvCase : public testing::Test {
             uint32_t groups = 1) {
     shapes_.assign(groups, {});
     shapes_.back().window_tokens = window;
-    sizes_.assign(groups, {block_tokens, blocks, 8, swap_blocks});
+    sizes_.assign(groups, {DType::f32, block_tokens, blocks, 8, swap_blocks});
     shape_.group_count = groups;
     shape_.groups = shapes_.data();
-    const Status status = kv().bind(shape_, {DType::f32, 1024, 8, groups, sizes_.data()});
+    const Status status = kv().bind(shape_, {1024, 8, groups, sizes_.data()});
     ASSERT_TRUE(status.ok()) << status.message();
     next_step();
   }
   KVCacheManager& kv() { return **kv_; }
   void next_step() {
-    kv().step_done(step_);
-    kv().step_begin(++step_);
+    EXPECT_TRUE(kv().step_done(step_).ok());
+    EXPECT_TRUE(kv().step_begin(++step_).ok());
   }
 
   void begin(SeqId seq, CacheKey key = {}) {
@@ -83,7 +106,7 @@ class KvCase : public testing::Test {
   KvGrant grow(SeqId seq, const Tokens& known, uint32_t computed = 0) {
     KvGrant grant;
     const auto most = static_cast<uint32_t>(known.size()) - computed;
-    const Status status = kv().grow(seq, known, computed, 1, most, grant);
+    const Status status = test::grow(kv(), seq, known, computed, 1, most, grant);
     EXPECT_TRUE(status.ok()) << status.message();
     expect_sound();
     return grant;
@@ -91,14 +114,14 @@ class KvCase : public testing::Test {
   StatusCode try_grow(SeqId seq, const Tokens& known, uint32_t computed = 0) {
     KvGrant grant;
     const auto all = static_cast<uint32_t>(known.size()) - computed;
-    const StatusCode code = kv().grow(seq, known, computed, all, all, grant).code();
+    const StatusCode code = test::grow(kv(), seq, known, computed, all, all, grant).code();
     expect_sound();
     return code;
   }
   void resolve(SeqId seq, const Tokens& known, uint32_t base, uint32_t computed) {
     std::vector<uint32_t> kept(computed - base);
     std::iota(kept.begin(), kept.end(), 0u);
-    const Status status = kv().resolve(seq, known, base, kept, computed);
+    const Status status = test::resolve(kv(), seq, known, base, kept, computed);
     EXPECT_TRUE(status.ok()) << status.message();
     expect_sound();
   }
@@ -110,7 +133,7 @@ class KvCase : public testing::Test {
     next_step();
     return grant.reused;
   }
-  Status release(SeqId seq, KVCacheManager::Release how = KVCacheManager::Release::end) {
+  Status release(SeqId seq, ReleaseHow how = ReleaseHow::end) {
     Status status = kv().release(seq, how);
     expect_sound();
     return status;
@@ -139,8 +162,9 @@ class KvCase : public testing::Test {
     EXPECT_TRUE(kv().take_moves(out).ok());
     return {room.begin(), room.begin() + out.count};
   }
-  uint64_t free_blocks() { return kv().usage().free_tokens / sizes_[0].block_tokens; }
-  uint64_t cached_blocks() { return kv().usage().cached_tokens / sizes_[0].block_tokens; }
+  KvUsage usage(GroupId group = 0) { return test::usage(kv(), group); }
+  uint64_t free_blocks() { return usage().free_tokens / sizes_[0].block_tokens; }
+  uint64_t cached_blocks() { return usage().cached_tokens / sizes_[0].block_tokens; }
   void expect_sound() {
     const Status status = kv().check();
     EXPECT_TRUE(status.ok()) << status.message();

@@ -13,6 +13,8 @@
 #include <map>
 #include <vector>
 
+#include "tests/support/kv_case.h"
+
 namespace tenon::test {
 
 struct KvWorldOptions {
@@ -32,7 +34,8 @@ class KvWorld {
       : kv_(kv), options_(options), random_(seed * 2 + 1) {
     shapes_.assign(options.groups, {});
     shapes_.back().window_tokens = options.window_tokens;
-    sizes_.assign(options.groups, {options.block_tokens, options.blocks, 8, options.swap_blocks});
+    sizes_.assign(options.groups,
+                  {DType::f32, options.block_tokens, options.blocks, 8, options.swap_blocks});
     for (uint32_t g = 0; g < options.groups; ++g) {
       cache_.emplace_back(size_t{options.blocks} * options.block_tokens, 0);
       pool_.emplace_back(size_t{options.swap_blocks} * options.block_tokens, 0);
@@ -40,16 +43,15 @@ class KvWorld {
     ModelShape model;
     model.group_count = options.groups;
     model.groups = shapes_.data();
-    ok(kv.bind(model, {DType::f32, options.context_tokens, options.sequences, options.groups,
-                       sizes_.data()}));
+    ok(kv.bind(model, {options.context_tokens, options.sequences, options.groups, sizes_.data()}));
   }
 
   // Stops at the first thing that is wrong.
   void run() {
     for (uint32_t i = 0; i < options_.steps && !testing::Test::HasFailure(); ++i) step();
     while (!live_.empty() && !testing::Test::HasFailure()) end(live_.begin()->first);
-    kv_.step_done(step_);
-    const KvUsage usage = kv_.usage();
+    ok(kv_.step_done(step_));
+    const KvUsage usage = test::usage(kv_);
     EXPECT_EQ(usage.free_tokens, usage.total_tokens) << "blocks were lost";
     EXPECT_EQ(usage.used_tokens, 0u);
     EXPECT_EQ(usage.swapped_tokens, 0u);
@@ -110,7 +112,7 @@ class KvWorld {
   }
 
   void step() {
-    kv_.step_begin(++step_);
+    ok(kv_.step_begin(++step_));
     if (live_.size() < options_.sequences && below(3) == 0) arrive();
     for (auto& [seq, live] : live_) live.planned = false;
     for (uint32_t i = 1 + below(6); i > 0 && !live_.empty(); --i) plan_one();
@@ -119,11 +121,11 @@ class KvWorld {
     } else {
       carry_out();
     }
-    kv_.step_done(step_);
+    ok(kv_.step_done(step_));
     sound();
     if (!live_.empty() && below(6) == 0) end(any()->first);
     if (!live_.empty() && below(8) == 0) fork(any());
-    const KvUsage usage = kv_.usage();
+    const KvUsage usage = test::usage(kv_);
     EXPECT_EQ(usage.reserved_tokens + usage.free_tokens, usage.total_tokens);
     EXPECT_LE(usage.used_tokens, usage.reserved_tokens);
     EXPECT_LE(usage.cached_tokens, usage.free_tokens);
@@ -163,11 +165,11 @@ class KvWorld {
     const uint32_t wanted = chunk ? 1 + below(left) : left + drafts;
     KvMatch match;
     ok(kv_.match(seq, live.tokens, live.computed + wanted, match));
-    const bool fits = match.tokens_needed <= kv_.usage().free_tokens;
+    const bool fits = match.tokens_needed <= usage(kv_).free_tokens;
     const bool waiting = !live.running;
     KvGrant grant;
     const Status status =
-        kv_.grow(seq, live.tokens, live.computed, chunk ? 1 : wanted, wanted, grant);
+        grow(kv_, seq, live.tokens, live.computed, chunk ? 1 : wanted, wanted, grant);
     sound();
     if (!status.ok()) {
       EXPECT_EQ(status.code(), StatusCode::out_of_kv) << status.message();
@@ -190,21 +192,20 @@ class KvWorld {
   }
 
   void preempt(SeqId seq, Live& live) {
-    using Release = KVCacheManager::Release;
     if (below(2) == 0) {
-      const uint64_t free = kv_.usage().swapped_tokens;
-      const Status status = kv_.release(seq, Release::swap);
+      const uint64_t free = usage(kv_).swapped_tokens;
+      const Status status = kv_.release(seq, ReleaseHow::swap);
       sound();
       if (status.ok()) {
-        EXPECT_EQ(kv_.usage().swapped_tokens, free + live.computed);
+        EXPECT_EQ(usage(kv_).swapped_tokens, free + live.computed);
         ++swapped_;
         live.computed = 0;
         live.running = false;
         return;
       }
-      EXPECT_EQ(kv_.usage().swapped_tokens, free);
+      EXPECT_EQ(usage(kv_).swapped_tokens, free);
     }
-    ok(kv_.release(seq, Release::recompute));
+    ok(kv_.release(seq, ReleaseHow::recompute));
     sound();
     live.computed = 0;
     live.running = false;
@@ -215,11 +216,10 @@ class KvWorld {
       if (!live.planned) continue;
       live.computed = live.before;
       if (!live.was_waiting) {
-        ok(kv_.resolve(seq, live.tokens, live.computed, {}, live.computed));
+        ok(test::resolve(kv_, seq, live.tokens, live.computed, {}, live.computed));
       } else {
         live.running = false;
-        const auto how =
-            live.restored > 0 ? KVCacheManager::Release::swap : KVCacheManager::Release::recompute;
+        const auto how = live.restored > 0 ? ReleaseHow::swap : ReleaseHow::recompute;
         ok(kv_.release(seq, how));
       }
       sound();
@@ -297,9 +297,7 @@ class KvWorld {
   void read(SeqId seq, const Live& live, uint32_t end) {
     const auto ids = identities(live, end);
     for (GroupId g = 0; g < options_.groups; ++g) {
-      const uint32_t window = shapes_[g].window_tokens;
-      const uint32_t next = live.computed;
-      for (uint32_t p = window == 0 || next < window ? 0 : next - window + 1; p < end; ++p) {
+      for (uint32_t p = first_visible(live.computed, shapes_[g].window_tokens); p < end; ++p) {
         const uint64_t* at = slot(seq, g, p);
         ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
         ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p
@@ -312,7 +310,7 @@ class KvWorld {
     const uint32_t base = live.computed;
     live.computed = base + static_cast<uint32_t>(kept.size());
     if (live.computed == live.tokens.size()) live.tokens.push_back(static_cast<TokenId>(below(3)));
-    ok(kv_.resolve(seq, live.tokens, base, kept, live.computed));
+    ok(test::resolve(kv_, seq, live.tokens, base, kept, live.computed));
     sound();
     if (live.tokens.size() >= options_.context_tokens) finished_.push_back(seq);
     for (SeqId done : finished_) end(done);
@@ -336,7 +334,7 @@ class KvWorld {
   }
 
   void end(SeqId seq) {
-    ok(kv_.release(seq, KVCacheManager::Release::end));
+    ok(kv_.release(seq, ReleaseHow::end));
     live_.erase(seq);
     sound();
   }

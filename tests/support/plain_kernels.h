@@ -1,106 +1,16 @@
-// Kernels in plain loops. They show the least that a kernel must do, and that an executor composes
-// with any: columns and heads are split unevenly, `prepare` keeps rows in reverse order, phases
-// are more than needed.
+// An attention kernel in plain loops. It shows the least that one must do, and that an executor
+// composes with any: phases are more than needed.
 #pragma once
 
 #include <tenon/attention.h>
-#include <tenon/linear.h>
 
 #include <cmath>
 #include <cstring>
-#include <string>
 #include <vector>
 
-#include "core/model/weight_rows.h"
+#include "tests/support/plain_linear.h"
 
 namespace tenon::test {
-
-// [first, last) of `count` items for one slice; sizes differ by one at most.
-struct Share {
-  uint32_t first;
-  uint32_t last;
-};
-inline Share share_of(uint64_t count, Slice slice) {
-  return {static_cast<uint32_t>(count * slice.index / slice.count),
-          static_cast<uint32_t>(count * (slice.index + 1) / slice.count)};
-}
-
-// Packs any readable format as f32.
-class PlainLinear final : public LinearKernel {
- public:
-  Status accepts(const WeightView& weight) const noexcept override {
-    return readable_by_rows(copy_of(weight));
-  }
-  uint64_t packed_bytes(const WeightView& weight) const noexcept override {
-    return uint64_t{weight.n_out} * weight.k_in * sizeof(float);
-  }
-  Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
-    const Weight rows = copy_of(weight);
-    const Share mine = share_of(weight.n_out, slice);
-    for (uint32_t n = mine.first; n < mine.last; ++n) {
-      read_row(rows, n, static_cast<float*>(packed) + uint64_t{n} * weight.k_in);
-    }
-    return {};
-  }
-  void unpack_row(const void* packed, uint32_t, uint32_t k_in, uint32_t row,
-                  float* out) const noexcept override {
-    std::memcpy(out, static_cast<const float*>(packed) + uint64_t{row} * k_in,
-                k_in * sizeof(float));
-  }
-
-  uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
-    return uint64_t{rows} * k_in * sizeof(float);
-  }
-  void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
-               Slice slice) noexcept override {
-    const Share mine = share_of(rows, slice);
-    for (uint32_t row = mine.first; row < mine.last; ++row) {
-      std::memcpy(static_cast<float*>(prepared) + uint64_t{rows - 1 - row} * k_in,
-                  x + row * x_stride, k_in * sizeof(float));
-    }
-  }
-  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
-    for (const LinearJob& job : jobs) {
-      const Share mine{share_of(job.n_out, {range.first, range.count}).first,
-                       share_of(job.n_out, {range.last - 1, range.count}).last};
-      const uint64_t rows = job.rows.empty() ? job.x_rows : job.rows.size();
-      for (uint64_t i = 0; i < rows; ++i) {
-        const uint64_t x_row = job.rows.empty() ? i : job.rows[i];
-        const float* x =
-            static_cast<const float*>(job.prepared) + (job.x_rows - 1 - x_row) * job.k_in;
-        for (uint32_t n = mine.first; n < mine.last; ++n) {
-          write(job, job.y + i * job.y_stride + n, x, n);
-        }
-      }
-    }
-  }
-  std::string_view numerics() const noexcept override { return "plain"; }
-
- private:
-  static Weight copy_of(const WeightView& view) {
-    return {std::string(view.name),
-            std::string(view.format),
-            view.n_out,
-            view.k_in,
-            {view.parts.begin(), view.parts.end()},
-            view.row_order};
-  }
-  static float dot(const void* packed, const float* x, uint32_t k_in, uint32_t n) {
-    const float* w = static_cast<const float*>(packed) + uint64_t{n} * k_in;
-    float sum = 0;
-    for (uint32_t k = 0; k < k_in; ++k) sum += x[k] * w[k];
-    return sum;
-  }
-  static void write(const LinearJob& job, float* y, const float* x, uint32_t n) {
-    float sum = dot(job.packed, x, job.k_in, n);
-    if (job.bias != nullptr) sum += job.bias[n];
-    if (job.epilogue == Epilogue::store) *y = sum;
-    if (job.epilogue == Epilogue::add) *y += sum;
-    if (job.epilogue == Epilogue::silu_mul) {
-      *y = sum / (1.0f + std::exp(-sum)) * dot(job.packed_second, x, job.k_in, n);
-    }
-  }
-};
 
 // f32 caches only. Three phases: store K, store V, attend.
 class PlainAttention final : public AttentionKernel {

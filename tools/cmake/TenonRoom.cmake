@@ -66,7 +66,7 @@ function(tenon_test_environment target)
 endfunction()
 
 # Tests of one plugin: tenon_plugin_tests(<target>), called in the plugin's own CMakeLists.txt after
-# tenon_add_plugin, compiles the plugin's sources together with this folder's *_test.cc into one
+# tenon_add_plugin, links the plugin's objects together with this folder's *_test.cc into one
 # program. The plugin's exported table is linked in, not loaded: tests/support/plugin_instance.h
 # makes instances from it. The ctest name follows the folder: plugin.<interface>.<variant>.
 function(tenon_plugin_tests target)
@@ -74,11 +74,10 @@ function(tenon_plugin_tests target)
     return()
   endif()
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
-  get_target_property(sources ${target} SOURCES)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME variant)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH parent)
   cmake_path(GET parent FILENAME interface)
-  add_executable(${target}_tests ${sources} ${tests})
+  add_executable(${target}_tests ${tests} $<TARGET_OBJECTS:${target}>)
   tenon_target_defaults(${target}_tests)
   target_include_directories(${target}_tests
                              PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)

@@ -94,6 +94,7 @@ Status RefExecutor::load(const ExecutorSetup& setup) {
     return internal("the executor 'ref' was loaded without a model");
   }
   TENON_RETURN_IF_ERROR(check_weights(*setup.model));
+  TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   model_ = setup.model;
   shape_ = setup.shape;
@@ -131,7 +132,13 @@ Result<StepOutput> RefExecutor::collect(uint64_t step_id) {
 }
 
 void RefExecutor::embed() {
+  const TensorView& inputs = batch_->inputs;
   for (uint32_t row = 0; row < batch_->rows; ++row) {
+    if (batch_->tokens[row] == kNoToken) {
+      std::copy_n(static_cast<const float*>(inputs.data) + row * inputs.stride[0], config().hidden,
+                  &hidden_[size_t{row} * config().hidden]);
+      continue;
+    }
     read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]),
              &hidden_[size_t{row} * config().hidden]);
   }

@@ -18,8 +18,8 @@ class Naive : public testing::Test {
   Status bind(uint32_t block_tokens, uint32_t blocks, uint32_t swap_blocks = 0) {
     shape_.group_count = 1;
     shape_.groups = &group_;
-    geometry_ = {block_tokens, blocks, 8, swap_blocks};
-    return kv_->bind(shape_, {DType::f32, 64, 8, 1, &geometry_});
+    geometry_ = {DType::f32, block_tokens, blocks, 8, swap_blocks};
+    return kv_->bind(shape_, {64, 8, 1, &geometry_});
   }
   std::vector<KvMove> moves() {
     std::array<KvMove, 16> room;
@@ -45,14 +45,14 @@ TEST_F(Naive, needs_blocks_as_long_as_the_context) {
 TEST_F(Naive, reserves_a_whole_region_for_the_first_token) {
   ASSERT_TRUE(bind(64, 2).ok());
   ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
-  EXPECT_EQ(kv_->usage().reserved_tokens, 0u);
+  EXPECT_EQ(test::usage(*kv_).reserved_tokens, 0u);
   KvGrant grant;
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 3, 3, grant).ok());
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 3, 3, grant).ok());
   const uint32_t kept[] = {0, 1, 2};
-  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 3).ok());
-  EXPECT_EQ(kv_->usage().reserved_tokens, 64u);
-  EXPECT_EQ(kv_->usage().used_tokens, 3u);
-  EXPECT_EQ(kv_->usage().free_tokens, 64u);
+  ASSERT_TRUE(test::resolve(*kv_, 1, {}, 0, kept, 3).ok());
+  EXPECT_EQ(test::usage(*kv_).reserved_tokens, 64u);
+  EXPECT_EQ(test::usage(*kv_).used_tokens, 3u);
+  EXPECT_EQ(test::usage(*kv_).free_tokens, 64u);
   EXPECT_TRUE(kv_->check().ok());
 }
 
@@ -61,28 +61,28 @@ TEST_F(Naive, has_no_region_for_one_too_many) {
   KvGrant grant;
   ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
   ASSERT_TRUE(kv_->begin({2, {}, 64, kNoSeq, 0}).ok());
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 1, 1, grant).ok());
-  EXPECT_EQ(kv_->grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
-  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::end).ok());
-  EXPECT_TRUE(kv_->grow(2, {}, 0, 1, 1, grant).ok());
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 1, 1, grant).ok());
+  EXPECT_EQ(test::grow(*kv_, 2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(kv_->release(1, ReleaseHow::end).ok());
+  EXPECT_TRUE(test::grow(*kv_, 2, {}, 0, 1, 1, grant).ok());
 }
 
 TEST_F(Naive, copies_for_a_fork) {
   ASSERT_TRUE(bind(64, 2).ok());
   KvGrant grant;
   ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 2, 2, grant).ok());
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 2, 2, grant).ok());
   const uint32_t kept[] = {0, 1};
-  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 2).ok());
+  ASSERT_TRUE(test::resolve(*kv_, 1, {}, 0, kept, 2).ok());
   ASSERT_TRUE(kv_->begin({2, {}, 64, 1, 2}).ok());
   const std::vector<KvMove> made = moves();
   ASSERT_EQ(made.size(), 1u);
   EXPECT_EQ(made[0].tokens, 2u);
   EXPECT_NE(made[0].from.block, made[0].to.block);
-  EXPECT_EQ(kv_->usage().used_tokens, 4u);
+  EXPECT_EQ(test::usage(*kv_).used_tokens, 4u);
   // No region is left for another: nothing has begun then.
   EXPECT_EQ(kv_->begin({3, {}, 64, 1, 2}).code(), StatusCode::out_of_kv);
-  EXPECT_FALSE(kv_->release(3, KVCacheManager::Release::end).ok());
+  EXPECT_FALSE(kv_->release(3, ReleaseHow::end).ok());
   EXPECT_TRUE(kv_->check().ok());
 }
 
@@ -90,9 +90,9 @@ TEST_F(Naive, brings_kept_slots_of_a_tree_together) {
   ASSERT_TRUE(bind(64, 1).ok());
   KvGrant grant;
   ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 5, 5, grant).ok());
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 5, 5, grant).ok());
   const uint32_t kept[] = {0, 2, 4};
-  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 3).ok());
+  ASSERT_TRUE(test::resolve(*kv_, 1, {}, 0, kept, 3).ok());
   const std::vector<KvMove> made = moves();
   ASSERT_EQ(made.size(), 2u);
   EXPECT_EQ(made[0].from.token, 2u);
@@ -105,13 +105,13 @@ TEST_F(Naive, swaps_what_a_region_holds) {
   ASSERT_TRUE(bind(64, 1, 1).ok());
   KvGrant grant;
   ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 2, 2, grant).ok());
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 2, 2, grant).ok());
   const uint32_t kept[] = {0, 1};
-  ASSERT_TRUE(kv_->resolve(1, {}, 0, kept, 2).ok());
-  ASSERT_TRUE(kv_->release(1, KVCacheManager::Release::swap).ok());
+  ASSERT_TRUE(test::resolve(*kv_, 1, {}, 0, kept, 2).ok());
+  ASSERT_TRUE(kv_->release(1, ReleaseHow::swap).ok());
   EXPECT_EQ(moves().at(0).tokens, 2u);
-  EXPECT_EQ(kv_->usage().free_tokens, 64u);
-  ASSERT_TRUE(kv_->grow(1, {}, 0, 1, 1, grant).ok());
+  EXPECT_EQ(test::usage(*kv_).free_tokens, 64u);
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 1, 1, grant).ok());
   EXPECT_EQ(grant.restored, 2u);
   EXPECT_EQ(moves().at(0).from.tier, KvTier::swap);
 }

@@ -10,7 +10,6 @@ namespace {
 
 using test::tokens;
 using testing::HasSubstr;
-using Release = KVCacheManager::Release;
 
 class Paged : public test::KvCase {
  protected:
@@ -27,20 +26,20 @@ TEST_F(Paged, takes_blocks_as_tokens_need_them) {
   begin(1);
   compute(1, 0, 55);
   EXPECT_EQ(table(1).size(), 4u);
-  EXPECT_EQ(kv().usage().used_tokens, 55u);
-  EXPECT_EQ(kv().usage().reserved_tokens, 64u);
+  EXPECT_EQ(usage().used_tokens, 55u);
+  EXPECT_EQ(usage().reserved_tokens, 64u);
   compute(1, 55, 9);
   EXPECT_EQ(table(1).size(), 4u);
   compute(1, 64, 1);
   EXPECT_EQ(table(1).size(), 5u);
-  EXPECT_EQ(kv().usage().total_tokens, 160u);
+  EXPECT_EQ(usage().total_tokens, 160u);
 }
 
 TEST_F(Paged, grants_what_fits_between_at_least_and_at_most) {
   bind(4, 3);
   begin(1);
   KvGrant grant;
-  ASSERT_TRUE(kv().grow(1, {}, 0, 5, 40, grant).ok());
+  ASSERT_TRUE(test::grow(kv(), 1, {}, 0, 5, 40, grant).ok());
   EXPECT_EQ(grant.granted, 12u);
   EXPECT_EQ(free_blocks(), 0u);
 }
@@ -51,7 +50,7 @@ TEST_F(Paged, changes_nothing_when_not_even_the_least_fits) {
   begin(2);
   compute(1, 0, 8);
   KvGrant grant;
-  const Status status = kv().grow(2, {}, 0, 5, 8, grant);
+  const Status status = test::grow(kv(), 2, {}, 0, 5, 8, grant);
   EXPECT_EQ(status.code(), StatusCode::out_of_kv);
   EXPECT_EQ(free_blocks(), 1u);
   EXPECT_TRUE(table(2).empty());
@@ -63,11 +62,11 @@ TEST_F(Paged, gives_slots_of_rejected_drafts_back) {
   begin(1);
   compute(1, 0, 5);
   KvGrant grant;
-  ASSERT_TRUE(kv().grow(1, {}, 5, 1, 5, grant).ok());
+  ASSERT_TRUE(test::grow(kv(), 1, {}, 5, 1, 5, grant).ok());
   EXPECT_EQ(free_blocks(), 10u);
-  kv().step_done(step_);
+  ASSERT_TRUE(kv().step_done(step_).ok());
   const uint32_t kept[] = {0, 1};
-  ASSERT_TRUE(kv().resolve(1, {}, 5, kept, 7).ok());
+  ASSERT_TRUE(test::resolve(kv(), 1, {}, 5, kept, 7).ok());
   EXPECT_EQ(free_blocks(), 13u);
   EXPECT_TRUE(moves().empty());
   expect_sound();
@@ -78,10 +77,10 @@ TEST_F(Paged, brings_kept_slots_of_a_tree_together) {
   begin(1);
   compute(1, 0, 6);
   KvGrant grant;
-  ASSERT_TRUE(kv().grow(1, {}, 6, 7, 7, grant).ok());
+  ASSERT_TRUE(test::grow(kv(), 1, {}, 6, 7, 7, grant).ok());
   const std::vector<BlockId> blocks = table(1);
   const uint32_t kept[] = {0, 3, 5};
-  ASSERT_TRUE(kv().resolve(1, {}, 6, kept, 9).ok());
+  ASSERT_TRUE(test::resolve(kv(), 1, {}, 6, kept, 9).ok());
   const std::vector<KvMove> made = moves();
   ASSERT_EQ(made.size(), 2u);
   EXPECT_EQ(made[0].from.block, blocks[2]);  // position 9 …
@@ -103,7 +102,7 @@ TEST_F(Paged, shares_a_fork_and_copies_before_the_first_write) {
   fork(2, 1, 6);
   EXPECT_EQ(table(1), table(2));
   EXPECT_EQ(free_blocks(), 8u);
-  EXPECT_EQ(kv().usage().used_tokens, 6u);
+  EXPECT_EQ(usage().used_tokens, 6u);
   const std::vector<BlockId> before = table(1);
   compute(1, 6, 1);
   const std::vector<KvMove> made = moves();
@@ -117,7 +116,7 @@ TEST_F(Paged, shares_a_fork_and_copies_before_the_first_write) {
   compute(2, 6, 1);
   EXPECT_TRUE(moves().empty());
   EXPECT_EQ(table(2), before);
-  EXPECT_EQ(kv().usage().used_tokens, 4u + 3 + 3);
+  EXPECT_EQ(usage().used_tokens, 4u + 3 + 3);
 }
 
 TEST_F(Paged, counts_the_copy_of_a_shared_block_in_what_is_needed) {
@@ -140,10 +139,10 @@ TEST_F(Paged, cannot_copy_without_a_free_block) {
   compute(1, 0, 6);
   fork(2, 1, 6);
   KvGrant grant;
-  EXPECT_EQ(kv().grow(2, {}, 6, 1, 1, grant).code(), StatusCode::out_of_kv);
+  EXPECT_EQ(test::grow(kv(), 2, {}, 6, 1, 1, grant).code(), StatusCode::out_of_kv);
   EXPECT_EQ(table(1), table(2));
-  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::end).ok());
-  EXPECT_TRUE(kv().grow(2, {}, 6, 1, 1, grant).ok());
+  ASSERT_TRUE(kv().release(1, ReleaseHow::end).ok());
+  EXPECT_TRUE(test::grow(kv(), 2, {}, 6, 1, 1, grant).ok());
   EXPECT_TRUE(moves().empty());
 }
 
@@ -155,7 +154,7 @@ TEST_F(Paged, copies_at_once_when_a_fork_begins_before_its_parent_ends) {
   EXPECT_EQ(moves().size(), 1u);
   EXPECT_EQ(table(1)[0], table(2)[0]);
   EXPECT_NE(table(1)[1], table(2)[1]);
-  EXPECT_EQ(kv().usage().used_tokens, 4u + 3 + 1);
+  EXPECT_EQ(usage().used_tokens, 4u + 3 + 1);
   expect_sound();
 }
 
@@ -163,16 +162,16 @@ TEST_F(Paged, hands_a_released_block_out_only_after_the_last_step_planned_with_i
   bind(4, 2);
   begin(1);
   begin(2);
-  kv().step_begin(5);
+  ASSERT_TRUE(kv().step_begin(5).ok());
   KvGrant grant;
-  ASSERT_TRUE(kv().grow(1, {}, 0, 8, 8, grant).ok());
-  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::recompute).ok());
-  EXPECT_EQ(kv().grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
-  kv().step_done(4);
-  EXPECT_EQ(kv().grow(2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(test::grow(kv(), 1, {}, 0, 8, 8, grant).ok());
+  ASSERT_TRUE(kv().release(1, ReleaseHow::recompute).ok());
+  EXPECT_EQ(test::grow(kv(), 2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(kv().step_done(4).ok());
+  EXPECT_EQ(test::grow(kv(), 2, {}, 0, 1, 1, grant).code(), StatusCode::out_of_kv);
   expect_sound();
-  kv().step_done(5);
-  EXPECT_TRUE(kv().grow(2, {}, 0, 8, 8, grant).ok());
+  ASSERT_TRUE(kv().step_done(5).ok());
+  EXPECT_TRUE(test::grow(kv(), 2, {}, 0, 8, 8, grant).ok());
 }
 
 TEST_F(Paged, hands_a_released_block_out_at_once_when_its_steps_are_done) {
@@ -180,11 +179,11 @@ TEST_F(Paged, hands_a_released_block_out_at_once_when_its_steps_are_done) {
   begin(1);
   begin(2);
   compute(1, 0, 8);
-  kv().step_done(step_);
-  kv().step_begin(2);
-  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::recompute).ok());
+  ASSERT_TRUE(kv().step_done(step_).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  ASSERT_TRUE(kv().release(1, ReleaseHow::recompute).ok());
   KvGrant grant;
-  EXPECT_TRUE(kv().grow(2, {}, 0, 8, 8, grant).ok());
+  EXPECT_TRUE(test::grow(kv(), 2, {}, 0, 8, 8, grant).ok());
 }
 
 TEST_F(Paged, frees_the_tail_of_a_sequence_first) {
@@ -192,8 +191,8 @@ TEST_F(Paged, frees_the_tail_of_a_sequence_first) {
   begin(1);
   compute(1, 0, 4);
   const std::vector<BlockId> blocks = table(1);
-  kv().step_done(step_);
-  ASSERT_TRUE(kv().release(1, KVCacheManager::Release::recompute).ok());
+  ASSERT_TRUE(kv().step_done(step_).ok());
+  ASSERT_TRUE(kv().release(1, ReleaseHow::recompute).ok());
   compute(1, 0, 1);
   // What was freed last is taken first: the head of the sequence.
   EXPECT_EQ(table(1)[0], blocks[0]);
@@ -208,7 +207,7 @@ TEST_F(Paged, gives_blocks_back_that_have_left_the_window) {
     const std::vector<BlockId> blocks = table(computed);
     EXPECT_EQ(std::count(blocks.begin(), blocks.end(), kNoBlock), freed) << computed;
     for (uint32_t i = 0; i < freed; ++i) EXPECT_EQ(blocks[i], kNoBlock);
-    ASSERT_TRUE(kv().release(computed, KVCacheManager::Release::end).ok());
+    ASSERT_TRUE(kv().release(computed, ReleaseHow::end).ok());
     expect_sound();
   }
 }
@@ -219,11 +218,12 @@ TEST_F(Paged, refuses_calls_that_make_no_sense_and_stays_sound) {
   compute(1, 0, 3);
   KvGrant grant;
   const uint32_t twice[] = {0, 0};
-  EXPECT_THAT(std::string(kv().grow(9, {}, 0, 1, 1, grant).message()), HasSubstr("no sequence 9"));
-  EXPECT_FALSE(kv().grow(1, {}, 2, 1, 1, grant).ok());      // not what it has
-  EXPECT_FALSE(kv().grow(1, {}, 3, 2, 1, grant).ok());      // at least more than at most
-  EXPECT_FALSE(kv().grow(1, {}, 3, 598, 600, grant).ok());  // beyond its limit
-  EXPECT_FALSE(kv().resolve(1, {}, 3, twice, 5).ok());
+  EXPECT_THAT(std::string(test::grow(kv(), 9, {}, 0, 1, 1, grant).message()),
+              HasSubstr("no sequence 9"));
+  EXPECT_FALSE(test::grow(kv(), 1, {}, 2, 1, 1, grant).ok());      // not what it has
+  EXPECT_FALSE(test::grow(kv(), 1, {}, 3, 2, 1, grant).ok());      // at least more than at most
+  EXPECT_FALSE(test::grow(kv(), 1, {}, 3, 598, 600, grant).ok());  // beyond its limit
+  EXPECT_FALSE(test::resolve(kv(), 1, {}, 3, twice, 5).ok());
   EXPECT_FALSE(kv().begin({1, {}, 10, kNoSeq, 0}).ok());
   EXPECT_FALSE(kv().begin({2, {}, 10, 1, 4}).ok());  // the parent has 3
   EXPECT_FALSE(kv().begin({2, {}, 10, 7, 1}).ok());
@@ -239,7 +239,7 @@ TEST_F(Paged, wastes_less_than_half_a_block_on_average) {
   for (uint32_t length = 1; length <= 2 * kBlock; ++length) {
     begin(length);
     compute(length, 0, length);
-    const KvUsage usage = kv().usage();
+    const KvUsage usage = test::usage(kv());
     wasted += usage.reserved_tokens - usage.used_tokens;
     ASSERT_TRUE(release(length).ok());
   }
@@ -251,7 +251,7 @@ TEST_F(Paged, has_nothing_to_swap_to_without_a_pool) {
   bind(4, 4);
   begin(1);
   compute(1, 0, 3);
-  EXPECT_EQ(release(1, Release::swap).code(), StatusCode::unsupported);
+  EXPECT_EQ(release(1, ReleaseHow::swap).code(), StatusCode::unsupported);
   EXPECT_EQ(table(1).size(), 1u);
 }
 
@@ -260,10 +260,10 @@ TEST_F(Paged, moves_what_is_computed_out_and_back_in) {
   begin(1);
   compute(1, 0, 10);
   const std::vector<BlockId> before = table(1);
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   EXPECT_EQ(free_blocks(), 6u) << "at once: the moves come before whatever is written there";
-  EXPECT_EQ(kv().usage().swapped_tokens, 10u);
-  EXPECT_EQ(kv().usage().swap_total_tokens, 24u);
+  EXPECT_EQ(usage().swapped_tokens, 10u);
+  EXPECT_EQ(usage().swap_total_tokens, 24u);
   const std::vector<KvMove> out = moves();
   ASSERT_EQ(out.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
@@ -285,7 +285,7 @@ TEST_F(Paged, moves_what_is_computed_out_and_back_in) {
   EXPECT_EQ(in[2].to.block, table(1)[2]);
   EXPECT_EQ(in[2].tokens, 2u);
   resolve(1, tokens(11), 10, 11);
-  EXPECT_EQ(kv().usage().swapped_tokens, 0u);
+  EXPECT_EQ(usage().swapped_tokens, 0u);
   next_step();
   EXPECT_EQ(host_.counters["swapped_out_blocks"], 3u);
   EXPECT_EQ(host_.counters["swapped_in_blocks"], 3u);
@@ -296,26 +296,26 @@ TEST_F(Paged, refuses_to_swap_into_a_full_pool_and_changes_nothing) {
   begin(1);
   compute(1, 0, 9);
   const std::vector<BlockId> before = table(1);
-  EXPECT_EQ(release(1, Release::swap).code(), StatusCode::out_of_kv);
+  EXPECT_EQ(release(1, ReleaseHow::swap).code(), StatusCode::out_of_kv);
   EXPECT_EQ(table(1), before);
   EXPECT_TRUE(moves().empty());
   begin(2);
   compute(2, 0, 8);
-  EXPECT_TRUE(release(2, Release::swap).ok());
+  EXPECT_TRUE(release(2, ReleaseHow::swap).ok());
 }
 
 TEST_F(Paged, gives_the_pool_back_when_a_swapped_sequence_ends) {
   bind(4, 4, 0, 2);
   begin(1);
   compute(1, 0, 8);
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   begin(2);
   compute(2, 0, 8);
-  EXPECT_EQ(release(2, Release::swap).code(), StatusCode::out_of_kv);
+  EXPECT_EQ(release(2, ReleaseHow::swap).code(), StatusCode::out_of_kv);
   ASSERT_TRUE(release(1).ok());
   next_step();
-  EXPECT_EQ(kv().usage().swapped_tokens, 0u);
-  EXPECT_TRUE(release(2, Release::swap).ok());
+  EXPECT_EQ(usage().swapped_tokens, 0u);
+  EXPECT_TRUE(release(2, ReleaseHow::swap).ok());
 }
 
 TEST_F(Paged, keeps_a_block_of_the_pool_until_the_step_that_reads_it_is_done) {
@@ -324,24 +324,24 @@ TEST_F(Paged, keeps_a_block_of_the_pool_until_the_step_that_reads_it_is_done) {
   compute(1, 0, 4);
   begin(2);
   compute(2, 0, 4);
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   next_step();
   grow(1, tokens(5));
   resolve(1, tokens(5), 4, 5);  // the copy back may still be under way
-  EXPECT_EQ(release(2, Release::swap).code(), StatusCode::out_of_kv);
+  EXPECT_EQ(release(2, ReleaseHow::swap).code(), StatusCode::out_of_kv);
   next_step();
-  EXPECT_TRUE(release(2, Release::swap).ok());
+  EXPECT_TRUE(release(2, ReleaseHow::swap).ok());
 }
 
 TEST_F(Paged, still_has_its_copy_when_a_plan_that_brought_it_back_fails) {
   bind(4, 4, 0, 4);
   begin(1);
   compute(1, 0, 7);
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   next_step();
   moves();
   grow(1, tokens(8));
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   EXPECT_EQ(moves().size(), 2u) << "those of the plan; nothing is copied out again";
   next_step();
   EXPECT_EQ(free_blocks(), 4u);
@@ -354,7 +354,7 @@ TEST_F(Paged, swaps_what_a_window_has_left) {
   begin(1);
   compute(1, 0, 7);
   ASSERT_EQ(gone(1), 2u);
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   EXPECT_EQ(moves().size(), 2u);
   next_step();
   EXPECT_EQ(grow(1, tokens(8)).reused, 7u);

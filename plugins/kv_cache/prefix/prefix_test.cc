@@ -11,7 +11,6 @@ namespace {
 using test::tokens;
 using test::Tokens;
 using test::operator+;  // NOLINT(misc-unused-using-decls): the check overlooks operators
-using Release = KVCacheManager::Release;
 
 CacheKey salted(uint64_t salt) {
   CacheKey key;
@@ -41,7 +40,7 @@ TEST_F(Prefix, keeps_full_blocks_alone) {
   EXPECT_EQ(serve(1, tokens(55)), 0u);
   EXPECT_EQ(cached_blocks(), 3u);
   EXPECT_EQ(free_blocks(), 10u);
-  EXPECT_EQ(kv().usage().used_tokens, 0u);
+  EXPECT_EQ(usage().used_tokens, 0u);
 }
 
 TEST_F(Prefix, shares_the_full_blocks_of_a_common_beginning) {
@@ -180,13 +179,13 @@ TEST_F(Prefix, gives_every_reference_back_when_a_plan_is_rolled_back) {
   bind(4, 8);
   begin(1);
   compute(1, tokens(12));
-  ASSERT_TRUE(release(1, Release::recompute).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::recompute).ok());
   const uint64_t free = free_blocks(), cached = cached_blocks();
   begin(2);
   const KvGrant grant = grow(2, tokens(12) + tokens(6, 1));
   EXPECT_EQ(grant.reused, 12u);
   EXPECT_EQ(match(1, tokens(12) + tokens(5, 1)).promised, 4u);
-  ASSERT_TRUE(release(2, Release::recompute).ok());
+  ASSERT_TRUE(release(2, ReleaseHow::recompute).ok());
   next_step();
   EXPECT_EQ(free_blocks(), free);
   EXPECT_EQ(cached_blocks(), cached);
@@ -222,11 +221,11 @@ TEST_F(Prefix, promises_only_as_far_as_a_chunk_goes) {
   begin(1);
   begin(2);
   KvGrant grant;
-  ASSERT_TRUE(kv().grow(1, tokens(20), 0, 10, 10, grant).ok());
+  ASSERT_TRUE(test::grow(kv(), 1, tokens(20), 0, 10, 10, grant).ok());
   EXPECT_EQ(match(2, tokens(20)).promised, 8u);
   resolve(1, tokens(20), 0, 10);
   next_step();
-  ASSERT_TRUE(kv().grow(1, tokens(20), 10, 10, 10, grant).ok());
+  ASSERT_TRUE(test::grow(kv(), 1, tokens(20), 10, 10, 10, grant).ok());
   const KvMatch later = match(2, tokens(20));
   EXPECT_EQ(later.ready, 8u);
   EXPECT_EQ(later.promised, 8u) << "the last token is left to compute";
@@ -243,7 +242,7 @@ TEST_F(Prefix, takes_a_promise_back_when_it_will_not_be_kept) {
   begin(3);
   compute(3, tokens(4));
   KvGrant grant;
-  ASSERT_TRUE(kv().grow(3, tokens(9), 4, 5, 5, grant).ok());
+  ASSERT_TRUE(test::grow(kv(), 3, tokens(9), 4, 5, 5, grant).ok());
   EXPECT_EQ(match(2, tokens(9)).promised, 4u);
   resolve(3, tokens(9), 4, 4);  // rolled back
   EXPECT_EQ(match(2, tokens(9)).promised, 0u);
@@ -283,7 +282,7 @@ TEST_F(Prefix, finds_its_own_blocks_again_after_a_preemption) {
   bind(4, 8);
   begin(1);
   compute(1, tokens(13));
-  ASSERT_TRUE(release(1, Release::recompute).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::recompute).ok());
   EXPECT_EQ(compute(1, tokens(14)), 12u);
 }
 
@@ -291,9 +290,9 @@ TEST_F(Prefix, brings_back_from_the_pool_only_what_the_cache_has_lost) {
   bind(4, 8, 0, 8);
   begin(1);
   compute(1, tokens(14));
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   EXPECT_EQ(moves().size(), 4u);
-  EXPECT_EQ(kv().usage().swapped_tokens, 14u);
+  EXPECT_EQ(usage().swapped_tokens, 14u);
   next_step();
   // Seven blocks: the four free ones and the tail of the three cached.
   begin(2);
@@ -382,7 +381,7 @@ TEST_F(Prefix, evicts_in_order_of_arrival) {
 TEST_F(Prefix, refuses_groups_of_different_blocks) {
   bind(4, 4, 0, 0, 2);
   sizes_[1].block_tokens = 8;
-  EXPECT_EQ(kv().bind(shape_, {DType::f32, 256, 8, 2, sizes_.data()}).message(),
+  EXPECT_EQ(kv().bind(shape_, {256, 8, 2, sizes_.data()}).message(),
             "KV groups have blocks of 4 and of 8 tokens – kv_cache 'prefix' needs one size");
 }
 

@@ -10,7 +10,6 @@ namespace {
 using test::tokens;
 using test::Tokens;
 using test::operator+;  // NOLINT(misc-unused-using-decls): the check overlooks operators
-using Release = KVCacheManager::Release;
 
 class Radix : public test::KvCase {
  protected:
@@ -147,7 +146,7 @@ TEST_F(Radix, brings_back_from_the_pool_more_than_it_finds) {
   bind(4, 6, 0, 6);
   begin(1);
   compute(1, tokens(14));
-  ASSERT_TRUE(release(1, Release::swap).ok());
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
   moves();
   next_step();
   begin(2);

@@ -57,13 +57,17 @@ constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) n
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);
 }
 
-// Prepared activations, in blocks of k: [blocks][rows][stride] f32, then, where bf16 dot products
-// are used, [blocks][rows][stride] pairs. A block of 256 values of 32 columns, 32 KiB widened, fits
+// Prepared activations, in blocks of k: [blocks][rows][stride], as f32 or, for weights multiplied
+// by bf16 dot products, as pairs of bf16. A block of 256 values of 32 columns, 32 KiB widened, fits
 // the first cache beside 12 rows of x. Strides are constants, which the compiler folds into
 // addresses, and odd numbers of cache lines, so that rows side by side never share a cache set.
+enum class RowForm : uint64_t { singles = 0, pairs = 1 };  // the key of a preparation
 inline constexpr uint32_t kBlockValues = 256;
 inline constexpr uint32_t kF32Stride = kBlockValues + 16;       // in f32
 inline constexpr uint32_t kPairStride = kBlockValues / 2 + 16;  // in pairs
+constexpr uint32_t row_stride(RowForm form) noexcept {
+  return form == RowForm::pairs ? kPairStride : kF32Stride;
+}
 constexpr uint64_t block_count(uint32_t k_in) noexcept {
   return (uint64_t{k_in} + kBlockValues - 1) / kBlockValues;
 }
@@ -84,17 +88,16 @@ struct PrepareTask {
   uint32_t k_in = 0;
   uint32_t first_row = 0;
   uint32_t last_row = 0;
-  float* f32_rows = nullptr;      // null: not wanted
-  uint32_t* pair_rows = nullptr;  // null: not wanted
+  RowForm form = RowForm::singles;
+  void* prepared = nullptr;
 };
 
 struct MultiplyTask : sdk::PanelTask {
   Format format = Format::f32;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only
-  const float* f32_rows = nullptr;
-  const uint32_t* pair_rows = nullptr;
-  float* scratch = nullptr;  // KernelSet::scratch_bytes, aligned to 64
+  const void* prepared = nullptr;            // in the form that the weights' format takes
+  float* scratch = nullptr;                  // KernelSet::scratch_bytes, aligned to 64
 };
 
 struct KernelSet {

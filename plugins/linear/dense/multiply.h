@@ -48,12 +48,7 @@ constexpr uint32_t steps_of(uint32_t values) {
 template <class W>
 const typename W::X* block_of_x(const MultiplyTask& task, const Pass& pass, uint64_t block) {
   using X = typename W::X;
-  const X* all;
-  if constexpr (kTakesPairs<W>) {
-    all = task.pair_rows;
-  } else {
-    all = task.f32_rows;
-  }
+  const X* all = static_cast<const X*>(task.prepared);
   all += block * task.x_rows * kXStride<W>;
   if (task.rows == nullptr) return all + uint64_t{pass.first_row} * kXStride<W>;
   auto* gathered = reinterpret_cast<X*>(task.scratch + kRowsAt);
@@ -74,9 +69,9 @@ inline uint32_t columns_of(const MultiplyTask& task, uint32_t panel) {
 inline void finish(const MultiplyTask& task, uint32_t panel, uint32_t row, const float* sums,
                    const float* second) {
   const uint64_t column = uint64_t{panel} * kPanelColumns;
-  simd::finish_row<kPanelVectors>(sums, second, task.y + row * task.y_stride + column,
+  simd::finish_row<kPanelVectors>(sums, second, task.y_row(row) + column,
                                   task.bias == nullptr ? nullptr : task.bias + column,
-                                  columns_of(task, panel), task.epilogue);
+                                  task.scale_of(row), columns_of(task, panel), task.epilogue);
 }
 
 // `steps` steps of a panel as f32 [steps * kStep][kPanelColumns].

@@ -167,10 +167,10 @@ inline void finish_pass(const MultiplyTask& task, const Pass& pass) {
       const float* sums = all_sums + i * panel_floats + r * kPanelColumns;
       const uint64_t column = (uint64_t{pass.first_panel} + i) * kPanelColumns;
       const uint64_t left = task.n_out - column;
+      const uint32_t row = pass.first_row + r;
       simd::finish_row<kPanelVectors>(
-          sums, sums + pass.panels * panel_floats,
-          task.y + (uint64_t{pass.first_row} + r) * task.y_stride + column,
-          task.bias == nullptr ? nullptr : task.bias + column,
+          sums, sums + pass.panels * panel_floats, task.y_row(row) + column,
+          task.bias == nullptr ? nullptr : task.bias + column, task.scale_of(row),
           static_cast<uint32_t>(left < kPanelColumns ? left : kPanelColumns), task.epilogue);
     }
   }

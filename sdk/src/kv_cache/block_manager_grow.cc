@@ -104,7 +104,7 @@ Status BlockManager::begin_sequence(const KvSequence& sequence) {
 void BlockManager::share_parent(BlockSequence& child, const BlockSequence& parent,
                                 uint32_t tokens) {
   const bool as_it_is = tail_as_it_is(parent, tokens);
-  child.computed = child.granted = tokens;
+  child.computed = child.granted = child.planned_from = tokens;
   child.last_step = parent.last_step;
   for (BlockGroup& group : groups_) {
     BlockTable& table = child.tables[group.id()];
@@ -185,17 +185,15 @@ BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, cons
   return {std::min(range.at_least, most), most};
 }
 
-Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t computed,
-                                   Range range, KvGrant& out) {
-  BlockSequence* sequence = find(seq);
-  if (sequence == nullptr) return unknown(seq);
-  if (Status status = sequence->check_grow(seq, computed, range.at_least, range.at_most);
-      !status.ok()) {
-    return status;
-  }
+Status BlockManager::grow_sequence(const KvRequest& request, KvGrant& out) {
+  BlockSequence* sequence = find(request.seq);
+  if (sequence == nullptr) return unknown(request.seq);
+  if (Status status = sequence->check_grow(request); !status.ok()) return status;
+  const uint32_t computed = request.computed;
   Reuse reuse;
-  if (sequence->granted == 0) reuse = reuse_for(*sequence, find_prefix(*sequence, tokens));
-  range = still_useful(range, static_cast<uint32_t>(tokens.size()), reuse);
+  if (sequence->granted == 0) reuse = reuse_for(*sequence, find_prefix(*sequence, request.tokens));
+  const Range range =
+      still_useful({request.at_least, request.at_most}, request.known_tokens, reuse);
   const uint32_t start = computed + reuse.tokens;
   uint64_t most = std::min(range.at_most, sequence->limit - start);
   for (const BlockGroup& group : groups_) {
@@ -227,11 +225,12 @@ Status BlockManager::grow_sequence(SeqId seq, std::span<const TokenId> tokens, u
     const uint32_t blocks = group.blocks_for(end);
     while (table.blocks.size() < blocks) table.blocks.push_back(take(group));
   }
-  sequence->computed = start;
+  sequence->computed = sequence->planned_from = start;
   if (reuse.restored > 0) sequence->swap_step = step_;
   counters_.hit_tokens += reuse.shared + reuse.partial;
   out = {reuse.tokens, static_cast<uint32_t>(most), reuse.restored};
-  grown(*sequence, tokens, reuse.shared > 0 ? reuse.shared / groups_.front().block_tokens() : 0);
+  grown(*sequence, request.tokens,
+        reuse.shared > 0 ? reuse.shared / groups_.front().block_tokens() : 0);
   return {};
 }
 

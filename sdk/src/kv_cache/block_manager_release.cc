@@ -26,22 +26,32 @@ void BlockManager::gather(const BlockSequence& sequence, uint32_t base,
   }
 }
 
-Status BlockManager::resolve_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
-                                      std::span<const uint32_t> kept, uint32_t computed) {
+Status BlockManager::trim_sequence(SeqId seq, uint32_t tokens) {
   BlockSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
-  if (Status status = sequence->check_resolve(seq, base, kept, computed); !status.ok()) {
-    return status;
+  if (Status status = sequence->check_trim(seq, tokens); !status.ok()) return status;
+  sequence->granted = sequence->planned_from + tokens;
+  for (BlockGroup& group : groups_) {
+    group.shrink(sequence->tables[group.id()], sequence->granted, sequence->last_step);
   }
-  gather(*sequence, base, kept);
+  trimmed(*sequence);
+  return {};
+}
+
+Status BlockManager::resolve_sequence(const KvOutcome& outcome) {
+  BlockSequence* sequence = find(outcome.seq);
+  if (sequence == nullptr) return unknown(outcome.seq);
+  if (Status status = sequence->check_resolve(outcome); !status.ok()) return status;
+  const uint32_t computed = outcome.computed;
+  gather(*sequence, outcome.base, outcome.kept);
   if (sequence->granted > 0 && sequence->swapped_tokens > 0) drop_swapped(*sequence);
-  sequence->computed = sequence->granted = computed;
+  sequence->computed = sequence->granted = sequence->planned_from = computed;
   for (BlockGroup& group : groups_) {
     BlockTable& table = sequence->tables[group.id()];
     group.shrink(table, computed, sequence->last_step);
-    group.fill(table, base, computed);
+    group.fill(table, outcome.base, computed);
   }
-  resolved(*sequence, tokens);
+  resolved(*sequence, outcome.tokens);
   for (BlockGroup& group : groups_) {
     group.leave_window(sequence->tables[group.id()], computed, sequence->last_step);
   }
@@ -52,7 +62,7 @@ void BlockManager::drop_blocks(BlockSequence& sequence) {
   for (BlockGroup& group : groups_) {
     group.shrink(sequence.tables[group.id()], 0, sequence.last_step);
   }
-  sequence.computed = sequence.granted = 0;
+  sequence.computed = sequence.granted = sequence.planned_from = 0;
 }
 
 void BlockManager::drop_swapped(BlockSequence& sequence) {
@@ -88,17 +98,17 @@ Status BlockManager::swap_out(BlockSequence& sequence) {
   return {};
 }
 
-Status BlockManager::release_sequence(SeqId seq, Release how) {
+Status BlockManager::release_sequence(SeqId seq, ReleaseHow how) {
   BlockSequence* sequence = find(seq);
   if (sequence == nullptr) return unknown(seq);
-  if (how == Release::swap) {
+  if (how == ReleaseHow::swap) {
     if (Status status = swap_out(*sequence); !status.ok()) return status;
   }
   releasing(*sequence);
   drop_blocks(*sequence);
-  if (how == Release::swap) return {};
+  if (how == ReleaseHow::swap) return {};
   drop_swapped(*sequence);
-  if (how == Release::recompute) return {};
+  if (how == ReleaseHow::recompute) return {};
   ended(*sequence);
   slots_.erase(seq);
   idle_.push_back(sequence->slot);
@@ -106,11 +116,11 @@ Status BlockManager::release_sequence(SeqId seq, Release how) {
   return {};
 }
 
-KvUsage BlockManager::usage() const noexcept {
-  if (groups_.empty()) return {};
-  const BlockGroup& group = groups_.front();
+Status BlockManager::usage_of(GroupId id, KvUsage& usage) const {
+  if (id >= groups_.size()) return wrong("no KV group " + std::to_string(id));
+  const BlockGroup& group = groups_[id];
   const uint64_t size = group.block_tokens();
-  KvUsage usage;
+  usage = {};
   usage.total_tokens = group.pool.size() * size;
   usage.free_tokens = group.pool.available() * size;
   usage.cached_tokens = group.pool.cached_count() * size;
@@ -118,7 +128,7 @@ KvUsage BlockManager::usage() const noexcept {
   usage.used_tokens = group.pool.filled_total();
   usage.swap_total_tokens = group.swap.size() * size;
   usage.swapped_tokens = swapped_tokens_;
-  return usage;
+  return {};
 }
 
 Status BlockManager::check_table(const BlockGroup& group, const BlockSequence& sequence) const {

@@ -7,25 +7,40 @@
 
 namespace tenon::sdk {
 
-Status KvProgress::check_grow(SeqId seq, uint32_t base, uint32_t at_least, uint32_t at_most) const {
-  if (base == computed && at_least > 0 && at_least <= at_most && at_least <= limit - computed) {
+Status KvProgress::check_grow(const KvRequest& request) const {
+  const uint32_t least = request.at_least;
+  if (request.known_tokens < request.tokens.size()) {
+    return wrong(request.seq, "has " + std::to_string(request.tokens.size()) + " tokens – only " +
+                                  std::to_string(request.known_tokens) + " are said to be known");
+  }
+  if (request.computed == computed && least > 0 && least <= request.at_most &&
+      least <= limit - computed) {
     return {};
   }
-  return wrong(seq, "asked for " + std::to_string(at_least) + " to " + std::to_string(at_most) +
-                        " tokens behind " + std::to_string(base) + " – it has " +
-                        std::to_string(computed) + " and may reach " + std::to_string(limit));
+  return wrong(request.seq,
+               "asked for " + std::to_string(least) + " to " + std::to_string(request.at_most) +
+                   " tokens behind " + std::to_string(request.computed) + " – it has " +
+                   std::to_string(computed) + " and may reach " + std::to_string(limit));
 }
 
-Status KvProgress::check_resolve(SeqId seq, uint32_t base, std::span<const uint32_t> kept,
-                                 uint32_t now_computed) const {
-  bool sound = base == computed && now_computed == base + kept.size() && now_computed <= granted;
+Status KvProgress::check_trim(SeqId seq, uint32_t tokens) const {
+  if (tokens <= granted - planned_from) return {};
+  return wrong(seq, "cannot be trimmed to " + std::to_string(tokens) + " tokens – it was granted " +
+                        std::to_string(granted - planned_from));
+}
+
+Status KvProgress::check_resolve(const KvOutcome& outcome) const {
+  const auto& kept = outcome.kept;
+  bool sound = outcome.base == computed && outcome.computed == outcome.base + kept.size() &&
+               outcome.computed <= granted;
   for (size_t i = 0; sound && i < kept.size(); ++i) {
-    sound = kept[i] < granted - base && (i == 0 || kept[i] > kept[i - 1]);
+    sound = kept[i] < granted - computed && (i == 0 || kept[i] > kept[i - 1]);
   }
   if (sound) return {};
-  return wrong(seq, "cannot keep " + std::to_string(kept.size()) + " tokens behind " +
-                        std::to_string(base) + " – it has " + std::to_string(computed) +
-                        " and slots for " + std::to_string(granted));
+  return wrong(outcome.seq, "cannot keep " + std::to_string(kept.size()) + " tokens behind " +
+                                std::to_string(outcome.base) + " – it has " +
+                                std::to_string(computed) + " and slots for " +
+                                std::to_string(granted));
 }
 
 Status KvProgress::wrong(SeqId seq, const std::string& text) {

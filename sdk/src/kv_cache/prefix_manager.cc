@@ -101,6 +101,10 @@ void PrefixManager::grown(BlockSequence& sequence, std::span<const TokenId> toke
   mine.promised_to = full;
 }
 
+void PrefixManager::trimmed(BlockSequence& sequence) {
+  take_promises_back(chain(sequence), sequence.granted / block_tokens());
+}
+
 void PrefixManager::resolved(BlockSequence& sequence, std::span<const TokenId> tokens) {
   Chain& mine = chain(sequence);
   take_promises_back(mine);
@@ -164,11 +168,11 @@ void PrefixManager::extend(Chain& mine, std::span<const TokenId> tokens) {
   }
 }
 
-void PrefixManager::take_promises_back(Chain& mine) {
-  for (uint32_t i = mine.promised_from; i < mine.promised_to; ++i) {
-    index_.take_promise_back(mine.nodes[i]);
-  }
-  mine.promised_from = mine.promised_to = 0;
+void PrefixManager::take_promises_back(Chain& mine, uint32_t from) {
+  from = std::max(from, mine.promised_from);
+  for (uint32_t i = from; i < mine.promised_to; ++i) index_.take_promise_back(mine.nodes[i]);
+  mine.promised_to = std::min(mine.promised_to, from);
+  if (mine.promised_from >= mine.promised_to) mine.promised_from = mine.promised_to = 0;
 }
 
 }  // namespace tenon::sdk

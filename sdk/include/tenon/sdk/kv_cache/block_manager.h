@@ -40,21 +40,23 @@ class BlockManager : public KVCacheManager {
                KvMatch& out) noexcept override {
     return guard([&] { return match_sequence(seq, tokens, wanted_tokens, out); });
   }
-  Status grow(SeqId seq, std::span<const TokenId> tokens, uint32_t computed, uint32_t at_least,
-              uint32_t at_most, KvGrant& out) noexcept override {
-    return guard([&] { return grow_sequence(seq, tokens, computed, {at_least, at_most}, out); });
+  Status grow(const KvRequest& request, KvGrant& out) noexcept override {
+    return guard([&] { return grow_sequence(request, out); });
   }
-  Status resolve(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
-                 std::span<const uint32_t> kept, uint32_t computed) noexcept override {
-    return guard([&] { return resolve_sequence(seq, tokens, base, kept, computed); });
+  Status trim(SeqId seq, uint32_t tokens) noexcept override {
+    return guard([&] { return trim_sequence(seq, tokens); });
   }
-  Status release(SeqId seq, Release how) noexcept override {
+  Status resolve(const KvOutcome& outcome) noexcept override {
+    return guard([&] { return resolve_sequence(outcome); });
+  }
+  Status release(SeqId seq, ReleaseHow how) noexcept override {
     return guard([&] { return release_sequence(seq, how); });
   }
   Status table(SeqId seq, GroupId group, KvTableView& out) noexcept override {
     const BlockSequence* sequence = find(seq);
     if (sequence == nullptr) return unknown(seq);
     if (group >= groups_.size()) return wrong("no KV group " + std::to_string(group));
+    out = {};
     out.blocks = sequence->tables[group].blocks;
     return {};
   }
@@ -62,15 +64,21 @@ class BlockManager : public KVCacheManager {
     moves_.take(out);
     return {};
   }
-  void step_begin(uint64_t step_id) noexcept override { step_ = step_id; }
-  void step_done(uint64_t step_id) noexcept override {
+  Status step_begin(uint64_t step_id) noexcept override {
+    step_ = step_id;
+    return {};
+  }
+  Status step_done(uint64_t step_id) noexcept override {
     for (BlockGroup& group : groups_) {
       group.pool.step_done(step_id);
       group.swap.step_done(step_id);
     }
     counters_.flush(host_);
+    return {};
   }
-  KvUsage usage() const noexcept override;
+  Status usage(GroupId group, KvUsage& out) const noexcept override {
+    return guard([&] { return usage_of(group, out); });
+  }
   Status check() const noexcept override {
     return guard([&] { return check_groups(); });
   }
@@ -96,6 +104,8 @@ class BlockManager : public KVCacheManager {
   }
   // Memory for the sequence reaches `granted` now; the first `shared` entries are what was found.
   virtual void grown(BlockSequence&, std::span<const TokenId>, uint32_t /*shared*/) {}
+  // Memory for the sequence reaches only to `granted` now, less than before.
+  virtual void trimmed(BlockSequence&) {}
   // The first `computed` tokens are final; windows have not moved yet.
   virtual void resolved(BlockSequence&, std::span<const TokenId>) {}
   // All blocks are about to be given back; then the sequence ends, if it does.
@@ -149,8 +159,7 @@ class BlockManager : public KVCacheManager {
   void share_parent(BlockSequence& child, const BlockSequence& parent, uint32_t tokens);
   BlockSequence& blank(SeqId seq, uint32_t limit);
   Status match_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted, KvMatch& out);
-  Status grow_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t computed, Range range,
-                       KvGrant& out);
+  Status grow_sequence(const KvRequest& request, KvGrant& out);
   Reuse reuse_for(const BlockSequence& sequence, const Found& found) const;
   static Range still_useful(Range range, uint32_t known, const Reuse& reuse);
   // Blocks of the pool that hits of the reuse are, though they count as available.
@@ -158,13 +167,14 @@ class BlockManager : public KVCacheManager {
   void take_found(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
   void bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
   BlockId take(BlockGroup& group);
-  Status resolve_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
-                          std::span<const uint32_t> kept, uint32_t computed);
+  Status trim_sequence(SeqId seq, uint32_t tokens);
+  Status resolve_sequence(const KvOutcome& outcome);
   void gather(const BlockSequence& sequence, uint32_t base, std::span<const uint32_t> kept);
-  Status release_sequence(SeqId seq, Release how);
+  Status release_sequence(SeqId seq, ReleaseHow how);
   Status swap_out(BlockSequence& sequence);
   void drop_blocks(BlockSequence& sequence);
   void drop_swapped(BlockSequence& sequence);
+  Status usage_of(GroupId group, KvUsage& out) const;
   Status check_groups() const;
   Status check_table(const BlockGroup& group, const BlockSequence& sequence) const;
 

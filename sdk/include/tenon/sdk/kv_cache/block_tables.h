@@ -48,11 +48,9 @@ class BlockGroup {
   uint32_t blocks_for(uint32_t tokens) const {
     return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);
   }
-  // Leading blocks that no row from position `computed` on can see: it sees the last
-  // `window_tokens` positions up to itself.
+  // Leading blocks that no row from position `computed` on can see.
   uint32_t passed(uint32_t computed) const {
-    if (window_tokens_ == 0 || computed < window_tokens_) return 0;
-    return (computed - window_tokens_ + 1) / block_tokens_;
+    return first_visible(computed, window_tokens_) / block_tokens_;
   }
 
   // Whether the next token would be written into a block that another sequence reads.

@@ -20,14 +20,16 @@ inline Status out_of_kv() noexcept {
 
 // How far a sequence's K/V reaches, and whether calls about it make sense.
 struct KvProgress {
-  uint32_t limit = 0;      // tokens that it may ever hold
-  uint32_t computed = 0;   // tokens whose K/V are here
-  uint32_t granted = 0;    // slots, those of `computed` included
+  uint32_t limit = 0;     // tokens that it may ever hold
+  uint32_t computed = 0;  // tokens whose K/V are here
+  uint32_t granted = 0;   // slots, those of `computed` included
+  // Where the slots of the latest grant begin.
+  uint32_t planned_from = 0;
   uint64_t last_step = 0;  // that was planned with it
 
-  Status check_grow(SeqId seq, uint32_t base, uint32_t at_least, uint32_t at_most) const;
-  Status check_resolve(SeqId seq, uint32_t base, std::span<const uint32_t> kept,
-                       uint32_t now_computed) const;
+  Status check_grow(const KvRequest& request) const;
+  Status check_trim(SeqId seq, uint32_t tokens) const;
+  Status check_resolve(const KvOutcome& outcome) const;
 
  private:
   static Status wrong(SeqId seq, const std::string& text);

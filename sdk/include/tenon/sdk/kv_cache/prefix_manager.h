@@ -58,6 +58,7 @@ class PrefixManager : public BlockManager {
   }
 
   void grown(BlockSequence& sequence, std::span<const TokenId> tokens, uint32_t shared) override;
+  void trimmed(BlockSequence& sequence) override;
   void resolved(BlockSequence& sequence, std::span<const TokenId> tokens) override;
   void releasing(BlockSequence& sequence) override;
   void evicted(GroupId group, BlockId block) override;
@@ -67,7 +68,8 @@ class PrefixManager : public BlockManager {
  private:
   void forget(GroupId group, BlockId block);
   void extend(Chain& mine, std::span<const TokenId> tokens);
-  void take_promises_back(Chain& mine);
+  // Those of entries from `from` on.
+  void take_promises_back(Chain& mine, uint32_t from = 0);
 
   uint32_t hash_bits_;
   PrefixIndex index_;
