@@ -86,6 +86,10 @@ void CpuWorker::mlp_norm(uint32_t layer) {
 }
 
 const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x) {
+  if (matrix.reads_x) {
+    if (!alone()) barrier();
+    return x;
+  }
   const HostMemory& to = alone() ? own_prepared_ : step_.buffers.prepared;
   PrepareCall call;
   call.preparation = matrix.preparation;
@@ -116,6 +120,7 @@ CpuWorker::Part CpuWorker::part_of(const PackedMatrix& matrix, std::span<const f
   part.job.packed = matrix.data;
   part.job.n_out = matrix.n_out;
   part.job.k_in = matrix.k_in;
+  part.job.x_stride = matrix.k_in;
   part.job.x_rows = rows_;
   part.job.y = y;
   part.job.y_stride = matrix.n_out;

@@ -86,8 +86,12 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
   if (Status status = kernel->accepts(weight.view()); !status.ok()) {
     return with_context(weight.name, status);
   }
-  matrix = {kernel, nullptr, weight.n_out, weight.k_in, kernel->preparation(weight.view()),
-            &weight};
+  matrix = {.kernel = kernel,
+            .n_out = weight.n_out,
+            .k_in = weight.k_in,
+            .preparation = kernel->preparation(weight.view()),
+            .source = &weight};
+  matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   placements_.push_back({&matrix, total_bytes_});
   total_bytes_ =
       saturating_add(total_bytes_, round_up_to_line(kernel->packed_bytes(weight.view())));

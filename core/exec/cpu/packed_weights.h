@@ -22,6 +22,7 @@ struct PackedMatrix {
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   Preparation preparation;
+  bool reads_x = false;  // as it is: nothing is prepared
   const Weight* source = nullptr;
 
   // Whether what was prepared for one serves the other.

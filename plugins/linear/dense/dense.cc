@@ -123,6 +123,7 @@ class Dense final : public LinearKernel {
     const auto mine = sdk::share_of(call.rows, slice);
     kernels_.prepare({.x = static_cast<const float*>(call.x),
                       .x_stride = call.x_stride,
+                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
                       .rows = call.rows,
                       .k_in = call.preparation.k_in,
                       .first_row = mine.first,
@@ -182,7 +183,7 @@ class Dense final : public LinearKernel {
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = job.prepared;
     task.scratch = reinterpret_cast<float*>(scratch);
-    kernels_.multiply(task);
+    kernels_.multiply[static_cast<uint32_t>(task.format)](task);
   }
 
   const KernelSet& kernels_;

@@ -94,6 +94,7 @@ class Int8 final : public LinearKernel {
     const auto mine = sdk::share_of(call.rows, slice);
     kernels_.prepare({.x = static_cast<const float*>(call.x),
                       .x_stride = call.x_stride,
+                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
                       .rows = call.rows,
                       .k_in = call.preparation.k_in,
                       .first_row = mine.first,
@@ -134,7 +135,7 @@ class Int8 final : public LinearKernel {
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = static_cast<const std::byte*>(job.prepared);
     task.scratch = scratch;
-    kernels_.multiply(task);
+    kernels_.multiply[static_cast<uint32_t>(format)](task);
   }
 
   const KernelSet& kernels_;

@@ -195,14 +195,23 @@ void multiply_all(const MultiplyTask& task) {
   }
 }
 
-inline void multiply(const MultiplyTask& task) {
-  if (task.format == Format::q8_0) return multiply_all<PackedQ8>(task);
-  if (task.format == Format::q4_0) return multiply_all<PackedQ4>(task);
-  sdk::with_quant_format(task.format, [&](auto format) {
-    using F = decltype(format);
-    constexpr bool kOwn = F::kShape.format == Format::q8_0 || F::kShape.format == Format::q4_0;
-    if constexpr (!kOwn) multiply_all<PackedBlocks<F>>(task);
-  });
+template <class F>
+struct PackedForm {
+  using Type = PackedBlocks<F>;
+};
+template <>
+struct PackedForm<sdk::Q8Block> {
+  using Type = PackedQ8;
+};
+template <>
+struct PackedForm<sdk::Q4Block> {
+  using Type = PackedQ4;
+};
+
+// F: the struct of a format.
+template <class F>
+void multiply(const MultiplyTask& task) {
+  multiply_all<typename PackedForm<F>::Type>(task);
 }
 
 }  // namespace

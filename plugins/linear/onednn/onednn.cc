@@ -126,7 +126,8 @@ class OneDnn final : public LinearKernel {
     const uint32_t k_in = call.preparation.k_in;
     const auto mine = sdk::share_of(call.rows, slice);
     for (uint64_t r = mine.first; r < mine.last; ++r) {
-      row_ops_.prepare(static_cast<const float*>(call.x) + r * call.x_stride, k_in, format,
+      const uint64_t x_row = call.x_rows.empty() ? r : call.x_rows[r];
+      row_ops_.prepare(static_cast<const float*>(call.x) + x_row * call.x_stride, k_in, format,
                        static_cast<std::byte*>(call.prepared) + r * row_bytes(format, k_in));
     }
     return Status();

@@ -11,6 +11,8 @@ Status HostLinear::check(const LinearLimits& limits) const noexcept {
         "was bound to the memory of a device; it reads the host's alone; choose a linear plugin "
         "for that device");
   }
+  if (limits.x_dtype != DType::f32) return refuse_dtype("reads activations", limits.x_dtype);
+  if (limits.y_dtype != DType::f32) return refuse_dtype("writes products", limits.y_dtype);
   if (limits.workers == 0) return refuse("was bound for no workers; at least one must call it");
   return Status();
 }
