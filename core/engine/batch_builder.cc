@@ -12,8 +12,8 @@ BatchBuilder::BatchBuilder(const SchedulerLimits& limits, uint32_t group_count)
   tables_.reserve(size_t{limits.max_sequences} * group_count);
 }
 
-void BatchBuilder::add_rows(Sequence& sequence) {
-  StepShare& share = sequence.share;
+void BatchBuilder::add_rows(Share& share) {
+  const Sequence& sequence = *share.sequence;
   const uint32_t rows = share.tokens + share.drafts;
   share.first_row = static_cast<uint32_t>(tokens_.size());
   const bool scores = sequence.request->request.prompt_logprobs;
@@ -38,19 +38,19 @@ void BatchBuilder::add_rows(Sequence& sequence) {
   sequences_.push_back({sequence.id, share.first_row, rows, share.base + rows, {}});
 }
 
-Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Sequence* const> sequences,
+Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Share> shares,
                                       KVCacheManager& manager) {
   tokens_.clear();
   positions_.clear();
   slots_.clear();
   logits_rows_.clear();
   sequences_.clear();
-  tables_.assign(sequences.size() * group_count_, {});
-  for (size_t s = 0; s < sequences.size(); ++s) {
-    add_rows(*sequences[s]);
+  tables_.assign(shares.size() * group_count_, {});
+  for (size_t s = 0; s < shares.size(); ++s) {
+    add_rows(shares[s]);
     const std::span<KvTableView> tables(tables_.data() + s * group_count_, group_count_);
     for (GroupId group = 0; group < group_count_; ++group) {
-      TENON_RETURN_IF_ERROR(manager.table(sequences[s]->id, group, tables[group]));
+      TENON_RETURN_IF_ERROR(manager.table(shares[s].sequence->id, group, tables[group]));
     }
     sequences_[s].tables = tables;
   }

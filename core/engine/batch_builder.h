@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/engine/sequence_table.h"
+#include "core/engine/step.h"
 
 namespace tenon {
 
@@ -16,13 +16,12 @@ class BatchBuilder {
  public:
   BatchBuilder(const SchedulerLimits& limits, uint32_t group_count);
 
-  // Reads each sequence's share (base, tokens, drafts) and writes where its rows stand. The view
+  // Reads each share (base, tokens, drafts) and writes where its rows stand. The view
   // is valid until the next call; its tables until the manager changes these sequences.
-  Result<BatchView> build(uint64_t step_id, std::span<Sequence* const> sequences,
-                          KVCacheManager& manager);
+  Result<BatchView> build(uint64_t step_id, std::span<Share> shares, KVCacheManager& manager);
 
  private:
-  void add_rows(Sequence& sequence);
+  void add_rows(Share& share);
 
   uint32_t group_count_;
   std::vector<TokenId> tokens_;

@@ -68,14 +68,14 @@ Status DraftRunner::find_tables(SeqId seq, std::span<KvTableView> tables) {
   return {};
 }
 
-Status DraftRunner::begin_step(std::span<Sequence* const> sequences) {
-  for (const Sequence* sequence : sequences) {
+Status DraftRunner::begin_step(std::span<const Share> shares) {
+  for (const Share& share : shares) {
     const std::span<KvTableView> tables(tables_.data(), groups());
-    TENON_RETURN_IF_ERROR(find_tables(sequence->id, tables));
+    TENON_RETURN_IF_ERROR(find_tables(share.sequence->id, tables));
     for (GroupId group = 0; group < groups(); ++group) {
       const uint32_t size = parts_.geometry.groups[group].block_tokens;
       const std::span<const BlockId> blocks = tables[group].blocks;
-      const uint32_t base = sequence->share.base;
+      const uint32_t base = share.base;
       for (size_t i = base / size; i < blocks.size(); ++i) {
         if (blocks[i] == kNoBlock) continue;
         uint32_t& here = filled_[group][static_cast<size_t>(blocks[i])];
@@ -218,8 +218,18 @@ Status DraftRunner::run_pass(bool last) {
   return {};
 }
 
+// Under the floating-point state of the workers, as the target's own draws: the same row gives the
+// same token.
 Status DraftRunner::draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,
                          std::span<RunnerDraw> draws) noexcept {
+  Status status;
+  const auto work = [&] { status = draw_rows(rows, logits, draws); };
+  parts_.executor->share_out(1, [&work](uint32_t) { work(); });
+  return status;
+}
+
+Status DraftRunner::draw_rows(std::span<const RunnerRow> rows, std::span<const float* const> logits,
+                              std::span<RunnerDraw> draws) {
   for (size_t i = 0; i < rows.size(); ++i) {
     TENON_RETURN_IF_ERROR(check(rows[i]));
     const Sequence& sequence = *table_->find(rows[i].seq);

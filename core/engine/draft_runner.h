@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/engine/sequence_table.h"
+#include "core/engine/step.h"
 #include "core/exec/executor.h"
 
 namespace tenon {
@@ -49,9 +49,9 @@ class DraftRunner final : public ModelRunner {
   bool owns(const KvMove& move) const { return move.group >= parts_.first_group; }
   // Carries out those that do, in order; at most kMovesAtOnce.
   Status apply(std::span<const KvMove> moves);
-  // What the step's sequences were granted begins at `share.base`: from there on nothing that a
-  // block holds is theirs. To be told of every step, behind its moves.
-  Status begin_step(std::span<Sequence* const> sequences);
+  // What a step computes of a sequence begins at Share::base: from there on nothing that a block
+  // holds is the sequence's. To be told of every step, behind its moves.
+  Status begin_step(std::span<const Share> shares);
 
   uint32_t vocabulary() const noexcept override { return parts_.shape->vocabulary; }
   uint32_t context_tokens() const noexcept override { return parts_.shape->context_tokens; }
@@ -72,6 +72,8 @@ class DraftRunner final : public ModelRunner {
   Status forward_rows(std::span<const RunnerRow> rows, std::span<const float*> logits);
   Status add(const RunnerRow& row, uint32_t index);
   Status run_pass(bool last);
+  Status draw_rows(std::span<const RunnerRow> rows, std::span<const float* const> logits,
+                   std::span<RunnerDraw> draws);
 
   DraftRunnerParts parts_;
   KVCacheManager* manager_ = nullptr;

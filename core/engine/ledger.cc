@@ -5,8 +5,8 @@
 namespace tenon {
 
 void Ledger::begin_plan(uint64_t step_id) {
-  for (Sequence* sequence : granted_) sequence->plan = {};
-  granted_.clear();
+  for (Sequence* sequence : grown_) sequence->growth = {};
+  grown_.clear();
   fault_ = Status();
   faulty_ = kNoSeq;
   preemptions_ = 0;
@@ -22,10 +22,10 @@ void Ledger::note(Status status, SeqId seq) {
 }
 
 Status Ledger::give_back(Sequence& sequence) {
-  sequence.computed = sequence.plan.computed_before;
-  if (sequence.plan.was_waiting) {
+  sequence.computed = sequence.growth.computed_before;
+  if (sequence.growth.was_waiting) {
     // What was brought back from the swap pool still lies there.
-    const bool swapped = sequence.plan.restored > 0;
+    const bool swapped = sequence.growth.restored > 0;
     if (swapped && manager_.release(sequence.id, KVCacheManager::Release::swap).ok()) return {};
     return manager_.release(sequence.id, KVCacheManager::Release::recompute);
   }
@@ -35,22 +35,22 @@ Status Ledger::give_back(Sequence& sequence) {
 
 Status Ledger::settle() {
   Status worst;
-  for (Sequence* sequence : granted_) {
-    if (!sequence->plan.used) {
+  for (Sequence* sequence : grown_) {
+    if (!sequence->growth.used) {
       if (Status status = give_back(*sequence); !status.ok()) worst = std::move(status);
     } else {
-      reused_tokens_ += sequence->plan.reused - sequence->plan.restored;
-      swapped_in_tokens_ += sequence->plan.restored;
-      if (sequence->plan.was_waiting) table_.admit(*sequence);
+      reused_tokens_ += sequence->growth.reused - sequence->growth.restored;
+      swapped_in_tokens_ += sequence->growth.restored;
+      if (sequence->growth.was_waiting) table_.admit(*sequence);
     }
-    sequence->plan = {};
+    sequence->growth = {};
   }
-  granted_.clear();
+  grown_.clear();
   return worst;
 }
 
 Status Ledger::roll_back() {
-  for (Sequence* sequence : granted_) sequence->plan.used = false;
+  for (Sequence* sequence : grown_) sequence->growth.used = false;
   return settle();
 }
 
@@ -96,34 +96,34 @@ GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noex
   const uint32_t most = sequence->known - sequence->computed + sequence->offered_drafts;
   if (at_least > most) return {};
   at_most = std::min(at_most, most);
-  KvGrant grant;
+  KvGrant found;
   Status status =
-      manager_.grow(seq, sequence->known_tokens(), sequence->computed, at_least, at_most, grant);
+      manager_.grow(seq, sequence->known_tokens(), sequence->computed, at_least, at_most, found);
   if (!status.ok()) {
     if (status.code() != StatusCode::out_of_kv) note(std::move(status), seq);
     return {};
   }
-  PlanShare& plan = sequence->plan;
-  if (!plan.in_plan) {
-    plan = {};
-    plan.in_plan = true;
-    plan.was_waiting = sequence->state == SequenceState::waiting;
-    plan.computed_before = sequence->computed;
-    granted_.push_back(sequence);
+  Growth& growth = sequence->growth;
+  if (!growth.in_plan) {
+    growth = {};
+    growth.in_plan = true;
+    growth.was_waiting = sequence->state == SequenceState::waiting;
+    growth.computed_before = sequence->computed;
+    grown_.push_back(sequence);
   }
-  sequence->computed += grant.reused;
-  plan.reused += grant.reused;
-  plan.restored += grant.restored;
+  sequence->computed += found.reused;
+  growth.reused += found.reused;
+  growth.restored += found.restored;
   const uint32_t left = sequence->known - sequence->computed + sequence->offered_drafts;
-  plan.granted = std::min({grant.granted, at_most, left});
-  return {plan.granted, grant.reused};
+  growth.granted = std::min({found.granted, at_most, left});
+  return {growth.granted, found.reused};
 }
 
 bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
   Stopwatch watch(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
   const bool can =
-      sequence != nullptr && sequence->state == SequenceState::running && !sequence->plan.in_plan;
+      sequence != nullptr && sequence->state == SequenceState::running && !sequence->growth.in_plan;
   if (!can) return false;
   const auto release =
       how == ReleaseHow::swap ? KVCacheManager::Release::swap : KVCacheManager::Release::recompute;

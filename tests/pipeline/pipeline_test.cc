@@ -1,4 +1,4 @@
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +85,7 @@ class PipelineTest : public testing::Test {
     request.host.cpu_isa = CpuIsa::avx512;
     request.host.workers = 2;
     request.available_memory_bytes = memory;
+    request.clock = clock_;
     return build_pipeline(std::move(request));
   }
   std::unique_ptr<Pipeline> built(const std::string& text, std::vector<std::string> overrides = {},
@@ -100,6 +101,7 @@ class PipelineTest : public testing::Test {
   }
 
   std::unique_ptr<PluginRegistry> registry_;
+  const Clock* clock_ = nullptr;
 };
 
 constexpr const char* kRef = "[executor]\nplugin = 'ref'\n";
@@ -118,6 +120,18 @@ TEST_F(PipelineTest, is_composed_from_a_configuration) {
   const EngineParts parts = pipeline->parts();
   EXPECT_EQ(parts.scheduler, pipeline->scheduler.get());
   EXPECT_EQ(parts.scheduler_name, "continuous");
+}
+
+TEST_F(PipelineTest, runs_by_the_clock_that_it_is_given) {
+  const VirtualClock clock(77);
+  clock_ = &clock;
+  const auto pipeline = built(kRef);
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->parts().clock, &clock);
+  clock_ = nullptr;
+  const auto usual = built(kRef);
+  ASSERT_NE(usual, nullptr);
+  EXPECT_EQ(usual->parts().clock, &usual->wall_clock);
 }
 
 TEST_F(PipelineTest, takes_the_best_kernel_that_fits_the_rest) {

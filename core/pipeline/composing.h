@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 
 namespace tenon {
 

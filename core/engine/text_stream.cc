@@ -1,4 +1,4 @@
-#include "core/engine/delivery.h"
+#include "core/engine/text_stream.h"
 
 #include <algorithm>
 
@@ -47,7 +47,7 @@ void StopScanner::finish(std::string& released) {
   held_.clear();
 }
 
-const std::string* Delivery::push(TokenId token, bool look_for_stops) {
+const std::string* TextStream::push(TokenId token, bool look_for_stops) {
   if (decoder_ == nullptr) return nullptr;
   piece_.clear();
   decoder_->push(token, piece_);
@@ -56,7 +56,7 @@ const std::string* Delivery::push(TokenId token, bool look_for_stops) {
   return nullptr;
 }
 
-const std::string* Delivery::finish() {
+const std::string* TextStream::finish() {
   if (decoder_ == nullptr) return nullptr;
   piece_.clear();
   decoder_->finish(piece_);

@@ -12,7 +12,7 @@
 #include <functional>
 #include <span>
 
-#include "core/engine/engine.h"
+#include "core/engine/engine_parts.h"
 
 namespace tenon {
 

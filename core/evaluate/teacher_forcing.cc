@@ -1,4 +1,4 @@
-#include "core/engine/teacher_forcing.h"
+#include "core/evaluate/teacher_forcing.h"
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 
 #include <algorithm>
 
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
-#include "core/engine/pipeline_parts.h"
+#include "core/pipeline/composing.h"
 
 namespace tenon {
 namespace {
@@ -34,6 +34,7 @@ class TokenizerDecoder final : public TextDecoder {
 Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
+  if (request.clock != nullptr) pipeline.clock = request.clock;
   if (const auto isa = request.config.isa.value) {
     pipeline.host.cpu_isa = std::min(pipeline.host.cpu_isa, *isa);
     // Asked for by name, bf16 dot products are used also where FMA would be faster.
@@ -125,7 +126,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
 
 PluginSurroundings surroundings_of(const Pipeline& pipeline) {
   return {.host = &pipeline.host,
-          .clock = &pipeline.clock,
+          .clock = pipeline.clock,
           .facts = &pipeline.fact_view,
           .extensions = &pipeline.extensions};
 }
@@ -219,7 +220,7 @@ EngineParts Pipeline::parts() {
   made.shape = &shape->shape();
   made.geometry = geometry;
   made.limits = limits;
-  made.clock = &clock;
+  made.clock = clock;
   if (tokenizer != nullptr) {
     made.text = [tokens = tokenizer.get()](const Request& request) {
       return std::make_unique<TokenizerDecoder>(*tokens, request.prompt);

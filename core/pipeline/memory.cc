@@ -3,7 +3,7 @@
 #include <string>
 
 #include "core/base/text.h"
-#include "core/engine/pipeline_parts.h"
+#include "core/pipeline/composing.h"
 
 namespace tenon {
 namespace {

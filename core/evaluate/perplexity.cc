@@ -1,10 +1,10 @@
-#include "core/engine/perplexity.h"
+#include "core/evaluate/perplexity.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "core/engine/teacher_forcing.h"
+#include "core/evaluate/teacher_forcing.h"
 
 namespace tenon {
 namespace {

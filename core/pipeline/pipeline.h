@@ -11,7 +11,8 @@
 #include "core/base/clock.h"
 #include "core/base/origin.h"
 #include "core/config/pipeline_config.h"
-#include "core/engine/engine.h"
+#include "core/engine/draft_runner.h"
+#include "core/engine/engine_parts.h"
 #include "core/exec/executor.h"
 #include "core/model/model.h"
 #include "core/plugin/instance.h"
@@ -31,6 +32,7 @@ struct PipelineRequest {
   HostFacts host;         // this machine; isa and threads of the configuration lower it
   LoadProgress progress;  // may be empty
   uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now
+  const Clock* clock = nullptr;         // borrowed, outlives the pipeline; null = the system's
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
 };
 
@@ -54,7 +56,8 @@ struct Pipeline {
   // In order of construction; destroyed the other way round.
   PipelineConfig config;
   HostFacts host;
-  WallClock clock;
+  WallClock wall_clock;
+  const Clock* clock = &wall_clock;  // that plugins and the engine are given
   std::unique_ptr<Model> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null: the model's folder has none
   Status tokenizer_problem;              // why

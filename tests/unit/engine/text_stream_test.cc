@@ -1,4 +1,4 @@
-#include "core/engine/delivery.h"
+#include "core/engine/text_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -68,32 +68,32 @@ class HalfDecoder final : public TextDecoder {
   std::string held_;
 };
 
-TEST(Delivery, finds_a_stop_in_what_the_decoder_held_back) {
+TEST(TextStream, finds_a_stop_in_what_the_decoder_held_back) {
   const std::vector<std::string> stops = {"cb"};
-  Delivery delivery(std::make_unique<HalfDecoder>(), stops);
-  EXPECT_EQ(delivery.push(0, true), nullptr);
-  EXPECT_EQ(delivery.push(2, true), nullptr);
-  EXPECT_EQ(delivery.push(1, true), nullptr);
-  EXPECT_EQ(delivery.ready(), "a");
-  const std::string* stop = delivery.finish();
+  TextStream stream(std::make_unique<HalfDecoder>(), stops);
+  EXPECT_EQ(stream.push(0, true), nullptr);
+  EXPECT_EQ(stream.push(2, true), nullptr);
+  EXPECT_EQ(stream.push(1, true), nullptr);
+  EXPECT_EQ(stream.ready(), "a");
+  const std::string* stop = stream.finish();
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(*stop, "cb");
-  EXPECT_EQ(delivery.ready(), "a");
+  EXPECT_EQ(stream.ready(), "a");
 }
 
-TEST(Delivery, does_not_look_for_stops_before_it_may_end) {
+TEST(TextStream, does_not_look_for_stops_before_it_may_end) {
   const std::vector<std::string> stops = {"a"};
-  Delivery delivery(std::make_unique<HalfDecoder>(), stops);
-  EXPECT_EQ(delivery.push(0, false), nullptr);
-  EXPECT_EQ(delivery.ready(), "a");
-  EXPECT_NE(delivery.push(0, true), nullptr);
+  TextStream stream(std::make_unique<HalfDecoder>(), stops);
+  EXPECT_EQ(stream.push(0, false), nullptr);
+  EXPECT_EQ(stream.ready(), "a");
+  EXPECT_NE(stream.push(0, true), nullptr);
 }
 
-TEST(Delivery, has_no_text_without_a_decoder) {
-  Delivery delivery;
-  EXPECT_EQ(delivery.push(3, true), nullptr);
-  EXPECT_EQ(delivery.finish(), nullptr);
-  EXPECT_EQ(delivery.ready(), "");
+TEST(TextStream, has_no_text_without_a_decoder) {
+  TextStream stream;
+  EXPECT_EQ(stream.push(3, true), nullptr);
+  EXPECT_EQ(stream.finish(), nullptr);
+  EXPECT_EQ(stream.ready(), "");
 }
 
 }  // namespace

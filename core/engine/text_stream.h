@@ -33,12 +33,12 @@ class StopScanner {
 };
 
 // A sample's text so far and what of it may be shown.
-class Delivery {
+class TextStream {
  public:
-  Delivery() = default;
+  TextStream() = default;
   // `decoder` may be null: then there is no text, and stop strings never match.
-  Delivery(std::unique_ptr<TextDecoder> decoder, std::span<const std::string> stops,
-           bool include_stop = false)
+  TextStream(std::unique_ptr<TextDecoder> decoder, std::span<const std::string> stops,
+             bool include_stop = false)
       : decoder_(std::move(decoder)), scanner_(stops, include_stop) {}
 
   // Takes a token. `look_for_stops` is false while min_tokens are not reached: its text can then
