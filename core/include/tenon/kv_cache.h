@@ -122,8 +122,7 @@ struct KvMovesOut {
   uint32_t count = 0;
 };
 
-// Of one group, in tokens (slots of a recurrent group). total = reserved + free (+ what waits for
-// `step_done`).
+// Of one group, in tokens (or slots of state). total = reserved + free + what awaits `step_done`.
 struct KvUsage {
   uint64_t total_tokens = 0;
   uint64_t reserved_tokens = 0;    // slots held by sequences
@@ -171,8 +170,8 @@ class KVCacheManager {
   // is full): nothing changed then.
   virtual Status release(SeqId seq, ReleaseHow how) noexcept = 0;
 
-  // Of the latest grant. Borrowed until its step is resolved or the sequence is released: neither
-  // planning further nor resolving an earlier step changes an entry that the step's rows see.
+  // Of the latest grant. Borrowed until its step is resolved or the sequence released: planning
+  // further and resolving earlier steps change no entry that the step's rows see.
   virtual Status table(SeqId seq, GroupId group, KvTableView& out) noexcept = 0;
 
   // Hands over moves in order; call again while `count` fills the room.
