@@ -134,10 +134,16 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
   PackedCopies weights(kernel, source.view());
   std::vector<float> x(uint64_t{rows} * shape.k_in);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 61) / 61.0f - 0.5f;
-  const uint64_t prepared_bytes = kernel.prepared_bytes(rows, shape.k_in);
-  std::byte* prepared = huge(prepared_bytes);
+  PrepareCall prepare;
+  prepare.preparation = kernel.preparation(source.view());
+  prepare.packed = weights.next();
+  prepare.x = x.data();
+  prepare.x_stride = shape.k_in;
+  prepare.rows = rows;
+  const uint64_t prepared_bytes = kernel.prepared_bytes(prepare.preparation, rows);
+  prepare.prepared = huge(prepared_bytes);
+  if (!kernel.prepare(prepare, {0, 1}).ok()) std::abort();
   std::vector<float> y(uint64_t{rows} * shape.n_out);
-  kernel.prepare(x.data(), shape.k_in, rows, shape.k_in, prepared, {0, 1});
   const MachineLimits limits = limits_now();
   const uint32_t workers = machine().pool->size();
   WorkQueue queue(workers);
@@ -146,7 +152,7 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
   LinearJob job;
   job.n_out = shape.n_out;
   job.k_in = shape.k_in;
-  job.prepared = prepared;
+  job.prepared = prepare.prepared;
   job.x_rows = rows;
   job.y = y.data();
   job.y_stride = shape.n_out;
@@ -161,10 +167,10 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
       },
       [&](Slice slice) {
         for (WorkRange range; queue.next(slice.index, call, parts, range);) {
-          kernel.run({&job, 1}, range);
+          if (!kernel.run({&job, 1}, range, nullptr).ok()) std::abort();
         }
       });
-  munmap(prepared, prepared_bytes);
+  munmap(prepare.prepared, prepared_bytes);
 }
 
 void register_all(LinearKernel& kernel, std::string_view plugin,
@@ -197,7 +203,12 @@ int main(int argc, char** argv) {
   using namespace tenon::bench;
   if (!start_machine(argc, argv)) return 1;
   const auto load = [](std::string_view library, std::string_view id) -> LinearKernel& {
-    return kernel<LinearKernel>(library, kLinearInterface, id);
+    auto& made = kernel<LinearKernel>(library, kLinearInterface, id);
+    LinearLimits limits;
+    limits.max_rows = 512;
+    limits.workers = machine().pool->size();
+    if (!made.bind(limits).ok()) std::abort();
+    return made;
   };
   register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32"});
   for (auto [library, id] :

@@ -1,8 +1,9 @@
-// From the inbox into the table.
+#include "core/engine/admission.h"
+
 #include <algorithm>
 
+#include "core/engine/beam_groups.h"
 #include "core/engine/best_of.h"
-#include "core/engine/engine.h"
 
 namespace tenon {
 namespace {
@@ -36,102 +37,120 @@ Status begin_sampler(Sampler& sampler, SeqId seq, const Request& request, SeqId 
 
 }  // namespace
 
-void Engine::admit() {
+void Admission::admit() {
   inbox_.drain(submitted_, cancelled_);
   for (SubmittedRequest& submitted : submitted_) admit_request(std::move(submitted));
   for (RequestId id : cancelled_) {
-    const auto found = requests_.find(id);
-    if (found == requests_.end() || found->second->live_samples == 0) continue;
-    end_request(*found->second, FinishReason::cancelled, "");
+    const auto found = context_.requests.find(id);
+    if (found == context_.requests.end() || found->second->live_samples == 0) continue;
+    context_.end_request(*found->second, FinishReason::cancelled, "");
   }
-  rejoin_beams();
 }
 
-void Engine::admit_request(SubmittedRequest submitted) {
-  ++totals_.requests;
+void Admission::admit_request(SubmittedRequest submitted) {
+  ++context_.totals.requests;
   auto made = std::make_unique<RequestState>();
   RequestState& state = *made;
   state.id = submitted.id;
   state.request = std::move(submitted.request);
   keep_best(state.request);
-  requests_.emplace(state.id, std::move(made));
+  context_.requests.emplace(state.id, std::move(made));
   const Request& request = state.request;
   const uint64_t wanted =
       request.max_tokens == 0 ? UINT32_MAX : uint64_t{request.prompt.size()} + request.max_tokens;
-  state.limit_tokens = static_cast<uint32_t>(std::min<uint64_t>(wanted, sequence_limit_));
+  state.limit_tokens =
+      static_cast<uint32_t>(std::min<uint64_t>(wanted, context_.sequence_limit_tokens));
   state.live_samples = request.samples;
-  state.ending_tokens = request.stop_tokens;
-  if (!request.ignore_eos) {
-    state.ending_tokens.insert(state.ending_tokens.end(), parts_.eos_tokens.begin(),
-                               parts_.eos_tokens.end());
-  }
-  std::sort(state.ending_tokens.begin(), state.ending_tokens.end());
-  if (request.min_tokens > 0 && !state.ending_tokens.empty()) {
-    state.not_ending = all_but(state.ending_tokens, parts_.shape->vocabulary);
-  }
-  begin_beams(state);
-  Sequence& sequence = table_.add(state, 0, request.arrival_ns);
-  if (state.beams != nullptr) {
-    sequence.beam = std::make_unique<BeamPath>();
-    state.beams->running = {&sequence};
-  }
-  if (Status status = introduce(sequence, nullptr); !status.ok()) {
-    fail_request(state, std::string(status.message()));
-    return;
-  }
+  set_endings(state);
+  Sequence& sequence = context_.table.add(state, 0, request.arrival_ns);
+  if (request.beams > 0) begin_beam_group(state, sequence);
+  Status status = begin_kv(sequence, nullptr, 0);
+  if (status.ok()) status = introduce(sequence, kNoSeq);
+  if (!status.ok()) return context_.fail_request(state, std::string(status.message()));
   announce(sequence);
 }
 
-Status Engine::introduce(Sequence& sequence, const Sequence* parent) {
+void Admission::set_endings(RequestState& state) const {
+  const Request& request = state.request;
+  const std::vector<TokenId>& eos = context_.parts.eos_tokens;
+  std::vector<TokenId>& ending = state.ending_tokens;
+  ending = request.stop_tokens;
+  if (!request.ignore_eos) ending.insert(ending.end(), eos.begin(), eos.end());
+  std::sort(ending.begin(), ending.end());
+  if (request.min_tokens > 0 && !ending.empty()) {
+    state.not_ending = all_but(ending, context_.parts.shape->vocabulary);
+  }
+}
+
+Status Admission::introduce(Sequence& sequence, SeqId parent) {
+  const EngineParts& parts = context_.parts;
   const Request& request = sequence.request->request;
-  const SeqId parent_id = parent == nullptr ? kNoSeq : parent->id;
-  // Beams speak when they are done.
-  if (sequence.beam == nullptr)
-    sequence.delivery = Delivery(parts_.text ? parts_.text(request) : nullptr,
-                                 std::span(request.stop), request.include_stop);
-  if (parent == nullptr) TENON_RETURN_IF_ERROR(begin_kv(sequence, nullptr));
-  if (Status status = begin_sampler(*parts_.sampler, sequence.id, request, parent_id);
-      !status.ok()) {
-    return with_context("sampler '" + parts_.sampler_name + "'", status);
+  // Beams speak when they are done, and nothing drafts for them.
+  const bool is_beam = sequence.beam != nullptr;
+  if (!is_beam) {
+    sequence.text =
+        TextStream(parts.text ? parts.text(request) : nullptr, request.stop, request.include_stop);
+  }
+  if (Status status = begin_sampler(*parts.sampler, sequence.id, request, parent); !status.ok()) {
+    return with_context("sampler '" + parts.sampler_name + "'", status);
   }
   sequence.in_sampler = true;
-  if (parts_.drafter != nullptr && sequence.beam == nullptr) {
-    if (Status status = parts_.drafter->begin(sequence.id, parent_id); !status.ok()) {
-      return with_context("drafter '" + parts_.drafter_name + "'", status);
-    }
-    sequence.in_drafter = true;
+  if (parts.drafter == nullptr || is_beam) return {};
+  if (Status status = parts.drafter->begin(sequence.id, parent); !status.ok()) {
+    return with_context("drafter '" + parts.drafter_name + "'", status);
   }
+  sequence.in_drafter = true;
   return {};
 }
 
-Status Engine::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens) {
-  Stopwatch watch(*parts_.clock, record_.times.kv_cache_ns);
+Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens) {
+  Stopwatch watch(*context_.parts.clock, context_.times.kv_cache_ns);
+  const RequestState& state = *sequence.request;
   KvSequence begin;
   begin.seq = sequence.id;
-  begin.key.salt = sequence.request->request.cache_salt;
+  begin.key.salt = state.request.cache_salt;
   // Scoring a prompt takes the logits of all its tokens, so nothing of it may be found computed.
-  if (sequence.request->request.prompt_logprobs) {
-    begin.key.salt ^= sequence.request->id * 0x9e3779b97f4a7c15u;
-  }
-  begin.limit_tokens = sequence.request->limit_tokens;
+  if (state.request.prompt_logprobs) begin.key.salt ^= state.id * 0x9e3779b97f4a7c15u;
+  begin.limit_tokens = state.limit_tokens;
   if (parent != nullptr) {
     begin.parent = parent->id;
     begin.parent_tokens = parent_tokens;
   }
-  Status status = parts_.kv_cache->begin(begin);
-  if (status.ok()) {
-    sequence.in_kv_cache = true;
-    return {};
-  }
-  return with_context("kv_cache '" + parts_.kv_cache_name + "'", status);
+  Status status = context_.parts.kv_cache->begin(begin);
+  if (!status.ok()) return with_context("kv_cache '" + context_.parts.kv_cache_name + "'", status);
+  sequence.in_kv_cache = true;
+  return {};
 }
 
-void Engine::announce(Sequence& sequence) {
+void Admission::announce(Sequence& sequence) {
   sequence.in_scheduler = true;
-  Status status = parts_.scheduler->on_event(event_of(EventKind::arrived, sequence, 0));
+  const EngineParts& parts = context_.parts;
+  Status status = parts.scheduler->on_event(event_of(EventKind::arrived, sequence, 0));
   if (status.ok()) return;
-  fail_request(*sequence.request, "scheduler '" + parts_.scheduler_name +
-                                      "' refused a request: " + std::string(status.message()));
+  context_.fail_request(*sequence.request, plugin_fault("scheduler", parts.scheduler_name,
+                                                        "refused a request", status));
+}
+
+Status Admission::introduce_fork(Sequence& child, const Sequence& parent) {
+  return introduce(child, parent.id);
+}
+
+void Admission::place_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
+  const bool room = context_.table.running().size() < context_.parts.limits.max_sequences;
+  Status status;
+  if (room && parent.state == SequenceState::running) {
+    status = begin_kv(child, &parent, tokens);
+    if (status.ok()) {
+      context_.table.admit(child);
+      child.computed = tokens;
+      child.record.admitted_ns = context_.start_ns;
+    }
+  }
+  if (!child.in_kv_cache && (status.ok() || status.code() == StatusCode::out_of_kv)) {
+    status = begin_kv(child, nullptr, 0);
+  }
+  if (!status.ok()) return context_.fail_request(*child.request, std::string(status.message()));
+  announce(child);
 }
 
 }  // namespace tenon

@@ -1,6 +1,5 @@
 #include "core/engine/engine.h"
 
-#include <algorithm>
 #include <string>
 
 #include "core/engine/request_check.h"
@@ -12,49 +11,48 @@ std::string text_of(uint64_t number) {
   return std::to_string(number);
 }
 
-// Slots of the first group, which every token of a sequence needs.
-uint64_t kv_capacity(const KvGeometry& geometry) {
-  if (geometry.group_count == 0) return UINT32_MAX;
-  return uint64_t{geometry.groups[0].blocks} * geometry.groups[0].block_tokens;
-}
-
 }  // namespace
 
 Engine::Engine(EngineParts parts, EngineOptions options)
-    : parts_(std::move(parts)),
-      options_(std::move(options)),
-      inbox_(options_.inbox_requests),
-      ledger_(*parts_.kv_cache, table_, *parts_.clock),
-      batch_(parts_.limits, parts_.shape->group_count) {
-  // The last token of a sequence is never computed and needs no slot.
-  const uint64_t fits = kv_capacity(parts_.geometry) + 1;
-  sequence_limit_ = static_cast<uint32_t>(std::min<uint64_t>(parts_.limits.context_tokens, fits));
-  if (parts_.draft_runner != nullptr) {
-    parts_.draft_runner->attach(*parts_.kv_cache, table_, *parts_.sampler);
+    : context_(std::move(parts), std::move(options)),
+      inbox_(context_.options.inbox_requests),
+      admission_(context_, inbox_),
+      beam_groups_(context_, admission_),
+      drafting_(context_),
+      planner_(context_),
+      sampling_(context_, admission_, beam_groups_),
+      finishing_(context_, admission_, drafting_),
+      step_(BatchBuilder(context_.parts, false)) {
+  const EngineParts& made_of = context_.parts;
+  if (made_of.draft_runner != nullptr) {
+    made_of.draft_runner->attach(*made_of.kv_cache, context_.table, *made_of.sampler);
   }
 }
 
 Engine::~Engine() {
-  if (parts_.draft_runner != nullptr) parts_.draft_runner->detach();
-  for (Sequence* sequence : table_.all()) {
-    if (sequence->in_sampler) parts_.sampler->end(sequence->id);
-    if (sequence->in_drafter) parts_.drafter->end(sequence->id);
+  const EngineParts& parts = context_.parts;
+  if (parts.draft_runner != nullptr) parts.draft_runner->detach();
+  for (Sequence* sequence : context_.table.all()) {
+    if (sequence->in_sampler) (void)parts.sampler->end(sequence->id);
+    if (sequence->in_drafter) (void)parts.drafter->end(sequence->id);
     if (sequence->in_kv_cache) {
-      (void)parts_.kv_cache->release(sequence->id, KVCacheManager::Release::end);
+      (void)parts.kv_cache->release(sequence->id, ReleaseHow::end);
     }
   }
 }
 
 Result<RequestId> Engine::submit(Request request) {
-  const uint64_t kv_tokens = kv_capacity(parts_.geometry);
-  const uint32_t block_tokens =
-      parts_.geometry.group_count == 0 ? 1 : parts_.geometry.groups[0].block_tokens;
-  TENON_RETURN_IF_ERROR(check_request(request, {.scheduler = parts_.limits,
-                                                .vocabulary = parts_.shape->vocabulary,
-                                                .sequence_tokens = sequence_limit_,
-                                                .kv_tokens = kv_tokens,
-                                                .kv_block_tokens = block_tokens}));
-  if (request.arrival_ns < 0) request.arrival_ns = parts_.clock->now_ns();
+  const EngineParts& parts = context_.parts;
+  const KvGeometry& geometry = parts.geometry;
+  TENON_RETURN_IF_ERROR(check_request(
+      request, {.scheduler = parts.limits,
+                .vocabulary = parts.shape->vocabulary,
+                .sequence_tokens = context_.sequence_limit_tokens,
+                .kv_tokens = context_.kv_tokens,
+                .kv_block_tokens = geometry.group_count == 0
+                                       ? 1
+                                       : geometry.groups[parts.shape->ledger_group].block_tokens}));
+  if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }
 

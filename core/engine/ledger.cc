@@ -5,52 +5,51 @@
 namespace tenon {
 
 void Ledger::begin_plan(uint64_t step_id) {
-  for (Sequence* sequence : granted_) sequence->plan = {};
-  granted_.clear();
+  for (Sequence* sequence : grown_) sequence->growth = {};
+  grown_.clear();
   fault_ = Status();
   faulty_ = kNoSeq;
   preemptions_ = 0;
   reused_tokens_ = swapped_out_tokens_ = swapped_in_tokens_ = 0;
   time_ns_ = 0;
-  manager_.step_begin(step_id);
+  note(manager_.step_begin(step_id), kNoSeq);
 }
 
 void Ledger::note(Status status, SeqId seq) {
-  if (!fault_.ok()) return;
+  if (status.ok() || !fault_.ok()) return;
   fault_ = std::move(status);
   faulty_ = seq;
 }
 
 Status Ledger::give_back(Sequence& sequence) {
-  sequence.computed = sequence.plan.computed_before;
-  if (sequence.plan.was_waiting) {
+  sequence.computed = sequence.growth.computed_before;
+  if (sequence.growth.was_waiting) {
     // What was brought back from the swap pool still lies there.
-    const bool swapped = sequence.plan.restored > 0;
-    if (swapped && manager_.release(sequence.id, KVCacheManager::Release::swap).ok()) return {};
-    return manager_.release(sequence.id, KVCacheManager::Release::recompute);
+    const bool swapped = sequence.growth.restored > 0;
+    if (swapped && manager_.release(sequence.id, ReleaseHow::swap).ok()) return {};
+    return manager_.release(sequence.id, ReleaseHow::recompute);
   }
-  return manager_.resolve(sequence.id, sequence.known_tokens(), sequence.computed, {},
-                          sequence.computed);
+  return manager_.trim(sequence.id, 0);
 }
 
 Status Ledger::settle() {
   Status worst;
-  for (Sequence* sequence : granted_) {
-    if (!sequence->plan.used) {
+  for (Sequence* sequence : grown_) {
+    if (!sequence->growth.used) {
       if (Status status = give_back(*sequence); !status.ok()) worst = std::move(status);
     } else {
-      reused_tokens_ += sequence->plan.reused - sequence->plan.restored;
-      swapped_in_tokens_ += sequence->plan.restored;
-      if (sequence->plan.was_waiting) table_.admit(*sequence);
+      reused_tokens_ += sequence->growth.reused - sequence->growth.restored;
+      swapped_in_tokens_ += sequence->growth.restored;
+      if (sequence->growth.was_waiting) table_.admit(*sequence);
     }
-    sequence->plan = {};
+    sequence->growth = {};
   }
-  granted_.clear();
+  grown_.clear();
   return worst;
 }
 
 Status Ledger::roll_back() {
-  for (Sequence* sequence : granted_) sequence->plan.used = false;
+  for (Sequence* sequence : grown_) sequence->growth.used = false;
   return settle();
 }
 
@@ -85,7 +84,9 @@ HeldTokens Ledger::held(SeqId seq) noexcept {
 
 uint64_t Ledger::free_tokens() noexcept {
   Stopwatch watch(clock_, time_ns_);
-  return manager_.usage().free_tokens;
+  KvUsage usage;
+  note(manager_.usage(group_, usage), kNoSeq);
+  return usage.free_tokens;
 }
 
 GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept {
@@ -96,38 +97,42 @@ GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noex
   const uint32_t most = sequence->known - sequence->computed + sequence->offered_drafts;
   if (at_least > most) return {};
   at_most = std::min(at_most, most);
-  KvGrant grant;
-  Status status =
-      manager_.grow(seq, sequence->known_tokens(), sequence->computed, at_least, at_most, grant);
+  KvRequest request;
+  request.seq = seq;
+  request.tokens = sequence->known_tokens();
+  request.known_tokens = sequence->known;
+  request.computed = sequence->computed;
+  request.at_least = at_least;
+  request.at_most = at_most;
+  KvGrant found;
+  Status status = manager_.grow(request, found);
   if (!status.ok()) {
     if (status.code() != StatusCode::out_of_kv) note(std::move(status), seq);
     return {};
   }
-  PlanShare& plan = sequence->plan;
-  if (!plan.in_plan) {
-    plan = {};
-    plan.in_plan = true;
-    plan.was_waiting = sequence->state == SequenceState::waiting;
-    plan.computed_before = sequence->computed;
-    granted_.push_back(sequence);
+  Growth& growth = sequence->growth;
+  if (!growth.in_plan) {
+    growth = {};
+    growth.in_plan = true;
+    growth.was_waiting = sequence->state == SequenceState::waiting;
+    growth.computed_before = sequence->computed;
+    grown_.push_back(sequence);
   }
-  sequence->computed += grant.reused;
-  plan.reused += grant.reused;
-  plan.restored += grant.restored;
+  sequence->computed += found.reused;
+  growth.reused += found.reused;
+  growth.restored += found.restored;
   const uint32_t left = sequence->known - sequence->computed + sequence->offered_drafts;
-  plan.granted = std::min({grant.granted, at_most, left});
-  return {plan.granted, grant.reused};
+  growth.granted = std::min({found.granted, at_most, left});
+  return {growth.granted, found.reused};
 }
 
 bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
   Stopwatch watch(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
-  const bool can =
-      sequence != nullptr && sequence->state == SequenceState::running && !sequence->plan.in_plan;
+  const bool can = sequence != nullptr && how != ReleaseHow::end &&
+                   sequence->state == SequenceState::running && !sequence->growth.in_plan;
   if (!can) return false;
-  const auto release =
-      how == ReleaseHow::swap ? KVCacheManager::Release::swap : KVCacheManager::Release::recompute;
-  if (Status status = manager_.release(seq, release); !status.ok()) {
+  if (Status status = manager_.release(seq, how); !status.ok()) {
     const bool refused =
         status.code() == StatusCode::unsupported || status.code() == StatusCode::out_of_kv;
     if (!refused) note(std::move(status), seq);

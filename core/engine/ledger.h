@@ -1,6 +1,6 @@
 // KvLedger over a KVCacheManager: what a scheduler may see and take of KV memory during one plan.
 //
-// Everything granted can be taken back when the plan fails. Preemptions stay: a released sequence
+// Every growth can be taken back when the plan fails. Preemptions stay: a released sequence
 // waits again.
 #pragma once
 
@@ -16,20 +16,21 @@ namespace tenon {
 
 class Ledger final : public KvLedger {
  public:
-  Ledger(KVCacheManager& manager, SequenceTable& table, const Clock& clock)
-      : manager_(manager), table_(table), clock_(clock) {}
+  // Memory is counted in tokens of `group`.
+  Ledger(KVCacheManager& manager, GroupId group, SequenceTable& table, const Clock& clock)
+      : manager_(manager), group_(group), table_(table), clock_(clock) {}
 
   void begin_plan(uint64_t step_id);
-  // Grants that no sequence uses (PlanShare::used) are given back; those that waited run from now.
+  // Growths that no grant uses (Growth::used) are given back; those that waited run from now.
   Status settle();
-  // Every grant is given back; nothing of the plan is run.
+  // Every growth is given back; nothing of the plan is run.
   Status roll_back();
 
   // The first error of the manager during this plan, and whom it concerns.
   const Status& fault() const { return fault_; }
   SeqId faulty() const { return faulty_; }
   uint32_t preemptions() const { return preemptions_; }
-  // Of the grants that `settle` found used: tokens from the cache, and from the swap pool.
+  // Of the growths that `settle` found used: tokens from the cache, and from the swap pool.
   uint64_t reused_tokens() const { return reused_tokens_; }
   uint64_t swapped_in_tokens() const { return swapped_in_tokens_; }
   uint64_t swapped_out_tokens() const { return swapped_out_tokens_; }
@@ -49,9 +50,10 @@ class Ledger final : public KvLedger {
   void note(Status status, SeqId seq);
 
   KVCacheManager& manager_;
+  const GroupId group_;
   SequenceTable& table_;
   const Clock& clock_;
-  std::vector<Sequence*> granted_;  // in the order of their first grant
+  std::vector<Sequence*> grown_;  // in the order of their first growth
   Status fault_;
   SeqId faulty_ = kNoSeq;
   uint32_t preemptions_ = 0;

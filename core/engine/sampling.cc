@@ -1,246 +1,204 @@
-// From logits to tokens: rows for the sampler, forks, and what it answered.
-#include <string>
+#include "core/engine/sampling.h"
 
-#include "core/engine/engine.h"
+#include <string>
 
 namespace tenon {
 
-void Engine::sample() {
-  sampling_.clear();
-  verifying_.clear();
-  for (Sequence* sequence : in_step_) {
-    if (sequence->share.logits_rows == 0) continue;
-    (sequence->share.drafts > 0 ? verifying_ : sampling_).push_back(sequence);
-  }
-  score_prompts();
-  fork_samples();
-  build_sample_rows();
-  if (!sampling_.empty()) run_sample();
-  if (!verifying_.empty()) run_verify();
-}
-
-// Rows of prompts whose log probabilities were asked for: the token that follows each is scored.
-void Engine::score_prompts() {
-  score_rows_.clear();
-  scored_.clear();
-  size_t top_count = 0;
-  for (Sequence* sequence : in_step_) {
-    const StepShare& share = sequence->share;
-    for (uint32_t i = 0; i < share.score_rows; ++i) {
-      SampleRow row;
-      row.seq = sequence->id;
-      row.logits = output_.logits + (share.first_score + i) * output_.vocabulary;
-      row.vocabulary = static_cast<uint32_t>(output_.vocabulary);
-      const uint32_t position = sequence->scored + i;
-      row.history = {sequence->tokens.data(), position};
-      row.prompt_tokens = position;
-      row.score = sequence->tokens[position];
-      score_rows_.push_back(row);
-      scored_.push_back(sequence);
-      top_count += sequence->request->request.sampling.logprobs;
-    }
-  }
-  if (scored_.empty()) return;
-  top_.resize(top_count);
-  score_results_.assign(score_rows_.size(), {});
-  TokenLogprob* top = top_.data();
-  for (size_t i = 0; i < scored_.size(); ++i) {
-    const uint32_t wanted = scored_[i]->request->request.sampling.logprobs;
-    score_results_[i].top = {top, wanted};
-    top += wanted;
-  }
-  const Status status = sample_rows(score_rows_, score_results_);
-  if (!status.ok()) {
-    fail_sequences(
-        scored_, "sampler '" + parts_.sampler_name + "' failed: " + std::string(status.message()));
-    std::erase_if(sampling_, [](Sequence* s) { return s->state == SequenceState::ended; });
-    std::erase_if(verifying_, [](Sequence* s) { return s->state == SequenceState::ended; });
-    return;
-  }
-  deliver_scores();
-}
-
-void Engine::deliver_scores() {
-  for (size_t first = 0; first < scored_.size();) {
-    Sequence& sequence = *scored_[first];
-    const uint32_t count = sequence.share.score_rows;
-    generated_.clear();
-    for (const SampleResult& result : std::span(score_results_).subspan(first, count)) {
-      generated_.push_back(
-          {result.token, result.logprob, result.rank,
-           result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
-    }
-    if (RequestSink* sink = sequence.request->request.sink.get()) {
-      sink->on_prompt({sequence.request->id, sequence.scored, generated_});
-    }
-    sequence.scored += count;
-    first += count;
-  }
+void Sampling::sample(Step& step) {
+  prompt_scores_.score(step);
+  fork_samples(step);
+  choose(step);
+  build_rows(step);
+  if (!drawing_.empty()) draw(step);
+  if (!verifying_.empty()) verify(step);
 }
 
 // A prompt is computed: from here on its request is as many sequences as it has samples. All draw
 // their first token from the same row, each with its own key.
-void Engine::fork_samples() {
-  const size_t parents = sampling_.size();
+void Sampling::fork_samples(Step& step) {
+  const size_t parents = step.shares.size();
   for (size_t i = 0; i < parents; ++i) {
-    Sequence& parent = *sampling_[i];
+    if (step.shares[i].logits_rows == 0 || step.shares[i].drafts > 0) continue;
+    Sequence& parent = *step.shares[i].sequence;
     RequestState& request = *parent.request;
     while (request.forked_samples < request.request.samples &&
            parent.state != SequenceState::ended) {
-      Sequence& child = table_.add(request, request.forked_samples++, parent.record.arrival_ns);
-      child.share = parent.share;
-      child.share.tokens = child.share.drafts = 0;
-      if (Status status = introduce(child, &parent); !status.ok()) {
-        fail_request(request, std::string(status.message()));
+      Sequence& child =
+          context_.table.add(request, request.forked_samples++, parent.record.arrival_ns);
+      if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
+        context_.fail_request(request, std::string(status.message()));
         break;
       }
-      forks_.push_back({&child, &parent});
-      sampling_.push_back(&child);
+      Share share = step.shares[i];
+      share.sequence = &child;
+      share.parent = &parent;
+      share.tokens = 0;
+      step.shares.push_back(share);
     }
   }
-  std::erase_if(sampling_, [](Sequence* s) { return s->state == SequenceState::ended; });
 }
 
-// One row for each token that may be drawn: plain sequences first, then those with drafts, of whom
-// each has one row more than drafts.
-void Engine::build_sample_rows() {
-  size_t top_count = 0, row_count = 0;
-  const auto count = [&](const std::vector<Sequence*>& sequences) {
-    for (Sequence* sequence : sequences) {
-      row_count += sequence->share.logits_rows;
-      top_count += size_t{sequence->share.logits_rows} * tops_of(*sequence);
+// Who is sampled: plain sequences, then those with drafts.
+void Sampling::choose(Step& step) {
+  drawing_.clear();
+  verifying_.clear();
+  for (Share& share : step.shares) {
+    if (share.logits_rows == 0 || share.sequence->state == SequenceState::ended) continue;
+    (share.drafts > 0 ? verifying_ : drawing_).push_back(&share);
+  }
+}
+
+// How many of the most likely tokens are asked for at each row.
+uint32_t Sampling::tops_of(const RequestState& request) const {
+  if (request.beam_group != nullptr) return candidates_per_beam(request, *context_.parts.shape);
+  return request.request.sampling.logprobs;
+}
+
+// A row for each token that may be drawn: a share with drafts has one more than drafts.
+void Sampling::build_rows(Step& step) {
+  size_t row_count = 0, top_count = 0;
+  for (const std::vector<Share*>* shares : {&drawing_, &verifying_}) {
+    for (const Share* share : *shares) {
+      row_count += share->logits_rows;
+      top_count += size_t{share->logits_rows} * tops_of(*share->sequence->request);
     }
-  };
-  count(sampling_);
-  count(verifying_);
-  rows_.clear();
-  results_.assign(row_count, {});
-  rows_.reserve(row_count);
+  }
+  step.rows.clear();
+  step.rows.reserve(row_count);
+  step.results.assign(row_count, {});
   top_.resize(top_count);
   TokenLogprob* top = top_.data();
-  const auto add = [&](const std::vector<Sequence*>& sequences) {
-    for (Sequence* sequence : sequences) add_sample_rows(*sequence, top);
-  };
-  add(sampling_);
-  add(verifying_);
+  for (Share* share : drawing_) add_rows(step, *share, top);
+  for (Share* share : verifying_) add_rows(step, *share, top);
 }
 
-void Engine::add_sample_rows(Sequence& sequence, TokenLogprob*& top) {
-  const uint32_t tops = tops_of(sequence);
-  StepShare& share = sequence.share;
-  share.first_result = static_cast<uint32_t>(rows_.size());
+void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
+  const Sequence& sequence = *share.sequence;
+  const uint32_t tops = tops_of(*sequence.request);
+  share.first_result = static_cast<uint32_t>(step.rows.size());
   share.result_count = 0;
   for (uint32_t i = 0; i < share.logits_rows; ++i) {
-    SampleRow row = sample_row_of(sequence, {sequence.tokens.data(), sequence.known + i});
-    row.logits = output_.logits + (share.first_logits + i) * output_.vocabulary;
-    row.vocabulary = static_cast<uint32_t>(output_.vocabulary);
-    results_[rows_.size()].top = {top, tops};
+    // Of a chain, the drafts before a row stand right behind what is known. Of a tree, the sampler
+    // adds those on the way to the row.
+    const uint32_t depth = share.parents.empty() || i == 0 ? i : depth_of(share, i - 1);
+    const uint32_t history = sequence.known + (share.parents.empty() ? i : 0);
+    SampleRow row =
+        sample_row_of(sequence, {sequence.tokens.data(), history}, sequence.known + depth);
+    row.logits = step.output.logits + (share.first_logits + i) * step.output.vocabulary;
+    row.vocabulary = static_cast<uint32_t>(step.output.vocabulary);
+    step.results[step.rows.size()].top = {top, tops};
     top += tops;
-    rows_.push_back(row);
+    step.rows.push_back(row);
   }
 }
 
-// Rows are cut into as many parts as there are workers to share them out to. `body` takes the first
-// row and the one behind the last; the first failure counts.
-Status Engine::share_rows(size_t rows, const std::function<Status(size_t, size_t)>& body) {
-  Stopwatch watch(*parts_.clock, record_.times.sampler_ns);
-  const auto parts = static_cast<uint32_t>(std::min<size_t>(parts_.executor->workers(), rows));
-  part_status_.clear();
-  part_status_.resize(parts);
-  const auto run = [&](uint32_t part) {
-    part_status_[part] = body(rows * part / parts, rows * (part + 1) / parts);
-  };
-  parts_.executor->share_out(parts, [&run](uint32_t part) { run(part); });
-  for (Status& status : part_status_) {
-    if (!status.ok()) return std::move(status);
+// Drafts on the way to this one, itself included.
+uint32_t Sampling::depth_of(const Share& share, uint32_t draft) {
+  uint32_t depth = 1;
+  for (int32_t at = share.parents[draft]; at >= 0; at = share.parents[static_cast<uint32_t>(at)]) {
+    ++depth;
   }
-  return {};
+  return depth;
 }
 
-Status Engine::sample_rows(std::span<const SampleRow> rows, std::span<SampleResult> results) {
-  struct Job {
-    Sampler* sampler;
-    std::span<const SampleRow> rows;
-    std::span<SampleResult> results;
-  } job{parts_.sampler, rows, results};
-  return share_rows(rows.size(), [&job](size_t first, size_t end) {
-    return job.sampler->sample(job.rows.subspan(first, end - first),
-                               job.results.subspan(first, end - first));
-  });
-}
-
-void Engine::run_sample() {
-  const size_t count = sampling_.size();
+void Sampling::draw(Step& step) {
+  const size_t count = drawing_.size();
   const Status status =
-      sample_rows(std::span(rows_).first(count), std::span(results_).first(count));
-  if (!status.ok()) {
-    fail_sequences(sampling_, "sampler '" + parts_.sampler_name +
-                                  "' failed: " + std::string(status.message()));
-    return;
-  }
-  for (Sequence* sequence : sampling_) {
-    if (sequence->state == SequenceState::ended) continue;
-    if (sequence->beam != nullptr) {
-      take_beam_result(*sequence);
+      sampler_.sample(std::span(step.rows).first(count), std::span(step.results).first(count));
+  if (!status.ok()) return sampler_failed(drawing_, status);
+  for (Share* share : drawing_) {
+    if (share->sequence->state == SequenceState::ended) continue;
+    if (share->sequence->beam != nullptr) {
+      beam_groups_.take_result(step, *share);
     } else {
-      take_results(*sequence, 1);
+      take_tokens(step, *share, 1);
     }
   }
 }
 
-void Engine::run_verify() {
+void Sampling::verify(Step& step) {
   verify_rows_.clear();
   verify_results_.clear();
-  for (Sequence* sequence : verifying_) {
-    const StepShare& share = sequence->share;
-    const std::span rows = std::span(rows_).subspan(share.first_result, share.logits_rows);
-    const std::span drafts = std::span(sequence->tokens).subspan(sequence->known, share.drafts);
-    verify_rows_.push_back({rows, drafts, share.draft_probs});
-    verify_results_.push_back(
-        {std::span(results_).subspan(share.first_result, share.logits_rows), 0});
+  // A sample of the same request may have taken one along.
+  std::erase_if(verifying_,
+                [](const Share* share) { return share->sequence->state == SequenceState::ended; });
+  size_t drafts = 0;
+  for (const Share* share : verifying_) drafts += share->drafts;
+  paths_.resize(drafts);
+  std::span<uint32_t> room = paths_;
+  for (Share* share : verifying_) {
+    const Sequence& sequence = *share->sequence;
+    VerifyRows& rows = verify_rows_.emplace_back();
+    rows.rows = std::span(step.rows).subspan(share->first_result, share->logits_rows);
+    rows.drafts = std::span(sequence.tokens).subspan(sequence.known, share->drafts);
+    rows.parents = share->parents;
+    rows.draft_probs = share->draft_probs;
+    VerifyResult& result = verify_results_.emplace_back();
+    result.tokens = std::span(step.results).subspan(share->first_result, share->logits_rows);
+    result.path = room.first(share->drafts);
+    room = room.subspan(share->drafts);
+    if (!share->parents.empty()) share->path = result.path;
   }
-  const Status status = share_rows(verify_rows_.size(), [this](size_t first, size_t end) {
-    return parts_.sampler->verify(std::span(verify_rows_).subspan(first, end - first),
-                                  std::span(verify_results_).subspan(first, end - first));
-  });
-  if (!status.ok()) {
-    fail_sequences(verifying_, "sampler '" + parts_.sampler_name +
-                                   "' failed: " + std::string(status.message()));
-    return;
-  }
+  const Status status = sampler_.verify(verify_rows_, verify_results_);
+  if (!status.ok()) return sampler_failed(verifying_, status);
   for (size_t i = 0; i < verifying_.size(); ++i) {
-    if (verifying_[i]->state == SequenceState::ended) continue;
-    take_results(*verifying_[i], verify_results_[i].count);
+    if (verifying_[i]->sequence->state == SequenceState::ended) continue;
+    take_tokens(step, *verifying_[i], verify_results_[i].count);
   }
+}
+
+// Whether each token but the last is a draft that follows the one before it. All are of the
+// vocabulary.
+bool Sampling::is_sound(const Step& step, const Share& share, uint32_t count) {
+  if (count == 0 || count > share.logits_rows) return false;
+  int32_t before = -1;
+  for (uint32_t i = 0; i < count; ++i) {
+    const TokenId token = step.results[share.first_result + i].token;
+    if (token < 0 || static_cast<uint32_t>(token) >= step.output.vocabulary) return false;
+    if (i + 1 == count) return true;
+    const uint32_t draft = share.accepted_draft(i);
+    if (draft >= share.drafts) return false;
+    if (token != share.sequence->tokens[share.sequence->known + draft]) return false;
+    if (!share.parents.empty() && share.parents[draft] != before) return false;
+    before = static_cast<int32_t>(draft);
+  }
+  return true;
 }
 
 // Appends what was drawn to what is known. `count` tokens, of which all but the last are drafts.
-void Engine::take_results(Sequence& sequence, uint32_t count) {
-  StepShare& share = sequence.share;
-  bool sound = count > 0 && count <= share.logits_rows;
-  for (uint32_t i = 0; sound && i < count; ++i) {
-    const TokenId token = results_[share.first_result + i].token;
-    sound = token >= 0 && static_cast<uint32_t>(token) < output_.vocabulary &&
-            (i + 1 == count || token == sequence.tokens[sequence.known + i]);
-  }
-  if (!sound) {
-    fail_request(*sequence.request,
-                 "sampler '" + parts_.sampler_name + "' found no token at position " +
-                     std::to_string(sequence.known) +
-                     " – a row needs at least one finite logit that is allowed – the model's "
-                     "weights or the executor are at fault");
+void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
+  Sequence& sequence = *share.sequence;
+  if (!is_sound(step, share, count)) {
+    context_.fail_request(
+        *sequence.request,
+        "sampler '" + context_.parts.sampler_name + "' found no token at position " +
+            std::to_string(sequence.known) +
+            " – a row needs at least one finite logit that is allowed – the model's weights or the "
+            "executor are at fault");
     return;
   }
   share.result_count = count;
   share.accepted = count - 1;
+  if (!share.path.empty()) share.path = share.path.first(share.accepted);
   sequence.tokens.resize(sequence.known);
   for (uint32_t i = 0; i < count; ++i) {
-    sequence.tokens.push_back(results_[share.first_result + i].token);
+    sequence.tokens.push_back(step.results[share.first_result + i].token);
+    // Rows of a tree stand as its drafts do; from here on each stands with its token. Paths rise.
+    if (i > 0) {
+      step.rows[share.first_result + i] =
+          step.rows[share.first_result + share.accepted_draft(i - 1) + 1];
+    }
   }
   sequence.known += count;
+  sequence.undrawn = 0;
   sequence.record.accepted_tokens += share.accepted;
-  record_.accepted_drafts += share.accepted;
-  totals_.drafts.add(share.drafts, share.accepted);
+  step.record.accepted_drafts += share.accepted;
+  context_.totals.drafts.add(share.drafts, share.accepted);
+}
+
+void Sampling::sampler_failed(const std::vector<Share*>& shares, const Status& status) {
+  context_.fail_sequences(sequences_of(shares),
+                          plugin_fault("sampler", context_.parts.sampler_name, "failed", status));
 }
 
 }  // namespace tenon

@@ -11,9 +11,9 @@
 
 #include "core/base/result.h"
 #include "core/engine/beam_search.h"
-#include "core/engine/delivery.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
+#include "core/engine/text_stream.h"
 
 namespace tenon {
 
@@ -51,30 +51,14 @@ struct RequestState {
   std::vector<TokenId> ending_tokens;  // sorted: end of text (unless ignored) and stop tokens
   // [ceil(vocabulary/64)] all tokens but the ending ones; empty unless min_tokens asks for it.
   std::vector<uint64_t> not_ending;
-  std::unique_ptr<BeamGroup> beams;  // null where no beams were asked for
+  std::unique_ptr<BeamGroup> beam_group;  // null where no beams were asked for
 };
 
 enum class SequenceState : uint8_t { waiting, running, ended };
 
-// What a sequence does in the step at hand.
-struct StepShare {
-  uint32_t base = 0;       // `computed` when its rows began
-  uint32_t tokens = 0;     // known tokens computed
-  uint32_t drafts = 0;     // draft tokens behind them
-  uint32_t first_row = 0;  // in the batch
-  uint32_t first_logits = 0;
-  uint32_t logits_rows = 0;  // 0 = not sampled
-  uint32_t first_score = 0;  // rows of the prompt that are scored, before the sampled ones
-  uint32_t score_rows = 0;
-  uint32_t accepted = 0;               // drafts
-  const float* draft_probs = nullptr;  // [drafts, vocabulary] that they were drawn from, if known
-  uint32_t first_result = 0;           // its results: one for each new token
-  uint32_t result_count = 0;
-};
-
-// What the plan at hand has given a sequence; kept by the ledger.
-struct PlanShare {
-  bool in_plan = false;  // the ledger granted it something
+// KV memory that the ledger took for a sequence on behalf of the plan at hand.
+struct Growth {
+  bool in_plan = false;  // the ledger took something
   bool was_waiting = false;
   bool used = false;  // a checked grant names it
   uint32_t computed_before = 0;
@@ -93,10 +77,11 @@ struct Sequence {
   uint32_t prompt_tokens = 0;
   uint32_t known = 0;
   uint32_t computed = 0;
-  uint32_t scored = 1;  // prompt tokens whose log probabilities were delivered, or have none
+  uint32_t in_flight = 0;  // tokens behind them that a step computes which was not collected yet
+  uint32_t undrawn = 0;    // 1: that step draws one more token
+  uint32_t scored = 1;     // prompt tokens whose log probabilities were delivered, or have none
   uint32_t offered_drafts = 0;
-  PlanShare plan;
-  StepShare share;
+  Growth growth;
   // Who knows this sequence and must hear of its end.
   bool in_kv_cache = false;
   bool in_sampler = false;
@@ -104,10 +89,13 @@ struct Sequence {
   bool in_scheduler = false;
   uint64_t digest = 0;
   std::unique_ptr<BeamPath> beam;  // null unless it is one
-  Delivery delivery;
+  TextStream text;
   RequestRecord record;
 
   std::span<const TokenId> known_tokens() const { return {tokens.data(), known}; }
+  // As the step in flight will leave it at least.
+  uint32_t known_ahead() const { return known + undrawn; }
+  uint32_t computed_ahead() const { return computed + in_flight; }
   uint32_t generated() const { return known - prompt_tokens; }
 };
 
@@ -139,9 +127,10 @@ class SequenceTable {
   SeqId next_id_ = 0;
 };
 
-// The row that draws the token behind `history`, which is what the sequence knows and perhaps
-// drafts behind it; without logits.
-SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history);
+// The row that draws the token at `position`, without logits. `history` is what the sequence knows
+// and perhaps drafts behind it.
+SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history,
+                        uint32_t position);
 // The scheduler's picture of one sequence.
 SequenceView view_of(const Sequence& sequence);
 // What became of it, for the scheduler.

@@ -1,4 +1,5 @@
-// Refuses a batch that would make an executor read or write out of range. Cheap beside a step.
+// Refuses a batch that would make an executor read or write out of range, or that asks for what no
+// executor on the host does. Cheap beside a step.
 #pragma once
 
 #include <tenon/batch.h>
@@ -15,9 +16,13 @@ struct BatchLimits {
   uint32_t max_sequences = 0;
 };
 
-// invalid_argument for token ids outside the vocabulary, internal for everything that the engine
-// should have kept: arrays of the wrong length, rows that no sequence owns or that do not follow
-// each other, slots behind kv_tokens, table entries that are missing or no block of the group.
+// Whether all layers are such as the decoder has: each attends, none runs a recurrence.
+Status check_decoder_shape(const ModelShape& shape);
+
+// invalid_argument for token ids outside the vocabulary; unsupported for adapters; internal for
+// everything that the engine should have kept: arrays of the wrong length, rows that no sequence
+// owns or that do not follow each other, parents that come later, slots behind kv_tokens, table
+// entries that are missing or no block of the group.
 Status check_batch(const BatchView& batch, const BatchLimits& limits);
 
 }  // namespace tenon

@@ -19,16 +19,35 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "core/base/result.h"
 #include "core/model/model.h"
 
 namespace tenon {
 
-// Chooses the kernel for one weight (per format, and per tensor in mixed files).
+// Chooses the kernel for one weight (per format, and per tensor in mixed files): one that is bound
+// for the executor's workers and at least its rows of a step.
 using LinearResolver = std::function<Result<LinearKernel*>(const WeightView& weight)>;
 // done and total in bytes, for a progress display.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+// An attention kernel, and how messages call it: the plugin's id.
+struct NamedAttention {
+  AttentionKernel* kernel = nullptr;
+  std::string name;
+};
+// Which kernel serves which of a step's sequences: `decode` those of one row, and of one row with
+// drafts behind it; `prefill` all others. They may be the same instance, and are for most
+// pipelines.
+struct AttentionKernels {
+  NamedAttention prefill;
+  NamedAttention decode;
+
+  AttentionKernels() = default;
+  AttentionKernels(AttentionKernel* kernel, std::string name = {})  // NOLINT: one for all
+      : prefill{kernel, name}, decode{kernel, std::move(name)} {}
+};
 
 // Everything an executor needs to get ready. Pointers stay valid while the executor lives, the
 // model's mapping included.
@@ -38,7 +57,7 @@ struct ExecutorSetup {
   KvGeometry geometry;
   uint32_t max_rows = 0;  // rows of one step
   uint32_t max_sequences = 0;
-  AttentionKernel* attention = nullptr;  // null when the executor uses no kernels
+  AttentionKernels attention;  // null when the executor uses no kernels
   LinearResolver linear;
   LoadProgress progress;  // may be empty
 };
@@ -49,6 +68,10 @@ struct StepOutput {
   const float* logits = nullptr;  // [logits_rows, vocabulary], in the batch's order
   uint32_t logits_rows = 0;
   uint64_t vocabulary = 0;  // also the row stride
+  // [BatchView::hidden_layers] the hidden states behind each of these layers: [hidden_rows,
+  // hidden], in the batch's order.
+  std::span<float* const> hidden;
+  uint32_t hidden_rows = 0;
 };
 
 class Executor {
@@ -96,8 +119,7 @@ class Executor {
 // The K and V planes of one attention group's block, in the order [block][head][token][element].
 // Strides only; `base` is null. <tenon/attention.h> says what a token's row looks like.
 KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_tokens);
-// Bytes that a token takes in all layers of a group that keep K/V of their own, K and V together:
-// KvGroupGeometry::bytes_per_token.
+// What a group has for KvGroupGeometry::bytes_per_token when its K and V are of this type.
 uint64_t kv_bytes_per_token(const ModelShape& shape, GroupId group, DType dtype);
 
 using ExecutorFactory = std::function<Result<std::unique_ptr<Executor>>(const HostFacts& host)>;

@@ -15,20 +15,63 @@ std::string place_text(const KvPlace& place, uint32_t tokens) {
          " to " + std::to_string(uint64_t{place.token} + tokens);
 }
 
-Status check_group(const ModelShape& shape, const KvGeometry& geometry, GroupId group) {
-  const std::string name = "KV group " + std::to_string(group);
-  if (shape.groups[group].kind != KvKind::attention) {
-    return unsupported(name + " is not an attention group; this executor stores K and V only");
-  }
-  if (geometry.groups[group].block_tokens == 0) {
+Status check_group(const ModelShape& shape, const KvGeometry& geometry, GroupId id) {
+  const std::string name = "KV group " + std::to_string(id);
+  const KvGroup& group = shape.groups[id];
+  const KvGroupGeometry& sizes = geometry.groups[id];
+  if (sizes.block_tokens == 0) {
     return invalid_argument(name + " has blocks of 0 tokens; expected at least 1");
   }
-  const uint32_t most = std::max(geometry.groups[group].blocks, geometry.groups[group].swap_blocks);
+  const uint32_t most = std::max(sizes.blocks, sizes.swap_blocks);
   if (most > INT32_MAX) {
     return invalid_argument(name + " has " + std::to_string(most) +
                             " blocks; block ids end at 2147483647");
   }
+  if (group.kind != KvKind::recurrent) return {};
+  if (sizes.block_tokens != 1 || sizes.bytes_per_token < group.state_bytes) {
+    return invalid_argument(name + " keeps states of " + std::to_string(group.state_bytes) +
+                            " bytes; its slots have " + std::to_string(sizes.bytes_per_token) +
+                            " bytes and blocks " + std::to_string(sizes.block_tokens) +
+                            " tokens; expected at least as many, and 1");
+  }
   return {};
+}
+
+// Layers that attend must name a storage that their group has, those that share one that of an
+// earlier layer.
+Status check_layer(const ModelShape& shape, LayerId id) {
+  const LayerShape& layer = shape.layers[id];
+  if (layer.group == kNoGroup) return {};
+  const std::string name = "layer " + std::to_string(id);
+  if (layer.group >= shape.group_count || layer.shares_kv_with >= static_cast<int64_t>(id)) {
+    return invalid_argument(name +
+                            " names a KV group or a sharing layer that does not come before it");
+  }
+  const uint32_t storages = shape.groups[layer.group].layers;
+  if (layer.index_in_group >= storages) {
+    return invalid_argument(name + " has storage " + std::to_string(layer.index_in_group) +
+                            " of KV group " + std::to_string(layer.group) + ", which has " +
+                            std::to_string(storages));
+  }
+  if (layer.shares_kv_with < 0) return {};
+  const LayerShape& owner = shape.layers[layer.shares_kv_with];
+  if (owner.group != layer.group || owner.index_in_group != layer.index_in_group) {
+    return invalid_argument(name + " shares the K/V of layer " +
+                            std::to_string(layer.shares_kv_with) +
+                            ", but names another storage than that one does");
+  }
+  return {};
+}
+
+// The K and V planes of a group's storage; of a latent group one plane is both.
+struct Planes {
+  KvPlane k;
+  KvPlane v;
+};
+Planes planes_of(const KvGroup& group, DType dtype, uint32_t block_tokens) {
+  const KvPlane k = kv_plane(dtype, group.kv_heads, group.k_dim, block_tokens);
+  if (group.v_inside_k()) return {k, k};
+  return {k, kv_plane(dtype, group.kv_heads, group.v_dim, block_tokens)};
 }
 
 }  // namespace
@@ -43,13 +86,10 @@ KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_to
 
 uint64_t kv_bytes_per_token(const ModelShape& shape, GroupId group, DType dtype) {
   const KvGroup& g = shape.groups[group];
-  const uint64_t layer_bytes =
-      g.kv_heads * (kv_row_bytes(dtype, g.k_dim) + kv_row_bytes(dtype, g.v_dim));
-  uint64_t layers = 0;
-  for (LayerId layer = 0; layer < shape.layers; ++layer) {
-    if (shape.layer[layer].group == group && shape.layer[layer].shares_kv_with < 0) ++layers;
-  }
-  return layers * layer_bytes;
+  if (g.kind == KvKind::recurrent) return g.state_bytes;
+  const Planes planes = planes_of(g, dtype, 1);
+  const uint64_t v_bytes = g.v_inside_k() ? 0 : planes.v.block_bytes;
+  return g.layers * (planes.k.block_bytes + v_bytes);
 }
 
 Status HostKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
@@ -59,53 +99,63 @@ Status HostKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
                             "; expected as many");
   }
   *this = HostKv();
-  storage_.dtype = geometry.dtype;
+  groups_.assign(geometry.groups, geometry.groups + geometry.group_count);
+  layers_.resize(shape.group_count);
+  storage_.resize(shape.group_count);
+  states_.resize(shape.group_count);
+  for (LayerId layer = 0; layer < shape.layer_count; ++layer) {
+    TENON_RETURN_IF_ERROR(check_layer(shape, layer));
+  }
   for (GroupId group = 0; group < shape.group_count; ++group) {
     TENON_RETURN_IF_ERROR(check_group(shape, geometry, group));
-    groups_.push_back(geometry.groups[group]);
-    block_tokens_.push_back(geometry.groups[group].block_tokens);
+    TENON_RETURN_IF_ERROR(add_group(shape, group));
   }
-  for (LayerId layer = 0; layer < shape.layers; ++layer) {
-    TENON_RETURN_IF_ERROR(add_layer(shape, layer));
-  }
-  storage_.block_tokens = block_tokens_;
-  storage_.layers = layers_;
   return {};
 }
 
-Status HostKv::add_layer(const ModelShape& shape, LayerId layer) {
-  const LayerShape& l = shape.layer[layer];
-  if (l.group >= shape.group_count || l.shares_kv_with >= static_cast<int64_t>(layer)) {
-    return invalid_argument("layer " + std::to_string(layer) +
-                            " names a KV group or a sharing layer that does not come before it");
-  }
-  if (l.shares_kv_with >= 0) {
-    layers_.push_back(layers_[static_cast<size_t>(l.shares_kv_with)]);
+Status HostKv::add_group(const ModelShape& shape, GroupId id) {
+  const KvGroup& group = shape.groups[id];
+  const KvGroupGeometry& sizes = groups_[id];
+  if (group.kind == KvKind::recurrent) {
+    const uint64_t bytes = sizes.bytes_per_token;
+    TENON_ASSIGN_OR_RETURN(const KvPlane slots, make_plane(id, 1, {nullptr, bytes, bytes, bytes}));
+    states_[id] = {slots.base, bytes};
     return {};
   }
-  const KvGroup& g = shape.groups[l.group];
-  KvLayerStorage planes;
-  TENON_ASSIGN_OR_RETURN(planes.k, make_plane(l.group, g.kv_heads, g.k_dim));
-  TENON_ASSIGN_OR_RETURN(planes.v, make_plane(l.group, g.kv_heads, g.v_dim));
-  layers_.push_back(planes);
+  const Planes strides = planes_of(group, sizes.dtype, sizes.block_tokens);
+  for (uint32_t i = 0; i < group.layers; ++i) {
+    KvLayerStorage storage;
+    TENON_ASSIGN_OR_RETURN(storage.k, make_plane(id, group.kv_heads, strides.k));
+    storage.v = storage.k;
+    if (!group.v_inside_k()) {
+      TENON_ASSIGN_OR_RETURN(storage.v, make_plane(id, group.kv_heads, strides.v));
+    }
+    layers_[id].push_back(storage);
+  }
+  storage_[id] = {sizes.dtype, sizes.block_tokens, layers_[id]};
   return {};
 }
 
-Result<KvPlane> HostKv::make_plane(GroupId group, uint32_t heads, uint32_t dim) {
-  KvPlane plane = kv_plane(storage_.dtype, heads, dim, groups_[group].block_tokens);
-  const uint64_t bytes = saturating_mul(plane.block_bytes, groups_[group].blocks);
+Result<KvPlane> HostKv::make_plane(GroupId group, uint32_t heads, KvPlane strides) {
+  const uint64_t bytes = saturating_mul(strides.block_bytes, groups_[group].blocks);
   TENON_ASSIGN_OR_RETURN(HostMemory memory, HostMemory::allocate(bytes, HostMemory::Backing::eager,
                                                                  "a layer of the KV cache"));
-  const uint64_t pool_bytes = saturating_mul(plane.block_bytes, groups_[group].swap_blocks);
+  const uint64_t pool_bytes = saturating_mul(strides.block_bytes, groups_[group].swap_blocks);
   TENON_ASSIGN_OR_RETURN(
       HostMemory pool,
       HostMemory::allocate(pool_bytes, HostMemory::Backing::lazy, "a layer of the KV swap pool"));
-  plane.base = memory.data();
+  strides.base = memory.data();
   bytes_ += bytes;
-  planes_.push_back({group, heads, plane, pool.data()});
+  planes_.push_back({group, heads, strides, bytes, pool.data()});
   memory_.push_back(std::move(memory));
   memory_.push_back(std::move(pool));
-  return plane;
+  return strides;
+}
+
+std::vector<MemoryPart> HostKv::parts() const {
+  std::vector<MemoryPart> parts;
+  for (const OwnPlane& own : planes_) parts.push_back({own.plane.base, own.bytes});
+  return parts;
 }
 
 Status HostKv::check(const KvMove& move) const {

@@ -1,6 +1,6 @@
-// The bytes of a paged KV cache in host memory: one K and one V plane a layer, in the order
-// [block][head][token][element], the swap pool beside it, planes of the same kind, and the moves
-// that a KV manager asks for.
+// The bytes of a KV cache in host memory, the swap pool beside it, which has the same shape, and
+// the moves that a KV manager asks for. Attention groups have a K and a V plane a storage, latent
+// ones a K plane alone, in the order [block][head][token][element]; recurrent groups have slots.
 //
 // Threads: one thread calls.
 #pragma once
@@ -8,6 +8,7 @@
 #include <tenon/attention.h>
 #include <tenon/kv_cache.h>
 #include <tenon/model.h>
+#include <tenon/state.h>
 
 #include <cstdint>
 #include <span>
@@ -20,38 +21,43 @@ namespace tenon {
 
 class HostKv {
  public:
-  // Storage for every layer of `shape` that keeps K/V of its own; a layer that shares another's
-  // points to that one's planes. Errors: invalid_argument (shape and geometry do not fit),
-  // unsupported (groups that are not attention), out_of_memory.
+  // Errors: invalid_argument (shape and geometry do not fit), out_of_memory.
   Status allocate(const ModelShape& shape, const KvGeometry& geometry);
 
-  // Valid while this object lives and is not allocated again.
-  const KvStorage& storage() const { return storage_; }
+  // [group_count], empty for groups of the other kind. Valid while this object lives and is not
+  // allocated again.
+  std::span<const KvGroupStorage> storage() const { return storage_; }
+  std::span<const StateStorage> states() const { return states_; }
   uint64_t bytes() const { return bytes_; }  // of the cache, without the pool
+  // What first steps reach: the beginning of every plane, and all slots of states.
+  std::vector<MemoryPart> parts() const;
 
-  // Copies tokens in all layers of the move's group, in order. A move may overlap itself. Nothing
-  // is moved when any of the moves is out of range or leaves host memory.
+  // Copies tokens in all layers of the move's group, in order; of a recurrent group whole slots. A
+  // move may overlap itself. Nothing is moved when any of the moves is out of range or leaves host
+  // memory.
   Status apply(std::span<const KvMove> moves);
 
  private:
+  // A plane of its own, or the slots of a recurrent group as a plane of one head.
   struct OwnPlane {
     GroupId group = 0;
     uint32_t heads = 0;
     KvPlane plane;
+    uint64_t bytes = 0;
     std::byte* swap_base = nullptr;  // of the pool's plane, which has the same strides
 
     std::byte* at(const KvPlace& place) const;
   };
   Status check(const KvMove& move) const;
-  Status add_layer(const ModelShape& shape, LayerId layer);
-  Result<KvPlane> make_plane(GroupId group, uint32_t heads, uint32_t dim);
+  Status add_group(const ModelShape& shape, GroupId group);
+  Result<KvPlane> make_plane(GroupId group, uint32_t heads, KvPlane strides);
 
   std::vector<KvGroupGeometry> groups_;
-  std::vector<uint32_t> block_tokens_;
-  std::vector<KvLayerStorage> layers_;
+  std::vector<std::vector<KvLayerStorage>> layers_;  // [group_count][KvGroup::layers]
+  std::vector<KvGroupStorage> storage_;
+  std::vector<StateStorage> states_;
   std::vector<OwnPlane> planes_;
   std::vector<HostMemory> memory_;
-  KvStorage storage_;
   uint64_t bytes_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,20 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::st
   memory.data_ = address;
   memory.bytes_ = bytes;
   return memory;
+}
+
+std::vector<MemoryPart> parts_to_back(std::span<const MemoryPart> allocations, uint64_t budget) {
+  std::vector<MemoryPart> parts;
+  const uint64_t share = budget / std::max<uint64_t>(1, allocations.size());
+  for (const MemoryPart& part : allocations) {
+    const uint64_t page = part.bytes >= kHugeFrom ? kHugePage : kSmallPage;
+    const uint64_t pages = std::max<uint64_t>(1, std::min(share, part.bytes) / page);
+    const uint64_t bytes = pages * page;
+    if (part.bytes == 0 || bytes > budget) continue;
+    budget -= bytes;
+    parts.push_back({part.data, std::min(bytes, part.bytes)});
+  }
+  return parts;
 }
 
 void prefault(std::byte* data, uint64_t bytes) {

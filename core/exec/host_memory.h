@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 
@@ -36,6 +38,15 @@ class HostMemory {
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
 };
+
+struct MemoryPart {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+};
+// How much of the beginning of each of these allocations may be backed at once without taking more
+// than `budget` together: memory in huge pages is backed a huge page at a time. Every allocation
+// gets the same share; where that is less than a page, the first ones get a page each.
+std::vector<MemoryPart> parts_to_back(std::span<const MemoryPart> allocations, uint64_t budget);
 
 // Has the system back [data, data + bytes) now instead of at the first touch. Only a hint: a kernel
 // that does not know it (Linux before 5.14) backs memory as ever.

@@ -62,7 +62,8 @@ Result<GenerationDefaults> parse_generation_config(std::string_view json, std::s
 // The rotary embedding's angular frequencies, [head_dim / 2], scaling applied.
 std::vector<float> rope_frequencies(const ModelConfig& config);
 
-// The shape that crosses the boundary, with the arrays it points to. Not movable once made.
+// The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers
+// that keep the same, windows included, form a group.
 class ModelShapeStorage {
  public:
   ModelShapeStorage(const ModelConfig& config, uint32_t context_tokens);

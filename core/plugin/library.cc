@@ -1,11 +1,9 @@
 #include "core/plugin/library.h"
 
-#define BOOST_DLL_USE_STD_FS
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <boost/dll/shared_library.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,23 +11,18 @@
 #include <memory>
 #include <mutex>
 
-#include "core/base/floating_point_state.h"
 #include "core/base/mapped_file.h"
 #include "core/base/sha256.h"
 #include "core/plugin/descriptor_check.h"
+#include "core/plugin/shared_library.h"
 
 namespace tenon {
 namespace {
 
-struct Parked {
-  boost::dll::shared_library handle;
-  LoadedLibrary library;
-};
-
 // By real path and pinned digest. Never destroyed, and neither are its libraries.
 struct Parking {
   std::mutex mutex;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<Parked>> libraries;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<LoadedLibrary>> libraries;
 };
 Parking& parking() {
   static Parking* instance = new Parking;
@@ -55,32 +48,18 @@ Result<std::deque<PluginDescriptor>> read_table(const PluginLibrary& theirs,
       "its stamp lists other plugins than its table; rebuild it with TENON_PLUGIN_LIBRARY");
 }
 
-// The only calls into Boost.DLL. `file` is what the system opens; `path` is what messages say.
-Result<std::unique_ptr<Parked>> open_library(const std::string& file, const std::string& path,
-                                             const PluginStamp& stamp) {
-  auto parked = std::make_unique<Parked>();
-  parked->library.path = path;
-  parked->library.stamp = stamp;
-  const PluginLibrary* table = nullptr;
-  const KeepFloatingPointState keep;
-  try {
-    using boost::dll::load_mode::rtld_local;
-    using boost::dll::load_mode::rtld_now;
-    parked->handle.load(file, rtld_now | rtld_local);
-    if (parked->handle.has(kPluginLibrarySymbol)) {
-      table = &parked->handle.get<const PluginLibrary>(kPluginLibrarySymbol);
-    }
-  } catch (const std::exception& error) {
-    return failed(path + ": cannot be loaded: " + error.what());
-  }
+// `file` is what the system opens; `path` is what messages say.
+Result<std::unique_ptr<LoadedLibrary>> open_library(const std::string& file,
+                                                    const std::string& path,
+                                                    const PluginStamp& stamp) {
+  TENON_ASSIGN_OR_RETURN(const void* table, load_shared_library(file, path, kPluginLibrarySymbol));
   if (table == nullptr) {
     return invalid_argument(path + ": it has a stamp but does not export '" + kPluginLibrarySymbol +
                             "'; rebuild it with tenon_add_plugin");
   }
-  auto descriptors = read_table(*table, stamp);
+  auto descriptors = read_table(*static_cast<const PluginLibrary*>(table), stamp);
   if (!descriptors.ok()) return with_context(path, descriptors.status());
-  parked->library.descriptors = *std::move(descriptors);
-  return parked;
+  return std::make_unique<LoadedLibrary>(LoadedLibrary{path, stamp, *std::move(descriptors)});
 }
 
 // An anonymous sealed file with these bytes. It is never closed: the loader knows libraries by
@@ -103,7 +82,8 @@ Result<std::string> sealed_copy(std::span<const std::byte> bytes, const std::str
 }
 
 // A private copy, so that what is checked cannot change afterwards.
-Result<std::unique_ptr<Parked>> open_pinned(const std::string& path, const std::string& sha256) {
+Result<std::unique_ptr<LoadedLibrary>> open_pinned(const std::string& path,
+                                                   const std::string& sha256) {
   TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(path));
   const std::string found = sha256_hex(bytes);
   if (found != sha256) {
@@ -117,7 +97,7 @@ Result<std::unique_ptr<Parked>> open_pinned(const std::string& path, const std::
   return open_library(copy_name, path, stamp);
 }
 
-Result<std::unique_ptr<Parked>> open_plain(const std::string& path) {
+Result<std::unique_ptr<LoadedLibrary>> open_plain(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const PluginStamp stamp, read_stamp(path));
   TENON_RETURN_IF_ERROR(check_stamp(stamp, host_stamp(), path));
   return open_library(path, path, stamp);
@@ -138,13 +118,13 @@ Result<const LoadedLibrary*> load_library(const std::string& path, const std::st
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) return not_found("cannot open '" + path + "': " + error.message());
   const std::lock_guard lock(parking().mutex);
-  std::unique_ptr<Parked>& place = parking().libraries[{real.string(), sha256}];
+  std::unique_ptr<LoadedLibrary>& place = parking().libraries[{real.string(), sha256}];
   if (place == nullptr) {
     auto opened = sha256.empty() ? open_plain(real.string()) : open_pinned(real.string(), sha256);
     if (!opened.ok()) return opened.take_status();
     place = *std::move(opened);
   }
-  return &place->library;
+  return place.get();
 }
 
 }  // namespace tenon

@@ -42,6 +42,10 @@ Result<PluginStamp> read_stamp(const std::string& path);
 // The same over bytes in memory; `name` leads messages. Safe on any bytes.
 Result<PluginStamp> parse_stamp(std::span<const std::byte> file, std::string_view name);
 
+// The text of the note of type 2, which executors carry (core/exec/executor_library.h); empty when
+// there is none.
+Result<std::string> read_executor_stamp(const std::string& path);
+
 // What a plugin built with exactly this program's headers and compiler would say.
 PluginStamp host_stamp();
 

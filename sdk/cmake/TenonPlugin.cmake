@@ -13,6 +13,27 @@ set(TENON_ISA_FLAGS_avx512 ${TENON_ISA_FLAGS_avx2} -mavx512f -mavx512bw -mavx512
 set(TENON_ISA_FLAGS_avx512_vnni ${TENON_ISA_FLAGS_avx512} -mavx512vnni)
 set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512_vnni} -mavx512bf16)
 
+# tenon_format_sources(<list> <template> <isa> <name>=<type>…)
+#
+# Sources for one instruction set made from <template>, one a format, with @name@, @type@ and @isa@
+# filled in: kernels of many formats compile in pieces, side by side. An <isa> of "portable" runs
+# on any processor.
+function(tenon_format_sources list template isa)
+  set(made "")
+  set(condition "defined(__x86_64__)")
+  if(isa STREQUAL portable)
+    set(condition 1)
+  endif()
+  foreach(item ${ARGN})
+    string(REGEX MATCH "^([^=]+)=(.+)$" item ${item})
+    set(name ${CMAKE_MATCH_1})
+    set(type ${CMAKE_MATCH_2})
+    configure_file(${template} ${isa}_${name}.cc @ONLY)
+    list(APPEND made ${CMAKE_CURRENT_BINARY_DIR}/${isa}_${name}.cc)
+  endforeach()
+  set(${list} ${made} PARENT_SCOPE)
+endfunction()
+
 function(tenon_add_plugin target)
   cmake_parse_arguments(ARG "NO_INSTALL" "" "SOURCES;ISA_SOURCES;INCLUDES" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})

@@ -9,12 +9,28 @@ namespace {
 
 constexpr uint64_t kNeverWritten = 0x0bad0bad0bad0badu;
 
+thread_local std::optional<SharedWork> now_shared;
+
 KvPlace behind(KvPlace place, uint32_t tokens) {
   place.token += tokens;
   return place;
 }
 
 }  // namespace
+
+std::optional<SharedWork> shared_work() {
+  return now_shared;
+}
+
+void FakeDevice::share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) {
+  static uint64_t calls = 0;
+  ++calls;
+  for (uint32_t part = 0; part < parts; ++part) {
+    now_shared = {calls, part};
+    function(part);
+  }
+  now_shared.reset();
+}
 
 FakeDevice::~FakeDevice() {
   if (thread_.joinable()) {

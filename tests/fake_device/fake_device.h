@@ -26,6 +26,14 @@ struct FakeFaults {
   std::optional<TokenId> nan_after;  // a row whose own token is this has NaN for logits
 };
 
+// Where the calling thread is inside Executor::share_out of a fake device. Calls are numbered from
+// 1 over all devices; parts of one call are those that may run at the same time elsewhere.
+struct SharedWork {
+  uint64_t call = 0;
+  uint32_t part = 0;
+};
+std::optional<SharedWork> shared_work();
+
 class FakeDevice final : public Executor {
  public:
   explicit FakeDevice(ToyModel model) : model_(model) {}
@@ -35,7 +43,8 @@ class FakeDevice final : public Executor {
   std::span<const Fact> provides() const override { return {}; }
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return false; }
-  uint32_t workers() const override { return 1; }
+  uint32_t workers() const override { return host_workers; }
+  void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override;
   Status load(const ExecutorSetup& setup) override;
   Status apply(std::span<const KvMove> moves) override;
   Status launch(const BatchView& batch) override;
@@ -45,6 +54,7 @@ class FakeDevice final : public Executor {
   uint64_t kv_bytes() const override { return bytes_; }
 
   FakeFaults faults;
+  uint32_t host_workers = 1;
   uint64_t steps() const { return steps_; }
   uint64_t moved_tokens() const { return moved_tokens_; }
 

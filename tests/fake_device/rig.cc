@@ -25,7 +25,8 @@ Rig::Rig(RigOptions options)
     : options_(std::move(options)),
       scheduler_plugin_("scheduler", options_.scheduler, options_.scheduler_options),
       kv_plugin_("kv_cache", options_.kv_cache, options_.kv_cache_options),
-      sampler_plugin_("sampler", options_.sampler, options_.sampler_options) {
+      sampler_plugin_("sampler", options_.sampler, options_.sampler_options),
+      sampler_(options_.own_sampler != nullptr ? options_.own_sampler : sampler_plugin_.get()) {
   for (const std::string* error :
        {&scheduler_plugin_.error(), &kv_plugin_.error(), &sampler_plugin_.error()}) {
     if (!error->empty()) throw std::runtime_error(*error);
@@ -38,7 +39,7 @@ Rig::Rig(RigOptions options)
   parts.scheduler =
       options_.own_scheduler != nullptr ? options_.own_scheduler : scheduler_plugin_.get();
   parts.kv_cache = kv_;
-  parts.sampler = options_.own_sampler != nullptr ? options_.own_sampler : sampler_plugin_.get();
+  parts.sampler = &sampler_;
   parts.drafter = make_drafter();
   parts.draft_runner = runner_.get();
   parts.verify_by_rejection = options_.verify_by_rejection;
@@ -83,6 +84,7 @@ void Rig::bind_kv_cache() {
 std::unique_ptr<FakeDevice> Rig::make_device(const ToyModel& model, const ModelShape& shape,
                                              const KvGroupGeometry& group) {
   auto device = std::make_unique<FakeDevice>(model);
+  device->host_workers = options_.workers;
   ExecutorSetup setup;
   setup.shape = &shape;
   setup.geometry = geometry();
@@ -132,6 +134,7 @@ RequestId Rig::submit(Request request) {
 void Rig::run(uint64_t max_steps) {
   Status status = engine_->run_until_idle(max_steps);
   ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(sampler_.complaint(), "");
   expect_empty();
 }
 

@@ -13,6 +13,7 @@
 #include "core/engine/engine.h"
 #include "tests/fake_device/fake_device.h"
 #include "tests/fake_device/loaded_plugin.h"
+#include "tests/fake_device/strict_sampler.h"
 
 namespace tenon {
 
@@ -26,6 +27,7 @@ struct RigOptions {
   uint32_t swap_tokens = 0;    // of the swap pool, likewise
   std::string sampler = "standard";
   std::string sampler_options;
+  uint32_t workers = 3;  // that rows are shared out to
   uint32_t max_sequences = 8;
   uint32_t max_batch_tokens = 512;
   uint32_t context_tokens = 256;
@@ -62,8 +64,8 @@ class Rig {
   const ResultSink::Sample& result(RequestId id, uint32_t sample = 0) const {
     return sink(id)->samples().at(sample);
   }
-  // Steps until idle; fails the test when that takes more than `max_steps`, a step fails, or memory
-  // is left behind.
+  // Steps until idle; fails the test when that takes more than `max_steps`, a step fails, memory is
+  // left behind, or the sampler was called as no sampler may be.
   void run(uint64_t max_steps = 20000);
   void expect_empty();
 
@@ -82,6 +84,7 @@ class Rig {
   LoadedPlugin<Scheduler> scheduler_plugin_;
   LoadedPlugin<KVCacheManager> kv_plugin_;
   LoadedPlugin<Sampler> sampler_plugin_;
+  StrictSampler sampler_;
   KVCacheManager* kv_ = nullptr;
   KvGroup groups_[2];
   KvGroupGeometry group_geometry_[2];

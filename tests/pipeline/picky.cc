@@ -29,16 +29,21 @@ template <uint32_t most_columns>
 class NoLinear final : public LinearKernel {
  public:
   NoLinear(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+  Status bind(const LinearLimits&) noexcept override { return {}; }
+  EpilogueMask epilogues() const noexcept override { return epilogue_bit(Epilogue::store); }
   Status accepts(const WeightView& weight) const noexcept override {
     if (weight.k_in <= most_columns) return {};
     return Status::error(StatusCode::unsupported, "the rows are too long");
   }
   uint64_t packed_bytes(const WeightView&) const noexcept override { return 0; }
   Status pack(const WeightView&, void*, Slice) noexcept override { return {}; }
-  void unpack_row(const void*, uint32_t, uint32_t, uint32_t, float*) const noexcept override {}
-  uint64_t prepared_bytes(uint32_t, uint32_t) const noexcept override { return 0; }
-  void prepare(const float*, uint64_t, uint32_t, uint32_t, void*, Slice) noexcept override {}
-  void run(std::span<const LinearJob>, WorkRange) noexcept override {}
+  Status gather(const GatherCall&, Slice) noexcept override { return {}; }
+  Preparation preparation(const WeightView& weight) const noexcept override {
+    return {0, weight.k_in};
+  }
+  uint64_t prepared_bytes(Preparation, uint32_t) const noexcept override { return 0; }
+  Status prepare(const PrepareCall&, Slice) noexcept override { return {}; }
+  Status run(std::span<const LinearJob>, WorkRange, DeviceQueue) noexcept override { return {}; }
   std::string_view numerics() const noexcept override { return "none"; }
 };
 

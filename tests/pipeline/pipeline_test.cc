@@ -1,4 +1,4 @@
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,9 +82,11 @@ class PipelineTest : public testing::Test {
     request.config = *std::move(config);
     request.registry = registry_.get();
     request.executors = executors();
+    request.find_executor = find_executor_;
     request.host.cpu = kCpuAvx512;
     request.host.workers = 2;
     request.available_memory_bytes = memory;
+    request.clock = clock_;
     return build_pipeline(std::move(request));
   }
   std::unique_ptr<Pipeline> built(const std::string& text, std::vector<std::string> overrides = {},
@@ -100,6 +102,8 @@ class PipelineTest : public testing::Test {
   }
 
   std::unique_ptr<PluginRegistry> registry_;
+  const Clock* clock_ = nullptr;
+  std::function<Result<ExecutorFactory>(const std::string&)> find_executor_;
 };
 
 constexpr const char* kRef = "[executor]\nplugin = 'ref'\n";
@@ -118,6 +122,18 @@ TEST_F(PipelineTest, is_composed_from_a_configuration) {
   const EngineParts parts = pipeline->parts();
   EXPECT_EQ(parts.scheduler, pipeline->scheduler.get());
   EXPECT_EQ(parts.scheduler_name, "continuous");
+}
+
+TEST_F(PipelineTest, runs_by_the_clock_that_it_is_given) {
+  const VirtualClock clock(77);
+  clock_ = &clock;
+  const auto pipeline = built(kRef);
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->parts().clock, &clock);
+  clock_ = nullptr;
+  const auto usual = built(kRef);
+  ASSERT_NE(usual, nullptr);
+  EXPECT_EQ(usual->parts().clock, &usual->wall_clock);
 }
 
 TEST_F(PipelineTest, takes_the_best_kernel_that_fits_the_rest) {
@@ -257,6 +273,27 @@ TEST_F(PipelineTest, refuses_fewer_rows_than_sequences) {
 TEST_F(PipelineTest, refuses_an_unknown_executor_with_the_known_ones) {
   EXPECT_THAT(error_of("", {"executor.plugin=reff"}),
               HasSubstr("there is no executor \"reff\"; expected one of asking, ref"));
+}
+
+TEST_F(PipelineTest, looks_elsewhere_for_executors_that_are_not_built_in) {
+  find_executor_ = [](const std::string& name) -> Result<ExecutorFactory> {
+    if (name == "outside")
+      return ExecutorFactory([](const HostFacts&) { return make_ref_executor(); });
+    return not_found("the executor \"" + name + "\" is not installed here");
+  };
+  EXPECT_NE(built("", {"executor.plugin=outside"}), nullptr);
+  EXPECT_EQ(error_of("", {"executor.plugin=cuda"}),
+            "--set: the executor \"cuda\" is not installed here; expected one of asking, ref");
+}
+
+TEST_F(PipelineTest, says_where_an_executor_that_cannot_run_was_asked_for) {
+  find_executor_ = [](const std::string&) -> Result<ExecutorFactory> {
+    return ExecutorFactory([](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+      return unsupported("the executor \"cuda\" is installed, but there is no driver");
+    });
+  };
+  EXPECT_EQ(error_of("", {"executor.plugin=cuda"}),
+            "--set: the executor \"cuda\" is installed, but there is no driver");
 }
 
 TEST_F(PipelineTest, refuses_a_model_that_is_not_there) {

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/linear_expectations.h"
+#include "tests/support/linear_experts.h"
 #include "tests/support/linear_rig.h"
 #include "tests/support/plain_weight.h"
 
@@ -59,23 +61,18 @@ TEST_P(PlainKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
   const PlainWeight weights[] = {{formats[0], 100, kIn, 1},
                                  {formats[1 % formats.size()], 36, kIn, 2},
                                  {formats.back(), 5, kIn, 3}};
-  Aligned packed[] = {rig_.pack(weights[0].view()), rig_.pack(weights[1].view()),
-                      rig_.pack(weights[2].view())};
+  PackedWeight packed[] = {rig_.pack(weights[0].view()), rig_.pack(weights[1].view()),
+                           rig_.pack(weights[2].view())};
   for (uint32_t rows : {1u, 20u}) {
     const std::vector<float> x = random_values(5, rows * kIn);
-    Aligned prepared = rig_.prepare(x, rows, kIn);
+    std::vector<Aligned> prepared;
+    for (PackedWeight& weight : packed) prepared.push_back(rig_.prepare(weight, x, rows));
     for (uint32_t slices = 1; slices <= 4; ++slices) {
       std::vector<float> y[3];
-      std::vector<LinearJob> jobs(3);
+      std::vector<LinearJob> jobs;
       for (size_t i = 0; i < 3; ++i) {
         y[i].assign(size_t{rows} * weights[i].n_out, NAN);
-        jobs[i].packed = packed[i].get();
-        jobs[i].n_out = weights[i].n_out;
-        jobs[i].k_in = kIn;
-        jobs[i].prepared = prepared.get();
-        jobs[i].x_rows = rows;
-        jobs[i].y = y[i].data();
-        jobs[i].y_stride = weights[i].n_out;
+        jobs.push_back(rig_.job(packed[i], prepared[i], rows, y[i]));
       }
       rig_.run(jobs, slices);
       for (size_t i = 0; i < 3; ++i) {
@@ -95,19 +92,13 @@ TEST_P(PlainKernel, a_bias_and_the_old_value_are_added_after_the_sum) {
 // silu(x·gateᵀ) · (x·upᵀ) of all rows, made by the kernel.
 inline std::vector<float> gated(LinearRig& rig, const PlainWeight& gate, const PlainWeight& up,
                                 const std::vector<float>& x, uint32_t rows, uint32_t slices) {
-  Aligned packed_gate = rig.pack(gate.view()), packed_up = rig.pack(up.view());
-  Aligned prepared = rig.prepare(x, rows, gate.k_in);
+  PackedWeight packed_gate = rig.pack(gate.view()), packed_up = rig.pack(up.view());
+  Aligned prepared = rig.prepare(packed_gate, x, rows);
   std::vector<float> y(size_t{rows} * gate.n_out, NAN);
-  rig.run({{.packed = packed_gate.get(),
-            .packed_second = packed_up.get(),
-            .n_out = gate.n_out,
-            .k_in = gate.k_in,
-            .prepared = prepared.get(),
-            .x_rows = rows,
-            .y = y.data(),
-            .y_stride = gate.n_out,
-            .epilogue = Epilogue::silu_mul}},
-          slices);
+  LinearJob job = rig.job(packed_gate, prepared, rows, y);
+  job.packed_second = packed_up.get();
+  job.epilogue = Epilogue::silu_mul;
+  rig.run({job}, slices);
   return y;
 }
 
@@ -143,12 +134,50 @@ TEST_P(PlainKernel, silu_of_large_values_neither_overflows_nor_becomes_nan) {
 TEST_P(PlainKernel, rows_come_back_from_packed_weights_exactly) {
   for (std::string_view format : GetParam().formats) {
     const PlainWeight weight(format, 71, 37, 3, 1);
-    Aligned packed = rig_.pack(weight.view(), 3);
-    for (uint32_t row : {0u, 15u, 16u, 70u}) {
-      std::vector<float> out(37);
-      rig_.kernel().unpack_row(packed.get(), 71, 37, row, out.data());
-      EXPECT_TRUE(same_bits(out.data(), &weight.values[row * 37], 37)) << format << " row " << row;
-    }
+    expect_rows_to_come_back_exactly(rig_, weight.view(), weight.values);
+  }
+}
+
+TEST_P(PlainKernel, orders_beyond_the_host_are_refused_before_anything_is_written) {
+  const PlainWeight weight(GetParam().formats.back(), 40, 301, 3);
+  expect_orders_beyond_the_host_to_be_refused(rig_, weight.view());
+}
+
+TEST_P(PlainKernel, rows_are_chosen_scaled_and_scattered_as_a_job_says) {
+  for (std::string_view format : GetParam().formats) {
+    const PlainWeight weight(format, 45, 301, 3);
+    expect_rows_to_be_chosen_scaled_and_scattered(rig_, weight.view());
+  }
+}
+
+TEST_P(PlainKernel, a_factor_of_a_row_scales_both_products_of_a_gate) {
+  constexpr uint32_t kRows = 3, kIn = 64;
+  const PlainWeight gate("f32", 70, kIn, 3), up("f32", 70, kIn, 4);
+  const std::vector<float> x = random_values(5, kRows * kIn);
+  const float scale[kRows] = {0.5f, 1.0f, -2.0f};
+  std::vector<float> scaled = x;  // by powers of two: exact
+  for (size_t i = 0; i < scaled.size(); ++i) scaled[i] *= scale[i / kIn];
+  const auto want = gated(rig_, gate, up, scaled, kRows, 1);
+  PackedWeight packed_gate = rig_.pack(gate.view()), packed_up = rig_.pack(up.view());
+  Aligned prepared = rig_.prepare(packed_gate, x, kRows);
+  std::vector<float> y(want.size(), NAN);
+  LinearJob job = rig_.job(packed_gate, prepared, kRows, y);
+  job.packed_second = packed_up.get();
+  job.epilogue = Epilogue::silu_mul;
+  job.row_scale = scale;
+  rig_.run({job}, 2);
+  EXPECT_TRUE(same_bits(y.data(), want.data(), y.size()));
+}
+
+TEST_P(PlainKernel, only_as_many_rows_as_are_used_are_multiplied) {
+  const PlainWeight weight("f32", 70, 65, 3);
+  expect_only_the_leading_rows_to_be_used(rig_, weight.view());
+}
+
+TEST_P(PlainKernel, experts_give_what_a_plain_loop_over_tokens_gives) {
+  for (std::string_view format : GetParam().formats) {
+    const PlainWeight a(format, 70, 130, 1), b(format, 70, 130, 2), c(format, 70, 130, 3);
+    expect_experts_to_give_what_a_plain_loop_gives(rig_, {a.view(), b.view(), c.view()});
   }
 }
 
@@ -183,8 +212,7 @@ TEST_P(PlainKernel, rows_are_packed_in_the_order_given) {
 TEST_P(PlainKernel, slices_prepare_their_own_rows) {
   for (std::string_view format : GetParam().formats) {
     const PlainWeight weight(format, 40, 301, 3);
-    rig_.pack(weight.view());
-    expect_slices_to_prepare_their_own_rows(rig_, 301);
+    expect_slices_to_prepare_their_own_rows(rig_, weight.view());
   }
 }
 

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/linear_expectations.h"
+#include "tests/support/linear_experts.h"
 #include "tests/support/linear_rig.h"
 #include "tests/support/quant_weight.h"
 
@@ -101,20 +103,14 @@ TEST_P(QuantKernel, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_in_a
     QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> x = random_values(5, kRows * k_in);
     const auto all = rig_.multiply(weight.view(), x, kRows);
-    Aligned packed = rig_.pack(weight.view());
-    Aligned prepared = rig_.prepare(x, kRows, k_in);
+    PackedWeight packed = rig_.pack(weight.view());
+    Aligned prepared = rig_.prepare(packed, x, kRows);
     for (const std::vector<uint32_t>& rows :
          {std::vector<uint32_t>{49}, {3, 1, 2}, {9, 9, 0, 48, 7, 30, 31, 5, 6, 2, 1, 44}}) {
       std::vector<float> y(rows.size() * kOut);
-      rig_.run({{.packed = packed.get(),
-                 .n_out = kOut,
-                 .k_in = k_in,
-                 .prepared = prepared.get(),
-                 .x_rows = kRows,
-                 .rows = rows,
-                 .y = y.data(),
-                 .y_stride = kOut}},
-               3);
+      LinearJob job = rig_.job(packed, prepared, kRows, y);
+      job.rows = rows;
+      rig_.run({job}, 3);
       for (size_t i = 0; i < rows.size(); ++i) {
         EXPECT_TRUE(same_bits(&y[i * kOut], &all[rows[i] * kOut], kOut)) << "row " << rows[i];
       }
@@ -127,24 +123,18 @@ TEST_P(QuantKernel, jobs_of_one_call_are_shared_out_and_each_is_whole) {
   QuantWeight q("q8_0", 100, kIn, 1), k("q4_1", 36, kIn, 2), v("q6_k", 5, kIn, 3);
   for (uint32_t rows : {1u, 20u}) {
     const std::vector<float> x = random_values(5, rows * kIn);
-    Aligned prepared = rig_.prepare(x, rows, kIn);
     for (uint32_t slices = 1; slices <= 4; ++slices) {
       std::vector<LinearJob> jobs;
-      std::vector<Aligned> packed;
+      std::vector<PackedWeight> packed;
+      std::vector<Aligned> prepared;
       std::vector<std::vector<float>> y;
       for (const QuantWeight* w : {&q, &k, &v}) {
         packed.push_back(rig_.pack(w->view()));
+        prepared.push_back(rig_.prepare(packed.back(), x, rows));
         y.emplace_back(size_t{rows} * w->n_out, NAN);
       }
       for (size_t i = 0; i < 3; ++i) {
-        const QuantWeight& w = i == 0 ? q : (i == 1 ? k : v);
-        jobs.push_back({.packed = packed[i].get(),
-                        .n_out = w.n_out,
-                        .k_in = kIn,
-                        .prepared = prepared.get(),
-                        .x_rows = rows,
-                        .y = y[i].data(),
-                        .y_stride = w.n_out});
+        jobs.push_back(rig_.job(packed[i], prepared[i], rows, y[i]));
       }
       rig_.run(jobs, slices);
       for (size_t i = 0; i < 3; ++i) {
@@ -172,20 +162,14 @@ TEST_P(QuantKernel, silu_mul_gates_the_second_product_with_the_first) {
       std::vector<double> want(g.size());
       for (size_t i = 0; i < want.size(); ++i)
         want[i] = g[i] / (1 + std::exp(-double{g[i]})) * u[i];
-      Aligned packed_gate = rig_.pack(gate.view()), packed_up = rig_.pack(up.view());
-      Aligned prepared = rig_.prepare(x, rows, k_in);
+      PackedWeight packed_gate = rig_.pack(gate.view()), packed_up = rig_.pack(up.view());
+      Aligned prepared = rig_.prepare(packed_gate, x, rows);
       for (uint32_t slices : {1u, 3u}) {
         std::vector<float> y(rows * kOut, NAN);
-        rig_.run({{.packed = packed_gate.get(),
-                   .packed_second = packed_up.get(),
-                   .n_out = kOut,
-                   .k_in = k_in,
-                   .prepared = prepared.get(),
-                   .x_rows = rows,
-                   .y = y.data(),
-                   .y_stride = kOut,
-                   .epilogue = Epilogue::silu_mul}},
-                 slices);
+        LinearJob job = rig_.job(packed_gate, prepared, rows, y);
+        job.packed_second = packed_up.get();
+        job.epilogue = Epilogue::silu_mul;
+        rig_.run({job}, slices);
         EXPECT_LE(relative_rms(y, want), 1e-6) << format << " rows " << rows;
       }
     }
@@ -196,16 +180,13 @@ TEST_P(QuantKernel, rows_come_back_from_packed_weights_exactly) {
   for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 96);
     QuantWeight weight(format, 71, k_in, 3, 1);
-    const std::vector<float> values = weight.values();
-    Aligned packed = rig_.pack(weight.view(), 3);
-    for (uint32_t row : {0u, 15u, 16u, 33u, 70u}) {
-      std::vector<float> out(k_in);
-      rig_.kernel().unpack_row(packed.get(), 71, k_in, row, out.data());
-      for (uint32_t k = 0; k < k_in; ++k) {
-        ASSERT_EQ(out[k], values[row * k_in + k]) << format << " row " << row << " value " << k;
-      }
-    }
+    expect_rows_to_come_back_exactly(rig_, weight.view(), weight.values());
   }
+}
+
+TEST_P(QuantKernel, orders_beyond_the_host_are_refused_before_anything_is_written) {
+  QuantWeight weight("q4_0", 40, 320, 3);
+  expect_orders_beyond_the_host_to_be_refused(rig_, weight.view());
 }
 
 TEST_P(QuantKernel, rows_are_packed_in_the_order_given) {
@@ -225,8 +206,7 @@ TEST_P(QuantKernel, rows_are_packed_in_the_order_given) {
 
 TEST_P(QuantKernel, slices_prepare_their_own_rows) {
   QuantWeight weight("q8_0", 40, 544, 3);
-  rig_.pack(weight.view());
-  expect_slices_to_prepare_their_own_rows(rig_, 544);
+  expect_slices_to_prepare_their_own_rows(rig_, weight.view());
 }
 
 TEST_P(QuantKernel, the_largest_values_of_both_signs_do_not_saturate) {
@@ -251,6 +231,26 @@ TEST_P(QuantKernel, the_largest_values_of_both_signs_do_not_saturate) {
         }
       }
     }
+  }
+}
+
+TEST_P(QuantKernel, rows_are_chosen_scaled_and_scattered_as_a_job_says) {
+  for (std::string_view format : kQuantFormats) {
+    QuantWeight weight(format, 45, whole_blocks(format, 544), 3);
+    expect_rows_to_be_chosen_scaled_and_scattered(rig_, weight.view());
+  }
+}
+
+TEST_P(QuantKernel, only_as_many_rows_as_are_used_are_multiplied) {
+  QuantWeight weight("q4_0", 70, 64, 3);
+  expect_only_the_leading_rows_to_be_used(rig_, weight.view());
+}
+
+TEST_P(QuantKernel, experts_give_what_a_plain_loop_over_tokens_gives) {
+  for (std::string_view format : kQuantFormats) {
+    const uint32_t k_in = whole_blocks(format, 288);
+    QuantWeight a(format, 70, k_in, 1), b(format, 70, k_in, 2), c(format, 70, k_in, 3);
+    expect_experts_to_give_what_a_plain_loop_gives(rig_, {a.view(), b.view(), c.view()});
   }
 }
 

@@ -17,14 +17,11 @@ function(tenon_target_defaults target)
 endfunction()
 
 function(tenon_room name)
-  cmake_parse_arguments(ARG "" "FOLDER;EXCLUDE" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "FOLDER" "DEPS;LIBS" ${ARGN})
   if(NOT ARG_FOLDER)
     set(ARG_FOLDER core/${name})
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_FOLDER}/*.cc)
-  if(ARG_EXCLUDE)
-    list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
-  endif()
   if(NOT sources)
     return()
   endif()
@@ -65,8 +62,32 @@ function(tenon_test_environment target)
                       TENON_BINARY_DIR="${PROJECT_BINARY_DIR}")
 endfunction()
 
+# An executor that is a library of its own, from this build alone (core/exec/executor_library.h):
+#
+#   tenon_add_executor(cuda SOURCES … LIBS tenon::exec …)
+#
+# builds libtenon-executor-cuda.so where the program looks for it.
+function(tenon_add_executor name)
+  cmake_parse_arguments(ARG "NO_INSTALL" "FOLDER" "SOURCES;LIBS" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER ${PROJECT_BINARY_DIR}/executors)
+  endif()
+  add_library(executor_${name} MODULE ${ARG_SOURCES})
+  tenon_target_defaults(executor_${name})
+  target_compile_definitions(executor_${name}
+                             PRIVATE TENON_EXECUTOR_STAMP="${TENON_EXECUTOR_STAMP}")
+  target_link_libraries(executor_${name} PRIVATE tenon::exec ${ARG_LIBS})
+  # The rooms that are linked in stay its own.
+  target_link_options(executor_${name} PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,now)
+  set_target_properties(executor_${name} PROPERTIES PREFIX "libtenon-executor-" OUTPUT_NAME ${name}
+                                                    LIBRARY_OUTPUT_DIRECTORY ${ARG_FOLDER})
+  if(NOT ARG_NO_INSTALL)
+    install(TARGETS executor_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tenon/executors)
+  endif()
+endfunction()
+
 # Tests of one plugin: tenon_plugin_tests(<target>), called in the plugin's own CMakeLists.txt after
-# tenon_add_plugin, compiles the plugin's sources together with this folder's *_test.cc into one
+# tenon_add_plugin, links the plugin's objects together with this folder's *_test.cc into one
 # program. The plugin's exported table is linked in, not loaded: tests/support/plugin_instance.h
 # makes instances from it. The ctest name follows the folder: plugin.<interface>.<variant>.
 function(tenon_plugin_tests target)
@@ -74,11 +95,10 @@ function(tenon_plugin_tests target)
     return()
   endif()
   file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cc)
-  get_target_property(sources ${target} SOURCES)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME variant)
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH parent)
   cmake_path(GET parent FILENAME interface)
-  add_executable(${target}_tests ${sources} ${tests})
+  add_executable(${target}_tests ${tests} $<TARGET_OBJECTS:${target}>)
   tenon_target_defaults(${target}_tests)
   target_include_directories(${target}_tests
                              PRIVATE $<TARGET_PROPERTY:${target},INCLUDE_DIRECTORIES>)

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/engine/pipeline.h"
 #include "core/exec/cpu/machine_limits.h"
+#include "core/pipeline/pipeline.h"
 
 namespace tenon {
 

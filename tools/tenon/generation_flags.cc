@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "core/base/text.h"
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 
 namespace tenon {
 namespace {

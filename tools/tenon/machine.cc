@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "core/base/cpu_cores.h"
 #include "core/base/cpu_features.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/base/npy.h"
 #include "core/base/text.h"
-#include "core/engine/teacher_forcing.h"
+#include "core/evaluate/teacher_forcing.h"
 #include "core/model/named_shapes.h"
 #include "core/model/synth.h"
 #include "tools/tenon/commands.h"

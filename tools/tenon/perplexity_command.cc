@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/mapped_file.h"
-#include "core/engine/perplexity.h"
+#include "core/evaluate/perplexity.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"

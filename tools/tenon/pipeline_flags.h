@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 
 namespace tenon {
 

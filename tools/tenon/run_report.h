@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/engine/engine.h"
-#include "core/engine/pipeline.h"
+#include "core/pipeline/pipeline.h"
 #include "tools/tenon/run_output.h"
 
 namespace tenon {

@@ -57,15 +57,12 @@ class CpuExecutor final : public Executor {
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
  private:
-  Status load_attention(const ExecutorSetup& setup);
   Status load_workers(uint32_t max_rows);
   void prefault_memory();
-  Status plan(const BatchView& batch);
 
   std::shared_ptr<WorkerPool> pool_;
   CpuFeatures isa_;
   HostKv kv_;
-  HostMemory attention_workspace_;
   std::vector<KvGroupGeometry> groups_;
   BatchLimits limits_;
   CpuStep step_;
@@ -76,7 +73,8 @@ class CpuExecutor final : public Executor {
 };
 
 Status CpuExecutor::load(const ExecutorSetup& setup) {
-  if (setup.model == nullptr || setup.shape == nullptr || setup.attention == nullptr ||
+  if (setup.model == nullptr || setup.shape == nullptr ||
+      setup.attention.prefill.kernel == nullptr || setup.attention.decode.kernel == nullptr ||
       !setup.linear) {
     return internal("the executor 'cpu' was loaded without a model or without kernels");
   }
@@ -85,8 +83,10 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   step_.frequencies = rope_frequencies(setup.model->config);
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences};
+  TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
-  TENON_RETURN_IF_ERROR(load_attention(setup));
+  TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
+                                             {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(
       step_.weights.load(*setup.model, *setup.shape, setup.linear, *pool_, setup.progress));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
@@ -95,20 +95,9 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   return {};
 }
 
-Status CpuExecutor::load_attention(const ExecutorSetup& setup) {
-  step_.attention = setup.attention;
-  const AttentionLimits limits{setup.max_rows, setup.max_sequences, setup.shape->context_tokens,
-                               pool_->size()};
-  TENON_RETURN_IF_ERROR(setup.attention->bind(*setup.shape, kv_.storage(), limits));
-  TENON_ASSIGN_OR_RETURN(
-      attention_workspace_,
-      HostMemory::allocate(setup.attention->workspace_bytes(), HostMemory::Backing::lazy,
-                           "the workspace of the attention kernel"));
-  return {};
-}
-
 Status CpuExecutor::load_workers(uint32_t max_rows) {
   TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.weights, max_rows));
+  step_.reserve(max_rows);
   workers_.clear();
   step_.queue = std::make_unique<WorkQueue>(pool_->size());
   for (uint32_t worker = 0; worker < pool_->size(); ++worker) {
@@ -119,23 +108,13 @@ Status CpuExecutor::load_workers(uint32_t max_rows) {
 }
 
 void CpuExecutor::prefault_memory() {
-  struct Part {
-    std::byte* data;
-    uint64_t bytes;
-  };
-  std::vector<Part> parts{{attention_workspace_.data(), attention_workspace_.bytes()}};
+  std::vector<MemoryPart> parts = step_.attention.workspaces();
   for (const HostMemory* memory : step_.buffers.all()) {
     parts.push_back({memory->data(), memory->bytes()});
   }
-  for (Part& part : parts) part.bytes = std::min(part.bytes, kPrefaultBuffer);
-  const uint64_t each = kPrefaultKv / (2 * kv_.storage().layers.size() + 1);
-  for (LayerId layer = 0; layer < step_.shape->layers; ++layer) {
-    const KvGroupGeometry& group = groups_[step_.shape->layer[layer].group];
-    const KvLayerStorage& storage = kv_.storage().layers[layer];
-    for (const KvPlane* plane : {&storage.k, &storage.v}) {
-      parts.push_back({plane->base, std::min(plane->block_bytes * group.blocks, each)});
-    }
-  }
+  for (MemoryPart& part : parts) part.bytes = std::min(part.bytes, kPrefaultBuffer);
+  const std::vector<MemoryPart> kv = parts_to_back(kv_.parts(), kPrefaultKv);
+  parts.insert(parts.end(), kv.begin(), kv.end());
   pool_->run([&](uint32_t worker) {
     for (size_t i = worker; i < parts.size(); i += pool_->size()) {
       prefault(parts[i].data, parts[i].bytes);
@@ -143,28 +122,24 @@ void CpuExecutor::prefault_memory() {
   });
 }
 
-Status CpuExecutor::plan(const BatchView& batch) {
-  for (GroupId group = 0; group < step_.shape->group_count; ++group) {
-    TENON_RETURN_IF_ERROR(step_.attention->plan(group, batch, attention_workspace_.data()));
-  }
-  step_.attention_phases = step_.attention->phases();
-  return {};
-}
-
 Status CpuExecutor::launch(const BatchView& batch) {
   if (!loaded_) return internal("a step was launched before the executor was loaded");
   launched_ = false;
   TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
   if (batch.rows > 0) {
-    TENON_RETURN_IF_ERROR(plan(batch));
-    step_.batch = &batch;
+    TENON_RETURN_IF_ERROR(step_.attention.plan(batch));
+    step_.begin(batch);
     pool_->run([this](uint32_t worker) { workers_[worker]->run(); });
     for (const auto& worker : workers_) {
-      if (!worker->status().ok()) return with_context("attention", worker->status());
+      if (!worker->status().ok()) return copy(worker->status());
     }
   }
-  output_ = {batch.step_id, step_.buffers.logits.floats(),
-             static_cast<uint32_t>(batch.logits_rows.size()), step_.model->config.vocabulary};
+  output_ = {batch.step_id,
+             step_.buffers.logits.floats(),
+             static_cast<uint32_t>(batch.logits_rows.size()),
+             step_.model->config.vocabulary,
+             step_.hidden_out.arrays(),
+             static_cast<uint32_t>(batch.hidden_rows.size())};
   launched_ = true;
   return {};
 }
@@ -181,7 +156,7 @@ std::string CpuExecutor::numerics() const {
   for (const LinearKernel* kernel : step_.weights.kernels()) {
     text += std::string(kernel->numerics()) + "+";
   }
-  return text + std::string(step_.attention != nullptr ? step_.attention->numerics() : "?");
+  return text + step_.attention.numerics();
 }
 
 }  // namespace

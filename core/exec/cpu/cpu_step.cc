@@ -1,22 +1,9 @@
 #include "core/exec/cpu/cpu_step.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tenon {
-namespace {
-
-uint64_t largest_prepared(const Model& model, const PackedWeights& weights, uint32_t rows) {
-  const ModelConfig& config = model.config;
-  uint64_t bytes = 0;
-  for (const LinearKernel* kernel : weights.kernels()) {
-    for (const uint32_t k_in :
-         {config.hidden, config.heads * config.head_dim, config.intermediate}) {
-      bytes = std::max(bytes, kernel->prepared_bytes(rows, k_in));
-    }
-  }
-  return round_up_to_line(bytes);
-}
-
-}  // namespace
-
 Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
   const ModelConfig& config = model.config;
   const auto rows_of = [max_rows](uint64_t width) {
@@ -32,8 +19,8 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
       {&gate, rows_of(config.intermediate)},
-      {&up, rows_of(config.intermediate)},
-      {&prepared, largest_prepared(model, weights, max_rows)},
+      {&product, rows_of(std::max(config.hidden, config.intermediate))},
+      {&prepared, weights.prepared_bytes(max_rows)},
       {&angles, rows_of(config.head_dim)},
       {&logits, rows_of(config.vocabulary)},
   };
@@ -42,6 +29,31 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
                                                          "a buffer for activations"));
   }
   return {};
+}
+
+void CpuStep::reserve(uint32_t max_rows) {
+  for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
+}
+
+void CpuStep::begin(const BatchView& next) {
+  batch = &next;
+  const uint32_t layers = model->config.layers;
+  hidden_out.begin(next, model->config.hidden);
+  kept.assign(next.logits_rows.begin(), next.logits_rows.end());
+  const bool late =
+      hidden_out.of_layer(layers) != nullptr || hidden_out.of_layer(layers - 1) != nullptr;
+  if (late) {
+    kept.clear();
+    std::ranges::set_union(next.logits_rows, next.hidden_rows, std::back_inserter(kept));
+  }
+  const auto stand = [this](std::span<const uint32_t> rows, std::vector<uint32_t>& at) {
+    at.clear();
+    for (const uint32_t row : rows) {
+      at.push_back(static_cast<uint32_t>(std::ranges::lower_bound(kept, row) - kept.begin()));
+    }
+  };
+  stand(next.logits_rows, logits_at);
+  stand(late ? next.hidden_rows : std::span<const uint32_t>(), hidden_at);
 }
 
 }  // namespace tenon

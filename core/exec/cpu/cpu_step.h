@@ -15,6 +15,8 @@
 #include "core/base/worker_pool.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
+#include "core/exec/cpu/step_attention.h"
+#include "core/exec/hidden_rows.h"
 #include "core/exec/host_memory.h"
 #include "core/model/model.h"
 
@@ -43,14 +45,14 @@ struct CpuBuffers {
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
   HostMemory gate;      // [rows, intermediate]; gate and up combined
-  HostMemory up;        // [rows, intermediate]; where kernels cannot combine them
+  HostMemory product;   // [rows, hidden or intermediate]; where a kernel lacks an epilogue
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [rows, 2, head_dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   std::array<const HostMemory*, 11> all() const {
-    return {&hidden, &normed, &q, &k, &v, &attended, &gate, &up, &prepared, &angles, &logits};
+    return {&hidden, &normed, &q, &k, &v, &attended, &gate, &product, &prepared, &angles, &logits};
   }
 };
 
@@ -60,13 +62,23 @@ struct CpuStep {
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;
   std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
-  AttentionKernel* attention = nullptr;
-  uint32_t attention_phases = 0;  // of the step
+  StepAttention attention;
   PackedWeights weights;
   CpuBuffers buffers;
   std::vector<float> frequencies;  // [head_dim / 2]
 
-  const BatchView* batch = nullptr;  // the step's
+  // The step's.
+  const BatchView* batch = nullptr;
+  HiddenRows hidden_out;
+  // Rows that matter behind the last attention, rising; where those stand among them whose logits
+  // or hidden states are wanted.
+  std::vector<uint32_t> kept;
+  std::vector<uint32_t> logits_at;  // [logits_rows]
+  std::vector<uint32_t> hidden_at;  // [hidden_rows], where hidden states are wanted from there on
+
+  // Makes room for steps of so many rows; only hidden states are allocated when they are wanted.
+  void reserve(uint32_t max_rows);
+  void begin(const BatchView& batch);
 };
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "core/exec/rotary.h"
 
@@ -24,16 +25,41 @@ void CpuWorker::run() {
   run_decoder(config(), *this);
 }
 
+// The first error is the one to tell. A worker goes on behind it: the others wait at the barriers.
+void CpuWorker::keep(const char* room, Status status) {
+  if (!status.ok() && status_.ok()) status_ = with_context(room, status);
+}
+
 void CpuWorker::embed() {
+  embed_tokens();
   const uint64_t half = config().head_dim / 2;
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
-    step_.weights.embed(static_cast<uint32_t>(step_.batch->tokens[row]),
-                        step_.buffers.hidden.floats() + row * config().hidden);
     float* angles = step_.buffers.angles.floats() + row * 2 * half;
     rotary_angles(step_.batch->positions[row], step_.frequencies, angles, angles + half);
   }
   barrier();
+}
+
+// All rows in one call; where some enter as they are, each run of tokens between them.
+void CpuWorker::embed_tokens() {
+  const std::span<const TokenId> tokens = step_.batch->tokens;
+  const TensorView& inputs = step_.batch->inputs;
+  const uint64_t width = config().hidden;
+  float* hidden = step_.buffers.hidden.floats();
+  for (size_t first = 0; first < rows_;) {
+    size_t last = inputs.data == nullptr ? rows_ : first;
+    while (last < rows_ && tokens[last] != kNoToken) ++last;
+    keep("embedding",
+         step_.weights.embed(tokens.subspan(first, last - first), hidden + first * width, slice_));
+    for (; last < rows_ && tokens[last] == kNoToken; ++last) {
+      if (last % slice_.count != slice_.index) continue;
+      std::memcpy(hidden + last * width,
+                  static_cast<const float*>(inputs.data) + last * inputs.stride[0],
+                  width * sizeof(float));
+    }
+    first = last;
+  }
 }
 
 // The rows of `prepare`'s slices, which follows without a barrier.
@@ -59,14 +85,22 @@ void CpuWorker::mlp_norm(uint32_t layer) {
   norm(vectors(layer).mlp_norm);
 }
 
-const void* CpuWorker::prepare(LinearKernel& kernel, const float* x, uint32_t k_in) {
-  if (alone()) {
-    kernel.prepare(x, k_in, 1, k_in, own_prepared_.data(), {0, 1});
-    return own_prepared_.data();
+const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x) {
+  if (matrix.reads_x) {
+    if (!alone()) barrier();
+    return x;
   }
-  kernel.prepare(x, k_in, rows_, k_in, step_.buffers.prepared.data(), slice_);
-  barrier();
-  return step_.buffers.prepared.data();
+  const HostMemory& to = alone() ? own_prepared_ : step_.buffers.prepared;
+  PrepareCall call;
+  call.preparation = matrix.preparation;
+  call.packed = matrix.data;
+  call.x = x;
+  call.x_stride = matrix.k_in;
+  call.rows = rows_;
+  call.prepared = to.data();
+  keep("linear", matrix.kernel->prepare(call, alone() ? Slice() : slice_));
+  if (!alone()) barrier();
+  return call.prepared;
 }
 
 void CpuWorker::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) {
@@ -76,46 +110,86 @@ void CpuWorker::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) 
       columns / linear_part_columns(rows_) + slice_.count, WorkQueue::kMaxParts));
   const uint32_t call = linear_calls_++;
   for (WorkRange range; step_.queue->next(slice_.index, call, parts, range);) {
-    kernel.run(jobs, range);
+    keep("linear", kernel.run(jobs, range, nullptr));
   }
 }
 
-// Matrices of mixed files may have several kernels, each with a preparation of its own.
+CpuWorker::Part CpuWorker::part_of(const PackedMatrix& matrix, std::span<const float> bias,
+                                   float* y) const {
+  Part part{.matrix = &matrix, .job = {}};
+  part.job.packed = matrix.data;
+  part.job.n_out = matrix.n_out;
+  part.job.k_in = matrix.k_in;
+  part.job.x_stride = matrix.k_in;
+  part.job.x_rows = rows_;
+  part.job.y = y;
+  part.job.y_stride = matrix.n_out;
+  part.job.bias = bias.empty() ? nullptr : bias.data();
+  return part;
+}
+
+// A kernel's own epilogue saves a pass over y. A gated one needs both matrices in one form, and the
+// second without a bias.
 void CpuWorker::multiply(const float* x, std::span<const Product> products) {
-  std::array<LinearJob, 3> jobs;
-  const uint32_t k_in = products[0].matrix->k_in;
-  for (size_t first = 0; first < products.size(); ++first) {
-    LinearKernel* kernel = products[first].matrix->kernel;
-    const auto same = [&](const Product& p) { return p.matrix->kernel == kernel; };
-    if (std::any_of(products.begin(), products.begin() + first, same)) continue;
-    const void* prepared = prepare(*kernel, x, k_in);
-    size_t count = 0;
-    for (const Product& p : products.subspan(first)) {
-      if (!same(p)) continue;
-      LinearJob& job = jobs[count++] = LinearJob();
-      job.packed = p.matrix->data;
-      job.packed_second = p.second != nullptr ? p.second->data : nullptr;
-      job.n_out = p.matrix->n_out;
-      job.k_in = k_in;
-      job.prepared = prepared;
-      job.x_rows = rows_;
-      job.y = p.y;
-      job.y_stride = p.matrix->n_out;
-      job.bias = p.bias.empty() ? nullptr : p.bias.data();
+  std::array<Part, 4> parts;
+  size_t count = 0;
+  const Product* composed = nullptr;
+  for (const Product& p : products) {
+    const bool paired =
+        p.second == nullptr || (p.second->prepared_like(*p.matrix) && p.second_bias.empty() &&
+                                p.second->source->format == p.matrix->source->format);
+    if (paired && (p.matrix->kernel->epilogues() & epilogue_bit(p.epilogue)) != 0) {
+      LinearJob& job = (parts[count++] = part_of(*p.matrix, p.bias, p.y)).job;
+      job.packed_second = p.second == nullptr ? nullptr : p.second->data;
       job.epilogue = p.epilogue;
+      continue;
     }
-    run_jobs(*kernel, std::span(jobs).first(count));
+    composed = &p;
+    float* beside = step_.buffers.product.floats();
+    parts[count++] = part_of(*p.matrix, p.bias, p.second == nullptr ? beside : p.y);
+    if (p.second != nullptr) parts[count++] = part_of(*p.second, p.second_bias, beside);
+  }
+  multiply_parts(x, std::span(parts).first(count));
+  if (composed != nullptr) combine(*composed);
+}
+
+// Jobs that share a preparation run together. Matrices of mixed files may have several kernels.
+void CpuWorker::multiply_parts(const float* x, std::span<Part> parts) {
+  std::array<LinearJob, 4> jobs;
+  for (size_t first = 0; first < parts.size(); ++first) {
+    const PackedMatrix& matrix = *parts[first].matrix;
+    const auto same = [&](const Part& part) { return part.matrix->prepared_like(matrix); };
+    if (std::any_of(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(first), same)) continue;
+    const void* prepared = prepare(matrix, x);
+    size_t count = 0;
+    for (Part& part : parts.subspan(first)) {
+      if (!same(part)) continue;
+      part.job.prepared = prepared;
+      jobs[count++] = part.job;
+    }
+    run_jobs(*matrix.kernel, std::span(jobs).first(count));
     barrier();
   }
+}
+
+void CpuWorker::combine(const Product& product) {
+  const Share mine = share_of(uint64_t{rows_} * product.matrix->n_out, slice_);
+  float* y = product.y + mine.first;
+  const float* beside = step_.buffers.product.floats() + mine.first;
+  const auto count = static_cast<uint32_t>(mine.last - mine.first);
+  if (product.epilogue == Epilogue::add) step_.ops->add(y, beside, count);
+  if (product.epilogue == Epilogue::silu_mul) step_.ops->silu_mul(y, beside, count);
+  if (product.epilogue == Epilogue::gelu_mul) step_.ops->gelu_mul(y, beside, count);
+  barrier();
 }
 
 void CpuWorker::qkv(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
-  const Product products[] = {{&w.q, nullptr, b.q_bias, Epilogue::store, to.q.floats()},
-                              {&w.k, nullptr, b.k_bias, Epilogue::store, to.k.floats()},
-                              {&w.v, nullptr, b.v_bias, Epilogue::store, to.v.floats()}};
+  const Product products[] = {{&w.q, b.q_bias, to.q.floats()},
+                              {&w.k, b.k_bias, to.k.floats()},
+                              {&w.v, b.v_bias, to.v.floats()}};
   multiply(normed(), std::span(products).first(shares_kv(layer) ? 1 : 3));
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
@@ -159,76 +233,90 @@ void CpuWorker::rotate(uint32_t layer) {
 
 void CpuWorker::attend(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
-  AttentionCall call{layer, q(), k(), b.v.floats(), b.attended.floats()};
-  if (shares_kv(layer)) call.k = call.v = nullptr;
-  for (uint32_t phase = 0; phase < step_.attention_phases; ++phase) {
-    // A worker goes on after an error: the others wait for it at the barriers.
-    Status status = step_.attention->run(call, phase, slice_);
+  AttentionCall call;
+  call.layer = layer;
+  call.q = q();
+  call.k = shares_kv(layer) ? nullptr : k();
+  call.v = shares_kv(layer) ? nullptr : b.v.data();
+  call.out = b.attended.data();
+  for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
+    Status status = step_.attention.run(call, phase, slice_);
     if (!status.ok() && status_.ok()) status_ = std::move(status);
     barrier();
   }
 }
 
-// Behind the last attention a row matters only if its logits are wanted. Workers take columns, so
-// that each moves its own to the front without a barrier in between.
+// Rows `wanted` of `values` move to the front. Workers take columns, so that each moves its own
+// without a barrier in between.
+void CpuWorker::gather(std::span<const uint32_t> wanted, float* values, uint64_t width) const {
+  const Share mine = share_of(width, slice_);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == i) continue;
+    std::memcpy(values + i * width + mine.first, values + wanted[i] * width + mine.first,
+                (mine.last - mine.first) * sizeof(float));
+  }
+}
+
+// Behind the last attention a row matters only if its logits or hidden states are wanted.
 void CpuWorker::keep_wanted_rows() {
-  const std::span<const uint32_t> wanted = step_.batch->logits_rows;
-  if (wanted.size() == rows_) return;
-  const auto gather = [&](float* values, uint64_t width) {
-    const Share mine = share_of(width, slice_);
-    for (size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i] == i) continue;
-      std::memcpy(values + i * width + mine.first, values + wanted[i] * width + mine.first,
-                  (mine.last - mine.first) * sizeof(float));
-    }
-  };
-  gather(step_.buffers.hidden.floats(), config().hidden);
-  gather(step_.buffers.attended.floats(), uint64_t{config().heads} * config().head_dim);
-  rows_ = static_cast<uint32_t>(wanted.size());
+  if (step_.kept.size() == rows_) return;
+  gather(step_.kept, step_.buffers.hidden.floats(), config().hidden);
+  gather(step_.kept, step_.buffers.attended.floats(), uint64_t{config().heads} * config().head_dim);
+  rows_ = static_cast<uint32_t>(step_.kept.size());
+  barrier();
+}
+
+// Of the wanted rows those of this worker's share of `from`, which may be its own work.
+void CpuWorker::hand_out(float* to, const float* from, std::span<const uint32_t> rows) const {
+  const uint64_t width = config().hidden;
+  const Share mine = share_of(rows_, slice_);
+  for (size_t i = 0; i < rows.size() && to != nullptr; ++i) {
+    if (rows[i] < mine.first || rows[i] >= mine.last) continue;
+    std::memcpy(to + i * width, from + rows[i] * width, width * sizeof(float));
+  }
+}
+
+// What comes out of the final norm, and then the rows whose logits are wanted alone.
+void CpuWorker::hand_out_final_rows() {
+  float* to = step_.hidden_out.of_layer(config().layers);
+  if (to != nullptr) {
+    norm(step_.model->final_norm);
+    hand_out(to, normed(), step_.hidden_at);
+  }
+  if (step_.logits_at.size() == rows_) return;
+  barrier();
+  gather(step_.logits_at, step_.buffers.hidden.floats(), config().hidden);
+  rows_ = static_cast<uint32_t>(step_.logits_at.size());
   barrier();
 }
 
 void CpuWorker::attention_output(uint32_t layer) {
   if (layer + 1 == config().layers) keep_wanted_rows();
   if (rows_ == 0) return;
-  const Product product{&step_.weights.layer(layer).output, nullptr, vectors(layer).output_bias,
-                        Epilogue::add, step_.buffers.hidden.floats()};
+  const Product product{&step_.weights.layer(layer).output, vectors(layer).output_bias,
+                        step_.buffers.hidden.floats(), Epilogue::add};
   multiply(step_.buffers.attended.floats(), {&product, 1});
-}
-
-// gate = silu(gate) · up, in the kernel where it can: both matrices are its own, without biases.
-void CpuWorker::gate_and_up(uint32_t layer) {
-  const PackedLayer& w = step_.weights.layer(layer);
-  const LayerWeights& b = vectors(layer);
-  float* gate = step_.buffers.gate.floats();
-  float* up = step_.buffers.up.floats();
-  if (b.gate_bias.empty() && b.up_bias.empty() && w.gate.kernel == w.up.kernel &&
-      w.gate.source->format == w.up.source->format) {
-    const Product product{&w.gate, &w.up, {}, Epilogue::silu_mul, gate};
-    return multiply(normed(), {&product, 1});
-  }
-  const Product products[] = {{&w.gate, nullptr, b.gate_bias, Epilogue::store, gate},
-                              {&w.up, nullptr, b.up_bias, Epilogue::store, up}};
-  multiply(normed(), products);
-  const Share mine = share_of(uint64_t{rows_} * config().intermediate, slice_);
-  step_.ops->silu_mul(gate + mine.first, up + mine.first,
-                      static_cast<uint32_t>(mine.last - mine.first));
-  barrier();
 }
 
 void CpuWorker::gated_mlp(uint32_t layer) {
   if (rows_ == 0) return;
-  gate_and_up(layer);
-  const Product product{&step_.weights.layer(layer).down, nullptr, vectors(layer).down_bias,
-                        Epilogue::add, step_.buffers.hidden.floats()};
-  multiply(step_.buffers.gate.floats(), {&product, 1});
+  const PackedLayer& w = step_.weights.layer(layer);
+  const LayerWeights& b = vectors(layer);
+  const CpuBuffers& to = step_.buffers;
+  const Product gated{&w.gate, b.gate_bias, to.gate.floats(), Epilogue::silu_mul, &w.up, b.up_bias};
+  multiply(normed(), {&gated, 1});
+  const Product down{&w.down, b.down_bias, to.hidden.floats(), Epilogue::add};
+  multiply(to.gate.floats(), {&down, 1});
+  const bool last = layer + 1 == config().layers;
+  hand_out(step_.hidden_out.of_layer(layer), to.hidden.floats(),
+           last ? step_.hidden_at : step_.batch->hidden_rows);
 }
 
 void CpuWorker::logits() {
+  hand_out_final_rows();
   if (rows_ == 0) return;
   norm(step_.model->final_norm);
-  const Product product{
-      &step_.weights.head(), nullptr, {}, Epilogue::store, step_.buffers.logits.floats()};
+  const Product product{&step_.weights.head(), {}, step_.buffers.logits.floats()};
   multiply(normed(), {&product, 1});
 }
 

@@ -46,40 +46,53 @@ class CpuWorker final : public DecoderOps {
 
   // A matrix and what becomes of its product; x comes from `multiply`'s arguments.
   struct Product {
-    const PackedMatrix* matrix;
-    const PackedMatrix* second;  // with silu_mul
-    std::span<const float> bias;
-    Epilogue epilogue;
-    float* y;  // [rows_, n_out]
+    const PackedMatrix* matrix = nullptr;
+    std::span<const float> bias = {};
+    float* y = nullptr;  // [rows_, n_out]
+    Epilogue epilogue = Epilogue::store;
+    const PackedMatrix* second = nullptr;  // of gated epilogues
+    std::span<const float> second_bias = {};
+  };
+  // A job, before its x is prepared.
+  struct Part {
+    const PackedMatrix* matrix = nullptr;
+    LinearJob job;
   };
 
   void barrier() { step_.pool->barrier(slice_.index); }
   bool alone() const { return rows_ == 1; }  // every worker does the row for itself
   const ModelConfig& config() const { return step_.model->config; }
   const LayerWeights& vectors(uint32_t layer) const { return step_.model->layers[layer]; }
-  bool shares_kv(uint32_t layer) const { return step_.shape->layer[layer].shares_kv_with >= 0; }
+  bool shares_kv(uint32_t layer) const { return step_.shape->layers[layer].shares_kv_with >= 0; }
 
   void norm(std::span<const float> scale);
   float* q() const { return (alone() ? own_q_ : step_.buffers.q).floats(); }
   float* k() const { return (alone() ? own_k_ : step_.buffers.k).floats(); }
   const float* normed() const { return (alone() ? own_normed_ : step_.buffers.normed).floats(); }
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
-  // the rows must be there.
+  // the rows must be there. One product at most may have an epilogue that its kernel lacks.
   void multiply(const float* x, std::span<const Product> products);
-  const void* prepare(LinearKernel& kernel, const float* x, uint32_t k_in);
+  void multiply_parts(const float* x, std::span<Part> parts);
+  Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
+  void combine(const Product& product);
+  const void* prepare(const PackedMatrix& matrix, const float* x);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
+  void embed_tokens();
+  void keep(const char* room, Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
-  void gate_and_up(uint32_t layer);
   void keep_wanted_rows();
+  void gather(std::span<const uint32_t> wanted, float* values, uint64_t width) const;
+  void hand_out(float* to, const float* from, std::span<const uint32_t> rows) const;
+  void hand_out_final_rows();
 
   const CpuStep& step_;
   const Slice slice_;
   uint32_t linear_calls_ = 0;  // since loading; equal in all workers between barriers
-  uint32_t rows_ = 0;  // the batch's; behind the last attention only those whose logits are wanted
-  HostMemory own_normed_;     // [hidden]
-  HostMemory own_q_, own_k_;  // [heads or kv_heads, head_dim]
-  HostMemory own_prepared_;   // one row of any width
+  uint32_t rows_ = 0;          // the batch's; behind the last attention only those that are wanted
+  HostMemory own_normed_;      // [hidden]
+  HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]
+  HostMemory own_prepared_;    // one row of any width
   Status status_;
 };
 

@@ -64,7 +64,7 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
     const LayerWeights& from = model.layers[i];
     PackedLayer& to = layers_[i];
     TENON_RETURN_IF_ERROR(add(from.q, resolve, to.q));
-    if (shape.layer[i].shares_kv_with < 0) {
+    if (shape.layers[i].shares_kv_with < 0) {
       TENON_RETURN_IF_ERROR(add(from.k, resolve, to.k));
       TENON_RETURN_IF_ERROR(add(from.v, resolve, to.v));
     }
@@ -86,11 +86,20 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
   if (Status status = kernel->accepts(weight.view()); !status.ok()) {
     return with_context(weight.name, status);
   }
-  matrix = {kernel, nullptr, weight.n_out, weight.k_in, &weight};
+  matrix = {.kernel = kernel,
+            .n_out = weight.n_out,
+            .k_in = weight.k_in,
+            .preparation = kernel->preparation(weight.view()),
+            .source = &weight};
+  matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   placements_.push_back({&matrix, total_bytes_});
   total_bytes_ =
       saturating_add(total_bytes_, round_up_to_line(kernel->packed_bytes(weight.view())));
   if (std::ranges::find(kernels_, kernel) == kernels_.end()) kernels_.push_back(kernel);
+  const std::pair preparation(kernel, matrix.preparation);
+  if (std::ranges::find(preparations_, preparation) == preparations_.end()) {
+    preparations_.push_back(preparation);
+  }
   return {};
 }
 
@@ -130,9 +139,32 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
   return {};
 }
 
-void PackedWeights::embed(uint32_t token, float* out) const {
-  if (embedding_.kernel == nullptr) return read_row(*embedding_source_, token, out);
-  embedding_.kernel->unpack_row(embedding_.data, embedding_.n_out, embedding_.k_in, token, out);
+Status PackedWeights::embed(std::span<const TokenId> tokens, float* out, Slice slice) const {
+  const uint32_t width = embedding_source_->k_in;
+  if (embedding_.kernel != nullptr) {
+    // The same numbers without a sign, which no token here has.
+    const auto* rows = reinterpret_cast<const uint32_t*>(tokens.data());
+    return embedding_.kernel->gather({.packed = embedding_.data,
+                                      .n_out = embedding_.n_out,
+                                      .k_in = width,
+                                      .rows = {rows, tokens.size()},
+                                      .out = out,
+                                      .out_stride = width},
+                                     slice);
+  }
+  const uint64_t last = tokens.size() * (slice.index + 1) / slice.count;
+  for (uint64_t i = tokens.size() * slice.index / slice.count; i < last; ++i) {
+    read_row(*embedding_source_, static_cast<uint32_t>(tokens[i]), out + i * width);
+  }
+  return {};
+}
+
+uint64_t PackedWeights::prepared_bytes(uint32_t rows) const {
+  uint64_t most = 0;
+  for (const auto& [kernel, preparation] : preparations_) {
+    most = std::max(most, kernel->prepared_bytes(preparation, rows));
+  }
+  return round_up_to_line(most);
 }
 
 }  // namespace tenon

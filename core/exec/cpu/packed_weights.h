@@ -4,7 +4,8 @@
 #include <tenon/linear.h>
 
 #include <cstdint>
-#include <string_view>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -20,7 +21,14 @@ struct PackedMatrix {
   void* data = nullptr;
   uint32_t n_out = 0;
   uint32_t k_in = 0;
+  Preparation preparation;
+  bool reads_x = false;  // as it is: nothing is prepared
   const Weight* source = nullptr;
+
+  // Whether what was prepared for one serves the other.
+  bool prepared_like(const PackedMatrix& other) const {
+    return kernel == other.kernel && preparation == other.preparation;
+  }
 };
 
 struct PackedLayer {
@@ -38,10 +46,12 @@ class PackedWeights {
 
   const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
   const PackedMatrix& head() const { return head_; }
-  // Row `token` of the embedding as f32 [hidden].
-  void embed(uint32_t token, float* out) const;
+  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
+  Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
   uint64_t bytes() const { return memory_.bytes(); }
+  // What the largest preparation of any matrix takes.
+  uint64_t prepared_bytes(uint32_t rows) const;
   // Distinct kernels, in the order of their first use.
   const std::vector<LinearKernel*>& kernels() const { return kernels_; }
 
@@ -61,6 +71,7 @@ class PackedWeights {
   std::vector<Placement> placements_;  // while loading, in the order of packing
   uint64_t total_bytes_ = 0;
   std::vector<LinearKernel*> kernels_;
+  std::vector<std::pair<LinearKernel*, Preparation>> preparations_;  // distinct ones
   HostMemory memory_;
 };
 

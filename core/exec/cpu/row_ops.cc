@@ -78,9 +78,19 @@ constexpr uint32_t kLanes = 16;
   }
 }
 
-// Models with biases in the MLP only; all others have this inside the linear kernel.
-void silu_mul(float* gate, const float* up, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) gate[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+void add(float* y, const float* p, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) y[i] += p[i];
+}
+void silu_mul(float* y, const float* p, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) y[i] = y[i] / (1.0f + std::exp(-y[i])) * p[i];
+}
+// arXiv:1606.08415, the approximation by tanh.
+void gelu_mul(float* y, const float* p, uint32_t count) {
+  constexpr float kRoot = 0.797884561f;  // of 2 / π
+  for (uint32_t i = 0; i < count; ++i) {
+    const float inner = kRoot * (y[i] + 0.044715f * y[i] * y[i] * y[i]);
+    y[i] = 0.5f * y[i] * (1.0f + std::tanh(inner)) * p[i];
+  }
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {
@@ -89,7 +99,7 @@ void rms_norm_portable(const float* x, const float* scale, uint32_t count, float
 void rotate_halves_portable(const float* cosine, const float* sine, uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kPortable{rms_norm_portable, rotate_halves_portable, silu_mul};
+constexpr RowOps kPortable{rms_norm_portable, rotate_halves_portable, add, silu_mul, gelu_mul};
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void rms_norm_avx2(const float* x, const float* scale, uint32_t count,
@@ -100,7 +110,7 @@ constexpr RowOps kPortable{rms_norm_portable, rotate_halves_portable, silu_mul};
                                                 uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kAvx2{rms_norm_avx2, rotate_halves_avx2, silu_mul};
+constexpr RowOps kAvx2{rms_norm_avx2, rotate_halves_avx2, add, silu_mul, gelu_mul};
 
 [[gnu::target("avx512f")]] void rms_norm_avx512(const float* x, const float* scale, uint32_t count,
                                                 float eps, float* out) {
@@ -110,7 +120,7 @@ constexpr RowOps kAvx2{rms_norm_avx2, rotate_halves_avx2, silu_mul};
                                                      uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kAvx512{rms_norm_avx512, rotate_halves_avx512, silu_mul};
+constexpr RowOps kAvx512{rms_norm_avx512, rotate_halves_avx512, add, silu_mul, gelu_mul};
 #endif
 
 }  // namespace

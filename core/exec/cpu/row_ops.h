@@ -15,8 +15,11 @@ struct RowOps {
   void (*rms_norm)(const float* x, const float* scale, uint32_t count, float eps, float* out);
   // Rotates the pairs (head[i], head[i + half]) by the angles [half] (arXiv:2104.09864).
   void (*rotate_halves)(const float* cosine, const float* sine, uint32_t half, float* head);
-  // gate [count] = silu(gate) · up.
-  void (*silu_mul)(float* gate, const float* up, uint32_t count);
+  // What epilogues do with finished products, for kernels that lack them: y [count] += p,
+  // y = silu(y) · p, y = gelu_tanh(y) · p.
+  void (*add)(float* y, const float* p, uint32_t count);
+  void (*silu_mul)(float* y, const float* p, uint32_t count);
+  void (*gelu_mul)(float* y, const float* p, uint32_t count);
 };
 
 // The widest that `isa` allows.

@@ -1,18 +1,26 @@
-// Attention as the boundary defines it (<tenon/attention.h>), over a cache of any element
-// type.
+// Attention as the boundary defines it (<tenon/attention.h>), spelled out: over a cache of any
+// element type, along chains and trees, with windows, soft caps, slopes and sinks.
 #pragma once
 
 #include <tenon/attention.h>
 #include <tenon/batch.h>
 #include <tenon/model.h>
 
+#include <span>
+
 namespace tenon::ref {
 
-// Stores every row's K and V at its slot: k [rows, kv_heads, k_dim], v [rows, kv_heads, v_dim].
-void store_kv(const ModelShape& shape, const KvStorage& storage, const BatchView& batch,
-              const AttentionCall& call);
-// q [rows, query_heads, k_dim] → out [rows, query_heads, v_dim].
-void attend(const ModelShape& shape, const KvStorage& storage, const BatchView& batch,
-            const AttentionCall& call);
+// Rows of a step as f32 arrays, and the cache that they are stored in.
+struct Attention {
+  const ModelShape& shape;
+  std::span<const KvGroupStorage> storage;  // [group_count]
+  const BatchView& batch;
+
+  // Stores every row's K and V at its slot: k [rows, kv_heads, k_dim], v [rows, kv_heads, v_dim];
+  // v is null where V is inside K.
+  void store(LayerId layer, const float* k, const float* v) const;
+  // q [rows, query_heads, k_dim] → out [rows, query_heads, v_dim].
+  void attend(LayerId layer, const float* q, float* out) const;
+};
 
 }  // namespace tenon::ref

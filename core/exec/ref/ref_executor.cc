@@ -1,9 +1,11 @@
 #include "core/exec/ref/ref_executor.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "core/exec/batch_check.h"
+#include "core/exec/hidden_rows.h"
 #include "core/exec/host_kv.h"
 #include "core/exec/ref/ref_attention.h"
 #include "core/exec/ref/ref_math.h"
@@ -20,6 +22,12 @@ constexpr Fact kProvides[] = {
     {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no yes"},
+    {.key = "attn.mask.spans", .words = "no yes"},
+    {.key = "attn.latent", .words = "no yes"},
+    {.key = "attn.soft_cap", .words = "no yes"},
+    {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };
@@ -55,9 +63,10 @@ class RefExecutor final : public Executor, private DecoderOps {
   void logits() override;
 
   const ModelConfig& config() const { return model_->config; }
-  bool shares_kv(uint32_t layer) const { return shape_->layer[layer].shares_kv_with >= 0; }
+  bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
   void norm_rows(std::span<const float> scale);
   void add_to_hidden(const std::vector<float>& update);
+  void keep_hidden(uint32_t layer, const std::vector<float>& rows);
 
   const Model* model_ = nullptr;
   const ModelShape* shape_ = nullptr;
@@ -73,6 +82,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> gate_, up_;        // [rows, intermediate]
   std::vector<float> update_;           // [rows, hidden]
   std::vector<float> logits_;           // [logits_rows, vocabulary]
+  HiddenRows kept_;
   StepOutput output_;
 };
 
@@ -92,6 +102,7 @@ Status RefExecutor::load(const ExecutorSetup& setup) {
     return internal("the executor 'ref' was loaded without a model");
   }
   TENON_RETURN_IF_ERROR(check_weights(*setup.model));
+  TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   model_ = setup.model;
   shape_ = setup.shape;
@@ -114,9 +125,10 @@ Status RefExecutor::launch(const BatchView& batch) {
   for (auto* values : {&gate_, &up_}) values->resize(rows * config().intermediate);
   logits_.resize(batch.logits_rows.size() * size_t{config().vocabulary});
   batch_ = &batch;
+  kept_.begin(batch, config().hidden);
   run_decoder(config(), *this);
-  output_ = {batch.step_id, logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
-             config().vocabulary};
+  output_ = {batch.step_id,       logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
+             config().vocabulary, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
   return {};
 }
 
@@ -128,7 +140,13 @@ Result<StepOutput> RefExecutor::collect(uint64_t step_id) {
 }
 
 void RefExecutor::embed() {
+  const TensorView& inputs = batch_->inputs;
   for (uint32_t row = 0; row < batch_->rows; ++row) {
+    if (batch_->tokens[row] == kNoToken) {
+      std::copy_n(static_cast<const float*>(inputs.data) + row * inputs.stride[0], config().hidden,
+                  &hidden_[size_t{row} * config().hidden]);
+      continue;
+    }
     read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]),
              &hidden_[size_t{row} * config().hidden]);
   }
@@ -181,9 +199,9 @@ void RefExecutor::rotate(uint32_t layer) {
 }
 
 void RefExecutor::attend(uint32_t layer) {
-  const AttentionCall call{layer, q_.data(), k_.data(), v_.data(), attended_.data()};
-  if (!shares_kv(layer)) ref::store_kv(*shape_, kv_.storage(), *batch_, call);
-  ref::attend(*shape_, kv_.storage(), *batch_, call);
+  const ref::Attention attention{*shape_, kv_.storage(), *batch_};
+  if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
+  attention.attend(layer, q_.data(), attended_.data());
 }
 
 void RefExecutor::add_to_hidden(const std::vector<float>& update) {
@@ -203,9 +221,23 @@ void RefExecutor::gated_mlp(uint32_t layer) {
   for (size_t i = 0; i < gate_.size(); ++i) gate_[i] = ref::silu(gate_[i]) * up_[i];
   ref::multiply(w.down, w.down_bias, gate_.data(), batch_->rows, update_.data());
   add_to_hidden(update_);
+  keep_hidden(layer, hidden_);
+}
+
+void RefExecutor::keep_hidden(uint32_t layer, const std::vector<float>& rows) {
+  float* to = kept_.of_layer(layer);
+  for (size_t i = 0; i < batch_->hidden_rows.size() && to != nullptr; ++i) {
+    const auto first =
+        rows.begin() + static_cast<ptrdiff_t>(batch_->hidden_rows[i] * size_t{config().hidden});
+    to = std::copy_n(first, config().hidden, to);
+  }
 }
 
 void RefExecutor::logits() {
+  if (kept_.of_layer(config().layers) != nullptr) {
+    norm_rows(model_->final_norm);
+    keep_hidden(config().layers, normed_);
+  }
   const size_t width = config().hidden;
   for (size_t i = 0; i < batch_->logits_rows.size(); ++i) {
     ref::rms_norm(&hidden_[batch_->logits_rows[i] * width], model_->final_norm, config().norm_eps,

@@ -23,6 +23,7 @@ struct BatchSequence {
   SeqId seq = kNoSeq;
   uint32_t first_row = 0;
   uint32_t rows = 0;
+  uint32_t drafts = 0;   // how many of the rows, the last ones, are drafts to be verified
   uint64_t adapter = 0;  // low-rank adapter of all its rows; 0 = the base model
 };
 

@@ -59,7 +59,7 @@ struct LinearLimits {
   uint32_t workers = 1;        // that call `run` at once; WorkRange::worker is below it
   DType x_dtype = DType::f32;  // of activations, as calls will have them
   DType y_dtype = DType::f32;  // … or f32, which every kernel can write (logits)
-  Space space;                 // where activations and packed weights live
+  Space space = {};            // where activations and packed weights live
 };
 
 // What is done with a finished product p = row_scale · (x·Wᵀ) + bias. A kernel says which it has;
@@ -67,7 +67,7 @@ struct LinearLimits {
 enum class Epilogue : uint8_t {
   store = 0,     // y  = p                                every kernel has it
   add = 1,       // y += p                                residual connection
-  silu_mul = 2,  // y  = silu(p) · p₂                     gated MLP; p₂ from `packed_second`
+  silu_mul = 2,  // y  = silu(p) · p₂                     gated MLP; p₂ = row_scale · (x·W₂ᵀ)
   gelu_mul = 3,  // y  = gelu_tanh(p) · p₂
 };
 using EpilogueMask = uint32_t;
@@ -108,7 +108,7 @@ struct GatherCall {
 
 struct LinearJob {
   const void* packed = nullptr;
-  const void* packed_second = nullptr;  // of the gated epilogues; same shape and format as `packed`
+  const void* packed_second = nullptr;  // W₂ of gated epilogues; shape, format, preparation as W
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   const void* prepared = nullptr;       // what `prepare` made of x [x_rows, k_in]

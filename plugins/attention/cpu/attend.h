@@ -17,9 +17,7 @@ namespace tenon::attention_cpu {
 namespace {
 
 inline Span visible(const LayerTask& task, uint32_t row) {
-  const uint32_t high = task.slots[row] + 1;
-  const bool cut = task.window_tokens != 0 && high > task.window_tokens;
-  return {cut ? high - task.window_tokens : 0, high};
+  return {task.seen[row].low, task.seen[row].high};
 }
 constexpr Span range_span(uint32_t range) {
   return {range * kRangeTokens, (range + 1) * kRangeTokens};
@@ -117,30 +115,44 @@ class Attention {
     }
     for (uint32_t start = whole.low / kTileTokens * kTileTokens; start < whole.high;
          start += kTileTokens) {
-      // Queries that see nothing of the tile are left out at both ends; between them all see some.
       const Span tile{start, start + kTileTokens};
-      uint32_t first = 0;
-      uint32_t last = queries_;
-      while (first < last && intersect(seen_[first], tile).empty()) ++first;
-      while (first < last && intersect(seen_[last - 1], tile).empty()) --last;
-      if (first == last) continue;
-      for (uint32_t i = first; i < last; ++i) {
-        const Span seen = intersect(seen_[i], tile);
-        in_tile_[i] = seen.empty() ? Span{} : Span{seen.low - start, seen.high - start};
+      if (tile.high <= item_.path_from) {
+        attend_queries(tile, 0, queries_, rows_of_tile(start), true);
+        continue;
       }
-      const TileRows& rows = rows_of_tile(start);
-      for (uint32_t head = 0; head < item_.kv_heads; ++head) {
-        const bool last_head = head + 1 == item_.kv_heads;
-        Requests requests(task_, last_head ? next_rows(start + kTileTokens) : &rows,
-                          item_.kv_head + (last_head ? 0 : head + 1));
-        attend_tile(rows, head, first, last, requests);
+      for (uint32_t i = 0; i < queries_; i += heads_) {
+        if (!intersect(seen_[i], tile).empty()) {
+          attend_queries(tile, i, i + heads_, rows_of_path(tile, i), false);
+        }
       }
+    }
+  }
+
+  // Queries [first, last) over one tile, all heads. `next_tile`: the one behind it comes next.
+  void attend_queries(Span tile, uint32_t first, uint32_t last, const TileRows& rows,
+                      bool next_tile) {
+    // Queries that see nothing of the tile are left out at both ends.
+    while (first < last && intersect(seen_[first], tile).empty()) ++first;
+    while (first < last && intersect(seen_[last - 1], tile).empty()) --last;
+    if (first == last) return;
+    for (uint32_t i = first; i < last; ++i) {
+      const Span seen = intersect(seen_[i], tile);
+      in_tile_[i] = seen.empty() ? Span{} : Span{seen.low - tile.low, seen.high - tile.low};
+    }
+    for (uint32_t head = 0; head < item_.kv_heads; ++head) {
+      const bool last_head = head + 1 == item_.kv_heads;
+      const TileRows* next = nullptr;
+      if (next_tile) next = last_head ? next_rows(tile.high) : &rows;
+      Requests requests(task_, next, item_.kv_head + (last_head ? 0 : head + 1));
+      attend_tile(rows, head, first, last, requests);
     }
   }
 
   // The tile at `start`, or null when this item will not read it.
   const TileRows* next_rows(uint32_t start) {
-    return intersect(all_, {start, start + kTileTokens}).empty() ? nullptr : &rows_of_tile(start);
+    const bool shared = start + kTileTokens <= item_.path_from;
+    return !shared || intersect(all_, {start, start + kTileTokens}).empty() ? nullptr
+                                                                            : &rows_of_tile(start);
   }
   // Two tiles are known at a time, the current one and the next.
   const TileRows& rows_of_tile(uint32_t start) {
@@ -152,6 +164,13 @@ class Attention {
     rows.find(task_, item_.blocks, start, present.low, present.high);
     present_[start / kTileTokens % 2] = {present.low - start, present.high - start};
     return rows;
+  }
+  // A tile as the row of query `i` reads it.
+  const TileRows& rows_of_path(Span tile, uint32_t i) {
+    const Span present = intersect(seen_[i], tile);
+    rows_[kPathRows].find_path(task_, item_, row_of(i), tile.low, present.low, present.high);
+    present_[kPathRows] = {present.low - tile.low, present.high - tile.low};
+    return rows_[kPathRows];
   }
 
   // Queries [first, last) of KV head `head` of the item.
@@ -240,7 +259,7 @@ class Attention {
     if (few && task_.v_dim % (2 * simd::kLanes) == 0) {
       add_block(CachedRows<E>{rows.v, offset, &requests}, base, first, last - first);
     } else {
-      const Span present = present_[&rows == rows_ ? 0 : 1];
+      const Span present = present_[&rows - rows_];
       load_rows<E>(rows.v, offset, present.low, present.high, task_.v_dim, tile_);
       for (uint32_t i = first; i < last; i += kMaxRows) {
         add_block(WideRows{tile_, v_columns_}, base, i, smaller(kMaxRows, last - i));
@@ -324,8 +343,9 @@ class Attention {
   Span seen_[kMaxQueries];     // [queries_]
   Span in_tile_[kMaxQueries];  // of the current tile, relative to it
   bool started_[kMaxQueries];
-  TileRows rows_[2];
-  Span present_[2];
+  static constexpr uint32_t kPathRows = 2;
+  TileRows rows_[3];  // two shared tiles, and one as a row of a tree sees it
+  Span present_[3];
   uint32_t rows_start_[2] = {~0u, ~0u};
   TileScales scales_;
   float found_[kMaxQueries];       // the largest score of the tile

@@ -1,5 +1,5 @@
 // Attention on host memory: paged and contiguous caches of f32, f16, bf16, i8 and i4, any block
-// size, grouped query heads, sliding windows, soft caps.
+// size, grouped query heads, sliding windows, soft caps, rows that form trees.
 //
 // Three phases at most: rows of K and V into the cache; attention, item by item; and the merging of
 // items that were cut into ranges of positions. A batch of one row needs no phase to store: nobody
@@ -35,7 +35,7 @@ Status broken(const std::string& message) {
 }
 
 Status check_group(const KvGroup& group) {
-  if (group.kind != KvKind::attention || group.v_inside_k) {
+  if (group.kind != KvKind::attention) {
     return refuse(
         "a KV group is not plain attention (latent or recurrent); \"cpu\" attends to "
         "separate K and V; choose an attention plugin for that model");
@@ -49,65 +49,108 @@ Status check_group(const KvGroup& group) {
   return Status();
 }
 
+Status check_storage(const KvGroupStorage& storage) {
+  if (storage.dtype > DType::i4) {
+    return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
+                  "; \"cpu\" reads f32, f16, bf16, i8 and i4");
+  }
+  if (storage.block_tokens == 0) return broken("a KV group has no block size");
+  return Status();
+}
+
+Status check_layer(LayerId id, const LayerShape& layer, const KvGroup& group,
+                   const KvGroupStorage& storage) {
+  const std::string name = "layer " + std::to_string(id);
+  if (layer.query_heads == 0 || layer.query_heads % group.kv_heads != 0) {
+    return refuse(name + " has " + std::to_string(layer.query_heads) +
+                  " query heads, not a multiple of its " + std::to_string(group.kv_heads) +
+                  " KV heads");
+  }
+  if (layer.index_in_group >= storage.layers.size()) {
+    return broken(name + " has no storage in its KV group");
+  }
+  if (layer.sinks != nullptr || layer.alibi_slopes != nullptr) {
+    return refuse(name + (layer.sinks != nullptr ? " has attention sinks" : " has ALiBi slopes") +
+                  ", which \"cpu\" does not know; choose an attention plugin for that model");
+  }
+  return Status();
+}
+
+// What a step over one KV group needs to know beside its plan.
+struct GroupWork {
+  bool bound = false;
+  PlanLimits limits;
+  uint64_t scratch_floats = 0;  // of one slice
+
+  uint64_t workspace_floats(const KvGroup& group) const {
+    return limits.slices * scratch_floats + limits.partial_queries * partial_floats(group.v_dim);
+  }
+  float* partials(void* workspace) const {
+    return static_cast<float*>(workspace) + limits.slices * scratch_floats;
+  }
+};
+
 class CpuAttention final : public AttentionKernel {
  public:
   CpuAttention(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : kernels_(choose_kernels(*host.facts)) {}
 
-  Status bind(const ModelShape& model, const KvStorage& storage,
-              const AttentionLimits& limits) noexcept override {
-    return sdk::guard([&] { return bind_or_throw(model, storage, limits); });
+  Status bind(const AttentionBinding& binding) noexcept override {
+    return sdk::guard([&] { return bind_or_throw(binding); });
   }
 
-  uint64_t workspace_bytes() const noexcept override {
-    return (limits_.slices * scratch_floats_ + partial_floats_) * sizeof(float);
+  uint64_t plan_bytes(GroupId group) const noexcept override {
+    return attention_cpu::plan_bytes(groups_[group].limits);
   }
-  uint32_t phases() const noexcept override {
-    const bool merges = std::ranges::any_of(
-        plans_, [](const WorkPlan& plan) { return !plan.split_items().empty(); });
-    return 1 + (stores_first_ ? 1 : 0) + (merges ? 1 : 0);
+  uint64_t workspace_bytes(GroupId group) const noexcept override {
+    return groups_[group].workspace_floats(binding_.model->groups[group]) * sizeof(float);
   }
 
-  Status plan(GroupId group, const BatchView& batch, void* workspace) noexcept override {
-    Status status = sdk::guard([&] { return check_batch(group, batch); });
+  Status plan(const AttentionPlan& call, KernelPlanOut& out) noexcept override {
+    Status status = sdk::guard([&] { return check_batch(call); });
     if (!status.ok()) return status;
-    batch_ = &batch;
-    workspace_ = static_cast<float*>(workspace);
-    stores_first_ = batch.rows != 1;
-    plans_[group].make(group, batch);
+    const StepPlan& made = make_plan(groups_[call.group].limits, call);
+    out.phases = 1 + (made.stores_first ? 1 : 0) + (made.split_count > 0 ? 1 : 0);
+    out.plan_bytes = plan_bytes(call.group);
     return Status();
   }
 
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
-    const LayerTask task = layer_task(call);
-    const WorkPlan& plan = plans_[model_->layer[call.layer].group];
-    const uint32_t attending = stores_first_ ? 1 : 0;
-    if (phase < attending && call.k != nullptr) store(task, call, slice);
-    if (phase == attending) attend(task, plan, slice);
-    if (phase > attending) combine(task, plan, slice);
+    const Step step{*static_cast<const StepPlan*>(call.plan),
+                    groups_[binding_.model->layers[call.layer].group], call.workspace};
+    const LayerTask task = layer_task(call, step.plan);
+    const uint32_t attending = step.plan.stores_first ? 1 : 0;
+    if (phase < attending && call.k != nullptr) store(task, step, slice);
+    if (phase == attending) attend(task, step, slice);
+    if (phase > attending) combine(task, step, slice);
     return Status();
   }
 
   std::string_view numerics() const noexcept override { return kernels_.name; }
 
  private:
-  Status bind_or_throw(const ModelShape& model, const KvStorage& storage,
-                       const AttentionLimits& limits) {
-    if (storage.dtype > DType::i4) {
-      return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
-                    "; \"cpu\" reads f32, f16, bf16, i8 and i4");
-    }
-    if (limits.context_tokens > kMaxContextTokens || limits.slices == 0) {
-      return refuse("the context of " + std::to_string(limits.context_tokens) +
+  struct Step {
+    const StepPlan& plan;
+    const GroupWork& group;
+    void* workspace;
+  };
+
+  Status bind_or_throw(const AttentionBinding& binding) {
+    const ModelShape& model = *binding.model;
+    if (model.context_tokens > kMaxContextTokens || binding.slices == 0) {
+      return refuse("the context of " + std::to_string(model.context_tokens) +
                     " tokens is beyond 2^30, or there is no slice");
     }
-    model_ = &model;
-    storage_ = &storage;
-    limits_ = limits;
-    plans_.clear();
-    scratch_floats_ = 0;
-    partial_floats_ = 0;
-    for (GroupId group = 0; group < model.group_count; ++group) {
+    if (binding.dtype != DType::f32) {
+      return refuse("activations are " + std::string(dtype_name(binding.dtype)) +
+                    "; \"cpu\" takes f32");
+    }
+    binding_ = binding;
+    groups_.assign(model.group_count, {});
+    for (const GroupId group : binding.groups) {
+      if (group >= model.group_count || group >= binding.storage.size()) {
+        return broken("KV group " + std::to_string(group) + " is not one of the model's");
+      }
       Status status = add_group(group);
       if (!status.ok()) return status;
     }
@@ -115,153 +158,176 @@ class CpuAttention final : public AttentionKernel {
   }
 
   Status add_group(GroupId id) {
-    const KvGroup& group = model_->groups[id];
+    const KvGroup& group = binding_.model->groups[id];
+    const KvGroupStorage& storage = binding_.storage[id];
     Status status = check_group(group);
+    if (status.ok()) status = check_storage(storage);
     if (!status.ok()) return status;
-    if (id >= storage_->block_tokens.size() || storage_->block_tokens[id] == 0) {
-      return broken("a KV group has no block size");
-    }
-    PlanLimits limits{.slices = limits_.slices,
-                      .max_rows = limits_.max_rows,
-                      .max_sequences = limits_.max_sequences,
-                      .context_tokens = limits_.context_tokens,
+    PlanLimits limits{.slices = binding_.slices,
+                      .max_rows = binding_.max_rows,
+                      .max_sequences = binding_.max_sequences,
+                      .context_tokens = binding_.model->context_tokens,
                       .kv_heads = group.kv_heads,
                       .largest_group = 1,
                       .window_tokens = group.window_tokens};
-    for (LayerId layer = 0; layer < model_->layers; ++layer) {
-      if (model_->layer[layer].group != id) continue;
-      const uint32_t heads = model_->layer[layer].query_heads;
-      if (heads == 0 || heads % group.kv_heads != 0 || layer >= storage_->layers.size()) {
-        return refuse("layer " + std::to_string(layer) + " has " + std::to_string(heads) +
-                      " query heads, not a multiple of its " + std::to_string(group.kv_heads) +
-                      " KV heads, or no storage");
-      }
-      limits.largest_group = std::max(limits.largest_group, heads / group.kv_heads);
+    for (LayerId id_of = 0; id_of < binding_.model->layer_count; ++id_of) {
+      const LayerShape& layer = binding_.model->layers[id_of];
+      if (layer.group != id) continue;
+      status = check_layer(id_of, layer, group, storage);
+      if (!status.ok()) return status;
+      limits.largest_group = std::max(limits.largest_group, layer.query_heads / group.kv_heads);
     }
     limits.partial_queries = useful_partials(limits);
-    scratch_floats_ = std::max(scratch_floats_, scratch_floats(group.k_dim, group.v_dim));
-    partial_floats_ =
-        std::max(partial_floats_, limits.partial_queries * partial_floats(group.v_dim));
-    plans_.emplace_back(limits);
+    groups_[id] = {true, limits, scratch_floats(group.k_dim, group.v_dim)};
     return Status();
   }
 
   // What would make the kernel read or write out of range; the executor checks the rest.
-  Status check_batch(GroupId id, const BatchView& batch) const {
-    if (id >= plans_.size() || batch.rows > limits_.max_rows ||
-        batch.sequences.size() > limits_.max_sequences || batch.slots.size() < batch.rows) {
+  Status check_batch(const AttentionPlan& call) const {
+    const BatchView& batch = *call.batch;
+    if (call.group >= groups_.size() || !groups_[call.group].bound ||
+        call.group >= batch.groups.size()) {
+      return broken("KV group " + std::to_string(call.group) +
+                    " is not one that the attention kernel was bound to");
+    }
+    if (batch.rows > binding_.max_rows || batch.sequences.size() > binding_.max_sequences ||
+        batch.groups[call.group].slots.size() < batch.rows ||
+        batch.groups[call.group].tables.size() < batch.sequences.size()) {
       return broken("the batch has " + std::to_string(batch.rows) + " rows and " +
                     std::to_string(batch.sequences.size()) +
                     " sequences, more than was agreed when the attention kernel was bound");
     }
-    if (!batch.tree_parents.empty()) {
-      return refuse("rows form a tree; \"cpu\" attends along chains (attn.mask.tree = no)");
+    if (!batch.tree_parents.empty() && !batch.sees_to.empty()) {
+      return refuse("rows form a tree and see rows behind them; \"cpu\" knows one of the two");
     }
-    const uint64_t block_tokens = storage_->block_tokens[id];
-    for (const BatchSequence& sequence : batch.sequences) {
-      if (uint64_t{sequence.first_row} + sequence.rows > batch.rows ||
-          id >= sequence.tables.size()) {
-        return broken("a sequence's rows or tables are not in the batch");
-      }
-      const uint64_t tokens = sequence.tables[id].blocks.size() * block_tokens;
-      for (uint32_t i = 0; i < sequence.rows; ++i) {
-        const uint32_t slot = batch.slots[sequence.first_row + i];
-        if (slot >= tokens || slot >= limits_.context_tokens) {
-          return broken("row " + std::to_string(sequence.first_row + i) +
-                        " is stored at position " + std::to_string(slot) +
-                        ", behind its sequence's " + std::to_string(tokens) + " slots");
-        }
-      }
+    for (const uint32_t sequence : call.sequences) {
+      if (sequence >= batch.sequences.size()) return broken("a sequence is not in the batch");
+      Status status = check_sequence(batch, call.group, sequence);
+      if (!status.ok()) return status;
     }
     return Status();
   }
 
-  LayerTask layer_task(const AttentionCall& call) const {
-    const LayerShape& layer = model_->layer[call.layer];
-    const KvGroup& group = model_->groups[layer.group];
-    const KvLayerStorage& storage = storage_->layers[call.layer];
-    return {.dtype = storage_->dtype,
-            .k_plane = storage.k,
-            .v_plane = storage.v,
-            .block_tokens = storage_->block_tokens[layer.group],
+  Status check_sequence(const BatchView& batch, GroupId group, uint32_t index) const {
+    const BatchSequence& sequence = batch.sequences[index];
+    const uint32_t first = sequence.first_row;
+    if (uint64_t{first} + sequence.rows > batch.rows) {
+      return broken("a sequence's rows are not in the batch");
+    }
+    const uint64_t tokens = batch.groups[group].tables[index].blocks.size() *
+                            uint64_t{binding_.storage[group].block_tokens};
+    for (uint32_t row = first; row < first + sequence.rows; ++row) {
+      const uint32_t slot = batch.groups[group].slots[row];
+      if (slot >= tokens) {
+        return broken("row " + std::to_string(row) + " is stored at position " +
+                      std::to_string(slot) + ", behind its sequence's " + std::to_string(tokens) +
+                      " slots");
+      }
+      if (slot != batch.groups[group].slots[first] + (row - first)) {
+        return broken("the slots of a sequence's rows do not rise by one");
+      }
+      Status status = check_row(batch, sequence, row);
+      if (!status.ok()) return status;
+    }
+    return Status();
+  }
+
+  static Status check_row(const BatchView& batch, const BatchSequence& sequence, uint32_t row) {
+    if (!batch.tree_parents.empty()) {
+      const int64_t parent = batch.tree_parents[row];
+      if (parent >= row || (parent >= 0 && parent < sequence.first_row)) {
+        return broken("row " + std::to_string(row) + " follows row " + std::to_string(parent) +
+                      ", which is no earlier one of its sequence");
+      }
+    }
+    if (!batch.sees_to.empty() &&
+        (batch.sees_to[row] < row || batch.sees_to[row] >= sequence.first_row + sequence.rows)) {
+      return broken("row " + std::to_string(row) + " sees up to row " +
+                    std::to_string(batch.sees_to[row]) + ", which is not itself or behind it");
+    }
+    return Status();
+  }
+
+  LayerTask layer_task(const AttentionCall& call, const StepPlan& plan) const {
+    const LayerShape& layer = binding_.model->layers[call.layer];
+    const KvGroup& group = binding_.model->groups[layer.group];
+    const KvGroupStorage& storage = binding_.storage[layer.group];
+    const std::span<const int32_t> parents = plan.batch->tree_parents;
+    return {.dtype = storage.dtype,
+            .k_plane = storage.layers[layer.index_in_group].k,
+            .v_plane = storage.layers[layer.index_in_group].v,
+            .block_tokens = storage.block_tokens,
             .kv_heads = group.kv_heads,
             .query_heads = layer.query_heads,
             .k_dim = group.k_dim,
             .v_dim = group.v_dim,
-            // The group's window says which blocks a manager may drop.
-            .window_tokens = layer.window_tokens != 0 ? layer.window_tokens : group.window_tokens,
             .scale = layer.scale,
             .soft_cap = layer.soft_cap,
-            .slots = batch_->slots.data(),
-            .q = call.q,
-            .k = call.k,
-            .v = call.v,
-            .out = call.out};
+            .slots = plan.group->slots.data(),
+            .seen = plan.seen,
+            .tree_parents = parents.empty() ? nullptr : parents.data(),
+            .q = static_cast<const float*>(call.q),
+            .k = static_cast<const float*>(call.k),
+            .v = static_cast<const float*>(call.v),
+            .out = static_cast<float*>(call.out)};
   }
 
   // Slices share out rows x heads.
-  void store(const LayerTask& task, const AttentionCall& call, Slice slice) const {
-    const GroupId group = model_->layer[call.layer].group;
-    const uint64_t units = uint64_t{batch_->rows} * task.kv_heads;
+  void store(const LayerTask& task, const Step& step, Slice slice) const {
+    const uint64_t units = uint64_t{step.plan.rows} * task.kv_heads;
     const uint64_t begin = units * slice.index / slice.count;
     const uint64_t end = units * (slice.index + 1) / slice.count;
-    for (const BatchSequence& sequence : batch_->sequences) {
-      const uint64_t first = std::max(begin, uint64_t{sequence.first_row} * task.kv_heads);
-      const uint64_t last =
-          std::min(end, (uint64_t{sequence.first_row} + sequence.rows) * task.kv_heads);
-      for (uint64_t unit = first; unit < last; ++unit) {
-        kernels_.store(task, sequence.tables[group].blocks.data(),
-                       static_cast<uint32_t>(unit / task.kv_heads),
-                       static_cast<uint32_t>(unit % task.kv_heads));
+    uint64_t before = 0;  // units of the sequences in front
+    for (const uint32_t index : step.plan.sequences) {
+      const BatchSequence& sequence = step.plan.batch->sequences[index];
+      const uint64_t behind = before + uint64_t{sequence.rows} * task.kv_heads;
+      const BlockId* blocks = step.plan.group->tables[index].blocks.data();
+      for (uint64_t unit = std::max(begin, before); unit < std::min(end, behind); ++unit) {
+        const auto of_sequence = static_cast<uint32_t>(unit - before);
+        kernels_.store(task, blocks, sequence.first_row + of_sequence / task.kv_heads,
+                       of_sequence % task.kv_heads);
       }
+      before = behind;
     }
   }
 
   // Slices beyond those agreed upon have no scratch memory and no work.
-  void attend(const LayerTask& task, const WorkPlan& plan, Slice slice) const {
-    const uint32_t shares = plan.limits().slices;
-    const uint32_t step = std::min(slice.count, shares);
-    if (slice.index >= step) return;
-    float* scratch = workspace_ + slice.index * scratch_floats_;
-    for (uint32_t share = slice.index; share < shares; share += step) {
-      for (const WorkItem& item : plan.share(share)) {
-        if (!stores_first_ && task.k != nullptr) store_own(task, item);
-        kernels_.attend(task, item, scratch, partials());
+  void attend(const LayerTask& task, const Step& step, Slice slice) const {
+    const uint32_t shares = step.plan.slices;
+    const uint32_t stride = std::min(slice.count, shares);
+    if (slice.index >= stride) return;
+    float* scratch = static_cast<float*>(step.workspace) + slice.index * step.group.scratch_floats;
+    for (uint32_t share = slice.index; share < shares; share += stride) {
+      for (const WorkItem& item : step.plan.share(share)) {
+        if (!step.plan.stores_first && task.k != nullptr) store_own(task, item);
+        kernels_.attend(task, item, scratch, step.group.partials(step.workspace));
       }
     }
   }
 
   // The K and V of an item's one row, by the one of its pieces that reads them.
   void store_own(const LayerTask& task, const WorkItem& item) const {
-    if (item.last_range != batch_->slots[item.first_row] / kRangeTokens + 1) return;
+    if (item.last_range != task.slots[item.first_row] / kRangeTokens + 1) return;
     for (uint32_t head = item.kv_head; head < item.kv_head + item.kv_heads; ++head) {
       kernels_.store(task, item.blocks, item.first_row, head);
     }
   }
 
-  void combine(const LayerTask& task, const WorkPlan& plan, Slice slice) const {
+  void combine(const LayerTask& task, const Step& step, Slice slice) const {
     const uint32_t group = task.query_heads / task.kv_heads;
     uint64_t turn = 0;
-    for (const SplitItem& item : plan.split_items()) {
+    for (const SplitItem& item : step.plan.split_items()) {
       const uint32_t queries = (item.last_row - item.first_row) * group;
       for (uint32_t query = 0; query < queries; ++query, ++turn) {
-        if (turn % slice.count == slice.index) kernels_.combine(task, item, query, partials());
+        if (turn % slice.count != slice.index) continue;
+        kernels_.combine(task, item, query, step.group.partials(step.workspace));
       }
     }
   }
 
-  float* partials() const { return workspace_ + limits_.slices * scratch_floats_; }
-
   const KernelSet& kernels_;
-  const ModelShape* model_ = nullptr;
-  const KvStorage* storage_ = nullptr;
-  AttentionLimits limits_;
-  std::vector<WorkPlan> plans_;  // [groups]
-  uint64_t scratch_floats_ = 0;  // of one slice, the most of all groups
-  uint64_t partial_floats_ = 0;
-  const BatchView* batch_ = nullptr;  // of the current step
-  bool stores_first_ = true;          // rows read what other rows of the step store
-  float* workspace_ = nullptr;
+  AttentionBinding binding_;
+  std::vector<GroupWork> groups_;  // [group_count]
 };
 
 constexpr Fact kProvides[] = {
@@ -270,7 +336,12 @@ constexpr Fact kProvides[] = {
     {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxHeadDim, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
-    {.key = "attn.mask.tree", .words = "no"},
+    {.key = "attn.mask.tree", .words = "no yes"},
+    {.key = "attn.mask.spans", .words = "no yes"},
+    {.key = "attn.latent", .words = "no"},
+    {.key = "attn.soft_cap", .words = "no yes"},
+    {.key = "attn.sinks", .words = "no"},
+    {.key = "attn.alibi", .words = "no"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

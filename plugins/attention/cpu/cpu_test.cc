@@ -85,26 +85,23 @@ class Rig {
     layer_.query_heads = shape.query_heads();
     layer_.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
     layer_.soft_cap = shape.soft_cap;
-    layer_.window_tokens = shape.window_tokens;
-    model_.layers = 1;
+    model_.layer_count = 1;
+    model_.context_tokens = shape.context_tokens;
     model_.group_count = 1;
     model_.groups = &group_;
-    model_.layer = &layer_;
+    model_.layers = &layer_;
     const uint32_t blocks_each =
         (shape.context_tokens + shape.block_tokens - 1) / shape.block_tokens;
     const uint32_t blocks = blocks_each * sequences + 1;
     planes_.k = plane(shape.head_dim, blocks, k_bytes_);
     planes_.v = plane(shape.values_dim(), blocks, v_bytes_);
     storage_.dtype = shape.dtype;
-    storage_.block_tokens = {&shape_.block_tokens, 1};
+    storage_.block_tokens = shape.block_tokens;
     storage_.layers = {&planes_, 1};
-    limits_.max_rows = shape.context_tokens;
-    limits_.max_sequences = sequences;
-    limits_.context_tokens = shape.context_tokens;
-    limits_.slices = plan_slices;
-    const Status status = (*kernel_)->bind(model_, storage_, limits_);
+    const Status status = (*kernel_)->bind(binding(sequences, plan_slices));
     EXPECT_TRUE(status.ok()) << status.message();
-    workspace_.assign((*kernel_)->workspace_bytes() + 64, std::byte{0xff});
+    workspace_.assign((*kernel_)->workspace_bytes(0) + 64, std::byte{0xff});
+    plan_.assign((*kernel_)->plan_bytes(0) + 64 + kGuard, kUntouched);
     for (uint32_t s = 0; s < sequences; ++s) {
       std::vector<BlockId> table(blocks_each);
       std::iota(table.begin(), table.end(), static_cast<BlockId>(s * blocks_each));
@@ -120,23 +117,55 @@ class Rig {
     uint32_t first_token;
     uint32_t tokens;
   };
+  AttentionBinding binding(uint32_t sequences, uint32_t slices) {
+    static constexpr GroupId kGroups[] = {0};
+    return {.model = &model_,
+            .groups = kGroups,
+            .storage = {&storage_, 1},
+            .max_rows = shape_.context_tokens,
+            .max_sequences = sequences,
+            .slices = slices,
+            .space = {}};
+  }
   // One step; returns out [rows][query_heads][v_dim].
   std::vector<float> step(const std::vector<Chunk>& chunks, uint32_t slices = 1) {
     Batch batch(*this, chunks);
-    Status status = kernel().plan(0, batch.view, aligned_workspace());
-    EXPECT_TRUE(status.ok()) << status.message();
-    for (uint32_t phase = 0; phase < kernel().phases(); ++phase) {
-      for (uint32_t i = slices; i-- > 0;) {
-        status = kernel().run(batch.call, phase, {i, slices});
-        EXPECT_TRUE(status.ok()) << status.message();
-      }
-    }
+    run(batch, batch.all, slices);
+    return batch.out;
+  }
+  // One step of rows that form trees, one chunk's rows each: row i of the batch is its sequence's
+  // token tokens[i], and follows parents[i].
+  struct Tree {
+    std::vector<Chunk> chunks;
+    std::vector<uint32_t> tokens;
+    std::vector<int32_t> parents;
+  };
+  std::vector<float> step(const Tree& tree, uint32_t slices = 1) {
+    Batch batch(*this, tree.chunks, tree.tokens);
+    batch.view.tree_parents = tree.parents;
+    run(batch, batch.all, slices);
+    return batch.out;
+  }
+  // A step of which this kernel computes some sequences alone; other rows of `out` stay NaN.
+  std::vector<float> step_of(const std::vector<Chunk>& chunks,
+                             const std::vector<uint32_t>& sequences, uint32_t slices = 1) {
+    Batch batch(*this, chunks);
+    run(batch, sequences, slices);
+    return batch.out;
+  }
+  // A step in which each row sees up to the row of the batch that `sees_to` names.
+  std::vector<float> step_seeing(const std::vector<Chunk>& chunks,
+                                 const std::vector<uint32_t>& sees_to) {
+    Batch batch(*this, chunks);
+    batch.view.sees_to = sees_to;
+    run(batch, batch.all, 2);
     return batch.out;
   }
   Status try_plan(const std::vector<Chunk>& chunks, std::span<const int32_t> parents = {}) {
     Batch batch(*this, chunks);
     batch.view.tree_parents = parents;
-    return kernel().plan(0, batch.view, aligned_workspace());
+    KernelPlanOut out;
+    return kernel().plan({0, &batch.view, batch.all, aligned(plan_)}, out);
   }
 
   // Attention of one token in double precision, over K and V rounded to the cache's type.
@@ -170,6 +199,21 @@ class Rig {
     return out;
   }
 
+  // Entry `from` of a sequence's table becomes entry `to`, as a KV manager's moves do it.
+  void move(uint32_t sequence, uint32_t from, uint32_t to) {
+    for (const KvPlane& plane : {planes_.k, planes_.v}) {
+      const auto at = [&](uint32_t entry) {
+        const auto block = static_cast<uint64_t>(tables_[sequence][entry / shape_.block_tokens]);
+        return plane.base + block * plane.block_bytes +
+               entry % shape_.block_tokens * plane.token_bytes;
+      };
+      for (uint32_t head = 0; head < shape_.kv_heads; ++head) {
+        std::memcpy(at(to) + head * plane.head_bytes, at(from) + head * plane.head_bytes,
+                    plane.token_bytes);
+      }
+    }
+  }
+
   uint32_t row_floats() const { return shape_.query_heads() * shape_.values_dim(); }
   // V of one token, in all heads, from now on.
   void give(uint32_t sequence, uint32_t token, std::vector<float> row) {
@@ -182,42 +226,69 @@ class Rig {
 
  private:
   struct Batch {
-    std::vector<uint32_t> positions;
+    std::vector<uint32_t> slots;
+    std::vector<uint32_t> kv_tokens;
+    std::vector<uint32_t> all;  // indices of the sequences
     std::vector<TokenId> tokens;
     std::vector<BatchSequence> sequences;
-    std::vector<KvTableView> views;
+    std::vector<KvTableView> tables;
     std::vector<float> q, k, v, out;
+    BatchGroup group;
     BatchView view;
-    AttentionCall call;
 
-    Batch(Rig& rig, const std::vector<Chunk>& chunks) {
-      views.reserve(chunks.size());
+    // Row i is token `named[i]`, or the one that its slot says.
+    Batch(Rig& rig, const std::vector<Chunk>& chunks, const std::vector<uint32_t>& named = {}) {
       for (const Chunk& chunk : chunks) {
-        views.push_back({rig.tables_[chunk.sequence]});
+        all.push_back(static_cast<uint32_t>(all.size()));
+        tables.emplace_back().blocks = rig.tables_[chunk.sequence];
+        kv_tokens.push_back(chunk.first_token + chunk.tokens);
         BatchSequence sequence;
         sequence.seq = chunk.sequence;
-        sequence.first_row = static_cast<uint32_t>(positions.size());
+        sequence.first_row = static_cast<uint32_t>(slots.size());
         sequence.rows = chunk.tokens;
-        sequence.kv_tokens = chunk.first_token + chunk.tokens;
-        sequence.tables = {&views.back(), 1};
         sequences.push_back(sequence);
         for (uint32_t i = 0; i < chunk.tokens; ++i) {
-          rig.append(chunk.sequence, chunk.first_token + i, *this);
+          const uint32_t token = named.empty() ? chunk.first_token + i : named[slots.size()];
+          slots.push_back(chunk.first_token + i);
+          rig.append(chunk.sequence, token, *this);
         }
       }
-      tokens.resize(positions.size());
-      out.resize(positions.size() * rig.row_floats(), NAN);
-      view.rows = view.padded_rows = static_cast<uint32_t>(positions.size());
+      tokens.resize(slots.size());
+      out.resize(slots.size() * rig.row_floats(), NAN);
+      group = {slots, kv_tokens, tables};
+      view.rows = view.padded_rows = static_cast<uint32_t>(slots.size());
+      view.padded_sequences = static_cast<uint32_t>(sequences.size());
       view.tokens = tokens;
-      view.positions = positions;
-      view.slots = positions;
       view.sequences = sequences;
-      call = {.layer = 0, .q = q.data(), .k = k.data(), .v = v.data(), .out = out.data()};
+      view.groups = {&group, 1};
     }
   };
 
+  void run(Batch& batch, const std::vector<uint32_t>& sequences, uint32_t slices) {
+    KernelPlanOut out;
+    Status status = kernel().plan({0, &batch.view, sequences, aligned(plan_)}, out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_LE(out.plan_bytes, kernel().plan_bytes(0));
+    const auto behind = static_cast<std::byte*>(aligned(plan_)) + kernel().plan_bytes(0);
+    for (size_t i = 0; i < kGuard; ++i) ASSERT_EQ(behind[i], kUntouched) << "wrote behind its plan";
+    const AttentionCall call{.layer = 0,
+                             .q = batch.q.data(),
+                             .k = batch.k.data(),
+                             .v = batch.v.data(),
+                             .out = batch.out.data(),
+                             .plan = aligned(plan_),
+                             .workspace = aligned(workspace_),
+                             .padded_rows = batch.view.rows,
+                             .padded_sequences = batch.view.padded_sequences};
+    for (uint32_t phase = 0; phase < out.phases; ++phase) {
+      for (uint32_t i = slices; i-- > 0;) {
+        status = kernel().run(call, phase, {i, slices});
+        EXPECT_TRUE(status.ok()) << status.message();
+      }
+    }
+  }
+
   void append(uint32_t sequence, uint32_t token, Batch& batch) const {
-    batch.positions.push_back(token);
     for (uint32_t head = 0; head < shape_.query_heads(); ++head) {
       for (uint32_t d = 0; d < shape_.head_dim; ++d) {
         batch.q.push_back(q(sequence, token, head, d));
@@ -262,8 +333,8 @@ class Rig {
     made.base = bytes.data();
     return made;
   }
-  void* aligned_workspace() {
-    const auto address = reinterpret_cast<uintptr_t>(workspace_.data());
+  static void* aligned(std::vector<std::byte>& bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
     return reinterpret_cast<void*>((address + 63) / 64 * 64);
   }
 
@@ -275,9 +346,10 @@ class Rig {
   ModelShape model_;
   std::vector<std::byte> k_bytes_, v_bytes_;
   KvLayerStorage planes_;
-  KvStorage storage_;
-  AttentionLimits limits_;
-  std::vector<std::byte> workspace_;
+  KvGroupStorage storage_;
+  static constexpr size_t kGuard = 64;
+  static constexpr std::byte kUntouched{0x5a};
+  std::vector<std::byte> workspace_, plan_;
   std::vector<std::vector<BlockId>> tables_;
   std::pair<uint32_t, uint32_t> given_at_{~0u, ~0u};
   std::vector<float> given_;
@@ -310,6 +382,7 @@ class AttentionOnEveryIsa : public testing::TestWithParam<CpuFeatures> {
     }
   }
   void expect_same_bits_for_chunks(const Shape& shape);
+  void expect_same_bits_for_paths(const Shape& shape, uint32_t before);
 };
 void AttentionOnEveryIsa::expect_same_bits_for_chunks(const Shape& shape) {
   constexpr uint32_t kTokens = 1100;
@@ -325,6 +398,39 @@ void AttentionOnEveryIsa::expect_same_bits_for_chunks(const Shape& shape) {
           << dtype_name(shape.dtype) << " head_dim " << shape.head_dim;
     }
   }
+}
+// A tree of twelve rows of three roots, behind `before` tokens: each row has the bits that it has
+// at the end of a chain of the rows that lead to it; so has what follows an accepted path.
+void AttentionOnEveryIsa::expect_same_bits_for_paths(const Shape& shape, uint32_t before) {
+  const std::vector<int32_t> parents = {-1, 0, 0, -1, 1, 1, 4, 2, 6, 3, 8, -1};
+  const auto rows = static_cast<uint32_t>(parents.size());
+  std::vector<uint32_t> tokens(rows);
+  std::iota(tokens.begin(), tokens.end(), 3000u);
+  Rig tree(shape, GetParam());
+  Rig chain(shape, GetParam());
+  const size_t row_floats = tree.row_floats();
+  if (before > 0) {
+    tree.step({{0, 0, before}});
+    chain.step({{0, 0, before}});
+  }
+  const auto out = tree.step({{{0, before, rows}}, tokens, parents}, 2);
+  for (uint32_t row = 0; row < rows; ++row) {
+    std::vector<uint32_t> path;
+    for (auto at = static_cast<int32_t>(row); at >= 0; at = parents[static_cast<size_t>(at)]) {
+      path.insert(path.begin(), static_cast<uint32_t>(at) + 3000u);
+    }
+    const auto depth = static_cast<uint32_t>(path.size());
+    const auto expected = chain.step({{{0, before, depth}}, path, {}});
+    ASSERT_TRUE(same_bits(&out[row * row_floats], &expected[(depth - 1) * row_floats], row_floats))
+        << "row " << row << " behind " << before << " " << dtype_name(shape.dtype) << " head_dim "
+        << shape.head_dim << " block " << shape.block_tokens << " window " << shape.window_tokens;
+  }
+  const std::vector<uint32_t> accepted = {0, 1, 4, 6, 8, 10};
+  for (uint32_t i = 0; i < accepted.size(); ++i) tree.move(0, before + accepted[i], before + i);
+  chain.step({{{0, before, 6}}, {3000, 3001, 3004, 3006, 3008, 3010}, {}});
+  const auto next = tree.step({{0, before + 6, 1}});
+  const auto expected = chain.step({{0, before + 6, 1}});
+  ASSERT_TRUE(same_bits(next.data(), expected.data(), row_floats)) << "behind the accepted path";
 }
 std::vector<CpuFeatures> distinct_isas() {
   std::vector<CpuFeatures> isas;
@@ -482,25 +588,130 @@ TEST_P(AttentionOnEveryIsa, blocks_that_a_window_left_behind_are_not_read) {
   EXPECT_TRUE(same_bits(out.data(), &all[99 * rig.row_floats()], out.size()));
 }
 
+TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_where_another_kernel_has_the_other_sequences) {
+  const Shape shape{.kv_heads = 2, .group = 2, .head_dim = 32};
+  Rig all(shape, GetParam(), 3);
+  Rig some(shape, GetParam(), 3);
+  const std::vector<Rig::Chunk> chunks = {{0, 0, 40}, {1, 0, 1}, {2, 0, 7}};
+  const auto expected = all.step(chunks, 2);
+  const auto out = some.step_of(chunks, {0, 2}, 3);
+  const size_t row = some.row_floats();
+  EXPECT_TRUE(same_bits(out.data(), expected.data(), 40 * row));
+  EXPECT_TRUE(same_bits(&out[41 * row], &expected[41 * row], 7 * row));
+  EXPECT_TRUE(std::isnan(out[40 * row]));
+}
+
+TEST_P(AttentionOnEveryIsa, a_row_of_a_tree_has_the_bits_of_its_path_as_a_chain) {
+  for (DType dtype : kTypes) {
+    for (uint32_t before : {0u, 59u, 64u, 507u}) {
+      expect_same_bits_for_paths({.head_dim = 64, .dtype = dtype}, before);
+      expect_same_bits_for_paths(
+          {.kv_heads = 1, .group = 3, .head_dim = 37, .block_tokens = 5, .dtype = dtype}, before);
+      expect_same_bits_for_paths(
+          {.kv_heads = 3, .group = 1, .head_dim = 24, .dtype = dtype, .window_tokens = 3}, before);
+    }
+    expect_same_bits_for_paths(
+        {.kv_heads = 1, .group = 100, .head_dim = 16, .dtype = dtype, .soft_cap = 2.0f}, 70);
+    expect_same_bits_for_paths({.head_dim = 40, .dtype = dtype, .window_tokens = 70, .v_dim = 33},
+                               510);
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, trees_and_chains_share_a_batch) {
+  const Shape shape{.kv_heads = 3, .group = 2, .head_dim = 32, .dtype = DType::bf16};
+  Rig alone(shape, GetParam(), 3);
+  Rig rig(shape, GetParam(), 3, 3);
+  for (Rig* one : {&alone, &rig}) one->step({{0, 0, 600}, {2, 0, 600}}, 2);
+  const auto tree = alone.step({{{2, 600, 4}}, {3000, 3001, 3002, 3003}, {-1, 0, 0, 2}});
+  const auto chain = alone.step({{0, 600, 3}});
+  const auto both = rig.step({{{0, 600, 3}, {1, 0, 2}, {2, 600, 4}},
+                              {600, 601, 602, 0, 1, 3000, 3001, 3002, 3003},
+                              {-1, 0, 1, -1, 3, -1, 5, 5, 7}},
+                             2);
+  const size_t row = rig.row_floats();
+  EXPECT_TRUE(same_bits(both.data(), chain.data(), 3 * row));
+  EXPECT_TRUE(same_bits(&both[5 * row], tree.data(), 4 * row));
+}
+
+TEST_P(AttentionOnEveryIsa, rows_may_see_rows_behind_them) {
+  for (DType dtype : {DType::f32, DType::i8}) {
+    const Shape shape{.head_dim = 24, .dtype = dtype};
+    Rig rig(shape, GetParam());
+    std::vector<uint32_t> sees_to(30);
+    std::iota(sees_to.begin(), sees_to.end(), 0u);
+    std::fill(sees_to.begin() + 10, sees_to.begin() + 20, 19u);
+    rig.step({{0, 0, 70}});
+    const auto out = rig.step_seeing({{0, 70, 30}}, sees_to);
+    Rig chain(shape, GetParam());
+    chain.step({{0, 0, 70}});
+    const auto expected = chain.step({{0, 70, 30}});
+    const size_t row = rig.row_floats();
+    // What rows see differs inside the span alone; its last row sees what it would anyway.
+    EXPECT_TRUE(same_bits(out.data(), expected.data(), 10 * row));
+    EXPECT_FALSE(same_bits(&out[10 * row], &expected[10 * row], row));
+    EXPECT_TRUE(same_bits(&out[19 * row], &expected[19 * row], 11 * row));
+  }
+}
+
 TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
   Rig rig({}, kCpuPortable);
-  const int32_t parents[] = {-1, 0};
+  const int32_t parents[] = {-1, 1};
   EXPECT_EQ(rig.try_plan({{0, 0, 2}}, parents).message(),
-            "rows form a tree; \"cpu\" attends along chains (attn.mask.tree = no)");
+            "row 1 follows row 1, which is no earlier one of its sequence");
   rig.table(0).resize(1);
   EXPECT_EQ(rig.try_plan({{0, 0, 17}}).message(),
             "row 16 is stored at position 16, behind its sequence's 16 slots");
 
-  KvGroup latent;
-  latent.kind = KvKind::latent;
-  ModelShape model;
-  model.group_count = 1;
-  model.groups = &latent;
-  KvStorage storage;
-  EXPECT_EQ(rig.kernel().bind(model, storage, {}).code(), StatusCode::unsupported);
+  AttentionBinding binding = rig.binding(1, 1);
+  binding.dtype = DType::bf16;
+  EXPECT_EQ(rig.kernel().bind(binding).message(), "activations are bf16; \"cpu\" takes f32");
+  binding.dtype = DType::f32;
+  KvGroupStorage storage = binding.storage[0];
   storage.dtype = DType::u8;
-  EXPECT_EQ(rig.kernel().bind(model, storage, {}).message(),
+  binding.storage = {&storage, 1};
+  EXPECT_EQ(rig.kernel().bind(binding).message(),
             "kv.dtype is u8; \"cpu\" reads f32, f16, bf16, i8 and i4");
+  KvGroup latent = binding.model->groups[0];
+  latent.kind = KvKind::latent;
+  ModelShape model = *binding.model;
+  model.groups = &latent;
+  binding.model = &model;
+  EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
+}
+
+TEST(CpuAttention, a_layer_with_scores_that_it_does_not_know_is_refused_by_name) {
+  Rig rig({}, kCpuPortable);
+  AttentionBinding binding = rig.binding(1, 1);
+  ModelShape model = *binding.model;
+  LayerShape layer = model.layers[0];
+  const float numbers[8] = {};
+  binding.model = &model;
+  model.layers = &layer;
+  layer.sinks = numbers;
+  EXPECT_EQ(rig.kernel().bind(binding).message(),
+            "layer 0 has attention sinks, which \"cpu\" does not know; choose an attention plugin "
+            "for that model");
+  layer.sinks = nullptr;
+  layer.alibi_slopes = numbers;
+  EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
+}
+
+TEST(CpuAttention, groups_that_it_was_not_bound_to_may_be_anything) {
+  Rig rig({}, kCpuPortable);
+  AttentionBinding binding = rig.binding(1, 1);
+  const KvGroup groups[] = {binding.model->groups[0], {.kind = KvKind::recurrent}};
+  const LayerShape layers[] = {binding.model->layers[0], {.group = kNoGroup, .state_group = 1}};
+  const KvGroupStorage storage[] = {binding.storage[0], {}};
+  ModelShape model = *binding.model;
+  model.group_count = model.layer_count = 2;
+  model.groups = groups;
+  model.layers = layers;
+  binding.model = &model;
+  binding.storage = storage;
+  EXPECT_TRUE(rig.kernel().bind(binding).ok());
+  const GroupId other[] = {1};
+  binding.groups = other;
+  EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
 }
 
 TEST(CpuAttention, the_name_of_the_numerics_follows_the_processor) {

@@ -34,6 +34,14 @@ constexpr uint32_t padded_v(uint32_t v_dim) noexcept {
   return static_cast<uint32_t>(round_up(v_dim, 16));
 }
 
+// Entries [low, high) that a row sees and its own, counted along the path that leads to it: of a
+// tree's rows only those on the path count, so that a path's sums are those of a chain.
+struct Visible {
+  uint32_t low = 0;
+  uint32_t high = 0;
+  uint32_t own = 0;
+};
+
 // One layer's call, everything that does not depend on the work item.
 struct LayerTask {
   DType dtype = DType::f32;
@@ -44,10 +52,11 @@ struct LayerTask {
   uint32_t query_heads = 0;
   uint32_t k_dim = 0;
   uint32_t v_dim = 0;
-  uint32_t window_tokens = 0;  // 0 = unlimited
   float scale = 0;
   float soft_cap = 0;
-  const uint32_t* slots = nullptr;  // [rows]
+  const uint32_t* slots = nullptr;        // [rows]
+  const Visible* seen = nullptr;          // [rows]
+  const int32_t* tree_parents = nullptr;  // [rows], or null: each row follows the one before it
   const float* q = nullptr;
   const float* k = nullptr;
   const float* v = nullptr;
@@ -64,6 +73,9 @@ struct WorkItem {
   uint32_t last_row = 0;
   uint32_t first_range = 0;
   uint32_t last_range = 0;
+  uint32_t end = 0;  // behind the last entry that any of the rows sees
+  // From this entry on each row reads along its own path; kNoPath: rows are a chain.
+  uint32_t path_from = 0;
   // Where results go, counted in queries: range r, query i of a head at partial + r · queries + i,
   // the next head partial_stride behind. kWhole: the item covers all ranges and writes `out`
   // itself.
@@ -71,6 +83,7 @@ struct WorkItem {
   uint64_t partial_stride = 0;
 };
 inline constexpr uint64_t kWhole = ~uint64_t{0};
+inline constexpr uint32_t kNoPath = ~uint32_t{0};
 
 // An item of all ranges whose partial results wait to be merged.
 struct SplitItem {

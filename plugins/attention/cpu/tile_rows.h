@@ -48,10 +48,35 @@ struct TileRows {
       }
       position += tokens;
     }
+    fill_around(low - start, high - start);
+  }
+
+  // The same along the path to `row`, which sees the entries in front of the tree and the rows
+  // that lead to it. Without runs.
+  void find_path(const LayerTask& task, const WorkItem& item, uint32_t row, uint32_t start,
+                 uint32_t low, uint32_t high) {
+    if (low < item.path_from) {
+      find(task, item.blocks, start, low, high < item.path_from ? high : item.path_from);
+    }
+    const uint32_t first = low < item.path_from ? item.path_from : low;
+    for (uint32_t entry = task.seen[row].own + 1; entry-- > first;) {
+      if (entry < high) {
+        const KvAddress at = address_of(task, item.blocks, task.slots[row]);
+        k[entry - start] = at.k;
+        v[entry - start] = at.v;
+      }
+      row = static_cast<uint32_t>(task.tree_parents[row]);
+    }
+    fill_around(low - start, high - start);
+    run_count = 0;
+  }
+
+ private:
+  void fill_around(uint32_t low, uint32_t high) {
     for (uint32_t i = 0; i < kTileTokens; ++i) {
-      if (i >= low - start && i < high - start) continue;
-      k[i] = k[low - start];
-      v[i] = v[low - start];
+      if (i >= low && i < high) continue;
+      k[i] = k[low];
+      v[i] = v[low];
     }
   }
 };

@@ -117,17 +117,22 @@ TEST_F(Naive, swaps_what_a_region_holds) {
 }
 
 TEST(NaiveWorld, lets_nobody_read_what_is_not_theirs) {
-  for (uint64_t seed = 1; seed < 6; ++seed) {
-    TestHost host;
-    PluginInstance<KVCacheManager> kv("naive", host);
-    test::KvWorldOptions options;
-    options.block_tokens = options.context_tokens;
-    options.blocks = 6;
-    options.swap_blocks = 2;
-    test::KvWorld world(*kv, options, seed);
-    world.run();
-    if (testing::Test::HasFailure()) return;
-    EXPECT_GT(world.restored(), 15u);
+  const test::KvWorldGroup regions{.block_tokens = 64, .blocks = 6, .swap_blocks = 2};
+  const test::KvWorldGroup longer{.block_tokens = 80, .blocks = 5, .swap_blocks = 3};
+  const test::KvWorldGroup states{
+      .kind = KvKind::recurrent, .block_tokens = 1, .blocks = 20, .swap_blocks = 2};
+  for (const auto& [seed, plan_ahead] : test::kv_worlds(5)) {
+    for (const auto& groups : std::vector<std::vector<test::KvWorldGroup>>{
+             {regions}, {regions, longer}, {regions, states}}) {
+      TestHost host;
+      PluginInstance<KVCacheManager> kv("naive", host);
+      test::KvWorld world(*kv, {.groups = groups, .plan_ahead = plan_ahead}, seed);
+      world.run();
+      if (testing::Test::HasFailure()) return;
+      EXPECT_GT(world.restored(), 15u);
+      EXPECT_EQ(world.ahead() > 50, plan_ahead);
+      EXPECT_EQ(world.paths() > 2, groups.back().kind != KvKind::recurrent);
+    }
   }
 }
 

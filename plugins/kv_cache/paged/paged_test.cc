@@ -362,28 +362,40 @@ TEST_F(Paged, swaps_what_a_window_has_left) {
   EXPECT_EQ(moves().size(), 2u);
 }
 
-class PagedWorld : public testing::TestWithParam<uint64_t> {};
+class PagedWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(PagedWorld, lets_nobody_read_what_is_not_theirs) {
-  constexpr test::KvWorldOptions kWorlds[] = {
+  const test::KvWorldGroup scarce{.blocks = 20, .swap_blocks = 12};
+  const test::KvWorldGroup window{
+      .dtype = DType::i8, .block_tokens = 2, .blocks = 40, .swap_blocks = 24, .window_tokens = 9};
+  const test::KvWorldGroup states{
+      .kind = KvKind::recurrent, .block_tokens = 1, .blocks = 20, .swap_blocks = 6};
+  const test::KvWorldOptions worlds[] = {
       {},
-      {.blocks = 17, .swap_blocks = 16},
-      {.block_tokens = 1, .blocks = 66, .swap_blocks = 40},
-      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9}};
-  for (const auto& options : kWorlds) {
+      {.groups = {{.blocks = 17, .swap_blocks = 16}}},
+      {.groups = {{.block_tokens = 1, .blocks = 66, .swap_blocks = 40}}},
+      {.groups = {scarce, window}},
+      {.groups = {states}},
+      {.groups = {scarce, states, window}}};
+  const auto [seed, plan_ahead] = GetParam();
+  for (test::KvWorldOptions options : worlds) {
+    options.plan_ahead = plan_ahead;
     TestHost host;
     PluginInstance<KVCacheManager> kv("paged", host);
-    test::KvWorld world(*kv, options, GetParam());
+    test::KvWorld world(*kv, options, seed);
     world.run();
     if (HasFailure()) return;
     EXPECT_EQ(world.reused(), 0u);
     EXPECT_GT(world.refused(), 0u);
-    if (options.swap_blocks > 0) {
+    EXPECT_EQ(world.ahead() > 50, plan_ahead);
+    const bool trees = !options.groups[0].recurrent() && options.groups.size() < 3;
+    EXPECT_EQ(world.paths() > 2, trees);
+    if (options.groups[0].swap_blocks > 0) {
       EXPECT_GT(world.restored(), 15u);
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, PagedWorld, testing::Range<uint64_t>(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, PagedWorld, testing::ValuesIn(test::kv_worlds(8)));
 
 }  // namespace
 }  // namespace tenon

@@ -385,34 +385,41 @@ TEST_F(Prefix, refuses_groups_of_different_blocks) {
             "KV groups have blocks of 4 and of 8 tokens – kv_cache 'prefix' needs one size");
 }
 
-class PrefixWorld : public testing::TestWithParam<uint64_t> {};
+class PrefixWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(PrefixWorld, lets_nobody_read_what_is_not_theirs) {
-  constexpr test::KvWorldOptions kWorlds[] = {
+  const test::KvWorldGroup scarce{.blocks = 20, .swap_blocks = 12};
+  const test::KvWorldGroup window{
+      .dtype = DType::i8, .blocks = 16, .swap_blocks = 10, .window_tokens = 9};
+  const test::KvWorldOptions worlds[] = {
       {},
-      {.blocks = 17, .swap_blocks = 16},
-      {.block_tokens = 1, .blocks = 66, .swap_blocks = 20},
-      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9},
-      {.blocks = 17, .window_tokens = 7}};
-  for (const auto& options : kWorlds) {
+      {.groups = {{.blocks = 17, .swap_blocks = 16}}},
+      {.groups = {{.block_tokens = 1, .blocks = 66, .swap_blocks = 20}}},
+      {.groups = {scarce, window}},
+      {.groups = {{.blocks = 17, .window_tokens = 7}, window}}};
+  const auto [seed, plan_ahead] = GetParam();
+  for (test::KvWorldOptions options : worlds) {
+    options.plan_ahead = plan_ahead;
     for (int64_t eviction = 0; eviction < 3; ++eviction) {
       for (int64_t bits : {3, 64}) {
         TestHost host;
         PluginInstance<KVCacheManager> kv(
             "prefix", host,
             {{"eviction", test::option(eviction)}, {"hash_bits", test::option(bits)}});
-        test::KvWorld world(*kv, options, GetParam());
+        test::KvWorld world(*kv, options, seed);
         world.run();
         if (HasFailure()) return;
         EXPECT_GT(world.reused(), 100u);
-        if (options.swap_blocks > 0) {
-          EXPECT_GT(world.restored(), 15u);
+        EXPECT_EQ(world.ahead() > 50, plan_ahead);
+        EXPECT_GT(world.paths(), 2u);
+        if (options.groups[0].swap_blocks > 0) {
+          EXPECT_GT(world.restored(), 0u);
         }
       }
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, PrefixWorld, testing::Range<uint64_t>(1, 6));
+INSTANTIATE_TEST_SUITE_P(Seeds, PrefixWorld, testing::ValuesIn(test::kv_worlds(5)));
 
 }  // namespace
 }  // namespace tenon

@@ -8,12 +8,14 @@
 // rounded to bf16; numerics() tells them apart.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
+#include <tenon/sdk/linear/host_calls.h>
 #include <tenon/sdk/linear/panels.h>
 #include <tenon/sdk/linear/plain_weights.h>
 #include <tenon/sdk/plugin.h>
 
-#include <atomic>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "plugins/linear/dense/kernels.h"
 
@@ -21,6 +23,7 @@ namespace tenon::dense {
 namespace {
 
 constexpr uint32_t kMagic = 0x534e4544;  // "DENS"
+constexpr sdk::HostLinear kCalls{"dense", sdk::kPanelEpilogues};
 
 const KernelSet& choose_kernels(const HostFacts& host) {
   const bool dots = !host.slow_bf16_dot;
@@ -45,7 +48,14 @@ using sdk::panel_count;
 class Dense final : public LinearKernel {
  public:
   Dense(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : kernels_(choose_kernels(*host.facts)), scratch_(host, kernels_.scratch_bytes) {}
+      : kernels_(choose_kernels(*host.facts)), scratch_(host) {}
+
+  Status bind(const LinearLimits& limits) noexcept override {
+    Status status = kCalls.check(limits);
+    return status.ok() ? scratch_.allocate(kernels_.scratch_bytes, limits.workers)
+                       : std::move(status);
+  }
+  EpilogueMask epilogues() const noexcept override { return kCalls.epilogues; }
 
   Status accepts(const WeightView& weight) const noexcept override {
     return sdk::guard([&] { return check(weight); });
@@ -66,8 +76,6 @@ class Dense final : public LinearKernel {
     DType dtype;
     parse_format(weight.format, header.format, dtype);
     if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
-    const bool pairs = header.format == Format::bf16 && kernels_.uses_pairs;
-    (pairs ? needs_pair_rows_ : needs_f32_rows_).store(true, std::memory_order_relaxed);
 
     auto* panels = static_cast<std::byte*>(packed) + sizeof(PackedHeader);
     const auto mine = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
@@ -90,45 +98,50 @@ class Dense final : public LinearKernel {
     return Status();
   }
 
-  void unpack_row(const void* packed, uint32_t, uint32_t k_in, uint32_t row,
-                  float* out) const noexcept override {
-    const Format format = static_cast<const PackedHeader*>(packed)->format;
-    const auto* panels = static_cast<const std::byte*>(packed) + sizeof(PackedHeader);
-    if (is_quant_format(format)) {
-      return sdk::unpack_quant_row(quant_panels(format, kernels_.panel_columns, k_in), panels, row,
-                                   out);
+  Status gather(const GatherCall& call, Slice slice) noexcept override {
+    Status status = kCalls.check(call);
+    if (!status.ok()) return status;
+    const auto mine = sdk::share_of(call.rows.size(), slice);
+    for (uint32_t i = mine.first; i < mine.last; ++i) {
+      unpack_row(call, call.rows[i], static_cast<float*>(call.out) + i * call.out_stride);
     }
-    kernels_.unpack_row(format, panels, k_in, row, out);
+    return Status();
   }
 
-  uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
-    return block_count(k_in) * rows * (kF32Stride + (kernels_.uses_pairs ? kPairStride : 0)) * 4;
+  Preparation preparation(const WeightView& weight) const noexcept override {
+    const bool pairs = kernels_.uses_pairs && weight.format == "bf16";
+    return {static_cast<uint64_t>(pairs ? RowForm::pairs : RowForm::singles), weight.k_in};
   }
 
-  void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
-               Slice slice) noexcept override {
-    // A form that no packed weight of this kernel reads is left out; before any was packed, none.
-    const bool pairs = needs_pair_rows_.load(std::memory_order_relaxed);
-    const bool singles = needs_f32_rows_.load(std::memory_order_relaxed);
-    auto* f32_rows = static_cast<float*>(prepared);
-    const auto mine = sdk::share_of(rows, slice);
-    kernels_.prepare({.x = x,
-                      .x_stride = x_stride,
-                      .rows = rows,
-                      .k_in = k_in,
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
+    return block_count(preparation.k_in) * rows * row_stride(form_of(preparation)) * 4;
+  }
+
+  Status prepare(const PrepareCall& call, Slice slice) noexcept override {
+    Status status = kCalls.check(call);
+    if (!status.ok()) return status;
+    const auto mine = sdk::share_of(call.rows, slice);
+    kernels_.prepare({.x = static_cast<const float*>(call.x),
+                      .x_stride = call.x_stride,
+                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
+                      .rows = call.rows,
+                      .k_in = call.preparation.k_in,
                       .first_row = mine.first,
                       .last_row = mine.last,
-                      .f32_rows = singles || !pairs ? f32_rows : nullptr,
-                      .pair_rows = kernels_.uses_pairs && (pairs || !singles)
-                                       ? pair_rows(prepared, rows, k_in)
-                                       : nullptr});
+                      .form = form_of(call.preparation),
+                      .prepared = call.prepared});
+    return Status();
   }
 
-  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
+  Status run(std::span<const LinearJob> jobs, WorkRange range,
+             DeviceQueue queue) noexcept override {
+    Status status = kCalls.check(jobs, queue);
+    if (!status.ok()) return status;
     sdk::for_each_share(jobs, kernels_.panel_columns, range,
                         [&](const LinearJob& job, sdk::PanelRange panels) {
                           run_panels(job, panels, scratch_.of(range.worker));
                         });
+    return Status();
   }
 
   std::string_view numerics() const noexcept override { return kernels_.name; }
@@ -147,9 +160,18 @@ class Dense final : public LinearKernel {
     return sdk::check_plain_weight(weight, dtype, "dense");
   }
 
-  uint32_t* pair_rows(const void* prepared, uint32_t rows, uint32_t k_in) const {
-    return static_cast<uint32_t*>(const_cast<void*>(prepared)) +
-           block_count(k_in) * rows * kF32Stride;
+  static RowForm form_of(Preparation preparation) noexcept {
+    return static_cast<RowForm>(preparation.key);
+  }
+
+  void unpack_row(const GatherCall& call, uint32_t row, float* out) const noexcept {
+    const Format format = static_cast<const PackedHeader*>(call.packed)->format;
+    const auto* panels = static_cast<const std::byte*>(call.packed) + sizeof(PackedHeader);
+    if (is_quant_format(format)) {
+      const auto layout = quant_panels(format, kernels_.panel_columns, call.k_in);
+      return sdk::unpack_quant_row(layout, panels, row, out);
+    }
+    kernels_.unpack_row(format, panels, call.k_in, row, out);
   }
 
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
@@ -159,16 +181,13 @@ class Dense final : public LinearKernel {
     task.format = reinterpret_cast<const PackedHeader*>(packed)->format;
     task.panels = packed + sizeof(PackedHeader);
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
-    task.f32_rows = static_cast<const float*>(job.prepared);
-    task.pair_rows = pair_rows(job.prepared, job.x_rows, job.k_in);
+    task.prepared = job.prepared;
     task.scratch = reinterpret_cast<float*>(scratch);
-    kernels_.multiply(task);
+    kernels_.multiply[static_cast<uint32_t>(task.format)](task);
   }
 
   const KernelSet& kernels_;
-  const sdk::WorkerScratch scratch_;
-  std::atomic<bool> needs_f32_rows_{false};
-  std::atomic<bool> needs_pair_rows_{false};
+  sdk::WorkerScratch scratch_;
 };
 
 constexpr Fact kProvides[] = {

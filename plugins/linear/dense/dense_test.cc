@@ -20,7 +20,7 @@ using Weight = PlainWeight;
 struct Bench : LinearRig {
   explicit Bench(CpuFeatures isa, bool slow_bf16_dot = true)
       : LinearRig("dense", isa, slow_bf16_dot) {}
-  Aligned pack(const Weight& weight, uint32_t slices = 1) {
+  PackedWeight pack(const Weight& weight, uint32_t slices = 1) {
     return LinearRig::pack(weight.view(), slices);
   }
   std::vector<float> multiply(const Weight& weight, const std::vector<float>& x, uint32_t rows,
@@ -78,20 +78,14 @@ TEST_P(DenseOnEveryIsa, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_
   const Weight weight("bf16", kOut, kIn, 3);
   const std::vector<float> x = random_values(5, kRows * kIn);
   const auto all = bench_.multiply(weight, x, kRows);
-  Aligned packed = bench_.pack(weight);
-  Aligned prepared = bench_.prepare(x, kRows, kIn);
+  PackedWeight packed = bench_.pack(weight);
+  Aligned prepared = bench_.prepare(packed, x, kRows);
   for (const std::vector<uint32_t>& rows :
        {std::vector<uint32_t>{49}, {3, 1, 2}, {9, 9, 0, 48, 7, 30, 31, 5, 6, 2, 1, 44, 43, 42}}) {
     std::vector<float> y(rows.size() * kOut);
-    bench_.run({{.packed = packed.get(),
-                 .n_out = kOut,
-                 .k_in = kIn,
-                 .prepared = prepared.get(),
-                 .x_rows = kRows,
-                 .rows = rows,
-                 .y = y.data(),
-                 .y_stride = kOut}},
-               3);
+    LinearJob job = bench_.job(packed, prepared, kRows, y);
+    job.rows = rows;
+    bench_.run({job}, 3);
     for (size_t i = 0; i < rows.size(); ++i) {
       EXPECT_TRUE(same_bits(&y[i * kOut], &all[rows[i] * kOut], kOut)) << "row " << rows[i];
     }

@@ -1,39 +1,40 @@
-// The table of one instruction set: everything above, compiled with its flags.
+// The table of one instruction set, compiled with its flags.
 #pragma once
 
 #include "plugins/linear/dense/multiply.h"
 #include "plugins/linear/dense/pack.h"
 
 namespace tenon::dense {
+
+// From multiply.cc.in, one source each.
+namespace TENON_SIMD_SET {
+void multiply_f32(const MultiplyTask& task);
+void multiply_f16(const MultiplyTask& task);
+void multiply_bf16(const MultiplyTask& task);
+void multiply_q8_0(const MultiplyTask& task);
+void multiply_q4_0(const MultiplyTask& task);
+void multiply_q4_1(const MultiplyTask& task);
+void multiply_q5_0(const MultiplyTask& task);
+void multiply_q5_1(const MultiplyTask& task);
+void multiply_q6_k(const MultiplyTask& task);
+void multiply_q4_k(const MultiplyTask& task);
+void multiply_q5_k(const MultiplyTask& task);
+}  // namespace TENON_SIMD_SET
+
 namespace {
 
-// B: how bf16 weights are multiplied.
-template <class B>
-void multiply_any(const MultiplyTask& task) {
-  switch (task.format) {
-    case Format::f32:
-      return multiply<F32Weights>(task);
-    case Format::f16:
-      return multiply<F16Weights>(task);
-    case Format::bf16:
-      return multiply<B>(task);
-    default:
-      return sdk::with_quant_format(quant_format(task.format), [&](auto format) {
-        multiply<QuantWeights<decltype(format)>>(task);
-      });
-  }
-}
-
-template <class B>
 constexpr KernelSet make_kernel_set(const char* name) {
+  namespace set = TENON_SIMD_SET;
   return {.name = name,
           .panel_columns = kPanelColumns,
           .scratch_bytes = kScratchFloats * sizeof(float),
-          .uses_pairs = !__is_same(typename B::X, float),
           .pack = &pack,
           .unpack_row = &unpack_row,
           .prepare = &prepare,
-          .multiply = &multiply_any<B>};
+          .multiply = {&set::multiply_f32, &set::multiply_f16, &set::multiply_bf16,
+                       &set::multiply_q8_0, &set::multiply_q4_0, &set::multiply_q4_1,
+                       &set::multiply_q5_0, &set::multiply_q5_1, &set::multiply_q6_k,
+                       &set::multiply_q4_k, &set::multiply_q5_k}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What one instruction set offers to the dense plugin, as plain data: the sources behind it are
-// compiled with that set's flags and share no code with the rest.
+// compiled with that set's flags and share no code with the rest. Each format has a source of its
+// own in each set, made from multiply.cc.in: together they would take minutes to compile.
 #pragma once
 
 #include <tenon/linear.h>
@@ -13,6 +14,7 @@ namespace tenon::dense {
 
 // Quantised formats follow in the order of sdk::QuantFormat.
 enum class Format : uint32_t { f32 = 0, f16 = 1, bf16 = 2, blocks = 3 };
+inline constexpr uint32_t kFormats = 3 + sdk::kQuantFormats;
 
 constexpr bool is_quant_format(Format format) noexcept {
   return format >= Format::blocks;
@@ -57,13 +59,17 @@ constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) n
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);
 }
 
-// Prepared activations, in blocks of k: [blocks][rows][stride] f32, then, where bf16 dot products
-// are used, [blocks][rows][stride] pairs. A block of 256 values of 32 columns, 32 KiB widened, fits
+// Prepared activations, in blocks of k: [blocks][rows][stride], as f32 or, for weights multiplied
+// by bf16 dot products, as pairs of bf16. A block of 256 values of 32 columns, 32 KiB widened, fits
 // the first cache beside 12 rows of x. Strides are constants, which the compiler folds into
 // addresses, and odd numbers of cache lines, so that rows side by side never share a cache set.
+enum class RowForm : uint64_t { singles = 0, pairs = 1 };  // the key of a preparation
 inline constexpr uint32_t kBlockValues = 256;
 inline constexpr uint32_t kF32Stride = kBlockValues + 16;       // in f32
 inline constexpr uint32_t kPairStride = kBlockValues / 2 + 16;  // in pairs
+constexpr uint32_t row_stride(RowForm form) noexcept {
+  return form == RowForm::pairs ? kPairStride : kF32Stride;
+}
 constexpr uint64_t block_count(uint32_t k_in) noexcept {
   return (uint64_t{k_in} + kBlockValues - 1) / kBlockValues;
 }
@@ -80,22 +86,38 @@ struct PackSource {
 struct PrepareTask {
   const float* x = nullptr;
   uint64_t x_stride = 0;
+  const uint32_t* x_rows = nullptr;  // [rows] which rows of x; null: the first ones
   uint32_t rows = 0;
   uint32_t k_in = 0;
   uint32_t first_row = 0;
   uint32_t last_row = 0;
-  float* f32_rows = nullptr;      // null: not wanted
-  uint32_t* pair_rows = nullptr;  // null: not wanted
+  RowForm form = RowForm::singles;
+  void* prepared = nullptr;
 };
 
 struct MultiplyTask : sdk::PanelTask {
   Format format = Format::f32;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only
-  const float* f32_rows = nullptr;
-  const uint32_t* pair_rows = nullptr;
-  float* scratch = nullptr;  // KernelSet::scratch_bytes, aligned to 64
+  const void* prepared = nullptr;            // in the form that the weights' format takes
+  float* scratch = nullptr;                  // KernelSet::scratch_bytes, aligned to 64
 };
+
+// One tile of the micro-kernel: a block of k, some rows of x and some panels. `W` in tile.h says
+// what the pointers lead to.
+struct TileTask {
+  const std::byte* panel = nullptr;  // the block's first step in the first panel
+  uint64_t panel_bytes = 0;          // from one panel to the next
+  const void* x = nullptr;           // the first row's first step; rows kXStride apart
+  uint32_t steps = 0;
+  float* sums = nullptr;     // [panels][rows][panel_columns]
+  uint64_t sums_stride = 0;  // floats from one panel's to the next
+  bool resume = false;       // continue the sums found there
+  // Cache lines to ask for while this block is multiplied by tiles that share it.
+  const std::byte* ahead = nullptr;
+  uint32_t ahead_lines = 0;
+};
+using TileFunction = void (*)(const TileTask& task);
 
 struct KernelSet {
   const char* name = nullptr;
@@ -107,7 +129,7 @@ struct KernelSet {
   void (*unpack_row)(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,
                      float* out) = nullptr;
   void (*prepare)(const PrepareTask& task) = nullptr;
-  void (*multiply)(const MultiplyTask& task) = nullptr;
+  void (*multiply[kFormats])(const MultiplyTask& task) = {};
 };
 
 extern const KernelSet kPortableKernels;

@@ -1,7 +1,8 @@
 #if defined(__x86_64__)
+#include "plugins/linear/dense/f32_tiles.h"
 #include "plugins/linear/dense/kernel_set.h"
 
 namespace tenon::dense {
-constinit const KernelSet kAvx2Kernels = make_kernel_set<Bf16Weights>("dense/avx2");
+constinit const KernelSet kAvx2Kernels = make_kernel_set("dense/avx2");
 }  // namespace tenon::dense
 #endif

@@ -2,6 +2,18 @@
 #include "plugins/linear/dense/kernel_set.h"
 
 namespace tenon::dense {
-constinit const KernelSet kAvx512Bf16Kernels = make_kernel_set<Bf16DotWeights>("dense/avx512_bf16");
+
+void multiply_bf16_dot(const MultiplyTask& task) {
+  multiply<Bf16DotWeights>(task);
+}
+
+// All other weights are multiplied as without bf16 dot products.
+constinit const KernelSet kAvx512Bf16Kernels = [] {
+  KernelSet set = make_kernel_set("dense/avx512_bf16");
+  set.uses_pairs = true;
+  set.multiply[static_cast<uint32_t>(Format::bf16)] = &multiply_bf16_dot;
+  return set;
+}();
+
 }  // namespace tenon::dense
 #endif

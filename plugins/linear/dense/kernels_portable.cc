@@ -1,5 +1,6 @@
+#include "plugins/linear/dense/f32_tiles.h"
 #include "plugins/linear/dense/kernel_set.h"
 
 namespace tenon::dense {
-constinit const KernelSet kPortableKernels = make_kernel_set<Bf16Weights>("dense/portable");
+constinit const KernelSet kPortableKernels = make_kernel_set("dense/portable");
 }  // namespace tenon::dense

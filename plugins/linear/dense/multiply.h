@@ -48,12 +48,7 @@ constexpr uint32_t steps_of(uint32_t values) {
 template <class W>
 const typename W::X* block_of_x(const MultiplyTask& task, const Pass& pass, uint64_t block) {
   using X = typename W::X;
-  const X* all;
-  if constexpr (kTakesPairs<W>) {
-    all = task.pair_rows;
-  } else {
-    all = task.f32_rows;
-  }
+  const X* all = static_cast<const X*>(task.prepared);
   all += block * task.x_rows * kXStride<W>;
   if (task.rows == nullptr) return all + uint64_t{pass.first_row} * kXStride<W>;
   auto* gathered = reinterpret_cast<X*>(task.scratch + kRowsAt);
@@ -74,9 +69,9 @@ inline uint32_t columns_of(const MultiplyTask& task, uint32_t panel) {
 inline void finish(const MultiplyTask& task, uint32_t panel, uint32_t row, const float* sums,
                    const float* second) {
   const uint64_t column = uint64_t{panel} * kPanelColumns;
-  simd::finish_row<kPanelVectors>(sums, second, task.y + row * task.y_stride + column,
+  simd::finish_row<kPanelVectors>(sums, second, task.y_row(row) + column,
                                   task.bias == nullptr ? nullptr : task.bias + column,
-                                  columns_of(task, panel), task.epilogue);
+                                  task.scale_of(row), columns_of(task, panel), task.epilogue);
 }
 
 // `steps` steps of a panel as f32 [steps * kStep][kPanelColumns].
@@ -107,15 +102,15 @@ void widen(const std::byte* from, uint32_t steps, float* to) {
 // All rows of a pass times one block: of one panel in tiles, or, `alone`, of as many panels as one
 // tile takes. task: the block; the rest is filled in here.
 template <class W>
-void multiply_block(TileTask<W> task, uint32_t rows, bool alone) {
-  const TileTask<W> whole = task;
+void multiply_block(TileTask task, uint32_t rows, bool alone) {
+  const TileTask whole = task;
   const uint32_t tiles = (rows + kTileRows - 1) / kTileRows;
   for (uint32_t t = 0; t < tiles; ++t) {
     // Rows are spread evenly: one row alone would wait for its own sums.
     const uint32_t first = t * rows / tiles;
     const uint32_t count = (t + 1) * rows / tiles - first;
     const uint32_t first_line = t * whole.ahead_lines / tiles;
-    task.x = whole.x + uint64_t{first} * kXStride<W>;
+    task.x = static_cast<const typename W::X*>(whole.x) + uint64_t{first} * kXStride<W>;
     task.sums = whole.sums + uint64_t{first} * kPanelColumns;
     task.ahead = whole.ahead + uint64_t{first_line} * 64;
     task.ahead_lines = (t + 1) * whole.ahead_lines / tiles - first_line;
@@ -125,7 +120,7 @@ void multiply_block(TileTask<W> task, uint32_t rows, bool alone) {
 
 // The same with the weights as f32, made from W's. task: as for W, in steps of W.
 template <class W>
-void multiply_widened(const MultiplyTask& job, const TileTask<W>& task, uint32_t rows) {
+void multiply_widened(const MultiplyTask& job, const TileTask& task, uint32_t rows) {
   float* widened = job.scratch + kWidenedAt;
   widen<W>(task.panel, task.steps, widened);
   multiply_block<F32Weights>({.panel = reinterpret_cast<const std::byte*>(widened),
@@ -141,19 +136,19 @@ void multiply_widened(const MultiplyTask& job, const TileTask<W>& task, uint32_t
 // The same for formats that are read only this way. `alone` widens one group after the other, of as
 // many panels as a tile takes: that much stays in the first cache.
 template <class W>
-void multiply_expanded(const MultiplyTask& job, const TileTask<W>& task, uint32_t rows,
+void multiply_expanded(const MultiplyTask& job, const TileTask& task, uint32_t rows,
                        uint32_t panels, bool alone) {
   float* widened = job.scratch + kWidenedAt;
   const uint32_t groups = task.steps * W::kStep / sdk::kQuantGroupValues;
-  TileTask<F32Weights> block{.panel = reinterpret_cast<const std::byte*>(widened),
-                             .panel_bytes = kGroupFloats * sizeof(float),
-                             .x = task.x,
-                             .steps = sdk::kQuantGroupValues,
-                             .sums = task.sums,
-                             .sums_stride = task.sums_stride,
-                             .resume = task.resume,
-                             .ahead = task.ahead,
-                             .ahead_lines = task.ahead_lines};
+  TileTask block{.panel = reinterpret_cast<const std::byte*>(widened),
+                 .panel_bytes = kGroupFloats * sizeof(float),
+                 .x = task.x,
+                 .steps = sdk::kQuantGroupValues,
+                 .sums = task.sums,
+                 .sums_stride = task.sums_stride,
+                 .resume = task.resume,
+                 .ahead = task.ahead,
+                 .ahead_lines = task.ahead_lines};
   if (!alone) {
     for (uint32_t g = 0; g < groups; ++g) W::widen(task.panel, g, widened + g * kGroupFloats);
     block.steps = groups * sdk::kQuantGroupValues;
@@ -164,7 +159,7 @@ void multiply_expanded(const MultiplyTask& job, const TileTask<W>& task, uint32_
       W::widen(task.panel + p * task.panel_bytes, g, widened + p * kGroupFloats);
     }
     tile_for<F32Weights, true>(rows)(block);
-    block.x += sdk::kQuantGroupValues;
+    block.x = static_cast<const float*>(block.x) + sdk::kQuantGroupValues;
     block.resume = true;
   }
 }
@@ -190,13 +185,13 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
     const uint64_t at = bytes_of_steps<W>(steps_of<W>(begin));
     const typename W::X* x = block_of_x<W>(task, pass, begin / kBlockValues);
     for (uint32_t i = 0; i < sources; ++i) {
-      TileTask<W> block{.panel = source(i) + at,
-                        .panel_bytes = bytes,
-                        .x = x,
-                        .steps = steps_of<W>(now),
-                        .sums = task.scratch + kSumsAt + i * unit * panel_floats,
-                        .sums_stride = panel_floats,
-                        .resume = begin > 0};
+      TileTask block{.panel = source(i) + at,
+                     .panel_bytes = bytes,
+                     .x = x,
+                     .steps = steps_of<W>(now),
+                     .sums = task.scratch + kSumsAt + i * unit * panel_floats,
+                     .sums_stride = panel_floats,
+                     .resume = begin > 0};
       uint64_t ahead_steps = block.steps;
       if (i + 1 < sources) {
         block.ahead = source(i + 1) + at;

@@ -92,25 +92,26 @@ inline void unpack_row(Format format, const std::byte* panels, uint32_t k_in, ui
 }
 
 // `count` values of a row, zeros behind them up to a whole vector: an odd last value has a partner.
-inline void prepare_block(const float* x, uint32_t count, float* singles, uint16_t* halves) {
+inline void prepare_block(const float* x, uint32_t count, RowForm form, uint32_t* to) {
   for (uint32_t k = 0; k < count; k += simd::kLanes) {
     const F32 value =
         count - k >= simd::kLanes ? simd::load(x + k) : simd::load_first(x + k, count - k);
-    if (singles != nullptr) simd::store(singles + k, value);
-    if (halves != nullptr) simd::store_bf16(halves + k, value);
+    if (form == RowForm::singles) {
+      simd::store(reinterpret_cast<float*>(to) + k, value);
+    } else {
+      simd::store_bf16(reinterpret_cast<uint16_t*>(to) + k, value);
+    }
   }
 }
 
 inline void prepare(const PrepareTask& task) {
   for (uint64_t r = task.first_row; r < task.last_row; ++r) {
-    const float* x = task.x + r * task.x_stride;
+    const float* x = task.x + (task.x_rows == nullptr ? r : task.x_rows[r]) * task.x_stride;
     for (uint32_t first = 0; first < task.k_in; first += kBlockValues) {
       const uint32_t left = task.k_in - first;
       const uint64_t place = uint64_t{first / kBlockValues} * task.rows + r;
-      uint32_t* pairs = task.pair_rows == nullptr ? nullptr : task.pair_rows + place * kPairStride;
-      prepare_block(x + first, left < kBlockValues ? left : kBlockValues,
-                    task.f32_rows == nullptr ? nullptr : task.f32_rows + place * kF32Stride,
-                    reinterpret_cast<uint16_t*>(pairs));
+      prepare_block(x + first, left < kBlockValues ? left : kBlockValues, task.form,
+                    static_cast<uint32_t*>(task.prepared) + place * row_stride(task.form));
     }
   }
 }

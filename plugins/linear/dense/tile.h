@@ -11,6 +11,13 @@
 #include "plugins/linear/dense/weights.h"
 
 namespace tenon::dense {
+
+// The tiles of f32 (f32_tiles.h): all formats use them for weights that they have widened.
+namespace TENON_SIMD_SET {
+TileFunction f32_tile(uint32_t rows, bool alone);
+}
+using TENON_SIMD_SET::f32_tile;
+
 namespace {
 
 // R = 12: 24 sums, 2 words, 2 widened, 1 of x make 29 of 32 registers. R = 6: 12 of 16 are sums.
@@ -32,23 +39,9 @@ inline constexpr uint32_t kRoundSteps = 16;
 template <class W>
 inline constexpr uint32_t kXStride = __is_same(typename W::X, float) ? kF32Stride : kPairStride;
 
-template <class W>
-struct TileTask {
-  const std::byte* panel = nullptr;  // the block's first step in the first panel
-  uint64_t panel_bytes = 0;          // from one panel to the next
-  const typename W::X* x = nullptr;  // the first row's first step; rows kXStride apart
-  uint32_t steps = 0;
-  float* sums = nullptr;     // [P][R][kPanelColumns]
-  uint64_t sums_stride = 0;  // floats from one panel's to the next
-  bool resume = false;       // continue the sums found there
-  // Cache lines to ask for while this block is multiplied by tiles that share it.
-  const std::byte* ahead = nullptr;
-  uint32_t ahead_lines = 0;
-};
-
 // `alone`: no other tile multiplies this block.
 template <class W, uint32_t R, uint32_t P, bool alone>
-[[gnu::noinline]] void tile(const TileTask<W>& task) {
+[[gnu::noinline]] void tile(const TileTask& task) {
   F32 sum[P][R][kPanelVectors];
 #pragma GCC unroll 4
   for (uint32_t p = 0; p < P; ++p) {
@@ -64,7 +57,7 @@ template <class W, uint32_t R, uint32_t P, bool alone>
   const std::byte* panel[P];
 #pragma GCC unroll 4
   for (uint32_t p = 0; p < P; ++p) panel[p] = task.panel + p * task.panel_bytes;
-  const typename W::X* x = task.x;
+  const auto* x = static_cast<const typename W::X*>(task.x);
   const std::byte* ahead = task.ahead;
   F32 scale[P][kPanelVectors] = {};
   const uint32_t rounds = (task.steps + kRoundSteps - 1) / kRoundSteps;
@@ -141,19 +134,17 @@ template <class W, uint32_t R, uint32_t P, bool alone>
   }
 }
 
-template <class W>
-using TileFunction = void (*)(const TileTask<W>& task);
-
 template <class W, bool alone, uint32_t... rows>
-constexpr TileFunction<W> pick_tile(uint32_t count, std::integer_sequence<uint32_t, rows...>) {
-  constexpr TileFunction<W> kTiles[] = {&tile < W, rows + 1, alone ? panels_at_once(rows + 1) : 1,
-                                        alone > ...};
+constexpr TileFunction pick_tile(uint32_t count, std::integer_sequence<uint32_t, rows...>) {
+  constexpr TileFunction kTiles[] = {&tile < W, rows + 1, alone ? panels_at_once(rows + 1) : 1,
+                                     alone > ...};
   return kTiles[count - 1];
 }
 // The tile for 1 … kTileRows rows: alone with panels_at_once(rows) panels, or one of several tiles
 // of one panel.
 template <class W, bool alone>
-TileFunction<W> tile_for(uint32_t rows) {
+TileFunction tile_for(uint32_t rows) {
+  if constexpr (__is_same(W, F32Weights)) return f32_tile(rows, alone);
   return pick_tile<W, alone>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
 }
 

@@ -21,6 +21,7 @@ using simd::F32;
 #if defined(__AVX512VNNI__)
 
 using Bytes = __m512i;
+#define TENON_INT8_SET avx512_vnni
 inline constexpr const char* kSetName = "int8/avx512_vnni";
 // The instruction multiplies unsigned by signed bytes: q8_0 is stored with 128 added.
 inline constexpr uint32_t kStoredOffset[2] = {128, 8};
@@ -79,6 +80,7 @@ using DotUnsigned = Dot;
 #elif defined(__AVX2__)
 
 using Bytes = __m256i;
+#define TENON_INT8_SET avx2
 inline constexpr const char* kSetName = "int8/avx2";
 inline constexpr uint32_t kStoredOffset[2] = {0, 8};
 inline constexpr int32_t kStartBits = 0;
@@ -171,6 +173,7 @@ typedef int32_t Words __attribute__((vector_size(16)));
 typedef uint32_t Bits __attribute__((vector_size(16)));
 typedef int16_t Halves __attribute__((vector_size(16)));
 using Bytes = Words;
+#define TENON_INT8_SET portable
 inline constexpr const char* kSetName = "int8/portable";
 inline constexpr uint32_t kStoredOffset[2] = {0, 8};
 inline constexpr int32_t kStartBits = 0;

@@ -6,10 +6,12 @@
 // of its size (docs/strategies/linear-kernels.md); "dense" does without that.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
+#include <tenon/sdk/linear/host_calls.h>
 #include <tenon/sdk/linear/panels.h>
 #include <tenon/sdk/plugin.h>
 
 #include <cstring>
+#include <utility>
 
 #include "plugins/linear/int8/kernels.h"
 
@@ -17,6 +19,7 @@ namespace tenon::int8 {
 namespace {
 
 constexpr uint32_t kMagic = 0x38544e49;  // "INT8"
+constexpr sdk::HostLinear kCalls{"int8", sdk::kPanelEpilogues};
 
 const KernelSet& choose_kernels(const HostFacts& host) {
   return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
@@ -27,7 +30,14 @@ const KernelSet& choose_kernels(const HostFacts& host) {
 class Int8 final : public LinearKernel {
  public:
   Int8(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : kernels_(choose_kernels(*host.facts)), scratch_(host, kernels_.scratch_bytes) {}
+      : kernels_(choose_kernels(*host.facts)), scratch_(host) {}
+
+  Status bind(const LinearLimits& limits) noexcept override {
+    Status status = kCalls.check(limits);
+    return status.ok() ? scratch_.allocate(kernels_.scratch_bytes, limits.workers)
+                       : std::move(status);
+  }
+  EpilogueMask epilogues() const noexcept override { return kCalls.epilogues; }
 
   Status accepts(const WeightView& weight) const noexcept override {
     return sdk::guard([&] { return sdk::check_quant_weight(weight, "int8"); });
@@ -56,33 +66,51 @@ class Int8 final : public LinearKernel {
     return Status();
   }
 
-  void unpack_row(const void* packed, uint32_t, uint32_t k_in, uint32_t row,
-                  float* out) const noexcept override {
-    sdk::unpack_quant_row(panels_of(static_cast<const PackedHeader*>(packed)->format, k_in),
-                          static_cast<const std::byte*>(packed) + sizeof(PackedHeader), row, out);
+  Status gather(const GatherCall& call, Slice slice) noexcept override {
+    Status status = kCalls.check(call);
+    if (!status.ok()) return status;
+    const Format format = static_cast<const PackedHeader*>(call.packed)->format;
+    const auto* panels = static_cast<const std::byte*>(call.packed) + sizeof(PackedHeader);
+    const auto mine = sdk::share_of(call.rows.size(), slice);
+    for (uint32_t i = mine.first; i < mine.last; ++i) {
+      sdk::unpack_quant_row(panels_of(format, call.k_in), panels, call.rows[i],
+                            static_cast<float*>(call.out) + i * call.out_stride);
+    }
+    return Status();
   }
 
-  uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
-    return block_count(k_in) * rows * kRowBlockBytes;
+  Preparation preparation(const WeightView& weight) const noexcept override {
+    return {0, weight.k_in};
   }
 
-  void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
-               Slice slice) noexcept override {
-    const auto mine = sdk::share_of(rows, slice);
-    kernels_.prepare({.x = x,
-                      .x_stride = x_stride,
-                      .rows = rows,
-                      .k_in = k_in,
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
+    return block_count(preparation.k_in) * rows * kRowBlockBytes;
+  }
+
+  Status prepare(const PrepareCall& call, Slice slice) noexcept override {
+    Status status = kCalls.check(call);
+    if (!status.ok()) return status;
+    const auto mine = sdk::share_of(call.rows, slice);
+    kernels_.prepare({.x = static_cast<const float*>(call.x),
+                      .x_stride = call.x_stride,
+                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
+                      .rows = call.rows,
+                      .k_in = call.preparation.k_in,
                       .first_row = mine.first,
                       .last_row = mine.last,
-                      .prepared = static_cast<std::byte*>(prepared)});
+                      .prepared = static_cast<std::byte*>(call.prepared)});
+    return Status();
   }
 
-  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
+  Status run(std::span<const LinearJob> jobs, WorkRange range,
+             DeviceQueue queue) noexcept override {
+    Status status = kCalls.check(jobs, queue);
+    if (!status.ok()) return status;
     sdk::for_each_share(jobs, kernels_.panel_columns, range,
                         [&](const LinearJob& job, sdk::PanelRange panels) {
                           run_panels(job, panels, scratch_.of(range.worker));
                         });
+    return Status();
   }
 
   std::string_view numerics() const noexcept override { return kernels_.name; }
@@ -106,11 +134,11 @@ class Int8 final : public LinearKernel {
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = static_cast<const std::byte*>(job.prepared);
     task.scratch = scratch;
-    kernels_.multiply(task);
+    kernels_.multiply[static_cast<uint32_t>(format)](task);
   }
 
   const KernelSet& kernels_;
-  const sdk::WorkerScratch scratch_;
+  sdk::WorkerScratch scratch_;
 };
 
 constexpr Fact kProvides[] = {

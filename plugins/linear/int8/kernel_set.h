@@ -1,19 +1,35 @@
-// The table of one instruction set: everything above, compiled with its flags.
+// The table of one instruction set, compiled with its flags.
 #pragma once
 
 #include "plugins/linear/int8/multiply.h"
 #include "plugins/linear/int8/prepare.h"
 
 namespace tenon::int8 {
+
+// From multiply.cc.in, one source each.
+namespace TENON_INT8_SET {
+void multiply_q8_0(const MultiplyTask& task);
+void multiply_q4_0(const MultiplyTask& task);
+void multiply_q4_1(const MultiplyTask& task);
+void multiply_q5_0(const MultiplyTask& task);
+void multiply_q5_1(const MultiplyTask& task);
+void multiply_q6_k(const MultiplyTask& task);
+void multiply_q4_k(const MultiplyTask& task);
+void multiply_q5_k(const MultiplyTask& task);
+}  // namespace TENON_INT8_SET
+
 namespace {
 
 constexpr KernelSet make_kernel_set() {
+  namespace set = TENON_INT8_SET;
   return {.name = kSetName,
           .panel_columns = kPanelColumns,
           .scratch_bytes = kScratchBytes,
           .stored_offset = kStoredOffset,
           .prepare = &prepare,
-          .multiply = &multiply};
+          .multiply = {&set::multiply_q8_0, &set::multiply_q4_0, &set::multiply_q4_1,
+                       &set::multiply_q5_0, &set::multiply_q5_1, &set::multiply_q6_k,
+                       &set::multiply_q4_k, &set::multiply_q5_k}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What one instruction set offers to the int8 plugin, as plain data: the sources behind it are
-// compiled with that set's flags and share no code with the rest.
+// compiled with that set's flags and share no code with the rest. Each format has a source of its
+// own in each set, made from multiply.cc.in: together they would take minutes to compile.
 #pragma once
 
 #include <tenon/linear.h>
@@ -49,6 +50,7 @@ constexpr uint64_t block_count(uint32_t k_in) noexcept {
 struct PrepareTask {
   const float* x = nullptr;
   uint64_t x_stride = 0;
+  const uint32_t* x_rows = nullptr;  // [rows] which rows of x; null: the first ones
   uint32_t rows = 0;
   uint32_t k_in = 0;
   uint32_t first_row = 0;
@@ -71,7 +73,7 @@ struct KernelSet {
   uint64_t scratch_bytes = 0;               // one worker's
   const uint32_t* stored_offset = nullptr;  // q8_0, q4_0: what is added to a value
   void (*prepare)(const PrepareTask& task) = nullptr;
-  void (*multiply)(const MultiplyTask& task) = nullptr;
+  void (*multiply[sdk::kQuantFormats])(const MultiplyTask& task) = {};
 };
 
 extern const KernelSet kPortableKernels;

@@ -167,10 +167,10 @@ inline void finish_pass(const MultiplyTask& task, const Pass& pass) {
       const float* sums = all_sums + i * panel_floats + r * kPanelColumns;
       const uint64_t column = (uint64_t{pass.first_panel} + i) * kPanelColumns;
       const uint64_t left = task.n_out - column;
+      const uint32_t row = pass.first_row + r;
       simd::finish_row<kPanelVectors>(
-          sums, sums + pass.panels * panel_floats,
-          task.y + (uint64_t{pass.first_row} + r) * task.y_stride + column,
-          task.bias == nullptr ? nullptr : task.bias + column,
+          sums, sums + pass.panels * panel_floats, task.y_row(row) + column,
+          task.bias == nullptr ? nullptr : task.bias + column, task.scale_of(row),
           static_cast<uint32_t>(left < kPanelColumns ? left : kPanelColumns), task.epilogue);
     }
   }
@@ -195,14 +195,23 @@ void multiply_all(const MultiplyTask& task) {
   }
 }
 
-inline void multiply(const MultiplyTask& task) {
-  if (task.format == Format::q8_0) return multiply_all<PackedQ8>(task);
-  if (task.format == Format::q4_0) return multiply_all<PackedQ4>(task);
-  sdk::with_quant_format(task.format, [&](auto format) {
-    using F = decltype(format);
-    constexpr bool kOwn = F::kShape.format == Format::q8_0 || F::kShape.format == Format::q4_0;
-    if constexpr (!kOwn) multiply_all<PackedBlocks<F>>(task);
-  });
+template <class F>
+struct PackedForm {
+  using Type = PackedBlocks<F>;
+};
+template <>
+struct PackedForm<sdk::Q8Block> {
+  using Type = PackedQ8;
+};
+template <>
+struct PackedForm<sdk::Q4Block> {
+  using Type = PackedQ4;
+};
+
+// F: the struct of a format.
+template <class F>
+void multiply(const MultiplyTask& task) {
+  multiply_all<typename PackedForm<F>::Type>(task);
 }
 
 }  // namespace

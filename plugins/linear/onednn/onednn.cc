@@ -5,13 +5,11 @@
 // numerics.rows is "batch". bf16 weights meet x rounded to bf16, with sums in f32.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
+#include <tenon/sdk/linear/host_calls.h>
 #include <tenon/sdk/linear/panels.h>
 #include <tenon/sdk/linear/plain_weights.h>
 #include <tenon/sdk/plugin.h>
 
-#include <algorithm>
-#include <atomic>
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -28,6 +26,8 @@
 namespace tenon::onednn {
 namespace {
 
+constexpr sdk::HostLinear kCalls{"onednn", sdk::kPanelEpilogues};
+
 bool parse_format(std::string_view name, Format& format, DType& dtype) {
   if (name == "f32") return format = Format::f32, dtype = DType::f32, true;
   if (name == "bf16") return format = Format::bf16, dtype = DType::bf16, true;
@@ -41,14 +41,25 @@ class OneDnn final : public LinearKernel {
         row_ops_(sdk::best_kernels<RowOps>(*host.facts, {{kCpuPortable, &kPortableRowOps},
                                                          {kCpuAvx2, TENON_X86(&kAvx2RowOps)},
                                                          {kCpuAvx512, TENON_X86(&kAvx512RowOps)}})),
-        scratch_(host, kScratchBytes) {
+        scratch_(host) {
     const OneThread one_thread;
     limit_instruction_set(host);
     engine_ = dnnl::engine(dnnl::engine::kind::cpu, 0);
-    for (uint32_t i = 0; i < scratch_.workers(); ++i) {
-      workers_.push_back(std::make_unique<Worker>(host, engine_, row_ops_, scratch_.of(i)));
-    }
   }
+
+  Status bind(const LinearLimits& limits) noexcept override {
+    return sdk::guard([&] {
+      Status status = kCalls.check(limits);
+      if (status.ok()) status = scratch_.allocate(kScratchBytes, limits.workers);
+      if (!status.ok()) return status;
+      const OneThread one_thread;
+      for (uint32_t i = 0; i < limits.workers; ++i) {
+        workers_.push_back(std::make_unique<Worker>(host_, engine_, row_ops_, scratch_.of(i)));
+      }
+      return Status();
+    });
+  }
+  EpilogueMask epilogues() const noexcept override { return kCalls.epilogues; }
 
   Status accepts(const WeightView& weight) const noexcept override {
     return sdk::guard([&] {
@@ -71,7 +82,6 @@ class OneDnn final : public LinearKernel {
       Status status = check(weight, header.layout);
       if (!status.ok()) return status;
       if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
-      (header.layout.format == Format::f32 ? needs_f32_rows_ : needs_bf16_rows_).store(true);
       const OneThread one_thread;
       const auto mine = sdk::share_of(sdk::panel_count(weight.n_out, kPanelColumns), slice);
       Packer packer(engine_, header.layout);
@@ -83,36 +93,57 @@ class OneDnn final : public LinearKernel {
     });
   }
 
-  void unpack_row(const void* packed, uint32_t, uint32_t, uint32_t row,
-                  float* out) const noexcept override {
-    const Layout& layout = layout_of(packed);
-    layout.read_column(panel_of(packed, row / kPanelColumns), row % kPanelColumns, out);
-  }
-
-  uint64_t prepared_bytes(uint32_t rows, uint32_t k_in) const noexcept override {
-    return rows * (row_bytes(Format::f32, k_in) + row_bytes(Format::bf16, k_in));
-  }
-
-  void prepare(const float* x, uint64_t x_stride, uint32_t rows, uint32_t k_in, void* prepared,
-               Slice slice) noexcept override {
-    const auto mine = sdk::share_of(rows, slice);
-    for (uint64_t r = mine.first; r < mine.last; ++r) {
-      const auto row = [&](Format format) {
-        return static_cast<std::byte*>(prepared) + prepared_row(format, rows, k_in, r);
-      };
-      RowForms forms;
-      if (needs_f32_rows_) forms.f32 = reinterpret_cast<float*>(row(Format::f32));
-      if (needs_bf16_rows_) forms.bf16 = reinterpret_cast<uint16_t*>(row(Format::bf16));
-      row_ops_.prepare(x + r * x_stride, k_in, forms);
+  Status gather(const GatherCall& call, Slice slice) noexcept override {
+    Status status = kCalls.check(call);
+    if (!status.ok()) return status;
+    const Layout& layout = layout_of(call.packed);
+    const auto mine = sdk::share_of(call.rows.size(), slice);
+    for (uint32_t i = mine.first; i < mine.last; ++i) {
+      layout.read_column(panel_of(call.packed, call.rows[i] / kPanelColumns),
+                         call.rows[i] % kPanelColumns,
+                         static_cast<float*>(call.out) + i * call.out_stride);
     }
+    return Status();
   }
 
-  void run(std::span<const LinearJob> jobs, WorkRange range) noexcept override {
-    const OneThread one_thread;
-    sdk::for_each_share(jobs, kPanelColumns, range,
-                        [&](const LinearJob& job, sdk::PanelRange panels) {
-                          run_panels(job, panels, range.worker);
-                        });
+  // The key is the format: rows of x have the weight's.
+  Preparation preparation(const WeightView& weight) const noexcept override {
+    Format format = Format::f32;
+    DType dtype;
+    parse_format(weight.format, format, dtype);
+    return {static_cast<uint64_t>(format), weight.k_in};
+  }
+
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
+    return rows * row_bytes(static_cast<Format>(preparation.key), preparation.k_in);
+  }
+
+  Status prepare(const PrepareCall& call, Slice slice) noexcept override {
+    Status status = kCalls.check(call);
+    if (!status.ok()) return status;
+    const auto format = static_cast<Format>(call.preparation.key);
+    const uint32_t k_in = call.preparation.k_in;
+    const auto mine = sdk::share_of(call.rows, slice);
+    for (uint64_t r = mine.first; r < mine.last; ++r) {
+      const uint64_t x_row = call.x_rows.empty() ? r : call.x_rows[r];
+      row_ops_.prepare(static_cast<const float*>(call.x) + x_row * call.x_stride, k_in, format,
+                       static_cast<std::byte*>(call.prepared) + r * row_bytes(format, k_in));
+    }
+    return Status();
+  }
+
+  Status run(std::span<const LinearJob> jobs, WorkRange range,
+             DeviceQueue queue) noexcept override {
+    Status checked = kCalls.check(jobs, queue);
+    if (!checked.ok()) return checked;
+    return sdk::guard([&] {
+      const OneThread one_thread;
+      sdk::for_each_share(jobs, kPanelColumns, range,
+                          [&](const LinearJob& job, sdk::PanelRange panels) {
+                            workers_[range.worker]->run(job, panels);
+                          });
+      return Status();
+    });
   }
 
   std::string_view numerics() const noexcept override { return numerics_name(); }
@@ -150,22 +181,6 @@ class OneDnn final : public LinearKernel {
     return known->second.usable;
   }
 
-  // A failure cannot be told from here but in the results.
-  void run_panels(const LinearJob& job, sdk::PanelRange panels, uint32_t worker) noexcept {
-    const Status status = sdk::guard([&] {
-      workers_[worker]->run(job, panels);
-      return Status();
-    });
-    if (status.ok()) return;
-    const uint64_t rows = job.rows.empty() ? job.x_rows : job.rows.size();
-    const uint64_t last = std::min(uint64_t{panels.last} * kPanelColumns, uint64_t{job.n_out});
-    for (uint64_t r = 0; r < rows; ++r) {
-      std::fill(job.y + r * job.y_stride + uint64_t{panels.first} * kPanelColumns,
-                job.y + r * job.y_stride + last, NAN);
-    }
-    host_.log(host_.context, LogLevel::error, status.message());
-  }
-
   struct FoundLayout {
     Layout layout;
     bool usable = false;
@@ -173,13 +188,11 @@ class OneDnn final : public LinearKernel {
 
   const HostServices& host_;
   const RowOps& row_ops_;
-  const sdk::WorkerScratch scratch_;
+  sdk::WorkerScratch scratch_;
   dnnl::engine engine_;
   std::vector<std::unique_ptr<Worker>> workers_;
   mutable std::mutex layouts_mutex_;
   mutable std::map<std::pair<Format, uint32_t>, FoundLayout> layouts_;
-  std::atomic<bool> needs_f32_rows_{false};
-  std::atomic<bool> needs_bf16_rows_{false};
 };
 
 constexpr Fact kProvides[] = {

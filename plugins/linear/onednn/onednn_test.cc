@@ -48,18 +48,12 @@ class OneDnn : public testing::Test {
   // y of `job` for rows in any order, all of one weight.
   std::vector<float> multiply_rows(const PlainWeight& weight, const std::vector<float>& x,
                                    uint32_t x_rows, const std::vector<uint32_t>& rows) {
-    Aligned packed = rig_.pack(weight.view());
-    Aligned prepared = rig_.prepare(x, x_rows, weight.k_in);
+    PackedWeight packed = rig_.pack(weight.view());
+    Aligned prepared = rig_.prepare(packed, x, x_rows);
     std::vector<float> y(rows.size() * weight.n_out, NAN);
-    rig_.run({{.packed = packed.get(),
-               .n_out = weight.n_out,
-               .k_in = weight.k_in,
-               .prepared = prepared.get(),
-               .x_rows = x_rows,
-               .rows = rows,
-               .y = y.data(),
-               .y_stride = weight.n_out}},
-             2);
+    LinearJob job = rig_.job(packed, prepared, x_rows, y);
+    job.rows = rows;
+    rig_.run({job}, 2);
     return y;
   }
   LinearRig rig_{"onednn", isa_under_test()};
@@ -104,8 +98,8 @@ TEST_F(OneDnn, rows_too_long_to_be_brought_together_are_taken_one_by_one) {
 TEST_F(OneDnn, packed_bytes_are_the_same_however_many_slices_packed_them) {
   const PlainWeight weight("f32", 200, 100, 3);
   const uint64_t bytes = rig_.kernel().packed_bytes(weight.view());
-  Aligned whole = rig_.pack(weight.view(), 1);
-  Aligned shared = rig_.pack(weight.view(), 3);
+  PackedWeight whole = rig_.pack(weight.view(), 1);
+  PackedWeight shared = rig_.pack(weight.view(), 3);
   EXPECT_EQ(std::memcmp(whole.get(), shared.get(), bytes), 0);
   EXPECT_GE(bytes, 200 * 100 * sizeof(float));
 }
@@ -127,21 +121,17 @@ TEST_F(OneDnn, a_kernel_call_starts_no_threads_and_leaves_the_callers_openmp_as_
 TEST_F(OneDnn, slices_may_run_at_the_same_time) {
   const PlainWeight weight("f32", 700, 96, 3);
   const std::vector<float> x = random_values(5, 33 * 96);
-  Aligned packed = rig_.pack(weight.view());
-  Aligned prepared = rig_.prepare(x, 33, 96);
+  PackedWeight packed = rig_.pack(weight.view());
+  Aligned prepared = rig_.prepare(packed, x, 33);
   std::vector<float> y(33 * 700, NAN);
-  const LinearJob job{.packed = packed.get(),
-                      .n_out = 700,
-                      .k_in = 96,
-                      .prepared = prepared.get(),
-                      .x_rows = 33,
-                      .y = y.data(),
-                      .y_stride = 700};
+  const LinearJob job = rig_.job(packed, prepared, 33, y);
+  Status ran[4];
   std::vector<std::jthread> workers;
   for (uint32_t i = 0; i < 4; ++i) {
-    workers.emplace_back([&, i] { rig_.kernel().run({&job, 1}, {i, 4}); });
+    workers.emplace_back([&, i] { ran[i] = rig_.kernel().run({&job, 1}, {i, i + 1, 4, i}, {}); });
   }
   workers.clear();
+  for (const Status& status : ran) EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_LE(relative_rms(y, reference_product(weight, x, 33)), 1e-5);
 }
 

@@ -5,13 +5,9 @@
 
 #include <cstdint>
 
-namespace tenon::onednn {
+#include "plugins/linear/onednn/sizes.h"
 
-// One row of x: `k_in` values, filled up with zeros to padded(k_in). Null: not this form.
-struct RowForms {
-  float* f32 = nullptr;
-  uint16_t* bf16 = nullptr;
-};
+namespace tenon::onednn {
 
 // Sums of some rows and columns on their way to y; widths and strides in values.
 struct FinishTask {
@@ -20,14 +16,17 @@ struct FinishTask {
   uint32_t rows = 0;
   uint32_t width = 0;    // whole panels
   uint32_t columns = 0;  // of them, those that y has
-  float* y = nullptr;    // the first of them
+  float* y = nullptr;    // the first of them, of the row that y_rows counts from
   uint64_t y_stride = 0;
-  const float* bias = nullptr;  // likewise, or null
+  const uint32_t* y_rows = nullptr;  // [rows], or null: in order
+  const float* row_scale = nullptr;  // [rows] or null
+  const float* bias = nullptr;       // [columns] or null
   Epilogue epilogue = Epilogue::store;
 };
 
 struct RowOps {
-  void (*prepare)(const float* x, uint32_t k_in, RowForms forms);
+  // One row of x in a weight's format: `k_in` values, filled up with zeros to padded(k_in).
+  void (*prepare)(const float* x, uint32_t k_in, Format format, void* to);
   void (*finish)(const FinishTask& task);
 };
 extern const RowOps kPortableRowOps;

@@ -12,7 +12,7 @@ namespace {
 
 namespace simd = sdk::simd;
 
-inline void prepare(const float* x, uint32_t k_in, RowForms forms) {
+inline void prepare(const float* x, uint32_t k_in, Format format, void* to) {
   const uint64_t end = padded(k_in);
   for (uint64_t k = 0; k < end; k += simd::kLanes) {
     simd::F32 value = simd::zero();
@@ -21,19 +21,24 @@ inline void prepare(const float* x, uint32_t k_in, RowForms forms) {
     } else if (k_in > k) {
       value = simd::load_first(x + k, static_cast<uint32_t>(k_in - k));
     }
-    if (forms.f32 != nullptr) simd::store(forms.f32 + k, value);
-    if (forms.bf16 != nullptr) simd::store_bf16(forms.bf16 + k, value);
+    if (format == Format::f32) {
+      simd::store(static_cast<float*>(to) + k, value);
+    } else {
+      simd::store_bf16(static_cast<uint16_t*>(to) + k, value);
+    }
   }
 }
 
 inline void finish(const FinishTask& task) {
   for (uint64_t r = 0; r < task.rows; ++r) {
+    float* y = task.y + (task.y_rows == nullptr ? r : task.y_rows[r]) * task.y_stride;
     for (uint32_t c = 0; c < task.columns; c += kPanelColumns) {
       const uint64_t from = r * task.width + c;
       const uint32_t left = task.columns - c;
       simd::finish_row<kPanelColumns / simd::kLanes>(
-          task.sums + from, task.second == nullptr ? nullptr : task.second + from,
-          task.y + r * task.y_stride + c, task.bias == nullptr ? nullptr : task.bias + c,
+          task.sums + from, task.second == nullptr ? nullptr : task.second + from, y + c,
+          task.bias == nullptr ? nullptr : task.bias + c,
+          task.row_scale == nullptr ? nullptr : task.row_scale + r,
           left < kPanelColumns ? left : kPanelColumns, task.epilogue);
     }
   }

@@ -22,16 +22,10 @@ inline constexpr uint32_t kStep = 32;
 [[gnu::always_inline]] constexpr uint64_t padded(uint32_t k_in) {
   return (uint64_t{k_in} + kStep - 1) / kStep * kStep;
 }
-// One prepared row. Rows lie close together: with gaps, oneDNN falls back from its blocked
-// multiplication to an older one.
+// One prepared row, in the weight's format. Rows lie close together: with gaps, oneDNN falls back
+// from its blocked multiplication to an older one.
 constexpr uint64_t row_bytes(Format format, uint32_t k_in) {
   return padded(k_in) * value_bytes(format);
-}
-
-// Prepared activations: all rows as f32, then all rows as bf16.
-constexpr uint64_t prepared_row(Format format, uint64_t rows, uint32_t k_in, uint64_t row) {
-  const uint64_t before = format == Format::f32 ? 0 : rows * row_bytes(Format::f32, k_in);
-  return before + row * row_bytes(format, k_in);
 }
 
 }  // namespace tenon::onednn

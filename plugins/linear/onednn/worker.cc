@@ -6,15 +6,11 @@
 namespace tenon::onednn {
 namespace {
 
-uint32_t row_count(const LinearJob& job) {
-  return job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size());
-}
-
 // Rows of a tile. Those that must be brought together first are fewer; a single one never must.
 uint32_t tile_rows(const LinearJob& job, uint64_t bytes_each) {
   uint64_t most = kTileRows;
   if (!job.rows.empty()) most = std::clamp<uint64_t>(kGatherBytes / bytes_each, 1, most);
-  return static_cast<uint32_t>(std::min<uint64_t>(most, row_count(job)));
+  return static_cast<uint32_t>(std::min<uint64_t>(most, sdk::used_rows(job)));
 }
 
 uint32_t tile_panels(const LinearJob& job, uint32_t rows) {
@@ -26,7 +22,7 @@ uint32_t tile_panels(const LinearJob& job, uint32_t rows) {
 }  // namespace
 
 void Worker::run(const LinearJob& job, sdk::PanelRange panels) {
-  const uint32_t rows = row_count(job);
+  const uint32_t rows = sdk::used_rows(job);
   if (rows == 0) return;
   const uint32_t rows_each = tile_rows(job, row_bytes(layout_of(job.packed).format, job.k_in));
   const uint32_t panels_each = tile_panels(job, rows_each);
@@ -44,12 +40,16 @@ void Worker::run_tile(const LinearJob& job, const Tile& tile) {
   const uint32_t width = tile.panels * kPanelColumns;
   const uint32_t column = tile.first_panel * kPanelColumns;
   auto* sums = reinterpret_cast<float*>(scratch_);
+  const bool in_order = job.y_rows.empty();
+  auto* y = static_cast<float*>(job.y) + (in_order ? tile.first_row * job.y_stride : 0);
   FinishTask task{.sums = sums,
                   .rows = tile.rows,
                   .width = width,
                   .columns = std::min(width, job.n_out - column),
-                  .y = job.y + tile.first_row * job.y_stride + column,
+                  .y = y + column,
                   .y_stride = job.y_stride,
+                  .y_rows = in_order ? nullptr : job.y_rows.data() + tile.first_row,
+                  .row_scale = job.row_scale == nullptr ? nullptr : job.row_scale + tile.first_row,
                   .bias = job.bias == nullptr ? nullptr : job.bias + column,
                   .epilogue = job.epilogue};
   products_.multiply(layout, tile.rows, tile.panels, x, panel_of(job.packed, tile.first_panel),
@@ -66,14 +66,13 @@ void Worker::run_tile(const LinearJob& job, const Tile& tile) {
 // The prepared rows of a tile, one behind the other.
 const std::byte* Worker::rows_of(const LinearJob& job, const Tile& tile) {
   const Format format = layout_of(job.packed).format;
+  const uint64_t bytes = row_bytes(format, job.k_in);
   const auto row = [&](uint64_t index) {
-    return static_cast<const std::byte*>(job.prepared) +
-           prepared_row(format, job.x_rows, job.k_in, index);
+    return static_cast<const std::byte*>(job.prepared) + index * bytes;
   };
   if (job.rows.empty()) return row(tile.first_row);
   if (tile.rows == 1) return row(job.rows[tile.first_row]);
   std::byte* gathered = scratch_ + kTileSums * sizeof(float);
-  const uint64_t bytes = row_bytes(format, job.k_in);
   for (uint32_t r = 0; r < tile.rows; ++r) {
     std::memcpy(gathered + r * bytes, row(job.rows[tile.first_row + r]), bytes);
   }

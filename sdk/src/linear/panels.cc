@@ -1,16 +1,16 @@
 #include <tenon/sdk/linear/panels.h>
 
-#include <new>
 #include <string>
 
 namespace tenon::sdk {
 
-WorkerScratch::WorkerScratch(const HostServices& host, uint64_t bytes_each)
-    : host_(host),
-      workers_(host.facts->workers == 0 ? 1 : host.facts->workers),
-      stride_(round_up(bytes_each, 4096)) {
-  memory_ = static_cast<std::byte*>(host.allocate(host.context, Space{}, stride_ * workers_, 4096));
-  if (memory_ == nullptr) throw std::bad_alloc();
+Status WorkerScratch::allocate(uint64_t bytes_each, uint32_t workers) noexcept {
+  stride_ = round_up(bytes_each, 4096);
+  void* made = host_.allocate(host_.context, Space{}, stride_ * workers, 4096);
+  memory_ = static_cast<std::byte*>(made);
+  if (made != nullptr) return Status();
+  return Status::error(StatusCode::out_of_memory,
+                       "no memory was left for the scratch space of a linear kernel's workers");
 }
 
 WorkerScratch::~WorkerScratch() {

@@ -67,6 +67,27 @@ TEST_P(RowOpsTest, rotation_turns_pairs_of_halves) {
   }
 }
 
+TEST_P(RowOpsTest, products_are_added_to_what_is_there) {
+  std::vector<float> y = {1.0f, -2.0f, 0.0f};
+  const std::vector<float> p = {0.5f, 2.0f, -7.0f};
+  ops().add(y.data(), p.data(), 3);
+  EXPECT_EQ(y, (std::vector<float>{1.5f, 0.0f, -7.0f}));
+}
+
+TEST_P(RowOpsTest, gelu_gates_by_its_approximation_with_tanh) {
+  std::vector<float> y = wave(40, 0.2f);
+  for (float& value : y) value *= 6.0f;
+  const std::vector<float> before = y;
+  const std::vector<float> p = wave(40, 1.3f);
+  ops().gelu_mul(y.data(), p.data(), 40);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double v = before[i];
+    const double gelu =
+        0.5 * v * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
+    EXPECT_NEAR(y[i], gelu * p[i], 2e-6) << v;
+  }
+}
+
 TEST_P(RowOpsTest, the_gate_is_silu) {
   std::vector<float> gate = {0.0f, 1.0f, -1.0f, 100.0f, -100.0f};
   const std::vector<float> up = {3.0f, 2.0f, 2.0f, 2.0f, 2.0f};

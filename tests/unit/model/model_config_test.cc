@@ -374,22 +374,48 @@ TEST(ModelShape, layers_with_one_window_make_a_group_with_that_window) {
   EXPECT_EQ(shape.groups[0].kv_heads, 2u);
   EXPECT_EQ(shape.groups[0].k_dim, 8u);
   EXPECT_EQ(shape.groups[0].window_tokens, 9u);
-  EXPECT_EQ(shape.layer[3].index_in_group, 3u);
-  EXPECT_EQ(shape.layer[3].query_heads, 8u);
-  EXPECT_EQ(shape.layer[3].window_tokens, 9u);
-  EXPECT_FLOAT_EQ(shape.layer[3].scale, 0.353553391f);
+  EXPECT_EQ(shape.layers[3].index_in_group, 3u);
+  EXPECT_EQ(shape.layers[3].query_heads, 8u);
+  EXPECT_FLOAT_EQ(shape.layers[3].scale, 0.353553391f);
 }
 
-TEST(ModelShape, mixed_windows_leave_the_group_unlimited) {
-  const ModelConfig config = parse({{"model_type", "\"qwen2\""},
-                                    {"use_sliding_window", "true"},
-                                    {"sliding_window", "9"},
-                                    {"max_window_layers", "2"}});
+TEST(ModelShape, layers_of_different_windows_make_a_group_each) {
+  ModelConfig config = parse({{"model_type", "\"qwen2\""},
+                              {"use_sliding_window", "true"},
+                              {"sliding_window", "9"},
+                              {"max_window_layers", "2"}});
+  config.window_tokens = {9, 0, 9, 0};
   const ModelShapeStorage storage(config, 100);
-  EXPECT_EQ(storage.shape().context_tokens, 100u);
-  EXPECT_EQ(storage.shape().groups[0].window_tokens, 0u);
-  EXPECT_EQ(storage.shape().layer[1].window_tokens, 0u);
-  EXPECT_EQ(storage.shape().layer[2].window_tokens, 9u);
+  const ModelShape& shape = storage.shape();
+  EXPECT_EQ(shape.context_tokens, 100u);
+  ASSERT_EQ(shape.group_count, 2u);
+  EXPECT_EQ(shape.groups[0].window_tokens, 9u);
+  EXPECT_EQ(shape.groups[1].window_tokens, 0u);
+  EXPECT_EQ(shape.ledger_group, 1u) << "the first that keeps every token";
+  EXPECT_EQ(shape.groups[0].layers, 2u);
+  EXPECT_EQ(shape.groups[1].layers, 2u);
+  ASSERT_EQ(shape.layer_count, 4u);
+  for (LayerId layer = 0; layer < 4; ++layer) {
+    EXPECT_EQ(shape.layers[layer].group, layer % 2) << layer;
+    EXPECT_EQ(shape.layers[layer].index_in_group, layer / 2) << layer;
+  }
+}
+
+TEST(ModelShape, a_second_models_groups_and_layers_stand_behind_the_first_ones) {
+  ModelConfig config = parse({});
+  const ModelShapeStorage target(config, 100);
+  config.window_tokens = {9, 9, 0, 0};
+  const ModelShapeStorage draft(config, 100);
+  const ModelShapeStorage both(target.shape(), draft.shape());
+  const ModelShape& shape = both.shape();
+  ASSERT_EQ(shape.group_count, 3u);
+  ASSERT_EQ(shape.layer_count, 8u);
+  EXPECT_EQ(shape.groups[0].owner, KvOwner::target);
+  EXPECT_EQ(shape.groups[1].owner, KvOwner::draft);
+  EXPECT_EQ(shape.groups[1].window_tokens, 9u);
+  EXPECT_EQ(shape.layers[5].group, 1u);
+  EXPECT_EQ(shape.layers[6].group, 2u);
+  EXPECT_EQ(shape.layers[6].index_in_group, 0u);
 }
 
 }  // namespace

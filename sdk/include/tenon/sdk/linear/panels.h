@@ -10,7 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <new>
+#include <span>
 #include <string_view>
 
 namespace tenon::sdk {
@@ -28,6 +28,10 @@ constexpr uint64_t share_begin(uint64_t total, uint32_t index, uint32_t count) n
   return total / count * index + total % count * index / count;
 }
 
+// What sdk/linear/epilogue.h does with a finished sum.
+inline constexpr EpilogueMask kPanelEpilogues =
+    epilogue_bit(Epilogue::store) | epilogue_bit(Epilogue::add) | epilogue_bit(Epilogue::silu_mul);
+
 struct PanelRange {
   uint32_t first = 0;
   uint32_t last = 0;
@@ -38,14 +42,20 @@ constexpr PanelRange share_of(uint64_t total, Slice slice) noexcept {
           static_cast<uint32_t>(share_begin(total, slice.index + 1, slice.count))};
 }
 
-// Calls run_panels(job, panels) for the panels of each job in `range`; parts are equal in weights
-// read, over all jobs. A panel belongs to the part in which it begins.
+// The rows of a job that are multiplied.
+inline uint32_t used_rows(const LinearJob& job) noexcept {
+  const uint32_t all = job.row_count();
+  return job.rows_used == nullptr || *job.rows_used > all ? all : *job.rows_used;
+}
+
+// Calls run_panels(job, panels) for the panels of each job in `range`; parts are equal in products
+// of a weight and a row, over all jobs. A panel belongs to the part in which it begins.
 template <typename RunPanels>
 void for_each_share(std::span<const LinearJob> jobs, uint32_t panel_columns, WorkRange range,
                     RunPanels&& run_panels) {
   const auto cost_of = [&](const LinearJob& job) {
     const uint64_t matrices = job.epilogue == Epilogue::silu_mul ? 2 : 1;
-    return panel_count(job.n_out, panel_columns) * job.k_in * matrices;
+    return panel_count(job.n_out, panel_columns) * job.k_in * matrices * used_rows(job);
   };
   uint64_t total = 0;
   for (const LinearJob& job : jobs) total += cost_of(job);
@@ -79,8 +89,17 @@ struct PanelTask {
   uint32_t row_count = 0;
   float* y = nullptr;
   uint64_t y_stride = 0;
+  const uint32_t* y_rows = nullptr;  // [row_count]; null: 0 … row_count-1
+  const float* row_scale = nullptr;  // [row_count] or null
   const float* bias = nullptr;
   Epilogue epilogue = Epilogue::store;
+
+  [[gnu::always_inline]] float* y_row(uint32_t row) const noexcept {
+    return y + (y_rows == nullptr ? row : y_rows[row]) * y_stride;
+  }
+  [[gnu::always_inline]] const float* scale_of(uint32_t row) const noexcept {
+    return row_scale == nullptr ? nullptr : row_scale + row;
+  }
 };
 inline PanelTask panel_task(const LinearJob& job, PanelRange panels) noexcept {
   return {.n_out = job.n_out,
@@ -89,28 +108,30 @@ inline PanelTask panel_task(const LinearJob& job, PanelRange panels) noexcept {
           .last_panel = panels.last,
           .x_rows = job.x_rows,
           .rows = job.rows.empty() ? nullptr : job.rows.data(),
-          .row_count = job.rows.empty() ? job.x_rows : static_cast<uint32_t>(job.rows.size()),
-          .y = job.y,
+          .row_count = used_rows(job),
+          .y = static_cast<float*>(job.y),
           .y_stride = job.y_stride,
+          .y_rows = job.y_rows.empty() ? nullptr : job.y_rows.data(),
+          .row_scale = job.row_scale,
           .bias = job.bias,
           .epilogue = job.epilogue};
 }
 
-// Scratch memory of each worker, from the host. Throws std::bad_alloc.
+// Scratch memory of each worker, from the host.
 class WorkerScratch {
  public:
-  WorkerScratch(const HostServices& host, uint64_t bytes_each);
+  explicit WorkerScratch(const HostServices& host) noexcept : host_(host) {}
   WorkerScratch(const WorkerScratch&) = delete;
   WorkerScratch& operator=(const WorkerScratch&) = delete;
   ~WorkerScratch();
 
-  uint32_t workers() const noexcept { return workers_; }
+  // Once. Error: out_of_memory.
+  Status allocate(uint64_t bytes_each, uint32_t workers) noexcept;
   std::byte* of(uint32_t worker) const noexcept { return memory_ + worker * stride_; }
 
  private:
   const HostServices& host_;
-  const uint32_t workers_;
-  const uint64_t stride_;
+  uint64_t stride_ = 0;
   std::byte* memory_ = nullptr;
 };
 

@@ -1,0 +1,183 @@
+#include "core/engine/context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.h"
+
+namespace tenon {
+namespace {
+
+uint64_t capacity_of(const EngineParts& parts) {
+  if (parts.geometry.group_count == 0) return UINT32_MAX;
+  const KvGroupGeometry& group = parts.geometry.groups[parts.shape->ledger_group];
+  return uint64_t{group.blocks} * group.block_tokens;
+}
+
+}  // namespace
+
+// The last token of a sequence is never computed and needs no slot.
+EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
+    : parts(std::move(engine_parts)),
+      options(std::move(engine_options)),
+      kv_tokens(capacity_of(parts)),
+      sequence_limit_tokens(
+          static_cast<uint32_t>(std::min<uint64_t>(parts.limits.context_tokens, kv_tokens + 1))) {}
+
+void EngineContext::begin_pass(uint64_t id) {
+  step_id = id;
+  start_ns = parts.clock->now_ns();
+  times = {};
+}
+
+void EngineContext::sweep() {
+  table.sweep();
+  for (RequestId id : ended_requests_) requests.erase(id);
+  ended_requests_.clear();
+}
+
+void EngineContext::retire(Sequence& sequence, EventKind how) {
+  if (sequence.in_kv_cache) {
+    Stopwatch watch(*parts.clock, times.kv_cache_ns);
+    Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
+    if (!status.ok()) {
+      fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
+    }
+  }
+  if (sequence.in_sampler) {
+    Status status = parts.sampler->end(sequence.id);
+    if (!status.ok()) {
+      fault(plugin_fault("sampler", parts.sampler_name, "could not end a sequence", status));
+    }
+  }
+  if (sequence.in_drafter) {
+    Status status = parts.drafter->end(sequence.id);
+    if (!status.ok()) {
+      fault(plugin_fault("drafter", parts.drafter_name, "could not end a sequence", status));
+    }
+  }
+  // The sequence ends whatever the scheduler says to it.
+  if (sequence.in_scheduler) {
+    (void)parts.scheduler->on_event(event_of(how, sequence, step_id));
+  }
+  table.end(sequence);
+}
+
+KvUsage EngineContext::kv_usage() {
+  KvUsage usage;
+  const Status status = parts.kv_cache->usage(parts.shape->ledger_group, usage);
+  if (status.ok()) return usage;
+  fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not say what is used", status));
+  return {};
+}
+
+void EngineContext::tell_progress(Sequence& sequence, uint32_t accepted_drafts) {
+  SequenceEvent event = event_of(EventKind::progressed, sequence, step_id);
+  event.accepted_drafts = accepted_drafts;
+  Status status = parts.scheduler->on_event(event);
+  if (status.ok()) return;
+  fail_request(*sequence.request,
+               plugin_fault("scheduler", parts.scheduler_name, "could not take a result", status));
+}
+
+void EngineContext::end_sample(Sequence& sequence, FinishReason reason, std::string_view message,
+                               std::string_view stop) {
+  RequestState& request = *sequence.request;
+  sequence.record.end_ns = parts.clock->now_ns();
+  sequence.record.generated_tokens = sequence.generated();
+  sequence.record.logits_digest = sequence.digest;
+  const bool aborted = reason == FinishReason::cancelled || reason == FinishReason::error;
+  retire(sequence, aborted ? EventKind::aborted : EventKind::finished);
+  --request.live_samples;
+  ++totals.samples_ended;
+  totals.prompt_tokens += sequence.prompt_tokens;
+  if (request.request.sink != nullptr) {
+    request.request.sink->on_end(
+        {request.id, sequence.sample, reason, message, stop, &sequence.record});
+  }
+  if (request.live_samples == 0) ended_requests_.push_back(request.id);
+}
+
+void EngineContext::end_request(RequestState& request, FinishReason reason,
+                                std::string_view message) {
+  if (request.beam_group != nullptr) return end_beam_group(request, 0, reason, message);
+  RequestRecord unborn;
+  for (Sequence* sequence : table.all()) {
+    if (sequence->request != &request) continue;
+    unborn = sequence->record;
+    (void)sequence->text.finish();
+    send_delta(*sequence, {});
+    end_sample(*sequence, reason, message);
+  }
+  // Samples that were to be forked later end without ever having had a sequence.
+  for (uint32_t sample = request.forked_samples; sample < request.request.samples; ++sample) {
+    unborn.sample = sample;
+    if (request.request.sink != nullptr) {
+      request.request.sink->on_end({request.id, sample, reason, message, {}, &unborn});
+    }
+    if (--request.live_samples == 0) ended_requests_.push_back(request.id);
+  }
+  request.forked_samples = request.request.samples;
+}
+
+void EngineContext::end_beam_group(RequestState& request, uint32_t first, FinishReason reason,
+                                   std::string_view message) {
+  RequestRecord record;
+  const bool aborted = first == 0;
+  for (Sequence* beam : table.all()) {
+    if (beam->request != &request) continue;
+    record = beam->record;
+    retire(*beam, aborted ? EventKind::aborted : EventKind::finished);
+  }
+  request.beam_group->running.clear();
+  record.end_ns = parts.clock->now_ns();
+  const uint32_t samples = request.request.samples;
+  for (uint32_t sample = first; sample < samples; ++sample) {
+    record.sample = sample;
+    if (request.request.sink != nullptr) {
+      request.request.sink->on_end({request.id, sample, reason, message, {}, &record});
+    }
+  }
+  totals.samples_ended += samples;
+  totals.prompt_tokens += uint64_t{request.request.prompt.size()} * samples;
+  request.live_samples = 0;
+  ended_requests_.push_back(request.id);
+}
+
+void EngineContext::fault(const std::string& message) {
+  last_fault = message;
+  log(LogLevel::warning, "engine", message);
+}
+
+void EngineContext::fail_request(RequestState& request, const std::string& message) {
+  fault(message);
+  end_request(request, FinishReason::error, message);
+}
+
+void EngineContext::fail_sequences(std::span<Sequence* const> sequences,
+                                   const std::string& message) {
+  fault(message);
+  for (Sequence* sequence : sequences) {
+    // An earlier one's request may have taken it along.
+    if (sequence->state == SequenceState::ended) continue;
+    end_request(*sequence->request, FinishReason::error, message);
+  }
+}
+
+void send_delta(Sequence& sequence, std::span<const GeneratedToken> tokens) {
+  RequestSink* sink = sequence.request->request.sink.get();
+  const std::string& text = sequence.text.ready();
+  if (sink != nullptr && (!tokens.empty() || !text.empty())) {
+    sink->on_delta({sequence.request->id, sequence.sample, text, tokens});
+  }
+  sequence.text.clear_ready();
+}
+
+std::string plugin_fault(std::string_view interface, std::string_view name, std::string_view did,
+                         const Status& status) {
+  std::string text(interface);
+  text.append(" '").append(name).append("' ").append(did).append(": ");
+  return text.append(status.message());
+}
+
+}  // namespace tenon

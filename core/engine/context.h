@@ -1,0 +1,72 @@
+// What the phases of a step share: the parts, who is alive, what is counted, and how samples end.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/engine_parts.h"
+#include "core/engine/metrics.h"
+#include "core/engine/sequence_table.h"
+
+namespace tenon {
+
+struct EngineContext {
+  EngineContext(EngineParts engine_parts, EngineOptions engine_options);
+  EngineContext(const EngineContext&) = delete;
+  EngineContext& operator=(const EngineContext&) = delete;
+
+  const EngineParts parts;
+  const EngineOptions options;
+  const uint64_t kv_tokens;              // slots of the ledger's group, which every token needs
+  const uint32_t sequence_limit_tokens;  // most tokens of one sample
+
+  SequenceTable table;
+  std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests;
+  EngineTotals totals;
+  std::string last_fault;  // of a plugin; empty when there was none
+
+  // The pass over the phases at hand.
+  uint64_t step_id = 0;
+  int64_t start_ns = 0;
+  PartTimes times;
+
+  void begin_pass(uint64_t id);
+  // Frees what has ended. References to it end here.
+  void sweep();
+
+  // Takes a sequence out of everything that knows it.
+  void retire(Sequence& sequence, EventKind how);
+  // Of the ledger's group; nothing where the manager cannot tell.
+  KvUsage kv_usage();
+  // Tells the scheduler what became of a sequence in this step.
+  void tell_progress(Sequence& sequence, uint32_t accepted_drafts);
+  void end_sample(Sequence& sequence, FinishReason reason, std::string_view message,
+                  std::string_view stop = {});
+  // All samples of a request, born or not.
+  void end_request(RequestState& request, FinishReason reason, std::string_view message);
+  // All beams of a request; samples from `first` on have no answer.
+  void end_beam_group(RequestState& request, uint32_t first, FinishReason reason,
+                      std::string_view message);
+
+  // Notes and logs a fault of a plugin; whom it concerns goes on.
+  void fault(const std::string& message);
+  void fail_request(RequestState& request, const std::string& message);
+  // The requests of all of them, also where one takes others along.
+  void fail_sequences(std::span<Sequence* const> sequences, const std::string& message);
+
+ private:
+  std::vector<RequestId> ended_requests_;
+};
+
+// Hands on new tokens and the text that became ready with them.
+void send_delta(Sequence& sequence, std::span<const GeneratedToken> tokens);
+
+// "scheduler 'fair' <did>: <what the status says>"
+std::string plugin_fault(std::string_view interface, std::string_view name, std::string_view did,
+                         const Status& status);
+
+}  // namespace tenon

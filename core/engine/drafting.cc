@@ -1,0 +1,145 @@
+#include "core/engine/drafting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/engine/draft_runner.h"
+
+namespace tenon {
+namespace {
+
+DraftRequest draft_request(const Sequence& sequence, uint32_t tokens) {
+  const uint64_t seed = sequence.request->request.sampling.seed;
+  return {.seq = sequence.id,
+          .history = sequence.known_tokens(),
+          .max_tokens = tokens,
+          .key = {seed, sequence.sample, sequence.known}};
+}
+
+}  // namespace
+
+void Drafting::offer() {
+  const EngineParts& parts = context_.parts;
+  if (parts.drafter == nullptr) return;
+  Stopwatch watch(*parts.clock, context_.times.drafter_ns);
+  requests_.clear();
+  asked_.clear();
+  ask_for(context_.table.waiting());
+  ask_for(context_.table.running());
+  if (asked_.empty()) return;
+  offered_.assign(asked_.size(), 0);
+  if (Status status = parts.drafter->offer(requests_, offered_); !status.ok()) {
+    return fault("could not offer", status);
+  }
+  for (size_t i = 0; i < asked_.size(); ++i) {
+    asked_[i]->offered_drafts = std::min(offered_[i], requests_[i].max_tokens);
+  }
+}
+
+void Drafting::ask_for(const std::vector<Sequence*>& sequences) {
+  for (Sequence* sequence : sequences) {
+    sequence->offered_drafts = 0;
+    // A step that accepts all drafts also yields one more token; beyond the limit none is wanted.
+    const uint32_t left = sequence->request->limit_tokens - sequence->known;
+    const uint32_t most = std::min(context_.options.max_draft_tokens, left == 0 ? 0 : left - 1);
+    if (sequence->generated() == 0 || most == 0 || !sequence->in_drafter) continue;
+    requests_.push_back(draft_request(*sequence, most));
+    asked_.push_back(sequence);
+  }
+}
+
+void Drafting::draft(Step& step) {
+  const EngineParts& parts = context_.parts;
+  if (step.empty() || parts.drafter == nullptr) return;
+  Stopwatch watch(*parts.clock, context_.times.drafter_ns);
+  Status status;
+  if (parts.draft_runner != nullptr) status = parts.draft_runner->begin_step(step.shares);
+  make_room(step);
+  if (drafted_.empty()) return;
+  if (status.ok()) status = parts.drafter->draft(requests_, drafts_);
+  if (!status.ok()) fault("could not draft", status);
+  for (size_t i = 0; i < drafted_.size(); ++i) {
+    take_drafts(step, *drafted_[i], drafts_[i], status.ok() ? requests_[i].max_tokens : 0);
+  }
+}
+
+// Behind the known tokens of everyone who was granted draft slots.
+void Drafting::make_room(Step& step) {
+  requests_.clear();
+  drafts_.clear();
+  drafted_.clear();
+  uint64_t slots = 0;
+  for (Share& share : step.shares) {
+    const uint32_t granted = std::exchange(share.drafts, 0);
+    if (granted == 0) continue;
+    Sequence& sequence = *share.sequence;
+    slots += granted;
+    sequence.tokens.resize(sequence.known + granted, kNoToken);
+    requests_.push_back(draft_request(sequence, granted));
+    DraftOut& out = drafts_.emplace_back();
+    out.tokens = std::span(sequence.tokens).subspan(sequence.known, granted);
+    drafted_.push_back(&share);
+  }
+  const bool trees = context_.parts.draft_trees, rejection = context_.parts.verify_by_rejection;
+  const uint64_t vocabulary = context_.parts.shape->vocabulary;
+  if (trees) parents_.assign(slots, -1);
+  if (rejection && probs_.size() < slots * vocabulary) probs_.resize(slots * vocabulary);
+  uint64_t slot = 0;
+  for (DraftOut& out : drafts_) {
+    if (trees) out.parents = std::span(parents_).subspan(slot, out.tokens.size());
+    if (rejection) out.probs = probs_.data() + slot * vocabulary;
+    slot += out.tokens.size();
+  }
+}
+
+void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most) {
+  Sequence& sequence = *share.sequence;
+  const uint32_t count = sound_drafts(share, out, most);
+  share.drafts = count;
+  share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
+  share.draft_probs = out.has_probs && !out.is_tree ? out.probs : nullptr;
+  sequence.tokens.resize(sequence.known + count);
+  sequence.record.drafted_tokens += count;
+  step.record.draft_rows += count;
+}
+
+// How many of the drafts can be computed: up to the first that is no token of the vocabulary,
+// follows none before it, or repeats a sibling.
+uint32_t Drafting::sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const {
+  const std::span<const TokenId> tokens =
+      std::span(share.sequence->tokens).subspan(share.sequence->known);
+  const uint32_t count = std::min(out.count, most);
+  if (out.is_tree && out.parents.empty()) return 0;
+  for (uint32_t d = 0; d < count; ++d) {
+    if (tokens[d] < 0 || static_cast<uint32_t>(tokens[d]) >= context_.parts.shape->vocabulary) {
+      return d;
+    }
+    if (!out.is_tree) continue;
+    if (out.parents[d] < -1 || out.parents[d] >= static_cast<int32_t>(d)) return d;
+    for (uint32_t other = 0; other < d; ++other) {
+      if (out.parents[other] == out.parents[d] && tokens[other] == tokens[d]) return d;
+    }
+  }
+  return count;
+}
+
+void Drafting::tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted) {
+  if (!sequence.in_drafter) return;
+  const EngineParts& parts = context_.parts;
+  Stopwatch watch(*parts.clock, context_.times.drafter_ns);
+  Status status = parts.drafter->accept(sequence.id, sequence.known_tokens(), drafted, accepted);
+  if (!status.ok()) fault("could not take a result", status);
+}
+
+void Drafting::tell_cost(const StepCost& cost, const StepRecord& record) {
+  if (context_.parts.drafter == nullptr) return;
+  Status status =
+      context_.parts.drafter->measured({cost, record.draft_rows, record.times.drafter_ns});
+  if (!status.ok()) fault("could not take the cost of a step", status);
+}
+
+void Drafting::fault(std::string_view did, const Status& status) {
+  context_.fault(plugin_fault("drafter", context_.parts.drafter_name, did, status));
+}
+
+}  // namespace tenon

@@ -1,0 +1,41 @@
+// All that the engine has to do with a drafter: offers, drafts, and what became of them.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/context.h"
+#include "core/engine/step.h"
+
+namespace tenon {
+
+class Drafting {
+ public:
+  explicit Drafting(EngineContext& context) : context_(context) {}
+
+  // Asks how many tokens could be proposed for each sequence that has begun to answer.
+  void offer();
+  // Fills the granted draft slots, right behind the known tokens. Fewer than granted is fine.
+  void draft(Step& step);
+
+  // Of a sequence's drafts some were kept; `known_tokens` has what is known now.
+  void tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted);
+  void tell_cost(const StepCost& cost, const StepRecord& record);
+
+ private:
+  void ask_for(const std::vector<Sequence*>& sequences);
+  void make_room(Step& step);
+  void take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most);
+  uint32_t sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const;
+  void fault(std::string_view did, const Status& status);
+
+  EngineContext& context_;
+  std::vector<DraftRequest> requests_;
+  std::vector<Sequence*> asked_;  // [requests] of an offer
+  std::vector<uint32_t> offered_;
+  std::vector<Share*> drafted_;  // [requests] of a draft
+  std::vector<DraftOut> drafts_;
+  std::vector<int32_t> parents_;  // [draft slots] where drafts may form trees
+  std::vector<float> probs_;      // [draft slots, vocabulary] where verification needs them
+};
+
+}  // namespace tenon

@@ -1,0 +1,64 @@
+// What an engine is made of, and how it is told to work.
+#pragma once
+
+#include <tenon/drafter.h>
+#include <tenon/kv_cache.h>
+#include <tenon/model.h>
+#include <tenon/sampler.h>
+#include <tenon/scheduler.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/engine/metrics.h"
+#include "core/engine/request.h"
+#include "core/exec/executor.h"
+
+namespace tenon {
+
+class DraftRunner;
+
+// A decoder for one sample; may return null (no text).
+using TextDecoderFactory = std::function<std::unique_ptr<TextDecoder>(const Request& request)>;
+
+// Pointers are borrowed and outlive the engine; the KV manager is bound, the executor loaded.
+struct EngineParts {
+  Scheduler* scheduler = nullptr;
+  KVCacheManager* kv_cache = nullptr;
+  Sampler* sampler = nullptr;
+  Drafter* drafter = nullptr;           // null = no speculation
+  DraftRunner* draft_runner = nullptr;  // the second model, where there is one
+  bool verify_by_rejection = false;     // else exactly
+  bool draft_trees = false;             // drafts may form trees
+  Executor* executor = nullptr;
+  const ModelShape* shape = nullptr;
+  KvGeometry geometry;
+  SchedulerLimits limits;
+  // What the drafter was bound to see (HiddenLayersOut).
+  std::vector<LayerId> hidden_layers;
+  bool hidden_drawn_only = false;
+  const Clock* clock = nullptr;
+  TextDecoderFactory text;          // empty = tokens only
+  std::vector<TokenId> eos_tokens;  // end of text
+  // Plugin ids, for messages.
+  std::string scheduler_name = "?";
+  std::string kv_cache_name = "?";
+  std::string sampler_name = "?";
+  std::string drafter_name = "?";
+};
+
+struct EngineOptions {
+  bool logits_digest = false;      // hash the logits that tokens are drawn from
+  bool check_kv = false;           // KVCacheManager::check behind every step
+  uint32_t inbox_requests = 4096;  // submitted and not yet admitted
+  uint32_t max_draft_tokens = 32;  // asked of a drafter at most, a sequence and step
+  bool plan_ahead = false;         // plan a step while the device computes the one before it
+  uint32_t plan_retries = 3;       // plans that fail in a row before requests do
+  uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
+  std::function<void(const StepRecord&)> on_step = {};  // [step]
+};
+
+}  // namespace tenon

@@ -1,0 +1,108 @@
+#include "core/engine/finishing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "core/engine/digest.h"
+#include "core/engine/draft_runner.h"
+
+namespace tenon {
+
+void Finishing::resolve(Step& step) {
+  const EngineParts& parts = context_.parts;
+  for (const Share& share : step.shares) {
+    if (share.parent != nullptr || share.sequence->state == SequenceState::ended) continue;
+    if (Status status = resolve_share(share); !status.ok()) {
+      context_.fail_request(
+          *share.sequence->request,
+          plugin_fault("kv_cache", parts.kv_cache_name, "could not resolve a step", status));
+    }
+  }
+  for (const Share& share : step.shares) {
+    if (share.parent == nullptr || share.sequence->state == SequenceState::ended) continue;
+    admission_.place_fork(*share.sequence, *share.parent, share.parent->computed);
+  }
+}
+
+Status Finishing::resolve_share(const Share& share) {
+  Stopwatch watch(*context_.parts.clock, context_.times.kv_cache_ns);
+  Sequence& sequence = *share.sequence;
+  // A beam that is ahead of its group computes its last token again.
+  const bool ahead =
+      sequence.beam != nullptr && share.logits_rows > 0 && !sequence.request->beam_group->ready;
+  kept_.resize(share.tokens - (ahead ? 1 : 0));
+  std::iota(kept_.begin(), kept_.end(), 0u);
+  for (uint32_t i = 0; i < share.accepted; ++i) {
+    kept_.push_back(share.tokens + share.accepted_draft(i));
+  }
+  sequence.computed = share.base + static_cast<uint32_t>(kept_.size());
+  const EngineParts& parts = context_.parts;
+  TENON_RETURN_IF_ERROR(parts.kv_cache->resolve({.seq = sequence.id,
+                                                 .tokens = sequence.known_tokens(),
+                                                 .base = share.base,
+                                                 .kept = kept_,
+                                                 .computed = sequence.computed,
+                                                 .in_flight = 0}));
+  if (parts.draft_runner == nullptr || share.parents.empty()) return {};
+  return parts.draft_runner->forget_behind(sequence.id, share.base + share.tokens);
+}
+
+void Finishing::deliver(Step& step) {
+  for (const Share& share : step.shares) {
+    if (share.sequence->state != SequenceState::ended) deliver_share(step, share);
+  }
+}
+
+void Finishing::deliver_share(Step& step, const Share& share) {
+  Sequence& sequence = *share.sequence;
+  if (share.result_count == 0) return context_.tell_progress(sequence, share.accepted);
+  const uint32_t before = sequence.known - share.result_count;
+  std::optional<FinishReason> end;
+  const std::string* stop = nullptr;
+  tokens_.clear();
+  for (uint32_t i = 0; i < share.result_count && !end; ++i) {
+    const SampleResult& result = step.results[share.first_result + i];
+    sequence.known = before + i + 1;
+    if (context_.options.logits_digest) {
+      const SampleRow& row = step.rows[share.first_result + i];
+      sequence.digest = extend_digest(sequence.digest, row.logits, row.vocabulary);
+    }
+    sequence.record.token_ns.push_back(context_.parts.clock->now_ns());
+    tokens_.push_back({result.token, result.logprob, result.rank,
+                       result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
+    end = take_token(sequence, result.token, stop);
+  }
+  step.record.tokens += static_cast<uint32_t>(tokens_.size());
+  sequence.tokens.resize(sequence.known);
+  if (end && stop == nullptr) stop = sequence.text.finish();
+  if (stop != nullptr) end = FinishReason::stop;
+  send_delta(sequence, tokens_);
+  if (end) {
+    return context_.end_sample(sequence, *end, "", stop == nullptr ? std::string_view() : *stop);
+  }
+  drafting_.tell_accepted(sequence, share.drafts, share.accepted);
+  context_.tell_progress(sequence, share.accepted);
+}
+
+// Decides whether the sample ends with this token; its text goes into the stream.
+std::optional<FinishReason> Finishing::take_token(Sequence& sequence, TokenId token,
+                                                  const std::string*& stop) {
+  const RequestState& request = *sequence.request;
+  const uint32_t min_tokens = request.request.min_tokens;
+  const auto& ending = request.ending_tokens;
+  // An ending token is none of the min_tokens; a stop string may end with the last of them.
+  if (sequence.generated() > min_tokens &&
+      std::binary_search(ending.begin(), ending.end(), token)) {
+    const auto& stops = request.request.stop_tokens;
+    const bool asked = std::find(stops.begin(), stops.end(), token) != stops.end();
+    if (asked && request.request.include_stop) (void)sequence.text.push(token, false);
+    return asked ? FinishReason::stop : FinishReason::eos;
+  }
+  stop = sequence.text.push(token, sequence.generated() >= min_tokens);
+  if (stop != nullptr) return FinishReason::stop;
+  if (sequence.known >= request.limit_tokens) return FinishReason::length;
+  return std::nullopt;
+}
+
+}  // namespace tenon

@@ -1,0 +1,38 @@
+// The end of a step: what stays in the cache, and what goes out.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/engine/admission.h"
+#include "core/engine/context.h"
+#include "core/engine/drafting.h"
+#include "core/engine/step.h"
+
+namespace tenon {
+
+class Finishing {
+ public:
+  Finishing(EngineContext& context, Admission& admission, Drafting& drafting)
+      : context_(context), admission_(admission), drafting_(drafting) {}
+
+  // Known tokens that were computed and accepted drafts stay; slots of other drafts are given back.
+  // Samples that forked find their place.
+  void resolve(Step& step);
+  // Ids become text and go out; samples end; scheduler and drafter hear of what came out.
+  void deliver(Step& step);
+
+ private:
+  Status resolve_share(const Share& share);
+  void deliver_share(Step& step, const Share& share);
+  std::optional<FinishReason> take_token(Sequence& sequence, TokenId token,
+                                         const std::string*& stop);
+
+  EngineContext& context_;
+  Admission& admission_;
+  Drafting& drafting_;
+  std::vector<uint32_t> kept_;
+  std::vector<GeneratedToken> tokens_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,180 @@
+#include "core/engine/planner.h"
+
+#include <string>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+std::string text(uint64_t number) {
+  return std::to_string(number);
+}
+std::string named(SeqId seq) {
+  return "sequence " + text(seq);
+}
+
+}  // namespace
+
+void Planner::plan(Step& step) {
+  at_fault_ = kNoSeq;
+  Status status = ask_scheduler(step);
+  PartTimes& times = context_.times;
+  times.kv_cache_ns += ledger_.time_ns();
+  times.scheduler_ns -= ledger_.time_ns();
+  {
+    Stopwatch watch(*context_.parts.clock, times.kv_cache_ns);
+    Status settled = status.ok() ? ledger_.settle() : ledger_.roll_back();
+    note(step.record);
+    if (!status.ok()) return plan_failed(status);
+    failed_plans_ = 0;
+    if (!settled.ok()) {
+      context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                                  "could not take a grant back", settled));
+    }
+  }
+  take_grants(step);
+  watch_for_stall(step);
+}
+
+Status Planner::ask_scheduler(const Step& step) {
+  const EngineParts& parts = context_.parts;
+  waiting_.clear();
+  running_.clear();
+  for (const Sequence* sequence : context_.table.waiting()) waiting_.push_back(view_of(*sequence));
+  for (const Sequence* sequence : context_.table.running()) running_.push_back(view_of(*sequence));
+  grants_.resize(waiting_.size() + running_.size());
+  plan_ = {};
+  plan_.grants = grants_;
+  ledger_.begin_plan(step.id);
+  if (grants_.empty()) return {};
+
+  SchedulerView view;
+  view.step_id = step.id;
+  view.now_ns = step.record.start_ns;
+  view.limits = parts.limits;
+  view.kv_tokens = context_.kv_usage().total_tokens;
+  view.last_step = last_step_;
+  view.waiting = waiting_;
+  view.running = running_;
+  Status planned;
+  {
+    Stopwatch watch(*parts.clock, context_.times.scheduler_ns);
+    planned = parts.scheduler->plan(view, ledger_, plan_);
+  }
+  if (!ledger_.fault().ok()) {
+    at_fault_ = ledger_.faulty();
+    return with_context("kv_cache '" + parts.kv_cache_name + "'", ledger_.fault());
+  }
+  if (!planned.ok()) return with_context("scheduler '" + parts.scheduler_name + "'", planned);
+  if (Status checked = check_plan(); !checked.ok()) {
+    return with_context("scheduler '" + parts.scheduler_name + "' broke its contract", checked);
+  }
+  return {};
+}
+
+Status Planner::check_plan() {
+  if (plan_.grant_count > grants_.size()) {
+    return failed("the plan has " + text(plan_.grant_count) + " grants – there was room for " +
+                  text(grants_.size()));
+  }
+  const SchedulerLimits& limits = context_.parts.limits;
+  uint64_t tokens = 0, running = context_.table.running().size();
+  for (const Grant& grant : granted()) {
+    Sequence* sequence = context_.table.find(grant.seq);
+    if (sequence == nullptr) {
+      return failed("the plan grants " + named(grant.seq) + " – there is no such sequence");
+    }
+    at_fault_ = grant.seq;
+    TENON_RETURN_IF_ERROR(check_grant(grant, *sequence));
+    sequence->growth.used = true;
+    tokens += uint64_t{grant.tokens} + grant.drafts;
+    running += sequence->state == SequenceState::waiting;
+  }
+  at_fault_ = kNoSeq;
+  if (tokens > limits.max_batch_tokens) {
+    return failed("the plan has " + text(tokens) + " tokens – max_batch_tokens is " +
+                  text(limits.max_batch_tokens));
+  }
+  if (running > limits.max_sequences) {
+    return failed("the plan makes " + text(running) + " sequences run – max_sequences is " +
+                  text(limits.max_sequences));
+  }
+  return {};
+}
+
+Status Planner::check_grant(const Grant& grant, const Sequence& sequence) const {
+  const uint32_t left = sequence.known - sequence.computed;
+  if (sequence.growth.used) return failed("the plan grants " + named(grant.seq) + " twice");
+  if (grant.tokens == 0 || grant.tokens > left) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) +
+                  " tokens – it has " + text(left) + " to compute");
+  }
+  if (grant.drafts > 0 && (grant.tokens < left || grant.drafts > sequence.offered_drafts)) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(grant.drafts) +
+                  " draft slots behind " + text(grant.tokens) + " of " + text(left) + " tokens – " +
+                  text(sequence.offered_drafts) + " were offered, behind all known tokens");
+  }
+  const uint64_t taken = uint64_t{grant.tokens} + grant.drafts;
+  if (taken > sequence.growth.granted) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(taken) +
+                  " tokens – the ledger granted " + text(sequence.growth.granted));
+  }
+  return {};
+}
+
+void Planner::take_grants(Step& step) {
+  for (const Grant& grant : granted()) {
+    Sequence& sequence = *context_.table.find(grant.seq);
+    Share& share = step.shares.emplace_back();
+    share.sequence = &sequence;
+    share.base = sequence.computed;
+    share.tokens = grant.tokens;
+    share.drafts = grant.drafts;
+    if (sequence.record.admitted_ns >= 0) continue;
+    sequence.record.admitted_ns = step.record.start_ns;
+    sequence.record.reused_tokens = sequence.computed;
+  }
+}
+
+void Planner::note(StepRecord& record) const {
+  record.idle_rows = plan_.idle_rows;
+  record.preemptions = ledger_.preemptions();
+  record.reused_tokens = static_cast<uint32_t>(ledger_.reused_tokens());
+  record.swapped_out_tokens = static_cast<uint32_t>(ledger_.swapped_out_tokens());
+  record.swapped_in_tokens = static_cast<uint32_t>(ledger_.swapped_in_tokens());
+}
+
+// Nothing of the plan is run. One that keeps failing would never end: then requests pay for it,
+// the one at fault if it is known, else all.
+void Planner::plan_failed(const Status& status) {
+  ++context_.totals.plan_faults;
+  ++failed_plans_;
+  const std::string message(status.message());
+  context_.fault(message);
+  if (failed_plans_ < context_.options.plan_retries) return;
+  failed_plans_ = 0;
+  if (Sequence* sequence = context_.table.find(at_fault_); sequence != nullptr) {
+    context_.fail_request(*sequence->request, message);
+  } else {
+    context_.fail_sequences(context_.table.all(), message);
+  }
+}
+
+void Planner::watch_for_stall(const Step& step) {
+  const SequenceTable& table = context_.table;
+  const uint32_t most = context_.options.stall_steps;
+  if (!step.empty() || table.empty()) {
+    empty_plans_ = 0;
+    return;
+  }
+  if (++empty_plans_ < most) return;
+  empty_plans_ = 0;
+  ++context_.totals.plan_faults;
+  context_.fail_sequences(table.all(), "scheduler '" + context_.parts.scheduler_name +
+                                           "' planned nothing in " + text(most) +
+                                           " steps in a row – " + text(table.waiting().size()) +
+                                           " sequences wait and " + text(table.running().size()) +
+                                           " run – use another scheduler");
+}
+
+}  // namespace tenon

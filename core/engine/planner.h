@@ -1,0 +1,46 @@
+// Plan: who computes how much in this step, and in which memory.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/context.h"
+#include "core/engine/ledger.h"
+#include "core/engine/step.h"
+
+namespace tenon {
+
+class Planner {
+ public:
+  explicit Planner(EngineContext& context)
+      : context_(context),
+        ledger_(*context.parts.kv_cache, context.parts.shape->ledger_group, context.table,
+                *context.parts.clock) {}
+
+  // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
+  // breaks the scheduler's contract, is taken back whole.
+  void plan(Step& step);
+  // What the latest step cost that computed something, for the next plan.
+  void measured(const StepCost& cost) { last_step_ = cost; }
+
+ private:
+  Status ask_scheduler(const Step& step);
+  Status check_plan();
+  Status check_grant(const Grant& grant, const Sequence& sequence) const;
+  void take_grants(Step& step);
+  void note(StepRecord& record) const;
+  void plan_failed(const Status& status);
+  void watch_for_stall(const Step& step);
+  std::span<const Grant> granted() const { return std::span(grants_).first(plan_.grant_count); }
+
+  EngineContext& context_;
+  Ledger ledger_;
+  std::vector<SequenceView> waiting_, running_;
+  std::vector<Grant> grants_;  // room for one a sequence
+  PlanOut plan_;
+  SeqId at_fault_ = kNoSeq;  // where one sequence is, when a plan fails
+  StepCost last_step_;
+  uint32_t failed_plans_ = 0;  // in a row
+  uint32_t empty_plans_ = 0;   // likewise, with work at hand
+};
+
+}  // namespace tenon

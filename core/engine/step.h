@@ -1,0 +1,42 @@
+// One step as a value: what its phases hand on to each other.
+//
+// Words: a *plan* is what the scheduler decides for a step, a list of *grants*. A *growth* is the
+// KV memory that the ledger took for a sequence on behalf of a plan. A *share* is one sequence's
+// part of the step that is run: its rows, its logits, what was drawn from them.
+#pragma once
+
+#include <tenon/sampler.h>
+
+#include <vector>
+
+#include "core/engine/batch_builder.h"
+#include "core/engine/metrics.h"
+#include "core/engine/share.h"
+#include "core/exec/executor.h"
+
+namespace tenon {
+
+struct Step {
+  explicit Step(BatchBuilder builder) : batch_builder(std::move(builder)) {}
+
+  uint64_t id = 0;
+  StepRecord record;
+  std::vector<Share> shares;  // in batch order; samples that fork in this step behind them
+  BatchBuilder batch_builder;
+  BatchView batch;  // into the builder
+  StepOutput output;
+  // What was drawn: a row and a result for each new token, by Share.
+  std::vector<SampleRow> rows;
+  std::vector<SampleResult> results;
+
+  void begin(uint64_t step_id, int64_t now_ns) {
+    id = step_id;
+    record = {};
+    record.step_id = step_id;
+    record.start_ns = now_ns;
+    shares.clear();
+  }
+  bool empty() const { return shares.empty(); }
+};
+
+}  // namespace tenon

@@ -1,0 +1,74 @@
+#include "core/evaluate/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/evaluate/teacher_forcing.h"
+
+namespace tenon {
+namespace {
+
+Status check(const EngineParts& parts, std::span<const TokenId> tokens,
+             const PerplexityWindows& windows) {
+  if (tokens.size() < 2) {
+    return invalid_argument("the text has " + std::to_string(tokens.size()) +
+                            " tokens; a prediction needs at least 2");
+  }
+  if (windows.context_tokens < 2 || windows.context_tokens > parts.limits.context_tokens) {
+    return invalid_argument("windows of " + std::to_string(windows.context_tokens) +
+                            " tokens; expected 2 to the pipeline's context of " +
+                            std::to_string(parts.limits.context_tokens));
+  }
+  if (windows.stride_tokens < 1 || windows.stride_tokens > windows.context_tokens) {
+    return invalid_argument("a stride of " + std::to_string(windows.stride_tokens) +
+                            " tokens; expected 1 to the windows' " +
+                            std::to_string(windows.context_tokens) +
+                            ", so that no token is left out");
+  }
+  return {};
+}
+
+// -ln of the softmax of `logits` at `token`.
+double surprise(std::span<const float> logits, TokenId token) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum) - logits[static_cast<size_t>(token)];
+}
+
+}  // namespace
+
+double Perplexity::value() const {
+  return std::exp(nats_per_token());
+}
+
+Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const TokenId> tokens,
+                                      const PerplexityWindows& windows, const PredictedSink& sink) {
+  TENON_RETURN_IF_ERROR(check(parts, tokens, windows));
+  TeacherForcing forcing(parts);
+  Perplexity total;
+  size_t done = 0;  // tokens before this one have been predicted, or never will be
+  for (size_t begin = 0; done < tokens.size(); begin += windows.stride_tokens) {
+    const size_t end = std::min(begin + windows.context_tokens, tokens.size());
+    const size_t first = std::max(begin + 1, done);
+    done = end;
+    if (first >= end) continue;
+    ++total.windows;
+    // The last token is predicted, not read.
+    TENON_RETURN_IF_ERROR(
+        forcing.run(tokens.subspan(begin, end - 1 - begin), {},
+                    [&](uint32_t position, std::span<const float> logits) -> Status {
+                      const size_t index = begin + position + 1;
+                      if (index < first) return {};
+                      const double nats = surprise(logits, tokens[index]);
+                      ++total.predicted;
+                      total.nats += nats;
+                      sink(index, nats);
+                      return {};
+                    }));
+  }
+  return total;
+}
+
+}  // namespace tenon

@@ -1,0 +1,41 @@
+// The logits of given tokens, without sampling: what perplexity, goldens and comparisons with
+// other implementations are made from. One sequence, in chunks, over the same executor, KV manager
+// and kernels that generation uses.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "core/engine/engine_parts.h"
+
+namespace tenon {
+
+// `logits` [vocabulary] are those after tokens[position]; borrowed for the call.
+using LogitsSink = std::function<Status(uint32_t position, std::span<const float> logits)>;
+
+// Sequences one after the other, each computed from its first token on: none takes K and V over
+// from an earlier one. No engine may run on `parts` at the same time.
+class TeacherForcing {
+ public:
+  explicit TeacherForcing(const EngineParts& parts) : parts_(parts) {}
+
+  // Computes `tokens` in chunks of the given sizes in turn, the last size repeating (empty = as
+  // large as the pipeline's batch allows). Errors: more tokens than the context, an id outside the
+  // vocabulary, and whatever a plugin reports.
+  Status run(std::span<const TokenId> tokens, std::span<const uint32_t> chunks,
+             const LogitsSink& sink);
+
+ private:
+  const EngineParts parts_;
+  uint64_t step_id_ = 0;
+  uint64_t sequences_ = 0;
+};
+
+// One sequence alone.
+inline Status force_tokens(const EngineParts& parts, std::span<const TokenId> tokens,
+                           std::span<const uint32_t> chunks, const LogitsSink& sink) {
+  return TeacherForcing(parts).run(tokens, chunks, sink);
+}
+
+}  // namespace tenon

@@ -1,0 +1,124 @@
+#include "core/exec/cpu/step_attention.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+Status named(const NamedAttention& attention, const Status& status) {
+  if (status.ok()) return {};
+  const std::string& name = attention.name;
+  return with_context(name.empty() ? "attention" : "attention \"" + name + "\"", status);
+}
+
+}  // namespace
+
+Status StepAttention::load(const AttentionKernels& kernels, const ModelShape& shape,
+                           std::span<const KvGroupStorage> storage, const Limits& limits) {
+  shape_ = &shape;
+  groups_.clear();
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    if (shape.groups[group].kind != KvKind::recurrent) groups_.push_back(group);
+  }
+  phases_.assign(shape.group_count, 0);
+  serving_.clear();
+  serving_.emplace_back().attention = kernels.prefill;
+  if (kernels.decode.kernel != kernels.prefill.kernel) {
+    serving_.emplace_back().attention = kernels.decode;
+  }
+  for (Serving& serving : serving_) {
+    TENON_RETURN_IF_ERROR(named(serving.attention, bind(serving, storage, limits)));
+  }
+  return {};
+}
+
+Status StepAttention::bind(Serving& serving, std::span<const KvGroupStorage> storage,
+                           const Limits& limits) {
+  AttentionKernel& kernel = *serving.attention.kernel;
+  AttentionBinding binding;
+  binding.model = shape_;
+  binding.groups = groups_;
+  binding.storage = storage;
+  binding.max_rows = limits.max_rows;
+  binding.max_sequences = limits.max_sequences;
+  binding.slices = limits.slices;
+  TENON_RETURN_IF_ERROR(kernel.bind(binding));
+  serving.sequences.reserve(limits.max_sequences);
+  serving.groups.resize(shape_->group_count);
+  for (const GroupId group : groups_) {
+    GroupMemory& memory = serving.groups[group];
+    TENON_ASSIGN_OR_RETURN(memory.plan,
+                           HostMemory::allocate(kernel.plan_bytes(group), HostMemory::Backing::lazy,
+                                                "the plan of the attention kernel"));
+    TENON_ASSIGN_OR_RETURN(
+        memory.workspace,
+        HostMemory::allocate(kernel.workspace_bytes(group), HostMemory::Backing::lazy,
+                             "the workspace of the attention kernel"));
+  }
+  return {};
+}
+
+// A single row, with or without drafts to verify, is decoding; everything else is a prompt.
+void StepAttention::share_out(const BatchView& batch) {
+  for (Serving& serving : serving_) serving.sequences.clear();
+  for (uint32_t i = 0; i < batch.sequences.size(); ++i) {
+    const BatchSequence& sequence = batch.sequences[i];
+    const bool decodes = sequence.rows <= sequence.drafts + 1;
+    (decodes ? serving_.back() : serving_.front()).sequences.push_back(i);
+  }
+}
+
+Status StepAttention::plan(const BatchView& batch) {
+  batch_ = &batch;
+  share_out(batch);
+  std::fill(phases_.begin(), phases_.end(), 0);
+  for (Serving& serving : serving_) {
+    for (const GroupId group : groups_) {
+      GroupMemory& memory = serving.groups[group];
+      memory.phases = 0;
+      if (serving.sequences.empty()) continue;
+      KernelPlanOut out;
+      TENON_RETURN_IF_ERROR(named(
+          serving.attention, serving.attention.kernel->plan(
+                                 {group, &batch, serving.sequences, memory.plan.data()}, out)));
+      memory.phases = out.phases;
+      phases_[group] = std::max(phases_[group], out.phases);
+    }
+  }
+  return {};
+}
+
+Status StepAttention::run(AttentionCall call, uint32_t phase, Slice slice) const {
+  const GroupId group = shape_->layers[call.layer].group;
+  call.padded_rows = batch_->padded_rows;
+  call.padded_sequences = batch_->padded_sequences;
+  for (const Serving& serving : serving_) {
+    const GroupMemory& memory = serving.groups[group];
+    if (phase >= memory.phases) continue;
+    call.plan = memory.plan.data();
+    call.workspace = memory.workspace.data();
+    TENON_RETURN_IF_ERROR(
+        named(serving.attention, serving.attention.kernel->run(call, phase, slice)));
+  }
+  return {};
+}
+
+std::string StepAttention::numerics() const {
+  if (serving_.empty()) return "?";
+  const std::string first(serving_.front().attention.kernel->numerics());
+  const std::string last(serving_.back().attention.kernel->numerics());
+  return first == last ? first : "prefill=" + first + "+decode=" + last;
+}
+
+std::vector<MemoryPart> StepAttention::workspaces() const {
+  std::vector<MemoryPart> parts;
+  for (const Serving& serving : serving_) {
+    for (const GroupMemory& memory : serving.groups) {
+      parts.push_back({memory.workspace.data(), memory.workspace.bytes()});
+      parts.push_back({memory.plan.data(), memory.plan.bytes()});
+    }
+  }
+  return parts;
+}
+
+}  // namespace tenon

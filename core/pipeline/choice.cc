@@ -1,0 +1,353 @@
+// Which plugins a configuration means, and whether they can agree.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "core/base/text.h"
+#include "core/pipeline/composing.h"
+
+namespace tenon {
+namespace {
+
+void add_weight_formats(const Model& model, std::set<std::string>& formats) {
+  formats.insert({model.embedding.format, model.head.format});
+  for (const LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) formats.insert(weight->format);
+  }
+}
+
+Participant describe(std::string role, const PluginRef& plugin, const Origin& origin) {
+  const PluginDescriptor& descriptor = *plugin.descriptor;
+  Participant made{.role = std::move(role),
+                   .name = std::string(descriptor.id),
+                   .origin = origin,
+                   .provides = {},
+                   .requirements = {}};
+  made.provides.assign(descriptor.provides, descriptor.provides + descriptor.provide_count);
+  made.requirements.assign(descriptor.requirements,
+                           descriptor.requirements + descriptor.requirement_count);
+  return made;
+}
+
+bool provides_word(const PluginDescriptor& descriptor, std::string_view key,
+                   std::string_view word) {
+  for (const Fact& fact : std::span(descriptor.provides, descriptor.provide_count)) {
+    if (fact.key != key) continue;
+    const std::vector<std::string_view> words = split(fact.words, ' ');
+    if (std::find(words.begin(), words.end(), word) != words.end()) return true;
+  }
+  return false;
+}
+
+// Chooses section by section and collects what is wrong with any of them.
+class Chooser {
+ public:
+  Chooser(const PipelineRequest& request, const HostFacts& host) : request_(request), host_(host) {}
+
+  void choose(const char* section, std::string_view interface, const ComponentConfig& component,
+              ChosenPlugin& out) {
+    out.section = section;
+    out.origin = component.plugin.origin;
+    out.settings = component.options;
+    const std::vector<PluginRef> found = candidates(interface, component);
+    if (found.empty()) return;
+    out.plugin = found.front();
+    auto options = fill_options(*out.plugin.descriptor, component.options);
+    if (options.ok()) {
+      out.options = *std::move(options);
+    } else {
+      faults_.push_back(options.take_status());
+    }
+  }
+
+  // For each format of the models' weights, the kernels that say they take it, best first.
+  void choose_linear(const std::set<std::string>& formats, std::vector<LinearChoice>& out) {
+    const std::vector<PluginRef> plugins = candidates(kLinearInterface, request_.config.linear);
+    if (plugins.empty()) return;
+    for (const std::string& format : formats) {
+      LinearChoice choice{format, {}};
+      for (const PluginRef& plugin : plugins) {
+        if (provides_word(*plugin.descriptor, "weight.format", format)) {
+          choice.candidates.push_back(plugin);
+        }
+      }
+      if (choice.candidates.empty()) faults_.push_back(no_kernel(format, plugins));
+      out.push_back(std::move(choice));
+    }
+  }
+
+  // An executor that does its own arithmetic has no use for a kernel that someone asked for.
+  void refuse_kernels(const Executor& executor, const std::string& section,
+                      const ComponentConfig& component) {
+    if (component.plugin.value == "auto" && component.options.empty()) return;
+    const Origin& origin =
+        component.plugin.value == "auto" ? component.options[0].origin : component.plugin.origin;
+    faults_.push_back(
+        invalid_argument(origin.text() + ": executor \"" + std::string(executor.name()) +
+                         "\" does its own arithmetic and takes no " + section +
+                         " plugin; remove [" + section + "], or choose executor.plugin = \"cpu\""));
+  }
+
+  // All faults in one error, with the code of the first.
+  Status finish() {
+    if (faults_.empty()) return {};
+    std::vector<std::string> texts;
+    for (const Status& fault : faults_) texts.emplace_back(fault.message());
+    return Status::error(faults_[0].code(), join(texts, "\n"));
+  }
+
+ private:
+  // Those that the configuration allows, best first; none after a fault.
+  std::vector<PluginRef> candidates(std::string_view interface, const ComponentConfig& component) {
+    if (component.plugin.value == "auto") {
+      auto found = request_.registry->candidates(interface, host_);
+      if (found.ok()) return *std::move(found);
+      faults_.push_back(found.take_status());
+      return {};
+    }
+    auto found = request_.registry->find_usable(interface, component.plugin.value, host_,
+                                                component.plugin.origin);
+    if (found.ok()) return {*found};
+    faults_.push_back(found.take_status());
+    return {};
+  }
+
+  Status no_kernel(const std::string& format, const std::vector<PluginRef>& plugins) const {
+    std::vector<std::string> names;
+    for (const PluginRef& plugin : plugins) names.emplace_back(plugin.descriptor->id);
+    return unsupported(request_.config.linear.plugin.origin.text() +
+                       ": the model has weights of format \"" + format + "\", which linear " +
+                       join(names) +
+                       " cannot multiply; set linear.plugin to one that can "
+                       "(`tenon plugins list linear`), or convert the model");
+  }
+
+  const PipelineRequest& request_;
+  const HostFacts& host_;
+  std::vector<Status> faults_;
+};
+
+bool has_windows(const ModelConfig& config) {
+  return std::ranges::any_of(config.window_tokens, [](uint32_t window) { return window > 0; });
+}
+
+// What the step loop itself can do for plugins.
+Participant engine_participant(const PipelineConfig& config) {
+  const bool second_model = !config.draft_model_path.value.empty();
+  return {.role = "engine",
+          .name = "tenon",
+          .origin = {},
+          .provides = {{"draft.needs", FactOp::in, 0, second_model ? "nothing model" : "nothing"}},
+          .requirements = {}};
+}
+
+// An executor without kernels computes exactly, unless it is told to round.
+std::string_view preferred_kv_dtype(const Model& model, const Executor& executor) {
+  if (!executor.uses_kernels()) return "f32";
+  const std::string& format = model.layers.empty() ? model.head.format : model.layers[0].k.format;
+  if (format == "f16") return "f16";
+  return format == "f32" ? "f32" : "bf16";
+}
+
+void add_config_participants(const PipelineConfig& config, std::vector<Participant>& out) {
+  if (config.kv_dtype.value) {
+    out.push_back({.role = "config",
+                   .name = "kv_cache.dtype",
+                   .origin = config.kv_dtype.origin,
+                   .provides = {{"kv.dtype", FactOp::in, 0, dtype_name(*config.kv_dtype.value)}},
+                   .requirements = {}});
+  }
+  if (config.kv_block_tokens.value) {
+    out.push_back(
+        {.role = "config",
+         .name = "kv_cache.block_tokens",
+         .origin = config.kv_block_tokens.origin,
+         .provides = {{"kv.block_tokens", FactOp::equals, *config.kv_block_tokens.value, {}}},
+         .requirements = {}});
+  }
+  if (config.drafter) {
+    const bool exact = config.draft_verify.value == DraftVerify::exact;
+    out.push_back({.role = "config",
+                   .name = "drafter.verify",
+                   .origin = config.draft_verify.origin,
+                   .provides = {{"sampler.verify", FactOp::in, 0, exact ? "exact" : "rejection"}},
+                   .requirements = {}});
+  }
+  if (config.kv_swap_bytes.value > 0) {
+    out.push_back({.role = "config",
+                   .name = "kv_cache.swap_memory",
+                   .origin = config.kv_swap_bytes.origin,
+                   .provides = {{"kv.swap", FactOp::in, 0, "yes"}},
+                   .requirements = {},
+                   .without = "kv_cache.swap_memory = 0"});
+  }
+  if (config.deterministic.value) {
+    out.push_back({.role = "config",
+                   .name = "executor.deterministic",
+                   .origin = config.deterministic.origin,
+                   .provides = {},
+                   .requirements = {{"numerics.rows", FactOp::in, 0, "invariant"}},
+                   .without = "executor.deterministic = false"});
+  }
+}
+
+// A linear kernel without its formats: they hold tensor by tensor, not for the pipeline.
+Participant linear_participant(const PluginRef& plugin, const Origin& origin) {
+  Participant made = describe("linear", plugin, origin);
+  std::erase_if(made.provides, [](const Fact& fact) { return fact.key == "weight.format"; });
+  return made;
+}
+
+std::vector<Participant> gather(const PipelineRequest& request, const Model& model,
+                                const Executor& executor, const ChosenPlugins& chosen) {
+  const PipelineConfig& config = request.config;
+  std::vector<Participant> all;
+  all.push_back(engine_participant(config));
+  all.push_back(model_participant("model", model, config.model_path.origin));
+  all.push_back(executor_participant(executor, config.executor.origin));
+  const ChosenPlugin* const plugins[] = {&chosen.scheduler, &chosen.kv_cache,
+                                         chosen.attention.get(), &chosen.sampler,
+                                         chosen.drafter.get()};
+  for (const ChosenPlugin* plugin : plugins) {
+    if (plugin != nullptr) all.push_back(plugin->participant());
+  }
+  std::set<std::string_view> kernels;
+  for (const LinearChoice& choice : chosen.linear) {
+    const PluginRef& best = choice.candidates.front();
+    if (kernels.insert(best.descriptor->id).second) {
+      all.push_back(linear_participant(best, config.linear.plugin.origin));
+    }
+  }
+  add_config_participants(config, all);
+  return all;
+}
+
+constexpr std::pair<const char*, std::string_view> kSections[] = {
+    {"scheduler", kSchedulerInterface},
+    {"kv_cache", kKvCacheInterface},
+    {"attention", kAttentionInterface},
+    {"sampler", kSamplerInterface},
+    {"drafter", kDrafterInterface}};
+
+bool takes_all_formats(const PluginRef& plugin, const ChosenPlugins& chosen) {
+  return std::ranges::all_of(chosen.linear, [&](const LinearChoice& choice) {
+    return provides_word(*plugin.descriptor, "weight.format", choice.format);
+  });
+}
+
+// Other plugins of the interfaces that were configured: what an error may suggest.
+std::vector<Participant> other_plugins(const PipelineRequest& request, const HostFacts& host,
+                                       const ChosenPlugins& chosen) {
+  std::vector<Participant> all;
+  for (const auto& [section, interface] : kSections) {
+    Result<std::vector<PluginRef>> found = request.registry->candidates(interface, host);
+    if (!found.ok()) continue;
+    for (const PluginRef& plugin : *found) all.push_back(describe(section, plugin, {}));
+  }
+  Result<std::vector<PluginRef>> kernels = request.registry->candidates(kLinearInterface, host);
+  if (!kernels.ok() || chosen.linear.empty()) return all;
+  for (const PluginRef& plugin : *kernels) {
+    if (takes_all_formats(plugin, chosen)) all.push_back(linear_participant(plugin, {}));
+  }
+  return all;
+}
+
+// With "auto", the attention kernel that fits the rest best; of equals, the one of best score.
+Status settle_attention(const PipelineRequest& request, const HostFacts& host, const Model& model,
+                        const Executor& executor, uint32_t context_tokens, ChosenPlugins& chosen) {
+  if (chosen.attention == nullptr || request.config.attention.plugin.value != "auto") return {};
+  TENON_ASSIGN_OR_RETURN(const std::vector<PluginRef> found,
+                         request.registry->candidates(kAttentionInterface, host));
+  // What does not fit for other reasons must not decide: the kernel with the fewest conflicts.
+  PluginRef best = chosen.attention->plugin;
+  size_t fewest = std::numeric_limits<size_t>::max();
+  for (const PluginRef& plugin : found) {
+    chosen.attention->plugin = plugin;
+    const size_t count = conflicts(gather(request, model, executor, chosen), context_tokens);
+    if (count < fewest) {
+      fewest = count;
+      best = plugin;
+    }
+  }
+  chosen.attention->plugin = best;
+  TENON_ASSIGN_OR_RETURN(chosen.attention->options,
+                         fill_options(*best.descriptor, chosen.attention->settings));
+  return {};
+}
+
+}  // namespace
+
+Participant model_participant(std::string role, const Model& model, const Origin& origin) {
+  const ModelConfig& config = model.config;
+  Participant made{
+      .role = std::move(role),
+      .name = config.architecture,
+      .origin = origin,
+      .provides = {},
+      .requirements = {{"attn.head_dim", FactOp::all_of, config.head_dim, {}},
+                       {"attn.group", FactOp::all_of, config.heads / config.kv_heads, {}}}};
+  if (has_windows(config)) {
+    made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
+  }
+  return made;
+}
+
+Participant executor_participant(const Executor& executor, const Origin& origin) {
+  Participant device{.role = "executor",
+                     .name = std::string(executor.name()),
+                     .origin = origin,
+                     .provides = {},
+                     .requirements = {}};
+  device.provides.assign(executor.provides().begin(), executor.provides().end());
+  device.requirements.assign(executor.requirements().begin(), executor.requirements().end());
+  return device;
+}
+
+Participant ChosenPlugin::participant() const {
+  return describe(section, plugin, origin);
+}
+
+Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostFacts& host,
+                                     const Model& model, const Model* second,
+                                     const Executor& executor) {
+  const PipelineConfig& config = request.config;
+  Chooser chooser(request, host);
+  ChosenPlugins chosen;
+  chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler);
+  chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache);
+  if (executor.uses_kernels()) {
+    chosen.attention = std::make_unique<ChosenPlugin>();
+    chooser.choose("attention", kAttentionInterface, config.attention, *chosen.attention);
+    std::set<std::string> formats;
+    add_weight_formats(model, formats);
+    if (second != nullptr) add_weight_formats(*second, formats);
+    chooser.choose_linear(formats, chosen.linear);
+  } else {
+    chooser.refuse_kernels(executor, "attention", config.attention);
+    chooser.refuse_kernels(executor, "linear", config.linear);
+  }
+  chooser.choose("sampler", kSamplerInterface, config.sampler, chosen.sampler);
+  if (config.drafter) {
+    chosen.drafter = std::make_unique<ChosenPlugin>();
+    chooser.choose("drafter", kDrafterInterface, *config.drafter, *chosen.drafter);
+  }
+  TENON_RETURN_IF_ERROR(chooser.finish());
+  return chosen;
+}
+
+Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const HostFacts& host,
+                                         const Model& model, const Executor& executor,
+                                         uint32_t context_tokens, ChosenPlugins& chosen) {
+  TENON_RETURN_IF_ERROR(settle_attention(request, host, model, executor, context_tokens, chosen));
+  NegotiationRequest negotiation;
+  negotiation.participants = gather(request, model, executor, chosen);
+  negotiation.context_tokens = context_tokens;
+  negotiation.preferences = {{"kv.dtype", std::string(preferred_kv_dtype(model, executor)), 0},
+                             {"kv.dtype", "f32", 0},
+                             {"kv.dtype", "bf16", 0},
+                             {"kv.block_tokens", "", 16}};
+  negotiation.alternatives = [&] { return other_plugins(request, host, chosen); };
+  return negotiate(negotiation);
+}
+
+}  // namespace tenon

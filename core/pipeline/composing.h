@@ -1,0 +1,68 @@
+// The steps of composing a pipeline, one concern each; `build_pipeline` calls them in order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/pipeline/pipeline.h"
+
+namespace tenon {
+
+// A plugin chosen for a section, its options checked, not yet created.
+struct ChosenPlugin {
+  std::string section;  // "scheduler"
+  PluginRef plugin;
+  Origin origin;
+  std::vector<Setting> settings;
+  FilledOptions options;
+
+  Participant participant() const;
+};
+
+// The kernels that may serve the model's weights, best first.
+struct LinearChoice {
+  std::string format;
+  std::vector<PluginRef> candidates;
+};
+
+struct ChosenPlugins {
+  ChosenPlugin scheduler, kv_cache, sampler;
+  std::unique_ptr<ChosenPlugin> attention, drafter;
+  std::vector<LinearChoice> linear;
+};
+
+// `second` is null without a second model.
+Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostFacts& host,
+                                     const Model& model, const Model* second,
+                                     const Executor& executor);
+
+Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const HostFacts& host,
+                                         const Model& model, const Executor& executor,
+                                         uint32_t context_tokens, ChosenPlugins& chosen);
+
+// Opens the second model that the configuration names, if it does, and holds it against the first:
+// both must speak the same vocabulary.
+Status open_second_model(Pipeline& pipeline);
+// Whether the chosen drafter and the configuration mean the same about a second model.
+Status check_second_model(const PipelineConfig& config, const ChosenPlugins& chosen);
+// Whether the chosen kernel can attend for the second model too, with the K/V that was agreed upon.
+Status fit_second_model(const PipelineRequest& request, const Pipeline& pipeline,
+                        const ChosenPlugins& chosen);
+// Makes what drafters reach as model_runner/1; the executor behind it is loaded later.
+Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
+                           const PluginSurroundings& surroundings);
+Status load_second_model(Pipeline& pipeline, const LinearResolver& linear);
+
+// What a model asks of the kernels that run it.
+Participant model_participant(std::string role, const Model& model, const Origin& origin);
+Participant executor_participant(const Executor& executor, const Origin& origin);
+
+// Block size, element type and number of blocks, from the facts and the memory that is allowed.
+Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
+
+// Creates what was chosen. The resolver keeps pointers to both arguments.
+Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen);
+LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen);
+
+}  // namespace tenon

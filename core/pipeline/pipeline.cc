@@ -1,0 +1,295 @@
+#include "core/pipeline/pipeline.h"
+
+#include <algorithm>
+
+#include "core/base/cpu_features.h"
+#include "core/base/system_memory.h"
+#include "core/base/text.h"
+#include "core/pipeline/composing.h"
+
+namespace tenon {
+namespace {
+
+// Rows of a step when nothing is configured: enough to use a processor fully, and a bound on the
+// memory that activations take.
+constexpr uint32_t kAutoBatchTokens = 2048;
+
+class TokenizerDecoder final : public TextDecoder {
+ public:
+  // What follows a prompt is not the beginning of a text: a tokenizer that drops the space in
+  // front of a text must not drop it here. The prompt's last tokens are enough to know.
+  TokenizerDecoder(const Tokenizer& tokenizer, std::span<const TokenId> prompt)
+      : stream_(tokenizer) {
+    constexpr size_t kContextTokens = 8;
+    for (const TokenId token : prompt.last(std::min(prompt.size(), kContextTokens))) {
+      static_cast<void>(stream_.push(token));
+    }
+  }
+  void push(TokenId token, std::string& text) override { text += stream_.push(token); }
+  void finish(std::string& text) override { text += stream_.finish(); }
+
+ private:
+  StreamingDetokenizer stream_;
+};
+
+Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
+  pipeline.config = request.config;
+  pipeline.host = request.host;
+  if (request.clock != nullptr) pipeline.clock = request.clock;
+  if (const auto isa = request.config.isa.value) {
+    pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
+    // Asked for by name, bf16 dot products are used also where FMA would be faster.
+    if (*isa == NamedIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
+  }
+  if (const auto threads = request.config.threads.value) pipeline.host.workers = *threads;
+  const auto& path = request.config.model_path;
+  if (path.value.empty()) {
+    return invalid_argument(
+        "no model is configured; set model.path to a model's folder or GGUF file");
+  }
+  Result<std::unique_ptr<Model>> model = open_model(path.value);
+  if (!model.ok()) return with_context(path.origin.text(), model.status());
+  pipeline.model = *std::move(model);
+  Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(path.value);
+  if (tokenizer.ok()) {
+    pipeline.tokenizer = *std::move(tokenizer);
+  } else {
+    pipeline.tokenizer_problem = tokenizer.take_status();
+  }
+  return open_second_model(pipeline);
+}
+
+Status set_limits(Pipeline& pipeline) {
+  const PipelineConfig& config = pipeline.config;
+  const uint32_t most = pipeline.model->config.context_tokens;
+  const uint32_t context = config.context_tokens.value.value_or(most);
+  if (context > most) {
+    return invalid_argument(config.context_tokens.origin.text() + ": limits.context_tokens is " +
+                            std::to_string(context) + ", but the model's context is " +
+                            std::to_string(most) + "; set that or less");
+  }
+  SchedulerLimits& limits = pipeline.limits;
+  limits.context_tokens = context;
+  limits.max_sequences = config.max_sequences.value;
+  const uint32_t automatic = std::max(std::min(context, kAutoBatchTokens), limits.max_sequences);
+  limits.max_batch_tokens = config.max_batch_tokens.value.value_or(automatic);
+  if (limits.max_batch_tokens < limits.max_sequences) {
+    return invalid_argument(
+        config.max_batch_tokens.origin.text() + ": limits.max_batch_tokens is " +
+        std::to_string(limits.max_batch_tokens) + ", less than limits.max_sequences, " +
+        std::to_string(limits.max_sequences) +
+        "; each running sequence needs one token a step: raise it");
+  }
+  pipeline.shape = std::make_unique<ModelShapeStorage>(pipeline.model->config, context);
+  if (pipeline.second) {
+    SecondModel& second = *pipeline.second;
+    second.shape = std::make_unique<ModelShapeStorage>(second.model->config, context);
+    pipeline.joint_shape =
+        std::make_unique<ModelShapeStorage>(pipeline.shape->shape(), second.shape->shape());
+  }
+  return {};
+}
+
+Result<ExecutorFactory> executor_factory(const PipelineRequest& request) {
+  const auto& name = request.config.executor;
+  const auto built_in = request.executors.find(name.value);
+  if (built_in != request.executors.end()) return built_in->second;
+  std::vector<std::string> known;
+  for (const auto& [id, factory] : request.executors) known.push_back(id);
+  const std::string instead = "; expected one of " + join(known) + did_you_mean(name.value, known);
+  if (!request.find_executor) {
+    return not_found(name.origin.text() + ": there is no executor \"" + name.value + "\"" +
+                     instead);
+  }
+  auto found = request.find_executor(name.value);
+  if (found.ok()) return found;
+  const bool missing = found.status().code() == StatusCode::not_found;
+  return Status::error(
+      found.status().code(),
+      name.origin.text() + ": " + std::string(found.status().message()) + (missing ? instead : ""));
+}
+
+Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
+  const auto& name = request.config.executor;
+  TENON_ASSIGN_OR_RETURN(const ExecutorFactory factory, executor_factory(request));
+  auto made = factory(pipeline.host);
+  if (!made.ok()) return with_context(name.origin.text(), made.status());
+  pipeline.executor = *std::move(made);
+  pipeline.host.workers = pipeline.executor->workers();
+  if (pipeline.second) {
+    TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());
+  }
+  return {};
+}
+
+Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
+  ExecutorSetup setup;
+  setup.model = pipeline.model.get();
+  setup.shape = &pipeline.shape->shape();
+  setup.geometry = pipeline.geometry;
+  setup.geometry.group_count = setup.shape->group_count;
+  setup.max_rows = pipeline.limits.max_batch_tokens;
+  setup.max_sequences = pipeline.limits.max_sequences;
+  setup.attention = pipeline.attention.get();
+  if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
+  setup.progress = request.progress;
+  TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
+  if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
+  pipeline.numerics =
+      pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.geometry.dtype));
+  return {};
+}
+
+PluginSurroundings surroundings_of(const Pipeline& pipeline) {
+  return {.host = &pipeline.host,
+          .clock = pipeline.clock,
+          .facts = &pipeline.fact_view,
+          .extensions = &pipeline.extensions};
+}
+
+template <typename T>
+Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) {
+  const auto items = chosen.options.items();
+  pipeline.components.push_back(
+      {chosen.section, std::string(chosen.plugin.descriptor->id), {items.begin(), items.end()}});
+  TENON_ASSIGN_OR_RETURN(out, PluginInstance<T>::create(chosen.plugin, std::move(chosen.options),
+                                                        surroundings_of(pipeline)));
+  return {};
+}
+
+// The instance of a kernel, made when the first weight asks for it, for both models' steps.
+Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
+  for (const auto& made : pipeline.linear) {
+    if (&made.object().descriptor() == plugin.descriptor) return made.get();
+  }
+  ChosenPlugin chosen;
+  chosen.section = "linear";
+  chosen.plugin = plugin;
+  TENON_ASSIGN_OR_RETURN(chosen.options,
+                         fill_options(*plugin.descriptor, pipeline.config.linear.options));
+  PluginInstance<LinearKernel> instance;
+  TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
+  LinearLimits limits;
+  limits.max_rows = pipeline.limits.max_batch_tokens;
+  limits.workers = pipeline.executor->workers();
+  TENON_RETURN_IF_ERROR(instance->bind(limits));
+  pipeline.linear.push_back(std::move(instance));
+  return pipeline.linear.back().get();
+}
+
+}  // namespace
+
+Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
+  pipeline.fact_view = pipeline.facts.facts();
+  TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
+  TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
+  if (chosen.attention) {
+    TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention, pipeline.attention));
+  }
+  if (pipeline.second) {
+    TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
+  }
+  TENON_RETURN_IF_ERROR(create(pipeline, chosen.sampler, pipeline.sampler));
+  if (chosen.drafter) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.drafter, pipeline.drafter));
+  for (const LinearChoice& choice : chosen.linear) {
+    Result<LinearKernel*> best = linear_instance(pipeline, choice.candidates.front());
+    if (!best.ok()) return best.take_status();
+  }
+  return pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry);
+}
+
+LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
+  return [&pipeline, &chosen](const WeightView& weight) -> Result<LinearKernel*> {
+    std::vector<std::string> reasons;
+    for (const LinearChoice& choice : chosen.linear) {
+      if (choice.format != weight.format) continue;
+      for (const PluginRef& plugin : choice.candidates) {
+        TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, linear_instance(pipeline, plugin));
+        const Status accepted = kernel->accepts(weight);
+        if (accepted.ok()) return kernel;
+        reasons.push_back("linear " + std::string(plugin.descriptor->id) + ": " +
+                          std::string(accepted.message()));
+      }
+    }
+    return unsupported("no linear kernel takes tensor '" + std::string(weight.name) + "' (" +
+                       std::string(weight.format) + "): " + join(reasons, "; "));
+  };
+}
+
+uint64_t Pipeline::kv_bytes() const {
+  return executor->kv_bytes() + (second ? second->executor->kv_bytes() : 0);
+}
+
+uint64_t Pipeline::weight_bytes() const {
+  return model->weight_bytes() + (second ? second->model->weight_bytes() : 0);
+}
+
+EngineParts Pipeline::parts() {
+  EngineParts made;
+  made.scheduler = scheduler.get();
+  made.kv_cache = kv_cache.get();
+  made.sampler = sampler.get();
+  made.drafter = drafter.get();
+  if (second) made.draft_runner = second->runner.get();
+  const ResolvedFact* verify = facts.find("sampler.verify");
+  made.verify_by_rejection = verify != nullptr && verify->word == "rejection";
+  made.executor = executor.get();
+  made.shape = &shape->shape();
+  made.geometry = geometry;
+  made.limits = limits;
+  made.clock = clock;
+  if (tokenizer != nullptr) {
+    made.text = [tokens = tokenizer.get()](const Request& request) {
+      return std::make_unique<TokenizerDecoder>(*tokens, request.prompt);
+    };
+  }
+  made.eos_tokens = model->generation.eos.empty() ? model->config.eos : model->generation.eos;
+  made.scheduler_name = scheduler.object().descriptor().id;
+  made.kv_cache_name = kv_cache.object().descriptor().id;
+  made.sampler_name = sampler.object().descriptor().id;
+  if (drafter) made.drafter_name = drafter.object().descriptor().id;
+  return made;
+}
+
+std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() const {
+  std::vector<std::pair<std::string, const PluginObject*>> all;
+  const auto add = [&all](const char* word, const auto& instance) {
+    if (instance) all.emplace_back(word, &instance.object());
+  };
+  add("scheduler", scheduler);
+  add("kv_cache", kv_cache);
+  add("attention", attention);
+  for (const auto& kernel : linear) add("linear", kernel);
+  add("sampler", sampler);
+  add("drafter", drafter);
+  return all;
+}
+
+Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
+  auto pipeline = std::make_unique<Pipeline>();
+  if (request.available_memory_bytes == 0) {
+    request.available_memory_bytes = available_memory_bytes();
+  }
+  TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
+  TENON_RETURN_IF_ERROR(set_limits(*pipeline));
+  TENON_RETURN_IF_ERROR(make_executor(request, *pipeline));
+  TENON_ASSIGN_OR_RETURN(ChosenPlugins chosen,
+                         choose_plugins(request, pipeline->host, *pipeline->model,
+                                        pipeline->second ? pipeline->second->model.get() : nullptr,
+                                        *pipeline->executor));
+  TENON_RETURN_IF_ERROR(check_second_model(request.config, chosen));
+  TENON_ASSIGN_OR_RETURN(
+      pipeline->facts,
+      negotiate_pipeline(request, pipeline->host, *pipeline->model, *pipeline->executor,
+                         pipeline->limits.context_tokens, chosen));
+  if (pipeline->second) TENON_RETURN_IF_ERROR(fit_second_model(request, *pipeline, chosen));
+  TENON_RETURN_IF_ERROR(plan_kv_memory(request, *pipeline));
+  TENON_RETURN_IF_ERROR(create_plugins(*pipeline, chosen));
+  if (request.load_weights) {
+    TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
+  }
+  pipeline->hash = config_hash(pipeline->config, pipeline->components);
+  return pipeline;
+}
+
+}  // namespace tenon

@@ -1,0 +1,99 @@
+// A pipeline, composed: model and tokenizer opened, facts negotiated, plugins created, executor
+// loaded. What does not fit is refused here, with all reasons, before anything is created.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/origin.h"
+#include "core/config/pipeline_config.h"
+#include "core/engine/draft_runner.h"
+#include "core/engine/engine_parts.h"
+#include "core/exec/executor.h"
+#include "core/model/model.h"
+#include "core/plugin/instance.h"
+#include "core/plugin/negotiation.h"
+#include "core/plugin/registry.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace tenon {
+
+// Executors by the name that [executor] plugin gives.
+using ExecutorFactories = std::map<std::string, ExecutorFactory>;
+
+struct PipelineRequest {
+  PipelineConfig config;
+  PluginRegistry* registry = nullptr;  // borrowed; outlives the pipeline
+  ExecutorFactories executors;
+  // Those that are not built in, by name; asked for what `executors` has not. May be empty.
+  std::function<Result<ExecutorFactory>(const std::string& name)> find_executor;
+  HostFacts host;         // this machine; isa and threads of the configuration lower it
+  LoadProgress progress;  // may be empty
+  uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now
+  const Clock* clock = nullptr;         // borrowed, outlives the pipeline; null = the system's
+  bool load_weights = true;  // false: everything but the executor's load, for `config explain`
+};
+
+// A smaller model beside the one that generates, for drafters that run one ([drafter] model). It
+// runs on the same workers, its K/V lies in groups of the same memory.
+struct SecondModel {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShapeStorage> shape;
+  KvGeometry geometry;  // of its groups
+  PluginInstance<AttentionKernel> attention;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<DraftRunner> runner;
+  ModelRunner* runner_view = nullptr;  // what the extension leads to
+};
+
+struct Pipeline {
+  Pipeline() = default;
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // In order of construction; destroyed the other way round.
+  PipelineConfig config;
+  HostFacts host;
+  WallClock wall_clock;
+  const Clock* clock = &wall_clock;  // that plugins and the engine are given
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;  // null: the model's folder has none
+  Status tokenizer_problem;              // why
+  std::unique_ptr<ModelShapeStorage> shape;
+  std::unique_ptr<ModelShapeStorage> joint_shape;  // with a second model: both, for the KV manager
+  std::vector<KvGroupGeometry> group_geometry;
+  KvGeometry geometry;  // of all groups, the second model's behind the target's
+  SchedulerLimits limits;
+  ResolvedFacts facts;
+  PipelineFacts fact_view;    // what plugins hold on to
+  ExtensionTable extensions;  // as well
+  PluginInstance<Scheduler> scheduler;
+  PluginInstance<KVCacheManager> kv_cache;
+  PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
+  std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
+  std::unique_ptr<SecondModel> second;               // null without [drafter] model
+  PluginInstance<Sampler> sampler;
+  PluginInstance<Drafter> drafter;  // empty without speculation
+  std::unique_ptr<Executor> executor;
+
+  std::vector<ResolvedComponent> components;
+  std::string hash;      // config_hash
+  std::string numerics;  // the numerics id
+
+  // The groups of all models that run here, as KV managers see them.
+  const ModelShape& kv_shape() const { return (joint_shape ? joint_shape : shape)->shape(); }
+  uint64_t kv_bytes() const;
+  uint64_t weight_bytes() const;  // as stored in the checkpoints
+  // Borrowed parts for an engine, its text decoders included.
+  EngineParts parts();
+  // Instances with the word of their interface ("scheduler"), for reports.
+  std::vector<std::pair<std::string, const PluginObject*>> plugins() const;
+};
+
+Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request);
+
+}  // namespace tenon

@@ -1,0 +1,143 @@
+// The second model of a pipeline: opened, held against the first, made and loaded.
+#include <algorithm>
+#include <optional>
+
+#include "core/base/text.h"
+#include "core/pipeline/composing.h"
+
+namespace tenon {
+namespace {
+
+std::string quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+// The first id that means something else in the two vocabularies; nothing when there is none.
+std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) {
+  const auto most = static_cast<TokenId>(std::max(a.vocab_size(), b.vocab_size()));
+  for (TokenId id = 0; id < most; ++id) {
+    if (a.piece(id) != b.piece(id)) return id;
+  }
+  return std::nullopt;
+}
+
+Status check_vocabulary(const Pipeline& pipeline, const Model& second, const std::string& where) {
+  const uint32_t target = pipeline.model->config.vocabulary;
+  const uint32_t draft = second.config.vocabulary;
+  if (target != draft) {
+    return invalid_argument(where + ": the second model has a vocabulary of " +
+                            std::to_string(draft) + " tokens, but the model has " +
+                            std::to_string(target) +
+                            "; drafts need the same vocabulary: choose a model of the same family");
+  }
+  if (pipeline.tokenizer == nullptr) return {};
+  const Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(second.path);
+  // A folder of weights alone says nothing against its vocabulary.
+  if (!tokenizer.ok()) return {};
+  const auto id = first_difference(*pipeline.tokenizer, **tokenizer);
+  if (!id) return {};
+  return invalid_argument(where + ": token " + std::to_string(*id) + " is " +
+                          quoted((*tokenizer)->piece(*id)) + " in the second model, but " +
+                          quoted(pipeline.tokenizer->piece(*id)) +
+                          " in the model; drafts need the same vocabulary: choose a model of the "
+                          "same family");
+}
+
+bool needs_model(const PluginDescriptor& drafter) {
+  for (const Fact& fact : std::span(drafter.requirements, drafter.requirement_count)) {
+    if (fact.key != "draft.needs") continue;
+    const std::vector<std::string_view> words = split(fact.words, ' ');
+    return std::find(words.begin(), words.end(), "model") != words.end();
+  }
+  return false;
+}
+
+}  // namespace
+
+Status open_second_model(Pipeline& pipeline) {
+  const auto& path = pipeline.config.draft_model_path;
+  if (path.value.empty()) return {};
+  Result<std::unique_ptr<Model>> model = open_model(path.value);
+  if (!model.ok()) return with_context(path.origin.text(), model.status());
+  TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, **model, path.origin.text()));
+  pipeline.second = std::make_unique<SecondModel>();
+  pipeline.second->model = *std::move(model);
+  return {};
+}
+
+Status check_second_model(const PipelineConfig& config, const ChosenPlugins& chosen) {
+  if (chosen.drafter == nullptr) return {};
+  const PluginDescriptor& drafter = *chosen.drafter->plugin.descriptor;
+  const std::string name = "drafter " + quoted(drafter.id);
+  const auto& path = config.draft_model_path;
+  if (needs_model(drafter) && path.value.empty()) {
+    return invalid_argument(chosen.drafter->origin.text() + ": " + name +
+                            " runs a second model, but none is configured; set drafter.model to "
+                            "the folder of a smaller model with the same vocabulary");
+  }
+  if (!needs_model(drafter) && !path.value.empty()) {
+    return invalid_argument(path.origin.text() + ": drafter.model is set, but " + name +
+                            " runs no second model; remove it");
+  }
+  return {};
+}
+
+Status fit_second_model(const PipelineRequest& request, const Pipeline& pipeline,
+                        const ChosenPlugins& chosen) {
+  if (chosen.attention == nullptr) return {};
+  const ResolvedFact* dtype = pipeline.facts.find("kv.dtype");
+  const ResolvedFact* block = pipeline.facts.find("kv.block_tokens");
+  if (dtype == nullptr || block == nullptr) return {};
+  NegotiationRequest negotiation;
+  negotiation.context_tokens = pipeline.limits.context_tokens;
+  negotiation.participants = {
+      model_participant("drafter", *pipeline.second->model, request.config.draft_model_path.origin),
+      executor_participant(*pipeline.executor, request.config.executor.origin),
+      chosen.attention->participant(),
+      {.role = "config",
+       .name = "the pipeline's KV cache",
+       .origin = {},
+       .provides = {{"kv.dtype", FactOp::in, 0, dtype->word},
+                    {"kv.block_tokens", FactOp::equals, block->number, {}}},
+       .requirements = {}}};
+  return negotiate(negotiation).take_status();
+}
+
+Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
+                           const PluginSurroundings& surroundings) {
+  SecondModel& second = *pipeline.second;
+  if (chosen.attention != nullptr) {
+    const ChosenPlugin& kernel = *chosen.attention;
+    TENON_ASSIGN_OR_RETURN(FilledOptions options,
+                           fill_options(*kernel.plugin.descriptor, kernel.settings));
+    TENON_ASSIGN_OR_RETURN(second.attention, PluginInstance<AttentionKernel>::create(
+                                                 kernel.plugin, std::move(options), surroundings));
+  }
+  DraftRunnerParts parts;
+  parts.executor = second.executor.get();
+  parts.shape = &second.shape->shape();
+  parts.geometry = second.geometry;
+  parts.first_group = pipeline.shape->shape().group_count;
+  parts.max_rows = pipeline.limits.max_batch_tokens;
+  parts.max_sequences = pipeline.limits.max_sequences;
+  second.runner = std::make_unique<DraftRunner>(parts);
+  second.runner_view = second.runner.get();
+  pipeline.extensions.add(std::string(kModelRunner), &second.runner_view);
+  return {};
+}
+
+Status load_second_model(Pipeline& pipeline, const LinearResolver& linear) {
+  SecondModel& second = *pipeline.second;
+  ExecutorSetup setup;
+  setup.model = second.model.get();
+  setup.shape = &second.shape->shape();
+  setup.geometry = second.geometry;
+  setup.max_rows = pipeline.limits.max_batch_tokens;
+  setup.max_sequences = pipeline.limits.max_sequences;
+  setup.attention = second.attention.get();
+  setup.linear = linear;
+  const Status loaded = second.executor->load(setup);
+  return loaded.ok() ? Status() : with_context("the second model", loaded);
+}
+
+}  // namespace tenon
