@@ -49,22 +49,22 @@ class Attention {
     fill();
     describe(plane_bytes);
     make_batch(blocks_each);
-    if (!kernel.bind(model_, storage_, limits_).ok()) std::abort();
-    workspace_.resize(kernel.workspace_bytes() + 64);
+    if (!kernel.bind(binding()).ok()) std::abort();
+    workspace_.resize(kernel.workspace_bytes(0) + 64);
+    plan_.resize(kernel.plan_bytes(0) + 64);
   }
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
   ~Attention() { munmap(memory_, bytes_); }
 
   void plan() {
-    const auto address = reinterpret_cast<uintptr_t>(workspace_.data());
-    if (!kernel_.plan(0, batch_, reinterpret_cast<void*>((address + 63) / 64 * 64)).ok()) {
-      std::abort();
-    }
+    if (!kernel_.plan({0, &batch_, all_, aligned(plan_)}, planned_).ok()) std::abort();
+    call_.plan = aligned(plan_);
+    call_.workspace = aligned(workspace_);
   }
   void next_layer() { call_.layer = (call_.layer + 1) % layers_; }
   void run(uint32_t worker, uint32_t workers) {
-    for (uint32_t phase = 0; phase < kernel_.phases(); ++phase) {
+    for (uint32_t phase = 0; phase < planned_.phases; ++phase) {
       if (!kernel_.run(call_, phase, {worker, workers}).ok()) std::abort();
       machine().pool->barrier(worker);
     }
@@ -101,11 +101,12 @@ class Attention {
     LayerShape layer;
     layer.query_heads = shape_.heads.query_heads;
     layer.scale = 0.125f;
-    layer_shapes_.assign(layers_, layer);
-    model_.layers = layers_;
+    for (; layer.index_in_group < layers_; ++layer.index_in_group) layer_shapes_.push_back(layer);
+    model_.layer_count = layers_;
+    model_.context_tokens = tokens_;
     model_.group_count = 1;
     model_.groups = &group_;
-    model_.layer = layer_shapes_.data();
+    model_.layers = layer_shapes_.data();
     auto* base = static_cast<std::byte*>(memory_);
     for (uint32_t i = 0; i < layers_; ++i) {
       const KvPlane k{base + 2 * i * plane_bytes, block_bytes(),
@@ -114,13 +115,22 @@ class Attention {
       v.base += plane_bytes;
       planes_.push_back({k, v});
     }
-    storage_.dtype = shape_.dtype;
-    storage_.block_tokens = {&shape_.block_tokens, 1};
-    storage_.layers = planes_;
-    limits_ = {.max_rows = shape_.rows * shape_.sequences,
-               .max_sequences = shape_.sequences,
-               .context_tokens = tokens_,
-               .slices = machine().pool->size()};
+    storage_ = {shape_.dtype, shape_.block_tokens, planes_};
+  }
+  AttentionBinding binding() const {
+    static constexpr GroupId kGroups[] = {0};
+    AttentionBinding binding;
+    binding.model = &model_;
+    binding.groups = kGroups;
+    binding.storage = {&storage_, 1};
+    binding.max_rows = shape_.rows * shape_.sequences;
+    binding.max_sequences = shape_.sequences;
+    binding.slices = machine().pool->size();
+    return binding;
+  }
+  static void* aligned(std::vector<std::byte>& bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(bytes.data());
+    return reinterpret_cast<void*>((address + 63) / 64 * 64);
   }
   void make_batch(uint32_t blocks_each) {
     tables_.resize(shape_.sequences);
@@ -129,26 +139,33 @@ class Attention {
       for (uint32_t i = 0; i < blocks_each; ++i) {
         tables_[s].push_back(static_cast<BlockId>(i * shape_.sequences + s));
       }
-      views_.push_back({tables_[s]});
+      views_.emplace_back().blocks = tables_[s];
+      all_.push_back(s);
     }
     for (uint32_t s = 0; s < shape_.sequences; ++s) {
       BatchSequence sequence;
       sequence.seq = s;
       sequence.first_row = s * shape_.rows;
       sequence.rows = shape_.rows;
-      sequence.kv_tokens = tokens_;
-      sequence.tables = {&views_[s], 1};
       sequences_.push_back(sequence);
       for (uint32_t r = 0; r < shape_.rows; ++r) slots_.push_back(shape_.first_token + r);
     }
+    lengths_.assign(shape_.sequences, tokens_);
+    in_group_ = {slots_, lengths_, views_};
     batch_.rows = batch_.padded_rows = static_cast<uint32_t>(slots_.size());
-    batch_.slots = batch_.positions = slots_;
+    batch_.padded_sequences = shape_.sequences;
+    batch_.positions = slots_;
     batch_.sequences = sequences_;
+    batch_.groups = {&in_group_, 1};
     const uint64_t row_floats = uint64_t{shape_.heads.query_heads} * shape_.heads.head_dim;
     q_.assign(batch_.rows * row_floats, 0.25f);
     out_.resize(q_.size());
     kv_.assign(uint64_t{batch_.rows} * shape_.heads.kv_heads * shape_.heads.head_dim, 0.01f);
-    call_ = {.layer = 0, .q = q_.data(), .k = kv_.data(), .v = kv_.data(), .out = out_.data()};
+    call_.q = q_.data();
+    call_.k = call_.v = kv_.data();
+    call_.out = out_.data();
+    call_.padded_rows = batch_.padded_rows;
+    call_.padded_sequences = batch_.padded_sequences;
   }
 
   AttentionKernel& kernel_;
@@ -161,16 +178,17 @@ class Attention {
   std::vector<LayerShape> layer_shapes_;
   ModelShape model_;
   std::vector<KvLayerStorage> planes_;
-  KvStorage storage_;
-  AttentionLimits limits_;
+  KvGroupStorage storage_;
   std::vector<std::vector<BlockId>> tables_;
   std::vector<KvTableView> views_;
   std::vector<BatchSequence> sequences_;
-  std::vector<uint32_t> slots_;
+  std::vector<uint32_t> slots_, lengths_, all_;
+  BatchGroup in_group_;
   BatchView batch_;
   std::vector<float> q_, kv_, out_;
   AttentionCall call_;
-  std::vector<std::byte> workspace_;
+  KernelPlanOut planned_;
+  std::vector<std::byte> workspace_, plan_;
 };
 
 void add_case(AttentionKernel& kernel, const std::string& kind, const Case& shape) {

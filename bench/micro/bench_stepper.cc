@@ -60,7 +60,10 @@ Stepper::Stepper(const std::string& path, const std::string& linear)
     linear_.push_back(&kernel<LinearKernel>("linear_dense", kLinearInterface, "dense"));
   }
   for (LinearKernel* kernel : linear_) {
-    leave_unless(kernel->bind({kMaxRows, machine().pool->size(), Space()}));
+    LinearLimits limits;
+    limits.max_rows = kMaxRows;
+    limits.workers = machine().pool->size();
+    leave_unless(kernel->bind(limits));
   }
 }
 
@@ -72,14 +75,18 @@ Result<LinearKernel*> Stepper::kernel_for(const WeightView& weight) const {
 }
 
 void Stepper::load(const LoadProgress& progress) {
-  group_ = {kContext, kMaxSequences, kv_bytes_per_token(shape_->shape(), 0, DType::bf16)};
+  const ModelShape& shape = shape_->shape();
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    groups_.push_back(
+        {DType::bf16, kContext, kMaxSequences, kv_bytes_per_token(shape, group, DType::bf16), 0});
+  }
   ExecutorSetup setup;
   setup.model = model_.get();
   setup.shape = &shape_->shape();
-  setup.geometry = {DType::bf16, kContext, kMaxSequences, 1, &group_};
+  setup.geometry = {kContext, kMaxSequences, shape.group_count, groups_.data()};
   setup.max_rows = kMaxRows;
   setup.max_sequences = kMaxSequences;
-  setup.attention = &kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu");
+  setup.attention = {&kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu"), "cpu"};
   setup.linear = [this](const WeightView& weight) { return kernel_for(weight); };
   setup.progress = progress;
   leave_unless(executor_->load(setup));
@@ -99,12 +106,24 @@ void Stepper::step(uint32_t sequences, uint32_t rows, uint32_t last) {
       positions.push_back(last + 1 - rows + row);
     }
     tables[s].blocks = {&blocks[s], 1};
-    parts.push_back({s, s * rows, rows, last + 1, {&tables[s], 1}});
+    BatchSequence& part = parts.emplace_back();
+    part.seq = s;
+    part.first_row = s * rows;
+    part.rows = rows;
     wanted.push_back(s * rows + rows - 1);
   }
   const uint32_t all = sequences * rows;
-  const BatchView batch{++step_id_, all, all,   tokens, positions,
-                        positions,  {},  parts, wanted, nullptr};
+  const std::vector<uint32_t> lengths(sequences, last + 1);
+  const std::vector<BatchGroup> groups(groups_.size(), {positions, lengths, tables});
+  BatchView batch;
+  batch.step_id = ++step_id_;
+  batch.rows = batch.padded_rows = all;
+  batch.padded_sequences = sequences;
+  batch.tokens = tokens;
+  batch.positions = positions;
+  batch.sequences = parts;
+  batch.groups = groups;
+  batch.logits_rows = wanted;
   leave_unless(executor_->launch(batch));
   value_or_leave(executor_->collect(step_id_));
 }
@@ -117,8 +136,10 @@ Cost Stepper::cost(uint32_t sequences, uint32_t rows, uint32_t last,
   const double layers = all - head * (c.tied_embeddings ? 1 : 2);
   const double products = (layers * rows + head) * sequences;
   const double scores = 2.0 * c.layers * c.heads * c.head_dim * rows * (last + 1 - rows / 2.0);
-  return {.bytes = static_cast<double>(executor_->weight_bytes()) +
-                   static_cast<double>(group_.bytes_per_token) * sequences * last,
+  double kv_bytes = 0;  // of a token
+  for (const KvGroupGeometry& group : groups_)
+    kv_bytes += static_cast<double>(group.bytes_per_token);
+  return {.bytes = static_cast<double>(executor_->weight_bytes()) + kv_bytes * sequences * last,
           .operations = 2 * (products + scores * sequences),
           .operation_limit = limits.fma_flops};
 }

@@ -53,7 +53,7 @@ class Stepper {
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelShapeStorage> shape_;
   std::vector<LinearKernel*> linear_;  // in the order of preference
-  KvGroupGeometry group_;
+  std::vector<KvGroupGeometry> groups_;
   std::unique_ptr<Executor> executor_;
   uint64_t step_id_ = 0;
 };

@@ -111,12 +111,12 @@ TEST_F(CpuTest, a_tied_head_is_packed_once_and_serves_as_embedding) {
 
 TEST_F(CpuTest, progress_rises_to_the_whole) {
   ExecutorSetup setup;
-  const KvGroupGeometry group{4, 4, 0};
+  const KvGroupGeometry group{DType::f32, 4, 4, 0, 0};
   std::vector<uint64_t> seen;
   uint64_t total = 0;
   setup.model = model_.get();
   setup.shape = &shape_.shape();
-  setup.geometry = {DType::f32, 64, 1, 1, &group};
+  setup.geometry = {64, 1, 1, &group};
   setup.max_rows = setup.max_sequences = 1;
   setup.attention = &attention_;
   setup.linear = counting();
@@ -160,14 +160,15 @@ TEST_F(CpuTest, kernels_must_be_given) {
 // Fails in one layer's last phase, on one worker.
 class FailingAttention final : public AttentionKernel {
  public:
-  Status bind(const ModelShape& model, const KvStorage& storage,
-              const AttentionLimits& limits) noexcept override {
-    return plain_.bind(model, storage, limits);
+  Status bind(const AttentionBinding& binding) noexcept override {
+    return refuses ? Status::error(StatusCode::unsupported, "not today") : plain_.bind(binding);
   }
-  uint64_t workspace_bytes() const noexcept override { return plain_.workspace_bytes(); }
-  uint32_t phases() const noexcept override { return plain_.phases(); }
-  Status plan(GroupId group, const BatchView& batch, void* workspace) noexcept override {
-    return plain_.plan(group, batch, workspace);
+  uint64_t plan_bytes(GroupId group) const noexcept override { return plain_.plan_bytes(group); }
+  uint64_t workspace_bytes(GroupId group) const noexcept override {
+    return plain_.workspace_bytes(group);
+  }
+  Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept override {
+    return plain_.plan(plan, out);
   }
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
     if (fails && call.layer == 1 && phase == 2 && slice.index == 1) {
@@ -177,11 +178,20 @@ class FailingAttention final : public AttentionKernel {
   }
   std::string_view numerics() const noexcept override { return plain_.numerics(); }
 
+  bool refuses = false;
   bool fails = true;
 
  private:
   PlainAttention plain_;
 };
+
+TEST_F(CpuTest, an_attention_kernel_that_refuses_the_model_is_named) {
+  FailingAttention attention;
+  attention.refuses = true;
+  const StepDriver driver(*executor_, *model_, shape_.shape(),
+                          {.attention = {&attention, "picky"}, .linear = counting()});
+  EXPECT_EQ(driver.load_status().message(), "attention \"picky\": not today");
+}
 
 TEST_F(CpuTest, a_failing_kernel_fails_its_step_and_not_the_next) {
   FailingAttention attention;

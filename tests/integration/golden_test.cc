@@ -126,11 +126,15 @@ TEST_P(OracleTest, shapes_and_formats_of_all_kinds_agree_with_the_oracle) {
 TEST_P(OracleTest, layers_may_share_kv_and_cap_their_scores) {
   auto model = make_tiny_model({.config = wide_config()});
   const ModelShapeStorage storage(model->config, 64);
-  std::vector<LayerShape> layers(storage.shape().layer, storage.shape().layer + 2);
+  std::vector<LayerShape> layers(storage.shape().layers, storage.shape().layers + 2);
+  KvGroup group = storage.shape().groups[0];
   ModelShape shape = storage.shape();
-  shape.layer = layers.data();
+  shape.layers = layers.data();
+  shape.groups = &group;
+  group.layers = 1;
   layers[0].soft_cap = 0.7f;
   layers[1].shares_kv_with = 0;
+  layers[1].index_in_group = 0;
   model->layers[1].k = model->layers[1].v = Weight{};
   expect_close(*model, shape);
 }

@@ -35,7 +35,10 @@ class PluginKernels final : public KernelSet {
     auto registry = PluginRegistry::open(std::move(search));
     EXPECT_TRUE(registry.ok()) << registry.status().message();
     create(*registry, "dense", linear_);
-    const Status bound = linear_->bind({LoadOptions().max_rows, executor.threads, Space()});
+    LinearLimits limits;
+    limits.max_rows = LoadOptions().max_rows;
+    limits.workers = executor.threads;
+    const Status bound = linear_->bind(limits);
     EXPECT_TRUE(bound.ok()) << bound.message();
     create(*registry, "cpu", attention_);
   }
@@ -106,7 +109,7 @@ Loaded::Loaded(const ExecutorCase& executor, const Model& model, const ModelShap
                LoadOptions options)
     : kernels_(make_kernels(executor)), executor_(make_executor(executor)) {
   if (kernels_ != nullptr) {
-    options.attention = kernels_->attention();
+    options.attention = {kernels_->attention()};
     options.linear = [this](const WeightView&) -> Result<LinearKernel*> {
       return kernels_->linear();
     };

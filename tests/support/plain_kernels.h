@@ -15,82 +15,99 @@ namespace tenon::test {
 // f32 caches only. Three phases: store K, store V, attend.
 class PlainAttention final : public AttentionKernel {
  public:
-  Status bind(const ModelShape& model, const KvStorage& storage,
-              const AttentionLimits& limits) noexcept override {
-    if (storage.dtype != DType::f32) {
-      return Status::error(StatusCode::unsupported, "plain attention keeps f32 only");
+  Status bind(const AttentionBinding& binding) noexcept override {
+    for (const GroupId group : binding.groups) {
+      if (binding.storage[group].dtype != DType::f32) {
+        return Status::error(StatusCode::unsupported, "plain attention keeps f32 only");
+      }
     }
-    model_ = &model;
-    storage_ = &storage;
-    scores_.assign(limits.slices, std::vector<float>(limits.context_tokens));
+    binding_ = binding;
+    scores_.assign(binding.slices, std::vector<float>(binding.model->context_tokens));
     return {};
   }
-  uint64_t workspace_bytes() const noexcept override { return sizeof(uint64_t); }
-  uint32_t phases() const noexcept override { return 3; }
-  Status plan(GroupId, const BatchView& batch, void* workspace) noexcept override {
-    std::memcpy(workspace, &batch.step_id, sizeof(uint64_t));
-    batch_ = &batch;
+  uint64_t plan_bytes(GroupId) const noexcept override { return sizeof(AttentionPlan); }
+  uint64_t workspace_bytes(GroupId) const noexcept override { return 0; }
+  Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept override {
+    if (!plan.batch->tree_parents.empty() || !plan.batch->sees_to.empty()) {
+      return Status::error(StatusCode::unsupported, "plain attention follows chains only");
+    }
+    std::memcpy(plan.plan, &plan, sizeof(plan));
+    out = {.phases = 3, .plan_bytes = sizeof(plan)};
     return {};
   }
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
-    const LayerShape& layer = model_->layer[call.layer];
-    const KvGroup& group = model_->groups[layer.group];
-    const KvLayerStorage& storage = storage_->layers[call.layer];
-    for (const BatchSequence& sequence : batch_->sequences) {
-      const Share mine = share_of(phase < 2 ? sequence.rows : layer.query_heads, slice);
+    const LayerShape& layer = binding_.model->layers[call.layer];
+    const KvGroup& group = binding_.model->groups[layer.group];
+    const KvLayerStorage& storage = binding_.storage[layer.group].layers[layer.index_in_group];
+    const AttentionPlan& plan = *static_cast<const AttentionPlan*>(call.plan);
+    for (const uint32_t index : plan.sequences) {
+      const Rows rows{*plan.batch, plan.batch->sequences[index],
+                      plan.batch->groups[layer.group].slots,
+                      plan.batch->groups[layer.group].tables[index].blocks,
+                      binding_.storage[layer.group].block_tokens};
+      const Share mine = share_of(phase < 2 ? rows.sequence.rows : layer.query_heads, slice);
       if (phase == 0 && call.k != nullptr) {
-        store(storage.k, group.kv_heads, group.k_dim, sequence, layer.group, call.k, mine);
+        store(storage.k, group.kv_heads, group.k_dim, rows, call.k, mine);
       }
       if (phase == 1 && call.v != nullptr) {
-        store(storage.v, group.kv_heads, group.v_dim, sequence, layer.group, call.v, mine);
+        store(storage.v, group.kv_heads, group.v_dim, rows, call.v, mine);
       }
-      if (phase == 2) attend(call, sequence, mine, scores_[slice.index].data());
+      if (phase == 2) attend(call, rows, mine, scores_[slice.index].data());
     }
     return {};
   }
   std::string_view numerics() const noexcept override { return "plain"; }
 
  private:
-  float* at(const KvPlane& plane, const BatchSequence& sequence, GroupId group, uint32_t p,
-            uint32_t head) const {
-    const uint32_t block_tokens = storage_->block_tokens[group];
-    const auto block = static_cast<uint64_t>(sequence.tables[group].blocks[p / block_tokens]);
-    return reinterpret_cast<float*>(plane.base + block * plane.block_bytes +
-                                    head * plane.head_bytes + p % block_tokens * plane.token_bytes);
-  }
-  void store(const KvPlane& plane, uint32_t heads, uint32_t dim, const BatchSequence& sequence,
-             GroupId group, const float* values, Share mine) const {
+  // One sequence's part of the batch.
+  struct Rows {
+    const BatchView& batch;
+    const BatchSequence& sequence;
+    std::span<const uint32_t> slots;
+    std::span<const BlockId> blocks;
+    uint32_t block_tokens;
+
+    float* at(const KvPlane& plane, uint32_t p, uint32_t head) const {
+      const auto block = static_cast<uint64_t>(blocks[p / block_tokens]);
+      return reinterpret_cast<float*>(plane.base + block * plane.block_bytes +
+                                      head * plane.head_bytes +
+                                      p % block_tokens * plane.token_bytes);
+    }
+  };
+
+  static void store(const KvPlane& plane, uint32_t heads, uint32_t dim, const Rows& rows,
+                    const void* values, Share mine) {
     for (uint32_t i = mine.first; i < mine.last; ++i) {
-      const uint64_t row = sequence.first_row + i;
+      const uint64_t row = rows.sequence.first_row + i;
       for (uint32_t h = 0; h < heads; ++h) {
-        std::memcpy(at(plane, sequence, group, batch_->slots[row], h),
-                    values + (row * heads + h) * dim, dim * sizeof(float));
+        std::memcpy(rows.at(plane, rows.slots[row], h),
+                    static_cast<const float*>(values) + (row * heads + h) * dim,
+                    dim * sizeof(float));
       }
     }
   }
-  void attend(const AttentionCall& call, const BatchSequence& sequence, Share heads,
-              float* scores) const {
-    const LayerShape& layer = model_->layer[call.layer];
-    const KvGroup& group = model_->groups[layer.group];
+  void attend(const AttentionCall& call, const Rows& rows, Share heads, float* scores) const {
+    const LayerShape& layer = binding_.model->layers[call.layer];
+    const KvGroup& group = binding_.model->groups[layer.group];
+    const BatchSequence& sequence = rows.sequence;
     for (uint64_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
-      const uint32_t last = batch_->slots[row];
-      const uint32_t window = layer.window_tokens;
-      const uint32_t first = window != 0 && last >= window ? last - window + 1 : 0;
       for (uint32_t h = heads.first; h < heads.last; ++h) {
         const uint64_t item = row * layer.query_heads + h;
-        attend_head(call, sequence, h / (layer.query_heads / group.kv_heads), first, last,
-                    call.q + item * group.k_dim, call.out + item * group.v_dim, scores);
+        attend_head(call.layer, rows, h / (layer.query_heads / group.kv_heads), rows.slots[row],
+                    static_cast<const float*>(call.q) + item * group.k_dim,
+                    static_cast<float*>(call.out) + item * group.v_dim, scores);
       }
     }
   }
-  void attend_head(const AttentionCall& call, const BatchSequence& sequence, uint32_t kv_head,
-                   uint32_t first, uint32_t last, const float* q, float* out, float* scores) const {
-    const LayerShape& layer = model_->layer[call.layer];
-    const KvGroup& group = model_->groups[layer.group];
-    const KvLayerStorage& storage = storage_->layers[call.layer];
+  void attend_head(LayerId id, const Rows& rows, uint32_t kv_head, uint32_t last, const float* q,
+                   float* out, float* scores) const {
+    const LayerShape& layer = binding_.model->layers[id];
+    const KvGroup& group = binding_.model->groups[layer.group];
+    const KvLayerStorage& storage = binding_.storage[layer.group].layers[layer.index_in_group];
+    const uint32_t first = first_visible(last, group.window_tokens);
     float largest = -INFINITY;
     for (uint32_t p = first; p <= last; ++p) {
-      const float* k = at(storage.k, sequence, layer.group, p, kv_head);
+      const float* k = rows.at(storage.k, p, kv_head);
       float sum = 0;
       for (uint32_t i = 0; i < group.k_dim; ++i) sum += q[i] * k[i];
       sum *= layer.scale;
@@ -103,15 +120,13 @@ class PlainAttention final : public AttentionKernel {
     for (uint32_t i = 0; i < group.v_dim; ++i) {
       float sum = 0;
       for (uint32_t p = first; p <= last; ++p) {
-        sum += scores[p] * at(storage.v, sequence, layer.group, p, kv_head)[i];
+        sum += scores[p] * rows.at(storage.v, p, kv_head)[i];
       }
       out[i] = sum / total;
     }
   }
 
-  const ModelShape* model_ = nullptr;
-  const KvStorage* storage_ = nullptr;
-  const BatchView* batch_ = nullptr;
+  AttentionBinding binding_;
   std::vector<std::vector<float>> scores_;
 };
 

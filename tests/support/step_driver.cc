@@ -13,11 +13,15 @@ StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape&
     : executor_(executor),
       block_tokens_(options.block_tokens),
       blocks_(options.blocks),
-      group_{options.block_tokens, options.blocks, kv_bytes_per_token(shape, 0, options.kv_dtype)} {
+      hidden_size_(shape.hidden) {
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    groups_.push_back({options.kv_dtype, options.block_tokens, options.blocks,
+                       kv_bytes_per_token(shape, group, options.kv_dtype), 0});
+  }
   ExecutorSetup setup;
   setup.model = &model;
   setup.shape = &shape;
-  setup.geometry = {options.kv_dtype, shape.context_tokens, options.max_sequences, 1, &group_};
+  setup.geometry = {shape.context_tokens, options.max_sequences, shape.group_count, groups_.data()};
   setup.max_rows = options.max_rows;
   setup.max_sequences = options.max_sequences;
   setup.attention = options.attention;
@@ -44,39 +48,105 @@ void StepDriver::grow(Sequence& sequence, uint32_t tokens) {
   while (sequence.table.size() * block_tokens_ < tokens) sequence.table.push_back(take_block());
 }
 
-Result<Logits> StepDriver::try_step(const std::vector<Feed>& feeds, Want want) {
-  std::vector<TokenId> tokens;
-  std::vector<uint32_t> positions;
-  std::vector<uint32_t> wanted;
-  std::vector<KvTableView> tables(feeds.size());
-  std::vector<BatchSequence> sequences;
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    Sequence& sequence = sequences_[feeds[i].sequence];
-    const auto rows = static_cast<uint32_t>(feeds[i].tokens.size());
-    const auto first = static_cast<uint32_t>(tokens.size());
-    grow(sequence, sequence.tokens + rows);
-    for (uint32_t row = 0; row < rows; ++row) {
-      positions.push_back(sequence.tokens + row);
-      if (want == Want::all || (want == Want::last && row + 1 == rows))
-        wanted.push_back(first + row);
+void StepDriver::add(Arrays& arrays, const Feed& feed, Want want) {
+  Sequence& sequence = sequences_[feed.sequence];
+  const auto rows = static_cast<uint32_t>(feed.tokens.size());
+  const auto first = static_cast<uint32_t>(arrays.tokens.size());
+  grow(sequence, sequence.tokens + rows);
+  for (uint32_t row = 0; row < rows; ++row) {
+    arrays.slots.push_back(sequence.tokens + row);
+    arrays.positions.push_back(sequence.tokens + row);
+    if (want == Want::all || (want == Want::last && row + 1 == rows)) {
+      arrays.wanted.push_back(first + row);
     }
-    tokens.insert(tokens.end(), feeds[i].tokens.begin(), feeds[i].tokens.end());
-    sequence.tokens += rows;
-    tables[i].blocks = sequence.table;
-    sequences.push_back({static_cast<SeqId>(feeds[i].sequence), first, rows, sequence.tokens,
-                         std::span(&tables[i], 1)});
   }
-  const auto rows = static_cast<uint32_t>(tokens.size());
-  const BatchView batch{++step_id_, rows, rows,      tokens, positions,
-                        positions,  {},   sequences, wanted, nullptr};
+  arrays.tokens.insert(arrays.tokens.end(), feed.tokens.begin(), feed.tokens.end());
+  sequence.tokens += rows;
+  arrays.kv_tokens.push_back(sequence.tokens);
+  arrays.tables.emplace_back().blocks = sequence.table;
+  BatchSequence& added = arrays.sequences.emplace_back();
+  added.seq = static_cast<SeqId>(feed.sequence);
+  added.first_row = first;
+  added.rows = rows;
+}
+
+Result<Logits> StepDriver::run(Arrays& arrays) {
+  arrays.groups.assign(groups_.size(), {arrays.slots, arrays.kv_tokens, arrays.tables});
+  BatchView batch;
+  batch.step_id = ++step_id_;
+  batch.rows = batch.padded_rows = static_cast<uint32_t>(arrays.tokens.size());
+  batch.padded_sequences = static_cast<uint32_t>(arrays.sequences.size());
+  batch.tokens = arrays.tokens;
+  batch.positions = arrays.positions;
+  batch.tree_parents = arrays.parents;
+  batch.sequences = arrays.sequences;
+  batch.groups = arrays.groups;
+  batch.logits_rows = arrays.wanted;
+  batch.hidden_rows = hidden_rows_;
+  batch.hidden_layers = hidden_layers_;
+  if (!inputs_.empty()) {
+    batch.inputs.data = inputs_.data();
+    batch.inputs.rank = 2;
+    batch.inputs.shape[0] = inputs_.size() / hidden_size_;
+    batch.inputs.shape[1] = batch.inputs.stride[0] = hidden_size_;
+  }
   TENON_RETURN_IF_ERROR(executor_.launch(batch));
   TENON_ASSIGN_OR_RETURN(const StepOutput output, executor_.collect(step_id_));
-  Logits logits;
-  for (uint64_t row = 0; row < output.logits_rows; ++row) {
-    const float* values = output.logits + row * output.vocabulary;
-    logits.emplace_back(values, values + output.vocabulary);
+  const auto rows_of = [](const float* values, uint64_t count, uint64_t width) {
+    Logits rows;
+    for (uint64_t row = 0; row < count; ++row) {
+      rows.emplace_back(values + row * width, values + (row + 1) * width);
+    }
+    return rows;
+  };
+  hidden_.clear();
+  for (const float* layer : output.hidden) {
+    hidden_.push_back(rows_of(layer, output.hidden_rows, hidden_size_));
   }
-  return logits;
+  return rows_of(output.logits, output.logits_rows, output.vocabulary);
+}
+
+Result<Logits> StepDriver::try_step(const std::vector<Feed>& feeds, Want want) {
+  Arrays arrays;
+  for (const Feed& feed : feeds) add(arrays, feed, want);
+  return run(arrays);
+}
+
+Logits StepDriver::step(const Tree& tree) {
+  Arrays arrays;
+  const uint32_t base = sequences_[tree.sequence].tokens;
+  add(arrays, {tree.sequence, tree.tokens}, Want::all);
+  arrays.parents = tree.parents;
+  for (size_t row = 0; row < tree.parents.size(); ++row) {
+    const int32_t parent = tree.parents[row];
+    arrays.positions[row] = parent < 0 ? base : arrays.positions[static_cast<size_t>(parent)] + 1;
+  }
+  arrays.sequences[0].drafts = static_cast<uint32_t>(tree.tokens.size()) - 1;
+  auto logits = run(arrays);
+  if (!logits.ok()) {
+    ADD_FAILURE() << logits.status().message();
+    return {};
+  }
+  return *std::move(logits);
+}
+
+void StepDriver::keep_path(size_t sequence, uint32_t base, const std::vector<uint32_t>& path) {
+  const std::vector<BlockId>& table = sequences_[sequence].table;
+  const auto place = [&](uint32_t slot) {
+    KvPlace at;
+    at.block = table[slot / block_tokens_];
+    at.token = slot % block_tokens_;
+    return at;
+  };
+  std::vector<KvMove> moves;
+  for (uint32_t i = 0; i < path.size(); ++i) {
+    for (GroupId group = 0; group < groups_.size(); ++group) {
+      moves.push_back({group, place(base + path[i]), place(base + i), 1});
+    }
+  }
+  const Status moved = executor_.apply(moves);
+  EXPECT_TRUE(moved.ok()) << moved.message();
+  roll_back(sequence, base + static_cast<uint32_t>(path.size()));
 }
 
 Logits StepDriver::step(const std::vector<Feed>& feeds, Want want) {

@@ -23,7 +23,7 @@ struct LoadOptions {
   uint32_t max_rows = 256;
   uint32_t max_sequences = 40;
   DType kv_dtype = DType::f32;
-  AttentionKernel* attention = nullptr;
+  AttentionKernels attention = {};
   LinearResolver linear = nullptr;
 };
 
@@ -51,6 +51,26 @@ class StepDriver {
   enum class Want : uint8_t { all, last, none };
   Result<Logits> try_step(const std::vector<Feed>& feeds, Want want = Want::all);
   Logits step(const std::vector<Feed>& feeds, Want want = Want::all);
+  // One step of rows that form a tree behind a sequence's tokens: row i follows row parents[i] of
+  // them, or the cache (-1). Logits of all rows. The rows stay stored, one slot each.
+  struct Tree {
+    size_t sequence;
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> parents;
+  };
+  Logits step(const Tree& tree);
+  // The slots that tree rows `path` were stored at, moved to the first ones behind `base` tokens:
+  // the sequence goes on behind them.
+  void keep_path(size_t sequence, uint32_t base, const std::vector<uint32_t>& path);
+  // What the last step handed out of these rows, behind these layers: [layers][rows].
+  void want_hidden(std::vector<uint32_t> rows, std::vector<LayerId> layers) {
+    hidden_rows_ = std::move(rows);
+    hidden_layers_ = std::move(layers);
+  }
+  const std::vector<Logits>& hidden() const { return hidden_; }
+  // What enters where the next steps' tokens are kNoToken: [rows, hidden].
+  void give_inputs(std::vector<float> rows) { inputs_ = std::move(rows); }
+
   // A new sequence fed in chunks of these sizes, the last one repeated. One row of logits a token.
   Logits feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks);
 
@@ -59,12 +79,28 @@ class StepDriver {
     uint32_t tokens = 0;
     std::vector<BlockId> table;
   };
+  // A batch under construction.
+  struct Arrays {
+    std::vector<TokenId> tokens;
+    std::vector<uint32_t> positions, slots, kv_tokens, wanted;
+    std::vector<int32_t> parents;
+    std::vector<BatchSequence> sequences;
+    std::vector<KvTableView> tables;
+    std::vector<BatchGroup> groups;
+  };
   void grow(Sequence& sequence, uint32_t tokens);
+  void add(Arrays& arrays, const Feed& feed, Want want);
+  Result<Logits> run(Arrays& arrays);
 
   Executor& executor_;
   uint32_t block_tokens_;
   uint32_t blocks_;
-  KvGroupGeometry group_;
+  uint32_t hidden_size_;
+  std::vector<KvGroupGeometry> groups_;  // all alike; they share tables
+  std::vector<uint32_t> hidden_rows_;
+  std::vector<LayerId> hidden_layers_;
+  std::vector<Logits> hidden_;
+  std::vector<float> inputs_;
   BlockId next_block_ = 3;
   uint64_t step_id_ = 0;
   std::vector<Sequence> sequences_;

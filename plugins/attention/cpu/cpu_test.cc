@@ -199,6 +199,21 @@ class Rig {
     return out;
   }
 
+  // Entry `from` of a sequence's table becomes entry `to`, as a KV manager's moves do it.
+  void move(uint32_t sequence, uint32_t from, uint32_t to) {
+    for (const KvPlane& plane : {planes_.k, planes_.v}) {
+      const auto at = [&](uint32_t entry) {
+        const auto block = static_cast<uint64_t>(tables_[sequence][entry / shape_.block_tokens]);
+        return plane.base + block * plane.block_bytes +
+               entry % shape_.block_tokens * plane.token_bytes;
+      };
+      for (uint32_t head = 0; head < shape_.kv_heads; ++head) {
+        std::memcpy(at(to) + head * plane.head_bytes, at(from) + head * plane.head_bytes,
+                    plane.token_bytes);
+      }
+    }
+  }
+
   uint32_t row_floats() const { return shape_.query_heads() * shape_.values_dim(); }
   // V of one token, in all heads, from now on.
   void give(uint32_t sequence, uint32_t token, std::vector<float> row) {
@@ -367,6 +382,7 @@ class AttentionOnEveryIsa : public testing::TestWithParam<CpuFeatures> {
     }
   }
   void expect_same_bits_for_chunks(const Shape& shape);
+  void expect_same_bits_for_paths(const Shape& shape, uint32_t before);
 };
 void AttentionOnEveryIsa::expect_same_bits_for_chunks(const Shape& shape) {
   constexpr uint32_t kTokens = 1100;
@@ -382,6 +398,39 @@ void AttentionOnEveryIsa::expect_same_bits_for_chunks(const Shape& shape) {
           << dtype_name(shape.dtype) << " head_dim " << shape.head_dim;
     }
   }
+}
+// A tree of twelve rows of three roots, behind `before` tokens: each row has the bits that it has
+// at the end of a chain of the rows that lead to it; so has what follows an accepted path.
+void AttentionOnEveryIsa::expect_same_bits_for_paths(const Shape& shape, uint32_t before) {
+  const std::vector<int32_t> parents = {-1, 0, 0, -1, 1, 1, 4, 2, 6, 3, 8, -1};
+  const auto rows = static_cast<uint32_t>(parents.size());
+  std::vector<uint32_t> tokens(rows);
+  std::iota(tokens.begin(), tokens.end(), 3000u);
+  Rig tree(shape, GetParam());
+  Rig chain(shape, GetParam());
+  const size_t row_floats = tree.row_floats();
+  if (before > 0) {
+    tree.step({{0, 0, before}});
+    chain.step({{0, 0, before}});
+  }
+  const auto out = tree.step({{{0, before, rows}}, tokens, parents}, 2);
+  for (uint32_t row = 0; row < rows; ++row) {
+    std::vector<uint32_t> path;
+    for (auto at = static_cast<int32_t>(row); at >= 0; at = parents[static_cast<size_t>(at)]) {
+      path.insert(path.begin(), static_cast<uint32_t>(at) + 3000u);
+    }
+    const auto depth = static_cast<uint32_t>(path.size());
+    const auto expected = chain.step({{{0, before, depth}}, path, {}});
+    ASSERT_TRUE(same_bits(&out[row * row_floats], &expected[(depth - 1) * row_floats], row_floats))
+        << "row " << row << " behind " << before << " " << dtype_name(shape.dtype) << " head_dim "
+        << shape.head_dim << " block " << shape.block_tokens << " window " << shape.window_tokens;
+  }
+  const std::vector<uint32_t> accepted = {0, 1, 4, 6, 8, 10};
+  for (uint32_t i = 0; i < accepted.size(); ++i) tree.move(0, before + accepted[i], before + i);
+  chain.step({{{0, before, 6}}, {3000, 3001, 3004, 3006, 3008, 3010}, {}});
+  const auto next = tree.step({{0, before + 6, 1}});
+  const auto expected = chain.step({{0, before + 6, 1}});
+  ASSERT_TRUE(same_bits(next.data(), expected.data(), row_floats)) << "behind the accepted path";
 }
 std::vector<CpuFeatures> distinct_isas() {
   std::vector<CpuFeatures> isas;
@@ -550,6 +599,38 @@ TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_where_another_kernel_has_the
   EXPECT_TRUE(same_bits(out.data(), expected.data(), 40 * row));
   EXPECT_TRUE(same_bits(&out[41 * row], &expected[41 * row], 7 * row));
   EXPECT_TRUE(std::isnan(out[40 * row]));
+}
+
+TEST_P(AttentionOnEveryIsa, a_row_of_a_tree_has_the_bits_of_its_path_as_a_chain) {
+  for (DType dtype : kTypes) {
+    for (uint32_t before : {0u, 59u, 64u, 507u}) {
+      expect_same_bits_for_paths({.head_dim = 64, .dtype = dtype}, before);
+      expect_same_bits_for_paths(
+          {.kv_heads = 1, .group = 3, .head_dim = 37, .block_tokens = 5, .dtype = dtype}, before);
+      expect_same_bits_for_paths(
+          {.kv_heads = 3, .group = 1, .head_dim = 24, .dtype = dtype, .window_tokens = 3}, before);
+    }
+    expect_same_bits_for_paths(
+        {.kv_heads = 1, .group = 100, .head_dim = 16, .dtype = dtype, .soft_cap = 2.0f}, 70);
+    expect_same_bits_for_paths({.head_dim = 40, .dtype = dtype, .window_tokens = 70, .v_dim = 33},
+                               510);
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, trees_and_chains_share_a_batch) {
+  const Shape shape{.kv_heads = 3, .group = 2, .head_dim = 32, .dtype = DType::bf16};
+  Rig alone(shape, GetParam(), 3);
+  Rig rig(shape, GetParam(), 3, 3);
+  for (Rig* one : {&alone, &rig}) one->step({{0, 0, 600}, {2, 0, 600}}, 2);
+  const auto tree = alone.step({{{2, 600, 4}}, {3000, 3001, 3002, 3003}, {-1, 0, 0, 2}});
+  const auto chain = alone.step({{0, 600, 3}});
+  const auto both = rig.step({{{0, 600, 3}, {1, 0, 2}, {2, 600, 4}},
+                              {600, 601, 602, 0, 1, 3000, 3001, 3002, 3003},
+                              {-1, 0, 1, -1, 3, -1, 5, 5, 7}},
+                             2);
+  const size_t row = rig.row_floats();
+  EXPECT_TRUE(same_bits(both.data(), chain.data(), 3 * row));
+  EXPECT_TRUE(same_bits(&both[5 * row], tree.data(), 4 * row));
 }
 
 TEST_P(AttentionOnEveryIsa, rows_may_see_rows_behind_them) {
