@@ -37,6 +37,11 @@ PluginHandle::PluginHandle(std::string_view interface, std::string_view id,
   services_.count = [](void* self, std::string_view name, uint64_t amount) noexcept {
     static_cast<PluginHandle*>(self)->counters_[std::string(name)] += amount;
   };
+  services_.allocate = [](void*, Space space, uint64_t bytes, uint64_t alignment) noexcept {
+    const uint64_t whole = (bytes + alignment - 1) / alignment * alignment;
+    return space == Space() ? std::aligned_alloc(alignment, whole) : nullptr;
+  };
+  services_.free = [](void*, Space, void* memory) noexcept { std::free(memory); };
   services_.extension = [](void* self, std::string_view extension) noexcept -> const void* {
     const auto* handle = static_cast<const PluginHandle*>(self);
     const bool known = extension == kModelRunner && handle->runner_ != nullptr;

@@ -1,0 +1,99 @@
+// The decoder's operations as work on a queue. The host knows the numbers of rows and nothing of
+// what arrays hold.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/exec/cpu/row_ops.h"
+#include "core/model/decoder.h"
+#include "core/model/model.h"
+#include "tests/device/device_kernels.h"
+#include "tests/device/device_weights.h"
+#include "tests/device/late_device.h"
+
+namespace tenon::test {
+
+// Activations and the step's arrays, all in device memory.
+struct DeviceBuffers {
+  float *hidden, *normed, *q, *k, *v, *attended, *mixed, *gate, *product, *angles, *wanted, *logits;
+  void* prepared;
+  uint32_t *tokens, *positions, *logits_rows, *hidden_rows;
+  uint64_t bytes = 0;  // of the activations, from `hidden` on
+  std::byte* first = nullptr;
+
+  Status allocate(const Model& model, uint64_t prepared_bytes, uint32_t max_rows,
+                  LateDevice& device);
+};
+
+// What a step wants back, in pinned memory.
+struct StepResults {
+  float* logits = nullptr;     // [max_rows, vocabulary]
+  std::vector<float*> hidden;  // [layer_count + 1][max_rows, hidden]
+};
+
+class DeviceDecoder final : public DecoderOps {
+ public:
+  Status load(const Model& model, const ModelShape& shape, uint32_t max_rows, DeviceQueue queue,
+              LateDevice& device, const LinearResolver& linear);
+
+  // Enqueues all of a step; its plans are on their way already.
+  Status enqueue(const BatchView& batch, DeviceAttention& attention, DeviceStates& states,
+                 const StepResults& results);
+  const DeviceBuffers& buffers() const { return to_; }
+  const DeviceWeights& weights() const { return weights_; }
+
+ private:
+  // A matrix and what becomes of its product; with `second`, p₂ of a gated epilogue.
+  struct Product {
+    const DeviceMatrix* matrix = nullptr;
+    const float* bias = nullptr;
+    float* y = nullptr;
+    Epilogue epilogue = Epilogue::store;
+    const DeviceMatrix* second = nullptr;
+    const float* second_bias = nullptr;
+  };
+
+  void embed() override;
+  void attention_norm(uint32_t layer) override;
+  void qkv(uint32_t layer) override;
+  void qk_norm(uint32_t layer) override;
+  void rotate(uint32_t layer) override;
+  void attend(uint32_t layer) override;
+  void attention_output(uint32_t layer) override;
+  void mlp_norm(uint32_t layer) override;
+  void gated_mlp(uint32_t layer) override;
+  void logits() override;
+
+  const ModelConfig& config() const { return model_->config; }
+  bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
+  void keep(Status status);
+  template <typename Operation>
+  void push(const char* what, Operation operation);
+  void norm(const float* scale);
+  void norm_heads(float* heads, uint32_t count, const float* scale);
+  void rotate_heads(float* heads, uint32_t count);
+  void multiply(const float* x, uint32_t rows, std::span<const Product> products);
+  void run_product(const Product& product, const void* prepared, uint32_t rows);
+  void mix_state(uint32_t layer);
+  void hand_out(LayerId layer, const float* from);
+
+  const Model* model_ = nullptr;
+  const ModelShape* shape_ = nullptr;
+  DeviceQueue queue_ = nullptr;  // as kernels are given it
+  LateDevice* device_ = nullptr;
+  const RowOps* ops_ = nullptr;
+  DeviceWeights weights_;
+  DeviceBuffers to_;
+
+  // The step's.
+  const BatchView* batch_ = nullptr;
+  DeviceAttention* attention_ = nullptr;
+  DeviceStates* states_ = nullptr;
+  const StepResults* results_ = nullptr;
+  uint32_t rows_ = 0;
+  Status status_;
+};
+
+}  // namespace tenon::test
