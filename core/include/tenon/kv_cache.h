@@ -149,8 +149,7 @@ class KVCacheManager {
 
   // Slots for at_least … at_most tokens beyond `computed`. Where a prefix is found, it is held
   // first and the counts start behind it; at least the last of `tokens` is always left to compute.
-  // Asked again in the same step, with the same `computed` and what was reused, it may give more.
-  // Error out_of_kv: not even at_least fits; nothing changed.
+  // Asked again in one step it may give more. out_of_kv: not even at_least fits; nothing changed.
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
   // When planning is done, for a sequence that was granted more slots than the step will compute:
