@@ -16,7 +16,7 @@ Machine& machine() {
 
 bool start_machine(int& argc, char** argv) {
   Machine& here = machine();
-  here.facts.cpu_isa = detect_cpu_isa();
+  here.facts.cpu = detect_cpu_features();
   here.facts.slow_bf16_dot = detect_slow_bf16_dot();
   WorkerPoolOptions options;
   int kept = 1;
@@ -27,13 +27,13 @@ bool start_machine(int& argc, char** argv) {
     } else if (flag.starts_with("--dot=")) {
       here.facts.slow_bf16_dot = flag == "--dot=0";
     } else if (flag.starts_with("--isa=")) {
-      const Result<CpuIsa> isa = parse_cpu_isa(flag.substr(6));
+      const Result<CpuFeatures> isa = parse_cpu_isa(flag.substr(6));
       if (!isa.ok()) {
         std::fprintf(stderr, "%.*s\n", static_cast<int>(isa.status().message().size()),
                      isa.status().message().data());
         return false;
       }
-      here.facts.cpu_isa = *isa;
+      here.facts.cpu = *isa;
     } else {
       argv[kept++] = argv[i];
     }
@@ -47,18 +47,18 @@ bool start_machine(int& argc, char** argv) {
   }
   here.pool = *std::move(pool);
   here.facts.workers = here.pool->size();
-  const MachineLimits limits = measure_machine_limits(here.facts.cpu_isa, here.facts.workers, 1.0);
+  const MachineLimits limits = measure_machine_limits(here.facts.cpu, here.facts.workers, 1.0);
   std::printf(
       "%s, %s, %u threads: read %.1f GB/s, fp32 %.3f, bf16 %.3f, int8 %.3f Tops/s, "
       "barrier %.0f ns\n",
-      cpu_brand().c_str(), cpu_isa_name(here.facts.cpu_isa).data(), here.facts.workers,
+      cpu_brand().c_str(), cpu_isa_name(here.facts.cpu).data(), here.facts.workers,
       limits.read_gbps, limits.fma_flops / 1e12, limits.bf16_flops / 1e12, limits.int8_ops / 1e12,
       limits.barrier_ns);
   return true;
 }
 
 MachineLimits limits_now() {
-  return measure_machine_limits(machine().facts.cpu_isa, machine().facts.workers, 0.25);
+  return measure_machine_limits(machine().facts.cpu, machine().facts.workers, 0.25);
 }
 
 void report(benchmark::State& state, const MachineLimits& limits, const Cost& cost,

@@ -52,8 +52,7 @@ std::string take_model(int& argc, char** argv) {
 Stepper::Stepper(const std::string& path, const std::string& linear)
     : model_(value_or_leave(open_model(path))),
       shape_(std::make_unique<ModelShapeStorage>(model_->config, kContext)),
-      executor_(
-          value_or_leave(make_cpu_executor({machine().facts.workers, machine().facts.cpu_isa}))) {
+      executor_(value_or_leave(make_cpu_executor({machine().facts.workers, machine().facts.cpu}))) {
   if (linear != "dense") {
     linear_.push_back(&kernel<LinearKernel>("linear_int8", kLinearInterface, "int8"));
   }

@@ -35,26 +35,26 @@ void pause() {
 }
 
 // Sets the state that all workers share and puts the old one back.
-class FloatingPointState {
+class SharedFloatingPointState {
  public:
 #if defined(__x86_64__)
   // All exceptions masked, round to nearest, flush to zero. Not denormals-are-zero: f16 weights
   // may be widened by way of subnormal f32 operands.
-  FloatingPointState() : old_(_mm_getcsr()) {
+  SharedFloatingPointState() : old_(_mm_getcsr()) {
     _mm_setcsr(0x1f80u | 0x8000u);
   }
-  ~FloatingPointState() {
+  ~SharedFloatingPointState() {
     _mm_setcsr(old_);
   }
 
  private:
   unsigned old_;
 #else
-  FloatingPointState() {
+  SharedFloatingPointState() {
     std::fegetenv(&old_);
     std::fesetenv(FE_DFL_ENV);
   }
-  ~FloatingPointState() {
+  ~SharedFloatingPointState() {
     std::fesetenv(&old_);
   }
 
@@ -115,7 +115,7 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::run_erased(Erased call, void* function) noexcept {
-  const FloatingPointState state;
+  const SharedFloatingPointState state;
   if (size_ > 1) {
     call_ = call;
     function_ = function;
@@ -129,7 +129,7 @@ void WorkerPool::run_erased(Erased call, void* function) noexcept {
 }
 
 void WorkerPool::serve(uint32_t worker) noexcept {
-  const FloatingPointState state;
+  const SharedFloatingPointState state;
   for (uint32_t seen = 0;;) {
     seen = wait_for_start(seen);
     if (call_ == nullptr) return;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/cpu_features.h"
 #include "core/base/origin.h"
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
@@ -45,7 +46,7 @@ struct PipelineConfig {
 
   Configured<std::string> executor{"cpu", {}};
   Configured<std::optional<uint32_t>> threads;  // null = auto: all cores
-  Configured<std::optional<CpuIsa>> isa;        // null = auto: what the processor has
+  Configured<std::optional<NamedIsa>> isa;      // null = auto: what the processor has
   Configured<bool> deterministic;               // refuse parts whose bits may depend on the batch
 
   std::vector<Configured<std::string>> plugin_files;  // [plugins] load

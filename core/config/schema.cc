@@ -16,7 +16,7 @@ constexpr int64_t kMostSeed = std::numeric_limits<int64_t>::max();
 
 constexpr std::string_view kSections[] = {"scheduler", "kv_cache", "attention",
                                           "linear",    "sampler",  "drafter"};
-// In the order of CpuIsa and of DType.
+// In the order of NamedIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
 constexpr std::string_view kVerifies[] = {"exact", "rejection"};
 constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};

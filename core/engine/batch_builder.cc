@@ -1,68 +1,175 @@
 #include "core/engine/batch_builder.h"
 
+#include <algorithm>
+
 namespace tenon {
 
-BatchBuilder::BatchBuilder(const SchedulerLimits& limits, uint32_t group_count)
-    : group_count_(group_count) {
-  tokens_.reserve(limits.max_batch_tokens);
-  positions_.reserve(limits.max_batch_tokens);
-  slots_.reserve(limits.max_batch_tokens);
-  logits_rows_.reserve(limits.max_batch_tokens);
-  sequences_.reserve(limits.max_sequences);
-  tables_.reserve(size_t{limits.max_sequences} * group_count);
+BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
+    : shape_(*parts.shape),
+      hidden_layers_(parts.hidden_layers),
+      hidden_drawn_only_(parts.hidden_drawn_only),
+      copies_tables_(copies_tables),
+      groups_(parts.shape->group_count),
+      group_views_(parts.shape->group_count) {
+  const uint32_t rows = parts.limits.max_batch_tokens;
+  const uint32_t sequences = parts.limits.max_sequences;
+  tokens_.reserve(rows);
+  positions_.reserve(size_t{rows} * shape_.position_axes);
+  logits_rows_.reserve(rows);
+  hidden_rows_.reserve(hidden_layers_.empty() ? 0 : rows);
+  sequences_.reserve(sequences);
+  for (Group& group : groups_) {
+    group.slots.reserve(rows);
+    group.kv_tokens.reserve(sequences);
+    group.tables.reserve(sequences);
+  }
 }
 
-void BatchBuilder::add_rows(Share& share) {
-  const Sequence& sequence = *share.sequence;
-  const uint32_t rows = share.tokens + share.drafts;
-  share.first_row = static_cast<uint32_t>(tokens_.size());
-  const bool scores = sequence.request->request.prompt_logprobs;
-  share.first_score = static_cast<uint32_t>(logits_rows_.size());
-  share.score_rows = share.logits_rows = 0;
-  for (uint32_t i = 0; i < rows; ++i) {
-    const uint32_t position = share.base + i;
-    const uint32_t next = position + 1;
-    // The last known token and each draft behind it say what comes next.
-    if (next >= sequence.known) {
-      logits_rows_.push_back(share.first_row + i);
-      ++share.logits_rows;
-    } else if (scores && next >= sequence.scored && next < sequence.prompt_tokens) {
-      logits_rows_.push_back(share.first_row + i);
-      ++share.score_rows;
-    }
-    tokens_.push_back(sequence.tokens[position]);
-    positions_.push_back(position);
-    slots_.push_back(position);
+void BatchBuilder::clear() {
+  tokens_.clear();
+  positions_.clear();
+  tree_parents_.clear();
+  logits_rows_.clear();
+  hidden_rows_.clear();
+  sequences_.clear();
+  for (Group& group : groups_) {
+    group.slots.clear();
+    group.kv_tokens.clear();
+    group.tables.clear();
   }
-  share.first_logits = share.first_score + share.score_rows;
-  sequences_.push_back({sequence.id, share.first_row, rows, share.base + rows, {}});
 }
 
 Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Share> shares,
                                       KVCacheManager& manager) {
-  tokens_.clear();
-  positions_.clear();
-  slots_.clear();
-  logits_rows_.clear();
-  sequences_.clear();
-  tables_.assign(shares.size() * group_count_, {});
-  for (size_t s = 0; s < shares.size(); ++s) {
-    add_rows(shares[s]);
-    const std::span<KvTableView> tables(tables_.data() + s * group_count_, group_count_);
-    for (GroupId group = 0; group < group_count_; ++group) {
-      TENON_RETURN_IF_ERROR(manager.table(shares[s].sequence->id, group, tables[group]));
-    }
-    sequences_[s].tables = tables;
+  clear();
+  const bool trees =
+      std::any_of(shares.begin(), shares.end(), [](const Share& s) { return !s.parents.empty(); });
+  for (Share& share : shares) {
+    add_rows(share);
+    if (trees) add_tree(share);
+    TENON_RETURN_IF_ERROR(add_tables(share, manager));
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (copies_tables_) copy_tables(groups_[g]);
+    group_views_[g] = {groups_[g].slots, groups_[g].kv_tokens, groups_[g].tables};
   }
   BatchView batch;
   batch.step_id = step_id;
   batch.rows = batch.padded_rows = static_cast<uint32_t>(tokens_.size());
+  batch.padded_sequences = static_cast<uint32_t>(sequences_.size());
   batch.tokens = tokens_;
   batch.positions = positions_;
-  batch.slots = slots_;
+  batch.tree_parents = tree_parents_;
   batch.sequences = sequences_;
+  batch.groups = group_views_;
   batch.logits_rows = logits_rows_;
+  batch.hidden_rows = hidden_rows_;
+  if (!hidden_rows_.empty()) batch.hidden_layers = hidden_layers_;
   return batch;
+}
+
+void BatchBuilder::add_rows(Share& share) {
+  const Sequence& sequence = *share.sequence;
+  share.first_row = static_cast<uint32_t>(tokens_.size());
+  share.first_score = static_cast<uint32_t>(logits_rows_.size());
+  share.first_hidden = static_cast<uint32_t>(hidden_rows_.size());
+  share.score_rows = share.logits_rows = share.hidden_rows = 0;
+  const bool scores = sequence.request->request.prompt_logprobs;
+  for (uint32_t i = 0; i < share.rows(); ++i) {
+    const uint32_t position = share.base + i;
+    const uint32_t next = position + 1;
+    // The last known token and each draft behind it say what comes next.
+    const bool drawn_from = next >= sequence.known + sequence.undrawn;
+    want(share, drawn_from,
+         !drawn_from && scores && next >= sequence.scored && next < sequence.prompt_tokens);
+    tokens_.push_back(position < sequence.tokens.size() ? sequence.tokens[position] : kNoToken);
+    const bool in_tree = i >= share.tokens && !share.parents.empty();
+    if (!in_tree) add_positions(position);
+  }
+  share.first_logits = share.first_score + share.score_rows;
+  sequences_.push_back({sequence.id, share.first_row, share.rows(), share.drafts, 0});
+}
+
+void BatchBuilder::add_positions(uint32_t position) {
+  positions_.insert(positions_.end(), shape_.position_axes, position);
+}
+
+void BatchBuilder::want(Share& share, bool drawn_from, bool scored) {
+  const auto row = static_cast<uint32_t>(tokens_.size());
+  if (drawn_from || scored) {
+    logits_rows_.push_back(row);
+    ++(drawn_from ? share.logits_rows : share.score_rows);
+  }
+  const bool seen = !hidden_layers_.empty() && share.sequence->in_drafter;
+  if (seen && (drawn_from || !hidden_drawn_only_)) {
+    hidden_rows_.push_back(row);
+    ++share.hidden_rows;
+  }
+}
+
+// Which row each row of the share follows; the positions of drafts that form a tree rise with
+// their depth.
+void BatchBuilder::add_tree(const Share& share) {
+  const auto first = static_cast<int32_t>(share.first_row);
+  const auto last_known = first + static_cast<int32_t>(share.tokens) - 1;
+  for (uint32_t i = 0; i < share.rows(); ++i) {
+    const bool in_tree = i >= share.tokens && !share.parents.empty();
+    if (!in_tree) {
+      tree_parents_.push_back(i == 0 ? -1 : first + static_cast<int32_t>(i) - 1);
+      continue;
+    }
+    const int32_t parent = share.parents[i - share.tokens];
+    const int32_t row = parent < 0 ? last_known : last_known + 1 + parent;
+    tree_parents_.push_back(row);
+    add_positions(positions_[static_cast<size_t>(row) * shape_.position_axes] + 1);
+  }
+}
+
+Status BatchBuilder::add_tables(const Share& share, KVCacheManager& manager) {
+  const uint32_t end = share.base + share.rows();
+  for (GroupId g = 0; g < groups_.size(); ++g) {
+    Group& group = groups_[g];
+    KvTableView& table = group.tables.emplace_back();
+    TENON_RETURN_IF_ERROR(manager.table(share.sequence->id, g, table));
+    if (shape_.groups[g].kind == KvKind::recurrent) continue;
+    if (table.evicted > share.base) {
+      return internal("KV group " + std::to_string(g) + " has evicted " +
+                      std::to_string(table.evicted) + " entries of a sequence of " +
+                      std::to_string(share.base));
+    }
+    for (uint32_t entry = share.base; entry < end; ++entry) {
+      group.slots.push_back(entry - table.evicted);
+    }
+    group.kv_tokens.push_back(end - table.evicted);
+  }
+  return {};
+}
+
+void BatchBuilder::copy_tables(Group& group) {
+  group.blocks.clear();
+  group.ends.clear();
+  for (const KvTableView& table : group.tables) {
+    group.blocks.insert(group.blocks.end(), table.blocks.begin(), table.blocks.end());
+    group.ends.insert(group.ends.end(), table.ends.begin(), table.ends.end());
+  }
+  std::span<const BlockId> blocks = group.blocks;
+  std::span<const uint32_t> ends = group.ends;
+  for (KvTableView& table : group.tables) {
+    const size_t block_count = table.blocks.size(), end_count = table.ends.size();
+    table.blocks = blocks.first(block_count);
+    table.ends = ends.first(end_count);
+    blocks = blocks.subspan(block_count);
+    ends = ends.subspan(end_count);
+  }
+}
+
+void BatchBuilder::fill_in_tokens(std::span<const Share> shares) {
+  for (const Share& share : shares) {
+    for (uint32_t i = 0; i < share.rows(); ++i) {
+      TokenId& token = tokens_[share.first_row + i];
+      if (token == kNoToken) token = share.sequence->tokens[share.base + i];
+    }
+  }
 }
 
 }  // namespace tenon

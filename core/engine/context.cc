@@ -8,9 +8,10 @@
 namespace tenon {
 namespace {
 
-uint64_t capacity_of(const KvGeometry& geometry) {
-  if (geometry.group_count == 0) return UINT32_MAX;
-  return uint64_t{geometry.groups[0].blocks} * geometry.groups[0].block_tokens;
+uint64_t capacity_of(const EngineParts& parts) {
+  if (parts.geometry.group_count == 0) return UINT32_MAX;
+  const KvGroupGeometry& group = parts.geometry.groups[parts.shape->ledger_group];
+  return uint64_t{group.blocks} * group.block_tokens;
 }
 
 }  // namespace
@@ -19,7 +20,7 @@ uint64_t capacity_of(const KvGeometry& geometry) {
 EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
     : parts(std::move(engine_parts)),
       options(std::move(engine_options)),
-      kv_tokens(capacity_of(parts.geometry)),
+      kv_tokens(capacity_of(parts)),
       sequence_limit_tokens(
           static_cast<uint32_t>(std::min<uint64_t>(parts.limits.context_tokens, kv_tokens + 1))) {}
 
@@ -38,18 +39,36 @@ void EngineContext::sweep() {
 void EngineContext::retire(Sequence& sequence, EventKind how) {
   if (sequence.in_kv_cache) {
     Stopwatch watch(*parts.clock, times.kv_cache_ns);
-    Status status = parts.kv_cache->release(sequence.id, KVCacheManager::Release::end);
+    Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
     if (!status.ok()) {
       fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
     }
   }
-  if (sequence.in_sampler) parts.sampler->end(sequence.id);
-  if (sequence.in_drafter) parts.drafter->end(sequence.id);
+  if (sequence.in_sampler) {
+    Status status = parts.sampler->end(sequence.id);
+    if (!status.ok()) {
+      fault(plugin_fault("sampler", parts.sampler_name, "could not end a sequence", status));
+    }
+  }
+  if (sequence.in_drafter) {
+    Status status = parts.drafter->end(sequence.id);
+    if (!status.ok()) {
+      fault(plugin_fault("drafter", parts.drafter_name, "could not end a sequence", status));
+    }
+  }
   // The sequence ends whatever the scheduler says to it.
   if (sequence.in_scheduler) {
     (void)parts.scheduler->on_event(event_of(how, sequence, step_id));
   }
   table.end(sequence);
+}
+
+KvUsage EngineContext::kv_usage() {
+  KvUsage usage;
+  const Status status = parts.kv_cache->usage(parts.shape->ledger_group, usage);
+  if (status.ok()) return usage;
+  fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not say what is used", status));
+  return {};
 }
 
 void EngineContext::tell_progress(Sequence& sequence, uint32_t accepted_drafts) {

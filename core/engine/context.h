@@ -21,7 +21,7 @@ struct EngineContext {
 
   const EngineParts parts;
   const EngineOptions options;
-  const uint64_t kv_tokens;              // slots of the first group, which every token needs
+  const uint64_t kv_tokens;              // slots of the ledger's group, which every token needs
   const uint32_t sequence_limit_tokens;  // most tokens of one sample
 
   SequenceTable table;
@@ -40,6 +40,8 @@ struct EngineContext {
 
   // Takes a sequence out of everything that knows it.
   void retire(Sequence& sequence, EventKind how);
+  // Of the ledger's group; nothing where the manager cannot tell.
+  KvUsage kv_usage();
   // Tells the scheduler what became of a sequence in this step.
   void tell_progress(Sequence& sequence, uint32_t accepted_drafts);
   void end_sample(Sequence& sequence, FinishReason reason, std::string_view message,

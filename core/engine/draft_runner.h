@@ -1,4 +1,4 @@
-// The second model of a pipeline, as drafters see it (model_runner/1), and as the engine keeps it.
+// The second model of a pipeline, as drafters see it (model_runner/2), and as the engine keeps it.
 //
 // Its K/V lies in groups of their own behind the target's (KvOwner::draft), in blocks that the same
 // manager hands out: a grant, a prefix hit, a fork, a swap and a rollback concern both models. But
@@ -52,10 +52,14 @@ class DraftRunner final : public ModelRunner {
   // What a step computes of a sequence begins at Share::base: from there on nothing that a block
   // holds is the sequence's. To be told of every step, behind its moves.
   Status begin_step(std::span<const Share> shares);
+  // A path of a tree was kept: what lies behind its first `tokens` tokens stands elsewhere now.
+  Status forget_behind(SeqId seq, uint32_t tokens);
 
   uint32_t vocabulary() const noexcept override { return parts_.shape->vocabulary; }
   uint32_t context_tokens() const noexcept override { return parts_.shape->context_tokens; }
-  Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits) noexcept override;
+  uint32_t computed(SeqId seq, std::span<const TokenId> history) noexcept override;
+  Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
+                 std::span<const float*> hidden) noexcept override;
   Status draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,
               std::span<RunnerDraw> draws) noexcept override;
 
@@ -68,10 +72,18 @@ class DraftRunner final : public ModelRunner {
   Status find_tables(SeqId seq, std::span<KvTableView> tables);
   uint32_t reach(std::span<const KvTableView> tables, uint32_t end) const;
   void fill(std::span<const KvTableView> tables, uint32_t end);
+  void cut(std::span<const KvTableView> tables, uint32_t end);
   Status check(const RunnerRow& row) const;
-  Status forward_rows(std::span<const RunnerRow> rows, std::span<const float*> logits);
+  Status forward_rows(std::span<const RunnerRow> rows, std::span<const float*> logits,
+                      std::span<const float*> hidden);
+  Status forget_other_branch(const RunnerRow& row);
   Status add(const RunnerRow& row, uint32_t index);
+  Status add_input(const RunnerRow& row, uint32_t position);
+  void begin_pass();
+  BatchView batch();
   Status run_pass(bool last);
+  void keep(const float* rows, uint64_t width, bool last, std::vector<float>& aside,
+            std::vector<const float*>& found) const;
   Status draw_rows(std::span<const RunnerRow> rows, std::span<const float* const> logits,
                    std::span<RunnerDraw> draws);
 
@@ -84,15 +96,33 @@ class DraftRunner final : public ModelRunner {
   uint64_t pass_id_ = 0;
   uint64_t rows_computed_ = 0;
 
+  // What each sequence of the step was asked for last, from `base` on: another branch of drafts
+  // leaves other K/V in the same places.
+  struct Asked {
+    SeqId seq = kNoSeq;
+    uint32_t base = 0;
+    std::vector<TokenId> tokens;
+  };
+  std::vector<Asked> asked_;
+  size_t asked_count_ = 0;
+
   // The pass at hand.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
   std::vector<uint32_t> logits_rows_;
   std::vector<uint32_t> wanted_by_;  // [logits_rows] index of the asking row
+  std::vector<float> inputs_;        // [rows, input_width_] where histories come with hidden states
+  uint64_t input_width_ = 0;
   std::vector<BatchSequence> sequences_;
-  std::vector<KvTableView> tables_;  // [max_sequences, groups]
-  std::vector<const float*> found_;  // [asking rows]
-  std::vector<float> logits_;        // [asking rows, vocabulary] where one pass was not enough
+  std::vector<uint32_t> kv_tokens_;               // [sequences]
+  std::vector<std::vector<KvTableView>> tables_;  // [groups][sequences]
+  std::vector<BatchGroup> group_views_;           // [groups]
+  std::vector<KvTableView> looked_at_;            // [groups] of one sequence
+  LayerId last_layer_ = 0;                        // behind the final norm
+  bool wants_hidden_ = false;
+  std::vector<const float*> found_, found_hidden_;  // [asking rows]
+  // [asking rows, …] where one pass was not enough.
+  std::vector<float> logits_, hidden_;
   std::vector<KvMove> moves_;
 };
 

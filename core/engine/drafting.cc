@@ -76,32 +76,51 @@ void Drafting::make_room(Step& step) {
     slots += granted;
     sequence.tokens.resize(sequence.known + granted, kNoToken);
     requests_.push_back(draft_request(sequence, granted));
-    drafts_.push_back({.tokens = std::span(sequence.tokens).subspan(sequence.known, granted)});
+    DraftOut& out = drafts_.emplace_back();
+    out.tokens = std::span(sequence.tokens).subspan(sequence.known, granted);
     drafted_.push_back(&share);
   }
-  if (!context_.parts.verify_by_rejection) return;
+  const bool trees = context_.parts.draft_trees, rejection = context_.parts.verify_by_rejection;
   const uint64_t vocabulary = context_.parts.shape->vocabulary;
-  if (probs_.size() < slots * vocabulary) probs_.resize(slots * vocabulary);
-  float* probs = probs_.data();
+  if (trees) parents_.assign(slots, -1);
+  if (rejection && probs_.size() < slots * vocabulary) probs_.resize(slots * vocabulary);
+  uint64_t slot = 0;
   for (DraftOut& out : drafts_) {
-    out.probs = probs;
-    probs += out.tokens.size() * vocabulary;
+    if (trees) out.parents = std::span(parents_).subspan(slot, out.tokens.size());
+    if (rejection) out.probs = probs_.data() + slot * vocabulary;
+    slot += out.tokens.size();
   }
 }
 
-// Up to the first that is no token of the vocabulary.
 void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most) {
   Sequence& sequence = *share.sequence;
-  uint32_t count = std::min(out.count, most);
-  for (uint32_t d = 0; d < count; ++d) {
-    const TokenId token = sequence.tokens[sequence.known + d];
-    if (token < 0 || static_cast<uint32_t>(token) >= context_.parts.shape->vocabulary) count = d;
-  }
+  const uint32_t count = sound_drafts(share, out, most);
   share.drafts = count;
-  share.draft_probs = out.has_probs ? out.probs : nullptr;
+  share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
+  share.draft_probs = out.has_probs && !out.is_tree ? out.probs : nullptr;
   sequence.tokens.resize(sequence.known + count);
   sequence.record.drafted_tokens += count;
   step.record.draft_rows += count;
+}
+
+// How many of the drafts can be computed: up to the first that is no token of the vocabulary,
+// follows none before it, or repeats a sibling.
+uint32_t Drafting::sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const {
+  const std::span<const TokenId> tokens =
+      std::span(share.sequence->tokens).subspan(share.sequence->known);
+  const uint32_t count = std::min(out.count, most);
+  if (out.is_tree && out.parents.empty()) return 0;
+  for (uint32_t d = 0; d < count; ++d) {
+    if (tokens[d] < 0 || static_cast<uint32_t>(tokens[d]) >= context_.parts.shape->vocabulary) {
+      return d;
+    }
+    if (!out.is_tree) continue;
+    if (out.parents[d] < -1 || out.parents[d] >= static_cast<int32_t>(d)) return d;
+    for (uint32_t other = 0; other < d; ++other) {
+      if (out.parents[other] == out.parents[d] && tokens[other] == tokens[d]) return d;
+    }
+  }
+  return count;
 }
 
 void Drafting::tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted) {
@@ -114,7 +133,9 @@ void Drafting::tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_
 
 void Drafting::tell_cost(const StepCost& cost, const StepRecord& record) {
   if (context_.parts.drafter == nullptr) return;
-  context_.parts.drafter->measured({cost, record.draft_rows, record.times.drafter_ns});
+  Status status =
+      context_.parts.drafter->measured({cost, record.draft_rows, record.times.drafter_ns});
+  if (!status.ok()) fault("could not take the cost of a step", status);
 }
 
 void Drafting::fault(std::string_view did, const Status& status) {

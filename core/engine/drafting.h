@@ -25,6 +25,7 @@ class Drafting {
   void ask_for(const std::vector<Sequence*>& sequences);
   void make_room(Step& step);
   void take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most);
+  uint32_t sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const;
   void fault(std::string_view did, const Status& status);
 
   EngineContext& context_;
@@ -33,7 +34,8 @@ class Drafting {
   std::vector<uint32_t> offered_;
   std::vector<Share*> drafted_;  // [requests] of a draft
   std::vector<DraftOut> drafts_;
-  std::vector<float> probs_;  // [draft slots, vocabulary] where verification needs them
+  std::vector<int32_t> parents_;  // [draft slots] where drafts may form trees
+  std::vector<float> probs_;      // [draft slots, vocabulary] where verification needs them
 };
 
 }  // namespace tenon

@@ -20,9 +20,9 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       beam_groups_(context_, admission_),
       drafting_(context_),
       planner_(context_),
-      batch_(context_.parts.limits, context_.parts.shape->group_count),
       sampling_(context_, admission_, beam_groups_),
-      finishing_(context_, admission_, drafting_) {
+      finishing_(context_, admission_, drafting_),
+      step_(BatchBuilder(context_.parts, false)) {
   const EngineParts& made_of = context_.parts;
   if (made_of.draft_runner != nullptr) {
     made_of.draft_runner->attach(*made_of.kv_cache, context_.table, *made_of.sampler);
@@ -33,10 +33,10 @@ Engine::~Engine() {
   const EngineParts& parts = context_.parts;
   if (parts.draft_runner != nullptr) parts.draft_runner->detach();
   for (Sequence* sequence : context_.table.all()) {
-    if (sequence->in_sampler) parts.sampler->end(sequence->id);
-    if (sequence->in_drafter) parts.drafter->end(sequence->id);
+    if (sequence->in_sampler) (void)parts.sampler->end(sequence->id);
+    if (sequence->in_drafter) (void)parts.drafter->end(sequence->id);
     if (sequence->in_kv_cache) {
-      (void)parts.kv_cache->release(sequence->id, KVCacheManager::Release::end);
+      (void)parts.kv_cache->release(sequence->id, ReleaseHow::end);
     }
   }
 }
@@ -45,12 +45,13 @@ Result<RequestId> Engine::submit(Request request) {
   const EngineParts& parts = context_.parts;
   const KvGeometry& geometry = parts.geometry;
   TENON_RETURN_IF_ERROR(check_request(
-      request,
-      {.scheduler = parts.limits,
-       .vocabulary = parts.shape->vocabulary,
-       .sequence_tokens = context_.sequence_limit_tokens,
-       .kv_tokens = context_.kv_tokens,
-       .kv_block_tokens = geometry.group_count == 0 ? 1 : geometry.groups[0].block_tokens}));
+      request, {.scheduler = parts.limits,
+                .vocabulary = parts.shape->vocabulary,
+                .sequence_tokens = context_.sequence_limit_tokens,
+                .kv_tokens = context_.kv_tokens,
+                .kv_block_tokens = geometry.group_count == 0
+                                       ? 1
+                                       : geometry.groups[parts.shape->ledger_group].block_tokens}));
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }

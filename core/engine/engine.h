@@ -81,7 +81,6 @@ class Engine {
   BeamGroups beam_groups_;
   Drafting drafting_;
   Planner planner_;
-  BatchBuilder batch_;
   Sampling sampling_;
   Finishing finishing_;
   Step step_;

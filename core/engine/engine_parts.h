@@ -32,10 +32,14 @@ struct EngineParts {
   Drafter* drafter = nullptr;           // null = no speculation
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one
   bool verify_by_rejection = false;     // else exactly
+  bool draft_trees = false;             // drafts may form trees
   Executor* executor = nullptr;
   const ModelShape* shape = nullptr;
   KvGeometry geometry;
   SchedulerLimits limits;
+  // What the drafter was bound to see (HiddenLayersOut).
+  std::vector<LayerId> hidden_layers;
+  bool hidden_drawn_only = false;
   const Clock* clock = nullptr;
   TextDecoderFactory text;          // empty = tokens only
   std::vector<TokenId> eos_tokens;  // end of text
@@ -51,6 +55,7 @@ struct EngineOptions {
   bool check_kv = false;           // KVCacheManager::check behind every step
   uint32_t inbox_requests = 4096;  // submitted and not yet admitted
   uint32_t max_draft_tokens = 32;  // asked of a drafter at most, a sequence and step
+  bool plan_ahead = false;         // plan a step while the device computes the one before it
   uint32_t plan_retries = 3;       // plans that fail in a row before requests do
   uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
   std::function<void(const StepRecord&)> on_step = {};  // [step]

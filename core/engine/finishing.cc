@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/engine/digest.h"
+#include "core/engine/draft_runner.h"
 
 namespace tenon {
 
@@ -30,11 +31,21 @@ Status Finishing::resolve_share(const Share& share) {
   // A beam that is ahead of its group computes its last token again.
   const bool ahead =
       sequence.beam != nullptr && share.logits_rows > 0 && !sequence.request->beam_group->ready;
-  kept_.resize(share.tokens + share.accepted - (ahead ? 1 : 0));
+  kept_.resize(share.tokens - (ahead ? 1 : 0));
   std::iota(kept_.begin(), kept_.end(), 0u);
+  for (uint32_t i = 0; i < share.accepted; ++i) {
+    kept_.push_back(share.tokens + share.accepted_draft(i));
+  }
   sequence.computed = share.base + static_cast<uint32_t>(kept_.size());
-  return context_.parts.kv_cache->resolve(sequence.id, sequence.known_tokens(), share.base, kept_,
-                                          sequence.computed);
+  const EngineParts& parts = context_.parts;
+  TENON_RETURN_IF_ERROR(parts.kv_cache->resolve({.seq = sequence.id,
+                                                 .tokens = sequence.known_tokens(),
+                                                 .base = share.base,
+                                                 .kept = kept_,
+                                                 .computed = sequence.computed,
+                                                 .in_flight = 0}));
+  if (parts.draft_runner == nullptr || share.parents.empty()) return {};
+  return parts.draft_runner->forget_behind(sequence.id, share.base + share.tokens);
 }
 
 void Finishing::deliver(Step& step) {

@@ -12,11 +12,11 @@ void Ledger::begin_plan(uint64_t step_id) {
   preemptions_ = 0;
   reused_tokens_ = swapped_out_tokens_ = swapped_in_tokens_ = 0;
   time_ns_ = 0;
-  manager_.step_begin(step_id);
+  note(manager_.step_begin(step_id), kNoSeq);
 }
 
 void Ledger::note(Status status, SeqId seq) {
-  if (!fault_.ok()) return;
+  if (status.ok() || !fault_.ok()) return;
   fault_ = std::move(status);
   faulty_ = seq;
 }
@@ -26,11 +26,10 @@ Status Ledger::give_back(Sequence& sequence) {
   if (sequence.growth.was_waiting) {
     // What was brought back from the swap pool still lies there.
     const bool swapped = sequence.growth.restored > 0;
-    if (swapped && manager_.release(sequence.id, KVCacheManager::Release::swap).ok()) return {};
-    return manager_.release(sequence.id, KVCacheManager::Release::recompute);
+    if (swapped && manager_.release(sequence.id, ReleaseHow::swap).ok()) return {};
+    return manager_.release(sequence.id, ReleaseHow::recompute);
   }
-  return manager_.resolve(sequence.id, sequence.known_tokens(), sequence.computed, {},
-                          sequence.computed);
+  return manager_.trim(sequence.id, 0);
 }
 
 Status Ledger::settle() {
@@ -85,7 +84,9 @@ HeldTokens Ledger::held(SeqId seq) noexcept {
 
 uint64_t Ledger::free_tokens() noexcept {
   Stopwatch watch(clock_, time_ns_);
-  return manager_.usage().free_tokens;
+  KvUsage usage;
+  note(manager_.usage(group_, usage), kNoSeq);
+  return usage.free_tokens;
 }
 
 GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept {
@@ -96,9 +97,15 @@ GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noex
   const uint32_t most = sequence->known - sequence->computed + sequence->offered_drafts;
   if (at_least > most) return {};
   at_most = std::min(at_most, most);
+  KvRequest request;
+  request.seq = seq;
+  request.tokens = sequence->known_tokens();
+  request.known_tokens = sequence->known;
+  request.computed = sequence->computed;
+  request.at_least = at_least;
+  request.at_most = at_most;
   KvGrant found;
-  Status status =
-      manager_.grow(seq, sequence->known_tokens(), sequence->computed, at_least, at_most, found);
+  Status status = manager_.grow(request, found);
   if (!status.ok()) {
     if (status.code() != StatusCode::out_of_kv) note(std::move(status), seq);
     return {};
@@ -122,12 +129,10 @@ GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noex
 bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
   Stopwatch watch(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
-  const bool can =
-      sequence != nullptr && sequence->state == SequenceState::running && !sequence->growth.in_plan;
+  const bool can = sequence != nullptr && how != ReleaseHow::end &&
+                   sequence->state == SequenceState::running && !sequence->growth.in_plan;
   if (!can) return false;
-  const auto release =
-      how == ReleaseHow::swap ? KVCacheManager::Release::swap : KVCacheManager::Release::recompute;
-  if (Status status = manager_.release(seq, release); !status.ok()) {
+  if (Status status = manager_.release(seq, how); !status.ok()) {
     const bool refused =
         status.code() == StatusCode::unsupported || status.code() == StatusCode::out_of_kv;
     if (!refused) note(std::move(status), seq);

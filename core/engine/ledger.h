@@ -16,8 +16,9 @@ namespace tenon {
 
 class Ledger final : public KvLedger {
  public:
-  Ledger(KVCacheManager& manager, SequenceTable& table, const Clock& clock)
-      : manager_(manager), table_(table), clock_(clock) {}
+  // Memory is counted in tokens of `group`.
+  Ledger(KVCacheManager& manager, GroupId group, SequenceTable& table, const Clock& clock)
+      : manager_(manager), group_(group), table_(table), clock_(clock) {}
 
   void begin_plan(uint64_t step_id);
   // Growths that no grant uses (Growth::used) are given back; those that waited run from now.
@@ -49,6 +50,7 @@ class Ledger final : public KvLedger {
   void note(Status status, SeqId seq);
 
   KVCacheManager& manager_;
+  const GroupId group_;
   SequenceTable& table_;
   const Clock& clock_;
   std::vector<Sequence*> grown_;  // in the order of their first growth

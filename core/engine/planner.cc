@@ -52,7 +52,7 @@ Status Planner::ask_scheduler(const Step& step) {
   view.step_id = step.id;
   view.now_ns = step.record.start_ns;
   view.limits = parts.limits;
-  view.kv_tokens = parts.kv_cache->usage().total_tokens;
+  view.kv_tokens = context_.kv_usage().total_tokens;
   view.last_step = last_step_;
   view.waiting = waiting_;
   view.running = running_;

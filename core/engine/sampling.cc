@@ -78,13 +78,27 @@ void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
   share.first_result = static_cast<uint32_t>(step.rows.size());
   share.result_count = 0;
   for (uint32_t i = 0; i < share.logits_rows; ++i) {
-    SampleRow row = sample_row_of(sequence, {sequence.tokens.data(), sequence.known + i});
+    // Of a chain, the drafts before a row stand right behind what is known. Of a tree, the sampler
+    // adds those on the way to the row.
+    const uint32_t depth = share.parents.empty() || i == 0 ? i : depth_of(share, i - 1);
+    const uint32_t history = sequence.known + (share.parents.empty() ? i : 0);
+    SampleRow row =
+        sample_row_of(sequence, {sequence.tokens.data(), history}, sequence.known + depth);
     row.logits = step.output.logits + (share.first_logits + i) * step.output.vocabulary;
     row.vocabulary = static_cast<uint32_t>(step.output.vocabulary);
     step.results[step.rows.size()].top = {top, tops};
     top += tops;
     step.rows.push_back(row);
   }
+}
+
+// Drafts on the way to this one, itself included.
+uint32_t Sampling::depth_of(const Share& share, uint32_t draft) {
+  uint32_t depth = 1;
+  for (int32_t at = share.parents[draft]; at >= 0; at = share.parents[static_cast<uint32_t>(at)]) {
+    ++depth;
+  }
+  return depth;
 }
 
 void Sampling::draw(Step& step) {
@@ -108,13 +122,22 @@ void Sampling::verify(Step& step) {
   // A sample of the same request may have taken one along.
   std::erase_if(verifying_,
                 [](const Share* share) { return share->sequence->state == SequenceState::ended; });
-  for (const Share* share : verifying_) {
+  size_t drafts = 0;
+  for (const Share* share : verifying_) drafts += share->drafts;
+  paths_.resize(drafts);
+  std::span<uint32_t> room = paths_;
+  for (Share* share : verifying_) {
     const Sequence& sequence = *share->sequence;
-    const std::span rows = std::span(step.rows).subspan(share->first_result, share->logits_rows);
-    const std::span drafts = std::span(sequence.tokens).subspan(sequence.known, share->drafts);
-    verify_rows_.push_back({rows, drafts, share->draft_probs});
-    verify_results_.push_back(
-        {std::span(step.results).subspan(share->first_result, share->logits_rows), 0});
+    VerifyRows& rows = verify_rows_.emplace_back();
+    rows.rows = std::span(step.rows).subspan(share->first_result, share->logits_rows);
+    rows.drafts = std::span(sequence.tokens).subspan(sequence.known, share->drafts);
+    rows.parents = share->parents;
+    rows.draft_probs = share->draft_probs;
+    VerifyResult& result = verify_results_.emplace_back();
+    result.tokens = std::span(step.results).subspan(share->first_result, share->logits_rows);
+    result.path = room.first(share->drafts);
+    room = room.subspan(share->drafts);
+    if (!share->parents.empty()) share->path = result.path;
   }
   const Status status = sampler_.verify(verify_rows_, verify_results_);
   if (!status.ok()) return sampler_failed(verifying_, status);
@@ -124,16 +147,28 @@ void Sampling::verify(Step& step) {
   }
 }
 
+// Whether each token but the last is a draft that follows the one before it. All are of the
+// vocabulary.
+bool Sampling::is_sound(const Step& step, const Share& share, uint32_t count) {
+  if (count == 0 || count > share.logits_rows) return false;
+  int32_t before = -1;
+  for (uint32_t i = 0; i < count; ++i) {
+    const TokenId token = step.results[share.first_result + i].token;
+    if (token < 0 || static_cast<uint32_t>(token) >= step.output.vocabulary) return false;
+    if (i + 1 == count) return true;
+    const uint32_t draft = share.accepted_draft(i);
+    if (draft >= share.drafts) return false;
+    if (token != share.sequence->tokens[share.sequence->known + draft]) return false;
+    if (!share.parents.empty() && share.parents[draft] != before) return false;
+    before = static_cast<int32_t>(draft);
+  }
+  return true;
+}
+
 // Appends what was drawn to what is known. `count` tokens, of which all but the last are drafts.
 void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   Sequence& sequence = *share.sequence;
-  const auto drawn = [&](uint32_t i) { return step.results[share.first_result + i].token; };
-  bool sound = count > 0 && count <= share.logits_rows;
-  for (uint32_t i = 0; sound && i < count; ++i) {
-    sound = drawn(i) >= 0 && static_cast<uint32_t>(drawn(i)) < step.output.vocabulary &&
-            (i + 1 == count || drawn(i) == sequence.tokens[sequence.known + i]);
-  }
-  if (!sound) {
+  if (!is_sound(step, share, count)) {
     context_.fail_request(
         *sequence.request,
         "sampler '" + context_.parts.sampler_name + "' found no token at position " +
@@ -144,9 +179,18 @@ void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   }
   share.result_count = count;
   share.accepted = count - 1;
+  if (!share.path.empty()) share.path = share.path.first(share.accepted);
   sequence.tokens.resize(sequence.known);
-  for (uint32_t i = 0; i < count; ++i) sequence.tokens.push_back(drawn(i));
+  for (uint32_t i = 0; i < count; ++i) {
+    sequence.tokens.push_back(step.results[share.first_result + i].token);
+    // Rows of a tree stand as its drafts do; from here on each stands with its token. Paths rise.
+    if (i > 0) {
+      step.rows[share.first_result + i] =
+          step.rows[share.first_result + share.accepted_draft(i - 1) + 1];
+    }
+  }
   sequence.known += count;
+  sequence.undrawn = 0;
   sequence.record.accepted_tokens += share.accepted;
   step.record.accepted_drafts += share.accepted;
   context_.totals.drafts.add(share.drafts, share.accepted);

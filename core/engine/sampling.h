@@ -31,8 +31,10 @@ class Sampling {
   uint32_t tops_of(const RequestState& request) const;
   void build_rows(Step& step);
   void add_rows(Step& step, Share& share, TokenLogprob*& top);
+  static uint32_t depth_of(const Share& share, uint32_t draft);
   void draw(Step& step);
   void verify(Step& step);
+  static bool is_sound(const Step& step, const Share& share, uint32_t count);
   void take_tokens(Step& step, Share& share, uint32_t count);
   void sampler_failed(const std::vector<Share*>& shares, const Status& status);
 
@@ -45,6 +47,7 @@ class Sampling {
   std::vector<TokenLogprob> top_;
   std::vector<VerifyRows> verify_rows_;
   std::vector<VerifyResult> verify_results_;
+  std::vector<uint32_t> paths_;  // [drafts] of all that are verified
 };
 
 }  // namespace tenon

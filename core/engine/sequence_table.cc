@@ -81,9 +81,9 @@ std::vector<Sequence*> SequenceTable::all() const {
   return all;
 }
 
-SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history) {
+SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history,
+                        uint32_t position) {
   const RequestState& request = *sequence.request;
-  const auto position = static_cast<uint32_t>(history.size());
   SampleRow row;
   row.seq = sequence.id;
   row.history = history;

@@ -77,7 +77,9 @@ struct Sequence {
   uint32_t prompt_tokens = 0;
   uint32_t known = 0;
   uint32_t computed = 0;
-  uint32_t scored = 1;  // prompt tokens whose log probabilities were delivered, or have none
+  uint32_t in_flight = 0;  // tokens behind them that a step computes which was not collected yet
+  uint32_t undrawn = 0;    // 1: that step draws one more token
+  uint32_t scored = 1;     // prompt tokens whose log probabilities were delivered, or have none
   uint32_t offered_drafts = 0;
   Growth growth;
   // Who knows this sequence and must hear of its end.
@@ -91,6 +93,9 @@ struct Sequence {
   RequestRecord record;
 
   std::span<const TokenId> known_tokens() const { return {tokens.data(), known}; }
+  // As the step in flight will leave it at least.
+  uint32_t known_ahead() const { return known + undrawn; }
+  uint32_t computed_ahead() const { return computed + in_flight; }
   uint32_t generated() const { return known - prompt_tokens; }
 };
 
@@ -122,9 +127,10 @@ class SequenceTable {
   SeqId next_id_ = 0;
 };
 
-// The row that draws the token behind `history`, which is what the sequence knows and perhaps
-// drafts behind it; without logits.
-SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history);
+// The row that draws the token at `position`, without logits. `history` is what the sequence knows
+// and perhaps drafts behind it.
+SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history,
+                        uint32_t position);
 // The scheduler's picture of one sequence.
 SequenceView view_of(const Sequence& sequence);
 // What became of it, for the scheduler.

@@ -47,7 +47,7 @@ void Engine::move(Step& step) {
       // Whose K/V is now missing cannot be told: what runs fails, what was swapped out is computed
       // again.
       for (const Sequence* waiting : context_.table.waiting()) {
-        (void)kv_cache.release(waiting->id, KVCacheManager::Release::recompute);
+        (void)kv_cache.release(waiting->id, ReleaseHow::recompute);
       }
       fail(step, context_.table.running(),
            "copying K/V blocks failed: " + std::string(status.message()));
@@ -71,7 +71,7 @@ Status Engine::apply(std::span<KvMove> moves) {
 void Engine::assemble(Step& step) {
   if (step.empty()) return;
   const EngineParts& parts = context_.parts;
-  Result<BatchView> built = batch_.build(step.id, step.shares, *parts.kv_cache);
+  Result<BatchView> built = step.batch_builder.build(step.id, step.shares, *parts.kv_cache);
   if (!built.ok()) {
     fail(step, sequences_of(step.shares),
          plugin_fault("kv_cache", parts.kv_cache_name, "has no table", built.status()));
@@ -84,7 +84,7 @@ void Engine::assemble(Step& step) {
   record.logits_rows = static_cast<uint32_t>(step.batch.logits_rows.size());
   record.running = static_cast<uint32_t>(context_.table.running().size());
   record.waiting = static_cast<uint32_t>(context_.table.waiting().size());
-  const KvUsage usage = parts.kv_cache->usage();
+  const KvUsage usage = context_.kv_usage();
   record.kv_reserved_tokens = usage.reserved_tokens;
   record.kv_used_tokens = usage.used_tokens + step.batch.rows;
 }
@@ -98,7 +98,9 @@ void Engine::forward(Step& step) {
            plugin_fault("executor", parts.executor->name(), "failed", status));
     }
   }
-  parts.kv_cache->step_done(step.id);
+  if (Status status = parts.kv_cache->step_done(step.id); !status.ok()) {
+    context_.fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not end a step", status));
+  }
 }
 
 Status Engine::launch_and_collect(Step& step) {

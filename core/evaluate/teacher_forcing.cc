@@ -23,17 +23,23 @@ class ForcedSequence {
                                    .key = {.salt = salt, .adapter = 0, .content = {}},
                                    .limit_tokens = static_cast<uint32_t>(tokens_.size())});
   }
-  Status end() { return parts_.kv_cache->release(kForcedSeq, KVCacheManager::Release::end); }
+  Status end() { return parts_.kv_cache->release(kForcedSeq, ReleaseHow::end); }
 
   bool done() const { return computed_ == tokens_.size(); }
 
   Status step(uint32_t wanted, const LogitsSink& sink) {
     KVCacheManager& kv = *parts_.kv_cache;
     const uint32_t left = static_cast<uint32_t>(tokens_.size()) - computed_;
-    kv.step_begin(++step_id_);
+    TENON_RETURN_IF_ERROR(kv.step_begin(++step_id_));
     KvGrant grant;
     const uint32_t rows = std::min(wanted, left);
-    TENON_RETURN_IF_ERROR(kv.grow(kForcedSeq, tokens_, computed_, rows, rows, grant));
+    TENON_RETURN_IF_ERROR(kv.grow({.seq = kForcedSeq,
+                                   .tokens = tokens_,
+                                   .known_tokens = computed_ + rows,
+                                   .computed = computed_,
+                                   .at_least = rows,
+                                   .at_most = rows},
+                                  grant));
     computed_ += grant.reused;
     TENON_RETURN_IF_ERROR(move());
     TENON_RETURN_IF_ERROR(forward(grant.granted, sink));
@@ -41,9 +47,13 @@ class ForcedSequence {
     std::iota(kept.begin(), kept.end(), 0u);
     const uint32_t base = computed_;
     computed_ += grant.granted;
-    TENON_RETURN_IF_ERROR(kv.resolve(kForcedSeq, tokens_, base, kept, computed_));
-    kv.step_done(step_id_);
-    return {};
+    TENON_RETURN_IF_ERROR(kv.resolve({.seq = kForcedSeq,
+                                      .tokens = tokens_,
+                                      .base = base,
+                                      .kept = kept,
+                                      .computed = computed_,
+                                      .in_flight = 0}));
+    return kv.step_done(step_id_);
   }
 
  private:
@@ -59,26 +69,26 @@ class ForcedSequence {
   }
 
   Status forward(uint32_t rows, const LogitsSink& sink) {
-    for (GroupId group = 0; group < tables_.size(); ++group) {
-      TENON_RETURN_IF_ERROR(parts_.kv_cache->table(kForcedSeq, group, tables_[group]));
-    }
     std::vector<uint32_t> positions(rows);
     std::iota(positions.begin(), positions.end(), computed_);
     std::vector<uint32_t> all_rows(rows);
     std::iota(all_rows.begin(), all_rows.end(), 0u);
-    const BatchSequence sequence{.seq = kForcedSeq,
-                                 .first_row = 0,
-                                 .rows = rows,
-                                 .kv_tokens = computed_ + rows,
-                                 .tables = tables_};
+    const uint32_t kv_tokens = computed_ + rows;
+    std::vector<BatchGroup> groups;
+    for (GroupId group = 0; group < tables_.size(); ++group) {
+      TENON_RETURN_IF_ERROR(parts_.kv_cache->table(kForcedSeq, group, tables_[group]));
+      groups.push_back({positions, {&kv_tokens, 1}, {&tables_[group], 1}});
+    }
+    const BatchSequence sequence{
+        .seq = kForcedSeq, .first_row = 0, .rows = rows, .drafts = 0, .adapter = 0};
     BatchView batch;
     batch.step_id = step_id_;
-    batch.rows = rows;
-    batch.padded_rows = rows;
+    batch.rows = batch.padded_rows = rows;
+    batch.padded_sequences = 1;
     batch.tokens = tokens_.subspan(computed_, rows);
     batch.positions = positions;
-    batch.slots = positions;
     batch.sequences = {&sequence, 1};
+    batch.groups = groups;
     batch.logits_rows = all_rows;
     TENON_RETURN_IF_ERROR(parts_.executor->launch(batch));
     TENON_ASSIGN_OR_RETURN(const StepOutput output, parts_.executor->collect(step_id_));

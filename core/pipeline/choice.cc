@@ -1,5 +1,6 @@
 // Which plugins a configuration means, and whether they can agree.
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/base/text.h"
@@ -126,11 +127,8 @@ class Chooser {
   std::vector<Status> faults_;
 };
 
-std::string_view mask_of(const ModelConfig& config) {
-  const auto& windows = config.window_tokens;
-  const bool sliding =
-      std::any_of(windows.begin(), windows.end(), [](uint32_t w) { return w > 0; });
-  return sliding ? "sliding" : "causal";
+bool has_windows(const ModelConfig& config) {
+  return std::ranges::any_of(config.window_tokens, [](uint32_t window) { return window > 0; });
 }
 
 // What the step loop itself can do for plugins.
@@ -254,22 +252,26 @@ std::vector<Participant> other_plugins(const PipelineRequest& request, const Hos
   return all;
 }
 
-// With "auto", the first attention kernel by score that fits the rest.
+// With "auto", the attention kernel that fits the rest best; of equals, the one of best score.
 Status settle_attention(const PipelineRequest& request, const HostFacts& host, const Model& model,
                         const Executor& executor, uint32_t context_tokens, ChosenPlugins& chosen) {
   if (chosen.attention == nullptr || request.config.attention.plugin.value != "auto") return {};
   TENON_ASSIGN_OR_RETURN(const std::vector<PluginRef> found,
                          request.registry->candidates(kAttentionInterface, host));
-  const PluginRef preferred = chosen.attention->plugin;
+  // What does not fit for other reasons must not decide: the kernel with the fewest conflicts.
+  PluginRef best = chosen.attention->plugin;
+  size_t fewest = std::numeric_limits<size_t>::max();
   for (const PluginRef& plugin : found) {
     chosen.attention->plugin = plugin;
-    if (can_agree(gather(request, model, executor, chosen), context_tokens)) {
-      TENON_ASSIGN_OR_RETURN(chosen.attention->options,
-                             fill_options(*plugin.descriptor, chosen.attention->settings));
-      return {};
+    const size_t count = conflicts(gather(request, model, executor, chosen), context_tokens);
+    if (count < fewest) {
+      fewest = count;
+      best = plugin;
     }
   }
-  chosen.attention->plugin = preferred;
+  chosen.attention->plugin = best;
+  TENON_ASSIGN_OR_RETURN(chosen.attention->options,
+                         fill_options(*best.descriptor, chosen.attention->settings));
   return {};
 }
 
@@ -277,13 +279,17 @@ Status settle_attention(const PipelineRequest& request, const HostFacts& host, c
 
 Participant model_participant(std::string role, const Model& model, const Origin& origin) {
   const ModelConfig& config = model.config;
-  return {.role = std::move(role),
-          .name = config.architecture,
-          .origin = origin,
-          .provides = {{"attn.head_dim", FactOp::equals, config.head_dim, {}},
-                       {"attn.group", FactOp::equals, config.heads / config.kv_heads, {}},
-                       {"attn.mask", FactOp::in, 0, mask_of(config)}},
-          .requirements = {}};
+  Participant made{
+      .role = std::move(role),
+      .name = config.architecture,
+      .origin = origin,
+      .provides = {},
+      .requirements = {{"attn.head_dim", FactOp::all_of, config.head_dim, {}},
+                       {"attn.group", FactOp::all_of, config.heads / config.kv_heads, {}}}};
+  if (has_windows(config)) {
+    made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
+  }
+  return made;
 }
 
 Participant executor_participant(const Executor& executor, const Origin& origin) {

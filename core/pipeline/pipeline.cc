@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/cpu_features.h"
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
@@ -36,9 +37,9 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.host = request.host;
   if (request.clock != nullptr) pipeline.clock = request.clock;
   if (const auto isa = request.config.isa.value) {
-    pipeline.host.cpu_isa = std::min(pipeline.host.cpu_isa, *isa);
+    pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
     // Asked for by name, bf16 dot products are used also where FMA would be faster.
-    if (*isa == CpuIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
+    if (*isa == NamedIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
   }
   if (const auto threads = request.config.threads.value) pipeline.host.workers = *threads;
   const auto& path = request.config.model_path;
@@ -89,16 +90,31 @@ Status set_limits(Pipeline& pipeline) {
   return {};
 }
 
+Result<ExecutorFactory> executor_factory(const PipelineRequest& request) {
+  const auto& name = request.config.executor;
+  const auto built_in = request.executors.find(name.value);
+  if (built_in != request.executors.end()) return built_in->second;
+  std::vector<std::string> known;
+  for (const auto& [id, factory] : request.executors) known.push_back(id);
+  const std::string instead = "; expected one of " + join(known) + did_you_mean(name.value, known);
+  if (!request.find_executor) {
+    return not_found(name.origin.text() + ": there is no executor \"" + name.value + "\"" +
+                     instead);
+  }
+  auto found = request.find_executor(name.value);
+  if (found.ok()) return found;
+  const bool missing = found.status().code() == StatusCode::not_found;
+  return Status::error(
+      found.status().code(),
+      name.origin.text() + ": " + std::string(found.status().message()) + (missing ? instead : ""));
+}
+
 Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   const auto& name = request.config.executor;
-  const auto found = request.executors.find(name.value);
-  if (found == request.executors.end()) {
-    std::vector<std::string> known;
-    for (const auto& [id, factory] : request.executors) known.push_back(id);
-    return not_found(name.origin.text() + ": there is no executor \"" + name.value +
-                     "\"; expected one of " + join(known) + did_you_mean(name.value, known));
-  }
-  TENON_ASSIGN_OR_RETURN(pipeline.executor, found->second(pipeline.host));
+  TENON_ASSIGN_OR_RETURN(const ExecutorFactory factory, executor_factory(request));
+  auto made = factory(pipeline.host);
+  if (!made.ok()) return with_context(name.origin.text(), made.status());
+  pipeline.executor = *std::move(made);
   pipeline.host.workers = pipeline.executor->workers();
   if (pipeline.second) {
     TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());

@@ -29,6 +29,8 @@ struct PipelineRequest {
   PipelineConfig config;
   PluginRegistry* registry = nullptr;  // borrowed; outlives the pipeline
   ExecutorFactories executors;
+  // Those that are not built in, by name; asked for what `executors` has not. May be empty.
+  std::function<Result<ExecutorFactory>(const std::string& name)> find_executor;
   HostFacts host;         // this machine; isa and threads of the configuration lower it
   LoadProgress progress;  // may be empty
   uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/base/text.h"
+#include "core/plugin/fact_keys.h"
 #include "core/plugin/stamp.h"
 
 namespace tenon {
@@ -16,9 +20,23 @@ constexpr uint32_t kMostFacts = 64;
 constexpr uint32_t kMostOptionBytes = 1 << 20;
 constexpr uint32_t kLargestAlignment = 4096;
 
-constexpr std::string_view kInterfaces[] = {kSchedulerInterface, kKvCacheInterface,
-                                            kAttentionInterface, kLinearInterface,
-                                            kSamplerInterface,   kDrafterInterface};
+constexpr std::string_view kInterfaces[] = {
+    kSchedulerInterface, kKvCacheInterface, kAttentionInterface, kLinearInterface,
+    kSamplerInterface,   kDrafterInterface, kStateInterface};
+
+// Where the first descriptor and the first table ended.
+constexpr size_t kFirstDescriptorBytes = offsetof(PluginDescriptor, extension);
+constexpr size_t kFirstTableBytes = sizeof(PluginLibrary);
+
+// `theirs` begins with the members that `own` begins with; `size` is how long it is.
+template <typename T>
+T copy_common(const T& theirs) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T own;
+  std::memcpy(static_cast<void*>(&own), &theirs, std::min<size_t>(theirs.size, sizeof(T)));
+  own.size = sizeof(T);
+  return own;
+}
 
 bool valid_key(std::string_view key) {
   return valid_plugin_id(key) && key.find('.') == key.npos;
@@ -76,8 +94,13 @@ void check_facts(const Fact* facts, uint32_t count, const char* what,
     return;
   }
   for (const Fact& fact : std::span(facts, count)) {
-    const bool sane = !fact.key.empty() && fact.op <= FactOp::context &&
-                      (fact.op != FactOp::in || !trim(fact.words).empty()) &&
+    if (std::string fault = fact_key_fault(fact.key); !fault.empty()) {
+      faults.push_back(std::move(fault));
+      continue;
+    }
+    const bool has_words = !trim(fact.words).empty();
+    const bool sane = fact.op <= FactOp::all_of && (fact.op != FactOp::in || has_words) &&
+                      (fact.op != FactOp::all_of || has_words || fact.number >= 1) &&
                       (fact.op != FactOp::multiple_of || fact.number >= 1);
     if (!sane) {
       faults.push_back("the fact '" + std::string(fact.key.substr(0, 40)) + "' it " + what +
@@ -92,20 +115,47 @@ std::span<const std::string_view> known_interfaces() {
   return kInterfaces;
 }
 
+bool knows_interface(std::string_view interface) {
+  return std::find(std::begin(kInterfaces), std::end(kInterfaces), interface) !=
+         std::end(kInterfaces);
+}
+
+std::string unknown_interface(std::string_view interface) {
+  std::vector<std::string> known;
+  for (std::string_view one : kInterfaces) {
+    if (interface_word(one) == interface_word(interface)) known = {std::string(one)};
+  }
+  if (known.empty()) known.assign(std::begin(kInterfaces), std::end(kInterfaces));
+  return "interface \"" + std::string(interface.substr(0, 80)) +
+         "\" is not known to this host (it knows " + join(known) + ")";
+}
+
+Result<PluginDescriptor> own_descriptor(const PluginDescriptor& theirs) {
+  if (theirs.size < kFirstDescriptorBytes) {
+    return invalid_argument("a descriptor has " + std::to_string(theirs.size) +
+                            " bytes; expected at least " + std::to_string(kFirstDescriptorBytes) +
+                            ": its size member was not left as it is, or the file is damaged");
+  }
+  return copy_common(theirs);
+}
+
+Result<PluginLibrary> own_table(const PluginLibrary& theirs) {
+  if (theirs.magic != kPluginLibraryMagic || theirs.size < kFirstTableBytes) {
+    return invalid_argument("its plugin table is damaged; rebuild it with TENON_PLUGIN_LIBRARY");
+  }
+  const PluginLibrary own = copy_common(theirs);
+  if (own.descriptor_count == 0 || own.descriptor_count > kMostPlugins ||
+      own.descriptors == nullptr) {
+    return invalid_argument("its plugin table is damaged; rebuild it with TENON_PLUGIN_LIBRARY");
+  }
+  return own;
+}
+
 Status check_descriptor(const PluginDescriptor& descriptor) {
   std::vector<std::string> faults;
-  if (descriptor.size != sizeof(PluginDescriptor)) {
-    return invalid_argument("a descriptor has " + std::to_string(descriptor.size) +
-                            " bytes; expected " + std::to_string(sizeof(PluginDescriptor)));
-  }
   if (!valid_plugin_id(descriptor.id)) {
     faults.push_back("the id '" + std::string(descriptor.id.substr(0, 80)) +
                      "' is not a lower-case word, or two with a point between them");
-  }
-  if (std::find(std::begin(kInterfaces), std::end(kInterfaces), descriptor.interface) ==
-      std::end(kInterfaces)) {
-    faults.push_back("this program has no interface '" +
-                     std::string(descriptor.interface.substr(0, 80)) + "'");
   }
   if (descriptor.summary.empty()) faults.push_back("it has no summary");
   if (descriptor.create == nullptr) faults.push_back("it has no create function");

@@ -29,6 +29,13 @@ std::optional<std::vector<T>> common(const std::optional<std::vector<T>>& a,
   return both;
 }
 
+std::optional<int64_t> number_of(std::string_view word) {
+  int64_t number = 0;
+  const char* end = word.data() + word.size();
+  const bool whole = std::from_chars(word.data(), end, number).ptr == end;
+  return whole && !word.empty() ? std::optional(number) : std::nullopt;
+}
+
 // 0 when no int64 is a multiple of both.
 int64_t common_multiple(int64_t a, int64_t b) {
   int64_t product = 0;
@@ -41,6 +48,7 @@ int64_t common_multiple(int64_t a, int64_t b) {
 FactSet FactSet::of(std::span<const Fact> facts, int64_t context_tokens) {
   FactSet set;
   for (const Fact& fact : facts) {
+    if (fact.op == FactOp::all_of) continue;
     if (fact.op == FactOp::in) {
       set.words_ = common<std::string>(set.words_, words_of(fact.words));
     } else {
@@ -68,6 +76,7 @@ void FactSet::add_number(const Fact& fact, int64_t context_tokens) {
       multiple_ = common_multiple(multiple_, fact.number);
       break;
     case FactOp::in:
+    case FactOp::all_of:
       break;
   }
 }
@@ -80,9 +89,7 @@ FactSet FactSet::as_numbers() const {
   if (!words_) return set;
   std::vector<int64_t> numbers;
   for (const std::string& word : *words_) {
-    int64_t number = 0;
-    const char* end = word.data() + word.size();
-    if (std::from_chars(word.data(), end, number).ptr == end) numbers.push_back(number);
+    if (const auto number = number_of(word)) numbers.push_back(*number);
   }
   set.only_ = common<int64_t>(set.only_, numbers);
   return set;
@@ -110,6 +117,10 @@ bool FactSet::empty() const {
   return low_ > high_ || (rest != 0 && high_ - low_ < multiple_ - rest);
 }
 
+bool FactSet::unlimited() const {
+  return !words_ && !only_ && !numeric_;
+}
+
 bool FactSet::allows(std::string_view word) const {
   return !numeric_ && (!words_ || std::find(words_->begin(), words_->end(), word) != words_->end());
 }
@@ -132,6 +143,12 @@ int64_t FactSet::smallest() const {
   return rest == 0 ? low_ : low_ + (multiple_ - rest);
 }
 
+bool FactSet::admits(std::string_view word) const {
+  if (!numeric_) return allows(word);
+  const auto number = number_of(word);
+  return number && allows(*number);
+}
+
 std::string FactSet::text() const {
   std::vector<std::string> parts;
   if (words_) parts.push_back(words_->empty() ? "nothing" : join(*words_, " | "));
@@ -144,6 +161,19 @@ std::string FactSet::text() const {
   if (low_ > 1) parts.push_back("at least " + std::to_string(low_));
   if (high_ != kNoBound) parts.push_back("at most " + std::to_string(high_));
   return parts.empty() ? "any" : join(parts);
+}
+
+std::vector<std::string> demanded_by(std::span<const Fact> facts) {
+  std::vector<std::string> all;
+  for (const Fact& fact : facts) {
+    if (fact.op != FactOp::all_of) continue;
+    std::vector<std::string> words = words_of(fact.words);
+    if (words.empty()) words.push_back(std::to_string(fact.number));
+    for (std::string& word : words) {
+      if (std::find(all.begin(), all.end(), word) == all.end()) all.push_back(std::move(word));
+    }
+  }
+  return all;
 }
 
 }  // namespace tenon

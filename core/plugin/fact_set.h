@@ -17,13 +17,18 @@ namespace tenon {
 class FactSet {
  public:
   // One participant's facts about one key. They hold together, but several `equals` (and `context`,
-  // the context length) are alternatives of each other.
+  // the context length) are alternatives of each other. `all_of` narrows nothing: `demanded_by` has
+  // its words.
   static FactSet of(std::span<const Fact> facts, int64_t context_tokens);
 
+  // Whether `word` is possible: as a word, or as the number that it is.
+  bool admits(std::string_view word) const;
   // What both allow. Words that are digits count as numbers beside numbers.
   FactSet intersect(const FactSet& other) const;
 
   bool empty() const;
+  // Everything is possible, as far as anyone said.
+  bool unlimited() const;
   bool is_numeric() const { return numeric_; }
   bool allows(std::string_view word) const;
   bool allows(int64_t number) const;
@@ -45,5 +50,8 @@ class FactSet {
   int64_t low_ = 1;  // every number of the vocabulary counts something
   int64_t high_ = std::numeric_limits<int64_t>::max();
 };
+
+// The words that `facts` ask for side by side, each once, in the order in which they stand.
+std::vector<std::string> demanded_by(std::span<const Fact> facts);
 
 }  // namespace tenon

@@ -38,6 +38,11 @@ PluginObject::~PluginObject() {
   }
 }
 
+const void* PluginObject::extension(std::string_view id) const {
+  if (instance_ == nullptr || plugin_.descriptor->extension == nullptr) return nullptr;
+  return plugin_.descriptor->extension(instance_, id);
+}
+
 void PluginObject::swap(PluginObject& other) noexcept {
   std::swap(plugin_, other.plugin_);
   std::swap(options_, other.options_);

@@ -13,29 +13,6 @@
 
 namespace tenon {
 
-class Scheduler;
-class KVCacheManager;
-class AttentionKernel;
-class LinearKernel;
-class Sampler;
-class Drafter;
-
-// The interface id that a plugin for T declares.
-template <typename T>
-inline constexpr std::string_view kInterfaceOf = {};
-template <>
-inline constexpr std::string_view kInterfaceOf<Scheduler> = kSchedulerInterface;
-template <>
-inline constexpr std::string_view kInterfaceOf<KVCacheManager> = kKvCacheInterface;
-template <>
-inline constexpr std::string_view kInterfaceOf<AttentionKernel> = kAttentionInterface;
-template <>
-inline constexpr std::string_view kInterfaceOf<LinearKernel> = kLinearInterface;
-template <>
-inline constexpr std::string_view kInterfaceOf<Sampler> = kSamplerInterface;
-template <>
-inline constexpr std::string_view kInterfaceOf<Drafter> = kDrafterInterface;
-
 // What an instance is given and keeps pointers to; all of it outlives the instance.
 struct PluginSurroundings {
   const HostFacts* host = nullptr;
@@ -65,6 +42,8 @@ class PluginObject {
   const LoadedLibrary& library() const { return *plugin_.library; }
   const FilledOptions& options() const { return options_; }
   const PluginHost& host() const { return *host_; }
+  // What the instance offers beyond its interface; null when it has nothing of that id. [control]
+  const void* extension(std::string_view id) const;
 
  private:
   void swap(PluginObject& other) noexcept;
@@ -98,6 +77,12 @@ class PluginInstance {
   T* operator->() const { return get(); }
   T& operator*() const { return *get(); }
   explicit operator bool() const { return get() != nullptr; }
+
+  // The instance's extension `id`, whose type the id names; valid as long as the instance.
+  template <typename Extension>
+  const Extension* extension(std::string_view id) const {
+    return static_cast<const Extension*>(object_.extension(id));
+  }
 
   // Only while not empty.
   const PluginObject& object() const { return object_; }

@@ -1,11 +1,9 @@
 #include "core/plugin/library.h"
 
-#define BOOST_DLL_USE_STD_FS
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <boost/dll/shared_library.hpp>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -16,78 +14,52 @@
 #include "core/base/mapped_file.h"
 #include "core/base/sha256.h"
 #include "core/plugin/descriptor_check.h"
+#include "core/plugin/shared_library.h"
 
 namespace tenon {
 namespace {
 
-constexpr uint32_t kMostDescriptors = 256;
-
-struct Parked {
-  boost::dll::shared_library handle;
-  LoadedLibrary library;
-};
-
 // By real path and pinned digest. Never destroyed, and neither are its libraries.
 struct Parking {
   std::mutex mutex;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<Parked>> libraries;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<LoadedLibrary>> libraries;
 };
 Parking& parking() {
   static Parking* instance = new Parking;
   return *instance;
 }
 
-Status check_table(const PluginLibrary& table, const PluginStamp& stamp, const std::string& path) {
-  if (table.magic != kPluginLibraryMagic || table.size != sizeof(PluginLibrary) ||
-      table.descriptor_count == 0 || table.descriptor_count > kMostDescriptors ||
-      table.descriptors == nullptr) {
-    return invalid_argument(path +
-                            ": its plugin table is damaged; rebuild it with "
-                            "TENON_PLUGIN_LIBRARY");
-  }
+// The descriptors of `theirs` that this program can use; all of them are held against the stamp.
+Result<std::deque<PluginDescriptor>> read_table(const PluginLibrary& theirs,
+                                                const PluginStamp& stamp) {
+  TENON_ASSIGN_OR_RETURN(const PluginLibrary table, own_table(theirs));
+  std::deque<PluginDescriptor> known;
   bool same = table.descriptor_count == stamp.plugins.size();
   for (uint32_t i = 0; i < table.descriptor_count; ++i) {
-    const PluginDescriptor* descriptor = table.descriptors[i];
-    if (descriptor == nullptr) return invalid_argument(path + ": its plugin table has a gap");
-    if (const Status status = check_descriptor(*descriptor); !status.ok()) {
-      return with_context(path, status);
-    }
-    same = same && descriptor->interface == stamp.plugins[i].interface &&
-           descriptor->id == stamp.plugins[i].id;
+    if (table.descriptors[i] == nullptr) return invalid_argument("its plugin table has a gap");
+    TENON_ASSIGN_OR_RETURN(const PluginDescriptor own, own_descriptor(*table.descriptors[i]));
+    same = same && own.interface == stamp.plugins[i].interface && own.id == stamp.plugins[i].id;
+    if (!knows_interface(own.interface)) continue;
+    TENON_RETURN_IF_ERROR(check_descriptor(own));
+    known.push_back(own);
   }
-  if (!same) {
-    return invalid_argument(path +
-                            ": its stamp lists other plugins than its table; rebuild it "
-                            "with TENON_PLUGIN_LIBRARY");
-  }
-  return {};
+  if (same) return known;
+  return invalid_argument(
+      "its stamp lists other plugins than its table; rebuild it with TENON_PLUGIN_LIBRARY");
 }
 
-// The only calls into Boost.DLL. `file` is what the system opens; `path` is what messages say.
-Result<std::unique_ptr<Parked>> open_library(const std::string& file, const std::string& path,
-                                             const PluginStamp& stamp) {
-  auto parked = std::make_unique<Parked>();
-  parked->library.path = path;
-  parked->library.stamp = stamp;
-  const PluginLibrary* table = nullptr;
-  try {
-    using boost::dll::load_mode::rtld_local;
-    using boost::dll::load_mode::rtld_now;
-    parked->handle.load(file, rtld_now | rtld_local);
-    if (parked->handle.has(kPluginLibrarySymbol)) {
-      table = &parked->handle.get<const PluginLibrary>(kPluginLibrarySymbol);
-    }
-  } catch (const std::exception& error) {
-    return failed(path + ": cannot be loaded: " + error.what());
-  }
+// `file` is what the system opens; `path` is what messages say.
+Result<std::unique_ptr<LoadedLibrary>> open_library(const std::string& file,
+                                                    const std::string& path,
+                                                    const PluginStamp& stamp) {
+  TENON_ASSIGN_OR_RETURN(const void* table, load_shared_library(file, path, kPluginLibrarySymbol));
   if (table == nullptr) {
     return invalid_argument(path + ": it has a stamp but does not export '" + kPluginLibrarySymbol +
                             "'; rebuild it with tenon_add_plugin");
   }
-  TENON_RETURN_IF_ERROR(check_table(*table, stamp, path));
-  parked->library.descriptors.assign(table->descriptors,
-                                     table->descriptors + table->descriptor_count);
-  return parked;
+  auto descriptors = read_table(*static_cast<const PluginLibrary*>(table), stamp);
+  if (!descriptors.ok()) return with_context(path, descriptors.status());
+  return std::make_unique<LoadedLibrary>(LoadedLibrary{path, stamp, *std::move(descriptors)});
 }
 
 // An anonymous sealed file with these bytes. It is never closed: the loader knows libraries by
@@ -110,7 +82,8 @@ Result<std::string> sealed_copy(std::span<const std::byte> bytes, const std::str
 }
 
 // A private copy, so that what is checked cannot change afterwards.
-Result<std::unique_ptr<Parked>> open_pinned(const std::string& path, const std::string& sha256) {
+Result<std::unique_ptr<LoadedLibrary>> open_pinned(const std::string& path,
+                                                   const std::string& sha256) {
   TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(path));
   const std::string found = sha256_hex(bytes);
   if (found != sha256) {
@@ -124,7 +97,7 @@ Result<std::unique_ptr<Parked>> open_pinned(const std::string& path, const std::
   return open_library(copy_name, path, stamp);
 }
 
-Result<std::unique_ptr<Parked>> open_plain(const std::string& path) {
+Result<std::unique_ptr<LoadedLibrary>> open_plain(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const PluginStamp stamp, read_stamp(path));
   TENON_RETURN_IF_ERROR(check_stamp(stamp, host_stamp(), path));
   return open_library(path, path, stamp);
@@ -133,8 +106,8 @@ Result<std::unique_ptr<Parked>> open_plain(const std::string& path) {
 }  // namespace
 
 const PluginDescriptor* LoadedLibrary::find(std::string_view interface, std::string_view id) const {
-  for (const PluginDescriptor* descriptor : descriptors) {
-    if (descriptor->interface == interface && descriptor->id == id) return descriptor;
+  for (const PluginDescriptor& descriptor : descriptors) {
+    if (descriptor.interface == interface && descriptor.id == id) return &descriptor;
   }
   return nullptr;
 }
@@ -145,13 +118,13 @@ Result<const LoadedLibrary*> load_library(const std::string& path, const std::st
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   if (error) return not_found("cannot open '" + path + "': " + error.message());
   const std::lock_guard lock(parking().mutex);
-  std::unique_ptr<Parked>& place = parking().libraries[{real.string(), sha256}];
+  std::unique_ptr<LoadedLibrary>& place = parking().libraries[{real.string(), sha256}];
   if (place == nullptr) {
     auto opened = sha256.empty() ? open_plain(real.string()) : open_pinned(real.string(), sha256);
     if (!opened.ok()) return opened.take_status();
     place = *std::move(opened);
   }
-  return &place->library;
+  return place.get();
 }
 
 }  // namespace tenon

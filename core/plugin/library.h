@@ -1,10 +1,11 @@
 // Plugin libraries in this process. Loaded once, checked before any of their code runs, and never
-// unloaded: a stray thread or a unique symbol would make unloading a lottery.
+// unloaded: a stray thread or a unique symbol would make unloading a lottery. The floating-point
+// state is what it was, whatever a library's constructors did to it.
 #pragma once
 
 #include <tenon/plugin.h>
 
-#include <span>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace tenon {
 struct LoadedLibrary {
   std::string path;
   PluginStamp stamp;
-  std::vector<const PluginDescriptor*> descriptors;
+  // Of the interfaces that this program knows, as records of its own.
+  std::deque<PluginDescriptor> descriptors;
 
   // Null when the library has no such plugin.
   const PluginDescriptor* find(std::string_view interface, std::string_view id) const;

@@ -1,6 +1,7 @@
 #include "core/plugin/negotiation.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 
 #include "core/base/text.h"
@@ -89,8 +90,28 @@ bool unanswered(const Participants& participants, std::string_view key) {
          weakest_key(key) == nullptr;
 }
 
+// What everyone together asks for side by side.
+std::vector<std::string> demanded(const Participants& participants, std::string_view key) {
+  std::vector<Fact> all;
+  for (const Participant& who : participants) {
+    for (const std::vector<Fact>* facts : {&who.provides, &who.requirements}) {
+      const std::vector<Fact> about = facts_about(key, *facts);
+      all.insert(all.end(), about.begin(), about.end());
+    }
+  }
+  return demanded_by(all);
+}
+
+bool possible(const Participants& participants, std::string_view key, int64_t context_tokens) {
+  const FactSet set = agreed(participants, key, context_tokens);
+  if (set.empty()) return false;
+  const std::vector<std::string> words = demanded(participants, key);
+  return set.unlimited() ||
+         std::ranges::all_of(words, [&](const std::string& word) { return set.admits(word); });
+}
+
 bool works(const Participants& participants, std::string_view key, int64_t context_tokens) {
-  return !unanswered(participants, key) && !agreed(participants, key, context_tokens).empty();
+  return !unanswered(participants, key) && possible(participants, key, context_tokens);
 }
 
 std::string title(const Participant& who) {
@@ -99,8 +120,11 @@ std::string title(const Participant& who) {
 
 ResolvedFacts::Saying saying(const Participant& who, std::string_view key, int64_t context_tokens) {
   const bool needs = facts_about(key, who.provides).empty() && who.role != "config";
-  return {who.role + " " + who.name,
-          (needs ? "needs " : "") + said_by(who, key, context_tokens).text(),
+  const FactSet set = said_by(who, key, context_tokens);
+  const std::vector<std::string> words = demanded({who}, key);
+  std::string what = set.unlimited() && !words.empty() ? "" : set.text();
+  if (!words.empty()) what += (what.empty() ? "" : ", ") + join(words, " and ");
+  return {who.role + " " + who.name, (needs ? "needs " : "") + what,
           who.origin.file.empty() ? "" : who.origin.text()};
 }
 
@@ -142,7 +166,7 @@ std::vector<const Participant*> opponents(const Participants& participants, std:
   }
   for (size_t i = 0; i < speakers.size(); ++i) {
     for (size_t j = i + 1; j < speakers.size(); ++j) {
-      if (agreed({*speakers[i], *speakers[j]}, key, context_tokens).empty()) {
+      if (!possible({*speakers[i], *speakers[j]}, key, context_tokens)) {
         return {speakers[i], speakers[j]};
       }
     }
@@ -247,6 +271,19 @@ ResolvedFact choose(const FactSet& set, std::string_view key,
   return fact;
 }
 
+ResolvedFact all_together(const std::vector<std::string>& words, std::string_view key,
+                          std::deque<std::string>& texts) {
+  ResolvedFact fact;
+  fact.key = texts.emplace_back(key);
+  fact.word = texts.emplace_back(join(words, " "));
+  for (const std::string& word : words) {
+    int64_t number = 0;
+    std::from_chars(word.data(), word.data() + word.size(), number);
+    fact.number = std::max(fact.number, number);
+  }
+  return fact;
+}
+
 }  // namespace
 
 Result<ResolvedFacts> negotiate(const NegotiationRequest& request) {
@@ -258,25 +295,27 @@ Result<ResolvedFacts> negotiate(const NegotiationRequest& request) {
       continue;
     }
     const FactSet set = agreed(request.participants, key, request.context_tokens);
-    const ResolvedFact fact = choose(set, key, request.preferences, resolved.texts_);
+    const std::vector<std::string> words = demanded(request.participants, key);
+    const ResolvedFact fact = words.empty() ? choose(set, key, request.preferences, resolved.texts_)
+                                            : all_together(words, key, resolved.texts_);
     resolved.facts_.push_back(fact);
     resolved.rows_.push_back(
-        {std::string(key), set.is_numeric() ? std::to_string(fact.number) : std::string(fact.word),
+        {std::string(key), fact.word.empty() ? std::to_string(fact.number) : std::string(fact.word),
          sayings(request.participants, key, request.context_tokens)});
   }
   if (broken.empty()) return resolved;
   const Participants alternatives = request.alternatives ? request.alternatives() : Participants();
-  std::vector<std::string> conflicts;
+  std::vector<std::string> texts;
   for (std::string_view key : broken) {
-    conflicts.push_back(explain_conflict(request, key, alternatives));
+    texts.push_back(explain_conflict(request, key, alternatives));
   }
-  return invalid_argument(join(conflicts, "\n"));
+  return invalid_argument(join(texts, "\n"));
 }
 
-bool can_agree(const std::vector<Participant>& participants, int64_t context_tokens) {
+size_t conflicts(const std::vector<Participant>& participants, int64_t context_tokens) {
   const std::set<std::string_view> keys = all_keys(participants);
-  return std::all_of(keys.begin(), keys.end(), [&](std::string_view key) {
-    return works(participants, key, context_tokens);
+  return std::count_if(keys.begin(), keys.end(), [&](std::string_view key) {
+    return !works(participants, key, context_tokens);
   });
 }
 

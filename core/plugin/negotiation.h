@@ -3,7 +3,8 @@
 //
 // For each key, everyone who says something about it, as ability or as need, narrows what is
 // possible. A key with nothing left refuses the pipeline; so does a need about which nobody offers
-// anything. One key differs: numerics.rows becomes the weakest that anyone offers.
+// anything, and a value that `all_of` asks for and that is not possible for someone. One key
+// differs: numerics.rows becomes the weakest that anyone offers.
 #pragma once
 
 #include <tenon/facts.h>
@@ -86,7 +87,7 @@ class ResolvedFacts {
 // which single changes would help.
 Result<ResolvedFacts> negotiate(const NegotiationRequest& request);
 
-// Whether these participants could agree; without the work of explaining why not.
-bool can_agree(const std::vector<Participant>& participants, int64_t context_tokens);
+// The number of keys about which these participants cannot agree, without the work of explaining.
+size_t conflicts(const std::vector<Participant>& participants, int64_t context_tokens);
 
 }  // namespace tenon

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/plugin/descriptor_check.h"
 
 namespace tenon {
 namespace {
@@ -14,12 +16,18 @@ bool plugin_file_name(const std::string& name) {
   return name.starts_with("libtenon-") && name.ends_with(".so");
 }
 
-bool contains(const PluginFile& file, std::string_view interface, std::string_view id) {
-  if (!file.stamp) return false;
-  return std::any_of(file.stamp->plugins.begin(), file.stamp->plugins.end(),
-                     [&](const PluginName& plugin) {
-                       return plugin.interface == interface && (id.empty() || plugin.id == id);
-                     });
+// The whole of a problem on one line, for lists of them.
+std::string one_line(const Status& problem) {
+  std::string text(problem.message());
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// Best first; names come sorted, so a stable sort leaves ties in alphabetical order.
+void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
+  std::stable_sort(plugins.begin(), plugins.end(), [&](const PluginRef& a, const PluginRef& b) {
+    return score_of(*a.descriptor, host) > score_of(*b.descriptor, host);
+  });
 }
 
 std::string lead(const Origin& asked) {
@@ -27,6 +35,12 @@ std::string lead(const Origin& asked) {
 }
 
 }  // namespace
+
+bool PluginFile::has(std::string_view interface, std::string_view id) const {
+  return stamp &&
+         std::find(stamp->plugins.begin(), stamp->plugins.end(),
+                   PluginName{std::string(interface), std::string(id)}) != stamp->plugins.end();
+}
 
 uint32_t score_of(const PluginDescriptor& descriptor, const HostFacts& host) {
   return descriptor.score == nullptr ? 1 : descriptor.score(host);
@@ -89,6 +103,7 @@ bool PluginRegistry::add_file(const std::string& path) {
     file.stamp = *std::move(stamp);
   } else {
     file.problem = stamp.take_status();
+    file.stray = file.problem.code() == StatusCode::unsupported;
   }
   files_.push_back(std::move(file));
   return true;
@@ -97,9 +112,11 @@ bool PluginRegistry::add_file(const std::string& path) {
 std::vector<PluginName> PluginRegistry::names(std::string_view interface) const {
   std::vector<PluginName> names;
   for (const PluginFile& file : files_) {
-    if (!file.stamp) continue;
+    if (!file.problem.ok()) continue;
     for (const PluginName& plugin : file.stamp->plugins) {
-      if (interface.empty() || plugin.interface == interface) names.push_back(plugin);
+      const bool wanted =
+          interface.empty() ? knows_interface(plugin.interface) : plugin.interface == interface;
+      if (wanted) names.push_back(plugin);
     }
   }
   std::sort(names.begin(), names.end());
@@ -129,12 +146,36 @@ Status PluginRegistry::unknown_id(std::string_view interface, std::string_view i
                    ")");
 }
 
-// Nothing that the search for `id` (empty: any of the interface) meets is unusable or ambiguous.
-Status PluginRegistry::check_files(std::string_view interface, std::string_view id) const {
+// Why there is nothing to load: what files say that cannot be used, else that nobody has it.
+Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
+                               const Origin& asked) const {
+  const std::string what = std::string(interface_word(interface)) + " plugin '" + std::string(id);
   for (const PluginFile& file : files_) {
-    const bool may_contain = !file.stamp || contains(file, interface, id);
-    if (may_contain && !file.problem.ok()) return copy(file.problem);
+    if (file.has(interface, id)) return copy(file.problem);
   }
+  for (const PluginFile& file : files_) {
+    if (!file.stamp) continue;
+    for (const PluginName& plugin : file.stamp->plugins) {
+      if (plugin.id != id || interface_word(plugin.interface) != interface_word(interface))
+        continue;
+      return unsupported(lead(asked) + what + "' is there for " + plugin.interface +
+                         ", this host speaks " + std::string(interface) +
+                         ": rebuild it against this host's SDK (" + host_stamp().sdk + ")\n  " +
+                         file.path);
+    }
+  }
+  const Status unknown = unknown_id(interface, id, asked);
+  std::string broken;
+  for (const PluginFile& file : files_) {
+    if (!file.stamp && !file.stray) broken += "\n  " + one_line(file.problem);
+  }
+  if (broken.empty()) return copy(unknown);
+  return Status::error(unknown.code(), std::string(unknown.message()) +
+                                           "\nIt may be in a file that cannot be read:" + broken);
+}
+
+// No id of the interface (or this one alone) is in two files.
+Status PluginRegistry::check_unique(std::string_view interface, std::string_view id) const {
   const std::vector<PluginName> all = names(interface);
   const auto twice = std::adjacent_find(all.begin(), all.end(), [&](const auto& a, const auto& b) {
     return a == b && (id.empty() || a.id == id);
@@ -142,7 +183,7 @@ Status PluginRegistry::check_files(std::string_view interface, std::string_view 
   if (twice == all.end()) return {};
   std::string paths;
   for (const PluginFile& file : files_) {
-    if (contains(file, interface, twice->id)) paths += "\n  " + file.path;
+    if (file.problem.ok() && file.has(interface, twice->id)) paths += "\n  " + file.path;
   }
   return invalid_argument(std::string(interface_word(interface)) + " plugin '" + twice->id +
                           "' is in more than one file; remove or rename all but one:" + paths);
@@ -171,11 +212,11 @@ Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view 
 
 Result<PluginRef> PluginRegistry::find(std::string_view interface, std::string_view id,
                                        const Origin& asked) {
-  TENON_RETURN_IF_ERROR(check_files(interface, id));
+  TENON_RETURN_IF_ERROR(check_unique(interface, id));
   for (const PluginFile& file : files_) {
-    if (contains(file, interface, id)) return load(file, interface, id);
+    if (file.problem.ok() && file.has(interface, id)) return load(file, interface, id);
   }
-  return unknown_id(interface, id, asked);
+  return no_file(interface, id, asked);
 }
 
 Result<PluginRef> PluginRegistry::find_usable(std::string_view interface, std::string_view id,
@@ -190,29 +231,30 @@ Result<PluginRef> PluginRegistry::find_usable(std::string_view interface, std::s
 
 Result<std::vector<PluginRef>> PluginRegistry::candidates(std::string_view interface,
                                                           const HostFacts& host) {
-  TENON_RETURN_IF_ERROR(check_files(interface, {}));
+  TENON_RETURN_IF_ERROR(check_unique(interface, {}));
   std::vector<PluginRef> usable;
   std::vector<std::string> reasons;
   for (const PluginName& name : names(interface)) {
     auto plugin = find_usable(interface, name.id, host);
     if (plugin.ok()) {
       usable.push_back(*plugin);
-    } else if (plugin.status().code() == StatusCode::unsupported) {
-      reasons.emplace_back(plugin.status().message());
-    } else {
-      return plugin.take_status();
+      continue;
     }
+    reasons.emplace_back(plugin.status().message());
+    if (plugin.status().code() == StatusCode::unsupported) continue;
+    if (pins_) return plugin.take_status();
+    log(LogLevel::warning, "plugins", one_line(plugin.status()));
   }
-  if (usable.empty() && reasons.empty()) return unknown_id(interface, "auto", {});
-  if (usable.empty()) {
-    return unsupported("no " + std::string(interface_word(interface)) +
-                       " plugin can run here:\n  " + join(reasons, "\n  "));
+  if (!usable.empty()) {
+    sort_by_score(usable, host);
+    return usable;
   }
-  // `names` is sorted, so a stable sort leaves ties in alphabetical order.
-  std::stable_sort(usable.begin(), usable.end(), [&](const PluginRef& a, const PluginRef& b) {
-    return score_of(*a.descriptor, host) > score_of(*b.descriptor, host);
-  });
-  return usable;
+  for (const PluginFile& file : files_) {
+    if (!file.problem.ok() && !file.stray) reasons.push_back(one_line(file.problem));
+  }
+  if (reasons.empty()) return unknown_id(interface, "auto", {});
+  return unsupported("no " + std::string(interface_word(interface)) + " plugin can run here:\n  " +
+                     join(reasons, "\n  "));
 }
 
 }  // namespace tenon

@@ -22,6 +22,9 @@ struct PluginFile {
   std::string path;
   std::optional<PluginStamp> stamp;
   Status problem;
+  bool stray = false;  // a sound library that is no plugin: nobody misses anything in it
+
+  bool has(std::string_view interface, std::string_view id) const;
 };
 
 // A plugin whose library is loaded. Valid for the rest of the process.
@@ -35,16 +38,17 @@ class PluginRegistry {
  public:
   // Looks into every folder and named file of `search`. Errors: a required folder that does not
   // exist, a named file that cannot be used, a plugins.lock that cannot be read. Files of folders
-  // that cannot be used are kept with their reason and stop the search that meets them.
+  // that cannot be used are kept with their reason: whoever finds no other plugin hears of them.
   static Result<PluginRegistry> open(PluginSearch search);
 
   const std::vector<PluginFile>& files() const { return files_; }
-  // Names from stamps, sorted, of one interface or (empty) of all.
+  // Names from stamps of files that can be used, sorted, of one interface or (empty) of all that
+  // this program knows.
   std::vector<PluginName> names(std::string_view interface = {}) const;
 
   // The plugin, its library loaded. `asked` is where it was asked for, for messages. Errors: no
-  // such id (with the nearest), the same id in two files, a file with this id, or without a
-  // readable stamp, that cannot be used.
+  // such id (with the nearest, the same id for another revision, and the files that might have had
+  // it), the same id in two files, a file that cannot be loaded.
   Result<PluginRef> find(std::string_view interface, std::string_view id, const Origin& asked = {});
 
   // As `find`, and the plugin says that it can run on `host`.
@@ -52,7 +56,9 @@ class PluginRegistry {
                                 const HostFacts& host, const Origin& asked = {});
 
   // Every plugin of an interface that can run on `host`: what "auto" chooses from. Best score
-  // first, ties in alphabetical order. Error when there is none, with the reasons.
+  // first, ties in alphabetical order. A library that cannot be loaded is left out with a warning.
+  // Error when there is none, with the reasons; where a lock pins files, also when one is not as
+  // pinned.
   Result<std::vector<PluginRef>> candidates(std::string_view interface, const HostFacts& host);
 
  private:
@@ -61,7 +67,8 @@ class PluginRegistry {
   bool add_file(const std::string& path);
   std::string searched() const;
   Status unknown_id(std::string_view interface, std::string_view id, const Origin& asked) const;
-  Status check_files(std::string_view interface, std::string_view id) const;
+  Status no_file(std::string_view interface, std::string_view id, const Origin& asked) const;
+  Status check_unique(std::string_view interface, std::string_view id) const;
   Result<PluginRef> load(const PluginFile& file, std::string_view interface, std::string_view id);
 
   PluginSearch search_;

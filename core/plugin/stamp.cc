@@ -19,8 +19,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "ELF fields are read as they are");
 
 constexpr size_t kMostSegments = 256;
-constexpr size_t kMostPlugins = 256;
 constexpr uint32_t kNoteType = 1;
+constexpr uint32_t kExecutorNoteType = 2;
 
 using Bytes = std::span<const std::byte>;
 
@@ -57,7 +57,7 @@ Result<Elf64_Ehdr> read_header(Bytes file, std::string_view name) {
 }
 
 // The text of a TENON note among the notes of one segment.
-std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment) {
+std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment, uint32_t type) {
   const uint64_t step = alignment == 8 ? 8 : 4;
   const auto padded = [step](uint64_t size) { return (size + step - 1) / step * step; };
   uint64_t at = 0;
@@ -66,7 +66,7 @@ std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment) {
     const uint64_t text = owner + padded(note->n_namesz);
     if (text > notes.size() || notes.size() - text < note->n_descsz) break;
     const auto* chars = reinterpret_cast<const char*>(notes.data());
-    if (note->n_type == kNoteType && note->n_namesz == 6 &&
+    if (note->n_type == type && note->n_namesz == 6 && note->n_descsz <= kMostStampBytes &&
         std::memcmp(chars + owner, "TENON", 6) == 0) {
       return std::string_view(chars + text, note->n_descsz);
     }
@@ -75,8 +75,9 @@ std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment) {
   return std::nullopt;
 }
 
-Result<std::string_view> find_stamp_text(Bytes file, const Elf64_Ehdr& header,
-                                         std::string_view name) {
+// Empty when the file has no such note.
+Result<std::string_view> find_note_text(Bytes file, const Elf64_Ehdr& header, uint32_t type,
+                                        std::string_view name) {
   for (size_t i = 0; i < std::min<size_t>(header.e_phnum, kMostSegments); ++i) {
     // A segment table outside the file reads as absent.
     if (header.e_phoff > file.size()) break;
@@ -87,11 +88,9 @@ Result<std::string_view> find_stamp_text(Bytes file, const Elf64_Ehdr& header,
       return fault(name, "the library is truncated or damaged: a note lies beyond its end");
     }
     const Bytes notes = file.subspan(segment->p_offset, segment->p_filesz);
-    if (const auto text = find_note(notes, segment->p_align)) return *text;
+    if (const auto text = find_note(notes, segment->p_align, type)) return *text;
   }
-  return fault(name,
-               "not a plugin: a shared library without a TENON note; plugins are built with "
-               "tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
+  return std::string_view();
 }
 
 std::string* field(PluginStamp& stamp, std::string_view key) {
@@ -116,7 +115,8 @@ Status parse_plugins(std::string_view list, PluginStamp& stamp, std::string_view
                              "' does not name a plugin as interface/revision:id");
     }
     if (stamp.plugins.size() == kMostPlugins) {
-      return fault(name, "the stamp lists more than 256 plugins; split the library");
+      return fault(name, "the stamp lists more than " + std::to_string(kMostPlugins) +
+                             " plugins; split the library");
     }
     const PluginName plugin{std::string(interface), std::string(id)};
     if (std::find(stamp.plugins.begin(), stamp.plugins.end(), plugin) != stamp.plugins.end()) {
@@ -193,7 +193,13 @@ bool word(std::string_view text) {
 
 Result<PluginStamp> parse_stamp(std::span<const std::byte> file, std::string_view name) {
   TENON_ASSIGN_OR_RETURN(const Elf64_Ehdr header, read_header(file, name));
-  TENON_ASSIGN_OR_RETURN(const std::string_view text, find_stamp_text(file, header, name));
+  TENON_ASSIGN_OR_RETURN(const std::string_view text,
+                         find_note_text(file, header, kNoteType, name));
+  if (text.empty()) {
+    return unsupported(std::string(name) +
+                       ": not a plugin: a shared library without a TENON note; plugins are built "
+                       "with tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
+  }
   TENON_ASSIGN_OR_RETURN(PluginStamp stamp, parse_text(text, name));
   stamp.machine = header.e_machine;
   return stamp;
@@ -204,8 +210,21 @@ Result<PluginStamp> read_stamp(const std::string& path) {
   return parse_stamp(file.bytes(), path);
 }
 
+Result<std::string> read_executor_stamp(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  TENON_ASSIGN_OR_RETURN(const Elf64_Ehdr header, read_header(file.bytes(), path));
+  TENON_ASSIGN_OR_RETURN(const std::string_view text,
+                         find_note_text(file.bytes(), header, kExecutorNoteType, path));
+  return std::string(text.substr(0, text.find('\0')));
+}
+
 PluginStamp host_stamp() {
-  detail::StampText text;
+  constexpr uint32_t kBytes = [] {
+    detail::StampLength head;
+    detail::add_stamp_head(head);
+    return head.length;
+  }();
+  detail::StampText<kBytes> text;
   detail::add_stamp_head(text);
   PluginStamp stamp;
 #if defined(__x86_64__)
@@ -266,7 +285,7 @@ bool valid_plugin_id(std::string_view id) {
 
 bool valid_interface(std::string_view interface) {
   const size_t slash = interface.find('/');
-  if (slash == interface.npos || !word(interface.substr(0, slash))) return false;
+  if (slash == interface.npos || !valid_plugin_id(interface.substr(0, slash))) return false;
   const std::string_view revision = interface.substr(slash + 1);
   return !revision.empty() && revision.size() <= 4 &&
          std::all_of(revision.begin(), revision.end(), [](char c) { return c >= '0' && c <= '9'; });

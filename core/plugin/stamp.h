@@ -15,7 +15,7 @@
 namespace tenon {
 
 struct PluginName {
-  std::string interface;  // "scheduler/1"
+  std::string interface;  // "scheduler/2"
   std::string id;         // "chunked"
   friend bool operator==(const PluginName&, const PluginName&) = default;
   friend bool operator<(const PluginName& a, const PluginName& b) {
@@ -36,10 +36,15 @@ struct PluginStamp {
   std::vector<PluginName> plugins;
 };
 
-// Errors name `path` first: unreadable, not an ELF library of this kind, no note, a damaged note.
+// Errors name `path` first: unreadable, not an ELF library of this kind, a damaged note;
+// unsupported when it is a library without a note, which is no plugin at all.
 Result<PluginStamp> read_stamp(const std::string& path);
 // The same over bytes in memory; `name` leads messages. Safe on any bytes.
 Result<PluginStamp> parse_stamp(std::span<const std::byte> file, std::string_view name);
+
+// The text of the note of type 2, which executors carry (core/exec/executor_library.h); empty when
+// there is none.
+Result<std::string> read_executor_stamp(const std::string& path);
 
 // What a plugin built with exactly this program's headers and compiler would say.
 PluginStamp host_stamp();
@@ -51,9 +56,9 @@ Status check_stamp(const PluginStamp& stamp, const PluginStamp& host, std::strin
 
 // [a-z][a-z0-9_]{0,31}, or "vendor.name" of two such words.
 bool valid_plugin_id(std::string_view id);
-// A lower-case word, a slash and a revision: "scheduler/1".
+// An id, a slash and a revision: "scheduler/2", "acme.thing/1".
 bool valid_interface(std::string_view interface);
-// "scheduler" of "scheduler/1".
+// "scheduler" of "scheduler/2".
 std::string_view interface_word(std::string_view interface);
 
 }  // namespace tenon

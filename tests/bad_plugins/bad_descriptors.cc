@@ -16,7 +16,7 @@ constexpr OptionSpec kOptions[] = {
       return spec;
     }(),
 };
-constexpr Fact kFacts[] = {{"kv.dtype", FactOp::in, 0, " "}};
+constexpr Fact kFacts[] = {{"kv.dtype", FactOp::in, 0, " "}, {"kv.dtyp", FactOp::in, 0, "f32"}};
 
 constexpr PluginDescriptor kBroken = [] {
   PluginDescriptor broken;
@@ -28,7 +28,7 @@ constexpr PluginDescriptor kBroken = [] {
   broken.options_alignment = 8;
   broken.construct_options = [](void*) noexcept {};
   broken.provides = kFacts;
-  broken.provide_count = 1;
+  broken.provide_count = 2;
   return broken;
 }();
 

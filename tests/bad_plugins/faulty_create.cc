@@ -35,7 +35,6 @@ Status nothing(const HostServices&, const PipelineFacts&, const void*, void**) n
 
 constexpr PluginDescriptor named(std::string_view id) {
   PluginDescriptor base;
-  base.interface = kSamplerInterface;
   base.id = id;
   base.version = "1.0.0";
   base.summary = "cannot be created";

@@ -3,13 +3,15 @@
 
 namespace {
 
-constexpr tenon::detail::StampText kStamp = [] {
-  tenon::detail::StampText stamp;
-  tenon::detail::add_stamp_head(stamp);
-  stamp.add("\nplugins=scheduler/1:tableless\n");
-  return stamp;
+constexpr tenon::PluginDescriptor kTableless = [] {
+  tenon::PluginDescriptor only;
+  only.interface = tenon::kSchedulerInterface;
+  only.id = "tableless";
+  return only;
 }();
-[[gnu::used, gnu::section(".note.tenon"),
-  gnu::aligned(4)]] constexpr tenon::detail::StampNote kNote = tenon::detail::make_note(kStamp);
+constexpr const tenon::PluginDescriptor* kDescriptors[] = {&kTableless};
+constexpr auto kStamp = tenon::detail::stamp_of<tenon::detail::StampText<1000>>(kDescriptors);
+[[gnu::used, gnu::section(".note.tenon"), gnu::aligned(4)]] constexpr auto kNote =
+    tenon::detail::make_note(kStamp);
 
 }  // namespace

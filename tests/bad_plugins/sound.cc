@@ -66,7 +66,6 @@ Status validate(const void* options) noexcept {
 
 constexpr PluginDescriptor named(std::string_view id) {
   PluginDescriptor base;
-  base.interface = kSchedulerInterface;
   base.id = id;
   base.version = "1.0.0";
   base.summary = "grants nothing";
@@ -79,7 +78,7 @@ constexpr PluginDescriptor kSteady = named("steady");
 constexpr PluginDescriptor kSwift = [] {
   PluginDescriptor swift = named("swift");
   swift.score = [](const HostFacts& host) noexcept -> uint32_t {
-    return host.cpu_isa >= CpuIsa::avx2 ? 10 : 0;
+    return host.cpu.has(CpuFeature::avx2) ? 10 : 0;
   };
   swift.unavailable = "it needs AVX2";
   return swift;

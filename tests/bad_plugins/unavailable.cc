@@ -22,7 +22,6 @@ class Absent final : public Drafter {
 
 constexpr PluginDescriptor kAbsent = [] {
   PluginDescriptor base;
-  base.interface = kDrafterInterface;
   base.id = "absent";
   base.version = "1.0.0";
   base.summary = "needs a device that nobody has";

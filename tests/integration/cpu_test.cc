@@ -42,7 +42,7 @@ class CountingLinear final : public ForwardingLinear {
 class CpuTest : public testing::Test {
  protected:
   CpuTest() : model_(make_tiny_model({.config = tiny_config()})), shape_(model_->config, 64) {
-    executor_ = *make_cpu_executor({2, CpuIsa::portable});
+    executor_ = *make_cpu_executor({2, kCpuPortable});
   }
   StepDriver& load(const LinearResolver& linear) {
     driver_ = std::make_unique<StepDriver>(*executor_, *model_, shape_.shape(),

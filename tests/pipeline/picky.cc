@@ -66,10 +66,8 @@ uint32_t score(const HostFacts&) noexcept {
   return value;
 }
 
-constexpr PluginDescriptor base(std::string_view interface, std::string_view id,
-                                decltype(&score<1>) scored) {
+constexpr PluginDescriptor base(std::string_view id, decltype(&score<1>) scored) {
   PluginDescriptor made;
-  made.interface = interface;
   made.id = id;
   made.version = "1.0.0";
   made.summary = "computes nothing";
@@ -78,22 +76,27 @@ constexpr PluginDescriptor base(std::string_view interface, std::string_view id,
   return made;
 }
 
+constexpr Fact kAnyHead = {"attn.head_dim", FactOp::at_least, 1, {}};
+constexpr Fact kAnyGroup = {"attn.group", FactOp::at_least, 1, {}};
 constexpr Fact kTinyCache[] = {{"kv.dtype", FactOp::in, 0, "u8"},
-                               {"kv.block_tokens", FactOp::at_least, 1, {}}};
+                               {"kv.block_tokens", FactOp::at_least, 1, {}},
+                               kAnyHead,
+                               kAnyGroup};
 constexpr Fact kSixteens[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
                               {"kv.block_tokens", FactOp::multiple_of, 16, {}},
-                              {"attn.mask", FactOp::in, 0, "causal"}};
+                              {"attn.mask.sliding", FactOp::in, 0, "no"},
+                              kAnyHead,
+                              kAnyGroup};
 constexpr Fact kAnyBlock[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
-                              {"kv.block_tokens", FactOp::at_least, 1, {}}};
+                              {"kv.block_tokens", FactOp::at_least, 1, {}},
+                              kAnyHead,
+                              kAnyGroup};
 constexpr PluginDescriptor kAttention[] = {
-    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(
-                        base(kAttentionInterface, "tiny_cache", &score<30>)),
+    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("tiny_cache", &score<30>)),
                     kTinyCache),
-    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(
-                        base(kAttentionInterface, "sixteens", &score<20>)),
+    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("sixteens", &score<20>)),
                     kSixteens),
-    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(
-                        base(kAttentionInterface, "any_block", &score<10>)),
+    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("any_block", &score<10>)),
                     kAnyBlock)};
 
 constexpr Fact kFloats[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"}};
@@ -101,17 +104,14 @@ constexpr Fact kBatched[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"},
                              {"numerics.rows", FactOp::in, 0, "batch"}};
 constexpr Fact kQuantised[] = {{"weight.format", FactOp::in, 0, "q8_0"}};
 constexpr PluginDescriptor kLinear[] = {
-    sdk::with_facts(
-        sdk::descriptor<LinearKernel, NoLinear<256>>(base(kLinearInterface, "narrow", &score<90>)),
-        kFloats),
-    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
-                        base(kLinearInterface, "wide", &score<80>)),
+    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<256>>(base("narrow", &score<90>)),
                     kFloats),
-    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
-                        base(kLinearInterface, "quantised", &score<70>)),
-                    kQuantised),
-    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(
-                        base(kLinearInterface, "batched", &score<1>)),
+    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(base("wide", &score<80>)),
+                    kFloats),
+    sdk::with_facts(
+        sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(base("quantised", &score<70>)),
+        kQuantised),
+    sdk::with_facts(sdk::descriptor<LinearKernel, NoLinear<0xffffffff>>(base("batched", &score<1>)),
                     kBatched)};
 
 constexpr Fact kRewinds[] = {{"kv.rollback", FactOp::in, 0, "yes"},
@@ -119,12 +119,10 @@ constexpr Fact kRewinds[] = {{"kv.rollback", FactOp::in, 0, "yes"},
                              {"sampler.verify", FactOp::in, 0, "exact rejection"}};
 constexpr Fact kReadsHidden[] = {{"draft.needs", FactOp::in, 0, "hidden"}};
 constexpr PluginDescriptor kDrafters[] = {
-    sdk::with_requirements(
-        sdk::descriptor<Drafter, NoDrafter>(base(kDrafterInterface, "rewinder", &score<10>)),
-        kRewinds),
-    sdk::with_requirements(
-        sdk::descriptor<Drafter, NoDrafter>(base(kDrafterInterface, "hidden_reader", &score<5>)),
-        kReadsHidden)};
+    sdk::with_requirements(sdk::descriptor<Drafter, NoDrafter>(base("rewinder", &score<10>)),
+                           kRewinds),
+    sdk::with_requirements(sdk::descriptor<Drafter, NoDrafter>(base("hidden_reader", &score<5>)),
+                           kReadsHidden)};
 
 }  // namespace
 

@@ -82,7 +82,8 @@ class PipelineTest : public testing::Test {
     request.config = *std::move(config);
     request.registry = registry_.get();
     request.executors = executors();
-    request.host.cpu_isa = CpuIsa::avx512;
+    request.find_executor = find_executor_;
+    request.host.cpu = kCpuAvx512;
     request.host.workers = 2;
     request.available_memory_bytes = memory;
     request.clock = clock_;
@@ -102,6 +103,7 @@ class PipelineTest : public testing::Test {
 
   std::unique_ptr<PluginRegistry> registry_;
   const Clock* clock_ = nullptr;
+  std::function<Result<ExecutorFactory>(const std::string&)> find_executor_;
 };
 
 constexpr const char* kRef = "[executor]\nplugin = 'ref'\n";
@@ -200,6 +202,14 @@ TEST_F(PipelineTest, refuses_rows_that_depend_on_the_batch_where_it_is_told_to) 
   EXPECT_EQ(error_of(kAsking, {"executor.deterministic=true"}), "");
 }
 
+TEST_F(PipelineTest, reports_no_conflict_of_a_kernel_that_it_would_not_choose) {
+  const std::string message =
+      error_of(kAsking, {"executor.deterministic=true", "linear.plugin=batched"});
+  EXPECT_THAT(message, HasSubstr("numerics.rows"));
+  // "tiny_cache" scores best; its u8 fits no KV manager, whatever else does not fit.
+  EXPECT_THAT(message, testing::Not(HasSubstr("kv.dtype")));
+}
+
 TEST_F(PipelineTest, gives_a_contiguous_manager_blocks_of_the_whole_context) {
   const auto pipeline =
       built(kRef, {"kv_cache.plugin=naive", "limits.context_tokens=500", "limits.max_sequences=3"});
@@ -263,6 +273,27 @@ TEST_F(PipelineTest, refuses_fewer_rows_than_sequences) {
 TEST_F(PipelineTest, refuses_an_unknown_executor_with_the_known_ones) {
   EXPECT_THAT(error_of("", {"executor.plugin=reff"}),
               HasSubstr("there is no executor \"reff\"; expected one of asking, ref"));
+}
+
+TEST_F(PipelineTest, looks_elsewhere_for_executors_that_are_not_built_in) {
+  find_executor_ = [](const std::string& name) -> Result<ExecutorFactory> {
+    if (name == "outside")
+      return ExecutorFactory([](const HostFacts&) { return make_ref_executor(); });
+    return not_found("the executor \"" + name + "\" is not installed here");
+  };
+  EXPECT_NE(built("", {"executor.plugin=outside"}), nullptr);
+  EXPECT_EQ(error_of("", {"executor.plugin=cuda"}),
+            "--set: the executor \"cuda\" is not installed here; expected one of asking, ref");
+}
+
+TEST_F(PipelineTest, says_where_an_executor_that_cannot_run_was_asked_for) {
+  find_executor_ = [](const std::string&) -> Result<ExecutorFactory> {
+    return ExecutorFactory([](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+      return unsupported("the executor \"cuda\" is installed, but there is no driver");
+    });
+  };
+  EXPECT_EQ(error_of("", {"executor.plugin=cuda"}),
+            "--set: the executor \"cuda\" is installed, but there is no driver");
 }
 
 TEST_F(PipelineTest, refuses_a_model_that_is_not_there) {
@@ -376,7 +407,7 @@ TEST_F(PipelineTest, has_the_hash_of_its_values_however_they_came_about) {
 TEST_F(PipelineTest, lowers_what_plugins_hear_of_the_machine) {
   const auto pipeline = built(kRef, {"executor.isa=avx2"});
   ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->host.cpu_isa, CpuIsa::avx2);
+  EXPECT_EQ(pipeline->host.cpu, kCpuAvx2);
 }
 
 TEST_F(PipelineTest, can_be_explained_without_its_weights) {

@@ -27,8 +27,8 @@ class PlainKernels final : public KernelSet {
 class PluginKernels final : public KernelSet {
  public:
   explicit PluginKernels(const ExecutorCase& executor) {
-    host_.cpu_isa = executor.isa;
-    host_.slow_bf16_dot = executor.isa != CpuIsa::avx512_bf16;
+    host_.cpu = executor.isa;
+    host_.slow_bf16_dot = executor.isa != kCpuAvx512Bf16;
     host_.workers = executor.threads;
     PluginSearch search;
     search.folders.push_back({TENON_BINARY_DIR "/plugins", "tests", true});
@@ -78,9 +78,10 @@ void PrintTo(const ExecutorCase& executor, std::ostream* out) {
 }
 
 std::vector<ExecutorCase> cpu_cases() {
-  std::vector<ExecutorCase> cases = {{ExecutorCase::Kind::cpu_plain, CpuIsa::portable, 2}};
-  for (const CpuIsa isa : {CpuIsa::portable, CpuIsa::avx2, CpuIsa::avx512, CpuIsa::avx512_bf16}) {
-    if (isa <= detect_cpu_isa()) cases.push_back({ExecutorCase::Kind::cpu_plugins, isa, 2});
+  std::vector<ExecutorCase> cases = {{ExecutorCase::Kind::cpu_plain, kCpuPortable, 2}};
+  for (const CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuAvx512Bf16}) {
+    if (detect_cpu_features().has_all(isa))
+      cases.push_back({ExecutorCase::Kind::cpu_plugins, isa, 2});
   }
   return cases;
 }

@@ -18,14 +18,12 @@ namespace tenon::test {
 struct ExecutorCase {
   enum class Kind : uint8_t { ref, cpu_plain, cpu_plugins };
   Kind kind = Kind::ref;
-  CpuIsa isa = CpuIsa::portable;
+  CpuFeatures isa = kCpuPortable;
   uint32_t threads = 2;
 
   std::string name() const;  // "ref", "cpu_plain_2", "cpu_avx2_2"
   // Whether bf16 weights are multiplied with activations rounded to bf16.
-  bool rounds_activations() const {
-    return kind == Kind::cpu_plugins && isa == CpuIsa::avx512_bf16;
-  }
+  bool rounds_activations() const { return kind == Kind::cpu_plugins && isa == kCpuAvx512Bf16; }
 };
 void PrintTo(const ExecutorCase& executor, std::ostream* out);
 

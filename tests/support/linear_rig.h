@@ -53,14 +53,20 @@ class LinearRig {
  public:
   static constexpr uint32_t kWorkers = 4;
 
-  LinearRig(std::string_view id, CpuIsa isa, bool slow_bf16_dot = true) {
-    host_.facts.cpu_isa = isa;
+  LinearRig(std::string_view id, CpuFeatures isa, bool slow_bf16_dot = true) {
+    host_.facts.cpu = isa;
     host_.facts.slow_bf16_dot = slow_bf16_dot;
     kernel_ = std::make_unique<PluginInstance<LinearKernel>>(id, host_);
-    const Status status = kernel().bind({.max_rows = 2048, .workers = kWorkers});
+    const PluginDescriptor* plugin = find_descriptor(id);
+    for (const Fact& fact : std::span(plugin->provides, plugin->provide_count)) {
+      if (fact.key == "numerics.rows") batch_invariant_ = fact.words == "invariant";
+    }
+    const Status status = kernel().bind({2048, kWorkers, DType::f32, DType::f32, Space()});
     EXPECT_TRUE(status.ok()) << status.message();
   }
   LinearKernel& kernel() { return **kernel_; }
+  // Whether a row's bits are its own, whatever is computed beside it.
+  bool batch_invariant() const { return batch_invariant_; }
 
   PackedWeight pack(const WeightView& weight, uint32_t slices = 1) {
     PackedWeight packed{Aligned(kernel().packed_bytes(weight)), kernel().preparation(weight),
@@ -137,6 +143,7 @@ class LinearRig {
   }
 
  private:
+  bool batch_invariant_ = false;
   TestHost host_;
   std::unique_ptr<PluginInstance<LinearKernel>> kernel_;
 };

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/linear_expectations.h"
+#include "tests/support/linear_experts.h"
 #include "tests/support/linear_rig.h"
 #include "tests/support/plain_weight.h"
 
@@ -21,7 +22,7 @@ namespace tenon {
 
 struct PlainKernelCase {
   std::string_view id;
-  CpuIsa isa = CpuIsa::portable;
+  CpuFeatures isa = kCpuPortable;
   bool slow_bf16_dot = true;
   std::vector<std::string_view> formats = {"f32", "f16", "bf16"};
   double bf16_tolerance = 1e-5;  // relative RMS against double precision; others keep 1e-5
@@ -140,6 +141,44 @@ TEST_P(PlainKernel, rows_come_back_from_packed_weights_exactly) {
 TEST_P(PlainKernel, orders_beyond_the_host_are_refused_before_anything_is_written) {
   const PlainWeight weight(GetParam().formats.back(), 40, 301, 3);
   expect_orders_beyond_the_host_to_be_refused(rig_, weight.view());
+}
+
+TEST_P(PlainKernel, rows_are_chosen_scaled_and_scattered_as_a_job_says) {
+  for (std::string_view format : GetParam().formats) {
+    const PlainWeight weight(format, 45, 301, 3);
+    expect_rows_to_be_chosen_scaled_and_scattered(rig_, weight.view());
+  }
+}
+
+TEST_P(PlainKernel, a_factor_of_a_row_scales_both_products_of_a_gate) {
+  constexpr uint32_t kRows = 3, kIn = 64;
+  const PlainWeight gate("f32", 70, kIn, 3), up("f32", 70, kIn, 4);
+  const std::vector<float> x = random_values(5, kRows * kIn);
+  const float scale[kRows] = {0.5f, 1.0f, -2.0f};
+  std::vector<float> scaled = x;  // by powers of two: exact
+  for (size_t i = 0; i < scaled.size(); ++i) scaled[i] *= scale[i / kIn];
+  const auto want = gated(rig_, gate, up, scaled, kRows, 1);
+  PackedWeight packed_gate = rig_.pack(gate.view()), packed_up = rig_.pack(up.view());
+  Aligned prepared = rig_.prepare(packed_gate, x, kRows);
+  std::vector<float> y(want.size(), NAN);
+  LinearJob job = rig_.job(packed_gate, prepared, kRows, y);
+  job.packed_second = packed_up.get();
+  job.epilogue = Epilogue::silu_mul;
+  job.row_scale = scale;
+  rig_.run({job}, 2);
+  EXPECT_TRUE(same_bits(y.data(), want.data(), y.size()));
+}
+
+TEST_P(PlainKernel, only_as_many_rows_as_are_used_are_multiplied) {
+  const PlainWeight weight("f32", 70, 65, 3);
+  expect_only_the_leading_rows_to_be_used(rig_, weight.view());
+}
+
+TEST_P(PlainKernel, experts_give_what_a_plain_loop_over_tokens_gives) {
+  for (std::string_view format : GetParam().formats) {
+    const PlainWeight a(format, 70, 130, 1), b(format, 70, 130, 2), c(format, 70, 130, 3);
+    expect_experts_to_give_what_a_plain_loop_gives(rig_, {a.view(), b.view(), c.view()});
+  }
 }
 
 TEST_P(PlainKernel, a_poisoned_row_leaves_its_neighbours_alone) {

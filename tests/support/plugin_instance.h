@@ -1,7 +1,7 @@
 // Plugins under test, made the way a host makes them: by descriptor, options and facts.
 //
 //   TestHost host;                                    // facts of this machine
-//   host.facts.cpu_isa = CpuIsa::avx2;
+//   host.facts.cpu = kCpuAvx2;
 //   PluginInstance<LinearKernel> dense("dense", host, {{"option", {.integer = 3}}});
 //   dense->numerics();
 //
@@ -35,7 +35,7 @@ struct TestHost {
   int64_t now_ns = 0;
 
   TestHost() {
-    facts.cpu_isa = detect_cpu_isa();
+    facts.cpu = detect_cpu_features();
     facts.slow_bf16_dot = detect_slow_bf16_dot();
     facts.workers = 4;
     services.context = this;
@@ -57,11 +57,11 @@ struct TestHost {
   TestHost& operator=(const TestHost&) = delete;
 };
 
-// The instruction sets that can run here, lowest first.
-inline std::vector<CpuIsa> runnable_isas() {
-  std::vector<CpuIsa> isas;
-  for (int level = 0; level <= static_cast<int>(detect_cpu_isa()); ++level) {
-    isas.push_back(static_cast<CpuIsa>(level));
+// The named instruction sets that can run here, smallest first.
+inline std::vector<CpuFeatures> runnable_isas() {
+  std::vector<CpuFeatures> isas;
+  for (CpuFeatures set : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuAvx512Vnni, kCpuAvx512Bf16}) {
+    if (detect_cpu_features().has_all(set)) isas.push_back(set);
   }
   return isas;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/linear_expectations.h"
+#include "tests/support/linear_experts.h"
 #include "tests/support/linear_rig.h"
 #include "tests/support/quant_weight.h"
 
@@ -22,12 +23,12 @@ namespace tenon {
 struct QuantKernelCase {
   std::string_view id;
   double tolerance;  // relative RMS against double precision
-  CpuIsa isa;
+  CpuFeatures isa;
 };
 
 inline auto quant_kernel_cases(std::string_view id, double tolerance) {
   std::vector<QuantKernelCase> cases;
-  for (CpuIsa isa : runnable_isas()) cases.push_back({id, tolerance, isa});
+  for (CpuFeatures isa : runnable_isas()) cases.push_back({id, tolerance, isa});
   return testing::ValuesIn(cases);
 }
 inline std::string quant_kernel_name(const testing::TestParamInfo<QuantKernelCase>& given) {
@@ -230,6 +231,26 @@ TEST_P(QuantKernel, the_largest_values_of_both_signs_do_not_saturate) {
         }
       }
     }
+  }
+}
+
+TEST_P(QuantKernel, rows_are_chosen_scaled_and_scattered_as_a_job_says) {
+  for (std::string_view format : kQuantFormats) {
+    QuantWeight weight(format, 45, whole_blocks(format, 544), 3);
+    expect_rows_to_be_chosen_scaled_and_scattered(rig_, weight.view());
+  }
+}
+
+TEST_P(QuantKernel, only_as_many_rows_as_are_used_are_multiplied) {
+  QuantWeight weight("q4_0", 70, 64, 3);
+  expect_only_the_leading_rows_to_be_used(rig_, weight.view());
+}
+
+TEST_P(QuantKernel, experts_give_what_a_plain_loop_over_tokens_gives) {
+  for (std::string_view format : kQuantFormats) {
+    const uint32_t k_in = whole_blocks(format, 288);
+    QuantWeight a(format, 70, k_in, 1), b(format, 70, k_in, 2), c(format, 70, k_in, 3);
+    expect_experts_to_give_what_a_plain_loop_gives(rig_, {a.view(), b.view(), c.view()});
   }
 }
 

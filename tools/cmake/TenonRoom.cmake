@@ -62,6 +62,30 @@ function(tenon_test_environment target)
                       TENON_BINARY_DIR="${PROJECT_BINARY_DIR}")
 endfunction()
 
+# An executor that is a library of its own, from this build alone (core/exec/executor_library.h):
+#
+#   tenon_add_executor(cuda SOURCES … LIBS tenon::exec …)
+#
+# builds libtenon-executor-cuda.so where the program looks for it.
+function(tenon_add_executor name)
+  cmake_parse_arguments(ARG "NO_INSTALL" "FOLDER" "SOURCES;LIBS" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER ${PROJECT_BINARY_DIR}/executors)
+  endif()
+  add_library(executor_${name} MODULE ${ARG_SOURCES})
+  tenon_target_defaults(executor_${name})
+  target_compile_definitions(executor_${name}
+                             PRIVATE TENON_EXECUTOR_STAMP="${TENON_EXECUTOR_STAMP}")
+  target_link_libraries(executor_${name} PRIVATE tenon::exec ${ARG_LIBS})
+  # The rooms that are linked in stay its own.
+  target_link_options(executor_${name} PRIVATE -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,now)
+  set_target_properties(executor_${name} PROPERTIES PREFIX "libtenon-executor-" OUTPUT_NAME ${name}
+                                                    LIBRARY_OUTPUT_DIRECTORY ${ARG_FOLDER})
+  if(NOT ARG_NO_INSTALL)
+    install(TARGETS executor_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tenon/executors)
+  endif()
+endfunction()
+
 # Tests of one plugin: tenon_plugin_tests(<target>), called in the plugin's own CMakeLists.txt after
 # tenon_add_plugin, links the plugin's objects together with this folder's *_test.cc into one
 # program. The plugin's exported table is linked in, not loaded: tests/support/plugin_instance.h

@@ -150,7 +150,7 @@ Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const BenchWork&
                    Measured& out) {
   const bool with_limits = flags.limit_seconds > 0;
   const auto now = [&] {
-    return measure_machine_limits(pipeline.host.cpu_isa, out.threads, flags.limit_seconds);
+    return measure_machine_limits(pipeline.host.cpu, out.threads, flags.limit_seconds);
   };
   std::optional<MachineLimits> limits;
   if (with_limits) limits = now();
@@ -243,13 +243,13 @@ Status bench(const BenchFlags& flags) {
 
 // The machine alone, without a model.
 Status bench_limits(const BenchFlags& flags) {
-  std::optional<CpuIsa> isa;
+  std::optional<CpuFeatures> isa;
   if (!flags.pipeline.isa.empty()) {
     TENON_ASSIGN_OR_RETURN(isa, parse_cpu_isa(flags.pipeline.isa));
   }
   const HostFacts host = host_facts(isa);
   const uint32_t threads = flags.pipeline.threads != 0 ? flags.pipeline.threads : host.workers;
-  const MachineLimits limits = measure_machine_limits(host.cpu_isa, threads, flags.limit_seconds);
+  const MachineLimits limits = measure_machine_limits(host.cpu, threads, flags.limit_seconds);
   if (flags.json) {
     std::printf("%s\n", machine_json(threads, limits).dump(2).c_str());
   } else {

@@ -2,17 +2,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "core/base/cpu_cores.h"
 #include "core/base/cpu_features.h"
 
 namespace tenon {
 
-HostFacts host_facts(std::optional<CpuIsa> isa) {
+HostFacts host_facts(std::optional<CpuFeatures> isa) {
   HostFacts facts;
-  facts.cpu_isa = detect_cpu_isa();
-  if (isa) facts.cpu_isa = std::min(facts.cpu_isa, *isa);
+  facts.cpu = detect_cpu_features();
+  if (isa) facts.cpu = lowered(facts.cpu, *isa);
   facts.slow_bf16_dot = detect_slow_bf16_dot();
   facts.workers = static_cast<uint32_t>(usable_cores().size());
   if (const long l2_bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); l2_bytes > 0) {

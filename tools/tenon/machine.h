@@ -8,6 +8,6 @@
 namespace tenon {
 
 // Facts of this machine; `isa` caps the instruction set. `workers` is set by the executor.
-HostFacts host_facts(std::optional<CpuIsa> isa = {});
+HostFacts host_facts(std::optional<CpuFeatures> isa = {});
 
 }  // namespace tenon

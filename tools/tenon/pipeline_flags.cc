@@ -3,6 +3,7 @@
 #include "core/base/log.h"
 #include "core/exec/cpu/cpu_executor.h"
 #include "core/exec/ref/ref_executor.h"
+#include "core/executors/executor_search.h"
 #include "tools/tenon/machine.h"
 #include "tools/tenon/places.h"
 #include "tools/tenon/progress.h"
@@ -13,7 +14,7 @@ namespace {
 ExecutorFactories executors() {
   return {{"cpu",
            [](const HostFacts& host) {
-             return make_cpu_executor({.threads = host.workers, .isa = host.cpu_isa});
+             return make_cpu_executor({.threads = host.workers, .isa = host.cpu});
            }},
           {"ref", [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
              return make_ref_executor();
@@ -82,6 +83,9 @@ Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weigh
   opened.registry = std::make_unique<PluginRegistry>(std::move(registry));
   request.registry = opened.registry.get();
   request.executors = executors();
+  request.find_executor = [](const std::string& name) {
+    return find_executor(name, installed_executor_folders());
+  };
   request.host = host_facts();
   request.load_weights = load_weights;
   Progress progress("loading weights", Progress::Unit::bytes, true);

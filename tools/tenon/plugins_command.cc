@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
+#include "core/plugin/descriptor_check.h"
 #include "core/plugin/options.h"
 #include "core/plugin/registry.h"
 #include "tools/tenon/commands.h"
@@ -23,10 +24,9 @@ struct Flags {
 
 using Json = nlohmann::ordered_json;
 
-// "scheduler" → "scheduler/1".
+// "scheduler" → "scheduler/2".
 std::string interface_id(std::string_view word) {
-  for (const std::string_view known : {kSchedulerInterface, kKvCacheInterface, kAttentionInterface,
-                                       kLinearInterface, kSamplerInterface, kDrafterInterface}) {
+  for (const std::string_view known : known_interfaces()) {
     if (interface_word(known) == word || known == word) return std::string(known);
   }
   return std::string(word);
@@ -35,6 +35,8 @@ std::string interface_id(std::string_view word) {
 std::string fact_text(const Fact& fact) {
   std::string number = std::to_string(fact.number);
   switch (fact.op) {
+    case FactOp::all_of:
+      return "all of " + std::string(fact.words);
     case FactOp::in: {
       std::string words(fact.words);
       std::replace(words.begin(), words.end(), ' ', '|');
@@ -114,11 +116,14 @@ void print_listed(const PluginRegistry& registry, const std::string& wanted) {
       const std::string word(interface_word(name.interface));
       if (!wanted.empty() && wanted != word && wanted != name.interface) continue;
       std::printf("%-10s %-20s %s\n", word.c_str(), name.id.c_str(), file.path.c_str());
+      if (knows_interface(name.interface)) continue;
+      std::printf("  skipped: %s\n", unknown_interface(name.interface).c_str());
     }
   }
   for (const PluginFile& file : registry.files()) {
     if (file.problem.ok()) continue;
-    std::printf("cannot be used: %s\n", std::string(file.problem.message()).c_str());
+    std::printf("%s: %s\n", file.stray ? "skipped" : "cannot be used",
+                std::string(file.problem.message()).c_str());
   }
 }
 

@@ -27,7 +27,8 @@ constexpr uint64_t kPrefaultKv = uint64_t{16} << 20;     // of all K and V
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuIsa isa) : pool_(std::move(pool)), isa_(isa) {
+  CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuFeatures isa)
+      : pool_(std::move(pool)), isa_(isa) {
     step_.pool = pool_.get();
     step_.ops = &row_ops(isa);
   }
@@ -60,7 +61,7 @@ class CpuExecutor final : public Executor {
   void prefault_memory();
 
   std::shared_ptr<WorkerPool> pool_;
-  CpuIsa isa_;
+  CpuFeatures isa_;
   HostKv kv_;
   std::vector<KvGroupGeometry> groups_;
   BatchLimits limits_;

@@ -16,7 +16,7 @@ namespace tenon {
 
 struct CpuExecutorOptions {
   uint32_t threads = 0;  // 0 = one for each core this process may use
-  CpuIsa isa = CpuIsa::portable;
+  CpuFeatures isa = kCpuPortable;
 };
 
 // Starts the workers. Errors: those of WorkerPool::start.

@@ -92,13 +92,13 @@ TENON_RATE(bf16_avx512, TENON_AVX512, Zmm, 32, kWideSums, TENON_ASM("vdpbf16ps %
 
 }  // namespace
 
-LimitKernels limit_kernels(CpuIsa isa) {
+LimitKernels limit_kernels(CpuFeatures isa) {
   LimitKernels kernels{&read_portable, &fma_portable, nullptr, &int8_portable};
 #if defined(__x86_64__)
-  if (isa >= CpuIsa::avx2) kernels = {&read_avx2, &fma_avx2, nullptr, &int8_avx2};
-  if (isa >= CpuIsa::avx512) kernels = {&read_avx512, &fma_avx512, nullptr, &int8_avx512};
-  if (isa >= CpuIsa::avx512_vnni) kernels.int8 = &int8_vnni;
-  if (isa >= CpuIsa::avx512_bf16) kernels.bf16 = &bf16_avx512;
+  if (isa.has(CpuFeature::avx2)) kernels = {&read_avx2, &fma_avx2, nullptr, &int8_avx2};
+  if (isa.has(CpuFeature::avx512)) kernels = {&read_avx512, &fma_avx512, nullptr, &int8_avx512};
+  if (isa.has(CpuFeature::avx512_vnni)) kernels.int8 = &int8_vnni;
+  if (isa.has(CpuFeature::avx512_bf16)) kernels.bf16 = &bf16_avx512;
 #else
   (void)isa;
 #endif

@@ -21,6 +21,6 @@ struct LimitKernels {
   RateKernel int8 = nullptr;
 };
 
-LimitKernels limit_kernels(CpuIsa isa);
+LimitKernels limit_kernels(CpuFeatures isa);
 
 }  // namespace tenon

@@ -104,7 +104,7 @@ struct Measurement {
   std::atomic<uint64_t> sink{0};
   MachineLimits limits;
 
-  Measurement(CpuIsa isa, uint32_t thread_count, double seconds)
+  Measurement(CpuFeatures isa, uint32_t thread_count, double seconds)
       : kernels(limit_kernels(isa)),
         threads(thread_count),
         budget_seconds(seconds),
@@ -186,7 +186,7 @@ struct Measurement {
 
 }  // namespace
 
-MachineLimits measure_machine_limits(CpuIsa isa, uint32_t threads, double seconds_budget) {
+MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double seconds_budget) {
   Measurement measurement(isa, std::max(threads, 1u), seconds_budget);
   std::vector<std::thread> others;
   for (uint32_t i = 0; i < measurement.threads; ++i) {

@@ -24,6 +24,6 @@ struct MachineLimits {
 // Takes about `seconds_budget` seconds (at least some tens of milliseconds) and half a GiB of
 // memory, less where that much is not free. Runs threads of its own, spread over the processors
 // that this process may use. `isa` must be one that the processor has.
-MachineLimits measure_machine_limits(CpuIsa isa, uint32_t threads, double seconds_budget);
+MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double seconds_budget);
 
 }  // namespace tenon

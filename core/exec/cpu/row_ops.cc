@@ -125,10 +125,10 @@ constexpr RowOps kAvx512{rms_norm_avx512, rotate_halves_avx512, add, silu_mul, g
 
 }  // namespace
 
-const RowOps& row_ops(CpuIsa isa) {
+const RowOps& row_ops(CpuFeatures isa) {
 #if defined(__x86_64__)
-  if (isa >= CpuIsa::avx512) return kAvx512;
-  if (isa >= CpuIsa::avx2) return kAvx2;
+  if (isa.has(CpuFeature::avx512)) return kAvx512;
+  if (isa.has(CpuFeature::avx2)) return kAvx2;
 #else
   (void)isa;
 #endif

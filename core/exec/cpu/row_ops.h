@@ -23,6 +23,6 @@ struct RowOps {
 };
 
 // The widest that `isa` allows.
-const RowOps& row_ops(CpuIsa isa);
+const RowOps& row_ops(CpuFeatures isa);
 
 }  // namespace tenon

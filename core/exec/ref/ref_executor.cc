@@ -19,7 +19,10 @@ namespace {
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
     {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
-    {.key = "attn.mask", .words = "causal sliding tree"},
+    {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };

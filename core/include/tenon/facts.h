@@ -2,11 +2,17 @@
 //
 // Before anything is created the host intersects, key by key, what all participants of a pipeline
 // said. An empty intersection refuses the pipeline with a message that lists who said what, where
-// it was configured, and what to try. Keys of third parties carry a prefix: "acme.key".
+// it was configured, and what to try. A key that is not in the vocabulary refuses the library; keys
+// of third parties carry a prefix: "acme.key".
 //
 // What one participant says about a key holds together, but several `equals` are alternatives.
-// Words that are digits count as numbers beside numbers; numbers are positive. numerics.rows is not
-// intersected: a pipeline is as invariant as the weakest that anyone provides.
+// `all_of` asks for several values side by side: each of them must be possible for everyone else
+// who speaks about the key; the resolved word is then all of them. Words that are digits count as
+// numbers beside numbers; numbers are positive. numerics.rows is not intersected: a pipeline is as
+// invariant as the weakest that anyone provides.
+//
+// A capability is a key of its own with `no yes` where a component can do it and can do without,
+// `no` where it cannot; "yes" is resolved where someone asks for it.
 //
 // Vocabulary:
 //   device.space      text   host | cuda                 where the component's data lives
@@ -15,14 +21,28 @@
 //   kv.sharing        text   none | copy_on_write        whether blocks may have several readers
 //   kv.rollback       text   yes | no                    whether positions can be taken back
 //   kv.swap           text   yes | no                    whether blocks can move to a host pool
-//   attn.head_dim     number size of a head
-//   attn.group        number query heads a KV head
+//   kv.trees          text   yes | no                    keeps a path that is not the leading slots
+//   kv.recurrent      text   yes | no                    hands out slots of recurrent state
+//   attn.head_dim     number sizes of heads (all_of for a model with several)
+//   attn.group        number query heads a KV head (all_of likewise)
 //   attn.query_len    number rows of one sequence in a step
-//   attn.mask         text   causal | sliding | tree
+//   attn.mask.sliding text   yes | no                    attends within a window
+//   attn.mask.tree    text   yes | no                    rows of a sequence may form a tree
+//   attn.latent       text   yes | no                    V is part of K (latent attention)
+//   attn.soft_cap     text   yes | no                    scores are capped by tanh
+//   attn.sinks        text   yes | no                    a learned score a head beside the keys
+//   attn.alibi        text   yes | no                    a bias that falls with distance
 //   weight.format     text   f32 | f16 | bf16 | q8_0 | …
+//   linear.epilogues  text   store | add | silu_mul | …  what a product can be finished with
 //   sampler.verify    text   none | exact | rejection
+//   sampler.trees     text   none | exact                how drafts that form a tree are verified
+//   sampler.stages    text   names of stages that requests may order
+//   sampler.params    text   keys of third parties that requests may set: acme.tilt …
+//   sampler.logprobs  number most alternatives that are reported for a token
+//   draft.shape       text   chain | tree                what a drafter proposes
 //   draft.needs       text   nothing | hidden | model
 //   sched.emits       text   whole_prompts | chunks | preemption
+//   sched.drafts      text   yes | no                    plans rows for drafts
 //   numerics.rows     text   invariant | batch           whether a row's bits depend on the batch
 #pragma once
 
@@ -38,6 +58,7 @@ enum class FactOp : uint8_t {
   multiple_of = 3,  // number divisible by n
   equals = 4,       // number == n
   context = 5,      // number == the pipeline's context length in tokens
+  all_of = 6,       // each of `words`, or where there are none `number`, must be possible
 };
 
 // `words` are separated by single spaces: "f32 f16 bf16".
@@ -51,8 +72,8 @@ struct Fact {
 // The outcome of the negotiation, as every plugin's `create` sees it. Valid until `destroy`.
 struct ResolvedFact {
   std::string_view key;
-  std::string_view word;  // chosen text; empty for numbers
-  int64_t number = 0;
+  std::string_view word;  // chosen text, with all_of each of them; else empty for numbers
+  int64_t number = 0;     // chosen number; with all_of the largest
 };
 struct PipelineFacts {
   const ResolvedFact* facts = nullptr;

@@ -6,25 +6,58 @@
 #include <tenon/types.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace tenon {
 
 enum class LogLevel : uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
 
-// Instruction sets of the host processor, in rising order; each includes those before it.
-// `--isa` lowers what the host reports, so a plugin never asks the processor itself.
-enum class CpuIsa : uint8_t {
-  portable = 0,     // baseline x86-64 (SSE2), or any other architecture
-  avx2 = 1,         // AVX2, FMA, F16C
-  avx512 = 2,       // AVX-512 F, BW, DQ, VL
-  avx512_vnni = 3,  // … and VNNI
-  avx512_bf16 = 4,  // … and BF16
+// What a processor can do beyond the baseline of its architecture. Values are never reused.
+enum class CpuFeature : uint8_t {
+  avx2 = 0,    // with FMA and F16C
+  avx512 = 1,  // F, BW, DQ and VL
+  avx512_vnni = 2,
+  avx512_bf16 = 3,
+  avx512_fp16 = 4,
+  avx_vnni = 5,  // 256 bits wide, without AVX-512
+  amx_tile = 8,
+  amx_int8 = 9,
+  amx_bf16 = 10,
+  neon = 16,  // with half-precision arithmetic
+  dotprod = 17,
+  i8mm = 18,
+  bf16 = 19,
+  sve = 20,
+  sve2 = 21,
 };
+
+struct CpuFeatures {
+  uint64_t bits = 0;
+
+  constexpr CpuFeatures() noexcept = default;
+  constexpr CpuFeatures(std::initializer_list<CpuFeature> features) noexcept {
+    for (CpuFeature feature : features) bits |= uint64_t{1} << static_cast<int>(feature);
+  }
+  constexpr bool has(CpuFeature feature) const noexcept {
+    return (bits >> static_cast<int>(feature) & 1) != 0;
+  }
+  constexpr bool has_all(CpuFeatures others) const noexcept { return (others.bits & ~bits) == 0; }
+  friend constexpr bool operator==(CpuFeatures, CpuFeatures) = default;
+};
+
+// Sets that have a name, in `--isa` and as sources of plugins that are compiled several times.
+inline constexpr CpuFeatures kCpuPortable = {};
+inline constexpr CpuFeatures kCpuAvx2 = {CpuFeature::avx2};
+inline constexpr CpuFeatures kCpuAvx512 = {CpuFeature::avx2, CpuFeature::avx512};
+inline constexpr CpuFeatures kCpuAvx512Vnni = {CpuFeature::avx2, CpuFeature::avx512,
+                                               CpuFeature::avx512_vnni};
+inline constexpr CpuFeatures kCpuAvx512Bf16 = {CpuFeature::avx2, CpuFeature::avx512,
+                                               CpuFeature::avx512_vnni, CpuFeature::avx512_bf16};
 
 // Facts about the machine, the same for all plugins of a process.
 struct HostFacts {
-  CpuIsa cpu_isa = CpuIsa::portable;
+  CpuFeatures cpu;  // a plugin never asks the processor itself: `--isa` lowers what stands here
   // Where bf16 dot products exist but run slower than fp32 FMA on the same data (true on some
   // processors), kernels that may choose should choose FMA.
   bool slow_bf16_dot = false;
@@ -33,9 +66,9 @@ struct HostFacts {
   int32_t cuda_devices = 0;
 };
 
-// All functions may be called from any thread. `context` is the first argument of each.
+// All functions may be called from any thread. `context` is the first argument of each. The struct
+// does not grow: a later host offers what is new by `extension`.
 struct HostServices {
-  uint32_t size = sizeof(HostServices);
   void* context = nullptr;
   const HostFacts* facts = nullptr;
 

@@ -1,8 +1,8 @@
 // What a plugin library exports: one C data symbol, a table of descriptors, and one ELF note, the
 // stamp, which the host reads without loading the file.
 //
-//   constexpr PluginDescriptor kChunked = { .interface = kSchedulerInterface, .id = "chunked", … };
-//   TENON_PLUGIN_LIBRARY(&kChunked)
+//   constexpr PluginDescriptor kChunked = sdk::descriptor<Scheduler, Chunked>({.id = "chunked",
+//   …}); TENON_PLUGIN_LIBRARY(&kChunked)
 //
 // The note has owner "TENON", type 1, and text of `key=value` lines: note, sdk, boundary, layout,
 // cxxabi, arch, compiler, build, cuda, plugins. A difference in arch, cxxabi, boundary or layout
@@ -10,11 +10,8 @@
 #pragma once
 
 #include <tenon/abi_generated.h>
-#include <tenon/facts.h>
-#include <tenon/host.h>
+#include <tenon/descriptor.h>
 #include <tenon/layout.h>
-#include <tenon/options.h>
-#include <tenon/status.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,76 +19,24 @@
 
 namespace tenon {
 
-// Interface ids: name and revision. `create` returns a pointer to exactly this interface.
-inline constexpr std::string_view kSchedulerInterface = "scheduler/1";
-inline constexpr std::string_view kKvCacheInterface = "kv_cache/1";
-inline constexpr std::string_view kAttentionInterface = "attention/1";
-inline constexpr std::string_view kLinearInterface = "linear/1";
-inline constexpr std::string_view kSamplerInterface = "sampler/1";
-inline constexpr std::string_view kDrafterInterface = "drafter/1";
-
-// All pointers and views refer to static storage of the library.
-struct PluginDescriptor {
-  uint32_t size = sizeof(PluginDescriptor);
-  std::string_view interface = {};
-  std::string_view id = {};       // [a-z][a-z0-9_]{0,31}; third parties: "vendor.name"
-  std::string_view version = {};  // semantic version of this plugin
-  std::string_view summary = {};  // one sentence
-  std::string_view license = {};  // SPDX id
-
-  const OptionSpec* options = nullptr;
-  uint32_t option_count = 0;
-  uint32_t options_bytes = 0;  // size and alignment of the option struct
-  uint32_t options_alignment = 1;
-  void (*construct_options)(void* memory) noexcept = nullptr;  // default values in place
-  // Checks across options, after each was checked alone. May be null. [control]
-  Status (*validate)(const void* options) noexcept = nullptr;
-
-  const Fact* provides = nullptr;  // what this plugin can do …
-  uint32_t provide_count = 0;
-  const Fact* requirements = nullptr;  // … and what others must be able to do
-  uint32_t requirement_count = 0;
-
-  // For "auto": 0 = cannot run here (then `unavailable` says why), higher is preferred. Pure, fast.
-  uint32_t (*score)(const HostFacts& host) noexcept = nullptr;  // null counts as 1
-  std::string_view unavailable = {};
-
-  // One instance. `host`, `facts` and `options` stay valid until `destroy` returns. [control]
-  Status (*create)(const HostServices& host, const PipelineFacts& facts, const void* options,
-                   void** instance) noexcept = nullptr;
-  void (*destroy)(void* instance) noexcept = nullptr;
-};
-
-inline constexpr uint32_t kPluginLibraryMagic = 0x4e4e4554;  // "TENN"
-struct PluginLibrary {
-  uint32_t magic = kPluginLibraryMagic;
-  uint32_t size = sizeof(PluginLibrary);
-  const PluginDescriptor* const* descriptors = nullptr;
-  uint32_t descriptor_count = 0;
-};
-inline constexpr const char* kPluginLibrarySymbol = "tenon_plugin_library_v1";
+inline constexpr uint32_t kMostStampBytes = 65536;  // of a stamp's text
 
 namespace detail {
 
-// The note's text, padded with zero bytes to a fixed size.
-struct StampText {
-  char text[1000] = {};
+// Counts what a stamp's text takes …
+struct StampLength {
   uint32_t length = 0;
-  bool overflow = false;
   constexpr void add(std::string_view part) noexcept {
-    for (char c : part) {
-      if (length + 1 >= sizeof(text)) {
-        overflow = true;
-        return;
-      }
-      text[length++] = c;
-    }
+    length += static_cast<uint32_t>(part.size());
   }
-  constexpr void add_hex(uint64_t value) noexcept {
-    for (int shift = 60; shift >= 0; shift -= 4) {
-      const char digit = "0123456789abcdef"[(value >> shift) & 15];
-      add(std::string_view(&digit, 1));
-    }
+};
+// … and holds it, padded with zero bytes to what a note is aligned to.
+template <uint32_t bytes>
+struct StampText {
+  char text[(bytes + 4) / 4 * 4] = {};
+  uint32_t length = 0;
+  constexpr void add(std::string_view part) noexcept {
+    for (char c : part) text[length++] = c;
   }
 };
 
@@ -126,47 +71,51 @@ constexpr std::string_view architecture() noexcept {
 }
 
 // Every line but `plugins`, the same for host and plugin when they fit.
-constexpr void add_stamp_head(StampText& stamp) noexcept {
-  stamp.add("note=1\nsdk=" TENON_SDK_VERSION "\nboundary=" TENON_BOUNDARY_HASH "\nlayout=");
-  stamp.add_hex(layout_hash());
-  stamp.add("\ncxxabi=");
-  stamp.add(cxx_abi());
-  stamp.add("\narch=");
-  stamp.add(architecture());
-  stamp.add("\ncompiler=" __VERSION__ "\nbuild=");
-  stamp.add(build_kind());
+template <typename Out>
+constexpr void add_stamp_head(Out& out) noexcept {
+  char layout[16] = {};
+  for (int i = 0; i < 16; ++i) layout[i] = "0123456789abcdef"[(layout_hash() >> (60 - 4 * i)) & 15];
+  out.add("note=1\nsdk=" TENON_SDK_VERSION "\nboundary=" TENON_BOUNDARY_HASH "\nlayout=");
+  out.add(std::string_view(layout, sizeof(layout)));
+  out.add("\ncxxabi=");
+  out.add(cxx_abi());
+  out.add("\narch=");
+  out.add(architecture());
+  out.add("\ncompiler=" __VERSION__ "\nbuild=");
+  out.add(build_kind());
 #ifdef TENON_PLUGIN_CUDA_MAJOR
-  stamp.add("\ncuda=" TENON_PLUGIN_CUDA_MAJOR);
+  out.add("\ncuda=" TENON_PLUGIN_CUDA_MAJOR);
 #else
-  stamp.add("\ncuda=none");
+  out.add("\ncuda=none");
 #endif
 }
 
-template <size_t count>
-constexpr StampText make_stamp(const PluginDescriptor* const (&descriptors)[count]) noexcept {
-  StampText stamp;
-  add_stamp_head(stamp);
-  stamp.add("\nplugins=");
+template <typename Out, size_t count>
+constexpr Out stamp_of(const PluginDescriptor* const (&descriptors)[count]) noexcept {
+  Out out;
+  add_stamp_head(out);
   for (size_t i = 0; i < count; ++i) {
-    if (i > 0) stamp.add(",");
-    stamp.add(descriptors[i]->interface);
-    stamp.add(":");
-    stamp.add(descriptors[i]->id);
+    out.add(i == 0 ? "\nplugins=" : ",");
+    out.add(descriptors[i]->interface);
+    out.add(":");
+    out.add(descriptors[i]->id);
   }
-  stamp.add("\n");
-  return stamp;
+  out.add("\n");
+  return out;
 }
 
 // 32-bit members and chars only: a note is aligned to 4 bytes.
+template <uint32_t bytes>
 struct StampNote {
   uint32_t owner_bytes = 6;
-  uint32_t text_bytes = sizeof(StampText::text);
+  uint32_t text_bytes = sizeof(StampText<bytes>::text);
   uint32_t type = 1;
   char owner[8] = {'T', 'E', 'N', 'O', 'N', 0, 0, 0};
-  char text[sizeof(StampText::text)] = {};
+  char text[sizeof(StampText<bytes>::text)] = {};
 };
-constexpr StampNote make_note(const StampText& stamp) noexcept {
-  StampNote note;
+template <uint32_t bytes>
+constexpr StampNote<bytes> make_note(const StampText<bytes>& stamp) noexcept {
+  StampNote<bytes> note;
   for (size_t i = 0; i < sizeof(note.text); ++i) note.text[i] = stamp.text[i];
   return note;
 }
@@ -175,16 +124,23 @@ constexpr StampNote make_note(const StampText& stamp) noexcept {
 }  // namespace tenon
 
 // Once a library, at namespace scope; arguments are addresses of constexpr descriptors.
-#define TENON_PLUGIN_LIBRARY(...)                                                        \
-  namespace {                                                                            \
-  constexpr const ::tenon::PluginDescriptor* kTenonDescriptors[] = {__VA_ARGS__};        \
-  constexpr auto kTenonStamp = ::tenon::detail::make_stamp(kTenonDescriptors);           \
-  static_assert(!kTenonStamp.overflow, "too many plugins in one library for its stamp"); \
-  [[gnu::used, gnu::section(".note.tenon"),                                              \
-    gnu::aligned(4)]] constexpr ::tenon::detail::StampNote kTenonNote =                  \
-      ::tenon::detail::make_note(kTenonStamp);                                           \
-  }                                                                                      \
-  extern "C" [[gnu::visibility("default"),                                               \
-               gnu::used]] constexpr ::tenon::PluginLibrary tenon_plugin_library_v1 = {  \
-      ::tenon::kPluginLibraryMagic, sizeof(::tenon::PluginLibrary), kTenonDescriptors,   \
-      sizeof(kTenonDescriptors) / sizeof(kTenonDescriptors[0])};
+#define TENON_PLUGIN_LIBRARY(...)                                                               \
+  namespace {                                                                                   \
+  constexpr const ::tenon::PluginDescriptor* kTenonDescriptors[] = {__VA_ARGS__};               \
+  constexpr uint32_t kTenonCount = sizeof(kTenonDescriptors) / sizeof(kTenonDescriptors[0]);    \
+  static_assert(kTenonCount <= ::tenon::kMostPlugins,                                           \
+                "a library holds at most 256 plugins; build the others into a second library"); \
+  constexpr uint32_t kTenonStampBytes =                                                         \
+      ::tenon::detail::stamp_of<::tenon::detail::StampLength>(kTenonDescriptors).length;        \
+  static_assert(kTenonStampBytes < ::tenon::kMostStampBytes,                                    \
+                "the plugins' ids are too long for one stamp; build two libraries");            \
+  [[gnu::used, gnu::section(".note.tenon"),                                                     \
+    gnu::aligned(4)]] constexpr ::tenon::detail::StampNote<kTenonStampBytes>                    \
+      kTenonNote = ::tenon::detail::make_note(                                                  \
+          ::tenon::detail::stamp_of<::tenon::detail::StampText<kTenonStampBytes>>(              \
+              kTenonDescriptors));                                                              \
+  }                                                                                             \
+  extern "C" [[gnu::visibility("default"),                                                      \
+               gnu::used]] constexpr ::tenon::PluginLibrary tenon_plugin_library_v1 = {         \
+      ::tenon::kPluginLibraryMagic, sizeof(::tenon::PluginLibrary), kTenonDescriptors,          \
+      kTenonCount};

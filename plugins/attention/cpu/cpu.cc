@@ -22,9 +22,9 @@ namespace {
 constexpr uint32_t kMaxContextTokens = 1u << 30;
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-  return sdk::best_kernels<KernelSet>(host, {{CpuIsa::portable, &kPortableKernels},
-                                             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-                                             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)}});
+  return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
 }
 
 Status refuse(const std::string& message) {
@@ -334,14 +334,16 @@ constexpr Fact kProvides[] = {
     {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxHeadDim, .words = {}},
-    {.key = "attn.mask", .words = "causal sliding tree"},
+    {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no yes"},
+    {.key = "attn.mask.spans", .words = "no yes"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kAttentionInterface;
   base.id = "cpu";
   base.version = "0.1.0";
   base.summary =

@@ -73,9 +73,9 @@ struct Shape {
 // tokens 0, 1, … whose q, k and v follow from (s, token) alone.
 class Rig {
  public:
-  Rig(const Shape& shape, CpuIsa isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
+  Rig(const Shape& shape, CpuFeatures isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
       : shape_(shape) {
-    host_.facts.cpu_isa = isa;
+    host_.facts.cpu = isa;
     kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_);
     group_.layers = 1;
     group_.kv_heads = shape.kv_heads;
@@ -368,7 +368,7 @@ bool same_bits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
-class AttentionOnEveryIsa : public testing::TestWithParam<CpuIsa> {
+class AttentionOnEveryIsa : public testing::TestWithParam<CpuFeatures> {
  protected:
   // A prompt at once, compared at some tokens with double precision.
   void expect_accurate(const Shape& shape, uint32_t tokens) {
@@ -432,10 +432,10 @@ void AttentionOnEveryIsa::expect_same_bits_for_paths(const Shape& shape, uint32_
   const auto expected = chain.step({{0, before + 6, 1}});
   ASSERT_TRUE(same_bits(next.data(), expected.data(), row_floats)) << "behind the accepted path";
 }
-std::vector<CpuIsa> distinct_isas() {
-  std::vector<CpuIsa> isas;
-  for (CpuIsa isa : runnable_isas()) {
-    if (isa <= CpuIsa::avx512) isas.push_back(isa);
+std::vector<CpuFeatures> distinct_isas() {
+  std::vector<CpuFeatures> isas;
+  for (CpuFeatures isa : runnable_isas()) {
+    if (kCpuAvx512.has_all(isa)) isas.push_back(isa);
   }
   return isas;
 }
@@ -654,7 +654,7 @@ TEST_P(AttentionOnEveryIsa, rows_may_see_rows_behind_them) {
 }
 
 TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
-  Rig rig({}, CpuIsa::portable);
+  Rig rig({}, kCpuPortable);
   const int32_t parents[] = {-1, 1};
   EXPECT_EQ(rig.try_plan({{0, 0, 2}}, parents).message(),
             "row 1 follows row 1, which is no earlier one of its sequence");
@@ -680,7 +680,7 @@ TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
 }
 
 TEST(CpuAttention, a_layer_with_scores_that_it_does_not_know_is_refused_by_name) {
-  Rig rig({}, CpuIsa::portable);
+  Rig rig({}, kCpuPortable);
   AttentionBinding binding = rig.binding(1, 1);
   ModelShape model = *binding.model;
   LayerShape layer = model.layers[0];
@@ -697,7 +697,7 @@ TEST(CpuAttention, a_layer_with_scores_that_it_does_not_know_is_refused_by_name)
 }
 
 TEST(CpuAttention, groups_that_it_was_not_bound_to_may_be_anything) {
-  Rig rig({}, CpuIsa::portable);
+  Rig rig({}, kCpuPortable);
   AttentionBinding binding = rig.binding(1, 1);
   const KvGroup groups[] = {binding.model->groups[0], {.kind = KvKind::recurrent}};
   const LayerShape layers[] = {binding.model->layers[0], {.group = kNoGroup, .state_group = 1}};
@@ -715,10 +715,10 @@ TEST(CpuAttention, groups_that_it_was_not_bound_to_may_be_anything) {
 }
 
 TEST(CpuAttention, the_name_of_the_numerics_follows_the_processor) {
-  EXPECT_EQ(Rig({}, CpuIsa::portable).kernel().numerics(), "cpu/portable");
-  if (detect_cpu_isa() < CpuIsa::avx512_bf16) return;
-  EXPECT_EQ(Rig({}, CpuIsa::avx2).kernel().numerics(), "cpu/avx2");
-  EXPECT_EQ(Rig({}, CpuIsa::avx512_bf16).kernel().numerics(), "cpu/avx512");
+  EXPECT_EQ(Rig({}, kCpuPortable).kernel().numerics(), "cpu/portable");
+  if (!detect_cpu_features().has(CpuFeature::avx512_bf16)) return;
+  EXPECT_EQ(Rig({}, kCpuAvx2).kernel().numerics(), "cpu/avx2");
+  EXPECT_EQ(Rig({}, kCpuAvx512Bf16).kernel().numerics(), "cpu/avx512");
 }
 
 }  // namespace

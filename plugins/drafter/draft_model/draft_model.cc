@@ -161,8 +161,7 @@ constexpr Fact kNeeds[] = {
 };
 constexpr PluginDescriptor kDraftModel = sdk::with_requirements(
     sdk::descriptor<Drafter, DraftModel, Options>(
-        {.interface = kDrafterInterface,
-         .id = "draft_model",
+        {.id = "draft_model",
          .version = "1.0.0",
          .summary = "lets a smaller model of the same vocabulary ([drafter] model) go ahead",
          .license = "Apache-2.0"},

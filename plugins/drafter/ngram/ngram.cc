@@ -51,8 +51,7 @@ class Index final : public NgramIndex {
 };
 
 constexpr PluginDescriptor kNgram = [] {
-  PluginDescriptor base = {.interface = kDrafterInterface,
-                           .id = "ngram",
+  PluginDescriptor base = {.id = "ngram",
                            .version = "1.0.0",
                            .summary =
                                "proposes what followed the last tokens when they stood in "

@@ -125,7 +125,8 @@ class NgramDrafter : public testing::Test {
   Tokens drafted(SeqId seq, const Tokens& history, uint32_t most) {
     Tokens room(most);
     const DraftRequest request{.seq = seq, .history = history, .max_tokens = most, .key = {}};
-    DraftOut out{.tokens = room};
+    DraftOut out;
+    out.tokens = room;
     EXPECT_TRUE(drafter().draft({&request, 1}, {&out, 1}).ok());
     room.resize(out.count);
     return room;

@@ -76,8 +76,7 @@ class Index {
 
 constexpr PluginDescriptor kSuffix = sdk::with_requirements(
     sdk::descriptor<Drafter, sdk::LookupDrafter<Index, Options>, Options>(
-        {.interface = kDrafterInterface,
-         .id = "suffix",
+        {.id = "suffix",
          .version = "1.0.0",
          .summary = "proposes what followed the longest end of the text that occurred before",
          .license = "Apache-2.0"},

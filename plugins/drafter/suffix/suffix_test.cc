@@ -79,7 +79,8 @@ class SuffixDrafter : public testing::Test {
     uint32_t offer = 0;
     EXPECT_TRUE(drafter.offer({&request, 1}, {&offer, 1}).ok());
     Tokens room(most);
-    DraftOut out{.tokens = room};
+    DraftOut out;
+    out.tokens = room;
     EXPECT_TRUE(drafter.draft({&request, 1}, {&out, 1}).ok());
     EXPECT_EQ(out.count, offer);
     room.resize(out.count);

@@ -38,8 +38,7 @@ constexpr Fact kProvides[] = {
 };
 constexpr PluginDescriptor kNaive = sdk::with_facts(
     sdk::descriptor<KVCacheManager, NaiveManager>(
-        {.interface = kKvCacheInterface,
-         .id = "naive",
+        {.id = "naive",
          .version = "1.1.0",
          .summary = "reserves one contiguous region of the context's length for each sequence",
          .license = "Apache-2.0"}),

@@ -18,8 +18,7 @@ class PagedManager final : public sdk::BlockManager {
 
 constexpr PluginDescriptor kPaged = sdk::with_facts(
     sdk::descriptor<KVCacheManager, PagedManager>(
-        {.interface = kKvCacheInterface,
-         .id = "paged",
+        {.id = "paged",
          .version = "1.1.0",
          .summary = "gives blocks on demand, shares them between forks, copies on write",
          .license = "Apache-2.0"}),

@@ -35,8 +35,7 @@ class CachingManager final : public sdk::PrefixManager {
 
 constexpr PluginDescriptor kPrefix = sdk::with_facts(
     sdk::descriptor<KVCacheManager, CachingManager, Options>(
-        {.interface = kKvCacheInterface,
-         .id = "prefix",
+        {.id = "prefix",
          .version = "1.0.0",
          .summary =
              "paged, and full blocks of an earlier prompt with the same beginning are shared",

@@ -202,8 +202,7 @@ class RadixManager final : public sdk::PrefixManager {
 
 constexpr PluginDescriptor kRadix = sdk::with_facts(
     sdk::descriptor<KVCacheManager, RadixManager>(
-        {.interface = kKvCacheInterface,
-         .id = "radix",
+        {.id = "radix",
          .version = "1.0.0",
          .summary = "paged, and whatever a prompt has in common with an earlier one is reused, to "
                     "the token",

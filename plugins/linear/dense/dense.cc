@@ -28,10 +28,10 @@ constexpr sdk::HostLinear kCalls{"dense", sdk::kPanelEpilogues};
 const KernelSet& choose_kernels(const HostFacts& host) {
   const bool dots = !host.slow_bf16_dot;
   return sdk::best_kernels<KernelSet>(
-      host, {{CpuIsa::portable, &kPortableKernels},
-             {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-             {CpuIsa::avx512, TENON_X86(&kAvx512Kernels)},
-             {CpuIsa::avx512_bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr}});
+      host, {{kCpuPortable, &kPortableKernels},
+             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+             {kCpuAvx512, TENON_X86(&kAvx512Kernels)},
+             {kCpuAvx512Bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr}});
 }
 
 bool parse_format(std::string_view name, Format& format, DType& dtype) {
@@ -198,7 +198,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "dense";
   base.version = "0.1.0";
   base.summary = "multiplies weights of any format with activations in full precision";

@@ -24,7 +24,7 @@ TEST_P(QuantKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_
         float sum = 0;
         for (uint32_t k = 0; k < k_in; ++k) {
           const volatile float product = ws[k] * xs[k];
-          sum = GetParam().isa == CpuIsa::portable ? sum + product : std::fma(ws[k], xs[k], sum);
+          sum = GetParam().isa == kCpuPortable ? sum + product : std::fma(ws[k], xs[k], sum);
         }
         ASSERT_EQ(y[i], sum) << format << " rows " << rows << " element " << i;
       }

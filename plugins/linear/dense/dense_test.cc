@@ -18,7 +18,8 @@ using Weight = PlainWeight;
 
 // A dense kernel.
 struct Bench : LinearRig {
-  explicit Bench(CpuIsa isa, bool slow_bf16_dot = true) : LinearRig("dense", isa, slow_bf16_dot) {}
+  explicit Bench(CpuFeatures isa, bool slow_bf16_dot = true)
+      : LinearRig("dense", isa, slow_bf16_dot) {}
   PackedWeight pack(const Weight& weight, uint32_t slices = 1) {
     return LinearRig::pack(weight.view(), slices);
   }
@@ -31,12 +32,10 @@ struct Bench : LinearRig {
 // Every way a kernel can multiply here: instruction sets, and bf16 with and without dot products.
 std::vector<PlainKernelCase> variants() {
   std::vector<PlainKernelCase> all;
-  for (CpuIsa isa : runnable_isas()) all.push_back({.id = "dense", .isa = isa});
-  if (all.back().isa == CpuIsa::avx512_bf16) {
-    all.push_back({.id = "dense",
-                   .isa = CpuIsa::avx512_bf16,
-                   .slow_bf16_dot = false,
-                   .bf16_tolerance = 3e-3});
+  for (CpuFeatures isa : runnable_isas()) all.push_back({.id = "dense", .isa = isa});
+  if (all.back().isa == kCpuAvx512Bf16) {
+    all.push_back(
+        {.id = "dense", .isa = kCpuAvx512Bf16, .slow_bf16_dot = false, .bf16_tolerance = 3e-3});
   }
   return all;
 }
@@ -152,16 +151,16 @@ TEST(Half, narrowing_rounds_to_the_nearest_and_ties_to_even) {
 }
 
 TEST(Dense, the_name_of_the_numerics_follows_the_processor) {
-  EXPECT_EQ(Bench(CpuIsa::portable).kernel().numerics(), "dense/portable");
-  if (detect_cpu_isa() < CpuIsa::avx512_bf16) return;
-  EXPECT_EQ(Bench(CpuIsa::avx2).kernel().numerics(), "dense/avx2");
-  EXPECT_EQ(Bench(CpuIsa::avx512_vnni).kernel().numerics(), "dense/avx512");
-  EXPECT_EQ(Bench(CpuIsa::avx512_bf16, true).kernel().numerics(), "dense/avx512");
-  EXPECT_EQ(Bench(CpuIsa::avx512_bf16, false).kernel().numerics(), "dense/avx512_bf16");
+  EXPECT_EQ(Bench(kCpuPortable).kernel().numerics(), "dense/portable");
+  if (!detect_cpu_features().has(CpuFeature::avx512_bf16)) return;
+  EXPECT_EQ(Bench(kCpuAvx2).kernel().numerics(), "dense/avx2");
+  EXPECT_EQ(Bench(kCpuAvx512Vnni).kernel().numerics(), "dense/avx512");
+  EXPECT_EQ(Bench(kCpuAvx512Bf16, true).kernel().numerics(), "dense/avx512");
+  EXPECT_EQ(Bench(kCpuAvx512Bf16, false).kernel().numerics(), "dense/avx512_bf16");
 }
 
 TEST(Dense, weights_it_cannot_run_are_refused_with_the_reason) {
-  Bench bench(CpuIsa::portable);
+  Bench bench(kCpuPortable);
   Weight weight("bf16", 4, 8, 1);
   WeightView view = weight.view();
   EXPECT_TRUE(bench.kernel().accepts(view).ok());

@@ -22,10 +22,9 @@ constexpr uint32_t kMagic = 0x38544e49;  // "INT8"
 constexpr sdk::HostLinear kCalls{"int8", sdk::kPanelEpilogues};
 
 const KernelSet& choose_kernels(const HostFacts& host) {
-  return sdk::best_kernels<KernelSet>(host,
-                                      {{CpuIsa::portable, &kPortableKernels},
-                                       {CpuIsa::avx2, TENON_X86(&kAvx2Kernels)},
-                                       {CpuIsa::avx512_vnni, TENON_X86(&kAvx512VnniKernels)}});
+  return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+                                             {kCpuAvx512Vnni, TENON_X86(&kAvx512VnniKernels)}});
 }
 
 class Int8 final : public LinearKernel {
@@ -150,7 +149,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "int8";
   base.version = "0.1.0";
   base.summary = "multiplies weights of blocks with activations of 8 bits";

@@ -35,20 +35,20 @@ TEST_P(QuantKernel, beyond_the_rounding_of_x_products_are_as_exact_as_f32) {
 }
 
 TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
-  if (detect_cpu_isa() < CpuIsa::avx512_vnni) GTEST_SKIP() << "no VNNI here";
+  if (!detect_cpu_features().has(CpuFeature::avx512_vnni)) GTEST_SKIP() << "no VNNI here";
   constexpr uint32_t kOut = 50, kRows = 9;
   for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 1056);
     QuantWeight weight(format, kOut, k_in, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * k_in);
-    const auto narrow = LinearRig("int8", CpuIsa::avx2).multiply(weight.view(), x, kRows);
-    const auto wide = LinearRig("int8", CpuIsa::avx512_vnni).multiply(weight.view(), x, kRows);
+    const auto narrow = LinearRig("int8", kCpuAvx2).multiply(weight.view(), x, kRows);
+    const auto wide = LinearRig("int8", kCpuAvx512Vnni).multiply(weight.view(), x, kRows);
     EXPECT_TRUE(same_bits(narrow.data(), wide.data(), wide.size())) << format;
   }
 }
 
 TEST(Int8, weights_of_other_formats_are_refused) {
-  LinearRig rig("int8", CpuIsa::portable);
+  LinearRig rig("int8", kCpuPortable);
   QuantWeight weight("q8_0", 4, 64, 1);
   WeightView view = weight.view();
   view.format = "bf16";
@@ -60,11 +60,11 @@ TEST(Int8, weights_of_other_formats_are_refused) {
 }
 
 TEST(Int8, the_name_of_the_numerics_follows_the_processor) {
-  EXPECT_EQ(LinearRig("int8", CpuIsa::portable).kernel().numerics(), "int8/portable");
-  if (detect_cpu_isa() < CpuIsa::avx512_vnni) return;
-  EXPECT_EQ(LinearRig("int8", CpuIsa::avx2).kernel().numerics(), "int8/avx2");
-  EXPECT_EQ(LinearRig("int8", CpuIsa::avx512).kernel().numerics(), "int8/avx2");
-  EXPECT_EQ(LinearRig("int8", CpuIsa::avx512_bf16).kernel().numerics(), "int8/avx512_vnni");
+  EXPECT_EQ(LinearRig("int8", kCpuPortable).kernel().numerics(), "int8/portable");
+  if (!detect_cpu_features().has(CpuFeature::avx512_vnni)) return;
+  EXPECT_EQ(LinearRig("int8", kCpuAvx2).kernel().numerics(), "int8/avx2");
+  EXPECT_EQ(LinearRig("int8", kCpuAvx512).kernel().numerics(), "int8/avx2");
+  EXPECT_EQ(LinearRig("int8", kCpuAvx512Bf16).kernel().numerics(), "int8/avx512_vnni");
 }
 
 }  // namespace

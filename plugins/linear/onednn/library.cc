@@ -35,19 +35,12 @@ std::string_view name_of(dnnl::cpu_isa isa) noexcept {
   }
 }
 
-dnnl::cpu_isa limit_for(CpuIsa isa) noexcept {
-  switch (isa) {
-    case CpuIsa::portable:
-      return dnnl::cpu_isa::sse41;
-    case CpuIsa::avx2:
-      return dnnl::cpu_isa::avx2;
-    case CpuIsa::avx512:
-      return dnnl::cpu_isa::avx512_core;
-    case CpuIsa::avx512_vnni:
-      return dnnl::cpu_isa::avx512_core_vnni;
-    default:
-      return dnnl::cpu_isa::all;
-  }
+dnnl::cpu_isa limit_for(CpuFeatures cpu) noexcept {
+  if (cpu.has_all(kCpuAvx512Bf16)) return dnnl::cpu_isa::all;
+  if (cpu.has_all(kCpuAvx512Vnni)) return dnnl::cpu_isa::avx512_core_vnni;
+  if (cpu.has_all(kCpuAvx512)) return dnnl::cpu_isa::avx512_core;
+  if (cpu.has_all(kCpuAvx2)) return dnnl::cpu_isa::avx2;
+  return dnnl::cpu_isa::sse41;
 }
 
 // oneDNN's sets are masks of bits; each holds those of the sets below it.
@@ -65,7 +58,7 @@ OneThread::~OneThread() {
 }
 
 void limit_instruction_set(const HostServices& host) noexcept {
-  const dnnl::cpu_isa limit = limit_for(host.facts->cpu_isa);
+  const dnnl::cpu_isa limit = limit_for(host.facts->cpu);
   if (limit == dnnl::cpu_isa::all) return;
   static_cast<void>(dnnl_set_max_cpu_isa(static_cast<dnnl_cpu_isa_t>(limit)));
   const auto used = static_cast<dnnl::cpu_isa>(dnnl_get_effective_cpu_isa());

@@ -38,10 +38,9 @@ class OneDnn final : public LinearKernel {
  public:
   OneDnn(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : host_(host),
-        row_ops_(
-            sdk::best_kernels<RowOps>(*host.facts, {{CpuIsa::portable, &kPortableRowOps},
-                                                    {CpuIsa::avx2, TENON_X86(&kAvx2RowOps)},
-                                                    {CpuIsa::avx512, TENON_X86(&kAvx512RowOps)}})),
+        row_ops_(sdk::best_kernels<RowOps>(*host.facts, {{kCpuPortable, &kPortableRowOps},
+                                                         {kCpuAvx2, TENON_X86(&kAvx2RowOps)},
+                                                         {kCpuAvx512, TENON_X86(&kAvx512RowOps)}})),
         scratch_(host) {
     const OneThread one_thread;
     limit_instruction_set(host);
@@ -204,7 +203,6 @@ constexpr Fact kProvides[] = {
 
 constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
-  base.interface = kLinearInterface;
   base.id = "onednn";
   base.version = "0.1.0";
   base.summary = "multiplies f32 and bf16 weights with oneDNN, to compare with";

@@ -26,13 +26,13 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-CpuIsa isa_under_test() {
+CpuFeatures isa_under_test() {
   const char* name = std::getenv("TENON_TEST_ISA");
-  const CpuIsa here = detect_cpu_isa();
-  return name == nullptr ? here : std::min(here, *parse_cpu_isa(name));
+  const CpuFeatures here = detect_cpu_features();
+  return name == nullptr ? here : lowered(here, *parse_cpu_isa(name));
 }
 bool has_bf16() {
-  return isa_under_test() >= CpuIsa::avx512;
+  return isa_under_test().has(CpuFeature::avx512);
 }
 
 PlainKernelCase variant() {
@@ -138,8 +138,10 @@ TEST_F(OneDnn, slices_may_run_at_the_same_time) {
 TEST_F(OneDnn, the_numerics_name_the_library_and_its_instruction_set) {
   const std::string name(rig_.kernel().numerics());
   EXPECT_THAT(name, StartsWith("onednn-2."));
-  const CpuIsa isa = isa_under_test();
-  const char* set = isa == CpuIsa::portable ? "/sse41" : isa == CpuIsa::avx2 ? "/avx2" : "/avx512";
+  const CpuFeatures isa = isa_under_test();
+  const char* set = !isa.has(CpuFeature::avx2)     ? "/sse41"
+                    : !isa.has(CpuFeature::avx512) ? "/avx2"
+                                                   : "/avx512";
   EXPECT_THAT(name, HasSubstr(set));
 }
 
@@ -183,10 +185,10 @@ TEST(OneDnnDescriptor, rows_may_depend_on_the_batch_and_auto_prefers_any_other) 
 }
 
 TEST(OneDnnLimit, a_limit_that_comes_too_late_is_said_to_be_ignored) {
-  if (isa_under_test() == CpuIsa::portable) GTEST_SKIP() << "nothing is lower";
+  if (!isa_under_test().has(CpuFeature::avx2)) GTEST_SKIP() << "nothing is lower";
   const LinearRig first("onednn", isa_under_test());
   TestHost late;
-  late.facts.cpu_isa = CpuIsa::portable;
+  late.facts.cpu = kCpuPortable;
   const PluginInstance<LinearKernel> second("onednn", late);
   ASSERT_EQ(late.lines.size(), 1u);
   EXPECT_THAT(late.lines[0], StartsWith("oneDNN was first used in this process with "));
@@ -215,7 +217,7 @@ class Kept : public testing::Test {
 
 TEST_F(Kept, weights_are_in_blocks_where_avx512_multiplies_them) {
   const bool blocked = layout_.panel.format_desc.blocking.inner_nblks > 0;
-  EXPECT_EQ(blocked, isa_under_test() >= CpuIsa::avx512);
+  EXPECT_EQ(blocked, isa_under_test().has(CpuFeature::avx512));
 }
 
 TEST_F(Kept, a_shape_is_compiled_once) {

@@ -143,8 +143,7 @@ constexpr Fact kProvides[] = {
 constexpr PluginDescriptor kReplay = [] {
   PluginDescriptor made =
       sdk::with_facts(sdk::descriptor<Sampler, ReplaySampler, Options>(
-                          {.interface = kSamplerInterface,
-                           .id = "replay",
+                          {.id = "replay",
                            .version = "1.0.0",
                            .summary = "emits recorded tokens whatever the model says",
                            .license = "Apache-2.0"},

@@ -13,10 +13,10 @@ extern const ScanKernels kAvx2Scans;
 extern const ScanKernels kAvx512Scans;
 #endif
 
-const ScanKernels& scan_kernels(CpuIsa isa) noexcept {
+const ScanKernels& scan_kernels(CpuFeatures isa) noexcept {
 #if defined(__x86_64__)
-  if (isa >= CpuIsa::avx512) return kAvx512Scans;
-  if (isa >= CpuIsa::avx2) return kAvx2Scans;
+  if (isa.has(CpuFeature::avx512)) return kAvx512Scans;
+  if (isa.has(CpuFeature::avx2)) return kAvx2Scans;
 #endif
   static_cast<void>(isa);
   return kPortableScans;

@@ -48,6 +48,6 @@ struct ScanKernels {
 };
 
 // The kernels for a processor.
-const ScanKernels& scan_kernels(CpuIsa isa) noexcept;
+const ScanKernels& scan_kernels(CpuFeatures isa) noexcept;
 
 }  // namespace tenon::standard

@@ -31,7 +31,7 @@ TENON_CHECK_OPTIONS(kOptions);
 class StandardSampler final : public Sampler {
  public:
   StandardSampler(const HostServices& host, const PipelineFacts&, const Options& options)
-      : scans_(standard::scan_kernels(host.facts->cpu_isa)), defaults_({}, {}) {
+      : scans_(standard::scan_kernels(host.facts->cpu)), defaults_({}, {}) {
     // Checked before by `validate`.
     (void)standard::parse_order(options.order, order_);
   }
@@ -121,8 +121,7 @@ constexpr Fact kProvides[] = {
 constexpr PluginDescriptor kStandard = [] {
   PluginDescriptor made = sdk::with_facts(
       sdk::descriptor<Sampler, StandardSampler, Options>(
-          {.interface = kSamplerInterface,
-           .id = "standard",
+          {.id = "standard",
            .version = "1.0.0",
            .summary = "every sampling parameter; verifies drafts exactly or by rejection",
            .license = "Apache-2.0"},

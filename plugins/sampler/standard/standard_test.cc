@@ -208,7 +208,7 @@ TEST_F(Standard, verifies_drafts_with_the_tokens_that_it_would_have_drawn) {
   EXPECT_THAT(verify({(alone[0] + 1) % 200, alone[1], alone[2]}), testing::ElementsAre(alone[0]));
 }
 
-std::vector<CpuIsa> isas() {
+std::vector<CpuFeatures> isas() {
   return runnable_isas();
 }
 
@@ -229,7 +229,7 @@ TEST(Scan, weighs_exactly_to_a_few_units) {
     for (uint32_t j = 0; j < standard::kBlock; ++j) {
       x[j] = -static_cast<float>(i * standard::kBlock + j) * 86.9f / (200 * standard::kBlock);
     }
-    standard::scan_kernels(CpuIsa::portable).weigh_block(block_of(x, highest), y);
+    standard::scan_kernels(kCpuPortable).weigh_block(block_of(x, highest), y);
     for (uint32_t j = 0; j < standard::kBlock; ++j) {
       worst = std::max(worst, std::abs(y[j] / std::exp(static_cast<double>(x[j])) - 1.0));
     }
@@ -237,7 +237,7 @@ TEST(Scan, weighs_exactly_to_a_few_units) {
   EXPECT_LT(worst, 3e-7);
   float far[standard::kBlock], zero[standard::kBlock];
   std::fill_n(far, standard::kBlock, -1e30f);
-  standard::scan_kernels(CpuIsa::portable).weigh_block(block_of(far, highest), zero);
+  standard::scan_kernels(kCpuPortable).weigh_block(block_of(far, highest), zero);
   EXPECT_EQ(zero[0], 0.0f);
 }
 
@@ -250,7 +250,7 @@ TEST(Scan, gives_the_same_bits_on_every_instruction_set) {
     double spread = 0.0;
     standard::Moments moments;
   };
-  const auto run = [&](CpuIsa isa) {
+  const auto run = [&](CpuFeatures isa) {
     const standard::ScanKernels& scans = standard::scan_kernels(isa);
     Out out;
     out.values.resize(logits.size()), out.maxima.resize(9), out.sums.resize(9);
@@ -265,9 +265,9 @@ TEST(Scan, gives_the_same_bits_on_every_instruction_set) {
     scans.moments(segment, &out.moments);
     return out;
   };
-  const Out first = run(CpuIsa::portable);
+  const Out first = run(kCpuPortable);
   EXPECT_GT(first.spread, 0.0);
-  for (CpuIsa isa : isas()) {
+  for (CpuFeatures isa : isas()) {
     const Out out = run(isa);
     EXPECT_EQ(out.values, first.values);
     EXPECT_EQ(out.maxima, first.maxima);
@@ -277,7 +277,7 @@ TEST(Scan, gives_the_same_bits_on_every_instruction_set) {
     EXPECT_EQ(out.moments.count, first.moments.count);
     EXPECT_EQ(out.moments.squares, first.moments.squares);
     EXPECT_EQ(standard::scan_kernels(isa).highest(logits.data(), 500),
-              standard::scan_kernels(CpuIsa::portable).highest(logits.data(), 500));
+              standard::scan_kernels(kCpuPortable).highest(logits.data(), 500));
   }
 }
 

@@ -42,8 +42,7 @@ class ChunkedScheduler final : public Scheduler {
 
 constexpr PluginDescriptor kChunked = sdk::with_facts(
     sdk::descriptor<Scheduler, ChunkedScheduler, Options>(
-        {.interface = kSchedulerInterface,
-         .id = "chunked",
+        {.id = "chunked",
          .version = "1.0.0",
          .summary = "decodes first and fills each step with pieces of prompts up to a budget",
          .license = "Apache-2.0"},

@@ -65,8 +65,7 @@ class ContinuousScheduler final : public Scheduler {
 
 constexpr PluginDescriptor kContinuous = sdk::with_facts(
     sdk::descriptor<Scheduler, ContinuousScheduler, Options>(
-        {.interface = kSchedulerInterface,
-         .id = "continuous",
+        {.id = "continuous",
          .version = "1.1.0",
          .summary = "decides at every step who runs; computes waiting prompts whole, before all "
                     "else",

@@ -58,8 +58,7 @@ class FairScheduler final : public Scheduler {
 
 constexpr PluginDescriptor kFair =
     sdk::with_facts(sdk::descriptor<Scheduler, FairScheduler, Options>(
-                        {.interface = kSchedulerInterface,
-                         .id = "fair",
+                        {.id = "fair",
                          .version = "1.0.0",
                          .summary = "serves tenants equally by the tokens that each was given",
                          .license = "Apache-2.0"},

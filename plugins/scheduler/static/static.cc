@@ -104,8 +104,7 @@ class StaticScheduler final : public Scheduler {
 
 constexpr PluginDescriptor kStatic =
     sdk::with_facts(sdk::descriptor<Scheduler, StaticScheduler, Options>(
-                        {.interface = kSchedulerInterface,
-                         .id = "static",
+                        {.id = "static",
                          .version = "1.1.0",
                          .summary = "runs one batch to its end before it takes the next",
                          .license = "Apache-2.0"},

@@ -58,8 +58,7 @@ class LotteryScheduler final : public Scheduler {
 constexpr Fact kProvides[] = {{"sched.emits", FactOp::in, 0, "chunks preemption"}};
 constexpr PluginDescriptor kLottery =
     sdk::with_facts(sdk::descriptor<Scheduler, LotteryScheduler, Options>(
-                        {.interface = kSchedulerInterface,
-                         .id = "example.lottery",
+                        {.id = "example.lottery",
                          .version = "1.0.0",
                          .summary = "admits one waiting sequence a step, drawn by lot",
                          .license = "Apache-2.0"},

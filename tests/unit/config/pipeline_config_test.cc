@@ -81,7 +81,7 @@ seed = 7
   EXPECT_EQ(config.draft_verify.value, DraftVerify::rejection);
   EXPECT_EQ(config.executor.value, "ref");
   EXPECT_EQ(config.threads.value, 3u);
-  EXPECT_EQ(config.isa.value, CpuIsa::avx512);
+  EXPECT_EQ(config.isa.value, NamedIsa::avx512);
   ASSERT_EQ(config.plugin_files.size(), 2u);
   EXPECT_EQ(config.plugin_files[0].value, "/conf/a.so");
   EXPECT_EQ(config.plugin_files[1].value, "/b/c.so");

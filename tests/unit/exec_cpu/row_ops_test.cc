@@ -16,15 +16,15 @@ std::vector<float> wave(size_t count, float phase) {
   return values;
 }
 
-class RowOpsTest : public testing::TestWithParam<CpuIsa> {
+class RowOpsTest : public testing::TestWithParam<CpuFeatures> {
  protected:
   void SetUp() override {
-    if (GetParam() > detect_cpu_isa()) GTEST_SKIP() << "not this processor";
+    if (!detect_cpu_features().has_all(GetParam())) GTEST_SKIP() << "not this processor";
   }
   const RowOps& ops() const { return row_ops(GetParam()); }
 };
 INSTANTIATE_TEST_SUITE_P(InstructionSets, RowOpsTest,
-                         testing::Values(CpuIsa::portable, CpuIsa::avx2, CpuIsa::avx512),
+                         testing::Values(kCpuPortable, kCpuAvx2, kCpuAvx512),
                          [](const auto& test) { return std::string(cpu_isa_name(test.param)); });
 
 TEST_P(RowOpsTest, norms_agree_with_the_definition_at_every_width) {
@@ -48,8 +48,7 @@ TEST_P(RowOpsTest, every_instruction_set_gives_the_same_bits) {
     std::vector<float> actual = wave(count, 0.1f);
     std::vector<float> expected = actual;
     ops().rms_norm(actual.data(), scale.data(), count, 1e-6f, actual.data());
-    row_ops(CpuIsa::portable)
-        .rms_norm(expected.data(), scale.data(), count, 1e-6f, expected.data());
+    row_ops(kCpuPortable).rms_norm(expected.data(), scale.data(), count, 1e-6f, expected.data());
     EXPECT_EQ(actual, expected) << count;
   }
 }
@@ -65,6 +64,27 @@ TEST_P(RowOpsTest, rotation_turns_pairs_of_halves) {
       EXPECT_EQ(head[i], before[i] * cosine[i] - before[half + i] * sine[i]);
       EXPECT_EQ(head[half + i], before[half + i] * cosine[i] + before[i] * sine[i]);
     }
+  }
+}
+
+TEST_P(RowOpsTest, products_are_added_to_what_is_there) {
+  std::vector<float> y = {1.0f, -2.0f, 0.0f};
+  const std::vector<float> p = {0.5f, 2.0f, -7.0f};
+  ops().add(y.data(), p.data(), 3);
+  EXPECT_EQ(y, (std::vector<float>{1.5f, 0.0f, -7.0f}));
+}
+
+TEST_P(RowOpsTest, gelu_gates_by_its_approximation_with_tanh) {
+  std::vector<float> y = wave(40, 0.2f);
+  for (float& value : y) value *= 6.0f;
+  const std::vector<float> before = y;
+  const std::vector<float> p = wave(40, 1.3f);
+  ops().gelu_mul(y.data(), p.data(), 40);
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double v = before[i];
+    const double gelu =
+        0.5 * v * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
+    EXPECT_NEAR(y[i], gelu * p[i], 2e-6) << v;
   }
 }
 

@@ -50,7 +50,7 @@ class Instance : public testing::Test {
 
 TEST_F(Instance, is_created_with_its_options_and_counts) {
   const auto made =
-      create<Scheduler>(plugin("sound", "scheduler/1", "sound"), {{"rows", int64_t{7}, {}}});
+      create<Scheduler>(plugin("sound", "scheduler/2", "sound"), {{"rows", int64_t{7}, {}}});
   ASSERT_TRUE(made.ok()) << made.status().message();
   EXPECT_TRUE(*made);
   EXPECT_THAT(made->object().host().counters(), Contains(Pair("rows", 7u)));
@@ -60,7 +60,7 @@ TEST_F(Instance, is_created_with_its_options_and_counts) {
 TEST_F(Instance, is_destroyed_while_its_options_still_live) {
   {
     auto made =
-        create<Scheduler>(plugin("sound", "scheduler/1", "sound"),
+        create<Scheduler>(plugin("sound", "scheduler/2", "sound"),
                           {{"label", std::string("the last words, too long to be small"), {}}});
     ASSERT_TRUE(made.ok());
     const PluginInstance<Scheduler> moved = *std::move(made);
@@ -71,7 +71,7 @@ TEST_F(Instance, is_destroyed_while_its_options_still_live) {
 }
 
 TEST_F(Instance, that_cannot_be_created_says_why) {
-  const auto made = create<Sampler>(plugin("faulty_create", "sampler/1", "fails"));
+  const auto made = create<Sampler>(plugin("faulty_create", "sampler/2", "fails"));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().code(), StatusCode::unsupported);
   EXPECT_EQ(made.status().message(),
@@ -79,26 +79,41 @@ TEST_F(Instance, that_cannot_be_created_says_why) {
 }
 
 TEST_F(Instance, whose_constructor_throws_is_an_error) {
-  const auto made = create<Sampler>(plugin("faulty_create", "sampler/1", "throws"));
+  const auto made = create<Sampler>(plugin("faulty_create", "sampler/2", "throws"));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().message(), "sampler 'throws' cannot be created: the table has no rows");
 }
 
 TEST_F(Instance, that_is_null_without_an_error_is_an_error) {
-  const auto made = create<Sampler>(plugin("faulty_create", "sampler/1", "nothing"));
+  const auto made = create<Sampler>(plugin("faulty_create", "sampler/2", "nothing"));
   ASSERT_FALSE(made.ok());
   EXPECT_THAT(made.status().message(),
               testing::StartsWith("sampler 'nothing' was created without an error and without"));
 }
 
 TEST_F(Instance, of_another_interface_is_refused) {
-  const auto made = create<Sampler>(plugin("sound", "scheduler/1", "sound"));
+  const auto made = create<Sampler>(plugin("sound", "scheduler/2", "sound"));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().code(), StatusCode::internal);
 }
 
+TEST_F(Instance, gives_extensions_that_its_host_asks_for) {
+  const auto made = create<Scheduler>(plugin("mixed", kSchedulerInterface, "today"));
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const int* answer = made->extension<int>("acme.answer/1");
+  ASSERT_NE(answer, nullptr);
+  EXPECT_EQ(*answer, 42);
+  EXPECT_EQ(made->extension<int>("acme.answer/2"), nullptr);
+}
+
+TEST_F(Instance, of_a_plugin_without_extensions_has_none) {
+  const auto made = create<Scheduler>(plugin("sound", kSchedulerInterface, "sound"));
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(made->extension<int>("acme.answer/1"), nullptr);
+}
+
 TEST_F(Instance, two_of_one_plugin_count_apart) {
-  const PluginRef ref = plugin("sound", "scheduler/1", "sound");
+  const PluginRef ref = plugin("sound", "scheduler/2", "sound");
   const auto one = create<Scheduler>(ref, {{"rows", int64_t{3}, {}}});
   const auto two = create<Scheduler>(ref, {{"rows", int64_t{4}, {}}});
   ASSERT_TRUE(one.ok() && two.ok());

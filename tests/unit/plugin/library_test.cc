@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cfenv>
+#include <limits>
+
+#include "core/base/floating_point_state.h"
 #include "core/base/sha256.h"
 #include "tests/unit/plugin/bad_plugins.h"
 
@@ -21,8 +25,8 @@ TEST(Library, hands_over_its_descriptors) {
   const auto library = load_library(bad_plugin("sound"));
   ASSERT_TRUE(library.ok()) << library.status().message();
   ASSERT_EQ((*library)->descriptors.size(), 3u);
-  EXPECT_EQ((*library)->find("scheduler/1", "swift")->summary, "grants nothing");
-  EXPECT_EQ((*library)->find("sampler/1", "swift"), nullptr);
+  EXPECT_EQ((*library)->find("scheduler/2", "swift")->summary, "grants nothing");
+  EXPECT_EQ((*library)->find("sampler/2", "swift"), nullptr);
 }
 
 TEST(Library, is_loaded_once) {
@@ -40,6 +44,47 @@ TEST(Library, that_does_not_exist_is_not_found) {
             "cannot open '/nowhere/libtenon-x.so': No such file or directory");
 }
 
+TEST(Library, hands_over_what_this_program_knows_of_several_interfaces) {
+  const auto library = load_library(bad_plugin("mixed"));
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  ASSERT_EQ((*library)->descriptors.size(), 1u);
+  EXPECT_EQ((*library)->descriptors[0].id, "today");
+}
+
+TEST(Library, with_an_older_descriptor_has_defaults_for_what_it_lacks) {
+  const auto library = load_library(bad_plugin("sizes"));
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  const PluginDescriptor* older = (*library)->find(kSchedulerInterface, "older");
+  ASSERT_NE(older, nullptr);
+  EXPECT_EQ(older->extension, nullptr);
+  EXPECT_EQ(older->size, sizeof(PluginDescriptor));
+}
+
+TEST(Library, with_a_later_descriptor_is_read_as_far_as_it_is_known) {
+  const auto library = load_library(bad_plugin("sizes"));
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  const PluginDescriptor* later = (*library)->find(kSchedulerInterface, "later");
+  ASSERT_NE(later, nullptr);
+  EXPECT_EQ(later->summary, "grants nothing");
+  EXPECT_EQ(later->size, sizeof(PluginDescriptor));
+}
+
+TEST(Library, with_a_descriptor_shorter_than_any_ever_was_is_refused) {
+  EXPECT_THAT(
+      load_message(bad_plugin("short_descriptor")),
+      HasSubstr("libtenon-short_descriptor.so: a descriptor has 8 bytes; expected at least"));
+}
+
+TEST(Library, leaves_the_floating_point_state_as_it_was) {
+  const FloatingPointState before = FloatingPointState::current();
+  const auto library = load_library(bad_plugin("fast_math"));
+  ASSERT_TRUE(library.ok()) << library.status().message();
+  EXPECT_EQ(FloatingPointState::current(), before);
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  const volatile float tiny = std::numeric_limits<float>::min();
+  EXPECT_GT(tiny / 2, 0.0f);
+}
+
 TEST(Library, without_a_table_is_refused) {
   EXPECT_THAT(load_message(bad_plugin("no_table")),
               HasSubstr("has a stamp but does not export 'tenon_plugin_library_v1'"));
@@ -53,12 +98,13 @@ TEST(Library, with_an_undefined_symbol_names_it) {
 
 TEST(Library, with_broken_descriptors_lists_what_is_wrong) {
   const std::string message = load_message(bad_plugin("bad_descriptors"));
-  EXPECT_THAT(message, HasSubstr("plugin 'scheduler/1:broken'"));
+  EXPECT_THAT(message, HasSubstr("plugin 'scheduler/2:broken'"));
   for (const char* fault :
        {"it has no summary", "it has no create function", "it has no destroy function",
         "option 'Rows' has a bad key", "option 'Rows' has no store function",
         "option 'Rows' has no sentence", "option 'Rows' has a default outside of its own range",
-        "the fact 'kv.dtype' it provides says nothing that can hold"}) {
+        "the fact 'kv.dtype' it provides says nothing that can hold",
+        "the fact 'kv.dtyp' is not in the vocabulary; did you mean 'kv.dtype'?"}) {
     EXPECT_THAT(message, HasSubstr(fault));
   }
 }
@@ -66,7 +112,7 @@ TEST(Library, with_broken_descriptors_lists_what_is_wrong) {
 TEST(Library, whose_stamp_lists_other_plugins_is_refused) {
   const TemporaryFolder folder;
   const std::string bytes = with_stamp(read_bytes(bad_plugin("sound")), "plugins",
-                                       "scheduler/1:loud,scheduler/1:steady,scheduler/1:swift");
+                                       "scheduler/2:loud,scheduler/2:steady,scheduler/2:swift");
   EXPECT_THAT(load_message(folder.write_file("libtenon-loud.so", bytes)),
               HasSubstr("its stamp lists other plugins than its table"));
 }
@@ -103,8 +149,8 @@ TEST(Library, two_pinned_files_do_not_stand_in_for_each_other) {
   const auto first = load_library(one, sha256_hex(read_bytes(one)));
   const auto second = load_library(two, sha256_hex(read_bytes(two)));
   ASSERT_TRUE(first.ok() && second.ok());
-  EXPECT_EQ((*first)->descriptors[0]->id, "sound");
-  EXPECT_EQ((*second)->descriptors[0]->id, "absent");
+  EXPECT_EQ((*first)->descriptors[0].id, "sound");
+  EXPECT_EQ((*second)->descriptors[0].id, "absent");
 }
 
 }  // namespace

@@ -111,6 +111,61 @@ TEST(Negotiation, reads_words_of_digits_as_numbers_beside_numbers) {
             "96");
 }
 
+Fact all_of(std::string_view key, int64_t number, std::string_view list = {}) {
+  return {key, FactOp::all_of, number, list};
+}
+
+TEST(Negotiation, meets_several_demands_of_one_side_by_side) {
+  const Participant model =
+      who("model", "m", {}, {all_of("attn.head_dim", 128), all_of("attn.head_dim", 256)});
+  const auto with_kernel = [&](Fact heads) {
+    return chosen(among({model, who("attention", "paged", {heads})}), "attn.head_dim");
+  };
+  EXPECT_EQ(with_kernel(number("attn.head_dim", kAtMost, 256)), "128 256");
+  EXPECT_EQ(with_kernel(words("attn.head_dim", "64 128 256")), "128 256");
+  EXPECT_EQ(with_kernel(number("attn.head_dim", kAtMost, 128)),
+            "model \"m\" and attention \"paged\" do not fit\n"
+            "  attn.head_dim     model m         : needs 128 and 256\n"
+            "                    attention paged : at most 128");
+}
+
+TEST(Negotiation, hands_over_all_that_several_parts_demand) {
+  const auto resolved =
+      negotiate(among({who("model", "m", {}, {all_of("attn.head_dim", 128)}),
+                       who("drafter", "d", {}, {all_of("attn.head_dim", 64)}),
+                       who("attention", "paged", {number("attn.head_dim", kAtLeast, 1)})}));
+  ASSERT_TRUE(resolved.ok()) << resolved.status().message();
+  EXPECT_EQ(resolved->find("attn.head_dim")->word, "128 64");
+  EXPECT_EQ(resolved->find("attn.head_dim")->number, 128);
+}
+
+TEST(Negotiation, takes_words_of_a_set_that_one_part_needs) {
+  const Participant drafter =
+      who("drafter", "tree", {}, {all_of("attn.mask.tree", 0, "yes"), all_of("acme.k", 0, "a b")});
+  EXPECT_EQ(
+      chosen(among({drafter, who("attention", "x",
+                                 {words("attn.mask.tree", "no yes"), words("acme.k", "c b a")})}),
+             "acme.k"),
+      "a b");
+  EXPECT_THAT(
+      message_of(among({drafter, who("attention", "x",
+                                     {words("attn.mask.tree", "no"), words("acme.k", "a b")})})),
+      HasSubstr("drafter tree : needs yes"));
+}
+
+TEST(Negotiation, refuses_a_demand_that_nobody_speaks_about) {
+  EXPECT_THAT(message_of(among({who("model", "m", {}, {all_of("attn.mask.sliding", 0, "yes")})})),
+              HasSubstr("about which no part of this pipeline says anything"));
+}
+
+TEST(Negotiation, counts_the_keys_about_which_parts_disagree) {
+  const std::vector<Participant> parts = {
+      who("a", "x", {words("kv.dtype", "f32"), words("kv.swap", "no"), words("kv.rollback", "no")}),
+      who("b", "y", {words("kv.dtype", "f16"), words("kv.swap", "yes")})};
+  EXPECT_EQ(conflicts(parts, 512), 2u);
+  EXPECT_EQ(conflicts({parts[0]}, 512), 0u);
+}
+
 TEST(Negotiation, leaves_a_single_opinion_as_it_is) {
   const auto resolved =
       negotiate(among({who("kv_cache", "prefix", {words("kv.rollback", "yes")})}));
@@ -182,11 +237,11 @@ TEST(Negotiation, does_not_propose_what_breaks_something_else) {
 }
 
 TEST(Negotiation, lists_every_key_that_does_not_work_out) {
-  const std::string message = message_of(
-      among({who("attention", "a", {words("kv.dtype", "f32"), words("attn.mask", "causal")}),
-             who("model", "m", {words("kv.dtype", "bf16"), words("attn.mask", "sliding")})}));
+  const std::string message = message_of(among(
+      {who("attention", "a", {words("kv.dtype", "f32"), words("kv.sharing", "none")}),
+       who("model", "m", {words("kv.dtype", "bf16"), words("kv.sharing", "copy_on_write")})}));
   EXPECT_THAT(message, HasSubstr("kv.dtype"));
-  EXPECT_THAT(message, HasSubstr("attn.mask"));
+  EXPECT_THAT(message, HasSubstr("kv.sharing"));
 }
 
 TEST(Negotiation, names_everyone_when_no_two_alone_are_at_odds) {

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 const PluginDescriptor& sound() {
   const auto library = load_library(bad_plugin("sound"));
   EXPECT_TRUE(library.ok()) << library.status().message();
-  return *(*library)->descriptors[0];
+  return (*library)->descriptors[0];
 }
 
 Setting set(std::string key, SettingValue value) {

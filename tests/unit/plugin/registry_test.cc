@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/log.h"
 #include "core/base/sha256.h"
 #include "tests/unit/plugin/bad_plugins.h"
 
@@ -11,10 +12,11 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
-HostFacts host_with(CpuIsa isa) {
+HostFacts host_with(CpuFeatures isa) {
   HostFacts host;
-  host.cpu_isa = isa;
+  host.cpu = isa;
   return host;
 }
 
@@ -44,16 +46,16 @@ TEST(Registry, lists_names_from_stamps) {
   copy_plugin("sound", folder, "libtenon-sound.so");
   const PluginRegistry registry = open_or_die(in_folders({folder.path()}));
   EXPECT_THAT(registry.names(),
-              ElementsAre(PluginName{"scheduler/1", "sound"}, PluginName{"scheduler/1", "steady"},
-                          PluginName{"scheduler/1", "swift"}));
-  EXPECT_THAT(registry.names("sampler/1"), ElementsAre());
+              ElementsAre(PluginName{"scheduler/2", "sound"}, PluginName{"scheduler/2", "steady"},
+                          PluginName{"scheduler/2", "swift"}));
+  EXPECT_THAT(registry.names("sampler/2"), ElementsAre());
 }
 
 TEST(Registry, finds_and_loads_what_is_asked_for) {
   const TemporaryFolder folder;
   copy_plugin("sound", folder, "libtenon-sound.so");
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  const auto plugin = registry.find("scheduler/1", "steady", kAsked);
+  const auto plugin = registry.find("scheduler/2", "steady", kAsked);
   ASSERT_TRUE(plugin.ok()) << plugin.status().message();
   EXPECT_EQ(plugin->descriptor->id, "steady");
   EXPECT_EQ(plugin->library->path, folder.path("libtenon-sound.so"));
@@ -70,7 +72,7 @@ TEST(Registry, suggests_the_nearest_id_and_lists_the_others) {
   const TemporaryFolder folder;
   copy_plugin("sound", folder, "libtenon-sound.so");
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  EXPECT_EQ(message_of(registry.find("scheduler/1", "staedy", kAsked)),
+  EXPECT_EQ(message_of(registry.find("scheduler/2", "staedy", kAsked)),
             "pipeline.toml:14:10: no scheduler plugin 'staedy'; did you mean 'steady'? There are: "
             "sound, steady, swift (searched: " +
                 folder.path() + ")");
@@ -79,7 +81,7 @@ TEST(Registry, suggests_the_nearest_id_and_lists_the_others) {
 TEST(Registry, says_where_it_looked_when_there_is_nothing) {
   const TemporaryFolder folder;
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  const std::string message = message_of(registry.find("sampler/1", "standard", kAsked));
+  const std::string message = message_of(registry.find("sampler/2", "standard", kAsked));
   EXPECT_THAT(message,
               HasSubstr("there are no sampler plugins at all (searched: " + folder.path() + ")"));
   EXPECT_THAT(message, HasSubstr("--plugin-path or TENON_PLUGIN_PATH"));
@@ -90,11 +92,11 @@ TEST(Registry, refuses_an_id_that_two_files_have_and_names_both) {
   const std::string one = copy_plugin("sound", folder, "a/libtenon-sound.so");
   const std::string two = copy_plugin("sound", folder, "b/libtenon-sound.so");
   PluginRegistry registry = open_or_die(in_folders({folder.path("a"), folder.path("b")}));
-  const std::string message = message_of(registry.find("scheduler/1", "sound"));
+  const std::string message = message_of(registry.find("scheduler/2", "sound"));
   EXPECT_EQ(message,
             "scheduler plugin 'sound' is in more than one file; remove or rename all but one:\n  " +
                 one + "\n  " + two);
-  EXPECT_EQ(message_of(registry.candidates("scheduler/1", {})), message);
+  EXPECT_EQ(message_of(registry.candidates("scheduler/2", {})), message);
 }
 
 TEST(Registry, takes_a_file_that_is_reached_twice_for_one) {
@@ -103,7 +105,7 @@ TEST(Registry, takes_a_file_that_is_reached_twice_for_one) {
   PluginSearch search = in_folders({folder.path(), folder.path() + "/."});
   search.files.push_back({path, kAsked});
   PluginRegistry registry = open_or_die(search);
-  EXPECT_TRUE(registry.find("scheduler/1", "sound").ok());
+  EXPECT_TRUE(registry.find("scheduler/2", "sound").ok());
 }
 
 TEST(Registry, stops_at_a_file_with_the_id_that_cannot_be_used) {
@@ -111,24 +113,91 @@ TEST(Registry, stops_at_a_file_with_the_id_that_cannot_be_used) {
   folder.write_file("libtenon-old.so",
                     with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef"));
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  EXPECT_THAT(message_of(registry.find("scheduler/1", "sound", kAsked)),
+  EXPECT_THAT(message_of(registry.find("scheduler/2", "sound", kAsked)),
               HasSubstr("boundary is 0123456789abcdef"));
 }
 
-TEST(Registry, stops_at_a_file_that_might_have_the_id) {
+TEST(Registry, finds_what_is_sound_beside_a_broken_file) {
   const TemporaryFolder folder;
   copy_plugin("sound", folder, "libtenon-sound.so");
   folder.write_file("libtenon-torn.so", "half a file");
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  EXPECT_THAT(message_of(registry.find("scheduler/1", "sound", kAsked)),
-              HasSubstr("libtenon-torn.so: not a plugin"));
+  EXPECT_TRUE(registry.find("scheduler/2", "sound", kAsked).ok());
+  EXPECT_TRUE(registry.candidates("scheduler/2", {}).ok());
 }
 
-TEST(Registry, stops_at_what_has_a_plugins_name_and_is_no_file) {
+TEST(Registry, names_broken_files_to_whoever_finds_nothing_else) {
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
+  folder.write_file("libtenon-torn.so", "half a file");
+  folder.write_file("libtenon-rent.so", "");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_THAT(
+      message_of(registry.find("scheduler/2", "lost", kAsked)),
+      HasSubstr("\nIt may be in a file that cannot be read:\n  " + folder.path("libtenon-rent.so") +
+                ": not a plugin: expected a shared "
+                "library (an ELF file)\n  " +
+                folder.path("libtenon-torn.so") + ": not"));
+}
+
+TEST(Registry, does_not_speak_of_a_stray_library) {
+  const TemporaryFolder folder;
+  copy_plugin("no_stamp", folder, "libtenon-stray.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  ASSERT_EQ(registry.files().size(), 1u);
+  EXPECT_TRUE(registry.files()[0].stray);
+  EXPECT_THAT(message_of(registry.find("scheduler/2", "lost", kAsked)), Not(HasSubstr("stray")));
+}
+
+TEST(Registry, takes_the_sound_one_of_two_files_with_an_id) {
+  const TemporaryFolder folder;
+  const std::string sound = copy_plugin("sound", folder, "libtenon-sound.so");
+  folder.write_file("libtenon-old.so",
+                    with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef"));
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  const auto plugin = registry.find("scheduler/2", "sound", kAsked);
+  ASSERT_TRUE(plugin.ok()) << plugin.status().message();
+  EXPECT_EQ(plugin->library->path, sound);
+}
+
+TEST(Registry, leaves_out_a_library_that_cannot_be_loaded_when_it_may_choose) {
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
+  copy_plugin("missing_symbol", folder, "libtenon-missing_symbol.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  std::vector<std::string> lines;
+  set_log_sink(
+      [&](LogLevel, std::string_view, std::string_view text) { lines.emplace_back(text); });
+  const auto plugins = registry.candidates("scheduler/2", {});
+  set_log_sink({});
+  ASSERT_TRUE(plugins.ok()) << plugins.status().message();
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("libtenon-missing_symbol.so: cannot be loaded")));
+}
+
+TEST(Registry, loads_what_it_knows_of_a_library_with_unknown_interfaces) {
+  const TemporaryFolder folder;
+  copy_plugin("mixed", folder, "libtenon-mixed.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_TRUE(registry.find(kSchedulerInterface, "today", kAsked).ok());
+  EXPECT_THAT(registry.names(), ElementsAre(PluginName{std::string(kSchedulerInterface), "today"}));
+}
+
+TEST(Registry, says_that_a_plugin_is_there_for_another_revision) {
+  const TemporaryFolder folder;
+  const std::string path = copy_plugin("mixed", folder, "libtenon-mixed.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_EQ(message_of(registry.find(kSchedulerInterface, "tomorrow", kAsked)),
+            "pipeline.toml:14:10: scheduler plugin 'tomorrow' is there for scheduler/9, this host "
+            "speaks scheduler/2: rebuild it against this host's SDK (" +
+                host_stamp().sdk + ")\n  " + path);
+}
+
+TEST(Registry, keeps_what_has_a_plugins_name_and_is_no_file_with_its_reason) {
   const TemporaryFolder folder;
   folder.write_file("libtenon-folder.so/inside", "");
-  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  EXPECT_EQ(message_of(registry.find("scheduler/1", "sound", kAsked)),
+  const PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  ASSERT_EQ(registry.files().size(), 1u);
+  EXPECT_EQ(registry.files()[0].problem.message(),
             "'" + folder.path("libtenon-folder.so") + "' is not a regular file");
 }
 
@@ -138,7 +207,7 @@ TEST(Registry, passes_over_an_unusable_file_with_other_ids) {
   folder.write_file("libtenon-old.so", with_stamp(read_bytes(bad_plugin("unavailable")), "boundary",
                                                   "0123456789abcdef"));
   PluginRegistry registry = open_or_die(in_folders({folder.path()}));
-  EXPECT_TRUE(registry.find("scheduler/1", "sound", kAsked).ok());
+  EXPECT_TRUE(registry.find("scheduler/2", "sound", kAsked).ok());
 }
 
 TEST(Registry, refuses_a_folder_that_was_given_and_does_not_exist) {
@@ -165,16 +234,16 @@ TEST(Registry, takes_a_named_file_under_any_name) {
   PluginSearch search;
   search.files.push_back({copy_plugin("sound", folder, "mine.so"), kAsked});
   PluginRegistry registry = open_or_die(search);
-  EXPECT_TRUE(registry.find("scheduler/1", "sound").ok());
+  EXPECT_TRUE(registry.find("scheduler/2", "sound").ok());
 }
 
 TEST(Registry, says_why_a_plugin_cannot_run_here) {
   PluginSearch search;
   search.files.push_back({bad_plugin("unavailable"), kAsked});
   PluginRegistry registry = open_or_die(search);
-  EXPECT_EQ(message_of(registry.find_usable("drafter/1", "absent", {}, kAsked)),
+  EXPECT_EQ(message_of(registry.find_usable("drafter/2", "absent", {}, kAsked)),
             "pipeline.toml:14:10: drafter plugin 'absent' cannot run here: no such device");
-  EXPECT_EQ(message_of(registry.candidates("drafter/1", {})),
+  EXPECT_EQ(message_of(registry.candidates("drafter/2", {})),
             "no drafter plugin can run here:\n  drafter plugin 'absent' cannot run here: no such "
             "device");
 }
@@ -183,15 +252,15 @@ TEST(Registry, offers_the_best_score_first_and_ties_by_name) {
   PluginSearch search;
   search.files.push_back({bad_plugin("sound"), kAsked});
   PluginRegistry registry = open_or_die(search);
-  const auto ids = [&](CpuIsa isa) {
+  const auto ids = [&](CpuFeatures isa) {
     std::vector<std::string> found;
-    const auto plugins = registry.candidates("scheduler/1", host_with(isa));
+    const auto plugins = registry.candidates("scheduler/2", host_with(isa));
     EXPECT_TRUE(plugins.ok()) << plugins.status().message();
     for (const PluginRef& plugin : *plugins) found.emplace_back(plugin.descriptor->id);
     return found;
   };
-  EXPECT_THAT(ids(CpuIsa::avx2), ElementsAre("swift", "sound", "steady"));
-  EXPECT_THAT(ids(CpuIsa::portable), ElementsAre("sound", "steady"));
+  EXPECT_THAT(ids(kCpuAvx2), ElementsAre("swift", "sound", "steady"));
+  EXPECT_THAT(ids(kCpuPortable), ElementsAre("sound", "steady"));
 }
 
 TEST(Registry, loads_only_what_a_lock_pins) {
@@ -202,11 +271,11 @@ TEST(Registry, loads_only_what_a_lock_pins) {
   search.lock_file =
       folder.write_file("plugins.lock", "# pinned\n" + digest + "  somewhere/libtenon-sound.so\n");
   PluginRegistry pinned = open_or_die(search);
-  EXPECT_TRUE(pinned.find("scheduler/1", "sound").ok());
+  EXPECT_TRUE(pinned.find("scheduler/2", "sound").ok());
 
   search.lock_file = folder.write_file("plugins.lock", digest + "  libtenon-other.so\n");
   PluginRegistry unpinned = open_or_die(search);
-  EXPECT_THAT(message_of(unpinned.find("scheduler/1", "sound")),
+  EXPECT_THAT(message_of(unpinned.find("scheduler/2", "sound")),
               HasSubstr(path + ": not pinned in '" + search.lock_file + "'"));
 }
 

@@ -7,20 +7,20 @@
 
 namespace tenon::sdk {
 
-// What one instruction set offers. `kernels` is null where this build has none.
+// The kernels for processors with these features. `kernels` is null where this build has none.
 template <typename KernelSet>
 struct IsaKernels {
-  CpuIsa isa;
+  CpuFeatures features;
   const KernelSet* kernels;
 };
 
-// The last of `sets`, in rising order, that the host can run. The first one must run everywhere.
+// The last of `sets`, best last, that the host can run. The first one must run everywhere.
 template <typename KernelSet>
 const KernelSet& best_kernels(const HostFacts& host,
                               std::initializer_list<IsaKernels<KernelSet>> sets) noexcept {
   const KernelSet* best = sets.begin()->kernels;
   for (const IsaKernels<KernelSet>& set : sets) {
-    if (set.kernels != nullptr && set.isa <= host.cpu_isa) best = set.kernels;
+    if (set.kernels != nullptr && host.cpu.has_all(set.features)) best = set.kernels;
   }
   return *best;
 }

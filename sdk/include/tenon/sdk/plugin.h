@@ -2,19 +2,23 @@
 // `guard`, which turns exceptions into a Status before they reach the boundary.
 //
 //   constexpr PluginDescriptor kFair = sdk::descriptor<Scheduler, FairScheduler, Options>({
-//       .interface = kSchedulerInterface, .id = "fair", .version = "1.0.0",
-//       .summary = "shares tokens evenly between tenants", .license = "Apache-2.0"}, kOptions);
+//       .id = "fair", .version = "1.0.0", .summary = "shares tokens evenly between tenants",
+//       .license = "Apache-2.0"}, kOptions);
 //   TENON_PLUGIN_LIBRARY(&kFair)
 //
 // FairScheduler is constructed from (const HostServices&, const PipelineFacts&, const Options&).
+// Has it a method `const void* extension(std::string_view id)`, hosts can ask it for more than the
+// interface.
 #pragma once
 
 #include <tenon/plugin.h>
 #include <tenon/sdk/options.h>
 
+#include <concepts>
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 namespace tenon::sdk {
 
@@ -50,9 +54,27 @@ void destroy(void* instance) noexcept {
   delete static_cast<Class*>(static_cast<Interface*>(instance));
 }
 
-// Fills the mechanical members of `base`.
+template <typename Class>
+concept HasExtensions = requires(Class& made, std::string_view id) {
+  { made.extension(id) } -> std::convertible_to<const void*>;
+};
+
+template <typename Interface, typename Class>
+const void* extension(void* instance, std::string_view id) noexcept {
+  try {
+    return static_cast<Class*>(static_cast<Interface*>(instance))->extension(id);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+// Fills the mechanical members of `base`, the interface's id among them.
 template <typename Interface, typename Class, typename Options = NoOptions>
 constexpr PluginDescriptor descriptor(PluginDescriptor base) {
+  static_assert(!kInterfaceOf<Interface>.empty(),
+                "this interface has no id; specialise tenon::kInterfaceOf for it");
+  base.interface = kInterfaceOf<Interface>;
+  if constexpr (HasExtensions<Class>) base.extension = &extension<Interface, Class>;
   base.options_bytes = sizeof(Options);
   base.options_alignment = alignof(Options);
   base.construct_options = [](void* memory) noexcept { new (memory) Options(); };

@@ -1,0 +1,53 @@
+// One sequence's part of a step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/engine/sequence_table.h"
+
+namespace tenon {
+
+struct Share {
+  Sequence* sequence = nullptr;
+  // A sample that forks in this step computes nothing: it draws from its parent's row.
+  Sequence* parent = nullptr;
+  uint32_t base = 0;    // tokens computed, or in flight, before it
+  uint32_t tokens = 0;  // known tokens computed
+  uint32_t drafts = 0;  // draft tokens behind them
+  // [drafts] the draft that each follows, -1 = the known tokens; empty: the one before it.
+  std::span<const int32_t> parents;
+  const float* draft_probs = nullptr;  // [drafts, vocabulary] that they were drawn from, if known
+
+  uint32_t first_row = 0;     // in the batch
+  uint32_t first_logits = 0;  // in the output
+  uint32_t logits_rows = 0;   // 0 = not sampled
+  uint32_t first_score = 0;   // rows of the prompt that are scored, before the sampled ones
+  uint32_t score_rows = 0;
+  uint32_t first_hidden = 0;  // in the output's hidden states: its last rows
+  uint32_t hidden_rows = 0;
+
+  uint32_t first_result = 0;  // in the step's rows and results: one for each new token
+  uint32_t result_count = 0;
+  uint32_t accepted = 0;           // drafts
+  std::span<const uint32_t> path;  // [accepted] which; empty where drafts are a chain
+
+  uint32_t rows() const { return tokens + drafts; }
+  // The draft that became the i-th accepted one.
+  uint32_t accepted_draft(uint32_t i) const { return path.empty() ? i : path[i]; }
+};
+
+// For messages to everyone in a step.
+inline std::vector<Sequence*> sequences_of(const std::vector<Share>& shares) {
+  std::vector<Sequence*> sequences;
+  for (const Share& share : shares) sequences.push_back(share.sequence);
+  return sequences;
+}
+inline std::vector<Sequence*> sequences_of(const std::vector<Share*>& shares) {
+  std::vector<Sequence*> sequences;
+  for (const Share* share : shares) sequences.push_back(share->sequence);
+  return sequences;
+}
+
+}  // namespace tenon

@@ -1,0 +1,26 @@
+#include "core/plugin/shared_library.h"
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/shared_library.hpp>
+#include <memory>
+
+#include "core/base/floating_point_state.h"
+
+namespace tenon {
+
+Result<const void*> load_shared_library(const std::string& file, const std::string& path,
+                                        const char* symbol) {
+  using boost::dll::load_mode::rtld_local;
+  using boost::dll::load_mode::rtld_now;
+  const KeepFloatingPointState keep;
+  try {
+    auto handle = std::make_unique<boost::dll::shared_library>(file, rtld_now | rtld_local);
+    const void* address = handle->has(symbol) ? &handle->get<const char>(symbol) : nullptr;
+    static_cast<void>(handle.release());  // never unloaded
+    return address;
+  } catch (const std::exception& error) {
+    return failed(path + ": cannot be loaded: " + error.what());
+  }
+}
+
+}  // namespace tenon
