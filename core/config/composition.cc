@@ -172,8 +172,11 @@ void Composition::apply_load(const Setting& setting) {
 void Composition::apply_option(std::string_view section, Setting setting) {
   const ComponentConfig* component = config_.component(section);
   if (component == nullptr) {
-    return error(setting.origin, "'" + std::string(section) + ".options." + setting.key +
-                                     "' is set, but there is no drafter; set drafter.plugin too");
+    const std::string name(section);
+    const std::string missing =
+        section == "drafter" ? "there is no drafter" : "there is no such kernel";
+    return error(setting.origin, "'" + name + ".options." + setting.key + "' is set, but " +
+                                     missing + "; set " + name + ".plugin too");
   }
   const_cast<ComponentConfig*>(component)->options.push_back(std::move(setting));
 }

@@ -13,7 +13,12 @@ const ComponentConfig* PipelineConfig::component(std::string_view section) const
   if (section == "attention") return &attention;
   if (section == "linear") return &linear;
   if (section == "sampler") return &sampler;
-  if (section == "drafter" && drafter) return &*drafter;
+  const auto given = [](const std::optional<ComponentConfig>& component) {
+    return component ? &*component : nullptr;
+  };
+  if (section == "drafter") return given(drafter);
+  if (section == "attention.prefill") return given(attention_prefill);
+  if (section == "attention.decode") return given(attention_decode);
   return nullptr;
 }
 

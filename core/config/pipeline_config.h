@@ -52,6 +52,8 @@ struct PipelineConfig {
   std::vector<Configured<std::string>> plugin_files;  // [plugins] load
 
   ComponentConfig scheduler, kv_cache, attention, linear, sampler;
+  // Kernels of their own for prompts and for single rows; absent = `attention`.
+  std::optional<ComponentConfig> attention_prefill, attention_decode;
   std::optional<ComponentConfig> drafter;    // absent = no speculation
   Configured<std::string> draft_model_path;  // as model_path; empty = the drafter needs none
   Configured<DraftVerify> draft_verify;
@@ -77,7 +79,8 @@ struct PipelineConfig {
   // Options that went away because a later file, or --set, names another plugin in their place.
   std::vector<Setting> dropped_options;
 
-  // The component of a section ("scheduler"); null for an unknown one, and for no drafter.
+  // The component of a section ("scheduler", "attention.prefill"); null for an unknown one, and for
+  // one that may be absent and is.
   const ComponentConfig* component(std::string_view section) const;
 };
 

@@ -60,8 +60,8 @@ std::vector<Section> sections_of(const PipelineConfig& config,
   };
   for (const ConfigKey& key : config_keys()) {
     const std::string_view full = key.spec.key;
-    const std::string table(full.substr(0, full.find('.')));
-    const std::string name(full.substr(full.find('.') + 1));
+    const std::string table(full.substr(0, full.rfind('.')));
+    const std::string name(full.substr(full.rfind('.') + 1));
     auto value = key.get(config);
     const bool unset = value && key.optional && value->automatic;
     if (!value || unset) continue;

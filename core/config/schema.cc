@@ -14,8 +14,9 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1} << 24;
 constexpr int64_t kMostSeed = std::numeric_limits<int64_t>::max();
 
-constexpr std::string_view kSections[] = {"scheduler", "kv_cache", "attention",
-                                          "linear",    "sampler",  "drafter"};
+constexpr std::string_view kSections[] = {"scheduler",         "kv_cache",         "attention",
+                                          "attention.prefill", "attention.decode", "linear",
+                                          "sampler",           "drafter"};
 // In the order of NamedIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
 constexpr std::string_view kVerifies[] = {"exact", "rejection"};
@@ -134,22 +135,24 @@ ConfigKey plugin(std::string_view name, std::string_view value, std::string_view
   return made;
 }
 
-ConfigKey drafter_plugin() {
+// [section] plugin of a component that a pipeline may go without; "none" takes it away again.
+template <auto component>
+ConfigKey optional_plugin(std::string_view name, std::string_view sentence) {
   ConfigKey made;
   made.optional = true;
-  made.spec.key = "drafter.plugin";
+  made.spec.key = name;
   made.spec.type = OptionType::text;
-  made.spec.sentence = "proposes tokens to verify; absent or \"none\": no speculation";
+  made.spec.sentence = sentence;
   made.set = [](PipelineConfig& config, const OptionValue& given, const Origin& origin) {
-    config.drafter.reset();
-    if (given.text != "none") config.drafter = {{std::string(given.text), origin}, {}};
+    (config.*component).reset();
+    if (given.text != "none") config.*component = {{std::string(given.text), origin}, {}};
   };
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
-    if (!config.drafter) return std::nullopt;
-    return Member<std::string>::to(config.drafter->plugin.value);
+    if (!(config.*component)) return std::nullopt;
+    return Member<std::string>::to((config.*component)->plugin.value);
   };
   made.origin = [](const PipelineConfig& config) {
-    return config.drafter ? config.drafter->plugin.origin : Origin();
+    return config.*component ? (config.*component)->plugin.origin : Origin();
   };
   return made;
 }
@@ -265,6 +268,10 @@ std::vector<ConfigKey> make_keys() {
                                "host memory for K and V of preempted sequences; 0 = no pool",
                                OptionType::bytes),
       plugin<&C::attention>("attention.plugin", "auto", "computes attention"),
+      optional_plugin<&C::attention_prefill>("attention.prefill.plugin",
+                                             "computes attention of prompts instead"),
+      optional_plugin<&C::attention_decode>(
+          "attention.decode.plugin", "computes attention of single rows and of drafts instead"),
       plugin<&C::linear>("linear.plugin", "auto", "multiplies by weights"),
       or_auto(whole<&C::context_tokens>("limits.context_tokens", 1, kMostTokens, "tokens",
                                         "longest sequence, prompt and generated")),
@@ -274,7 +281,8 @@ std::vector<ConfigKey> make_keys() {
       or_auto(whole<&C::max_batch_tokens>("limits.max_batch_tokens", 1, 1 << 20, "tokens",
                                           "tokens of one step")),
       plugin<&C::sampler>("sampler.plugin", "standard", "turns logits into tokens"),
-      drafter_plugin(),
+      optional_plugin<&C::drafter>("drafter.plugin",
+                                   "proposes tokens to verify; absent or \"none\": no speculation"),
       drafter_model(),
       drafter_verify(),
       optional(whole<&C::max_tokens>("generation.max_tokens", 1, kMostTokens, "tokens",
@@ -336,7 +344,7 @@ OptionKey split_option_key(std::string_view name) {
 
 bool known_table(std::string_view name) {
   for (std::string_view section : kSections) {
-    if (name == std::string(section) + ".options") return true;
+    if (name == section || name == std::string(section) + ".options") return true;
   }
   return name.find('.') == name.npos && !names_inside(name).empty();
 }
@@ -348,7 +356,8 @@ std::string unknown_table_text(std::string_view table) {
 }
 
 std::string unknown_key_text(std::string_view name) {
-  const size_t dot = name.find('.');
+  size_t dot = name.rfind('.');
+  if (dot == name.npos || !known_table(name.substr(0, dot))) dot = name.find('.');
   const std::string_view table = dot == name.npos ? "" : name.substr(0, dot);
   if (!table.empty() && !known_table(table)) return unknown_table_text(table);
   const auto names = names_inside(table);

@@ -1,6 +1,7 @@
 #include "core/exec/batch_check.h"
 
 #include <string>
+#include <string_view>
 
 namespace tenon {
 namespace {
@@ -77,10 +78,10 @@ Status check_tokens(const BatchView& batch, const ModelShape& shape) {
   return {};
 }
 
-Status check_wanted(std::span<const uint32_t> rows, uint32_t limit, const std::string& what) {
+Status check_wanted(std::span<const uint32_t> rows, uint32_t limit, std::string_view what) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] >= limit || (i > 0 && rows[i] <= rows[i - 1])) {
-      return internal("the " + what + " do not rise below " + number(limit));
+      return internal("the " + std::string(what) + " do not rise below " + number(limit));
     }
   }
   return {};
@@ -127,16 +128,16 @@ Status check_table(const BatchView& batch, size_t index, const BatchLimits& limi
 
 Status check_states(const BatchView& batch, size_t index, const BatchLimits& limits, GroupId id) {
   const KvTableView& table = batch.groups[id].tables[index];
-  const std::string name = "the states of sequence " + number(batch.sequences[index].seq);
+  const auto name = [&] { return "the states of sequence " + number(batch.sequences[index].seq); };
   if (table.blocks.empty() || table.blocks.size() != table.ends.size()) {
-    return internal(name + " have " + number(table.blocks.size()) + " slots for " +
+    return internal(name() + " have " + number(table.blocks.size()) + " slots for " +
                     number(table.ends.size()) + " ends; expected one each");
   }
   for (size_t i = 0; i < table.blocks.size(); ++i) {
     const bool nothing_yet = i == 0 && table.blocks[i] == kNoBlock;
     const bool rises = i == 0 || table.ends[i] > table.ends[i - 1];
     if (!rises || (!nothing_yet && !is_block(table.blocks[i], limits.groups[id]))) {
-      return internal(name + " have no slot, or no later end, at " + number(i));
+      return internal(name() + " have no slot, or no later end, at " + number(i));
     }
   }
   return {};

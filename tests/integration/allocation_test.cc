@@ -22,15 +22,25 @@ TEST_P(AllocationTest, a_step_allocates_nothing_after_the_first) {
   std::vector<uint32_t> positions(20);
   for (uint32_t i = 0; i < 20; ++i) positions[i] = i;
   const std::vector<BlockId> blocks = {3, 1};
-  const KvTableView table{blocks};
+  KvTableView table;
+  table.blocks = blocks;
   const auto launch = [&](uint64_t id, uint32_t first, uint32_t rows) {
-    const BatchSequence sequence{0, 0, rows, first + rows, {&table, 1}};
+    BatchSequence sequence;
+    sequence.seq = 0;
+    sequence.rows = rows;
+    const uint32_t length = first + rows;
     const uint32_t wanted = rows - 1;
+    BatchGroup group;
+    group.slots = std::span(positions).subspan(first, rows);
+    group.kv_tokens = {&length, 1};
+    group.tables = {&table, 1};
     BatchView batch;
     batch.step_id = id;
     batch.rows = batch.padded_rows = rows;
     batch.tokens = std::span(tokens).subspan(first, rows);
-    batch.positions = batch.slots = std::span(positions).subspan(first, rows);
+    batch.padded_sequences = 1;
+    batch.positions = group.slots;
+    batch.groups = {&group, 1};
     batch.sequences = {&sequence, 1};
     batch.logits_rows = {&wanted, 1};
     return loaded.executor().launch(batch).ok() && loaded.executor().collect(id).ok();

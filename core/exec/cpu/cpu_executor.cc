@@ -97,6 +97,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 
 Status CpuExecutor::load_workers(uint32_t max_rows) {
   TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.weights, max_rows));
+  step_.reserve(max_rows);
   workers_.clear();
   step_.queue = std::make_unique<WorkQueue>(pool_->size());
   for (uint32_t worker = 0; worker < pool_->size(); ++worker) {

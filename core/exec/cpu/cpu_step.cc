@@ -31,6 +31,10 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   return {};
 }
 
+void CpuStep::reserve(uint32_t max_rows) {
+  for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
+}
+
 void CpuStep::begin(const BatchView& next) {
   batch = &next;
   const uint32_t layers = model->config.layers;

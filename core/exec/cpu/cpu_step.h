@@ -76,6 +76,8 @@ struct CpuStep {
   std::vector<uint32_t> logits_at;  // [logits_rows]
   std::vector<uint32_t> hidden_at;  // [hidden_rows], where hidden states are wanted from there on
 
+  // Makes room for steps of so many rows; only hidden states are allocated when they are wanted.
+  void reserve(uint32_t max_rows);
   void begin(const BatchView& batch);
 };
 

@@ -23,6 +23,11 @@ constexpr Fact kProvides[] = {
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
     {.key = "attn.mask.tree", .words = "no yes"},
+    {.key = "attn.mask.spans", .words = "no yes"},
+    {.key = "attn.latent", .words = "no yes"},
+    {.key = "attn.soft_cap", .words = "no yes"},
+    {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };

@@ -28,6 +28,7 @@
 //   attn.query_len    number rows of one sequence in a step
 //   attn.mask.sliding text   yes | no                    attends within a window
 //   attn.mask.tree    text   yes | no                    rows of a sequence may form a tree
+//   attn.mask.spans   text   yes | no                    rows may see rows behind them
 //   attn.latent       text   yes | no                    V is part of K (latent attention)
 //   attn.soft_cap     text   yes | no                    scores are capped by tanh
 //   attn.sinks        text   yes | no                    a learned score a head beside the keys

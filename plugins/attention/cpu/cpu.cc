@@ -338,6 +338,10 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.sliding", .words = "no yes"},
     {.key = "attn.mask.tree", .words = "no yes"},
     {.key = "attn.mask.spans", .words = "no yes"},
+    {.key = "attn.latent", .words = "no"},
+    {.key = "attn.soft_cap", .words = "no yes"},
+    {.key = "attn.sinks", .words = "no"},
+    {.key = "attn.alibi", .words = "no"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

@@ -213,6 +213,34 @@ TEST(PipelineConfig, gives_options_only_to_a_drafter_that_is_there) {
       "p.toml:3:1: 'drafter.options.k' is set, but there is no drafter; set drafter.plugin too");
 }
 
+TEST(PipelineConfig, prompts_and_single_rows_may_have_attention_kernels_of_their_own) {
+  const std::string text =
+      "[attention]\nplugin = 'one'\n"
+      "prefill = {plugin = 'two', options = {tile = 4}}\n"
+      "decode = {plugin = 'three'}\n";
+  const PipelineConfig config = parsed(text);
+  EXPECT_EQ(config.attention.plugin.value, "one");
+  ASSERT_TRUE(config.attention_prefill && config.attention_decode);
+  EXPECT_EQ(config.attention_prefill->plugin.value, "two");
+  EXPECT_EQ(config.attention_prefill->plugin.origin.text(), "p.toml:4:12");
+  ASSERT_EQ(config.attention_prefill->options.size(), 1u);
+  EXPECT_EQ(config.attention_prefill->options[0].key, "tile");
+  EXPECT_EQ(config.component("attention.decode")->plugin.value, "three");
+  EXPECT_FALSE(parsed(text, {"attention.decode.plugin=none"}).attention_decode);
+  EXPECT_FALSE(parsed("[attention]\nplugin = 'one'\n").attention_prefill);
+  EXPECT_TRUE(parsed(text, {"attention.prefill.plugin=four"}).attention_prefill->options.empty());
+}
+
+TEST(PipelineConfig, faults_inside_an_attention_kernel_of_its_own_are_named) {
+  EXPECT_EQ(error_of("[attention.decode.options]\nk = 1\n"),
+            "p.toml:3:1: 'attention.decode.options.k' is set, but there is no such kernel; set "
+            "attention.decode.plugin too");
+  EXPECT_THAT(error_of("[attention.prefill]\nplugn = 'two'\n"),
+              HasSubstr("unknown key 'attention.prefill.plugn'; did you mean 'plugin'"));
+  EXPECT_THAT(error_of("[attention.prefil]\nplugin = 'two'\n"),
+              HasSubstr("did you mean 'prefill'"));
+}
+
 TEST(PipelineConfig, has_no_drafter_when_it_is_none) {
   const std::string drafter = "[drafter]\nplugin = 'ngram'\n[drafter.options]\nk = 1\n";
   EXPECT_TRUE(parsed(drafter).drafter);

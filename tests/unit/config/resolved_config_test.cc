@@ -105,6 +105,15 @@ TEST(ResolvedConfig, shows_what_auto_chose_and_a_plugins_defaults) {
   EXPECT_THAT(text, HasSubstr("[scheduler.options]\na = true\nz = 1\n"));
 }
 
+TEST(ResolvedConfig, shows_attention_kernels_of_their_own_where_there_are_any) {
+  const std::string text =
+      "[attention.decode]\nplugin = 'two'\n[attention.decode.options]\nk = 1\n";
+  const std::string resolved = resolved_toml(parsed(text), {}, false);
+  EXPECT_THAT(resolved, HasSubstr("[attention]\nplugin = \"auto\"\n\n[attention.decode]\nplugin = "
+                                  "\"two\"\n\n[attention.decode.options]\nk = 1\n\n[linear]"));
+  EXPECT_NE(config_hash(parsed(text), {}), config_hash(parsed(""), {}));
+}
+
 TEST(ConfigHash, is_sixteen_hex_digits) {
   EXPECT_EQ(hash(kSome).size(), 16u);
   EXPECT_EQ(hash(kSome).find_first_not_of("0123456789abcdef"), std::string::npos);
