@@ -60,7 +60,10 @@ Stepper::Stepper(const std::string& path, const std::string& linear)
     linear_.push_back(&kernel<LinearKernel>("linear_dense", kLinearInterface, "dense"));
   }
   for (LinearKernel* kernel : linear_) {
-    leave_unless(kernel->bind({kMaxRows, machine().pool->size(), Space()}));
+    LinearLimits limits;
+    limits.max_rows = kMaxRows;
+    limits.workers = machine().pool->size();
+    leave_unless(kernel->bind(limits));
   }
 }
 

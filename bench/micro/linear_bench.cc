@@ -204,7 +204,10 @@ int main(int argc, char** argv) {
   if (!start_machine(argc, argv)) return 1;
   const auto load = [](std::string_view library, std::string_view id) -> LinearKernel& {
     auto& made = kernel<LinearKernel>(library, kLinearInterface, id);
-    if (!made.bind({512, machine().pool->size(), Space()}).ok()) std::abort();
+    LinearLimits limits;
+    limits.max_rows = 512;
+    limits.workers = machine().pool->size();
+    if (!made.bind(limits).ok()) std::abort();
     return made;
   };
   register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32"});

@@ -169,8 +169,9 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
                          fill_options(*plugin.descriptor, pipeline.config.linear.options));
   PluginInstance<LinearKernel> instance;
   TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
-  const LinearLimits limits{pipeline.limits.max_batch_tokens, pipeline.executor->workers(),
-                            Space()};
+  LinearLimits limits;
+  limits.max_rows = pipeline.limits.max_batch_tokens;
+  limits.workers = pipeline.executor->workers();
   TENON_RETURN_IF_ERROR(instance->bind(limits));
   pipeline.linear.push_back(std::move(instance));
   return pipeline.linear.back().get();

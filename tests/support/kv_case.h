@@ -59,6 +59,17 @@ inline KvUsage usage(const KVCacheManager& kv, GroupId group = 0) {
   return made;
 }
 
+struct KvTestGroup {
+  KvKind kind = KvKind::attention;
+  DType dtype = DType::f32;
+  uint32_t block_tokens = 4;  // 1 of recurrent groups
+  uint32_t blocks = 24;
+  uint32_t swap_blocks = 0;
+  uint32_t window_tokens = 0;
+
+  bool recurrent() const { return kind == KvKind::recurrent; }
+};
+
 class KvCase : public testing::Test {
  protected:
   using Plugin = PluginInstance<KVCacheManager>;
@@ -73,14 +84,29 @@ class KvCase : public testing::Test {
   }
   void bind(uint32_t block_tokens, uint32_t blocks, uint32_t window = 0, uint32_t swap_blocks = 0,
             uint32_t groups = 1) {
-    shapes_.assign(groups, {});
-    shapes_.back().window_tokens = window;
-    sizes_.assign(groups, {DType::f32, block_tokens, blocks, 8, swap_blocks});
-    shape_.group_count = groups;
-    shape_.groups = shapes_.data();
-    const Status status = kv().bind(shape_, {1024, 8, groups, sizes_.data()});
+    std::vector<KvTestGroup> all(
+        groups, {.block_tokens = block_tokens, .blocks = blocks, .swap_blocks = swap_blocks});
+    all.back().window_tokens = window;
+    bind(all);
+  }
+  void bind(const std::vector<KvTestGroup>& groups, GroupId ledger_group = 0) {
+    const Status status = try_bind(groups, ledger_group);
     ASSERT_TRUE(status.ok()) << status.message();
     next_step();
+  }
+  Status try_bind(const std::vector<KvTestGroup>& groups, GroupId ledger_group = 0) {
+    shapes_.clear();
+    sizes_.clear();
+    for (const KvTestGroup& group : groups) {
+      shapes_.emplace_back();
+      shapes_.back().kind = group.kind;
+      shapes_.back().window_tokens = group.window_tokens;
+      sizes_.push_back({group.dtype, group.block_tokens, group.blocks, 8, group.swap_blocks});
+    }
+    shape_.group_count = static_cast<uint32_t>(groups.size());
+    shape_.ledger_group = ledger_group;
+    shape_.groups = shapes_.data();
+    return kv().bind(shape_, {1024, 8, shape_.group_count, sizes_.data()});
   }
   KVCacheManager& kv() { return **kv_; }
   void next_step() {
@@ -124,6 +150,36 @@ class KvCase : public testing::Test {
     const Status status = test::resolve(kv(), seq, known, base, kept, computed);
     EXPECT_TRUE(status.ok()) << status.message();
     expect_sound();
+  }
+  // Slots for a step that is planned before another one is collected: `known` tokens and `drafts`
+  // behind `computed`.
+  Status plan(SeqId seq, uint32_t computed, uint32_t known, uint32_t drafts = 0) {
+    const Tokens ids = tokens(computed);
+    KvGrant grant;
+    const uint32_t most = known + drafts - computed;
+    Status status = kv().grow({.seq = seq,
+                               .tokens = ids,
+                               .known_tokens = known,
+                               .computed = computed,
+                               .at_least = most,
+                               .at_most = most},
+                              grant);
+    expect_sound();
+    return status;
+  }
+  // The step that began behind `base` kept `count` leading slots, and more are in flight.
+  Status settle(SeqId seq, uint32_t base, uint32_t count, uint32_t in_flight = 0) {
+    std::vector<uint32_t> kept(count);
+    std::iota(kept.begin(), kept.end(), 0u);
+    const Tokens ids = tokens(base + count);
+    Status status = kv().resolve({.seq = seq,
+                                  .tokens = ids,
+                                  .base = base,
+                                  .kept = kept,
+                                  .computed = base + count,
+                                  .in_flight = in_flight});
+    expect_sound();
+    return status;
   }
   // A step that computes everything known behind `computed`. Returns what was found.
   uint32_t compute(SeqId seq, const Tokens& known, uint32_t computed = 0) {

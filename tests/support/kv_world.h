@@ -1,9 +1,11 @@
 // Random traffic over a KV manager, against memory that remembers what every slot holds.
 //
-// Each slot of the cache and of the pool holds the identity of one token: a hash of the key and of
-// all tokens up to it. Steps carry moves out and write rows as an executor would; then every
-// position that a row may read must hold what the sequence's own tokens say. Whatever a manager
-// shares, copies, evicts, swaps or rolls back: one slot too early or too late is seen here.
+// Steps carry moves out and write rows as an executor would; then every position that a row may
+// read must hold what the sequence's own tokens say, and so must every state. Drafts form random
+// trees, of which a random path is accepted. With plan_ahead a step is planned before the one in
+// front of it was collected, sequences end while they are in flight, and the device does all of a
+// step's work as late as it may. Whatever a manager shares, copies, evicts, swaps or rolls back:
+// one slot too early or too late is seen here.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,57 +13,63 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tests/support/kv_case.h"
+#include "tests/support/kv_memory.h"
 
 namespace tenon::test {
 
 struct KvWorldOptions {
-  uint32_t block_tokens = 4;
-  uint32_t blocks = 24;
-  uint32_t swap_blocks = 0;
-  uint32_t groups = 1;
-  uint32_t window_tokens = 0;  // of the last group
+  std::vector<KvTestGroup> groups = std::vector<KvTestGroup>(1);
   uint32_t context_tokens = 64;
   uint32_t sequences = 8;
   uint32_t steps = 400;
+  bool plan_ahead = false;
 };
 
 class KvWorld {
  public:
   KvWorld(KVCacheManager& kv, const KvWorldOptions& options, uint64_t seed)
-      : kv_(kv), options_(options), random_(seed * 2 + 1) {
-    shapes_.assign(options.groups, {});
-    shapes_.back().window_tokens = options.window_tokens;
-    sizes_.assign(options.groups,
-                  {DType::f32, options.block_tokens, options.blocks, 8, options.swap_blocks});
-    for (uint32_t g = 0; g < options.groups; ++g) {
-      cache_.emplace_back(size_t{options.blocks} * options.block_tokens, 0);
-      pool_.emplace_back(size_t{options.swap_blocks} * options.block_tokens, 0);
+      : kv_(kv), options_(options), random_(seed * 2 + 1), memory_(options.groups) {
+    for (const KvTestGroup& group : options.groups) {
+      shapes_.emplace_back();
+      shapes_.back().kind = group.kind;
+      shapes_.back().window_tokens = group.window_tokens;
+      sizes_.push_back({group.dtype, group.block_tokens, group.blocks, 8, group.swap_blocks});
+      recurrent_ |= group.recurrent();
+      windows_ |= group.window_tokens > 0;
     }
     ModelShape model;
-    model.group_count = options.groups;
+    model.group_count = groups();
     model.groups = shapes_.data();
-    ok(kv.bind(model, {options.context_tokens, options.sequences, options.groups, sizes_.data()}));
+    ok(kv.bind(model, {options.context_tokens, options.sequences, groups(), sizes_.data()}));
   }
 
   // Stops at the first thing that is wrong.
   void run() {
     for (uint32_t i = 0; i < options_.steps && !testing::Test::HasFailure(); ++i) step();
+    if (flight_) collect(nullptr);
     while (!live_.empty() && !testing::Test::HasFailure()) end(live_.begin()->first);
     ok(kv_.step_done(step_));
-    const KvUsage usage = test::usage(kv_);
-    EXPECT_EQ(usage.free_tokens, usage.total_tokens) << "blocks were lost";
-    EXPECT_EQ(usage.used_tokens, 0u);
-    EXPECT_EQ(usage.swapped_tokens, 0u);
+    sound();
+    for (GroupId g = 0; g < groups(); ++g) {
+      const KvUsage left = usage(kv_, g);
+      EXPECT_EQ(left.free_tokens, left.total_tokens) << "blocks were lost";
+      EXPECT_EQ(left.used_tokens, 0u);
+      EXPECT_EQ(left.swapped_tokens, 0u);
+    }
   }
 
   uint64_t reused() const { return reused_; }
   uint64_t restored() const { return restored_; }
   uint64_t swapped() const { return swapped_; }
   uint64_t refused() const { return refused_; }
-  uint64_t copied_tokens() const { return copied_tokens_; }
+  uint64_t copied_tokens() const { return memory_.copied_tokens(); }
+  uint64_t ahead() const { return ahead_; }  // grants behind a step in flight
+  uint64_t paths() const { return paths_; }  // kept although they are not the leading slots
 
  private:
   struct Live {
@@ -69,66 +77,79 @@ class KvWorld {
     std::vector<TokenId> tokens;
     uint32_t computed = 0;
     bool running = false;
-    // Of the step at hand.
-    bool planned = false;
+    // Of the step in flight.
+    uint32_t in_flight = 0;
+    bool draws = false;  // its last known token is among them
+    bool open = false;   // and drafts behind it
+    // Of the plan at hand.
     bool was_waiting = false;
-    uint32_t before = 0;
     uint32_t granted = 0;
     uint32_t restored = 0;
+    bool copied = false;  // the pool has what it had when it was swapped out
+
+    uint32_t base() const { return computed + in_flight; }
+    uint32_t known() const { return static_cast<uint32_t>(tokens.size()) + draws; }
+  };
+  struct Share {
+    SeqId seq = kNoSeq;
+    uint32_t base = 0;
+    uint32_t rows = 0;             // of known tokens
+    uint32_t slots = 0;            // those of drafts included
+    std::vector<int32_t> parents;  // of drafts; -1 = the last known token
+    std::vector<TokenId> drafts;
+    std::vector<KvTableCopy> tables;
+    bool dropped = false;
+  };
+  struct Launch {
+    uint64_t step = 0;
+    std::vector<KvMove> moves;
+    std::vector<Share> shares;
+
+    const Share* find(SeqId seq) const {
+      for (const Share& share : shares) {
+        if (share.seq == seq) return &share;
+      }
+      return nullptr;
+    }
   };
 
+  uint32_t groups() const { return static_cast<uint32_t>(options_.groups.size()); }
   uint32_t below(uint32_t bound) {
     random_ += 0x9e3779b97f4a7c15u;
-    return static_cast<uint32_t>((scramble(random_) >> 33) % bound);
-  }
-  static uint64_t scramble(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    return static_cast<uint32_t>((KvMemory::scramble(random_) >> 33) % bound);
   }
   void ok(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
   void sound() { ok(kv_.check()); }
 
-  // What each position of a sequence must hold.
-  std::vector<uint64_t> identities(const Live& live, uint32_t count) const {
-    std::vector<uint64_t> made;
-    uint64_t state = scramble(live.key.salt + 77);
-    for (uint32_t p = 0; p < count; ++p) {
-      state = scramble(state + static_cast<uint32_t>(live.tokens[p]) + 1);
-      made.push_back(state);
-    }
-    return made;
-  }
-  uint64_t& cell(const KvPlace& place, GroupId group) {
-    auto& store = place.tier == KvTier::swap ? pool_[group] : cache_[group];
-    return store.at(static_cast<size_t>(place.block) * options_.block_tokens + place.token);
-  }
-  uint64_t* slot(SeqId seq, GroupId group, uint32_t position) {
-    KvTableView view;
-    ok(kv_.table(seq, group, view));
-    const uint32_t entry = position / options_.block_tokens;
-    if (entry >= view.blocks.size() || view.blocks[entry] == kNoBlock) return nullptr;
-    return &cell({{}, view.blocks[entry], position % options_.block_tokens}, group);
-  }
-
+  // A step is planned and launched; before it runs, the one in front of it is collected.
   void step() {
+    if (flight_ && below(6) == 0) collect(nullptr);
     ok(kv_.step_begin(++step_));
     if (live_.size() < options_.sequences && below(3) == 0) arrive();
-    for (auto& [seq, live] : live_) live.planned = false;
     for (uint32_t i = 1 + below(6); i > 0 && !live_.empty(); --i) plan_one();
-    if (below(8) == 0) {
-      roll_back();
-    } else {
-      carry_out();
-    }
-    ok(kv_.step_done(step_));
+    if (below(8) == 0) roll_back();
+    Launch next = launch();
+    if (!live_.empty() && below(12) == 0) end(any()->first);
+    if (flight_) collect(&next);
+    take_off(std::move(next));
+    if (!options_.plan_ahead) collect(nullptr);
     sound();
     if (!live_.empty() && below(6) == 0) end(any()->first);
     if (!live_.empty() && below(8) == 0) fork(any());
-    const KvUsage usage = test::usage(kv_);
-    EXPECT_EQ(usage.reserved_tokens + usage.free_tokens, usage.total_tokens);
-    EXPECT_LE(usage.used_tokens, usage.reserved_tokens);
-    EXPECT_LE(usage.cached_tokens, usage.free_tokens);
+    check_usage();
+  }
+
+  void check_usage() {
+    for (GroupId g = 0; g < groups(); ++g) {
+      const KvUsage now = usage(kv_, g);
+      if (options_.plan_ahead) {
+        EXPECT_LE(now.reserved_tokens + now.free_tokens, now.total_tokens);
+      } else {
+        EXPECT_EQ(now.reserved_tokens + now.free_tokens, now.total_tokens);
+      }
+      EXPECT_LE(now.used_tokens, now.reserved_tokens);
+      EXPECT_LE(now.cached_tokens, now.free_tokens);
+    }
   }
 
   std::map<SeqId, Live>::iterator any() {
@@ -144,7 +165,7 @@ class KvWorld {
     const uint32_t stem = below(3);
     const uint32_t length = 1 + below(options_.context_tokens / 2);
     for (uint32_t p = 0; p < length; ++p) {
-      live.tokens.push_back(static_cast<TokenId>(scramble(stem * 1000 + p) % 50));
+      live.tokens.push_back(static_cast<TokenId>(KvMemory::scramble(stem * 1000 + p) % 50));
     }
     for (uint32_t tail = below(5); tail > 0; --tail) {
       live.tokens.push_back(static_cast<TokenId>(below(3)));
@@ -156,172 +177,325 @@ class KvWorld {
 
   void plan_one() {
     auto& [seq, live] = *any();
-    if (live.planned) return;
-    if (live.running && below(8) == 0) return preempt(seq, live);
-    const auto left = static_cast<uint32_t>(live.tokens.size()) - live.computed;
-    const uint32_t room = options_.context_tokens - static_cast<uint32_t>(live.tokens.size());
-    const uint32_t drafts = below(3) == 0 ? std::min(room, below(6)) : 0;
+    if (live.granted > 0 || live.open || live.known() > options_.context_tokens) return;
+    if (live.running && live.in_flight == 0 && below(8) == 0) return preempt(seq, live);
+    const uint32_t left = live.known() - live.base();
+    const uint32_t room = options_.context_tokens - live.known();
+    const uint32_t drafts = below(3) == 0 ? std::min(room, below(8)) : 0;
     const bool chunk = drafts == 0 && below(3) == 0;
     const uint32_t wanted = chunk ? 1 + below(left) : left + drafts;
     KvMatch match;
-    ok(kv_.match(seq, live.tokens, live.computed + wanted, match));
+    ok(kv_.match(seq, live.tokens, live.base() + wanted, match));
     const bool fits = match.tokens_needed <= usage(kv_).free_tokens;
-    const bool waiting = !live.running;
     KvGrant grant;
-    const Status status =
-        grow(kv_, seq, live.tokens, live.computed, chunk ? 1 : wanted, wanted, grant);
+    const Status status = kv_.grow({.seq = seq,
+                                    .tokens = live.tokens,
+                                    .known_tokens = live.known(),
+                                    .computed = live.base(),
+                                    .at_least = chunk ? 1 : wanted,
+                                    .at_most = wanted},
+                                   grant);
     sound();
     if (!status.ok()) {
       EXPECT_EQ(status.code(), StatusCode::out_of_kv) << status.message();
-      EXPECT_FALSE(fits && options_.groups == 1) << "it should have fitted";
+      EXPECT_FALSE(fits && groups() == 1) << "it should have fitted";
       ++refused_;
       return;
     }
-    EXPECT_TRUE(fits || chunk || options_.groups > 1) << "it should not have fitted";
-    EXPECT_EQ(grant.reused, waiting ? match.ready : 0u);
+    EXPECT_TRUE(fits || chunk || groups() > 1) << "it should not have fitted";
+    EXPECT_EQ(grant.reused, live.base() == 0 ? match.ready : 0u);
     EXPECT_LT(grant.reused, live.tokens.size());
-    live.planned = true;
-    live.was_waiting = waiting;
-    live.before = live.computed;
+    live.was_waiting = !live.running;
     live.granted = grant.granted;
     live.restored = grant.restored;
     live.computed += grant.reused;
     live.running = true;
     reused_ += grant.reused - grant.restored;
     restored_ += grant.restored;
+    ahead_ += live.in_flight > 0;
+    if (below(4) == 0) trim(seq, live, below(live.granted + 1));
+  }
+
+  // The scheduler takes less than it was given, or nothing.
+  void trim(SeqId seq, Live& live, uint32_t tokens) {
+    ok(kv_.trim(seq, tokens));
+    sound();
+    live.granted = tokens;
   }
 
   void preempt(SeqId seq, Live& live) {
     if (below(2) == 0) {
-      const uint64_t free = usage(kv_).swapped_tokens;
+      const uint64_t before = usage(kv_).swapped_tokens;
       const Status status = kv_.release(seq, ReleaseHow::swap);
       sound();
+      const uint64_t now = usage(kv_).swapped_tokens;
       if (status.ok()) {
-        EXPECT_EQ(usage(kv_).swapped_tokens, free + live.computed);
+        if (!windows_ && !live.copied) {
+          EXPECT_EQ(now - before,
+                    shapes_[0].kind == KvKind::recurrent ? live.computed > 0 : live.computed);
+        }
         ++swapped_;
-        live.computed = 0;
-        live.running = false;
-        return;
+        return wait(live, true);
       }
-      EXPECT_EQ(usage(kv_).swapped_tokens, free);
+      EXPECT_EQ(now, before);
     }
     ok(kv_.release(seq, ReleaseHow::recompute));
     sound();
-    live.computed = 0;
+    wait(live);
+  }
+  static void wait(Live& live, bool copied = false) {
+    live.computed = live.granted = 0;
     live.running = false;
+    live.copied = copied;
   }
 
   void roll_back() {
     for (auto& [seq, live] : live_) {
-      if (!live.planned) continue;
-      live.computed = live.before;
-      if (!live.was_waiting) {
-        ok(test::resolve(kv_, seq, live.tokens, live.computed, {}, live.computed));
-      } else {
-        live.running = false;
-        const auto how = live.restored > 0 ? ReleaseHow::swap : ReleaseHow::recompute;
-        ok(kv_.release(seq, how));
+      if (live.granted == 0) continue;
+      if (!live.was_waiting || below(2) == 0) {
+        trim(seq, live, 0);
+        continue;
       }
+      const bool swap = live.restored > 0;
+      ok(kv_.release(seq, swap ? ReleaseHow::swap : ReleaseHow::recompute));
+      wait(live, swap);
       sound();
     }
   }
 
-  void carry_out() {
+  Launch launch() {
+    Launch made;
+    made.step = step_;
     std::vector<KvMove> room(16);
     KvMovesOut out{room, 0};
     do {
       out.count = 0;
       ok(kv_.take_moves(out));
-      for (const KvMove& move : std::span(room).first(out.count)) carry(move);
+      made.moves.insert(made.moves.end(), room.begin(), room.begin() + out.count);
     } while (out.count == room.size());
-    std::vector<SeqId> planned;
     for (auto& [seq, live] : live_) {
-      if (live.planned) planned.push_back(seq);
+      if (live.granted > 0) made.shares.push_back(share_of(seq, live));
     }
-    std::map<SeqId, std::vector<uint32_t>> kept;
-    for (SeqId seq : planned) kept[seq] = write(seq, live_[seq]);
+    if (flight_) check_handed_out(made);
+    return made;
+  }
+  Share share_of(SeqId seq, Live& live) {
+    Share share;
+    share.seq = seq;
+    share.base = live.base();
+    share.slots = live.granted;
+    share.rows = std::min(live.granted, live.known() - live.base());
+    // A drafter may have less to say than there is room for.
+    for (uint32_t d = 0; d < live.granted - share.rows && below(8) > 0; ++d) {
+      const uint32_t parent = recurrent_ ? d : below(d + 1);
+      share.parents.push_back(static_cast<int32_t>(parent) - 1);
+      share.drafts.push_back(static_cast<TokenId>(below(3)));
+    }
+    for (GroupId g = 0; g < groups(); ++g) {
+      KvTableView view;
+      ok(kv_.table(seq, g, view));
+      share.tables.emplace_back(view);
+    }
+    return share;
+  }
+
+  // What a step in flight reads or writes is nobody else's to write.
+  void check_handed_out(const Launch& made) {
+    const auto expect_free = [&](SeqId seq, GroupId g, BlockId block) {
+      for (const Share& other : flight_->shares) {
+        if (other.seq == seq || !other.tables[g].names(block)) continue;
+        ADD_FAILURE() << "block " << block << " of group " << g << " is in a step in flight";
+      }
+    };
+    for (const KvMove& move : made.moves) {
+      if (move.to.tier == KvTier::cache) expect_free(kNoSeq, move.group, move.to.block);
+    }
+    for (const Share& share : made.shares) {
+      for (GroupId g = 0; g < groups(); ++g) {
+        const std::vector<BlockId>& blocks = share.tables[g].blocks;
+        const uint32_t size = options_.groups[g].block_tokens;
+        size_t first = options_.groups[g].recurrent() ? 1 : share.base / size;
+        for (; first < blocks.size(); ++first) expect_free(share.seq, g, blocks[first]);
+      }
+    }
+  }
+
+  void take_off(Launch next) {
     for (auto& [seq, live] : live_) {
-      const auto rows = static_cast<uint32_t>(kept.contains(seq) ? leading(kept[seq]) : 0);
-      if (live.running) read(seq, live, live.computed + rows);
+      live.granted = 0;
+      const Share* share = next.find(seq);
+      if (share == nullptr) continue;
+      live.in_flight = share->slots;
+      live.draws = share->base + share->rows == live.tokens.size();
+      live.open = share->slots > share->rows;
     }
-    for (SeqId seq : planned) resolve(seq, live_[seq], kept[seq]);
-  }
-  void carry(const KvMove& move) {
-    std::vector<uint64_t> read;
-    for (uint32_t t = 0; t < move.tokens; ++t) {
-      KvPlace from = move.from;
-      from.token += t;
-      read.push_back(cell(from, move.group));
-    }
-    for (uint32_t t = 0; t < move.tokens; ++t) {
-      KvPlace to = move.to;
-      to.token += t;
-      cell(to, move.group) = read[t];
-    }
-    copied_tokens_ += move.tokens;
-  }
-  static size_t leading(const std::vector<uint32_t>& kept) {
-    size_t count = 0;
-    while (count < kept.size() && kept[count] == count) ++count;
-    return count;
+    flight_ = std::move(next);
   }
 
-  // Rows of known tokens, then drafts of which some are accepted, wherever they stand. Returns the
-  // offsets that stay; their tokens are known from then on.
-  std::vector<uint32_t> write(SeqId seq, Live& live) {
-    const auto left = static_cast<uint32_t>(live.tokens.size()) - live.computed;
-    std::vector<uint32_t> kept;
-    for (uint32_t i = 0; i < live.granted; ++i) {
-      const bool known = i < left;
-      if (!known && below(2) == 0) continue;
-      if (!known) live.tokens.push_back(static_cast<TokenId>(below(3)));
-      kept.push_back(i);
-    }
-    const auto ids = identities(live, live.computed + static_cast<uint32_t>(kept.size()));
-    for (GroupId g = 0; g < options_.groups; ++g) {
-      for (uint32_t i = 0; i < live.granted; ++i) {
-        uint64_t* at = slot(seq, g, live.computed + i);
-        if (at == nullptr) {
-          ADD_FAILURE() << "no slot for a granted token";
-          continue;
-        }
-        *at = ++junk_;
-      }
-      for (uint32_t i = 0; i < kept.size(); ++i) {
-        if (uint64_t* at = slot(seq, g, live.computed + kept[i])) *at = ids[live.computed + i];
+  // The step in flight runs and is resolved; `next` has been planned behind it.
+  void collect(Launch* next) {
+    const Launch now = std::move(*flight_);
+    flight_.reset();
+    if (testing::Test::HasFailure()) return;
+    for (const KvMove& move : now.moves) memory_.carry(move);
+    for (const Share& share : now.shares) {
+      if (live_.contains(share.seq) && !share.dropped) {
+        expect_as_launched(share);
+        write(share, live_[share.seq]);
+      } else if (below(2) == 0) {
+        spoil(share);
       }
     }
-    return kept;
-  }
-
-  void read(SeqId seq, const Live& live, uint32_t end) {
-    const auto ids = identities(live, end);
-    for (GroupId g = 0; g < options_.groups; ++g) {
-      for (uint32_t p = first_visible(live.computed, shapes_[g].window_tokens); p < end; ++p) {
-        const uint64_t* at = slot(seq, g, p);
-        ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
-        ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p
-                               << " of " << end << " step " << step_;
-      }
+    if (!options_.plan_ahead) read_idle(now);
+    const bool done_first = below(2) == 0;
+    if (done_first) ok(kv_.step_done(now.step));
+    for (const Share& share : now.shares) {
+      if (live_.contains(share.seq) && !share.dropped) resolve(share, next);
     }
-  }
-
-  void resolve(SeqId seq, Live& live, const std::vector<uint32_t>& kept) {
-    const uint32_t base = live.computed;
-    live.computed = base + static_cast<uint32_t>(kept.size());
-    if (live.computed == live.tokens.size()) live.tokens.push_back(static_cast<TokenId>(below(3)));
-    ok(test::resolve(kv_, seq, live.tokens, base, kept, live.computed));
+    if (!done_first) ok(kv_.step_done(now.step));
     sound();
-    if (live.tokens.size() >= options_.context_tokens) finished_.push_back(seq);
-    for (SeqId done : finished_) end(done);
-    finished_.clear();
+  }
+
+  // Planning further has not changed what the step was launched with.
+  void expect_as_launched(const Share& share) {
+    for (GroupId g = 0; g < groups(); ++g) {
+      const KvTableCopy& table = share.tables[g];
+      const uint32_t size = options_.groups[g].block_tokens;
+      const uint32_t seen = first_visible(share.base, options_.groups[g].window_tokens) / size;
+      for (size_t i = options_.groups[g].recurrent() ? 0 : seen; i < table.blocks.size(); ++i) {
+        EXPECT_EQ(table.borrowed.blocks[i], table.blocks[i])
+            << "sequence " << share.seq << " group " << g << " entry " << i << " step " << step_;
+      }
+      for (size_t i = 0; i < table.ends.size(); ++i) {
+        EXPECT_EQ(table.borrowed.ends[i], table.ends[i]);
+      }
+    }
+  }
+
+  // Rows of known tokens and of drafts, in every group; then what they read is looked at.
+  void write(const Share& share, const Live& live) {
+    const std::span<const TokenId> known = std::span(live.tokens).first(share.base + share.rows);
+    std::vector<uint64_t> ids = KvMemory::identities(live.key, known);
+    const uint64_t root = ids.empty() ? KvMemory::root(live.key) : ids.back();
+    for (size_t d = 0; d < share.drafts.size(); ++d) {
+      const int32_t parent = share.parents[d];
+      ids.push_back(KvMemory::behind(
+          parent < 0 ? root : ids[known.size() + static_cast<size_t>(parent)], share.drafts[d]));
+    }
+    for (GroupId g = 0; g < groups(); ++g) {
+      if (options_.groups[g].recurrent()) {
+        advance(share, g, ids, KvMemory::root(live.key));
+        continue;
+      }
+      for (uint32_t p = share.base; p < ids.size(); ++p) {
+        uint64_t* at = memory_.slot(g, share.tables[g], p);
+        ASSERT_NE(at, nullptr) << "no slot for a granted token";
+        *at = ids[p];
+      }
+      read(share.seq, g, share.tables[g], share.base, std::span(ids).first(known.size()));
+    }
+  }
+  void spoil(const Share& share) {
+    for (GroupId g = 0; g < groups(); ++g) {
+      const KvTableCopy& table = share.tables[g];
+      if (options_.groups[g].recurrent()) {
+        for (size_t i = 1; i < table.blocks.size(); ++i) {
+          memory_.cell(g, {{}, table.blocks[i]}) = ++junk_;
+        }
+        continue;
+      }
+      for (uint32_t p = share.base; p < share.base + share.slots; ++p) {
+        *memory_.slot(g, table, p) = ++junk_;
+      }
+    }
+  }
+  // A recurrent group: from the state that the table names to those behind its rows.
+  void advance(const Share& share, GroupId g, std::span<const uint64_t> ids, uint64_t root) {
+    const KvTableCopy& table = share.tables[g];
+    ASSERT_EQ(table.blocks.size(), table.ends.size());
+    ASSERT_EQ(table.ends[0], share.base);
+    ASSERT_EQ(table.blocks[0] == kNoBlock, share.base == 0);
+    const uint64_t start = share.base == 0 ? root : memory_.cell(g, {{}, table.blocks[0]});
+    ASSERT_EQ(start, share.base == 0 ? root : ids[share.base - 1])
+        << "sequence " << share.seq << " starts from another state, step " << step_;
+    for (size_t i = 1; i < table.ends.size(); ++i) {
+      ASSERT_GT(table.ends[i], table.ends[i - 1]);
+      const bool reached = table.ends[i] <= ids.size();
+      memory_.cell(g, {{}, table.blocks[i]}) = reached ? ids[table.ends[i] - 1] : ++junk_;
+    }
+  }
+  void read(SeqId seq, GroupId g, const KvTableCopy& table, uint32_t row,
+            std::span<const uint64_t> ids) {
+    for (uint32_t p = first_visible(row, options_.groups[g].window_tokens); p < ids.size(); ++p) {
+      const uint64_t* at = memory_.slot(g, table, p);
+      ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
+      ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p << " of "
+                             << ids.size() << " step " << step_;
+    }
+  }
+  // Sequences that have no part in the step still have what they had.
+  void read_idle(const Launch& now) {
+    for (const auto& [seq, live] : live_) {
+      if (!live.running || now.find(seq) != nullptr) continue;
+      const auto ids = KvMemory::identities(live.key, std::span(live.tokens).first(live.computed));
+      for (GroupId g = 0; g < groups(); ++g) {
+        KvTableView view;
+        ok(kv_.table(seq, g, view));
+        if (!options_.groups[g].recurrent()) {
+          read(seq, g, KvTableCopy(view), live.computed, ids);
+        } else if (live.computed > 0) {
+          ASSERT_EQ(memory_.cell(g, {{}, view.blocks[0]}), ids.back());
+        }
+      }
+    }
+  }
+
+  // Accepts a path of the drafts: from a node up to the root.
+  std::vector<uint32_t> accept(const Share& share) {
+    std::vector<uint32_t> path;
+    const auto drafts = static_cast<uint32_t>(share.drafts.size());
+    for (auto d = static_cast<int32_t>(below(drafts + 1)) - 1; d >= 0;
+         d = share.parents[static_cast<size_t>(d)]) {
+      path.insert(path.begin(), static_cast<uint32_t>(d));
+    }
+    return path;
+  }
+
+  void resolve(const Share& share, Launch* next) {
+    Live& live = live_[share.seq];
+    std::vector<uint32_t> kept(share.rows);
+    for (uint32_t i = 0; i < share.rows; ++i) kept[i] = i;
+    for (uint32_t draft : accept(share)) {
+      kept.push_back(share.rows + draft);
+      live.tokens.push_back(share.drafts[draft]);
+    }
+    paths_ += !kept.empty() && kept.back() + 1 != kept.size();
+    live.computed = share.base + static_cast<uint32_t>(kept.size());
+    if (live.computed == live.tokens.size()) live.tokens.push_back(static_cast<TokenId>(below(3)));
+    live.in_flight = 0;
+    live.draws = live.open = live.copied = false;
+    const Share* behind = next == nullptr ? nullptr : next->find(share.seq);
+    ok(kv_.resolve({.seq = share.seq,
+                    .tokens = live.tokens,
+                    .base = share.base,
+                    .kept = kept,
+                    .computed = live.computed,
+                    .in_flight = behind == nullptr ? 0 : behind->slots}));
+    sound();
+    if (live.tokens.size() < options_.context_tokens) return;
+    for (size_t i = 0; next != nullptr && i < next->shares.size(); ++i) {
+      if (next->shares[i].seq == share.seq) next->shares[i].dropped = true;
+    }
+    end(share.seq);
   }
 
   void fork(std::map<SeqId, Live>::iterator parent) {
     Live child = parent->second;
     if (!child.running || child.computed == 0) return;
-    const bool window = options_.window_tokens > 0;  // what it would see earlier may be gone
-    if (!window && below(2) == 0) child.computed = 1 + below(child.computed);
+    // What it would see earlier may be gone.
+    if (!windows_ && !recurrent_ && below(2) == 0) child.computed = 1 + below(child.computed);
+    child.in_flight = child.granted = 0;
+    child.draws = child.open = child.copied = false;
     // At least one token is left to compute, as after sampling.
     child.tokens.resize(child.computed + 1);
     child.tokens.back() = static_cast<TokenId>(below(3));
@@ -342,15 +516,26 @@ class KvWorld {
   KVCacheManager& kv_;
   KvWorldOptions options_;
   uint64_t random_;
+  KvMemory memory_;
   std::vector<KvGroup> shapes_;
   std::vector<KvGroupGeometry> sizes_;
-  std::vector<std::vector<uint64_t>> cache_, pool_;  // [groups][slots]
+  bool recurrent_ = false, windows_ = false;
   std::map<SeqId, Live> live_;
-  std::vector<SeqId> finished_;
+  std::optional<Launch> flight_;
   SeqId next_ = 1;
   uint64_t step_ = 0;
   uint64_t junk_ = 1;
-  uint64_t reused_ = 0, restored_ = 0, swapped_ = 0, refused_ = 0, copied_tokens_ = 0;
+  uint64_t reused_ = 0, restored_ = 0, swapped_ = 0, refused_ = 0, ahead_ = 0, paths_ = 0;
 };
+
+// So many seeds, without and with planning ahead.
+inline std::vector<std::pair<uint64_t, bool>> kv_worlds(uint64_t seeds) {
+  std::vector<std::pair<uint64_t, bool>> made;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    made.emplace_back(seed, false);
+    made.emplace_back(seed, true);
+  }
+  return made;
+}
 
 }  // namespace tenon::test

@@ -150,6 +150,7 @@ class KVCacheManager {
 
   // Slots for at_least … at_most tokens beyond `computed`. Where a prefix is found, it is held
   // first and the counts start behind it; at least the last of `tokens` is always left to compute.
+  // Asked again in the same step, with the same `computed` and what was reused, it may give more.
   // Error out_of_kv: not even at_least fits; nothing changed.
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
@@ -170,7 +171,8 @@ class KVCacheManager {
   // is full): nothing changed then.
   virtual Status release(SeqId seq, ReleaseHow how) noexcept = 0;
 
-  // Borrowed until the next call that changes this sequence.
+  // Of the latest grant. Borrowed until its step is resolved or the sequence is released: neither
+  // planning further nor resolving an earlier step changes an entry that the step's rows see.
   virtual Status table(SeqId seq, GroupId group, KvTableView& out) noexcept = 0;
 
   // Hands over moves in order; call again while `count` fills the room.

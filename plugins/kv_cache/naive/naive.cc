@@ -35,6 +35,8 @@ constexpr Fact kProvides[] = {
     {.key = "kv.sharing", .op = FactOp::in, .number = 0, .words = "none"},
     {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
     {.key = "kv.swap", .op = FactOp::in, .number = 0, .words = "no yes"},
+    {.key = "kv.trees", .op = FactOp::in, .number = 0, .words = "no yes"},
+    {.key = "kv.recurrent", .op = FactOp::in, .number = 0, .words = "no yes"},
 };
 constexpr PluginDescriptor kNaive = sdk::with_facts(
     sdk::descriptor<KVCacheManager, NaiveManager>(

@@ -86,6 +86,25 @@ TEST_F(Naive, copies_for_a_fork) {
   EXPECT_TRUE(kv_->check().ok());
 }
 
+TEST_F(Naive, copies_the_state_of_a_fork) {
+  const KvGroup groups[] = {{}, {.kind = KvKind::recurrent}};
+  const KvGroupGeometry sizes[] = {{DType::f32, 64, 2, 8, 0}, {DType::u8, 1, 4, 8, 0}};
+  shape_.group_count = 2;
+  shape_.groups = groups;
+  ASSERT_TRUE(kv_->bind(shape_, {64, 8, 2, sizes}).ok());
+  KvGrant grant;
+  ASSERT_TRUE(kv_->begin({1, {}, 64, kNoSeq, 0}).ok());
+  ASSERT_TRUE(test::grow(*kv_, 1, {}, 0, 1, 1, grant).ok());
+  const uint32_t kept[] = {0};
+  ASSERT_TRUE(test::resolve(*kv_, 1, {}, 0, kept, 1).ok());
+  ASSERT_TRUE(kv_->begin({2, {}, 64, 1, 1}).ok());
+  const std::vector<KvMove> made = moves();
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[1].group, 1u);
+  EXPECT_NE(made[1].from.block, made[1].to.block);
+  EXPECT_TRUE(kv_->check().ok());
+}
+
 TEST_F(Naive, brings_kept_slots_of_a_tree_together) {
   ASSERT_TRUE(bind(64, 1).ok());
   KvGrant grant;
@@ -117,17 +136,22 @@ TEST_F(Naive, swaps_what_a_region_holds) {
 }
 
 TEST(NaiveWorld, lets_nobody_read_what_is_not_theirs) {
-  for (uint64_t seed = 1; seed < 6; ++seed) {
-    TestHost host;
-    PluginInstance<KVCacheManager> kv("naive", host);
-    test::KvWorldOptions options;
-    options.block_tokens = options.context_tokens;
-    options.blocks = 6;
-    options.swap_blocks = 2;
-    test::KvWorld world(*kv, options, seed);
-    world.run();
-    if (testing::Test::HasFailure()) return;
-    EXPECT_GT(world.restored(), 15u);
+  const test::KvTestGroup regions{.block_tokens = 64, .blocks = 6, .swap_blocks = 2};
+  const test::KvTestGroup longer{.block_tokens = 80, .blocks = 5, .swap_blocks = 3};
+  const test::KvTestGroup states{
+      .kind = KvKind::recurrent, .block_tokens = 1, .blocks = 20, .swap_blocks = 2};
+  for (const auto& [seed, plan_ahead] : test::kv_worlds(5)) {
+    for (const auto& groups : std::vector<std::vector<test::KvTestGroup>>{
+             {regions}, {regions, longer}, {regions, states}}) {
+      TestHost host;
+      PluginInstance<KVCacheManager> kv("naive", host);
+      test::KvWorld world(*kv, {.groups = groups, .plan_ahead = plan_ahead}, seed);
+      world.run();
+      if (testing::Test::HasFailure()) return;
+      EXPECT_GT(world.restored(), 15u);
+      EXPECT_EQ(world.ahead() > 50, plan_ahead);
+      EXPECT_EQ(world.paths() > 2, groups.back().kind != KvKind::recurrent);
+    }
   }
 }
 

@@ -232,6 +232,156 @@ TEST_F(Paged, refuses_calls_that_make_no_sense_and_stays_sound) {
   expect_sound();
 }
 
+TEST_F(Paged, gives_back_what_a_plan_does_not_use) {
+  bind(4, 10);
+  begin(1);
+  compute(1, 0, 6);
+  ASSERT_TRUE(plan(1, 6, 16).ok());
+  EXPECT_EQ(table(1).size(), 4u);
+  ASSERT_TRUE(kv().trim(1, 3).ok());
+  EXPECT_EQ(table(1).size(), 3u);
+  ASSERT_TRUE(kv().trim(1, 0).ok());
+  EXPECT_EQ(table(1).size(), 2u);
+  expect_sound();
+  EXPECT_EQ(kv().trim(1, 1).message(),
+            "sequence 1 cannot be trimmed to 1 tokens – it was granted 0");
+  EXPECT_TRUE(plan(1, 6, 7).ok());
+}
+
+TEST_F(Paged, holds_what_was_reused_when_the_rest_is_trimmed) {
+  bind(4, 6, 0, 6);
+  begin(1);
+  compute(1, 0, 6);
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
+  next_step();
+  EXPECT_EQ(grow(1, tokens(10)).restored, 6u);
+  ASSERT_TRUE(kv().trim(1, 0).ok());
+  expect_sound();
+  EXPECT_EQ(table(1).size(), 2u);
+  next_step();
+  EXPECT_TRUE(plan(1, 6, 10).ok());
+}
+
+TEST_F(Paged, keeps_the_slots_of_a_step_in_flight_while_the_one_before_it_is_resolved) {
+  bind(4, 10);
+  begin(1);
+  ASSERT_TRUE(plan(1, 0, 6).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  ASSERT_TRUE(plan(1, 6, 7).ok());
+  const std::vector<BlockId> planned = table(1);
+  ASSERT_TRUE(settle(1, 0, 6, 1).ok());
+  EXPECT_EQ(table(1), planned);
+  EXPECT_EQ(usage().used_tokens, 6u);
+  ASSERT_TRUE(kv().step_done(1).ok());
+  ASSERT_TRUE(settle(1, 6, 1).ok());
+  EXPECT_EQ(usage().used_tokens, 7u);
+}
+
+TEST_F(Paged, takes_back_a_plan_behind_a_step_in_flight) {
+  bind(4, 10);
+  begin(1);
+  ASSERT_TRUE(plan(1, 0, 8).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  ASSERT_TRUE(plan(1, 8, 9, 4).ok());
+  EXPECT_EQ(table(1).size(), 4u);
+  ASSERT_TRUE(kv().trim(1, 0).ok());
+  EXPECT_EQ(table(1).size(), 2u) << "what is in flight stays";
+  EXPECT_TRUE(settle(1, 0, 8).ok());
+}
+
+TEST_F(Paged, hands_out_what_a_step_in_flight_holds_only_when_it_is_done) {
+  bind(4, 3);
+  begin(1);
+  begin(2);
+  ASSERT_TRUE(plan(1, 0, 8).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  ASSERT_TRUE(plan(1, 8, 9).ok());
+  ASSERT_TRUE(release(1).ok());  // cancelled while both are under way
+  EXPECT_EQ(plan(2, 0, 1).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(kv().step_done(1).ok());
+  EXPECT_EQ(plan(2, 0, 1).code(), StatusCode::out_of_kv);
+  ASSERT_TRUE(kv().step_done(2).ok());
+  EXPECT_TRUE(plan(2, 0, 12).ok());
+}
+
+TEST_F(Paged, leaves_in_a_window_what_a_step_in_flight_sees) {
+  bind(2, 20, 4);
+  begin(1);
+  ASSERT_TRUE(plan(1, 0, 8).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  ASSERT_TRUE(plan(1, 8, 16).ok());
+  ASSERT_TRUE(settle(1, 0, 8, 8).ok());
+  EXPECT_EQ(gone(1), 2u) << "the row at position 8 sees 5 to 8";
+  ASSERT_TRUE(settle(1, 8, 8).ok());
+  EXPECT_EQ(gone(1), 6u);
+}
+
+TEST_F(Paged, says_what_is_wrong_with_a_plan_behind_a_step_in_flight) {
+  bind(4, 10);
+  begin(1);
+  ASSERT_TRUE(plan(1, 0, 6).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  EXPECT_EQ(plan(1, 0, 3).message(),
+            "sequence 1 asked for tokens behind 0 – a step in flight computes them, up to 6");
+  ASSERT_TRUE(plan(1, 6, 8).ok());
+  EXPECT_EQ(settle(1, 0, 6, 3).message(),
+            "sequence 1 cannot keep 6 tokens behind 0 and 3 in flight – it has 0 and slots for 8");
+  EXPECT_FALSE(settle(1, 6, 2).ok()) << "steps are resolved in their order";
+}
+
+TEST_F(Paged, refuses_more_tokens_than_are_said_to_be_known) {
+  bind(4, 10);
+  begin(1);
+  const test::Tokens ids = tokens(3);
+  KvGrant grant;
+  EXPECT_EQ(kv().grow({.seq = 1, .tokens = ids, .at_least = 1, .at_most = 1}, grant).message(),
+            "sequence 1 has 3 tokens – only 0 are said to be known");
+}
+
+TEST_F(Paged, keeps_books_for_each_group) {
+  bind({{.block_tokens = 8, .blocks = 4, .swap_blocks = 4},
+        {.dtype = DType::i8,
+         .block_tokens = 2,
+         .blocks = 20,
+         .swap_blocks = 20,
+         .window_tokens = 4}});
+  begin(1);
+  compute(1, 0, 12);
+  EXPECT_EQ(table(1, 0).size(), 2u);
+  EXPECT_EQ(table(1, 1).size(), 6u);
+  EXPECT_EQ(usage(0).reserved_tokens, 16u);
+  EXPECT_EQ(usage(0).used_tokens, 12u);
+  EXPECT_EQ(usage(1).total_tokens, 40u);
+  EXPECT_EQ(usage(1).used_tokens, 4u) << "positions 8 to 11: the block of 9, and what follows";
+  ASSERT_TRUE(release(1, ReleaseHow::swap).ok());
+  EXPECT_EQ(usage(0).swapped_tokens, 12u);
+  EXPECT_EQ(usage(1).swapped_tokens, 4u);
+  KvUsage none;
+  EXPECT_EQ(kv().usage(2, none).message(), "no KV group 2");
+}
+
+TEST_F(Paged, counts_in_the_ledger_group) {
+  const std::vector<test::KvTestGroup> groups = {
+      {.block_tokens = 2, .blocks = 20, .window_tokens = 4}, {.block_tokens = 8, .blocks = 4}};
+  bind(groups, 1);
+  begin(1);
+  EXPECT_EQ(match(1, tokens(9), 9).tokens_needed, 16u);
+  compute(1, 0, 9);
+  EXPECT_EQ(match(1, tokens(9)).tokens_held, 16u);
+  EXPECT_EQ(try_bind(groups, 2).message(), "memory is to be counted in KV group 2 – there are 2");
+}
+
+TEST_F(Paged, is_short_of_memory_when_one_group_is) {
+  bind({{.block_tokens = 4, .blocks = 10}, {.block_tokens = 4, .blocks = 2}});
+  begin(1);
+  KvGrant grant;
+  ASSERT_TRUE(test::grow(kv(), 1, {}, 0, 1, 20, grant).ok());
+  EXPECT_EQ(grant.granted, 8u);
+  begin(2);
+  EXPECT_EQ(plan(2, 0, 1).code(), StatusCode::out_of_kv);
+  EXPECT_TRUE(table(2, 0).empty()) << "nothing has changed in the others";
+}
+
 TEST_F(Paged, wastes_less_than_half_a_block_on_average) {
   constexpr uint32_t kBlock = 16;
   bind(kBlock, 64);
@@ -362,28 +512,40 @@ TEST_F(Paged, swaps_what_a_window_has_left) {
   EXPECT_EQ(moves().size(), 2u);
 }
 
-class PagedWorld : public testing::TestWithParam<uint64_t> {};
+class PagedWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(PagedWorld, lets_nobody_read_what_is_not_theirs) {
-  constexpr test::KvWorldOptions kWorlds[] = {
+  const test::KvTestGroup scarce{.blocks = 20, .swap_blocks = 12};
+  const test::KvTestGroup window{
+      .dtype = DType::i8, .block_tokens = 2, .blocks = 40, .swap_blocks = 24, .window_tokens = 9};
+  const test::KvTestGroup states{
+      .kind = KvKind::recurrent, .block_tokens = 1, .blocks = 20, .swap_blocks = 6};
+  const test::KvWorldOptions worlds[] = {
       {},
-      {.blocks = 17, .swap_blocks = 16},
-      {.block_tokens = 1, .blocks = 66, .swap_blocks = 40},
-      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9}};
-  for (const auto& options : kWorlds) {
+      {.groups = {{.blocks = 17, .swap_blocks = 16}}},
+      {.groups = {{.block_tokens = 1, .blocks = 66, .swap_blocks = 40}}},
+      {.groups = {scarce, window}},
+      {.groups = {states}},
+      {.groups = {scarce, states, window}}};
+  const auto [seed, plan_ahead] = GetParam();
+  for (test::KvWorldOptions options : worlds) {
+    options.plan_ahead = plan_ahead;
     TestHost host;
     PluginInstance<KVCacheManager> kv("paged", host);
-    test::KvWorld world(*kv, options, GetParam());
+    test::KvWorld world(*kv, options, seed);
     world.run();
     if (HasFailure()) return;
     EXPECT_EQ(world.reused(), 0u);
     EXPECT_GT(world.refused(), 0u);
-    if (options.swap_blocks > 0) {
+    EXPECT_EQ(world.ahead() > 50, plan_ahead);
+    const bool trees = !options.groups[0].recurrent() && options.groups.size() < 3;
+    EXPECT_EQ(world.paths() > 2, trees);
+    if (options.groups[0].swap_blocks > 0) {
       EXPECT_GT(world.restored(), 15u);
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, PagedWorld, testing::Range<uint64_t>(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, PagedWorld, testing::ValuesIn(test::kv_worlds(8)));
 
 }  // namespace
 }  // namespace tenon

@@ -249,6 +249,45 @@ TEST_F(Prefix, takes_a_promise_back_when_it_will_not_be_kept) {
   EXPECT_EQ(match(2, tokens(9)).ready, 4u);
 }
 
+TEST_F(Prefix, takes_a_promise_back_that_a_trimmed_plan_does_not_keep) {
+  bind(4, 20);
+  begin(1);
+  begin(2);
+  grow(1, tokens(20));
+  EXPECT_EQ(match(2, tokens(20)).promised, 16u);
+  ASSERT_TRUE(kv().trim(1, 9).ok());
+  EXPECT_EQ(match(2, tokens(20)).promised, 8u);
+  ASSERT_TRUE(kv().trim(1, 0).ok());
+  EXPECT_EQ(match(2, tokens(20)).promised, 0u);
+}
+
+TEST_F(Prefix, keeps_the_promise_of_a_step_in_flight) {
+  bind(4, 20);
+  begin(1);
+  begin(2);
+  const Tokens ids = tokens(20);
+  KvGrant grant;
+  ASSERT_TRUE(test::grow(kv(), 1, ids, 0, 9, 9, grant).ok());
+  ASSERT_TRUE(kv().step_begin(2).ok());
+  ASSERT_TRUE(test::grow(kv(), 1, ids, 9, 11, 11, grant).ok());
+  EXPECT_EQ(match(2, ids).ready, 0u) << "nothing is found before it is resolved";
+  EXPECT_EQ(match(2, ids).promised, 16u);
+  ASSERT_TRUE(settle(1, 0, 9, 11).ok());
+  EXPECT_EQ(match(2, ids).ready, 8u);
+  EXPECT_EQ(match(2, ids).promised, 8u);
+  ASSERT_TRUE(settle(1, 9, 11).ok());
+  EXPECT_EQ(match(2, ids).ready, 16u);
+  EXPECT_EQ(match(2, ids).promised, 0u);
+}
+
+TEST_F(Prefix, refuses_recurrent_groups) {
+  const Status status = try_bind({{}, {.kind = KvKind::recurrent, .block_tokens = 1, .blocks = 4}});
+  EXPECT_EQ(status.code(), StatusCode::unsupported);
+  EXPECT_EQ(status.message(),
+            "KV group 1 keeps recurrent state – kv_cache 'prefix' holds tokens only; kv_cache "
+            "'paged' holds both");
+}
+
 TEST_F(Prefix, lets_tokens_decide_when_hashes_collide) {
   remake({{"hash_bits", test::option(1)}});
   bind(4, 40);
@@ -379,40 +418,45 @@ TEST_F(Prefix, evicts_in_order_of_arrival) {
 }
 
 TEST_F(Prefix, refuses_groups_of_different_blocks) {
-  bind(4, 4, 0, 0, 2);
-  sizes_[1].block_tokens = 8;
-  EXPECT_EQ(kv().bind(shape_, {256, 8, 2, sizes_.data()}).message(),
+  EXPECT_EQ(try_bind({{}, {.block_tokens = 8}}).message(),
             "KV groups have blocks of 4 and of 8 tokens – kv_cache 'prefix' needs one size");
 }
 
-class PrefixWorld : public testing::TestWithParam<uint64_t> {};
+class PrefixWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(PrefixWorld, lets_nobody_read_what_is_not_theirs) {
-  constexpr test::KvWorldOptions kWorlds[] = {
+  const test::KvTestGroup scarce{.blocks = 20, .swap_blocks = 12};
+  const test::KvTestGroup window{
+      .dtype = DType::i8, .blocks = 16, .swap_blocks = 10, .window_tokens = 9};
+  const test::KvWorldOptions worlds[] = {
       {},
-      {.blocks = 17, .swap_blocks = 16},
-      {.block_tokens = 1, .blocks = 66, .swap_blocks = 20},
-      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9},
-      {.blocks = 17, .window_tokens = 7}};
-  for (const auto& options : kWorlds) {
+      {.groups = {{.blocks = 17, .swap_blocks = 16}}},
+      {.groups = {{.block_tokens = 1, .blocks = 66, .swap_blocks = 20}}},
+      {.groups = {scarce, window}},
+      {.groups = {{.blocks = 17, .window_tokens = 7}, window}}};
+  const auto [seed, plan_ahead] = GetParam();
+  for (test::KvWorldOptions options : worlds) {
+    options.plan_ahead = plan_ahead;
     for (int64_t eviction = 0; eviction < 3; ++eviction) {
       for (int64_t bits : {3, 64}) {
         TestHost host;
         PluginInstance<KVCacheManager> kv(
             "prefix", host,
             {{"eviction", test::option(eviction)}, {"hash_bits", test::option(bits)}});
-        test::KvWorld world(*kv, options, GetParam());
+        test::KvWorld world(*kv, options, seed);
         world.run();
         if (HasFailure()) return;
         EXPECT_GT(world.reused(), 100u);
-        if (options.swap_blocks > 0) {
-          EXPECT_GT(world.restored(), 15u);
+        EXPECT_EQ(world.ahead() > 50, plan_ahead);
+        EXPECT_GT(world.paths(), 2u);
+        if (options.groups[0].swap_blocks > 0) {
+          EXPECT_GT(world.restored(), 0u);
         }
       }
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, PrefixWorld, testing::Range<uint64_t>(1, 6));
+INSTANTIATE_TEST_SUITE_P(Seeds, PrefixWorld, testing::ValuesIn(test::kv_worlds(5)));
 
 }  // namespace
 }  // namespace tenon

@@ -157,30 +157,37 @@ TEST_F(Radix, brings_back_from_the_pool_more_than_it_finds) {
   EXPECT_EQ(grant.restored, 14u);
 }
 
-class RadixWorld : public testing::TestWithParam<uint64_t> {};
+class RadixWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(RadixWorld, lets_nobody_read_what_is_not_theirs) {
-  constexpr test::KvWorldOptions kWorlds[] = {
+  const test::KvTestGroup scarce{.blocks = 20, .swap_blocks = 12};
+  const test::KvTestGroup window{
+      .dtype = DType::i8, .blocks = 16, .swap_blocks = 10, .window_tokens = 9};
+  const test::KvWorldOptions worlds[] = {
       {},
-      {.blocks = 17, .swap_blocks = 16},
-      {.block_tokens = 1, .blocks = 66, .swap_blocks = 20},
-      {.block_tokens = 8, .blocks = 14},
-      {.blocks = 20, .swap_blocks = 12, .groups = 2, .window_tokens = 9},
-      {.blocks = 17, .window_tokens = 7}};
-  for (const auto& options : kWorlds) {
+      {.groups = {{.blocks = 17, .swap_blocks = 16}}},
+      {.groups = {{.block_tokens = 1, .blocks = 66, .swap_blocks = 20}}},
+      {.groups = {{.block_tokens = 8, .blocks = 14}}},
+      {.groups = {scarce, window}},
+      {.groups = {{.blocks = 17, .window_tokens = 7}, window}}};
+  const auto [seed, plan_ahead] = GetParam();
+  for (test::KvWorldOptions options : worlds) {
+    options.plan_ahead = plan_ahead;
     TestHost host;
     PluginInstance<KVCacheManager> kv("radix", host);
-    test::KvWorld world(*kv, options, GetParam());
+    test::KvWorld world(*kv, options, seed);
     world.run();
     if (HasFailure()) return;
     EXPECT_GT(world.reused(), 100u);
     EXPECT_GT(world.copied_tokens(), 50u);
-    if (options.swap_blocks > 0) {
-      EXPECT_GT(world.restored(), 15u);
+    EXPECT_EQ(world.ahead() > 50, plan_ahead);
+    EXPECT_GT(world.paths(), 2u);
+    if (options.groups[0].swap_blocks > 0) {
+      EXPECT_GT(world.restored(), 0u);
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, RadixWorld, testing::Range<uint64_t>(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, RadixWorld, testing::ValuesIn(test::kv_worlds(8)));
 
 }  // namespace
 }  // namespace tenon

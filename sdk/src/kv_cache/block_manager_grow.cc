@@ -14,21 +14,32 @@ Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geom
                  " – they must be the same, and at least one");
   }
   groups_.clear();
+  states_.clear();
   slots_ = SequenceMap();
   slots_.reserve(geometry.max_sequences);
   sequences_.clear();
   idle_.clear();
   for (GroupId g = 0; g < geometry.group_count; ++g) {
-    if (model.groups[g].kind == KvKind::recurrent) {
-      return Status::error(StatusCode::unsupported, "KV group " + std::to_string(g) +
-                                                        " keeps recurrent state – kv_cache '" +
-                                                        id_ + "' holds tokens only");
+    const bool recurrent = model.groups[g].kind == KvKind::recurrent;
+    if (recurrent && !holds_states()) {
+      return Status::error(StatusCode::unsupported,
+                           "KV group " + std::to_string(g) + " keeps recurrent state – kv_cache '" +
+                               id_ + "' holds tokens only; kv_cache 'paged' holds both");
     }
     if (geometry.groups[g].block_tokens == 0 || geometry.groups[g].blocks == 0) {
       return wrong("KV group " + std::to_string(g) + " has no blocks – raise kv_cache.memory");
     }
+    if (recurrent) {
+      states_.emplace_back(g, geometry.groups[g], moves_, counters_);
+      continue;
+    }
     groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_, moves_, counters_);
   }
+  if (model.ledger_group >= geometry.group_count) {
+    return wrong("memory is to be counted in KV group " + std::to_string(model.ledger_group) +
+                 " – there are " + std::to_string(geometry.group_count));
+  }
+  ledger_group_ = model.ledger_group;
   context_ = geometry.context_tokens;
   moves_.reserve(size_t{4} * geometry.max_sequences * geometry.group_count + 64);
   return bound();
@@ -41,7 +52,8 @@ BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
     idle_.reserve(sequences_.size() + 1);
     sequences_.push_back(std::make_unique<BlockSequence>());
     sequences_.back()->slot = slot;
-    sequences_.back()->tables.resize(groups_.size());
+    sequences_.back()->tables.resize(groups_.size() + states_.size());
+    sequences_.back()->states.resize(states_.size());
     idle_.push_back(slot);
   }
   BlockSequence& made = *sequences_[idle_.back()];
@@ -49,8 +61,8 @@ BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
   made.limit = std::min(limit, context_);
   made.swapped_tokens = 0;
   made.swap_step = 0;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    made.tables[g].blocks.reserve(groups_[g].blocks_for(made.limit));
+  for (const BlockGroup& group : groups_) {
+    made.tables[group.id()].blocks.reserve(group.blocks_for(made.limit));
   }
   slots_.insert(seq, made.slot);
   idle_.pop_back();
@@ -80,6 +92,16 @@ Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence&
     const bool copy = tokens % group.block_tokens() != 0 && !tail_as_it_is(parent, tokens);
     if (copy && group.pool.available() == 0) return out_of_kv();
   }
+  for (const StateGroup& group : states_) {
+    if (tokens == 0) break;
+    if (tokens != parent.computed) {
+      return Status::error(StatusCode::unsupported,
+                           "a fork at token " + std::to_string(tokens) +
+                               " – the parent's recurrent state is there behind token " +
+                               std::to_string(parent.computed) + " alone");
+    }
+    if (!shares_tails() && group.pool.free_count() == 0) return out_of_kv();
+  }
   return {};
 }
 
@@ -94,7 +116,7 @@ Status BlockManager::begin_sequence(const KvSequence& sequence) {
     const uint32_t limit = std::min(sequence.limit_tokens, context_);
     if (Status status = check_fork(sequence, *parent, limit); !status.ok()) return status;
   }
-  moves_.make_room(groups_.size());
+  moves_.make_room(groups_.size() + states_.size());
   BlockSequence& child = blank(sequence.seq, sequence.limit_tokens);
   begun(child, sequence, parent);
   if (parent != nullptr) share_parent(child, *parent, sequence.parent_tokens);
@@ -115,6 +137,9 @@ void BlockManager::share_parent(BlockSequence& child, const BlockSequence& paren
     for (size_t i = table.left_behind; i < blocks; ++i) group.pool.share(table.blocks[i]);
     const bool inside = tokens % group.block_tokens() != 0 && table.left_behind < blocks;
     if (inside && !as_it_is) group.copy_tail(table, tokens, take(group), child.last_step);
+  }
+  for (StateGroup& group : states_) {
+    if (tokens > 0) group.share(state(child, group), state(parent, group), !shares_tails());
   }
 }
 
@@ -145,33 +170,56 @@ uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequence& sequ
   return pinned;
 }
 
-Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> tokens,
-                                    uint32_t wanted_tokens, KvMatch& out) {
-  BlockSequence* sequence = find(seq);
-  if (sequence == nullptr) return unknown(seq);
-  out = {};
-  const BlockGroup& group = groups_.front();
-  const BlockTable& table = sequence->tables.front();
-  uint32_t wanted = std::min(wanted_tokens, sequence->limit);
+void BlockManager::match_blocks(const BlockGroup& group, BlockSequence& sequence,
+                                const Reuse& reuse, uint32_t wanted, KvMatch& out) {
+  const BlockTable& table = sequence.tables[group.id()];
   uint64_t have = table.blocks.size(), extra = 0;
-  if (sequence->granted == 0) {
-    const Found found = find_prefix(*sequence, tokens);
-    const Reuse reuse = reuse_for(*sequence, found);
-    out.ready = reuse.tokens;
-    out.promised = std::max(found.promised_end, reuse.tokens) - reuse.tokens;
+  if (sequence.granted == 0) {
     have = std::max(group.passed(reuse.tokens), reuse.shared / group.block_tokens());
-    if (wanted > 0) {
-      wanted = std::max(wanted, std::min(reuse.tokens + 1, sequence->limit));
-      extra = pinned(group, *sequence, reuse);
-    }
-  } else if (wanted > sequence->computed) {
-    extra = group.writes_shared(table, sequence->computed);
+    if (wanted > 0) extra = pinned(group, sequence, reuse);
+  } else if (wanted > sequence.computed) {
+    extra = group.writes_shared(table, sequence.computed);
   }
   const uint64_t blocks = group.blocks_for(wanted);
   out.tokens_needed = (blocks - std::min(blocks, have) + extra) * group.block_tokens();
   for (size_t i = table.left_behind; i < table.blocks.size(); ++i) {
     out.tokens_held += group.block_tokens();
     if (!group.pool.shared(table.blocks[i])) out.tokens_exclusive += group.block_tokens();
+  }
+}
+
+void BlockManager::match_states(const StateGroup& group, const BlockSequence& sequence,
+                                const Reuse& reuse, uint32_t known, uint32_t wanted, KvMatch& out) {
+  const uint32_t from = std::max(sequence.granted, reuse.tokens);
+  if (wanted > from) {
+    out.tokens_needed = StateGroup::ends(from, wanted, known) + (reuse.tokens > 0 ? 1 : 0);
+  }
+  for (const StateSlot& slot : state(sequence, group).slots) {
+    if (slot.block == kNoBlock) continue;
+    ++out.tokens_held;
+    out.tokens_exclusive += !group.pool.shared(slot.block);
+  }
+}
+
+Status BlockManager::match_sequence(SeqId seq, std::span<const TokenId> tokens,
+                                    uint32_t wanted_tokens, KvMatch& out) {
+  BlockSequence* sequence = find(seq);
+  if (sequence == nullptr) return unknown(seq);
+  out = {};
+  Reuse reuse;
+  uint32_t wanted = std::min(wanted_tokens, sequence->limit);
+  if (sequence->granted == 0) {
+    const Found found = find_prefix(*sequence, tokens);
+    reuse = reuse_for(*sequence, found);
+    out.ready = reuse.tokens;
+    out.promised = std::max(found.promised_end, reuse.tokens) - reuse.tokens;
+    if (wanted > 0) wanted = std::max(wanted, std::min(reuse.tokens + 1, sequence->limit));
+  }
+  if (const BlockGroup* group = find_group(groups_, ledger_group_); group != nullptr) {
+    match_blocks(*group, *sequence, reuse, wanted, out);
+  } else {
+    match_states(*find_group(states_, ledger_group_), *sequence, reuse,
+                 static_cast<uint32_t>(tokens.size()), wanted, out);
   }
   return {};
 }
@@ -185,53 +233,97 @@ BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, cons
   return {std::min(range.at_least, most), most};
 }
 
+size_t BlockManager::blocks_for(uint32_t tokens) const {
+  size_t blocks = states_.size();
+  for (const BlockGroup& group : groups_) blocks += group.blocks_for(tokens);
+  return blocks;
+}
+
+// How many tokens there is memory for in all groups, `most` at most.
+Status BlockManager::room_for(BlockSequence& sequence, const KvRequest& request, const Reuse& reuse,
+                              uint64_t& most) {
+  const uint32_t from = request.computed + reuse.tokens;
+  for (const BlockGroup& group : groups_) {
+    const BlockTable& table = sequence.tables[group.id()];
+    const uint64_t taken = uint64_t{group.writes_shared(table, request.computed)} +
+                           (reuse.shared > 0 ? pinned(group, sequence, reuse) : 0);
+    if (taken > group.pool.available()) return out_of_kv();
+    const uint64_t have = reuse.tokens > 0
+                              ? std::max(group.passed(from), reuse.shared / group.block_tokens())
+                              : table.blocks.size();
+    const uint64_t slots = (have + group.pool.available() - taken) * group.block_tokens();
+    most = std::min(most, slots > from ? slots - from : 0);
+  }
+  for (const StateGroup& group : states_) {
+    StateTable& table = state(sequence, group);
+    uint32_t slots = group.pool.free_count();
+    if (reuse.tokens > 0) {
+      if (slots-- == 0) return out_of_kv();
+    } else if (!StateGroup::can_start(table, from)) {
+      return wrong("sequence " + std::to_string(sequence.id) + " cannot go on behind token " +
+                   std::to_string(from) + " – a step in flight may end elsewhere");
+    } else {
+      slots += StateGroup::at_hand(table, from);
+    }
+    most = std::min<uint64_t>(most, StateGroup::most(from, request.known_tokens, slots));
+  }
+  return {};
+}
+
 Status BlockManager::grow_sequence(const KvRequest& request, KvGrant& out) {
   BlockSequence* sequence = find(request.seq);
   if (sequence == nullptr) return unknown(request.seq);
-  if (Status status = sequence->check_grow(request); !status.ok()) return status;
-  const uint32_t computed = request.computed;
+  if (Status status = sequence->check_grow(request, step_); !status.ok()) return status;
   Reuse reuse;
   if (sequence->granted == 0) reuse = reuse_for(*sequence, find_prefix(*sequence, request.tokens));
   const Range range =
       still_useful({request.at_least, request.at_most}, request.known_tokens, reuse);
-  const uint32_t start = computed + reuse.tokens;
-  uint64_t most = std::min(range.at_most, sequence->limit - start);
-  for (const BlockGroup& group : groups_) {
-    const BlockTable& table = sequence->tables[group.id()];
-    const uint64_t taken = uint64_t{group.writes_shared(table, computed)} +
-                           (reuse.shared > 0 ? pinned(group, *sequence, reuse) : 0);
-    if (taken > group.pool.available()) return out_of_kv();
-    const uint64_t have = reuse.tokens > 0
-                              ? std::max(group.passed(start), reuse.shared / group.block_tokens())
-                              : table.blocks.size();
-    const uint64_t slots = (have + group.pool.available() - taken) * group.block_tokens();
-    most = std::min(most, slots > start ? slots - start : 0);
-  }
+  const uint32_t from = request.computed + reuse.tokens;
+  uint64_t most = std::min(range.at_most, sequence->limit - from);
+  if (Status status = room_for(*sequence, request, reuse, most); !status.ok()) return status;
   if (most < range.at_least) return out_of_kv();
+  const uint32_t end = std::max(sequence->granted, from + static_cast<uint32_t>(most));
+  moves_.make_room(groups_.size() + blocks_for(reuse.restored > 0 ? reuse.tokens : 0));
+  for (StateTable& table : sequence->states) {
+    StateGroup::make_room(table, from, StateGroup::ends(from, end, request.known_tokens));
+  }
 
   // From here on nothing fails.
-  const uint32_t end = start + static_cast<uint32_t>(most);
-  const uint32_t restored = reuse.restored > 0 ? groups_.front().blocks_for(reuse.restored) : 0;
-  moves_.make_room(groups_.size() * (restored + 2));
-  sequence->granted = std::max(sequence->granted, end);
+  sequence->granted = end;
   sequence->last_step = step_;
-  for (BlockGroup& group : groups_) {
-    BlockTable& table = sequence->tables[group.id()];
-    if (reuse.tokens > 0) {
-      bring_in(group, *sequence, reuse);
-    } else if (group.writes_shared(table, computed)) {
-      group.copy_tail(table, computed, take(group), sequence->last_step);
-    }
-    const uint32_t blocks = group.blocks_for(end);
-    while (table.blocks.size() < blocks) table.blocks.push_back(take(group));
-  }
-  sequence->computed = sequence->planned_from = start;
+  give_blocks(*sequence, reuse, from, end);
+  give_states(*sequence, reuse, from, end, request.known_tokens);
+  sequence->computed += reuse.tokens;
+  sequence->planned_from = from;
   if (reuse.restored > 0) sequence->swap_step = step_;
   counters_.hit_tokens += reuse.shared + reuse.partial;
   out = {reuse.tokens, static_cast<uint32_t>(most), reuse.restored};
   grown(*sequence, request.tokens,
         reuse.shared > 0 ? reuse.shared / groups_.front().block_tokens() : 0);
   return {};
+}
+
+void BlockManager::give_blocks(BlockSequence& sequence, const Reuse& reuse, uint32_t from,
+                               uint32_t end) {
+  for (BlockGroup& group : groups_) {
+    BlockTable& table = sequence.tables[group.id()];
+    if (reuse.tokens > 0) {
+      bring_in(group, sequence, reuse);
+    } else if (group.writes_shared(table, from)) {
+      group.copy_tail(table, from, take(group), sequence.last_step);
+    }
+    const uint32_t blocks = group.blocks_for(end);
+    while (table.blocks.size() < blocks) table.blocks.push_back(take(group));
+  }
+}
+
+void BlockManager::give_states(BlockSequence& sequence, const Reuse& reuse, uint32_t from,
+                               uint32_t end, uint32_t known) {
+  for (StateGroup& group : states_) {
+    StateTable& table = state(sequence, group);
+    if (reuse.tokens > 0) group.swap_in(table, reuse.tokens, step_);
+    group.grow(table, from, end, known, step_);
+  }
 }
 
 // Fills the empty table of a sequence with what is reused. Blocks that are shared are held before

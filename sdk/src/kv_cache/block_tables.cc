@@ -47,6 +47,7 @@ void BlockGroup::swap_out(BlockTable& table, uint32_t computed) {
   table.swapped_behind = table.left_behind;
   for (uint32_t i = table.left_behind; i < blocks_for(computed); ++i) {
     const BlockId to = swap.take();
+    swap.set_filled(to, tokens_in(i, computed));
     table.swapped.push_back(to);
     moves_->push(
         {id_, {{}, table.blocks[i], 0}, {{}, to, 0, KvTier::swap}, tokens_in(i, computed)});

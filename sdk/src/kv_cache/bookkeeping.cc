@@ -7,20 +7,24 @@
 
 namespace tenon::sdk {
 
-Status KvProgress::check_grow(const KvRequest& request) const {
+Status KvProgress::check_grow(const KvRequest& request, uint64_t step) const {
   const uint32_t least = request.at_least;
   if (request.known_tokens < request.tokens.size()) {
     return wrong(request.seq, "has " + std::to_string(request.tokens.size()) + " tokens – only " +
                                   std::to_string(request.known_tokens) + " are said to be known");
   }
-  if (request.computed == computed && least > 0 && least <= request.at_most &&
-      least <= limit - computed) {
-    return {};
+  const uint32_t from = request.computed;
+  if (from >= planned_from && from <= granted && least > 0 && least <= request.at_most &&
+      least <= limit - from) {
+    if (from > planned_from || granted == planned_from || last_step == step) return {};
+    return wrong(request.seq, "asked for tokens behind " + std::to_string(from) +
+                                  " – a step in flight computes them, up to " +
+                                  std::to_string(granted));
   }
-  return wrong(request.seq,
-               "asked for " + std::to_string(least) + " to " + std::to_string(request.at_most) +
-                   " tokens behind " + std::to_string(request.computed) + " – it has " +
-                   std::to_string(computed) + " and may reach " + std::to_string(limit));
+  return wrong(request.seq, "asked for " + std::to_string(least) + " to " +
+                                std::to_string(request.at_most) + " tokens behind " +
+                                std::to_string(from) + " – it has " + std::to_string(computed) +
+                                " and may reach " + std::to_string(limit));
 }
 
 Status KvProgress::check_trim(SeqId seq, uint32_t tokens) const {
@@ -32,13 +36,16 @@ Status KvProgress::check_trim(SeqId seq, uint32_t tokens) const {
 Status KvProgress::check_resolve(const KvOutcome& outcome) const {
   const auto& kept = outcome.kept;
   bool sound = outcome.base == computed && outcome.computed == outcome.base + kept.size() &&
-               outcome.computed <= granted;
+               uint64_t{outcome.computed} + outcome.in_flight <= granted;
+  // With later steps in flight, a step's slots are the leading ones and all of them stay.
+  const size_t slots = outcome.in_flight > 0 ? kept.size() : granted - computed;
   for (size_t i = 0; sound && i < kept.size(); ++i) {
-    sound = kept[i] < granted - computed && (i == 0 || kept[i] > kept[i - 1]);
+    sound = kept[i] < slots && (i == 0 || kept[i] > kept[i - 1]);
   }
   if (sound) return {};
   return wrong(outcome.seq, "cannot keep " + std::to_string(kept.size()) + " tokens behind " +
-                                std::to_string(outcome.base) + " – it has " +
+                                std::to_string(outcome.base) + " and " +
+                                std::to_string(outcome.in_flight) + " in flight – it has " +
                                 std::to_string(computed) + " and slots for " +
                                 std::to_string(granted));
 }

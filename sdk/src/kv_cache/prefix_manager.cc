@@ -102,13 +102,13 @@ void PrefixManager::grown(BlockSequence& sequence, std::span<const TokenId> toke
 }
 
 void PrefixManager::trimmed(BlockSequence& sequence) {
-  take_promises_back(chain(sequence), sequence.granted / block_tokens());
+  keep_promises(chain(sequence), 0, sequence.granted / block_tokens());
 }
 
 void PrefixManager::resolved(BlockSequence& sequence, std::span<const TokenId> tokens) {
   Chain& mine = chain(sequence);
-  take_promises_back(mine);
   const uint32_t full = sequence.computed / block_tokens();
+  keep_promises(mine, full, sequence.granted / block_tokens());
   if (full <= mine.known_blocks || tokens.size() < sequence.computed) return;
   extend(mine, tokens);
   for (BlockGroup& group : groups()) {
@@ -121,7 +121,7 @@ void PrefixManager::resolved(BlockSequence& sequence, std::span<const TokenId> t
 }
 
 void PrefixManager::releasing(BlockSequence& sequence) {
-  take_promises_back(chain(sequence));
+  keep_promises(chain(sequence), 0, 0);
   chain(sequence).known_blocks = 0;
 }
 
@@ -168,11 +168,14 @@ void PrefixManager::extend(Chain& mine, std::span<const TokenId> tokens) {
   }
 }
 
-void PrefixManager::take_promises_back(Chain& mine, uint32_t from) {
+void PrefixManager::keep_promises(Chain& mine, uint32_t from, uint32_t to) {
   from = std::max(from, mine.promised_from);
-  for (uint32_t i = from; i < mine.promised_to; ++i) index_.take_promise_back(mine.nodes[i]);
-  mine.promised_to = std::min(mine.promised_to, from);
-  if (mine.promised_from >= mine.promised_to) mine.promised_from = mine.promised_to = 0;
+  to = std::min(to, mine.promised_to);
+  for (uint32_t i = mine.promised_from; i < mine.promised_to; ++i) {
+    if (i < from || i >= to) index_.take_promise_back(mine.nodes[i]);
+  }
+  mine.promised_from = from < to ? from : 0;
+  mine.promised_to = from < to ? to : 0;
 }
 
 }  // namespace tenon::sdk

@@ -1,6 +1,6 @@
 // A KV manager over tables of blocks: blocks on demand, forks that share, copies before a write,
-// windows, rollback, swap. It is complete as it is; a manager that also finds prefixes overrides
-// the hooks.
+// windows, rollback, swap, recurrent state, steps in flight. It is complete as it is; a manager
+// that also finds prefixes overrides the hooks.
 //
 //   class MyManager final : public sdk::BlockManager {
 //    public:
@@ -15,6 +15,7 @@
 #include <tenon/sdk/kv_cache/sequence_map.h>
 #include <tenon/sdk/plugin.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,10 +56,7 @@ class BlockManager : public KVCacheManager {
   Status table(SeqId seq, GroupId group, KvTableView& out) noexcept override {
     const BlockSequence* sequence = find(seq);
     if (sequence == nullptr) return unknown(seq);
-    if (group >= groups_.size()) return wrong("no KV group " + std::to_string(group));
-    out = {};
-    out.blocks = sequence->tables[group].blocks;
-    return {};
+    return guard([&] { return show_table(*sequence, group, out); });
   }
   Status take_moves(KvMovesOut& out) noexcept override {
     moves_.take(out);
@@ -69,10 +67,7 @@ class BlockManager : public KVCacheManager {
     return {};
   }
   Status step_done(uint64_t step_id) noexcept override {
-    for (BlockGroup& group : groups_) {
-      group.pool.step_done(step_id);
-      group.swap.step_done(step_id);
-    }
+    each_pool([&](BlockPool& pool) { pool.step_done(step_id); });
     counters_.flush(host_);
     return {};
   }
@@ -94,6 +89,9 @@ class BlockManager : public KVCacheManager {
 
   // Hooks. Those that take a sequence are called while its tables are as they say.
   virtual Status bound() { return {}; }
+  // Whether it serves recurrent groups. A manager that finds prefixes would have to keep the state
+  // behind each of them.
+  virtual bool holds_states() const { return true; }
   // Whether a fork may read the parent's last block, partly filled, until one of them writes.
   virtual bool shares_tails() const { return true; }
   virtual void begun(BlockSequence&, const KvSequence&, const BlockSequence* /*parent*/) {}
@@ -102,11 +100,13 @@ class BlockManager : public KVCacheManager {
   virtual BlockId found_block(const BlockSequence&, GroupId, uint32_t /*index*/) {
     return kNoBlock;
   }
-  // Memory for the sequence reaches `granted` now; the first `shared` entries are what was found.
+  // Memory for the sequence reaches `granted` now, maybe behind a step in flight; the first
+  // `shared` entries are what was found.
   virtual void grown(BlockSequence&, std::span<const TokenId>, uint32_t /*shared*/) {}
   // Memory for the sequence reaches only to `granted` now, less than before.
   virtual void trimmed(BlockSequence&) {}
-  // The first `computed` tokens are final; windows have not moved yet.
+  // The first `computed` tokens are final; windows have not moved yet. What lies behind is in
+  // flight.
   virtual void resolved(BlockSequence&, std::span<const TokenId>) {}
   // All blocks are about to be given back; then the sequence ends, if it does.
   virtual void releasing(BlockSequence&) {}
@@ -122,6 +122,7 @@ class BlockManager : public KVCacheManager {
     return Status::error(StatusCode::internal, text);
   }
   const std::string& id() const { return id_; }
+  // Those that hold tokens; recurrent ones are none of a hook's business.
   std::vector<BlockGroup>& groups() { return groups_; }
   const std::vector<BlockGroup>& groups() const { return groups_; }
   KvCounters& counters() { return counters_; }
@@ -152,14 +153,42 @@ class BlockManager : public KVCacheManager {
   }
   static Status unknown(SeqId seq) { return wrong("no sequence " + std::to_string(seq)); }
 
+  template <typename Visit>
+  void each_pool(Visit visit) {
+    for (BlockGroup& group : groups_) visit(group.pool), visit(group.swap);
+    for (StateGroup& group : states_) visit(group.pool), visit(group.swap);
+  }
+  template <typename Groups>
+  static auto* find_group(Groups& groups, GroupId id) {
+    const auto found = std::find_if(groups.begin(), groups.end(),
+                                    [id](const auto& group) { return group.id() == id; });
+    return found == groups.end() ? nullptr : &*found;
+  }
+  StateTable& state(BlockSequence& sequence, const StateGroup& group) {
+    return sequence.states[static_cast<size_t>(&group - states_.data())];
+  }
+  const StateTable& state(const BlockSequence& sequence, const StateGroup& group) const {
+    return sequence.states[static_cast<size_t>(&group - states_.data())];
+  }
+
   Status bind_groups(const ModelShape& model, const KvGeometry& geometry);
+  Status show_table(const BlockSequence& sequence, GroupId id, KvTableView& out) const;
   Status begin_sequence(const KvSequence& sequence);
   Status check_fork(const KvSequence& sequence, const BlockSequence& parent, uint32_t limit);
   bool tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const;
   void share_parent(BlockSequence& child, const BlockSequence& parent, uint32_t tokens);
   BlockSequence& blank(SeqId seq, uint32_t limit);
+  void match_blocks(const BlockGroup& group, BlockSequence& sequence, const Reuse& reuse,
+                    uint32_t wanted, KvMatch& out);
+  void match_states(const StateGroup& group, const BlockSequence& sequence, const Reuse& reuse,
+                    uint32_t known, uint32_t wanted, KvMatch& out);
   Status match_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted, KvMatch& out);
   Status grow_sequence(const KvRequest& request, KvGrant& out);
+  Status room_for(BlockSequence& sequence, const KvRequest& request, const Reuse& reuse,
+                  uint64_t& most);
+  void give_blocks(BlockSequence& sequence, const Reuse& reuse, uint32_t from, uint32_t end);
+  void give_states(BlockSequence& sequence, const Reuse& reuse, uint32_t from, uint32_t end,
+                   uint32_t known);
   Reuse reuse_for(const BlockSequence& sequence, const Found& found) const;
   static Range still_useful(Range range, uint32_t known, const Reuse& reuse);
   // Blocks of the pool that hits of the reuse are, though they count as available.
@@ -167,6 +196,9 @@ class BlockManager : public KVCacheManager {
   void take_found(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
   void bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
   BlockId take(BlockGroup& group);
+  // Blocks that hold `tokens`, of all groups.
+  size_t blocks_for(uint32_t tokens) const;
+  Status check_states(const BlockSequence& sequence, const KvOutcome& outcome) const;
   Status trim_sequence(SeqId seq, uint32_t tokens);
   Status resolve_sequence(const KvOutcome& outcome);
   void gather(const BlockSequence& sequence, uint32_t base, std::span<const uint32_t> kept);
@@ -176,20 +208,22 @@ class BlockManager : public KVCacheManager {
   void drop_swapped(BlockSequence& sequence);
   Status usage_of(GroupId group, KvUsage& out) const;
   Status check_groups() const;
+  Status check_slots(const StateGroup& group, const BlockSequence& sequence) const;
   Status check_table(const BlockGroup& group, const BlockSequence& sequence) const;
 
   std::string id_;
   HostServices host_;
   EvictionOrder order_;
   std::vector<BlockGroup> groups_;
+  std::vector<StateGroup> states_;
   SequenceMap slots_;
   std::vector<std::unique_ptr<BlockSequence>> sequences_;  // [slots]
   std::vector<uint32_t> idle_;  // slots of ended ones, whose memory is used again
   MoveQueue moves_;
   KvCounters counters_;
-  uint64_t swapped_tokens_ = 0;
   uint64_t step_ = 0;
   uint32_t context_ = 0;
+  GroupId ledger_group_ = 0;
 };
 
 }  // namespace tenon::sdk

@@ -4,6 +4,7 @@
 
 #include <tenon/sdk/kv_cache/block_pool.h>
 #include <tenon/sdk/kv_cache/bookkeeping.h>
+#include <tenon/sdk/kv_cache/state_slots.h>
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +21,8 @@ struct BlockTable {
 struct BlockSequence : KvProgress {
   SeqId id = kNoSeq;
   uint32_t slot = 0;  // a small number of its own while it lives, for arrays beside this one
-  std::vector<BlockTable> tables;  // [groups]
+  std::vector<BlockTable> tables;  // [groups], empty for recurrent ones
+  std::vector<StateTable> states;  // of recurrent groups
   uint32_t swapped_tokens = 0;     // in the pool; 0 = nothing is
   uint64_t swap_step = 0;          // the latest whose moves touch the pool
 };

@@ -19,15 +19,18 @@ inline Status out_of_kv() noexcept {
 }
 
 // How far a sequence's K/V reaches, and whether calls about it make sense.
+//
+//   0 … computed … planned_from … granted     planned_from = computed unless steps are in flight
 struct KvProgress {
-  uint32_t limit = 0;     // tokens that it may ever hold
-  uint32_t computed = 0;  // tokens whose K/V are here
-  uint32_t granted = 0;   // slots, those of `computed` included
-  // Where the slots of the latest grant begin.
-  uint32_t planned_from = 0;
-  uint64_t last_step = 0;  // that was planned with it
+  uint32_t limit = 0;         // tokens that it may ever hold
+  uint32_t computed = 0;      // tokens whose K/V are here and final
+  uint32_t planned_from = 0;  // where the latest grant begins
+  uint32_t granted = 0;       // slots, those of `computed` included
+  uint64_t last_step = 0;     // that was planned with it
 
-  Status check_grow(const KvRequest& request) const;
+  // A grant for `step`: behind what is computed, behind what steps in flight compute, or once more
+  // for the same step.
+  Status check_grow(const KvRequest& request, uint64_t step) const;
   Status check_trim(SeqId seq, uint32_t tokens) const;
   Status check_resolve(const KvOutcome& outcome) const;
 

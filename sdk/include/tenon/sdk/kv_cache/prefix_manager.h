@@ -47,6 +47,7 @@ class PrefixManager : public BlockManager {
   void keep(GroupId group, BlockId block, NodeId node, const Chain& owner, uint32_t depth);
 
   Status bound() override;
+  bool holds_states() const override { return false; }
 
   void begun(BlockSequence& sequence, const KvSequence& how, const BlockSequence* parent) override;
   void ended(BlockSequence& sequence) override;
@@ -68,8 +69,8 @@ class PrefixManager : public BlockManager {
  private:
   void forget(GroupId group, BlockId block);
   void extend(Chain& mine, std::span<const TokenId> tokens);
-  // Those of entries from `from` on.
-  void take_promises_back(Chain& mine, uint32_t from = 0);
+  // Only promises of entries in [from, to) stay.
+  void keep_promises(Chain& mine, uint32_t from, uint32_t to);
 
   uint32_t hash_bits_;
   PrefixIndex index_;

@@ -1,0 +1,125 @@
+// Slots of recurrent groups: which one has a sequence's state, and which ones steps write.
+//
+// A step starts from one slot, which nobody writes any more, and writes a slot of its own for every
+// number of tokens that it may end behind. So rolling back is choosing another slot, forks read the
+// same slot without a copy, and what a step in flight writes is where the next step starts.
+//
+//   slots    [behind 9]   [behind 12]   [behind 13] [behind 14]
+//             final        in flight     the latest grant: one known token and one draft
+#pragma once
+
+#include <tenon/sdk/kv_cache/block_pool.h>
+#include <tenon/sdk/kv_cache/bookkeeping.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace tenon::sdk {
+
+struct StateSlot {
+  BlockId block = kNoBlock;  // kNoBlock: behind no tokens
+  uint32_t end = 0;          // tokens that the state is behind
+  uint64_t step = 0;         // that writes it
+};
+
+struct StateTable {
+  // Room for the drafts that are usual, so that steps do not allocate.
+  StateTable() {
+    slots.reserve(kUsualSlots);
+    for (View& view : views) {
+      view.blocks.reserve(kUsualSlots);
+      view.ends.reserve(kUsualSlots);
+    }
+    views[0].blocks.push_back(kNoBlock);
+    views[0].ends.push_back(0);
+  }
+
+  struct View {
+    std::vector<BlockId> blocks;
+    std::vector<uint32_t> ends;
+  };
+  // In rising order: the state behind what is computed, then what steps not yet resolved write.
+  std::vector<StateSlot> slots = {{}};
+  size_t start = 0;  // of `slots`: where the latest grant starts
+  // What `table` shows of the latest grant. Two, as a step in flight may still be read from the
+  // other one.
+  std::array<View, 2> views;
+  size_t shown = 0;
+  BlockId swapped = kNoBlock;  // the state in the pool
+
+  static constexpr size_t kUsualSlots = 16;
+
+  const StateSlot& final() const { return slots.front(); }
+};
+
+// One recurrent KV group of a manager: its pools and the moves that its tables need.
+class StateGroup {
+ public:
+  StateGroup(GroupId id, const KvGroupGeometry& geometry, MoveQueue& moves, KvCounters& counters)
+      : id_(id), moves_(&moves), counters_(&counters) {
+    pool.reset(geometry.blocks);
+    swap.reset(geometry.swap_blocks);
+  }
+
+  BlockPool pool;
+  BlockPool swap;
+
+  GroupId id() const { return id_; }
+
+  // Token counts in (from, end] that a step may end behind: the end of what is known, as far as the
+  // grant reaches, and each draft behind it.
+  static uint32_t ends(uint32_t from, uint32_t end, uint32_t known) {
+    const uint32_t certain = std::min(known, end);
+    return certain > from ? 1 + end - certain : end - from;
+  }
+  // The most tokens behind `from` for whose ends `slots` are enough.
+  static uint32_t most(uint32_t from, uint32_t known, uint32_t slots) {
+    return slots == 0 || known <= from ? slots : known - from + slots - 1;
+  }
+
+  // Whether a grant can start behind `from`: what is in flight ends there for certain.
+  static bool can_start(const StateTable& table, uint32_t from);
+  // Slots that asking again for the latest grant does not take: it has them.
+  static uint32_t at_hand(const StateTable& table, uint32_t from) {
+    const bool again = table.slots[table.start].end == from;
+    return again ? static_cast<uint32_t>(table.slots.size() - table.start - 1) : 0;
+  }
+  // Room for a grant behind `from` of so many slots, so that `grow` does not allocate.
+  static void make_room(StateTable& table, uint32_t from, size_t slots);
+  // The pool has enough free slots for it.
+  void grow(StateTable& table, uint32_t from, uint32_t end, uint32_t known, uint64_t step);
+  // The latest grant ends behind `end` tokens now.
+  void trim(StateTable& table, uint32_t end);
+
+  // Whether some slot has the state behind `computed` tokens, and with steps in flight, whether
+  // they start from it.
+  static bool has(const StateTable& table, uint32_t computed, uint32_t in_flight);
+  void resolve(StateTable& table, uint32_t computed, uint32_t in_flight);
+  void release(StateTable& table, uint64_t last_step);
+
+  // The child starts where the parent's final state is: in the same slot, or in a copy of it.
+  void share(StateTable& child, const StateTable& parent, bool copy);
+
+  void swap_out(StateTable& table);
+  // Of the state behind `tokens`; the table is empty.
+  void swap_in(StateTable& table, uint32_t tokens, uint64_t step);
+  void drop_swapped(StateTable& table, uint64_t last_step);
+
+  // Names what is wrong with a table of a sequence; nothing is.
+  static const char* flaw(const StateTable& table, uint32_t computed, uint32_t granted);
+
+ private:
+  void drop(const StateSlot& slot, uint64_t last_step) {
+    if (slot.block != kNoBlock) pool.drop(slot.block, last_step);
+  }
+  void drop_behind(StateTable& table, size_t last);
+  static void show(StateTable& table, bool again);
+
+  GroupId id_;
+  MoveQueue* moves_;
+  KvCounters* counters_;
+};
+
+}  // namespace tenon::sdk
