@@ -182,6 +182,10 @@ Status check_sequence(const BatchView& batch, size_t index, const BatchLimits& l
 }  // namespace
 
 Status check_decoder_shape(const ModelShape& shape) {
+  if (shape.position_axes != 1) {
+    return unsupported("the model's positions have " + number(shape.position_axes) +
+                       " numbers; this executor rotates by one");
+  }
   for (LayerId id = 0; id < shape.layer_count; ++id) {
     const LayerShape& layer = shape.layers[id];
     if (layer.group != kNoGroup && layer.state_group == kNoGroup) continue;

@@ -16,7 +16,8 @@ struct BatchLimits {
   uint32_t max_sequences = 0;
 };
 
-// Whether all layers are such as the decoder has: each attends, none runs a recurrence.
+// Whether the model is such as the decoder runs: each layer attends, none has a recurrence, and
+// positions are single numbers.
 Status check_decoder_shape(const ModelShape& shape);
 
 // invalid_argument for token ids outside the vocabulary; unsupported for adapters; internal for

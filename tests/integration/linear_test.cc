@@ -87,7 +87,7 @@ class LinearTest : public testing::Test {
   LinearTest() : model_(make_tiny_model({.config = tiny_config()})) {}
   StepDriver& load(LinearKernel& kernel) {
     shape_ = std::make_unique<ModelShapeStorage>(model_->config, 64);
-    executor_ = *make_cpu_executor({2, CpuIsa::portable});
+    executor_ = *make_cpu_executor({2, kCpuPortable});
     LoadOptions options;
     options.attention = {&attention_};
     options.linear = [&kernel](const WeightView&) -> Result<LinearKernel*> { return &kernel; };

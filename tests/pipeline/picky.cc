@@ -47,18 +47,11 @@ class NoLinear final : public LinearKernel {
   std::string_view numerics() const noexcept override { return "none"; }
 };
 
-class NoDrafter final : public Drafter {
+class NoDrafter {
  public:
   NoDrafter(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
-  Status begin(SeqId, SeqId) noexcept override { return {}; }
-  void end(SeqId) noexcept override {}
-  Status offer(std::span<const DraftRequest>, std::span<uint32_t>) noexcept override { return {}; }
-  Status draft(std::span<const DraftRequest>, std::span<DraftOut>) noexcept override { return {}; }
-  Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
-    return {};
-  }
-  void measured(const DraftStepCost&) noexcept override {}
-  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+  void offer(std::span<const DraftRequest>, std::span<uint32_t>) {}
+  void draft(std::span<const DraftRequest>, std::span<DraftOut>) {}
 };
 
 template <uint32_t value>

@@ -84,6 +84,12 @@ Result<Logits> StepDriver::run(Arrays& arrays) {
   batch.logits_rows = arrays.wanted;
   batch.hidden_rows = hidden_rows_;
   batch.hidden_layers = hidden_layers_;
+  if (!inputs_.empty()) {
+    batch.inputs.data = inputs_.data();
+    batch.inputs.rank = 2;
+    batch.inputs.shape[0] = inputs_.size() / hidden_size_;
+    batch.inputs.shape[1] = batch.inputs.stride[0] = hidden_size_;
+  }
   TENON_RETURN_IF_ERROR(executor_.launch(batch));
   TENON_ASSIGN_OR_RETURN(const StepOutput output, executor_.collect(step_id_));
   const auto rows_of = [](const float* values, uint64_t count, uint64_t width) {

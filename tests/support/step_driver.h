@@ -68,6 +68,8 @@ class StepDriver {
     hidden_layers_ = std::move(layers);
   }
   const std::vector<Logits>& hidden() const { return hidden_; }
+  // What enters where the next steps' tokens are kNoToken: [rows, hidden].
+  void give_inputs(std::vector<float> rows) { inputs_ = std::move(rows); }
 
   // A new sequence fed in chunks of these sizes, the last one repeated. One row of logits a token.
   Logits feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks);
@@ -98,6 +100,7 @@ class StepDriver {
   std::vector<uint32_t> hidden_rows_;
   std::vector<LayerId> hidden_layers_;
   std::vector<Logits> hidden_;
+  std::vector<float> inputs_;
   BlockId next_block_ = 3;
   uint64_t step_id_ = 0;
   std::vector<Sequence> sequences_;

@@ -5,6 +5,8 @@
 namespace tenon {
 namespace {
 
+constexpr uint32_t kMaxPhases = 16;
+
 Status named(const NamedAttention& attention, const Status& status) {
   if (status.ok()) return {};
   const std::string& name = attention.name;
@@ -81,6 +83,10 @@ Status StepAttention::plan(const BatchView& batch) {
       TENON_RETURN_IF_ERROR(named(
           serving.attention, serving.attention.kernel->plan(
                                  {group, &batch, serving.sequences, memory.plan.data()}, out)));
+      if (out.phases < 1 || out.phases > kMaxPhases) {
+        return named(serving.attention, internal("a step of " + std::to_string(out.phases) +
+                                                 " phases was planned; expected 1 to 16"));
+      }
       memory.phases = out.phases;
       phases_[group] = std::max(phases_[group], out.phases);
     }

@@ -44,6 +44,7 @@
 //   draft.needs       text   nothing | hidden | model
 //   sched.emits       text   whole_prompts | chunks | preemption
 //   sched.drafts      text   yes | no                    plans rows for drafts
+//   sched.whole_spans text   yes | no                    grants whole_tokens all or not at all
 //   numerics.rows     text   invariant | batch           whether a row's bits depend on the batch
 #pragma once
 

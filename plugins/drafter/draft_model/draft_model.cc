@@ -33,7 +33,7 @@ TENON_CHECK_OPTIONS(kOptions);
 // Tokens that the model may have to read before it drafts without the step counting as unusual.
 constexpr size_t kUsualLag = 40;
 
-class DraftModel final : public Drafter {
+class DraftModel {
  public:
   DraftModel(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), adaptive_(options.adaptive, false) {
@@ -47,59 +47,39 @@ class DraftModel final : public Drafter {
     runner_ = *static_cast<ModelRunner* const*>(found);
   }
 
-  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
-  Status begin(SeqId seq, SeqId) noexcept override {
-    return sdk::guard([&] {
-      read_[seq] = 0;
-      adaptive_.begin(seq);
-      return Status();
-    });
+  void begin(SeqId seq, SeqId) {
+    read_[seq] = 0;
+    adaptive_.begin(seq);
   }
-  Status end(SeqId seq) noexcept override {
+  void end(SeqId seq) {
     read_.erase(seq);
     adaptive_.end(seq);
-    return {};
   }
 
-  Status offer(std::span<const DraftRequest> requests,
-               std::span<uint32_t> offered) noexcept override {
-    return sdk::guard([&] {
-      const auto most = static_cast<size_t>(options_.max_draft_tokens);
-      for (size_t i = 0; i < requests.size(); ++i) {
-        const size_t known = requests[i].history.size(), context = runner_->context_tokens();
-        const size_t room = context > known ? context - known : 0;
-        offered[i] = static_cast<uint32_t>(std::min({most, room, size_t{requests[i].max_tokens}}));
-      }
-      adaptive_.choose(requests, offered);
-      return Status();
-    });
+  void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+    const auto most = static_cast<size_t>(options_.max_draft_tokens);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const size_t known = requests[i].history.size(), context = runner_->context_tokens();
+      const size_t room = context > known ? context - known : 0;
+      offered[i] = static_cast<uint32_t>(std::min({most, room, size_t{requests[i].max_tokens}}));
+    }
+    adaptive_.choose(requests, offered);
   }
 
-  Status draft(std::span<const DraftRequest> requests,
-               std::span<DraftOut> drafts) noexcept override {
-    return sdk::guard([&] {
-      for (const DraftRequest& request : requests) note(request);
-      Status status;
-      for (uint32_t level = 0; status.ok() && collect(requests, drafts, level); ++level) {
-        status = draft_level(drafts);
-      }
-      return status;
-    });
+  Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    for (const DraftRequest& request : requests) note(request);
+    Status status;
+    for (uint32_t level = 0; status.ok() && collect(requests, drafts, level); ++level) {
+      status = draft_level(drafts);
+    }
+    return status;
   }
 
-  Status accept(SeqId seq, std::span<const TokenId>, uint32_t drafted,
-                uint32_t accepted) noexcept override {
-    return sdk::guard([&] {
-      adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
-      return Status();
-    });
+  void accept(SeqId seq, std::span<const TokenId>, uint32_t drafted, uint32_t accepted) {
+    adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
   }
 
-  Status measured(const DraftStepCost& cost) noexcept override {
-    adaptive_.measured(cost);
-    return {};
-  }
-  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+  void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
  private:
   void note(const DraftRequest& request) {

@@ -7,6 +7,7 @@
 // place alone, so a preempted sequence goes on where it was, and drafts are accepted exactly.
 #include <tenon/sampler.h>
 #include <tenon/sdk/plugin.h>
+#include <tenon/sdk/sampler/draft_tree.h>
 
 #include <algorithm>
 #include <charconv>
@@ -64,63 +65,54 @@ Status parse(std::string_view text, Recordings& out) {
   return {};
 }
 
-class ReplaySampler final : public Sampler {
+class ReplaySampler {
  public:
   ReplaySampler(const HostServices&, const PipelineFacts&, const Options& options) {
     // Checked before by `validate`.
     (void)parse(options.tokens, recordings_);
   }
 
-  Status begin(SeqId seq, const SamplingParams&, SeqId parent) noexcept override {
-    return sdk::guard([&] {
-      const std::lock_guard lock(mutex_);
-      const auto from = voices_.find(parent);
-      const size_t voice = from != voices_.end() ? from->second : next_++ % recordings_.size();
-      voices_[seq] = voice;
-      return Status();
-    });
+  void begin(SeqId seq, const SamplingParams&, SeqId parent) {
+    const std::lock_guard lock(mutex_);
+    const auto from = voices_.find(parent);
+    const size_t voice = from != voices_.end() ? from->second : next_++ % recordings_.size();
+    voices_[seq] = voice;
   }
-  Status end(SeqId seq) noexcept override {
+  void end(SeqId seq) {
     const std::lock_guard lock(mutex_);
     voices_.erase(seq);
-    return {};
   }
 
-  Status sample(std::span<const SampleRow> rows,
-                std::span<SampleResult> results) noexcept override {
-    for (size_t i = 0; i < rows.size(); ++i) results[i].token = token_for(rows[i]);
-    return {};
-  }
-  Status verify(std::span<const VerifyRows> rows,
-                std::span<VerifyResult> results) noexcept override {
+  void sample(std::span<const SampleRow> rows, std::span<SampleResult> results) {
     for (size_t i = 0; i < rows.size(); ++i) {
-      uint32_t count = 0;
-      bool accepted = true;
-      while (accepted) {
-        const TokenId token = token_for(rows[i].rows[count]);
-        results[i].tokens[count].token = token;
-        accepted = count < rows[i].drafts.size() && rows[i].drafts[count] == token;
-        ++count;
-      }
-      results[i].count = count;
+      results[i].token = token_for(rows[i], rows[i].history.size());
+    }
+  }
+  Status verify(std::span<const VerifyRows> rows, std::span<VerifyResult> results) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (Status status = sdk::check_tree(rows[i], results[i]); !status.ok()) return status;
+      size_t known = rows[i].rows[0].history.size();
+      sdk::walk_drafts(rows[i], results[i], [&](size_t row, SampleResult& result) {
+        result.token = token_for(rows[i].rows[row], known++);
+      });
     }
     return {};
   }
-  Status distribution(const SampleRow& row, std::span<float> probs) noexcept override {
+  void distribution(const SampleRow& row, std::span<float> probs) {
     std::fill(probs.begin(), probs.end(), 0.0f);
-    const TokenId token = token_for(row);
+    const TokenId token = token_for(row, row.history.size());
     if (token != kNoToken) probs[static_cast<size_t>(token)] = 1.0f;
-    return {};
   }
 
  private:
-  TokenId token_for(const SampleRow& row) const noexcept {
+  // Behind `known` tokens.
+  TokenId token_for(const SampleRow& row, size_t known) const {
     if (row.score != kNoToken) return row.score;
     const std::lock_guard lock(mutex_);
     const auto voice = voices_.find(row.seq);
     if (voice == voices_.end()) return kNoToken;
     const std::vector<TokenId>& recording = recordings_[voice->second];
-    const TokenId token = recording[(row.history.size() - row.prompt_tokens) % recording.size()];
+    const TokenId token = recording[(known - row.prompt_tokens) % recording.size()];
     return static_cast<uint32_t>(token) < row.vocabulary ? token : kNoToken;
   }
 
@@ -139,6 +131,7 @@ Status validate(const void* options) noexcept {
 
 constexpr Fact kProvides[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact"},
+    {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact"},
 };
 constexpr PluginDescriptor kReplay = [] {
   PluginDescriptor made =

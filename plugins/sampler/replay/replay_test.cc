@@ -79,6 +79,36 @@ TEST(Replay, accepts_drafts_that_equal_the_recording) {
   EXPECT_EQ(results[1].token, 6);
 }
 
+TEST(Replay, walks_trees_of_drafts_along_the_recording) {
+  TestHost host;
+  PluginInstance<Sampler> sampler("replay", host, {{"tokens", text("4 5 6 7")}});
+  ASSERT_TRUE(sampler->begin(0, {}, kNoSeq).ok());
+  const std::vector<TokenId> known = {1, 4};
+  const TokenId drafts[] = {9, 5, 6, 6};
+  const int32_t parents[] = {-1, -1, 0, 1};
+  SampleRow rows[5];
+  for (SampleRow& row : rows) {
+    row.seq = 0;
+    row.vocabulary = 100;
+    row.prompt_tokens = 1;
+    row.history = known;
+  }
+  SampleResult results[5];
+  uint32_t path[4];
+  VerifyRows verify;
+  verify.rows = rows;
+  verify.drafts = drafts;
+  verify.parents = parents;
+  VerifyResult out;
+  out.tokens = results;
+  out.path = path;
+  ASSERT_TRUE(sampler->verify({&verify, 1}, {&out, 1}).ok());
+  ASSERT_EQ(out.count, 3u);
+  EXPECT_EQ(results[2].token, 7);
+  EXPECT_EQ(path[0], 1u);
+  EXPECT_EQ(path[1], 3u);
+}
+
 TEST(Replay, refuses_what_is_no_list_of_ids) {
   const PluginDescriptor* descriptor = find_descriptor("replay");
   alignas(16) std::byte options[64];

@@ -124,13 +124,6 @@ TokenId draw(Scratch& scratch, const SampleRow& row, Settings& settings) {
   return static_cast<TokenId>(token);
 }
 
-void clear(SampleResult& result) {
-  result.token = kNoToken;
-  result.logprob = 0.0f;
-  result.rank = 0;
-  result.top_count = 0;
-}
-
 // The row as the model gave it.
 void restore(Scratch& scratch, const SampleRow& row, const Settings& settings) {
   if (edited(row, settings) || settings.penalises()) {
@@ -189,50 +182,6 @@ void distribute(Scratch& scratch, const SampleRow& row, const Settings& settings
   scratch.row.probabilities(choice, total, probs.first(row.vocabulary));
 }
 
-void verify_exactly(Scratch& scratch, const VerifyRows& rows, Settings& settings,
-                    VerifyResult& out) {
-  out.count = 0;
-  for (size_t i = 0; i <= rows.drafts.size(); ++i) {
-    sample_row(scratch, rows.rows[i], settings, out.tokens[i]);
-    const TokenId token = out.tokens[i].token;
-    // Tokens that were drawn before a row that failed are still good.
-    if (token == kNoToken) return;
-    ++out.count;
-    if (i == rows.drafts.size() || token != rows.drafts[i]) return;
-  }
-}
-
-namespace {
-
-// From max(p - q, 0), or from p where there is no q; kNoToken when p is empty.
-TokenId recover(std::span<const float> p, const float* q, const RandomKey& key) {
-  const auto left = [&](size_t i) {
-    // A q that is no number takes nothing away.
-    return q != nullptr && q[i] > 0.0f ? std::max(0.0f, p[i] - q[i]) : p[i];
-  };
-  double total = 0.0;
-  for (size_t i = 0; i < p.size(); ++i) total += left(i);
-  // Nothing is left only where p equals q but for rounding.
-  if (!(total > 0.0)) return q == nullptr ? kNoToken : recover(p, nullptr, key);
-  const double target = sdk::uniform(key, RandomPurpose::recover) * total;
-  double sum = 0.0;
-  TokenId token = kNoToken;
-  for (size_t i = 0; i < p.size() && sum <= target; ++i) {
-    if (!(left(i) > 0.0f)) continue;
-    token = static_cast<TokenId>(i);
-    sum += left(i);
-  }
-  return token;
-}
-
-bool accept(std::span<const float> p, const float* q, TokenId draft, const RandomKey& key) {
-  const auto id = static_cast<uint32_t>(draft);
-  if (draft < 0 || id >= p.size() || !(p[id] > 0.0f)) return false;
-  const double chance = sdk::uniform(key, RandomPurpose::accept);
-  return !(q[id] > 0.0f) || chance * static_cast<double>(q[id]) < static_cast<double>(p[id]);
-}
-
-// Gives a decided token its log probability, and tells mirostat.
 void settle(Scratch& scratch, const SampleRow& row, Settings& settings, TokenId token, float p,
             SampleResult& result) {
   if (settings.mirostat()) settings.observe(generated(row), -std::log2(p));
@@ -242,32 +191,6 @@ void settle(Scratch& scratch, const SampleRow& row, Settings& settings, TokenId 
     sample_row(scratch, scored, settings, result);
   }
   result.token = token;
-}
-
-}  // namespace
-
-void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& settings,
-                         VerifyResult& out) {
-  out.count = 0;
-  for (size_t i = 0; i < rows.drafts.size(); ++i) {
-    const SampleRow& row = rows.rows[i];
-    clear(out.tokens[i]);
-    scratch.probs.resize(row.vocabulary);
-    distribute(scratch, row, settings, scratch.probs);
-    const float* q = rows.draft_probs + i * row.vocabulary;
-    const TokenId draft = rows.drafts[i];
-    const bool accepted = accept(scratch.probs, q, draft, row.key);
-    // What is no token was drawn from nothing.
-    const bool known = draft >= 0 && static_cast<uint32_t>(draft) < row.vocabulary;
-    const TokenId token = accepted ? draft : recover(scratch.probs, known ? q : nullptr, row.key);
-    if (token == kNoToken) return;
-    settle(scratch, row, settings, token, scratch.probs[static_cast<size_t>(token)], out.tokens[i]);
-    ++out.count;
-    if (!accepted) return;
-  }
-  const size_t last = rows.drafts.size();
-  sample_row(scratch, rows.rows[last], settings, out.tokens[last]);
-  if (out.tokens[last].token != kNoToken) ++out.count;
 }
 
 }  // namespace tenon::standard

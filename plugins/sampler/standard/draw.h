@@ -17,7 +17,8 @@ struct Scratch {
   Row row;
   std::vector<Candidate> candidates;
   PenaltyScratch penalties;
-  std::vector<float> probs;  // the target's, where drafts are verified by rejection
+  std::vector<float> probs;    // the target's, where drafts are verified by rejection
+  std::vector<TokenId> known;  // and a path of a tree of drafts behind it
 };
 
 // Draws a token, or scores the one that the row asks for; log probabilities where they are wanted.
@@ -27,14 +28,16 @@ void sample_row(Scratch& scratch, const SampleRow& row, Settings& settings, Samp
 void distribute(Scratch& scratch, const SampleRow& row, const Settings& settings,
                 std::span<float> probs);
 
-// One sequence's drafts. Exact: each row is drawn from as if there were no drafts, and drafts are
-// accepted as long as they are equal.
-void verify_exactly(Scratch& scratch, const VerifyRows& rows, Settings& settings,
-                    VerifyResult& out);
-// By rejection (Leviathan et al., ICML 2023; Chen et al., 2023): draft x is accepted with
-// probability min(1, p(x)/q(x)); in place of the first that is not, a token is drawn from
-// max(p - q, 0). What comes out is distributed as p.
-void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& settings,
-                         VerifyResult& out);
+// Of a token that was decided elsewhere, with probability `p`: its log probability where that is
+// wanted, and mirostat hears of it.
+void settle(Scratch& scratch, const SampleRow& row, Settings& settings, TokenId token, float p,
+            SampleResult& result);
+
+inline void clear(SampleResult& result) {
+  result.token = kNoToken;
+  result.logprob = 0.0f;
+  result.rank = 0;
+  result.top_count = 0;
+}
 
 }  // namespace tenon::standard

@@ -4,13 +4,14 @@
 // docs/strategies/samplers.md says what each parameter means and in which order they count.
 #include <tenon/sampler.h>
 #include <tenon/sdk/plugin.h>
+#include <tenon/sdk/sampler/draft_tree.h>
 
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
-#include "plugins/sampler/standard/draw.h"
+#include "plugins/sampler/standard/verify.h"
 
 namespace tenon {
 namespace {
@@ -28,7 +29,7 @@ constexpr OptionSpec kOptions[] = {
 };
 TENON_CHECK_OPTIONS(kOptions);
 
-class StandardSampler final : public Sampler {
+class StandardSampler {
  public:
   StandardSampler(const HostServices& host, const PipelineFacts&, const Options& options)
       : scans_(standard::scan_kernels(host.facts->cpu)), defaults_({}, {}) {
@@ -36,44 +37,40 @@ class StandardSampler final : public Sampler {
     (void)standard::parse_order(options.order, order_);
   }
 
-  Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept override {
-    return sdk::guard([&] {
-      auto settings = std::make_unique<Settings>(params, order_);
-      const auto from = sequences_.find(parent);
-      if (from != sequences_.end() && settings->mirostat() && from->second->mirostat()) {
-        settings->follow(*from->second);
-      }
-      sequences_[seq] = std::move(settings);
-      return Status();
-    });
+  void begin(SeqId seq, const SamplingParams& params, SeqId parent) {
+    auto settings = std::make_unique<Settings>(params, order_);
+    const auto from = sequences_.find(parent);
+    if (from != sequences_.end() && settings->mirostat() && from->second->mirostat()) {
+      settings->follow(*from->second);
+    }
+    sequences_[seq] = std::move(settings);
   }
-  Status end(SeqId seq) noexcept override {
-    sequences_.erase(seq);
-    return {};
-  }
+  void end(SeqId seq) { sequences_.erase(seq); }
 
-  Status sample(std::span<const SampleRow> rows,
-                std::span<SampleResult> results) noexcept override {
-    return with_scratch([&](Scratch& scratch) {
+  void sample(std::span<const SampleRow> rows, std::span<SampleResult> results) {
+    with_scratch([&](Scratch& scratch) {
       for (size_t i = 0; i < rows.size(); ++i) {
         standard::sample_row(scratch, rows[i], settings_of(rows[i].seq), results[i]);
       }
     });
   }
 
-  Status verify(std::span<const VerifyRows> rows,
-                std::span<VerifyResult> results) noexcept override {
-    return with_scratch([&](Scratch& scratch) {
+  Status verify(std::span<const VerifyRows> rows, std::span<VerifyResult> results) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (Status status = sdk::check_tree(rows[i], results[i]); !status.ok()) return status;
+    }
+    with_scratch([&](Scratch& scratch) {
       for (size_t i = 0; i < rows.size(); ++i) {
         const auto verify = rows[i].draft_probs == nullptr ? &standard::verify_exactly
                                                            : &standard::verify_by_rejection;
         verify(scratch, rows[i], settings_of(rows[i].rows[0].seq), results[i]);
       }
     });
+    return {};
   }
 
-  Status distribution(const SampleRow& row, std::span<float> probs) noexcept override {
-    return with_scratch(
+  void distribution(const SampleRow& row, std::span<float> probs) {
+    with_scratch(
         [&](Scratch& scratch) { standard::distribute(scratch, row, settings_of(row.seq), probs); });
   }
 
@@ -85,19 +82,16 @@ class StandardSampler final : public Sampler {
 
   // Rows may be sampled on several threads: each call borrows a scratch of its own.
   template <typename Body>
-  Status with_scratch(Body&& body) noexcept {
-    return sdk::guard([&] {
-      std::unique_ptr<Scratch> scratch;
-      {
-        const std::lock_guard lock(mutex_);
-        if (!spare_.empty()) scratch = std::move(spare_.back()), spare_.pop_back();
-      }
-      if (scratch == nullptr) scratch = std::make_unique<Scratch>(scans_);
-      body(*scratch);
+  void with_scratch(Body&& body) {
+    std::unique_ptr<Scratch> scratch;
+    {
       const std::lock_guard lock(mutex_);
-      spare_.push_back(std::move(scratch));
-      return Status();
-    });
+      if (!spare_.empty()) scratch = std::move(spare_.back()), spare_.pop_back();
+    }
+    if (scratch == nullptr) scratch = std::make_unique<Scratch>(scans_);
+    body(*scratch);
+    const std::lock_guard lock(mutex_);
+    spare_.push_back(std::move(scratch));
   }
 
   const standard::ScanKernels& scans_;
@@ -117,6 +111,7 @@ Status validate(const void* options) noexcept {
 
 constexpr Fact kProvides[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+    {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact"},
 };
 constexpr PluginDescriptor kStandard = [] {
   PluginDescriptor made = sdk::with_facts(

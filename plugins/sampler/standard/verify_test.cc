@@ -12,20 +12,6 @@ namespace {
 
 using testing::ElementsAre;
 
-// A text as it grows: every row's logits follow from the tokens before it.
-struct Story {
-  uint32_t vocabulary = 40;
-  uint64_t seed = 1;
-  float spread = 6.0f;
-
-  std::vector<float> logits_after(std::span<const TokenId> history) const {
-    uint64_t hash = seed;
-    for (TokenId token : history)
-      hash = hash * 6364136223846793005u + static_cast<uint64_t>(token) + 1;
-    return random_logits(vocabulary, hash >> 8, spread);
-  }
-};
-
 class Verify : public StandardFixture {
  protected:
   struct Verified {
@@ -70,18 +56,6 @@ class Verify : public StandardFixture {
     EXPECT_LE(result.count, drafts.size() + 1);
     for (uint32_t i = 0; i < result.count; ++i) out.tokens.push_back(out.results[i].token);
     return out;
-  }
-
-  TokenId step(const Story& story, const std::vector<TokenId>& history, uint32_t prompt,
-               const SamplingParams& params) {
-    const std::vector<float> logits = story.logits_after(history);
-    SampleRow row = row_of(logits, params, {});
-    row.history = history;
-    row.prompt_tokens = prompt;
-    row.key.position = static_cast<uint32_t>(history.size());
-    SampleResult result;
-    EXPECT_TRUE(sampler_->sample({&row, 1}, {&result, 1}).ok());
-    return result.token;
   }
 };
 

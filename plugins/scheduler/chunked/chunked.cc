@@ -19,19 +19,14 @@ constexpr auto kOptions =
                       sdk::kAdmissionOptions, sdk::kPreemptionOptions>();
 TENON_CHECK_OPTIONS(kOptions.specs);
 
-class ChunkedScheduler final : public Scheduler {
+class ChunkedScheduler {
  public:
   ChunkedScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), planner_(host, options_) {}
 
-  Status on_event(const SequenceEvent&) noexcept override { return {}; }
-
-  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
-    return sdk::guard([&] {
-      queue_.begin(options_.policy, view.waiting);
-      planner_.plan(view, ledger, out, queue_);
-      return Status();
-    });
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    queue_.begin(options_.policy, view.waiting);
+    planner_.plan(view, ledger, out, queue_);
   }
 
  private:

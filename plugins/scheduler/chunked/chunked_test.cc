@@ -83,15 +83,6 @@ OptionValue tokens(int64_t count) {
   return value;
 }
 
-TEST(Chunked, serves_nobody_twice_while_a_step_is_under_way) {
-  Steps steps({{"step_tokens", tokens(64)}});
-  SequenceView flying = decoding(2);
-  flying.in_flight_tokens = 1;
-  SequenceView piece = prompt(3, 100, 20);
-  piece.in_flight_tokens = 30;
-  EXPECT_EQ(steps.plan({decoding(1), flying, piece}, {}), "1=1");
-}
-
 TEST(Chunked, shares_drafts_out_behind_everyones_next_token) {
   Steps steps({{"step_tokens", tokens(8)}});
   EXPECT_EQ(steps.plan({decoding(1, 5), decoding(2, 5), decoding(3, 5)}, {}), "1=1+5 2=1 3=1");
@@ -110,6 +101,21 @@ TEST(Chunked, lets_drafts_have_everything_where_nobody_could_be_admitted) {
 TEST(Chunked, continues_prompts_before_it_begins_others) {
   Steps steps({{"step_tokens", tokens(32)}});
   EXPECT_EQ(steps.plan({decoding(1), prompt(2, 40, 20)}, {prompt(3, 50)}), "1=1 2=20 3=11");
+}
+
+TEST(Chunked, exceeds_its_own_budget_for_tokens_that_belong_together) {
+  Steps steps({{"step_tokens", tokens(32)}});
+  SequenceView span = prompt(2, 400);
+  span.whole_tokens = 300;
+  EXPECT_EQ(steps.plan({decoding(1), span}, {prompt(3, 50)}), "1=1 2=300");
+}
+
+TEST(Chunked, lets_tokens_that_belong_together_go_first_once_they_had_to_wait) {
+  Steps steps({{"step_tokens", tokens(2000)}});
+  SequenceView span = prompt(2, 1100);
+  span.whole_tokens = 1024;
+  EXPECT_EQ(steps.plan({decoding(1), span}, {prompt(3, 50)}), "1=1");
+  EXPECT_EQ(steps.plan({decoding(1), span}, {prompt(3, 50)}), "2=1024");
 }
 
 TEST(Chunked, exceeds_no_limit_of_the_pipeline) {

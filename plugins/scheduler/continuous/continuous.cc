@@ -26,27 +26,22 @@ constexpr auto kOptions = sdk::join_options<Options, sdk::kPolicyOptions, sdk::k
                                             sdk::kAdmissionOptions, sdk::kPreemptionOptions>(kOwn);
 TENON_CHECK_OPTIONS(kOptions.specs);
 
-class ContinuousScheduler final : public Scheduler {
+class ContinuousScheduler {
  public:
   ContinuousScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), plan_(host, options_), admission_(options_) {}
 
-  Status on_event(const SequenceEvent&) noexcept override { return {}; }
-
-  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
-    return sdk::guard([&] {
-      const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
-      plan_.begin(view, ledger, out);
-      queue_.begin(options_.policy, view.waiting);
-      admission_.let_in_overdue(plan_, piece);
-      plan_.continue_prompts(piece, false);
-      admission_.admit(plan_, queue_, piece);
-      if (plan_.empty()) {
-        plan_.advance_decodes(false);
-        plan_.continue_prompts(piece, true);
-      }
-      return Status();
-    });
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
+    plan_.begin(view, ledger, out);
+    queue_.begin(options_.policy, view.waiting);
+    admission_.let_in_overdue(plan_, piece);
+    plan_.continue_prompts(piece, false);
+    admission_.admit(plan_, queue_, piece);
+    if (plan_.empty()) {
+      plan_.advance_decodes(false);
+      plan_.continue_prompts(piece, true);
+    }
   }
 
  private:

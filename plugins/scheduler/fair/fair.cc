@@ -27,27 +27,19 @@ constexpr auto kOptions = sdk::join_options<Options, sdk::kLimitOptions, sdk::kC
                                             sdk::kAdmissionOptions, sdk::kPreemptionOptions>(kOwn);
 TENON_CHECK_OPTIONS(kOptions.specs);
 
-class FairScheduler final : public Scheduler {
+class FairScheduler {
  public:
   FairScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options),
         planner_(host, options_),
         shares_({options.input_weight, options.output_weight}) {}
 
-  Status on_event(const SequenceEvent& event) noexcept override {
-    return sdk::guard([&] {
-      shares_.on_event(event);
-      return Status();
-    });
-  }
+  void on_event(const SequenceEvent& event) { shares_.on_event(event); }
 
-  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
-    return sdk::guard([&] {
-      shares_.begin(view.waiting, out);
-      planner_.plan(view, ledger, out, shares_);
-      shares_.end();
-      return Status();
-    });
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    shares_.begin(view.waiting, out);
+    planner_.plan(view, ledger, out, shares_);
+    shares_.end();
   }
 
  private:

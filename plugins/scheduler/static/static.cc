@@ -44,35 +44,31 @@ class MemberQueue {
   const std::vector<SeqId>* members_ = nullptr;
 };
 
-class StaticScheduler final : public Scheduler {
+class StaticScheduler {
  public:
   StaticScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), plan_(host, options_), admission_(options_) {}
 
-  Status on_event(const SequenceEvent& event) noexcept override {
+  void on_event(const SequenceEvent& event) {
     const bool over = event.kind == EventKind::finished || event.kind == EventKind::aborted;
     if (over) std::erase(members_, event.seq);
-    return {};
   }
 
-  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
-    return sdk::guard([&] {
-      plan_.begin(view, ledger, out);
-      if (view.running.empty() && members_.empty()) take_batch();
-      // Prompts of the batch that are not computed yet, those of preempted members among them.
-      const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
-      admission_.let_in_overdue(plan_, piece);
-      plan_.continue_prompts(piece, false);
-      members_waiting_.begin(options_.policy, view, members_);
-      admission_.admit(plan_, members_waiting_, piece);
-      if (plan_.empty()) {
-        plan_.advance_decodes(false);
-        plan_.continue_prompts(piece, true);
-      }
-      const uint64_t held = plan_.running() + plan_.admitted();
-      out.idle_rows = static_cast<uint32_t>(batch_rows_ > held ? batch_rows_ - held : 0);
-      return Status();
-    });
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    plan_.begin(view, ledger, out);
+    if (view.running.empty() && members_.empty()) take_batch();
+    // Prompts of the batch that are not computed yet, those of preempted members among them.
+    const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
+    admission_.let_in_overdue(plan_, piece);
+    plan_.continue_prompts(piece, false);
+    members_waiting_.begin(options_.policy, view, members_);
+    admission_.admit(plan_, members_waiting_, piece);
+    if (plan_.empty()) {
+      plan_.advance_decodes(false);
+      plan_.continue_prompts(piece, true);
+    }
+    const uint64_t held = plan_.running() + plan_.admitted();
+    out.idle_rows = static_cast<uint32_t>(batch_rows_ > held ? batch_rows_ - held : 0);
   }
 
  private:

@@ -18,14 +18,14 @@ constexpr OptionSpec kOptions[] = {
 };
 TENON_CHECK_OPTIONS(kOptions);
 
-class LotteryScheduler final : public Scheduler {
+// A plain class: the SDK makes a Scheduler of it, and a Status of what it throws. It listens to no
+// events, so it has no `on_event`.
+class LotteryScheduler {
  public:
   LotteryScheduler(const HostServices&, const PipelineFacts&, const Options& options)
       : lot_(options.lot) {}
 
-  Status on_event(const SequenceEvent&) noexcept override { return {}; }
-
-  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
     uint32_t budget = view.limits.max_batch_tokens;
     for (const SequenceView& running : view.running) grant(running, ledger, budget, out);
     const bool room = view.running.size() < view.limits.max_sequences;
@@ -37,12 +37,11 @@ class LotteryScheduler final : public Scheduler {
     if (out.grant_count == 0 && view.running.size() > 1) {
       ledger.release(view.running.back().seq, ReleaseHow::recompute);
     }
-    return {};
   }
 
  private:
   static void grant(const SequenceView& sequence, KvLedger& ledger, uint32_t& budget,
-                    PlanOut& out) noexcept {
+                    PlanOut& out) {
     const uint32_t left = sequence.known_tokens - sequence.computed_tokens;
     const uint32_t wanted = std::min(left, budget);
     if (wanted == 0) return;

@@ -1,6 +1,7 @@
 #include <tenon/sdk/scheduler/plan_builder.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tenon::sdk {
 
@@ -10,17 +11,19 @@ void PlanBuilder::begin(const SchedulerView& view, KvLedger& ledger, PlanOut& ou
   out_ = &out;
   limits_ = lowered(view.limits, options_);
   budget_ = limits_.max_batch_tokens;
+  room_ = view.limits.max_batch_tokens;
   running_ = view.running.size();
-  idle_ = slots_ = admitted_ = partial_ = decoding_ = 0;
-  preempted_ = false;
+  unserved_ = slots_ = admitted_ = partial_ = decoding_ = 0;
+  in_flight_ = short_of_memory_ = false;
+  waited_seq_ = std::exchange(span_seq_, kNoSeq);
   standing_.clear();
   for (const SequenceView& sequence : view.running) {
     slots_ += sequence.samples;
-    // What it is granted next depends on a step that is still under way.
-    const bool waits = sequence.in_flight_tokens > 0;
-    standing_.push_back(waits ? Standing::kept : Standing::idle);
-    if (waits) continue;
-    ++idle_;
+    const bool flies = sequence.in_flight_tokens > 0;
+    in_flight_ |= flies;
+    standing_.push_back(flies ? Standing::held : Standing::idle);
+    if (left(sequence) == 0) continue;
+    ++unserved_;
     (left(sequence) > 1 ? partial_ : decoding_) += 1;
   }
   sort_by_policy(options_.policy, view.running, order_);
@@ -30,6 +33,22 @@ uint32_t PlanBuilder::whole_or_piece(uint32_t tokens) const {
   if (tokens <= budget_) return tokens;
   const bool too_long = tokens > limits_.max_batch_tokens;
   return too_long && empty() ? budget_ : 0;
+}
+
+uint32_t PlanBuilder::whole_span(const SequenceView& sequence, uint32_t reused, uint32_t tokens) {
+  const uint32_t span = span_of(sequence, reused);
+  if (tokens >= span) return tokens;
+  if (span <= room_) return span;
+  if (span_seq_ == kNoSeq) span_seq_ = sequence.seq;
+  return 0;
+}
+
+void PlanBuilder::serve_waiting_span() {
+  if (waited_seq_ == kNoSeq) return;
+  for (size_t place = 0; place < order_.size(); ++place) {
+    if (at(place).seq != waited_seq_ || !unserved(place)) continue;
+    grant_or_preempt(place, whole_span(at(place), 0, 1), 0);
+  }
 }
 
 bool PlanBuilder::admit(const SequenceView& waiting, uint32_t tokens) {
@@ -48,17 +67,17 @@ bool PlanBuilder::make_room(const SequenceView& waiting, uint32_t tokens) {
   };
   for (size_t place = order_.size(); place-- > 0 && key < order_[place];) {
     if (fits()) return true;
-    if (standing(place) == Standing::idle) preempt(place);
+    preempt(place);
   }
   return fits();
 }
 
 void PlanBuilder::advance_decodes(bool prompts_wait) {
-  const uint64_t sure = std::min<uint64_t>(budget_, idle_);
+  const uint64_t sure = std::min<uint64_t>(budget_, unserved_);
   uint64_t drafts = (budget_ - sure) / (prompts_wait ? 2 : 1);
   for (size_t place = 0; place < order_.size() && budget_ > 0; ++place) {
     const SequenceView& sequence = at(place);
-    if (left(sequence) > 1 || standing(place) != Standing::idle) continue;
+    if (left(sequence) != 1 || !unserved(place)) continue;
     const auto offered = static_cast<uint32_t>(std::min<uint64_t>(sequence.offered_drafts, drafts));
     const uint32_t before = budget_;
     if (grant_or_preempt(place, 1, offered)) drafts -= before - budget_ - 1;
@@ -67,35 +86,44 @@ void PlanBuilder::advance_decodes(bool prompts_wait) {
 
 bool PlanBuilder::grant(const SequenceView& sequence, uint32_t tokens, uint32_t drafts,
                         bool& whole) {
-  if (tokens == 0 || uint64_t{tokens} + drafts > budget_) return false;
+  if (!fits(sequence, tokens, drafts)) return false;
   const GrowResult grown = ledger_->try_grow(sequence.seq, tokens, tokens + drafts);
   if (grown.granted == 0) return false;
   // A prefix that appeared meanwhile leaves less to compute.
   const uint32_t most = left(sequence) - std::min(left(sequence), grown.reused);
   const uint32_t taken = std::min({tokens, grown.granted, most});
+  // Less of a span was reused than the cache had said. What was granted is given back.
+  if (taken == 0 || taken < span_of(sequence, grown.reused)) return false;
   whole = taken == most;
   const uint32_t behind = whole ? std::min(drafts, grown.granted - taken) : 0;
-  budget_ -= taken + behind;
+  budget_ -= std::min(budget_, taken + behind);
+  room_ -= taken + behind;
   return out_->push({sequence.seq, taken, behind});
+}
+
+bool PlanBuilder::fits(const SequenceView& sequence, uint32_t tokens, uint32_t drafts) const {
+  const bool span = tokens <= sequence.whole_tokens;
+  return tokens > 0 && uint64_t{tokens} + drafts <= (span ? room_ : budget_);
 }
 
 bool PlanBuilder::grant_running(size_t place, uint32_t tokens, uint32_t drafts) {
   bool whole = false;
   if (!grant(at(place), tokens, drafts, whole)) return false;
-  leave_idle(place, Standing::granted);
+  leave(place, Standing::granted);
   if (whole && left(at(place)) > 1) --partial_;
   return true;
 }
 
 bool PlanBuilder::grant_or_preempt(size_t place, uint32_t tokens, uint32_t drafts) {
   while (!grant_running(place, tokens, drafts)) {
-    if (tokens == 0 || uint64_t{tokens} + drafts > budget_) return false;
+    if (!fits(at(place), tokens, drafts)) return false;
     const size_t victim = choose_victim(place, tokens);
     if (victim == place) {
-      if (place > 0 || stuck_for_long(at(place).seq)) preempted_ |= preempt(place);
+      short_of_memory_ |= in_flight_;
+      if (place > 0 || stuck_for_long(at(place).seq)) short_of_memory_ |= preempt(place);
       return false;
     }
-    preempted_ |= preempt(victim);
+    short_of_memory_ |= preempt(victim);
   }
   if (place == 0) stuck_plans_ = 0;
   return true;
@@ -107,12 +135,13 @@ bool PlanBuilder::stuck_for_long(SeqId seq) {
   return ++stuck_plans_ % kPatience == 0;
 }
 
-void PlanBuilder::leave_idle(size_t place, Standing now) {
+void PlanBuilder::leave(size_t place, Standing now) {
   standing(place) = now;
-  --idle_;
+  --unserved_;
 }
 
 bool PlanBuilder::preempt(size_t place) {
+  if (standing(place) != Standing::idle) return false;
   const SequenceView& victim = at(place);
   bool gone = false;
   if (options_.preempt == Preempt::swap) {
@@ -120,8 +149,11 @@ bool PlanBuilder::preempt(size_t place) {
     if (!gone && host_.count != nullptr) host_.count(host_.context, "swap_refused", 1);
   }
   gone = gone || ledger_->release(victim.seq, ReleaseHow::recompute);
-  leave_idle(place, gone ? Standing::preempted : Standing::kept);
-  if (!gone) return false;
+  if (!gone) {
+    standing(place) = Standing::held;
+    return false;
+  }
+  leave(place, Standing::preempted);
   --running_;
   slots_ -= std::min(slots_, victim.samples);
   if (left(victim) > 1) --partial_;

@@ -224,6 +224,9 @@ TEST_F(BatchCheckTest, only_layers_that_attend_and_do_nothing_else_are_run) {
   layer_.group = kNoGroup;
   EXPECT_THAT(std::string(check_decoder_shape(shape_).message()),
               HasSubstr("layer 0 does not attend"));
+  shape_.position_axes = 3;
+  EXPECT_THAT(std::string(check_decoder_shape(shape_).message()),
+              HasSubstr("positions have 3 numbers"));
 }
 
 }  // namespace

@@ -1,41 +1,26 @@
-// Less to write for a plugin: descriptors and factories from the class and its option table, and
-// `guard`, which turns exceptions into a Status before they reach the boundary.
+// Less to write for a plugin: descriptors and factories from the class and its option table.
 //
 //   constexpr PluginDescriptor kFair = sdk::descriptor<Scheduler, FairScheduler, Options>({
 //       .id = "fair", .version = "1.0.0", .summary = "shares tokens evenly between tenants",
 //       .license = "Apache-2.0"}, kOptions);
 //   TENON_PLUGIN_LIBRARY(&kFair)
 //
-// FairScheduler is constructed from (const HostServices&, const PipelineFacts&, const Options&).
-// Has it a method `const void* extension(std::string_view id)`, hosts can ask it for more than the
-// interface.
+// FairScheduler is constructed from (const HostServices&, const PipelineFacts&, const Options&). It
+// is a plain class with the methods of a Scheduler, or derives from it; <tenon/sdk/adaptor.h> says
+// what the difference is. Has it a method `const void* extension(std::string_view id)`, hosts can
+// ask it for more than the interface.
 #pragma once
 
 #include <tenon/plugin.h>
+#include <tenon/sdk/adaptors.h>
 #include <tenon/sdk/options.h>
 
 #include <concepts>
-#include <exception>
 #include <new>
 #include <string>
 #include <string_view>
 
 namespace tenon::sdk {
-
-// Runs `body` (returning Status); an exception becomes an error. What every method that may throw
-// wraps itself in.
-template <typename Body>
-Status guard(Body&& body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return Status::error(StatusCode::out_of_memory, "the plugin ran out of memory");
-  } catch (const std::exception& error) {
-    return Status::error(StatusCode::failed, error.what());
-  } catch (...) {
-    return Status::error(StatusCode::failed, "the plugin threw an unknown exception");
-  }
-}
 
 struct NoOptions {};
 
@@ -43,15 +28,15 @@ template <typename Interface, typename Class, typename Options>
 Status create(const HostServices& host, const PipelineFacts& facts, const void* options,
               void** instance) noexcept {
   return guard([&] {
-    Class* made = new Class(host, facts, *static_cast<const Options*>(options));
-    *instance = static_cast<Interface*>(made);
-    return Status();
+    using Made = Adapted<Interface, Class>;
+    *instance =
+        static_cast<Interface*>(new Made(host, facts, *static_cast<const Options*>(options)));
   });
 }
 
 template <typename Interface, typename Class>
 void destroy(void* instance) noexcept {
-  delete static_cast<Class*>(static_cast<Interface*>(instance));
+  delete static_cast<Adapted<Interface, Class>*>(static_cast<Interface*>(instance));
 }
 
 template <typename Class>
@@ -62,7 +47,8 @@ concept HasExtensions = requires(Class& made, std::string_view id) {
 template <typename Interface, typename Class>
 const void* extension(void* instance, std::string_view id) noexcept {
   try {
-    return static_cast<Class*>(static_cast<Interface*>(instance))->extension(id);
+    auto* made = static_cast<Adapted<Interface, Class>*>(static_cast<Interface*>(instance));
+    return plugin_of<Interface, Class>(*made).extension(id);
   } catch (...) {
     return nullptr;
   }

@@ -23,75 +23,55 @@
 namespace tenon::sdk {
 
 template <typename Index, typename Options>
-class LookupDrafter final : public Drafter {
+class LookupDrafter {
  public:
   LookupDrafter(const HostServices&, const PipelineFacts&, const Options& options)
       : options_(options), adaptive_(options.adaptive, true) {}
 
-  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
   // A fork reads its history when it is asked for the first time, as a fresh sequence does.
-  Status begin(SeqId seq, SeqId) noexcept override {
-    return guard([&] {
-      sequences_.emplace(seq, Lookup(Index(options_)));
-      adaptive_.begin(seq);
-      return Status();
-    });
+  void begin(SeqId seq, SeqId) {
+    sequences_.emplace(seq, Lookup(Index(options_)));
+    adaptive_.begin(seq);
   }
-  Status end(SeqId seq) noexcept override {
+  void end(SeqId seq) {
     sequences_.erase(seq);
     adaptive_.end(seq);
-    return {};
   }
 
-  Status offer(std::span<const DraftRequest> requests,
-               std::span<uint32_t> offered) noexcept override {
-    return guard([&] {
-      for (size_t i = 0; i < requests.size(); ++i) offered[i] = look(requests[i]);
-      adaptive_.choose(requests, offered);
-      return Status();
-    });
+  void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+    for (size_t i = 0; i < requests.size(); ++i) offered[i] = look(requests[i]);
+    adaptive_.choose(requests, offered);
   }
 
-  Status draft(std::span<const DraftRequest> requests,
-               std::span<DraftOut> drafts) noexcept override {
-    return guard([&] {
-      for (size_t i = 0; i < requests.size(); ++i) {
-        const auto found = sequences_.find(requests[i].seq);
-        if (found == sequences_.end()) continue;
-        const std::vector<TokenId>& proposed = found->second.proposed;
-        const size_t count = std::min<size_t>(proposed.size(), requests[i].max_tokens);
-        std::copy_n(proposed.begin(), count, drafts[i].tokens.begin());
-        drafts[i].count = static_cast<uint32_t>(count);
-        adaptive_.granted(drafts[i].count);
-      }
-      return Status();
-    });
+  void draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto found = sequences_.find(requests[i].seq);
+      if (found == sequences_.end()) continue;
+      const std::vector<TokenId>& proposed = found->second.proposed;
+      const size_t count = std::min<size_t>(proposed.size(), requests[i].max_tokens);
+      std::copy_n(proposed.begin(), count, drafts[i].tokens.begin());
+      drafts[i].count = static_cast<uint32_t>(count);
+      adaptive_.granted(drafts[i].count);
+    }
   }
 
   // What was proposed is compared with what came also where it was not drafted.
-  Status accept(SeqId seq, std::span<const TokenId> history, uint32_t, uint32_t) noexcept override {
-    return guard([&] {
-      const auto found = sequences_.find(seq);
-      if (found == sequences_.end()) return Status();
-      Lookup& lookup = found->second;
-      if (!lookup.proposed.empty() && history.size() > lookup.known) {
-        const std::span<const TokenId> came = history.subspan(lookup.known);
-        const size_t trials = std::min(came.size(), lookup.proposed.size());
-        const auto differs = std::mismatch(
-            came.begin(), came.begin() + static_cast<ptrdiff_t>(trials), lookup.proposed.begin());
-        const auto hits = static_cast<uint32_t>(differs.first - came.begin());
-        adaptive_.learn(seq, std::min(hits + 1, static_cast<uint32_t>(trials)), hits);
-      }
-      lookup.proposed.clear();
-      return Status();
-    });
+  void accept(SeqId seq, std::span<const TokenId> history, uint32_t, uint32_t) {
+    const auto found = sequences_.find(seq);
+    if (found == sequences_.end()) return;
+    Lookup& lookup = found->second;
+    if (!lookup.proposed.empty() && history.size() > lookup.known) {
+      const std::span<const TokenId> came = history.subspan(lookup.known);
+      const size_t trials = std::min(came.size(), lookup.proposed.size());
+      const auto differs = std::mismatch(
+          came.begin(), came.begin() + static_cast<ptrdiff_t>(trials), lookup.proposed.begin());
+      const auto hits = static_cast<uint32_t>(differs.first - came.begin());
+      adaptive_.learn(seq, std::min(hits + 1, static_cast<uint32_t>(trials)), hits);
+    }
+    lookup.proposed.clear();
   }
 
-  Status measured(const DraftStepCost& cost) noexcept override {
-    adaptive_.measured(cost);
-    return {};
-  }
-  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+  void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
  private:
   struct Lookup {

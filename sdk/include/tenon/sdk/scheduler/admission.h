@@ -31,13 +31,15 @@ class Admission {
     const uint32_t left = plan.left(*first);
     if (!plan.make_room(*first, left)) return;
     const uint32_t ready = std::min(left - 1, plan.ledger().cached(first->seq).ready);
-    if (plan.admit(*first, piece(left - ready))) rescued_seq_ = first->seq;
+    const uint32_t tokens = plan.whole_span(*first, ready, piece(left - ready));
+    if (plan.admit(*first, tokens)) rescued_seq_ = first->seq;
   }
 
   // Admits from `queue` (`next()`: the next waiting sequence, or null); `piece(tokens left)` says
   // how many to compute in this step, 0 = the step is full.
   template <typename Queue, typename Piece>
   void admit(PlanBuilder& plan, Queue& queue, Piece piece) {
+    if (plan.short_of_memory() || plan.span_waits()) return;
     if (plan.view().waiting.empty()) held_steps_ = 0;
     if (plan.view().waiting.empty() || plan.budget() == 0 || !plan.rows_left()) return;
     if (held_back(plan)) return;
@@ -80,7 +82,7 @@ class Admission {
     if (!alone && ledger.cost(waiting.seq, left) + reserve > ledger.free_tokens()) return false;
     // At least the last token is always left to compute.
     const uint32_t behind_prefix = std::max(left - std::min(left, ready), 1u);
-    const uint32_t tokens = piece(behind_prefix);
+    const uint32_t tokens = plan.whole_span(waiting, ready, piece(behind_prefix));
     const bool cut = tokens < behind_prefix;
     const auto most_partial = static_cast<uint64_t>(options_.max_partial_prompts);
     if (cut && most_partial > 0 && plan.partial_prompts() >= most_partial) return false;

@@ -28,6 +28,7 @@ class ChunkPlanner {
     plan_.begin(view, ledger, out);
     plan_.limit_budget(step_tokens());
     let_in_overdue();
+    plan_.serve_waiting_span();
     const bool could_admit = !view.waiting.empty() && plan_.rows_left();
     const bool prompts = could_admit || plan_.partial_prompts() > 0;
     const bool alone = prompts && options_.step_tokens == 0 &&
@@ -37,7 +38,7 @@ class ChunkPlanner {
     if (alone && !plan_.empty()) return;
     const auto piece = [this](uint32_t tokens) { return this->piece(tokens); };
     plan_.continue_prompts(piece, true);
-    if (!plan_.preempted()) admission_.admit(plan_, queue, piece);
+    admission_.admit(plan_, queue, piece);
   }
 
  private:

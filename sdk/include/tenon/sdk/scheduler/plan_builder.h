@@ -1,9 +1,13 @@
 // A plan in the making: it keeps to the step's limits, serves running sequences in a policy's
 // order, and makes memory by preempting.
 //
-// Who may be preempted for whom: only sequences that stand behind in the policy's order and were
-// not granted in this plan. So the first of the running ones is never taken from, ends in a bounded
-// number of steps, and then another one is first.
+// Who may be preempted for whom: only sequences that stand behind in the policy's order, were not
+// granted in this plan, and are not in flight. So the first of the running ones is never taken
+// from, ends in a bounded number of steps, and then another one is first. A ledger may refuse a
+// release: the sequence then goes on as if nobody had asked.
+//
+// Sequences in flight are served like all others: their view shows them as they will be when the
+// step that computes them is done.
 //
 // One PlanBuilder lives as long as its scheduler; after warm-up it does not allocate.
 #pragma once
@@ -45,8 +49,11 @@ class PlanBuilder {
   // Running sequences that were not preempted.
   size_t running() const { return running_; }
   uint32_t admitted() const { return admitted_; }
-  // Whether memory was made for someone that runs.
-  bool preempted() const { return preempted_; }
+  // Whether someone that runs needed memory which others had to give, or will have to once they are
+  // no longer in flight. Nobody is let in then.
+  bool short_of_memory() const { return short_of_memory_; }
+  // Whether tokens that must be computed together found no room in the step. Likewise.
+  bool span_waits() const { return span_seq_ != kNoSeq; }
   bool rows_left() const { return slots_ < limits_.max_sequences; }
   // Sequences whose prompt is computed in part when this plan was run.
   uint32_t partial_prompts() const { return partial_; }
@@ -67,6 +74,15 @@ class PlanBuilder {
     return slots_ == 0 || uint64_t{slots_} + waiting.samples <= limits_.max_sequences;
   }
 
+  // How many tokens of a sequence to compute where `tokens` are wanted and `reused` come out of the
+  // cache: more, where more of the next ones must be computed together
+  // (SequenceView::whole_tokens), or none, where the step has no room for these. They may exceed
+  // the scheduler's own budget, but not the pipeline's.
+  uint32_t whole_span(const SequenceView& sequence, uint32_t reused, uint32_t tokens);
+
+  // Tokens that the last plan had no room for all together come first. Before the first grant.
+  void serve_waiting_span();
+
   // Makes a waiting sequence run. False: no memory or no budget, nothing changed.
   bool admit(const SequenceView& waiting, uint32_t tokens);
 
@@ -84,25 +100,37 @@ class PlanBuilder {
   void continue_prompts(Piece piece, bool may_preempt) {
     for (size_t place = 0; place < order_.size() && partial_ > 0 && budget_ > 0; ++place) {
       const uint32_t tokens = left(at(place));
-      if (tokens == 1 || standing(place) != Standing::idle) continue;
+      if (tokens <= 1 || !unserved(place)) continue;
+      const uint32_t taken = whole_span(at(place), 0, piece(tokens));
       if (may_preempt) {
-        grant_or_preempt(place, piece(tokens), 0);
+        grant_or_preempt(place, taken, 0);
       } else {
-        grant_running(place, piece(tokens), 0);
+        grant_running(place, taken, 0);
       }
     }
   }
 
  private:
-  enum class Standing : uint8_t { idle, granted, preempted, kept };
+  // idle: not granted yet; held: neither, and its memory cannot be taken.
+  enum class Standing : uint8_t { idle, held, granted, preempted };
   static constexpr size_t kLooks = 64;       // victims whose cost is compared
   static constexpr uint32_t kPatience = 16;  // plans that the first one may be stuck
 
   const SequenceView& at(size_t place) const { return view_->running[order_[place].index]; }
   Standing& standing(size_t place) { return standing_[order_[place].index]; }
+  bool unserved(size_t place) {
+    return standing(place) == Standing::idle || standing(place) == Standing::held;
+  }
+  // Tokens that must be computed together, of those that are not reused.
+  static uint32_t span_of(const SequenceView& sequence, uint32_t reused) {
+    const uint32_t span = std::min(sequence.whole_tokens, left(sequence));
+    return span - std::min(span, reused);
+  }
 
   // `tokens`, and up to `drafts` behind them where memory allows.
   bool grant(const SequenceView& sequence, uint32_t tokens, uint32_t drafts, bool& whole);
+
+  bool fits(const SequenceView& sequence, uint32_t tokens, uint32_t drafts) const;
 
   bool grant_running(size_t place, uint32_t tokens, uint32_t drafts);
 
@@ -114,7 +142,7 @@ class PlanBuilder {
   // it takes.
   bool stuck_for_long(SeqId seq);
 
-  void leave_idle(size_t place, Standing now);
+  void leave(size_t place, Standing now);
 
   bool preempt(size_t place);
 
@@ -137,13 +165,17 @@ class PlanBuilder {
   std::vector<PolicyKey> order_;    // of the running sequences
   std::vector<Standing> standing_;  // [view.running]
   uint32_t budget_ = 0;
+  uint32_t room_ = 0;  // tokens that the pipeline still has room for in this step
   size_t running_ = 0;
-  size_t idle_ = 0;     // running, neither granted nor preempted
-  uint32_t slots_ = 0;  // rows of what runs, samples to come included
+  size_t unserved_ = 0;  // running, neither granted nor preempted
+  uint32_t slots_ = 0;   // rows of what runs, samples to come included
   uint32_t admitted_ = 0;
   uint32_t partial_ = 0;
   uint32_t decoding_ = 0;
-  bool preempted_ = false;
+  bool in_flight_ = false;  // someone is
+  bool short_of_memory_ = false;
+  SeqId span_seq_ = kNoSeq;    // the first whose span found no room in this plan …
+  SeqId waited_seq_ = kNoSeq;  // … and in the one before
   SeqId stuck_seq_ = kNoSeq;
   uint32_t stuck_plans_ = 0;
 };

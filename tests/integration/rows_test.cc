@@ -1,11 +1,13 @@
-// What rows of a step may be besides chains of one kind: trees of drafts, rows whose hidden states
-// are handed out, rows that two attention kernels share.
+// What rows of a step may be besides chains of tokens: trees of drafts, rows that enter as they
+// are, rows whose hidden states are handed out, rows that two attention kernels share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
+#include "core/model/weight_rows.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/plain_kernels.h"
 #include "tests/support/tiny_model.h"
@@ -128,6 +130,24 @@ TEST_P(HiddenTest, behind_the_final_norm_stands_what_the_head_multiplies) {
       sum += double{hidden[k]} * head[n * hidden.size() + k];
     EXPECT_NEAR(logits[n], sum, 1e-4) << n;
   }
+}
+
+class InputsTest : public TreeTest {};
+INSTANTIATE_TEST_SUITE_P(Executors, InputsTest, testing::ValuesIn(executor_cases()),
+                         [](const auto& test) { return test.param.name(); });
+
+TEST_P(InputsTest, a_row_may_enter_as_it_is_in_place_of_an_embedded_token) {
+  Loaded executor(GetParam(), *model_, shape_.shape());
+  const Logits expected = executor->step({{executor->begin(), prompt_}});
+  std::vector<TokenId> tokens = prompt_;
+  std::vector<float> rows(prompt_.size() * model_->config.hidden, NAN);
+  for (const size_t row : {size_t{0}, size_t{6}, size_t{7}, size_t{13}}) {
+    read_row(model_->embedding, static_cast<uint32_t>(prompt_[row]),
+             &rows[row * model_->config.hidden]);
+    tokens[row] = kNoToken;
+  }
+  executor->give_inputs(rows);
+  EXPECT_EQ(executor->step({{executor->begin(), tokens}}), expected);
 }
 
 // Notes which sequences it was asked about.

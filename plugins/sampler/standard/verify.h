@@ -1,0 +1,19 @@
+// Drafts of one sequence, held against what would have been drawn.
+#pragma once
+
+#include "plugins/sampler/standard/draw.h"
+
+namespace tenon::standard {
+
+// One sequence's drafts. Exact: each row is drawn from as if there were no drafts, and drafts are
+// accepted as long as they are equal. Of a tree, the draft that equals the token leads to the next
+// row, whose history is what was drawn so far: just as without drafts.
+void verify_exactly(Scratch& scratch, const VerifyRows& rows, Settings& settings,
+                    VerifyResult& out);
+// By rejection (Leviathan et al., ICML 2023; Chen et al., 2023): draft x is accepted with
+// probability min(1, p(x)/q(x)); in place of the first that is not, a token is drawn from
+// max(p - q, 0). What comes out is distributed as p.
+void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& settings,
+                         VerifyResult& out);
+
+}  // namespace tenon::standard

@@ -1,0 +1,9 @@
+#include "tests/support/scheduler_battery.h"
+
+namespace tenon {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Plugin, EveryScheduler, testing::Values("static"), scheduler_name);
+
+}  // namespace
+}  // namespace tenon
