@@ -17,12 +17,14 @@ Status Engine::step() {
   Step* next = may_plan_ahead(step) ? &steps_[&step == &steps_[0] ? 1 : 0] : nullptr;
   if (next != nullptr) plan_ahead(step, *next);
   forward_.collect(step);
+  for (Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
   sampling_.sample(step);
   drafting_.observe(step);
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
   beam_groups_.advance(step);
   finishing_.deliver(step);
+  if (next != nullptr && flying_ == nullptr) forward_.done(*next);
   return record(step);
 }
 
@@ -68,7 +70,6 @@ void Engine::plan_ahead(const Step& step, Step& next) {
 // Returns whether anything was launched.
 bool Engine::launch_ahead(const Step& step, Step& next) {
   for (const Share& share : step.shares) {
-    share.sequence->in_flight = share.sequence->undrawn = 0;
     if (share.sequence->state != SequenceState::ended) finishing_.look_for_end(step, share);
   }
   const bool failed = step.empty();
@@ -88,7 +89,7 @@ bool Engine::launch_ahead(const Step& step, Step& next) {
     context_.totals.add(next.record);
     return false;
   }
-  for (const Share& share : next.shares) share.sequence->in_flight = share.tokens;
+  for (const Share& share : next.shares) share.sequence->in_flight = share.rows();
   forward_.launch(next);
   return true;
 }
