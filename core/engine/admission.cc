@@ -83,6 +83,7 @@ void Admission::set_endings(RequestState& state) const {
 }
 
 Status Admission::introduce(Sequence& sequence, SeqId parent) {
+  KeepFloatingPointState keep;
   const EngineParts& parts = context_.parts;
   const Request& request = sequence.request->request;
   // Beams speak when they are done, and nothing drafts for them.
@@ -104,7 +105,7 @@ Status Admission::introduce(Sequence& sequence, SeqId parent) {
 }
 
 Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens) {
-  Stopwatch watch(*context_.parts.clock, context_.times.kv_cache_ns);
+  PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
   const RequestState& state = *sequence.request;
   KvSequence begin;
   begin.seq = sequence.id;
@@ -124,6 +125,7 @@ Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t 
 
 void Admission::announce(Sequence& sequence) {
   sequence.in_scheduler = true;
+  KeepFloatingPointState keep;
   const EngineParts& parts = context_.parts;
   Status status = parts.scheduler->on_event(event_of(EventKind::arrived, sequence, 0));
   if (status.ok()) return;

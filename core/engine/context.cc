@@ -24,21 +24,25 @@ EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_opti
       sequence_limit_tokens(
           static_cast<uint32_t>(std::min<uint64_t>(parts.limits.context_tokens, kv_tokens + 1))) {}
 
-void EngineContext::begin_pass(uint64_t id) {
-  step_id = id;
+void EngineContext::begin_pass() {
   start_ns = parts.clock->now_ns();
   times = {};
 }
 
-void EngineContext::sweep() {
-  table.sweep();
-  for (RequestId id : ended_requests_) requests.erase(id);
-  ended_requests_.clear();
+void EngineContext::sweep(bool in_flight) {
+  table.sweep(in_flight);
+  for (RequestId id : ended_before_) requests.erase(id);
+  ended_before_.clear();
+  ended_before_.swap(ended_requests_);
+  if (in_flight) return;
+  for (RequestId id : ended_before_) requests.erase(id);
+  ended_before_.clear();
 }
 
 void EngineContext::retire(Sequence& sequence, EventKind how) {
+  KeepFloatingPointState keep;
   if (sequence.in_kv_cache) {
-    Stopwatch watch(*parts.clock, times.kv_cache_ns);
+    PluginCall call(*parts.clock, times.kv_cache_ns);
     Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
     if (!status.ok()) {
       fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
@@ -72,6 +76,7 @@ KvUsage EngineContext::kv_usage() {
 }
 
 void EngineContext::tell_progress(Sequence& sequence, uint32_t accepted_drafts) {
+  KeepFloatingPointState keep;
   SequenceEvent event = event_of(EventKind::progressed, sequence, step_id);
   event.accepted_drafts = accepted_drafts;
   Status status = parts.scheduler->on_event(event);

@@ -8,11 +8,23 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/floating_point_state.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/metrics.h"
 #include "core/engine/sequence_table.h"
 
 namespace tenon {
+
+// Around a call of a plugin on the step thread: its time is counted, and what it does to the
+// floating-point state is undone.
+class PluginCall {
+ public:
+  PluginCall(const Clock& clock, int64_t& counter_ns) : watch_(clock, counter_ns) {}
+
+ private:
+  KeepFloatingPointState keep_;
+  Stopwatch watch_;
+};
 
 struct EngineContext {
   EngineContext(EngineParts engine_parts, EngineOptions engine_options);
@@ -30,13 +42,13 @@ struct EngineContext {
   std::string last_fault;  // of a plugin; empty when there was none
 
   // The pass over the phases at hand.
-  uint64_t step_id = 0;
+  uint64_t step_id = 0;  // whose results come in it
   int64_t start_ns = 0;
   PartTimes times;
 
-  void begin_pass(uint64_t id);
-  // Frees what has ended. References to it end here.
-  void sweep();
+  void begin_pass();
+  // Frees what has ended, unless a step in flight may point to it: then the next time.
+  void sweep(bool in_flight);
 
   // Takes a sequence out of everything that knows it.
   void retire(Sequence& sequence, EventKind how);
@@ -59,7 +71,7 @@ struct EngineContext {
   void fail_sequences(std::span<Sequence* const> sequences, const std::string& message);
 
  private:
-  std::vector<RequestId> ended_requests_;
+  std::vector<RequestId> ended_requests_, ended_before_;
 };
 
 // Hands on new tokens and the text that became ready with them.

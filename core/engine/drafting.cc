@@ -21,7 +21,7 @@ DraftRequest draft_request(const Sequence& sequence, uint32_t tokens) {
 void Drafting::offer() {
   const EngineParts& parts = context_.parts;
   if (parts.drafter == nullptr) return;
-  Stopwatch watch(*parts.clock, context_.times.drafter_ns);
+  PluginCall call(*parts.clock, context_.times.drafter_ns);
   requests_.clear();
   asked_.clear();
   ask_for(context_.table.waiting());
@@ -42,7 +42,9 @@ void Drafting::ask_for(const std::vector<Sequence*>& sequences) {
     // A step that accepts all drafts also yields one more token; beyond the limit none is wanted.
     const uint32_t left = sequence->request->limit_tokens - sequence->known;
     const uint32_t most = std::min(context_.options.max_draft_tokens, left == 0 ? 0 : left - 1);
-    if (sequence->generated() == 0 || most == 0 || !sequence->in_drafter) continue;
+    if (sequence->generated() == 0 || most == 0 || sequence->undrawn > 0 || !sequence->in_drafter) {
+      continue;
+    }
     requests_.push_back(draft_request(*sequence, most));
     asked_.push_back(sequence);
   }
@@ -51,7 +53,7 @@ void Drafting::ask_for(const std::vector<Sequence*>& sequences) {
 void Drafting::draft(Step& step) {
   const EngineParts& parts = context_.parts;
   if (step.empty() || parts.drafter == nullptr) return;
-  Stopwatch watch(*parts.clock, context_.times.drafter_ns);
+  PluginCall call(*parts.clock, context_.times.drafter_ns);
   Status status;
   if (parts.draft_runner != nullptr) status = parts.draft_runner->begin_step(step.shares);
   make_room(step);
@@ -123,16 +125,91 @@ uint32_t Drafting::sound_drafts(const Share& share, const DraftOut& out, uint32_
   return count;
 }
 
+void Drafting::observe(const Step& step) {
+  if (context_.parts.hidden_layers.empty() || step.output.hidden_rows == 0) return;
+  shown_.clear();
+  positions_.clear();
+  hidden_rows_.clear();
+  for (const Share& share : step.shares) {
+    if (share.hidden_rows > 0 && share.sequence->state != SequenceState::ended) show(share);
+  }
+  if (shown_.empty()) return;
+  make_views(step);
+  PluginCall call(*context_.parts.clock, context_.times.drafter_ns);
+  if (Status status = context_.parts.drafter->observe(views_); !status.ok()) {
+    fault("could not take hidden states", status);
+  }
+}
+
+// Its rows that stay: all but those of drafts that were not accepted. The output has the last
+// `hidden_rows` of the share's rows.
+void Drafting::show(const Share& share) {
+  const uint32_t hidden_from = share.rows() - share.hidden_rows;
+  const size_t first = positions_.size();
+  const auto add = [&](uint32_t row, uint32_t position) {
+    if (row < hidden_from) return;
+    positions_.push_back(position);
+    hidden_rows_.push_back(share.first_hidden + row - hidden_from);
+  };
+  for (uint32_t i = 0; i < share.tokens; ++i) add(i, share.base + i);
+  for (uint32_t i = 0; i < share.accepted; ++i) {
+    add(share.tokens + share.accepted_draft(i), share.base + share.tokens + i);
+  }
+  if (positions_.size() == first) return;
+  shown_.push_back({share.sequence->id, first, positions_.size() - first});
+}
+
+// Rows that lie side by side are shown where they are, those of a tree's path in a copy.
+void Drafting::make_views(const Step& step) {
+  const uint64_t width = context_.parts.shape->hidden;
+  const size_t layers = context_.parts.hidden_layers.size();
+  const auto side_by_side = [&](const Shown& shown) {
+    return shown.rows == 0 ||
+           hidden_rows_[shown.first + shown.rows - 1] - hidden_rows_[shown.first] + 1 == shown.rows;
+  };
+  size_t copied = 0;
+  for (const Shown& shown : shown_) copied += side_by_side(shown) ? 0 : shown.rows;
+  gathered_.resize(copied * layers * width);
+  tensors_.clear();
+  float* copy = gathered_.data();
+  for (const Shown& shown : shown_) {
+    for (size_t layer = 0; layer < layers; ++layer) {
+      const float* states = step.output.hidden[layer] + hidden_rows_[shown.first] * width;
+      if (!side_by_side(shown)) {
+        states = copy;
+        for (size_t i = 0; i < shown.rows; ++i, copy += width) {
+          std::copy_n(step.output.hidden[layer] + hidden_rows_[shown.first + i] * width, width,
+                      copy);
+        }
+      }
+      tensors_.push_back({.data = states,
+                          .dtype = DType::f32,
+                          .space = {},
+                          .rank = 2,
+                          .shape = {shown.rows, width, 1, 1},
+                          .stride = {width, 1, 1, 1}});
+    }
+  }
+  views_.clear();
+  for (size_t i = 0; i < shown_.size(); ++i) {
+    views_.push_back({.seq = shown_[i].seq,
+                      .positions = std::span(positions_).subspan(shown_[i].first, shown_[i].rows),
+                      .layers = context_.parts.hidden_layers,
+                      .states = std::span(tensors_).subspan(i * layers, layers)});
+  }
+}
+
 void Drafting::tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted) {
   if (!sequence.in_drafter) return;
   const EngineParts& parts = context_.parts;
-  Stopwatch watch(*parts.clock, context_.times.drafter_ns);
+  PluginCall call(*parts.clock, context_.times.drafter_ns);
   Status status = parts.drafter->accept(sequence.id, sequence.known_tokens(), drafted, accepted);
   if (!status.ok()) fault("could not take a result", status);
 }
 
 void Drafting::tell_cost(const StepCost& cost, const StepRecord& record) {
   if (context_.parts.drafter == nullptr) return;
+  KeepFloatingPointState keep;
   Status status =
       context_.parts.drafter->measured({cost, record.draft_rows, record.times.drafter_ns});
   if (!status.ok()) fault("could not take the cost of a step", status);

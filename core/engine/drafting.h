@@ -17,6 +17,8 @@ class Drafting {
   // Fills the granted draft slots, right behind the known tokens. Fewer than granted is fine.
   void draft(Step& step);
 
+  // Shows the hidden states of what a step computed and kept, where they were asked for.
+  void observe(const Step& step);
   // Of a sequence's drafts some were kept; `known_tokens` has what is known now.
   void tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted);
   void tell_cost(const StepCost& cost, const StepRecord& record);
@@ -26,6 +28,8 @@ class Drafting {
   void make_room(Step& step);
   void take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most);
   uint32_t sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const;
+  void show(const Share& share);
+  void make_views(const Step& step);
   void fault(std::string_view did, const Status& status);
 
   EngineContext& context_;
@@ -36,6 +40,19 @@ class Drafting {
   std::vector<DraftOut> drafts_;
   std::vector<int32_t> parents_;  // [draft slots] where drafts may form trees
   std::vector<float> probs_;      // [draft slots, vocabulary] where verification needs them
+
+  // What is shown of one sequence: rows of `positions_` and `hidden_rows_`.
+  struct Shown {
+    SeqId seq = kNoSeq;
+    size_t first = 0;
+    size_t rows = 0;
+  };
+  std::vector<Shown> shown_;
+  std::vector<uint32_t> positions_;
+  std::vector<uint32_t> hidden_rows_;  // of the output
+  std::vector<float> gathered_;        // where they do not lie side by side
+  std::vector<TensorView> tensors_;    // [shown, layers]
+  std::vector<HiddenView> views_;
 };
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/engine/draft_runner.h"
 #include "core/engine/request_check.h"
 
 namespace tenon {
@@ -20,9 +21,11 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       beam_groups_(context_, admission_),
       drafting_(context_),
       planner_(context_),
+      forward_(context_),
       sampling_(context_, admission_, beam_groups_),
       finishing_(context_, admission_, drafting_),
-      step_(BatchBuilder(context_.parts, false)) {
+      steps_{Step(BatchBuilder(context_.parts, context_.options.plan_ahead)),
+             Step(BatchBuilder(context_.parts, context_.options.plan_ahead))} {
   const EngineParts& made_of = context_.parts;
   if (made_of.draft_runner != nullptr) {
     made_of.draft_runner->attach(*made_of.kv_cache, context_.table, *made_of.sampler);
@@ -31,6 +34,9 @@ Engine::Engine(EngineParts parts, EngineOptions options)
 
 Engine::~Engine() {
   const EngineParts& parts = context_.parts;
+  if (flying_ != nullptr && !flying_->empty() && flying_->launched.ok()) {
+    (void)parts.executor->collect(flying_->id);
+  }
   if (parts.draft_runner != nullptr) parts.draft_runner->detach();
   for (Sequence* sequence : context_.table.all()) {
     if (sequence->in_sampler) (void)parts.sampler->end(sequence->id);

@@ -4,6 +4,9 @@
 //   submit → inbox → step(): admit · offer · plan · move · draft · assemble · launch · collect ·
 //                            sample · resolve · deliver · record
 //
+// With EngineOptions::plan_ahead, what stands in front of launch is done for the next step while
+// the device computes this one.
+//
 // step.cc has the order; each phase is an object of its own (planner.h, sampling.h, …) that takes a
 // Step (step.h) and the context that all of them share (context.h).
 //
@@ -20,13 +23,12 @@
 
 #include "core/base/result.h"
 #include "core/engine/admission.h"
-#include "core/engine/batch_builder.h"
 #include "core/engine/beam_groups.h"
 #include "core/engine/context.h"
-#include "core/engine/draft_runner.h"
 #include "core/engine/drafting.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/finishing.h"
+#include "core/engine/forward.h"
 #include "core/engine/inbox.h"
 #include "core/engine/planner.h"
 #include "core/engine/sampling.h"
@@ -65,14 +67,11 @@ class Engine {
   uint32_t sequence_limit_tokens() const { return context_.sequence_limit_tokens; }
 
  private:
-  // The phases that no object of their own has; all are in step.cc.
-  void begin(Step& step);
-  void move(Step& step);
-  Status apply(std::span<KvMove> moves);
-  void assemble(Step& step);
-  void forward(Step& step);
-  Status launch_and_collect(Step& step);
-  void fail(Step& step, std::vector<Sequence*> sequences, const std::string& message);
+  void prepare(Step& step, Planning planning);
+  bool may_plan_ahead(const Step& step) const;
+  void plan_ahead(const Step& step, Step& next);
+  bool launch_ahead(const Step& step, Step& next);
+  void take_back(Step& step);
   Status record(Step& step);
 
   EngineContext context_;
@@ -81,10 +80,12 @@ class Engine {
   BeamGroups beam_groups_;
   Drafting drafting_;
   Planner planner_;
+  Forward forward_;
   Sampling sampling_;
   Finishing finishing_;
-  Step step_;
-  std::vector<KvMove> moves_;
+  Step steps_[2];           // the second for planning ahead
+  Step* flying_ = nullptr;  // launched and not collected
+  uint64_t last_id_ = 0;
 };
 
 }  // namespace tenon

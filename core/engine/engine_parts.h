@@ -40,6 +40,7 @@ struct EngineParts {
   // What the drafter was bound to see (HiddenLayersOut).
   std::vector<LayerId> hidden_layers;
   bool hidden_drawn_only = false;
+  std::vector<std::string> sampler_params;  // keys of third parties that the sampler takes
   const Clock* clock = nullptr;
   TextDecoderFactory text;          // empty = tokens only
   std::vector<TokenId> eos_tokens;  // end of text

@@ -4,7 +4,6 @@
 #include <numeric>
 #include <string>
 
-#include "core/engine/digest.h"
 #include "core/engine/draft_runner.h"
 
 namespace tenon {
@@ -26,7 +25,7 @@ void Finishing::resolve(Step& step) {
 }
 
 Status Finishing::resolve_share(const Share& share) {
-  Stopwatch watch(*context_.parts.clock, context_.times.kv_cache_ns);
+  PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
   Sequence& sequence = *share.sequence;
   // A beam that is ahead of its group computes its last token again.
   const bool ahead =
@@ -43,7 +42,7 @@ Status Finishing::resolve_share(const Share& share) {
                                                  .base = share.base,
                                                  .kept = kept_,
                                                  .computed = sequence.computed,
-                                                 .in_flight = 0}));
+                                                 .in_flight = sequence.in_flight}));
   if (parts.draft_runner == nullptr || share.parents.empty()) return {};
   return parts.draft_runner->forget_behind(sequence.id, share.base + share.tokens);
 }
@@ -64,10 +63,7 @@ void Finishing::deliver_share(Step& step, const Share& share) {
   for (uint32_t i = 0; i < share.result_count && !end; ++i) {
     const SampleResult& result = step.results[share.first_result + i];
     sequence.known = before + i + 1;
-    if (context_.options.logits_digest) {
-      const SampleRow& row = step.rows[share.first_result + i];
-      sequence.digest = extend_digest(sequence.digest, row.logits, row.vocabulary);
-    }
+    if (!step.digests.empty()) sequence.digest = step.digests[share.first_result + i];
     sequence.record.token_ns.push_back(context_.parts.clock->now_ns());
     tokens_.push_back({result.token, result.logprob, result.rank,
                        result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
@@ -88,21 +84,38 @@ void Finishing::deliver_share(Step& step, const Share& share) {
 // Decides whether the sample ends with this token; its text goes into the stream.
 std::optional<FinishReason> Finishing::take_token(Sequence& sequence, TokenId token,
                                                   const std::string*& stop) {
-  const RequestState& request = *sequence.request;
-  const uint32_t min_tokens = request.request.min_tokens;
-  const auto& ending = request.ending_tokens;
-  // An ending token is none of the min_tokens; a stop string may end with the last of them.
-  if (sequence.generated() > min_tokens &&
-      std::binary_search(ending.begin(), ending.end(), token)) {
-    const auto& stops = request.request.stop_tokens;
-    const bool asked = std::find(stops.begin(), stops.end(), token) != stops.end();
-    if (asked && request.request.include_stop) (void)sequence.text.push(token, false);
-    return asked ? FinishReason::stop : FinishReason::eos;
+  const Request& request = sequence.request->request;
+  if (const auto reason = ends_with(*sequence.request, sequence.generated(), token)) {
+    const bool shown = *reason == FinishReason::stop && request.include_stop;
+    if (shown) (void)sequence.text.push(token, false);
+    return reason;
   }
-  stop = sequence.text.push(token, sequence.generated() >= min_tokens);
+  stop = sequence.text.push(token, sequence.generated() >= request.min_tokens);
   if (stop != nullptr) return FinishReason::stop;
-  if (sequence.known >= request.limit_tokens) return FinishReason::length;
+  if (sequence.known >= sequence.request->limit_tokens) return FinishReason::length;
   return std::nullopt;
+}
+
+// Whether this token itself ends the sample. An ending token is none of the min_tokens; a stop
+// string may end with the last of them.
+std::optional<FinishReason> Finishing::ends_with(const RequestState& request, uint32_t generated,
+                                                 TokenId token) {
+  const auto& ending = request.ending_tokens;
+  if (generated <= request.request.min_tokens ||
+      !std::binary_search(ending.begin(), ending.end(), token)) {
+    return std::nullopt;
+  }
+  const auto& stops = request.request.stop_tokens;
+  const bool asked = std::find(stops.begin(), stops.end(), token) != stops.end();
+  return asked ? FinishReason::stop : FinishReason::eos;
+}
+
+void Finishing::look_for_end(const Step& step, const Share& share) {
+  Sequence& sequence = *share.sequence;
+  if (share.result_count == 0) return;
+  const TokenId last = step.results[share.first_result + share.result_count - 1].token;
+  sequence.ending = sequence.known >= sequence.request->limit_tokens ||
+                    ends_with(*sequence.request, sequence.generated(), last).has_value();
 }
 
 }  // namespace tenon

@@ -19,12 +19,16 @@ class Finishing {
   // Known tokens that were computed and accepted drafts stay; slots of other drafts are given back.
   // Samples that forked find their place.
   void resolve(Step& step);
+  // Notes, before a result is delivered, whether its token ends the sample whatever its text.
+  void look_for_end(const Step& step, const Share& share);
   // Ids become text and go out; samples end; scheduler and drafter hear of what came out.
   void deliver(Step& step);
 
  private:
   Status resolve_share(const Share& share);
   void deliver_share(Step& step, const Share& share);
+  static std::optional<FinishReason> ends_with(const RequestState& request, uint32_t generated,
+                                               TokenId token);
   std::optional<FinishReason> take_token(Sequence& sequence, TokenId token,
                                          const std::string*& stop);
 

@@ -38,6 +38,11 @@ Status Ledger::settle() {
     if (!sequence->growth.used) {
       if (Status status = give_back(*sequence); !status.ok()) worst = std::move(status);
     } else {
+      const uint32_t used = sequence->growth.used_tokens;
+      if (used < sequence->growth.slots) {
+        if (Status status = manager_.trim(sequence->id, used); !status.ok())
+          worst = std::move(status);
+      }
       reused_tokens_ += sequence->growth.reused - sequence->growth.restored;
       swapped_in_tokens_ += sequence->growth.restored;
       if (sequence->growth.was_waiting) table_.admit(*sequence);
@@ -54,10 +59,10 @@ Status Ledger::roll_back() {
 }
 
 bool Ledger::match(SeqId seq, uint32_t more_tokens, KvMatch& out) {
-  Stopwatch watch(clock_, time_ns_);
+  PluginCall call(clock_, time_ns_);
   const Sequence* sequence = table_.find(seq);
   if (sequence == nullptr) return false;
-  const uint64_t wanted = std::min<uint64_t>(uint64_t{sequence->computed} + more_tokens,
+  const uint64_t wanted = std::min<uint64_t>(uint64_t{sequence->computed_ahead()} + more_tokens,
                                              sequence->request->limit_tokens);
   Status status = manager_.match(seq, sequence->known_tokens(), static_cast<uint32_t>(wanted), out);
   if (status.ok()) return true;
@@ -83,25 +88,26 @@ HeldTokens Ledger::held(SeqId seq) noexcept {
 }
 
 uint64_t Ledger::free_tokens() noexcept {
-  Stopwatch watch(clock_, time_ns_);
+  PluginCall call(clock_, time_ns_);
   KvUsage usage;
   note(manager_.usage(group_, usage), kNoSeq);
   return usage.free_tokens;
 }
 
 GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept {
-  Stopwatch watch(clock_, time_ns_);
+  PluginCall call(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
   if (sequence == nullptr || at_least == 0 || at_least > at_most) return {};
   // More than this is never computed in one step, and slots beyond the limit do not exist.
-  const uint32_t most = sequence->known - sequence->computed + sequence->offered_drafts;
+  const uint32_t most =
+      sequence->known_ahead() - sequence->computed_ahead() + sequence->offered_drafts;
   if (at_least > most) return {};
   at_most = std::min(at_most, most);
   KvRequest request;
   request.seq = seq;
   request.tokens = sequence->known_tokens();
-  request.known_tokens = sequence->known;
-  request.computed = sequence->computed;
+  request.known_tokens = sequence->known_ahead();
+  request.computed = sequence->computed_ahead();
   request.at_least = at_least;
   request.at_most = at_most;
   KvGrant found;
@@ -121,16 +127,19 @@ GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noex
   sequence->computed += found.reused;
   growth.reused += found.reused;
   growth.restored += found.restored;
-  const uint32_t left = sequence->known - sequence->computed + sequence->offered_drafts;
+  const uint32_t left =
+      sequence->known_ahead() - sequence->computed_ahead() + sequence->offered_drafts;
+  growth.slots = found.granted;
   growth.granted = std::min({found.granted, at_most, left});
   return {growth.granted, found.reused};
 }
 
 bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
-  Stopwatch watch(clock_, time_ns_);
+  PluginCall call(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
   const bool can = sequence != nullptr && how != ReleaseHow::end &&
-                   sequence->state == SequenceState::running && !sequence->growth.in_plan;
+                   sequence->state == SequenceState::running && sequence->in_flight == 0 &&
+                   !sequence->growth.in_plan;
   if (!can) return false;
   if (Status status = manager_.release(seq, how); !status.ok()) {
     const bool refused =

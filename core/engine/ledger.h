@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/engine/context.h"
 #include "core/engine/sequence_table.h"
 
 namespace tenon {

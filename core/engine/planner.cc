@@ -15,14 +15,14 @@ std::string named(SeqId seq) {
 
 }  // namespace
 
-void Planner::plan(Step& step) {
+void Planner::plan(Step& step, Planning planning) {
   at_fault_ = kNoSeq;
   Status status = ask_scheduler(step);
   PartTimes& times = context_.times;
   times.kv_cache_ns += ledger_.time_ns();
   times.scheduler_ns -= ledger_.time_ns();
   {
-    Stopwatch watch(*context_.parts.clock, times.kv_cache_ns);
+    PluginCall call(*context_.parts.clock, times.kv_cache_ns);
     Status settled = status.ok() ? ledger_.settle() : ledger_.roll_back();
     note(step.record);
     if (!status.ok()) return plan_failed(status);
@@ -33,7 +33,7 @@ void Planner::plan(Step& step) {
     }
   }
   take_grants(step);
-  watch_for_stall(step);
+  watch_for_stall(step, planning);
 }
 
 Status Planner::ask_scheduler(const Step& step) {
@@ -41,7 +41,9 @@ Status Planner::ask_scheduler(const Step& step) {
   waiting_.clear();
   running_.clear();
   for (const Sequence* sequence : context_.table.waiting()) waiting_.push_back(view_of(*sequence));
-  for (const Sequence* sequence : context_.table.running()) running_.push_back(view_of(*sequence));
+  for (const Sequence* sequence : context_.table.running()) {
+    if (!sequence->ends_for_sure()) running_.push_back(view_of(*sequence));
+  }
   grants_.resize(waiting_.size() + running_.size());
   plan_ = {};
   plan_.grants = grants_;
@@ -58,7 +60,7 @@ Status Planner::ask_scheduler(const Step& step) {
   view.running = running_;
   Status planned;
   {
-    Stopwatch watch(*parts.clock, context_.times.scheduler_ns);
+    PluginCall call(*parts.clock, context_.times.scheduler_ns);
     planned = parts.scheduler->plan(view, ledger_, plan_);
   }
   if (!ledger_.fault().ok()) {
@@ -78,16 +80,17 @@ Status Planner::check_plan() {
                   text(grants_.size()));
   }
   const SchedulerLimits& limits = context_.parts.limits;
-  uint64_t tokens = 0, running = context_.table.running().size();
+  uint64_t tokens = 0, running = running_.size();
   for (const Grant& grant : granted()) {
     Sequence* sequence = context_.table.find(grant.seq);
-    if (sequence == nullptr) {
+    if (sequence == nullptr || sequence->ends_for_sure()) {
       return failed("the plan grants " + named(grant.seq) + " – there is no such sequence");
     }
     at_fault_ = grant.seq;
     TENON_RETURN_IF_ERROR(check_grant(grant, *sequence));
     sequence->growth.used = true;
-    tokens += uint64_t{grant.tokens} + grant.drafts;
+    sequence->growth.used_tokens = grant.tokens + grant.drafts;
+    tokens += sequence->growth.used_tokens;
     running += sequence->state == SequenceState::waiting;
   }
   at_fault_ = kNoSeq;
@@ -103,7 +106,7 @@ Status Planner::check_plan() {
 }
 
 Status Planner::check_grant(const Grant& grant, const Sequence& sequence) const {
-  const uint32_t left = sequence.known - sequence.computed;
+  const uint32_t left = sequence.known_ahead() - sequence.computed_ahead();
   if (sequence.growth.used) return failed("the plan grants " + named(grant.seq) + " twice");
   if (grant.tokens == 0 || grant.tokens > left) {
     return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) +
@@ -127,12 +130,12 @@ void Planner::take_grants(Step& step) {
     Sequence& sequence = *context_.table.find(grant.seq);
     Share& share = step.shares.emplace_back();
     share.sequence = &sequence;
-    share.base = sequence.computed;
+    share.base = sequence.computed_ahead();
     share.tokens = grant.tokens;
     share.drafts = grant.drafts;
     if (sequence.record.admitted_ns >= 0) continue;
     sequence.record.admitted_ns = step.record.start_ns;
-    sequence.record.reused_tokens = sequence.computed;
+    sequence.record.reused_tokens = share.base;
   }
 }
 
@@ -160,10 +163,14 @@ void Planner::plan_failed(const Status& status) {
   }
 }
 
-void Planner::watch_for_stall(const Step& step) {
+// A plan on what is to come may be empty: the next is one on what is. And a scheduler may say that
+// it waits on purpose.
+void Planner::watch_for_stall(const Step& step, Planning planning) {
   const SequenceTable& table = context_.table;
   const uint32_t most = context_.options.stall_steps;
-  if (!step.empty() || table.empty()) {
+  const bool waits = plan_.grant_count == 0 && plan_.wake_ns > step.record.start_ns;
+  if (planning == Planning::ahead) return;
+  if (!step.empty() || table.empty() || waits) {
     empty_plans_ = 0;
     return;
   }

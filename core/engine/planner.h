@@ -18,7 +18,7 @@ class Planner {
 
   // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
   // breaks the scheduler's contract, is taken back whole.
-  void plan(Step& step);
+  void plan(Step& step, Planning planning);
   // What the latest step cost that computed something, for the next plan.
   void measured(const StepCost& cost) { last_step_ = cost; }
 
@@ -29,7 +29,7 @@ class Planner {
   void take_grants(Step& step);
   void note(StepRecord& record) const;
   void plan_failed(const Status& status);
-  void watch_for_stall(const Step& step);
+  void watch_for_stall(const Step& step, Planning planning);
   std::span<const Grant> granted() const { return std::span(grants_).first(plan_.grant_count); }
 
   EngineContext& context_;

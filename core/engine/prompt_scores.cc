@@ -9,7 +9,7 @@ void PromptScores::score(Step& step) {
   rows_.clear();
   size_t top_count = 0;
   for (Share& share : step.shares) {
-    if (share.score_rows == 0) continue;
+    if (share.score_rows == 0 || share.sequence->state == SequenceState::ended) continue;
     add_rows(step, share);
     scored_.push_back(&share);
     top_count += size_t{share.score_rows} * share.sequence->request->request.sampling.logprobs;

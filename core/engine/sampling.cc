@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "core/engine/digest.h"
+
 namespace tenon {
 
 void Sampling::sample(Step& step) {
@@ -32,7 +34,6 @@ void Sampling::fork_samples(Step& step) {
       Share share = step.shares[i];
       share.sequence = &child;
       share.parent = &parent;
-      share.tokens = 0;
       step.shares.push_back(share);
     }
   }
@@ -66,6 +67,7 @@ void Sampling::build_rows(Step& step) {
   step.rows.clear();
   step.rows.reserve(row_count);
   step.results.assign(row_count, {});
+  step.digests.assign(context_.options.logits_digest ? row_count : 0, 0);
   top_.resize(top_count);
   TokenLogprob* top = top_.data();
   for (Share* share : drawing_) add_rows(step, *share, top);
@@ -181,6 +183,7 @@ void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   share.accepted = count - 1;
   if (!share.path.empty()) share.path = share.path.first(share.accepted);
   sequence.tokens.resize(sequence.known);
+  uint64_t digest = sequence.digest;
   for (uint32_t i = 0; i < count; ++i) {
     sequence.tokens.push_back(step.results[share.first_result + i].token);
     // Rows of a tree stand as its drafts do; from here on each stands with its token. Paths rise.
@@ -188,6 +191,11 @@ void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
       step.rows[share.first_result + i] =
           step.rows[share.first_result + share.accepted_draft(i - 1) + 1];
     }
+    if (step.digests.empty()) continue;
+    // Now: the logits are the executor's again when the next step is launched.
+    const SampleRow& row = step.rows[share.first_result + i];
+    step.digests[share.first_result + i] = digest =
+        extend_digest(digest, row.logits, row.vocabulary);
   }
   sequence.known += count;
   sequence.undrawn = 0;

@@ -70,9 +70,13 @@ void SequenceTable::preempt(Sequence& sequence) {
   insert_by_arrival(waiting_, &sequence);
 }
 
-void SequenceTable::sweep() {
-  for (SeqId id : ended_) by_id_.erase(id);
-  ended_.clear();
+void SequenceTable::sweep(bool in_flight) {
+  for (SeqId id : ended_before_) by_id_.erase(id);
+  ended_before_.clear();
+  ended_before_.swap(ended_);
+  if (in_flight) return;
+  for (SeqId id : ended_before_) by_id_.erase(id);
+  ended_before_.clear();
 }
 
 std::vector<Sequence*> SequenceTable::all() const {
@@ -99,14 +103,15 @@ SequenceView view_of(const Sequence& sequence) {
   SequenceView view;
   view.seq = sequence.id;
   view.prompt_tokens = sequence.prompt_tokens;
-  view.known_tokens = sequence.known;
-  view.computed_tokens = sequence.computed;
+  view.known_tokens = sequence.known_ahead();
+  view.computed_tokens = sequence.computed_ahead();
+  view.in_flight_tokens = sequence.in_flight;
   view.limit_tokens = request.limit_tokens;
   view.offered_drafts = sequence.offered_drafts;
   // Ids of requests rise by one; 32 bits tell apart any that are alive together.
   view.fork_group = static_cast<uint32_t>(request.id);
   const uint32_t forks = std::max(request.request.samples, request.request.beams);
-  view.samples = sequence.generated() == 0 ? forks : 1;
+  view.samples = sequence.generated() + sequence.undrawn == 0 ? forks : 1;
   view.tenant = request.request.tenant;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;

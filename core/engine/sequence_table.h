@@ -62,9 +62,11 @@ struct Growth {
   bool was_waiting = false;
   bool used = false;  // a checked grant names it
   uint32_t computed_before = 0;
-  uint32_t granted = 0;   // slots behind `computed`
-  uint32_t reused = 0;    // tokens that `computed` moved by without being computed
-  uint32_t restored = 0;  // of them, brought back from the swap pool
+  uint32_t slots = 0;        // behind `computed`, what is in flight included there
+  uint32_t granted = 0;      // of them, those that a grant may use
+  uint32_t used_tokens = 0;  // … and that one does
+  uint32_t reused = 0;       // tokens that `computed` moved by without being computed
+  uint32_t restored = 0;     // of them, brought back from the swap pool
 };
 
 struct Sequence {
@@ -79,6 +81,7 @@ struct Sequence {
   uint32_t computed = 0;
   uint32_t in_flight = 0;  // tokens behind them that a step computes which was not collected yet
   uint32_t undrawn = 0;    // 1: that step draws one more token
+  bool ending = false;     // its last token is known, and not delivered yet
   uint32_t scored = 1;     // prompt tokens whose log probabilities were delivered, or have none
   uint32_t offered_drafts = 0;
   Growth growth;
@@ -96,6 +99,8 @@ struct Sequence {
   // As the step in flight will leave it at least.
   uint32_t known_ahead() const { return known + undrawn; }
   uint32_t computed_ahead() const { return computed + in_flight; }
+  // The token that is being drawn is the last that it may have.
+  bool ends_for_sure() const { return undrawn > 0 && known_ahead() >= request->limit_tokens; }
   uint32_t generated() const { return known - prompt_tokens; }
 };
 
@@ -110,8 +115,8 @@ class SequenceTable {
 
   void admit(Sequence& sequence);    // waiting → running, last
   void preempt(Sequence& sequence);  // running → waiting, at its arrival
-  // Frees ended sequences. References to them end here.
-  void sweep();
+  // Frees ended sequences; while a step is in flight, those that ended before the last sweep.
+  void sweep(bool in_flight);
 
   const std::vector<Sequence*>& waiting() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
@@ -123,7 +128,7 @@ class SequenceTable {
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> by_id_;
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> running_;
-  std::vector<SeqId> ended_;
+  std::vector<SeqId> ended_, ended_before_;
   SeqId next_id_ = 0;
 };
 

@@ -11,7 +11,8 @@ namespace tenon {
 
 struct Share {
   Sequence* sequence = nullptr;
-  // A sample that forks in this step computes nothing: it draws from its parent's row.
+  // A sample that forks in this step computes nothing: it draws from its parent's row, and all else
+  // here is as in its parent's share.
   Sequence* parent = nullptr;
   uint32_t base = 0;    // tokens computed, or in flight, before it
   uint32_t tokens = 0;  // known tokens computed

@@ -1,137 +1,115 @@
-// One step: its phases in their order, and those in which the executor takes part.
+// One step: its phases in their order, and how a step overlaps with the one before it.
 #include <algorithm>
-#include <string>
 
 #include "core/engine/engine.h"
 
 namespace tenon {
 
 Status Engine::step() {
-  Step& step = step_;
-  begin(step);
-  admission_.admit();
-  beam_groups_.rejoin();
-  drafting_.offer();
-  planner_.plan(step);
-  move(step);
-  drafting_.draft(step);
-  assemble(step);
-  forward(step);  // launch and collect
+  context_.begin_pass();
+  if (flying_ == nullptr) {
+    flying_ = &steps_[0];
+    prepare(*flying_, Planning::now);
+    forward_.launch(*flying_);
+  }
+  Step& step = *flying_;
+  context_.step_id = step.id;
+  Step* next = may_plan_ahead(step) ? &steps_[&step == &steps_[0] ? 1 : 0] : nullptr;
+  if (next != nullptr) plan_ahead(step, *next);
+  forward_.collect(step);
   sampling_.sample(step);
+  drafting_.observe(step);
+  flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
   beam_groups_.advance(step);
   finishing_.deliver(step);
   return record(step);
 }
 
-void Engine::begin(Step& step) {
-  context_.begin_pass(step.id + 1);
-  step.begin(context_.step_id, context_.start_ns);
+// Everything in front of the device.
+void Engine::prepare(Step& step, Planning planning) {
+  step.begin(++last_id_, context_.parts.clock->now_ns());
+  if (planning == Planning::now) context_.step_id = step.id;
+  admission_.admit();
+  if (planning == Planning::now) beam_groups_.rejoin();
+  drafting_.offer();
+  planner_.plan(step, planning);
+  forward_.move(step);
+  drafting_.draft(step);
+  forward_.assemble(step);
 }
 
-// Block copies and swaps, before anything of the step that needs them is computed. They are carried
-// out in the order in which they were emitted, so what a step that never ran has left behind does
-// no harm.
-void Engine::move(Step& step) {
-  if (step.empty()) return;
-  KVCacheManager& kv_cache = *context_.parts.kv_cache;
-  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
-  moves_.resize(kMovesAtOnce);
-  KvMovesOut out{moves_, 0};
-  do {
-    out.count = 0;
-    Status status = kv_cache.take_moves(out);
-    step.record.moves += out.count;
-    if (status.ok() && out.count > 0) status = apply(std::span(moves_).first(out.count));
-    if (!status.ok()) {
-      // Whose K/V is now missing cannot be told: what runs fails, what was swapped out is computed
-      // again.
-      for (const Sequence* waiting : context_.table.waiting()) {
-        (void)kv_cache.release(waiting->id, ReleaseHow::recompute);
-      }
-      fail(step, context_.table.running(),
-           "copying K/V blocks failed: " + std::string(status.message()));
-      return;
-    }
-  } while (out.count == moves_.size());
-}
-
-// Each of a pipeline's models has its own groups, and its executor their bytes. Moves stay in order
-// within a model; between models none depends on another.
-Status Engine::apply(std::span<KvMove> moves) {
+// A step can be planned while the device computes the one before it where all that is open about
+// that one is which token each of its sequences draws. A drafter must see the token, a second model
+// shares the device.
+bool Engine::may_plan_ahead(const Step& step) const {
   const EngineParts& parts = context_.parts;
-  if (parts.draft_runner == nullptr) return parts.executor->apply(moves);
-  TENON_RETURN_IF_ERROR(parts.draft_runner->apply(moves));
-  const auto end = std::remove_if(moves.begin(), moves.end(), [&](const KvMove& move) {
-    return parts.draft_runner->owns(move);
+  if (!context_.options.plan_ahead || step.empty() || parts.draft_runner != nullptr) return false;
+  const auto& running = context_.table.running();
+  if (std::any_of(running.begin(), running.end(), [](auto* s) { return s->beam != nullptr; })) {
+    return false;
+  }
+  return std::none_of(step.shares.begin(), step.shares.end(), [](const Share& share) {
+    const RequestState& request = *share.sequence->request;
+    const bool forks = request.forked_samples < request.request.samples;
+    return share.drafts > 0 || (share.logits_rows > 0 && (forks || share.sequence->in_drafter));
   });
-  return parts.executor->apply({moves.begin(), end});
 }
 
-void Engine::assemble(Step& step) {
-  if (step.empty()) return;
-  const EngineParts& parts = context_.parts;
-  Result<BatchView> built = step.batch_builder.build(step.id, step.shares, *parts.kv_cache);
-  if (!built.ok()) {
-    fail(step, sequences_of(step.shares),
-         plugin_fault("kv_cache", parts.kv_cache_name, "has no table", built.status()));
-    return;
+void Engine::plan_ahead(const Step& step, Step& next) {
+  for (const Share& share : step.shares) {
+    share.sequence->in_flight = share.tokens;
+    share.sequence->undrawn = share.logits_rows > 0 ? 1 : 0;
   }
-  step.batch = *built;
-  StepRecord& record = step.record;
-  record.sequences = static_cast<uint32_t>(step.shares.size());
-  record.rows = step.batch.rows;
-  record.logits_rows = static_cast<uint32_t>(step.batch.logits_rows.size());
-  record.running = static_cast<uint32_t>(context_.table.running().size());
-  record.waiting = static_cast<uint32_t>(context_.table.waiting().size());
-  const KvUsage usage = context_.kv_usage();
-  record.kv_reserved_tokens = usage.reserved_tokens;
-  record.kv_used_tokens = usage.used_tokens + step.batch.rows;
+  prepare(next, Planning::ahead);
 }
 
-void Engine::forward(Step& step) {
-  const EngineParts& parts = context_.parts;
-  if (!step.empty()) {
-    Stopwatch watch(*parts.clock, context_.times.executor_ns);
-    if (Status status = launch_and_collect(step); !status.ok()) {
-      fail(step, sequences_of(step.shares),
-           plugin_fault("executor", parts.executor->name(), "failed", status));
-    }
+// Those that `step` has ended have no part in `next`; of the others every token is known now.
+// Returns whether anything was launched.
+bool Engine::launch_ahead(const Step& step, Step& next) {
+  for (const Share& share : step.shares) {
+    share.sequence->in_flight = share.sequence->undrawn = 0;
+    if (share.sequence->state != SequenceState::ended) finishing_.look_for_end(step, share);
   }
-  if (Status status = parts.kv_cache->step_done(step.id); !status.ok()) {
-    context_.fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not end a step", status));
+  const bool failed = step.empty();
+  const size_t ended = std::erase_if(next.shares, [](const Share& share) {
+    return share.sequence->state == SequenceState::ended || share.sequence->ending;
+  });
+  if (failed) {
+    take_back(next);
+  } else if (ended > 0) {
+    forward_.assemble(next);
+  } else {
+    next.batch_builder.fill_in_tokens(next.shares);
   }
+  if (next.empty()) {
+    // What its plan has preempted or moved still counts.
+    next.record.rows = 0;
+    context_.totals.add(next.record);
+    return false;
+  }
+  for (const Share& share : next.shares) share.sequence->in_flight = share.tokens;
+  forward_.launch(next);
+  return true;
 }
 
-Status Engine::launch_and_collect(Step& step) {
-  Executor& executor = *context_.parts.executor;
-  const uint32_t vocabulary = context_.parts.shape->vocabulary;
-  StepOutput& output = step.output;
-  TENON_RETURN_IF_ERROR(executor.launch(step.batch));
-  TENON_ASSIGN_OR_RETURN(output, executor.collect(step.id));
-  const bool whole = output.step_id == step.id && output.logits_rows == step.record.logits_rows &&
-                     output.vocabulary == vocabulary &&
-                     (output.logits != nullptr || output.logits_rows == 0);
-  if (whole) return {};
-  return internal("step " + std::to_string(output.step_id) + " came back with " +
-                  std::to_string(output.logits_rows) + " rows of " +
-                  std::to_string(output.vocabulary) + " logits – expected step " +
-                  std::to_string(step.id) + ", " + std::to_string(step.record.logits_rows) +
-                  " of " + std::to_string(vocabulary));
-}
-
-// Nothing of the step is used; `sequences` pay for it.
-void Engine::fail(Step& step, std::vector<Sequence*> sequences, const std::string& message) {
-  ++context_.totals.forward_faults;
-  context_.fail_sequences(sequences, message);
+// Nothing of a step is run that was planned on what another would leave, and that one has failed.
+void Engine::take_back(Step& step) {
+  for (const Share& share : step.shares) {
+    const Status status = context_.parts.kv_cache->trim(share.sequence->id, 0);
+    if (status.ok()) continue;
+    context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                                "could not take a grant back", status));
+  }
   step.shares.clear();
-  step.record.rows = 0;
 }
 
 Status Engine::record(Step& step) {
-  context_.sweep();
-  inbox_.set_busy(!context_.table.empty());
+  const bool in_flight = flying_ != nullptr;
+  context_.sweep(in_flight);
+  inbox_.set_busy(in_flight || !context_.table.empty());
   StepRecord& record = step.record;
+  record.start_ns = context_.start_ns;
   record.end_ns = context_.parts.clock->now_ns();
   record.times = context_.times;
   record.times.engine_ns = record.end_ns - record.start_ns - record.times.total_ns();

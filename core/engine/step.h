@@ -16,6 +16,9 @@
 
 namespace tenon {
 
+// Whether a step is planned on what is, or on what the step in flight will leave.
+enum class Planning : uint8_t { now = 0, ahead = 1 };
+
 struct Step {
   explicit Step(BatchBuilder builder) : batch_builder(std::move(builder)) {}
 
@@ -24,10 +27,12 @@ struct Step {
   std::vector<Share> shares;  // in batch order; samples that fork in this step behind them
   BatchBuilder batch_builder;
   BatchView batch;  // into the builder
+  Status launched;  // why it was not, where it was not
   StepOutput output;
   // What was drawn: a row and a result for each new token, by Share.
   std::vector<SampleRow> rows;
   std::vector<SampleResult> results;
+  std::vector<uint64_t> digests;  // [results] of the sample, up to and with each; where wanted
 
   void begin(uint64_t step_id, int64_t now_ns) {
     id = step_id;
@@ -35,6 +40,8 @@ struct Step {
     record.step_id = step_id;
     record.start_ns = now_ns;
     shares.clear();
+    launched = {};
+    output = {};
   }
   bool empty() const { return shares.empty(); }
 };

@@ -31,12 +31,8 @@ Participant describe(std::string role, const PluginRef& plugin, const Origin& or
 
 bool provides_word(const PluginDescriptor& descriptor, std::string_view key,
                    std::string_view word) {
-  for (const Fact& fact : std::span(descriptor.provides, descriptor.provide_count)) {
-    if (fact.key != key) continue;
-    const std::vector<std::string_view> words = split(fact.words, ' ');
-    if (std::find(words.begin(), words.end(), word) != words.end()) return true;
-  }
-  return false;
+  const std::vector<std::string> words = words_provided(descriptor, key);
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // Chooses section by section and collects what is wrong with any of them.
@@ -137,7 +133,9 @@ Participant engine_participant(const PipelineConfig& config) {
   return {.role = "engine",
           .name = "tenon",
           .origin = {},
-          .provides = {{"draft.needs", FactOp::in, 0, second_model ? "nothing model" : "nothing"}},
+          .provides = {{"draft.needs", FactOp::in, 0,
+                        second_model ? "nothing hidden model" : "nothing hidden"},
+                       {"draft.shape", FactOp::in, 0, "chain tree"}},
           .requirements = {}};
 }
 
@@ -276,6 +274,15 @@ Status settle_attention(const PipelineRequest& request, const HostFacts& host, c
 }
 
 }  // namespace
+
+std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std::string_view key) {
+  std::vector<std::string> words;
+  for (const Fact& fact : std::span(descriptor.provides, descriptor.provide_count)) {
+    if (fact.key != key) continue;
+    for (const std::string_view word : split(fact.words, ' ')) words.emplace_back(word);
+  }
+  return words;
+}
 
 Participant model_participant(std::string role, const Model& model, const Origin& origin) {
   const ModelConfig& config = model.config;

@@ -54,6 +54,12 @@ Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings);
 Status load_second_model(Pipeline& pipeline, const LinearResolver& linear);
 
+// Tells the drafter what the target looks like, and learns which hidden states it wants to see.
+Status bind_drafter(Pipeline& pipeline);
+
+// The words that a plugin provides under a key.
+std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std::string_view key);
+
 // What a model asks of the kernels that run it.
 Participant model_participant(std::string role, const Model& model, const Origin& origin);
 Participant executor_participant(const Executor& executor, const Origin& origin);

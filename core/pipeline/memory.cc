@@ -66,7 +66,7 @@ Result<uint32_t> swap_blocks(const Pipeline& pipeline, uint64_t block_bytes) {
 // What "auto" became, so that the resolved configuration and its hash say it.
 void settle_config(Pipeline& pipeline, uint32_t block_tokens) {
   PipelineConfig& config = pipeline.config;
-  config.kv_dtype.value = pipeline.geometry.dtype;
+  config.kv_dtype.value = pipeline.kv_dtype;
   config.kv_block_tokens.value = block_tokens;
   config.context_tokens.value = pipeline.limits.context_tokens;
   config.max_batch_tokens.value = pipeline.limits.max_batch_tokens;
@@ -82,7 +82,7 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
     return internal("the negotiation left kv.dtype or kv.block_tokens open");
   }
   KvGeometry& geometry = pipeline.geometry;
-  TENON_ASSIGN_OR_RETURN(geometry.dtype, dtype_named(dtype->word));
+  TENON_ASSIGN_OR_RETURN(pipeline.kv_dtype, dtype_named(dtype->word));
   geometry.context_tokens = pipeline.limits.context_tokens;
   geometry.max_sequences = pipeline.limits.max_sequences;
 
@@ -90,7 +90,7 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   const uint64_t sequence_tokens = round_up(geometry.context_tokens, block_tokens);
   uint64_t bytes_per_token = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
-    bytes_per_token += kv_bytes_per_token(shape, group, geometry.dtype);
+    bytes_per_token += kv_bytes_per_token(shape, group, pipeline.kv_dtype);
   }
   const uint64_t sequence_bytes = sequence_tokens * bytes_per_token;
   const auto& configured = pipeline.config.kv_memory_bytes.value;
@@ -107,9 +107,9 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   TENON_ASSIGN_OR_RETURN(const uint32_t pool,
                          swap_blocks(pipeline, block_tokens * bytes_per_token));
   for (GroupId group = 0; group < shape.group_count; ++group) {
-    pipeline.group_geometry.push_back({static_cast<uint32_t>(block_tokens),
+    pipeline.group_geometry.push_back({pipeline.kv_dtype, static_cast<uint32_t>(block_tokens),
                                        static_cast<uint32_t>(blocks),
-                                       kv_bytes_per_token(shape, group, geometry.dtype), pool});
+                                       kv_bytes_per_token(shape, group, pipeline.kv_dtype), pool});
   }
   geometry.group_count = shape.group_count;
   geometry.groups = pipeline.group_geometry.data();

@@ -136,7 +136,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
   if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
-      pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.geometry.dtype));
+      pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.kv_dtype));
   return {};
 }
 
@@ -190,7 +190,10 @@ Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
     TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
   }
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.sampler, pipeline.sampler));
-  if (chosen.drafter) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.drafter, pipeline.drafter));
+  if (chosen.drafter) {
+    TENON_RETURN_IF_ERROR(create(pipeline, *chosen.drafter, pipeline.drafter));
+    TENON_RETURN_IF_ERROR(bind_drafter(pipeline));
+  }
   for (const LinearChoice& choice : chosen.linear) {
     Result<LinearKernel*> best = linear_instance(pipeline, choice.candidates.front());
     if (!best.ok()) return best.take_status();
@@ -233,6 +236,11 @@ EngineParts Pipeline::parts() {
   if (second) made.draft_runner = second->runner.get();
   const ResolvedFact* verify = facts.find("sampler.verify");
   made.verify_by_rejection = verify != nullptr && verify->word == "rejection";
+  const ResolvedFact* drafts = facts.find("draft.shape");
+  made.draft_trees = drafts != nullptr && drafts->word == "tree";
+  made.hidden_layers = hidden_layers;
+  made.hidden_drawn_only = hidden_drawn_only;
+  made.sampler_params = words_provided(sampler.object().descriptor(), "sampler.params");
   made.executor = executor.get();
   made.shape = &shape->shape();
   made.geometry = geometry;

@@ -67,6 +67,7 @@ struct Pipeline {
   std::unique_ptr<ModelShapeStorage> joint_shape;  // with a second model: both, for the KV manager
   std::vector<KvGroupGeometry> group_geometry;
   KvGeometry geometry;  // of all groups, the second model's behind the target's
+  DType kv_dtype = DType::f32;
   SchedulerLimits limits;
   ResolvedFacts facts;
   PipelineFacts fact_view;    // what plugins hold on to
@@ -77,7 +78,9 @@ struct Pipeline {
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
   std::unique_ptr<SecondModel> second;               // null without [drafter] model
   PluginInstance<Sampler> sampler;
-  PluginInstance<Drafter> drafter;  // empty without speculation
+  PluginInstance<Drafter> drafter;     // empty without speculation
+  std::vector<LayerId> hidden_layers;  // whose hidden states it asked for
+  bool hidden_drawn_only = false;
   std::unique_ptr<Executor> executor;
 
   std::vector<ResolvedComponent> components;

@@ -5,7 +5,8 @@ and says, for each pair, what happened: the table of docs/combinations.md.
 
 Each combination answers the same requests, half of them greedy and half at temperature 0.8, with
 memory so short that sequences are preempted. It *works* when every token and every digest of logits
-is that of static + naive with the same element type and all the memory it wants.
+is that of static + naive with the same element type and all the memory it wants. All answers must
+also be those of earlier builds, recorded in tests/golden/combinations.json (recorded_answers.py).
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 import tempfile
 
 from program import SOURCE, run
+from recorded_answers import RecordedAnswers, answers_of
 
 AXES = {
     "scheduler": ["static", "continuous", "chunked", "fair"],
@@ -36,6 +38,9 @@ MUST_FIRE = {
     ("drafter", "suffix"): ["drafted", "accepted"],
     ("drafter", "draft_model"): ["drafted", "accepted"],
 }
+# Instruction sets that round differently. Each is the highest to use: where the processor has less,
+# it stands for the best there is.
+ISAS = ["portable", "avx2", "avx512", "avx512_bf16"]
 CONTEXT = 192
 MEMORY_TOKENS = 2 * CONTEXT
 DOCUMENT = SOURCE / "docs/combinations.md"
@@ -56,8 +61,22 @@ def workload():
     return "\n".join(lines) + "\n"
 
 
+def covering(axes=None):
+    """Few combinations, but every two values of different axes meet in one of them."""
+    every = list(itertools.product(*(axes or AXES).values()))
+    pairs_in = {words: set(itertools.combinations(enumerate(words), 2)) for words in every}
+    missing = set().union(*pairs_in.values())
+    chosen = []
+    while missing:
+        chosen.append(max(every, key=lambda words: len(pairs_in[words] & missing)))
+        missing -= pairs_in[chosen[-1]]
+    return chosen
+
+
 def flags_of(cell, file, bytes_per_token, threads):
     flags = ["--workload", file, "--json", "--quiet", "--threads", threads]
+    if cell["isa"]:
+        flags += ["--isa", cell["isa"]]
     values = {"limits.context_tokens": CONTEXT, "kv_cache.dtype": cell["dtype"],
               "scheduler.plugin": cell["scheduler"], "kv_cache.plugin": cell["kv_cache"]}
     if cell["kv_cache"] != "naive":
@@ -100,49 +119,55 @@ def counters_of(report):
     }
 
 
-def answers(report):
-    return [(r["tokens"], r["digest"]) for r in report["requests"]]
-
-
 class Grid:
-    def __init__(self, axes=None):
+    """Runs all combinations of the axes, or the chosen ones, on instruction sets up to `isa`."""
+
+    def __init__(self, axes=None, chosen=None, isa=None):
         self.axes = axes or AXES
+        self.chosen = list(itertools.product(*self.axes.values())) if chosen is None else chosen
+        self.isa = isa
         self.results = {}  # combination → "refused …" or counters
+        self.answers = {}  # combination in words → numerics id, answers
 
     def run(self, workers):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "requests.toml"
             file.write_text(workload())
-            baselines = {d: self.baseline(d, file) for d in self.axes["dtype"]}
-            cells = [dict(zip(self.axes, words), short=True)
-                     for words in itertools.product(*self.axes.values())]
             with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-                for cell, result in zip(cells, pool.map(
-                        lambda cell: self.check(cell, file, baselines[cell["dtype"]]), cells)):
-                    self.results[tuple(cell[axis] for axis in self.axes)] = result
+                dtypes = self.axes["dtype"]
+                baselines = dict(zip(dtypes, pool.map(lambda d: self.baseline(d, file), dtypes)))
+                for words, result in zip(self.chosen, pool.map(
+                        lambda words: self.check(words, file, baselines), self.chosen)):
+                    self.results[words] = result
         return self
 
-    @staticmethod
-    def baseline(dtype, file):
-        report = report_of({"scheduler": "static", "kv_cache": "naive", "drafter": "none",
-                            "dtype": dtype}, file, threads=2)
+    def baseline(self, dtype, file):
+        cell = {"scheduler": "static", "kv_cache": "naive", "drafter": "none", "dtype": dtype,
+                "isa": self.isa}
+        # Another number of threads than below; once is enough, as it is slow on a busy machine.
+        report = report_of(cell, file, threads=1 if self.isa else 2)
         if "refused" in report:
             sys.exit(report["refused"])
         kv = report["kv"]
-        return answers(report), kv["bytes"] // (kv["blocks"] * kv["block_tokens"])
+        expected = self.keep(f"static + naive + none + {dtype} with plenty of memory", report)
+        return expected, kv["bytes"] // (kv["blocks"] * kv["block_tokens"])
 
-    @staticmethod
-    def check(cell, file, baseline):
-        expected, bytes_per_token = baseline
+    def check(self, words, file, baselines):
+        cell = dict(zip(self.axes, words), isa=self.isa, short=True)
+        expected, bytes_per_token = baselines[cell["dtype"]]
         # A draft model keeps its K/V in the same memory, at the same number of tokens.
         if cell["drafter"] == "draft_model":
             bytes_per_token += bytes_per_token // 6
         report = report_of(cell, file, bytes_per_token)
         if "refused" in report:
             return "refused because " + report["refused"]
-        if answers(report) != expected:
+        if self.keep(" + ".join(words), report) != expected:
             return "WRONG: other tokens or digests than static + naive"
         return counters_of(report)
+
+    def keep(self, name, report):
+        self.answers[name] = report["pipeline"]["numerics"], answers_of(report)
+        return self.answers[name]
 
     def pair(self, first, second):
         """What became of all combinations with these two: text, and whether it is as it should be."""
@@ -196,17 +221,35 @@ class Grid:
         return "\n".join(lines)
 
 
+def record(workers):
+    """Adds the answers of each instruction set here, once all its combinations agree on them."""
+    for isa in ISAS:
+        recorded = RecordedAnswers(workload())
+        grid = Grid(chosen=[], isa=isa).run(workers)
+        if recorded.lacks(grid):
+            grid = Grid(isa=isa).run(workers)
+        new = recorded.add(grid)
+        if faults := recorded.faults(grid):
+            sys.exit(f"nothing is recorded for {isa}, as not all agree:\n" + "\n".join(faults))
+        recorded.write()
+        print(f"{isa}: {len(grid.answers)} runs agree; new: {', '.join(new) or 'none'}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"write {DOCUMENT.name}")
+    parser.add_argument("--record", action="store_true",
+                        help="record the answers of numerics ids that are new: recorded_answers.py")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     flags = parser.parse_args()
+    if flags.record:
+        return record(flags.workers)
     grid = Grid().run(flags.workers)
     if flags.write:
         DOCUMENT.write_text(grid.markdown())
     else:
         print(grid.markdown())
-    if faults := grid.faults():
+    if faults := grid.faults() + RecordedAnswers(workload()).faults(grid):
         sys.exit("\n".join(faults))
 
 

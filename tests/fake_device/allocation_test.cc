@@ -34,7 +34,7 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
   shape.vocabulary = 8;
   shape.group_count = 1;
   shape.groups = &group;
-  KvGroupGeometry blocks{block_tokens, 4096 / block_tokens, 8};
+  KvGroupGeometry blocks{DType::f32, block_tokens, 4096 / block_tokens, 8};
   InstantExecutor executor(8);
   WallClock clock;
   EngineParts parts;
@@ -43,7 +43,7 @@ uint64_t allocations_in_steps(const char* scheduler_id, const char* kv_id, uint3
   parts.sampler = sampler.get();
   parts.executor = &executor;
   parts.shape = &shape;
-  parts.geometry = {DType::f32, 512, 8, 1, &blocks};
+  parts.geometry = {512, 8, 1, &blocks};
   parts.limits = {8, 1024, 512};
   parts.clock = &clock;
   EXPECT_TRUE(kv->bind(shape, parts.geometry).ok());

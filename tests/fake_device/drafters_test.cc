@@ -158,8 +158,11 @@ class DraftsFromScratch final : public Drafter {
   Drafter* around(Drafter& inner) { return inner_ = &inner, this; }
   uint64_t compared() const { return compared_; }
 
+  Status bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept override {
+    return inner_->bind(target, wanted);
+  }
   Status begin(SeqId seq, SeqId parent) noexcept override { return inner_->begin(seq, parent); }
-  void end(SeqId seq) noexcept override { inner_->end(seq); }
+  Status end(SeqId seq) noexcept override { return inner_->end(seq); }
   Status offer(std::span<const DraftRequest> requests,
                std::span<uint32_t> offered) noexcept override {
     return inner_->offer(requests, offered);
@@ -174,7 +177,7 @@ class DraftsFromScratch final : public Drafter {
                 uint32_t accepted) noexcept override {
     return inner_->accept(seq, history, drafted, accepted);
   }
-  void measured(const DraftStepCost& cost) noexcept override { inner_->measured(cost); }
+  Status measured(const DraftStepCost& cost) noexcept override { return inner_->measured(cost); }
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace tenon {
@@ -45,17 +46,20 @@ FakeDevice::~FakeDevice() {
 }
 
 Status FakeDevice::load(const ExecutorSetup& setup) {
-  if (setup.geometry.group_count != 1) return unsupported("the fake device has one KV group");
-  geometry_ = setup.geometry.groups[0];
-  const uint64_t slots =
-      (uint64_t{geometry_.blocks} + geometry_.swap_blocks) * geometry_.block_tokens;
-  bytes_ = slots * sizeof(uint64_t);
+  uint64_t cells = 0;
+  for (GroupId id = 0; id < setup.geometry.group_count; ++id) {
+    const KvGroupGeometry& geometry = setup.geometry.groups[id];
+    const KvGroup group = setup.shape == nullptr ? KvGroup() : setup.shape->groups[id];
+    storages_.push_back({group, geometry, cells});
+    cells += (uint64_t{geometry.blocks} + geometry.swap_blocks) * geometry.block_tokens;
+  }
+  bytes_ = cells * sizeof(uint64_t);
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return out_of_memory("the fake device has no memory");
   memory_ = static_cast<uint64_t*>(mapped);
-  std::fill_n(memory_, slots, kNeverWritten);
+  std::fill_n(memory_, cells, kNeverWritten);
   mprotect(memory_, bytes_, PROT_NONE);
-  written_in_.assign(slots, 0);
+  written_in_.assign(cells, 0);
   thread_ = std::thread([this] { work(); });
   return {};
 }
@@ -105,8 +109,15 @@ Status FakeDevice::launch(const BatchView& batch) {
   turn_ ^= 1;
   std::fill(logits_[turn_ ^ 1].begin(), logits_[turn_ ^ 1].end(),
             std::numeric_limits<float>::quiet_NaN());
+  std::fill(hidden_[turn_ ^ 1].begin(), hidden_[turn_ ^ 1].end(),
+            std::numeric_limits<float>::quiet_NaN());
   batch_ = batch;
   launched_ = true;
+  if (time.clock != nullptr) {
+    const int64_t now = time.clock->now_ns();
+    if (time.free_at_ns >= 0 && now > time.free_at_ns) time.idle_ns += now - time.free_at_ns;
+    time.free_at_ns = std::max(now, time.free_at_ns) + time.step_ns;
+  }
   enqueue([this] { run_batch(); });
   return {};
 }
@@ -115,6 +126,7 @@ Result<StepOutput> FakeDevice::collect(uint64_t step_id) {
   if (!launched_ || batch_.step_id != step_id) return internal("no such step was launched");
   launched_ = false;
   drain();
+  if (time.clock != nullptr) time.clock->advance_to(time.free_at_ns);
   ++steps_;
   if (faults.collect_fails_at == step_id) return failed("injected: collect");
   if (!error_.empty()) return failed(std::exchange(error_, {}));
@@ -123,88 +135,200 @@ Result<StepOutput> FakeDevice::collect(uint64_t step_id) {
   out.logits = logits_[turn_].data();
   out.logits_rows = static_cast<uint32_t>(batch_.logits_rows.size());
   out.vocabulary = model_.vocabulary;
+  hidden_layers_.clear();
+  for (size_t layer = 0; layer < batch_.hidden_layers.size(); ++layer) {
+    hidden_layers_.push_back(hidden_[turn_].data() +
+                             layer * batch_.hidden_rows.size() * ToyModel::kHidden);
+  }
+  out.hidden = hidden_layers_;
+  out.hidden_rows = static_cast<uint32_t>(batch_.hidden_rows.size());
   return out;
 }
 
-uint64_t* FakeDevice::cell(const KvPlace& place) {
+uint64_t* FakeDevice::cell(GroupId group, const KvPlace& place) {
+  if (group >= storages_.size()) {
+    fail("there is no group " + std::to_string(group));
+    return nullptr;
+  }
+  const Storage& storage = storages_[group];
+  const KvGroupGeometry& geometry = storage.geometry;
   const bool swap = place.tier == KvTier::swap;
-  const uint32_t blocks = swap ? geometry_.swap_blocks : geometry_.blocks;
+  const uint32_t blocks = swap ? geometry.swap_blocks : geometry.blocks;
   if (place.block < 0 || static_cast<uint32_t>(place.block) >= blocks ||
-      place.token >= geometry_.block_tokens) {
+      place.token >= geometry.block_tokens) {
     fail((swap ? "swap block " : "block ") + std::to_string(place.block) + " token " +
          std::to_string(place.token) + " is outside the storage");
     return nullptr;
   }
-  const uint64_t first = swap ? geometry_.blocks : 0;
-  return memory_ + (first + static_cast<uint32_t>(place.block)) * geometry_.block_tokens +
-         place.token;
+  const uint64_t block = (swap ? geometry.blocks : 0) + static_cast<uint32_t>(place.block);
+  return memory_ + storage.first + block * geometry.block_tokens + place.token;
 }
 
-uint64_t* FakeDevice::slot(const BatchSequence& sequence, uint32_t position) {
-  const std::span<const BlockId> blocks = sequence.tables[0].blocks;
-  const uint32_t index = position / geometry_.block_tokens;
-  if (index >= blocks.size() || position >= sequence.kv_tokens) {
-    fail("sequence " + std::to_string(sequence.seq) + " has no slot for position " +
-         std::to_string(position));
+uint64_t* FakeDevice::slot(GroupId group, size_t sequence, uint32_t entry) {
+  const BatchGroup& view = batch_.groups[group];
+  const std::span<const BlockId> blocks = view.tables[sequence].blocks;
+  const uint32_t size = storages_[group].geometry.block_tokens;
+  if (entry / size >= blocks.size() || entry >= view.kv_tokens[sequence]) {
+    fail("sequence " + std::to_string(batch_.sequences[sequence].seq) +
+         " has no slot for position " + std::to_string(entry));
     return nullptr;
   }
-  return cell({{}, blocks[index], position % geometry_.block_tokens});
+  return cell(group, {{}, blocks[entry / size], entry % size});
 }
 
 void FakeDevice::carry_out(const KvMove& move) {
   for (uint32_t i = 0; i < move.tokens; ++i) {
-    uint64_t* from = cell(behind(move.from, i));
-    uint64_t* to = cell(behind(move.to, i));
+    uint64_t* from = cell(move.group, behind(move.from, i));
+    uint64_t* to = cell(move.group, behind(move.to, i));
     if (from == nullptr || to == nullptr) return;
     *to = *from;
     ++moved_tokens_;
   }
 }
 
-void FakeDevice::store_row(const BatchSequence& sequence, uint32_t row) {
-  uint64_t* at = slot(sequence, batch_.slots[row]);
-  if (at == nullptr) return;
-  uint64_t& writer = written_in_[static_cast<size_t>(at - memory_)];
-  if (writer == batch_.step_id) fail("two rows of a step write the same slot");
-  writer = batch_.step_id;
-  *at = ToyModel::entry(batch_.tokens[row], batch_.positions[row]);
+// What a row brings in is its token, and where it has one its input.
+uint64_t FakeDevice::entry_of(uint32_t row) const {
+  uint64_t entry = ToyModel::entry(batch_.tokens[row], batch_.positions[row]);
+  if (batch_.inputs.data == nullptr) return entry;
+  const auto* input = static_cast<const float*>(batch_.inputs.data) + row * batch_.inputs.stride[0];
+  for (uint64_t i = 0; i < batch_.inputs.shape[1]; ++i) {
+    entry = ToyModel::chain(entry, static_cast<uint64_t>(input[i])) | 1ull << 63;
+  }
+  return entry;
 }
 
-void FakeDevice::compute_row(const BatchSequence& sequence, uint32_t row, float* out) {
-  const uint32_t last = batch_.slots[row];
-  uint64_t state = 0;
-  for (uint32_t p = model_.first_visible(last); p <= last; ++p) {
-    const uint64_t* at = slot(sequence, p);
+void FakeDevice::store_row(size_t sequence, uint32_t row) {
+  for (GroupId group = 0; group < storages_.size(); ++group) {
+    if (storages_[group].group.kind == KvKind::recurrent) continue;
+    uint64_t* at = slot(group, sequence, batch_.groups[group].slots[row]);
     if (at == nullptr) return;
+    uint64_t& writer = written_in_[static_cast<size_t>(at - memory_)];
+    if (writer == batch_.step_id) fail("two rows of a step write the same slot");
+    writer = batch_.step_id;
+    *at = entry_of(row);
+  }
+}
+
+// From the state that the step starts with, row by row; the states behind the ends that the table
+// names are stored.
+void FakeDevice::step_states(size_t index) {
+  const BatchSequence& sequence = batch_.sequences[index];
+  for (GroupId group = 0; group < storages_.size(); ++group) {
+    if (storages_[group].group.kind != KvKind::recurrent) continue;
+    const KvTableView& table = batch_.groups[group].tables[index];
+    if (table.blocks.empty() || table.ends.size() != table.blocks.size()) {
+      return fail("sequence " + std::to_string(sequence.seq) + " has no state");
+    }
+    uint32_t tokens = batch_.positions[sequence.first_row];
+    if (table.ends[0] != tokens) {
+      return fail("sequence " + std::to_string(sequence.seq) + " starts behind " +
+                  std::to_string(tokens) + " tokens, its state behind " +
+                  std::to_string(table.ends[0]));
+    }
+    uint64_t state = 0;
+    if (tokens > 0) {
+      const uint64_t* at = cell(group, {{}, table.blocks[0], 0});
+      if (at == nullptr) return;
+      if (*at == kNeverWritten) return fail("a state was never written");
+      state = *at;
+    }
+    size_t end = 1;
+    for (uint32_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
+      recurrence_[row] = state = ToyModel::chain(state, entry_of(row));
+      ++tokens;
+      if (end == table.ends.size() || table.ends[end] != tokens) continue;
+      uint64_t* at = cell(group, {{}, table.blocks[end++], 0});
+      if (at == nullptr) return;
+      *at = state;
+    }
+  }
+}
+
+// The rows of the batch that lead to a row, from the first on.
+void FakeDevice::find_way(const BatchSequence& sequence, uint32_t row) {
+  way_.clear();
+  if (batch_.tree_parents.empty()) {
+    for (uint32_t r = sequence.first_row; r <= row; ++r) way_.push_back(r);
+    return;
+  }
+  for (int64_t r = row; r >= 0; r = batch_.tree_parents[static_cast<size_t>(r)]) {
+    way_.push_back(static_cast<uint32_t>(r));
+  }
+  std::reverse(way_.begin(), way_.end());
+}
+
+uint64_t FakeDevice::see(const Storage& storage, GroupId id, size_t index, uint64_t state) {
+  const BatchSequence& sequence = batch_.sequences[index];
+  const std::span<const uint32_t> slots = batch_.groups[id].slots;
+  const uint32_t cached = slots[sequence.first_row];
+  const auto last = cached + static_cast<uint32_t>(way_.size()) - 1;
+  for (uint32_t p = first_visible(last, storage.group.window_tokens); p <= last; ++p) {
+    const uint64_t* at = slot(id, index, p < cached ? p : slots[way_[p - cached]]);
+    if (at == nullptr) return state;
     if (*at == kNeverWritten) {
       fail("sequence " + std::to_string(sequence.seq) + " reads position " + std::to_string(p) +
            ", which was never written");
-      return;
+      return state;
     }
     state = ToyModel::chain(state, *at);
   }
-  model_.logits(state, out);
-  if (faults.nan_after == batch_.tokens[row]) {
-    std::fill_n(out, model_.vocabulary, std::numeric_limits<float>::quiet_NaN());
+  return state;
+}
+
+void FakeDevice::compute_row(size_t sequence, uint32_t row) {
+  find_way(batch_.sequences[sequence], row);
+  uint64_t state = 0;
+  for (GroupId group = 0; group < storages_.size(); ++group) {
+    const Storage& storage = storages_[group];
+    state = storage.group.kind == KvKind::recurrent ? ToyModel::chain(state, recurrence_[row])
+                                                    : see(storage, group, sequence, state);
   }
+  states_[row] = state;
 }
 
 // All rows store their K/V before any row reads.
 void FakeDevice::run_batch() {
-  for (const BatchSequence& sequence : batch_.sequences) {
-    for (uint32_t i = 0; i < sequence.rows; ++i) store_row(sequence, sequence.first_row + i);
+  states_.assign(batch_.rows, 0);
+  recurrence_.assign(batch_.rows, 0);
+  tree_steps_ += batch_.tree_parents.empty() ? 0 : 1;
+  for (size_t s = 0; s < batch_.sequences.size(); ++s) {
+    const BatchSequence& sequence = batch_.sequences[s];
+    for (uint32_t i = 0; i < sequence.rows; ++i) store_row(s, sequence.first_row + i);
+    step_states(s);
   }
-  std::vector<float>& logits = logits_[turn_];
-  logits.assign(batch_.logits_rows.size() * model_.vocabulary, 0.0f);
-  size_t wanted = 0;
-  for (const BatchSequence& sequence : batch_.sequences) {
-    for (uint32_t i = 0; i < sequence.rows; ++i) {
-      const uint32_t row = sequence.first_row + i;
-      if (wanted == batch_.logits_rows.size() || batch_.logits_rows[wanted] != row) continue;
-      compute_row(sequence, row, logits.data() + wanted++ * model_.vocabulary);
+  std::vector<bool> wanted(batch_.rows, false);
+  for (const uint32_t row : batch_.logits_rows) wanted[row] = true;
+  for (const uint32_t row : batch_.hidden_rows) wanted[row] = true;
+  for (size_t s = 0; s < batch_.sequences.size(); ++s) {
+    const BatchSequence& sequence = batch_.sequences[s];
+    for (uint32_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
+      if (wanted[row]) compute_row(s, row);
     }
   }
-  if (wanted != batch_.logits_rows.size()) fail("logits are wanted of rows in a wrong order");
+  write_out();
+}
+
+void FakeDevice::write_out() {
+  std::vector<float>& logits = logits_[turn_];
+  logits.assign(batch_.logits_rows.size() * model_.vocabulary, 0.0f);
+  for (size_t i = 0; i < batch_.logits_rows.size(); ++i) {
+    const uint32_t row = batch_.logits_rows[i];
+    if (i > 0 && row <= batch_.logits_rows[i - 1]) fail("logits are wanted in a wrong order");
+    float* out = logits.data() + i * model_.vocabulary;
+    model_.logits(states_[row], out);
+    if (faults.nan_after == batch_.tokens[row]) {
+      std::fill_n(out, model_.vocabulary, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+  std::vector<float>& hidden = hidden_[turn_];
+  hidden.resize(batch_.hidden_layers.size() * batch_.hidden_rows.size() * ToyModel::kHidden);
+  float* out = hidden.data();
+  for (const LayerId layer : batch_.hidden_layers) {
+    for (const uint32_t row : batch_.hidden_rows) {
+      ToyModel::hidden(states_[row], layer, out);
+      out += ToyModel::kHidden;
+    }
+  }
 }
 
 }  // namespace tenon

@@ -3,8 +3,12 @@
 //
 // K/V memory is mapped without any access but while the queue's own thread works, so a host that
 // reads it dies on the spot. `launch` and `apply` only enqueue; everything runs on another thread
-// inside `collect`. The previous step's logits are overwritten at the next launch. Slots that were
-// never written, slots outside a sequence's table and slots with two writers in a step are errors.
+// inside `collect`, and reads the batch's arrays only then. The previous step's logits are
+// overwritten at the next launch. Slots that were never written, slots outside a sequence's table
+// and slots with two writers in a step are errors.
+//
+// With a clock, a step takes `step_ns` from its launch, or from the end of the one before; waiting
+// for it moves the clock.
 #pragma once
 
 #include <condition_variable>
@@ -14,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/exec/executor.h"
 #include "tests/fake_device/toy_model.h"
 
@@ -33,6 +38,13 @@ struct SharedWork {
   uint32_t part = 0;
 };
 std::optional<SharedWork> shared_work();
+
+struct FakeTime {
+  VirtualClock* clock = nullptr;
+  int64_t step_ns = 0;
+  int64_t idle_ns = 0;  // between steps, since the first
+  int64_t free_at_ns = -1;
+};
 
 class FakeDevice final : public Executor {
  public:
@@ -54,33 +66,54 @@ class FakeDevice final : public Executor {
   uint64_t kv_bytes() const override { return bytes_; }
 
   FakeFaults faults;
+  FakeTime time;
   uint32_t host_workers = 1;
   uint64_t steps() const { return steps_; }
+  uint64_t tree_steps() const { return tree_steps_; }
   uint64_t moved_tokens() const { return moved_tokens_; }
 
  private:
+  // A group's part of the memory: [blocks, then those of the swap pool][block_tokens].
+  struct Storage {
+    KvGroup group;
+    KvGroupGeometry geometry;
+    uint64_t first = 0;
+  };
+
   void work();  // the queue's thread
   void enqueue(std::function<void()> job);
   void drain();
   void run_batch();
-  void store_row(const BatchSequence& sequence, uint32_t row);
-  void compute_row(const BatchSequence& sequence, uint32_t row, float* out);
+  void store_row(size_t sequence, uint32_t row);
+  void step_states(size_t sequence);
+  void compute_row(size_t sequence, uint32_t row);
+  uint64_t see(const Storage& storage, GroupId id, size_t sequence, uint64_t state);
+  void find_way(const BatchSequence& sequence, uint32_t row);
+  uint64_t entry_of(uint32_t row) const;
+  void write_out();
   void carry_out(const KvMove& move);
-  uint64_t* slot(const BatchSequence& sequence, uint32_t position);
-  uint64_t* cell(const KvPlace& place);
+  uint64_t* slot(GroupId group, size_t sequence, uint32_t entry);
+  uint64_t* cell(GroupId group, const KvPlace& place);
   void fail(const std::string& text);
 
   ToyModel model_;
-  KvGroupGeometry geometry_;
-  uint64_t* memory_ = nullptr;  // [blocks, then those of the swap pool][block_tokens]
+  std::vector<Storage> storages_;  // [groups]
+  uint64_t* memory_ = nullptr;
   uint64_t bytes_ = 0;
-  std::vector<uint64_t> written_in_;  // [blocks · block_tokens] step that wrote a slot last
+  std::vector<uint64_t> written_in_;  // [cells] step that wrote one last
   BatchView batch_;
   bool launched_ = false;
-  std::vector<float> logits_[2];  // in turns
+  int64_t ready_at_ns_ = 0;
+  std::vector<uint64_t> states_;      // [rows] what logits and hidden states are made of
+  std::vector<uint64_t> recurrence_;  // [rows] of the recurrent group
+  std::vector<uint32_t> way_;         // rows of the batch that lead to one of them, and itself
+  std::vector<float> logits_[2];      // in turns
+  std::vector<float> hidden_[2];      // [layers, rows, kHidden]
+  std::vector<float*> hidden_layers_;
   uint32_t turn_ = 0;
   std::string error_;
   uint64_t steps_ = 0;
+  uint64_t tree_steps_ = 0;
   uint64_t moved_tokens_ = 0;
 
   std::mutex mutex_;

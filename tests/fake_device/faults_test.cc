@@ -199,7 +199,7 @@ TEST(BadPlan, of_grants_that_are_not_used_leaves_no_memory_behind) {
   ASSERT_TRUE(rig.engine().step().ok());
   rig.submit(greedy_request(std::vector<TokenId>(100, 3), 3));
   ASSERT_TRUE(rig.engine().step().ok());
-  EXPECT_EQ(rig.kv_cache().usage().reserved_tokens, 16u);
+  EXPECT_EQ(rig.usage().reserved_tokens, 16u);
   rig.run();
   EXPECT_EQ(rig.engine().totals().plan_faults, 0u);
 }
@@ -267,20 +267,23 @@ TEST(Row, without_a_finite_logit_fails_its_request_only) {
 TEST(Device, notices_a_slot_that_was_never_written) {
   // A drafter that claims progress which was never computed would do this; here the plan skips.
   FakeDevice device({8, 0});
-  KvGroupGeometry group{4, 4, 8};
+  KvGroupGeometry group{DType::f32, 4, 4, 8};
   ExecutorSetup setup;
-  setup.geometry = {DType::f32, 16, 1, 1, &group};
+  setup.geometry = {16, 1, 1, &group};
   ASSERT_TRUE(device.load(setup).ok());
   const TokenId token = 3;
   const uint32_t position = 2, row = 0;
   const BlockId blocks[] = {1};
-  const KvTableView table{blocks};
-  const BatchSequence sequence{0, 0, 1, 3, {&table, 1}};
+  const KvTableView table{blocks, {}, 0};
+  const BatchSequence sequence{0, 0, 1, 0, 0};
+  const uint32_t kv_tokens = 3;
+  const BatchGroup groups{{&position, 1}, {&kv_tokens, 1}, {&table, 1}};
   BatchView batch;
   batch.step_id = 1;
   batch.rows = batch.padded_rows = 1;
   batch.tokens = {&token, 1};
-  batch.positions = batch.slots = {&position, 1};
+  batch.positions = {&position, 1};
+  batch.groups = {&groups, 1};
   batch.sequences = {&sequence, 1};
   batch.logits_rows = {&row, 1};
   ASSERT_TRUE(device.launch(batch).ok());

@@ -33,15 +33,12 @@ class MovingManager final : public KVCacheManager {
                KvMatch& out) noexcept override {
     return inner_.match(seq, tokens, wanted, out);
   }
-  Status grow(SeqId seq, std::span<const TokenId> tokens, uint32_t computed, uint32_t at_least,
-              uint32_t at_most, KvGrant& out) noexcept override {
-    return inner_.grow(seq, tokens, computed, at_least, at_most, out);
+  Status grow(const KvRequest& request, KvGrant& out) noexcept override {
+    return inner_.grow(request, out);
   }
-  Status resolve(SeqId seq, std::span<const TokenId> tokens, uint32_t base,
-                 std::span<const uint32_t> kept, uint32_t computed) noexcept override {
-    return inner_.resolve(seq, tokens, base, kept, computed);
-  }
-  Status release(SeqId seq, Release how) noexcept override { return inner_.release(seq, how); }
+  Status trim(SeqId seq, uint32_t tokens) noexcept override { return inner_.trim(seq, tokens); }
+  Status resolve(const KvOutcome& outcome) noexcept override { return inner_.resolve(outcome); }
+  Status release(SeqId seq, ReleaseHow how) noexcept override { return inner_.release(seq, how); }
   Status table(SeqId seq, GroupId group, KvTableView& out) noexcept override {
     return inner_.table(seq, group, out);
   }
@@ -56,9 +53,11 @@ class MovingManager final : public KVCacheManager {
     }
     return {};
   }
-  void step_begin(uint64_t step_id) noexcept override { inner_.step_begin(step_id); }
-  void step_done(uint64_t step_id) noexcept override { inner_.step_done(step_id); }
-  KvUsage usage() const noexcept override { return inner_.usage(); }
+  Status step_begin(uint64_t step_id) noexcept override { return inner_.step_begin(step_id); }
+  Status step_done(uint64_t step_id) noexcept override { return inner_.step_done(step_id); }
+  Status usage(GroupId group, KvUsage& out) const noexcept override {
+    return inner_.usage(group, out);
+  }
   Status check() const noexcept override { return inner_.check(); }
 
  private:
@@ -77,10 +76,10 @@ class TwoModels {
     draft_shape_.groups = groups_ + 1;
     ModelShape joint = shape_;
     joint.group_count = 2;
-    const KvGeometry geometry{DType::f32, 512, 8, 2, blocks_};
+    const KvGeometry geometry{512, 8, 2, blocks_};
     EXPECT_TRUE(manager_.bind(joint, geometry).ok());
     runner_ = std::make_unique<DraftRunner>(
-        DraftRunnerParts{&draft_, &draft_shape_, {DType::f32, 512, 8, 1, blocks_ + 1}, 1, 512, 8});
+        DraftRunnerParts{&draft_, &draft_shape_, {512, 8, 1, blocks_ + 1}, 1, 512, 8});
     EngineParts parts;
     parts.scheduler = scheduler_.get();
     parts.kv_cache = &manager_;
@@ -105,7 +104,7 @@ class TwoModels {
   LoadedPlugin<Sampler> sampler_{"sampler", "standard"};
   MovingManager manager_{*paged_};
   KvGroup groups_[2];
-  KvGroupGeometry blocks_[2] = {{16, 64, 8}, {16, 64, 8}};
+  KvGroupGeometry blocks_[2] = {{DType::f32, 16, 64, 8}, {DType::f32, 16, 64, 8}};
   ModelShape shape_, draft_shape_;
   MoveRecorder target_, draft_;
   WallClock clock_;

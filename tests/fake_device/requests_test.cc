@@ -175,8 +175,9 @@ TEST(Ends, at_a_stop_inside_a_bundle_of_accepted_drafts) {
   // The replayed sampler accepts the drafts that equal its recording.
   class Parrot final : public Drafter {
    public:
+    Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
     Status begin(SeqId, SeqId) noexcept override { return {}; }
-    void end(SeqId) noexcept override {}
+    Status end(SeqId) noexcept override { return {}; }
     Status offer(std::span<const DraftRequest> requests,
                  std::span<uint32_t> offered) noexcept override {
       for (size_t i = 0; i < requests.size(); ++i) {
@@ -197,7 +198,7 @@ TEST(Ends, at_a_stop_inside_a_bundle_of_accepted_drafts) {
     Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
       return {};
     }
-    void measured(const DraftStepCost&) noexcept override {}
+    Status measured(const DraftStepCost&) noexcept override { return {}; }
     Status observe(std::span<const HiddenView>) noexcept override { return {}; }
   };
   Parrot parrot;
@@ -233,7 +234,7 @@ TEST(Cancel, ends_a_running_request_and_frees_its_memory) {
   Rig rig({});
   const RequestId id = rig.submit(greedy_request(std::vector<TokenId>(40, 3), 100));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(rig.engine().step().ok());
-  EXPECT_GT(rig.kv_cache().usage().used_tokens, 40u);
+  EXPECT_GT(rig.usage().used_tokens, 40u);
   rig.engine().cancel(id);
   ASSERT_TRUE(rig.engine().step().ok());
   EXPECT_TRUE(rig.engine().idle());
@@ -273,9 +274,9 @@ TEST(Samples, share_the_prompt_in_memory) {
   rig.submit(request);
   ASSERT_TRUE(rig.engine().step().ok());
   // Four whole blocks of prompt, shared by all.
-  EXPECT_EQ(rig.kv_cache().usage().reserved_tokens, 64u);
+  EXPECT_EQ(rig.usage().reserved_tokens, 64u);
   ASSERT_TRUE(rig.engine().step().ok());
-  EXPECT_EQ(rig.kv_cache().usage().reserved_tokens, 64u + 4 * 16);
+  EXPECT_EQ(rig.usage().reserved_tokens, 64u + 4 * 16);
   rig.run();
 }
 

@@ -21,6 +21,14 @@ uint32_t block_tokens_of(const RigOptions& options) {
 
 }  // namespace
 
+EngineOptions usual_engine_options() {
+  EngineOptions options;
+  options.logits_digest = options.check_kv = true;
+  const char* ahead = std::getenv("TENON_TEST_PLAN_AHEAD");
+  options.plan_ahead = ahead != nullptr && std::string_view(ahead) == "1";
+  return options;
+}
+
 Rig::Rig(RigOptions options)
     : options_(std::move(options)),
       scheduler_plugin_("scheduler", options_.scheduler, options_.scheduler_options),
@@ -32,7 +40,7 @@ Rig::Rig(RigOptions options)
     if (!error->empty()) throw std::runtime_error(*error);
   }
   bind_kv_cache();
-  device_ = make_device({options_.vocabulary, options_.window_tokens}, shape_, group_geometry_[0]);
+  device_ = make_device(options_.model(), shape_, group_geometry_.data());
   if (options_.second_model) make_second_model();
 
   EngineParts parts;
@@ -57,23 +65,45 @@ Rig::Rig(RigOptions options)
   engine_ = std::make_unique<Engine>(std::move(parts), options_.engine);
 }
 
-// One group, and one for the second model behind it.
+void Rig::add_group(const KvGroup& group, uint32_t block_tokens) {
+  KvGroupGeometry geometry;
+  geometry.block_tokens = block_tokens;
+  geometry.blocks = options_.kv_tokens / block_tokens;
+  geometry.bytes_per_token = 8;
+  geometry.swap_blocks = options_.swap_tokens / block_tokens;
+  groups_.push_back(group);
+  group_geometry_.push_back(geometry);
+}
+
 void Rig::bind_kv_cache() {
   const uint32_t block_tokens = block_tokens_of(options_);
-  for (uint32_t g = 0; g < 2; ++g) {
-    groups_[g].layers = 1;
-    groups_[g].kv_heads = groups_[g].k_dim = groups_[g].v_dim = 1;
-    group_geometry_[g] = {block_tokens, options_.kv_tokens / block_tokens, 8,
-                          options_.swap_tokens / block_tokens};
+  KvGroup group;
+  group.layers = group.kv_heads = group.k_dim = group.v_dim = 1;
+  group.window_tokens = options_.window_tokens;
+  add_group(group, block_tokens);
+  if (options_.second_window) {
+    group.window_tokens = *options_.second_window;
+    add_group(group, block_tokens);
   }
-  groups_[0].window_tokens = options_.window_tokens;
-  groups_[1].owner = KvOwner::draft;
-  if (options_.second_model) groups_[1].window_tokens = options_.second_model->window_tokens;
-  shape_.layers = 1;
+  if (options_.recurrent) {
+    KvGroup states;
+    states.kind = KvKind::recurrent;
+    states.layers = 1;
+    states.state_bytes = 8;
+    add_group(states, 1);
+    group_geometry_.back().dtype = DType::u8;
+  }
+  shape_.layer_count = ToyModel::kLayers;
+  shape_.hidden = ToyModel::kHidden;
   shape_.vocabulary = options_.vocabulary;
   shape_.context_tokens = options_.context_tokens;
-  shape_.group_count = 1;
-  shape_.groups = groups_;
+  shape_.group_count = static_cast<uint32_t>(groups_.size());
+  if (options_.second_model) {
+    group.owner = KvOwner::draft;
+    group.window_tokens = options_.second_model->window_tokens;
+    add_group(group, block_tokens);
+  }
+  shape_.groups = groups_.data();
   ModelShape joint = shape_;
   joint.group_count = geometry().group_count;
   kv_ = options_.own_kv_cache != nullptr ? options_.own_kv_cache : kv_plugin_.get();
@@ -82,14 +112,14 @@ void Rig::bind_kv_cache() {
 }
 
 std::unique_ptr<FakeDevice> Rig::make_device(const ToyModel& model, const ModelShape& shape,
-                                             const KvGroupGeometry& group) {
+                                             const KvGroupGeometry* groups) {
   auto device = std::make_unique<FakeDevice>(model);
   device->host_workers = options_.workers;
   ExecutorSetup setup;
   setup.shape = &shape;
   setup.geometry = geometry();
-  setup.geometry.group_count = 1;
-  setup.geometry.groups = &group;
+  setup.geometry.group_count = shape.group_count;
+  setup.geometry.groups = groups;
   Status loaded = device->load(setup);
   if (!loaded.ok()) throw std::runtime_error(std::string(loaded.message()));
   return device;
@@ -97,15 +127,16 @@ std::unique_ptr<FakeDevice> Rig::make_device(const ToyModel& model, const ModelS
 
 void Rig::make_second_model() {
   second_shape_ = shape_;
-  second_shape_.groups = groups_ + 1;
-  second_device_ = make_device(*options_.second_model, second_shape_, group_geometry_[1]);
+  second_shape_.group_count = 1;
+  second_shape_.groups = &groups_.back();
+  second_device_ = make_device(*options_.second_model, second_shape_, &group_geometry_.back());
   DraftRunnerParts parts;
   parts.executor = second_device_.get();
   parts.shape = &second_shape_;
   parts.geometry = geometry();
   parts.geometry.group_count = 1;
-  parts.geometry.groups = group_geometry_ + 1;
-  parts.first_group = 1;
+  parts.geometry.groups = &group_geometry_.back();
+  parts.first_group = shape_.group_count;
   parts.max_rows = options_.max_batch_tokens;
   parts.max_sequences = options_.max_sequences;
   runner_ = std::make_unique<DraftRunner>(parts);
@@ -138,8 +169,14 @@ void Rig::run(uint64_t max_steps) {
   expect_empty();
 }
 
+KvUsage Rig::usage() const {
+  KvUsage usage;
+  EXPECT_TRUE(kv_->usage(0, usage).ok());
+  return usage;
+}
+
 void Rig::expect_empty() {
-  const KvUsage usage = kv_->usage();
+  const KvUsage usage = this->usage();
   EXPECT_EQ(usage.free_tokens, usage.total_tokens) << "blocks were not given back";
   EXPECT_EQ(usage.used_tokens, 0u);
   EXPECT_EQ(usage.reserved_tokens, 0u);

@@ -10,12 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/draft_runner.h"
 #include "core/engine/engine.h"
 #include "tests/fake_device/fake_device.h"
 #include "tests/fake_device/loaded_plugin.h"
 #include "tests/fake_device/strict_sampler.h"
 
 namespace tenon {
+
+// Digests, checks of the KV manager behind every step, and planning ahead where
+// TENON_TEST_PLAN_AHEAD says so: every test holds in both ways.
+EngineOptions usual_engine_options();
 
 struct RigOptions {
   std::string scheduler = "continuous";
@@ -32,6 +37,8 @@ struct RigOptions {
   uint32_t max_batch_tokens = 512;
   uint32_t context_tokens = 256;
   uint32_t window_tokens = 0;
+  std::optional<uint32_t> second_window = {};  // of a second KV group
+  bool recurrent = false;                      // and a group of states
   uint32_t vocabulary = 61;
   std::vector<TokenId> eos_tokens;
   bool text = false;  // token t becomes the letter 'a' + t mod 26
@@ -45,7 +52,9 @@ struct RigOptions {
   Scheduler* own_scheduler = nullptr;
   KVCacheManager* own_kv_cache = nullptr;
   Sampler* own_sampler = nullptr;
-  EngineOptions engine = {.logits_digest = true, .check_kv = true};
+  EngineOptions engine = usual_engine_options();
+
+  ToyModel model() const { return {vocabulary, window_tokens, 0, second_window, recurrent}; }
 };
 
 class Rig {
@@ -57,6 +66,7 @@ class Rig {
   DraftRunner& runner() { return *runner_; }  // of the second model
   KVCacheManager& kv_cache() { return *kv_; }
   VirtualClock& clock() { return clock_; }
+  KvUsage usage() const;  // of the first group
 
   // Fails the test when the engine refuses.
   RequestId submit(Request request);
@@ -72,13 +82,14 @@ class Rig {
  private:
   RigOptions options_;
   void bind_kv_cache();
+  void add_group(const KvGroup& group, uint32_t block_tokens);
   std::unique_ptr<FakeDevice> make_device(const ToyModel& model, const ModelShape& shape,
-                                          const KvGroupGeometry& geometry);
+                                          const KvGroupGeometry* geometry);
   void make_second_model();
   Drafter* make_drafter();
   KvGeometry geometry() const {
-    return {DType::f32, options_.context_tokens, options_.max_sequences,
-            options_.second_model ? 2u : 1u, group_geometry_};
+    return {options_.context_tokens, options_.max_sequences, static_cast<uint32_t>(groups_.size()),
+            group_geometry_.data()};
   }
 
   LoadedPlugin<Scheduler> scheduler_plugin_;
@@ -86,8 +97,8 @@ class Rig {
   LoadedPlugin<Sampler> sampler_plugin_;
   StrictSampler sampler_;
   KVCacheManager* kv_ = nullptr;
-  KvGroup groups_[2];
-  KvGroupGeometry group_geometry_[2];
+  std::vector<KvGroup> groups_;  // the second model's is the last
+  std::vector<KvGroupGeometry> group_geometry_;
   ModelShape shape_, second_shape_;
   std::unique_ptr<FakeDevice> device_, second_device_;
   std::unique_ptr<DraftRunner> runner_;
@@ -113,15 +124,16 @@ class ToyDrafter final : public Drafter {
  public:
   ToyDrafter(ToyModel model, uint32_t tokens, uint32_t wrong_every)
       : model_(model), tokens_(tokens), wrong_every_(wrong_every) {}
+  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
   Status begin(SeqId, SeqId) noexcept override { return ++live_, Status(); }
-  void end(SeqId) noexcept override { --live_; }
+  Status end(SeqId) noexcept override { return --live_, Status(); }
   Status offer(std::span<const DraftRequest> requests,
                std::span<uint32_t> offered) noexcept override;
   Status draft(std::span<const DraftRequest> requests,
                std::span<DraftOut> drafts) noexcept override;
   Status accept(SeqId, std::span<const TokenId>, uint32_t drafted,
                 uint32_t accepted) noexcept override;
-  void measured(const DraftStepCost&) noexcept override {}
+  Status measured(const DraftStepCost&) noexcept override { return {}; }
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 
   int live() const { return live_; }

@@ -19,7 +19,7 @@ class StrictSampler final : public Sampler {
   Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept override {
     return inner_->begin(seq, params, parent);
   }
-  void end(SeqId seq) noexcept override { inner_->end(seq); }
+  Status end(SeqId seq) noexcept override { return inner_->end(seq); }
   Status sample(std::span<const SampleRow> rows, std::span<SampleResult> results) noexcept override;
   Status verify(std::span<const VerifyRows> rows,
                 std::span<VerifyResult> results) noexcept override;

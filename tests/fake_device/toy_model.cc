@@ -1,5 +1,7 @@
 #include "tests/fake_device/toy_model.h"
 
+#include <tenon/model.h>
+
 #include <algorithm>
 
 namespace tenon {
@@ -32,14 +34,30 @@ void ToyModel::logits(uint64_t state, float* out) const {
   if (contrary) std::reverse(out, out + vocabulary);
 }
 
-std::vector<float> ToyModel::next_logits(std::span<const TokenId> history) const {
+void ToyModel::hidden(uint64_t state, uint32_t layer, float* out) {
+  const uint64_t bits = scramble(state + layer + 1);
+  for (uint32_t i = 0; i < kHidden; ++i) out[i] = static_cast<float>((bits >> (16 * i)) & 0xffff);
+}
+
+uint64_t ToyModel::state_behind(std::span<const TokenId> history) const {
   const auto last = static_cast<uint32_t>(history.size() - 1);
   uint64_t state = 0;
-  for (uint32_t p = first_visible(last); p <= last; ++p) {
-    state = chain(state, entry(history[p], p));
-  }
+  const auto see = [&](uint32_t window) {
+    for (uint32_t p = first_visible(last, window); p <= last; ++p) {
+      state = chain(state, entry(history[p], p));
+    }
+  };
+  see(window_tokens);
+  if (second_window) see(*second_window);
+  if (!recurrent) return state;
+  uint64_t all = 0;
+  for (uint32_t p = 0; p <= last; ++p) all = chain(all, entry(history[p], p));
+  return chain(state, all);
+}
+
+std::vector<float> ToyModel::next_logits(std::span<const TokenId> history) const {
   std::vector<float> out(vocabulary);
-  logits(state, out.data());
+  logits(state_behind(history), out.data());
   return out;
 }
 

@@ -65,7 +65,7 @@ TEST_P(RandomTraffic, keeps_every_invariant_and_every_token) {
     ++steps;
     const Status status = rig.engine().step();
     EXPECT_TRUE(status.ok()) << status.message();
-    const KvUsage usage = rig.kv_cache().usage();
+    const KvUsage usage = rig.usage();
     EXPECT_EQ(usage.reserved_tokens + usage.free_tokens, usage.total_tokens);
     EXPECT_LE(usage.used_tokens, usage.reserved_tokens);
     return status.ok();

@@ -14,12 +14,10 @@ using namespace tenon;
 class NoAttention final : public AttentionKernel {
  public:
   NoAttention(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
-  Status bind(const ModelShape&, const KvStorage&, const AttentionLimits&) noexcept override {
-    return {};
-  }
-  uint64_t workspace_bytes() const noexcept override { return 0; }
-  uint32_t phases() const noexcept override { return 1; }
-  Status plan(GroupId, const BatchView&, void*) noexcept override { return {}; }
+  Status bind(const AttentionBinding&) noexcept override { return {}; }
+  uint64_t plan_bytes(GroupId) const noexcept override { return 0; }
+  uint64_t workspace_bytes(GroupId) const noexcept override { return 0; }
+  Status plan(const AttentionPlan&, KernelPlanOut&) noexcept override { return {}; }
   Status run(const AttentionCall&, uint32_t, Slice) noexcept override { return {}; }
   std::string_view numerics() const noexcept override { return "none"; }
 };

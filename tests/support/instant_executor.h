@@ -25,7 +25,12 @@ class InstantExecutor : public Executor {
     return {};
   }
   Result<StepOutput> collect(uint64_t) override {
-    return StepOutput{step_, logits_.data(), rows_, vocabulary_};
+    StepOutput out;
+    out.step_id = step_;
+    out.logits = logits_.data();
+    out.logits_rows = rows_;
+    out.vocabulary = vocabulary_;
+    return out;
   }
   std::string numerics() const override { return "instant"; }
   uint64_t weight_bytes() const override { return 0; }

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "tests/support/kv_case.h"
-#include "tests/support/kv_memory.h"
+#include "tests/support/kv_device.h"
 
 namespace tenon::test {
 
@@ -33,7 +33,7 @@ struct KvWorldOptions {
 class KvWorld {
  public:
   KvWorld(KVCacheManager& kv, const KvWorldOptions& options, uint64_t seed)
-      : kv_(kv), options_(options), random_(seed * 2 + 1), memory_(options.groups) {
+      : kv_(kv), options_(options), random_(seed * 2 + 1), device_(options.groups) {
     for (const KvTestGroup& group : options.groups) {
       shapes_.emplace_back();
       shapes_.back().kind = group.kind;
@@ -67,7 +67,7 @@ class KvWorld {
   uint64_t restored() const { return restored_; }
   uint64_t swapped() const { return swapped_; }
   uint64_t refused() const { return refused_; }
-  uint64_t copied_tokens() const { return memory_.copied_tokens(); }
+  uint64_t copied_tokens() const { return device_.memory().copied_tokens(); }
   uint64_t ahead() const { return ahead_; }  // grants behind a step in flight
   uint64_t paths() const { return paths_; }  // kept although they are not the leading slots
 
@@ -90,29 +90,6 @@ class KvWorld {
     uint32_t base() const { return computed + in_flight; }
     uint32_t known() const { return static_cast<uint32_t>(tokens.size()) + draws; }
   };
-  struct Share {
-    SeqId seq = kNoSeq;
-    uint32_t base = 0;
-    uint32_t rows = 0;             // of known tokens
-    uint32_t slots = 0;            // those of drafts included
-    std::vector<int32_t> parents;  // of drafts; -1 = the last known token
-    std::vector<TokenId> drafts;
-    std::vector<KvTableCopy> tables;
-    bool dropped = false;
-  };
-  struct Launch {
-    uint64_t step = 0;
-    std::vector<KvMove> moves;
-    std::vector<Share> shares;
-
-    const Share* find(SeqId seq) const {
-      for (const Share& share : shares) {
-        if (share.seq == seq) return &share;
-      }
-      return nullptr;
-    }
-  };
-
   uint32_t groups() const { return static_cast<uint32_t>(options_.groups.size()); }
   uint32_t below(uint32_t bound) {
     random_ += 0x9e3779b97f4a7c15u;
@@ -128,7 +105,7 @@ class KvWorld {
     if (live_.size() < options_.sequences && below(3) == 0) arrive();
     for (uint32_t i = 1 + below(6); i > 0 && !live_.empty(); --i) plan_one();
     if (below(8) == 0) roll_back();
-    Launch next = launch();
+    KvLaunch next = launch();
     if (!live_.empty() && below(12) == 0) end(any()->first);
     if (flight_) collect(&next);
     take_off(std::move(next));
@@ -263,8 +240,8 @@ class KvWorld {
     }
   }
 
-  Launch launch() {
-    Launch made;
+  KvLaunch launch() {
+    KvLaunch made;
     made.step = step_;
     std::vector<KvMove> room(16);
     KvMovesOut out{room, 0};
@@ -279,8 +256,8 @@ class KvWorld {
     if (flight_) check_handed_out(made);
     return made;
   }
-  Share share_of(SeqId seq, Live& live) {
-    Share share;
+  KvShare share_of(SeqId seq, Live& live) {
+    KvShare share;
     share.seq = seq;
     share.base = live.base();
     share.slots = live.granted;
@@ -300,9 +277,9 @@ class KvWorld {
   }
 
   // What a step in flight reads or writes is nobody else's to write.
-  void check_handed_out(const Launch& made) {
+  void check_handed_out(const KvLaunch& made) {
     const auto expect_free = [&](SeqId seq, GroupId g, BlockId block) {
-      for (const Share& other : flight_->shares) {
+      for (const KvShare& other : flight_->shares) {
         if (other.seq == seq || !other.tables[g].names(block)) continue;
         ADD_FAILURE() << "block " << block << " of group " << g << " is in a step in flight";
       }
@@ -310,7 +287,7 @@ class KvWorld {
     for (const KvMove& move : made.moves) {
       if (move.to.tier == KvTier::cache) expect_free(kNoSeq, move.group, move.to.block);
     }
-    for (const Share& share : made.shares) {
+    for (const KvShare& share : made.shares) {
       for (GroupId g = 0; g < groups(); ++g) {
         const std::vector<BlockId>& blocks = share.tables[g].blocks;
         const uint32_t size = options_.groups[g].block_tokens;
@@ -320,10 +297,10 @@ class KvWorld {
     }
   }
 
-  void take_off(Launch next) {
+  void take_off(KvLaunch next) {
     for (auto& [seq, live] : live_) {
       live.granted = 0;
-      const Share* share = next.find(seq);
+      const KvShare* share = next.find(seq);
       if (share == nullptr) continue;
       live.in_flight = share->slots;
       live.draws = share->base + share->rows == live.tokens.size();
@@ -333,108 +310,31 @@ class KvWorld {
   }
 
   // The step in flight runs and is resolved; `next` has been planned behind it.
-  void collect(Launch* next) {
-    const Launch now = std::move(*flight_);
+  void collect(KvLaunch* next) {
+    const KvLaunch now = std::move(*flight_);
     flight_.reset();
     if (testing::Test::HasFailure()) return;
-    for (const KvMove& move : now.moves) memory_.carry(move);
-    for (const Share& share : now.shares) {
+    device_.carry(now.moves);
+    for (const KvShare& share : now.shares) {
       if (live_.contains(share.seq) && !share.dropped) {
-        expect_as_launched(share);
-        write(share, live_[share.seq]);
+        device_.expect_as_launched(share);
+        device_.write(share, live_[share.seq].key, live_[share.seq].tokens);
       } else if (below(2) == 0) {
-        spoil(share);
+        device_.spoil(share);
       }
     }
     if (!options_.plan_ahead) read_idle(now);
     const bool done_first = below(2) == 0;
     if (done_first) ok(kv_.step_done(now.step));
-    for (const Share& share : now.shares) {
+    for (const KvShare& share : now.shares) {
       if (live_.contains(share.seq) && !share.dropped) resolve(share, next);
     }
     if (!done_first) ok(kv_.step_done(now.step));
     sound();
   }
 
-  // Planning further has not changed what the step was launched with.
-  void expect_as_launched(const Share& share) {
-    for (GroupId g = 0; g < groups(); ++g) {
-      const KvTableCopy& table = share.tables[g];
-      const uint32_t size = options_.groups[g].block_tokens;
-      const uint32_t seen = first_visible(share.base, options_.groups[g].window_tokens) / size;
-      for (size_t i = options_.groups[g].recurrent() ? 0 : seen; i < table.blocks.size(); ++i) {
-        EXPECT_EQ(table.borrowed.blocks[i], table.blocks[i])
-            << "sequence " << share.seq << " group " << g << " entry " << i << " step " << step_;
-      }
-      for (size_t i = 0; i < table.ends.size(); ++i) {
-        EXPECT_EQ(table.borrowed.ends[i], table.ends[i]);
-      }
-    }
-  }
-
-  // Rows of known tokens and of drafts, in every group; then what they read is looked at.
-  void write(const Share& share, const Live& live) {
-    const std::span<const TokenId> known = std::span(live.tokens).first(share.base + share.rows);
-    std::vector<uint64_t> ids = KvMemory::identities(live.key, known);
-    const uint64_t root = ids.empty() ? KvMemory::root(live.key) : ids.back();
-    for (size_t d = 0; d < share.drafts.size(); ++d) {
-      const int32_t parent = share.parents[d];
-      ids.push_back(KvMemory::behind(
-          parent < 0 ? root : ids[known.size() + static_cast<size_t>(parent)], share.drafts[d]));
-    }
-    for (GroupId g = 0; g < groups(); ++g) {
-      if (options_.groups[g].recurrent()) {
-        advance(share, g, ids, KvMemory::root(live.key));
-        continue;
-      }
-      for (uint32_t p = share.base; p < ids.size(); ++p) {
-        uint64_t* at = memory_.slot(g, share.tables[g], p);
-        ASSERT_NE(at, nullptr) << "no slot for a granted token";
-        *at = ids[p];
-      }
-      read(share.seq, g, share.tables[g], share.base, std::span(ids).first(known.size()));
-    }
-  }
-  void spoil(const Share& share) {
-    for (GroupId g = 0; g < groups(); ++g) {
-      const KvTableCopy& table = share.tables[g];
-      if (options_.groups[g].recurrent()) {
-        for (size_t i = 1; i < table.blocks.size(); ++i) {
-          memory_.cell(g, {{}, table.blocks[i]}) = ++junk_;
-        }
-        continue;
-      }
-      for (uint32_t p = share.base; p < share.base + share.slots; ++p) {
-        *memory_.slot(g, table, p) = ++junk_;
-      }
-    }
-  }
-  // A recurrent group: from the state that the table names to those behind its rows.
-  void advance(const Share& share, GroupId g, std::span<const uint64_t> ids, uint64_t root) {
-    const KvTableCopy& table = share.tables[g];
-    ASSERT_EQ(table.blocks.size(), table.ends.size());
-    ASSERT_EQ(table.ends[0], share.base);
-    ASSERT_EQ(table.blocks[0] == kNoBlock, share.base == 0);
-    const uint64_t start = share.base == 0 ? root : memory_.cell(g, {{}, table.blocks[0]});
-    ASSERT_EQ(start, share.base == 0 ? root : ids[share.base - 1])
-        << "sequence " << share.seq << " starts from another state, step " << step_;
-    for (size_t i = 1; i < table.ends.size(); ++i) {
-      ASSERT_GT(table.ends[i], table.ends[i - 1]);
-      const bool reached = table.ends[i] <= ids.size();
-      memory_.cell(g, {{}, table.blocks[i]}) = reached ? ids[table.ends[i] - 1] : ++junk_;
-    }
-  }
-  void read(SeqId seq, GroupId g, const KvTableCopy& table, uint32_t row,
-            std::span<const uint64_t> ids) {
-    for (uint32_t p = first_visible(row, options_.groups[g].window_tokens); p < ids.size(); ++p) {
-      const uint64_t* at = memory_.slot(g, table, p);
-      ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
-      ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p << " of "
-                             << ids.size() << " step " << step_;
-    }
-  }
   // Sequences that have no part in the step still have what they had.
-  void read_idle(const Launch& now) {
+  void read_idle(const KvLaunch& now) {
     for (const auto& [seq, live] : live_) {
       if (!live.running || now.find(seq) != nullptr) continue;
       const auto ids = KvMemory::identities(live.key, std::span(live.tokens).first(live.computed));
@@ -442,16 +342,16 @@ class KvWorld {
         KvTableView view;
         ok(kv_.table(seq, g, view));
         if (!options_.groups[g].recurrent()) {
-          read(seq, g, KvTableCopy(view), live.computed, ids);
+          device_.read(seq, g, KvTableCopy(view), live.computed, ids);
         } else if (live.computed > 0) {
-          ASSERT_EQ(memory_.cell(g, {{}, view.blocks[0]}), ids.back());
+          ASSERT_EQ(device_.state(g, view.blocks[0]), ids.back());
         }
       }
     }
   }
 
   // Accepts a path of the drafts: from a node up to the root.
-  std::vector<uint32_t> accept(const Share& share) {
+  std::vector<uint32_t> accept(const KvShare& share) {
     std::vector<uint32_t> path;
     const auto drafts = static_cast<uint32_t>(share.drafts.size());
     for (auto d = static_cast<int32_t>(below(drafts + 1)) - 1; d >= 0;
@@ -461,7 +361,7 @@ class KvWorld {
     return path;
   }
 
-  void resolve(const Share& share, Launch* next) {
+  void resolve(const KvShare& share, KvLaunch* next) {
     Live& live = live_[share.seq];
     std::vector<uint32_t> kept(share.rows);
     for (uint32_t i = 0; i < share.rows; ++i) kept[i] = i;
@@ -474,7 +374,7 @@ class KvWorld {
     if (live.computed == live.tokens.size()) live.tokens.push_back(static_cast<TokenId>(below(3)));
     live.in_flight = 0;
     live.draws = live.open = live.copied = false;
-    const Share* behind = next == nullptr ? nullptr : next->find(share.seq);
+    const KvShare* behind = next == nullptr ? nullptr : next->find(share.seq);
     ok(kv_.resolve({.seq = share.seq,
                     .tokens = live.tokens,
                     .base = share.base,
@@ -516,15 +416,14 @@ class KvWorld {
   KVCacheManager& kv_;
   KvWorldOptions options_;
   uint64_t random_;
-  KvMemory memory_;
+  KvDevice device_;
   std::vector<KvGroup> shapes_;
   std::vector<KvGroupGeometry> sizes_;
   bool recurrent_ = false, windows_ = false;
   std::map<SeqId, Live> live_;
-  std::optional<Launch> flight_;
+  std::optional<KvLaunch> flight_;
   SeqId next_ = 1;
   uint64_t step_ = 0;
-  uint64_t junk_ = 1;
   uint64_t reused_ = 0, restored_ = 0, swapped_ = 0, refused_ = 0, ahead_ = 0, paths_ = 0;
 };
 

@@ -122,8 +122,7 @@ struct KvMovesOut {
   uint32_t count = 0;
 };
 
-// Of one group, in tokens (slots of a recurrent group). total = reserved + free (+ what waits for
-// `step_done`).
+// Of one group, in tokens (or slots of state). total = reserved + free + what awaits `step_done`.
 struct KvUsage {
   uint64_t total_tokens = 0;
   uint64_t reserved_tokens = 0;    // slots held by sequences
@@ -150,8 +149,7 @@ class KVCacheManager {
 
   // Slots for at_least … at_most tokens beyond `computed`. Where a prefix is found, it is held
   // first and the counts start behind it; at least the last of `tokens` is always left to compute.
-  // Asked again in the same step, with the same `computed` and what was reused, it may give more.
-  // Error out_of_kv: not even at_least fits; nothing changed.
+  // Asked again in one step it may give more. out_of_kv: not even at_least fits; nothing changed.
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
   // When planning is done, for a sequence that was granted more slots than the step will compute:
@@ -171,8 +169,8 @@ class KVCacheManager {
   // is full): nothing changed then.
   virtual Status release(SeqId seq, ReleaseHow how) noexcept = 0;
 
-  // Of the latest grant. Borrowed until its step is resolved or the sequence is released: neither
-  // planning further nor resolving an earlier step changes an entry that the step's rows see.
+  // Of the latest grant. Borrowed until its step is resolved or the sequence released: planning
+  // further and resolving earlier steps change no entry that the step's rows see.
   virtual Status table(SeqId seq, GroupId group, KvTableView& out) noexcept = 0;
 
   // Hands over moves in order; call again while `count` fills the room.

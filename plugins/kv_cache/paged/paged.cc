@@ -22,7 +22,7 @@ constexpr PluginDescriptor kPaged = sdk::with_facts(
          .version = "1.1.0",
          .summary = "gives blocks on demand, shares them between forks, copies on write",
          .license = "Apache-2.0"}),
-    sdk::kBlockManagerFacts);
+    sdk::kBlockManager.facts);
 
 }  // namespace
 }  // namespace tenon

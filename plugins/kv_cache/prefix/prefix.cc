@@ -41,7 +41,7 @@ constexpr PluginDescriptor kPrefix = sdk::with_facts(
              "paged, and full blocks of an earlier prompt with the same beginning are shared",
          .license = "Apache-2.0"},
         kOptions),
-    sdk::kPrefixManagerFacts);
+    sdk::kPrefixManager.facts);
 
 }  // namespace
 }  // namespace tenon

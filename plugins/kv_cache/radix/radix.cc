@@ -207,7 +207,7 @@ constexpr PluginDescriptor kRadix = sdk::with_facts(
          .summary = "paged, and whatever a prompt has in common with an earlier one is reused, to "
                     "the token",
          .license = "Apache-2.0"}),
-    sdk::kPrefixManagerFacts);
+    sdk::kPrefixManager.facts);
 
 }  // namespace
 }  // namespace tenon

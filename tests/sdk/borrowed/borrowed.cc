@@ -20,7 +20,7 @@ constexpr PluginDescriptor kBorrowed =
                          .version = "1.0.0",
                          .summary = "the SDK's manager with an index of prefixes, as it is",
                          .license = "Apache-2.0"}),
-                    sdk::kBlockManagerFacts);
+                    sdk::kBlockManager.facts);
 
 }  // namespace
 

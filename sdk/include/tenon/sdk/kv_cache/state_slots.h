@@ -68,20 +68,20 @@ class StateGroup {
 
   GroupId id() const { return id_; }
 
-  // Token counts in (from, end] that a step may end behind: the end of what is known, as far as the
-  // grant reaches, and each draft behind it.
+  // How many places in (from, end] a step may end at: behind what is known, or where the grant ends
+  // before that, and behind each draft.
   static uint32_t ends(uint32_t from, uint32_t end, uint32_t known) {
     const uint32_t certain = std::min(known, end);
     return certain > from ? 1 + end - certain : end - from;
   }
-  // The most tokens behind `from` for whose ends `slots` are enough.
+  // The most tokens behind `from` that so many slots are enough for.
   static uint32_t most(uint32_t from, uint32_t known, uint32_t slots) {
     return slots == 0 || known <= from ? slots : known - from + slots - 1;
   }
 
   // Whether a grant can start behind `from`: what is in flight ends there for certain.
   static bool can_start(const StateTable& table, uint32_t from);
-  // Slots that asking again for the latest grant does not take: it has them.
+  // Slots that the latest grant has already, where it is asked for again.
   static uint32_t at_hand(const StateTable& table, uint32_t from) {
     const bool again = table.slots[table.start].end == from;
     return again ? static_cast<uint32_t>(table.slots.size() - table.start - 1) : 0;
@@ -107,7 +107,7 @@ class StateGroup {
   void swap_in(StateTable& table, uint32_t tokens, uint64_t step);
   void drop_swapped(StateTable& table, uint64_t last_step);
 
-  // Names what is wrong with a table of a sequence; nothing is.
+  // What is wrong with a sequence's table; null where nothing is.
   static const char* flaw(const StateTable& table, uint32_t computed, uint32_t granted);
 
  private:

@@ -1,0 +1,37 @@
+// What of a step the executor has a part in: block moves, the batch, launch and collect.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/engine/context.h"
+#include "core/engine/step.h"
+
+namespace tenon {
+
+class Forward {
+ public:
+  explicit Forward(EngineContext& context) : context_(context) {}
+
+  // Block copies and swaps, before anything of the step that needs them is computed. They are
+  // carried out in the order in which they were emitted, so what a step that never ran has left
+  // behind does no harm.
+  void move(Step& step);
+  // Lays the shares side by side.
+  void assemble(Step& step);
+  // Begins the step; a fault shows when it is collected.
+  void launch(Step& step);
+  // Waits for its logits. A step that fails takes the requests along that have a share in it.
+  void collect(Step& step);
+
+ private:
+  Status apply(std::span<KvMove> moves);
+  Status take_output(Step& step);
+  Status check_output(const Step& step) const;
+  void fail(Step& step, const std::vector<Sequence*>& sequences, const std::string& message);
+
+  EngineContext& context_;
+  std::vector<KvMove> moves_;
+};
+
+}  // namespace tenon

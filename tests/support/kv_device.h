@@ -1,0 +1,133 @@
+// What an executor does of a step, over memory that remembers: moves, rows, states; and what rows
+// read is looked at.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <tenon/kv_cache.h>
+
+#include <span>
+#include <vector>
+
+#include "tests/support/kv_memory.h"
+
+namespace tenon::test {
+
+// A sequence's part in a step.
+struct KvShare {
+  SeqId seq = kNoSeq;
+  uint32_t base = 0;
+  uint32_t rows = 0;             // of known tokens
+  uint32_t slots = 0;            // those of drafts included
+  std::vector<int32_t> parents;  // of drafts; -1 = the last known token
+  std::vector<TokenId> drafts;
+  std::vector<KvTableCopy> tables;  // [groups]
+  bool dropped = false;
+};
+struct KvLaunch {
+  uint64_t step = 0;
+  std::vector<KvMove> moves;
+  std::vector<KvShare> shares;
+
+  const KvShare* find(SeqId seq) const {
+    for (const KvShare& share : shares) {
+      if (share.seq == seq) return &share;
+    }
+    return nullptr;
+  }
+};
+
+class KvDevice {
+ public:
+  explicit KvDevice(const std::vector<KvTestGroup>& groups) : groups_(groups), memory_(groups) {}
+
+  const KvMemory& memory() const { return memory_; }
+  void carry(const std::vector<KvMove>& moves) {
+    for (const KvMove& move : moves) memory_.carry(move);
+  }
+  uint64_t state(GroupId group, BlockId slot) { return memory_.cell(group, {{}, slot}); }
+
+  // Planning further has not changed what the step was launched with.
+  void expect_as_launched(const KvShare& share) {
+    for (GroupId g = 0; g < groups_.size(); ++g) {
+      const KvTableCopy& table = share.tables[g];
+      const uint32_t size = groups_[g].block_tokens;
+      const uint32_t seen = first_visible(share.base, groups_[g].window_tokens) / size;
+      for (size_t i = groups_[g].recurrent() ? 0 : seen; i < table.blocks.size(); ++i) {
+        EXPECT_EQ(table.borrowed.blocks[i], table.blocks[i])
+            << "sequence " << share.seq << " group " << g << " entry " << i;
+      }
+      for (size_t i = 0; i < table.ends.size(); ++i) {
+        EXPECT_EQ(table.borrowed.ends[i], table.ends[i]);
+      }
+    }
+  }
+
+  // Rows of known tokens and of drafts, in every group; then what they read is looked at.
+  void write(const KvShare& share, const CacheKey& key, std::span<const TokenId> tokens) {
+    const std::span<const TokenId> known = tokens.first(share.base + share.rows);
+    std::vector<uint64_t> ids = KvMemory::identities(key, known);
+    const uint64_t root = ids.empty() ? KvMemory::root(key) : ids.back();
+    for (size_t d = 0; d < share.drafts.size(); ++d) {
+      const int32_t parent = share.parents[d];
+      ids.push_back(KvMemory::behind(
+          parent < 0 ? root : ids[known.size() + static_cast<size_t>(parent)], share.drafts[d]));
+    }
+    for (GroupId g = 0; g < groups_.size(); ++g) {
+      if (groups_[g].recurrent()) {
+        advance(share, g, ids, KvMemory::root(key));
+        continue;
+      }
+      for (uint32_t p = share.base; p < ids.size(); ++p) {
+        uint64_t* at = memory_.slot(g, share.tables[g], p);
+        ASSERT_NE(at, nullptr) << "no slot for a granted token";
+        *at = ids[p];
+      }
+      read(share.seq, g, share.tables[g], share.base, std::span(ids).first(known.size()));
+    }
+  }
+  void spoil(const KvShare& share) {
+    for (GroupId g = 0; g < groups_.size(); ++g) {
+      const KvTableCopy& table = share.tables[g];
+      if (groups_[g].recurrent()) {
+        for (size_t i = 1; i < table.blocks.size(); ++i) {
+          memory_.cell(g, {{}, table.blocks[i]}) = ++junk_;
+        }
+        continue;
+      }
+      for (uint32_t p = share.base; p < share.base + share.slots; ++p) {
+        *memory_.slot(g, table, p) = ++junk_;
+      }
+    }
+  }
+  // A recurrent group: from the state that the table names to those behind its rows.
+  void advance(const KvShare& share, GroupId g, std::span<const uint64_t> ids, uint64_t root) {
+    const KvTableCopy& table = share.tables[g];
+    ASSERT_EQ(table.blocks.size(), table.ends.size());
+    ASSERT_EQ(table.ends[0], share.base);
+    ASSERT_EQ(table.blocks[0] == kNoBlock, share.base == 0);
+    const uint64_t start = share.base == 0 ? root : memory_.cell(g, {{}, table.blocks[0]});
+    ASSERT_EQ(start, share.base == 0 ? root : ids[share.base - 1])
+        << "sequence " << share.seq << " starts from another state";
+    for (size_t i = 1; i < table.ends.size(); ++i) {
+      ASSERT_GT(table.ends[i], table.ends[i - 1]);
+      const bool reached = table.ends[i] <= ids.size();
+      memory_.cell(g, {{}, table.blocks[i]}) = reached ? ids[table.ends[i] - 1] : ++junk_;
+    }
+  }
+  void read(SeqId seq, GroupId g, const KvTableCopy& table, uint32_t row,
+            std::span<const uint64_t> ids) {
+    for (uint32_t p = first_visible(row, groups_[g].window_tokens); p < ids.size(); ++p) {
+      const uint64_t* at = memory_.slot(g, table, p);
+      ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
+      ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p << " of "
+                             << ids.size();
+    }
+  }
+
+ private:
+  std::vector<KvTestGroup> groups_;
+  KvMemory memory_;
+  uint64_t junk_ = 1;
+};
+
+}  // namespace tenon::test
