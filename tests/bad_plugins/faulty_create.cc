@@ -14,7 +14,7 @@ class Throws final : public Sampler {
     throw std::runtime_error("the table has no rows");
   }
   Status begin(SeqId, const SamplingParams&, SeqId) noexcept override { return {}; }
-  void end(SeqId) noexcept override {}
+  Status end(SeqId) noexcept override { return {}; }
   Status sample(std::span<const SampleRow>, std::span<SampleResult>) noexcept override {
     return {};
   }

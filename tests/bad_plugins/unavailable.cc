@@ -6,18 +6,11 @@ namespace {
 
 using namespace tenon;
 
-class Absent final : public Drafter {
+class Absent {
  public:
   Absent(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
-  Status begin(SeqId, SeqId) noexcept override { return {}; }
-  void end(SeqId) noexcept override {}
-  Status offer(std::span<const DraftRequest>, std::span<uint32_t>) noexcept override { return {}; }
-  Status draft(std::span<const DraftRequest>, std::span<DraftOut>) noexcept override { return {}; }
-  Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
-    return {};
-  }
-  void measured(const DraftStepCost&) noexcept override {}
-  Status observe(std::span<const HiddenView>) noexcept override { return {}; }
+  void offer(std::span<const DraftRequest>, std::span<uint32_t>) {}
+  void draft(std::span<const DraftRequest>, std::span<DraftOut>) {}
 };
 
 constexpr PluginDescriptor kAbsent = [] {

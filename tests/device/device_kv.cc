@@ -26,9 +26,12 @@ Status DeviceKv::allocate(const ModelShape& shape, const KvGeometry& geometry, L
     for (uint32_t i = 0; i < group.layers; ++i) {
       KvLayerStorage layer;
       layer.k = kv_plane(sizes.dtype, group.kv_heads, group.k_dim, sizes.block_tokens);
-      layer.v = kv_plane(sizes.dtype, group.kv_heads, group.v_dim, sizes.block_tokens);
       TENON_RETURN_IF_ERROR(add_plane(id, group.kv_heads, layer.k));
-      TENON_RETURN_IF_ERROR(add_plane(id, group.kv_heads, layer.v));
+      layer.v = layer.k;
+      if (!group.v_inside_k()) {
+        layer.v = kv_plane(sizes.dtype, group.kv_heads, group.v_dim, sizes.block_tokens);
+        TENON_RETURN_IF_ERROR(add_plane(id, group.kv_heads, layer.v));
+      }
       layers_[id].push_back(layer);
     }
     storage_[id] = {sizes.dtype, sizes.block_tokens, layers_[id]};

@@ -27,6 +27,7 @@ class MemorySpace {
     const auto* at = static_cast<const std::byte*>(data);
     return at >= base_ && at < base_ + bytes_;
   }
+  const std::byte* base() const { return base_; }
   void set_accessible(bool accessible);
   bool accessible() const { return accessible_; }
   uint64_t used() const { return used_; }

@@ -1,5 +1,7 @@
 #include "tests/device/kernel_device.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/base/result.h"
@@ -146,6 +148,11 @@ Status KernelDevice::launch(const BatchView& batch) {
   TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
   if (batch.inputs.data != nullptr) return unsupported("the kernel device embeds tokens only");
   Turn& turn = turns_[next_];
+  // The last output is not the caller's any more.
+  Turn& before = turns_[1 - next_];
+  if (!before.in_flight && before.output.logits_rows > 0) {
+    std::fill_n(before.results.logits, before.output.logits_rows * before.output.vocabulary, NAN);
+  }
   if (turn.in_flight) return internal("a third step was launched; two may be in flight");
   turn.step_id = batch.step_id;
   turn.view = copy_batch(batch, turn.batch);

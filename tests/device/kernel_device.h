@@ -4,7 +4,7 @@
 //
 // `launch` and `apply` only enqueue; `collect` waits. Two steps may be in flight. The batch that
 // kernels plan from is a copy in memory that the device cannot touch, so a plan that points to it
-// is found out. Results lie in pinned memory until the next launch but one.
+// is found out. Results lie in pinned memory; the next launch overwrites those that were collected.
 //
 // Made with `host`, the same executor runs kernels of the host: no queue, nothing guarded.
 #pragma once
@@ -49,6 +49,8 @@ class KernelDevice final : public Executor {
   std::string numerics() const override;
   uint64_t weight_bytes() const override { return decoder_.weights().bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
+  // Steps that were launched and not collected.
+  uint32_t in_flight() const { return turns_[0].in_flight + turns_[1].in_flight; }
 
  private:
   // What belongs to one step; there are two, used in turns.

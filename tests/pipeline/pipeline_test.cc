@@ -25,7 +25,7 @@ class AskingExecutor final : public Executor {
   bool uses_kernels() const override { return true; }
   uint32_t workers() const override { return 3; }
   Status load(const ExecutorSetup& setup) override {
-    if (setup.attention == nullptr) return internal("no attention kernel was given");
+    if (setup.attention.prefill.kernel == nullptr) return internal("no attention kernel was given");
     for (const Weight* weight : {&setup.model->layers[0].q, &setup.model->layers[0].down}) {
       TENON_ASSIGN_OR_RETURN(const LinearKernel* kernel, setup.linear(weight->view()));
       if (!kernel->accepts(weight->view()).ok()) return internal("a kernel that refuses was given");
@@ -141,7 +141,7 @@ TEST_F(PipelineTest, takes_the_best_kernel_that_fits_the_rest) {
   ASSERT_NE(pipeline, nullptr);
   // "tiny_cache" scores higher, but no KV manager here stores u8.
   EXPECT_EQ(pipeline->attention.object().descriptor().id, "sixteens");
-  EXPECT_EQ(pipeline->geometry.dtype, DType::bf16);
+  EXPECT_EQ(pipeline->geometry.groups[0].dtype, DType::bf16);
   EXPECT_EQ(pipeline->geometry.groups[0].block_tokens, 16u);
 }
 
@@ -324,11 +324,12 @@ TEST_F(PipelineTest, creates_a_drafter_that_gets_what_it_needs) {
   ASSERT_NE(pipeline, nullptr);
   EXPECT_TRUE(pipeline->drafter);
   EXPECT_EQ(pipeline->facts.find("sampler.verify")->word, "exact");
+  EXPECT_NE(built(kRef, {"drafter.plugin=hidden_reader"}), nullptr);
 }
 
 TEST_F(PipelineTest, refuses_a_drafter_that_needs_what_nobody_gives) {
-  EXPECT_THAT(error_of(kRef, {"drafter.plugin=hidden_reader"}),
-              HasSubstr("engine \"tenon\" and drafter \"hidden_reader\" do not fit"));
+  EXPECT_THAT(error_of(kRef, {"drafter.plugin=foreseer"}),
+              HasSubstr("engine \"tenon\" and drafter \"foreseer\" do not fit"));
 }
 
 std::string second_model(const char* folder) {
@@ -343,8 +344,8 @@ TEST_F(PipelineTest, runs_a_second_model_in_groups_of_the_same_memory) {
   EXPECT_EQ(pipeline->geometry.group_count, 2u);
   EXPECT_EQ(pipeline->kv_shape().groups[0].owner, KvOwner::target);
   EXPECT_EQ(pipeline->kv_shape().groups[1].owner, KvOwner::draft);
-  EXPECT_EQ(pipeline->kv_shape().layers, 6u + 2u);
-  EXPECT_EQ(pipeline->kv_shape().layer[6].group, 1u);
+  EXPECT_EQ(pipeline->kv_shape().layer_count, 6u + 2u);
+  EXPECT_EQ(pipeline->kv_shape().layers[6].group, 1u);
   // 2 layers, 1 KV head of 64.
   EXPECT_EQ(pipeline->geometry.groups[1].bytes_per_token, 2u * 2 * 64 * 4);
   EXPECT_EQ(pipeline->geometry.groups[0].blocks, pipeline->geometry.groups[1].blocks);

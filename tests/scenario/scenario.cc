@@ -116,9 +116,13 @@ std::string Scenario::line(const std::string& text) {
     return "";
   }
   if (verb == "drain") {
-    Status status = rig_->engine().run_until_idle(10000);
-    if (!status.ok()) return std::string(status.message());
-    const KvUsage usage = rig_->kv_cache().usage();
+    if (Status done = rig_->engine().run_until_idle(10000); !done.ok()) {
+      return std::string(done.message());
+    }
+    KvUsage usage;
+    if (Status counted = rig_->kv_cache().usage(0, usage); !counted.ok()) {
+      return std::string(counted.message());
+    }
     return usage.free_tokens == usage.total_tokens ? "" : "memory was left behind";
   }
   return "'" + joined(words) + "' cannot be read";
@@ -313,7 +317,9 @@ std::string Scenario::expect(const Words& words) {
     }
     return text.empty() ? "nobody" : text;
   };
-  const KvUsage usage = rig_->kv_cache().usage();
+  KvUsage usage;
+  if (Status status = rig_->kv_cache().usage(0, usage); !status.ok())
+    return std::string(status.message());
   const uint64_t block =
       options_.kv_cache == "naive" ? options_.context_tokens : options_.block_tokens;
   std::string found;

@@ -42,14 +42,15 @@ class ScenarioDrafter final : public Drafter {
   uint32_t offered = 0;
   uint32_t right = 0;
   TokenId right_token = 1;
+  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
   Status begin(SeqId, SeqId) noexcept override { return {}; }
-  void end(SeqId) noexcept override {}
+  Status end(SeqId) noexcept override { return {}; }
   Status offer(std::span<const DraftRequest> requests, std::span<uint32_t> out) noexcept override;
   Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> out) noexcept override;
   Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
     return {};
   }
-  void measured(const DraftStepCost&) noexcept override {}
+  Status measured(const DraftStepCost&) noexcept override { return {}; }
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 };
 

@@ -35,8 +35,9 @@ class AlternatingDrafter final : public Drafter {
       : drafts_(drafts), tokens_(vocabulary, 1) {}
   virtual ~AlternatingDrafter() = default;
 
+  Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
   Status begin(SeqId, SeqId) noexcept override { return {}; }
-  void end(SeqId) noexcept override {}
+  Status end(SeqId) noexcept override { return {}; }
   Status offer(std::span<const DraftRequest> requests,
                std::span<uint32_t> offered) noexcept override {
     drafting_ = !drafting_;
@@ -55,7 +56,7 @@ class AlternatingDrafter final : public Drafter {
   Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
     return {};
   }
-  void measured(const DraftStepCost&) noexcept override {}
+  Status measured(const DraftStepCost&) noexcept override { return {}; }
   Status observe(std::span<const HiddenView>) noexcept override { return {}; }
 
  private:

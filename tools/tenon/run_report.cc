@@ -131,7 +131,7 @@ Json quantiles_json(const std::vector<double>& values) {
 
 Json kv_json(const Pipeline& pipeline, const EngineTotals& totals, const RunFigures& figures) {
   const KvGroupGeometry& group = pipeline.group_geometry.front();
-  return {{"dtype", dtype_name(pipeline.geometry.dtype)},
+  return {{"dtype", dtype_name(group.dtype)},
           {"block_tokens", group.block_tokens},
           {"blocks", group.blocks},
           {"swap_blocks", group.swap_blocks},
