@@ -86,6 +86,10 @@ class NewPaths : public testing::TestWithParam<Pair> {
     if (options.block_tokens == 0) options.kv_tokens = 8 * options.context_tokens;
     return options;
   }
+  static bool finds_prefixes() {
+    const std::string_view manager = GetParam().kv_cache;
+    return manager == "prefix" || manager == "radix";
+  }
   // Enough for two or three sequences, and a pool for some more.
   static RigOptions scarce() {
     RigOptions scarce = options();
@@ -130,9 +134,7 @@ TEST_P(NewPaths, trees_of_drafts_over_two_groups) {
 }
 
 TEST_P(NewPaths, hidden_states_of_every_token_that_is_kept) {
-  // Found prefixes are not computed, and so not seen.
-  if (std::string_view(GetParam().kv_cache) == "prefix") GTEST_SKIP();
-  if (std::string_view(GetParam().kv_cache) == "radix") GTEST_SKIP();
+  if (finds_prefixes()) GTEST_SKIP() << "what is found is not computed, and so not seen";
   for (const bool trees : {false, true}) {
     for (const bool drawn_only : {false, true}) {
       RigOptions options = NewPaths::options();
@@ -146,6 +148,28 @@ TEST_P(NewPaths, hidden_states_of_every_token_that_is_kept) {
       EXPECT_GT(drafter.compared(), 100u);
     }
   }
+}
+
+TEST_P(NewPaths, a_recurrent_group_beside_attention) {
+  if (finds_prefixes()) GTEST_SKIP() << "refuses recurrent state";
+  for (RigOptions options : {options(), scarce()}) {
+    options.recurrent = true;
+    options.second_window = 9;
+    Rig rig(options);
+    expect_oracle(rig, options);
+  }
+}
+
+TEST_P(NewPaths, a_recurrent_group_with_drafts_that_are_rolled_back) {
+  if (finds_prefixes()) GTEST_SKIP() << "refuses recurrent state";
+  RigOptions options = NewPaths::options();
+  options.recurrent = true;
+  ToyDrafter drafter(options.model(), 4, 3);
+  options.drafter = &drafter;
+  Rig rig(options);
+  expect_oracle(rig, options);
+  EXPECT_GT(drafter.accepted(), 0u);
+  EXPECT_LT(drafter.accepted(), drafter.drafted());
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairs, NewPaths, testing::ValuesIn(kPairs));
