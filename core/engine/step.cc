@@ -19,6 +19,8 @@ Status Engine::step() {
   forward_.collect(step);
   sampling_.sample(step);
   drafting_.observe(step);
+  // Also where nothing was planned behind it.
+  for (const Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
   beam_groups_.advance(step);
@@ -68,7 +70,6 @@ void Engine::plan_ahead(const Step& step, Step& next) {
 // Returns whether anything was launched.
 bool Engine::launch_ahead(const Step& step, Step& next) {
   for (const Share& share : step.shares) {
-    share.sequence->in_flight = share.sequence->undrawn = 0;
     if (share.sequence->state != SequenceState::ended) finishing_.look_for_end(step, share);
   }
   const bool failed = step.empty();
