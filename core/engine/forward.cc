@@ -81,6 +81,11 @@ void Forward::collect(Step& step) {
            plugin_fault("executor", parts.executor->name(), "failed", status));
     }
   }
+  done(step);
+}
+
+void Forward::done(const Step& step) {
+  const EngineParts& parts = context_.parts;
   PluginCall call(*parts.clock, context_.times.kv_cache_ns);
   if (Status status = parts.kv_cache->step_done(step.id); !status.ok()) {
     context_.fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not end a step", status));

@@ -23,6 +23,8 @@ class Forward {
   void launch(Step& step);
   // Waits for its logits. A step that fails takes the requests along that have a share in it.
   void collect(Step& step);
+  // Tells the KV manager that the step was collected, or will never be launched.
+  void done(const Step& step);
 
  private:
   Status apply(std::span<KvMove> moves);

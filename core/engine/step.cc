@@ -17,6 +17,7 @@ Status Engine::step() {
   Step* next = may_plan_ahead(step) ? &steps_[&step == &steps_[0] ? 1 : 0] : nullptr;
   if (next != nullptr) plan_ahead(step, *next);
   forward_.collect(step);
+  for (Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
   sampling_.sample(step);
   drafting_.observe(step);
   // Also where nothing was planned behind it.
@@ -25,6 +26,7 @@ Status Engine::step() {
   finishing_.resolve(step);
   beam_groups_.advance(step);
   finishing_.deliver(step);
+  if (next != nullptr && flying_ == nullptr) forward_.done(*next);
   return record(step);
 }
 
@@ -89,7 +91,7 @@ bool Engine::launch_ahead(const Step& step, Step& next) {
     context_.totals.add(next.record);
     return false;
   }
-  for (const Share& share : next.shares) share.sequence->in_flight = share.tokens;
+  for (const Share& share : next.shares) share.sequence->in_flight = share.rows();
   forward_.launch(next);
   return true;
 }

@@ -51,6 +51,7 @@ Rig::Rig(RigOptions options)
   parts.drafter = make_drafter();
   parts.draft_runner = runner_.get();
   parts.verify_by_rejection = options_.verify_by_rejection;
+  parts.draft_trees = options_.draft_trees;
   parts.executor = device_.get();
   parts.shape = &shape_;
   parts.geometry = geometry();
@@ -62,6 +63,7 @@ Rig::Rig(RigOptions options)
   parts.kv_cache_name = options_.kv_cache;
   parts.sampler_name = options_.sampler;
   parts.drafter_name = "toy";
+  if (parts.drafter != nullptr) bind_drafter(parts);
   engine_ = std::make_unique<Engine>(std::move(parts), options_.engine);
 }
 
@@ -149,6 +151,17 @@ Drafter* Rig::make_drafter() {
   if (!drafter_plugin_->error().empty()) throw std::runtime_error(drafter_plugin_->error());
   Drafter& made = **drafter_plugin_;
   return options_.around_drafter ? options_.around_drafter(made) : &made;
+}
+
+void Rig::bind_drafter(EngineParts& parts) {
+  std::vector<LayerId> layers(shape_.layer_count + 1);
+  HiddenLayersOut wanted;
+  wanted.layers = layers;
+  Status bound = parts.drafter->bind(shape_, wanted);
+  if (!bound.ok()) throw std::runtime_error(std::string(bound.message()));
+  layers.resize(wanted.count);
+  parts.hidden_layers = layers;
+  parts.hidden_drawn_only = wanted.drawn_only;
 }
 
 RequestId Rig::submit(Request request) {

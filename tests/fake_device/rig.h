@@ -48,6 +48,7 @@ struct RigOptions {
   std::optional<ToyModel> second_model;
   std::function<Drafter*(Drafter&)> around_drafter;  // what the engine gets in the plugin's place
   bool verify_by_rejection = false;
+  bool draft_trees = false;
   // Instead of the plugins above.
   Scheduler* own_scheduler = nullptr;
   KVCacheManager* own_kv_cache = nullptr;
@@ -87,6 +88,7 @@ class Rig {
                                           const KvGroupGeometry* geometry);
   void make_second_model();
   Drafter* make_drafter();
+  void bind_drafter(EngineParts& parts);
   KvGeometry geometry() const {
     return {options_.context_tokens, options_.max_sequences, static_cast<uint32_t>(groups_.size()),
             group_geometry_.data()};

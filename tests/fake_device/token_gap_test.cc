@@ -30,6 +30,7 @@ Gaps run(const char* scheduler_id, const char* options_text) {
   options.max_batch_tokens = 2048;
   options.kv_tokens = 16384;
   options.engine.logits_digest = false;
+  options.engine.plan_ahead = false;  // the clock moves while it plans
   Rig rig(options);
   scheduler.after = [&](const SchedulerView&, const PlanOut& out) {
     int64_t rows = 0;

@@ -109,13 +109,16 @@ constexpr Fact kRewinds[] = {{"kv.rollback", FactOp::in, 0, "yes"},
                              {"draft.needs", FactOp::in, 0, "nothing"},
                              {"sampler.verify", FactOp::in, 0, "exact rejection"}};
 constexpr Fact kReadsHidden[] = {{"draft.needs", FactOp::in, 0, "hidden"}};
+constexpr Fact kForesees[] = {{"draft.needs", FactOp::in, 0, "foresight"}};
 constexpr PluginDescriptor kDrafters[] = {
     sdk::with_requirements(sdk::descriptor<Drafter, NoDrafter>(base("rewinder", &score<10>)),
                            kRewinds),
     sdk::with_requirements(sdk::descriptor<Drafter, NoDrafter>(base("hidden_reader", &score<5>)),
-                           kReadsHidden)};
+                           kReadsHidden),
+    sdk::with_requirements(sdk::descriptor<Drafter, NoDrafter>(base("foreseer", &score<1>)),
+                           kForesees)};
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kAttention[0], &kAttention[1], &kAttention[2], &kLinear[0], &kLinear[1],
-                     &kLinear[2], &kLinear[3], &kDrafters[0], &kDrafters[1])
+                     &kLinear[2], &kLinear[3], &kDrafters[0], &kDrafters[1], &kDrafters[2])

@@ -324,11 +324,12 @@ TEST_F(PipelineTest, creates_a_drafter_that_gets_what_it_needs) {
   ASSERT_NE(pipeline, nullptr);
   EXPECT_TRUE(pipeline->drafter);
   EXPECT_EQ(pipeline->facts.find("sampler.verify")->word, "exact");
+  EXPECT_NE(built(kRef, {"drafter.plugin=hidden_reader"}), nullptr);
 }
 
 TEST_F(PipelineTest, refuses_a_drafter_that_needs_what_nobody_gives) {
-  EXPECT_THAT(error_of(kRef, {"drafter.plugin=hidden_reader"}),
-              HasSubstr("engine \"tenon\" and drafter \"hidden_reader\" do not fit"));
+  EXPECT_THAT(error_of(kRef, {"drafter.plugin=foreseer"}),
+              HasSubstr("engine \"tenon\" and drafter \"foreseer\" do not fit"));
 }
 
 std::string second_model(const char* folder) {

@@ -65,8 +65,8 @@ struct LinearLimits {
 // What is done with a finished product p = row_scale · (x·Wᵀ) + bias. A kernel says which it has;
 // an executor makes the others of `store` and operations of its own.
 enum class Epilogue : uint8_t {
-  store = 0,     // y  = p                                every kernel has it
-  add = 1,       // y += p                                residual connection
+  store = 0,  // y  = p                                every kernel has it
+  add = 1,    // y += p                                residual connection
   silu_mul = 2,  // y  = silu(p) · p₂                     gated MLP; p₂ = row_scale · (x·W₂ᵀ)
   gelu_mul = 3,  // y  = gelu_tanh(p) · p₂
 };
