@@ -32,6 +32,29 @@ void read_bias(TableReader& reader, const toml::table& table, std::vector<LogitB
   }
 }
 
+// { "acme.heat" = 0.5, "acme.mode" = "slow" }
+void read_params(TableReader& reader, const toml::table& table, std::vector<VendorSetting>& out) {
+  const toml::node* node = table.get("params");
+  if (node == nullptr) return;
+  const toml::table* params = node->as_table();
+  bool sound = params != nullptr;
+  if (sound) {
+    for (const auto& [key, value] : *params) {
+      VendorSetting& setting = out.emplace_back();
+      setting.key = key.str();
+      setting.is_text = value.is_string();
+      setting.number = value.is_number() ? *value.value<double>() : 0.0;
+      setting.text = value.value<std::string>().value_or("");
+      sound = sound && (value.is_string() || value.is_number());
+    }
+  }
+  if (!sound) {
+    reader.error(node->source(),
+                 "'params' must be a table of quoted keys and numbers or texts, such as "
+                 "{ \"acme.heat\" = 0.5 }");
+  }
+}
+
 }  // namespace
 
 void add_answer_keys(std::vector<std::string_view>& keys) {
@@ -41,7 +64,7 @@ void add_answer_keys(std::vector<std::string_view>& keys) {
   for (const AnswerText& key : kAnswerTexts) keys.push_back(key.name);
   for (const AnswerTexts& key : kAnswerTextLists) keys.push_back(key.name);
   for (const AnswerTokens& key : kAnswerTokenLists) keys.push_back(key.name);
-  for (std::string_view key : {"length_penalty", "logit_bias"}) keys.push_back(key);
+  for (std::string_view key : {"length_penalty", "logit_bias", "params"}) keys.push_back(key);
 }
 
 void read_answer(TableReader& reader, const toml::table& table,
@@ -84,6 +107,7 @@ void read_answer(TableReader& reader, const toml::table& table,
   }
   out.length_penalty = reader.real(table, "length_penalty", -100.0, 100.0);
   read_bias(reader, table, out.logit_bias);
+  read_params(reader, table, out.params);
 }
 
 }  // namespace tenon

@@ -19,6 +19,7 @@ AnswerSettings overlaid(AnswerSettings first, const AnswerSettings& then) {
     if ((first.*key.member).empty()) first.*key.member = then.*key.member;
   }
   if (first.logit_bias.empty()) first.logit_bias = then.logit_bias;
+  if (first.params.empty()) first.params = then.params;
   return first;
 }
 

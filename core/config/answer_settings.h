@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/sampling_keys.h"
+#include "core/base/vendor_setting.h"
 
 namespace tenon {
 
@@ -28,6 +29,7 @@ struct AnswerSettings {
   std::vector<std::string> dry_breakers;  // texts
   std::vector<TokenId> stop_tokens, allowed_tokens;
   std::vector<LogitBias> logit_bias;
+  std::vector<VendorSetting> params;  // of third parties
 };
 
 // `first`, completed by `then`.

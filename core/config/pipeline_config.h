@@ -49,6 +49,8 @@ struct PipelineConfig {
   Configured<std::optional<NamedIsa>> isa;      // null = auto: what the processor has
   Configured<bool> deterministic;               // refuse parts whose bits may depend on the batch
 
+  Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
+
   std::vector<Configured<std::string>> plugin_files;  // [plugins] load
 
   ComponentConfig scheduler, kv_cache, attention, linear, sampler;

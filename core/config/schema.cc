@@ -181,6 +181,24 @@ ConfigKey deterministic() {
   return made;
 }
 
+// As a count of steps; away where it is 0.
+ConfigKey plan_ahead() {
+  ConfigKey made = whole<&PipelineConfig::plan_ahead>(
+      "engine.plan_ahead", 0, 1, "steps",
+      "steps planned while the device computes the one before; tokens are the same");
+  made.optional = true;
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (!config.plan_ahead.value) return std::nullopt;
+    OptionValue value;
+    value.integer = 1;
+    return value;
+  };
+  made.set = [](PipelineConfig& config, const OptionValue& value, const Origin& origin) {
+    config.plan_ahead = {value.integer == 1, origin};
+  };
+  return made;
+}
+
 ConfigKey drafter_verify() {
   ConfigKey made = choice<&PipelineConfig::draft_verify>(
       "drafter.verify", kVerifies, "keeps every token as without drafts, or their distribution");
@@ -256,6 +274,7 @@ std::vector<ConfigKey> make_keys() {
                                  "workers of an executor on the host")),
       or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
       deterministic(),
+      plan_ahead(),
       plugin<&C::scheduler>("scheduler.plugin", "continuous",
                             "decides which sequence computes what"),
       plugin<&C::kv_cache>("kv_cache.plugin", "paged", "hands out KV blocks"),

@@ -28,6 +28,9 @@ Status begin_sampler(Sampler& sampler, SeqId seq, const Request& request, SeqId 
   params.bad_words = bad_words;
   params.dry_breakers = lists.dry_breakers;
   params.order = lists.order;
+  std::vector<VendorParam> vendor;
+  for (const VendorSetting& setting : lists.params) vendor.push_back(setting.param());
+  params.vendor = vendor;
   if (request.beams > 0) {
     // Nothing is drawn; what is asked for is the order of the most likely.
     params = {.temperature = 0.0f, .logprobs = std::max(1u, request.sampling.logprobs)};

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/vendor_setting.h"
 #include "core/engine/metrics.h"
 
 namespace tenon {
@@ -72,7 +73,8 @@ struct SamplingLists {
   std::vector<TokenId> allowed_tokens;  // empty = all
   std::vector<std::vector<TokenId>> bad_words;
   std::vector<TokenId> dry_breakers;
-  std::vector<SamplingStage> order;  // empty = the sampler's own
+  std::vector<SamplingStage> order;   // empty = the sampler's own
+  std::vector<VendorSetting> params;  // of third parties, each key once
 };
 
 // When a beam search ends, as Hugging Face transformers has it (`early_stopping`).

@@ -32,6 +32,7 @@ class RequestCheck {
     check_numbers();
     check_mirostat();
     check_lists();
+    check_params();
     if (request_.beams > 0) check_beams();
     return faults_.empty() ? Status() : invalid_argument(join(faults_, "\n"));
   }
@@ -149,6 +150,24 @@ class RequestCheck {
     }
   }
 
+  void check_params() {
+    const std::vector<VendorSetting>& params = request_.lists.params;
+    const std::span<const std::string> known = limits_.sampler_params;
+    for (auto param = params.begin(); param != params.end(); ++param) {
+      const std::string key = "\"" + param->key + "\"";
+      if (std::any_of(params.begin(), param, [&](auto& p) { return p.key == param->key; })) {
+        fault("the parameter " + key + " is given twice – name it once");
+      } else if (std::find(known.begin(), known.end(), param->key) == known.end()) {
+        fault("sampler '" + std::string(limits_.sampler_name) + "' has no parameter " + key +
+              " – it takes " + (known.empty() ? "none of third parties" : join(known)) +
+              " – leave it out, or use a sampler that has it");
+      } else if (!param->is_text && !std::isfinite(param->number)) {
+        fault("the parameter " + key + " is " + format_real(param->number) +
+              " – it must be finite");
+      }
+    }
+  }
+
   void check_beams() {
     const uint32_t beams = request_.beams;
     if (beams > kMaxBeams) {
@@ -203,10 +222,11 @@ class RequestCheck {
             " is " + sampling_text(key, key.get(request_.sampling)) + " – leave it out");
     }
     const SamplingLists& lists = request_.lists;
-    if (!lists.logit_bias.empty() || !lists.allowed_tokens.empty() || !lists.bad_words.empty()) {
+    if (!lists.logit_bias.empty() || !lists.allowed_tokens.empty() || !lists.bad_words.empty() ||
+        !lists.params.empty()) {
       fault(
           "a beam search ranks by the model's own probabilities – leave logit_bias, "
-          "allowed_tokens and bad_words out");
+          "allowed_tokens, bad_words and params out");
     }
   }
 

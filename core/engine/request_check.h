@@ -14,6 +14,8 @@ struct RequestLimits {
   uint32_t sequence_tokens = 0;  // that the KV cache holds of one sequence
   uint64_t kv_tokens = 0;        // … of all together
   uint32_t kv_block_tokens = 1;
+  std::span<const std::string> sampler_params = {};  // keys of third parties that it takes
+  std::string_view sampler_name = "?";
 };
 
 // Error: invalid_argument with a line for each fault.

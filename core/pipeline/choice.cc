@@ -45,6 +45,7 @@ class Chooser {
     out.section = section;
     out.origin = component.plugin.origin;
     out.settings = component.options;
+    out.automatic = component.plugin.value == "auto";
     const std::vector<PluginRef> found = candidates(interface, component);
     if (found.empty()) return;
     out.plugin = found.front();
@@ -203,9 +204,9 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
   all.push_back(engine_participant(config));
   all.push_back(model_participant("model", model, config.model_path.origin));
   all.push_back(executor_participant(executor, config.executor.origin));
-  const ChosenPlugin* const plugins[] = {&chosen.scheduler, &chosen.kv_cache,
-                                         chosen.attention.get(), &chosen.sampler,
-                                         chosen.drafter.get()};
+  const ChosenPlugin* const plugins[] = {&chosen.scheduler,      &chosen.kv_cache,
+                                         chosen.attention.get(), chosen.attention_decode.get(),
+                                         &chosen.sampler,        chosen.drafter.get()};
   for (const ChosenPlugin* plugin : plugins) {
     if (plugin != nullptr) all.push_back(plugin->participant());
   }
@@ -252,24 +253,23 @@ std::vector<Participant> other_plugins(const PipelineRequest& request, const Hos
 
 // With "auto", the attention kernel that fits the rest best; of equals, the one of best score.
 Status settle_attention(const PipelineRequest& request, const HostFacts& host, const Model& model,
-                        const Executor& executor, uint32_t context_tokens, ChosenPlugins& chosen) {
-  if (chosen.attention == nullptr || request.config.attention.plugin.value != "auto") return {};
+                        const Executor& executor, uint32_t context_tokens, ChosenPlugins& chosen,
+                        ChosenPlugin& kernel) {
   TENON_ASSIGN_OR_RETURN(const std::vector<PluginRef> found,
                          request.registry->candidates(kAttentionInterface, host));
   // What does not fit for other reasons must not decide: the kernel with the fewest conflicts.
-  PluginRef best = chosen.attention->plugin;
+  PluginRef best = kernel.plugin;
   size_t fewest = std::numeric_limits<size_t>::max();
   for (const PluginRef& plugin : found) {
-    chosen.attention->plugin = plugin;
+    kernel.plugin = plugin;
     const size_t count = conflicts(gather(request, model, executor, chosen), context_tokens);
     if (count < fewest) {
       fewest = count;
       best = plugin;
     }
   }
-  chosen.attention->plugin = best;
-  TENON_ASSIGN_OR_RETURN(chosen.attention->options,
-                         fill_options(*best.descriptor, chosen.attention->settings));
+  kernel.plugin = best;
+  TENON_ASSIGN_OR_RETURN(kernel.options, fill_options(*best.descriptor, kernel.settings));
   return {};
 }
 
@@ -314,6 +314,28 @@ Participant ChosenPlugin::participant() const {
   return describe(section, plugin, origin);
 }
 
+namespace {
+
+// One kernel for all, or one for prompts and another for single rows.
+void choose_attention(Chooser& chooser, const PipelineConfig& config, ChosenPlugins& chosen) {
+  const auto choose = [&](const char* section, const ComponentConfig& component) {
+    auto kernel = std::make_unique<ChosenPlugin>();
+    chooser.choose(section, kAttentionInterface, component, *kernel);
+    return kernel;
+  };
+  const auto& prefill = config.attention_prefill;
+  const auto& decode = config.attention_decode;
+  chosen.attention =
+      prefill ? choose("attention.prefill", *prefill) : choose("attention", config.attention);
+  if (decode) {
+    chosen.attention_decode = choose("attention.decode", *decode);
+  } else if (prefill) {
+    chosen.attention_decode = choose("attention", config.attention);
+  }
+}
+
+}  // namespace
+
 Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostFacts& host,
                                      const Model& model, const Model* second,
                                      const Executor& executor) {
@@ -323,14 +345,16 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
   chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler);
   chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache);
   if (executor.uses_kernels()) {
-    chosen.attention = std::make_unique<ChosenPlugin>();
-    chooser.choose("attention", kAttentionInterface, config.attention, *chosen.attention);
+    choose_attention(chooser, config, chosen);
     std::set<std::string> formats;
     add_weight_formats(model, formats);
     if (second != nullptr) add_weight_formats(*second, formats);
     chooser.choose_linear(formats, chosen.linear);
   } else {
     chooser.refuse_kernels(executor, "attention", config.attention);
+    for (const auto* own : {&config.attention_prefill, &config.attention_decode}) {
+      if (*own) chooser.refuse_kernels(executor, "attention", **own);
+    }
     chooser.refuse_kernels(executor, "linear", config.linear);
   }
   chooser.choose("sampler", kSamplerInterface, config.sampler, chosen.sampler);
@@ -345,7 +369,11 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
 Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const HostFacts& host,
                                          const Model& model, const Executor& executor,
                                          uint32_t context_tokens, ChosenPlugins& chosen) {
-  TENON_RETURN_IF_ERROR(settle_attention(request, host, model, executor, context_tokens, chosen));
+  for (ChosenPlugin* kernel : {chosen.attention.get(), chosen.attention_decode.get()}) {
+    if (kernel == nullptr || !kernel->automatic) continue;
+    TENON_RETURN_IF_ERROR(
+        settle_attention(request, host, model, executor, context_tokens, chosen, *kernel));
+  }
   NegotiationRequest negotiation;
   negotiation.participants = gather(request, model, executor, chosen);
   negotiation.context_tokens = context_tokens;

@@ -16,6 +16,7 @@ struct ChosenPlugin {
   Origin origin;
   std::vector<Setting> settings;
   FilledOptions options;
+  bool automatic = false;  // "auto": any of the interface
 
   Participant participant() const;
 };
@@ -28,7 +29,8 @@ struct LinearChoice {
 
 struct ChosenPlugins {
   ChosenPlugin scheduler, kv_cache, sampler;
-  std::unique_ptr<ChosenPlugin> attention, drafter;
+  // Of attention the one for prompts, and the one for single rows where that is another.
+  std::unique_ptr<ChosenPlugin> attention, attention_decode, drafter;
   std::vector<LinearChoice> linear;
 };
 
@@ -66,6 +68,10 @@ Participant executor_participant(const Executor& executor, const Origin& origin)
 
 // Block size, element type and number of blocks, from the facts and the memory that is allowed.
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
+
+// As an executor takes them; `decode` may be empty.
+AttentionKernels kernels_of(const PluginInstance<AttentionKernel>& prefill,
+                            const PluginInstance<AttentionKernel>& decode);
 
 // Creates what was chosen. The resolver keeps pointers to both arguments.
 Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen);

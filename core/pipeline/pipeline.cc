@@ -130,7 +130,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.geometry.group_count = setup.shape->group_count;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
-  setup.attention = pipeline.attention.get();
+  setup.attention = kernels_of(pipeline.attention, pipeline.attention_decode);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
@@ -157,6 +157,18 @@ Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) 
   return {};
 }
 
+// A row's bits are the same as part of a prompt and alone only where both kernels make the same.
+Status check_numerics(const Pipeline& pipeline, const ChosenPlugin& decode) {
+  const std::string_view of_prompts = pipeline.attention->numerics();
+  const std::string_view of_rows = pipeline.attention_decode->numerics();
+  if (of_prompts == of_rows || !pipeline.config.deterministic.value) return {};
+  return invalid_argument(
+      pipeline.config.deterministic.origin.text() +
+      ": executor.deterministic is true, but attention of prompts computes as \"" +
+      std::string(of_prompts) + "\" and that of single rows, " + decode.origin.text() + ", as \"" +
+      std::string(of_rows) + "\"; use one kernel for both, or executor.deterministic = false");
+}
+
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
 Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
   for (const auto& made : pipeline.linear) {
@@ -179,12 +191,26 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
 
 }  // namespace
 
+AttentionKernels kernels_of(const PluginInstance<AttentionKernel>& prefill,
+                            const PluginInstance<AttentionKernel>& decode) {
+  AttentionKernels kernels;
+  if (!prefill) return kernels;
+  kernels.prefill = {prefill.get(), std::string(prefill.object().descriptor().id)};
+  kernels.decode = kernels.prefill;
+  if (decode) kernels.decode = {decode.get(), std::string(decode.object().descriptor().id)};
+  return kernels;
+}
+
 Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
   if (chosen.attention) {
     TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention, pipeline.attention));
+  }
+  if (chosen.attention_decode) {
+    TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention_decode, pipeline.attention_decode));
+    TENON_RETURN_IF_ERROR(check_numerics(pipeline, *chosen.attention_decode));
   }
   if (pipeline.second) {
     TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
@@ -259,6 +285,12 @@ EngineParts Pipeline::parts() {
   return made;
 }
 
+EngineOptions Pipeline::engine_options() const {
+  EngineOptions options;
+  options.plan_ahead = config.plan_ahead.value;
+  return options;
+}
+
 std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() const {
   std::vector<std::pair<std::string, const PluginObject*>> all;
   const auto add = [&all](const char* word, const auto& instance) {
@@ -267,6 +299,7 @@ std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() con
   add("scheduler", scheduler);
   add("kv_cache", kv_cache);
   add("attention", attention);
+  add("attention.decode", attention_decode);
   for (const auto& kernel : linear) add("linear", kernel);
   add("sampler", sampler);
   add("drafter", drafter);

@@ -44,7 +44,7 @@ struct SecondModel {
   std::unique_ptr<Model> model;
   std::unique_ptr<ModelShapeStorage> shape;
   KvGeometry geometry;  // of its groups
-  PluginInstance<AttentionKernel> attention;
+  PluginInstance<AttentionKernel> attention, attention_decode;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<DraftRunner> runner;
   ModelRunner* runner_view = nullptr;  // what the extension leads to
@@ -75,6 +75,7 @@ struct Pipeline {
   PluginInstance<Scheduler> scheduler;
   PluginInstance<KVCacheManager> kv_cache;
   PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
+  PluginInstance<AttentionKernel> attention_decode;  // where single rows have one of their own
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
   std::unique_ptr<SecondModel> second;               // null without [drafter] model
   PluginInstance<Sampler> sampler;
@@ -93,6 +94,8 @@ struct Pipeline {
   uint64_t weight_bytes() const;  // as stored in the checkpoints
   // Borrowed parts for an engine, its text decoders included.
   EngineParts parts();
+  // As the configuration asks.
+  EngineOptions engine_options() const;
   // Instances with the word of their interface ("scheduler"), for reports.
   std::vector<std::pair<std::string, const PluginObject*>> plugins() const;
 };

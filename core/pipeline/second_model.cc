@@ -100,19 +100,26 @@ Status fit_second_model(const PipelineRequest& request, const Pipeline& pipeline
        .provides = {{"kv.dtype", FactOp::in, 0, dtype->word},
                     {"kv.block_tokens", FactOp::equals, block->number, {}}},
        .requirements = {}}};
+  if (chosen.attention_decode != nullptr) {
+    negotiation.participants.push_back(chosen.attention_decode->participant());
+  }
   return negotiate(negotiation).take_status();
 }
 
 Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings) {
   SecondModel& second = *pipeline.second;
-  if (chosen.attention != nullptr) {
-    const ChosenPlugin& kernel = *chosen.attention;
+  const auto create = [&](const ChosenPlugin* kernel,
+                          PluginInstance<AttentionKernel>& out) -> Status {
+    if (kernel == nullptr) return {};
     TENON_ASSIGN_OR_RETURN(FilledOptions options,
-                           fill_options(*kernel.plugin.descriptor, kernel.settings));
-    TENON_ASSIGN_OR_RETURN(second.attention, PluginInstance<AttentionKernel>::create(
-                                                 kernel.plugin, std::move(options), surroundings));
-  }
+                           fill_options(*kernel->plugin.descriptor, kernel->settings));
+    TENON_ASSIGN_OR_RETURN(out, PluginInstance<AttentionKernel>::create(
+                                    kernel->plugin, std::move(options), surroundings));
+    return {};
+  };
+  TENON_RETURN_IF_ERROR(create(chosen.attention.get(), second.attention));
+  TENON_RETURN_IF_ERROR(create(chosen.attention_decode.get(), second.attention_decode));
   DraftRunnerParts parts;
   parts.executor = second.executor.get();
   parts.shape = &second.shape->shape();
@@ -134,7 +141,7 @@ Status load_second_model(Pipeline& pipeline, const LinearResolver& linear) {
   setup.geometry = second.geometry;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
-  setup.attention = second.attention.get();
+  setup.attention = kernels_of(second.attention, second.attention_decode);
   setup.linear = linear;
   const Status loaded = second.executor->load(setup);
   return loaded.ok() ? Status() : with_context("the second model", loaded);

@@ -205,5 +205,59 @@ TEST(Lists, reach_the_sampler) {
   for (size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], i % 2 == 0 ? 6 : 5) << i;
 }
 
+// Takes what it is told to know, and remembers what it was told.
+class VendorSampler final : public Sampler {
+ public:
+  explicit VendorSampler(Sampler& inner) : inner_(inner) {}
+  Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept override {
+    for (const VendorParam& param : params.vendor) {
+      told.push_back(std::string(param.key) + "=" +
+                     (param.is_text ? std::string(param.text) : std::to_string(param.number)));
+    }
+    return inner_.begin(seq, params, parent);
+  }
+  Status end(SeqId seq) noexcept override { return inner_.end(seq); }
+  Status sample(std::span<const SampleRow> rows,
+                std::span<SampleResult> results) noexcept override {
+    return inner_.sample(rows, results);
+  }
+  Status verify(std::span<const VerifyRows> rows,
+                std::span<VerifyResult> results) noexcept override {
+    return inner_.verify(rows, results);
+  }
+  Status distribution(const SampleRow& row, std::span<float> probs) noexcept override {
+    return inner_.distribution(row, probs);
+  }
+  std::vector<std::string> told;
+
+ private:
+  Sampler& inner_;
+};
+
+TEST(VendorParams, reach_the_sampler_that_knows_their_keys) {
+  LoadedPlugin<Sampler> standard("sampler", "standard");
+  VendorSampler sampler(*standard);
+  RigOptions options;
+  options.own_sampler = &sampler;
+  options.sampler_params = {"acme.heat", "acme.mode"};
+  Rig rig(options);
+  Request request = greedy_request({1, 2}, 3);
+  request.lists.params = {{"acme.heat", false, 0.5, ""}, {"acme.mode", true, 0.0, "slow"}};
+  request.samples = 2;
+  rig.submit(request);
+  rig.run();
+  EXPECT_THAT(sampler.told, ElementsAre("acme.heat=0.500000", "acme.mode=slow",
+                                        "acme.heat=0.500000", "acme.mode=slow"));
+}
+
+TEST(VendorParams, that_no_one_knows_are_refused) {
+  Request request = greedy_request({1}, 4);
+  request.lists.params = {{"acme.heat", false, 0.5, ""}, {"acme.heat", false, 1.0, ""}};
+  EXPECT_EQ(refusal(request),
+            "sampler 'standard' has no parameter \"acme.heat\" – it takes none of third parties – "
+            "leave it out, or use a sampler that has it\n"
+            "the parameter \"acme.heat\" is given twice – name it once");
+}
+
 }  // namespace
 }  // namespace tenon

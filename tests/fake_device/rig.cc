@@ -59,6 +59,7 @@ Rig::Rig(RigOptions options)
   parts.clock = &clock_;
   parts.eos_tokens = options_.eos_tokens;
   if (options_.text) parts.text = [](const Request&) { return std::make_unique<LetterDecoder>(); };
+  parts.sampler_params = options_.sampler_params;
   parts.scheduler_name = options_.scheduler;
   parts.kv_cache_name = options_.kv_cache;
   parts.sampler_name = options_.sampler;

@@ -32,7 +32,8 @@ struct RigOptions {
   uint32_t swap_tokens = 0;    // of the swap pool, likewise
   std::string sampler = "standard";
   std::string sampler_options;
-  uint32_t workers = 3;  // that rows are shared out to
+  std::vector<std::string> sampler_params;  // keys of third parties that it takes
+  uint32_t workers = 3;                     // that rows are shared out to
   uint32_t max_sequences = 8;
   uint32_t max_batch_tokens = 512;
   uint32_t context_tokens = 256;

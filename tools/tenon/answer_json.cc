@@ -97,6 +97,26 @@ Status read_bias(const Json& object, std::vector<LogitBias>& out) {
   return {};
 }
 
+// {"acme.heat": 0.5, "acme.mode": "slow"}
+Status read_params(const Json& object, std::vector<VendorSetting>& out) {
+  const Json* found = find(object, "params");
+  if (found == nullptr) return {};
+  constexpr std::string_view kExpected = "an object of keys and numbers or texts";
+  if (!found->is_object()) return bad_field("params", kExpected);
+  for (const auto& [key, value] : found->items()) {
+    if (!value.is_string() && !value.is_number()) return bad_field("params", kExpected);
+    VendorSetting& setting = out.emplace_back();
+    setting.key = key;
+    setting.is_text = value.is_string();
+    if (setting.is_text) {
+      setting.text = value.get<std::string>();
+    } else {
+      setting.number = value.get<double>();
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status read_answer_json(const Json& object, AnswerSettings& out) {
@@ -130,6 +150,7 @@ Status read_answer_json(const Json& object, AnswerSettings& out) {
   for (const AnswerTokens& key : kAnswerTokenLists) {
     TENON_RETURN_IF_ERROR(read_ids(object, key.name, out.*key.member));
   }
+  TENON_RETURN_IF_ERROR(read_params(object, out.params));
   return read_bias(object, out.logit_bias);
 }
 

@@ -135,7 +135,7 @@ BenchOperations all_operations(const BenchWork& work, const BenchLoad& load) {
 Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uint32_t variant) {
   const uint32_t vocabulary = pipeline.shape->shape().vocabulary;
   std::vector<StepRecord> steps;
-  EngineOptions options;
+  EngineOptions options = pipeline.engine_options();
   options.on_step = [&steps](const StepRecord& step) { steps.push_back(step); };
   AlternatingDrafter drafter(plan.verify_tokens - 1, vocabulary);
   EngineParts parts = pipeline.parts();

@@ -133,6 +133,7 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
   request.stop = answer.stop;
   request.stop_tokens = answer.stop_tokens;
   request.lists.logit_bias = answer.logit_bias;
+  request.lists.params = answer.params;
   request.lists.allowed_tokens = answer.allowed_tokens;
   if (answer.order) {
     TENON_ASSIGN_OR_RETURN(request.lists.order, parse_sampling_order(*answer.order));
@@ -204,6 +205,12 @@ void GenerationFlags::add_to(CLI::App& command) {
       ->group(kSamplingGroup)
       ->allow_extra_args(false);
   command
+      .add_option("--param", params,
+                  "KEY=X: a parameter of a third party's sampler, a number or a text; may be "
+                  "repeated")
+      ->group(kSamplingGroup)
+      ->allow_extra_args(false);
+  command
       .add_option("--allow-token", answer.allowed_tokens,
                   "generate only this token id; may be repeated")
       ->group(kSamplingGroup)
@@ -230,6 +237,13 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
     for (const std::string& text : flags.logit_bias) {
       TENON_ASSIGN_OR_RETURN(const LogitBias bias, parse_bias(text));
       answer.logit_bias.push_back(bias);
+    }
+  }
+  if (answer.params.empty()) {
+    for (const std::string& text : flags.params) {
+      Result<VendorSetting> param = parse_vendor_setting(text);
+      if (!param.ok()) return with_context("--param", param.status());
+      answer.params.push_back(*std::move(param));
     }
   }
   const AnswerSettings defaults = defaults_of(pipeline, answer);

@@ -20,6 +20,7 @@ struct Pipeline;
 struct GenerationFlags {
   AnswerSettings answer;
   std::vector<std::string> logit_bias;  // "17=-5.0"
+  std::vector<std::string> params;      // "acme.heat=0.5"
 
   void add_to(CLI::App& command);
 };

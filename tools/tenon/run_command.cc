@@ -159,7 +159,7 @@ Result<int> run(const RunFlags& flags) {
   Pipeline& pipeline = *opened.pipeline;
 
   RunFigures figures;
-  EngineOptions options;
+  EngineOptions options = pipeline.engine_options();
   options.logits_digest = flags.json;
   options.inbox_requests = static_cast<uint32_t>(prompts.size()) + 1;
   options.on_step = [&figures](const StepRecord& step) {
