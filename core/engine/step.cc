@@ -20,6 +20,8 @@ Status Engine::step() {
   for (Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
   sampling_.sample(step);
   drafting_.observe(step);
+  // Also where nothing was planned behind it.
+  for (const Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
   beam_groups_.advance(step);

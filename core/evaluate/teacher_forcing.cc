@@ -35,7 +35,7 @@ class ForcedSequence {
     const uint32_t rows = std::min(wanted, left);
     TENON_RETURN_IF_ERROR(kv.grow({.seq = kForcedSeq,
                                    .tokens = tokens_,
-                                   .known_tokens = computed_ + rows,
+                                   .known_tokens = static_cast<uint32_t>(tokens_.size()),
                                    .computed = computed_,
                                    .at_least = rows,
                                    .at_most = rows},

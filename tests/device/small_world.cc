@@ -127,7 +127,7 @@ Machine::Machine(const SmallWorld& world, Side side, uint64_t seed)
 
 void Machine::make_executor(const SmallWorld& world, uint64_t seed) {
   if (side_ == Side::cpu) {
-    auto made = make_cpu_executor({.threads = 2});
+    auto made = make_cpu_executor({.threads = 1});
     EXPECT_TRUE(made.ok()) << made.status().message();
     executor_ = *std::move(made);
     return;

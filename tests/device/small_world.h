@@ -60,7 +60,7 @@ class SmallWorld {
 };
 
 // Where a machine computes.
-//   cpu     the CPU executor, with two threads
+//   cpu     the CPU executor
 //   host    the kernel device, run on the host
 //   late    … on the late device; nothing runs before it is waited for
 //   uneven  … on the late device, which catches up now and then

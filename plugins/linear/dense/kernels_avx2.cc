@@ -1,5 +1,4 @@
 #if defined(__x86_64__)
-#include "plugins/linear/dense/f32_tiles.h"
 #include "plugins/linear/dense/kernel_set.h"
 
 namespace tenon::dense {

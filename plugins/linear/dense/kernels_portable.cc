@@ -1,4 +1,3 @@
-#include "plugins/linear/dense/f32_tiles.h"
 #include "plugins/linear/dense/kernel_set.h"
 
 namespace tenon::dense {

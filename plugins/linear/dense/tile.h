@@ -8,15 +8,26 @@
 #include <utility>
 
 #include "plugins/linear/dense/kernels.h"
+#include "plugins/linear/dense/quant_weights.h"
 #include "plugins/linear/dense/weights.h"
 
 namespace tenon::dense {
 
-// The tiles of f32 (f32_tiles.h): all formats use them for weights that they have widened.
+// The tiles of each format that has its own, from tiles.cc.in, for 1 … kTileRows rows: `alone` with
+// panels_at_once(rows) panels, or `shared`, one of several tiles of one panel. Those of f32 serve
+// all formats, for weights that they have widened.
 namespace TENON_SIMD_SET {
-TileFunction f32_tile(uint32_t rows, bool alone);
-}
-using TENON_SIMD_SET::f32_tile;
+TileFunction alone_f32(uint32_t rows);
+TileFunction shared_f32(uint32_t rows);
+TileFunction alone_f16(uint32_t rows);
+TileFunction shared_f16(uint32_t rows);
+TileFunction alone_bf16(uint32_t rows);
+TileFunction shared_bf16(uint32_t rows);
+TileFunction alone_q8_0(uint32_t rows);
+TileFunction shared_q8_0(uint32_t rows);
+TileFunction alone_q4_0(uint32_t rows);
+TileFunction shared_q4_0(uint32_t rows);
+}  // namespace TENON_SIMD_SET
 
 namespace {
 
@@ -140,12 +151,46 @@ constexpr TileFunction pick_tile(uint32_t count, std::integer_sequence<uint32_t,
                                      alone > ...};
   return kTiles[count - 1];
 }
-// The tile for 1 … kTileRows rows: alone with panels_at_once(rows) panels, or one of several tiles
-// of one panel.
+template <class W, bool alone>
+TileFunction make_tiles(uint32_t rows) {
+  return pick_tile<W, alone>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
+}
+
+// Where the tiles of W are; bf16 dot products have them in their own source.
+template <class W>
+struct Tiles {
+  static constexpr TileFunction (*kAlone)(uint32_t) = &make_tiles<W, true>;
+  static constexpr TileFunction (*kShared)(uint32_t) = &make_tiles<W, false>;
+};
+template <>
+struct Tiles<F32Weights> {
+  static constexpr TileFunction (*kAlone)(uint32_t) = &TENON_SIMD_SET::alone_f32;
+  static constexpr TileFunction (*kShared)(uint32_t) = &TENON_SIMD_SET::shared_f32;
+};
+template <>
+struct Tiles<F16Weights> {
+  static constexpr TileFunction (*kAlone)(uint32_t) = &TENON_SIMD_SET::alone_f16;
+  static constexpr TileFunction (*kShared)(uint32_t) = &TENON_SIMD_SET::shared_f16;
+};
+template <>
+struct Tiles<Bf16Weights> {
+  static constexpr TileFunction (*kAlone)(uint32_t) = &TENON_SIMD_SET::alone_bf16;
+  static constexpr TileFunction (*kShared)(uint32_t) = &TENON_SIMD_SET::shared_bf16;
+};
+template <>
+struct Tiles<QuantWeights<sdk::Q8Block>> {
+  static constexpr TileFunction (*kAlone)(uint32_t) = &TENON_SIMD_SET::alone_q8_0;
+  static constexpr TileFunction (*kShared)(uint32_t) = &TENON_SIMD_SET::shared_q8_0;
+};
+template <>
+struct Tiles<QuantWeights<sdk::Q4Block>> {
+  static constexpr TileFunction (*kAlone)(uint32_t) = &TENON_SIMD_SET::alone_q4_0;
+  static constexpr TileFunction (*kShared)(uint32_t) = &TENON_SIMD_SET::shared_q4_0;
+};
+
 template <class W, bool alone>
 TileFunction tile_for(uint32_t rows) {
-  if constexpr (__is_same(W, F32Weights)) return f32_tile(rows, alone);
-  return pick_tile<W, alone>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
+  return alone ? Tiles<W>::kAlone(rows) : Tiles<W>::kShared(rows);
 }
 
 }  // namespace

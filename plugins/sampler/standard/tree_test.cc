@@ -107,9 +107,9 @@ class Trees : public StandardFixture {
   uint32_t below(uint32_t bound) { return static_cast<uint32_t>(random_() % bound); }
 
   static std::vector<SamplingParams> wishes() {
-    static const TokenId word[] = {3, 7};
-    static const std::span<const TokenId> words[] = {word, std::span(word).first(1)};
-    static const LogitBias bias[] = {{2, 4.0f}, {5, -3.0f}};
+    static const TokenId kWord[] = {3, 7};
+    static const std::span<const TokenId> kWords[] = {kWord, std::span(kWord).first(1)};
+    static const LogitBias kBias[] = {{2, 4.0f}, {5, -3.0f}};
     std::vector<SamplingParams> all(7);
     all[0].temperature = 0.0f;
     all[1].temperature = 0.8f;
@@ -117,7 +117,7 @@ class Trees : public StandardFixture {
     all[3].temperature = 0.8f, all[3].frequency_penalty = 0.7f, all[3].top_p = 0.9f;
     all[3].penalty_last_tokens = 5;
     all[4].temperature = 0.8f, all[4].dry_multiplier = 0.9f, all[4].dry_allowed_length = 1;
-    all[4].bad_words = words, all[4].logit_bias = bias;
+    all[4].bad_words = kWords, all[4].logit_bias = kBias;
     all[5].temperature = 0.8f, all[5].watermark_delta = 2.0f, all[5].watermark_context = 2;
     all[6].temperature = 0.8f, all[6].mirostat = 2, all[6].mirostat_tau = 2.0f;
     for (SamplingParams& params : all) params.seed = 17, params.logprobs = kTop;

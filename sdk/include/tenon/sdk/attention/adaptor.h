@@ -19,18 +19,18 @@ class Adaptor<AttentionKernel, Class> final : public AttentionKernel,
         [&](auto& made) -> decltype(made.bind(binding)) { return made.bind(binding); });
   }
   uint64_t plan_bytes(GroupId group) const noexcept override {
-    return this->template optional_value<Named::plan_bytes, uint64_t>(
+    return this->template optional_value<Named::kPlanBytes, uint64_t>(
         [&](auto& made) -> decltype(made.plan_bytes(group)) { return made.plan_bytes(group); }, 0);
   }
   uint64_t workspace_bytes(GroupId group) const noexcept override {
-    return this->template optional_value<Named::workspace_bytes, uint64_t>(
+    return this->template optional_value<Named::kWorkspaceBytes, uint64_t>(
         [&](auto& made) -> decltype(made.workspace_bytes(group)) {
           return made.workspace_bytes(group);
         },
         0);
   }
   Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept override {
-    return this->template optional<Named::plan>(
+    return this->template optional<Named::kPlan>(
         [&](auto& made) -> decltype(made.plan(plan, out)) { return made.plan(plan, out); });
   }
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
@@ -47,9 +47,9 @@ class Adaptor<AttentionKernel, Class> final : public AttentionKernel,
  private:
   // Whether the class has a method of that name, whatever it takes.
   struct Named {
-    static constexpr bool plan_bytes = requires { &Class::plan_bytes; };
-    static constexpr bool workspace_bytes = requires { &Class::workspace_bytes; };
-    static constexpr bool plan = requires { &Class::plan; };
+    static constexpr bool kPlanBytes = requires { &Class::plan_bytes; };
+    static constexpr bool kWorkspaceBytes = requires { &Class::workspace_bytes; };
+    static constexpr bool kPlan = requires { &Class::plan; };
   };
 };
 

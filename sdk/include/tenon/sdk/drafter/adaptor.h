@@ -13,17 +13,17 @@ class Adaptor<Drafter, Class> final : public Drafter, public AdaptorBase<Class> 
   using AdaptorBase<Class>::AdaptorBase;
 
   Status bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept override {
-    return this->template optional<Named::bind>(
+    return this->template optional<Named::kBind>(
         [&](auto& made) -> decltype(made.bind(target, wanted)) {
           return made.bind(target, wanted);
         });
   }
   Status begin(SeqId seq, SeqId parent) noexcept override {
-    return this->template optional<Named::begin>(
+    return this->template optional<Named::kBegin>(
         [&](auto& made) -> decltype(made.begin(seq, parent)) { return made.begin(seq, parent); });
   }
   Status end(SeqId seq) noexcept override {
-    return this->template optional<Named::end>(
+    return this->template optional<Named::kEnd>(
         [&](auto& made) -> decltype(made.end(seq)) { return made.end(seq); });
   }
   Status offer(std::span<const DraftRequest> requests,
@@ -40,29 +40,29 @@ class Adaptor<Drafter, Class> final : public Drafter, public AdaptorBase<Class> 
   }
   Status accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                 uint32_t accepted) noexcept override {
-    return this->template optional<Named::accept>(
+    return this->template optional<Named::kAccept>(
         [&](auto& made) -> decltype(made.accept(seq, history, drafted, accepted)) {
           return made.accept(seq, history, drafted, accepted);
         });
   }
   Status measured(const DraftStepCost& cost) noexcept override {
-    return this->template optional<Named::measured>(
+    return this->template optional<Named::kMeasured>(
         [&](auto& made) -> decltype(made.measured(cost)) { return made.measured(cost); });
   }
   Status observe(std::span<const HiddenView> views) noexcept override {
-    return this->template optional<Named::observe>(
+    return this->template optional<Named::kObserve>(
         [&](auto& made) -> decltype(made.observe(views)) { return made.observe(views); });
   }
 
  private:
   // Whether the class has a method of that name, whatever it takes.
   struct Named {
-    static constexpr bool bind = requires { &Class::bind; };
-    static constexpr bool begin = requires { &Class::begin; };
-    static constexpr bool end = requires { &Class::end; };
-    static constexpr bool accept = requires { &Class::accept; };
-    static constexpr bool measured = requires { &Class::measured; };
-    static constexpr bool observe = requires { &Class::observe; };
+    static constexpr bool kBind = requires { &Class::bind; };
+    static constexpr bool kBegin = requires { &Class::begin; };
+    static constexpr bool kEnd = requires { &Class::end; };
+    static constexpr bool kAccept = requires { &Class::accept; };
+    static constexpr bool kMeasured = requires { &Class::measured; };
+    static constexpr bool kObserve = requires { &Class::observe; };
   };
 };
 

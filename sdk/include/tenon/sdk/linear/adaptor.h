@@ -18,11 +18,11 @@ class Adaptor<LinearKernel, Class> final : public LinearKernel, public KernelAda
   using KernelAdaptorBase<Class>::KernelAdaptorBase;
 
   Status bind(const LinearLimits& limits) noexcept override {
-    return this->template optional<Named::bind>(
+    return this->template optional<Named::kBind>(
         [&](auto& made) -> decltype(made.bind(limits)) { return made.bind(limits); });
   }
   EpilogueMask epilogues() const noexcept override {
-    return this->template optional_value<Named::epilogues, EpilogueMask>(
+    return this->template optional_value<Named::kEpilogues, EpilogueMask>(
         [&](auto& made) -> decltype(made.epilogues()) { return made.epilogues(); },
         epilogue_bit(Epilogue::store));
   }
@@ -47,19 +47,19 @@ class Adaptor<LinearKernel, Class> final : public LinearKernel, public KernelAda
         [&](auto& made) -> decltype(made.gather(call, slice)) { return made.gather(call, slice); });
   }
   Preparation preparation(const WeightView& weight) const noexcept override {
-    return this->template optional_value<Named::preparation, Preparation>(
+    return this->template optional_value<Named::kPreparation, Preparation>(
         [&](auto& made) -> decltype(made.preparation(weight)) { return made.preparation(weight); },
         Preparation{0, weight.k_in});
   }
   uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
-    return this->template optional_value<Named::prepared_bytes, uint64_t>(
+    return this->template optional_value<Named::kPreparedBytes, uint64_t>(
         [&](auto& made) -> decltype(made.prepared_bytes(preparation, rows)) {
           return made.prepared_bytes(preparation, rows);
         },
         0);
   }
   Status prepare(const PrepareCall& call, Slice slice) noexcept override {
-    return this->template optional<Named::prepare>(
+    return this->template optional<Named::kPrepare>(
         [&](auto& made) -> decltype(made.prepare(call, slice)) {
           return made.prepare(call, slice);
         });
@@ -79,11 +79,11 @@ class Adaptor<LinearKernel, Class> final : public LinearKernel, public KernelAda
  private:
   // Whether the class has a method of that name, whatever it takes.
   struct Named {
-    static constexpr bool bind = requires { &Class::bind; };
-    static constexpr bool epilogues = requires { &Class::epilogues; };
-    static constexpr bool preparation = requires { &Class::preparation; };
-    static constexpr bool prepared_bytes = requires { &Class::prepared_bytes; };
-    static constexpr bool prepare = requires { &Class::prepare; };
+    static constexpr bool kBind = requires { &Class::bind; };
+    static constexpr bool kEpilogues = requires { &Class::epilogues; };
+    static constexpr bool kPreparation = requires { &Class::preparation; };
+    static constexpr bool kPreparedBytes = requires { &Class::prepared_bytes; };
+    static constexpr bool kPrepare = requires { &Class::prepare; };
   };
 };
 

@@ -24,13 +24,13 @@ class Adaptor<Sampler, Class> final : public Sampler, public AdaptorBase<Class> 
   }
 
   Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept override {
-    return this->template optional<Named::begin>(
+    return this->template optional<Named::kBegin>(
         [&](auto& made) -> decltype(made.begin(seq, params, parent)) {
           return made.begin(seq, params, parent);
         });
   }
   Status end(SeqId seq) noexcept override {
-    return this->template optional<Named::end>(
+    return this->template optional<Named::kEnd>(
         [&](auto& made) -> decltype(made.end(seq)) { return made.end(seq); });
   }
   Status sample(std::span<const SampleRow> rows,
@@ -46,7 +46,7 @@ class Adaptor<Sampler, Class> final : public Sampler, public AdaptorBase<Class> 
                            "the sampler was given drafts, which it cannot verify – write a method "
                            "verify, or state sampler.verify = none in its facts");
     }
-    return this->template optional<Named::verify>(
+    return this->template optional<Named::kVerify>(
         [&](auto& made) -> decltype(made.verify(rows, results)) {
           return made.verify(rows, results);
         });
@@ -55,7 +55,7 @@ class Adaptor<Sampler, Class> final : public Sampler, public AdaptorBase<Class> 
     if constexpr (!kHasDistribution) {
       return Status::error(StatusCode::unsupported, kNoDistribution);
     }
-    return this->template optional<Named::distribution>(
+    return this->template optional<Named::kDistribution>(
         [&](auto& made) -> decltype(made.distribution(row, probs)) {
           return made.distribution(row, probs);
         });
@@ -64,10 +64,10 @@ class Adaptor<Sampler, Class> final : public Sampler, public AdaptorBase<Class> 
  private:
   // Whether the class has a method of that name, whatever it takes.
   struct Named {
-    static constexpr bool begin = requires { &Class::begin; };
-    static constexpr bool end = requires { &Class::end; };
-    static constexpr bool verify = requires { &Class::verify; };
-    static constexpr bool distribution = requires { &Class::distribution; };
+    static constexpr bool kBegin = requires { &Class::begin; };
+    static constexpr bool kEnd = requires { &Class::end; };
+    static constexpr bool kVerify = requires { &Class::verify; };
+    static constexpr bool kDistribution = requires { &Class::distribution; };
   };
   static constexpr const char* kNoDistribution =
       "the sampler was asked for a distribution, which it cannot give – write a method "

@@ -13,7 +13,7 @@ class Adaptor<Scheduler, Class> final : public Scheduler, public AdaptorBase<Cla
   using AdaptorBase<Class>::AdaptorBase;
 
   Status on_event(const SequenceEvent& event) noexcept override {
-    return this->template optional<Named::on_event>(
+    return this->template optional<Named::kOnEvent>(
         [&](auto& made) -> decltype(made.on_event(event)) { return made.on_event(event); });
   }
   Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
@@ -25,7 +25,7 @@ class Adaptor<Scheduler, Class> final : public Scheduler, public AdaptorBase<Cla
  private:
   // Whether the class has a method of that name, whatever it takes.
   struct Named {
-    static constexpr bool on_event = requires { &Class::on_event; };
+    static constexpr bool kOnEvent = requires { &Class::on_event; };
   };
 };
 

@@ -22,18 +22,18 @@ class Adaptor<StateKernel, Class> final : public StateKernel, public KernelAdapt
         [&](auto& made) -> decltype(made.bind(binding)) { return made.bind(binding); });
   }
   uint64_t plan_bytes(GroupId group) const noexcept override {
-    return this->template optional_value<Named::plan_bytes, uint64_t>(
+    return this->template optional_value<Named::kPlanBytes, uint64_t>(
         [&](auto& made) -> decltype(made.plan_bytes(group)) { return made.plan_bytes(group); }, 0);
   }
   uint64_t workspace_bytes(GroupId group) const noexcept override {
-    return this->template optional_value<Named::workspace_bytes, uint64_t>(
+    return this->template optional_value<Named::kWorkspaceBytes, uint64_t>(
         [&](auto& made) -> decltype(made.workspace_bytes(group)) {
           return made.workspace_bytes(group);
         },
         0);
   }
   Status plan(const StatePlan& plan, KernelPlanOut& out) noexcept override {
-    return this->template optional<Named::plan>(
+    return this->template optional<Named::kPlan>(
         [&](auto& made) -> decltype(made.plan(plan, out)) { return made.plan(plan, out); });
   }
   Status run(const StateCall& call, uint32_t phase, Slice slice) noexcept override {
@@ -50,9 +50,9 @@ class Adaptor<StateKernel, Class> final : public StateKernel, public KernelAdapt
  private:
   // Whether the class has a method of that name, whatever it takes.
   struct Named {
-    static constexpr bool plan_bytes = requires { &Class::plan_bytes; };
-    static constexpr bool workspace_bytes = requires { &Class::workspace_bytes; };
-    static constexpr bool plan = requires { &Class::plan; };
+    static constexpr bool kPlanBytes = requires { &Class::plan_bytes; };
+    static constexpr bool kWorkspaceBytes = requires { &Class::workspace_bytes; };
+    static constexpr bool kPlan = requires { &Class::plan; };
   };
 };
 
