@@ -17,11 +17,10 @@ Status Engine::step() {
   Step* next = may_plan_ahead(step) ? &steps_[&step == &steps_[0] ? 1 : 0] : nullptr;
   if (next != nullptr) plan_ahead(step, *next);
   forward_.collect(step);
-  for (Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
-  sampling_.sample(step);
-  drafting_.observe(step);
   // Also where nothing was planned behind it.
   for (const Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
+  sampling_.sample(step);
+  drafting_.observe(step);
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
   beam_groups_.advance(step);

@@ -107,12 +107,11 @@ std::vector<Request> mixed_requests(uint32_t vocabulary) {
 // Returns the preemptions on the way.
 uint64_t expect_reference(RigOptions options) {
   options.eos_tokens = kEos;
-  options.engine = {.logits_digest = true, .check_kv = true};
   Rig rig(options);
   const std::vector<Request> requests = mixed_requests(options.vocabulary);
   for (const Request& request : requests) rig.submit(request);
   rig.run();
-  const ToyModel model{options.vocabulary, options.window_tokens};
+  const ToyModel model = options.model();
   for (size_t i = 0; i < requests.size(); ++i) {
     const std::vector<Hypothesis> expected = reference(model, requests[i], kEos);
     const auto& samples = rig.sink(i + 1)->samples();
@@ -135,6 +134,19 @@ uint64_t expect_reference(RigOptions options) {
 
 TEST(Beams, find_the_answers_of_the_definition) {
   expect_reference({});
+}
+
+TEST(Beams, find_them_where_a_group_is_recurrent) {
+  for (const char* kv : {"naive", "paged"}) {
+    RigOptions options;
+    options.kv_cache = kv;
+    options.recurrent = true;
+    SCOPED_TRACE(kv);
+    expect_reference(options);
+    options.max_sequences = 5;
+    options.max_batch_tokens = 6;  // some beams are ahead of their group
+    expect_reference(options);
+  }
 }
 
 TEST(Beams, find_them_under_every_scheduler_and_kv_manager) {

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cfenv>
 #include <functional>
 
+#include "tests/fake_device/masked_ledger.h"
 #include "tests/fake_device/rig.h"
 
 namespace tenon {
@@ -263,6 +266,54 @@ TEST(Row, without_a_finite_logit_fails_its_request_only) {
   EXPECT_EQ(rig.result(bad).message,
             "sampler 'standard' found no token at position 2 – a row needs at least one finite "
             "logit that is allowed – the model's weights or the executor are at fault");
+}
+
+// What a library does that was built with -ffast-math.
+void round_towards_zero() {
+  std::fesetround(FE_TOWARDZERO);
+}
+
+TEST(FloatingPoint, is_as_it_was_behind_every_call_of_a_plugin) {
+  class Rounding final : public Drafter {
+   public:
+    Status bind(const ModelShape&, HiddenLayersOut&) noexcept override { return {}; }
+    Status begin(SeqId, SeqId) noexcept override { return changed(); }
+    Status end(SeqId) noexcept override { return changed(); }
+    Status offer(std::span<const DraftRequest>, std::span<uint32_t> offered) noexcept override {
+      std::fill(offered.begin(), offered.end(), 1);
+      return changed();
+    }
+    Status draft(std::span<const DraftRequest>, std::span<DraftOut>) noexcept override {
+      return changed();
+    }
+    Status accept(SeqId, std::span<const TokenId>, uint32_t, uint32_t) noexcept override {
+      return changed();
+    }
+    Status measured(const DraftStepCost&) noexcept override { return changed(); }
+    Status observe(std::span<const HiddenView>) noexcept override { return changed(); }
+
+    int calls = 0;
+
+   private:
+    Status changed() {
+      EXPECT_EQ(std::fegetround(), FE_TONEAREST) << "in call " << calls;
+      round_towards_zero();
+      ++calls;
+      return {};
+    }
+  } drafter;
+  LoadedPlugin<Scheduler> plugin("scheduler", "continuous");
+  MaskedScheduler scheduler(*plugin);
+  scheduler.after = [](const SchedulerView&, const PlanOut&) { round_towards_zero(); };
+  RigOptions options;
+  options.own_scheduler = &scheduler;
+  options.drafter = &drafter;
+  Rig rig(options);
+  rig.submit(greedy_request({1, 2, 3}, 6));
+  rig.run();
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  std::fesetround(FE_TONEAREST);
+  EXPECT_GT(drafter.calls, 15);
 }
 
 TEST(Device, notices_a_slot_that_was_never_written) {

@@ -11,6 +11,8 @@ namespace {
 
 using namespace tenon;
 
+// `any_block` says other numerics than the others.
+template <bool other>
 class NoAttention final : public AttentionKernel {
  public:
   NoAttention(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
@@ -19,7 +21,7 @@ class NoAttention final : public AttentionKernel {
   uint64_t workspace_bytes(GroupId) const noexcept override { return 0; }
   Status plan(const AttentionPlan&, KernelPlanOut&) noexcept override { return {}; }
   Status run(const AttentionCall&, uint32_t, Slice) noexcept override { return {}; }
-  std::string_view numerics() const noexcept override { return "none"; }
+  std::string_view numerics() const noexcept override { return other ? "other" : "none"; }
 };
 
 // `narrow` refuses weights with more columns than it likes.
@@ -83,12 +85,15 @@ constexpr Fact kAnyBlock[] = {{"kv.dtype", FactOp::in, 0, "f32 bf16"},
                               kAnyHead,
                               kAnyGroup};
 constexpr PluginDescriptor kAttention[] = {
-    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("tiny_cache", &score<30>)),
-                    kTinyCache),
-    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("sixteens", &score<20>)),
-                    kSixteens),
-    sdk::with_facts(sdk::descriptor<AttentionKernel, NoAttention>(base("any_block", &score<10>)),
-                    kAnyBlock)};
+    sdk::with_facts(
+        sdk::descriptor<AttentionKernel, NoAttention<false>>(base("tiny_cache", &score<30>)),
+        kTinyCache),
+    sdk::with_facts(
+        sdk::descriptor<AttentionKernel, NoAttention<false>>(base("sixteens", &score<20>)),
+        kSixteens),
+    sdk::with_facts(
+        sdk::descriptor<AttentionKernel, NoAttention<true>>(base("any_block", &score<10>)),
+        kAnyBlock)};
 
 constexpr Fact kFloats[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"}};
 constexpr Fact kBatched[] = {{"weight.format", FactOp::in, 0, "f32 f16 bf16"},

@@ -166,6 +166,43 @@ TEST_F(PipelineTest, names_every_kernel_that_refused_a_weight) {
               HasSubstr("linear narrow: the rows are too long"));
 }
 
+TEST_F(PipelineTest, gives_prompts_and_single_rows_kernels_of_their_own) {
+  const auto one = built(kAsking);
+  ASSERT_NE(one, nullptr);
+  EXPECT_FALSE(one->attention_decode);
+  const auto prompts = built(kAsking, {"attention.prefill.plugin=any_block"});
+  ASSERT_NE(prompts, nullptr);
+  EXPECT_EQ(prompts->attention.object().descriptor().id, "any_block");
+  EXPECT_EQ(prompts->attention_decode.object().descriptor().id, "sixteens");
+  const auto rows = built(kAsking, {"attention.decode.plugin=any_block"});
+  ASSERT_NE(rows, nullptr);
+  EXPECT_EQ(rows->attention.object().descriptor().id, "sixteens");
+  EXPECT_EQ(rows->attention_decode.object().descriptor().id, "any_block");
+}
+
+TEST_F(PipelineTest,
+       refuses_two_kernels_of_other_numerics_where_bits_must_not_depend_on_the_batch) {
+  EXPECT_THAT(error_of(kAsking, {"attention.decode.plugin=any_block", "executor.deterministic=true",
+                                 "linear.plugin=wide"}),
+              HasSubstr("executor.deterministic is true, but attention of prompts computes as "
+                        "\"none\" and that of single rows"));
+  EXPECT_NE(built(kAsking, {"attention.decode.plugin=sixteens", "executor.deterministic=true",
+                            "linear.plugin=wide"}),
+            nullptr);
+}
+
+TEST_F(PipelineTest, refuses_a_kernel_of_their_own_where_the_executor_takes_none) {
+  EXPECT_THAT(error_of(kRef, {"attention.decode.plugin=any_block"}),
+              HasSubstr("does its own arithmetic and takes no attention plugin"));
+}
+
+TEST_F(PipelineTest, plans_ahead_where_the_configuration_says_so) {
+  const auto usual = built(kRef), ahead = built(kRef, {"engine.plan_ahead=1"});
+  ASSERT_TRUE(usual && ahead);
+  EXPECT_FALSE(usual->engine_options().plan_ahead);
+  EXPECT_TRUE(ahead->engine_options().plan_ahead);
+}
+
 TEST_F(PipelineTest, refuses_a_kernel_that_does_not_know_the_format) {
   EXPECT_THAT(error_of(kAsking, {"linear.plugin=quantised"}),
               StartsWith("--set: the model has weights of format \"bf16\", which linear quantised "

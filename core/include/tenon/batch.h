@@ -54,7 +54,7 @@ struct BatchView {
   std::span<const uint32_t> logits_rows;   // rows whose logits are wanted, rising
   std::span<const uint32_t> hidden_rows;   // rows whose hidden states are wanted, rising
   std::span<const LayerId> hidden_layers;  // behind which layers; layer_count = the final norm
-  // [rows, hidden] what enters where `tokens` has kNoToken, as it is; data null = no such row.
+  // [rows, hidden] what enters in place of kNoToken, or beside a token; data null = nothing.
   TensorView inputs;
   DeviceQueue queue = nullptr;
 };
