@@ -31,7 +31,7 @@ constexpr uint32_t kContext = 4096;
 class InstantSampler final : public Sampler {
  public:
   Status begin(SeqId, const SamplingParams&, SeqId) noexcept override { return {}; }
-  void end(SeqId) noexcept override {}
+  Status end(SeqId) noexcept override { return {}; }
   Status sample(std::span<const SampleRow>, std::span<SampleResult> results) noexcept override {
     for (SampleResult& result : results) result.token = 1;
     return {};

@@ -68,7 +68,11 @@ inline void expect_only_the_leading_rows_to_be_used(LinearRig& rig, const Weight
     LinearJob job = rig.job(packed, prepared, kRows, y);
     job.rows_used = &used;
     rig.run({job}, 2);
-    ASSERT_TRUE(same_bits(y.data(), want.data(), y.size())) << used << " rows";
+    if (rig.batch_invariant()) {
+      ASSERT_TRUE(same_bits(y.data(), want.data(), y.size())) << used << " rows";
+    } else {
+      ASSERT_LE(relative_rms(y, {want.begin(), want.end()}), 1e-5) << used << " rows";
+    }
   }
 }
 
