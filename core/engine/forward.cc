@@ -59,7 +59,7 @@ void Forward::assemble(Step& step) {
   record.sequences = static_cast<uint32_t>(step.shares.size());
   record.rows = step.batch.rows;
   record.logits_rows = static_cast<uint32_t>(step.batch.logits_rows.size());
-  record.running = static_cast<uint32_t>(context_.table.running().size());
+  record.running = context_.table.staying();
   record.waiting = static_cast<uint32_t>(context_.table.waiting().size());
   const KvUsage usage = context_.kv_usage();
   record.kv_reserved_tokens = usage.reserved_tokens;

@@ -1,6 +1,5 @@
 #include "core/engine/planner.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -81,10 +80,7 @@ Status Planner::check_plan() {
                   text(grants_.size()));
   }
   const SchedulerLimits& limits = context_.parts.limits;
-  const std::vector<Sequence*>& now = context_.table.running();
-  uint64_t tokens = 0;
-  auto running = static_cast<uint64_t>(
-      std::count_if(now.begin(), now.end(), [](auto* s) { return !s->ends_for_sure(); }));
+  uint64_t tokens = 0, running = context_.table.staying();
   for (const Grant& grant : granted()) {
     Sequence* sequence = context_.table.find(grant.seq);
     if (sequence == nullptr || sequence->ends_for_sure()) {

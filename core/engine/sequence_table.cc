@@ -79,6 +79,11 @@ void SequenceTable::sweep(bool in_flight) {
   ended_before_.clear();
 }
 
+uint32_t SequenceTable::staying() const {
+  return static_cast<uint32_t>(std::count_if(
+      running_.begin(), running_.end(), [](const Sequence* s) { return !s->ends_for_sure(); }));
+}
+
 std::vector<Sequence*> SequenceTable::all() const {
   std::vector<Sequence*> all = waiting_;
   all.insert(all.end(), running_.begin(), running_.end());

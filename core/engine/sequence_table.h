@@ -99,8 +99,10 @@ struct Sequence {
   // As the step in flight will leave it at least.
   uint32_t known_ahead() const { return known + undrawn; }
   uint32_t computed_ahead() const { return computed + in_flight; }
-  // The token that is being drawn is the last that it may have.
-  bool ends_for_sure() const { return undrawn > 0 && known_ahead() >= request->limit_tokens; }
+  // The token that is being drawn, or was just drawn, is its last.
+  bool ends_for_sure() const {
+    return ending || (undrawn > 0 && known_ahead() >= request->limit_tokens);
+  }
   uint32_t generated() const { return known - prompt_tokens; }
 };
 
@@ -120,6 +122,8 @@ class SequenceTable {
 
   const std::vector<Sequence*>& waiting() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
+  // Running ones that go on running, as far as that is known.
+  uint32_t staying() const;
   bool empty() const { return waiting_.empty() && running_.empty(); }
   // All live ones, waiting first. For rare operations.
   std::vector<Sequence*> all() const;

@@ -77,6 +77,8 @@ def flags_of(cell, file, bytes_per_token, threads):
     flags = ["--workload", file, "--json", "--quiet", "--threads", threads]
     if cell["isa"]:
         flags += ["--isa", cell["isa"]]
+    if cell["plan_ahead"]:
+        flags += ["--set", "engine.plan_ahead=1"]
     values = {"limits.context_tokens": CONTEXT, "kv_cache.dtype": cell["dtype"],
               "scheduler.plugin": cell["scheduler"], "kv_cache.plugin": cell["kv_cache"]}
     if cell["kv_cache"] != "naive":
@@ -120,12 +122,14 @@ def counters_of(report):
 
 
 class Grid:
-    """Runs all combinations of the axes, or the chosen ones, on instruction sets up to `isa`."""
+    """Runs all combinations of the axes, or the chosen ones, on instruction sets up to `isa`, each
+    step planned while the one before is computed where `plan_ahead` says so."""
 
-    def __init__(self, axes=None, chosen=None, isa=None):
+    def __init__(self, axes=None, chosen=None, isa=None, plan_ahead=False):
         self.axes = axes or AXES
         self.chosen = list(itertools.product(*self.axes.values())) if chosen is None else chosen
         self.isa = isa
+        self.plan_ahead = plan_ahead
         self.results = {}  # combination → "refused …" or counters
         self.answers = {}  # combination in words → numerics id, answers
 
@@ -143,7 +147,7 @@ class Grid:
 
     def baseline(self, dtype, file):
         cell = {"scheduler": "static", "kv_cache": "naive", "drafter": "none", "dtype": dtype,
-                "isa": self.isa}
+                "isa": self.isa, "plan_ahead": False}
         # Another number of threads than below; once is enough, as it is slow on a busy machine.
         report = report_of(cell, file, threads=1 if self.isa else 2)
         if "refused" in report:
@@ -153,7 +157,8 @@ class Grid:
         return expected, kv["bytes"] // (kv["blocks"] * kv["block_tokens"])
 
     def check(self, words, file, baselines):
-        cell = dict(zip(self.axes, words), isa=self.isa, short=True)
+        cell = dict(zip(self.axes, words), isa=self.isa, short=True,
+                    plan_ahead=self.plan_ahead)
         expected, bytes_per_token = baselines[cell["dtype"]]
         # A draft model keeps its K/V in the same memory, at the same number of tokens.
         if cell["drafter"] == "draft_model":

@@ -38,6 +38,9 @@ class Combinations(unittest.TestCase):
         grid = Grid(self.axes, covering(self.axes), isa="portable").run(WORKERS)
         self.check_recorded(grid)
 
+    def test_every_pair_answers_as_recorded_when_steps_are_planned_ahead(self):
+        self.check_recorded(Grid(self.axes, covering(self.axes), plan_ahead=True).run(WORKERS))
+
     def test_every_instruction_set_answers_as_recorded(self):
         for isa in ISAS[1:]:
             with self.subTest(isa=isa):
