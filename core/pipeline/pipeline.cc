@@ -158,15 +158,22 @@ Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) 
 }
 
 // A row's bits are the same as part of a prompt and alone only where both kernels make the same.
-Status check_numerics(const Pipeline& pipeline, const ChosenPlugin& decode) {
-  const std::string_view of_prompts = pipeline.attention->numerics();
-  const std::string_view of_rows = pipeline.attention_decode->numerics();
-  if (of_prompts == of_rows || !pipeline.config.deterministic.value) return {};
-  return invalid_argument(
-      pipeline.config.deterministic.origin.text() +
-      ": executor.deterministic is true, but attention of prompts computes as \"" +
-      std::string(of_prompts) + "\" and that of single rows, " + decode.origin.text() + ", as \"" +
-      std::string(of_rows) + "\"; use one kernel for both, or executor.deterministic = false");
+Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
+  const std::string of_prompts(pipeline.attention->numerics());
+  const std::string of_rows(pipeline.attention_decode->numerics());
+  if (of_prompts == of_rows) return {};
+  if (pipeline.config.deterministic.value) {
+    return invalid_argument(
+        pipeline.config.deterministic.origin.text() +
+        ": executor.deterministic is true, but attention of prompts computes as \"" + of_prompts +
+        "\" and that of single rows, " + decode.origin.text() + ", as \"" + of_rows +
+        "\"; use one kernel for both, or executor.deterministic = false");
+  }
+  pipeline.facts.lower("numerics.rows", "batch",
+                       {"attention of single rows",
+                        "\"" + of_rows + "\" beside \"" + of_prompts + "\"", decode.origin.text()});
+  pipeline.fact_view = pipeline.facts.facts();
+  return {};
 }
 
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
@@ -203,15 +210,16 @@ AttentionKernels kernels_of(const PluginInstance<AttentionKernel>& prefill,
 
 Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
-  TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
-  TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
+  // First, since what two kernels say may lower a fact that all others are shown.
   if (chosen.attention) {
     TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention, pipeline.attention));
   }
   if (chosen.attention_decode) {
     TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention_decode, pipeline.attention_decode));
-    TENON_RETURN_IF_ERROR(check_numerics(pipeline, *chosen.attention_decode));
+    TENON_RETURN_IF_ERROR(settle_numerics(pipeline, *chosen.attention_decode));
   }
+  TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
+  TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
   if (pipeline.second) {
     TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
   }

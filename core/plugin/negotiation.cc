@@ -289,7 +289,10 @@ ResolvedFact all_together(const std::vector<std::string>& words, std::string_vie
 Result<ResolvedFacts> negotiate(const NegotiationRequest& request) {
   ResolvedFacts resolved;
   std::vector<std::string_view> broken;
-  for (std::string_view key : all_keys(request.participants)) {
+  const std::set<std::string_view> keys = all_keys(request.participants);
+  // Pointers to facts stay good when `lower` adds one.
+  resolved.facts_.reserve(keys.size() + std::size(kWeakestKeys));
+  for (std::string_view key : keys) {
     if (!works(request.participants, key, request.context_tokens)) {
       broken.push_back(key);
       continue;
@@ -317,6 +320,19 @@ size_t conflicts(const std::vector<Participant>& participants, int64_t context_t
   return std::count_if(keys.begin(), keys.end(), [&](std::string_view key) {
     return !works(participants, key, context_tokens);
   });
+}
+
+void ResolvedFacts::lower(std::string_view key, std::string_view word, Saying saying) {
+  auto row = std::lower_bound(rows_.begin(), rows_.end(), key,
+                              [](const Row& a, std::string_view b) { return a.key < b; });
+  if (row == rows_.end() || row->key != key) {
+    row = rows_.insert(row, {std::string(key), "", {}});
+    facts_.emplace_back().key = texts_.emplace_back(key);
+  }
+  row->chosen = word;
+  row->sayings.push_back(std::move(saying));
+  auto fact = std::find_if(facts_.begin(), facts_.end(), [&](auto& f) { return f.key == key; });
+  fact->word = texts_.emplace_back(word);
 }
 
 std::string ResolvedFacts::table() const {

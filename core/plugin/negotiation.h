@@ -73,6 +73,9 @@ class ResolvedFacts {
   PipelineFacts facts() const { return {facts_.data(), static_cast<uint32_t>(facts_.size())}; }
   const ResolvedFact* find(std::string_view key) const { return facts().find(key); }
   const std::vector<Row>& rows() const { return rows_; }  // sorted by key
+  // What only instances could tell of a key that becomes the weakest: it is `word`, because of
+  // `saying`. Pointers to facts stay good; take `facts()` anew.
+  void lower(std::string_view key, std::string_view word, Saying saying);
   // The rows as aligned text, for people.
   std::string table() const;
 

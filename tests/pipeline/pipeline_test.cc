@@ -191,6 +191,16 @@ TEST_F(PipelineTest,
             nullptr);
 }
 
+TEST_F(PipelineTest, tells_every_plugin_that_two_kernels_of_other_numerics_make_rows_depend) {
+  const auto one = built(kAsking);
+  const auto two = built(kAsking, {"attention.decode.plugin=any_block"});
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(one->fact_view.find("numerics.rows"), nullptr);
+  ASSERT_NE(two->fact_view.find("numerics.rows"), nullptr);
+  EXPECT_EQ(two->fact_view.find("numerics.rows")->word, "batch");
+  EXPECT_THAT(two->facts.table(), HasSubstr("attention of single rows"));
+}
+
 TEST_F(PipelineTest, refuses_a_kernel_of_their_own_where_the_executor_takes_none) {
   EXPECT_THAT(error_of(kRef, {"attention.decode.plugin=any_block"}),
               HasSubstr("does its own arithmetic and takes no attention plugin"));
