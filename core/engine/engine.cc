@@ -71,7 +71,10 @@ bool Engine::idle() const {
   return inbox_.idle();
 }
 bool Engine::wait_for_work(std::chrono::nanoseconds timeout) const {
-  return inbox_.wait_for_work(timeout);
+  return inbox_.wait_for_work(timeout, *context_.parts.clock);
+}
+int64_t Engine::wake_ns() const {
+  return inbox_.wake_ns();
 }
 
 Status Engine::run_until_idle(uint64_t max_steps) {
@@ -79,6 +82,8 @@ Status Engine::run_until_idle(uint64_t max_steps) {
     if (max_steps != 0 && steps == max_steps) {
       return failed("requests are still running after " + text_of(max_steps) +
                     " steps – allow more, or look at the scheduler");
+    }
+    while (!wait_for_work(std::chrono::seconds(1))) {
     }
     TENON_RETURN_IF_ERROR(step());
   }

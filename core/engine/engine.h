@@ -50,13 +50,18 @@ class Engine {
   void cancel(RequestId id);  // [any thread]
   // Nothing submitted, waiting or running. [any thread]
   bool idle() const;
-  // Waits until something is there to do, at most `timeout`. [any thread]
+  // Waits until a step has something to do, at most `timeout`, and says whether it has. Where a
+  // scheduler planned nothing on purpose, that is the time it named, or an arrival. [any thread]
   bool wait_for_work(std::chrono::nanoseconds timeout) const;
+  // That time, by EngineParts::clock; 0 where a step has something to do, or none runs. Who moves a
+  // VirtualClock moves it there. [any thread]
+  int64_t wake_ns() const;
 
   // One pass over all phases. Faults of plugins end requests, not the engine: an error here means
   // that the engine's own invariants are broken (with check_kv) and it must not be used further.
   Status step();
-  // Steps until idle, at most `max_steps` (0 = any number). Error: not idle by then.
+  // Steps until idle, at most `max_steps` (0 = any number), and waits where the scheduler does.
+  // Error: not idle by then.
   Status run_until_idle(uint64_t max_steps = 0);
 
   const EngineTotals& totals() const { return context_.totals; }

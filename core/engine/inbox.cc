@@ -1,5 +1,6 @@
 #include "core/engine/inbox.h"
 
+#include <algorithm>
 #include <string>
 
 namespace tenon {
@@ -33,9 +34,10 @@ void Inbox::drain(std::vector<SubmittedRequest>& requests, std::vector<RequestId
   busy_ = busy_ || !requests.empty();
 }
 
-void Inbox::set_busy(bool busy) {
+void Inbox::set_busy(bool busy, int64_t wake_ns) {
   std::lock_guard lock(mutex_);
   busy_ = busy;
+  wake_ns_ = wake_ns;
 }
 
 bool Inbox::idle() const {
@@ -43,9 +45,20 @@ bool Inbox::idle() const {
   return !busy_ && requests_.empty();
 }
 
-bool Inbox::wait_for_work(std::chrono::nanoseconds timeout) const {
+int64_t Inbox::wake_ns() const {
+  std::lock_guard lock(mutex_);
+  return busy_ && requests_.empty() && cancellations_.empty() ? wake_ns_ : 0;
+}
+
+bool Inbox::wait_for_work(std::chrono::nanoseconds timeout, const Clock& clock) const {
   std::unique_lock lock(mutex_);
-  return work_.wait_for(lock, timeout, [&] { return busy_ || !requests_.empty(); });
+  const auto arrived = [&] { return !requests_.empty() || !cancellations_.empty(); };
+  if (!busy_) return work_.wait_for(lock, timeout, arrived);
+  const std::chrono::nanoseconds nap(wake_ns_ - clock.now_ns());
+  if (work_.wait_for(lock, std::clamp(nap, std::chrono::nanoseconds(0), timeout), arrived)) {
+    return true;
+  }
+  return nap <= timeout;
 }
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/result.h"
 #include "core/engine/request.h"
 
@@ -26,11 +27,14 @@ class Inbox {
 
   // Hands everything over, in order; also notes whether the engine has work besides.
   void drain(std::vector<SubmittedRequest>& requests, std::vector<RequestId>& cancellations);
-  // Whether requests are being worked on; with an empty inbox and none, the engine is idle.
-  void set_busy(bool busy);
+  // Whether requests are being worked on; with an empty inbox and none, the engine is idle. Before
+  // `wake_ns` nothing is to be done for them (0 = at once).
+  void set_busy(bool busy, int64_t wake_ns);
 
-  bool idle() const;                                           // [any thread]
-  bool wait_for_work(std::chrono::nanoseconds timeout) const;  // [any thread]
+  bool idle() const;        // [any thread]
+  int64_t wake_ns() const;  // [any thread]
+  // True as soon as a step has something to do, false when `timeout` has passed. [any thread]
+  bool wait_for_work(std::chrono::nanoseconds timeout, const Clock& clock) const;
 
  private:
   const uint32_t capacity_;
@@ -40,6 +44,7 @@ class Inbox {
   std::vector<RequestId> cancellations_;
   RequestId next_id_ = 1;
   bool busy_ = false;
+  int64_t wake_ns_ = 0;
 };
 
 }  // namespace tenon

@@ -152,6 +152,7 @@ void Planner::note(StepRecord& record) const {
 void Planner::plan_failed(const Status& status) {
   ++context_.totals.plan_faults;
   ++failed_plans_;
+  plan_ = {};
   const std::string message(status.message());
   context_.fault(message);
   if (failed_plans_ < context_.options.plan_retries) return;

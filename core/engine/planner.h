@@ -19,6 +19,8 @@ class Planner {
   // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
   // breaks the scheduler's contract, is taken back whole.
   void plan(Step& step, Planning planning);
+  // Where the plan is empty on purpose, when the scheduler wants to be asked again; else 0.
+  int64_t wake_ns() const { return plan_.grant_count == 0 ? plan_.wake_ns : 0; }
   // What the latest step cost that computed something, for the next plan.
   void measured(const StepCost& cost) { last_step_ = cost; }
 

@@ -109,7 +109,7 @@ void Engine::take_back(Step& step) {
 Status Engine::record(Step& step) {
   const bool in_flight = flying_ != nullptr;
   context_.sweep(in_flight);
-  inbox_.set_busy(in_flight || !context_.table.empty());
+  inbox_.set_busy(in_flight || !context_.table.empty(), in_flight ? 0 : planner_.wake_ns());
   StepRecord& record = step.record;
   record.start_ns = context_.start_ns;
   record.end_ns = context_.parts.clock->now_ns();

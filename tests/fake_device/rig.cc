@@ -56,7 +56,7 @@ Rig::Rig(RigOptions options)
   parts.shape = &shape_;
   parts.geometry = geometry();
   parts.limits = {options_.max_sequences, options_.max_batch_tokens, options_.context_tokens};
-  parts.clock = &clock_;
+  parts.clock = options_.own_clock != nullptr ? options_.own_clock : &clock_;
   parts.eos_tokens = options_.eos_tokens;
   if (options_.text) parts.text = [](const Request&) { return std::make_unique<LetterDecoder>(); };
   parts.sampler_params = options_.sampler_params;

@@ -54,6 +54,7 @@ struct RigOptions {
   Scheduler* own_scheduler = nullptr;
   KVCacheManager* own_kv_cache = nullptr;
   Sampler* own_sampler = nullptr;
+  const Clock* own_clock = nullptr;
   EngineOptions engine = usual_engine_options();
 
   ToyModel model() const { return {vocabulary, window_tokens, 0, second_window, recurrent}; }

@@ -73,5 +73,92 @@ TEST(SchedulerEvents, name_tenant_and_prompt) {
   }
 }
 
+// Grants nothing before `not_before_ns`, and says so.
+class Postponer final : public Scheduler {
+ public:
+  explicit Postponer(Scheduler& scheduler) : scheduler_(scheduler) {}
+  Status on_event(const SequenceEvent& event) noexcept override {
+    return scheduler_.on_event(event);
+  }
+  Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
+    ++asked;
+    if (view.now_ns >= not_before_ns) return scheduler_.plan(view, ledger, out);
+    out.wake_ns = not_before_ns;
+    return {};
+  }
+
+  int64_t not_before_ns = 5'000'000;
+  int asked = 0;
+
+ private:
+  Scheduler& scheduler_;
+};
+
+class PostponedWork : public testing::Test {
+ protected:
+  PostponedWork() : plugin_("scheduler", "continuous"), postponer_(*plugin_), rig_(options()) {}
+  RigOptions options() {
+    RigOptions options;
+    options.own_scheduler = &postponer_;
+    return options;
+  }
+  bool has_work(std::chrono::nanoseconds timeout = {}) {
+    return rig_.engine().wait_for_work(timeout);
+  }
+
+  LoadedPlugin<Scheduler> plugin_;
+  Postponer postponer_;
+  Rig rig_;
+};
+
+TEST_F(PostponedWork, is_not_asked_for_before_its_time) {
+  EXPECT_EQ(rig_.engine().wake_ns(), 0);
+  const RequestId id = rig_.submit(greedy_request({1, 2, 3}, 2));
+  EXPECT_TRUE(has_work());
+  ASSERT_TRUE(rig_.engine().step().ok());
+  EXPECT_EQ(rig_.engine().wake_ns(), postponer_.not_before_ns);
+  EXPECT_FALSE(has_work());
+  EXPECT_FALSE(rig_.engine().idle());
+  rig_.clock().advance_to(rig_.engine().wake_ns());
+  EXPECT_TRUE(has_work());
+  rig_.run();
+  EXPECT_EQ(rig_.result(id).tokens.size(), 2u);
+}
+
+TEST_F(PostponedWork, wakes_for_what_arrives_and_for_what_is_cancelled) {
+  const RequestId first = rig_.submit(greedy_request({1, 2, 3}, 2));
+  ASSERT_TRUE(rig_.engine().step().ok());
+  EXPECT_FALSE(has_work());
+  const RequestId second = rig_.submit(greedy_request({4, 5}, 2));
+  EXPECT_TRUE(has_work());
+  EXPECT_EQ(rig_.engine().wake_ns(), 0);
+  ASSERT_TRUE(rig_.engine().step().ok());
+  EXPECT_FALSE(has_work());
+  rig_.engine().cancel(first);
+  rig_.engine().cancel(second);
+  EXPECT_TRUE(has_work());
+  ASSERT_TRUE(rig_.engine().step().ok());
+  EXPECT_TRUE(rig_.engine().idle());
+}
+
+TEST_F(PostponedWork, costs_no_steps_while_it_waits) {
+  class Waiting final : public Clock {
+   public:
+    int64_t now_ns() const noexcept override { return wall_.now_ns() - start_ns_; }
+
+   private:
+    WallClock wall_;
+    int64_t start_ns_ = wall_.now_ns();
+  } clock;
+  RigOptions options = this->options();
+  options.own_clock = &clock;
+  Rig rig(options);
+  const RequestId id = rig.submit(greedy_request({1, 2, 3}, 2));
+  rig.run();
+  EXPECT_EQ(rig.result(id).tokens.size(), 2u);
+  EXPECT_GE(clock.now_ns(), postponer_.not_before_ns);
+  EXPECT_LE(postponer_.asked, 4) << "once to be told to wait, once for each step";
+}
+
 }  // namespace
 }  // namespace tenon

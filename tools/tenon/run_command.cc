@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <thread>
 
 #include "core/engine/engine.h"
 #include "tools/tenon/commands.h"
@@ -91,10 +90,7 @@ class Drive {
     while (next_ < due_.size() || !engine_.idle()) {
       if (interrupted() && !cancelled_) cancel();
       TENON_RETURN_IF_ERROR(submit_due());
-      if (engine_.idle()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        continue;
-      }
+      if (!engine_.wait_for_work(std::chrono::milliseconds(1))) continue;
       TENON_RETURN_IF_ERROR(engine_.step());
       output_.flush(false);
     }
