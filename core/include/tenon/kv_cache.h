@@ -100,7 +100,7 @@ struct KvTableView {
 };
 
 // The storages that a group has: the cache, which kernels read and write through tables, and the
-// swap pool beside it, which only moves reach.
+// swap pool beside it, which only moves reach. A place's `space` is its tier's.
 enum class KvTier : uint8_t { cache = 0, swap = 1 };
 
 // Ordered: a later move may read what an earlier one wrote, and all moves handed over before a step

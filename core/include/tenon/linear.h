@@ -150,7 +150,7 @@ class LinearKernel {
 
   // Null status when this kernel can run the weight; else the reason, in words.
   virtual Status accepts(const WeightView& weight) const noexcept = 0;
-  // Bytes that `pack` fills for this weight; their address is aligned to 64.
+  // Bytes that `pack` fills for this weight, 64-aligned; a slice is done when its call returns.
   virtual uint64_t packed_bytes(const WeightView& weight) const noexcept = 0;
   // There may be more slices than workers: they are taken in any order, several by one worker.
   virtual Status pack(const WeightView& weight, void* packed, Slice slice) noexcept = 0;

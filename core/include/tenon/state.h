@@ -36,7 +36,7 @@ struct StateBinding {
   const ModelShape* model = nullptr;
   std::span<const GroupId> groups;        // recurrent ones that this kernel serves
   std::span<const StateStorage> storage;  // [group_count]
-  // [layer_count] the recurrence's parameters, as its state_kind says; empty for other layers.
+  // [layer_count] the recurrence's parameters, as its state_kind says, in host memory; or empty.
   std::span<const std::span<const TensorView>> parameters;
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
