@@ -90,52 +90,12 @@ struct GroupWork {
   }
 };
 
-class CpuAttention final : public AttentionKernel {
+class CpuAttention {
  public:
   CpuAttention(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : kernels_(choose_kernels(*host.facts)) {}
 
-  Status bind(const AttentionBinding& binding) noexcept override {
-    return sdk::guard([&] { return bind_or_throw(binding); });
-  }
-
-  uint64_t plan_bytes(GroupId group) const noexcept override {
-    return attention_cpu::plan_bytes(groups_[group].limits);
-  }
-  uint64_t workspace_bytes(GroupId group) const noexcept override {
-    return groups_[group].workspace_floats(binding_.model->groups[group]) * sizeof(float);
-  }
-
-  Status plan(const AttentionPlan& call, KernelPlanOut& out) noexcept override {
-    Status status = sdk::guard([&] { return check_batch(call); });
-    if (!status.ok()) return status;
-    const StepPlan& made = make_plan(groups_[call.group].limits, call);
-    out.phases = 1 + (made.stores_first ? 1 : 0) + (made.split_count > 0 ? 1 : 0);
-    out.plan_bytes = plan_bytes(call.group);
-    return Status();
-  }
-
-  Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override {
-    const Step step{*static_cast<const StepPlan*>(call.plan),
-                    groups_[binding_.model->layers[call.layer].group], call.workspace};
-    const LayerTask task = layer_task(call, step.plan);
-    const uint32_t attending = step.plan.stores_first ? 1 : 0;
-    if (phase < attending && call.k != nullptr) store(task, step, slice);
-    if (phase == attending) attend(task, step, slice);
-    if (phase > attending) combine(task, step, slice);
-    return Status();
-  }
-
-  std::string_view numerics() const noexcept override { return kernels_.name; }
-
- private:
-  struct Step {
-    const StepPlan& plan;
-    const GroupWork& group;
-    void* workspace;
-  };
-
-  Status bind_or_throw(const AttentionBinding& binding) {
+  Status bind(const AttentionBinding& binding) {
     const ModelShape& model = *binding.model;
     if (model.context_tokens > kMaxContextTokens || binding.slices == 0) {
       return refuse("the context of " + std::to_string(model.context_tokens) +
@@ -156,6 +116,42 @@ class CpuAttention final : public AttentionKernel {
     }
     return Status();
   }
+
+  uint64_t plan_bytes(GroupId group) const {
+    return attention_cpu::plan_bytes(groups_[group].limits);
+  }
+  uint64_t workspace_bytes(GroupId group) const {
+    return groups_[group].workspace_floats(binding_.model->groups[group]) * sizeof(float);
+  }
+
+  Status plan(const AttentionPlan& call, KernelPlanOut& out) {
+    Status status = check_batch(call);
+    if (!status.ok()) return status;
+    const StepPlan& made = make_plan(groups_[call.group].limits, call);
+    out.phases = 1 + (made.stores_first ? 1 : 0) + (made.split_count > 0 ? 1 : 0);
+    out.plan_bytes = plan_bytes(call.group);
+    return Status();
+  }
+
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
+    const Step step{*static_cast<const StepPlan*>(call.plan),
+                    groups_[binding_.model->layers[call.layer].group], call.workspace};
+    const LayerTask task = layer_task(call, step.plan);
+    const uint32_t attending = step.plan.stores_first ? 1 : 0;
+    if (phase < attending && call.k != nullptr) store(task, step, slice);
+    if (phase == attending) attend(task, step, slice);
+    if (phase > attending) combine(task, step, slice);
+    return Status();
+  }
+
+  std::string_view numerics() const { return kernels_.name; }
+
+ private:
+  struct Step {
+    const StepPlan& plan;
+    const GroupWork& group;
+    void* workspace;
+  };
 
   Status add_group(GroupId id) {
     const KvGroup& group = binding_.model->groups[id];

@@ -45,23 +45,21 @@ bool parse_format(std::string_view name, Format& format, DType& dtype) {
 
 using sdk::panel_count;
 
-class Dense final : public LinearKernel {
+class Dense {
  public:
   Dense(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : kernels_(choose_kernels(*host.facts)), scratch_(host) {}
 
-  Status bind(const LinearLimits& limits) noexcept override {
+  Status bind(const LinearLimits& limits) {
     Status status = kCalls.check(limits);
     return status.ok() ? scratch_.allocate(kernels_.scratch_bytes, limits.workers)
                        : std::move(status);
   }
-  EpilogueMask epilogues() const noexcept override { return kCalls.epilogues; }
+  EpilogueMask epilogues() const { return kCalls.epilogues; }
 
-  Status accepts(const WeightView& weight) const noexcept override {
-    return sdk::guard([&] { return check(weight); });
-  }
+  Status accepts(const WeightView& weight) const { return check(weight); }
 
-  uint64_t packed_bytes(const WeightView& weight) const noexcept override {
+  uint64_t packed_bytes(const WeightView& weight) const {
     Format format;
     DType dtype;
     if (!parse_format(weight.format, format, dtype)) return 0;
@@ -69,7 +67,7 @@ class Dense final : public LinearKernel {
                                       panel_bytes(format, kernels_.panel_columns, weight.k_in);
   }
 
-  Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
+  Status pack(const WeightView& weight, void* packed, Slice slice) {
     Status status = accepts(weight);
     if (!status.ok()) return status;
     PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
@@ -98,7 +96,7 @@ class Dense final : public LinearKernel {
     return Status();
   }
 
-  Status gather(const GatherCall& call, Slice slice) noexcept override {
+  Status gather(const GatherCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const auto mine = sdk::share_of(call.rows.size(), slice);
@@ -108,16 +106,16 @@ class Dense final : public LinearKernel {
     return Status();
   }
 
-  Preparation preparation(const WeightView& weight) const noexcept override {
+  Preparation preparation(const WeightView& weight) const {
     const bool pairs = kernels_.uses_pairs && weight.format == "bf16";
     return {static_cast<uint64_t>(pairs ? RowForm::pairs : RowForm::singles), weight.k_in};
   }
 
-  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const {
     return block_count(preparation.k_in) * rows * row_stride(form_of(preparation)) * 4;
   }
 
-  Status prepare(const PrepareCall& call, Slice slice) noexcept override {
+  Status prepare(const PrepareCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const auto mine = sdk::share_of(call.rows, slice);
@@ -133,8 +131,7 @@ class Dense final : public LinearKernel {
     return Status();
   }
 
-  Status run(std::span<const LinearJob> jobs, WorkRange range,
-             DeviceQueue queue) noexcept override {
+  Status run(std::span<const LinearJob> jobs, WorkRange range, DeviceQueue queue) {
     Status status = kCalls.check(jobs, queue);
     if (!status.ok()) return status;
     sdk::for_each_share(jobs, kernels_.panel_columns, range,
@@ -144,7 +141,7 @@ class Dense final : public LinearKernel {
     return Status();
   }
 
-  std::string_view numerics() const noexcept override { return kernels_.name; }
+  std::string_view numerics() const { return kernels_.name; }
 
  private:
   static Status check(const WeightView& weight) {

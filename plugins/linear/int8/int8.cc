@@ -27,30 +27,28 @@ const KernelSet& choose_kernels(const HostFacts& host) {
                                              {kCpuAvx512Vnni, TENON_X86(&kAvx512VnniKernels)}});
 }
 
-class Int8 final : public LinearKernel {
+class Int8 {
  public:
   Int8(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : kernels_(choose_kernels(*host.facts)), scratch_(host) {}
 
-  Status bind(const LinearLimits& limits) noexcept override {
+  Status bind(const LinearLimits& limits) {
     Status status = kCalls.check(limits);
     return status.ok() ? scratch_.allocate(kernels_.scratch_bytes, limits.workers)
                        : std::move(status);
   }
-  EpilogueMask epilogues() const noexcept override { return kCalls.epilogues; }
+  EpilogueMask epilogues() const { return kCalls.epilogues; }
 
-  Status accepts(const WeightView& weight) const noexcept override {
-    return sdk::guard([&] { return sdk::check_quant_weight(weight, "int8"); });
-  }
+  Status accepts(const WeightView& weight) const { return sdk::check_quant_weight(weight, "int8"); }
 
-  uint64_t packed_bytes(const WeightView& weight) const noexcept override {
+  uint64_t packed_bytes(const WeightView& weight) const {
     Format format;
     if (!sdk::parse_quant_format(weight.format, format)) return 0;
     return sizeof(PackedHeader) + sdk::panel_count(weight.n_out, kernels_.panel_columns) *
                                       panels_of(format, weight.k_in).panel_bytes();
   }
 
-  Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
+  Status pack(const WeightView& weight, void* packed, Slice slice) {
     Status status = accepts(weight);
     if (!status.ok()) return status;
     PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
@@ -66,7 +64,7 @@ class Int8 final : public LinearKernel {
     return Status();
   }
 
-  Status gather(const GatherCall& call, Slice slice) noexcept override {
+  Status gather(const GatherCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const Format format = static_cast<const PackedHeader*>(call.packed)->format;
@@ -79,15 +77,13 @@ class Int8 final : public LinearKernel {
     return Status();
   }
 
-  Preparation preparation(const WeightView& weight) const noexcept override {
-    return {0, weight.k_in};
-  }
+  Preparation preparation(const WeightView& weight) const { return {0, weight.k_in}; }
 
-  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const {
     return block_count(preparation.k_in) * rows * kRowBlockBytes;
   }
 
-  Status prepare(const PrepareCall& call, Slice slice) noexcept override {
+  Status prepare(const PrepareCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const auto mine = sdk::share_of(call.rows, slice);
@@ -102,8 +98,7 @@ class Int8 final : public LinearKernel {
     return Status();
   }
 
-  Status run(std::span<const LinearJob> jobs, WorkRange range,
-             DeviceQueue queue) noexcept override {
+  Status run(std::span<const LinearJob> jobs, WorkRange range, DeviceQueue queue) {
     Status status = kCalls.check(jobs, queue);
     if (!status.ok()) return status;
     sdk::for_each_share(jobs, kernels_.panel_columns, range,
@@ -113,7 +108,7 @@ class Int8 final : public LinearKernel {
     return Status();
   }
 
-  std::string_view numerics() const noexcept override { return kernels_.name; }
+  std::string_view numerics() const { return kernels_.name; }
 
  private:
   sdk::QuantPanels panels_of(Format format, uint32_t k_in) const {

@@ -34,7 +34,7 @@ bool parse_format(std::string_view name, Format& format, DType& dtype) {
   return false;
 }
 
-class OneDnn final : public LinearKernel {
+class OneDnn {
  public:
   OneDnn(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : host_(host),
@@ -47,28 +47,24 @@ class OneDnn final : public LinearKernel {
     engine_ = dnnl::engine(dnnl::engine::kind::cpu, 0);
   }
 
-  Status bind(const LinearLimits& limits) noexcept override {
-    return sdk::guard([&] {
-      Status status = kCalls.check(limits);
-      if (status.ok()) status = scratch_.allocate(kScratchBytes, limits.workers);
-      if (!status.ok()) return status;
-      const OneThread one_thread;
-      for (uint32_t i = 0; i < limits.workers; ++i) {
-        workers_.push_back(std::make_unique<Worker>(host_, engine_, row_ops_, scratch_.of(i)));
-      }
-      return Status();
-    });
+  Status bind(const LinearLimits& limits) {
+    Status status = kCalls.check(limits);
+    if (status.ok()) status = scratch_.allocate(kScratchBytes, limits.workers);
+    if (!status.ok()) return status;
+    const OneThread one_thread;
+    for (uint32_t i = 0; i < limits.workers; ++i) {
+      workers_.push_back(std::make_unique<Worker>(host_, engine_, row_ops_, scratch_.of(i)));
+    }
+    return Status();
   }
-  EpilogueMask epilogues() const noexcept override { return kCalls.epilogues; }
+  EpilogueMask epilogues() const { return kCalls.epilogues; }
 
-  Status accepts(const WeightView& weight) const noexcept override {
-    return sdk::guard([&] {
-      Layout layout;
-      return check(weight, layout);
-    });
+  Status accepts(const WeightView& weight) const {
+    Layout layout;
+    return check(weight, layout);
   }
 
-  uint64_t packed_bytes(const WeightView& weight) const noexcept override {
+  uint64_t packed_bytes(const WeightView& weight) const {
     Format format;
     DType dtype;
     if (!parse_format(weight.format, format, dtype)) return 0;
@@ -76,24 +72,22 @@ class OneDnn final : public LinearKernel {
                                       padded(weight.k_in) * kPanelColumns * value_bytes(format);
   }
 
-  Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override {
-    return sdk::guard([&] {
-      PackedHeader header;
-      Status status = check(weight, header.layout);
-      if (!status.ok()) return status;
-      if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
-      const OneThread one_thread;
-      const auto mine = sdk::share_of(sdk::panel_count(weight.n_out, kPanelColumns), slice);
-      Packer packer(engine_, header.layout);
-      auto* panels = static_cast<std::byte*>(packed) + sizeof(header);
-      for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
-        packer.pack(weight, panel, panels + panel * header.layout.panel_bytes());
-      }
-      return Status();
-    });
+  Status pack(const WeightView& weight, void* packed, Slice slice) {
+    PackedHeader header;
+    Status status = check(weight, header.layout);
+    if (!status.ok()) return status;
+    if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
+    const OneThread one_thread;
+    const auto mine = sdk::share_of(sdk::panel_count(weight.n_out, kPanelColumns), slice);
+    Packer packer(engine_, header.layout);
+    auto* panels = static_cast<std::byte*>(packed) + sizeof(header);
+    for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
+      packer.pack(weight, panel, panels + panel * header.layout.panel_bytes());
+    }
+    return Status();
   }
 
-  Status gather(const GatherCall& call, Slice slice) noexcept override {
+  Status gather(const GatherCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const Layout& layout = layout_of(call.packed);
@@ -107,18 +101,18 @@ class OneDnn final : public LinearKernel {
   }
 
   // The key is the format: rows of x have the weight's.
-  Preparation preparation(const WeightView& weight) const noexcept override {
+  Preparation preparation(const WeightView& weight) const {
     Format format = Format::f32;
     DType dtype;
     parse_format(weight.format, format, dtype);
     return {static_cast<uint64_t>(format), weight.k_in};
   }
 
-  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override {
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const {
     return rows * row_bytes(static_cast<Format>(preparation.key), preparation.k_in);
   }
 
-  Status prepare(const PrepareCall& call, Slice slice) noexcept override {
+  Status prepare(const PrepareCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const auto format = static_cast<Format>(call.preparation.key);
@@ -132,21 +126,18 @@ class OneDnn final : public LinearKernel {
     return Status();
   }
 
-  Status run(std::span<const LinearJob> jobs, WorkRange range,
-             DeviceQueue queue) noexcept override {
+  Status run(std::span<const LinearJob> jobs, WorkRange range, DeviceQueue queue) {
     Status checked = kCalls.check(jobs, queue);
     if (!checked.ok()) return checked;
-    return sdk::guard([&] {
-      const OneThread one_thread;
-      sdk::for_each_share(jobs, kPanelColumns, range,
-                          [&](const LinearJob& job, sdk::PanelRange panels) {
-                            workers_[range.worker]->run(job, panels);
-                          });
-      return Status();
-    });
+    const OneThread one_thread;
+    sdk::for_each_share(jobs, kPanelColumns, range,
+                        [&](const LinearJob& job, sdk::PanelRange panels) {
+                          workers_[range.worker]->run(job, panels);
+                        });
+    return Status();
   }
 
-  std::string_view numerics() const noexcept override { return numerics_name(); }
+  std::string_view numerics() const { return numerics_name(); }
 
  private:
   Status check(const WeightView& weight, Layout& layout) const {
