@@ -14,7 +14,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
+#include "core/base/log.h"
 #include "core/base/result.h"
 #include "core/exec/executor.h"
 
@@ -22,7 +24,13 @@ namespace tenon {
 
 struct ExecutorLibrary {
   Result<std::unique_ptr<Executor>> (*make)(const HostFacts& host);
+  // A library holds its own copy of core/base. Its lines go where the program's go.
+  void (*log_to)(LogSink sink);
 };
+inline void log_to(LogSink sink) {
+  set_log_level(LogLevel::debug);  // the program's level decides
+  set_log_sink(std::move(sink));
+}
 inline constexpr const char* kExecutorLibrarySymbol = "tenon_executor_library";
 
 #ifdef TENON_EXECUTOR_STAMP  // given by tenon_add_executor
@@ -38,8 +46,9 @@ struct ExecutorNote {
 }  // namespace tenon
 
 // Once a library, at namespace scope.
-#define TENON_EXECUTOR_LIBRARY(make)                                             \
-  [[gnu::used, gnu::section(".note.tenon"),                                      \
-    gnu::aligned(4)]] static constexpr ::tenon::ExecutorNote kTenonExecutorNote; \
-  extern "C" [[gnu::visibility("default"),                                       \
-               gnu::used]] constexpr ::tenon::ExecutorLibrary tenon_executor_library = {make};
+#define TENON_EXECUTOR_LIBRARY(make)                                                     \
+  [[gnu::used, gnu::section(".note.tenon"),                                              \
+    gnu::aligned(4)]] static constexpr ::tenon::ExecutorNote kTenonExecutorNote;         \
+  extern "C" [[gnu::visibility("default"),                                               \
+               gnu::used]] constexpr ::tenon::ExecutorLibrary tenon_executor_library = { \
+      make, &::tenon::log_to};

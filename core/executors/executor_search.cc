@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/exec/executor_library.h"
 #include "core/plugin/search.h"
@@ -35,6 +36,9 @@ Result<ExecutorFactory> load_executor(const std::string& path, const std::string
                   "'; it must end with TENON_EXECUTOR_LIBRARY");
   }
   const auto* library = static_cast<const ExecutorLibrary*>(found);
+  library->log_to([](LogLevel level, std::string_view component, std::string_view text) {
+    log(level, component, text);
+  });
   return ExecutorFactory([library, name](const HostFacts& host) {
     Result<std::unique_ptr<Executor>> made = library->make(host);
     if (made.ok()) return made;

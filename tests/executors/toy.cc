@@ -1,10 +1,12 @@
 // The oracle under another roof.
+#include "core/base/log.h"
 #include "core/exec/executor_library.h"
 #include "core/exec/ref/ref_executor.h"
 
 namespace {
 
 tenon::Result<std::unique_ptr<tenon::Executor>> make(const tenon::HostFacts&) {
+  tenon::log(tenon::LogLevel::info, "toy", "made");
   return tenon::make_ref_executor();
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/log.h"
+
 namespace tenon {
 namespace {
 
@@ -21,6 +23,23 @@ TEST(ExecutorSearch, makes_an_executor_from_a_library_of_this_build) {
   const auto made = (*factory)(HostFacts());
   ASSERT_TRUE(made.ok()) << made.status().message();
   EXPECT_EQ((*made)->name(), "ref");
+}
+
+TEST(ExecutorSearch, sends_what_a_library_logs_where_the_program_logs) {
+  const auto factory = find_executor("toy", kFolders);
+  ASSERT_TRUE(factory.ok()) << factory.status().message();
+  std::vector<std::string> lines;
+  const LogLevel before = log_level();
+  set_log_sink([&](LogLevel, std::string_view component, std::string_view text) {
+    lines.push_back(std::string(component) + ": " + std::string(text));
+  });
+  ASSERT_TRUE((*factory)(HostFacts()).ok());
+  EXPECT_THAT(lines, testing::IsEmpty()) << "the program's level decides";
+  set_log_level(LogLevel::info);
+  ASSERT_TRUE((*factory)(HostFacts()).ok());
+  EXPECT_THAT(lines, testing::ElementsAre("toy: made"));
+  set_log_level(before);
+  set_log_sink({});
 }
 
 TEST(ExecutorSearch, says_that_an_executor_is_not_installed_and_where_it_looked) {
