@@ -51,7 +51,7 @@ std::string take_model(int& argc, char** argv) {
 
 Stepper::Stepper(const std::string& path, const std::string& linear)
     : model_(value_or_leave(open_model(path))),
-      shape_(std::make_unique<ModelShapeStorage>(model_->config, kContext)),
+      shape_(std::make_unique<ModelShapeStorage>(model_->plan, kContext)),
       executor_(value_or_leave(make_cpu_executor({machine().facts.workers, machine().facts.cpu}))) {
   if (linear != "dense") {
     linear_.push_back(&kernel<LinearKernel>("linear_int8", kLinearInterface, "int8"));
@@ -102,7 +102,7 @@ void Stepper::step(uint32_t sequences, uint32_t rows, uint32_t last) {
   std::vector<BatchSequence> parts;
   for (uint32_t s = 0; s < sequences; ++s) {
     for (uint32_t row = 0; row < rows; ++row) {
-      tokens.push_back(static_cast<TokenId>((s * 31 + row * 7 + 1) % model_->config.vocabulary));
+      tokens.push_back(static_cast<TokenId>((s * 31 + row * 7 + 1) % model_->plan.vocabulary));
       positions.push_back(last + 1 - rows + row);
     }
     tables[s].blocks = {&blocks[s], 1};
@@ -130,12 +130,14 @@ void Stepper::step(uint32_t sequences, uint32_t rows, uint32_t last) {
 
 Cost Stepper::cost(uint32_t sequences, uint32_t rows, uint32_t last,
                    const MachineLimits& limits) const {
-  const ModelConfig& c = model_->config;
+  const ModelPlan& c = model_->plan;
   const double head = double{1} * c.vocabulary * c.hidden;
   const double all = static_cast<double>(model_->parameter_count());
   const double layers = all - head * (c.tied_embeddings ? 1 : 2);
   const double products = (layers * rows + head) * sequences;
-  const double scores = 2.0 * c.layers * c.heads * c.head_dim * rows * (last + 1 - rows / 2.0);
+  double attended = 0;  // elements of q, all layers together
+  for (const LayerPlan& layer : c.layers) attended += layer.attention.q_width();
+  const double scores = 2.0 * attended * rows * (last + 1 - rows / 2.0);
   double kv_bytes = 0;  // of a token
   for (const KvGroupGeometry& group : groups_)
     kv_bytes += static_cast<double>(group.bytes_per_token);

@@ -50,7 +50,7 @@ std::vector<std::span<const std::byte>> stored_bytes(const Model& model) {
     for (const TensorView& part : weight.parts) parts.push_back(bytes_of(part));
   };
   add(model.embedding);
-  if (!model.config.tied_embeddings) add(model.head);
+  if (!model.plan.tied_embeddings) add(model.head);
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) add(*weight);
   }

@@ -4,13 +4,13 @@
 
 namespace tenon {
 
-void rotary_angles(uint32_t position, std::span<const float> frequencies, float* cosine,
-                   float* sine) {
+void rotary_angles(uint32_t position, std::span<const float> frequencies, float factor,
+                   float* cosine, float* sine) {
   for (size_t i = 0; i < frequencies.size(); ++i) {
     // Models are trained with the f32 product, whose rounding shows at long positions.
     const double angle = static_cast<float>(position) * frequencies[i];
-    cosine[i] = static_cast<float>(std::cos(angle));
-    sine[i] = static_cast<float>(std::sin(angle));
+    cosine[i] = static_cast<float>(std::cos(angle)) * factor;
+    sine[i] = static_cast<float>(std::sin(angle)) * factor;
   }
 }
 

@@ -6,8 +6,9 @@
 
 namespace tenon {
 
-// For one position: cosine [i] and sine [i] of position · frequencies[i], each [frequencies].
-void rotary_angles(uint32_t position, std::span<const float> frequencies, float* cosine,
-                   float* sine);
+// For one position: cosine [i] and sine [i] of position · frequencies[i], each [frequencies], times
+// `factor`, which YaRN and LongRoPE raise attention with.
+void rotary_angles(uint32_t position, std::span<const float> frequencies, float factor,
+                   float* cosine, float* sine);
 
 }  // namespace tenon

@@ -4,8 +4,9 @@
 
 #include "core/base/half.h"
 #include "core/model/convert.h"
+#include "core/model/family.h"
 #include "core/model/gguf_config.h"
-#include "core/model/model_family.h"
+#include "core/model/model_config.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/model_tensors.h"
 #include "core/model/safetensors_writer.h"
@@ -20,6 +21,16 @@ std::optional<DType> plain_dtype(const TensorType& type) {
   return std::nullopt;
 }
 
+// A vector as folders store it.
+std::vector<float> folder_values(const ModelTensor& tensor) {
+  std::vector<float> values;
+  for (const ConstTensorPlace& place : tensor.places) {
+    for (const float value : *place.vector)
+      values.push_back(tensor.plus_one ? value - 1.0f : value);
+  }
+  return values;
+}
+
 bool is_exact(const std::vector<float>& values, DType dtype) {
   return std::ranges::all_of(values, [dtype](float value) {
     if (dtype == DType::f32) return true;
@@ -28,19 +39,28 @@ bool is_exact(const std::vector<float>& values, DType dtype) {
   });
 }
 
+using nlohmann::ordered_json;
+
 // config.json has no place for stored factors: only those of a scaling that it can name.
-Status name_factors(ModelConfig& config) {
-  if (config.rope_factors.empty()) return {};
+Status name_factors(const ModelPlan& plan, ordered_json& config) {
+  if (plan.ropes.empty() || plan.ropes.front().factors.empty()) return {};
+  const RopePlan& rope = plan.ropes.front();
   for (const double factor : {8.0, 32.0}) {
-    ModelConfig guess = config;
-    guess.rope_scaling = {RopeScalingKind::llama3, factor, 1.0, 4.0, 8192};
+    RopePlan guess = rope;
+    guess.scaling = {.kind = RopeScalingKind::llama3,
+                     .factor = factor,
+                     .original_context_tokens = 8192,
+                     .short_factors = {},
+                     .long_factors = {}};
     const std::vector<float> expected = llama3_rope_factors(guess);
-    const bool same = std::ranges::equal(config.rope_factors, expected, [](float a, float b) {
-      return std::fabs(a - b) <= 1e-5f * b;
-    });
+    const bool same = std::ranges::equal(
+        rope.factors, expected, [](float a, float b) { return std::fabs(a - b) <= 1e-5f * b; });
     if (!same) continue;
-    config.rope_factors.clear();
-    config.rope_scaling = guess.rope_scaling;
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", factor},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", 4.0},
+                              {"original_max_position_embeddings", 8192}};
     return {};
   }
   return unsupported(
@@ -48,21 +68,31 @@ Status name_factors(ModelConfig& config) {
       "known are those of Llama 3.1 and 3.2");
 }
 
-// config.json gives all biases of attention one key.
-Status check_biases(const ModelConfig& config) {
-  const ModelFamily& family = *find_model_family(config.architecture);
-  const bool by_key = family.attention_bias == BiasRule::by_key;
-  if (by_key && config.qkv_bias != config.output_bias) {
-    return unsupported(
-        "biases of q, k and v without one of the output, or the other way, have no "
-        "key in config.json");
-  }
-  const bool never = family.attention_bias == BiasRule::never;
-  if ((never && (config.qkv_bias || config.output_bias)) || (!by_key && config.output_bias) ||
-      (config.mlp_bias && !family.mlp_bias_key)) {
-    return unsupported("a " + config.architecture + " model with these biases has no config.json");
+// A config.json knows fewer combinations of biases and windows than a GGUF file.
+Status check_layers(const ModelPlan& plan, const ModelPlan& read) {
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const LayerPlan &ours = plan.layers[i], &theirs = read.layers[i];
+    if (ours.attention.qkv_bias != theirs.attention.qkv_bias ||
+        ours.attention.output_bias != theirs.attention.output_bias ||
+        ours.mlp.bias != theirs.mlp.bias) {
+      return unsupported("a " + plan.architecture + " model with these biases has no config.json");
+    }
+    if (ours.attention.window_tokens != theirs.attention.window_tokens) {
+      return unsupported("a " + plan.architecture + " model with these windows has no config.json");
+    }
   }
   return {};
+}
+
+// What the folder says of the model, checked by reading it again.
+Result<std::string> folder_config(const Model& model) {
+  ordered_json config = ordered_json::parse(model.config_json, nullptr, false);
+  TENON_RETURN_IF_ERROR(name_factors(model.plan, config));
+  config["tie_word_embeddings"] = model.plan.tied_embeddings;
+  const std::string text = config.dump();
+  TENON_ASSIGN_OR_RETURN(const ModelPlan read, parse_model_config(text, model.path));
+  TENON_RETURN_IF_ERROR(check_layers(model.plan, read));
+  return text;
 }
 
 std::string generation_json(const GenerationDefaults& defaults) {
@@ -78,38 +108,39 @@ std::string generation_json(const GenerationDefaults& defaults) {
 }
 
 PlannedTensor plan_matrix(const ModelTensor& tensor, const TensorType* wanted) {
-  const Weight& weight = *tensor.matrix;
+  const Weight& weight = *tensor.places.front().matrix;
   const TensorType* type = wanted != nullptr ? wanted : &type_of(weight);
   if (!plain_dtype(*type)) type = find_tensor_type(kGgufF32);
-  const auto fill = [&weight, type](uint64_t first, uint64_t rows, std::byte* out) {
+  const auto fill = [places = tensor.places, type](uint64_t first, uint64_t rows, std::byte* out) {
     for (uint64_t row = first; row < first + rows; ++row) {
-      store_row(weight, static_cast<uint32_t>(row), *type, out);
-      out += uint64_t{weight.k_in} * type->block_bytes;
+      const PlacedRow source = row_of(places, row);
+      store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
+      out += uint64_t{source.place->matrix->k_in} * type->block_bytes;
     }
   };
-  return {tensor.name, *plain_dtype(*type), {weight.n_out, weight.k_in}, fill};
+  return {tensor.spec.name, *plain_dtype(*type), {tensor.spec.rows, weight.k_in}, fill};
 }
 
 PlannedTensor plan_vector(const ModelTensor& tensor, DType dtype) {
-  const std::vector<float>& values = *tensor.vector;
   const TensorType* type = find_tensor_type(dtype_name(dtype));
-  const auto fill = [&values, type](uint64_t first, uint64_t rows, std::byte* out) {
+  const auto fill = [values = folder_values(tensor), type](uint64_t first, uint64_t rows,
+                                                           std::byte* out) {
     store_values(values.data() + first, rows, *type, out);
   };
-  return {tensor.name, dtype, {values.size()}, fill};
+  return {tensor.spec.name, dtype, {tensor.spec.rows}, fill};
 }
 
 std::vector<PlannedTensor> plan(const Model& model, const TensorType* wanted) {
-  const std::vector<ModelTensor> tensors = list_tensors(model);
+  const std::vector<ModelTensor> tensors = model_tensors(model);
   const DType matrix_type = plan_matrix(tensors.front(), wanted).dtype;
+  const auto is_vector = [](const ModelTensor& tensor) { return tensor.spec.columns == 0; };
   const bool exact = std::ranges::all_of(tensors, [&](const ModelTensor& tensor) {
-    return tensor.vector == nullptr || is_exact(*tensor.vector, matrix_type);
+    return !is_vector(tensor) || is_exact(folder_values(tensor), matrix_type);
   });
   std::vector<PlannedTensor> planned;
   for (const ModelTensor& tensor : tensors) {
-    planned.push_back(tensor.matrix != nullptr
-                          ? plan_matrix(tensor, wanted)
-                          : plan_vector(tensor, exact ? matrix_type : DType::f32));
+    planned.push_back(is_vector(tensor) ? plan_vector(tensor, exact ? matrix_type : DType::f32)
+                                        : plan_matrix(tensor, wanted));
   }
   return planned;
 }
@@ -122,9 +153,14 @@ Status write_folder_model(const Model& model, const std::string& folder,
     return unsupported("weights of type " + std::string(options.type->name) +
                        " have no place in a safetensors folder; there are f32, f16 and bf16");
   }
-  ModelConfig config = model.config;
-  TENON_RETURN_IF_ERROR(name_factors(config));
-  TENON_RETURN_IF_ERROR(check_biases(config));
+  const SelfAttentionPlan& attention = model.plan.layers.front().attention;
+  const bool norms_by_head =
+      attention.qk_norm && attention.qk_norm_extent == QkNormExtent::own_head;
+  if (family_of(model.plan).tensors.layout != FolderLayout::plain || norms_by_head) {
+    return unsupported("writing folders of " + model.plan.architecture +
+                       " models, which store tensors in another order, is not built");
+  }
+  TENON_ASSIGN_OR_RETURN(const std::string config, folder_config(model));
   TENON_RETURN_IF_ERROR(create_model_folder(folder));
   const std::vector<PlannedTensor> planned = plan(model, options.type);
   TENON_RETURN_IF_ERROR(
@@ -132,7 +168,7 @@ Status write_folder_model(const Model& model, const std::string& folder,
   if (const std::string generation = generation_json(model.generation); !generation.empty()) {
     TENON_RETURN_IF_ERROR(write_text_file(folder + "/generation_config.json", generation));
   }
-  return write_text_file(folder + "/config.json", model_config_json(config, planned.front().dtype));
+  return write_text_file(folder + "/config.json", config_text(config, planned.front().dtype));
 }
 
 }  // namespace tenon

@@ -3,8 +3,9 @@
 #include <filesystem>
 
 #include "core/model/convert.h"
+#include "core/model/family.h"
+#include "core/model/gguf_checkpoint.h"
 #include "core/model/gguf_config.h"
-#include "core/model/gguf_names.h"
 #include "core/model/gguf_writer.h"
 #include "core/model/model_tensors.h"
 
@@ -32,42 +33,70 @@ Status add_real(const std::string& key, double value, GgufMetadata& out) {
   return {};
 }
 
-Status add_rope(const ModelConfig& config, const std::string& arch, GgufMetadata& out) {
-  TENON_RETURN_IF_ERROR(add_real(arch + ".rope.freq_base", config.rope_theta, out));
-  out.add_count(arch + ".rope.dimension_count", config.head_dim);
-  const RopeScaling& scaling = config.rope_scaling;
-  if (scaling.kind == RopeScalingKind::linear) {
-    out.add_text(arch + ".rope.scaling.type", "linear");
-    return add_real(arch + ".rope.scaling.factor", scaling.factor, out);
-  }
-  // The factors go into a tensor; what they were made from lets us compute them as precisely again.
-  if (scaling.kind == RopeScalingKind::llama3) {
-    out.add_exact("tenon.rope.llama3.factor", scaling.factor);
-    out.add_exact("tenon.rope.llama3.low_freq_factor", scaling.low_freq_factor);
-    out.add_exact("tenon.rope.llama3.high_freq_factor", scaling.high_freq_factor);
-    out.add_count("tenon.rope.llama3.original_context_length", scaling.original_context_tokens);
+Status add_scaling(const RopePlan& rope, const std::string& arch, GgufMetadata& out) {
+  const RopeScaling& scaling = rope.scaling;
+  const std::string original = arch + ".rope.scaling.original_context_length";
+  switch (scaling.kind) {
+    case RopeScalingKind::none:
+    case RopeScalingKind::dynamic:
+      return {};
+    case RopeScalingKind::linear:
+      out.add_text(arch + ".rope.scaling.type", "linear");
+      return add_real(arch + ".rope.scaling.factor", scaling.factor, out);
+    case RopeScalingKind::llama3:
+      // The factors go into a tensor; what they were made from lets us compute them as precisely
+      // again.
+      out.add_exact("tenon.rope.llama3.factor", scaling.factor);
+      out.add_exact("tenon.rope.llama3.low_freq_factor", scaling.low_freq_factor);
+      out.add_exact("tenon.rope.llama3.high_freq_factor", scaling.high_freq_factor);
+      out.add_count("tenon.rope.llama3.original_context_length", scaling.original_context_tokens);
+      return {};
+    case RopeScalingKind::yarn:
+      out.add_text(arch + ".rope.scaling.type", "yarn");
+      out.add_count(original, scaling.original_context_tokens);
+      TENON_RETURN_IF_ERROR(
+          add_real(arch + ".rope.scaling.yarn_beta_fast", scaling.beta_fast, out));
+      TENON_RETURN_IF_ERROR(
+          add_real(arch + ".rope.scaling.yarn_beta_slow", scaling.beta_slow, out));
+      return add_real(arch + ".rope.scaling.factor", scaling.factor, out);
+    case RopeScalingKind::longrope:
+      out.add_count(original, scaling.original_context_tokens);
+      out.add_real(arch + ".rope.scaling.attn_factor",
+                   static_cast<float>(scaling.attention_factor));
+      return {};
   }
   return {};
 }
 
-Status add_windows(const ModelConfig& config, const std::string& arch, GgufMetadata& out) {
-  const uint32_t widest = std::ranges::max(config.window_tokens);
-  if (widest == 0) return {};
+Status add_rope(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
+  if (plan.ropes.empty()) return {};
+  const RopePlan& rope = plan.ropes.front();
+  TENON_RETURN_IF_ERROR(add_real(arch + ".rope.freq_base", rope.theta, out));
+  out.add_count(arch + ".rope.dimension_count", rope.dim);
+  return add_scaling(rope, arch, out);
+}
+
+Status add_windows(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
+  uint32_t widest = 0;
   std::vector<bool> sliding;
-  for (const uint32_t window : config.window_tokens) {
+  for (const LayerPlan& layer : plan.layers) {
+    const uint32_t window = layer.attention.window_tokens;
     sliding.push_back(window > 0);
-    if (window == 0 || window == widest) continue;
-    return unsupported("sliding windows of different widths have no key in GGUF files");
+    if (window > 0 && widest > 0 && window != widest) {
+      return unsupported("sliding windows of different widths have no key in GGUF files");
+    }
+    widest = std::max(widest, window);
   }
+  if (widest == 0) return {};
   out.add_count(arch + ".attention.sliding_window", widest);
   out.add_flags(arch + ".attention.sliding_window_pattern", sliding);
   return {};
 }
 
 // The ends of a text, where the tokenizer's keys did not name them already.
-Status add_ends(const std::vector<TokenId>& eos, const ModelConfig& config, GgufMetadata& out) {
-  if (config.bos && !out.has("tokenizer.ggml.bos_token_id")) {
-    out.add_count("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(*config.bos));
+Status add_ends(const std::vector<TokenId>& eos, const ModelPlan& plan, GgufMetadata& out) {
+  if (plan.bos && !out.has("tokenizer.ggml.bos_token_id")) {
+    out.add_count("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(*plan.bos));
   }
   constexpr const char* kKeys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                    "tokenizer.ggml.eom_token_id"};
@@ -88,30 +117,42 @@ void add_generation(const GenerationDefaults& defaults, GgufMetadata& out) {
   if (defaults.top_k) out.add_count("general.sampling.top_k", *defaults.top_k);
 }
 
+void add_norms(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
+  const bool rms = plan.final_norm.kind == NormKind::rms;
+  out.add_real(arch + (rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon"),
+               plan.final_norm.eps);
+}
+
 // Other programs look for the architecture first.
 Status add_model(const Model& model, const TensorType& type, const GgufMetadata& tokenizer,
                  GgufMetadata& out) {
-  const ModelConfig& config = model.config;
-  const std::string arch = config.architecture == "mistral" ? "llama" : config.architecture;
+  const ModelPlan& plan = model.plan;
+  const Family& family = family_of(plan);
+  const LayerPlan& layer = plan.layers.front();
+  const std::string arch(family.architecture);
+  if (arch.empty()) {
+    return unsupported("GGUF files have no architecture for a " + plan.architecture + " model");
+  }
   out.add_text("general.architecture", arch);
   out.add_text("general.name", std::filesystem::path(model.path).stem().string());
   out.add_count("general.file_type", file_type(type));
   out.add_count("general.quantization_version", 2);
-  out.add_count(arch + ".vocab_size", config.vocabulary);
-  out.add_count(arch + ".context_length", config.context_tokens);
-  out.add_count(arch + ".embedding_length", config.hidden);
-  out.add_count(arch + ".block_count", config.layers);
-  out.add_count(arch + ".feed_forward_length", config.intermediate);
-  out.add_count(arch + ".attention.head_count", config.heads);
-  out.add_count(arch + ".attention.head_count_kv", config.kv_heads);
-  out.add_count(arch + ".attention.key_length", config.head_dim);
-  out.add_count(arch + ".attention.value_length", config.head_dim);
-  out.add_real(arch + ".attention.layer_norm_rms_epsilon", config.norm_eps);
-  TENON_RETURN_IF_ERROR(add_rope(config, arch, out));
-  TENON_RETURN_IF_ERROR(add_windows(config, arch, out));
+  out.add_count(arch + ".vocab_size", plan.vocabulary);
+  out.add_count(arch + ".context_length", plan.context_tokens);
+  out.add_count(arch + ".embedding_length", plan.hidden);
+  out.add_count(arch + ".block_count", static_cast<uint32_t>(plan.layers.size()));
+  out.add_count(arch + ".feed_forward_length", layer.mlp.width);
+  out.add_count(arch + ".attention.head_count", layer.attention.heads);
+  out.add_count(arch + ".attention.head_count_kv", layer.attention.kv_heads);
+  out.add_count(arch + ".attention.key_length", layer.attention.head_dim);
+  out.add_count(arch + ".attention.value_length", layer.attention.head_dim);
+  add_norms(plan, arch, out);
+  TENON_RETURN_IF_ERROR(add_rope(plan, arch, out));
+  TENON_RETURN_IF_ERROR(add_windows(plan, arch, out));
+  if (family.to_gguf != nullptr) family.to_gguf(plan, arch, out);
   add_generation(model.generation, out);
   out.append(tokenizer);
-  return add_ends(model.generation.eos.empty() ? config.eos : model.generation.eos, config, out);
+  return add_ends(model.generation.eos.empty() ? plan.eos : model.generation.eos, plan, out);
 }
 
 // Where row `row` of a file with rows in pairs comes from.
@@ -122,32 +163,36 @@ uint64_t unpaired(uint64_t row, uint64_t head_dim) {
 
 class Planner {
  public:
-  Planner(const Model& model, const TensorType* wanted) : model_(model), wanted_(wanted) {}
+  Planner(const Model& model, const TensorType* wanted)
+      : family_(family_of(model.plan)),
+        names_(family_),
+        head_dim_(model.plan.layers.front().attention.head_dim),
+        wanted_(wanted) {}
 
   void add(const ModelTensor& tensor) {
-    const bool paired = tensor.rotated_heads > 0 && gguf_pairs_rows(model_.config.architecture);
-    const uint64_t head_dim = paired ? model_.config.head_dim : 0;
-    if (tensor.vector != nullptr) return add_vector(tensor, head_dim);
-    const Weight& weight = *tensor.matrix;
+    const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
+    const uint64_t head_dim = paired ? head_dim_ : 0;
+    if (tensor.spec.columns == 0) return add_vector(tensor, head_dim);
+    const std::string name = names_.stored(tensor.spec.name);
+    const Weight& weight = *tensor.places.front().matrix;
     const TensorType* type = wanted_ == nullptr ? &type_of(weight) : wanted_;
     if (!fits_type(*type, weight.k_in)) {
-      kept_.push_back(gguf_name(tensor.name));
+      kept_.push_back(name);
       type = &type_of(weight);
     }
     const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
-    const auto fill = [&weight, type, row_bytes, head_dim](uint64_t first, uint64_t rows,
-                                                           std::byte* out) {
+    const auto fill = [places = tensor.places, type, row_bytes, head_dim](
+                          uint64_t first, uint64_t rows, std::byte* out) {
       for (uint64_t row = first; row < first + rows; ++row, out += row_bytes) {
-        const uint64_t source = head_dim > 0 ? unpaired(row, head_dim) : row;
-        store_row(weight, static_cast<uint32_t>(source), *type, out);
+        const PlacedRow source = row_of(places, head_dim > 0 ? unpaired(row, head_dim) : row);
+        store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
       }
     };
-    planned_.push_back({gguf_name(tensor.name), type->id, {weight.n_out, weight.k_in}, fill});
+    planned_.push_back({name, type->id, {tensor.spec.rows, weight.k_in}, fill});
   }
 
-  void add_factors(const std::vector<float>& factors) {
-    factors_ = factors;
-    if (!factors_.empty()) add_vector({"rope_freqs.weight", nullptr, &factors_, 0}, 0);
+  void add_factors(const char* name, const std::vector<float>& factors) {
+    if (!factors.empty()) add_values(name, factors, {factors.size()});
   }
 
   const std::vector<GgufPlannedTensor>& planned() const { return planned_; }
@@ -155,27 +200,65 @@ class Planner {
 
  private:
   void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
-    const std::vector<float>& values = *tensor.vector;
-    const auto fill = [&values, head_dim](uint64_t, uint64_t, std::byte* out) {
-      std::vector<float> ordered(values.size());
-      for (uint64_t i = 0; i < values.size(); ++i) {
-        ordered[i] = values[head_dim > 0 ? unpaired(i, head_dim) : i];
-      }
-      store_values(ordered.data(), ordered.size(), *find_tensor_type(kGgufF32), out);
+    std::vector<float> values;
+    for (uint64_t i = 0; i < tensor.spec.rows; ++i) {
+      const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
+      const float value = (*source.place->vector)[source.row];
+      values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
+    }
+    std::vector<uint64_t> extents = {tensor.spec.rows};
+    if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
+    add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
+  }
+  void add_values(const std::string& name, std::vector<float> values,
+                  std::vector<uint64_t> extents) {
+    const uint64_t width = extents.back();
+    const auto fill = [values = std::move(values), width](uint64_t first, uint64_t rows,
+                                                          std::byte* out) {
+      store_values(values.data() + first * width, rows * width, *find_tensor_type(kGgufF32), out);
     };
-    planned_.push_back({gguf_name(tensor.name), kGgufF32, {values.size()}, fill});
+    planned_.push_back({name, kGgufF32, std::move(extents), fill});
   }
 
-  const Model& model_;
+  const Family& family_;
+  const TensorNames names_;
+  const uint64_t head_dim_;
   const TensorType* wanted_;
-  std::vector<float> factors_;
   std::vector<GgufPlannedTensor> planned_;
   std::vector<std::string> kept_;
 };
 
-std::vector<float> stored_factors(const ModelConfig& config) {
-  const bool llama3 = config.rope_scaling.kind == RopeScalingKind::llama3;
-  return llama3 ? llama3_rope_factors(config) : config.rope_factors;
+void add_stored_factors(const ModelPlan& plan, Planner& planner) {
+  if (plan.ropes.empty()) return;
+  const RopePlan& rope = plan.ropes.front();
+  const bool llama3 = rope.scaling.kind == RopeScalingKind::llama3;
+  planner.add_factors("rope_freqs.weight", llama3 ? llama3_rope_factors(rope) : rope.factors);
+  planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);
+  planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
+}
+
+// Whether a plan that was read back computes the same.
+bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
+  const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
+    return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
+           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic);
+  };
+  return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
+         a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
+         a.learned_positions == b.learned_positions && a.logit_scale == b.logit_scale &&
+         a.logit_soft_cap == b.logit_soft_cap;
+}
+
+// What a GGUF file has no key for is found by reading it again.
+Status check_written(const Model& model, const std::string& path) {
+  Result<OpenedGguf> opened = open_gguf(path);
+  if (!opened.ok()) return opened.take_status();
+  if (same_arithmetic(model.plan, opened->config.plan)) return {};
+  std::error_code fault;
+  std::filesystem::remove(path, fault);
+  return unsupported("a " + model.plan.architecture +
+                     " model with these layers cannot be said in a GGUF file: its keys would stand "
+                     "for another model");
 }
 
 }  // namespace
@@ -188,9 +271,10 @@ Result<std::vector<std::string>> write_gguf_model(const Model& model, const std:
   GgufMetadata metadata;
   TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, metadata));
   Planner planner(model, options.type);
-  for (const ModelTensor& tensor : list_tensors(model)) planner.add(tensor);
-  planner.add_factors(stored_factors(model.config));
+  for (const ModelTensor& tensor : model_tensors(model)) planner.add(tensor);
+  add_stored_factors(model.plan, planner);
   TENON_RETURN_IF_ERROR(write_gguf(path, metadata, planner.planned(), options.progress));
+  TENON_RETURN_IF_ERROR(check_written(model, path));
   return planner.take_kept();
 }
 

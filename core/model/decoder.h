@@ -1,51 +1,64 @@
-// The decoder, written once: the order of operations of a pre-norm transformer with rotary
-// attention and a gated MLP, in terms of fused-grain operations that an executor implements.
+// The decoder, written once: the order of operations of a transformer whose layers are data
+// (core/model/model_plan.h), in terms of fused-grain operations that an executor implements.
 //
 // Activations are f32. Every operation is entered by all workers of the executor with equal
 // arguments; the executor splits the work and places the barriers, so an operation may read what
-// the one before it wrote.
+// the one before it wrote. What an operation does beside its name follows from the layer's plan:
+// biases, the kind of norm, the activation, how far a head turns.
 //
 //   hidden     [rows, hidden]            the residual stream
-//   normed     [rows, hidden]
+//   normed     [rows, hidden]            what a layer without a norm reads is hidden itself
 //   q, k, v    [rows, heads | kv_heads, head_dim]
 //   attended   [rows, heads · head_dim]
+//   inner      [rows, MLP width]
 #pragma once
 
 #include <cstdint>
 
-#include "core/model/model_config.h"
+#include "core/model/model_plan.h"
 
 namespace tenon {
 
 class DecoderOps {
  public:
-  virtual void embed() = 0;                           // tokens → hidden
-  virtual void attention_norm(uint32_t layer) = 0;    // hidden → normed
-  virtual void qkv(uint32_t layer) = 0;               // normed → q, k, v, biases added
-  virtual void qk_norm(uint32_t layer) = 0;           // RMS norm over each head of q and k
-  virtual void rotate(uint32_t layer) = 0;            // rotary embedding of q and k, in halves
-  virtual void attend(uint32_t layer) = 0;            // stores k, v; q → attended
-  virtual void attention_output(uint32_t layer) = 0;  // hidden += attended · Woᵀ
-  virtual void mlp_norm(uint32_t layer) = 0;          // hidden → normed
-  virtual void gated_mlp(uint32_t layer) = 0;         // hidden += down(silu(gate) · up)
-  virtual void logits() = 0;                          // wanted rows: final norm, head
+  virtual void embed() = 0;                         // tokens → hidden; scaled, positions added
+  virtual void attention_norm(uint32_t layer) = 0;  // hidden → normed
+  virtual void qkv(uint32_t layer) = 0;             // normed → q, k, v, biases added
+  virtual void qk_norm(uint32_t layer) = 0;         // norm of q and k
+  virtual void rotate(uint32_t layer) = 0;          // rotary embedding of q and k
+  virtual void attend(uint32_t layer) = 0;          // stores k, v; q → attended
+  // hidden += scale · post_norm(attended · Woᵀ)
+  virtual void attention_output(uint32_t layer) = 0;
+  // hidden → normed, by the norm that attention has where the MLP has none of its own
+  virtual void mlp_norm(uint32_t layer) = 0;
+  virtual void mlp_in(uint32_t layer) = 0;   // normed → inner: act(gate) · up, or act(up)
+  virtual void mlp_out(uint32_t layer) = 0;  // hidden += scale · post_norm(inner · Wdownᵀ)
+  virtual void logits() = 0;                 // wanted rows: final norm, head, scale and cap
 
  protected:
   ~DecoderOps() = default;
 };
 
+// In parallel both halves of a layer read what it began with, so the MLP's inner part comes before
+// attention adds to the stream.
+inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  if (layer.attention_norm) ops.attention_norm(index);
+  ops.qkv(index);
+  if (layer.attention.qk_norm) ops.qk_norm(index);
+  if (layer.attention.rope >= 0) ops.rotate(index);
+  ops.attend(index);
+  if (!layer.parallel) ops.attention_output(index);
+  if (layer.mlp_input_norm()) ops.mlp_norm(index);
+  ops.mlp_in(index);
+  if (layer.parallel) ops.attention_output(index);
+  ops.mlp_out(index);
+}
+
 // One forward pass, called by every worker.
-inline void run_decoder(const ModelConfig& config, DecoderOps& ops) {
+inline void run_decoder(const ModelPlan& plan, DecoderOps& ops) {
   ops.embed();
-  for (uint32_t layer = 0; layer < config.layers; ++layer) {
-    ops.attention_norm(layer);
-    ops.qkv(layer);
-    if (config.qk_norm) ops.qk_norm(layer);
-    ops.rotate(layer);
-    ops.attend(layer);
-    ops.attention_output(layer);
-    ops.mlp_norm(layer);
-    ops.gated_mlp(layer);
+  for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+    run_layer(plan.layers[layer], layer, ops);
   }
   ops.logits();
 }

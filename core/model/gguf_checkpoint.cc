@@ -6,8 +6,7 @@
 #include <map>
 
 #include "core/base/gguf.h"
-#include "core/model/gguf_config.h"
-#include "core/model/gguf_names.h"
+#include "core/model/family.h"
 #include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
 
@@ -91,20 +90,23 @@ void put_in_order(Entry& entry, std::span<const uint32_t> order) {
 
 class GgufCheckpoint final : public Checkpoint {
  public:
-  GgufCheckpoint(MappedFile file, const GgufFile& header) : file_(std::move(file)) {
+  GgufCheckpoint(MappedFile file, const GgufFile& header, const Family& family)
+      : file_(std::move(file)), names_(family) {
     for (const GgufTensor& tensor : header.tensors()) {
-      entries_.emplace(name_of_gguf(tensor.name), make_entry(tensor, file_.bytes()));
+      entries_.emplace(names_.name_of_stored(tensor.name), make_entry(tensor, file_.bytes()));
     }
-    // Known to the configuration, not a weight.
-    entries_.erase("rope_freqs.weight");
   }
 
-  void order_rows(const ModelConfig& config) {
-    for (uint32_t layer = 0; layer < config.layers; ++layer) {
-      const std::string stem = "model.layers." + std::to_string(layer) + ".self_attn.";
+  // Of layers that all have the same heads.
+  void order_rows(const ModelPlan& plan) {
+    for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+      const SelfAttentionPlan& attention = plan.layers[layer].attention;
+      const auto index = static_cast<int32_t>(layer);
       for (const char* kind : {".weight", ".bias"}) {
-        order_rows(stem + "q_proj" + kind, config.heads, config.head_dim, q_order_);
-        order_rows(stem + "k_proj" + kind, config.kv_heads, config.head_dim, k_order_);
+        order_rows(names_.stem(Role::q, index) + kind, attention.heads, attention.head_dim,
+                   q_order_);
+        order_rows(names_.stem(Role::k, index) + kind, attention.kv_heads, attention.head_dim,
+                   k_order_);
       }
     }
   }
@@ -128,7 +130,7 @@ class GgufCheckpoint final : public Checkpoint {
     const auto found = entries_.find(name);
     return found == entries_.end() ? std::span<const uint32_t>() : found->second.row_order;
   }
-  std::string stored_name(std::string_view name) const override { return gguf_name(name); }
+  std::string stored_name(std::string_view name) const override { return names_.stored(name); }
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (const auto& [name, entry] : entries_) names.push_back(name);
@@ -150,6 +152,7 @@ class GgufCheckpoint final : public Checkpoint {
   }
 
   MappedFile file_;
+  TensorNames names_;
   std::vector<uint32_t> q_order_, k_order_;  // empty: rows stand in order
   std::map<std::string, Entry, std::less<>> entries_;
 };
@@ -171,8 +174,9 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   OpenedGguf opened;
   TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(*header, file.bytes(), path));
   TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(*header, path));
-  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header);
-  if (gguf_pairs_rows(opened.config.architecture)) checkpoint->order_rows(opened.config);
+  const Family& family = family_of(opened.config.plan);
+  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, family);
+  if (family.gguf_pairs_rows) checkpoint->order_rows(opened.config.plan);
   opened.checkpoint = std::move(checkpoint);
   return opened;
 } catch (const std::bad_alloc&) {

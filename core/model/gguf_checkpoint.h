@@ -5,12 +5,12 @@
 #include <string>
 
 #include "core/model/checkpoint.h"
-#include "core/model/model_config.h"
+#include "core/model/gguf_config.h"
 
 namespace tenon {
 
 struct OpenedGguf {
-  ModelConfig config;
+  GgufConfig config;
   GenerationDefaults generation;
   std::unique_ptr<Checkpoint> checkpoint;
 };

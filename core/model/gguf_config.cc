@@ -1,165 +1,245 @@
 #include "core/model/gguf_config.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
+#include "core/model/families/reading.h"
+#include "core/model/family.h"
 #include "core/model/gguf_fields.h"
+#include "core/model/model_config.h"
 
 namespace tenon {
 namespace {
 
-constexpr uint32_t kMaxWidth = 0x7fffffff;
-constexpr uint32_t kMaxLayers = 65535;
-constexpr std::string_view kArchitectures[] = {"llama", "mistral", "qwen2", "qwen3"};
+using nlohmann::ordered_json;
 
-const GgufTensor* find_tensor(const GgufFile& file, std::string_view name) {
-  const auto found = std::ranges::find(file.tensors(), name, &GgufTensor::name);
-  return found == file.tensors().end() ? nullptr : &*found;
-}
+// A file at hand, and the config.json that it amounts to.
+struct Source {
+  const GgufFile& file;
+  std::span<const std::byte> bytes;
+  const GgufFields& fields;
+  const Family& family;
+  ordered_json config = ordered_json::object();
+  uint32_t layers = 0;
+  uint32_t head_dim = 0;
+  uint32_t turned = 0;  // elements of a head
+  uint32_t context_tokens = 0;
+  uint32_t vocabulary = 0;
+  std::vector<bool> sliding = {};  // [layers], where the file says so
 
-void read_shape(const GgufFile& file, const GgufFields& fields, ModelConfig& out) {
-  out.hidden = fields.need_count(".embedding_length", 1, kMaxWidth);
-  out.intermediate = fields.need_count(".feed_forward_length", 1, kMaxWidth);
-  out.layers = fields.need_count(".block_count", 1, kMaxLayers);
-  out.heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
-  out.kv_heads = fields.count(".attention.head_count_kv", out.heads, 1, kMaxWidth);
-  out.context_tokens = fields.need_count(".context_length", 1, kMaxWidth);
-  Faults& faults = fields.faults();
-  if (const GgufTensor* embedding = find_tensor(file, "token_embd.weight")) {
-    out.vocabulary = static_cast<uint32_t>(std::min<uint64_t>(embedding->extents[0], kMaxWidth));
-  } else {
-    faults.invalid("tensor 'token_embd.weight' is missing; this file holds no model to run");
+  Faults& faults() const { return fields.faults(); }
+  const GgufTensor* tensor(std::string_view name) const {
+    const auto found = std::ranges::find(file.tensors(), name, &GgufTensor::name);
+    return found == file.tensors().end() ? nullptr : &*found;
   }
-  if (!fields.has(".attention.key_length") && out.hidden % out.heads != 0) {
-    faults.invalid(fields.name(".embedding_length") + " " + std::to_string(out.hidden) +
-                   " is not a multiple of " + fields.name(".attention.head_count") + " " +
-                   std::to_string(out.heads));
+  bool has_tensor(std::string_view name) const { return tensor(name) != nullptr; }
+};
+
+void check_heads(const Source& source, uint32_t heads, uint32_t kv_heads) {
+  Faults& faults = source.faults();
+  if (heads % kv_heads != 0) {
+    faults.invalid(std::to_string(heads) + " heads are not a multiple of " +
+                   std::to_string(kv_heads) + " KV heads");
   }
-  out.head_dim = fields.count(".attention.key_length", out.hidden / out.heads, 1, kMaxWidth);
-  const uint32_t v_dim = fields.count(".attention.value_length", out.head_dim, 1, kMaxWidth);
-  const uint32_t turned = fields.count(".rope.dimension_count", out.head_dim, 1, kMaxWidth);
-  if (v_dim != out.head_dim) {
-    faults.unsupported("values of " + std::to_string(v_dim) + " elements beside keys of " +
-                       std::to_string(out.head_dim) + " are not built");
-  }
-  if (turned != out.head_dim) {
-    faults.unsupported(fields.name(".rope.dimension_count") + " is " + std::to_string(turned) +
-                       "; only whole heads (" + std::to_string(out.head_dim) + ") are rotated");
-  }
-  if (out.heads % out.kv_heads != 0) {
-    faults.invalid(std::to_string(out.heads) + " heads are not a multiple of " +
-                   std::to_string(out.kv_heads) + " KV heads");
-  }
-  if (out.head_dim % 2 != 0 || out.head_dim == 0) {
-    faults.invalid("heads of " + std::to_string(out.head_dim) +
+  if (source.head_dim % 2 != 0 || source.head_dim == 0) {
+    faults.invalid("heads of " + std::to_string(source.head_dim) +
                    " elements; rotary embedding turns pairs");
   }
-  if (uint64_t{out.heads} * out.head_dim > kMaxWidth) {
-    faults.invalid(std::to_string(out.heads) + " heads of " + std::to_string(out.head_dim) +
+  if (uint64_t{heads} * source.head_dim > kMaxWidth) {
+    faults.invalid(std::to_string(heads) + " heads of " + std::to_string(source.head_dim) +
                    " are too wide; at most " + std::to_string(kMaxWidth) + " together");
   }
 }
 
-// Whether layer 0 has a tensor; biases and norms stand in all layers or in none.
-void read_features(const GgufFile& file, const GgufFields& fields, ModelConfig& out) {
-  const auto has = [&](std::string_view name) { return find_tensor(file, name) != nullptr; };
-  out.qkv_bias = has("blk.0.attn_q.bias");
-  out.output_bias = has("blk.0.attn_output.bias");
-  out.mlp_bias = has("blk.0.ffn_gate.bias");
-  out.qk_norm = out.architecture == "qwen3";
-  out.tied_embeddings = !has("output.weight");
-  out.norm_eps =
-      static_cast<float>(fields.number(".attention.layer_norm_rms_epsilon", 1e-5, 1e-20, 0.999));
+void read_heads(Source& source, uint32_t hidden) {
+  const GgufFields& fields = source.fields;
+  const uint32_t heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
+  const uint32_t kv_heads = fields.count(".attention.head_count_kv", heads, 1, kMaxWidth);
+  if (!fields.has(".attention.key_length") && hidden % heads != 0) {
+    source.faults().invalid(fields.name(".embedding_length") + " " + std::to_string(hidden) +
+                            " is not a multiple of " + fields.name(".attention.head_count") + " " +
+                            std::to_string(heads));
+  }
+  source.head_dim = fields.count(".attention.key_length", hidden / heads, 1, kMaxWidth);
+  const uint32_t v_dim = fields.count(".attention.value_length", source.head_dim, 1, kMaxWidth);
+  if (v_dim != source.head_dim) {
+    source.faults().unsupported("values of " + std::to_string(v_dim) + " elements beside keys of " +
+                                std::to_string(source.head_dim) + " are not built");
+  }
+  check_heads(source, heads, kv_heads);
+  source.config["num_attention_heads"] = heads;
+  source.config["num_key_value_heads"] = kv_heads;
+  source.config["head_dim"] = source.head_dim;
+}
+
+void read_turned(Source& source) {
+  const GgufFields& fields = source.fields;
+  source.turned = fields.count(".rope.dimension_count", source.head_dim, 1, kMaxWidth);
+  if (source.turned == source.head_dim) return;
+  if (!source.family.gguf_partial_rotation || source.turned > source.head_dim) {
+    source.faults().unsupported(fields.name(".rope.dimension_count") + " is " +
+                                std::to_string(source.turned) + "; only whole heads (" +
+                                std::to_string(source.head_dim) + ") are rotated");
+    return;
+  }
+  double part = static_cast<double>(source.turned) / source.head_dim;
+  if (std::floor(part * source.head_dim) < source.turned) part = std::nextafter(part, 1.0);
+  source.config["partial_rotary_factor"] = part;
+}
+
+void read_shape(Source& source) {
+  const GgufFields& fields = source.fields;
+  const uint32_t hidden = fields.need_count(".embedding_length", 1, kMaxWidth);
+  source.config["hidden_size"] = hidden;
+  source.config["intermediate_size"] = fields.need_count(".feed_forward_length", 1, kMaxWidth);
+  source.layers = fields.need_count(".block_count", 1, kMaxLayers);
+  source.config["num_hidden_layers"] = source.layers;
+  read_heads(source, hidden);
+  source.context_tokens = fields.need_count(".context_length", 1, kMaxWidth);
+  if (const GgufTensor* embedding = source.tensor("token_embd.weight")) {
+    source.vocabulary = static_cast<uint32_t>(std::min<uint64_t>(embedding->extents[0], kMaxWidth));
+  } else {
+    source.faults().invalid(
+        "tensor 'token_embd.weight' is missing; this file holds no model to run");
+  }
+  read_turned(source);
+  source.config["vocab_size"] = source.vocabulary;
+  source.config["max_position_embeddings"] = source.context_tokens;
+}
+
+// Biases and norms stand in all layers or in none.
+void read_features(Source& source) {
+  const GgufFields& fields = source.fields;
+  source.config["attention_bias"] =
+      source.has_tensor("blk.0.attn_q.bias") || source.has_tensor("blk.0.attn_qkv.bias");
+  source.config["mlp_bias"] = source.has_tensor("blk.0.ffn_gate.bias");
+  source.config["tie_word_embeddings"] = !source.has_tensor("output.weight");
+  constexpr const char* kRms = ".attention.layer_norm_rms_epsilon";
+  constexpr const char* kLayer = ".attention.layer_norm_epsilon";
+  const double eps = fields.number(kRms, fields.number(kLayer, 1e-5, 1e-20, 0.999), 1e-20, 0.999);
+  source.config[std::string(source.family.gguf_eps_key)] = shortest_double(static_cast<float>(eps));
 }
 
 // The exact settings behind stored rotary factors, where this program wrote the file.
-void read_llama3(const GgufFields& fields, ModelConfig& out) {
-  RopeScaling& scaling = out.rope_scaling;
-  scaling.kind = RopeScalingKind::llama3;
-  scaling.factor = fields.number("tenon.rope.llama3.factor", 1.0, 1e-6, 1e30);
-  scaling.low_freq_factor = fields.number("tenon.rope.llama3.low_freq_factor", 1.0, 1e-6, 1e30);
-  scaling.high_freq_factor = fields.number("tenon.rope.llama3.high_freq_factor", 4.0, 1e-6, 1e30);
-  scaling.original_context_tokens =
-      fields.count("tenon.rope.llama3.original_context_length", out.context_tokens, 1, kMaxWidth);
-  if (scaling.high_freq_factor <= scaling.low_freq_factor) {
-    fields.faults().invalid("'tenon.rope.llama3.high_freq_factor' must be above the low one");
+ordered_json read_llama3(const Source& source) {
+  const GgufFields& fields = source.fields;
+  const double low = fields.number("tenon.rope.llama3.low_freq_factor", 1.0, 1e-6, 1e30);
+  const double high = fields.number("tenon.rope.llama3.high_freq_factor", 4.0, 1e-6, 1e30);
+  if (high <= low) {
+    source.faults().invalid("'tenon.rope.llama3.high_freq_factor' must be above the low one");
   }
+  return {
+      {"rope_type", "llama3"},
+      {"factor", fields.number("tenon.rope.llama3.factor", 1.0, 1e-6, 1e30)},
+      {"low_freq_factor", low},
+      {"high_freq_factor", high},
+      {"original_max_position_embeddings", fields.count("tenon.rope.llama3.original_context_length",
+                                                        source.context_tokens, 1, kMaxWidth)}};
 }
 
-void read_scaling(const GgufFields& fields, ModelConfig& out) {
+// A tensor of rotary factors, one a pair of a head; empty where it is not there, or faulty.
+std::vector<float> read_factors(const Source& source, const char* name) {
+  const GgufTensor* factors = source.tensor(name);
+  if (factors == nullptr) return {};
+  const std::string tensor = "tensor '" + std::string(name) + "'";
+  if (factors->type != kGgufF32 || factors->extents != std::vector<uint64_t>{source.turned / 2}) {
+    source.faults().invalid(tensor + " is not " + std::to_string(source.turned / 2) +
+                            " values of f32, one a pair of a head");
+    return {};
+  }
+  std::vector<float> values(source.turned / 2);
+  std::memcpy(values.data(), source.bytes.data() + factors->begin, values.size() * sizeof(float));
+  const bool sound =
+      std::ranges::all_of(values, [](float value) { return value >= 1e-6f && value <= 1e30f; });
+  if (!sound) source.faults().invalid(tensor + " has a value outside of 1e-6 to 1e30");
+  return values;
+}
+
+ordered_json read_longrope(const Source& source) {
+  const GgufFields& fields = source.fields;
+  ordered_json scaling{
+      {"rope_type", "longrope"},
+      {"short_factor", read_factors(source, "rope_factors_short.weight")},
+      {"long_factor", read_factors(source, "rope_factors_long.weight")},
+      {"original_max_position_embeddings",
+       fields.count(".rope.scaling.original_context_length", source.context_tokens, 1, kMaxWidth)}};
+  if (fields.has(".rope.scaling.attn_factor")) {
+    scaling["attention_factor"] = fields.number(".rope.scaling.attn_factor", 1.0, 1e-6, 1e30);
+  }
+  return scaling;
+}
+
+ordered_json read_yarn(const Source& source) {
+  const GgufFields& fields = source.fields;
+  ordered_json scaling{
+      {"rope_type", "yarn"},
+      {"factor", fields.number(".rope.scaling.factor", 1.0, 1e-6, 1e30)},
+      {"original_max_position_embeddings",
+       fields.count(".rope.scaling.original_context_length", source.context_tokens, 1, kMaxWidth)}};
+  for (const auto& [key, name] : {std::pair(".rope.scaling.yarn_beta_fast", "beta_fast"),
+                                  std::pair(".rope.scaling.yarn_beta_slow", "beta_slow")}) {
+    if (fields.has(key)) scaling[name] = fields.number(key, 1.0, 1e-6, 1e30);
+  }
+  return scaling;
+}
+
+ordered_json read_scaling(const Source& source) {
+  const GgufFields& fields = source.fields;
+  if (source.has_tensor("rope_factors_long.weight") ||
+      source.has_tensor("rope_factors_short.weight")) {
+    (void)fields.text(".rope.scaling.type", "");
+    return read_longrope(source);
+  }
+  if (fields.has("tenon.rope.llama3.factor")) return read_llama3(source);
   const double old = fields.number(".rope.scale_linear", 1.0, 1e-6, 1e30);
   const std::string type = fields.text(".rope.scaling.type", old != 1.0 ? "linear" : "none");
   if (type == "linear") {
-    out.rope_scaling.kind = RopeScalingKind::linear;
-    out.rope_scaling.factor = fields.number(".rope.scaling.factor", old, 1e-6, 1e30);
-  } else if (type != "none") {
-    fields.faults().unsupported(fields.name(".rope.scaling.type") + " is '" + type.substr(0, 80) +
-                                "'; there are none and linear, and stored factors (llama 3)");
+    return {{"rope_type", "linear"},
+            {"factor", fields.number(".rope.scaling.factor", old, 1e-6, 1e30)}};
   }
-  if (fields.has("tenon.rope.llama3.factor")) read_llama3(fields, out);
+  if (type == "yarn") return read_yarn(source);
+  if (type != "none") {
+    source.faults().unsupported(fields.name(".rope.scaling.type") + " is '" + type.substr(0, 80) +
+                                "'; there are none, linear and yarn, and stored factors");
+  }
+  return nullptr;
 }
 
-void read_rope(const GgufFile& file, std::span<const std::byte> bytes, const GgufFields& fields,
-               ModelConfig& out) {
-  out.rope_theta = fields.number(".rope.freq_base", 10000.0, 1e-6, 1e30);
-  read_scaling(fields, out);
-  Faults& faults = fields.faults();
-  for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
-    if (find_tensor(file, name) == nullptr) continue;
-    faults.unsupported("tensor '" + std::string(name) + "' (longrope) is not built");
-  }
-  const GgufTensor* factors = find_tensor(file, "rope_freqs.weight");
-  if (factors == nullptr) return;
-  if (factors->type != kGgufF32 || factors->extents != std::vector<uint64_t>{out.head_dim / 2}) {
-    faults.invalid("tensor 'rope_freqs.weight' is not " + std::to_string(out.head_dim / 2) +
-                   " values of f32, one a pair of a head");
-    return;
-  }
-  std::vector<float> values(out.head_dim / 2);
-  std::memcpy(values.data(), bytes.data() + factors->begin, values.size() * sizeof(float));
-  const bool sound =
-      std::ranges::all_of(values, [](float value) { return value >= 1e-6f && value <= 1e30f; });
-  if (!sound) faults.invalid("tensor 'rope_freqs.weight' has a value outside of 1e-6 to 1e30");
-  if (out.rope_scaling.kind != RopeScalingKind::llama3) {
-    out.rope_factors = std::move(values);
-    return;
-  }
-  const std::vector<float> expected = llama3_rope_factors(out);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (std::fabs(values[i] - expected[i]) <= 1e-5f * expected[i]) continue;
-    faults.invalid(
-        "tensor 'rope_freqs.weight' and 'tenon.rope.llama3.factor' contradict each other");
-    return;
-  }
-}
-
-void read_windows(const GgufFields& fields, ModelConfig& out) {
-  out.window_tokens.assign(out.layers, 0);
+void read_windows(Source& source) {
+  const GgufFields& fields = source.fields;
   const uint32_t window = fields.count(".attention.sliding_window", 0, 0, kMaxWidth);
-  if (window == 0 || window >= out.context_tokens) return;
+  const bool none = window == 0 || window >= source.context_tokens;
+  source.config["sliding_window"] = none ? ordered_json(nullptr) : ordered_json(window);
+  source.config["use_sliding_window"] = !none;
+  if (none) return;
   const GgufValue* pattern = fields.find(".attention.sliding_window_pattern");
   if (pattern == nullptr) {
-    const bool all = out.architecture == "llama" || out.architecture == "mistral";
-    if (all) out.window_tokens.assign(out.layers, window);
-    if (!all) {
-      fields.faults().unsupported(fields.name(".attention.sliding_window") +
-                                  " does not say which layers it is for; expected " +
-                                  fields.name(".attention.sliding_window_pattern") + " beside it");
-    }
+    if (source.family.gguf_windows != GgufWindows::by_pattern) return;
+    source.faults().unsupported(fields.name(".attention.sliding_window") +
+                                " does not say which layers it is for; expected " +
+                                fields.name(".attention.sliding_window_pattern") + " beside it");
     return;
   }
   const auto layers = pattern->integers();
-  if (!layers || layers->size() != out.layers) {
-    fields.faults().unsupported(fields.name(".attention.sliding_window_pattern") + " is " +
+  if (!layers || layers->size() != source.layers) {
+    // A period of the family's own rule, which newer converters write.
+    if (pattern->integer() && source.family.gguf_windows == GgufWindows::by_family) return;
+    source.faults().unsupported(fields.name(".attention.sliding_window_pattern") + " is " +
                                 pattern->describe() + "; expected true or false for each of " +
-                                std::to_string(out.layers) + " layers");
+                                std::to_string(source.layers) + " layers");
     return;
   }
-  for (uint32_t i = 0; i < out.layers; ++i) out.window_tokens[i] = (*layers)[i] != 0 ? window : 0;
+  ordered_json types = ordered_json::array();
+  for (const int64_t slides : *layers) {
+    source.sliding.push_back(slides != 0);
+    types.push_back(slides != 0 ? "sliding_attention" : "full_attention");
+  }
+  source.config["layer_types"] = std::move(types);
 }
 
-// Values that change the arithmetic in ways that are not built, with what changes nothing.
+// Values that change the arithmetic in ways that a family may not know, with what changes nothing.
 struct RefusedKey {
   std::string_view key;
   double neutral;
@@ -182,6 +262,7 @@ constexpr RefusedKey kRefusedKeys[] = {
 
 void refuse_other_arithmetic(const GgufFields& fields) {
   for (const RefusedKey& refused : kRefusedKeys) {
+    if (fields.asked(refused.key)) continue;
     const double value = fields.number(refused.key, refused.neutral, -1e30, 1e30);
     if (value == refused.neutral) continue;
     fields.faults().unsupported(fields.name(refused.key) + " is " +
@@ -192,56 +273,111 @@ void refuse_other_arithmetic(const GgufFields& fields) {
     fields.faults().unsupported(fields.name(".attention.causal") +
                                 " is false; only causal attention is built");
   }
-  if (fields.flag(".use_parallel_residual", false)) {
+  if (!fields.asked(".use_parallel_residual") && fields.flag(".use_parallel_residual", false)) {
     fields.faults().unsupported(fields.name(".use_parallel_residual") +
                                 " is true; parallel residuals are not built");
   }
 }
 
 // Ids beyond the vocabulary mean none: converters write the default of another vocabulary.
-std::optional<TokenId> token_id(const GgufFields& fields, std::string_view key,
-                                uint32_t vocabulary) {
-  const uint32_t id = fields.count(key, 0xffffffffu, 0, 0xffffffffu);
-  return id < vocabulary ? std::optional(static_cast<TokenId>(id)) : std::nullopt;
-}
-
-void read_tokens(const GgufFields& fields, ModelConfig& out) {
-  out.bos = token_id(fields, "tokenizer.ggml.bos_token_id", out.vocabulary);
+void read_tokens(Source& source) {
+  const auto id_of = [&](std::string_view key) -> std::optional<uint32_t> {
+    const uint32_t id = source.fields.count(key, 0xffffffffu, 0, 0xffffffffu);
+    return id < source.vocabulary ? std::optional(id) : std::nullopt;
+  };
+  const auto bos = id_of("tokenizer.ggml.bos_token_id");
+  source.config["bos_token_id"] = bos ? ordered_json(*bos) : ordered_json(nullptr);
+  std::vector<uint32_t> ends;
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
-    const auto id = token_id(fields, key, out.vocabulary);
-    if (id && std::ranges::find(out.eos, *id) == out.eos.end()) out.eos.push_back(*id);
+    const auto id = id_of(key);
+    if (id && std::ranges::find(ends, *id) == ends.end()) ends.push_back(*id);
+  }
+  source.config["eos_token_id"] = ends.empty() ? ordered_json(nullptr) : ordered_json(ends);
+}
+
+// The family by its name in such files. A window makes a Llama a Mistral, which has that name too.
+void name_family(Source& source) {
+  const Family* family = &source.family;
+  if (family == find_family("llama") && !source.config["sliding_window"].is_null()) {
+    family = find_family("mistral");
+  }
+  source.config["model_type"] = family->model_type;
+  source.config["architectures"] = {std::string(family->class_stem) + "ForCausalLM"};
+}
+
+// Factors beside settings that we wrote ourselves must say the same; all others count.
+void apply_factors(const Source& source, std::vector<float> factors, ModelPlan& plan) {
+  if (factors.empty() || source.faults().any() || plan.ropes.empty()) return;
+  RopePlan& rope = plan.ropes.front();
+  if (rope.scaling.kind != RopeScalingKind::llama3) {
+    rope.factors = std::move(factors);
+    return;
+  }
+  const std::vector<float> expected = llama3_rope_factors(rope);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (std::fabs(factors[i] - expected[i]) <= 1e-5f * expected[i]) continue;
+    source.faults().invalid(
+        "tensor 'rope_freqs.weight' and 'tenon.rope.llama3.factor' contradict each other");
+    return;
+  }
+}
+
+// Biases are what the file has: config.json knows fewer combinations.
+void apply_biases(const Source& source, ModelPlan& plan) {
+  if (!source.has_tensor("blk.0.attn_q.weight")) return;
+  for (LayerPlan& layer : plan.layers) {
+    layer.attention.qkv_bias = source.has_tensor("blk.0.attn_q.bias");
+    layer.attention.output_bias = source.has_tensor("blk.0.attn_output.bias");
+    layer.mlp.bias = source.has_tensor("blk.0.ffn_down.bias");
   }
 }
 
 }  // namespace
 
-bool gguf_pairs_rows(std::string_view architecture) {
-  return architecture == "llama" || architecture == "mistral";
+double shortest_double(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  double back = 0.0;
+  std::from_chars(text, end, back);
+  return back;
 }
 
-Result<ModelConfig> gguf_model_config(const GgufFile& file, std::span<const std::byte> bytes,
-                                      std::string_view name) {
+Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::byte> bytes,
+                                     std::string_view name) {
   Faults faults;
-  ModelConfig config;
-  config.architecture = GgufFields(file, "", faults).text("general.architecture", "");
-  if (std::ranges::find(kArchitectures, config.architecture) == std::end(kArchitectures)) {
-    faults.unsupported("'general.architecture' is '" + config.architecture.substr(0, 80) +
-                       "'; there are llama, mistral, qwen2, qwen3");
+  const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");
+  const Family* family = find_family_by_architecture(architecture);
+  if (family == nullptr) {
+    faults.unsupported("'general.architecture' is '" + architecture.substr(0, 80) +
+                       "'; there are " + family_architectures());
     return faults.status(name);
   }
-  const GgufFields fields(file, config.architecture, faults);
-  read_shape(file, fields, config);
+  const GgufFields fields(file, architecture, faults);
+  Source source{file, bytes, fields, *family};
+  read_shape(source);
   // What follows is measured by the shape.
   if (faults.any()) return faults.status(name);
-  read_features(file, fields, config);
-  read_rope(file, bytes, fields, config);
-  read_windows(fields, config);
-  read_tokens(fields, config);
+  read_features(source);
+  source.config["rope_theta"] = fields.number(".rope.freq_base", family->gguf_theta, 1e-6, 1e30);
+  source.config["rope_scaling"] = read_scaling(source);
+  std::vector<float> factors = read_factors(source, "rope_freqs.weight");
+  read_windows(source);
+  read_tokens(source);
+  if (family->from_gguf != nullptr) family->from_gguf(fields, source.config);
   refuse_other_arithmetic(fields);
+  name_family(source);
   if (faults.any()) return faults.status(name);
-  const bool windowed = std::ranges::any_of(config.window_tokens, [](auto w) { return w > 0; });
-  if (config.architecture == "llama" && windowed) config.architecture = "mistral";
+  GgufConfig config;
+  config.json = source.config.dump();
+  TENON_ASSIGN_OR_RETURN(config.plan, parse_model_config(config.json, name));
+  config.plan.ignored_keys.clear();
+  apply_biases(source, config.plan);
+  // Mistral's config.json cannot say it of single layers.
+  set_windows(source.sliding, fields.count(".attention.sliding_window", 0, 0, kMaxWidth),
+              config.plan);
+  apply_factors(source, std::move(factors), config.plan);
+  if (faults.any()) return faults.status(name);
   return config;
 }
 

@@ -17,6 +17,10 @@ std::optional<int64_t> single_integer(const GgufValue& value) {
 
 }  // namespace
 
+bool GgufFields::has_tensor(std::string_view tensor) const {
+  return std::ranges::find(file_.tensors(), tensor, &GgufTensor::name) != file_.tensors().end();
+}
+
 void GgufFields::mismatch(std::string_view key, const GgufValue& value,
                           const std::string& expected) const {
   faults_.invalid(name(key) + " is " + value.describe() + "; expected " + expected);

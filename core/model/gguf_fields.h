@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,12 @@ class GgufFields {
       : file_(file), architecture_(std::move(architecture)), faults_(faults) {}
 
   bool has(std::string_view key) const { return find(key) != nullptr; }
-  const GgufValue* find(std::string_view key) const { return file_.find(full(key)); }
+  const GgufValue* find(std::string_view key) const {
+    asked_.insert(full(key));
+    return file_.find(full(key));
+  }
+  // Whether anything asked for the key, there or not.
+  bool asked(std::string_view key) const { return asked_.contains(full(key)); }
   // A list counts as a number where all its elements are equal.
   uint32_t count(std::string_view key, uint32_t fallback, uint32_t min, uint32_t max) const;
   // As above; the key must be there.
@@ -28,6 +34,8 @@ class GgufFields {
   double number(std::string_view key, double fallback, double min, double max) const;
   bool flag(std::string_view key, bool fallback) const;
   std::string text(std::string_view key, std::string_view fallback) const;
+
+  bool has_tensor(std::string_view tensor) const;
 
   Faults& faults() const { return faults_; }
   std::string name(std::string_view key) const { return "'" + full(key) + "'"; }
@@ -41,6 +49,7 @@ class GgufFields {
   const GgufFile& file_;
   std::string architecture_;
   Faults& faults_;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 }  // namespace tenon

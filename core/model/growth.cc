@@ -1,17 +1,67 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "core/base/half.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
+#include "core/model/model_config.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
+#include "core/model/tensor_roles.h"
 #include "core/model/tensor_values.h"
-#include "core/model/weight_list.h"
 
 namespace tenon {
 namespace {
+
+using nlohmann::ordered_json;
+
+// What growing deals with: models whose layers are alike but for their windows.
+struct Sizes {
+  uint32_t hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+
+  explicit Sizes(const ModelPlan& plan)
+      : hidden(plan.hidden),
+        intermediate(plan.layers.front().mlp.width),
+        layers(static_cast<uint32_t>(plan.layers.size())),
+        heads(plan.layers.front().attention.heads),
+        kv_heads(plan.layers.front().attention.kv_heads),
+        head_dim(plan.layers.front().attention.head_dim) {}
+
+  uint64_t extent(Axis axis, uint64_t vocabulary) const {
+    switch (axis) {
+      case Axis::vocabulary:
+        return vocabulary;
+      case Axis::hidden:
+        return hidden;
+      case Axis::heads:
+        return uint64_t{heads} * head_dim;
+      case Axis::kv_heads:
+        return uint64_t{kv_heads} * head_dim;
+      case Axis::head_dim:
+        return head_dim;
+      case Axis::intermediate:
+        return intermediate;
+      default:
+        return 1;
+    }
+  }
+};
+
+// Whether zero padding leaves a model's arithmetic what it is: means of layer norms and weights
+// less one would not survive it, and fused tensors have no axis of one kind.
+bool can_grow(const ModelPlan& plan) {
+  const LayerPlan& layer = plan.layers.front();
+  return layer.attention_norm.kind == NormKind::rms && !layer.attention_norm.plus_one &&
+         layer.mlp_norm && !layer.attention_post_norm && layer.mlp.gated &&
+         !plan.learned_positions && plan.embedding_scale == 1.0f && plan.logit_scale == 1.0f &&
+         layer.attention.qk_norm_extent == QkNormExtent::head &&
+         std::ranges::none_of(list_tensors(plan), [](const TensorSpec& spec) {
+           return spec.role == Role::qkv || spec.role == Role::gate_up;
+         });
+}
 
 // For each index along an axis of the grown model, the source's index there, or -1 for padding.
 using AxisMap = std::vector<int64_t>;
@@ -35,16 +85,16 @@ void place_head(AxisMap& map, uint32_t grown_head, uint32_t source_head, uint32_
 }
 
 // KV heads a source KV head is repeated in, so that all its query heads find room beside one.
-uint32_t copies_of_kv(const ModelConfig& source, const ModelConfig& grown) {
+uint32_t copies_of_kv(const Sizes& source, const Sizes& grown) {
   const uint32_t group = source.heads / source.kv_heads, room = grown.heads / grown.kv_heads;
   return (group + room - 1) / room;
 }
 
-HeadMaps map_heads(const ModelConfig& source, const ModelConfig& grown) {
+HeadMaps map_heads(const Sizes& source, const Sizes& grown) {
   const uint32_t group = source.heads / source.kv_heads, room = grown.heads / grown.kv_heads;
   const uint32_t copies = copies_of_kv(source, grown);
-  HeadMaps maps{AxisMap(axis_extent(grown, Axis::heads), -1),
-                AxisMap(axis_extent(grown, Axis::kv_heads), -1)};
+  HeadMaps maps{AxisMap(grown.extent(Axis::heads, 0), -1),
+                AxisMap(grown.extent(Axis::kv_heads, 0), -1)};
   for (uint32_t kv = 0; kv < source.kv_heads; ++kv) {
     for (uint32_t copy = 0; copy < copies; ++copy) {
       place_head(maps.kv, kv * copies + copy, kv, source.head_dim);
@@ -62,14 +112,12 @@ std::string does_not_fit(const char* what, uint64_t source, uint64_t shape) {
          std::to_string(shape);
 }
 
-// The grown model's config: the source's in everything but size.
-Result<ModelConfig> grown_config(const ModelConfig& source, const ModelConfig& shape) {
-  ModelConfig grown = source;
-  grown.hidden = shape.hidden;
-  grown.intermediate = shape.intermediate;
-  grown.layers = shape.layers;
-  const uint64_t width = axis_extent(shape, Axis::heads);
-  const uint64_t kv_width = axis_extent(shape, Axis::kv_heads);
+// The grown model's sizes: the source's heads in the shape's widths.
+Result<Sizes> grown_sizes(const Sizes& source, const Sizes& shape) {
+  Sizes grown = shape;
+  grown.head_dim = source.head_dim;
+  const uint64_t width = shape.extent(Axis::heads, 0);
+  const uint64_t kv_width = shape.extent(Axis::kv_heads, 0);
   for (const auto& [what, from, to] : {std::tuple{"hidden width", source.hidden, shape.hidden},
                                        {"MLP width", source.intermediate, shape.intermediate},
                                        {"layer count", source.layers, shape.layers}}) {
@@ -86,11 +134,28 @@ Result<ModelConfig> grown_config(const ModelConfig& source, const ModelConfig& s
   if (needed > grown.kv_heads) {
     return invalid_argument(does_not_fit("number of KV heads", needed, grown.kv_heads));
   }
-  const double share = static_cast<double>(source.hidden) / shape.hidden;
-  grown.norm_eps = static_cast<float>(source.norm_eps * share);
-  // Layers that add nothing may have any window; that of the last keeps the config plain.
-  grown.window_tokens.resize(shape.layers, source.window_tokens.back());
   return grown;
+}
+
+// The source's config.json in everything but size.
+std::string grown_config(const Model& source, const Sizes& grown) {
+  ordered_json config = ordered_json::parse(source.config_json, nullptr, false);
+  config["hidden_size"] = grown.hidden;
+  config["intermediate_size"] = grown.intermediate;
+  config["num_hidden_layers"] = grown.layers;
+  config["num_attention_heads"] = grown.heads;
+  config["num_key_value_heads"] = grown.kv_heads;
+  config["head_dim"] = grown.head_dim;
+  const double share = static_cast<double>(source.plan.hidden) / grown.hidden;
+  config["rms_norm_eps"] = double{source.plan.final_norm.eps} * share;
+  config["tie_word_embeddings"] = source.plan.tied_embeddings;
+  // Layers that add nothing may have any window; that of the last keeps the config plain.
+  if (config.contains("layer_types") && config["layer_types"].is_array()) {
+    while (config["layer_types"].size() < grown.layers) {
+      config["layer_types"].push_back(ordered_json(config["layer_types"].back()));
+    }
+  }
+  return config.dump();
 }
 
 void write_element(DType dtype, float value, uint64_t index, std::byte* out) {
@@ -129,31 +194,32 @@ struct Embedding {
 
 class Growth {
  public:
-  Growth(const Model& source, const ModelConfig& grown, std::optional<DType> dtype)
+  Growth(const Model& source, const ModelPlan& grown, std::optional<DType> dtype)
       : source_(source), grown_(grown), dtype_(dtype) {
-    const ModelConfig& from = source.config;
-    HeadMaps heads = map_heads(from, grown);
+    const Sizes from(source.plan), to(grown);
+    HeadMaps heads = map_heads(from, to);
     for (const Axis axis :
          {Axis::none, Axis::vocabulary, Axis::hidden, Axis::head_dim, Axis::intermediate}) {
-      maps_[index(axis)] = keep_first(axis_extent(from, axis), axis_extent(grown, axis));
+      maps_[index(axis)] =
+          keep_first(from.extent(axis, grown.vocabulary), to.extent(axis, grown.vocabulary));
     }
     maps_[index(Axis::heads)] = std::move(heads.query);
     maps_[index(Axis::kv_heads)] = std::move(heads.kv);
-    norm_factor_ = static_cast<float>(std::sqrt(static_cast<double>(from.hidden) / grown.hidden));
+    norm_factor_ = static_cast<float>(std::sqrt(static_cast<double>(from.hidden) / to.hidden));
   }
 
   Result<std::vector<PlannedTensor>> plan() const {
     std::vector<PlannedTensor> tensors;
-    for (const WeightEntry& entry : list_weights(grown_)) {
+    for (const TensorSpec& spec : list_tensors(grown_)) {
       PlannedTensor& tensor = tensors.emplace_back();
-      TENON_ASSIGN_OR_RETURN(const TensorView view, source_of(entry));
-      const bool matrix = entry.columns != Axis::none;
-      tensor.name = entry.name;
+      TENON_ASSIGN_OR_RETURN(const TensorView view, source_of(spec));
+      const bool matrix = spec.columns != 0;
+      tensor.name = spec.name;
       tensor.dtype = matrix ? dtype_.value_or(view.dtype) : DType::f32;
-      tensor.shape = {axis_extent(grown_, entry.rows)};
-      if (matrix) tensor.shape.push_back(axis_extent(grown_, entry.columns));
-      const bool widened = entry.norm && entry.rows == Axis::hidden;
-      tensor.fill = Embedding{view, &maps_[index(entry.rows)], &maps_[index(entry.columns)],
+      tensor.shape = {spec.rows};
+      if (matrix) tensor.shape.push_back(spec.columns);
+      const bool widened = norm_of(grown_, spec) != nullptr && spec.rows_axis == Axis::hidden;
+      tensor.fill = Embedding{view, &maps_[index(spec.rows_axis)], &maps_[index(spec.columns_axis)],
                               widened ? norm_factor_ : 1.0f, tensor.dtype};
     }
     return tensors;
@@ -164,8 +230,8 @@ class Growth {
 
   // The source's tensor, data null in layers that it does not have; their dtype is that of its
   // first layer.
-  Result<TensorView> source_of(const WeightEntry& entry) const {
-    const bool added = entry.layer >= static_cast<int32_t>(source_.config.layers);
+  Result<TensorView> source_of(const TensorSpec& entry) const {
+    const bool added = entry.layer >= static_cast<int32_t>(source_.plan.layers.size());
     std::string name = entry.name;
     if (added) {
       const std::string number = std::to_string(entry.layer);
@@ -182,9 +248,9 @@ class Growth {
   }
 
   const Model& source_;
-  const ModelConfig& grown_;
+  const ModelPlan& grown_;
   std::optional<DType> dtype_;
-  AxisMap maps_[7];  // by Axis
+  AxisMap maps_[8];  // by Axis
   float norm_factor_ = 1.0f;
 };
 
@@ -192,19 +258,26 @@ class Growth {
 
 Status grow_model(const std::string& source_folder, std::string_view shape_name,
                   const GrowthOptions& options) {
-  TENON_ASSIGN_OR_RETURN(const ModelConfig shape, named_shape(shape_name));
+  TENON_ASSIGN_OR_RETURN(const PlannedShape shape, named_shape(shape_name));
   if (is_model_file(source_folder)) {
     return unsupported("'" + source_folder +
                        "' is a file; a model grows from a folder: write one with `tenon model "
                        "convert`");
   }
   TENON_ASSIGN_OR_RETURN(const auto source, open_model(source_folder));
-  Result<ModelConfig> grown = grown_config(source->config, shape);
-  if (!grown.ok()) return with_context(source_folder, grown.status());
+  if (!can_grow(source->plan)) {
+    return unsupported(
+        source_folder + ": a " + source->plan.architecture +
+        " model cannot be grown by zeros; there are llama, mistral, qwen2 and qwen3");
+  }
+  const Result<Sizes> sizes = grown_sizes(Sizes(source->plan), Sizes(shape.plan));
+  if (!sizes.ok()) return with_context(source_folder, sizes.status());
+  const std::string config = grown_config(*source, *sizes);
+  TENON_ASSIGN_OR_RETURN(const ModelPlan grown, parse_model_config(config, source_folder));
   TENON_RETURN_IF_ERROR(check_float_type(options.dtype.value_or(DType::f32)));
   const std::string& out = options.out_folder;
   TENON_RETURN_IF_ERROR(create_model_folder(out));
-  const Growth growth(*source, *grown, options.dtype);
+  const Growth growth(*source, grown, options.dtype);
   TENON_ASSIGN_OR_RETURN(const auto tensors, growth.plan());
   TENON_RETURN_IF_ERROR(write_safetensors(out + "/model.safetensors", tensors, options.progress));
   if (Status copied = copy_tokenizer(source_folder, out);
@@ -212,7 +285,7 @@ Status grow_model(const std::string& source_folder, std::string_view shape_name,
     return copied;
   }
   TENON_RETURN_IF_ERROR(copy_if_present(source_folder, out, "generation_config.json"));
-  return write_text_file(out + "/config.json", model_config_json(*grown, tensors.front().dtype));
+  return write_text_file(out + "/config.json", config_text(config, tensors.front().dtype));
 }
 
 }  // namespace tenon

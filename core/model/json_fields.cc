@@ -1,5 +1,6 @@
 #include "core/model/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -109,11 +110,13 @@ Status Faults::status(std::string_view where) const {
 }
 
 const json* JsonFields::find(const char* key) const {
+  if (asked_ != nullptr) asked_->insert(key);
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
 bool JsonFields::is_null(const char* key) const {
+  if (asked_ != nullptr) asked_->insert(key);
   const auto found = object_.find(key);
   return found != object_.end() && found->is_null();
 }
@@ -160,6 +163,23 @@ std::optional<JsonFields> JsonFields::object(const char* key) const {
   if (value->is_object()) return JsonFields(*value, faults_, prefix_ + key + ".");
   mismatch(key, *value, "an object");
   return std::nullopt;
+}
+
+std::vector<bool> JsonFields::flags(const char* key, size_t count) const {
+  const json* value = find(key);
+  if (value == nullptr) return {};
+  const auto is_flag = [](const json& item) {
+    return item.is_boolean() || (item.is_number_unsigned() && item.get<uint64_t>() <= 1);
+  };
+  if (!value->is_array() || value->size() != count || !std::ranges::all_of(*value, is_flag)) {
+    mismatch(key, *value, "a list of " + std::to_string(count) + " times 0 or 1");
+    return {};
+  }
+  std::vector<bool> flags;
+  for (const json& item : *value) {
+    flags.push_back(item.is_boolean() ? item.get<bool>() : item.get<uint64_t>() == 1);
+  }
+  return flags;
 }
 
 std::vector<int32_t> JsonFields::token_ids(const char* key, std::vector<int32_t> fallback,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,9 +41,11 @@ class Faults {
 // the wrong type or out of range is a fault, and gives the fallback too.
 class JsonFields {
  public:
-  // Both are borrowed. `prefix` leads the keys in messages: "rope_scaling.".
-  JsonFields(const nlohmann::json& object, Faults& faults, std::string prefix = "")
-      : object_(object), faults_(faults), prefix_(std::move(prefix)) {}
+  // All are borrowed. `prefix` leads the keys in messages: "rope_scaling.". `asked` remembers every
+  // key that was asked for, there or not.
+  JsonFields(const nlohmann::json& object, Faults& faults, std::string prefix = "",
+             std::set<std::string, std::less<>>* asked = nullptr)
+      : object_(object), faults_(faults), prefix_(std::move(prefix)), asked_(asked) {}
 
   bool has(const char* key) const { return find(key) != nullptr; }  // there and not null
   bool is_null(const char* key) const;                              // there and null
@@ -53,6 +56,8 @@ class JsonFields {
   bool flag(const char* key, bool fallback) const;
   std::string text(const char* key, std::string_view fallback) const;
   std::optional<JsonFields> object(const char* key) const;
+  // A list of as many flags; 0 and 1 count. Empty: not there, or a fault.
+  std::vector<bool> flags(const char* key, size_t count) const;
   // One id or a list of ids, each in [0, vocabulary).
   std::vector<int32_t> token_ids(const char* key, std::vector<int32_t> fallback,
                                  uint32_t vocabulary) const;
@@ -65,6 +70,7 @@ class JsonFields {
   const nlohmann::json& object_;
   Faults& faults_;
   std::string prefix_;
+  std::set<std::string, std::less<>>* asked_;
 };
 
 }  // namespace tenon

@@ -1,19 +1,17 @@
 // Writing Hugging Face model folders.
 #pragma once
 
+#include <tenon/types.h>
+
 #include <string>
+#include <string_view>
 
 #include "core/base/result.h"
-#include "core/model/model_config.h"
 
 namespace tenon {
 
-// A config.json that parse_model_config and transformers read back as `config`. `dtype` is the
-// weights' element type, for information.
-std::string model_config_json(const ModelConfig& config, DType dtype);
-
-// The double whose shortest text is that of the float: 1e-05, not 9.999999747378752e-06.
-double shortest_double(float value);
+// A config.json laid out to be read, with the weights' element type, for information.
+std::string config_text(std::string_view json, DType dtype);
 // Ok for f32, f16 and bf16, the types that weights are written in.
 Status check_float_type(DType dtype);
 // Creates the folder and its parents. Refuses one that already holds a model.

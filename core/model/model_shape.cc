@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <cmath>
 
-#include "core/model/model_config.h"
+#include "core/model/model_plan.h"
 
 namespace tenon {
 
@@ -15,27 +14,26 @@ bool keep_the_same(const KvGroup& a, const KvGroup& b) {
 }  // namespace
 
 // Groups come in the order of their first layers.
-ModelShapeStorage::ModelShapeStorage(const ModelConfig& config, uint32_t context_tokens) {
-  layers_.resize(config.layers);
-  for (uint32_t layer = 0; layer < config.layers; ++layer) {
-    const std::vector<uint32_t>& windows = config.window_tokens;
-    const KvGroup kept{.kv_heads = config.kv_heads,
-                       .k_dim = config.head_dim,
-                       .v_dim = config.head_dim,
-                       .window_tokens = layer < windows.size() ? windows[layer] : 0};
+ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens) {
+  for (const LayerPlan& layer : plan.layers) {
+    const SelfAttentionPlan& attention = layer.attention;
+    const KvGroup kept{.kv_heads = attention.kv_heads,
+                       .k_dim = attention.head_dim,
+                       .v_dim = attention.head_dim,
+                       .window_tokens = attention.window_tokens};
     const auto found = std::ranges::find_if(
         groups_, [&](const KvGroup& group) { return keep_the_same(group, kept); });
     const auto group = static_cast<GroupId>(found - groups_.begin());
     if (found == groups_.end()) groups_.push_back(kept);
-    layers_[layer] = {
-        .group = group,
-        .index_in_group = groups_[group].layers++,
-        .query_heads = config.heads,
-        .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))};
+    layers_.push_back({.group = group,
+                       .index_in_group = groups_[group].layers++,
+                       .query_heads = attention.heads,
+                       .scale = attention.scale,
+                       .soft_cap = attention.soft_cap});
   }
-  shape_ = {.hidden = config.hidden,
-            .vocabulary = config.vocabulary,
-            .context_tokens = std::min(context_tokens, config.context_tokens)};
+  shape_ = {.hidden = plan.hidden,
+            .vocabulary = plan.vocabulary,
+            .context_tokens = std::min(context_tokens, plan.context_tokens)};
   const auto whole = std::ranges::find(groups_, 0u, &KvGroup::window_tokens);
   if (whole != groups_.end()) shape_.ledger_group = static_cast<GroupId>(whole - groups_.begin());
   point_to_arrays();

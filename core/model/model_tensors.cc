@@ -7,57 +7,31 @@
 #include "core/model/weight_rows.h"
 
 namespace tenon {
-namespace {
 
-class TensorLister {
- public:
-  void matrix(const std::string& stem, const Weight& weight, uint32_t rotated_heads = 0) {
-    tensors_.push_back({stem + ".weight", &weight, nullptr, rotated_heads});
+std::vector<ModelTensor> model_tensors(const Model& model) {
+  std::vector<ModelTensor> tensors;
+  for (TensorSpec& spec : list_tensors(model.plan)) {
+    ModelTensor& tensor = tensors.emplace_back();
+    tensor.places = places_of(model, spec);
+    const NormPlan* norm = norm_of(model.plan, spec);
+    tensor.plus_one = norm != nullptr && norm->plus_one && !spec.bias;
+    if (spec.layer >= 0) {
+      const SelfAttentionPlan& attention =
+          model.plan.layers[static_cast<size_t>(spec.layer)].attention;
+      if (spec.role == Role::q) tensor.rotated_heads = attention.heads;
+      if (spec.role == Role::k) tensor.rotated_heads = attention.kv_heads;
+      tensor.norms_by_head = (spec.role == Role::q_norm || spec.role == Role::k_norm) &&
+                             attention.qk_norm_extent == QkNormExtent::own_head;
+    }
+    tensor.spec = std::move(spec);
   }
-  void vector(const std::string& name, const std::vector<float>& values,
-              uint32_t rotated_heads = 0) {
-    if (!values.empty()) tensors_.push_back({name, nullptr, &values, rotated_heads});
-  }
-  std::vector<ModelTensor> take() { return std::move(tensors_); }
-
- private:
-  std::vector<ModelTensor> tensors_;
-};
-
-void list_layer(const LayerWeights& layer, const ModelConfig& config, const std::string& stem,
-                TensorLister& list) {
-  const std::string attention = stem + "self_attn.", mlp = stem + "mlp.";
-  list.vector(stem + "input_layernorm.weight", layer.attention_norm);
-  list.matrix(attention + "q_proj", layer.q, config.heads);
-  list.vector(attention + "q_proj.bias", layer.q_bias, config.heads);
-  list.matrix(attention + "k_proj", layer.k, config.kv_heads);
-  list.vector(attention + "k_proj.bias", layer.k_bias, config.kv_heads);
-  list.matrix(attention + "v_proj", layer.v);
-  list.vector(attention + "v_proj.bias", layer.v_bias);
-  list.vector(attention + "q_norm.weight", layer.q_norm);
-  list.vector(attention + "k_norm.weight", layer.k_norm);
-  list.matrix(attention + "o_proj", layer.output);
-  list.vector(attention + "o_proj.bias", layer.output_bias);
-  list.vector(stem + "post_attention_layernorm.weight", layer.mlp_norm);
-  list.matrix(mlp + "gate_proj", layer.gate);
-  list.vector(mlp + "gate_proj.bias", layer.gate_bias);
-  list.matrix(mlp + "up_proj", layer.up);
-  list.vector(mlp + "up_proj.bias", layer.up_bias);
-  list.matrix(mlp + "down_proj", layer.down);
-  list.vector(mlp + "down_proj.bias", layer.down_bias);
+  return tensors;
 }
 
-}  // namespace
-
-std::vector<ModelTensor> list_tensors(const Model& model) {
-  TensorLister list;
-  list.matrix("model.embed_tokens", model.embedding);
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    list_layer(model.layers[i], model.config, "model.layers." + std::to_string(i) + ".", list);
-  }
-  list.vector("model.norm.weight", model.final_norm);
-  if (!model.config.tied_embeddings) list.matrix("lm_head", model.head);
-  return list.take();
+PlacedRow row_of(const std::vector<ConstTensorPlace>& places, uint64_t row) {
+  const ConstTensorPlace* place = places.data();
+  for (; row >= place->rows; ++place) row -= place->rows;
+  return {place, row};
 }
 
 bool fits_type(const TensorType& type, uint64_t elements) {

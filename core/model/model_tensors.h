@@ -3,24 +3,32 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "core/base/gguf.h"
 #include "core/model/model.h"
+#include "core/model/tensor_places.h"
 
 namespace tenon {
 
-// A matrix, or a vector; by its name in a Hugging Face checkpoint.
+// What a tensor of a Hugging Face checkpoint holds: matrices, or vectors, one behind the other.
 struct ModelTensor {
-  std::string name;
-  const Weight* matrix = nullptr;
-  const std::vector<float>* vector = nullptr;
+  TensorSpec spec;
+  std::vector<ConstTensorPlace> places;
   uint32_t rotated_heads = 0;  // of q and k, weights and biases: heads that rotary embedding turns
+  bool plus_one = false;       // a norm with the one added that folders leave out
+  bool norms_by_head = false;  // a weight for each head
 };
 
 // In the order of use; no head when tied. The model outlives the result.
-std::vector<ModelTensor> list_tensors(const Model& model);
+std::vector<ModelTensor> model_tensors(const Model& model);
+
+// Row `row` of what stands in several places, one behind the other.
+struct PlacedRow {
+  const ConstTensorPlace* place;
+  uint64_t row;
+};
+PlacedRow row_of(const std::vector<ConstTensorPlace>& places, uint64_t row);
 
 // Whether rows of `elements` can be stored in a type: whole blocks.
 bool fits_type(const TensorType& type, uint64_t elements);

@@ -19,6 +19,7 @@ struct SynthesisOptions {
   std::string out_folder;      // created; must not hold a model yet
   DType dtype = DType::bf16;   // f32, f16 or bf16, of every tensor
   uint64_t seed = 0;           // the same seed and shape give the same bytes
+  uint32_t layers = 0;         // in place of the shape's; 0 = as many as it has
   std::string tokenizer_from;  // a folder whose tokenizer is copied; empty = none. The vocabulary
                                // stays the shape's.
   WriteProgress progress;      // may be empty

@@ -6,7 +6,7 @@
 #include "core/base/half.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
-#include "core/model/weight_list.h"
+#include "core/model/tensor_roles.h"
 
 namespace tenon {
 namespace {
@@ -74,27 +74,32 @@ std::function<void(uint64_t, uint64_t, std::byte*)> filler(DType dtype, double m
 }
 
 // Deviations that keep the residual stream near 1 through all layers, and logits near 2.
-double deviation_of(const WeightEntry& entry, const ModelConfig& config) {
-  if (entry.norm) return 0.1;
-  if (entry.bias) return 0.05;
-  if (entry.rows == Axis::vocabulary) return 2.0 / std::sqrt(config.hidden);
-  const auto inputs = static_cast<double>(axis_extent(config, entry.columns));
-  const double share = entry.adds_back ? 1.0 / std::sqrt(2.0 * config.layers) : 1.0;
-  return share / std::sqrt(inputs);
+double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
+  if (norm_of(plan, spec) != nullptr) return 0.1;
+  if (spec.bias) return 0.05;
+  if (spec.rows_axis == Axis::vocabulary) return 2.0 / std::sqrt(plan.hidden);
+  const double layers = static_cast<double>(plan.layers.size());
+  const double share = spec.adds_back() ? 1.0 / std::sqrt(2.0 * layers) : 1.0;
+  return share / std::sqrt(static_cast<double>(spec.columns));
 }
 
-std::vector<PlannedTensor> plan(const ModelConfig& config, const SynthesisOptions& options) {
+double mean_of(const TensorSpec& spec, const ModelPlan& plan) {
+  const NormPlan* norm = norm_of(plan, spec);
+  return norm == nullptr || spec.bias || norm->plus_one ? 0.0 : 1.0;
+}
+
+std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOptions& options) {
   std::vector<PlannedTensor> tensors;
   uint64_t key = options.seed * 0x9e3779b97f4a7c15u;
-  for (const WeightEntry& entry : list_weights(config)) {
+  for (const TensorSpec& spec : list_tensors(plan)) {
     key += 0xd1b54a32d192ed03u;
     PlannedTensor& tensor = tensors.emplace_back();
-    tensor.name = entry.name;
+    tensor.name = spec.name;
     tensor.dtype = options.dtype;
-    tensor.shape = {axis_extent(config, entry.rows)};
-    if (entry.columns != Axis::none) tensor.shape.push_back(axis_extent(config, entry.columns));
-    tensor.fill = filler(options.dtype, entry.norm ? 1.0 : 0.0, deviation_of(entry, config), key,
-                         axis_extent(config, entry.columns));
+    tensor.shape = {spec.rows};
+    if (spec.columns != 0) tensor.shape.push_back(spec.columns);
+    tensor.fill = filler(options.dtype, mean_of(spec, plan), deviation_of(spec, plan), key,
+                         std::max<uint64_t>(spec.columns, 1));
   }
   return tensors;
 }
@@ -102,16 +107,16 @@ std::vector<PlannedTensor> plan(const ModelConfig& config, const SynthesisOption
 }  // namespace
 
 Status synthesize_model(std::string_view shape, const SynthesisOptions& options) {
-  TENON_ASSIGN_OR_RETURN(const ModelConfig config, named_shape(shape));
+  TENON_ASSIGN_OR_RETURN(const PlannedShape planned, named_shape(shape, options.layers));
   TENON_RETURN_IF_ERROR(check_float_type(options.dtype));
   TENON_RETURN_IF_ERROR(create_model_folder(options.out_folder));
   if (!options.tokenizer_from.empty()) {
     TENON_RETURN_IF_ERROR(copy_tokenizer(options.tokenizer_from, options.out_folder));
   }
   TENON_RETURN_IF_ERROR(write_safetensors(options.out_folder + "/model.safetensors",
-                                          plan(config, options), options.progress));
+                                          plan_tensors(planned.plan, options), options.progress));
   return write_text_file(options.out_folder + "/config.json",
-                         model_config_json(config, options.dtype));
+                         config_text(planned.json, options.dtype));
 }
 
 }  // namespace tenon

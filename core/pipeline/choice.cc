@@ -124,10 +124,6 @@ class Chooser {
   std::vector<Status> faults_;
 };
 
-bool has_windows(const ModelConfig& config) {
-  return std::ranges::any_of(config.window_tokens, [](uint32_t window) { return window > 0; });
-}
-
 // What the step loop itself can do for plugins.
 Participant engine_participant(const PipelineConfig& config) {
   const bool second_model = !config.draft_model_path.value.empty();
@@ -285,17 +281,26 @@ std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std:
 }
 
 Participant model_participant(std::string role, const Model& model, const Origin& origin) {
-  const ModelConfig& config = model.config;
-  Participant made{
-      .role = std::move(role),
-      .name = config.architecture,
-      .origin = origin,
-      .provides = {},
-      .requirements = {{"attn.head_dim", FactOp::all_of, config.head_dim, {}},
-                       {"attn.group", FactOp::all_of, config.heads / config.kv_heads, {}}}};
-  if (has_windows(config)) {
-    made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
+  Participant made{.role = std::move(role),
+                   .name = model.plan.architecture,
+                   .origin = origin,
+                   .provides = {},
+                   .requirements = {}};
+  // Layers that are alike ask once.
+  std::set<std::pair<uint32_t, uint32_t>> heads;
+  bool windows = false, caps = false;
+  for (const LayerPlan& layer : model.plan.layers) {
+    const SelfAttentionPlan& attention = layer.attention;
+    heads.emplace(attention.head_dim, attention.heads / attention.kv_heads);
+    windows = windows || attention.window_tokens > 0;
+    caps = caps || attention.soft_cap > 0;
   }
+  for (const auto& [head_dim, group] : heads) {
+    made.requirements.push_back({"attn.head_dim", FactOp::all_of, head_dim, {}});
+    made.requirements.push_back({"attn.group", FactOp::all_of, group, {}});
+  }
+  if (windows) made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
+  if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
   return made;
 }
 

@@ -61,7 +61,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
 
 Status set_limits(Pipeline& pipeline) {
   const PipelineConfig& config = pipeline.config;
-  const uint32_t most = pipeline.model->config.context_tokens;
+  const uint32_t most = pipeline.model->plan.context_tokens;
   const uint32_t context = config.context_tokens.value.value_or(most);
   if (context > most) {
     return invalid_argument(config.context_tokens.origin.text() + ": limits.context_tokens is " +
@@ -285,7 +285,7 @@ EngineParts Pipeline::parts() {
       return std::make_unique<TokenizerDecoder>(*tokens, request.prompt);
     };
   }
-  made.eos_tokens = model->generation.eos.empty() ? model->config.eos : model->generation.eos;
+  made.eos_tokens = model->generation.eos.empty() ? model->plan.eos : model->generation.eos;
   made.scheduler_name = scheduler.object().descriptor().id;
   made.kv_cache_name = kv_cache.object().descriptor().id;
   made.sampler_name = sampler.object().descriptor().id;

@@ -22,8 +22,8 @@ std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) 
 }
 
 Status check_vocabulary(const Pipeline& pipeline, const Model& second, const std::string& where) {
-  const uint32_t target = pipeline.model->config.vocabulary;
-  const uint32_t draft = second.config.vocabulary;
+  const uint32_t target = pipeline.model->plan.vocabulary;
+  const uint32_t draft = second.plan.vocabulary;
   if (target != draft) {
     return invalid_argument(where + ": the second model has a vocabulary of " +
                             std::to_string(draft) + " tokens, but the model has " +

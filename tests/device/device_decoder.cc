@@ -11,7 +11,7 @@ namespace tenon::test {
 
 Status DeviceBuffers::allocate(const Model& model, uint64_t prepared_bytes, uint32_t max_rows,
                                LateDevice& device) {
-  const ModelConfig& c = model.config;
+  const FlatConfig c = flat(model.plan);
   const uint32_t heads = c.heads * c.head_dim;
   const uint32_t kv_heads = c.kv_heads * c.head_dim;
   bool enough = true;
@@ -48,6 +48,7 @@ Status DeviceBuffers::allocate(const Model& model, uint64_t prepared_bytes, uint
 Status DeviceDecoder::load(const Model& model, const ModelShape& shape, uint32_t max_rows,
                            DeviceQueue queue, LateDevice& device, const LinearResolver& linear) {
   model_ = &model;
+  config_ = flat(model.plan);
   shape_ = &shape;
   queue_ = queue;
   device_ = &device;
@@ -67,7 +68,7 @@ Status DeviceDecoder::enqueue(const BatchView& batch, DeviceAttention& attention
   // What an operation reads before another wrote it is NaN, not a leftover that happens to fit.
   push("overwriting activations",
        [to = to_.first, bytes = to_.bytes] { std::memset(to, 0xff, bytes); });
-  run_decoder(config(), *this);
+  run_decoder(model_->plan, *this);
   return std::move(status_);
 }
 
@@ -97,7 +98,7 @@ void DeviceDecoder::embed() {
   push("angles", [rows = rows_, half, to = to_, frequencies = weights_.frequencies] {
     for (uint64_t row = 0; row < rows; ++row) {
       float* angles = to.angles + row * 2 * half;
-      rotary_angles(to.positions[row], {frequencies, half}, angles, angles + half);
+      rotary_angles(to.positions[row], {frequencies, half}, 1.0f, angles, angles + half);
     }
   });
 }
@@ -247,10 +248,14 @@ void DeviceDecoder::attention_output(uint32_t layer) {
   multiply(to_.attended, rows_, {&product, 1});
 }
 
-void DeviceDecoder::gated_mlp(uint32_t layer) {
+void DeviceDecoder::mlp_in(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   const Product gated{&w.gate, w.gate_bias, to_.gate, Epilogue::silu_mul, &w.up, w.up_bias};
   multiply(to_.normed, rows_, {&gated, 1});
+}
+
+void DeviceDecoder::mlp_out(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
   const Product down{&w.down, w.down_bias, to_.hidden, Epilogue::add};
   multiply(to_.gate, rows_, {&down, 1});
   hand_out(layer, to_.hidden);

@@ -12,6 +12,7 @@
 #include "tests/device/device_kernels.h"
 #include "tests/device/device_weights.h"
 #include "tests/device/late_device.h"
+#include "tests/support/flat_config.h"
 
 namespace tenon::test {
 
@@ -63,10 +64,11 @@ class DeviceDecoder final : public DecoderOps {
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
-  void gated_mlp(uint32_t layer) override;
+  void mlp_in(uint32_t layer) override;
+  void mlp_out(uint32_t layer) override;
   void logits() override;
 
-  const ModelConfig& config() const { return model_->config; }
+  const FlatConfig& config() const { return config_; }
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
   void keep(Status status);
   template <typename Operation>
@@ -80,6 +82,7 @@ class DeviceDecoder final : public DecoderOps {
   void hand_out(LayerId layer, const float* from);
 
   const Model* model_ = nullptr;
+  FlatConfig config_;  // of the model, whose layers are alike
   const ModelShape* shape_ = nullptr;
   DeviceQueue queue_ = nullptr;  // as kernels are given it
   LateDevice* device_ = nullptr;

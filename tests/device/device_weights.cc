@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/result.h"
+#include "tests/support/flat_config.h"
 
 namespace tenon::test {
 
@@ -17,13 +18,13 @@ Status DeviceWeights::load(const Model& model, const ModelShape& shape,
     TENON_RETURN_IF_ERROR(add_layer(model.layers[i], has_kv, layers[i]));
   }
   TENON_RETURN_IF_ERROR(add(model.head, head));
-  if (model.config.tied_embeddings) {
+  if (model.plan.tied_embeddings) {
     embedding = head;
   } else {
     TENON_RETURN_IF_ERROR(add(model.embedding, embedding));
   }
   final_norm = add(model.final_norm);
-  frequencies = add(rope_frequencies(model.config));
+  frequencies = add(first_frequencies(model.plan));
   return {};
 }
 

@@ -77,10 +77,10 @@ Status KernelDevice::load_turn(Turn& turn) {
   };
   turn.batch = device_.memory.pageable.allocate(batch_bytes_);
   turn.arrays = pinned.allocate(kArrays * rows * sizeof(uint32_t));
-  turn.results.logits = floats(rows * model_->config.vocabulary);
+  turn.results.logits = floats(rows * model_->plan.vocabulary);
   turn.results.hidden.clear();
   for (LayerId layer = 0; layer <= shape_->layer_count; ++layer) {
-    turn.results.hidden.push_back(floats(rows * model_->config.hidden));
+    turn.results.hidden.push_back(floats(rows * model_->plan.hidden));
   }
   if (turn.batch != nullptr && turn.results.hidden.back() != nullptr) return {};
   return out_of_memory("the host has no room for a step's arrays");
@@ -166,7 +166,7 @@ Status KernelDevice::launch(const BatchView& batch) {
   turn.output = {batch.step_id,
                  turn.results.logits,
                  static_cast<uint32_t>(batch.logits_rows.size()),
-                 model_->config.vocabulary,
+                 model_->plan.vocabulary,
                  turn.hidden,
                  static_cast<uint32_t>(batch.hidden_rows.size())};
   next_ = 1 - next_;

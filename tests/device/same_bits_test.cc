@@ -27,8 +27,8 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.name;
 }
 
-ModelConfig two_groups() {
-  ModelConfig config = tiny_config();
+FlatConfig two_groups() {
+  FlatConfig config = tiny_config();
   config.layers = 4;
   config.window_tokens = {0, 9, 0, 9};
   config.qkv_bias = true;
@@ -37,15 +37,15 @@ ModelConfig two_groups() {
 }
 
 // Widths in whole blocks of 32 weights.
-ModelConfig quantised_config() {
-  ModelConfig config = tiny_config();
+FlatConfig quantised_config() {
+  FlatConfig config = tiny_config();
   config.intermediate = 64;
   config.tied_embeddings = true;
   return config;
 }
 
-ModelConfig biased_config() {
-  ModelConfig config = tiny_config();
+FlatConfig biased_config() {
+  FlatConfig config = tiny_config();
   config.output_bias = true;
   config.mlp_bias = true;
   config.tied_embeddings = true;

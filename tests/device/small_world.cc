@@ -40,7 +40,7 @@ void quantise(Model& model, const std::string& format) {
     }
   }
   checkpoint->replace(model.head, format);
-  if (model.config.tied_embeddings) {
+  if (model.plan.tied_embeddings) {
     model.embedding = model.head;
   } else {
     checkpoint->replace(model.embedding, format);
@@ -53,8 +53,7 @@ void quantise(Model& model, const std::string& format) {
 SmallWorld::SmallWorld(WorldOptions chosen) : options(std::move(chosen)) {
   model = make_tiny_model({.config = options.config, .dtype = options.dtype});
   if (!options.quantised.empty()) quantise(*model, options.quantised);
-  attention_only_ =
-      std::make_unique<ModelShapeStorage>(options.config, options.config.context_tokens);
+  attention_only_ = std::make_unique<ModelShapeStorage>(model->plan, model->plan.context_tokens);
   shape = attention_only_->shape();
   groups_.assign(shape.groups, shape.groups + shape.group_count);
   layers_.assign(shape.layers, shape.layers + shape.layer_count);

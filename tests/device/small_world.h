@@ -21,7 +21,7 @@
 namespace tenon::test {
 
 struct WorldOptions {
-  ModelConfig config = tiny_config();
+  FlatConfig config = tiny_config();
   std::string linear = "dense";
   DType dtype = DType::f32;    // of the weights
   std::string quantised = {};  // their format instead: all matrices made of random blocks of it

@@ -19,14 +19,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)tenon::parse_generation_config(text, "generation_config.json").ok();
   auto config = tenon::parse_model_config(text, "config.json");
   if (!config.ok()) return 0;
-  require(config->layers > 0 && config->window_tokens.size() == config->layers);
-  require(config->heads % config->kv_heads == 0 && config->head_dim % 2 == 0);
-  require(uint64_t{config->heads} * config->head_dim <= 0x7fffffff);
+  require(!config->layers.empty());
   for (const tenon::TokenId id : config->eos) {
     require(id >= 0 && static_cast<uint32_t>(id) < config->vocabulary);
   }
-  if (config->head_dim <= 4096) {
-    for (const float f : tenon::rope_frequencies(*config)) require(std::isfinite(f));
+  const tenon::SelfAttentionPlan& attention = config->layers.front().attention;
+  require(attention.heads % attention.kv_heads == 0 && attention.head_dim % 2 == 0);
+  require(uint64_t{attention.heads} * attention.head_dim <= 0x7fffffff);
+  for (const tenon::RopePlan& rope : config->ropes) {
+    require(rope.dim % 2 == 0 && rope.dim <= attention.head_dim);
+    if (rope.dim > 4096) continue;
+    for (const float f : tenon::rope_frequencies(rope, 1024)) require(std::isfinite(f));
   }
   const tenon::ModelShapeStorage shape(*config, 1024);
   require(shape.shape().context_tokens >= 1);

@@ -8,6 +8,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/blocks_q6_k.bin + .npy, …           blocks of random bytes and what they stand for
   tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
                                                         with the rows of q and k in pairs
+  tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in every format
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
@@ -17,6 +18,8 @@ import struct
 
 import gguf
 import numpy as np
+
+import family_gguf
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "gguf"
@@ -124,6 +127,13 @@ def finish(writer):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_family(name):
+    folder = HERE / "models" / name
+    config = json.loads((folder / "config.json").read_text())
+    tensors = read_safetensors(folder / "model.safetensors")
+    finish(family_gguf.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
 
 
 def write_quants():
@@ -256,6 +266,8 @@ def main():
     write_model("llama_tied", "Q8_0", "llama_tied_q8_0.gguf")
     write_model("qwen2", "F16", "qwen2_f16.gguf")
     write_model("qwen3", "F32", "qwen3_f32.gguf")
+    for name in family_gguf.FILES:
+        write_family(name)
     write_seeds()
 
 

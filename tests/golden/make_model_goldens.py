@@ -19,6 +19,8 @@ import torch
 from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
+import family_cases
+
 TOKENS = 40
 BASE = dict(vocab_size=99, hidden_size=32, intermediate_size=72, num_hidden_layers=2,
             num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
@@ -27,8 +29,8 @@ LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_fac
               original_max_position_embeddings=32, rope_theta=10000.0)
 
 
-def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False):
-    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed)
+def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None):
+    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill)
 
 
 CASES = {
@@ -60,6 +62,8 @@ CASES = {
     "llama_f16": case(LlamaConfig(**BASE), dtype=torch.float16),
     "llama_mixed": case(LlamaConfig(**BASE), dtype=torch.bfloat16, mixed=True),
     "llama_sharded": case(LlamaConfig(**BASE), shard="30KB"),
+    **{name: case(config, fill=family_cases.randomise)
+       for name, config in family_cases.CASES.items()},
 }
 
 
@@ -114,7 +118,7 @@ def make(name, spec, root):
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
     model = AutoModelForCausalLM.from_config(spec["config"])
-    randomise(model, generator)
+    (spec["fill"] or randomise)(model, generator)
     model.to(spec["dtype"])
     model.save_pretrained(folder, **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
     if spec["mixed"]:

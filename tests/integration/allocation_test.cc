@@ -16,7 +16,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, AllocationTest, testing::ValuesIn(cpu_cases()),
 
 TEST_P(AllocationTest, a_step_allocates_nothing_after_the_first) {
   const auto model = make_tiny_model({.config = tiny_config()});
-  const ModelShapeStorage shape(model->config, 64);
+  const ModelShapeStorage shape(model->plan, 64);
   Loaded loaded(GetParam(), *model, shape.shape());
   const std::vector<TokenId> tokens = some_tokens(20, 61);
   std::vector<uint32_t> positions(20);

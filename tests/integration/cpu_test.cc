@@ -41,7 +41,7 @@ class CountingLinear final : public ForwardingLinear {
 
 class CpuTest : public testing::Test {
  protected:
-  CpuTest() : model_(make_tiny_model({.config = tiny_config()})), shape_(model_->config, 64) {
+  CpuTest() : model_(make_tiny_model({.config = tiny_config()})), shape_(model_->plan, 64) {
     executor_ = *make_cpu_executor({2, kCpuPortable});
   }
   StepDriver& load(const LinearResolver& linear) {
@@ -95,7 +95,7 @@ TEST_F(CpuTest, pages_of_the_checkpoint_are_released_once_packed) {
 }
 
 TEST_F(CpuTest, a_tied_head_is_packed_once_and_serves_as_embedding) {
-  ModelConfig config = tiny_config();
+  FlatConfig config = tiny_config();
   config.tied_embeddings = true;
   model_ = make_tiny_model({.config = config});
   StepDriver& driver = load(counting());

@@ -17,15 +17,15 @@ Logits part(const Logits& all, size_t first, size_t last) {
 
 class ExecutorTest : public testing::TestWithParam<ExecutorCase> {
  protected:
-  explicit ExecutorTest(const ModelConfig& config = tiny_config())
-      : model_(make_tiny_model({.config = config})), shape_(model_->config, 64) {}
+  explicit ExecutorTest(const FlatConfig& config = tiny_config())
+      : model_(make_tiny_model({.config = config})), shape_(model_->plan, 64) {}
 
   Loaded load(const LoadOptions& options = {}) { return load(GetParam(), options); }
   Loaded load(const ExecutorCase& executor, const LoadOptions& options = {}) {
     return {executor, *model_, shape_.shape(), options};
   }
   std::vector<TokenId> tokens(uint32_t count, uint32_t seed = 1) {
-    return some_tokens(count, model_->config.vocabulary, seed);
+    return some_tokens(count, model_->plan.vocabulary, seed);
   }
 
   std::unique_ptr<Model> model_;
@@ -176,8 +176,8 @@ TEST_P(ExecutorTest, memory_it_holds_is_told) {
 
 class ExecutorWindowTest : public ExecutorTest {
  protected:
-  static ModelConfig config() {
-    ModelConfig c = tiny_config();
+  static FlatConfig config() {
+    FlatConfig c = tiny_config();
     c.layers = 1;
     c.window_tokens = {6};
     return c;

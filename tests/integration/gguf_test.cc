@@ -27,9 +27,9 @@ std::unique_ptr<Model> open_or_fail(const std::string& path) {
 }
 
 Logits logits_of(const Model& model, const ExecutorCase& executor_case) {
-  const ModelShapeStorage shape(model.config, 64);
+  const ModelShapeStorage shape(model.plan, 64);
   Loaded executor(executor_case, model, shape.shape());
-  return executor->feed(some_tokens(40, model.config.vocabulary), {17, 1, 5});
+  return executor->feed(some_tokens(40, model.plan.vocabulary), {17, 1, 5});
 }
 
 class GgufModel : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -41,12 +41,17 @@ TEST_P(GgufModel, a_file_has_the_same_bits_of_logits_as_the_folder) {
   EXPECT_EQ(logits_of(*file, {}), logits_of(*folder, {}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, GgufModel,
-                         testing::Values(std::pair("llama_gqa", "llama_gqa_f32.gguf"),
-                                         std::pair("llama_bf16", "llama_bf16.gguf"),
-                                         std::pair("llama_biases", "llama_biases_f32.gguf"),
-                                         std::pair("qwen3", "qwen3_f32.gguf")),
-                         [](const auto& test) { return std::string(test.param.first); });
+INSTANTIATE_TEST_SUITE_P(
+    Goldens, GgufModel,
+    testing::Values(
+        std::pair("llama_gqa", "llama_gqa_f32.gguf"), std::pair("llama_bf16", "llama_bf16.gguf"),
+        std::pair("llama_biases", "llama_biases_f32.gguf"), std::pair("qwen3", "qwen3_f32.gguf"),
+        std::pair("olmo2", "olmo2_f32.gguf"), std::pair("granite", "granite_f32.gguf"),
+        std::pair("smollm3", "smollm3_f32.gguf"), std::pair("starcoder2", "starcoder2_f32.gguf"),
+        std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
+        std::pair("stablelm_parallel", "stablelm_parallel_f32.gguf"),
+        std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf")),
+    [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {
   const char* given = std::getenv("TENON_SHARED_DATA");
@@ -64,7 +69,7 @@ TEST(GgufFile, stored_rotary_factors_mean_what_the_folder_s_scaling_does) {
   const auto folder = open_or_fail(kFolders + "llama_rope_llama3");
   const auto file = open_or_fail(kFiles + "llama_rope_llama3_f32.gguf");
   ASSERT_TRUE(folder && file);
-  const auto expected = rope_frequencies(folder->config), actual = rope_frequencies(file->config);
+  const auto expected = first_frequencies(folder->plan), actual = first_frequencies(file->plan);
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(actual[i], expected[i], 2e-7f * expected[i]) << i;
   }

@@ -55,7 +55,7 @@ TEST_P(GoldenTest, logits_agree_with_transformers) {
        at += static_cast<ptrdiff_t>(vocabulary)) {
     expected.emplace_back(at, at + static_cast<ptrdiff_t>(vocabulary));
   }
-  const ModelShapeStorage shape((*model)->config, (*model)->config.context_tokens);
+  const ModelShapeStorage shape((*model)->plan, (*model)->plan.context_tokens);
   Loaded executor(executor_case, **model, shape.shape());
   const Logits actual = executor->feed(tokens->values, {17, 1, 5});
   EXPECT_LE(largest_difference(actual, expected), tolerance(executor_case, **model));
@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Goldens, GoldenTest,
                          });
 
 // Shapes that fit no vector: odd widths, a single KV head, head_dim 6.
-ModelConfig odd_config() {
-  ModelConfig config = tiny_config();
+FlatConfig odd_config() {
+  FlatConfig config = tiny_config();
   config.hidden = 37;
   config.intermediate = 101;
   config.heads = 5;
@@ -80,8 +80,8 @@ ModelConfig odd_config() {
   return config;
 }
 // Shapes that fill several vectors of every operation.
-ModelConfig wide_config() {
-  ModelConfig config = tiny_config();
+FlatConfig wide_config() {
+  FlatConfig config = tiny_config();
   config.hidden = 192;
   config.intermediate = 416;
   config.heads = 6;
@@ -90,7 +90,7 @@ ModelConfig wide_config() {
   config.vocabulary = 515;
   return config;
 }
-ModelConfig with_everything(ModelConfig config) {
+FlatConfig with_everything(FlatConfig config) {
   config.qkv_bias = config.output_bias = config.mlp_bias = config.qk_norm = true;
   config.window_tokens = {0, 9};
   return config;
@@ -99,7 +99,7 @@ ModelConfig with_everything(ModelConfig config) {
 class OracleTest : public testing::TestWithParam<ExecutorCase> {
  protected:
   static void expect_close(const Model& model, const ModelShape& shape) {
-    const std::vector<TokenId> tokens = some_tokens(40, model.config.vocabulary);
+    const std::vector<TokenId> tokens = some_tokens(40, model.plan.vocabulary);
     const Logits expected = Loaded({}, model, shape)->feed(tokens, {40});
     const Logits actual = Loaded(GetParam(), model, shape)->feed(tokens, {23, 1, 4});
     EXPECT_LE(largest_difference(actual, expected), tolerance(GetParam(), model));
@@ -109,15 +109,15 @@ INSTANTIATE_TEST_SUITE_P(Cpu, OracleTest, testing::ValuesIn(cpu_cases()),
                          [](const auto& test) { return test.param.name(); });
 
 TEST_P(OracleTest, shapes_and_formats_of_all_kinds_agree_with_the_oracle) {
-  for (const ModelConfig& config : {odd_config(), wide_config(), with_everything(odd_config()),
-                                    with_everything(wide_config())}) {
+  for (const FlatConfig& config : {odd_config(), wide_config(), with_everything(odd_config()),
+                                   with_everything(wide_config())}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       SCOPED_TRACE(std::to_string(config.hidden) + " " + std::string(dtype_name(dtype)));
       for (const bool tied : {false, true}) {
-        ModelConfig one = config;
+        FlatConfig one = config;
         one.tied_embeddings = tied;
         const auto model = make_tiny_model({.config = one, .dtype = dtype, .misaligned = true});
-        expect_close(*model, ModelShapeStorage(model->config, 64).shape());
+        expect_close(*model, ModelShapeStorage(model->plan, 64).shape());
       }
     }
   }
@@ -125,7 +125,7 @@ TEST_P(OracleTest, shapes_and_formats_of_all_kinds_agree_with_the_oracle) {
 
 TEST_P(OracleTest, layers_may_share_kv_and_cap_their_scores) {
   auto model = make_tiny_model({.config = wide_config()});
-  const ModelShapeStorage storage(model->config, 64);
+  const ModelShapeStorage storage(model->plan, 64);
   std::vector<LayerShape> layers(storage.shape().layers, storage.shape().layers + 2);
   KvGroup group = storage.shape().groups[0];
   ModelShape shape = storage.shape();
@@ -141,10 +141,10 @@ TEST_P(OracleTest, layers_may_share_kv_and_cap_their_scores) {
 
 TEST_P(OracleTest, long_texts_stay_close) {
   const auto model = make_tiny_model({.config = wide_config()});
-  ModelConfig config = model->config;
-  config.context_tokens = 700;
-  const ModelShapeStorage shape(config, 700);
-  const std::vector<TokenId> tokens = some_tokens(600, config.vocabulary);
+  ModelPlan plan = model->plan;
+  plan.context_tokens = 700;
+  const ModelShapeStorage shape(plan, 700);
+  const std::vector<TokenId> tokens = some_tokens(600, plan.vocabulary);
   const LoadOptions options{.max_rows = 600};
   const Logits expected = Loaded({}, *model, shape.shape(), options)->feed(tokens, {600});
   const Logits actual = Loaded(GetParam(), *model, shape.shape(), options)->feed(tokens, {211});
@@ -156,8 +156,8 @@ TEST_P(OracleTest, long_texts_stay_close) {
 TEST_P(OracleTest, caches_of_every_type_agree_with_the_oracle_and_change_no_bit_by_cutting) {
   if (GetParam().kind == ExecutorCase::Kind::cpu_plain) GTEST_SKIP() << "keeps f32 only";
   const auto model = make_tiny_model({.config = wide_config()});
-  const ModelShapeStorage shape(model->config, 64);
-  const std::vector<TokenId> tokens = some_tokens(40, model->config.vocabulary);
+  const ModelShapeStorage shape(model->plan, 64);
+  const std::vector<TokenId> tokens = some_tokens(40, model->plan.vocabulary);
   const Logits exact = Loaded({}, *model, shape.shape())->feed(tokens, {40});
   constexpr std::pair<DType, double> kTolerances[] = {
       {DType::f16, 1e-3}, {DType::bf16, 1e-3}, {DType::i8, 1e-3}, {DType::i4, 1e-2}};
@@ -188,7 +188,7 @@ TEST_P(TrainedModelTest, a_trained_model_expects_its_own_greedy_text) {
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no shared data";
   const auto model = open_model(folder);
   ASSERT_TRUE(model.ok()) << model.status().message();
-  const ModelShapeStorage shape((*model)->config, 256);
+  const ModelShapeStorage shape((*model)->plan, 256);
   Loaded executor(GetParam(), **model, shape.shape());
   const size_t sequence = executor->begin();
   TokenId token = 1;

@@ -42,7 +42,7 @@ TEST_P(GrownModelTest, logits_are_those_of_the_source) {
     const auto at = golden->values.begin() + static_cast<ptrdiff_t>(row * golden->shape[1]);
     expected.emplace_back(at, at + static_cast<ptrdiff_t>(golden->shape[1]));
   }
-  const ModelShapeStorage shape(model->config, model->config.context_tokens);
+  const ModelShapeStorage shape(model->plan, model->plan.context_tokens);
   Loaded executor({}, *model, shape.shape());
   EXPECT_LE(largest_difference(executor->feed(tokens->values, {40}), expected), 1e-4);
 }
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Growth, GrownModelTest,
                          });
 
 std::vector<TokenId> greedy_text(const Model& model, size_t length) {
-  const ModelShapeStorage shape(model.config, 64);
+  const ModelShapeStorage shape(model.plan, 64);
   Loaded executor({}, model, shape.shape());
   const size_t sequence = executor->begin();
   std::vector<TokenId> text = {20};
@@ -85,7 +85,7 @@ TEST(GrownModel, the_demo_model_tells_the_same_story_in_a_larger_shape) {
   const auto grown = grow(source, "stories-42m", folder);
   const auto small = open_model(source);
   ASSERT_TRUE(grown != nullptr && small.ok());
-  EXPECT_EQ(grown->config.hidden, 512u);
+  EXPECT_EQ(grown->plan.hidden, 512u);
   EXPECT_EQ(greedy_text(*grown, 24), greedy_text(**small, 24));
 }
 

@@ -86,7 +86,7 @@ class LinearTest : public testing::Test {
  protected:
   LinearTest() : model_(make_tiny_model({.config = tiny_config()})) {}
   StepDriver& load(LinearKernel& kernel) {
-    shape_ = std::make_unique<ModelShapeStorage>(model_->config, 64);
+    shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 64);
     executor_ = *make_cpu_executor({2, kCpuPortable});
     LoadOptions options;
     options.attention = {&attention_};
@@ -121,7 +121,7 @@ TEST_F(LinearTest, epilogues_that_a_kernel_lacks_are_made_of_stored_products) {
 }
 
 TEST_F(LinearTest, a_bias_is_added_before_what_the_executor_composes) {
-  ModelConfig config = tiny_config();
+  FlatConfig config = tiny_config();
   config.output_bias = config.mlp_bias = true;
   model_ = make_tiny_model({.config = config});
   StoringLinear storing(plain_);
@@ -189,7 +189,7 @@ TEST_F(LinearTest, scales_of_the_checkpoint_round_what_each_weight_reads) {
 }
 
 TEST_F(LinearTest, the_embedding_is_gathered_in_one_call_a_step) {
-  ModelConfig config = tiny_config();
+  FlatConfig config = tiny_config();
   config.tied_embeddings = true;
   model_ = make_tiny_model({.config = config});
   FailingLinear counting(plain_);

@@ -15,14 +15,14 @@ Logits logits_of(const Model& model, const ModelShape& shape) {
   auto executor = make_ref_executor();
   StepDriver driver(*executor, model, shape, {});
   EXPECT_TRUE(driver.load_status().ok()) << driver.load_status().message();
-  return driver.feed(some_tokens(12, model.config.vocabulary), {12});
+  return driver.feed(some_tokens(12, model.plan.vocabulary), {12});
 }
 Logits logits_of(const Model& model) {
-  return logits_of(model, ModelShapeStorage(model.config, 64).shape());
+  return logits_of(model, ModelShapeStorage(model.plan, 64).shape());
 }
 
 TEST(Ref, each_feature_of_the_architecture_has_an_effect) {
-  ModelConfig config = tiny_config();
+  FlatConfig config = tiny_config();
   config.qkv_bias = config.output_bias = config.mlp_bias = config.qk_norm = true;
   auto model = make_tiny_model({.config = config});
   Logits last = logits_of(*model);
@@ -36,13 +36,13 @@ TEST(Ref, each_feature_of_the_architecture_has_an_effect) {
     EXPECT_NE(now, last);
     last = now;
   }
-  model->config.rope_theta = 500;
+  model->plan.ropes[0].theta = 500;
   EXPECT_NE(logits_of(*model), last);
 }
 
 TEST(Ref, a_token_sees_those_before_it_and_none_behind) {
   const auto model = make_tiny_model({.config = tiny_config()});
-  const ModelShapeStorage shape(model->config, 64);
+  const ModelShapeStorage shape(model->plan, 64);
   const auto feed = [&](const std::vector<TokenId>& text) {
     auto executor = make_ref_executor();
     return StepDriver(*executor, *model, shape.shape(), {}).feed(text, {12});

@@ -15,15 +15,15 @@
 namespace tenon::test {
 namespace {
 
-ModelConfig windowed_config() {
-  ModelConfig config = tiny_config();
+FlatConfig windowed_config() {
+  FlatConfig config = tiny_config();
   config.window_tokens = {0, 5};
   return config;
 }
 
 class TreeTest : public testing::TestWithParam<ExecutorCase> {
  protected:
-  TreeTest() : model_(make_tiny_model({.config = windowed_config()})), shape_(model_->config, 64) {}
+  TreeTest() : model_(make_tiny_model({.config = windowed_config()})), shape_(model_->plan, 64) {}
 
   std::vector<TokenId> path_to(const StepDriver::Tree& tree, int32_t row) const {
     std::vector<TokenId> path;
@@ -140,10 +140,10 @@ TEST_P(InputsTest, a_row_may_enter_as_it_is_in_place_of_an_embedded_token) {
   Loaded executor(GetParam(), *model_, shape_.shape());
   const Logits expected = executor->step({{executor->begin(), prompt_}});
   std::vector<TokenId> tokens = prompt_;
-  std::vector<float> rows(prompt_.size() * model_->config.hidden, NAN);
+  std::vector<float> rows(prompt_.size() * model_->plan.hidden, NAN);
   for (const size_t row : {size_t{0}, size_t{6}, size_t{7}, size_t{13}}) {
     read_row(model_->embedding, static_cast<uint32_t>(prompt_[row]),
-             &rows[row * model_->config.hidden]);
+             &rows[row * model_->plan.hidden]);
     tokens[row] = kNoToken;
   }
   executor->give_inputs(rows);

@@ -97,7 +97,7 @@ class Maker {
   std::mt19937_64 generator_;
 };
 
-LayerWeights make_layer(Maker& make, const ModelConfig& c, const std::string& prefix) {
+LayerWeights make_layer(Maker& make, const FlatConfig& c, const std::string& prefix) {
   const uint32_t heads = c.heads * c.head_dim;
   const uint32_t kv_heads = c.kv_heads * c.head_dim;
   LayerWeights w;
@@ -130,8 +130,8 @@ LayerWeights make_layer(Maker& make, const ModelConfig& c, const std::string& pr
 
 }  // namespace
 
-ModelConfig tiny_config() {
-  ModelConfig config;
+FlatConfig tiny_config() {
+  FlatConfig config;
   config.architecture = "llama";
   config.hidden = 32;
   config.intermediate = 48;
@@ -148,10 +148,10 @@ ModelConfig tiny_config() {
 std::unique_ptr<Model> make_tiny_model(const TinyModelOptions& options) {
   auto checkpoint = std::make_unique<MemoryCheckpoint>();
   Maker make(options, *checkpoint);
-  const ModelConfig& config = options.config;
+  const FlatConfig& config = options.config;
   auto model = std::make_unique<Model>();
   model->path = "tiny";
-  model->config = config;
+  model->plan = config.plan();
   model->embedding = make.matrix("embedding", config.vocabulary, config.hidden);
   model->head = config.tied_embeddings ? model->embedding
                                        : make.matrix("head", config.vocabulary, config.hidden);

@@ -7,18 +7,19 @@
 #include <memory>
 
 #include "core/model/model.h"
+#include "tests/support/flat_config.h"
 
 namespace tenon::test {
 
 struct TinyModelOptions {
-  ModelConfig config;
+  FlatConfig config;
   DType dtype = DType::f32;  // of matrices: f32, f16 or bf16
   uint64_t seed = 1;
   bool misaligned = false;  // matrices start at odd addresses
 };
 
 // 2 layers, hidden 32, 4 query heads over 2 KV heads of 8, MLP 48, vocabulary 61, context 64.
-ModelConfig tiny_config();
+FlatConfig tiny_config();
 
 // The checkpoint counts how often each tensor was released: `release_count`.
 std::unique_ptr<Model> make_tiny_model(const TinyModelOptions& options);

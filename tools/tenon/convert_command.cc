@@ -45,10 +45,10 @@ Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
                             "' is already there; choose another name, or remove it first");
   }
   GgufMetadata metadata;
-  const bool with_eos = model.config.eos.empty() && model.generation.eos.empty();
+  const bool with_eos = model.plan.eos.empty() && model.generation.eos.empty();
   if (tokenizer) {
     TENON_RETURN_IF_ERROR(
-        add_gguf_tokenizer(flags.in, model.config.vocabulary, with_eos, metadata));
+        add_gguf_tokenizer(flags.in, model.plan.vocabulary, with_eos, metadata));
   } else {
     metadata.add_text("tokenizer.ggml.model", "no_vocab");  // other programs insist on the key
   }

@@ -35,7 +35,7 @@ void add_sampling_flags(CLI::App& command, SamplingValues& values) {
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
   if (prompt.tokens) return *prompt.tokens;
   if (prompt.own.tokens > 0) {
-    return drawn_prompt(prompt.prefix, prompt.own, pipeline.model->config.vocabulary);
+    return drawn_prompt(prompt.prefix, prompt.own, pipeline.model->plan.vocabulary);
   }
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +

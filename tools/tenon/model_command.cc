@@ -101,6 +101,7 @@ struct SynthFlags {
   std::string dtype;
   std::string tokenizer;
   uint64_t seed = 0;
+  uint32_t layers = 0;
   bool list = false;
 };
 
@@ -133,6 +134,7 @@ Status synthesize(const SynthFlags& flags) {
     options.out_folder = flags.out;
     options.dtype = dtype.value_or(DType::bf16);
     options.seed = flags.seed;
+    options.layers = flags.layers;
     options.tokenizer_from = flags.tokenizer;
     options.progress = report;
     TENON_RETURN_IF_ERROR(synthesize_model(flags.shape, options));
@@ -158,6 +160,7 @@ void add_synth(CLI::App& model, Action& action) {
   command->add_option("--dtype", flags->dtype, "bf16 (default), f16 or f32");
   command->add_option("--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
   command->add_option("--seed", flags->seed, "of the random weights");
+  command->add_option("--layers", flags->layers, "in place of the shape's own, so that it fits");
   command->add_flag("--list", flags->list, "list the shapes");
   command->callback([flags, &action] { action = [flags] { return finish(synthesize(*flags)); }; });
 }

@@ -23,7 +23,7 @@ std::map<std::string, uint32_t> formats_of(const Model& model) {
   std::map<std::string, uint32_t> formats;
   const auto count = [&formats](const Weight& weight) { ++formats[weight.format]; };
   count(model.embedding);
-  if (!model.config.tied_embeddings) count(model.head);
+  if (!model.plan.tied_embeddings) count(model.head);
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) {
       count(*weight);
@@ -32,64 +32,108 @@ std::map<std::string, uint32_t> formats_of(const Model& model) {
   return formats;
 }
 
-std::string rope_text(const ModelConfig& config) {
-  std::string text = "theta " + format_real(config.rope_theta);
-  const RopeScaling& scaling = config.rope_scaling;
-  if (scaling.kind == RopeScalingKind::linear) {
-    text += ", linear scaling by " + format_real(scaling.factor);
-  } else if (scaling.kind == RopeScalingKind::llama3) {
-    text += ", llama3 scaling by " + format_real(scaling.factor) + " beyond " +
-            std::to_string(scaling.original_context_tokens);
+std::string scaling_text(const RopeScaling& scaling) {
+  const std::string beyond = " beyond " + std::to_string(scaling.original_context_tokens);
+  switch (scaling.kind) {
+    case RopeScalingKind::none:
+      return "";
+    case RopeScalingKind::linear:
+      return ", linear scaling by " + format_real(scaling.factor);
+    case RopeScalingKind::dynamic:
+      return ", dynamic scaling by " + format_real(scaling.factor);
+    case RopeScalingKind::llama3:
+      return ", llama3 scaling by " + format_real(scaling.factor) + beyond;
+    case RopeScalingKind::yarn:
+      return ", YaRN scaling by " + format_real(scaling.factor) + beyond;
+    case RopeScalingKind::longrope:
+      return ", LongRoPE scaling" + beyond;
   }
-  return text;
+  return "";
 }
 
-std::string features_of(const ModelConfig& config) {
+std::string rope_text(const ModelPlan& plan) {
+  std::string text;
+  for (const RopePlan& rope : plan.ropes) {
+    if (!text.empty()) text += "; ";
+    text += "theta " + format_real(rope.theta) + scaling_text(rope.scaling);
+    if (rope.dim < plan.layers.front().attention.head_dim) {
+      text += ", " + std::to_string(rope.dim) + " elements of a head";
+    }
+    if (rope.pairs) text += ", in pairs";
+  }
+  if (plan.learned_positions) text += text.empty() ? "learned positions" : "; learned positions";
+  return text.empty() ? "none" : text;
+}
+
+void add_window(const ModelPlan& plan, std::vector<std::string>& features) {
+  uint32_t window = 0, windowed = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    windowed += layer.attention.window_tokens > 0 ? 1 : 0;
+    window = std::max(window, layer.attention.window_tokens);
+  }
+  if (windowed == 0) return;
+  features.push_back("sliding window of " + std::to_string(window) + " in " +
+                     std::to_string(windowed) + " of " + std::to_string(plan.layers.size()) +
+                     " layers");
+}
+
+std::string features_of(const ModelPlan& plan) {
+  const LayerPlan& layer = plan.layers.front();
+  const SelfAttentionPlan& attention = layer.attention;
+  const auto rotated = std::ranges::count_if(
+      plan.layers, [](const LayerPlan& each) { return each.attention.rope >= 0; });
   std::vector<std::string> features;
-  if (config.kv_heads < config.heads) {
-    features.push_back("grouped-query attention (" +
-                       std::to_string(config.heads / config.kv_heads) + " query heads a KV head)");
-  }
-  if (config.tied_embeddings) features.push_back("tied embeddings");
-  if (config.qkv_bias) features.push_back("QKV bias");
-  if (config.output_bias) features.push_back("output bias");
-  if (config.mlp_bias) features.push_back("MLP bias");
-  if (config.qk_norm) features.push_back("QK norm");
-  const auto windowed = std::count_if(config.window_tokens.begin(), config.window_tokens.end(),
-                                      [](uint32_t window) { return window > 0; });
-  if (windowed > 0) {
-    const uint32_t window =
-        *std::max_element(config.window_tokens.begin(), config.window_tokens.end());
-    features.push_back("sliding window of " + std::to_string(window) + " in " +
-                       std::to_string(windowed) + " of " + std::to_string(config.layers) +
-                       " layers");
-  }
+  const auto add = [&](bool has, const std::string& text) {
+    if (has) features.push_back(text);
+  };
+  add(attention.kv_heads < attention.heads,
+      "grouped-query attention (" + std::to_string(attention.heads / attention.kv_heads) +
+          " query heads a KV head)");
+  add(plan.tied_embeddings, "tied embeddings");
+  add(attention.qkv_bias, "QKV bias");
+  add(attention.output_bias, "output bias");
+  add(layer.mlp.bias, "MLP bias");
+  add(static_cast<bool>(attention.qk_norm), "QK norm");
+  add_window(plan, features);
+  add(attention.soft_cap > 0 || plan.logit_soft_cap > 0, "soft caps");
+  add(layer.attention_norm.kind == NormKind::layer, "layer norms");
+  add(layer.attention_norm && layer.attention_post_norm, "norms before and behind each half");
+  add(!layer.attention_norm, "norms behind each half");
+  add(!layer.mlp.gated, "plain MLP");
+  add(layer.parallel, "parallel residuals");
+  add(!plan.ropes.empty() && rotated < static_cast<ptrdiff_t>(plan.layers.size()),
+      "no positions in " + std::to_string(plan.layers.size() - static_cast<size_t>(rotated)) +
+          " of " + std::to_string(plan.layers.size()) + " layers");
   return features.empty() ? "none beyond the basic decoder" : join(features);
 }
 
-uint64_t kv_elements_per_token(const ModelConfig& config) {
-  return uint64_t{2} * config.layers * config.kv_heads * config.head_dim;
+uint64_t kv_elements_per_token(const ModelPlan& plan) {
+  uint64_t elements = 0;
+  for (const LayerPlan& layer : plan.layers) elements += 2 * uint64_t{layer.attention.kv_width()};
+  return elements;
 }
 
 Json to_json(const Model& model, const Tokenizer* tokenizer) {
-  const ModelConfig& config = model.config;
+  const ModelPlan& plan = model.plan;
+  const LayerPlan& layer = plan.layers.front();
   Json out;
   out["path"] = model.path;
-  out["architecture"] = config.architecture;
+  out["architecture"] = plan.architecture;
   out["parameters"] = model.parameter_count();
   out["weight_bytes"] = model.weight_bytes();
   out["formats"] = formats_of(model);
-  out["hidden"] = config.hidden;
-  out["intermediate"] = config.intermediate;
-  out["layers"] = config.layers;
-  out["heads"] = config.heads;
-  out["kv_heads"] = config.kv_heads;
-  out["head_dim"] = config.head_dim;
-  out["vocabulary"] = config.vocabulary;
-  out["context_tokens"] = config.context_tokens;
-  out["rope"] = rope_text(config);
-  out["features"] = features_of(config);
-  out["kv_elements_per_token"] = kv_elements_per_token(config);
+  out["hidden"] = plan.hidden;
+  out["intermediate"] = layer.mlp.width;
+  out["layers"] = plan.layers.size();
+  out["heads"] = layer.attention.heads;
+  out["kv_heads"] = layer.attention.kv_heads;
+  out["head_dim"] = layer.attention.head_dim;
+  out["vocabulary"] = plan.vocabulary;
+  out["context_tokens"] = plan.context_tokens;
+  out["rope"] = rope_text(plan);
+  out["features"] = features_of(plan);
+  out["kv_elements_per_token"] = kv_elements_per_token(plan);
+  if (!plan.ignored_keys.empty()) out["ignored_keys"] = plan.ignored_keys;
   if (tokenizer != nullptr) {
     out["tokenizer"] = {{"kind", tokenizer->kind()}, {"vocabulary", tokenizer->vocab_size()}};
   }

@@ -80,7 +80,6 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   }
   step_.model = setup.model;
   step_.shape = setup.shape;
-  step_.frequencies = rope_frequencies(setup.model->config);
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences};
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
@@ -98,6 +97,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 Status CpuExecutor::load_workers(uint32_t max_rows) {
   TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.weights, max_rows));
   step_.reserve(max_rows);
+  step_.make_ropes(max_rows);
   workers_.clear();
   step_.queue = std::make_unique<WorkQueue>(pool_->size());
   for (uint32_t worker = 0; worker < pool_->size(); ++worker) {
@@ -137,7 +137,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
   output_ = {batch.step_id,
              step_.buffers.logits.floats(),
              static_cast<uint32_t>(batch.logits_rows.size()),
-             step_.model->config.vocabulary,
+             step_.model->plan.vocabulary,
              step_.hidden_out.arrays(),
              static_cast<uint32_t>(batch.hidden_rows.size())};
   launched_ = true;

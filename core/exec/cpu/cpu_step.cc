@@ -4,25 +4,31 @@
 #include <iterator>
 
 namespace tenon {
+
 Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
-  const ModelConfig& config = model.config;
+  const ModelPlan& plan = model.plan;
   const auto rows_of = [max_rows](uint64_t width) {
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
-  const uint64_t heads = uint64_t{config.heads} * config.head_dim;
-  const uint64_t kv_heads = uint64_t{config.kv_heads} * config.head_dim;
+  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    heads = std::max<uint64_t>(heads, layer.attention.q_width());
+    kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
+    inner_width = std::max<uint64_t>(inner_width, layer.mlp.width);
+  }
+  for (const RopePlan& rope : plan.ropes) turned += rope.dim;
   const std::pair<HostMemory*, uint64_t> sizes[] = {
-      {&hidden, rows_of(config.hidden)},
-      {&normed, rows_of(config.hidden)},
+      {&hidden, rows_of(plan.hidden)},
+      {&normed, rows_of(plan.hidden)},
       {&q, rows_of(heads)},
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
-      {&gate, rows_of(config.intermediate)},
-      {&product, rows_of(std::max(config.hidden, config.intermediate))},
+      {&inner, rows_of(inner_width)},
+      {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
       {&prepared, weights.prepared_bytes(max_rows)},
-      {&angles, rows_of(config.head_dim)},
-      {&logits, rows_of(config.vocabulary)},
+      {&angles, rows_of(turned)},
+      {&logits, rows_of(plan.vocabulary)},
   };
   for (const auto& [memory, bytes] : sizes) {
     TENON_ASSIGN_OR_RETURN(*memory, HostMemory::allocate(bytes, HostMemory::Backing::lazy,
@@ -35,10 +41,20 @@ void CpuStep::reserve(uint32_t max_rows) {
   for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
 }
 
+void CpuStep::make_ropes(uint32_t max_rows) {
+  ropes.clear();
+  float* angles = buffers.angles.floats();
+  for (const RopePlan& rope : model->plan.ropes) {
+    ropes.push_back({rope_frequencies(rope, shape->context_tokens), rope.dim / 2,
+                     static_cast<float>(rope.scaling.attention_factor), rope.pairs, angles});
+    angles += uint64_t{rope.dim} * max_rows;
+  }
+}
+
 void CpuStep::begin(const BatchView& next) {
   batch = &next;
-  const uint32_t layers = model->config.layers;
-  hidden_out.begin(next, model->config.hidden);
+  const auto layers = static_cast<uint32_t>(model->plan.layers.size());
+  hidden_out.begin(next, model->plan.hidden);
   kept.assign(next.logits_rows.begin(), next.logits_rows.end());
   const bool late =
       hidden_out.of_layer(layers) != nullptr || hidden_out.of_layer(layers - 1) != nullptr;

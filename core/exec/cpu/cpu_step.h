@@ -44,16 +44,25 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
-  HostMemory gate;      // [rows, intermediate]; gate and up combined
-  HostMemory product;   // [rows, hidden or intermediate]; where a kernel lacks an epilogue
+  HostMemory inner;     // [rows, MLP width]; gate and up combined
+  HostMemory product;   // [rows, hidden or MLP width]; where a kernel lacks an epilogue
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
-  HostMemory angles;    // [rows, 2, head_dim / 2]: cosines, sines
+  HostMemory angles;    // [ropes][rows, 2, dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   std::array<const HostMemory*, 11> all() const {
-    return {&hidden, &normed, &q, &k, &v, &attended, &gate, &product, &prepared, &angles, &logits};
+    return {&hidden, &normed, &q, &k, &v, &attended, &inner, &product, &prepared, &angles, &logits};
   }
+};
+
+// A rotary setting of the plan, for the pipeline's context.
+struct CpuRope {
+  std::vector<float> frequencies;  // [half]
+  uint32_t half = 0;
+  float factor = 1.0f;  // on cosines and sines
+  bool pairs = false;
+  float* angles = nullptr;  // [rows, 2, half]
 };
 
 struct CpuStep {
@@ -65,7 +74,7 @@ struct CpuStep {
   StepAttention attention;
   PackedWeights weights;
   CpuBuffers buffers;
-  std::vector<float> frequencies;  // [head_dim / 2]
+  std::vector<CpuRope> ropes;  // as the plan's
 
   // The step's.
   const BatchView* batch = nullptr;
@@ -78,6 +87,8 @@ struct CpuStep {
 
   // Makes room for steps of so many rows; only hidden states are allocated when they are wanted.
   void reserve(uint32_t max_rows);
+  // Once model, shape and buffers are there.
+  void make_ropes(uint32_t max_rows);
   void begin(const BatchView& batch);
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/exec/rotary.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon {
 
@@ -16,13 +17,14 @@ Status CpuWorker::allocate() {
   own_q_ = std::move(one_row.q);
   own_k_ = std::move(one_row.k);
   own_prepared_ = std::move(one_row.prepared);
+  if (plan().learned_positions) own_position_.resize(plan().hidden);
   return {};
 }
 
 void CpuWorker::run() {
   rows_ = step_.batch->rows;
   status_ = Status();
-  run_decoder(config(), *this);
+  run_decoder(plan(), *this);
 }
 
 // The first error is the one to tell. A worker goes on behind it: the others wait at the barriers.
@@ -32,11 +34,30 @@ void CpuWorker::keep(const char* room, Status status) {
 
 void CpuWorker::embed() {
   embed_tokens();
-  const uint64_t half = config().head_dim / 2;
+  const Share mine = share_of(rows_, slice_);
+  for (const CpuRope& rope : step_.ropes) {
+    for (uint64_t row = mine.first; row < mine.last; ++row) {
+      float* angles = rope.angles + row * 2 * rope.half;
+      rotary_angles(step_.batch->positions[row], rope.frequencies, rope.factor, angles,
+                    angles + rope.half);
+    }
+  }
+  barrier();
+  if (plan().embedding_scale != 1.0f || plan().learned_positions) scale_and_place_rows();
+}
+
+// What enters as it is was scaled where it comes from.
+void CpuWorker::scale_and_place_rows() {
+  const uint32_t width = plan().hidden;
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
-    float* angles = step_.buffers.angles.floats() + row * 2 * half;
-    rotary_angles(step_.batch->positions[row], step_.frequencies, angles, angles + half);
+    float* hidden = step_.buffers.hidden.floats() + row * width;
+    if (step_.batch->tokens[row] != kNoToken) {
+      step_.ops->scale_and_cap(hidden, plan().embedding_scale, 0.0f, width);
+    }
+    if (!plan().learned_positions) continue;
+    read_row(step_.model->positions, step_.batch->positions[row], own_position_.data());
+    step_.ops->add(hidden, own_position_.data(), width);
   }
   barrier();
 }
@@ -45,7 +66,7 @@ void CpuWorker::embed() {
 void CpuWorker::embed_tokens() {
   const std::span<const TokenId> tokens = step_.batch->tokens;
   const TensorView& inputs = step_.batch->inputs;
-  const uint64_t width = config().hidden;
+  const uint64_t width = plan().hidden;
   float* hidden = step_.buffers.hidden.floats();
   for (size_t first = 0; first < rows_;) {
     size_t last = inputs.data == nullptr ? rows_ : first;
@@ -62,27 +83,34 @@ void CpuWorker::embed_tokens() {
   }
 }
 
+void CpuWorker::norm_row(const NormPlan& norm, const float* x, const float* scale,
+                         const float* bias, uint32_t width, float* out) const {
+  if (norm.kind == NormKind::rms) step_.ops->rms_norm(x, scale, width, norm.eps, out);
+  if (norm.kind == NormKind::layer) step_.ops->layer_norm(x, scale, bias, width, norm.eps, out);
+}
+
 // The rows of `prepare`'s slices, which follows without a barrier.
-void CpuWorker::norm(std::span<const float> scale) {
-  const uint64_t width = config().hidden;
+void CpuWorker::norm(const NormPlan& norm, std::span<const float> scale,
+                     std::span<const float> bias) {
+  const uint32_t width = plan().hidden;
   const float* hidden = step_.buffers.hidden.floats();
-  if (alone()) {
-    step_.ops->rms_norm(hidden, scale.data(), config().hidden, config().norm_eps,
-                        own_normed_.floats());
-    return;
-  }
+  const float* shift = bias.empty() ? nullptr : bias.data();
+  if (alone()) return norm_row(norm, hidden, scale.data(), shift, width, own_normed_.floats());
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
-    step_.ops->rms_norm(hidden + row * width, scale.data(), config().hidden, config().norm_eps,
-                        step_.buffers.normed.floats() + row * width);
+    norm_row(norm, hidden + row * width, scale.data(), shift, width,
+             step_.buffers.normed.floats() + row * width);
   }
 }
 
 void CpuWorker::attention_norm(uint32_t layer) {
-  norm(vectors(layer).attention_norm);
+  const LayerWeights& w = vectors(layer);
+  norm(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias);
 }
 void CpuWorker::mlp_norm(uint32_t layer) {
-  norm(vectors(layer).mlp_norm);
+  if (!plan(layer).mlp_norm) return attention_norm(layer);
+  const LayerWeights& w = vectors(layer);
+  norm(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
 }
 
 const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x) {
@@ -190,43 +218,75 @@ void CpuWorker::qkv(uint32_t layer) {
   const Product products[] = {{&w.q, b.q_bias, to.q.floats()},
                               {&w.k, b.k_bias, to.k.floats()},
                               {&w.v, b.v_bias, to.v.floats()}};
-  multiply(normed(), std::span(products).first(shares_kv(layer) ? 1 : 3));
+  multiply(input(plan(layer).attention_norm), std::span(products).first(shares_kv(layer) ? 1 : 3));
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
   std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
 }
 
-// Calls function(row, head, is_query) for this worker's heads of q and k. The shares are the same
-// for every operation on heads, so that one may follow the other without a barrier.
+// Calls function(row, head, values, is_query) for this worker's heads of q and k. The shares are
+// the same for every operation on heads, so that one may follow the other without a barrier.
 template <typename Function>
 void CpuWorker::for_each_head(uint32_t layer, Function&& function) {
-  const uint64_t heads = config().heads;
-  const uint64_t a_row = heads + (shares_kv(layer) ? 0 : config().kv_heads);
-  const uint64_t dim = config().head_dim;
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const uint64_t heads = attention.heads;
+  const uint64_t kv_heads = attention.kv_heads;
+  const uint64_t a_row = heads + (shares_kv(layer) ? 0 : kv_heads);
+  const uint64_t dim = attention.head_dim;
   const Share mine = share_of(rows_ * a_row, alone() ? Slice{} : slice_);
   for (uint64_t item = mine.first; item < mine.last; ++item) {
     const uint64_t row = item / a_row;
     const uint64_t head = item % a_row;
     const bool is_query = head < heads;
     float* of_q = q() + (row * heads + head) * dim;
-    float* of_k = k() + (row * config().kv_heads + head - heads) * dim;
-    function(row, is_query ? of_q : of_k, is_query);
+    float* of_k = k() + (row * kv_heads + head - heads) * dim;
+    function(row, is_query ? head : head - heads, is_query ? of_q : of_k, is_query);
   }
 }
 
 void CpuWorker::qk_norm(uint32_t layer) {
   const LayerWeights& w = vectors(layer);
-  for_each_head(layer, [&](uint64_t, float* head, bool is_query) {
-    step_.ops->rms_norm(head, (is_query ? w.q_norm : w.k_norm).data(), config().head_dim,
-                        config().norm_eps, head);
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  if (attention.qk_norm_extent == QkNormExtent::whole) return norm_all_heads(layer);
+  const bool own = attention.qk_norm_extent == QkNormExtent::own_head;
+  const uint32_t dim = attention.head_dim;
+  for_each_head(layer, [&](uint64_t, uint64_t head, float* values, bool is_query) {
+    const std::vector<float>& scale = is_query ? w.q_norm : w.k_norm;
+    const std::vector<float>& bias = is_query ? w.q_norm_bias : w.k_norm_bias;
+    const uint64_t at = own ? head * dim : 0;
+    norm_row(attention.qk_norm, values, scale.data() + at, bias.empty() ? nullptr : &bias[at], dim,
+             values);
   });
+  // A rotation would follow with the same shares and end with one.
+  if (attention.rope < 0 && !alone()) barrier();
+}
+
+// One norm over all heads of a row.
+void CpuWorker::norm_all_heads(uint32_t layer) {
+  const LayerWeights& w = vectors(layer);
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const auto shift = [](const std::vector<float>& bias) {
+    return bias.empty() ? nullptr : bias.data();
+  };
+  const Share mine = share_of(rows_, alone() ? Slice{} : slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    float* of_q = q() + row * attention.q_width();
+    float* of_k = k() + row * attention.kv_width();
+    norm_row(attention.qk_norm, of_q, w.q_norm.data(), shift(w.q_norm_bias), attention.q_width(),
+             of_q);
+    if (shares_kv(layer)) continue;
+    norm_row(attention.qk_norm, of_k, w.k_norm.data(), shift(w.k_norm_bias), attention.kv_width(),
+             of_k);
+  }
+  if (!alone()) barrier();
 }
 
 void CpuWorker::rotate(uint32_t layer) {
-  const uint32_t half = config().head_dim / 2;
-  for_each_head(layer, [&](uint64_t row, float* head, bool) {
-    const float* angles = step_.buffers.angles.floats() + row * 2 * half;
-    step_.ops->rotate_halves(angles, angles + half, half, head);
+  const CpuRope& rope = step_.ropes[static_cast<size_t>(plan(layer).attention.rope)];
+  const auto turn = rope.pairs ? step_.ops->rotate_pairs : step_.ops->rotate_halves;
+  for_each_head(layer, [&](uint64_t row, uint64_t, float* head, bool) {
+    const float* angles = rope.angles + row * 2 * rope.half;
+    turn(angles, angles + rope.half, rope.half, head);
   });
   if (!alone()) barrier();
 }
@@ -244,6 +304,7 @@ void CpuWorker::attend(uint32_t layer) {
     if (!status.ok() && status_.ok()) status_ = std::move(status);
     barrier();
   }
+  if (is_last(layer)) keep_wanted_rows();
 }
 
 // Rows `wanted` of `values` move to the front. Workers take columns, so that each moves its own
@@ -260,15 +321,15 @@ void CpuWorker::gather(std::span<const uint32_t> wanted, float* values, uint64_t
 // Behind the last attention a row matters only if its logits or hidden states are wanted.
 void CpuWorker::keep_wanted_rows() {
   if (step_.kept.size() == rows_) return;
-  gather(step_.kept, step_.buffers.hidden.floats(), config().hidden);
-  gather(step_.kept, step_.buffers.attended.floats(), uint64_t{config().heads} * config().head_dim);
+  gather(step_.kept, step_.buffers.hidden.floats(), plan().hidden);
+  gather(step_.kept, step_.buffers.attended.floats(), plan().layers.back().attention.q_width());
   rows_ = static_cast<uint32_t>(step_.kept.size());
   barrier();
 }
 
 // Of the wanted rows those of this worker's share of `from`, which may be its own work.
 void CpuWorker::hand_out(float* to, const float* from, std::span<const uint32_t> rows) const {
-  const uint64_t width = config().hidden;
+  const uint64_t width = plan().hidden;
   const Share mine = share_of(rows_, slice_);
   for (size_t i = 0; i < rows.size() && to != nullptr; ++i) {
     if (rows[i] < mine.first || rows[i] >= mine.last) continue;
@@ -278,46 +339,96 @@ void CpuWorker::hand_out(float* to, const float* from, std::span<const uint32_t>
 
 // What comes out of the final norm, and then the rows whose logits are wanted alone.
 void CpuWorker::hand_out_final_rows() {
-  float* to = step_.hidden_out.of_layer(config().layers);
+  float* to = step_.hidden_out.of_layer(static_cast<uint32_t>(plan().layers.size()));
   if (to != nullptr) {
-    norm(step_.model->final_norm);
+    norm(plan().final_norm, step_.model->final_norm, step_.model->final_norm_bias);
     hand_out(to, normed(), step_.hidden_at);
   }
   if (step_.logits_at.size() == rows_) return;
   barrier();
-  gather(step_.logits_at, step_.buffers.hidden.floats(), config().hidden);
+  gather(step_.logits_at, step_.buffers.hidden.floats(), plan().hidden);
   rows_ = static_cast<uint32_t>(step_.logits_at.size());
   barrier();
 }
 
-void CpuWorker::attention_output(uint32_t layer) {
-  if (layer + 1 == config().layers) keep_wanted_rows();
-  if (rows_ == 0) return;
-  const Product product{&step_.weights.layer(layer).output, vectors(layer).output_bias,
-                        step_.buffers.hidden.floats(), Epilogue::add};
-  multiply(step_.buffers.attended.floats(), {&product, 1});
+// As it is, a product is added by its kernel. Else it is finished beside, a row by one worker.
+void CpuWorker::add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
+                              std::span<const float> bias, const NormPlan& post_norm,
+                              std::span<const float> scale, std::span<const float> norm_bias) {
+  float* hidden = step_.buffers.hidden.floats();
+  if (plan(layer).adds_plainly(post_norm)) {
+    const Product product{&matrix, bias, hidden, Epilogue::add};
+    return multiply(x, {&product, 1});
+  }
+  float* update = step_.buffers.product.floats();
+  const Product product{&matrix, bias, update};
+  multiply(x, {&product, 1});
+  const uint32_t width = plan().hidden;
+  const float* shift = norm_bias.empty() ? nullptr : norm_bias.data();
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
+    if (post_norm) norm_row(post_norm, update + at, scale.data(), shift, width, update + at);
+    step_.ops->add_scaled(hidden + at, update + at, plan(layer).residual_scale, width);
+  }
+  barrier();
 }
 
-void CpuWorker::gated_mlp(uint32_t layer) {
+void CpuWorker::attention_output(uint32_t layer) {
+  if (rows_ == 0) return;
+  const LayerWeights& w = vectors(layer);
+  add_to_stream(layer, step_.buffers.attended.floats(), step_.weights.layer(layer).output,
+                w.output_bias, plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias);
+}
+
+// Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
+void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
+  const MlpPlan& mlp = plan(layer).mlp;
   const CpuBuffers& to = step_.buffers;
-  const Product gated{&w.gate, b.gate_bias, to.gate.floats(), Epilogue::silu_mul, &w.up, b.up_bias};
-  multiply(normed(), {&gated, 1});
-  const Product down{&w.down, b.down_bias, to.hidden.floats(), Epilogue::add};
-  multiply(to.gate.floats(), {&down, 1});
-  const bool last = layer + 1 == config().layers;
-  hand_out(step_.hidden_out.of_layer(layer), to.hidden.floats(),
-           last ? step_.hidden_at : step_.batch->hidden_rows);
+  const float* x = input(plan(layer).mlp_input_norm());
+  const bool silu = mlp.activation == Activation::silu;
+  if (mlp.gated && (silu || mlp.activation == Activation::gelu_tanh)) {
+    const Product gated{
+        &w.gate, b.gate_bias, to.inner.floats(), silu ? Epilogue::silu_mul : Epilogue::gelu_mul,
+        &w.up,   b.up_bias};
+    return multiply(x, {&gated, 1});
+  }
+  float* beside = mlp.gated ? to.product.floats() : nullptr;
+  const Product products[] = {{&w.up, b.up_bias, mlp.gated ? beside : to.inner.floats()},
+                              {&w.gate, b.gate_bias, to.inner.floats()}};
+  multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
+  const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
+  step_.ops->activate(mlp.activation, to.inner.floats() + mine.first,
+                      mlp.gated ? beside + mine.first : nullptr,
+                      static_cast<uint32_t>(mine.last - mine.first));
+  barrier();
+}
+
+void CpuWorker::mlp_out(uint32_t layer) {
+  if (rows_ == 0) return;
+  const LayerWeights& w = vectors(layer);
+  add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
+                plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  hand_out(step_.hidden_out.of_layer(layer), step_.buffers.hidden.floats(),
+           is_last(layer) ? step_.hidden_at : step_.batch->hidden_rows);
 }
 
 void CpuWorker::logits() {
   hand_out_final_rows();
   if (rows_ == 0) return;
-  norm(step_.model->final_norm);
-  const Product product{&step_.weights.head(), {}, step_.buffers.logits.floats()};
+  norm(plan().final_norm, step_.model->final_norm, step_.model->final_norm_bias);
+  float* logits = step_.buffers.logits.floats();
+  const Product product{&step_.weights.head(), {}, logits};
   multiply(normed(), {&product, 1});
+  if (plan().logit_scale == 1.0f && plan().logit_soft_cap == 0.0f) return;
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    step_.ops->scale_and_cap(logits + row * plan().vocabulary, plan().logit_scale,
+                             plan().logit_soft_cap, plan().vocabulary);
+  }
 }
 
 }  // namespace tenon

@@ -6,7 +6,7 @@
 //
 // Barriers of a layer, with P phases of attention: 4 + P for one row (behind the products of q, k
 // and v, of the output, of gate and up, of down), 9 + P for more (also behind each preparation and
-// the rotation).
+// the rotation). Norms behind products and other activations than gated SiLU have one more each.
 #pragma once
 
 #include <tenon/attention.h>
@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/exec/cpu/cpu_step.h"
 #include "core/model/decoder.h"
@@ -41,7 +42,8 @@ class CpuWorker final : public DecoderOps {
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
-  void gated_mlp(uint32_t layer) override;
+  void mlp_in(uint32_t layer) override;
+  void mlp_out(uint32_t layer) override;
   void logits() override;
 
   // A matrix and what becomes of its product; x comes from `multiply`'s arguments.
@@ -61,14 +63,27 @@ class CpuWorker final : public DecoderOps {
 
   void barrier() { step_.pool->barrier(slice_.index); }
   bool alone() const { return rows_ == 1; }  // every worker does the row for itself
-  const ModelConfig& config() const { return step_.model->config; }
+  const ModelPlan& plan() const { return step_.model->plan; }
+  const LayerPlan& plan(uint32_t layer) const { return step_.model->plan.layers[layer]; }
+  bool is_last(uint32_t layer) const { return layer + 1 == plan().layers.size(); }
   const LayerWeights& vectors(uint32_t layer) const { return step_.model->layers[layer]; }
   bool shares_kv(uint32_t layer) const { return step_.shape->layers[layer].shares_kv_with >= 0; }
 
-  void norm(std::span<const float> scale);
+  void norm(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
+  void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
+                uint32_t width, float* out) const;
+  void norm_all_heads(uint32_t layer);
   float* q() const { return (alone() ? own_q_ : step_.buffers.q).floats(); }
   float* k() const { return (alone() ? own_k_ : step_.buffers.k).floats(); }
   const float* normed() const { return (alone() ? own_normed_ : step_.buffers.normed).floats(); }
+  // What follows a norm, or the stream itself where there is none.
+  const float* input(const NormPlan& norm) const {
+    return norm ? normed() : step_.buffers.hidden.floats();
+  }
+  // Adds a product to the stream as the layer wants it; x [rows_, k_in].
+  void add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
+                     std::span<const float> bias, const NormPlan& post_norm,
+                     std::span<const float> scale, std::span<const float> norm_bias);
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
   // the rows must be there. One product at most may have an epilogue that its kernel lacks.
   void multiply(const float* x, std::span<const Product> products);
@@ -78,6 +93,7 @@ class CpuWorker final : public DecoderOps {
   const void* prepare(const PackedMatrix& matrix, const float* x);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   void embed_tokens();
+  void scale_and_place_rows();
   void keep(const char* room, Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
@@ -93,6 +109,7 @@ class CpuWorker final : public DecoderOps {
   HostMemory own_normed_;      // [hidden]
   HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]
   HostMemory own_prepared_;    // one row of any width
+  std::vector<float> own_position_;  // [hidden], with learned positions
   Status status_;
 };
 

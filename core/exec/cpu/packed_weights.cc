@@ -69,13 +69,13 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
       TENON_RETURN_IF_ERROR(add(from.v, resolve, to.v));
     }
     TENON_RETURN_IF_ERROR(add(from.output, resolve, to.output));
-    TENON_RETURN_IF_ERROR(add(from.gate, resolve, to.gate));
+    if (from.gate.n_out != 0) TENON_RETURN_IF_ERROR(add(from.gate, resolve, to.gate));
     TENON_RETURN_IF_ERROR(add(from.up, resolve, to.up));
     TENON_RETURN_IF_ERROR(add(from.down, resolve, to.down));
   }
   embedding_source_ = &model.embedding;
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));
-  if (model.config.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
+  if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
   return add(model.embedding, resolve, embedding_);
 }
 
@@ -135,7 +135,7 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
   }
   if (progress) progress(total_bytes_, total_bytes_);
   placements_.clear();
-  if (model.config.tied_embeddings) embedding_ = head_;
+  if (model.plan.tied_embeddings) embedding_ = head_;
   return {};
 }
 

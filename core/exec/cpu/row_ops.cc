@@ -39,6 +39,55 @@ constexpr uint32_t kLanes = 16;
   return lanes[0];
 }
 
+[[gnu::always_inline]] inline float added_up(float (&lanes)[kLanes]) {
+  for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
+    for (uint32_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
+}
+
+// The sum of x, and that of the squares of x - mean: element i goes to lane i mod 16.
+[[gnu::always_inline]] inline float sum_of(const float* x, uint32_t count) {
+  Lanes sum = {};
+  uint32_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Lanes part;
+    load(part, x + i);
+    sum += part;
+  }
+  float lanes[kLanes];
+  store(lanes, sum);
+  for (uint32_t lane = 0; i + lane < count; ++lane) lanes[lane] += x[i + lane];
+  return added_up(lanes);
+}
+[[gnu::always_inline]] inline float sum_of_deviations(const float* x, float mean, uint32_t count) {
+  Lanes sum = {};
+  uint32_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Lanes part;
+    load(part, x + i);
+    part -= mean;
+    sum += part * part;
+  }
+  float lanes[kLanes];
+  store(lanes, sum);
+  for (uint32_t lane = 0; i + lane < count; ++lane) {
+    lanes[lane] += (x[i + lane] - mean) * (x[i + lane] - mean);
+  }
+  return added_up(lanes);
+}
+
+[[gnu::always_inline]] inline void layer_norm_body(const float* x, const float* scale,
+                                                   const float* bias, uint32_t count, float eps,
+                                                   float* out) {
+  const float mean = sum_of(x, count) / static_cast<float>(count);
+  const float variance = sum_of_deviations(x, mean, count) / static_cast<float>(count);
+  const float factor = 1.0f / std::sqrt(variance + eps);
+  for (uint32_t i = 0; i < count; ++i) {
+    out[i] = (x[i] - mean) * factor * scale[i] + (bias != nullptr ? bias[i] : 0.0f);
+  }
+}
+
 [[gnu::always_inline]] inline void rms_norm_body(const float* x, const float* scale, uint32_t count,
                                                  float eps, float* out) {
   const float mean = sum_of_squares(x, count) / static_cast<float>(count);
@@ -93,34 +142,101 @@ void gelu_mul(float* y, const float* p, uint32_t count) {
   }
 }
 
+void rotate_pairs(const float* cosine, const float* sine, uint32_t half, float* head) {
+  for (uint32_t i = 0; i < half; ++i) {
+    const float a = head[2 * i];
+    const float b = head[2 * i + 1];
+    head[2 * i] = a * cosine[i] - b * sine[i];
+    head[2 * i + 1] = b * cosine[i] + a * sine[i];
+  }
+}
+
+void add_scaled(float* y, const float* p, float factor, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) y[i] += factor * p[i];
+}
+
+float activated(Activation activation, float x) {
+  constexpr float kRoot = 0.797884561f;        // of 2 / π
+  constexpr float kRootOfHalf = 0.707106781f;  // of 1 / 2
+  switch (activation) {
+    case Activation::silu:
+      return x / (1.0f + std::exp(-x));
+    case Activation::gelu:
+      return 0.5f * x * (1.0f + std::erf(x * kRootOfHalf));
+    case Activation::gelu_tanh:
+      return 0.5f * x * (1.0f + std::tanh(kRoot * (x + 0.044715f * x * x * x)));
+    case Activation::relu:
+      return x > 0.0f ? x : 0.0f;
+    case Activation::relu_squared:
+      return x > 0.0f ? x * x : 0.0f;
+  }
+  return x;
+}
+
+void activate(Activation activation, float* y, const float* p, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const float value = activated(activation, y[i]);
+    y[i] = p != nullptr ? value * p[i] : value;
+  }
+}
+
+void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const float value = factor * y[i];
+    y[i] = cap != 0.0f ? cap * std::tanh(value / cap) : value;
+  }
+}
+
+// Those that are compiled once for each instruction set, and the others.
+constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
+                                decltype(RowOps::layer_norm) layer_norm,
+                                decltype(RowOps::rotate_halves) rotate_halves) {
+  return {rms_norm, layer_norm, rotate_halves, rotate_pairs, add,
+          silu_mul, gelu_mul,   add_scaled,    activate,     scale_and_cap};
+}
+
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {
   rms_norm_body(x, scale, count, eps, out);
+}
+void layer_norm_portable(const float* x, const float* scale, const float* bias, uint32_t count,
+                         float eps, float* out) {
+  layer_norm_body(x, scale, bias, count, eps, out);
 }
 void rotate_halves_portable(const float* cosine, const float* sine, uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kPortable{rms_norm_portable, rotate_halves_portable, add, silu_mul, gelu_mul};
+constexpr RowOps kPortable =
+    with_plain_ops(rms_norm_portable, layer_norm_portable, rotate_halves_portable);
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void rms_norm_avx2(const float* x, const float* scale, uint32_t count,
                                            float eps, float* out) {
   rms_norm_body(x, scale, count, eps, out);
 }
+[[gnu::target("avx2")]] void layer_norm_avx2(const float* x, const float* scale, const float* bias,
+                                             uint32_t count, float eps, float* out) {
+  layer_norm_body(x, scale, bias, count, eps, out);
+}
 [[gnu::target("avx2")]] void rotate_halves_avx2(const float* cosine, const float* sine,
                                                 uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kAvx2{rms_norm_avx2, rotate_halves_avx2, add, silu_mul, gelu_mul};
+constexpr RowOps kAvx2 = with_plain_ops(rms_norm_avx2, layer_norm_avx2, rotate_halves_avx2);
 
 [[gnu::target("avx512f")]] void rms_norm_avx512(const float* x, const float* scale, uint32_t count,
                                                 float eps, float* out) {
   rms_norm_body(x, scale, count, eps, out);
 }
+[[gnu::target("avx512f")]] void layer_norm_avx512(const float* x, const float* scale,
+                                                  const float* bias, uint32_t count, float eps,
+                                                  float* out) {
+  layer_norm_body(x, scale, bias, count, eps, out);
+}
 [[gnu::target("avx512f")]] void rotate_halves_avx512(const float* cosine, const float* sine,
                                                      uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kAvx512{rms_norm_avx512, rotate_halves_avx512, add, silu_mul, gelu_mul};
+constexpr RowOps kAvx512 = with_plain_ops(rms_norm_avx512, layer_norm_avx512, rotate_halves_avx512);
 #endif
 
 }  // namespace

@@ -59,13 +59,19 @@ class RefExecutor final : public Executor, private DecoderOps {
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
-  void gated_mlp(uint32_t layer) override;
+  void mlp_in(uint32_t layer) override;
+  void mlp_out(uint32_t layer) override;
   void logits() override;
 
-  const ModelConfig& config() const { return model_->config; }
+  const ModelPlan& plan() const { return model_->plan; }
+  const LayerPlan& plan(uint32_t layer) const { return model_->plan.layers[layer]; }
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
-  void norm_rows(std::span<const float> scale);
-  void add_to_hidden(const std::vector<float>& update);
+  const std::vector<float>& input(const NormPlan& norm) const { return norm ? normed_ : hidden_; }
+  void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
+  void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
+                  std::span<const float> bias, std::vector<float>& heads);
+  void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
+                     std::span<const float> scale, std::span<const float> bias);
   void keep_hidden(uint32_t layer, const std::vector<float>& rows);
 
   const Model* model_ = nullptr;
@@ -73,13 +79,13 @@ class RefExecutor final : public Executor, private DecoderOps {
   BatchLimits limits_;
   std::vector<KvGroupGeometry> groups_;
   HostKv kv_;
-  std::vector<float> frequencies_;  // [head_dim / 2]
+  std::vector<std::vector<float>> frequencies_;  // [ropes][dim / 2]
 
   const BatchView* batch_ = nullptr;
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> gate_, up_;        // [rows, intermediate]
+  std::vector<float> inner_, up_;       // [rows, MLP width]
   std::vector<float> update_;           // [rows, hidden]
   std::vector<float> logits_;           // [logits_rows, vocabulary]
   HiddenRows kept_;
@@ -89,9 +95,10 @@ class RefExecutor final : public Executor, private DecoderOps {
 Status check_weights(const Model& model) {
   TENON_RETURN_IF_ERROR(readable_by_rows(model.embedding));
   TENON_RETURN_IF_ERROR(readable_by_rows(model.head));
+  if (model.plan.learned_positions) TENON_RETURN_IF_ERROR(readable_by_rows(model.positions));
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) {
-      if (weight->n_out != 0) TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
+      TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
     }
   }
   return {};
@@ -108,7 +115,10 @@ Status RefExecutor::load(const ExecutorSetup& setup) {
   shape_ = setup.shape;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
-  frequencies_ = rope_frequencies(config());
+  frequencies_.clear();
+  for (const RopePlan& rope : plan().ropes) {
+    frequencies_.push_back(rope_frequencies(rope, shape_->context_tokens));
+  }
   if (setup.progress) setup.progress(weight_bytes(), weight_bytes());
   return {};
 }
@@ -117,18 +127,13 @@ Status RefExecutor::launch(const BatchView& batch) {
   if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
   TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
   const size_t rows = batch.rows;
-  const size_t heads = size_t{config().heads} * config().head_dim;
-  const size_t kv_heads = size_t{config().kv_heads} * config().head_dim;
-  for (auto* values : {&hidden_, &normed_, &update_}) values->resize(rows * config().hidden);
-  for (auto* values : {&q_, &attended_}) values->resize(rows * heads);
-  for (auto* values : {&k_, &v_}) values->resize(rows * kv_heads);
-  for (auto* values : {&gate_, &up_}) values->resize(rows * config().intermediate);
-  logits_.resize(batch.logits_rows.size() * size_t{config().vocabulary});
+  for (auto* values : {&hidden_, &normed_, &update_}) values->resize(rows * plan().hidden);
+  logits_.resize(batch.logits_rows.size() * size_t{plan().vocabulary});
   batch_ = &batch;
-  kept_.begin(batch, config().hidden);
-  run_decoder(config(), *this);
-  output_ = {batch.step_id,       logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
-             config().vocabulary, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
+  kept_.begin(batch, plan().hidden);
+  run_decoder(plan(), *this);
+  output_ = {batch.step_id,     logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
+             plan().vocabulary, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
   return {};
 }
 
@@ -141,59 +146,92 @@ Result<StepOutput> RefExecutor::collect(uint64_t step_id) {
 
 void RefExecutor::embed() {
   const TensorView& inputs = batch_->inputs;
-  for (uint32_t row = 0; row < batch_->rows; ++row) {
+  const size_t width = plan().hidden;
+  std::vector<float> position(width);
+  for (size_t row = 0; row < batch_->rows; ++row) {
+    float* to = &hidden_[row * width];
     if (batch_->tokens[row] == kNoToken) {
-      std::copy_n(static_cast<const float*>(inputs.data) + row * inputs.stride[0], config().hidden,
-                  &hidden_[size_t{row} * config().hidden]);
-      continue;
+      std::copy_n(static_cast<const float*>(inputs.data) + row * inputs.stride[0], width, to);
+    } else {
+      read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]), to);
+      for (size_t i = 0; i < width; ++i) to[i] *= plan().embedding_scale;
     }
-    read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]),
-             &hidden_[size_t{row} * config().hidden]);
+    if (!plan().learned_positions) continue;
+    read_row(model_->positions, batch_->positions[row], position.data());
+    for (size_t i = 0; i < width; ++i) to[i] += position[i];
   }
 }
 
-void RefExecutor::norm_rows(std::span<const float> scale) {
-  for (size_t at = 0; at < hidden_.size(); at += config().hidden) {
-    ref::rms_norm(&hidden_[at], scale, config().norm_eps, &normed_[at]);
+void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
+                std::span<const float> bias, float* out) {
+  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
+  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+}
+
+void RefExecutor::norm_rows(const NormPlan& norm, std::span<const float> scale,
+                            std::span<const float> bias) {
+  for (size_t at = 0; at < hidden_.size(); at += plan().hidden) {
+    apply_norm(norm, &hidden_[at], scale, bias, &normed_[at]);
   }
 }
 
 void RefExecutor::attention_norm(uint32_t layer) {
-  norm_rows(model_->layers[layer].attention_norm);
+  const LayerWeights& w = model_->layers[layer];
+  norm_rows(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias);
 }
 void RefExecutor::mlp_norm(uint32_t layer) {
-  norm_rows(model_->layers[layer].mlp_norm);
+  if (!plan(layer).mlp_norm) return attention_norm(layer);
+  const LayerWeights& w = model_->layers[layer];
+  norm_rows(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
 }
 
 void RefExecutor::qkv(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.q, w.q_bias, normed_.data(), batch_->rows, q_.data());
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const size_t rows = batch_->rows;
+  for (auto* values : {&q_, &attended_}) values->resize(rows * attention.q_width());
+  for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
+  const float* x = input(plan(layer).attention_norm).data();
+  ref::multiply(w.q, w.q_bias, x, batch_->rows, q_.data());
   if (shares_kv(layer)) return;
-  ref::multiply(w.k, w.k_bias, normed_.data(), batch_->rows, k_.data());
-  ref::multiply(w.v, w.v_bias, normed_.data(), batch_->rows, v_.data());
+  ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
+  ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
+}
+
+// A norm's weight covers a head, or all of them; with one for each head they follow each other.
+void RefExecutor::norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
+                             std::span<const float> bias, std::vector<float>& heads) {
+  const bool whole = attention.qk_norm_extent == QkNormExtent::whole;
+  const size_t width = whole ? scale.size() : attention.head_dim;
+  for (size_t at = 0; at < heads.size(); at += width) {
+    const size_t own = at % scale.size();
+    apply_norm(attention.qk_norm, &heads[at], scale.subspan(own, width),
+               bias.empty() ? bias : bias.subspan(own, width), &heads[at]);
+  }
 }
 
 void RefExecutor::qk_norm(uint32_t layer) {
-  const auto norm_heads = [this](std::vector<float>& heads, std::span<const float> scale) {
-    for (size_t at = 0; at < heads.size(); at += config().head_dim) {
-      ref::rms_norm(&heads[at], scale, config().norm_eps, &heads[at]);
-    }
-  };
-  norm_heads(q_, model_->layers[layer].q_norm);
-  if (!shares_kv(layer)) norm_heads(k_, model_->layers[layer].k_norm);
+  const LayerWeights& w = model_->layers[layer];
+  norm_heads(plan(layer).attention, w.q_norm, w.q_norm_bias, q_);
+  if (!shares_kv(layer)) norm_heads(plan(layer).attention, w.k_norm, w.k_norm_bias, k_);
 }
 
 void RefExecutor::rotate(uint32_t layer) {
-  std::vector<float> cosine(frequencies_.size());
-  std::vector<float> sine(frequencies_.size());
-  const size_t dim = config().head_dim;
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const RopePlan& rope = plan().ropes[static_cast<size_t>(attention.rope)];
+  const std::vector<float>& frequencies = frequencies_[static_cast<size_t>(attention.rope)];
+  std::vector<float> cosine(frequencies.size());
+  std::vector<float> sine(frequencies.size());
+  const auto turn = rope.pairs ? ref::rotate_pairs : ref::rotate_halves;
+  const size_t dim = attention.head_dim;
   for (size_t row = 0; row < batch_->rows; ++row) {
-    rotary_angles(batch_->positions[row], frequencies_, cosine.data(), sine.data());
-    for (size_t h = 0; h < config().heads; ++h) {
-      ref::rotate_halves(cosine, sine, &q_[(row * config().heads + h) * dim]);
+    rotary_angles(batch_->positions[row], frequencies,
+                  static_cast<float>(rope.scaling.attention_factor), cosine.data(), sine.data());
+    for (size_t h = 0; h < attention.heads; ++h) {
+      turn(cosine, sine, &q_[(row * attention.heads + h) * dim]);
     }
-    for (size_t h = 0; h < config().kv_heads && !shares_kv(layer); ++h) {
-      ref::rotate_halves(cosine, sine, &k_[(row * config().kv_heads + h) * dim]);
+    for (size_t h = 0; h < attention.kv_heads && !shares_kv(layer); ++h) {
+      turn(cosine, sine, &k_[(row * attention.kv_heads + h) * dim]);
     }
   }
 }
@@ -204,23 +242,39 @@ void RefExecutor::attend(uint32_t layer) {
   attention.attend(layer, q_.data(), attended_.data());
 }
 
-void RefExecutor::add_to_hidden(const std::vector<float>& update) {
-  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] += update[i];
+// hidden += scale · post_norm(update)
+void RefExecutor::add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
+                                std::span<const float> scale, std::span<const float> bias) {
+  for (size_t at = 0; at < update_.size() && post_norm; at += plan().hidden) {
+    apply_norm(post_norm, &update_[at], scale, bias, &update_[at]);
+  }
+  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] += layer.residual_scale * update_[i];
 }
 
 void RefExecutor::attention_output(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   ref::multiply(w.output, w.output_bias, attended_.data(), batch_->rows, update_.data());
-  add_to_hidden(update_);
+  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias);
 }
 
-void RefExecutor::gated_mlp(uint32_t layer) {
+void RefExecutor::mlp_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.gate, w.gate_bias, normed_.data(), batch_->rows, gate_.data());
-  ref::multiply(w.up, w.up_bias, normed_.data(), batch_->rows, up_.data());
-  for (size_t i = 0; i < gate_.size(); ++i) gate_[i] = ref::silu(gate_[i]) * up_[i];
-  ref::multiply(w.down, w.down_bias, gate_.data(), batch_->rows, update_.data());
-  add_to_hidden(update_);
+  const MlpPlan& mlp = plan(layer).mlp;
+  const float* x = input(plan(layer).mlp_input_norm()).data();
+  for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
+  ref::multiply(w.up, w.up_bias, x, batch_->rows, up_.data());
+  if (mlp.gated) ref::multiply(w.gate, w.gate_bias, x, batch_->rows, inner_.data());
+  for (size_t i = 0; i < inner_.size(); ++i) {
+    inner_[i] = mlp.gated ? ref::activate(mlp.activation, inner_[i]) * up_[i]
+                          : ref::activate(mlp.activation, up_[i]);
+  }
+}
+
+void RefExecutor::mlp_out(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   keep_hidden(layer, hidden_);
 }
 
@@ -228,23 +282,29 @@ void RefExecutor::keep_hidden(uint32_t layer, const std::vector<float>& rows) {
   float* to = kept_.of_layer(layer);
   for (size_t i = 0; i < batch_->hidden_rows.size() && to != nullptr; ++i) {
     const auto first =
-        rows.begin() + static_cast<ptrdiff_t>(batch_->hidden_rows[i] * size_t{config().hidden});
-    to = std::copy_n(first, config().hidden, to);
+        rows.begin() + static_cast<ptrdiff_t>(batch_->hidden_rows[i] * size_t{plan().hidden});
+    to = std::copy_n(first, plan().hidden, to);
   }
 }
 
 void RefExecutor::logits() {
-  if (kept_.of_layer(config().layers) != nullptr) {
-    norm_rows(model_->final_norm);
-    keep_hidden(config().layers, normed_);
+  const NormPlan& norm = plan().final_norm;
+  const auto layers = static_cast<uint32_t>(plan().layers.size());
+  if (kept_.of_layer(layers) != nullptr) {
+    norm_rows(norm, model_->final_norm, model_->final_norm_bias);
+    keep_hidden(layers, normed_);
   }
-  const size_t width = config().hidden;
+  const size_t width = plan().hidden;
   for (size_t i = 0; i < batch_->logits_rows.size(); ++i) {
-    ref::rms_norm(&hidden_[batch_->logits_rows[i] * width], model_->final_norm, config().norm_eps,
-                  &normed_[i * width]);
+    apply_norm(norm, &hidden_[batch_->logits_rows[i] * width], model_->final_norm,
+               model_->final_norm_bias, &normed_[i * width]);
   }
   ref::multiply(model_->head, {}, normed_.data(), static_cast<uint32_t>(batch_->logits_rows.size()),
                 logits_.data());
+  for (float& logit : logits_) {
+    logit *= plan().logit_scale;
+    if (plan().logit_soft_cap > 0.0f) logit = ref::soft_cap(logit, plan().logit_soft_cap);
+  }
 }
 
 }  // namespace

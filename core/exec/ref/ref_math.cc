@@ -1,6 +1,8 @@
 #include "core/exec/ref/ref_math.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "core/model/weight_rows.h"
@@ -29,18 +31,62 @@ void rms_norm(const float* x, std::span<const float> scale, float eps, float* ou
   for (size_t i = 0; i < scale.size(); ++i) out[i] = static_cast<float>(x[i] * factor * scale[i]);
 }
 
-void rotate_halves(std::span<const float> cosine, std::span<const float> sine, float* head) {
-  const size_t half = cosine.size();
-  for (size_t i = 0; i < half; ++i) {
-    const double a = head[i];
-    const double b = head[i + half];
-    head[i] = static_cast<float>(a * cosine[i] - b * sine[i]);
-    head[i + half] = static_cast<float>(b * cosine[i] + a * sine[i]);
+void layer_norm(const float* x, std::span<const float> scale, std::span<const float> bias,
+                float eps, float* out) {
+  const auto size = static_cast<double>(scale.size());
+  double mean = 0, variance = 0;
+  for (size_t i = 0; i < scale.size(); ++i) mean += x[i] / size;
+  for (size_t i = 0; i < scale.size(); ++i) variance += (x[i] - mean) * (x[i] - mean) / size;
+  const double factor = 1.0 / std::sqrt(variance + eps);
+  for (size_t i = 0; i < scale.size(); ++i) {
+    const double shift = bias.empty() ? 0.0 : bias[i];
+    out[i] = static_cast<float>((x[i] - mean) * factor * scale[i] + shift);
   }
 }
 
-float silu(float x) {
-  return static_cast<float>(x / (1.0 + std::exp(-double{x})));
+namespace {
+
+void turn(float cosine, float sine, float& first, float& second) {
+  const double a = first;
+  const double b = second;
+  first = static_cast<float>(a * cosine - b * sine);
+  second = static_cast<float>(b * cosine + a * sine);
+}
+
+}  // namespace
+
+void rotate_halves(std::span<const float> cosine, std::span<const float> sine, float* head) {
+  const size_t half = cosine.size();
+  for (size_t i = 0; i < half; ++i) turn(cosine[i], sine[i], head[i], head[i + half]);
+}
+
+void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, float* head) {
+  for (size_t i = 0; i < cosine.size(); ++i) {
+    turn(cosine[i], sine[i], head[2 * i], head[2 * i + 1]);
+  }
+}
+
+float activate(Activation activation, float value) {
+  const double x = value;
+  switch (activation) {
+    case Activation::silu:
+      return static_cast<float>(x / (1.0 + std::exp(-x)));
+    case Activation::gelu:
+      return static_cast<float>(0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2)));
+    case Activation::gelu_tanh:
+      return static_cast<float>(
+          0.5 * x *
+          (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x))));
+    case Activation::relu:
+      return std::max(value, 0.0f);
+    case Activation::relu_squared:
+      return x > 0.0 ? static_cast<float>(x * x) : 0.0f;
+  }
+  return value;
+}
+
+float soft_cap(float x, float cap) {
+  return static_cast<float>(cap * std::tanh(double{x} / cap));
 }
 
 }  // namespace tenon::ref

@@ -2,11 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "core/model/convert.h"
+#include "core/model/family.h"
 #include "core/model/gguf_config.h"
-#include "core/model/gguf_names.h"
 #include "core/model/gguf_writer.h"
 #include "core/model/model.h"
 #include "core/model/weight_rows.h"
+#include "tests/support/flat_config.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {
@@ -105,7 +106,7 @@ TEST(GgufModel, the_metadata_becomes_the_configuration) {
   draft.counts["general.sampling.top_k"] = 7;
   const auto model = draft.open();
   ASSERT_NE(model, nullptr);
-  const ModelConfig& config = model->config;
+  const test::FlatConfig config = test::flat(model->plan);
   EXPECT_EQ(config.architecture, "llama");
   EXPECT_EQ(config.vocabulary, 8u);
   EXPECT_EQ(config.head_dim, 16u);
@@ -143,24 +144,23 @@ TEST(GgufModel, a_window_in_a_llama_file_makes_it_a_mistral) {
   draft.counts["llama.attention.sliding_window"] = 16;
   const auto model = draft.open();
   ASSERT_NE(model, nullptr);
-  EXPECT_EQ(model->config.architecture, "mistral");
-  EXPECT_THAT(model->config.window_tokens, ElementsAre(16));
+  EXPECT_EQ(model->plan.architecture, "mistral");
+  EXPECT_THAT(test::flat(model->plan).window_tokens, ElementsAre(16));
 }
 
 TEST(GgufModel, what_is_not_built_is_refused_by_its_key) {
   GgufDraft draft;
-  draft.architecture = "gemma2";
+  draft.architecture = "clip";
   EXPECT_THAT(draft.fault(),
-              EndsWith("'general.architecture' is 'gemma2'; there are llama, mistral, "
-                       "qwen2, qwen3"));
+              HasSubstr("'general.architecture' is 'clip'; there are llama, qwen2, qwen3"));
   draft = GgufDraft();
   draft.counts["llama.expert_count"] = 8;
   EXPECT_THAT(draft.fault(),
               HasSubstr("'llama.expert_count' is 8; mixture of experts is not built"));
   draft.counts.erase("llama.expert_count");
-  draft.texts["llama.rope.scaling.type"] = "yarn";
-  EXPECT_THAT(draft.fault(), HasSubstr("'llama.rope.scaling.type' is 'yarn'; there are none and "
-                                       "linear"));
+  draft.texts["llama.rope.scaling.type"] = "other";
+  EXPECT_THAT(draft.fault(), HasSubstr("'llama.rope.scaling.type' is 'other'; there are none, "
+                                       "linear and yarn"));
   draft.texts.clear();
   draft.counts["llama.rope.dimension_count"] = 8;
   EXPECT_THAT(draft.fault(), HasSubstr("only whole heads (16) are rotated"));
@@ -235,7 +235,8 @@ TEST(GgufModel, stored_rotary_factors_divide_the_frequencies) {
       }};
   const auto scaled = draft.open();
   ASSERT_TRUE(plain && scaled);
-  const auto before = rope_frequencies(plain->config), after = rope_frequencies(scaled->config);
+  const auto before = test::first_frequencies(plain->plan),
+             after = test::first_frequencies(scaled->plan);
   EXPECT_EQ(after[3], before[3]);
   EXPECT_FLOAT_EQ(after[5], before[5] / 4);
   draft.add("rope_freqs.weight", {4});
@@ -251,14 +252,15 @@ TEST(GgufModel, a_file_that_is_no_gguf_is_refused) {
 }
 
 TEST(GgufNames, both_directions_undo_each_other) {
+  const TensorNames names(*find_family("llama"));
   for (const std::string name :
        {"model.embed_tokens.weight", "lm_head.weight", "model.norm.weight",
         "model.layers.12.self_attn.q_proj.bias", "model.layers.0.mlp.down_proj.weight",
         "model.layers.3.post_attention_layernorm.weight", "model.layers.1.other.weight",
         "something", "model.layers.7"}) {
-    EXPECT_EQ(name_of_gguf(gguf_name(name)), name);
+    EXPECT_EQ(names.name_of_stored(names.stored(name)), name);
   }
-  EXPECT_EQ(gguf_name("model.layers.12.self_attn.o_proj.weight"), "blk.12.attn_output.weight");
+  EXPECT_EQ(names.stored("model.layers.12.self_attn.o_proj.weight"), "blk.12.attn_output.weight");
 }
 
 }  // namespace

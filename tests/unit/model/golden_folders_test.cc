@@ -5,6 +5,7 @@
 
 #include "core/base/npy.h"
 #include "core/model/model.h"
+#include "tests/support/flat_config.h"
 
 namespace tenon {
 namespace {
@@ -50,42 +51,42 @@ TEST(GoldenFolders, every_folder_opens_and_fits_its_tokens_and_logits) {
     const auto tokens = read_npy_i32(path_of(name) + "/tokens.npy");
     const auto logits = read_npy_f32(path_of(name) + "/logits.npy");
     ASSERT_TRUE(tokens.ok() && logits.ok());
-    EXPECT_THAT(logits->shape, ElementsAre(tokens->values.size(), model->config.vocabulary));
-    EXPECT_THAT(model->layers, SizeIs(model->config.layers));
+    EXPECT_THAT(logits->shape, ElementsAre(tokens->values.size(), model->plan.vocabulary));
+    EXPECT_THAT(model->layers, SizeIs(test::flat(model->plan).layers));
     EXPECT_THAT(model->layers.front().attention_norm, Each(Not(1.0f)));
   }
 }
 
 TEST(GoldenFolders, head_counts_and_widths_are_read) {
   const auto gqa = open_golden("llama_gqa");
-  EXPECT_EQ(gqa->config.heads, 4u);
-  EXPECT_EQ(gqa->config.kv_heads, 2u);
-  EXPECT_EQ(gqa->config.head_dim, 8u);
-  EXPECT_EQ(gqa->config.intermediate, 72u);
-  EXPECT_EQ(open_golden("llama_mha")->config.kv_heads, 4u);
+  EXPECT_EQ(test::flat(gqa->plan).heads, 4u);
+  EXPECT_EQ(test::flat(gqa->plan).kv_heads, 2u);
+  EXPECT_EQ(test::flat(gqa->plan).head_dim, 8u);
+  EXPECT_EQ(test::flat(gqa->plan).intermediate, 72u);
+  EXPECT_EQ(test::flat(open_golden("llama_mha")->plan).kv_heads, 4u);
   const auto wide = open_golden("llama_head_dim");
-  EXPECT_EQ(wide->config.head_dim, 24u);
+  EXPECT_EQ(test::flat(wide->plan).head_dim, 24u);
   EXPECT_EQ(wide->layers[0].q.n_out, 96u);
   EXPECT_EQ(wide->layers[0].output.k_in, 96u);
 }
 
 TEST(GoldenFolders, tied_and_several_end_tokens_are_read) {
   const auto model = open_golden("llama_tied");
-  EXPECT_TRUE(model->config.tied_embeddings);
-  EXPECT_THAT(model->config.eos, ElementsAre(2, 5));
+  EXPECT_TRUE(model->plan.tied_embeddings);
+  EXPECT_THAT(model->plan.eos, ElementsAre(2, 5));
   EXPECT_THAT(model->generation.eos, ElementsAre(2, 5));
 }
 
 TEST(GoldenFolders, rotary_scaling_is_read_in_each_spelling) {
   for (const std::string name : {"llama_rope_llama3", "llama_rope_llama3_new"}) {
     SCOPED_TRACE(name);
-    const ModelConfig config = open_golden(name)->config;
+    const test::FlatConfig config = test::flat(open_golden(name)->plan);
     EXPECT_EQ(config.rope_scaling.kind, RopeScalingKind::llama3);
     EXPECT_EQ(config.rope_scaling.factor, 4.0);
     EXPECT_EQ(config.rope_scaling.original_context_tokens, 32u);
     EXPECT_EQ(config.rope_theta, 10000.0);
   }
-  const ModelConfig linear = open_golden("llama_rope_linear")->config;
+  const test::FlatConfig linear = test::flat(open_golden("llama_rope_linear")->plan);
   EXPECT_EQ(linear.rope_scaling.kind, RopeScalingKind::linear);
   EXPECT_EQ(linear.rope_scaling.factor, 3.0);
   EXPECT_EQ(linear.rope_theta, 500.0);
@@ -104,15 +105,16 @@ TEST(GoldenFolders, biases_are_where_the_architecture_has_them) {
 }
 
 TEST(GoldenFolders, windows_are_read_per_layer) {
-  EXPECT_THAT(open_golden("mistral_window")->config.window_tokens, ElementsAre(7, 7));
-  EXPECT_THAT(open_golden("mistral_no_window")->config.window_tokens, ElementsAre(0, 0));
-  EXPECT_THAT(open_golden("qwen2_sliding_layers")->config.window_tokens, ElementsAre(0, 9, 9));
-  EXPECT_THAT(open_golden("qwen2")->config.window_tokens, ElementsAre(0, 0));
+  EXPECT_THAT(test::flat(open_golden("mistral_window")->plan).window_tokens, ElementsAre(7, 7));
+  EXPECT_THAT(test::flat(open_golden("mistral_no_window")->plan).window_tokens, ElementsAre(0, 0));
+  EXPECT_THAT(test::flat(open_golden("qwen2_sliding_layers")->plan).window_tokens,
+              ElementsAre(0, 9, 9));
+  EXPECT_THAT(test::flat(open_golden("qwen2")->plan).window_tokens, ElementsAre(0, 0));
 }
 
 TEST(GoldenFolders, qwen3_has_norms_of_q_and_k) {
   const auto model = open_golden("qwen3");
-  EXPECT_TRUE(model->config.qk_norm);
+  EXPECT_TRUE(test::flat(model->plan).qk_norm);
   EXPECT_THAT(model->layers[0].q_norm, SizeIs(16));
   EXPECT_THAT(model->layers[1].k_norm, SizeIs(16));
 }

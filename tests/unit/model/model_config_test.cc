@@ -7,9 +7,13 @@
 #include <map>
 #include <random>
 
+#include "core/model/family.h"
+#include "tests/support/flat_config.h"
+
 namespace tenon {
 namespace {
 
+using test::FlatConfig;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -31,20 +35,24 @@ std::string config_text(const Keys& changes) {
   return text + "}";
 }
 
-ModelConfig parse(const Keys& changes) {
-  Result<ModelConfig> config = parse_model_config(config_text(changes), "c.json");
-  EXPECT_TRUE(config.ok()) << config.status().message();
-  return config.ok() ? *std::move(config) : ModelConfig();
+ModelPlan plan_of(const Keys& changes) {
+  Result<ModelPlan> plan = parse_model_config(config_text(changes), "c.json");
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return plan.ok() ? *std::move(plan) : ModelPlan();
+}
+
+FlatConfig parse(const Keys& changes) {
+  return test::flat(plan_of(changes));
 }
 
 std::string refusal(const Keys& changes) {
-  const Result<ModelConfig> config = parse_model_config(config_text(changes), "c.json");
+  const Result<ModelPlan> config = parse_model_config(config_text(changes), "c.json");
   EXPECT_FALSE(config.ok()) << config_text(changes);
   return std::string(config.status().message());
 }
 
 TEST(ModelConfig, missing_keys_take_the_defaults_of_the_family) {
-  const ModelConfig llama = parse({{"num_key_value_heads", ""}, {"max_position_embeddings", ""}});
+  const FlatConfig llama = parse({{"num_key_value_heads", ""}, {"max_position_embeddings", ""}});
   EXPECT_EQ(llama.kv_heads, 8u);
   EXPECT_EQ(llama.head_dim, 8u);
   EXPECT_EQ(llama.context_tokens, 2048u);
@@ -55,10 +63,10 @@ TEST(ModelConfig, missing_keys_take_the_defaults_of_the_family) {
   EXPECT_FALSE(llama.qkv_bias || llama.output_bias || llama.mlp_bias || llama.qk_norm);
   EXPECT_EQ(llama.bos, std::optional<TokenId>(1));
   EXPECT_THAT(llama.eos, ElementsAre(2));
-  const ModelConfig mistral = parse({{"model_type", "\"mistral\""}, {"num_key_value_heads", ""}});
+  const FlatConfig mistral = parse({{"model_type", "\"mistral\""}, {"num_key_value_heads", ""}});
   EXPECT_EQ(mistral.kv_heads, 8u);
   EXPECT_THAT(mistral.window_tokens, ElementsAre(4096, 4096, 4096, 4096));
-  const ModelConfig qwen3 = parse({{"model_type", "\"qwen3\""}});
+  const FlatConfig qwen3 = parse({{"model_type", "\"qwen3\""}});
   EXPECT_EQ(qwen3.head_dim, 128u);
   EXPECT_TRUE(qwen3.qk_norm);
   EXPECT_FALSE(qwen3.bos.has_value());
@@ -77,8 +85,8 @@ TEST(ModelConfig, the_architecture_stands_in_for_a_missing_model_type) {
 }
 
 TEST(ModelConfig, unknown_families_and_heads_of_other_tasks_are_refused) {
-  EXPECT_EQ(refusal({{"model_type", "\"gpt2\""}}),
-            "c.json: model_type 'gpt2' is not built; there are llama, mistral, qwen2, qwen3");
+  EXPECT_EQ(refusal({{"model_type", "\"bert\""}}),
+            "c.json: model_type 'bert' is not built; there are " + family_names());
   EXPECT_THAT(refusal({{"architectures", "[\"LlamaForSequenceClassification\"]"}}),
               HasSubstr("architecture 'LlamaForSequenceClassification' is not built for model_type "
                         "'llama'; expected 'LlamaForCausalLM'"));
@@ -87,9 +95,9 @@ TEST(ModelConfig, unknown_families_and_heads_of_other_tasks_are_refused) {
 }
 
 TEST(ModelConfig, biases_follow_each_familys_rule) {
-  const ModelConfig llama = parse({{"attention_bias", "true"}, {"mlp_bias", "true"}});
+  const FlatConfig llama = parse({{"attention_bias", "true"}, {"mlp_bias", "true"}});
   EXPECT_TRUE(llama.qkv_bias && llama.output_bias && llama.mlp_bias);
-  const ModelConfig qwen2 = parse({{"model_type", "\"qwen2\""}});
+  const FlatConfig qwen2 = parse({{"model_type", "\"qwen2\""}});
   EXPECT_TRUE(qwen2.qkv_bias);
   EXPECT_FALSE(qwen2.output_bias || qwen2.mlp_bias);
   EXPECT_FALSE(parse({{"model_type", "\"mistral\""}, {"attention_bias", "true"}}).qkv_bias);
@@ -131,18 +139,18 @@ TEST(ModelConfig, token_ids_may_be_one_a_list_or_none) {
 }
 
 TEST(ModelConfig, the_familys_own_ids_are_dropped_where_the_vocabulary_lacks_them) {
-  const ModelConfig config = parse({{"vocab_size", "2"}});
+  const FlatConfig config = parse({{"vocab_size", "2"}});
   EXPECT_EQ(config.bos, std::optional<TokenId>(1));
   EXPECT_THAT(config.eos, IsEmpty());
 }
 
 TEST(ModelConfig, rotary_settings_are_read_in_every_spelling) {
-  const ModelConfig oldest =
+  const FlatConfig oldest =
       parse({{"rope_theta", "500"}, {"rope_scaling", R"({"type":"linear","factor":2})"}});
   EXPECT_EQ(oldest.rope_scaling.kind, RopeScalingKind::linear);
   EXPECT_EQ(oldest.rope_scaling.factor, 2.0);
   EXPECT_EQ(oldest.rope_theta, 500.0);
-  const ModelConfig newest =
+  const FlatConfig newest =
       parse({{"rope_parameters", R"({"rope_type":"linear","factor":2.5,"rope_theta":7.5})"},
              {"rope_theta", "500"}});
   EXPECT_EQ(newest.rope_scaling.factor, 2.5);
@@ -153,8 +161,8 @@ TEST(ModelConfig, rotary_settings_are_read_in_every_spelling) {
 }
 
 TEST(ModelConfig, rope_scaling_outweighs_rope_parameters) {
-  const ModelConfig config = parse({{"rope_scaling", R"({"type":"linear","factor":2})"},
-                                    {"rope_parameters", R"({"rope_theta":7})"}});
+  const FlatConfig config = parse({{"rope_scaling", R"({"type":"linear","factor":2})"},
+                                   {"rope_parameters", R"({"rope_theta":7})"}});
   EXPECT_EQ(config.rope_scaling.kind, RopeScalingKind::linear);
   EXPECT_EQ(config.rope_theta, 10000.0);
 }
@@ -174,8 +182,9 @@ TEST(ModelConfig, the_original_context_of_llama3_has_three_sources) {
 }
 
 TEST(ModelConfig, faulty_rotary_settings_are_refused) {
-  EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"yarn","factor":2})"}}),
-              HasSubstr("rope type 'yarn' is not built; there are default, linear, llama3"));
+  EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"axial","factor":2})"}}),
+              HasSubstr("rope type 'axial' is not built; there are default, linear, dynamic, "
+                        "llama3, yarn, longrope"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear"})"}}),
               HasSubstr("'rope_scaling.factor' is missing"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear","factor":0})"}}),
@@ -193,16 +202,18 @@ TEST(ModelConfig, faulty_rotary_settings_are_refused) {
               HasSubstr("'rope_parameters.full_attention' is not built"));
 }
 
-TEST(ModelConfig, partial_rotation_is_refused) {
-  EXPECT_THAT(refusal({{"partial_rotary_factor", "0.5"}}),
-              HasSubstr("'partial_rotary_factor' is 0.5; only whole heads (1.0) are rotated"));
-  EXPECT_THAT(refusal({{"rope_parameters", R"({"partial_rotary_factor":0.5})"}}),
-              HasSubstr("'rope_parameters.partial_rotary_factor' is 0.5"));
+// As in transformers, which computes whole heads for the plain type and fails with another.
+TEST(ModelConfig, llama_overlooks_partial_rotation_where_its_reference_does) {
+  EXPECT_EQ(plan_of({{"partial_rotary_factor", "0.5"}}).ropes[0].dim, 8u);
+  EXPECT_EQ(plan_of({{"rope_parameters", R"({"partial_rotary_factor":0.5})"}}).ropes[0].dim, 8u);
+  EXPECT_THAT(refusal({{"partial_rotary_factor", "0.5"},
+                       {"rope_scaling", R"({"type":"linear","factor":2})"}}),
+              HasSubstr("only whole heads (1.0) are rotated with rope type 'linear'"));
 }
 
 TEST(ModelConfig, other_arithmetic_is_refused_by_name) {
-  EXPECT_THAT(refusal({{"hidden_act", "\"gelu\""}}),
-              HasSubstr("'hidden_act' is 'gelu'; only 'silu' is built"));
+  EXPECT_THAT(refusal({{"hidden_act", "\"mish\""}}),
+              HasSubstr("'hidden_act' is 'mish', which is not built; there are silu, gelu"));
   EXPECT_THAT(refusal({{"quantization_config", R"({"quant_method":"gptq","bits":4})"}}),
               HasSubstr("'quantization_config' (\"gptq\") is not built"));
   EXPECT_THAT(refusal({{"num_local_experts", "8"}}),
@@ -226,9 +237,9 @@ TEST(ModelConfig, unsupported_and_wrong_have_different_codes) {
   const auto code = [](const Keys& keys) {
     return parse_model_config(config_text(keys), "c.json").status().code();
   };
-  EXPECT_EQ(code({{"hidden_act", "\"gelu\""}}), StatusCode::unsupported);
+  EXPECT_EQ(code({{"hidden_act", "\"mish\""}}), StatusCode::unsupported);
   EXPECT_EQ(code({{"hidden_size", "0"}}), StatusCode::invalid_argument);
-  EXPECT_EQ(code({{"hidden_size", "0"}, {"hidden_act", "\"gelu\""}}), StatusCode::invalid_argument);
+  EXPECT_EQ(code({{"hidden_size", "0"}, {"hidden_act", "\"mish\""}}), StatusCode::invalid_argument);
 }
 
 TEST(ModelConfig, values_of_the_wrong_type_or_out_of_range_are_refused) {
@@ -261,9 +272,9 @@ TEST(ModelConfig, shapes_that_do_not_fit_together_are_refused) {
 }
 
 TEST(ModelConfig, several_faults_are_told_at_once) {
-  const std::string message = refusal({{"hidden_size", "-1"}, {"hidden_act", "\"relu\""}});
+  const std::string message = refusal({{"hidden_size", "-1"}, {"hidden_act", "\"mish\""}});
   EXPECT_THAT(message, AllOf(HasSubstr("c.json:\n"), HasSubstr("'hidden_size' is -1"),
-                             HasSubstr("'hidden_act' is 'relu'")));
+                             HasSubstr("'hidden_act' is 'mish'")));
 }
 
 TEST(ModelConfig, what_is_no_json_object_is_refused) {
@@ -292,9 +303,9 @@ TEST(ModelConfig, no_mutation_of_a_config_gives_an_impossible_model) {
     }
     const auto config = parse_model_config(text, "c.json");
     if (!config.ok()) continue;
-    ASSERT_EQ(config->heads % config->kv_heads, 0u) << text;
-    ASSERT_EQ(config->window_tokens.size(), config->layers) << text;
-    for (const float frequency : rope_frequencies(*config)) {
+    const SelfAttentionPlan& attention = config->layers.at(0).attention;
+    ASSERT_EQ(attention.heads % attention.kv_heads, 0u) << text;
+    for (const float frequency : test::first_frequencies(*config)) {
       ASSERT_TRUE(std::isfinite(frequency)) << text;
     }
   }
@@ -335,11 +346,13 @@ TEST(GenerationConfig, values_out_of_range_are_refused) {
 
 // Expected values: transformers' LlamaRotaryEmbedding.
 TEST(RopeFrequencies, llama3_scaling_keeps_blends_and_stretches) {
-  ModelConfig config;
-  config.head_dim = 64;
-  config.rope_theta = 500000.0;
-  config.rope_scaling = {RopeScalingKind::llama3, 32.0, 1.0, 4.0, 8192};
-  const std::vector<float> found = rope_frequencies(config);
+  RopePlan rope;
+  rope.dim = 64;
+  rope.theta = 500000.0;
+  rope.scaling.kind = RopeScalingKind::llama3;
+  rope.scaling.factor = 32.0;
+  rope.scaling.original_context_tokens = 8192;
+  const std::vector<float> found = rope_frequencies(rope, 131072);
   ASSERT_EQ(found.size(), 32u);
   const std::map<size_t, float> expected = {{0, 1.0f},
                                             {1, 0.663601279f},
@@ -354,18 +367,19 @@ TEST(RopeFrequencies, llama3_scaling_keeps_blends_and_stretches) {
 }
 
 TEST(RopeFrequencies, linear_scaling_divides) {
-  ModelConfig config;
-  config.head_dim = 64;
-  config.rope_scaling = {.kind = RopeScalingKind::linear, .factor = 2.5};
-  const std::vector<float> found = rope_frequencies(config);
+  RopePlan rope;
+  rope.dim = 64;
+  rope.scaling.kind = RopeScalingKind::linear;
+  rope.scaling.factor = 2.5;
+  const std::vector<float> found = rope_frequencies(rope, 4096);
   EXPECT_FLOAT_EQ(found[0], 0.4f);
   EXPECT_FLOAT_EQ(found[1], 0.299957693f);
   EXPECT_FLOAT_EQ(found[31], 5.33408602e-05f);
 }
 
 TEST(ModelShape, layers_with_one_window_make_a_group_with_that_window) {
-  const ModelConfig config = parse({{"model_type", "\"mistral\""}, {"sliding_window", "9"}});
-  const ModelShapeStorage storage(config, 1000);
+  const ModelPlan plan = plan_of({{"model_type", "\"mistral\""}, {"sliding_window", "9"}});
+  const ModelShapeStorage storage(plan, 1000);
   const ModelShape& shape = storage.shape();
   EXPECT_EQ(shape.context_tokens, 256u);
   EXPECT_EQ(shape.vocabulary, 100u);
@@ -380,12 +394,12 @@ TEST(ModelShape, layers_with_one_window_make_a_group_with_that_window) {
 }
 
 TEST(ModelShape, layers_of_different_windows_make_a_group_each) {
-  ModelConfig config = parse({{"model_type", "\"qwen2\""},
-                              {"use_sliding_window", "true"},
-                              {"sliding_window", "9"},
-                              {"max_window_layers", "2"}});
+  FlatConfig config = parse({{"model_type", "\"qwen2\""},
+                             {"use_sliding_window", "true"},
+                             {"sliding_window", "9"},
+                             {"max_window_layers", "2"}});
   config.window_tokens = {9, 0, 9, 0};
-  const ModelShapeStorage storage(config, 100);
+  const ModelShapeStorage storage(config.plan(), 100);
   const ModelShape& shape = storage.shape();
   EXPECT_EQ(shape.context_tokens, 100u);
   ASSERT_EQ(shape.group_count, 2u);
@@ -402,10 +416,10 @@ TEST(ModelShape, layers_of_different_windows_make_a_group_each) {
 }
 
 TEST(ModelShape, a_second_models_groups_and_layers_stand_behind_the_first_ones) {
-  ModelConfig config = parse({});
-  const ModelShapeStorage target(config, 100);
+  FlatConfig config = parse({});
+  const ModelShapeStorage target(config.plan(), 100);
   config.window_tokens = {9, 9, 0, 0};
-  const ModelShapeStorage draft(config, 100);
+  const ModelShapeStorage draft(config.plan(), 100);
   const ModelShapeStorage both(target.shape(), draft.shape());
   const ModelShape& shape = both.shape();
   ASSERT_EQ(shape.group_count, 3u);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/flat_config.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {
@@ -26,12 +27,12 @@ std::string refusal(const std::string& folder) {
 TEST(Model, the_bundled_demo_model_opens_with_its_shape) {
   const auto model = open_or_fail(TENON_SOURCE_DIR "/configs/models/tale");
   ASSERT_NE(model, nullptr);
-  EXPECT_EQ(model->config.architecture, "llama");
-  EXPECT_EQ(model->config.hidden, 256u);
-  EXPECT_EQ(model->config.kv_heads, 2u);
-  EXPECT_TRUE(model->config.tied_embeddings);
-  EXPECT_EQ(model->config.eos, std::vector<TokenId>{4092});
-  EXPECT_FALSE(model->config.bos.has_value());
+  EXPECT_EQ(model->plan.architecture, "llama");
+  EXPECT_EQ(model->plan.hidden, 256u);
+  EXPECT_EQ(test::flat(model->plan).kv_heads, 2u);
+  EXPECT_TRUE(model->plan.tied_embeddings);
+  EXPECT_EQ(model->plan.eos, std::vector<TokenId>{4092});
+  EXPECT_FALSE(model->plan.bos.has_value());
   EXPECT_THAT(model->layers, SizeIs(6));
   EXPECT_EQ(model->embedding.format, "bf16");
   EXPECT_EQ(model->embedding.n_out, 4096u);
@@ -106,7 +107,7 @@ TEST(Model, a_tied_model_with_an_equal_head_stays_tied) {
   folder.write();
   const auto model = open_or_fail(folder.path());
   ASSERT_NE(model, nullptr);
-  EXPECT_TRUE(model->config.tied_embeddings);
+  EXPECT_TRUE(model->plan.tied_embeddings);
   EXPECT_EQ(model->head.name, "model.embed_tokens.weight");
 }
 
@@ -116,7 +117,7 @@ TEST(Model, a_tied_model_with_a_different_head_uses_that_head) {
   folder.write();
   const auto model = open_or_fail(folder.path());
   ASSERT_NE(model, nullptr);
-  EXPECT_FALSE(model->config.tied_embeddings);
+  EXPECT_FALSE(model->plan.tied_embeddings);
   EXPECT_EQ(model->head.name, "lm_head.weight");
 }
 
@@ -128,7 +129,7 @@ TEST(Model, a_tied_model_stored_by_its_head_alone_embeds_with_it) {
   const auto model = open_or_fail(folder.path());
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->embedding.name, "lm_head.weight");
-  EXPECT_TRUE(model->config.tied_embeddings);
+  EXPECT_TRUE(model->plan.tied_embeddings);
 }
 
 TEST(Model, a_bare_base_model_has_no_prefix) {

@@ -1,0 +1,11 @@
+// What the files of this folder define, for the table in core/model/family.cc.
+#pragma once
+
+#include "core/model/family.h"
+
+namespace tenon {
+
+extern const Family kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kOlmo2, kGranite,
+    kSmolLm3, kStarcoder2, kGpt2, kGptNeox, kStableLm, kCohere;
+
+}  // namespace tenon

@@ -1,0 +1,179 @@
+// Gemma 2 and 3 (their text models): norms before and behind each half, whose weights are stored
+// less one; embeddings scaled by the root of their width; windows in most layers.
+#include <cmath>
+
+#include "core/model/families/families.h"
+#include "core/model/families/reading.h"
+
+namespace tenon {
+namespace {
+
+constexpr TensorName kNames[] = {
+    {Role::attention_post_norm, "post_attention_layernorm", "post_attention_norm"},
+    {Role::mlp_norm, "pre_feedforward_layernorm", "ffn_norm"},
+    {Role::mlp_post_norm, "post_feedforward_layernorm", "post_ffw_norm"},
+};
+
+constexpr ShapeDefaults kGemma2Shape{.vocabulary = 256000,
+                                     .hidden = 2304,
+                                     .intermediate = 9216,
+                                     .layers = 26,
+                                     .heads = 8,
+                                     .kv_heads = 4,
+                                     .head_dim = 256,
+                                     .context_tokens = 8192,
+                                     .bos = 2,
+                                     .eos = 1,
+                                     .tied = true};
+constexpr ShapeDefaults kGemma3Shape{.vocabulary = 262208,
+                                     .hidden = 2304,
+                                     .intermediate = 9216,
+                                     .layers = 26,
+                                     .heads = 8,
+                                     .kv_heads = 4,
+                                     .head_dim = 256,
+                                     .context_tokens = 131072,
+                                     .bos = 2,
+                                     .eos = 1,
+                                     .tied = true};
+
+LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
+  LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
+  layer.attention_norm.plus_one = true;
+  layer.attention_post_norm = layer.mlp_norm = layer.mlp_post_norm = layer.attention_norm;
+  plan.final_norm = layer.attention_norm;
+  // hidden_act, where it stands beside hidden_activation, is overlooked.
+  layer.mlp.activation = read_activation(config, {"hidden_activation"}, "gelu_pytorch_tanh");
+  (void)config.find("hidden_act");
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
+  const double scalar = config.number("query_pre_attn_scalar", 256.0);
+  if (!(scalar > 0.0)) config.faults().invalid("'query_pre_attn_scalar' must be above 0");
+  layer.attention.scale = static_cast<float>(1.0 / std::sqrt(scalar));
+  plan.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(shape.hidden)));
+  return layer;
+}
+
+// Every `period`-th layer sees everything, the others a window.
+void read_windows(const JsonFields& config, uint32_t period, ModelPlan& plan) {
+  const uint32_t window =
+      config.is_null("sliding_window") ? 0 : config.count("sliding_window", 4096, 1, kMaxWidth);
+  std::vector<bool> sliding = read_sliding_layers(config, plan.layers.size());
+  for (size_t i = sliding.size(); i < plan.layers.size(); ++i) {
+    sliding.push_back((i + 1) % period != 0);
+  }
+  set_windows(sliding, window, plan);
+  for (size_t i = 0; i < plan.layers.size() && plan.ropes.size() > 1; ++i) {
+    plan.layers[i].attention.rope = sliding[i] ? 1 : 0;
+  }
+}
+
+float read_cap(const JsonFields& config, const char* key, double fallback) {
+  const double cap = config.is_null(key) ? 0.0 : config.number(key, fallback);
+  if (cap < 0.0) config.faults().invalid(config.name(key) + " must be above 0");
+  return static_cast<float>(cap);
+}
+
+void read_gemma2(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, kGemma2Shape, plan);
+  LayerPlan layer = read_layer(config, shape, plan);
+  layer.attention.soft_cap = read_cap(config, "attn_logit_softcapping", 50.0);
+  plan.logit_soft_cap = read_cap(config, "final_logit_softcapping", 30.0);
+  plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
+  plan.layers.assign(shape.layers, layer);
+  read_windows(config, 2, plan);
+}
+
+// Settings of their own for layers with a window and without: in rope_parameters by the type of
+// layer, or in older files beside each other, where rope_scaling is for those without.
+void read_gemma3_ropes(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
+  const RopeDefaults full{.theta = 1e6}, local{.theta = 1e4, .theta_key = "rope_local_base_freq"};
+  const uint32_t dim = shape.head_dim, context = plan.context_tokens;
+  const auto parameters = config.object("rope_parameters");
+  const auto of_full = parameters ? parameters->object("full_attention") : std::nullopt;
+  const auto of_local = parameters ? parameters->object("sliding_attention") : std::nullopt;
+  plan.ropes = {of_full ? read_rope_object(config, *of_full, full, dim, context)
+                        : read_rope(config, full, dim, context),
+                of_local ? read_rope_object(config, *of_local, local, dim, context)
+                         : plain_rope(config, local, dim)};
+}
+
+void read_gemma3(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, kGemma3Shape, plan);
+  LayerPlan layer = read_layer(config, shape, plan);
+  layer.attention.qk_norm = layer.attention_norm;
+  // transformers reads the first of these and overlooks it.
+  (void)config.find("attn_logit_softcapping");
+  plan.logit_soft_cap = read_cap(config, "final_logit_softcapping", 0.0);
+  read_gemma3_ropes(config, shape, plan);
+  plan.layers.assign(shape.layers, layer);
+  read_windows(config, config.count("sliding_window_pattern", 6, 1, kMaxLayers), plan);
+}
+
+// The scale is not in the file: it follows from the size of a head, but for the 27B models.
+void scale_from_gguf(const GgufFields& fields, uint32_t layers_of_27b,
+                     nlohmann::ordered_json& config) {
+  const double head_dim = config["head_dim"].get<uint32_t>();
+  const double of_heads =
+      config["hidden_size"].get<double>() / config["num_attention_heads"].get<uint32_t>();
+  const bool is_27b = config["num_hidden_layers"].get<uint32_t>() == layers_of_27b;
+  config["query_pre_attn_scalar"] = is_27b ? of_heads : head_dim;
+  if (fields.has(".attention.scale")) {
+    const double scale = fields.number(".attention.scale", 1.0, 1e-6, 1e6);
+    config["query_pre_attn_scalar"] = 1.0 / (scale * scale);
+  }
+  config["hidden_activation"] = "gelu_pytorch_tanh";
+  config.erase("use_sliding_window");
+}
+
+nlohmann::ordered_json cap_from_gguf(const GgufFields& fields, const char* key, double fallback) {
+  const double cap = fields.number(key, fallback, 0.0, 1e30);
+  return cap > 0.0 ? nlohmann::ordered_json(cap) : nlohmann::ordered_json(nullptr);
+}
+
+void gemma2_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  scale_from_gguf(fields, 46, config);
+  config["attn_logit_softcapping"] = cap_from_gguf(fields, ".attn_logit_softcapping", 50.0);
+  config["final_logit_softcapping"] = cap_from_gguf(fields, ".final_logit_softcapping", 30.0);
+}
+
+void gemma3_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  scale_from_gguf(fields, 62, config);
+  config["rope_local_base_freq"] = fields.number(".rope.freq_base_swa", 1e4, 1e-6, 1e30);
+  config["final_logit_softcapping"] = cap_from_gguf(fields, ".final_logit_softcapping", 0.0);
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  const SelfAttentionPlan& attention = plan.layers.front().attention;
+  out.add_real(architecture + ".attention.scale", attention.scale);
+  if (attention.soft_cap > 0 || architecture == "gemma2") {
+    out.add_real(architecture + ".attn_logit_softcapping", attention.soft_cap);
+  }
+  out.add_real(architecture + ".final_logit_softcapping", plan.logit_soft_cap);
+  if (plan.ropes.size() > 1) {
+    out.add_real(architecture + ".rope.freq_base_swa", static_cast<float>(plan.ropes[1].theta));
+  }
+}
+
+}  // namespace
+
+const Family kGemma2{.model_type = "gemma2",
+                     .class_stem = "Gemma2",
+                     .architecture = "gemma2",
+                     .read = read_gemma2,
+                     .tensors = {.names = kNames},
+                     .gguf_adds_one = true,
+                     .gguf_windows = GgufWindows::by_family,
+                     .from_gguf = gemma2_from_gguf,
+                     .to_gguf = to_gguf};
+const Family kGemma3{.model_type = "gemma3_text",
+                     .class_stem = "Gemma3",
+                     .architecture = "gemma3",
+                     .read = read_gemma3,
+                     .tensors = {.names = kNames},
+                     .gguf_adds_one = true,
+                     .gguf_windows = GgufWindows::by_family,
+                     .gguf_theta = 1e6,
+                     .from_gguf = gemma3_from_gguf,
+                     .to_gguf = to_gguf};
+
+}  // namespace tenon

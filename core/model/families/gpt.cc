@@ -1,0 +1,150 @@
+// GPT-2 and GPT-NeoX (Pythia): layer norms with biases, plain MLPs, q, k and v in one matrix.
+#include <cmath>
+
+#include "core/model/families/families.h"
+#include "core/model/families/reading.h"
+
+namespace tenon {
+namespace {
+
+constexpr TensorName kGpt2Names[] = {
+    {Role::embedding, "transformer.wte", "token_embd"},
+    {Role::positions, "transformer.wpe", "position_embd"},
+    {Role::final_norm, "transformer.ln_f", "output_norm"},
+    {Role::attention_norm, "ln_1", "attn_norm"},
+    {Role::qkv, "attn.c_attn", "attn_qkv"},
+    {Role::output, "attn.c_proj", "attn_output"},
+    {Role::mlp_norm, "ln_2", "ffn_norm"},
+    {Role::up, "mlp.c_fc", "ffn_up"},
+    {Role::down, "mlp.c_proj", "ffn_down"},
+};
+constexpr TensorName kNeoxNames[] = {
+    {Role::embedding, "gpt_neox.embed_in", "token_embd"},
+    {Role::final_norm, "gpt_neox.final_layer_norm", "output_norm"},
+    {Role::head, "embed_out", "output"},
+    {Role::qkv, "attention.query_key_value", "attn_qkv"},
+    {Role::output, "attention.dense", "attn_output"},
+    {Role::up, "mlp.dense_h_to_4h", "ffn_up"},
+    {Role::down, "mlp.dense_4h_to_h", "ffn_down"},
+};
+
+LayerPlan gpt_layer(const Shape& shape, float eps) {
+  LayerPlan layer = llama_layer(shape, eps);
+  layer.attention_norm = layer.mlp_norm = {.kind = NormKind::layer, .eps = eps, .bias = true};
+  layer.mlp.gated = false;
+  layer.mlp.bias = true;
+  return layer;
+}
+
+// The general names of GPT-2's keys are read as well, as in transformers.
+ShapeKeys gpt2_keys(const JsonFields& config) {
+  const auto either = [&](const char* own, const char* general) {
+    return config.has(general) ? general : own;
+  };
+  return {.hidden = either("n_embd", "hidden_size"),
+          .intermediate = either("n_inner", "intermediate_size"),
+          .layers = either("n_layer", "num_hidden_layers"),
+          .heads = either("n_head", "num_attention_heads"),
+          .kv_heads = nullptr,
+          .head_dim = nullptr,
+          .context_tokens = either("n_positions", "max_position_embeddings")};
+}
+
+void read_gpt2(const JsonFields& config, ModelPlan& plan) {
+  const ShapeKeys keys = gpt2_keys(config);
+  const Shape shape = read_shape(config,
+                                 {.vocabulary = 50257,
+                                  .hidden = 768,
+                                  .intermediate = 4 * config.count(keys.hidden, 768, 1, 1u << 28),
+                                  .layers = 12,
+                                  .heads = 12,
+                                  .context_tokens = 1024,
+                                  .bos = 50256,
+                                  .eos = 50256,
+                                  .tied = true},
+                                 plan, keys);
+  LayerPlan layer = gpt_layer(shape, read_eps(config, "layer_norm_epsilon", 1e-5));
+  layer.attention.qkv_bias = layer.attention.output_bias = true;
+  layer.attention.rope = -1;
+  layer.mlp.activation = read_activation(config, {"activation_function"}, "gelu_new");
+  if (!config.flag("scale_attn_weights", true)) layer.attention.scale = 1.0f;
+  plan.learned_positions = true;
+  plan.final_norm = layer.attention_norm;
+  plan.layers.assign(shape.layers, layer);
+  // Guards against overflow in f16 and changes nothing else.
+  (void)config.flag("reorder_and_upcast_attn", false);
+  if (!config.flag("scale_attn_by_inverse_layer_idx", false)) return;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    plan.layers[i].attention.scale /= static_cast<float>(i + 1);
+  }
+}
+
+void read_neox(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config,
+                                 {.vocabulary = 50432,
+                                  .hidden = 6144,
+                                  .intermediate = 24576,
+                                  .layers = 44,
+                                  .heads = 64,
+                                  .context_tokens = 2048,
+                                  .bos = 0,
+                                  .eos = 2},
+                                 plan, {.kv_heads = nullptr, .head_dim = nullptr});
+  LayerPlan layer = gpt_layer(shape, read_eps(config, "layer_norm_eps", 1e-5));
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", true);
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "gelu");
+  layer.parallel = config.flag("use_parallel_residual", true);
+  plan.final_norm = layer.attention_norm;
+  plan.ropes = {read_rope(config,
+                          {.partial = PartialRotation::by_key,
+                           .partial_factor = 0.25,
+                           .partial_key = "rotary_pct",
+                           .theta_key = "rotary_emb_base"},
+                          shape.head_dim, plan.context_tokens)};
+  plan.layers.assign(shape.layers, layer);
+}
+
+void gpt2_from_gguf(const GgufFields&, nlohmann::ordered_json& config) {
+  for (const char* key : {"rope_theta", "rope_scaling", "num_key_value_heads", "head_dim"}) {
+    config.erase(key);
+  }
+}
+
+void neox_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  config["use_parallel_residual"] = fields.flag(".use_parallel_residual", true);
+  config["rotary_emb_base"] = config["rope_theta"];
+  config["rotary_pct"] = config.value("partial_rotary_factor", 1.0);
+  for (const char* key :
+       {"rope_theta", "partial_rotary_factor", "num_key_value_heads", "head_dim"}) {
+    config.erase(key);
+  }
+}
+
+void neox_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  out.add_flag(architecture + ".use_parallel_residual", plan.layers.front().parallel);
+}
+
+}  // namespace
+
+const Family kGpt2{.model_type = "gpt2",
+                   .class_stem = "GPT2",
+                   .architecture = "gpt2",
+                   .read = read_gpt2,
+                   .tensors = {.names = kGpt2Names,
+                               .base = "transformer.",
+                               .layers = "h.",
+                               .layout = FolderLayout::transposed},
+                   .gguf_eps_key = "layer_norm_epsilon",
+                   .from_gguf = gpt2_from_gguf};
+const Family kGptNeox{
+    .model_type = "gpt_neox",
+    .class_stem = "GPTNeoX",
+    .architecture = "gptneox",
+    .read = read_neox,
+    .tensors = {.names = kNeoxNames, .base = "gpt_neox.", .layout = FolderLayout::per_head},
+    .gguf_partial_rotation = true,
+    .gguf_eps_key = "layer_norm_eps",
+    .from_gguf = neox_from_gguf,
+    .to_gguf = neox_to_gguf};
+
+}  // namespace tenon

@@ -1,0 +1,60 @@
+// Granite 3: Llama with a multiplier on embeddings, scores, residuals and logits each.
+#include <cmath>
+
+#include "core/model/families/families.h"
+#include "core/model/families/reading.h"
+
+namespace tenon {
+namespace {
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
+  LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
+  layer.mlp.bias = config.flag("mlp_bias", false);
+  layer.attention.scale = read_multiplier(config, "attention_multiplier");
+  layer.residual_scale = read_multiplier(config, "residual_multiplier");
+  plan.embedding_scale = read_multiplier(config, "embedding_multiplier");
+  plan.logit_scale = 1.0f / read_multiplier(config, "logits_scaling");
+  plan.final_norm = layer.attention_norm;
+  plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
+  plan.layers.assign(shape.layers, layer);
+}
+
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  for (const auto& [key, name] : {std::pair(".attention.scale", "attention_multiplier"),
+                                  std::pair(".residual_scale", "residual_multiplier"),
+                                  std::pair(".embedding_scale", "embedding_multiplier"),
+                                  std::pair(".logit_scale", "logits_scaling")}) {
+    config[name] = fields.number(key, 1.0, 1e-6, 1e6);
+  }
+}
+
+// The divisor that reads back as the plan's factor.
+float divisor_of(float factor) {
+  const float divisor = 1.0f / factor;
+  for (const float near : {std::nextafter(divisor, 0.0f), std::nextafter(divisor, 2 * divisor)}) {
+    if (1.0f / divisor != factor && 1.0f / near == factor) return near;
+  }
+  return divisor;
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  out.add_real(architecture + ".attention.scale", plan.layers.front().attention.scale);
+  out.add_real(architecture + ".residual_scale", plan.layers.front().residual_scale);
+  out.add_real(architecture + ".embedding_scale", plan.embedding_scale);
+  out.add_real(architecture + ".logit_scale", divisor_of(plan.logit_scale));
+}
+
+}  // namespace
+
+const Family kGranite{.model_type = "granite",
+                      .class_stem = "Granite",
+                      .architecture = "granite",
+                      .read = read,
+                      .gguf_pairs_rows = true,
+                      .from_gguf = from_gguf,
+                      .to_gguf = to_gguf};
+
+}  // namespace tenon

@@ -1,0 +1,89 @@
+// What families have in common when they read config.json. Keys that are missing or null take the
+// values that Hugging Face transformers takes for the same model_type.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/family.h"
+
+namespace tenon {
+
+// Widths are 32-bit in the boundary; their products are checked where they are formed.
+constexpr uint32_t kMaxWidth = 0x7fffffff;
+constexpr uint32_t kMaxLayers = 65535;
+
+// The values that a family takes where config.json says nothing.
+struct ShapeDefaults {
+  uint32_t vocabulary = 32000;
+  uint32_t hidden = 4096;
+  uint32_t intermediate = 11008;
+  uint32_t layers = 32;
+  uint32_t heads = 32;
+  std::optional<uint32_t> kv_heads = {};  // absent: as many as heads
+  uint32_t head_dim = 0;                  // 0: hidden / heads
+  uint32_t context_tokens = 2048;
+  TokenId bos = kNoToken;
+  TokenId eos = kNoToken;
+  bool tied = false;
+};
+// Their keys, where a family calls them otherwise.
+struct ShapeKeys {
+  const char* hidden = "hidden_size";
+  const char* intermediate = "intermediate_size";
+  const char* layers = "num_hidden_layers";
+  const char* heads = "num_attention_heads";
+  const char* kv_heads = "num_key_value_heads";  // null: as many as heads
+  const char* head_dim = "head_dim";             // null: hidden / heads
+  const char* context_tokens = "max_position_embeddings";
+};
+struct Shape {
+  uint32_t hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+};
+
+// Also sets what the plan has of it, and the ends of a text.
+Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan,
+                 const ShapeKeys& keys = {});
+
+// `key` as a number in (0, 1).
+float read_eps(const JsonFields& config, const char* key, double fallback);
+// "silu", "gelu_pytorch_tanh", …, at the first of the keys that is there.
+Activation read_activation(const JsonFields& config, std::initializer_list<const char*> keys,
+                           std::string_view fallback);
+
+enum class PartialRotation { never, by_key };  // never: transformers overlooks the key by default
+struct RopeDefaults {
+  double theta = 10000.0;
+  PartialRotation partial = PartialRotation::never;
+  double partial_factor = 1.0;
+  const char* partial_key = "partial_rotary_factor";
+  const char* theta_key = "rope_theta";
+  bool pairs = false;
+  uint32_t original_context_tokens = 0;  // where nothing says so; 0: the model's context
+};
+// The rotary settings in any of their three spellings.
+RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
+                   uint32_t context_tokens);
+// Those of one object: rope_parameters, or what it has for a type of layers.
+RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
+                          const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens);
+
+// Without any scaling.
+RopePlan plain_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim);
+
+// A factor from 1e-6 to 1e30; 1 where it is not there.
+float read_multiplier(const JsonFields& config, const char* key);
+
+// [layers] whether each is "sliding_attention" in layer_types; empty where the key is not there.
+std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers);
+// The window of those layers whose flag is set.
+void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& plan);
+
+// Llama's layer, which many others vary: RMS norms before attention and MLP, rotary embedding by
+// the plan's first setting, an MLP gated by SiLU, no biases.
+LayerPlan llama_layer(const Shape& shape, float eps);
+
+}  // namespace tenon

@@ -1,0 +1,156 @@
+// A model as data: what the decoder needs to know of each layer, made from a checkpoint's own
+// config by its family (core/model/families). Nothing else of a family is known behind this.
+#pragma once
+
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+// rms    x / sqrt(mean(x²) + eps) · weight                        (arXiv:1910.07467)
+// layer  (x - mean(x)) / sqrt(var(x) + eps) · weight + bias       (arXiv:1607.06450)
+enum class NormKind : uint8_t { none, rms, layer };
+struct NormPlan {
+  NormKind kind = NormKind::none;
+  float eps = 1e-5f;
+  bool bias = false;      // layer norms only
+  bool plus_one = false;  // folders store the weight less one
+
+  explicit operator bool() const { return kind != NormKind::none; }
+  friend bool operator==(const NormPlan&, const NormPlan&) = default;
+};
+
+enum class RopeScalingKind : uint8_t { none, linear, dynamic, llama3, yarn, longrope };
+struct RopeScaling {
+  RopeScalingKind kind = RopeScalingKind::none;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;  // llama3 only, as the next
+  double high_freq_factor = 4.0;
+  uint32_t original_context_tokens = 0;  // llama3, yarn, longrope
+  double beta_fast = 32.0;               // yarn only, as the two below
+  double beta_slow = 1.0;
+  bool truncate = true;
+  double attention_factor = 1.0;                   // yarn, longrope: on cosines and sines
+  std::vector<float> short_factors, long_factors;  // longrope: [dim / 2] divisors
+};
+
+// One setting of the rotary embedding (arXiv:2104.09864).
+struct RopePlan {
+  uint32_t dim = 0;    // leading elements of a head that turn, even; the others stay
+  bool pairs = false;  // neighbours (0, 1), (2, 3), … turn together; else the halves' elements
+  double theta = 10000.0;
+  RopeScaling scaling;
+  std::vector<float> factors;  // [dim / 2] divide the frequencies; empty = none
+};
+
+// The norm of q and k in front of the rotation: of each head with one weight for all, of each head
+// with its own weight, or of all heads together.
+enum class QkNormExtent : uint8_t { head, own_head, whole };
+
+struct SelfAttentionPlan {
+  uint32_t heads = 0;
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;       // may differ from hidden / heads
+  uint32_t window_tokens = 0;  // 0 = unlimited
+  int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
+  float scale = 0.0f;
+  float soft_cap = 0.0f;  // 0 = none
+  bool qkv_bias = false;
+  bool output_bias = false;
+  NormPlan qk_norm;
+  QkNormExtent qk_norm_extent = QkNormExtent::head;
+
+  uint32_t q_width() const { return heads * head_dim; }
+  uint32_t kv_width() const { return kv_heads * head_dim; }
+  friend bool operator==(const SelfAttentionPlan&, const SelfAttentionPlan&) = default;
+};
+
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+
+// gated: down(act(gate(x)) · up(x)); plain: down(act(up(x)))
+struct MlpPlan {
+  uint32_t width = 0;
+  bool gated = true;
+  Activation activation = Activation::silu;
+  bool bias = false;
+
+  friend bool operator==(const MlpPlan&, const MlpPlan&) = default;
+};
+
+// x += scale · post_norm(attention(norm(x))), then the same with the MLP. In parallel, both read
+// the x that the layer began with; without a norm of its own the MLP reads what attention reads.
+struct LayerPlan {
+  NormPlan attention_norm, attention_post_norm;
+  SelfAttentionPlan attention;
+  NormPlan mlp_norm, mlp_post_norm;
+  MlpPlan mlp;
+  float residual_scale = 1.0f;
+  bool parallel = false;
+
+  // What the MLP reads through.
+  const NormPlan& mlp_input_norm() const {
+    return parallel && !mlp_norm ? attention_norm : mlp_norm;
+  }
+  // Whether products are added to the stream as they are.
+  bool adds_plainly(const NormPlan& post_norm) const {
+    return !post_norm && residual_scale == 1.0f;
+  }
+  friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
+};
+
+struct ModelPlan {
+  std::string architecture;  // the family: "llama", "qwen3", …
+  uint32_t hidden = 0;
+  uint32_t vocabulary = 0;
+  uint32_t context_tokens = 0;   // that the model was made for
+  bool tied_embeddings = false;  // the LM head is the embedding matrix
+  float embedding_scale = 1.0f;
+  bool learned_positions = false;  // a vector for each of context_tokens, added to the embedding
+  std::vector<RopePlan> ropes;
+  std::vector<LayerPlan> layers;
+  NormPlan final_norm;
+  float logit_scale = 1.0f;     // logits = cap(scale · head(x))
+  float logit_soft_cap = 0.0f;  // 0 = none; else cap·tanh(x/cap)
+  std::optional<TokenId> bos;
+  std::vector<TokenId> eos;               // any of them ends a text
+  std::vector<std::string> ignored_keys;  // of config.json, that change nothing we know of
+};
+
+// What generation_config.json recommends; absent members were not given.
+struct GenerationDefaults {
+  std::optional<float> temperature;
+  std::optional<uint32_t> top_k;
+  std::optional<float> top_p;
+  std::vector<TokenId> eos;
+};
+
+// The rotary embedding's angular frequencies, [dim / 2], scaling applied. `context_tokens` is the
+// longest that a sequence may become: LongRoPE takes its long factors where that is beyond the
+// original context, whatever the length of a text at hand, so that chunks change no bit.
+std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_tokens);
+
+// The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers
+// that keep the same, windows included, form a group.
+class ModelShapeStorage {
+ public:
+  ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens);
+  // The target's groups and layers, then the draft's, for who keeps K/V of both; the rest is the
+  // target's.
+  ModelShapeStorage(const ModelShape& target, const ModelShape& draft);
+  ModelShapeStorage(const ModelShapeStorage&) = delete;
+  ModelShapeStorage& operator=(const ModelShapeStorage&) = delete;
+  const ModelShape& shape() const { return shape_; }
+
+ private:
+  void point_to_arrays();
+
+  std::vector<KvGroup> groups_;
+  std::vector<LayerShape> layers_;
+  ModelShape shape_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,86 @@
+#include "core/model/tensor_places.h"
+
+namespace tenon {
+namespace {
+
+struct MatrixMembers {
+  Role role;
+  Weight LayerWeights::*matrix;
+  std::vector<float> LayerWeights::*bias;
+};
+constexpr MatrixMembers kMatrices[] = {
+    {Role::q, &LayerWeights::q, &LayerWeights::q_bias},
+    {Role::k, &LayerWeights::k, &LayerWeights::k_bias},
+    {Role::v, &LayerWeights::v, &LayerWeights::v_bias},
+    {Role::output, &LayerWeights::output, &LayerWeights::output_bias},
+    {Role::gate, &LayerWeights::gate, &LayerWeights::gate_bias},
+    {Role::up, &LayerWeights::up, &LayerWeights::up_bias},
+    {Role::down, &LayerWeights::down, &LayerWeights::down_bias},
+};
+
+struct NormMembers {
+  Role role;
+  std::vector<float> LayerWeights::*scale;
+  std::vector<float> LayerWeights::*bias;
+};
+constexpr NormMembers kNorms[] = {
+    {Role::attention_norm, &LayerWeights::attention_norm, &LayerWeights::attention_norm_bias},
+    {Role::attention_post_norm, &LayerWeights::attention_post_norm,
+     &LayerWeights::attention_post_norm_bias},
+    {Role::mlp_norm, &LayerWeights::mlp_norm, &LayerWeights::mlp_norm_bias},
+    {Role::mlp_post_norm, &LayerWeights::mlp_post_norm, &LayerWeights::mlp_post_norm_bias},
+    {Role::q_norm, &LayerWeights::q_norm, &LayerWeights::q_norm_bias},
+    {Role::k_norm, &LayerWeights::k_norm, &LayerWeights::k_norm_bias},
+};
+
+// The roles that a tensor holds, in its order, with their rows.
+std::vector<std::pair<Role, uint64_t>> parts_of(const TensorSpec& spec, const ModelPlan& plan) {
+  if (spec.role == Role::qkv) {
+    const SelfAttentionPlan& a = plan.layers[static_cast<size_t>(spec.layer)].attention;
+    return {{Role::q, a.q_width()}, {Role::k, a.kv_width()}, {Role::v, a.kv_width()}};
+  }
+  if (spec.role == Role::gate_up) return {{Role::gate, spec.rows / 2}, {Role::up, spec.rows / 2}};
+  return {{spec.role, spec.rows}};
+}
+
+template <typename Place, typename AnyModel>
+Place outside(AnyModel& model, const TensorSpec& spec) {
+  if (spec.role == Role::final_norm) {
+    return {spec.rows, nullptr, spec.bias ? &model.final_norm_bias : &model.final_norm};
+  }
+  auto* matrix = spec.role == Role::head        ? &model.head
+                 : spec.role == Role::positions ? &model.positions
+                                                : &model.embedding;
+  return {spec.rows, matrix, nullptr};
+}
+
+template <typename Place, typename AnyModel>
+std::vector<Place> places(AnyModel& model, const TensorSpec& spec) {
+  if (spec.layer < 0) return {outside<Place>(model, spec)};
+  auto& layer = model.layers[static_cast<size_t>(spec.layer)];
+  for (const NormMembers& norm : kNorms) {
+    if (norm.role != spec.role) continue;
+    return {{spec.rows, nullptr, spec.bias ? &(layer.*norm.bias) : &(layer.*norm.scale)}};
+  }
+  std::vector<Place> found;
+  for (const auto& [role, rows] : parts_of(spec, model.plan)) {
+    for (const MatrixMembers& matrix : kMatrices) {
+      if (matrix.role != role) continue;
+      if (spec.bias) found.push_back({rows, nullptr, &(layer.*matrix.bias)});
+      if (!spec.bias) found.push_back({rows, &(layer.*matrix.matrix), nullptr});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<TensorPlace> places_of(Model& model, const TensorSpec& spec) {
+  return places<TensorPlace>(model, spec);
+}
+
+std::vector<ConstTensorPlace> places_of(const Model& model, const TensorSpec& spec) {
+  return places<ConstTensorPlace>(model, spec);
+}
+
+}  // namespace tenon

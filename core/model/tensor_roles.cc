@@ -1,0 +1,215 @@
+#include "core/model/tensor_roles.h"
+
+#include <algorithm>
+
+#include "core/model/family.h"
+
+namespace tenon {
+namespace {
+
+// Llama's, which most families share.
+constexpr TensorName kOutside[] = {
+    {Role::embedding, "model.embed_tokens", "token_embd"},
+    {Role::positions, "model.embed_positions", "position_embd"},
+    {Role::final_norm, "model.norm", "output_norm"},
+    {Role::head, "lm_head", "output"},
+};
+constexpr TensorName kInLayer[] = {
+    {Role::attention_norm, "input_layernorm", "attn_norm"},
+    {Role::mlp_norm, "post_attention_layernorm", "ffn_norm"},
+    {Role::q, "self_attn.q_proj", "attn_q"},
+    {Role::k, "self_attn.k_proj", "attn_k"},
+    {Role::v, "self_attn.v_proj", "attn_v"},
+    {Role::output, "self_attn.o_proj", "attn_output"},
+    {Role::q_norm, "self_attn.q_norm", "attn_q_norm"},
+    {Role::k_norm, "self_attn.k_norm", "attn_k_norm"},
+    {Role::gate, "mlp.gate_proj", "ffn_gate"},
+    {Role::up, "mlp.up_proj", "ffn_up"},
+    {Role::down, "mlp.down_proj", "ffn_down"},
+};
+constexpr std::string_view kBlocks = "blk.";
+
+// A family's own names in place of the common ones. An empty name takes a role away.
+std::vector<TensorName> merged(std::span<const TensorName> common, std::span<const TensorName> own,
+                               bool in_layer) {
+  std::vector<TensorName> names(common.begin(), common.end());
+  for (const TensorName& name : own) {
+    if ((name.role >= Role::attention_norm) != in_layer) continue;
+    std::erase_if(names, [&](const TensorName& other) { return other.role == name.role; });
+    if (!name.name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+using Member = std::string_view TensorName::*;
+
+// The stem without ".weight" or ".bias" replaced, when the table has it.
+std::string translated(std::string_view text, std::span<const TensorName> table, Member from,
+                       Member to) {
+  const size_t dot = text.rfind('.');
+  const std::string_view stem = text.substr(0, dot);
+  for (const TensorName& name : table) {
+    if (dot == std::string_view::npos || name.*from != stem) continue;
+    return std::string(name.*to).append(text.substr(dot));
+  }
+  return std::string(text);
+}
+
+// Lists the tensors of one plan.
+class Lister {
+ public:
+  Lister(const ModelPlan& plan, std::vector<TensorSpec>& out)
+      : plan_(plan), names_(family_of(plan)), out_(out) {}
+
+  void matrix(Role role, uint64_t rows, Axis rows_axis, uint64_t columns, Axis columns_axis,
+              bool bias = false) {
+    out_.push_back({role, layer_, false, names_.stem(role, layer_) + ".weight", rows, columns,
+                    rows_axis, columns_axis});
+    if (bias) vector(role, true, rows, rows_axis);
+  }
+  void vector(Role role, bool bias, uint64_t length, Axis axis) {
+    const char* kind = bias ? ".bias" : ".weight";
+    out_.push_back({role, layer_, bias, names_.stem(role, layer_) + kind, length, 0, axis});
+  }
+  void norm(Role role, const NormPlan& norm, uint64_t width, Axis axis) {
+    if (!norm) return;
+    vector(role, false, width, axis);
+    if (norm.bias) vector(role, true, width, axis);
+  }
+  void layer(uint32_t index);
+
+ private:
+  void attention(const SelfAttentionPlan& attention);
+  void qk_norm(const SelfAttentionPlan& attention);
+  void mlp(const MlpPlan& mlp);
+
+  const ModelPlan& plan_;
+  TensorNames names_;
+  std::vector<TensorSpec>& out_;
+  int32_t layer_ = -1;
+};
+
+void Lister::layer(uint32_t index) {
+  layer_ = static_cast<int32_t>(index);
+  const LayerPlan& layer = plan_.layers[index];
+  norm(Role::attention_norm, layer.attention_norm, plan_.hidden, Axis::hidden);
+  attention(layer.attention);
+  norm(Role::attention_post_norm, layer.attention_post_norm, plan_.hidden, Axis::hidden);
+  norm(Role::mlp_norm, layer.mlp_norm, plan_.hidden, Axis::hidden);
+  mlp(layer.mlp);
+  norm(Role::mlp_post_norm, layer.mlp_post_norm, plan_.hidden, Axis::hidden);
+  layer_ = -1;
+}
+
+void Lister::attention(const SelfAttentionPlan& a) {
+  if (names_.has(Role::qkv)) {
+    matrix(Role::qkv, a.q_width() + 2 * uint64_t{a.kv_width()}, Axis::other, plan_.hidden,
+           Axis::hidden, a.qkv_bias);
+  } else {
+    matrix(Role::q, a.q_width(), Axis::heads, plan_.hidden, Axis::hidden, a.qkv_bias);
+    matrix(Role::k, a.kv_width(), Axis::kv_heads, plan_.hidden, Axis::hidden, a.qkv_bias);
+    matrix(Role::v, a.kv_width(), Axis::kv_heads, plan_.hidden, Axis::hidden, a.qkv_bias);
+  }
+  if (a.qk_norm) qk_norm(a);
+  matrix(Role::output, plan_.hidden, Axis::hidden, a.q_width(), Axis::heads, a.output_bias);
+}
+
+void Lister::qk_norm(const SelfAttentionPlan& a) {
+  const bool one = a.qk_norm_extent == QkNormExtent::head;
+  norm(Role::q_norm, a.qk_norm, one ? a.head_dim : a.q_width(), one ? Axis::head_dim : Axis::heads);
+  norm(Role::k_norm, a.qk_norm, one ? a.head_dim : a.kv_width(),
+       one ? Axis::head_dim : Axis::kv_heads);
+}
+
+void Lister::mlp(const MlpPlan& m) {
+  if (m.gated && names_.has(Role::gate_up)) {
+    matrix(Role::gate_up, 2 * uint64_t{m.width}, Axis::other, plan_.hidden, Axis::hidden, m.bias);
+  } else {
+    if (m.gated) {
+      matrix(Role::gate, m.width, Axis::intermediate, plan_.hidden, Axis::hidden, m.bias);
+    }
+    matrix(Role::up, m.width, Axis::intermediate, plan_.hidden, Axis::hidden, m.bias);
+  }
+  matrix(Role::down, plan_.hidden, Axis::hidden, m.width, Axis::intermediate, m.bias);
+}
+
+}  // namespace
+
+const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
+  if (spec.role == Role::final_norm) return &plan.final_norm;
+  if (spec.layer < 0) return nullptr;
+  const LayerPlan& layer = plan.layers[static_cast<size_t>(spec.layer)];
+  switch (spec.role) {
+    case Role::attention_norm:
+      return &layer.attention_norm;
+    case Role::attention_post_norm:
+      return &layer.attention_post_norm;
+    case Role::mlp_norm:
+      return &layer.mlp_norm;
+    case Role::mlp_post_norm:
+      return &layer.mlp_post_norm;
+    case Role::q_norm:
+    case Role::k_norm:
+      return &layer.attention.qk_norm;
+    default:
+      return nullptr;
+  }
+}
+
+std::vector<TensorSpec> list_tensors(const ModelPlan& plan) {
+  std::vector<TensorSpec> list;
+  Lister lister(plan, list);
+  lister.matrix(Role::embedding, plan.vocabulary, Axis::vocabulary, plan.hidden, Axis::hidden);
+  if (plan.learned_positions) {
+    lister.matrix(Role::positions, plan.context_tokens, Axis::other, plan.hidden, Axis::hidden);
+  }
+  for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) lister.layer(layer);
+  lister.norm(Role::final_norm, plan.final_norm, plan.hidden, Axis::hidden);
+  if (!plan.tied_embeddings) {
+    lister.matrix(Role::head, plan.vocabulary, Axis::vocabulary, plan.hidden, Axis::hidden);
+  }
+  return list;
+}
+
+TensorNames::TensorNames(const Family& family)
+    : layers_(std::string(family.tensors.base).append(family.tensors.layers)),
+      outside_(merged(kOutside, family.tensors.names, false)),
+      in_layer_(merged(kInLayer, family.tensors.names, true)) {}
+
+const TensorName* TensorNames::find(Role role) const {
+  const std::vector<TensorName>& table = role >= Role::attention_norm ? in_layer_ : outside_;
+  const auto found = std::ranges::find(table, role, &TensorName::role);
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::string TensorNames::stem(Role role, int32_t layer) const {
+  const TensorName* name = find(role);
+  const std::string own(name != nullptr ? name->name : "?");
+  return layer < 0 ? own : layers_ + std::to_string(layer) + "." + own;
+}
+
+std::string TensorNames::stored(std::string_view name) const {
+  if (!name.starts_with(layers_)) {
+    return translated(name, outside_, &TensorName::name, &TensorName::stored);
+  }
+  const size_t behind = name.find('.', layers_.size());
+  if (behind == std::string_view::npos) return std::string(name);
+  std::string out(kBlocks);
+  out += name.substr(layers_.size(), behind + 1 - layers_.size());
+  return out +
+         translated(name.substr(behind + 1), in_layer_, &TensorName::name, &TensorName::stored);
+}
+
+std::string TensorNames::name_of_stored(std::string_view stored) const {
+  if (!stored.starts_with(kBlocks)) {
+    return translated(stored, outside_, &TensorName::stored, &TensorName::name);
+  }
+  const size_t behind = stored.find('.', kBlocks.size());
+  if (behind == std::string_view::npos) return std::string(stored);
+  std::string out(layers_);
+  out += stored.substr(kBlocks.size(), behind + 1 - kBlocks.size());
+  return out +
+         translated(stored.substr(behind + 1), in_layer_, &TensorName::stored, &TensorName::name);
+}
+
+}  // namespace tenon

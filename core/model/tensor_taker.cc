@@ -1,0 +1,264 @@
+#include "core/model/tensor_taker.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/model/family.h"
+#include "core/model/gguf_checkpoint.h"
+#include "core/model/tensor_places.h"
+#include "core/model/tensor_values.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMaxFaults = 5;
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "[";
+  for (const uint64_t extent : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  }
+  return text + "]";
+}
+
+std::vector<float> widen(const TensorView& view) {
+  std::vector<float> values(element_count(view));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = element(view, i);
+  return values;
+}
+
+// The extents of a stored tensor in elements.
+std::vector<uint64_t> logical_shape(const TensorView& view, const QuantFormat* blocks) {
+  std::vector<uint64_t> extents(view.shape, view.shape + view.rank);
+  if (blocks != nullptr) extents.back() = extents.back() / blocks->bytes * blocks->elements;
+  return extents;
+}
+
+// Rows [first, first + rows) of a matrix.
+Weight slice(const Weight& whole, uint64_t first, uint64_t rows) {
+  Weight part = whole;
+  part.n_out = static_cast<uint32_t>(rows);
+  if (part.parts.empty()) return part;
+  TensorView& view = part.parts.front();
+  view.data = static_cast<const std::byte*>(view.data) +
+              first * view.stride[0] * dtype_bits(view.dtype) / 8;
+  view.shape[0] = rows;
+  return part;
+}
+
+// Row n of q, k and v in order, among rows that are stored head by head.
+uint64_t per_head_row(uint64_t n, uint64_t width, uint64_t head_dim) {
+  const uint64_t part = n / width, head = n % width / head_dim;
+  return (head * 3 + part) * head_dim + n % head_dim;
+}
+
+}  // namespace
+
+TensorTaker::TensorTaker(Model& model)
+    : model_(model),
+      checkpoint_(*model.checkpoint),
+      source_(is_model_file(model.path) ? "the metadata" : "config.json") {
+  const Family& family = family_of(model.plan);
+  const bool folder = !is_model_file(model.path);
+  layout_ = folder ? family.tensors.layout : FolderLayout::plain;
+  adds_one_ = folder || !family.gguf_adds_one;
+  const std::string base(family.tensors.base);
+  const std::string norm = TensorNames(family).stem(Role::final_norm, -1) + ".weight";
+  if (!base.empty() && norm.starts_with(base) && checkpoint_.find(norm) == nullptr &&
+      checkpoint_.find(norm.substr(base.size())) != nullptr) {
+    base_ = base;
+  }
+  layers_ = name(base + std::string(family.tensors.layers));
+}
+
+std::string TensorTaker::name(const std::string& full) const {
+  return !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
+}
+
+bool TensorTaker::enough_faults() const {
+  return faults_ >= kMaxFaults;
+}
+
+void TensorTaker::fault(std::string_view text) {
+  if (++faults_ > 1) message_ += "\n  ";
+  message_ += text;
+}
+
+Status TensorTaker::status() const {
+  if (ok()) return {};
+  return invalid_argument(model_.path + (faults_ == 1 ? ": " : ":\n  ") + message_);
+}
+
+void TensorTaker::take(const TensorSpec& spec) {
+  if (enough_faults()) return;
+  spec.columns == 0 ? take_vector(spec) : take_matrix(spec);
+}
+
+std::vector<float> TensorTaker::values_of(const std::string& name,
+                                          std::span<const uint64_t> shape) {
+  const TensorView* view = find(name, shape, nullptr);
+  if (view == nullptr) return {};
+  vector_bytes_ += bytes_of(*view).size();
+  return widen(*view);
+}
+
+// Norms of their own for each head are stored in two dimensions, or head by head:
+// "….norms.3.weight".
+std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
+                                              const SelfAttentionPlan* attention) {
+  const bool by_head = (spec.role == Role::q_norm || spec.role == Role::k_norm) &&
+                       attention->qk_norm_extent == QkNormExtent::own_head;
+  const std::string own = name(spec.name);
+  if (!by_head) return values_of(own, std::array{spec.rows});
+  const uint64_t dim = attention->head_dim, heads = spec.rows / dim;
+  const size_t dot = own.rfind('.');
+  const auto of_head = [&](uint64_t head) {
+    return own.substr(0, dot) + ".norms." + std::to_string(head) + own.substr(dot);
+  };
+  if (has(own) || !has(of_head(0))) return values_of(own, std::array{heads, dim});
+  std::vector<float> all;
+  for (uint64_t head = 0; head < heads; ++head) {
+    const std::vector<float> values = values_of(of_head(head), std::array{dim});
+    if (values.empty()) return {};
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+void TensorTaker::take_vector(const TensorSpec& spec) {
+  const SelfAttentionPlan* attention =
+      spec.layer < 0 ? nullptr : &model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
+  std::vector<float> values = stored_values(spec, attention);
+  if (values.empty()) return;
+  const NormPlan* norm = norm_of(model_.plan, spec);
+  if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
+    for (float& value : values) value += 1.0f;
+  }
+  if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
+    const std::vector<float> stored = values;
+    for (uint64_t n = 0; n < values.size(); ++n) {
+      values[n] = stored[per_head_row(n, spec.rows / 3, attention->head_dim)];
+    }
+  }
+  auto from = values.begin();
+  for (const TensorPlace& place : places_of(model_, spec)) {
+    place.vector->assign(from, from + static_cast<ptrdiff_t>(place.rows));
+    from += static_cast<ptrdiff_t>(place.rows);
+  }
+}
+
+void TensorTaker::take_matrix(const TensorSpec& spec) {
+  const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0;
+  Weight whole =
+      turned ? transposed(name(spec.name), spec) : matrix(name(spec.name), spec.rows, spec.columns);
+  if (whole.n_out == 0) return;
+  if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) put_heads_apart(spec, whole);
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  uint64_t first = 0;
+  for (const TensorPlace& place : places) {
+    *place.matrix = places.size() == 1 ? whole : slice(whole, first, place.rows);
+    first += place.rows;
+  }
+}
+
+Weight TensorTaker::matrix(const std::string& name, uint64_t n_out, uint64_t k_in) {
+  const std::string_view format = checkpoint_.quant_format(name);
+  const uint64_t shape[] = {n_out, k_in};
+  const TensorView* view = find(name, shape, find_quant_format(format));
+  if (view == nullptr) return {};
+  return {checkpoint_.stored_name(name),
+          std::string(format.empty() ? dtype_name(view->dtype) : format),
+          static_cast<uint32_t>(n_out),
+          static_cast<uint32_t>(k_in),
+          {*view},
+          checkpoint_.row_order(name)};
+}
+
+std::byte* TensorTaker::copy(size_t bytes) {
+  model_.copies.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+  return model_.copies.back().get();
+}
+
+Weight TensorTaker::transposed(const std::string& name, const TensorSpec& spec) {
+  Weight weight = matrix(name, spec.columns, spec.rows);
+  if (weight.n_out == 0) return weight;
+  TensorView& view = weight.parts.front();
+  const uint64_t bytes = dtype_bits(view.dtype) / 8;
+  std::byte* to = copy(spec.rows * spec.columns * bytes);
+  const auto* from = static_cast<const std::byte*>(view.data);
+  for (uint64_t k = 0; k < spec.columns; ++k) {
+    for (uint64_t n = 0; n < spec.rows; ++n) {
+      std::memcpy(to + (n * spec.columns + k) * bytes, from + (k * spec.rows + n) * bytes, bytes);
+    }
+  }
+  view.data = to;
+  std::swap(view.shape[0], view.shape[1]);
+  view.stride[0] = view.shape[1];
+  std::swap(weight.n_out, weight.k_in);
+  return weight;
+}
+
+void TensorTaker::put_heads_apart(const TensorSpec& spec, Weight& weight) {
+  const uint32_t head_dim = model_.plan.layers[static_cast<size_t>(spec.layer)].attention.head_dim;
+  TensorView& view = weight.parts.front();
+  const uint64_t bytes = spec.columns * dtype_bits(view.dtype) / 8;
+  std::byte* to = copy(spec.rows * bytes);
+  const auto* from = static_cast<const std::byte*>(view.data);
+  for (uint64_t n = 0; n < spec.rows; ++n) {
+    std::memcpy(to + n * bytes, from + per_head_row(n, spec.rows / 3, head_dim) * bytes, bytes);
+  }
+  view.data = to;
+}
+
+const TensorView* TensorTaker::find(const std::string& name, std::span<const uint64_t> shape,
+                                    const QuantFormat* blocks) {
+  if (enough_faults()) return nullptr;
+  taken_.insert(name);
+  const std::string tensor = "tensor '" + checkpoint_.stored_name(name) + "'";
+  Result<const TensorView*> found = checkpoint_.get(name);
+  if (!found.ok()) {
+    const bool missing = found.status().code() == StatusCode::not_found;
+    fault(missing ? tensor + " is missing; expected " + shape_text(shape)
+                  : std::string(found.status().message()));
+    return nullptr;
+  }
+  const TensorView& view = **found;
+  const std::vector<uint64_t> extents = logical_shape(view, blocks);
+  if (!std::ranges::equal(extents, shape)) {
+    fault(tensor + " is " + shape_text(extents) + "; " + source_ + " makes it " +
+          shape_text(shape));
+    return nullptr;
+  }
+  const bool plain =
+      view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
+  if (!plain && blocks == nullptr) {
+    fault(tensor + " has element type " + std::string(dtype_name(view.dtype)) +
+          "; expected f32, f16 or bf16");
+    return nullptr;
+  }
+  return &view;
+}
+
+void TensorTaker::refuse_leftovers() {
+  for (const std::string& name : checkpoint_.names()) {
+    if (enough_faults()) return;
+    if (!name.starts_with(layers_) || taken_.contains(name)) continue;
+    // Buffers that old checkpoints store: rotary frequencies and masks, which follow from the
+    // config.
+    constexpr std::string_view kBuffers[] = {".rotary_emb.inv_freq", ".attention.bias",
+                                             ".attention.masked_bias", ".attn.bias",
+                                             ".attn.masked_bias"};
+    if (std::ranges::any_of(kBuffers, [&](auto buffer) { return name.ends_with(buffer); })) {
+      continue;
+    }
+    const char* digits = name.c_str() + layers_.size();
+    const uint64_t layer = std::strtoull(digits, nullptr, 10);
+    if (*digits < '0' || *digits > '9' || layer >= model_.plan.layers.size()) continue;
+    fault("tensor '" + checkpoint_.stored_name(name) + "' has no place in the model that " +
+          source_ + " describes");
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,64 @@
+// Takes the tensors that a model needs out of a checkpoint, and remembers which it took and what
+// was wrong.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/model/model.h"
+#include "core/model/quant_format.h"
+#include "core/model/tensor_roles.h"
+
+namespace tenon {
+
+class TensorTaker {
+ public:
+  // Reads `model.checkpoint`, by the names of `model.plan`'s family; model.layers are as many as
+  // the plan's.
+  explicit TensorTaker(Model& model);
+
+  // All but embedding and head.
+  void take(const TensorSpec& spec);
+  // A matrix [n_out, k_in] under its full name.
+  Weight matrix(const std::string& name, uint64_t n_out, uint64_t k_in);
+
+  // What the checkpoint calls it: bare base models are saved without the prefix.
+  std::string name(const std::string& full) const;
+  bool has(const std::string& name) const { return checkpoint_.find(name) != nullptr; }
+  uint64_t vector_bytes() const { return vector_bytes_; }
+  bool ok() const { return faults_ == 0; }
+  bool enough_faults() const;
+  // Tensors of layers that the model has but that nothing took: they would be silently ignored.
+  void refuse_leftovers();
+  Status status() const;
+
+ private:
+  void fault(std::string_view text);
+  // With `blocks`, the columns of `shape` are stored in blocks of that format.
+  const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
+                         const QuantFormat* blocks);
+  void take_vector(const TensorSpec& spec);
+  // The values of a vector as they are stored; empty with a fault.
+  std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
+  std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
+  void take_matrix(const TensorSpec& spec);
+  Weight transposed(const std::string& name, const TensorSpec& spec);
+  void put_heads_apart(const TensorSpec& spec, Weight& weight);
+  std::byte* copy(size_t bytes);
+
+  Model& model_;
+  const Checkpoint& checkpoint_;
+  std::string source_;  // what the shapes come from, for messages
+  std::string layers_;  // "model.layers.", as the checkpoint has it
+  std::string base_;    // what the checkpoint leaves out; empty = nothing
+  FolderLayout layout_;
+  bool adds_one_;  // to norms whose plan says plus_one
+  std::set<std::string, std::less<>> taken_;
+  uint64_t vector_bytes_ = 0;
+  size_t faults_ = 0;
+  std::string message_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,126 @@
+// What families make of a config.json. That their arithmetic is right is the goldens' to show.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/family.h"
+#include "core/model/model_config.h"
+
+namespace tenon {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ModelPlan plan_of(const std::string& json) {
+  Result<ModelPlan> plan = parse_model_config(json, "c.json");
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return plan.ok() ? *std::move(plan) : ModelPlan();
+}
+
+std::string refusal(const std::string& json) {
+  const Result<ModelPlan> plan = parse_model_config(json, "c.json");
+  return plan.ok() ? "none" : std::string(plan.status().message());
+}
+
+std::vector<uint32_t> windows(const ModelPlan& plan) {
+  std::vector<uint32_t> windows;
+  for (const LayerPlan& layer : plan.layers) windows.push_back(layer.attention.window_tokens);
+  return windows;
+}
+
+std::vector<int32_t> ropes(const ModelPlan& plan) {
+  std::vector<int32_t> ropes;
+  for (const LayerPlan& layer : plan.layers) ropes.push_back(layer.attention.rope);
+  return ropes;
+}
+
+TEST(Families, each_reads_a_config_that_says_nothing_but_its_name) {
+  for (const Family* family : families()) {
+    SCOPED_TRACE(family->model_type);
+    const ModelPlan plan = plan_of(R"({"model_type":")" + std::string(family->model_type) + "\"}");
+    ASSERT_FALSE(plan.layers.empty());
+    EXPECT_EQ(&family_of(plan), family);
+    for (const TensorSpec& spec : list_tensors(plan)) {
+      EXPECT_THAT(spec.name, testing::Not(HasSubstr("?")));
+      EXPECT_GT(spec.rows, 0u) << spec.name;
+    }
+  }
+}
+
+TEST(Families, names_of_tensors_in_gguf_files_can_be_undone_for_each) {
+  for (const Family* family : families()) {
+    SCOPED_TRACE(family->model_type);
+    const TensorNames names(*family);
+    const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,"model_type":")" +
+                                   std::string(family->model_type) + "\"}");
+    for (const TensorSpec& spec : list_tensors(plan)) {
+      EXPECT_NE(names.stored(spec.name), spec.name);
+      EXPECT_EQ(names.name_of_stored(names.stored(spec.name)), spec.name);
+    }
+  }
+}
+
+TEST(Families, gemma_2_sees_everything_in_every_other_layer) {
+  const ModelPlan plan = plan_of(R"({"model_type":"gemma2","num_hidden_layers":4})");
+  EXPECT_THAT(windows(plan), ElementsAre(4096, 0, 4096, 0));
+  EXPECT_EQ(plan.layers[0].attention.soft_cap, 50.0f);
+  EXPECT_EQ(plan.logit_soft_cap, 30.0f);
+  EXPECT_EQ(plan.embedding_scale, 48.0f);
+}
+
+TEST(Families, gemma_3_turns_layers_with_a_window_by_a_setting_of_their_own) {
+  const ModelPlan plan = plan_of(R"({"model_type":"gemma3_text","num_hidden_layers":7,
+      "sliding_window":512,"rope_theta":5e5,"rope_scaling":{"rope_type":"linear","factor":8}})");
+  EXPECT_THAT(windows(plan), ElementsAre(512, 512, 512, 512, 512, 0, 512));
+  EXPECT_THAT(ropes(plan), ElementsAre(1, 1, 1, 1, 1, 0, 1));
+  ASSERT_EQ(plan.ropes.size(), 2u);
+  EXPECT_EQ(plan.ropes[0].theta, 5e5);
+  EXPECT_EQ(plan.ropes[0].scaling.factor, 8.0);
+  EXPECT_EQ(plan.ropes[1].theta, 1e4);
+  EXPECT_EQ(plan.ropes[1].scaling.kind, RopeScalingKind::none);
+}
+
+TEST(Families, smollm3_has_no_positions_in_every_fourth_layer) {
+  const ModelPlan plan = plan_of(R"({"model_type":"smollm3","num_hidden_layers":5})");
+  EXPECT_THAT(ropes(plan), ElementsAre(0, 0, 0, -1, 0));
+}
+
+TEST(Families, phi_3_turns_part_of_a_head_by_longrope) {
+  const ModelPlan plan = plan_of(R"({"model_type":"phi3","hidden_size":32,"num_attention_heads":2,
+      "partial_rotary_factor":0.5,"max_position_embeddings":64,
+      "original_max_position_embeddings":16,"rope_scaling":{"type":"su",
+      "short_factor":[1,1,1,1],"long_factor":[2,4,8,16]}})");
+  const RopePlan& rope = plan.ropes.at(0);
+  EXPECT_EQ(rope.dim, 8u);
+  EXPECT_FLOAT_EQ(static_cast<float>(rope.scaling.attention_factor), 1.2247449f);
+  EXPECT_FLOAT_EQ(rope_frequencies(rope, 16)[0], 1.0f);
+  EXPECT_FLOAT_EQ(rope_frequencies(rope, 17)[0], 0.5f);
+}
+
+TEST(Families, keys_of_another_family_that_change_the_arithmetic_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type":"olmo2","logit_scale":0.5})"),
+              HasSubstr("'logit_scale' is 0.5; scaled logits is not built"));
+  EXPECT_THAT(refusal(R"({"model_type":"phi3","use_parallel_residual":true})"),
+              HasSubstr("parallel residuals"));
+}
+
+TEST(Families, keys_that_nobody_knows_are_listed) {
+  const ModelPlan plan = plan_of(R"({"model_type":"llama","my_key":1,"use_cache":true})");
+  EXPECT_THAT(plan.ignored_keys, Contains("my_key"));
+  EXPECT_THAT(plan.ignored_keys, testing::Not(Contains("use_cache")));
+}
+
+TEST(Families, factors_and_caps_out_of_range_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type":"granite","residual_multiplier":0})"),
+              HasSubstr("'residual_multiplier' is 0; expected a number from 1e-6"));
+  EXPECT_THAT(refusal(R"({"model_type":"gemma2","final_logit_softcapping":-1})"),
+              HasSubstr("'final_logit_softcapping' must be above 0"));
+  EXPECT_THAT(refusal(R"({"model_type":"stablelm","partial_rotary_factor":1.5})"),
+              HasSubstr("expected an even number of elements of a head"));
+  EXPECT_THAT(refusal(R"({"model_type":"smollm3","no_rope_layers":[1,2]})"),
+              HasSubstr("'no_rope_layers' is a list of 2; expected a list of 36 times 0 or 1"));
+}
+
+}  // namespace
+}  // namespace tenon
