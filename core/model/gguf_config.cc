@@ -157,14 +157,14 @@ std::vector<float> read_factors(const Source& source, const char* name) {
   return values;
 }
 
-ordered_json read_longrope(const Source& source) {
+// The original context stands beside the settings, where it outweighs a family's default.
+ordered_json read_longrope(Source& source) {
   const GgufFields& fields = source.fields;
-  ordered_json scaling{
-      {"rope_type", "longrope"},
-      {"short_factor", read_factors(source, "rope_factors_short.weight")},
-      {"long_factor", read_factors(source, "rope_factors_long.weight")},
-      {"original_max_position_embeddings",
-       fields.count(".rope.scaling.original_context_length", source.context_tokens, 1, kMaxWidth)}};
+  source.config["original_max_position_embeddings"] =
+      fields.count(".rope.scaling.original_context_length", source.context_tokens, 1, kMaxWidth);
+  ordered_json scaling{{"rope_type", "longrope"},
+                       {"short_factor", read_factors(source, "rope_factors_short.weight")},
+                       {"long_factor", read_factors(source, "rope_factors_long.weight")}};
   if (fields.has(".rope.scaling.attn_factor")) {
     scaling["attention_factor"] = fields.number(".rope.scaling.attn_factor", 1.0, 1e-6, 1e30);
   }
@@ -185,7 +185,7 @@ ordered_json read_yarn(const Source& source) {
   return scaling;
 }
 
-ordered_json read_scaling(const Source& source) {
+ordered_json read_scaling(Source& source) {
   const GgufFields& fields = source.fields;
   if (source.has_tensor("rope_factors_long.weight") ||
       source.has_tensor("rope_factors_short.weight")) {
