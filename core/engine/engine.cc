@@ -49,17 +49,13 @@ Engine::~Engine() {
 
 Result<RequestId> Engine::submit(Request request) {
   const EngineParts& parts = context_.parts;
-  const KvGeometry& geometry = parts.geometry;
-  TENON_RETURN_IF_ERROR(check_request(
-      request,
-      {.scheduler = parts.limits,
-       .vocabulary = parts.shape->vocabulary,
-       .sequence_tokens = context_.sequence_limit_tokens,
-       .kv_tokens = context_.kv_tokens,
-       .kv_block_tokens =
-           geometry.group_count == 0 ? 1 : geometry.groups[parts.shape->ledger_group].block_tokens,
-       .sampler_params = parts.sampler_params,
-       .sampler_name = parts.sampler_name}));
+  TENON_RETURN_IF_ERROR(check_request(request, {.scheduler = parts.limits,
+                                                .vocabulary = parts.shape->vocabulary,
+                                                .sequence_tokens = context_.sequence_limit_tokens,
+                                                .kv_tokens = context_.kv_tokens,
+                                                .kv_block_tokens = context_.block_tokens(),
+                                                .sampler_params = parts.sampler_params,
+                                                .sampler_name = parts.sampler_name}));
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }
