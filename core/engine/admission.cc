@@ -140,22 +140,35 @@ Status Admission::introduce_fork(Sequence& child, const Sequence& parent) {
   return introduce(child, parent.id);
 }
 
-void Admission::place_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
+// A beam runs where its group does, so that to a scheduler they were admitted together.
+Status Admission::begin_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
   const bool room = context_.table.running().size() < context_.parts.limits.max_sequences;
   Status status;
   if (room && parent.state == SequenceState::running) {
     status = begin_kv(child, &parent, tokens);
     if (status.ok()) {
-      context_.table.admit(child);
+      context_.table.admit(child, child.beam != nullptr ? &parent : nullptr);
       child.computed = tokens;
-      child.record.admitted_ns = context_.start_ns;
+      child.furthest = std::max(child.furthest, tokens);
+      if (child.record.admitted_ns < 0) child.record.admitted_ns = context_.start_ns;
     }
   }
   if (!child.in_kv_cache && (status.ok() || status.code() == StatusCode::out_of_kv)) {
     status = begin_kv(child, nullptr, 0);
   }
+  return status;
+}
+
+void Admission::place_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
+  Status status = begin_fork(child, parent, tokens);
   if (!status.ok()) return context_.fail_request(*child.request, std::string(status.message()));
   announce(child);
+}
+
+void Admission::fork_anew(Sequence& child, const Sequence& parent, uint32_t tokens) {
+  Status status = context_.end_kv(child);
+  if (status.ok()) status = begin_fork(child, parent, tokens);
+  if (!status.ok()) context_.fail_request(*child.request, std::string(status.message()));
 }
 
 }  // namespace tenon

@@ -24,6 +24,11 @@ EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_opti
       sequence_limit_tokens(
           static_cast<uint32_t>(std::min<uint64_t>(parts.limits.context_tokens, kv_tokens + 1))) {}
 
+uint32_t EngineContext::block_tokens() const {
+  if (parts.geometry.group_count == 0) return 1;
+  return std::max(parts.geometry.groups[parts.shape->ledger_group].block_tokens, 1u);
+}
+
 void EngineContext::begin_pass() {
   start_ns = parts.clock->now_ns();
   times = {};
@@ -39,14 +44,19 @@ void EngineContext::sweep(bool in_flight) {
   ended_before_.clear();
 }
 
+Status EngineContext::end_kv(Sequence& sequence) {
+  PluginCall call(*parts.clock, times.kv_cache_ns);
+  Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
+  sequence.in_kv_cache = !status.ok();
+  if (status.ok()) return status;
+  return failed(
+      plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
+}
+
 void EngineContext::retire(Sequence& sequence, EventKind how) {
   KeepFloatingPointState keep;
   if (sequence.in_kv_cache) {
-    PluginCall call(*parts.clock, times.kv_cache_ns);
-    Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
-    if (!status.ok()) {
-      fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
-    }
+    if (Status status = end_kv(sequence); !status.ok()) fault(std::string(status.message()));
   }
   if (sequence.in_sampler) {
     Status status = parts.sampler->end(sequence.id);

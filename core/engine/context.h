@@ -46,10 +46,15 @@ struct EngineContext {
   int64_t start_ns = 0;
   PartTimes times;
 
+  // Of the ledger's group.
+  uint32_t block_tokens() const;
+
   void begin_pass();
   // Frees what has ended, unless a step in flight may point to it: then the next time.
   void sweep(bool in_flight);
 
+  // The KV manager forgets a sequence that it knows.
+  Status end_kv(Sequence& sequence);
   // Takes a sequence out of everything that knows it.
   void retire(Sequence& sequence, EventKind how);
   // Of the ledger's group; nothing where the manager cannot tell.

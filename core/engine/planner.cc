@@ -40,9 +40,12 @@ Status Planner::ask_scheduler(const Step& step) {
   const EngineParts& parts = context_.parts;
   waiting_.clear();
   running_.clear();
-  for (const Sequence* sequence : context_.table.waiting()) waiting_.push_back(view_of(*sequence));
+  for (const Sequence* sequence : context_.table.waiting()) {
+    if (!is_held_back(*sequence)) waiting_.push_back(view_of(*sequence));
+  }
   for (const Sequence* sequence : context_.table.running()) {
-    if (!sequence->ends_for_sure()) running_.push_back(view_of(*sequence));
+    const bool seen = !sequence->ends_for_sure() && !is_held_back(*sequence);
+    if (seen) running_.push_back(view_of(*sequence));
   }
   grants_.resize(waiting_.size() + running_.size());
   plan_ = {};
@@ -83,7 +86,7 @@ Status Planner::check_plan() {
   uint64_t tokens = 0, running = context_.table.staying();
   for (const Grant& grant : granted()) {
     Sequence* sequence = context_.table.find(grant.seq);
-    if (sequence == nullptr || sequence->ends_for_sure()) {
+    if (sequence == nullptr || sequence->ends_for_sure() || is_held_back(*sequence)) {
       return failed("the plan grants " + named(grant.seq) + " – there is no such sequence");
     }
     at_fault_ = grant.seq;

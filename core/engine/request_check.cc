@@ -7,6 +7,7 @@
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
+#include "core/engine/beam_memory.h"
 
 namespace tenon {
 namespace {
@@ -197,16 +198,13 @@ class RequestCheck {
     check_beam_sampling();
   }
 
-  // All beams must be able to run together: each may have its own blocks behind the prompt.
+  // All beams must be able to run together.
   void check_beam_memory(uint64_t beams) {
     const uint64_t prompt = request_.prompt.size();
-    const uint64_t whole =
+    const uint64_t limit =
         std::min<uint64_t>(request_.max_tokens == 0 ? UINT32_MAX : prompt + request_.max_tokens,
                            limits_.sequence_tokens);
-    const uint64_t block = std::max(limits_.kv_block_tokens, 1u);
-    const uint64_t shared = prompt / block * block;
-    const uint64_t own = whole <= shared ? 0 : (whole - shared + block - 1) / block * block;
-    const uint64_t needed = shared + beams * own;
+    const uint64_t needed = beam_tokens(prompt, limit, beams, limits_.kv_block_tokens);
     if (needed <= limits_.kv_tokens) return;
     fault(text_of(beams) + " beams may need " + text_of(needed) +
           " tokens of K/V – the cache has room for " + text_of(limits_.kv_tokens) +

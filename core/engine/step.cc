@@ -108,6 +108,7 @@ void Engine::take_back(Step& step) {
 
 Status Engine::record(Step& step) {
   const bool in_flight = flying_ != nullptr;
+  progress_guard_.watch(step);
   context_.sweep(in_flight);
   inbox_.set_busy(in_flight || !context_.table.empty(), in_flight ? 0 : planner_.wake_ns());
   StepRecord& record = step.record;
