@@ -24,8 +24,8 @@ class SentencePieceNormalize final : public NormalizeStep {
     }
   }
 
-  Status apply(NormalizedText& text) const override {
-    text.text = normalized(text.text);
+  Status apply(NormalizedText& text, Allowance& allowance) const override {
+    TENON_ASSIGN_OR_RETURN(text.text, normalized(text.text, allowance));
     return Status();
   }
 
@@ -47,7 +47,7 @@ class SentencePieceNormalize final : public NormalizeStep {
     return {bytes, text.substr(0, bytes)};
   }
 
-  std::string normalized(std::string_view text) const {
+  Result<std::string> normalized(std::string_view text, const Allowance& allowance) const {
     while (remove_extra_ && !text.empty() && step(text).output == " ") {
       text.remove_prefix(step(text).bytes);
     }
@@ -59,6 +59,9 @@ class SentencePieceNormalize final : public NormalizeStep {
     while (!text.empty()) {
       Step next = step(text);
       text.remove_prefix(next.bytes);
+      if (next.output.size() > 4 * next.bytes) {
+        TENON_RETURN_IF_ERROR(allowance.check_bytes(out.size() + next.output.size()));
+      }
       while (follows_space && next.output.starts_with(' ')) next.output.remove_prefix(1);
       for (const char c : next.output) {
         if (c == ' ') {
@@ -125,8 +128,8 @@ Status add_model(const SentencePieceModel& model, TokenizerParts& parts) {
 
 Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
   TENON_ASSIGN_OR_RETURN(Pattern space, Pattern::literal(kMetaspace));
-  parts.decoder.steps.push_back(make_replace_decoder(std::move(space), " "));
-  if (model.byte_fallback) parts.decoder.steps.push_back(make_byte_fallback());
+  parts.decoder.add(make_replace_decoder(std::move(space), " "), "the decoder of spaces");
+  if (model.byte_fallback) parts.decoder.add(make_byte_fallback(), "the decoder of bytes");
   if (model.remove_extra_whitespaces) {
     parts.decoder.leading = Decoder::Leading::drop_until_text;
   } else if (model.add_dummy_prefix) {
@@ -144,7 +147,8 @@ Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceMo
   if (!model.charsmap.empty()) {
     TENON_ASSIGN_OR_RETURN(map, CharsMap::parse(model.charsmap));
   }
-  parts->normalizer.add(std::make_unique<SentencePieceNormalize>(model, std::move(map)));
+  parts->normalizer.add(std::make_unique<SentencePieceNormalize>(model, std::move(map)),
+                        "the normalization of the SentencePiece model");
   TENON_RETURN_IF_ERROR(add_vocabulary(model, *parts));
   TENON_RETURN_IF_ERROR(add_model(model, *parts));
   TENON_RETURN_IF_ERROR(add_decoder(model, *parts));
