@@ -121,6 +121,7 @@ bool Decoder::can_fail() const {
 }
 
 Status Decoder::apply(TokenText& token) const {
+  if (token.is_final) return Status();
   Allowance allowance(token.text.size(), kTokenLimits);
   for (const Stage& stage : stages) {
     const Status status = stage.step->apply(token, allowance);
@@ -136,7 +137,7 @@ DecodeRun::DecodeRun(const Decoder& decoder)
 
 void DecodeRun::push(TokenText token, std::string& out) {
   token.is_first = std::exchange(is_first_, false);
-  if (awaits_leading_ && token.text.starts_with(kMetaspace)) {
+  if (awaits_leading_ && !token.is_final && token.text.starts_with(kMetaspace)) {
     token.text.erase(0, kMetaspace.size());
     awaits_leading_ = decoder_->leading == Decoder::Leading::drop_until_text;
   }

@@ -22,6 +22,7 @@ struct TokenText {
   std::string text;
   bool is_verbatim = false;  // text as it stood in the input, not a piece of the model
   bool is_first = false;     // of the tokens that are decoded
+  bool is_final = false;     // no stage changes it
 };
 
 class DecodeStep {

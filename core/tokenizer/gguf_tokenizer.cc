@@ -143,6 +143,7 @@ SentencePieceModel sentencepiece_of(const GgufVocabulary& vocabulary) {
   model.add_dummy_prefix = vocabulary.add_space_prefix.value_or(true);
   model.remove_extra_whitespaces = vocabulary.remove_extra_whitespaces.value_or(false);
   model.charsmap = vocabulary.charsmap;
+  model.unknown_surface = vocabulary.unknown_surface;
   model.bos = vocabulary.bos;
   model.eos = vocabulary.eos;
   return model;

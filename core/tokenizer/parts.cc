@@ -49,6 +49,7 @@ std::optional<TokenId> TokenizerParts::find(std::string_view piece) const {
 TokenText TokenizerParts::decodable(TokenId id) const {
   const AddedToken* token = added.find(id);
   if (token == nullptr) return {std::string(piece(id))};
+  if (token->surface) return {.text = *token->surface, .is_final = true};
   // What was found in normalised text is given back as the pieces of such text are.
   const bool is_verbatim = token->spelling == token->content || token->spelling.empty();
   return {is_verbatim ? token->content : token->spelling, is_verbatim};

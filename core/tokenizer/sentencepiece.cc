@@ -9,6 +9,8 @@
 namespace tenon::tok {
 namespace {
 
+constexpr size_t kLongestSurface = 1024;
+
 // SentencePiece's own normalization (its src/normalizer.cc): the character map, runs of spaces, the
 // space in front, and ▁ for spaces.
 class SentencePieceNormalize final : public NormalizeStep {
@@ -84,7 +86,8 @@ class SentencePieceNormalize final : public NormalizeStep {
 };
 
 // User-defined symbols are looked for in normalised text, as they are spelled.
-Status add_symbol(TokenId id, const SentencePieceModel::Piece& piece, TokenizerParts& parts) {
+Status add_symbol(TokenId id, const SentencePieceModel& model, TokenizerParts& parts) {
+  const SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(id)];
   const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
   if (!is_special && piece.type != PieceType::user_defined) return Status();
   AddedToken token;
@@ -92,6 +95,7 @@ Status add_symbol(TokenId id, const SentencePieceModel::Piece& piece, TokenizerP
   token.content = token.spelling = piece.text;
   token.special = is_special;
   token.normalized = !is_special;
+  if (piece.type == PieceType::unknown) token.surface = model.unknown_surface;
   return parts.added.add(std::move(token));
 }
 
@@ -103,7 +107,7 @@ Status add_vocabulary(const SentencePieceModel& model, TokenizerParts& parts) {
   }
   TENON_ASSIGN_OR_RETURN(parts.vocabulary, Vocabulary::create(entries));
   for (size_t id = 0; id < model.pieces.size(); ++id) {
-    TENON_RETURN_IF_ERROR(add_symbol(static_cast<TokenId>(id), model.pieces[id], parts));
+    TENON_RETURN_IF_ERROR(add_symbol(static_cast<TokenId>(id), model, parts));
   }
   return Status();
 }
@@ -143,6 +147,11 @@ Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
 Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceModel& model) {
   auto parts = std::make_unique<TokenizerParts>();
   parts->kind = "sentencepiece bpe";
+  if (model.unknown_surface.size() > kLongestSurface) {
+    return unsupported("unknown text is written as " +
+                       std::to_string(model.unknown_surface.size()) + " bytes: at most " +
+                       std::to_string(kLongestSurface) + " are supported");
+  }
   std::optional<CharsMap> map;
   if (!model.charsmap.empty()) {
     TENON_ASSIGN_OR_RETURN(map, CharsMap::parse(model.charsmap));

@@ -78,8 +78,9 @@ Status Tokenizer::encode_normalized(std::string text, bool starts_input, tok::Al
 
 void Tokenizer::decode_next(tok::DecodeRun& run, TokenId id, bool skip_special,
                             std::string& out) const {
-  if (skip_special && is_special(id)) return;
   tok::TokenText token = parts_->decodable(id);
+  // One with a text of its own stands for text, whatever else it is.
+  if (skip_special && is_special(id) && !token.is_final) return;
   if (!token.text.empty()) run.push(std::move(token), out);
 }
 
