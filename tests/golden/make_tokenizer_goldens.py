@@ -291,6 +291,7 @@ def main(out):
         write_json(out / f"{name}.json", document)
         write_json(out / f"{name}.cases.json",
                    cases_of(Tokenizer.from_str(json.dumps(document))))
+    write_json(out / "splits.json", splits())
     for name, model in sentencepiece_models():
         (out / f"{name}.model").write_bytes(model)
         write_json(out / f"{name}.cases.json", cases_of_model(model))
