@@ -184,6 +184,9 @@ void add_pieces(const tok::SentencePieceModel& model, const TokenizerParts& part
   }
   out.add_flag("tokenizer.ggml.add_space_prefix", model.add_dummy_prefix);
   out.add_flag("tokenizer.ggml.remove_extra_whitespaces", model.remove_extra_whitespaces);
+  if (model.unknown_surface != tok::kUnknownSurface) {
+    out.add_text("tenon.tokenizer.unknown_surface", model.unknown_surface);
+  }
   if (!model.charsmap.empty()) {
     out.add_bytes("tokenizer.ggml.precompiled_charsmap", model.charsmap);
   }
@@ -255,7 +258,8 @@ Status add_from_file(const std::string& path, bool with_eos, GgufMetadata& out) 
     const bool is_end = key == "tokenizer.ggml.eos_token_id" ||
                         key == "tokenizer.ggml.eot_token_id" ||
                         key == "tokenizer.ggml.eom_token_id";
-    if (key.starts_with("tokenizer.") && (with_eos || !is_end)) out.add_value(key, value);
+    const bool is_tokenizer = key.starts_with("tokenizer.") || key.starts_with("tenon.tokenizer.");
+    if (is_tokenizer && (with_eos || !is_end)) out.add_value(key, value);
   }
   return {};
 }

@@ -156,6 +156,7 @@ std::string sentencepiece_file(const tok::SentencePieceModel& model) {
   trainer.varint(40, unknown);
   trainer.varint(41, id_bits(model.bos));
   trainer.varint(42, id_bits(model.eos));
+  if (model.unknown_surface != tok::kUnknownSurface) trainer.text(44, model.unknown_surface);
   normalizer.text(1, "identity");
   if (!model.charsmap.empty()) normalizer.text(2, model.charsmap);
   normalizer.varint(3, model.add_dummy_prefix ? 1 : 0);

@@ -71,12 +71,13 @@ Status add_merges(const GgufVocabulary& vocabulary, const SplitRule& rule, Token
 Status add_splits(const GgufVocabulary& vocabulary, const SplitRule& rule, TokenizerParts& parts) {
   for (const std::string_view text : rule.patterns) {
     TENON_ASSIGN_OR_RETURN(Pattern pattern, Pattern::regex(text));
-    parts.pre_tokenizer.add(make_split(std::move(pattern), SplitBehavior::isolated, false));
+    parts.pre_tokenizer.add(make_split(std::move(pattern), SplitBehavior::isolated, false),
+                            "tokenizer.ggml.pre '" + vocabulary.pre + "'");
   }
   const bool prefix = vocabulary.add_space_prefix.value_or(false);
   TENON_ASSIGN_OR_RETURN(PreTokenStepPtr bytes, make_byte_level(prefix, false));
-  parts.pre_tokenizer.add(std::move(bytes));
-  parts.decoder.steps.push_back(make_byte_level_decoder());
+  parts.pre_tokenizer.add(std::move(bytes), "the byte-level alphabet");
+  parts.decoder.add(make_byte_level_decoder(), "the byte-level alphabet");
   return {};
 }
 
@@ -142,6 +143,7 @@ SentencePieceModel sentencepiece_of(const GgufVocabulary& vocabulary) {
   model.add_dummy_prefix = vocabulary.add_space_prefix.value_or(true);
   model.remove_extra_whitespaces = vocabulary.remove_extra_whitespaces.value_or(false);
   model.charsmap = vocabulary.charsmap;
+  model.unknown_surface = vocabulary.unknown_surface;
   model.bos = vocabulary.bos;
   model.eos = vocabulary.eos;
   return model;

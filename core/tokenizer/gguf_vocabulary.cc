@@ -114,6 +114,7 @@ Status read_all(const GgufFile& file, GgufVocabulary& out) {
   TENON_RETURN_IF_ERROR(read_text(file, kPrefix + "pre", pre));
   TENON_RETURN_IF_ERROR(read_text(file, "tokenizer.huggingface.json", out.json));
   TENON_RETURN_IF_ERROR(read_text(file, "tokenizer.chat_template", out.chat_template));
+  TENON_RETURN_IF_ERROR(read_text(file, "tenon.tokenizer.unknown_surface", out.unknown_surface));
   out.model = model;
   out.pre = pre;
   TENON_RETURN_IF_ERROR(read_scores(file, out));

@@ -19,14 +19,15 @@ std::optional<JsonNode> JsonNode::find(std::string_view key) const {
   if (!value_->is_object()) return std::nullopt;
   const auto found = value_->find(key);
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  return JsonNode(*found, where_.empty() ? std::string(key) : where_ + "." + std::string(key));
+  const std::string name(key.substr(0, 80));
+  return JsonNode(*found, where_.empty() ? name : where_ + "." + name);
 }
 
 Result<JsonNode> JsonNode::at(std::string_view key) const {
   if (!value_->is_object()) return wrong("an object");
   if (auto node = find(key)) return *std::move(node);
   return invalid_argument((where_.empty() ? "the document" : where_) + " has no '" +
-                          std::string(key) + "'");
+                          std::string(key.substr(0, 80)) + "'");
 }
 
 Result<std::string> JsonNode::text() const {
@@ -81,7 +82,10 @@ Result<bool> JsonNode::boolean_or(std::string_view key, bool otherwise) const {
 }
 
 Status JsonNode::refuse(std::string_view what) const {
-  return unsupported(where_ + " is " + std::string(what) + ", which is not supported");
+  constexpr size_t kLongest = 200;
+  const bool is_long = what.size() > kLongest;
+  return unsupported(where_ + " is " + std::string(what.substr(0, kLongest)) +
+                     (is_long ? "…'" : "") + ", which is not supported");
 }
 
 Status JsonNode::wrong(std::string_view expected) const {

@@ -110,6 +110,12 @@ Result<Parts> load_gguf(const std::string& path) {
   return named(path, tok::read_gguf_tokenizer(*file));
 }
 
+Result<std::unique_ptr<Tokenizer>> finished(std::string_view name, Parts parts) {
+  const Status status = parts->check_decoder();
+  if (!status.ok()) return with_context(name, status);
+  return Tokenizer::from_parts(std::move(parts));
+}
+
 bool is_file(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error);
@@ -129,19 +135,19 @@ Result<Parts> tok::load_tokenizer_parts(const std::string& path) {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(Parts parts, tok::load_tokenizer_parts(path));
-  return from_parts(std::move(parts));
+  return finished(path, std::move(parts));
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json,
                                                         std::string_view name) {
   TENON_ASSIGN_OR_RETURN(Parts parts, named(name, tok::read_tokenizer_json(tokenizer_json)));
-  return from_parts(std::move(parts));
+  return finished(name, std::move(parts));
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::span<const std::byte> model,
                                                                  std::string_view name) {
   TENON_ASSIGN_OR_RETURN(Parts parts, named(name, read_sentencepiece(model)));
-  return from_parts(std::move(parts));
+  return finished(name, std::move(parts));
 }
 
 }  // namespace tenon

@@ -25,7 +25,8 @@ Status TokenizerParts::add_token(AddedToken token) {
   }
   token.spelling = token.content;
   if (token.normalized) {
-    TENON_ASSIGN_OR_RETURN(NormalizedText normalized, normalizer.apply(token.content));
+    Allowance allowance(token.content.size(), kTokenLimits);
+    TENON_ASSIGN_OR_RETURN(NormalizedText normalized, normalizer.apply(token.content, allowance));
     token.spelling = std::move(normalized.text);
   }
   return added.add(std::move(token));
@@ -43,6 +44,28 @@ std::string_view TokenizerParts::piece(TokenId id) const {
 std::optional<TokenId> TokenizerParts::find(std::string_view piece) const {
   if (const AddedToken* token = added.find(piece)) return token->id;
   return vocabulary.find(piece);
+}
+
+TokenText TokenizerParts::decodable(TokenId id) const {
+  const AddedToken* token = added.find(id);
+  if (token == nullptr) return {std::string(piece(id))};
+  if (token->surface) return {.text = *token->surface, .is_final = true};
+  // What was found in normalised text is given back as the pieces of such text are.
+  const bool is_verbatim = token->spelling == token->content || token->spelling.empty();
+  return {is_verbatim ? token->content : token->spelling, is_verbatim};
+}
+
+Status TokenizerParts::check_decoder() const {
+  if (!decoder.can_fail()) return Status();
+  for (uint32_t id = 0; id < size(); ++id) {
+    for (const bool is_first : {false, true}) {
+      TokenText token = decodable(static_cast<TokenId>(id));
+      token.is_first = is_first;
+      const Status status = decoder.apply(token);
+      if (!status.ok()) return with_context("token " + std::to_string(id), status);
+    }
+  }
+  return Status();
 }
 
 }  // namespace tenon::tok

@@ -123,6 +123,7 @@ struct TrainerSpec {
 
 Status take_trainer(std::string_view bytes, SentencePieceModel& model, TrainerSpec& spec) {
   return each_field(bytes, [&](const Field& field) {
+    if (field.number == 44 && field.wire == Wire::bytes) model.unknown_surface = field.bytes;
     if (field.wire != Wire::varint) return Status();
     switch (field.number) {
       case 3:

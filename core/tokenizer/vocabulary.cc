@@ -12,9 +12,12 @@ namespace {
 
 constexpr int64_t kHighestId = (int64_t{1} << 24) - 1;
 constexpr int64_t kIdsPerPiece = 16;
+// Decoding gives a token's whole piece, however often it comes; the longest in use have a few
+// hundred bytes.
+constexpr size_t kLongestPiece = 4096;
 constexpr int64_t kFreeIds = int64_t{1} << 20;
 // Longer probe sequences do not happen by chance, only in files made to be slow.
-constexpr size_t kLongestProbe = 1024;
+constexpr size_t kLongestProbe = 256;
 
 std::string quoted(std::string_view piece) {
   return "'" + std::string(piece.substr(0, 80)) + "'";
@@ -23,6 +26,11 @@ std::string quoted(std::string_view piece) {
 Status check_entry(const Vocabulary::Entry& entry, int64_t highest_id) {
   if (entry.piece.empty()) {
     return invalid_argument("the piece with id " + std::to_string(entry.id) + " is empty");
+  }
+  if (entry.piece.size() > kLongestPiece) {
+    return unsupported("the piece with id " + std::to_string(entry.id) + " has " +
+                       std::to_string(entry.piece.size()) + " bytes: at most " +
+                       std::to_string(kLongestPiece) + " are supported");
   }
   if (!is_valid_utf8(entry.piece)) {
     return invalid_argument("the piece with id " + std::to_string(entry.id) +
@@ -87,6 +95,7 @@ Status Vocabulary::index(TokenId id) {
   for (size_t probe = 0; probe < kLongestProbe; ++probe) {
     if (slots_[slot] == kNoToken) {
       slots_[slot] = id;
+      probes_ = std::max(probes_, probe + 1);
       return Status();
     }
     if (piece(slots_[slot]) == text) {
@@ -101,11 +110,14 @@ Status Vocabulary::index(TokenId id) {
 
 std::optional<TokenId> Vocabulary::find(std::string_view wanted) const {
   if (slots_.empty()) return std::nullopt;
-  for (size_t slot = slot_of(wanted);; slot = (slot + 1) & (slots_.size() - 1)) {
+  size_t slot = slot_of(wanted);
+  for (size_t probe = 0; probe < probes_; ++probe) {
     const TokenId id = slots_[slot];
     if (id == kNoToken) return std::nullopt;
     if (piece(id) == wanted) return id;
+    slot = (slot + 1) & (slots_.size() - 1);
   }
+  return std::nullopt;
 }
 
 }  // namespace tenon::tok
