@@ -110,6 +110,25 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::optional<std::vector<std::string_view>> list_entries(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  constexpr std::string_view kSeparators = ", \t\r\n";
+  std::vector<std::string_view> entries;
+  text = trim(text);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(kSeparators), text.size());
+    if (end == 0) return std::nullopt;
+    entries.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+    const size_t next = std::min(text.find_first_not_of(kBlank), text.size());
+    text.remove_prefix(next);
+    if (!text.starts_with(',')) continue;
+    text = trim(text.substr(1));
+    if (text.empty()) return std::nullopt;
+  }
+  return entries;
+}
+
 std::string_view trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};

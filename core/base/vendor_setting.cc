@@ -16,6 +16,10 @@ Result<VendorSetting> parse_vendor_setting(std::string_view text) {
   const char* end = value.data() + value.size();
   const auto parsed = std::from_chars(value.data(), end, setting.number);
   if (parsed.ec == std::errc() && parsed.ptr == end) return setting;
+  if (parsed.ec == std::errc::result_out_of_range && parsed.ptr == end) {
+    return invalid_argument("'" + std::string(text) +
+                            "' has a number that no double holds – write one that is nearer to 1");
+  }
   setting.is_text = true;
   setting.number = 0.0;
   setting.text = value;

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 constexpr size_t kLongestChain = 16;
 constexpr int64_t kFormat = 1;
 constexpr size_t kMostErrors = 30;
+constexpr size_t kLongestShown = 80;
 
 std::string absolute_text(const fs::path& path) {
   std::error_code error;
@@ -34,7 +35,9 @@ void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
     }
     auto* files = std::get_if<std::vector<std::string>>(&setting.value);
     if (setting.key != "plugins.load" || files == nullptr) continue;
-    for (std::string& file : *files) file = from_folder(folder, file);
+    for (std::string& file : *files) {
+      if (!file.empty()) file = from_folder(folder, file);
+    }
   }
 }
 
@@ -48,6 +51,29 @@ const Setting* find_key(const std::vector<Setting>& settings, std::string_view k
 void erase_below(std::vector<Setting>& settings, const std::string& table) {
   std::erase_if(settings,
                 [&](const Setting& setting) { return setting.key.starts_with(table + "."); });
+}
+
+WrittenNumber written(const SettingValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return *whole;
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  return to_toml(value).substr(0, kLongestShown);
+}
+
+// Empty for a value that the key takes.
+std::string fault_of(const ConfigKey& key, const Setting& setting) {
+  const OptionSpec& spec = key.spec;
+  const auto* text = std::get_if<std::string>(&setting.value);
+  const bool automatic = spec.accepts_auto && text != nullptr && *text == "auto";
+  const bool number = spec.type == OptionType::integer || spec.type == OptionType::real;
+  if (number && !automatic) return number_fault(number_spec(key, spec.key), written(setting.value));
+  if (text != nullptr && text->empty()) {
+    return std::string(spec.key) + " is empty – it must be " + describe_option(spec) +
+           " – change it or leave it out";
+  }
+  std::deque<std::string> texts;
+  if (convert_setting(spec, setting, texts)) return "";
+  return "'" + setting.key + "' is " + describe(setting.value) + "; expected " +
+         describe_option(spec);
 }
 
 }  // namespace
@@ -135,11 +161,13 @@ void Composition::add_overrides(const std::vector<std::string>& overrides) {
 
 // Options belong to the plugin that they were written for: a layer that names another one in its
 // place starts with none.
-void Composition::drop_options(std::string_view section) {
+void Composition::drop_options(std::string_view section, const SettingValue& plugin) {
   const std::string table = std::string(section) + ".options";
   const auto goes = [&](const Setting& setting) {
-    return setting.key.starts_with(table + ".") ||
-           (section == "drafter" && setting.key == "drafter.model");
+    if (setting.key.starts_with(table + ".")) return true;
+    if (section != "drafter") return false;
+    return setting.key == "drafter.model" ||
+           (setting.key == "drafter.verify" && plugin == SettingValue(std::string("none")));
   };
   std::copy_if(merged_.begin(), merged_.end(), std::back_inserter(config_.dropped_options), goes);
   std::erase_if(merged_, goes);
@@ -152,7 +180,9 @@ void Composition::add_layer(const std::vector<Setting>& layer) {
     if (now == nullptr) continue;
     const Setting* before = find_key(merged_, key);
     const SettingValue fallback(std::string(find_config_key(key)->spec.default_value.text));
-    if (now->value != (before != nullptr ? before->value : fallback)) drop_options(section);
+    if (now->value != (before != nullptr ? before->value : fallback)) {
+      drop_options(section, now->value);
+    }
   }
   for (const Setting& setting : layer) {
     std::erase_if(merged_, [&](const Setting& earlier) { return earlier.key == setting.key; });
@@ -166,7 +196,14 @@ void Composition::apply_load(const Setting& setting) {
     return error(setting.origin, "'plugins.load' is " + describe(setting.value) +
                                      "; expected a list of plugin files");
   }
-  for (const std::string& file : *files) config_.plugin_files.push_back({file, setting.origin});
+  for (const std::string& file : *files) {
+    if (file.empty()) {
+      error(
+          setting.origin,
+          "plugins.load has an empty text – each must be the path of a plugin file – leave it out");
+    }
+    config_.plugin_files.push_back({file, setting.origin});
+  }
 }
 
 void Composition::apply_option(std::string_view section, Setting setting) {
@@ -190,11 +227,10 @@ void Composition::apply(const Setting& setting) {
     apply_load(setting);
   } else if (known == nullptr) {
     error(setting.origin, unknown_key_text(setting.key));
-  } else if (const auto value = convert_setting(known->spec, setting, texts_)) {
-    known->set(config_, *value, setting.origin);
+  } else if (std::string fault = fault_of(*known, setting); !fault.empty()) {
+    error(setting.origin, fault);
   } else {
-    error(setting.origin, "'" + setting.key + "' is " + describe(setting.value) + "; expected " +
-                              describe_option(known->spec));
+    known->set(config_, *convert_setting(known->spec, setting, texts_), setting.origin);
   }
 }
 
@@ -210,6 +246,10 @@ Result<PipelineConfig> Composition::finish() && {
   if (!config_.drafter && !config_.draft_model_path.value.empty()) {
     error(config_.draft_model_path.origin,
           "'drafter.model' is set, but there is no drafter; set drafter.plugin too");
+  }
+  if (!config_.drafter && !config_.draft_verify.origin.file.empty()) {
+    error(config_.draft_verify.origin,
+          "'drafter.verify' is set, but there is no drafter; set drafter.plugin too");
   }
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/base/parameters.h"
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
@@ -12,10 +13,6 @@
 namespace tenon {
 namespace {
 
-// Far beyond any use; they bound what one request can make the engine allocate.
-constexpr uint32_t kMaxSamples = 1024;
-constexpr uint32_t kMaxBeams = 256;
-constexpr uint32_t kMaxLogprobs = 1024;
 constexpr size_t kMaxListed = 1 << 20;
 
 std::string text_of(uint64_t number) {
@@ -29,8 +26,8 @@ class RequestCheck {
 
   Status run() {
     check_room();
-    check_counts();
     check_numbers();
+    check_counts();
     check_mirostat();
     check_lists();
     check_params();
@@ -63,30 +60,45 @@ class RequestCheck {
     }
   }
 
-  void check_counts() {
-    if (request_.samples == 0 || request_.samples > kMaxSamples) {
-      fault(text_of(request_.samples) + " samples were asked for – 1 to " + text_of(kMaxSamples) +
-            " are possible");
+  void check_number(std::string_view name, const WrittenNumber& value) {
+    std::string text = number_fault(parameter(name).number, value);
+    if (!text.empty()) fault(std::move(text));
+  }
+
+  // A seed may be any of 64 bits.
+  void check_numbers() {
+    if (request_.max_tokens != 0) check_number("max_tokens", request_.max_tokens);
+    check_number("min_tokens", request_.min_tokens);
+    check_number("samples", request_.samples);
+    check_number("best_of", request_.best_of);
+    check_number("beams", request_.beams);
+    check_number("logprobs", request_.sampling.logprobs);
+    check_number("length_penalty", shortest(request_.length_penalty));
+    for (const SamplingKey& key : sampling_keys()) {
+      std::string text = sampling_fault(key, request_.sampling);
+      if (!text.empty()) fault(std::move(text));
     }
-    if (request_.best_of != 0 &&
-        (request_.best_of < request_.samples || request_.best_of > kMaxSamples)) {
+  }
+
+  void check_counts() {
+    if (request_.best_of != 0 && request_.best_of < request_.samples) {
       fault("best_of is " + text_of(request_.best_of) + " – it must be at least the number of " +
-            "samples, " + text_of(request_.samples) + ", and at most " + text_of(kMaxSamples));
+            "samples, " + text_of(request_.samples) + " – raise it or leave it out");
     }
     if (request_.max_tokens != 0 && request_.min_tokens > request_.max_tokens) {
       fault("min_tokens is " + text_of(request_.min_tokens) + ", more than max_tokens, " +
             text_of(request_.max_tokens) + " – lower it");
     }
-    if (request_.sampling.logprobs > kMaxLogprobs) {
-      fault("logprobs is " + text_of(request_.sampling.logprobs) + " – at most " +
-            text_of(kMaxLogprobs) + " are reported at a position");
+    const Request plain;
+    if (request_.beams != 0) return;
+    if (request_.length_penalty != plain.length_penalty) {
+      fault("length_penalty is " + format_real(shortest(request_.length_penalty)) +
+            " – it ranks beams, and there are none – leave it out or set beams");
     }
-  }
-
-  void check_numbers() {
-    for (const SamplingKey& key : sampling_keys()) {
-      std::string text = sampling_fault(key, key.get(request_.sampling));
-      if (!text.empty()) fault(std::move(text));
+    if (request_.beam_stop != plain.beam_stop) {
+      fault(
+          "early_stopping is set – it ends beam searches, and there is none – leave it out or set "
+          "beams");
     }
   }
 
@@ -103,7 +115,7 @@ class RequestCheck {
       const SamplingKey& key = sampling_keys()[*find_sampling_key(name)];
       if (key.get(sampling) == key.get(plain)) continue;
       fault("mirostat decides how many tokens stay, but " + std::string(name) + " is " +
-            sampling_text(key, key.get(sampling)) + " – leave one of them out");
+            sampling_text(key, sampling) + " – leave one of them out");
     }
   }
 
@@ -132,6 +144,10 @@ class RequestCheck {
     for (size_t i = 0; i < lists.bad_words.size(); ++i) {
       if (lists.bad_words[i].empty()) fault("bad word " + text_of(i) + " has no tokens");
       check_ids(lists.bad_words[i], "bad word " + text_of(i) + ": token", "");
+    }
+    for (const std::string& stop : request_.stop) {
+      std::string text = text_fault(parameter("stop"), stop);
+      if (!text.empty()) fault(std::move(text));
     }
     std::vector<TokenId> biased;
     for (const LogitBias& bias : lists.logit_bias) {
@@ -171,10 +187,6 @@ class RequestCheck {
 
   void check_beams() {
     const uint32_t beams = request_.beams;
-    if (beams > kMaxBeams) {
-      fault(text_of(beams) + " beams were asked for – at most " + text_of(kMaxBeams) +
-            " are possible");
-    }
     if (beams > limits_.scheduler.max_sequences || beams > limits_.scheduler.max_batch_tokens) {
       fault(text_of(beams) + " beams were asked for – a step has room for " +
             text_of(std::min(limits_.scheduler.max_sequences, limits_.scheduler.max_batch_tokens)) +
@@ -190,11 +202,7 @@ class RequestCheck {
           "a beam search ends at tokens, not at stop strings – leave stop out, or give "
           "stop_tokens");
     }
-    if (!std::isfinite(request_.length_penalty)) {
-      fault("length_penalty is " + format_real(static_cast<double>(request_.length_penalty)) +
-            " – it must be finite");
-    }
-    check_beam_memory(std::min<uint64_t>(beams, kMaxBeams));
+    check_beam_memory(beams);
     check_beam_sampling();
   }
 
@@ -217,7 +225,7 @@ class RequestCheck {
     for (const SamplingKey& key : sampling_keys()) {
       if (key.name == "temperature" || key.get(request_.sampling) == key.get(plain)) continue;
       fault("a beam search ranks by the model's own probabilities, but " + std::string(key.name) +
-            " is " + sampling_text(key, key.get(request_.sampling)) + " – leave it out");
+            " is " + sampling_text(key, request_.sampling) + " – leave it out");
     }
     const SamplingLists& lists = request_.lists;
     if (!lists.logit_bias.empty() || !lists.allowed_tokens.empty() || !lists.bad_words.empty() ||

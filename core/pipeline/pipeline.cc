@@ -63,10 +63,12 @@ Status set_limits(Pipeline& pipeline) {
   const PipelineConfig& config = pipeline.config;
   const uint32_t most = pipeline.model->config.context_tokens;
   const uint32_t context = config.context_tokens.value.value_or(most);
-  if (context > most) {
+  if (context > most && !config.exceed_model_context.value) {
     return invalid_argument(config.context_tokens.origin.text() + ": limits.context_tokens is " +
                             std::to_string(context) + ", but the model's context is " +
-                            std::to_string(most) + "; set that or less");
+                            std::to_string(most) +
+                            "; set that or less, or limits.exceed_model_context = true (what the "
+                            "model says beyond its context may make no sense)");
   }
   SchedulerLimits& limits = pipeline.limits;
   limits.context_tokens = context;
@@ -80,7 +82,9 @@ Status set_limits(Pipeline& pipeline) {
         std::to_string(limits.max_sequences) +
         "; each running sequence needs one token a step: raise it");
   }
-  pipeline.shape = std::make_unique<ModelShapeStorage>(pipeline.model->config, context);
+  ModelConfig model = pipeline.model->config;
+  model.context_tokens = std::max(most, context);
+  pipeline.shape = std::make_unique<ModelShapeStorage>(model, context);
   if (pipeline.second) {
     SecondModel& second = *pipeline.second;
     second.shape = std::make_unique<ModelShapeStorage>(second.model->config, context);

@@ -168,8 +168,10 @@ class Models(unittest.TestCase):
 
     def test_windows_that_leave_tokens_out_are_refused(self):
         valid = SOURCE / "configs/models/valid.txt"
-        for flags, text in [(["--context", 1], "expected 2 to the pipeline's context of 2048"),
-                            (["--context", 9999], "expected 2 to the pipeline's context of 2048"),
+        done = run("model", "perplexity", MODEL, "--file", valid, "--context", 1)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--context is 1 – it must be a whole number from 2 to", done.stderr)
+        for flags, text in [(["--context", 9999], "expected 2 to the pipeline's context of 2048"),
                             (["--context", 8, "--stride", 9], "expected 1 to the windows' 8")]:
             done = run("model", "perplexity", MODEL, "--file", valid, *flags)
             self.assertEqual(done.returncode, 1)

@@ -13,6 +13,7 @@
 #include "core/base/statistics.h"
 #include "tools/tenon/bench_measure.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/machine.h"
 #include "tools/tenon/pipeline_flags.h"
@@ -243,12 +244,17 @@ Status bench(const BenchFlags& flags) {
 
 // The machine alone, without a model.
 Status bench_limits(const BenchFlags& flags) {
+  if (flags.limit_seconds == 0) {
+    return invalid_argument(
+        "--limit-seconds is 0 – that measures no limits, and --limits asks for them alone – leave "
+        "one of them out");
+  }
   std::optional<CpuFeatures> isa;
   if (!flags.pipeline.isa.empty()) {
     TENON_ASSIGN_OR_RETURN(isa, parse_cpu_isa(flags.pipeline.isa));
   }
   const HostFacts host = host_facts(isa);
-  const uint32_t threads = flags.pipeline.threads != 0 ? flags.pipeline.threads : host.workers;
+  const uint32_t threads = flags.pipeline.threads.value_or(host.workers);
   const MachineLimits limits = measure_machine_limits(host.cpu, threads, flags.limit_seconds);
   if (flags.json) {
     std::printf("%s\n", machine_json(threads, limits).dump(2).c_str());
@@ -265,24 +271,24 @@ void add_bench_command(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure prefill and decode as fractions of the machine's limit");
   BenchPlan& plan = flags->plan;
-  command->add_option("--prompt-tokens", plan.prompt_tokens, "tokens of each prompt")
-      ->check(CLI::Range(1u, 1u << 20));
-  command->add_option("--decode-tokens", plan.decode_tokens, "steps to decode")
-      ->check(CLI::Range(1u, 1u << 20));
-  command->add_option("--batch", plan.batch, "sequences at once")->check(CLI::Range(1u, 4096u));
-  command
-      ->add_option("--verify", plan.verify_tokens,
-                   "verify so many tokens of each sequence in every second step, drafts for all "
-                   "but one")
-      ->check(CLI::Range(1u, 33u));
-  command->add_option("--repeat", flags->repeat, "repetitions; the median is shown")
-      ->check(CLI::Range(1u, 1000u));
-  command
-      ->add_option("--limit-seconds", flags->limit_seconds,
-                   "spend so long on the machine's limits before and after each repetition; 0 = "
-                   "measure no limits")
-      ->check(CLI::Range(0.0, 60.0));
-  command->add_flag("--limits", flags->limits_only, "measure the machine's limits alone");
+  std::vector<CLI::Option*> work = {
+      add_number(*command, whole_number("--prompt-tokens", 1, 1 << 20), plan.prompt_tokens,
+                 "tokens of each prompt (default: 512)"),
+      add_number(*command, whole_number("--decode-tokens", 1, 1 << 20), plan.decode_tokens,
+                 "steps to decode (default: 32)"),
+      add_number(*command, whole_number("--batch", 1, 4096), plan.batch,
+                 "sequences at once (default: 1)"),
+      add_number(*command, whole_number("--verify", 1, 33), plan.verify_tokens,
+                 "verify so many tokens of each sequence in every second step, drafts for all but "
+                 "one (default: 1)"),
+      add_number(*command, whole_number("--repeat", 1, 1000), flags->repeat,
+                 "repetitions; the median is shown (default: 5)")};
+  add_number(*command, real_number("--limit-seconds", 0, 60), flags->limit_seconds,
+             "spend so long on the machine's limits before and after each repetition; 0 = measure "
+             "no limits (default: 0.3)");
+  CLI::Option* limits =
+      command->add_flag("--limits", flags->limits_only, "measure the machine's limits alone");
+  for (CLI::Option* option : work) limits->excludes(option);
   command->add_flag("--json", flags->json, "machine-readable output");
   flags->pipeline.add_to(*command);
   command->callback([flags, &action] {

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/pipeline_flags.h"
 
 namespace tenon {
@@ -41,8 +42,10 @@ void add_config_command(CLI::App& app, Action& action) {
                        Status (*body)(const PipelineFlags&)) {
     auto flags = std::make_shared<PipelineFlags>();
     CLI::App* command = config->add_subcommand(name, sentence);
-    command->add_option("file", flags->config, "the pipeline file (default: the bundled one)");
+    CLI::Option* file =
+        add_text(*command, "file", flags->config, "the pipeline file (default: the bundled one)");
     flags->add_to(*command);
+    file->excludes("--config");
     command->callback([flags, body, &action] {
       action = [flags, body] {
         const Status status = body(*flags);

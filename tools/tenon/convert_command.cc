@@ -9,6 +9,7 @@
 #include "core/tokenizer/gguf_export.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/progress.h"
 
 namespace tenon {
@@ -92,8 +93,8 @@ void add_convert_command(CLI::App& model, Action& action) {
       model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
   command->add_option("in", flags->in, "model folder or GGUF file")->required();
   command->add_option("out", flags->out, "NAME.gguf, or a folder to make")->required();
-  command->add_option("--type", flags->type,
-                      "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
+  add_text(*command, "--type", flags->type,
+           "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
   command->callback([flags, &action] {
     action = [flags] {
       const Status status = convert(*flags);

@@ -5,13 +5,17 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/mapped_file.h"
+#include "core/base/parameters.h"
 #include "core/evaluate/perplexity.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
 
 namespace tenon {
 namespace {
+
+constexpr int64_t kMostTextTokens = 1 << 30;  // a tokenizer takes no longer text
 
 struct PerplexityFlags {
   PipelineFlags pipeline;
@@ -95,15 +99,15 @@ Status run_perplexity(const PerplexityFlags& flags) {
 void add_perplexity(CLI::App& model, Action& action) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = model.add_subcommand("perplexity", "Say how well a text is predicted");
-  command->add_option("folder", flags->pipeline.model,
-                      "model folder or GGUF file (default: the pipeline's)");
-  command->add_option("--file", flags->file, "the text")->required();
-  command->add_option("--context", flags->context, "tokens of a window (default: the context)");
-  command->add_option("--stride", flags->stride,
-                      "tokens from window to window (default: the window)");
-  command->add_option("--max-tokens", flags->max_tokens, "only the first N tokens of the text");
+  add_text(*command, "--file", flags->file, "the text")->required();
+  add_number(*command, whole_number("--context", 2, kMostParameterTokens), flags->context,
+             "tokens of a window (default: the context)");
+  add_number(*command, whole_number("--stride", 1, kMostParameterTokens), flags->stride,
+             "tokens from window to window (default: the window)");
+  add_number(*command, whole_number("--max-tokens", 1, kMostTextTokens), flags->max_tokens,
+             "only the first N tokens of the text (default: all)");
   command->add_flag("--json", flags->json, "machine-readable output");
-  flags->pipeline.add_to(*command);
+  flags->pipeline.add_to_with_model(*command);
   command->callback([flags, &action] {
     action = [flags] {
       const Status status = run_perplexity(*flags);

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,13 @@ struct PipelineFlags {
   std::vector<std::string> overrides;
   std::vector<std::string> plugin_path;
   std::string isa;
-  uint32_t threads = 0;
+  std::optional<uint32_t> threads;
   std::string log_level;
+  std::string model_from = "--model";  // what `model` was given as, for messages
 
   void add_to(CLI::App& command);
+  // The same, and the model as the first argument.
+  void add_to_with_model(CLI::App& command);
 };
 
 // A registry and the pipeline that uses it.

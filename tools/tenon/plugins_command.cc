@@ -10,6 +10,7 @@
 #include "core/plugin/options.h"
 #include "core/plugin/registry.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/machine.h"
 
 namespace tenon {
@@ -127,10 +128,32 @@ void print_listed(const PluginRegistry& registry, const std::string& wanted) {
   }
 }
 
+std::vector<std::string> known_words() {
+  std::vector<std::string> words;
+  for (const std::string_view id : known_interfaces()) words.emplace_back(interface_word(id));
+  return words;
+}
+
+// Files may have plugins of interfaces that this program doesn't know.
+bool known_or_offered(const PluginRegistry& registry, const std::string& wanted) {
+  if (knows_interface(wanted)) return true;
+  for (const PluginFile& file : registry.files()) {
+    if (!file.stamp) continue;
+    for (const PluginName& name : file.stamp->plugins) {
+      if (wanted == interface_word(name.interface) || wanted == name.interface) return true;
+    }
+  }
+  return false;
+}
+
 Status list(const Flags& flags) {
   TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
                          PluginRegistry::open(PluginSearch::standard(flags.plugin_path)));
   const std::string wanted = flags.interface.empty() ? "" : interface_id(flags.interface);
+  if (!wanted.empty() && !known_or_offered(registry, wanted)) {
+    return invalid_argument("there is no interface '" + wanted + "'; expected one of " +
+                            join(known_words()));
+  }
   if (!flags.json) {
     print_listed(registry, wanted);
     return {};
@@ -182,7 +205,7 @@ void add_plugins_command(CLI::App& app, Action& action) {
   inspecting->add_option("name", flags->name, "INTERFACE/ID, e.g. scheduler/continuous")
       ->required();
   for (CLI::App* command : {listing, inspecting}) {
-    command->add_option("--plugin-path", flags->plugin_path, "look here first; may be repeated");
+    add_texts(*command, "--plugin-path", flags->plugin_path, "look here first; may be repeated");
     command->add_flag("--json", flags->json, "machine-readable output");
   }
   listing->callback([flags, &action] { action = [flags] { return finish(list(*flags)); }; });

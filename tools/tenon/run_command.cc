@@ -5,6 +5,7 @@
 
 #include "core/engine/engine.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/generation_flags.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/pipeline_flags.h"
@@ -186,15 +187,20 @@ void add_run_command(CLI::App& app, Action& action) {
   CLI::Option* prompt = command->add_option(
       "prompt", flags->prompt, "the text to go on from; \"-\" or nothing reads standard input");
   CLI::Option* file =
-      command->add_option("--file", flags->file, "prompts to run together: one a line, or .jsonl");
+      add_text(*command, "--file", flags->file, "prompts to run together: one a line, or .jsonl");
   CLI::Option* workload =
-      command->add_option("--workload", flags->workload, "a workload's TOML file");
+      add_text(*command, "--workload", flags->workload, "a workload's TOML file");
   prompt->excludes(file)->excludes(workload);
   file->excludes(workload);
-  command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
+  CLI::Option* json =
+      command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
   command->add_flag("--quiet", flags->quiet, "no summary line");
   command->add_flag("!--no-echo", flags->echo, "do not repeat the prompt in front of its text");
   flags->generation.add_to(*command);
+  // Nothing else shows them.
+  for (const char* name : {"--logprobs", "--prompt-logprobs"}) {
+    command->get_option(name)->needs(json);
+  }
   flags->pipeline.add_to(*command);
   command->callback([flags, prompt, &action] {
     flags->has_prompt = prompt->count() > 0;

@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/parameters.h"
 #include "core/base/sampling_keys.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/places.h"
 #include "tools/tenon/prompts.h"
 
@@ -83,18 +85,16 @@ Status detect(const Flags& flags) {
   return {};
 }
 
-void add_key(CLI::App& command, const char* flag, std::string_view name, SamplingParams& params) {
+void add_key(CLI::App& command, std::string_view flag, std::string_view name,
+             SamplingParams& params) {
   const SamplingKey& key = sampling_keys()[*find_sampling_key(name)];
-  command
-      .add_option_function<double>(
-          flag, [&key, &params](double value) { key.set(params, value); },
-          std::string(key.sentence))
-      ->check([&key](const std::string& text) {
-        double value = 0.0;
-        if (!CLI::detail::lexical_cast(text, value)) return text + " is no number";
-        return sampling_fault(key, value);
-      })
-      ->type_name(key.whole ? "UINT" : "FLOAT");
+  const Parameter& known = parameter(name);
+  NumberSpec spec = known.number;
+  spec.name = flag;
+  add_number_option(
+      command, spec,
+      std::string(known.sentence) + " (default: " + std::string(known.otherwise) + ")",
+      [&key, &params](const WrittenNumber& written) { key.set(params, as_real(written)); });
 }
 
 }  // namespace
@@ -107,8 +107,8 @@ void add_watermark_command(CLI::App& app, Action& action) {
       group->add_subcommand("detect", "Count green tokens: is the text watermarked?");
   CLI::Option* text =
       command->add_option("text", flags->text, "the text; without it, standard input");
-  command->add_option("--model", flags->model,
-                      "folder of the model whose tokenizer counts (default: the bundled model)");
+  add_text(*command, "--model", flags->model,
+           "folder of the model whose tokenizer counts (default: the bundled model)");
   command->add_flag("--ids", flags->ids, "the text is token ids, separated by spaces or commas");
   command->add_flag("--json", flags->json, "one JSON object");
   command->add_flag("--repeats", flags->repeats, "count what repeats as often as it stands there");
