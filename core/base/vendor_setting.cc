@@ -2,13 +2,15 @@
 
 #include <charconv>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 
 Result<VendorSetting> parse_vendor_setting(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == text.npos || equals == 0) {
-    return invalid_argument("'" + std::string(text) +
-                            "' is no key and value – write, for example, acme.heat=0.5");
+    return invalid_argument(in_quotes(text) +
+                            " is no key and value – write, for example, acme.heat=0.5");
   }
   VendorSetting setting;
   setting.key = text.substr(0, equals);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/origin.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -12,7 +13,7 @@ void TableReader::expect_known(const toml::table& table, std::span<const std::st
   for (const auto& [key, node] : table) {
     const std::string word(key.str());
     if (std::find(words.begin(), words.end(), word) != words.end()) continue;
-    error(key.source(), "'" + word + "' is no key of " + what_ + did_you_mean(word, words));
+    error(key.source(), in_quotes(word) + " is no key of " + what_ + did_you_mean(word, words));
   }
 }
 
@@ -22,7 +23,7 @@ void TableReader::text(const toml::table& table, std::string_view key, std::stri
   if (const auto* value = node->as_string()) {
     out = value->get();
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be text in quotes");
+    error(node->source(), in_quotes(key) + " must be text in quotes");
   }
 }
 
@@ -32,7 +33,7 @@ void TableReader::flag(const toml::table& table, std::string_view key, bool& out
   if (const auto* value = node->as_boolean()) {
     out = value->get();
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be true or false");
+    error(node->source(), in_quotes(key) + " must be true or false");
   }
 }
 
@@ -42,8 +43,8 @@ std::optional<int64_t> TableReader::integer(const toml::table& table, std::strin
   if (node == nullptr) return std::nullopt;
   const auto* value = node->as_integer();
   if (value != nullptr && value->get() >= min && value->get() <= max) return value->get();
-  error(node->source(), "'" + std::string(key) + "' must be a whole number from " +
-                            std::to_string(min) + " to " + std::to_string(max));
+  error(node->source(), in_quotes(key) + " must be a whole number from " + std::to_string(min) +
+                            " to " + std::to_string(max));
   return std::nullopt;
 }
 
@@ -53,8 +54,8 @@ std::optional<double> TableReader::real(const toml::table& table, std::string_vi
   if (node == nullptr) return std::nullopt;
   const std::optional<double> value = node->value<double>();
   if (value && *value >= min && *value <= max) return value;
-  error(node->source(), "'" + std::string(key) + "' must be a number from " + format_real(min) +
-                            " to " + format_real(max));
+  error(node->source(),
+        in_quotes(key) + " must be a number from " + format_real(min) + " to " + format_real(max));
   return std::nullopt;
 }
 
@@ -69,7 +70,7 @@ void TableReader::texts(const toml::table& table, std::string_view key,
     sound = value != nullptr;
     if (sound) out.push_back(value->get());
   }
-  if (!sound) error(node->source(), "'" + std::string(key) + "' must be a list of texts");
+  if (!sound) error(node->source(), in_quotes(key) + " must be a list of texts");
 }
 
 void TableReader::integers(const toml::table& table, std::string_view key, int64_t min, int64_t max,
@@ -84,7 +85,7 @@ void TableReader::integers(const toml::table& table, std::string_view key, int64
     if (sound) out.push_back(static_cast<int32_t>(value->get()));
   }
   if (sound) return;
-  error(node->source(), "'" + std::string(key) + "' must be a list of whole numbers from " +
+  error(node->source(), in_quotes(key) + " must be a list of whole numbers from " +
                             std::to_string(min) + " to " + std::to_string(max));
 }
 
@@ -96,7 +97,7 @@ void TableReader::duration(const toml::table& table, std::string_view key, int64
   if (parsed && *parsed >= 0) {
     out_ns = *parsed;
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be a time such as \"1.5s\"");
+    error(node->source(), in_quotes(key) + " must be a time such as \"1.5s\"");
   }
 }
 

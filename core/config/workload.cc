@@ -7,6 +7,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/origin.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/answer_reader.h"
 #include "core/config/table_reader.h"
@@ -14,6 +15,9 @@
 
 namespace tenon {
 namespace {
+
+// Parsed TOML takes far more memory than its text.
+constexpr size_t kLargestWorkloadBytes = size_t{16} << 20;
 
 constexpr size_t kMaxRequests = 1'000'000;
 constexpr int64_t kMaxTokens = 1 << 24;
@@ -121,7 +125,7 @@ class RequestReader {
       reader_.expect_known(*table, kLengthKeys);
       const auto mean = reader_.real(*table, "mean", 1, kMaxTokens);
       if (table->get("mean") == nullptr) {
-        reader_.error(table->source(), "'" + std::string(key) + "' has no 'mean'");
+        reader_.error(table->source(), in_quotes(key) + " has no 'mean'");
       }
       made.mean = mean.value_or(1);
       made.spread = reader_.real(*table, "spread", 0, 4).value_or(0);
@@ -214,7 +218,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& name) 
 }
 
 Result<Workload> read_workload(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestWorkloadBytes));
   return parse_workload(text, path);
 }
 

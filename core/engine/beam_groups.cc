@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/engine/digest.h"
 
 namespace tenon {
@@ -61,7 +62,7 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   if (!sound) {
     context_.fail_request(
         *sequence.request,
-        "sampler '" + context_.parts.sampler_name + "' ranked no tokens at position " +
+        "sampler " + in_quotes(context_.parts.sampler_name) + " ranked no tokens at position " +
             std::to_string(sequence.known) +
             " – a beam search needs the most likely ones – use a sampler that reports "
             "log probabilities");
@@ -191,7 +192,7 @@ Sequence* BeamGroups::fork(const Sequence& origin, const Sequence& parent, uint3
   child.record = origin.record;
   child.beam = std::make_unique<BeamPath>(*origin.beam);
   if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
-    context_.fail_request(state, std::string(status.message()));
+    context_.fail_request(state, message_of(status));
     return nullptr;
   }
   admission_.place_fork(child, parent, tokens);
