@@ -5,7 +5,12 @@
 namespace tenon {
 
 std::string message_of(const Status& status) {
-  return printable(status.message());
+  // What was cut once and got some context since is not cut again: it says how long it was.
+  constexpr size_t kRoom = 4096;
+  const size_t bytes = status.message().size();
+  return printable(status.message(), bytes <= kMostMessageBytes + kRoom
+                                         ? kMostMessageBytes + 2 * kRoom
+                                         : kMostMessageBytes);
 }
 
 Status with_context(std::string_view where, const Status& status) {

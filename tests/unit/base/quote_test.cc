@@ -58,6 +58,7 @@ TEST(Quote, context_put_in_front_of_an_error_cuts_and_escapes_what_the_error_say
   const Status told = with_context("scheduler '\x1b'", huge);
   EXPECT_TRUE(told.message().size() < kMostMessageBytes + 100);
   EXPECT_TRUE(told.message().starts_with("scheduler '\\x1B': xxx"));
+  EXPECT_TRUE(with_context("step", told).message().ends_with("… (1048577 bytes)"));
   EXPECT_TRUE(copy(huge).message().size() < kMostMessageBytes + 100);
 }
 
