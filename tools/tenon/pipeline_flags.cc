@@ -1,6 +1,8 @@
 #include "tools/tenon/pipeline_flags.h"
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/base/utf8.h"
 #include "core/exec/cpu/cpu_executor.h"
 #include "core/exec/ref/ref_executor.h"
 #include "core/executors/executor_search.h"
@@ -33,8 +35,8 @@ Status set_log_level_by_name(const std::string& name) {
   if (name.empty()) return {};
   const std::optional<LogLevel> level = parse_log_level(name);
   if (!level) {
-    return invalid_argument("--log-level: '" + name +
-                            "' is no level; expected debug, info, warning or error");
+    return invalid_argument("--log-level: " + in_quotes(name) +
+                            " is no level; expected debug, info, warning or error");
   }
   set_log_level(*level);
   return {};
@@ -67,7 +69,11 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags) {
     TENON_ASSIGN_OR_RETURN(path, default_pipeline());
   }
   std::vector<std::string> overrides = flags.overrides;
-  if (!flags.model.empty()) overrides.push_back("model.path=" + quote_toml(flags.model));
+  // A path need not be UTF-8; TOML must: such a value is taken as it stands.
+  if (!flags.model.empty()) {
+    overrides.push_back("model.path=" +
+                        (is_utf8(flags.model) ? quote_toml(flags.model) : flags.model));
+  }
   if (!flags.isa.empty()) overrides.push_back("executor.isa=" + quote_toml(flags.isa));
   if (flags.threads != 0) overrides.push_back("executor.threads=" + std::to_string(flags.threads));
   return load_pipeline_config(path, overrides);

@@ -1,20 +1,23 @@
 #include "tools/tenon/prompts.h"
 
 #include <charconv>
-#include <iostream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/config/workload.h"
 #include "tools/tenon/answer_json.h"
+#include "tools/tenon/standard_input.h"
 
 namespace tenon {
 namespace {
 
 using Json = nlohmann::json;
+
+// Parsed JSON takes far more memory than its text.
+constexpr size_t kMostLineBytes = size_t{16} << 20;
 
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
@@ -41,6 +44,10 @@ Status read_prompt(const Json& object, Prompt& out) {
 }
 
 Result<Prompt> parse_json_prompt(const std::string& line) {
+  if (line.size() > kMostLineBytes) {
+    return invalid_argument("the line has " + std::to_string(line.size()) + " bytes; at most " +
+                            std::to_string(kMostLineBytes) + " are read");
+  }
   const Json object = Json::parse(line, nullptr, false);
   if (object.is_discarded() || !object.is_object()) {
     return invalid_argument("not a JSON object; expected {\"prompt\": …}");
@@ -73,7 +80,7 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
     prompts.push_back(*std::move(prompt));
   }
   if (prompts.empty())
-    return invalid_argument("'" + path + "' has no prompts; expected one a line");
+    return invalid_argument(path_in_quotes(path) + " has no prompts; expected one a line");
   return prompts;
 }
 
@@ -103,7 +110,7 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
 
 Result<Prompt> read_prompt_stdin() {
   Prompt prompt;
-  prompt.text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  TENON_ASSIGN_OR_RETURN(prompt.text, read_standard_input());
   if (!prompt.text.empty() && prompt.text.back() == '\n') prompt.text.pop_back();
   return prompt;
 }
@@ -121,8 +128,8 @@ Result<std::vector<TokenId>> parse_token_list(std::string_view text) {
     const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), id);
     const size_t next = static_cast<size_t>(end - text.data());
     if (error != std::errc() || (next < text.size() && !separator(text[next]))) {
-      return invalid_argument("'" + std::string(text.substr(at, 20)) +
-                              "' is not a token id; expected numbers separated by commas");
+      return invalid_argument(in_quotes(text.substr(at, 20)) +
+                              " is not a token id; expected numbers separated by commas");
     }
     tokens.push_back(id);
     at = next;

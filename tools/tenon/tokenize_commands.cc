@@ -1,5 +1,3 @@
-#include <cstdio>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -7,12 +5,17 @@
 #include "core/base/mapped_file.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/json_text.h"
 #include "tools/tenon/places.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/prompts.h"
+#include "tools/tenon/standard_input.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
+
+constexpr size_t kMostTokenizerBytes = size_t{128} << 20;
 
 struct Flags {
   std::string model;
@@ -23,16 +26,16 @@ struct Flags {
   bool json = false;
   bool special = true;
   bool skip_special = false;
+  InputLimit input;
 };
 
 Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Flags& flags) {
   if (!flags.file.empty()) {
     TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(flags.file));
-    const std::span<const std::byte> bytes = file.bytes();
-    if (GgufFile::has_magic(bytes)) return Tokenizer::load(flags.file);
-    if (flags.file.ends_with(".model")) return Tokenizer::from_sentencepiece(bytes, flags.file);
-    return Tokenizer::from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                                flags.file);
+    if (GgufFile::has_magic(file.bytes())) return Tokenizer::load(flags.file);
+    TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.file, kMostTokenizerBytes));
+    if (!flags.file.ends_with(".model")) return Tokenizer::from_json(text, flags.file);
+    return Tokenizer::from_sentencepiece(std::as_bytes(std::span(text)), flags.file);
   }
   if (!flags.model.empty()) return Tokenizer::load(flags.model);
   TENON_ASSIGN_OR_RETURN(const std::string folder, bundled_model());
@@ -41,8 +44,9 @@ Result<std::unique_ptr<Tokenizer>> open_tokenizer(const Flags& flags) {
 
 Result<std::string> text_of(const Flags& flags) {
   if (flags.has_text) return flags.text;
-  TENON_ASSIGN_OR_RETURN(Prompt prompt, read_prompt_stdin());
-  return std::move(prompt.text);
+  TENON_ASSIGN_OR_RETURN(std::string text, flags.input.read());
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
 }
 
 // JSON needs UTF-8; a piece of a character is shown with U+FFFD for what is missing.
@@ -56,14 +60,14 @@ Status tokenize(const Flags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
                          tokenizer->encode(text, {.add_special = flags.special}));
   if (flags.json) {
-    std::printf("%s\n", nlohmann::json(ids).dump().c_str());
+    put(json_text(nlohmann::json(ids), -1));
   } else if (flags.pieces) {
     for (const TokenId id : ids) {
-      std::printf("%8d  %s\n", id, readable(tokenizer->token_bytes(id)).c_str());
+      putf("%8d  %s\n", id, readable(tokenizer->token_bytes(id)).c_str());
     }
   } else {
-    for (size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%d" : " %d", ids[i]);
-    std::printf("\n");
+    for (size_t i = 0; i < ids.size(); ++i) putf("%s%d", i == 0 ? "" : " ", ids[i]);
+    put("\n");
   }
   return {};
 }
@@ -73,8 +77,8 @@ Status detokenize(const Flags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::string list, text_of(flags));
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, parse_token_list(list));
   TENON_ASSIGN_OR_RETURN(const std::string text, tokenizer->decode(ids, flags.skip_special));
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (stdout_is_terminal()) std::printf("\n");
+  put(text);
+  if (stdout_is_terminal()) put("\n");
   return {};
 }
 
@@ -93,6 +97,7 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
                      "model folder or GGUF file (default: the bundled model)");
   encode->add_option("--tokenizer", flags->file,
                      "a tokenizer.json, tokenizer.model or GGUF file by itself");
+  flags->input.add_to(*encode);
   encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
   encode->add_flag("--json", flags->json, "a JSON list");
   encode->add_flag("!--no-special", flags->special,
@@ -110,6 +115,7 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
                      "model folder or GGUF file (default: the bundled model)");
   decode->add_option("--tokenizer", flags->file,
                      "a tokenizer.json, tokenizer.model or GGUF file by itself");
+  flags->input.add_to(*decode);
   decode->add_flag("--skip-special", flags->skip_special, "leave out special tokens");
   decode->callback([flags, ids, &action] {
     for (const std::string& id : *ids) flags->text += id + " ";
