@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/base/parameters.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -98,8 +99,8 @@ Result<std::vector<SamplingStage>> parse_sampling_order(std::string_view words) 
     const std::string word(entry);
     const auto found = std::find(known.begin(), known.end(), word);
     if (found == known.end()) {
-      return invalid_argument("'" + word + "' is no stage of sampling" + did_you_mean(word, known) +
-                              " (known: " + join(known) + ")");
+      return invalid_argument(in_quotes(word) + " is no stage of sampling" +
+                              did_you_mean(word, known) + " (known: " + join(known) + ")");
     }
     order.push_back(static_cast<SamplingStage>(found - known.begin()));
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -152,7 +154,7 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
   const std::optional<std::string> best = nearest(word, known);
-  return best ? "; did you mean '" + *best + "'?" : std::string();
+  return best ? "; did you mean " + in_quotes(*best) + "?" : std::string();
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/schema.h"
 
@@ -72,7 +73,7 @@ std::string fault_of(const ConfigKey& key, const Setting& setting) {
   }
   std::deque<std::string> texts;
   if (convert_setting(spec, setting, texts)) return "";
-  return "'" + setting.key + "' is " + describe(setting.value) + "; expected " +
+  return in_quotes(setting.key) + " is " + describe(setting.value) + "; expected " +
          describe_option(spec);
 }
 
@@ -116,15 +117,15 @@ void Composition::add_base(const Setting& extends, const std::string& folder) {
   }
   const std::string path = from_folder(folder, *name);
   if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
-    return error(extends.origin, "'extends' leads back to '" + path +
-                                     "'; a file cannot extend itself, remove one of them");
+    return error(extends.origin, "'extends' leads back to " + path_in_quotes(path) +
+                                     "; a file cannot extend itself, remove one of them");
   }
   if (chain_.size() >= kLongestChain) {
     return error(extends.origin, "'extends' goes through more than 16 files; shorten the chain");
   }
   const auto text = read_text_file(path, kLargestConfigBytes);
   if (!text.ok()) {
-    return error(extends.origin, "'extends': " + std::string(text.status().message()));
+    return error(extends.origin, "'extends': " + message_of(text.status()));
   }
   add_file(*text, path, fs::path(path).parent_path().string());
 }
@@ -136,7 +137,7 @@ void Composition::check_tables(FlatToml& flat) {
     const bool reported = dot != table.key.npos && !known_table(table.key.substr(0, dot));
     if (known_table(table.key) || reported) continue;
     if (!split_option_key(table.key).section.empty()) {
-      error(table.origin, "'" + table.key + "' is a table; options are single values");
+      error(table.origin, in_quotes(table.key) + " is a table; options are single values");
     } else {
       error(table.origin,
             dot == table.key.npos ? unknown_table_text(table.key) : unknown_key_text(table.key));
@@ -212,7 +213,7 @@ void Composition::apply_option(std::string_view section, Setting setting) {
     const std::string name(section);
     const std::string missing =
         section == "drafter" ? "there is no drafter" : "there is no such kernel";
-    return error(setting.origin, "'" + name + ".options." + setting.key + "' is set, but " +
+    return error(setting.origin, in_quotes(name + ".options." + setting.key) + " is set, but " +
                                      missing + "; set " + name + ".plugin too");
   }
   const_cast<ComponentConfig*>(component)->options.push_back(std::move(setting));

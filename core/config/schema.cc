@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/quote.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
 
@@ -384,7 +385,7 @@ bool known_table(std::string_view name) {
 
 std::string unknown_table_text(std::string_view table) {
   const auto tables = names_inside("");
-  return "unknown table '" + std::string(table) + "'" + did_you_mean(table, tables) +
+  return "unknown table " + in_quotes(table) + did_you_mean(table, tables) +
          " (known: " + join(tables) + ")";
 }
 
@@ -394,7 +395,7 @@ std::string unknown_key_text(std::string_view name) {
   const std::string_view table = dot == name.npos ? "" : name.substr(0, dot);
   if (!table.empty() && !known_table(table)) return unknown_table_text(table);
   const auto names = names_inside(table);
-  return "unknown key '" + std::string(name) + "'" +
+  return "unknown key " + in_quotes(name) +
          did_you_mean(dot == name.npos ? name : name.substr(dot + 1), names) + " (" +
          (table.empty() ? "known: " : "[" + std::string(table) + "] has: ") + join(names) + ")";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/origin.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/settings.h"
 
@@ -26,7 +27,7 @@ void TableReader::expect_known(const toml::table& table, std::span<const std::st
   for (const auto& [key, node] : table) {
     const std::string word(key.str());
     if (std::find(words.begin(), words.end(), word) != words.end()) continue;
-    error(key.source(), "'" + word + "' is no key of " + what_ + did_you_mean(word, words));
+    error(key.source(), in_quotes(word) + " is no key of " + what_ + did_you_mean(word, words));
   }
 }
 
@@ -36,7 +37,7 @@ void TableReader::text(const toml::table& table, std::string_view key, std::stri
   if (const auto* value = node->as_string()) {
     out = value->get();
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be text in quotes");
+    error(node->source(), in_quotes(key) + " must be text in quotes");
   }
 }
 
@@ -46,7 +47,7 @@ void TableReader::flag(const toml::table& table, std::string_view key, bool& out
   if (const auto* value = node->as_boolean()) {
     out = value->get();
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be true or false");
+    error(node->source(), in_quotes(key) + " must be true or false");
   }
 }
 
@@ -78,7 +79,7 @@ void TableReader::duration(const toml::table& table, std::string_view key, int64
   if (parsed && *parsed >= 0) {
     out_ns = *parsed;
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be a time such as \"1.5s\"");
+    error(node->source(), in_quotes(key) + " must be a time such as \"1.5s\"");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/toml_parse.h"
 
@@ -76,8 +77,8 @@ class Flattener {
     } else if (auto value = value_of(node)) {
       flat_.values.push_back({key, *std::move(value), origin});
     } else {
-      errors_.push_back(origin.text() + ": the value of '" + key +
-                        "' is a date, a time or a mixed list; expected text, a number, true, false "
+      errors_.push_back(origin.text() + ": the value of " + in_quotes(key) +
+                        " is a date, a time or a mixed list; expected text, a number, true, false "
                         "or a list of texts");
     }
   }
@@ -101,8 +102,8 @@ Result<Setting> read_override(std::string_view text) {
   const size_t equals = text.find('=');
   const std::string key(trim(text.substr(0, std::min(equals, text.size()))));
   if (equals == text.npos || key.empty()) {
-    return invalid_argument("--set '" + std::string(text) +
-                            "': expected key=value, such as scheduler.plugin=chunked");
+    return invalid_argument("--set " + in_quotes(text) +
+                            ": expected key=value, such as scheduler.plugin=chunked");
   }
   const std::string value(text.substr(equals + 1));
   Setting setting{key, value, {"--set", 0, 0}};

@@ -7,6 +7,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/origin.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/answer_reader.h"
 #include "core/config/table_reader.h"
@@ -17,6 +18,8 @@ namespace tenon {
 namespace {
 
 constexpr int64_t kMaxRequests = 1'000'000;
+// Parsed TOML takes far more memory than its text.
+constexpr size_t kLargestWorkloadBytes = size_t{16} << 20;
 constexpr uint64_t kMostBytes = 1 << 30;
 constexpr double kLatestSeconds = 1e8;  // three years; whole nanoseconds then cannot overflow
 constexpr std::array<std::string_view, 5> kFileKeys = {"format", "title", "ignore_eos", "draw_seed",
@@ -157,7 +160,7 @@ class RequestReader {
     LengthDistribution made;
     reader_.expect_known(table, kLengthKeys);
     if (table.get("mean") == nullptr) {
-      reader_.error(table.source(), "'" + std::string(key) + "' has no 'mean'");
+      reader_.error(table.source(), in_quotes(key) + " has no 'mean'");
     }
     made.mean = reader_.real(table, number("mean")).value_or(1);
     made.spread = reader_.real(table, number("spread")).value_or(0);
@@ -268,7 +271,7 @@ Result<Workload> parse_workload(std::string_view text, const std::string& name) 
 }
 
 Result<Workload> read_workload(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestWorkloadBytes));
   return parse_workload(text, path);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/engine/beam_memory.h"
 #include "core/engine/digest.h"
 
@@ -63,7 +64,7 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   if (!sound) {
     context_.fail_request(
         *sequence.request,
-        "sampler '" + context_.parts.sampler_name + "' ranked no tokens at position " +
+        "sampler " + in_quotes(context_.parts.sampler_name) + " ranked no tokens at position " +
             std::to_string(sequence.known) +
             " – a beam search needs the most likely ones – use a sampler that reports "
             "log probabilities");
@@ -197,7 +198,7 @@ Sequence* BeamGroups::fork(const Sequence& parent) {
   child.record = parent.record;
   child.beam = std::make_unique<BeamPath>(*parent.beam);
   if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
-    context_.fail_request(state, std::string(status.message()));
+    context_.fail_request(state, message_of(status));
     return nullptr;
   }
   admission_.place_fork(child, parent, parent.computed);

@@ -29,7 +29,7 @@ void Forward::move(Step& step) {
         (void)kv_cache.release(waiting->id, ReleaseHow::recompute);
       }
       const std::vector<Sequence*> running = context_.table.running();
-      return fail(step, running, "copying K/V blocks failed: " + std::string(status.message()));
+      return fail(step, running, "copying K/V blocks failed: " + message_of(status));
     }
   } while (out.count == moves_.size());
 }

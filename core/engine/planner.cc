@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -68,11 +70,12 @@ Status Planner::ask_scheduler(const Step& step) {
   }
   if (!ledger_.fault().ok()) {
     at_fault_ = ledger_.faulty();
-    return with_context("kv_cache '" + parts.kv_cache_name + "'", ledger_.fault());
+    return with_context("kv_cache " + in_quotes(parts.kv_cache_name), ledger_.fault());
   }
-  if (!planned.ok()) return with_context("scheduler '" + parts.scheduler_name + "'", planned);
+  if (!planned.ok()) return with_context("scheduler " + in_quotes(parts.scheduler_name), planned);
   if (Status checked = check_plan(); !checked.ok()) {
-    return with_context("scheduler '" + parts.scheduler_name + "' broke its contract", checked);
+    return with_context("scheduler " + in_quotes(parts.scheduler_name) + " broke its contract",
+                        checked);
   }
   return {};
 }
@@ -181,8 +184,8 @@ void Planner::watch_for_stall(const Step& step, Planning planning) {
   if (++empty_plans_ < most) return;
   empty_plans_ = 0;
   ++context_.totals.plan_faults;
-  context_.fail_sequences(table.all(), "scheduler '" + context_.parts.scheduler_name +
-                                           "' planned nothing in " + text(most) +
+  context_.fail_sequences(table.all(), "scheduler " + in_quotes(context_.parts.scheduler_name) +
+                                           " planned nothing in " + text(most) +
                                            " steps in a row – " + text(table.waiting().size()) +
                                            " sequences wait and " + text(table.running().size()) +
                                            " run – use another scheduler");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/parameters.h"
+#include "core/base/quote.h"
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
@@ -175,7 +176,7 @@ class RequestCheck {
       if (std::any_of(params.begin(), param, [&](auto& p) { return p.key == param->key; })) {
         fault("the parameter " + key + " is given twice – name it once");
       } else if (std::find(known.begin(), known.end(), param->key) == known.end()) {
-        fault("sampler '" + std::string(limits_.sampler_name) + "' has no parameter " + key +
+        fault("sampler " + in_quotes(limits_.sampler_name) + " has no parameter " + key +
               " – it takes " + (known.empty() ? "none of third parties" : join(known)) +
               " – leave it out, or use a sampler that has it");
       } else if (!param->is_text && !std::isfinite(param->number)) {

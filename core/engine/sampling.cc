@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/engine/digest.h"
 
 namespace tenon {
@@ -28,7 +29,7 @@ void Sampling::fork_samples(Step& step) {
       Sequence& child =
           context_.table.add(request, request.forked_samples++, parent.record.arrival_ns);
       if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
-        context_.fail_request(request, std::string(status.message()));
+        context_.fail_request(request, message_of(status));
         break;
       }
       Share share = step.shares[i];
@@ -173,7 +174,7 @@ void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   if (!is_sound(step, share, count)) {
     context_.fail_request(
         *sequence.request,
-        "sampler '" + context_.parts.sampler_name + "' found no token at position " +
+        "sampler " + in_quotes(context_.parts.sampler_name) + " found no token at position " +
             std::to_string(sequence.known) +
             " – a row needs at least one finite logit that is allowed – the model's weights or the "
             "executor are at fault");

@@ -1,6 +1,7 @@
 // One step: its phases in their order, and how a step overlaps with the one before it.
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/engine/engine.h"
 
 namespace tenon {
@@ -127,9 +128,9 @@ Status Engine::record(Step& step) {
   if (!context_.options.check_kv) return {};
   Status status = context_.parts.kv_cache->check();
   if (status.ok()) return status;
-  return with_context(
-      "kv_cache '" + context_.parts.kv_cache_name + "' after step " + std::to_string(step.id),
-      status);
+  return with_context("kv_cache " + in_quotes(context_.parts.kv_cache_name) + " after step " +
+                          std::to_string(step.id),
+                      status);
 }
 
 }  // namespace tenon

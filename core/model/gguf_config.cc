@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/base/quote.h"
 #include "core/model/gguf_fields.h"
 
 namespace tenon {
@@ -94,8 +95,8 @@ void read_scaling(const GgufFields& fields, ModelConfig& out) {
     out.rope_scaling.kind = RopeScalingKind::linear;
     out.rope_scaling.factor = fields.number(".rope.scaling.factor", old, 1e-6, 1e30);
   } else if (type != "none") {
-    fields.faults().unsupported(fields.name(".rope.scaling.type") + " is '" + type.substr(0, 80) +
-                                "'; there are none and linear, and stored factors (llama 3)");
+    fields.faults().unsupported(fields.name(".rope.scaling.type") + " is " + in_quotes(type) +
+                                "; there are none and linear, and stored factors (llama 3)");
   }
   if (fields.has("tenon.rope.llama3.factor")) read_llama3(fields, out);
 }
@@ -107,7 +108,7 @@ void read_rope(const GgufFile& file, std::span<const std::byte> bytes, const Ggu
   Faults& faults = fields.faults();
   for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
     if (find_tensor(file, name) == nullptr) continue;
-    faults.unsupported("tensor '" + std::string(name) + "' (longrope) is not built");
+    faults.unsupported("tensor " + in_quotes(name) + " (longrope) is not built");
   }
   const GgufTensor* factors = find_tensor(file, "rope_freqs.weight");
   if (factors == nullptr) return;
@@ -226,8 +227,8 @@ Result<ModelConfig> gguf_model_config(const GgufFile& file, std::span<const std:
   ModelConfig config;
   config.architecture = GgufFields(file, "", faults).text("general.architecture", "");
   if (std::ranges::find(kArchitectures, config.architecture) == std::end(kArchitectures)) {
-    faults.unsupported("'general.architecture' is '" + config.architecture.substr(0, 80) +
-                       "'; there are llama, mistral, qwen2, qwen3");
+    faults.unsupported("'general.architecture' is " + in_quotes(config.architecture) +
+                       "; there are llama, mistral, qwen2, qwen3");
     return faults.status(name);
   }
   const GgufFields fields(file, config.architecture, faults);

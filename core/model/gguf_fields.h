@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/gguf.h"
+#include "core/base/quote.h"
 #include "core/model/json_fields.h"
 
 namespace tenon {
@@ -30,7 +31,7 @@ class GgufFields {
   std::string text(std::string_view key, std::string_view fallback) const;
 
   Faults& faults() const { return faults_; }
-  std::string name(std::string_view key) const { return "'" + full(key) + "'"; }
+  std::string name(std::string_view key) const { return in_quotes(full(key)); }
 
  private:
   std::string full(std::string_view key) const {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/base/quote.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
@@ -103,12 +104,12 @@ const TensorView* TensorTaker::take(const std::string& name, std::span<const uin
                                     const QuantFormat* blocks) {
   if (enough_faults()) return nullptr;
   taken_.insert(name);
-  const std::string tensor = "tensor '" + checkpoint_.stored_name(name) + "'";
+  const std::string tensor = "tensor " + in_quotes(checkpoint_.stored_name(name));
   Result<const TensorView*> found = checkpoint_.get(name);
   if (!found.ok()) {
     const bool missing = found.status().code() == StatusCode::not_found;
     fault(missing ? tensor + " is missing; expected " + shape_text(shape)
-                  : std::string(found.status().message()));
+                  : message_of(found.status()));
     return nullptr;
   }
   const TensorView& view = **found;
@@ -138,8 +139,8 @@ void TensorTaker::refuse_leftovers(uint32_t layers) {
     const char* digits = name.c_str() + stem.size();
     const uint64_t layer = std::strtoull(digits, nullptr, 10);
     if (*digits < '0' || *digits > '9' || layer >= layers) continue;
-    fault("tensor '" + checkpoint_.stored_name(name) + "' has no place in the model that " +
-          source_ + " describes");
+    fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
+          " has no place in the model that " + source_ + " describes");
   }
 }
 

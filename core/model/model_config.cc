@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/base/quote.h"
 #include "core/model/json_fields.h"
 #include "core/model/model_family.h"
 
@@ -19,7 +20,7 @@ const ModelFamily* read_family(const JsonFields& config) {
   const std::string type = config.text("model_type", "");
   const ModelFamily* family = type.empty() ? nullptr : find_model_family(type);
   if (!type.empty() && family == nullptr) {
-    config.faults().unsupported("model_type '" + type.substr(0, 80) + "' is not built; there are " +
+    config.faults().unsupported("model_type " + in_quotes(type) + " is not built; there are " +
                                 model_family_names());
     return nullptr;
   }
@@ -36,8 +37,8 @@ const ModelFamily* read_family(const JsonFields& config) {
   const ModelFamily* by_class = find_model_family_by_class(name);
   if (by_class == nullptr || (family != nullptr && by_class != family)) {
     config.faults().unsupported(
-        "architecture '" + name.substr(0, 80) + "' is not built" +
-        (family ? " for model_type '" + type + "'; expected '" : "; expected one like '") +
+        "architecture " + in_quotes(name) + " is not built" +
+        (family ? " for model_type " + in_quotes(type) + "; expected '" : "; expected one like '") +
         std::string(family ? family->class_stem : "Llama") + "ForCausalLM'");
     return nullptr;
   }
@@ -137,8 +138,8 @@ void read_rope_type(const JsonFields& config, const JsonFields& rope, ModelConfi
   } else if (type == "llama3") {
     read_llama3_scaling(config, rope, out);
   } else if (type != "default") {
-    rope.faults().unsupported("rope type '" + type.substr(0, 80) +
-                              "' is not built; there are default, linear, llama3");
+    rope.faults().unsupported("rope type " + in_quotes(type) +
+                              " is not built; there are default, linear, llama3");
   }
 }
 
@@ -242,8 +243,8 @@ void refuse_other_arithmetic(const JsonFields& config) {
   for (const char* key : {"hidden_act", "hidden_activation"}) {
     const std::string act = config.text(key, "silu");
     if (act == "silu" || act == "swish") continue;
-    config.faults().unsupported("'" + std::string(key) + "' is '" + act.substr(0, 80) +
-                                "'; only 'silu' is built");
+    config.faults().unsupported(in_quotes(key) + " is " + in_quotes(act) +
+                                "; only 'silu' is built");
   }
   if (const json* quantization = config.find("quantization_config")) {
     const std::string method = quantization->is_object() && quantization->contains("quant_method")
@@ -255,7 +256,7 @@ void refuse_other_arithmetic(const JsonFields& config) {
   for (const RefusedKey& refused : kRefusedKeys) {
     const json* value = config.find(refused.key);
     if (value == nullptr || is_neutral(*value, refused.neutral)) continue;
-    config.faults().unsupported("'" + std::string(refused.key) + "' is " + describe(*value) + "; " +
+    config.faults().unsupported(in_quotes(refused.key) + " is " + describe(*value) + "; " +
                                 refused.what + " is not built");
   }
   // Splits sums for a bit-exact match with a training set-up; any count is the same mathematics.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -133,8 +135,7 @@ Result<ModelConfig> named_shape(std::string_view name) {
   for (const NamedShape& shape : kShapes) {
     names += (names.empty() ? "" : ", ") + std::string(shape.name);
   }
-  return not_found("there is no shape '" + std::string(name.substr(0, 80)) + "'; there are " +
-                   names);
+  return not_found("there is no shape " + in_quotes(name) + "; there are " + names);
 }
 
 }  // namespace tenon

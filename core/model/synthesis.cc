@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/half.h"
+#include "core/base/new_file.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
 #include "core/model/weight_list.h"
@@ -104,14 +105,18 @@ std::vector<PlannedTensor> plan(const ModelConfig& config, const SynthesisOption
 Status synthesize_model(std::string_view shape, const SynthesisOptions& options) {
   TENON_ASSIGN_OR_RETURN(const ModelConfig config, named_shape(shape));
   TENON_RETURN_IF_ERROR(check_float_type(options.dtype));
+  TENON_ASSIGN_OR_RETURN(NewFolder folder,
+                         NewFolder::create(options.out_folder, model_folder_files()));
   TENON_RETURN_IF_ERROR(create_model_folder(options.out_folder));
   if (!options.tokenizer_from.empty()) {
     TENON_RETURN_IF_ERROR(copy_tokenizer(options.tokenizer_from, options.out_folder));
   }
   TENON_RETURN_IF_ERROR(write_safetensors(options.out_folder + "/model.safetensors",
                                           plan(config, options), options.progress));
-  return write_text_file(options.out_folder + "/config.json",
-                         model_config_json(config, options.dtype));
+  TENON_RETURN_IF_ERROR(write_file(options.out_folder + "/config.json",
+                                   {model_config_json(config, options.dtype)}, Existing::refuse));
+  folder.keep();
+  return {};
 }
 
 }  // namespace tenon

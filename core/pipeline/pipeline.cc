@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/cpu_features.h"
+#include "core/base/quote.h"
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
@@ -110,7 +111,7 @@ Result<ExecutorFactory> executor_factory(const PipelineRequest& request) {
   const bool missing = found.status().code() == StatusCode::not_found;
   return Status::error(
       found.status().code(),
-      name.origin.text() + ": " + std::string(found.status().message()) + (missing ? instead : ""));
+      name.origin.text() + ": " + message_of(found.status()) + (missing ? instead : ""));
 }
 
 Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
@@ -249,10 +250,10 @@ LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
         const Status accepted = kernel->accepts(weight);
         if (accepted.ok()) return kernel;
         reasons.push_back("linear " + std::string(plugin.descriptor->id) + ": " +
-                          std::string(accepted.message()));
+                          message_of(accepted));
       }
     }
-    return unsupported("no linear kernel takes tensor '" + std::string(weight.name) + "' (" +
+    return unsupported("no linear kernel takes tensor " + in_quotes(weight.name) + " (" +
                        std::string(weight.format) + "): " + join(reasons, "; "));
   };
 }

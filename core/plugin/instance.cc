@@ -1,6 +1,7 @@
 #include "core/plugin/instance.h"
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
 
 namespace tenon {
 
@@ -14,7 +15,7 @@ Result<PluginObject> PluginObject::create(const PluginRef& plugin, FilledOptions
   object.host_ =
       std::make_unique<PluginHost>(role + " " + std::string(descriptor.id), *surroundings.host,
                                    *surroundings.clock, surroundings.extensions);
-  const std::string name = role + " '" + std::string(descriptor.id) + "'";
+  const std::string name = role + " " + in_quotes(descriptor.id);
   const Status status = descriptor.create(object.host_->services(), *surroundings.facts,
                                           object.options_.data(), &object.instance_);
   if (!status.ok()) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/descriptor_check.h"
 
@@ -73,8 +74,8 @@ Status PluginRegistry::add_folder(const PluginSearch::Folder& folder) {
     if (plugin_file_name(entry->path().filename())) paths.push_back(entry->path());
   }
   if (error && (folder.required || error != std::errc::no_such_file_or_directory)) {
-    return not_found(folder.source + ": cannot read the folder '" + folder.path +
-                     "': " + error.message());
+    return not_found(folder.source + ": cannot read the folder " + path_in_quotes(folder.path) +
+                     ": " + error.message());
   }
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) add_file(path);
@@ -136,12 +137,12 @@ Status PluginRegistry::unknown_id(std::string_view interface, std::string_view i
   for (const PluginName& plugin : names(interface)) ids.push_back(plugin.id);
   const std::string word(interface_word(interface));
   if (ids.empty()) {
-    return not_found(lead(asked) + "no " + word + " plugin '" + std::string(id) +
-                     "': there are no " + word + " plugins at all (" + searched() +
+    return not_found(lead(asked) + "no " + word + " plugin " + in_quotes(id) + ": there are no " +
+                     word + " plugins at all (" + searched() +
                      "); give their folder with --plugin-path or TENON_PLUGIN_PATH");
   }
   const std::string guess = did_you_mean(id, ids);
-  return not_found(lead(asked) + "no " + word + " plugin '" + std::string(id) + "'" +
+  return not_found(lead(asked) + "no " + word + " plugin " + in_quotes(id) +
                    (guess.empty() ? "." : guess) + " There are: " + join(ids) + " (" + searched() +
                    ")");
 }
@@ -149,7 +150,7 @@ Status PluginRegistry::unknown_id(std::string_view interface, std::string_view i
 // Why there is nothing to load: what files say that cannot be used, else that nobody has it.
 Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
                                const Origin& asked) const {
-  const std::string what = std::string(interface_word(interface)) + " plugin '" + std::string(id);
+  const std::string what = std::string(interface_word(interface)) + " plugin " + in_quotes(id);
   for (const PluginFile& file : files_) {
     if (file.has(interface, id)) return copy(file.problem);
   }
@@ -158,7 +159,7 @@ Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
     for (const PluginName& plugin : file.stamp->plugins) {
       if (plugin.id != id || interface_word(plugin.interface) != interface_word(interface))
         continue;
-      return unsupported(lead(asked) + what + "' is there for " + plugin.interface +
+      return unsupported(lead(asked) + what + " is there for " + plugin.interface +
                          ", this host speaks " + std::string(interface) +
                          ": rebuild it against this host's SDK (" + host_stamp().sdk + ")\n  " +
                          file.path);
@@ -170,8 +171,8 @@ Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
     if (!file.stamp && !file.stray) broken += "\n  " + one_line(file.problem);
   }
   if (broken.empty()) return copy(unknown);
-  return Status::error(unknown.code(), std::string(unknown.message()) +
-                                           "\nIt may be in a file that cannot be read:" + broken);
+  return Status::error(unknown.code(),
+                       message_of(unknown) + "\nIt may be in a file that cannot be read:" + broken);
 }
 
 // No id of the interface (or this one alone) is in two files.
@@ -185,8 +186,9 @@ Status PluginRegistry::check_unique(std::string_view interface, std::string_view
   for (const PluginFile& file : files_) {
     if (file.problem.ok() && file.has(interface, twice->id)) paths += "\n  " + file.path;
   }
-  return invalid_argument(std::string(interface_word(interface)) + " plugin '" + twice->id +
-                          "' is in more than one file; remove or rename all but one:" + paths);
+  return invalid_argument(std::string(interface_word(interface)) + " plugin " +
+                          in_quotes(twice->id) +
+                          " is in more than one file; remove or rename all but one:" + paths);
 }
 
 Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view interface,
@@ -197,8 +199,8 @@ Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view 
     const auto pin = std::find_if(pins_->begin(), pins_->end(),
                                   [&](const PluginPin& p) { return p.file_name == name; });
     if (pin == pins_->end()) {
-      return failed(file.path + ": not pinned in '" + search_.lock_file +
-                    "'; add its line if you trust it (sha256sum prints it)");
+      return failed(file.path + ": not pinned in " + path_in_quotes(search_.lock_file) +
+                    "; add its line if you trust it (sha256sum prints it)");
     }
     sha256 = pin->sha256;
   }
@@ -225,8 +227,8 @@ Result<PluginRef> PluginRegistry::find_usable(std::string_view interface, std::s
   if (score_of(*plugin.descriptor, host) > 0) return plugin;
   const std::string_view why = plugin.descriptor->unavailable;
   return unsupported(
-      lead(asked) + std::string(interface_word(interface)) + " plugin '" + std::string(id) +
-      "' cannot run here: " + (why.empty() ? "it gives no reason" : std::string(why)));
+      lead(asked) + std::string(interface_word(interface)) + " plugin " + in_quotes(id) +
+      " cannot run here: " + (why.empty() ? "it gives no reason" : std::string(why)));
 }
 
 Result<std::vector<PluginRef>> PluginRegistry::candidates(std::string_view interface,

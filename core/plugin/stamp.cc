@@ -11,6 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -111,8 +112,8 @@ Status parse_plugins(std::string_view list, PluginStamp& stamp, std::string_view
     const std::string_view interface = item.substr(0, colon);
     const std::string_view id = colon == item.npos ? "" : item.substr(colon + 1);
     if (!valid_interface(interface) || !valid_plugin_id(id)) {
-      return fault(name, "the stamp is damaged: '" + std::string(item.substr(0, 80)) +
-                             "' does not name a plugin as interface/revision:id");
+      return fault(name, "the stamp is damaged: " + in_quotes(item) +
+                             " does not name a plugin as interface/revision:id");
     }
     if (stamp.plugins.size() == kMostPlugins) {
       return fault(name, "the stamp lists more than " + std::to_string(kMostPlugins) +
@@ -120,7 +121,7 @@ Status parse_plugins(std::string_view list, PluginStamp& stamp, std::string_view
     }
     const PluginName plugin{std::string(interface), std::string(id)};
     if (std::find(stamp.plugins.begin(), stamp.plugins.end(), plugin) != stamp.plugins.end()) {
-      return fault(name, "the stamp lists '" + std::string(item) + "' twice");
+      return fault(name, "the stamp lists " + in_quotes(item) + " twice");
     }
     stamp.plugins.push_back(plugin);
   }
@@ -154,7 +155,7 @@ Result<PluginStamp> parse_text(std::string_view text, std::string_view name) {
   }
   for (const char* key : {"sdk", "boundary", "layout", "cxxabi", "arch"}) {
     if (field(stamp, key)->empty()) {
-      return fault(name, "the stamp is damaged: it has no '" + std::string(key) + "'");
+      return fault(name, "the stamp is damaged: it has no " + in_quotes(key));
     }
   }
   if (stamp.plugins.empty()) return fault(name, "the stamp lists no plugins");
@@ -177,8 +178,8 @@ void warn_of_sanitizer(const PluginStamp& stamp, const PluginStamp& host, std::s
   const auto sanitized = [](const std::string& kind) { return kind == "asan" || kind == "tsan"; };
   if (stamp.build != host.build && (sanitized(stamp.build) || sanitized(host.build))) {
     log(LogLevel::warning, "plugins",
-        std::string(name) + ": built as '" + stamp.build + "', this program as '" + host.build +
-            "'; sanitizer reports will be incomplete or wrong");
+        std::string(name) + ": built as " + in_quotes(stamp.build) + ", this program as " +
+            in_quotes(host.build) + "; sanitizer reports will be incomplete or wrong");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/utf8.h"
 
 namespace tenon::tok {
@@ -106,9 +107,9 @@ bool Bpe::append_bytes(std::string_view character, std::vector<Symbol>& symbols)
 
 Result<TokenId> Bpe::unknown(std::string_view character) const {
   if (unknown_) return *unknown_;
-  return failed("the text has the character '" + original_bytes(character) +
-                "', which has no token; the tokenizer's unknown token '" +
-                options_.unknown_piece.substr(0, 80) + "' is not in its vocabulary either");
+  return failed("the text has the character " + in_quotes(original_bytes(character)) +
+                ", which has no token; the tokenizer's unknown token " +
+                in_quotes(options_.unknown_piece) + " is not in its vocabulary either");
 }
 
 // Symbols to ids where characters that are no token took part in the merging.

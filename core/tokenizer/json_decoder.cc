@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/json_pipeline.h"
 
 namespace tenon::tok {
@@ -28,7 +29,8 @@ class DecoderReader {
       is_fused_ = true;
       return Status();
     }
-    if (is_fused_) return node.refuse("a '" + type + "' behind the step that joins the tokens");
+    if (is_fused_)
+      return node.refuse("a " + in_quotes(type) + " behind the step that joins the tokens");
     is_fused_ = type == "ByteLevel";
     TENON_ASSIGN_OR_RETURN(DecodeStepPtr step, read_step(node, type));
     decoder_.add(std::move(step), node.where() + " (" + type + ")");
@@ -52,7 +54,7 @@ class DecoderReader {
       return make_metaspace_decoder(std::move(options.replacement),
                                     options.scheme != PrependScheme::never);
     }
-    return node.refuse("a decoder of the type '" + std::string(type) + "'");
+    return node.refuse("a decoder of the type " + in_quotes(type));
   }
 
   static Result<DecodeStepPtr> read_replace(const JsonNode& node) {
@@ -74,7 +76,7 @@ class DecoderReader {
     const bool is_second = decoder_.strip_start + decoder_.strip_stop > 0;
     const bool is_ascii = content.size() == 1 && static_cast<unsigned char>(content[0]) < 0x80;
     if (is_second || !is_ascii) {
-      return node.refuse("a Strip of '" + content.substr(0, 80) + "' from the joined text");
+      return node.refuse("a Strip of " + in_quotes(content) + " from the joined text");
     }
     decoder_.strip = content[0];
     decoder_.strip_start = start;
@@ -175,7 +177,7 @@ Status read_post_processor(const JsonNode& node, TokenizerParts& parts) {
   }
   const bool is_template = type == "TemplateProcessing";
   if (!is_template && type != "RobertaProcessing" && type != "BertProcessing") {
-    return node.refuse("a post-processor of the type '" + type + "'");
+    return node.refuse("a post-processor of the type " + in_quotes(type));
   }
   TENON_ASSIGN_OR_RETURN(Template around,
                          is_template ? read_template(node, parts) : read_cls_sep(node, parts));

@@ -1,13 +1,14 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/json_reader.h"
 
 namespace tenon::tok {
 namespace {
 
 std::string described(const nlohmann::json& value) {
-  if (value.is_string()) return "'" + value.get_ref<const std::string&>().substr(0, 80) + "'";
+  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
   if (value.is_null()) return "null";
   return value.is_boolean() ? "a boolean" : "a number";
@@ -26,8 +27,7 @@ std::optional<JsonNode> JsonNode::find(std::string_view key) const {
 Result<JsonNode> JsonNode::at(std::string_view key) const {
   if (!value_->is_object()) return wrong("an object");
   if (auto node = find(key)) return *std::move(node);
-  return invalid_argument((where_.empty() ? "the document" : where_) + " has no '" +
-                          std::string(key.substr(0, 80)) + "'");
+  return invalid_argument((where_.empty() ? "the document" : where_) + " has no " + in_quotes(key));
 }
 
 Result<std::string> JsonNode::text() const {

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/unicode.h"
 #include "core/tokenizer/utf8.h"
 
@@ -23,7 +24,7 @@ Result<SplitBehavior> read_behavior(const JsonNode& node) {
   for (const auto& [known, behavior] : kBehaviors) {
     if (name == known) return behavior;
   }
-  return node.refuse("'" + name + "'");
+  return node.refuse(in_quotes(name));
 }
 
 Result<PreTokenStepPtr> read_split(const JsonNode& node) {
@@ -90,7 +91,7 @@ Result<PreTokenStepPtr> read_pre_token_step(const JsonNode& node, std::string_vi
   if (type == "BertPreTokenizer") {
     return make_split(Pattern::runes(is_punctuation), SplitBehavior::isolated, false);
   }
-  return node.refuse("a pre-tokenizer of the type '" + std::string(type) + "'");
+  return node.refuse("a pre-tokenizer of the type " + in_quotes(type));
 }
 
 Result<NormalizeStepPtr> read_strip(const JsonNode& node) {
@@ -120,7 +121,7 @@ Result<NormalizeStepPtr> read_normalize_step(const JsonNode& node, std::string_v
     TENON_ASSIGN_OR_RETURN(std::string text, node.text_at("prepend"));
     return make_prepend(std::move(text));
   }
-  return node.refuse("a normalizer of the type '" + std::string(type) + "'");
+  return node.refuse("a normalizer of the type " + in_quotes(type));
 }
 
 // "normalizer.normalizers[3] (Replace)"
@@ -156,8 +157,8 @@ Result<MetaspaceOptions> read_metaspace(const JsonNode& node) {
   TENON_ASSIGN_OR_RETURN(options.replacement, node.text_at("replacement"));
   const std::string& character = options.replacement;
   if (character.empty() || first_rune(character).bytes != character.size()) {
-    return invalid_argument(node.where() + ".replacement is '" + character.substr(0, 80) +
-                            "'; expected one character");
+    return invalid_argument(node.where() + ".replacement is " + in_quotes(character) +
+                            "; expected one character");
   }
   TENON_ASSIGN_OR_RETURN(options.split, node.boolean_or("split", true));
   TENON_ASSIGN_OR_RETURN(const bool add_prefix_space, node.boolean_or("add_prefix_space", true));
@@ -166,12 +167,12 @@ Result<MetaspaceOptions> read_metaspace(const JsonNode& node) {
   if (!scheme) return options;
   TENON_ASSIGN_OR_RETURN(const std::string name, scheme->text());
   if (name == "first" || name == "always") {
-    if (!add_prefix_space) return scheme->refuse("'" + name + "' without add_prefix_space");
+    if (!add_prefix_space) return scheme->refuse(in_quotes(name) + " without add_prefix_space");
     options.scheme = name == "first" ? PrependScheme::first : PrependScheme::always;
   } else if (name == "never") {
     options.scheme = PrependScheme::never;
   } else {
-    return scheme->refuse("'" + name + "'");
+    return scheme->refuse(in_quotes(name));
   }
   return options;
 }

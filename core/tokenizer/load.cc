@@ -4,6 +4,7 @@
 
 #include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/loading.h"
 #include "core/tokenizer/sentencepiece.h"
@@ -127,8 +128,8 @@ Result<Parts> tok::load_tokenizer_parts(const std::string& path) {
   if (is_file(path)) return load_gguf(path);
   const bool has_json = exists(path + "/tokenizer.json");
   if (!has_json && !exists(path + "/tokenizer.model")) {
-    return not_found("'" + path +
-                     "' has no tokenizer.json and no tokenizer.model; one of them must be there");
+    return not_found(path_in_quotes(path) +
+                     " has no tokenizer.json and no tokenizer.model; one of them must be there");
   }
   return has_json ? load_json(path) : load_sentencepiece(path);
 }

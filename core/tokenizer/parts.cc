@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/quote.h"
+
 namespace tenon::tok {
 
 Status TokenizerParts::add_token(AddedToken token) {
-  const std::string name = "added token '" + token.content.substr(0, 80) + "'";
+  const std::string name = "added token " + in_quotes(token.content);
   const int64_t highest = Vocabulary::highest_id_allowed(vocabulary.size());
   if (token.id < 0 || token.id > highest) {
     return invalid_argument(name + " has the id " + std::to_string(token.id) +
@@ -20,8 +22,8 @@ Status TokenizerParts::add_token(AddedToken token) {
   }
   if (!known && vocabulary.contains(token.id) && !vocabulary.piece(token.id).empty()) {
     return invalid_argument(name + " has the id " + std::to_string(token.id) +
-                            ", which the vocabulary gives to '" +
-                            std::string(vocabulary.piece(token.id).substr(0, 80)) + "'");
+                            ", which the vocabulary gives to " +
+                            in_quotes(vocabulary.piece(token.id)));
   }
   token.spelling = token.content;
   if (token.normalized) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/regex_syntax.h"
 #include "core/tokenizer/utf8.h"
 
@@ -84,8 +85,8 @@ Result<Regex> Regex::compile(std::string_view oniguruma_pattern) {
   compiled->code.reset(
       pcre2_compile(units(pattern), pattern.size(), kOptions, &error, &where, settings.get()));
   if (!compiled->code) {
-    return invalid_argument("regular expression '" + std::string(oniguruma_pattern.substr(0, 200)) +
-                            "': " + error_text(error));
+    return invalid_argument("regular expression " + in_quotes(oniguruma_pattern) + ": " +
+                            error_text(error));
   }
   // Where the JIT is not available the interpreter gives the same matches.
   pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/sentencepiece.h"
 
 namespace tenon::tok {
@@ -170,8 +171,8 @@ Status check_spec(const TrainerSpec& spec) {
   constexpr std::string_view kTypes[] = {"?", "unigram", "BPE", "word", "character"};
   if (spec.model_type != 2) {
     const std::string_view type = kTypes[spec.model_type < 5 ? spec.model_type : 0];
-    return unsupported("the SentencePiece model is of the type '" + std::string(type) +
-                       "'; only BPE is supported");
+    return unsupported("the SentencePiece model is of the type " + in_quotes(type) +
+                       "; only BPE is supported");
   }
   if (spec.whitespace_as_suffix) {
     return unsupported(

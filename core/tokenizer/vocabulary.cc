@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/utf8.h"
 
 namespace tenon::tok {
@@ -18,10 +19,6 @@ constexpr size_t kLongestPiece = 4096;
 constexpr int64_t kFreeIds = int64_t{1} << 20;
 // Longer probe sequences do not happen by chance, only in files made to be slow.
 constexpr size_t kLongestProbe = 256;
-
-std::string quoted(std::string_view piece) {
-  return "'" + std::string(piece.substr(0, 80)) + "'";
-}
 
 Status check_entry(const Vocabulary::Entry& entry, int64_t highest_id) {
   if (entry.piece.empty()) {
@@ -37,7 +34,7 @@ Status check_entry(const Vocabulary::Entry& entry, int64_t highest_id) {
                             " is not valid UTF-8");
   }
   if (entry.id < 0 || entry.id > highest_id) {
-    return invalid_argument("piece " + quoted(entry.piece) + " has the id " +
+    return invalid_argument("piece " + in_quotes(entry.piece) + " has the id " +
                             std::to_string(entry.id) + "; for this vocabulary ids run from 0 to " +
                             std::to_string(highest_id) + " at most");
   }
@@ -67,7 +64,7 @@ Result<Vocabulary> Vocabulary::create(const std::vector<Entry>& entries) {
     const Entry*& place = by_id[static_cast<size_t>(entry.id)];
     if (place != nullptr) {
       return invalid_argument("the id " + std::to_string(entry.id) + " is given to both " +
-                              quoted(place->piece) + " and " + quoted(entry.piece));
+                              in_quotes(place->piece) + " and " + in_quotes(entry.piece));
     }
     place = &entry;
   }
@@ -99,7 +96,7 @@ Status Vocabulary::index(TokenId id) {
       return Status();
     }
     if (piece(slots_[slot]) == text) {
-      return invalid_argument("the piece " + quoted(text) + " has both the ids " +
+      return invalid_argument("the piece " + in_quotes(text) + " has both the ids " +
                               std::to_string(slots_[slot]) + " and " + std::to_string(id));
     }
     slot = (slot + 1) & (slots_.size() - 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/pipeline/pipeline.h"
 #include "tools/tenon/flags.h"
@@ -28,7 +29,7 @@ CLI::Option* add_list(CLI::App& command, const std::string& option, const std::s
 std::string add_written_bias(AnswerSettings& answer, const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == text.npos) {
-    return "'" + text + "' is no token id and number – write, for example, 17=-5.0";
+    return in_quotes(text) + " is no token id and number – write, for example, 17=-5.0";
   }
   return add_bias(answer, text.substr(0, equals), written_number(text.substr(equals + 1)));
 }
@@ -96,7 +97,7 @@ Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Promp
   }
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
-                            std::string(pipeline.tokenizer_problem.message()));
+                            message_of(pipeline.tokenizer_problem));
   }
   return pipeline.tokenizer->encode(prompt.text);
 }
@@ -135,7 +136,8 @@ Result<BeamStop> beam_stop_of(const std::string& word) {
   if (word == "false") return BeamStop::estimate;
   if (word == "true") return BeamStop::full;
   if (word == "never") return BeamStop::never;
-  return invalid_argument("early_stopping is '" + word + "' – it must be false, true or never");
+  return invalid_argument("early_stopping is " + in_quotes(word) +
+                          " – it must be false, true or never");
 }
 
 // A word may begin a text or follow a space: both spellings are banned.
@@ -163,8 +165,8 @@ Status add_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& 
       out.push_back(id);
     }
     if (!found || breaker.empty()) {
-      return invalid_argument("the DRY breaker '" + breaker +
-                              "' stands in no token – give one that a single token can hold");
+      return invalid_argument("the DRY breaker " + in_quotes(breaker) +
+                              " stands in no token – give one that a single token can hold");
     }
   }
   return {};
@@ -190,7 +192,7 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument(
         "bad words and DRY breakers are texts, but the model has no tokenizer: " +
-        std::string(pipeline.tokenizer_problem.message()));
+        message_of(pipeline.tokenizer_problem));
   }
   TENON_RETURN_IF_ERROR(
       add_bad_words(*pipeline.tokenizer, answer.bad_words, request.lists.bad_words));

@@ -1,8 +1,8 @@
-#include <cstdio>
 #include <memory>
 
 #include "core/base/npy.h"
 #include "core/base/parameters.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/evaluate/teacher_forcing.h"
 #include "core/model/named_shapes.h"
@@ -13,6 +13,7 @@
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/prompts.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -76,8 +77,8 @@ Status write_logits(const LogitsFlags& flags) {
   const uint64_t shape[] = {logits.size() / vocabulary, vocabulary};
   TENON_RETURN_IF_ERROR(write_npy(flags.out, logits, shape));
   progress.wipe();
-  std::printf("wrote %s: f32 [%zu, %zu], numerics %s\n", flags.out.c_str(),
-              logits.size() / vocabulary, vocabulary, pipeline.numerics.c_str());
+  putf("wrote %s: f32 [%zu, %zu], numerics %s\n", one_line(flags.out, kMostPathBytes).c_str(),
+       logits.size() / vocabulary, vocabulary, pipeline.numerics.c_str());
   return {};
 }
 
@@ -139,14 +140,14 @@ Result<std::optional<DType>> dtype_of(const std::string& name) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     if (dtype_name(type) == name) return std::optional<DType>(type);
   }
-  return invalid_argument("--dtype: '" + name + "' is not supported; expected f32, f16 or bf16");
+  return invalid_argument("--dtype: " + in_quotes(name) +
+                          " is not supported; expected f32, f16 or bf16");
 }
 
 Status synthesize(const SynthFlags& flags) {
   if (flags.list) {
     for (const NamedShape& shape : named_shapes()) {
-      std::printf("%-16s %s\n", std::string(shape.name).c_str(),
-                  std::string(shape.description).c_str());
+      putf("%-16s %s\n", std::string(shape.name).c_str(), std::string(shape.description).c_str());
     }
     return {};
   }
@@ -174,7 +175,7 @@ Status synthesize(const SynthFlags& flags) {
     TENON_RETURN_IF_ERROR(grow_model(flags.grow, flags.shape, options));
   }
   progress.wipe();
-  std::printf("wrote %s\n", flags.out.c_str());
+  putf("wrote %s\n", one_line(flags.out, kMostPathBytes).c_str());
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "tools/tenon/pipeline_flags.h"
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/config/schema.h"
 #include "core/exec/cpu/cpu_executor.h"
 #include "core/exec/ref/ref_executor.h"
@@ -35,8 +36,8 @@ Status set_log_level_by_name(const std::string& name) {
   if (name.empty()) return {};
   const std::optional<LogLevel> level = parse_log_level(name);
   if (!level) {
-    return invalid_argument("--log-level: '" + name +
-                            "' is no level; expected debug, info, warning or error");
+    return invalid_argument("--log-level: " + in_quotes(name) +
+                            " is no level; expected debug, info, warning or error");
   }
   set_log_level(*level);
   return {};

@@ -1,16 +1,16 @@
 #include "tools/tenon/prompts.h"
 
 #include <algorithm>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/workload.h"
 #include "tools/tenon/answer_json.h"
+#include "tools/tenon/standard_input.h"
 
 namespace tenon {
 namespace {
@@ -18,6 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kPromptKeys[] = {"prompt"};
+// Parsed JSON takes far more memory than its text.
+constexpr size_t kMostLineBytes = size_t{16} << 20;
 
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
@@ -47,6 +49,10 @@ Status read_prompt(const Json& object, Prompt& out) {
 
 // JSON's own readers keep the last of several members of one name.
 Result<Json> parse_object(const std::string& line) {
+  if (line.size() > kMostLineBytes) {
+    return invalid_argument("the line has " + std::to_string(line.size()) + " bytes; at most " +
+                            std::to_string(kMostLineBytes) + " are read");
+  }
   std::vector<std::vector<std::string>> open;
   std::string twice;
   const auto watch = [&](int, Json::parse_event_t event, const Json& parsed) {
@@ -99,7 +105,7 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
     prompts.push_back(*std::move(prompt));
   }
   if (prompts.empty())
-    return invalid_argument("'" + path + "' has no prompts; expected one a line");
+    return invalid_argument(path_in_quotes(path) + " has no prompts; expected one a line");
   return prompts;
 }
 
@@ -122,13 +128,9 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
   return prompts;
 }
 
-Result<std::string> read_stdin() {
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
-}
-
 Result<Prompt> read_prompt_stdin() {
   Prompt prompt;
-  TENON_ASSIGN_OR_RETURN(prompt.text, read_stdin());
+  TENON_ASSIGN_OR_RETURN(prompt.text, read_standard_input());
   if (!prompt.text.empty() && prompt.text.back() == '\n') prompt.text.pop_back();
   return prompt;
 }

@@ -31,9 +31,8 @@ struct Prompt {
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
 // The requests of a workload file (core/config/workload.h).
 Result<std::vector<Prompt>> read_workload_prompts(const std::string& path);
-// Standard input, byte for byte.
-Result<std::string> read_stdin();
-// The same as one prompt; the line end that shells and editors put behind a text is not part of it.
+// Standard input as one prompt; the line end that shells and editors put behind a text is not part
+// of it.
 Result<Prompt> read_prompt_stdin();
 // Token ids separated by commas or white space; there may be none. Errors: invalid_argument, for an
 // entry that is no id and for an empty one ("1,,2").

@@ -1,5 +1,3 @@
-#include <cstdio>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,12 +9,17 @@
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
+#include "tools/tenon/json_text.h"
 #include "tools/tenon/places.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/prompts.h"
+#include "tools/tenon/standard_input.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
+
+constexpr size_t kMostTokenizerBytes = size_t{128} << 20;
 
 struct Flags {
   std::string model;
@@ -27,14 +30,16 @@ struct Flags {
   bool json = false;
   bool special = true;
   bool skip_special = false;
+  InputLimit input;
 };
 
 Result<std::unique_ptr<Tokenizer>> open_file(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   const std::span<const std::byte> bytes = file.bytes();
   if (GgufFile::has_magic(bytes)) return Tokenizer::load(path);
-  if (path.ends_with(".model")) return Tokenizer::from_sentencepiece(bytes, path);
-  return Tokenizer::from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMostTokenizerBytes));
+  if (!path.ends_with(".model")) return Tokenizer::from_json(text, path);
+  return Tokenizer::from_sentencepiece(std::as_bytes(std::span(text)), path);
 }
 
 // How many ids the model has. Vocabularies are padded: often more than its tokenizer has tokens.
@@ -85,7 +90,7 @@ Result<OpenedTokenizer> open_tokenizer(const Flags& flags) {
 
 Result<std::string> text_of(const Flags& flags) {
   if (flags.has_text) return flags.text;
-  return read_stdin();
+  return flags.input.read();
 }
 
 // JSON needs UTF-8; a piece of a character is shown with U+FFFD for what is missing.
@@ -100,14 +105,14 @@ Status tokenize(const Flags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> ids,
                          tokenizer->encode(text, {.add_special = flags.special}));
   if (flags.json) {
-    std::printf("%s\n", nlohmann::json(ids).dump().c_str());
+    put(json_text(nlohmann::json(ids), -1));
   } else if (flags.pieces) {
     for (const TokenId id : ids) {
-      std::printf("%8d  %s\n", id, readable(tokenizer->token_bytes(id)).c_str());
+      putf("%8d  %s\n", id, readable(tokenizer->token_bytes(id)).c_str());
     }
   } else {
-    for (size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%d" : " %d", ids[i]);
-    std::printf("\n");
+    for (size_t i = 0; i < ids.size(); ++i) putf("%s%d", i == 0 ? "" : " ", ids[i]);
+    put("\n");
   }
   return {};
 }
@@ -117,8 +122,8 @@ Status detokenize(const Flags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::string list, text_of(flags));
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> ids, parse_token_list(list));
   TENON_ASSIGN_OR_RETURN(const std::string text, opened.decode(ids, flags.skip_special));
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  if (stdout_is_terminal()) std::printf("\n");
+  put(text);
+  if (stdout_is_terminal()) put("\n");
   return {};
 }
 
@@ -142,6 +147,7 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
   CLI::Option* text =
       encode->add_option("text", flags->text, "the text; without it, standard input");
   add_files(*encode, *flags);
+  flags->input.add_to(*encode);
   encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
   encode->add_flag("--json", flags->json, "a JSON list");
   encode->add_flag("!--no-special", flags->special,
@@ -156,6 +162,7 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
   decode->add_option("ids", *ids,
                      "the ids, separated by spaces or commas; without them, standard input");
   add_files(*decode, *flags);
+  flags->input.add_to(*decode);
   decode->add_flag("--skip-special", flags->skip_special, "leave out special tokens");
   decode->callback([flags, ids, &action] {
     for (const std::string& id : *ids) flags->text += id + " ";

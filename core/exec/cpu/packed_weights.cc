@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/model/weight_rows.h"
 
 namespace tenon {
@@ -82,7 +83,8 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
 Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
                           PackedMatrix& matrix) {
   TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, resolve(weight.view()));
-  if (kernel == nullptr) return internal("no linear kernel was chosen for '" + weight.name + "'");
+  if (kernel == nullptr)
+    return internal("no linear kernel was chosen for " + in_quotes(weight.name));
   if (Status status = kernel->accepts(weight.view()); !status.ok()) {
     return with_context(weight.name, status);
   }
