@@ -1,5 +1,6 @@
 #include "core/base/number.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/base/text.h"
@@ -7,7 +8,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kLongestShown = 40;
+constexpr size_t kLongestShown = 80;
 
 bool in_range(const NumberSpec& spec, double value) {
   // Written so that NaN fails.
@@ -52,14 +53,29 @@ WrittenNumber written_number(std::string_view text) {
   if (parse_all(digits, whole)) return whole;
   double real = 0.0;
   if (parse_all(digits, real)) return real;
-  const bool cut = text.size() > kLongestShown;
-  return "\"" + std::string(text.substr(0, kLongestShown)) + (cut ? "…\"" : "\"");
+  return shown_text(text);
 }
 
 std::string number_text(const WrittenNumber& written) {
   if (const auto* whole = std::get_if<int64_t>(&written)) return std::to_string(*whole);
   if (const auto* real = std::get_if<double>(&written)) return format_real(*real);
   return std::get<std::string>(written);
+}
+
+std::string shown_text(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  size_t end = std::min(text.size(), kLongestShown);
+  // Characters of several bytes are kept whole.
+  while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;
+  std::string shown = "\"";
+  for (const char c : text.substr(0, end)) {
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) {
+      shown += c;
+    } else {
+      shown += std::string("\\x") + kDigits[c >> 4 & 15] + kDigits[c & 15];
+    }
+  }
+  return shown + (end < text.size() ? "…\"" : "\"");
 }
 
 double shortest(float value) {

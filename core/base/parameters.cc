@@ -111,10 +111,6 @@ constexpr Parameter kTable[] = {
           "stages of sampling in the order in which they are applied"),
 };
 
-std::string quoted_word(std::string_view word) {
-  return "\"" + std::string(word.substr(0, 80)) + (word.size() > 80 ? "…\"" : "\"");
-}
-
 }  // namespace
 
 std::span<const Parameter> parameters() {
@@ -167,7 +163,7 @@ std::string values_text(const Parameter& parameter) {
 std::string word_fault(const Parameter& parameter, std::string_view word) {
   const auto words = split(parameter.words, ' ');
   if (std::find(words.begin(), words.end(), word) != words.end()) return "";
-  return std::string(parameter.name) + " is " + quoted_word(word) + " – it must be " +
+  return std::string(parameter.name) + " is " + shown_text(word) + " – it must be " +
          values_text(parameter) + " – change it or leave it out";
 }
 

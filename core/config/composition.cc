@@ -15,7 +15,6 @@ namespace fs = std::filesystem;
 constexpr size_t kLongestChain = 16;
 constexpr int64_t kFormat = 1;
 constexpr size_t kMostErrors = 30;
-constexpr size_t kLongestShown = 80;
 
 std::string absolute_text(const fs::path& path) {
   std::error_code error;
@@ -57,7 +56,9 @@ void erase_below(std::vector<Setting>& settings, const std::string& table) {
 WrittenNumber written(const SettingValue& value) {
   if (const auto* whole = std::get_if<int64_t>(&value)) return *whole;
   if (const auto* real = std::get_if<double>(&value)) return *real;
-  return to_toml(value).substr(0, kLongestShown);
+  if (const auto* text = std::get_if<std::string>(&value)) return shown_text(*text);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "a list";
 }
 
 // Empty for a value that the key takes.

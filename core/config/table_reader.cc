@@ -5,19 +5,13 @@
 #include "core/base/origin.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/plugin/settings.h"
 
 namespace tenon {
-namespace {
-
-constexpr size_t kLongestShown = 80;
-
-}  // namespace
 
 WrittenNumber written(const toml::node& node) {
   if (const auto* whole = node.as_integer()) return whole->get();
   if (const auto* real = node.as_floating_point()) return real->get();
-  if (const auto* text = node.as_string()) return quote_toml(text->get().substr(0, kLongestShown));
+  if (const auto* text = node.as_string()) return shown_text(text->get());
   if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "true" : "false");
   return std::string(node.is_array() ? "a list" : node.is_table() ? "a table" : "a date or a time");
 }

@@ -243,7 +243,9 @@ class Options(Case):
     def test_what_would_go_unheard_is_refused(self):
         for command in [["run", "x", "--logprobs", 2], ["run", "x", "--prompt-logprobs"],
                         ["bench", "--limits", "--batch", 2], ["bench", "--limits", "--repeat", 2],
+                        ["bench", "--limits", "--model", MODEL], ["bench", "--limits", "--set", "a=b"],
                         ["tokenize", "x", "--model", MODEL, "--tokenizer", "y"],
+                        ["tokenize", "x", "--json", "--pieces"],
                         ["model", "logits", MODEL, "--model", MODEL, "--out", "x", "--tokens", "1"],
                         ["model", "logits", "--tokens", "1", "--text-file", "x", "--out", "x"],
                         ["config", "check", "a.toml", "--config", "b.toml"],

@@ -11,8 +11,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kLongestShown = 80;
-
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
 }
@@ -123,7 +121,8 @@ WrittenNumber written_json(const Json& value) {
   if (value.is_number_float()) return value.get<double>();
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kLongestShown);
+  if (value.is_string()) return shown_text(value.get_ref<const std::string&>());
+  return value.dump();  // true, false or null
 }
 
 Status read_answer_json(const Json& object, std::string_view what,

@@ -343,6 +343,9 @@ void add_bench_command(CLI::App& app, Action& action) {
   for (CLI::Option* option : work) limits->excludes(option);
   command->add_flag("--json", flags->json, "machine-readable output");
   flags->pipeline.add_to(*command);
+  for (const char* of_a_pipeline : {"--config", "--set", "--model", "--plugin-path"}) {
+    limits->excludes(command->get_option(of_a_pipeline));
+  }
   command->callback([flags, &action] {
     action = [flags] {
       const Result<int> status = flags->limits_only ? bench_limits(*flags) : bench(*flags);

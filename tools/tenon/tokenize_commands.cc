@@ -148,8 +148,9 @@ void add_tokenize_commands(CLI::App& app, Action& action) {
       encode->add_option("text", flags->text, "the text; without it, standard input");
   add_files(*encode, *flags);
   flags->input.add_to(*encode);
-  encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
-  encode->add_flag("--json", flags->json, "a JSON list");
+  CLI::Option* pieces =
+      encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
+  encode->add_flag("--json", flags->json, "a JSON list")->excludes(pieces);
   encode->add_flag("!--no-special", flags->special,
                    "leave out what the tokenizer adds, such as <s>");
   encode->callback([flags, text, &action] {

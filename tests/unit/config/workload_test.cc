@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 namespace tenon {
 namespace {
@@ -227,6 +229,20 @@ TEST(Workload, its_numbers_are_taken_within_their_range_alone) {
       EXPECT_THAT(error_of(with(spec, value)), testing::HasSubstr(std::string(spec.name) + " is "))
           << value;
     }
+  }
+}
+
+TEST(Workload, its_page_has_the_ranges_of_its_whole_numbers) {
+  std::ifstream file(TENON_SOURCE_DIR "/docs/formats/workload-toml.md");
+  std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const NumberSpec& spec : workload_numbers()) {
+    if (!spec.whole) continue;
+    const size_t at = page.find("`" + std::string(spec.name) + "`");
+    ASSERT_NE(at, page.npos) << spec.name;
+    const std::string minus = spec.least < 0 ? "−" : "";
+    const std::string digits = std::to_string(spec.least).substr(spec.least < 0 ? 1 : 0);
+    EXPECT_NE(page.find(minus + digits + " … " + std::to_string(spec.most), at), page.npos)
+        << spec.name;
   }
 }
 
