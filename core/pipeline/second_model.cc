@@ -9,6 +9,10 @@
 namespace tenon {
 namespace {
 
+std::string double_quoted(std::string_view text) {
+  return "\"" + one_line(text) + "\"";
+}
+
 // The first id that means something else in the two vocabularies; nothing when there is none.
 std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) {
   const auto most = static_cast<TokenId>(std::max(a.vocab_size(), b.vocab_size()));
@@ -34,8 +38,8 @@ Status check_vocabulary(const Pipeline& pipeline, const Model& second, const std
   const auto id = first_difference(*pipeline.tokenizer, **tokenizer);
   if (!id) return {};
   return invalid_argument(where + ": token " + std::to_string(*id) + " is " +
-                          in_quotes((*tokenizer)->piece(*id)) + " in the second model, but " +
-                          in_quotes(pipeline.tokenizer->piece(*id)) +
+                          double_quoted((*tokenizer)->piece(*id)) + " in the second model, but " +
+                          double_quoted(pipeline.tokenizer->piece(*id)) +
                           " in the model; drafts need the same vocabulary: choose a model of the "
                           "same family");
 }
@@ -65,7 +69,7 @@ Status open_second_model(Pipeline& pipeline) {
 Status check_second_model(const PipelineConfig& config, const ChosenPlugins& chosen) {
   if (chosen.drafter == nullptr) return {};
   const PluginDescriptor& drafter = *chosen.drafter->plugin.descriptor;
-  const std::string name = "drafter " + in_quotes(drafter.id);
+  const std::string name = "drafter " + double_quoted(drafter.id);
   const auto& path = config.draft_model_path;
   if (needs_model(drafter) && path.value.empty()) {
     return invalid_argument(chosen.drafter->origin.text() + ": " + name +
