@@ -42,4 +42,11 @@ check() {  # <folder> <name> <interface> <id>
 }
 check "$work/installed/share/tenon/examples/01-minimal" lottery scheduler example.lottery
 check "$source_dir/tests/sdk/borrowed" borrowed kv_cache test.borrowed
+cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+complaint=$("$cxx" -std=c++17 -fsyntax-only -I"$work/installed/include" \
+  "$work/lottery/lottery.cc" 2>&1 || true)
+[[ $complaint == *"Tenon's headers need C++20"* ]] || {
+  echo "C++17 is not refused by a sentence, but so: ${complaint:0:300}" >&2
+  exit 1
+}
 echo "plugins built from what was installed run and change no token"
