@@ -14,11 +14,33 @@ uint64_t capacity_of(const EngineParts& parts) {
   return uint64_t{group.blocks} * group.block_tokens;
 }
 
+Contracts contracts_of(const EngineParts& parts) {
+  Contracts contracts;
+  contracts.scheduler = std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name);
+  contracts.kv_cache = std::make_unique<CheckedKvCache>(*parts.kv_cache, parts.kv_cache_name,
+                                                        *parts.shape, parts.geometry);
+  contracts.sampler = std::make_unique<CheckedSampler>(*parts.sampler, parts.sampler_name);
+  if (parts.drafter != nullptr) {
+    contracts.drafter = std::make_unique<CheckedDrafter>(*parts.drafter, parts.drafter_name,
+                                                         parts.shape->vocabulary);
+  }
+  return contracts;
+}
+
+EngineParts with(const Contracts& contracts, EngineParts parts) {
+  parts.scheduler = contracts.scheduler.get();
+  parts.kv_cache = contracts.kv_cache.get();
+  parts.sampler = contracts.sampler.get();
+  parts.drafter = contracts.drafter.get();
+  return parts;
+}
+
 }  // namespace
 
 // The last token of a sequence is never computed and needs no slot.
 EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
-    : parts(std::move(engine_parts)),
+    : contracts(contracts_of(engine_parts)),
+      parts(with(contracts, std::move(engine_parts))),
       options(std::move(engine_options)),
       kv_tokens(capacity_of(parts)),
       sequence_limit_tokens(

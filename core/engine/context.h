@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/floating_point_state.h"
+#include "core/contract/contracts.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/metrics.h"
 #include "core/engine/sequence_table.h"
@@ -31,7 +32,8 @@ struct EngineContext {
   EngineContext(const EngineContext&) = delete;
   EngineContext& operator=(const EngineContext&) = delete;
 
-  const EngineParts parts;
+  const Contracts contracts;
+  const EngineParts parts;  // its plugins are those of `contracts`
   const EngineOptions options;
   const uint64_t kv_tokens;              // slots of the ledger's group, which every token needs
   const uint32_t sequence_limit_tokens;  // most tokens of one sample

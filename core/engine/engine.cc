@@ -56,7 +56,9 @@ Result<RequestId> Engine::submit(Request request) {
                                                 .kv_tokens = context_.kv_tokens,
                                                 .kv_block_tokens = context_.block_tokens(),
                                                 .sampler_params = parts.sampler_params,
-                                                .sampler_name = parts.sampler_name}));
+                                                .sampler_name = parts.sampler_name,
+                                                .sampler_stages = parts.sampler_stages,
+                                                .sampler_logprobs = parts.sampler_logprobs}));
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }

@@ -6,7 +6,8 @@
 
 namespace tenon {
 
-void Ledger::begin_plan(uint64_t step_id) {
+void Ledger::begin_plan(uint64_t step_id, Planning planning) {
+  planning_ = planning;
   for (Sequence* sequence : grown_) sequence->growth = {};
   grown_.clear();
   fault_ = Status();
@@ -108,6 +109,15 @@ uint64_t Ledger::free_tokens() noexcept {
   return usage.free_tokens - std::min(usage.free_tokens, promised);
 }
 
+// Then everything must fit that was accepted: no request may be longer than the memory.
+bool Ledger::nobody_else_holds(const Sequence& sequence) const {
+  const auto& running = table_.running();
+  const bool alone = running.empty() || (running.size() == 1 && running.front() == &sequence);
+  const bool others_grown = std::any_of(grown_.begin(), grown_.end(),
+                                        [&](const Sequence* grown) { return grown != &sequence; });
+  return alone && !others_grown && sequence.beam == nullptr && planning_ == Planning::now;
+}
+
 GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept {
   PluginCall call(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
@@ -148,7 +158,14 @@ GrowResult Ledger::grow(Sequence& sequence, uint32_t at_least, uint32_t at_most)
   KvGrant found;
   Status status = manager_.grow(request, found);
   if (!status.ok()) {
-    if (status.code() != StatusCode::out_of_kv) note(std::move(status), sequence.id);
+    if (status.code() != StatusCode::out_of_kv) {
+      note(std::move(status), sequence.id);
+    } else if (nobody_else_holds(sequence)) {
+      note(failed("grow has no memory for " + std::to_string(at_least) +
+                  " tokens of the only sequence that holds any – expected room for all that a "
+                  "request may have – it lost blocks, or keeps those of sequences that ended"),
+           sequence.id);
+    }
     return {};
   }
   Growth& growth = sequence.growth;
@@ -183,7 +200,7 @@ bool Ledger::may_release(const BeamGroup& group) {
 bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
   PluginCall call(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
-  const bool can = sequence != nullptr && how != ReleaseHow::end &&
+  const bool can = sequence != nullptr && how <= ReleaseHow::swap &&
                    sequence->state == SequenceState::running && sequence->in_flight == 0;
   if (!can) return false;
   const bool grouped =

@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/engine/context.h"
 #include "core/engine/sequence_table.h"
+#include "core/engine/step.h"
 
 namespace tenon {
 
@@ -29,7 +30,7 @@ class Ledger final : public KvLedger {
         table_(table),
         clock_(clock) {}
 
-  void begin_plan(uint64_t step_id);
+  void begin_plan(uint64_t step_id, Planning planning);
   // Growths that no grant uses (Growth::used) are given back; those that waited run from now.
   Status settle();
   // Every growth is given back; nothing of the plan is run.
@@ -55,6 +56,7 @@ class Ledger final : public KvLedger {
 
  private:
   Status give_back(Sequence& sequence);
+  bool nobody_else_holds(const Sequence& sequence) const;
   bool match(SeqId seq, uint32_t more_tokens, KvMatch& out);
   void note(Status status, SeqId seq);
   GrowResult grow(Sequence& sequence, uint32_t at_least, uint32_t at_most);
@@ -68,6 +70,7 @@ class Ledger final : public KvLedger {
   SequenceTable& table_;
   const Clock& clock_;
   std::vector<Sequence*> grown_;  // in the order of their first growth
+  Planning planning_ = Planning::now;
   Status fault_;
   SeqId faulty_ = kNoSeq;
   const Sequence* refused_ = nullptr;  // the latest that was to grow, where it could not

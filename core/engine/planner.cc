@@ -19,7 +19,7 @@ std::string named(SeqId seq) {
 
 void Planner::plan(Step& step, Planning planning) {
   at_fault_ = kNoSeq;
-  Status status = ask_scheduler(step);
+  Status status = ask_scheduler(step, planning);
   PartTimes& times = context_.times;
   times.kv_cache_ns += ledger_.time_ns();
   times.scheduler_ns -= ledger_.time_ns();
@@ -38,7 +38,7 @@ void Planner::plan(Step& step, Planning planning) {
   watch_for_stall(step, planning);
 }
 
-Status Planner::ask_scheduler(const Step& step) {
+Status Planner::ask_scheduler(const Step& step, Planning planning) {
   const EngineParts& parts = context_.parts;
   waiting_.clear();
   running_.clear();
@@ -52,7 +52,7 @@ Status Planner::ask_scheduler(const Step& step) {
   grants_.resize(waiting_.size() + running_.size());
   plan_ = {};
   plan_.grants = grants_;
-  ledger_.begin_plan(step.id);
+  ledger_.begin_plan(step.id, planning);
   if (grants_.empty()) return {};
 
   SchedulerView view;
@@ -81,10 +81,6 @@ Status Planner::ask_scheduler(const Step& step) {
 }
 
 Status Planner::check_plan() {
-  if (plan_.grant_count > grants_.size()) {
-    return failed("the plan has " + text(plan_.grant_count) + " grants – there was room for " +
-                  text(grants_.size()));
-  }
   const SchedulerLimits& limits = context_.parts.limits;
   uint64_t tokens = 0, running = context_.table.staying();
   for (const Grant& grant : granted()) {

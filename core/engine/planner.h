@@ -25,7 +25,7 @@ class Planner {
   void measured(const StepCost& cost) { last_step_ = cost; }
 
  private:
-  Status ask_scheduler(const Step& step);
+  Status ask_scheduler(const Step& step, Planning planning);
   Status check_plan();
   Status check_grant(const Grant& grant, const Sequence& sequence) const;
   void take_grants(Step& step);

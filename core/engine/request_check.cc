@@ -32,6 +32,7 @@ class RequestCheck {
     check_mirostat();
     check_lists();
     check_params();
+    for (std::string& text : sampler_faults(request_, limits_)) fault(std::move(text));
     if (request_.beams > 0) check_beams();
     return faults_.empty() ? Status() : invalid_argument(join(faults_, "\n"));
   }

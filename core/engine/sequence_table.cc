@@ -59,7 +59,8 @@ void SequenceTable::admit(Sequence& sequence, const Sequence* behind) {
   sequence.state = SequenceState::running;
   // From here on its tokens grow without allocating, long answers aside.
   const uint32_t room = std::min(sequence.request->limit_tokens, sequence.known + kUsualAnswer);
-  sequence.tokens.reserve(room);
+  constexpr uint32_t kBehind = 8;  // and room for what stands behind drafts
+  sequence.tokens.reserve(room + kBehind);
   sequence.record.token_ns.reserve(room - sequence.prompt_tokens);
 }
 

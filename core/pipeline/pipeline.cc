@@ -6,6 +6,7 @@
 #include "core/base/quote.h"
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
+#include "core/contract/contract.h"
 #include "core/pipeline/composing.h"
 
 namespace tenon {
@@ -135,7 +136,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.geometry.group_count = setup.shape->group_count;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
-  setup.attention = kernels_of(pipeline.attention, pipeline.attention_decode);
+  setup.attention = kernels_of(pipeline, pipeline.attention, pipeline.attention_decode);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
@@ -183,8 +184,10 @@ Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
 
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
 Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
-  for (const auto& made : pipeline.linear) {
-    if (&made.object().descriptor() == plugin.descriptor) return made.get();
+  for (size_t i = 0; i < pipeline.linear.size(); ++i) {
+    if (&pipeline.linear[i].object().descriptor() == plugin.descriptor) {
+      return pipeline.checked_linear[i].get();
+    }
   }
   ChosenPlugin chosen;
   chosen.section = "linear";
@@ -196,22 +199,40 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
   LinearLimits limits;
   limits.max_rows = pipeline.limits.max_batch_tokens;
   limits.workers = pipeline.executor->workers();
-  TENON_RETURN_IF_ERROR(instance->bind(limits));
+  auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id));
+  TENON_RETURN_IF_ERROR(checked->bind(limits));
   pipeline.linear.push_back(std::move(instance));
-  return pipeline.linear.back().get();
+  pipeline.checked_linear.push_back(std::move(checked));
+  return pipeline.checked_linear.back().get();
 }
 
 }  // namespace
 
-AttentionKernels kernels_of(const PluginInstance<AttentionKernel>& prefill,
+AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode) {
+  const auto named = [&](const PluginInstance<AttentionKernel>& kernel) {
+    const std::string id(kernel.object().descriptor().id);
+    pipeline.checked_attention.push_back(std::make_unique<CheckedAttention>(*kernel, id));
+    return NamedAttention{pipeline.checked_attention.back().get(), id};
+  };
   AttentionKernels kernels;
   if (!prefill) return kernels;
-  kernels.prefill = {prefill.get(), std::string(prefill.object().descriptor().id)};
-  kernels.decode = kernels.prefill;
-  if (decode) kernels.decode = {decode.get(), std::string(decode.object().descriptor().id)};
+  kernels.prefill = named(prefill);
+  kernels.decode = decode ? named(decode) : kernels.prefill;
   return kernels;
 }
+
+namespace {
+
+Status bind_kv_cache(Pipeline& pipeline) {
+  const std::string name =
+      "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
+  const RunningCall call(name_call("bind", name));
+  const Status bound = readable(pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry));
+  return bound.ok() ? Status() : with_context(name, bound);
+}
+
+}  // namespace
 
 Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
@@ -237,7 +258,7 @@ Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
     Result<LinearKernel*> best = linear_instance(pipeline, choice.candidates.front());
     if (!best.ok()) return best.take_status();
   }
-  return pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry);
+  return bind_kv_cache(pipeline);
 }
 
 LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
@@ -249,8 +270,7 @@ LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
         TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, linear_instance(pipeline, plugin));
         const Status accepted = kernel->accepts(weight);
         if (accepted.ok()) return kernel;
-        reasons.push_back("linear " + std::string(plugin.descriptor->id) + ": " +
-                          message_of(accepted));
+        reasons.push_back(message_of(accepted));
       }
     }
     return unsupported("no linear kernel takes tensor " + in_quotes(weight.name) + " (" +
@@ -279,7 +299,10 @@ EngineParts Pipeline::parts() {
   made.draft_trees = drafts != nullptr && drafts->word == "tree";
   made.hidden_layers = hidden_layers;
   made.hidden_drawn_only = hidden_drawn_only;
-  made.sampler_params = words_provided(sampler.object().descriptor(), "sampler.params");
+  const PluginDescriptor& sampling = sampler.object().descriptor();
+  made.sampler_params = words_provided(sampling, "sampler.params");
+  made.sampler_stages = words_provided(sampling, "sampler.stages");
+  made.sampler_logprobs = most_provided(sampling, "sampler.logprobs");
   made.executor = executor.get();
   made.shape = &shape->shape();
   made.geometry = geometry;

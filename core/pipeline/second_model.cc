@@ -142,7 +142,7 @@ Status load_second_model(Pipeline& pipeline, const LinearResolver& linear) {
   setup.geometry = second.geometry;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
-  setup.attention = kernels_of(second.attention, second.attention_decode);
+  setup.attention = kernels_of(pipeline, second.attention, second.attention_decode);
   setup.linear = linear;
   const Status loaded = second.executor->load(setup);
   return loaded.ok() ? Status() : with_context("the second model", loaded);

@@ -17,13 +17,6 @@ bool plugin_file_name(const std::string& name) {
   return name.starts_with("libtenon-") && name.ends_with(".so");
 }
 
-// The whole of a problem on one line, for lists of them.
-std::string one_line(const Status& problem) {
-  std::string text(problem.message());
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 // Best first; names come sorted, so a stable sort leaves ties in alphabetical order.
 void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
   std::stable_sort(plugins.begin(), plugins.end(), [&](const PluginRef& a, const PluginRef& b) {
@@ -31,11 +24,50 @@ void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
   });
 }
 
+void tell_file(const PluginFile& file, const std::string& source) {
+  if (log_level() > LogLevel::debug) return;
+  std::string text = "'" + file.path + "' (" + source + ")";
+  if (file.stamp) {
+    for (const PluginName& plugin : file.stamp->plugins) {
+      text += " " + plugin.interface + ":" + plugin.id;
+    }
+  }
+  if (!file.problem.ok()) text += " cannot be used: " + one_line(file.problem);
+  log(LogLevel::debug, "plugins", text);
+}
+
+// For "auto", which takes the first that fits.
+void tell_order(const std::vector<PluginRef>& plugins, const HostFacts& host) {
+  if (log_level() > LogLevel::debug) return;
+  std::string text;
+  for (const PluginRef& plugin : plugins) {
+    text += (text.empty() ? "" : ", ") + std::string(plugin.descriptor->id) + " (score " +
+            std::to_string(score_of(*plugin.descriptor, host)) + ")";
+  }
+  log(LogLevel::debug, "plugins",
+      std::string(interface_word(plugins[0].descriptor->interface)) + ", best first: " + text);
+}
+
+void warn_of_writers(const std::string& folder) {
+  std::error_code error;
+  const fs::perms perms = fs::status(folder, error).permissions();
+  if (error || (perms & fs::perms::others_write) == fs::perms::none) return;
+  log(LogLevel::warning, "plugins",
+      "everybody on this machine can write to the plugin folder '" + folder +
+          "', and so run code in this program – chmod o-w it");
+}
+
 std::string lead(const Origin& asked) {
   return asked.file.empty() ? "" : asked.text() + ": ";
 }
 
 }  // namespace
+
+std::string one_line(const Status& problem) {
+  std::string text(problem.message());
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
 
 bool PluginFile::has(std::string_view interface, std::string_view id) const {
   return stamp &&
@@ -77,20 +109,21 @@ Status PluginRegistry::add_folder(const PluginSearch::Folder& folder) {
     return not_found(folder.source + ": cannot read the folder " + path_in_quotes(folder.path) +
                      ": " + error.message());
   }
+  if (!paths.empty()) warn_of_writers(folder.path);
   std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) add_file(path);
+  for (const std::string& path : paths) add_file(path, folder.source);
   return {};
 }
 
 Status PluginRegistry::add_named(const PluginSearch::NamedFile& file) {
-  if (!add_file(file.path)) return {};
+  if (!add_file(file.path, file.origin.text())) return {};
   const PluginFile& added = files_.back();
   if (added.problem.ok()) return {};
   return with_context(file.origin.text() + ": plugins.load", added.problem);
 }
 
 // False when the same file was there already.
-bool PluginRegistry::add_file(const std::string& path) {
+bool PluginRegistry::add_file(const std::string& path, const std::string& source) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   PluginFile file;
@@ -106,6 +139,7 @@ bool PluginRegistry::add_file(const std::string& path) {
     file.problem = stamp.take_status();
     file.stray = file.problem.code() == StatusCode::unsupported;
   }
+  tell_file(file, source);
   files_.push_back(std::move(file));
   return true;
 }
@@ -245,10 +279,12 @@ Result<std::vector<PluginRef>> PluginRegistry::candidates(std::string_view inter
     reasons.emplace_back(plugin.status().message());
     if (plugin.status().code() == StatusCode::unsupported) continue;
     if (pins_) return plugin.take_status();
-    log(LogLevel::warning, "plugins", one_line(plugin.status()));
+    const std::string line = one_line(plugin.status());
+    if (told_.insert(line).second) log(LogLevel::warning, "plugins", line);
   }
   if (!usable.empty()) {
     sort_by_score(usable, host);
+    tell_order(usable, host);
     return usable;
   }
   for (const PluginFile& file : files_) {

@@ -76,6 +76,28 @@ std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment, uint3
   return std::nullopt;
 }
 
+// Every segment lies inside of the file: the loader maps what they say, and touching what is not
+// there kills the process.
+Status check_segments(Bytes file, const Elf64_Ehdr& header, std::string_view name) {
+  if (header.e_phnum > kMostSegments) {
+    return fault(name, "the library has " + std::to_string(header.e_phnum) +
+                           " segments; expected at most " + std::to_string(kMostSegments));
+  }
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    const uint64_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    const auto segment = at < header.e_phoff ? std::nullopt : read_at<Elf64_Phdr>(file, at);
+    if (!segment) return fault(name, "the library is truncated or damaged: it lacks segments");
+    const uint64_t bytes = segment->p_type == PT_NULL ? 0 : segment->p_filesz;
+    if (bytes == 0) continue;
+    if (segment->p_offset > file.size() || bytes > file.size() - segment->p_offset) {
+      return fault(name, "the library is truncated: a segment ends at byte " +
+                             std::to_string(segment->p_offset + bytes) + " and the file at " +
+                             std::to_string(file.size()) + "; copy or build it anew");
+    }
+  }
+  return {};
+}
+
 // Empty when the file has no such note.
 Result<std::string_view> find_note_text(Bytes file, const Elf64_Ehdr& header, uint32_t type,
                                         std::string_view name) {
@@ -201,6 +223,7 @@ Result<PluginStamp> parse_stamp(std::span<const std::byte> file, std::string_vie
                        ": not a plugin: a shared library without a TENON note; plugins are built "
                        "with tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
   }
+  TENON_RETURN_IF_ERROR(check_segments(file, header, name));
   TENON_ASSIGN_OR_RETURN(PluginStamp stamp, parse_text(text, name));
   stamp.machine = header.e_machine;
   return stamp;
@@ -216,6 +239,7 @@ Result<std::string> read_executor_stamp(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const Elf64_Ehdr header, read_header(file.bytes(), path));
   TENON_ASSIGN_OR_RETURN(const std::string_view text,
                          find_note_text(file.bytes(), header, kExecutorNoteType, path));
+  if (!text.empty()) TENON_RETURN_IF_ERROR(check_segments(file.bytes(), header, path));
   return std::string(text.substr(0, text.find('\0')));
 }
 

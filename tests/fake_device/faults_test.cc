@@ -88,7 +88,7 @@ TEST(BadPlan, with_more_grants_than_room_is_refused) {
               out.grant_count = 2;
               return Status();
             }),
-            "scheduler 'static' broke its contract: the plan has 2 grants – there was room for 1");
+            "scheduler 'static': plan made 2 grants – expected at most 1, for which there was room");
 }
 
 TEST(BadPlan, that_grants_twice_is_refused) {

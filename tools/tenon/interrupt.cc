@@ -12,6 +12,7 @@
 
 #include "core/base/new_file.h"
 #include "tools/tenon/standard_output.h"
+#include "tools/tenon/watchdog.h"
 
 namespace tenon {
 namespace {
@@ -44,6 +45,7 @@ const char* name_of(int number) {
   std::strcat(text, name_of(number));
   std::strcat(text, "\n");
   static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+  name_running_call(" did not return\n");
   ::_exit(128 + number);
 }
 
@@ -120,6 +122,7 @@ void GracefulEnd::wait_and_end() {
   const bool shown = late_();
   const int status = shown ? finish_output(interrupted_status()) : interrupted_status();
   remove_unfinished();
+  name_running_call(" did not return\n");
   ::_exit(status);
 }
 

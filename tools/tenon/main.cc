@@ -6,6 +6,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/standard_output.h"
+#include "tools/tenon/watchdog.h"
 
 namespace tenon {
 
@@ -55,6 +56,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tenon::guard_standard_streams();
+  tenon::start_watchdog();
   tenon::watch_interrupts();
   int status = 1;
   try {
@@ -62,5 +64,5 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     tenon::tell(error.what());
   }
-  return tenon::finish_output(status);
+  return tenon::end_of_program(tenon::finish_output(status));
 }

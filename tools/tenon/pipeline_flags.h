@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,10 +27,16 @@ struct PipelineFlags {
   void add_to_with_model(CLI::App& command);
 };
 
-// A registry and the pipeline that uses it.
+// What was printed is out before what follows in order of destruction.
+struct PrintedFirst {
+  ~PrintedFirst() { std::fflush(stdout); }
+};
+// A registry and the pipeline that uses it. Plugins may crash, or not return, when they are
+// destroyed: results are complete by then.
 struct OpenedPipeline {
   std::unique_ptr<PluginRegistry> registry;
   std::unique_ptr<Pipeline> pipeline;
+  PrintedFirst printed_first = {};
 };
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags);

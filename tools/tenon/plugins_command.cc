@@ -128,7 +128,7 @@ void print_listed(const PluginRegistry& registry, const std::string& wanted) {
   }
   for (const PluginFile& file : registry.files()) {
     if (file.problem.ok()) continue;
-    putf("%s: %s\n", file.stray ? "skipped" : "cannot be used", message_of(file.problem).c_str());
+    putf("%s: %s\n", file.stray ? "skipped" : "cannot be used", one_line(file.problem).c_str());
   }
 }
 

@@ -31,6 +31,7 @@ struct RunFlags {
   bool json = false;
   bool quiet = false;
   bool echo = true;
+  bool check_plugins = false;
 };
 
 Result<std::vector<Prompt>> gather_prompts(const RunFlags& flags) {
@@ -188,6 +189,7 @@ Result<int> run(const RunFlags& flags) {
 
   EngineOptions options = pipeline.engine_options();
   options.logits_digest = flags.json;
+  options.check_kv = flags.check_plugins;
   options.inbox_requests = static_cast<uint32_t>(prompts.size()) + 1;
   uint64_t peak_used_tokens = 0;
   options.on_step = [&peak_used_tokens](const StepRecord& step) {
@@ -228,6 +230,8 @@ void add_run_command(CLI::App& app, Action& action) {
       command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
   command->add_flag("--quiet", flags->quiet, "no summary line");
   command->add_flag("!--no-echo", flags->echo, "do not repeat the prompt in front of its text");
+  command->add_flag("--check-plugins", flags->check_plugins,
+                    "have the KV manager check its books behind every step (slow)");
   flags->generation.add_to(*command);
   // Nothing else shows them.
   for (const char* name : {"--logprobs", "--prompt-logprobs"}) {

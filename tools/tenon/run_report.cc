@@ -94,6 +94,7 @@ Json totals_json(const EngineTotals& totals, const RunFigures& figures) {
           {"drafts", totals.drafts.drafts},
           {"drafted_tokens", totals.drafts.tokens},
           {"accepted_tokens", totals.drafts.accepted},
+          {"cut_drafts", totals.drafts.cut},
           {"accepted_at", totals.drafts.accepted_at},
           {"kv_moves", totals.kv_moves}};
 }

@@ -78,7 +78,7 @@ class CpuWorker final : public DecoderOps {
   const void* prepare(const PackedMatrix& matrix, const float* x);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   void embed_tokens();
-  void keep(const char* room, Status status);
+  void keep(Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void keep_wanted_rows();

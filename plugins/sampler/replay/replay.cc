@@ -138,6 +138,12 @@ Status validate(const void* options) noexcept {
 constexpr Fact kProvides[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact"},
     {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact"},
+    // A recording is what it is, whatever else a request asks for.
+    {.key = "sampler.stages",
+     .op = FactOp::in,
+     .number = 0,
+     .words = "penalties dry temperature top_n_sigma top_k typical_p top_p min_p xtc bias bans "
+              "mirostat watermark"},
 };
 constexpr PluginDescriptor kReplay = [] {
   PluginDescriptor made =
