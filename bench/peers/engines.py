@@ -12,6 +12,7 @@ import resource
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,12 +22,48 @@ class Failure(Exception):
     """A program that is not there, ended badly, or answered something else; says what to do."""
 
 
+class Busy:
+    """While it is entered, `count` processes compute all the time: what a shared machine is like."""
+
+    running = []  # of all that are entered
+
+    def __init__(self, count):
+        self.count = count
+
+    def __enter__(self):
+        self.processes = []
+        for _ in range(self.count):
+            # Ends with this program, however that ends: its end of the pipe closes.
+            process = subprocess.Popen(
+                [sys.executable, "-c", "import os, threading\n"
+                 "threading.Thread(target=lambda: (os.read(0, 1), os._exit(0)), daemon=True).start()\n"
+                 "print(flush=True)\nwhile True: pass"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            self.processes.append(process)
+            Busy.running.append(process)
+        for process in self.processes:
+            process.stdout.readline()  # it computes by now
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            Busy.running.remove(process)
+            process.communicate()
+
+    @staticmethod
+    def seconds():
+        fields = [pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+                  for process in Busy.running]
+        return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
 def processor_seconds():
     """(idle or waiting for a disk, of this program's children so far) over all processors."""
     fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return ((int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK"),
-            children.ru_utime + children.ru_stime)
+            children.ru_utime + children.ru_stime + Busy.seconds())
 
 
 class Finished:

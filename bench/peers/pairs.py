@@ -7,7 +7,7 @@ import statistics
 import sys
 import time
 
-from engines import Failure
+from engines import Busy, Failure
 
 CEILINGS = ("fma_tflops", "bf16_tflops", "int8_tops")
 
@@ -159,7 +159,8 @@ class Pairs:
             costs, states, shares = {}, [state], {}
             for name in order:
                 try:
-                    costs[name] = engines[name].cost(work, file, settings[name])
+                    with Busy(work.busy):
+                        costs[name] = engines[name].cost(work, file, settings[name])
                     shares[name] = engines[name].share
                 except Failure as failure:
                     if name == self.tenon.name:

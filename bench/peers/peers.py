@@ -36,6 +36,7 @@ class Work:
         self.batch, self.tokens = entry.get("batch", 1), entry.get("tokens", 1)
         self.context = entry.get("context", 0)
         self.steps = entry.get("steps", 16)
+        self.busy = entry.get("busy", 0)
         self.repeat = entry.get("repeat", 3)
         self.quick, self.slow = entry.get("quick", False), entry.get("slow", False)
         self.goal = entry.get("goal", {}).get(type_name)

@@ -15,12 +15,17 @@ class Line:
         self.ours = self.median("tenon")
         self.limit = self.median("limit")
 
+    @property
+    def beside_others(self):
+        """Then the limit is that of a machine which the programs did not have."""
+        return self.__dict__.get("busy", 0) > 0
+
     def median(self, member):
         return statistics.median(p[member] for p in self.all_pairs) if self.all_pairs else None
 
     def fraction(self, pairs, member):
         """Of the limit; of its own pairs, as states differ between them."""
-        if not pairs or self.kind == "verify":
+        if not pairs or self.kind == "verify" or self.beside_others:
             return None
         return statistics.median(pair["limit"] / pair[member] for pair in pairs)
 
@@ -72,7 +77,8 @@ def rows_of(lines, peers):
     rows = []
     for line in lines:
         row = [line.name, line.type,
-               with_limit(line, line.all_pairs, "tenon"), line.text(line.limit)]
+               with_limit(line, line.all_pairs, "tenon"),
+               "–" if line.beside_others else line.text(line.limit)]
         for peer in peers:
             row += [with_limit(line, line.pairs.get(peer, []), "peer"), ratio_text(line, peer)]
         rows.append([*row, line.goal_text()])
@@ -124,7 +130,7 @@ def roofline(lines, width=64, height=16):
     """Operations a second over operations a byte, both on logarithmic axes; a letter a work."""
     points = []
     for line in lines:
-        if line.kind not in ("decode", "prefill") or not line.all_pairs:
+        if (line.kind not in ("decode", "prefill") or not line.all_pairs or line.beside_others):
             continue
         operations, weights, kv = step_load(line, line.facts)
         sum_ = sum(operations.values())

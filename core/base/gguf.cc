@@ -6,6 +6,8 @@
 #include <limits>
 #include <set>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -15,11 +17,6 @@ constexpr uint64_t kLongestName = 65535;
 constexpr uint64_t kLargestAlignment = uint64_t{1} << 20;
 constexpr uint32_t kDeepestArray = 4;
 constexpr uint32_t kMostExtents = 4;
-
-std::string in_quotes(std::string_view text) {
-  std::string shown(text.substr(0, 120));
-  return "'" + shown + (shown.size() < text.size() ? "…'" : "'");
-}
 
 Status cut_off(uint64_t at, uint64_t wanted, uint64_t left) {
   return invalid_argument("is cut off: at byte " + std::to_string(at) + " it needs " +

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/base/gguf.h"
+#include "core/base/quote.h"
 
 namespace tenon {
 namespace {
@@ -136,7 +137,7 @@ std::string GgufValue::describe() const {
   if (const auto value = integer()) return std::to_string(*value);
   if (const auto value = real()) return std::to_string(*value);
   if (const auto value = boolean()) return *value ? "true" : "false";
-  if (const auto value = text()) return "the text '" + std::string(value->substr(0, 80)) + "'";
+  if (const auto value = text()) return "the text " + in_quotes(*value);
   return "a " + name + " too large";
 }
 

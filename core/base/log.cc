@@ -6,8 +6,12 @@
 #include <atomic>
 #include <mutex>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
+
+constexpr size_t kMostLineBytes = 4096;
 
 std::atomic<LogLevel> threshold{LogLevel::warning};
 
@@ -50,11 +54,13 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 void log(LogLevel level, std::string_view component, std::string_view text) noexcept {
   if (level < threshold.load(std::memory_order_relaxed)) return;
   try {
+    const std::string speaker = one_line(component);
+    const std::string line = one_line(text, kMostLineBytes);
     const std::lock_guard lock(sink().mutex);
     if (sink().function) {
-      sink().function(level, component, text);
+      sink().function(level, speaker, line);
     } else {
-      stderr_logger().log(to_spdlog(level), "{}: {}", component, text);
+      stderr_logger().log(to_spdlog(level), "{}: {}", speaker, line);
     }
   } catch (...) {
     // A line that cannot be written is lost; nothing else may fail because of it.

@@ -9,7 +9,8 @@
 
 namespace tenon {
 
-// One line. `component` says who speaks ("engine", "scheduler chunked"). [any thread]
+// One line: both texts are escaped and cut (quote.h), line ends too. `component` says who speaks
+// ("engine", "scheduler chunked"). [any thread]
 void log(LogLevel level, std::string_view component, std::string_view text) noexcept;
 
 // Lines below `level` are dropped. The default is warning.

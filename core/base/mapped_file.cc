@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -26,7 +28,7 @@ class Descriptor {
 };
 
 Status open_error(const std::string& path) {
-  const std::string text = "cannot open '" + path + "': " + std::strerror(errno);
+  const std::string text = "cannot open " + path_in_quotes(path) + ": " + std::strerror(errno);
   return errno == ENOENT || errno == ENOTDIR ? not_found(text) : failed(text);
 }
 
@@ -34,7 +36,7 @@ Status open_error(const std::string& path) {
 Result<size_t> regular_size(const Descriptor& fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return open_error(path);
-  if (!S_ISREG(info.st_mode)) return failed("'" + path + "' is not a regular file");
+  if (!S_ISREG(info.st_mode)) return failed(path_in_quotes(path) + " is not a regular file");
   return static_cast<size_t>(info.st_size);
 }
 
@@ -52,7 +54,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (data == MAP_FAILED) {
     file.size_ = 0;
-    return failed("cannot map '" + path + "': " + std::strerror(errno));
+    return failed("cannot map " + path_in_quotes(path) + ": " + std::strerror(errno));
   }
   file.data_ = static_cast<const std::byte*>(data);
   return file;
@@ -89,8 +91,8 @@ void MappedFile::release(std::span<const std::byte> part) const {
 Result<std::string> read_text_file(const std::string& path, size_t limit_bytes) {
   TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   if (file.bytes().size() > limit_bytes) {
-    return failed("'" + path + "' has " + std::to_string(file.bytes().size()) + " bytes; at most " +
-                  std::to_string(limit_bytes) + " are read for this kind");
+    return failed(path_in_quotes(path) + " has " + std::to_string(file.bytes().size()) +
+                  " bytes; at most " + std::to_string(limit_bytes) + " are read for this kind");
   }
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }

@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <string_view>
 
 #include "core/base/mapped_file.h"
+#include "core/base/new_file.h"
+#include "core/base/quote.h"
 
 namespace tenon {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "arrays are copied as they are");
+
+constexpr size_t kLargestArrayBytes = size_t{4} << 30;
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 
@@ -93,7 +96,7 @@ Result<std::vector<T>> values_of(const Header& header) {
 
 Result<NpyArray<float>> to_f32(const Header& header) {
   if (header.type != "<f4") {
-    return invalid_argument("holds '" + std::string(header.type) + "'; expected float32");
+    return invalid_argument("holds " + in_quotes(header.type) + "; expected float32");
   }
   TENON_ASSIGN_OR_RETURN(std::vector<float> values, values_of<float>(header));
   return NpyArray<float>{header.shape, std::move(values)};
@@ -106,7 +109,7 @@ Result<NpyArray<int32_t>> to_i32(const Header& header) {
     return array;
   }
   if (header.type != "<i8") {
-    return invalid_argument("holds '" + std::string(header.type) + "'; expected int32 or int64");
+    return invalid_argument("holds " + in_quotes(header.type) + "; expected int32 or int64");
   }
   TENON_ASSIGN_OR_RETURN(const std::vector<int64_t> wide, values_of<int64_t>(header));
   array.values.reserve(wide.size());
@@ -122,6 +125,11 @@ Result<NpyArray<int32_t>> to_i32(const Header& header) {
 template <typename Convert>
 auto read(const std::string& path, Convert convert) -> decltype(convert(Header())) {
   TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  if (file.bytes().size() > kLargestArrayBytes) {
+    return invalid_argument(path_in_quotes(path) + " has " + std::to_string(file.bytes().size()) +
+                            " bytes; arrays of at most " + std::to_string(kLargestArrayBytes) +
+                            " are read");
+  }
   const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
                                file.bytes().size());
   Result<Header> header = read_header(bytes);
@@ -141,13 +149,11 @@ Status write(const std::string& path, std::string_view type, const void* values,
   dictionary.append(64 - (10 + dictionary.size() + 1) % 64, ' ');
   dictionary += '\n';
   const auto length = static_cast<uint16_t>(dictionary.size());
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << kMagic << '\x01' << '\x00';
-  out.write(reinterpret_cast<const char*>(&length), 2);
-  out << dictionary;
-  out.write(static_cast<const char*>(values), static_cast<std::streamsize>(bytes));
-  out.flush();
-  return out ? Status() : failed("cannot write '" + path + "'; is there room, and permission?");
+  return write_file(path, {kMagic,
+                           std::string_view("\x01\x00", 2),
+                           {reinterpret_cast<const char*>(&length), 2},
+                           dictionary,
+                           {static_cast<const char*>(values), bytes}});
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ Result<NpyArray<float>> read_npy_f32(const std::string& path);
 // int32, or int64 whose values fit.
 Result<NpyArray<int32_t>> read_npy_i32(const std::string& path);
 
-// Replaces the file. `values` has as many as the shape says.
+// Replaces the file, once the new one is whole. `values` has as many as the shape says.
 Status write_npy(const std::string& path, std::span<const float> values,
                  std::span<const uint64_t> shape);
 Status write_npy(const std::string& path, std::span<const int32_t> values,

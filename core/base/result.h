@@ -53,13 +53,11 @@ inline Status out_of_memory(std::string_view message) {
   return Status::error(StatusCode::out_of_memory, message);
 }
 
+// What an error says, escaped and cut (quote.h): the text may be a plugin's.
+std::string message_of(const Status& status);
 // The same error with where it happened put in front: "model.safetensors: header …".
-inline Status with_context(std::string_view where, const Status& status) {
-  return Status::error(status.code(), std::string(where) + ": " + std::string(status.message()));
-}
-inline Status copy(const Status& status) {
-  return status.ok() ? Status() : Status::error(status.code(), status.message());
-}
+Status with_context(std::string_view where, const Status& status);
+Status copy(const Status& status);
 
 }  // namespace tenon
 

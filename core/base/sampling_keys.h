@@ -1,5 +1,4 @@
-// The numbers of SamplingParams by name: one table for the checks at submission, the command line,
-// pipeline files, workloads and prompt files.
+// The numbers of parameters() that are members of SamplingParams.
 #pragma once
 
 #include <tenon/sampler.h>
@@ -11,18 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/number.h"
 #include "core/base/result.h"
 
 namespace tenon {
 
 struct SamplingKey {
-  std::string_view name;  // "min_p"
-  bool whole = false;     // a whole number
-  double min = 0.0;
-  double max = 0.0;
-  bool above_min = false;  // `min` itself is out of range
-  bool below_max = false;  // `max` likewise
-  std::string_view sentence;
+  std::string_view name;  // "min_p", in parameters()
   double (*get)(const SamplingParams& params) = nullptr;
   void (*set)(SamplingParams& params, double value) = nullptr;
 };
@@ -37,13 +31,14 @@ std::optional<size_t> find_sampling_key(std::string_view name);
 using SamplingValues = std::array<std::optional<double>, kSamplingKeyCount>;
 void apply_values(const SamplingValues& values, SamplingParams& params);
 
-// A value as it is shown: whole numbers without a point.
-std::string sampling_text(const SamplingKey& key, double value);
-// "min_p is 2 – it must be a number from 0 to 1"; empty when `value` is in range.
-std::string sampling_fault(const SamplingKey& key, double value);
+// The value of a request as somebody may have written it; and what is wrong with it, as
+// number_fault has it.
+WrittenNumber sampling_value(const SamplingKey& key, const SamplingParams& params);
+std::string sampling_text(const SamplingKey& key, const SamplingParams& params);
+std::string sampling_fault(const SamplingKey& key, const SamplingParams& params);
 
 // Stages by their names, separated by spaces or commas: SamplingParams::order. Error:
-// invalid_argument, for a word that is no stage or stands there twice.
+// invalid_argument, for a word that is no stage, an empty one, and where there are none.
 Result<std::vector<SamplingStage>> parse_sampling_order(std::string_view words);
 
 }  // namespace tenon

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -110,6 +112,25 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::optional<std::vector<std::string_view>> list_entries(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  constexpr std::string_view kSeparators = ", \t\r\n";
+  std::vector<std::string_view> entries;
+  text = trim(text);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(kSeparators), text.size());
+    if (end == 0) return std::nullopt;
+    entries.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+    const size_t next = std::min(text.find_first_not_of(kBlank), text.size());
+    text.remove_prefix(next);
+    if (!text.starts_with(',')) continue;
+    text = trim(text.substr(1));
+    if (text.empty()) return std::nullopt;
+  }
+  return entries;
+}
+
 std::string_view trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
@@ -133,7 +154,7 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
   const std::optional<std::string> best = nearest(word, known);
-  return best ? "; did you mean '" + *best + "'?" : std::string();
+  return best ? "; did you mean " + in_quotes(*best) + "?" : std::string();
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {

@@ -14,6 +14,9 @@ namespace tenon {
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
 // The parts between `separator`s; empty ones are left out.
 std::vector<std::string_view> split(std::string_view text, char separator);
+// What a list has between its separators: one comma, white space, or both. Null where an entry is
+// empty ("1,,2", "1,"); a text of white space alone has no entries.
+std::optional<std::vector<std::string_view>> list_entries(std::string_view text);
 std::string_view trim(std::string_view text);
 
 // The known word that `word` was probably meant to be: few edits away relative to its length.

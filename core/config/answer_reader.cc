@@ -1,113 +1,122 @@
 #include "core/config/answer_reader.h"
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 
 namespace tenon {
 namespace {
 
-constexpr int64_t kMostId = std::numeric_limits<TokenId>::max();
+class AnswerReader {
+ public:
+  AnswerReader(TableReader& reader, AnswerSettings& out) : reader_(reader), out_(out) {}
 
-// { 17 = -5.0, 42 = 1 }: keys of a TOML table are texts.
-void read_bias(TableReader& reader, const toml::table& table, std::vector<LogitBias>& out) {
-  const toml::node* node = table.get("logit_bias");
-  if (node == nullptr) return;
-  const toml::table* biases = node->as_table();
-  bool sound = biases != nullptr;
-  if (sound) {
-    for (const auto& [key, value] : *biases) {
-      const std::string_view text = key.str();
-      TokenId id = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-      const auto bias = value.value<double>();
-      sound = sound && error == std::errc() && end == text.data() + text.size() && bias;
-      if (sound) out.push_back({id, static_cast<float>(*bias)});
+  void read(const Parameter& parameter, const toml::node& node) {
+    switch (parameter.kind) {
+      case ParameterKind::number:
+        return said(node, set_number(out_, parameter, written(node)));
+      case ParameterKind::flag:
+        return read_flag(parameter, node);
+      case ParameterKind::word:
+      case ParameterKind::stages:
+        return read_word(parameter, node);
+      case ParameterKind::texts:
+      case ParameterKind::ids:
+        return read_list(parameter, node);
+      case ParameterKind::biases:
+        return read_biases(node);
+      case ParameterKind::settings:
+        return read_settings(node);
     }
   }
-  if (!sound) {
-    reader.error(node->source(),
-                 "'logit_bias' must be a table of token ids and numbers, such as "
-                 "{ 17 = -5.0 }");
-  }
-}
 
-// { "acme.heat" = 0.5, "acme.mode" = "slow" }
-void read_params(TableReader& reader, const toml::table& table, std::vector<VendorSetting>& out) {
-  const toml::node* node = table.get("params");
-  if (node == nullptr) return;
-  const toml::table* params = node->as_table();
-  bool sound = params != nullptr;
-  if (sound) {
+ private:
+  void said(const toml::node& node, const std::string& fault) {
+    if (!fault.empty()) reader_.error(node.source(), fault);
+  }
+  void wrong_kind(const Parameter& parameter, const toml::node& node, std::string_view expected) {
+    reader_.error(node.source(),
+                  "'" + std::string(parameter.name) + "' must be " + std::string(expected));
+  }
+
+  void read_flag(const Parameter& parameter, const toml::node& node) {
+    const auto* value = node.as_boolean();
+    if (value == nullptr) return wrong_kind(parameter, node, "true or false");
+    said(node, set_flag(out_, parameter, value->get()));
+  }
+
+  // Of early_stopping, TOML has two words of its own.
+  void read_word(const Parameter& parameter, const toml::node& node) {
+    const auto* flag = parameter.kind == ParameterKind::word ? node.as_boolean() : nullptr;
+    if (flag != nullptr) {
+      return said(node, set_word(out_, parameter, flag->get() ? "true" : "false"));
+    }
+    const auto* text = node.as_string();
+    if (text == nullptr) return wrong_kind(parameter, node, "text in quotes");
+    said(node, set_word(out_, parameter, text->get()));
+  }
+
+  void read_list(const Parameter& parameter, const toml::node& node) {
+    const bool texts = parameter.kind == ParameterKind::texts;
+    const toml::array* list = node.as_array();
+    if (list == nullptr) {
+      return wrong_kind(parameter, node, texts ? "a list of texts" : "a list of token ids");
+    }
+    for (const toml::node& entry : *list) {
+      const auto* text = entry.as_string();
+      if (texts && text == nullptr) return wrong_kind(parameter, entry, "a list of texts");
+      said(entry, texts ? add_text(out_, parameter, text->get())
+                        : add_id(out_, parameter, written(entry)));
+    }
+  }
+
+  // { 17 = -5.0, 42 = 1 }
+  void read_biases(const toml::node& node) {
+    const toml::table* biases = node.as_table();
+    if (biases == nullptr) {
+      return reader_.error(node.source(),
+                           "'logit_bias' must be a table of token ids and numbers, such as "
+                           "{ 17 = -5.0 }");
+    }
+    for (const auto& [key, value] : *biases) said(value, add_bias(out_, key.str(), written(value)));
+  }
+
+  // { "acme.heat" = 0.5, "acme.mode" = "slow" }
+  void read_settings(const toml::node& node) {
+    const toml::table* params = node.as_table();
+    if (params == nullptr) return wrong_settings(node);
     for (const auto& [key, value] : *params) {
-      VendorSetting& setting = out.emplace_back();
+      if (!value.is_string() && !value.is_number()) return wrong_settings(value);
+      VendorSetting setting;
       setting.key = key.str();
       setting.is_text = value.is_string();
       setting.number = value.is_number() ? *value.value<double>() : 0.0;
       setting.text = value.value<std::string>().value_or("");
-      sound = sound && (value.is_string() || value.is_number());
+      said(value, add_setting(out_, std::move(setting)));
     }
   }
-  if (!sound) {
-    reader.error(node->source(),
-                 "'params' must be a table of quoted keys and numbers or texts, such as "
-                 "{ \"acme.heat\" = 0.5 }");
+  void wrong_settings(const toml::node& node) {
+    reader_.error(node.source(),
+                  "'params' must be a table of quoted keys and numbers or texts, such as "
+                  "{ \"acme.heat\" = 0.5 }");
   }
-}
+
+  TableReader& reader_;
+  AnswerSettings& out_;
+};
 
 }  // namespace
 
 void add_answer_keys(std::vector<std::string_view>& keys) {
-  for (const SamplingKey& key : sampling_keys()) keys.push_back(key.name);
-  for (const AnswerNumber& key : kAnswerNumbers) keys.push_back(key.name);
-  for (const AnswerFlag& key : kAnswerFlags) keys.push_back(key.name);
-  for (const AnswerText& key : kAnswerTexts) keys.push_back(key.name);
-  for (const AnswerTexts& key : kAnswerTextLists) keys.push_back(key.name);
-  for (const AnswerTokens& key : kAnswerTokenLists) keys.push_back(key.name);
-  for (std::string_view key : {"length_penalty", "logit_bias", "params"}) keys.push_back(key);
+  for (const Parameter& parameter : parameters()) keys.push_back(parameter.name);
 }
 
 void read_answer(TableReader& reader, const toml::table& table,
                  std::span<const std::string_view> others, AnswerSettings& out) {
-  const auto mine = [&](std::string_view key) {
-    return table.get(key) != nullptr &&
-           std::find(others.begin(), others.end(), key) == others.end();
-  };
-  for (size_t i = 0; i < kSamplingKeyCount; ++i) {
-    const SamplingKey& key = sampling_keys()[i];
-    if (!mine(key.name)) continue;
-    if (key.whole) {
-      const auto value = reader.integer(table, key.name, static_cast<int64_t>(key.min),
-                                        static_cast<int64_t>(key.max));
-      if (value) out.sampling[i] = static_cast<double>(*value);
-    } else {
-      out.sampling[i] = reader.real(table, key.name, key.min, key.max);
-    }
+  AnswerReader answer(reader, out);
+  for (const Parameter& parameter : parameters()) {
+    const toml::node* node = table.get(parameter.name);
+    const bool mine = std::find(others.begin(), others.end(), parameter.name) == others.end();
+    if (node != nullptr && mine) answer.read(parameter, *node);
   }
-  for (const AnswerNumber& key : kAnswerNumbers) {
-    if (!mine(key.name)) continue;
-    const auto value = reader.integer(table, key.name, 0, key.max);
-    if (value) out.*key.member = static_cast<uint32_t>(*value);
-  }
-  for (const AnswerFlag& key : kAnswerFlags) {
-    if (!mine(key.name)) continue;
-    bool value = false;
-    reader.flag(table, key.name, value);
-    out.*key.member = value;
-  }
-  for (const AnswerText& key : kAnswerTexts) {
-    if (!mine(key.name)) continue;
-    std::string value;
-    reader.text(table, key.name, value);
-    out.*key.member = value;
-  }
-  for (const AnswerTexts& key : kAnswerTextLists) reader.texts(table, key.name, out.*key.member);
-  for (const AnswerTokens& key : kAnswerTokenLists) {
-    reader.integers(table, key.name, 0, kMostId, out.*key.member);
-  }
-  out.length_penalty = reader.real(table, "length_penalty", -100.0, 100.0);
-  read_bias(reader, table, out.logit_bias);
-  read_params(reader, table, out.params);
 }
 
 }  // namespace tenon

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/parameters.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/vendor_setting.h"
 
@@ -35,54 +36,16 @@ struct AnswerSettings {
 // `first`, completed by `then`.
 AnswerSettings overlaid(AnswerSettings first, const AnswerSettings& then);
 
-// Names of whole numbers and of texts, lists included, beside those of sampling_keys(); for readers
-// that go through them.
-struct AnswerNumber {
-  std::string_view name;
-  uint32_t max;
-  std::optional<uint32_t> AnswerSettings::*member;
-};
-struct AnswerFlag {
-  std::string_view name;
-  std::optional<bool> AnswerSettings::*member;
-};
-struct AnswerText {
-  std::string_view name;
-  std::optional<std::string> AnswerSettings::*member;
-};
-struct AnswerTexts {
-  std::string_view name;
-  std::vector<std::string> AnswerSettings::*member;
-};
-struct AnswerTokens {
-  std::string_view name;
-  std::vector<TokenId> AnswerSettings::*member;
-};
-inline constexpr AnswerNumber kAnswerNumbers[] = {
-    {"max_tokens", 1u << 24, &AnswerSettings::max_tokens},
-    {"min_tokens", 1u << 24, &AnswerSettings::min_tokens},
-    {"samples", 1024, &AnswerSettings::samples},
-    {"best_of", 1024, &AnswerSettings::best_of},
-    {"beams", 256, &AnswerSettings::beams},
-    {"logprobs", 1024, &AnswerSettings::logprobs},
-};
-inline constexpr AnswerFlag kAnswerFlags[] = {
-    {"prompt_logprobs", &AnswerSettings::prompt_logprobs},
-    {"ignore_eos", &AnswerSettings::ignore_eos},
-    {"include_stop", &AnswerSettings::include_stop},
-};
-inline constexpr AnswerText kAnswerTexts[] = {
-    {"early_stopping", &AnswerSettings::early_stopping},
-    {"order", &AnswerSettings::order},
-};
-inline constexpr AnswerTexts kAnswerTextLists[] = {
-    {"stop", &AnswerSettings::stop},
-    {"bad_words", &AnswerSettings::bad_words},
-    {"dry_breakers", &AnswerSettings::dry_breakers},
-};
-inline constexpr AnswerTokens kAnswerTokenLists[] = {
-    {"stop_tokens", &AnswerSettings::stop_tokens},
-    {"allowed_tokens", &AnswerSettings::allowed_tokens},
-};
+// Each puts what was written for `parameter` in its place, or says what is wrong with it; the text
+// is empty where nothing is. The parameter is of that kind.
+std::string set_number(AnswerSettings& answer, const Parameter& parameter,
+                       const WrittenNumber& written);
+std::string set_flag(AnswerSettings& answer, const Parameter& parameter, bool value);
+std::string set_word(AnswerSettings& answer, const Parameter& parameter, std::string_view word);
+std::string add_text(AnswerSettings& answer, const Parameter& parameter, std::string_view text);
+std::string add_id(AnswerSettings& answer, const Parameter& parameter, const WrittenNumber& id);
+// `token` as text: keys of TOML and JSON are.
+std::string add_bias(AnswerSettings& answer, std::string_view token, const WrittenNumber& bias);
+std::string add_setting(AnswerSettings& answer, VendorSetting setting);
 
 }  // namespace tenon

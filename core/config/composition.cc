@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/schema.h"
 
@@ -34,7 +35,9 @@ void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
     }
     auto* files = std::get_if<std::vector<std::string>>(&setting.value);
     if (setting.key != "plugins.load" || files == nullptr) continue;
-    for (std::string& file : *files) file = from_folder(folder, file);
+    for (std::string& file : *files) {
+      if (!file.empty()) file = from_folder(folder, file);
+    }
   }
 }
 
@@ -48,6 +51,31 @@ const Setting* find_key(const std::vector<Setting>& settings, std::string_view k
 void erase_below(std::vector<Setting>& settings, const std::string& table) {
   std::erase_if(settings,
                 [&](const Setting& setting) { return setting.key.starts_with(table + "."); });
+}
+
+WrittenNumber written(const SettingValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return *whole;
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* text = std::get_if<std::string>(&value)) return shown_text(*text);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return "a list";
+}
+
+// Empty for a value that the key takes.
+std::string fault_of(const ConfigKey& key, const Setting& setting) {
+  const OptionSpec& spec = key.spec;
+  const auto* text = std::get_if<std::string>(&setting.value);
+  const bool automatic = spec.accepts_auto && text != nullptr && *text == "auto";
+  const bool number = spec.type == OptionType::integer || spec.type == OptionType::real;
+  if (number && !automatic) return number_fault(number_spec(key, spec.key), written(setting.value));
+  if (text != nullptr && text->empty()) {
+    return std::string(spec.key) + " is empty – it must be " + describe_option(spec) +
+           " – change it or leave it out";
+  }
+  std::deque<std::string> texts;
+  if (convert_setting(spec, setting, texts)) return "";
+  return in_quotes(setting.key) + " is " + describe(setting.value) + "; expected " +
+         describe_option(spec);
 }
 
 }  // namespace
@@ -90,15 +118,15 @@ void Composition::add_base(const Setting& extends, const std::string& folder) {
   }
   const std::string path = from_folder(folder, *name);
   if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
-    return error(extends.origin, "'extends' leads back to '" + path +
-                                     "'; a file cannot extend itself, remove one of them");
+    return error(extends.origin, "'extends' leads back to " + path_in_quotes(path) +
+                                     "; a file cannot extend itself, remove one of them");
   }
   if (chain_.size() >= kLongestChain) {
     return error(extends.origin, "'extends' goes through more than 16 files; shorten the chain");
   }
   const auto text = read_text_file(path, kLargestConfigBytes);
   if (!text.ok()) {
-    return error(extends.origin, "'extends': " + std::string(text.status().message()));
+    return error(extends.origin, "'extends': " + message_of(text.status()));
   }
   add_file(*text, path, fs::path(path).parent_path().string());
 }
@@ -110,7 +138,7 @@ void Composition::check_tables(FlatToml& flat) {
     const bool reported = dot != table.key.npos && !known_table(table.key.substr(0, dot));
     if (known_table(table.key) || reported) continue;
     if (!split_option_key(table.key).section.empty()) {
-      error(table.origin, "'" + table.key + "' is a table; options are single values");
+      error(table.origin, in_quotes(table.key) + " is a table; options are single values");
     } else {
       error(table.origin,
             dot == table.key.npos ? unknown_table_text(table.key) : unknown_key_text(table.key));
@@ -135,11 +163,13 @@ void Composition::add_overrides(const std::vector<std::string>& overrides) {
 
 // Options belong to the plugin that they were written for: a layer that names another one in its
 // place starts with none.
-void Composition::drop_options(std::string_view section) {
+void Composition::drop_options(std::string_view section, const SettingValue& plugin) {
   const std::string table = std::string(section) + ".options";
   const auto goes = [&](const Setting& setting) {
-    return setting.key.starts_with(table + ".") ||
-           (section == "drafter" && setting.key == "drafter.model");
+    if (setting.key.starts_with(table + ".")) return true;
+    if (section != "drafter") return false;
+    return setting.key == "drafter.model" ||
+           (setting.key == "drafter.verify" && plugin == SettingValue(std::string("none")));
   };
   std::copy_if(merged_.begin(), merged_.end(), std::back_inserter(config_.dropped_options), goes);
   std::erase_if(merged_, goes);
@@ -152,7 +182,9 @@ void Composition::add_layer(const std::vector<Setting>& layer) {
     if (now == nullptr) continue;
     const Setting* before = find_key(merged_, key);
     const SettingValue fallback(std::string(find_config_key(key)->spec.default_value.text));
-    if (now->value != (before != nullptr ? before->value : fallback)) drop_options(section);
+    if (now->value != (before != nullptr ? before->value : fallback)) {
+      drop_options(section, now->value);
+    }
   }
   for (const Setting& setting : layer) {
     std::erase_if(merged_, [&](const Setting& earlier) { return earlier.key == setting.key; });
@@ -166,7 +198,14 @@ void Composition::apply_load(const Setting& setting) {
     return error(setting.origin, "'plugins.load' is " + describe(setting.value) +
                                      "; expected a list of plugin files");
   }
-  for (const std::string& file : *files) config_.plugin_files.push_back({file, setting.origin});
+  for (const std::string& file : *files) {
+    if (file.empty()) {
+      error(
+          setting.origin,
+          "plugins.load has an empty text – each must be the path of a plugin file – leave it out");
+    }
+    config_.plugin_files.push_back({file, setting.origin});
+  }
 }
 
 void Composition::apply_option(std::string_view section, Setting setting) {
@@ -175,7 +214,7 @@ void Composition::apply_option(std::string_view section, Setting setting) {
     const std::string name(section);
     const std::string missing =
         section == "drafter" ? "there is no drafter" : "there is no such kernel";
-    return error(setting.origin, "'" + name + ".options." + setting.key + "' is set, but " +
+    return error(setting.origin, in_quotes(name + ".options." + setting.key) + " is set, but " +
                                      missing + "; set " + name + ".plugin too");
   }
   const_cast<ComponentConfig*>(component)->options.push_back(std::move(setting));
@@ -190,11 +229,10 @@ void Composition::apply(const Setting& setting) {
     apply_load(setting);
   } else if (known == nullptr) {
     error(setting.origin, unknown_key_text(setting.key));
-  } else if (const auto value = convert_setting(known->spec, setting, texts_)) {
-    known->set(config_, *value, setting.origin);
+  } else if (std::string fault = fault_of(*known, setting); !fault.empty()) {
+    error(setting.origin, fault);
   } else {
-    error(setting.origin, "'" + setting.key + "' is " + describe(setting.value) + "; expected " +
-                              describe_option(known->spec));
+    known->set(config_, *convert_setting(known->spec, setting, texts_), setting.origin);
   }
 }
 
@@ -210,6 +248,10 @@ Result<PipelineConfig> Composition::finish() && {
   if (!config_.drafter && !config_.draft_model_path.value.empty()) {
     error(config_.draft_model_path.origin,
           "'drafter.model' is set, but there is no drafter; set drafter.plugin too");
+  }
+  if (!config_.drafter && !config_.draft_verify.origin.file.empty()) {
+    error(config_.draft_verify.origin,
+          "'drafter.verify' is set, but there is no drafter; set drafter.plugin too");
   }
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;

@@ -22,11 +22,13 @@ class Composition {
   void add_file(std::string_view text, const std::string& name, const std::string& folder);
   // "scheduler.plugin=static", all of them one layer.
   void add_overrides(const std::vector<std::string>& overrides);
+  // Settings that were read elsewhere, such as flags of their own: one layer.
+  void add_settings(const std::vector<Setting>& settings) { add_layer(settings); }
   Result<PipelineConfig> finish() &&;
 
  private:
   void add_layer(const std::vector<Setting>& layer);
-  void drop_options(std::string_view section);
+  void drop_options(std::string_view section, const SettingValue& plugin);
   void add_base(const Setting& extends, const std::string& folder);
   void check_format(const Setting* format, const std::string& name);
   void check_tables(FlatToml& flat);

@@ -23,20 +23,23 @@ const ComponentConfig* PipelineConfig::component(std::string_view section) const
 }
 
 Result<PipelineConfig> load_pipeline_config(const std::string& path,
-                                            const std::vector<std::string>& overrides) {
+                                            const std::vector<std::string>& overrides,
+                                            const std::vector<Setting>& flags) {
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestConfigBytes));
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  auto config = parse_pipeline_config(text, path, folder, overrides);
+  auto config = parse_pipeline_config(text, path, folder, overrides, flags);
   if (config.ok()) config->path = path;
   return config;
 }
 
 Result<PipelineConfig> parse_pipeline_config(std::string_view text, const std::string& name,
                                              const std::string& folder,
-                                             const std::vector<std::string>& overrides) {
+                                             const std::vector<std::string>& overrides,
+                                             const std::vector<Setting>& flags) {
   Composition composition;
   composition.add_file(text, name, folder);
   composition.add_overrides(overrides);
+  composition.add_settings(flags);
   return std::move(composition).finish();
 }
 

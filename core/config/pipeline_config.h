@@ -66,6 +66,7 @@ struct PipelineConfig {
   Configured<uint64_t> kv_swap_bytes;                   // 0 = no swap pool
 
   Configured<std::optional<uint32_t>> context_tokens;  // null = auto: the model's
+  Configured<bool> exceed_model_context;               // context_tokens may be more than that
   Configured<uint32_t> max_sequences{32, {}};
   Configured<std::optional<uint32_t>> max_batch_tokens;  // null = auto
 
@@ -89,14 +90,17 @@ struct PipelineConfig {
 // The sections that name plugins, in the order of the file format.
 std::span<const std::string_view> component_sections();
 
-// Reads `path`, the files that it extends, then `overrides` ("scheduler.plugin=static"). Errors:
-// every fault at once, a line each, led by file:line:column or --set.
+// Reads `path`, the files that it extends, `overrides` ("scheduler.plugin=static"), then `flags`,
+// options of a program that stand for a key. Errors: every fault at once, a line each, led by
+// file:line:column, by --set, or by the flag.
 Result<PipelineConfig> load_pipeline_config(const std::string& path,
-                                            const std::vector<std::string>& overrides);
+                                            const std::vector<std::string>& overrides,
+                                            const std::vector<Setting>& flags = {});
 // The same from text; relative paths are taken from `folder`, messages are led by `name`.
 Result<PipelineConfig> parse_pipeline_config(std::string_view text, const std::string& name,
                                              const std::string& folder,
-                                             const std::vector<std::string>& overrides);
+                                             const std::vector<std::string>& overrides,
+                                             const std::vector<Setting>& flags = {});
 
 // Options of a component with the plugin's defaults filled in, for the resolved dump.
 struct ResolvedComponent {

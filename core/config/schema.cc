@@ -5,14 +5,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/quote.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
 
 namespace tenon {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 24;
-constexpr int64_t kMostSeed = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostTokens = kMostParameterTokens;
 
 constexpr std::string_view kSections[] = {"scheduler",         "kv_cache",         "attention",
                                           "attention.prefill", "attention.decode", "linear",
@@ -73,8 +73,7 @@ struct Member<std::optional<T>> {
   }
 };
 
-// A key that is kept in one member. An empty text counts as not set, and so does the null of an
-// optional key.
+// A key that is kept in one member.
 template <auto member>
 ConfigKey key(std::string_view name, OptionType type, std::string_view sentence) {
   using T = std::remove_cvref_t<decltype((std::declval<PipelineConfig&>().*member).value)>;
@@ -101,11 +100,22 @@ ConfigKey whole(std::string_view name, int64_t min, int64_t max, std::string_vie
   made.spec.unit = unit;
   return made;
 }
+// A number of the table of parameters.
+void describe_parameter(ConfigKey& made, const Parameter& known) {
+  const NumberSpec& number = known.number;
+  made.parameter = &known;
+  made.optional = true;
+  made.spec.type = number.whole ? OptionType::integer : OptionType::real;
+  made.spec.sentence = known.sentence;
+  made.spec.min = number.least;
+  made.spec.max = number.most;
+  made.spec.min_real = number.min;
+  made.spec.max_real = number.max;
+}
 template <auto member>
-ConfigKey real(std::string_view name, double min, double max, std::string_view sentence) {
-  ConfigKey made = key<member>(name, OptionType::real, sentence);
-  made.spec.min_real = min;
-  made.spec.max_real = max;
+ConfigKey generation(std::string_view name) {
+  ConfigKey made = key<member>(name, OptionType::integer, "");
+  describe_parameter(made, parameter(name.substr(name.find('.') + 1)));
   return made;
 }
 template <auto member, size_t count>
@@ -157,25 +167,25 @@ ConfigKey optional_plugin(std::string_view name, std::string_view sentence) {
   return made;
 }
 
-ConfigKey drafter_model() {
-  ConfigKey made = key<&PipelineConfig::draft_model_path>(
-      "drafter.model", OptionType::path, "folder of the second model, for drafters that run one");
+// Stays away where nobody named one.
+template <auto member>
+ConfigKey path(std::string_view name, std::string_view sentence) {
+  ConfigKey made = key<member>(name, OptionType::path, sentence);
   made.optional = true;
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
-    if (config.draft_model_path.value.empty()) return std::nullopt;
-    return Member<std::string>::to(config.draft_model_path.value);
+    if ((config.*member).value.empty()) return std::nullopt;
+    return Member<std::string>::to((config.*member).value);
   };
   return made;
 }
 
 // Stays away where it is off, as if it had never been written.
-ConfigKey deterministic() {
-  ConfigKey made = key<&PipelineConfig::deterministic>(
-      "executor.deterministic", OptionType::boolean,
-      "refuses parts whose results may depend on what else is in the batch");
+template <auto member>
+ConfigKey off_unless_set(std::string_view name, std::string_view sentence) {
+  ConfigKey made = key<member>(name, OptionType::boolean, sentence);
   made.optional = true;
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
-    if (!config.deterministic.value) return std::nullopt;
+    if (!(config.*member).value) return std::nullopt;
     return Member<bool>::to(true);
   };
   return made;
@@ -214,10 +224,6 @@ ConfigKey or_auto(ConfigKey made) {
   made.spec.default_value.automatic = true;
   return made;
 }
-ConfigKey optional(ConfigKey made) {
-  made.optional = true;
-  return made;
-}
 ConfigKey with_default(ConfigKey made, int64_t value) {
   made.spec.default_value.integer = value;
   return made;
@@ -234,17 +240,11 @@ void add_sampling_key(std::vector<ConfigKey>& keys) {
   const SamplingKey& known = sampling_keys()[index];
   if (known.name == "temperature" || known.name == "top_k" || known.name == "top_p") return;
   ConfigKey made;
-  made.optional = true;
   made.spec.key = kName;
-  made.spec.type = known.whole ? OptionType::integer : OptionType::real;
-  made.spec.sentence = known.sentence;
-  made.spec.min = static_cast<int64_t>(known.min);
-  made.spec.max = static_cast<int64_t>(known.max);
-  made.spec.min_real = known.min;
-  made.spec.max_real = known.max;
+  describe_parameter(made, parameter(known.name));
   made.spec.default_value.automatic = true;
   made.set = [](PipelineConfig& config, const OptionValue& value, const Origin& origin) {
-    const bool whole = sampling_keys()[index].whole;
+    const bool whole = parameter(sampling_keys()[index].name).number.whole;
     config.sampling[index] = {whole ? static_cast<double>(value.integer) : value.real, origin};
   };
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
@@ -266,14 +266,16 @@ void add_sampling_keys(std::vector<ConfigKey>& keys, std::index_sequence<indices
 std::vector<ConfigKey> make_keys() {
   using C = PipelineConfig;
   std::vector<ConfigKey> keys = {
-      key<&C::model_path>("model.path", OptionType::path, "folder of the model"),
+      path<&C::model_path>("model.path", "folder of the model"),
       with_default(key<&C::executor>("executor.plugin", OptionType::text,
                                      "what runs the model: cpu, or ref (slow, exact)"),
                    "cpu"),
       or_auto(whole<&C::threads>("executor.threads", 1, 1024, "threads",
                                  "workers of an executor on the host")),
       or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
-      deterministic(),
+      off_unless_set<&C::deterministic>(
+          "executor.deterministic",
+          "refuses parts whose results may depend on what else is in the batch"),
       plan_ahead(),
       plugin<&C::scheduler>("scheduler.plugin", "continuous",
                             "decides which sequence computes what"),
@@ -294,6 +296,8 @@ std::vector<ConfigKey> make_keys() {
       plugin<&C::linear>("linear.plugin", "auto", "multiplies by weights"),
       or_auto(whole<&C::context_tokens>("limits.context_tokens", 1, kMostTokens, "tokens",
                                         "longest sequence, prompt and generated")),
+      off_unless_set<&C::exceed_model_context>(
+          "limits.exceed_model_context", "lets context_tokens be more than the model was made for"),
       with_default(whole<&C::max_sequences>("limits.max_sequences", 1, 4096, "sequences",
                                             "sequences that run at once"),
                    32),
@@ -302,17 +306,14 @@ std::vector<ConfigKey> make_keys() {
       plugin<&C::sampler>("sampler.plugin", "standard", "turns logits into tokens"),
       optional_plugin<&C::drafter>("drafter.plugin",
                                    "proposes tokens to verify; absent or \"none\": no speculation"),
-      drafter_model(),
+      path<&C::draft_model_path>("drafter.model",
+                                 "folder of the second model, for drafters that run one"),
       drafter_verify(),
-      optional(whole<&C::max_tokens>("generation.max_tokens", 1, kMostTokens, "tokens",
-                                     "most tokens that a request generates")),
-      optional(real<&C::temperature>("generation.temperature", 0.0, 100.0,
-                                     "0 takes the most likely token")),
-      optional(whole<&C::top_k>("generation.top_k", 0, std::numeric_limits<int32_t>::max(),
-                                "tokens", "keeps the most likely ones; 0 keeps all")),
-      optional(real<&C::top_p>("generation.top_p", 0.0, 1.0,
-                               "keeps the smallest set of this probability")),
-      optional(whole<&C::seed>("generation.seed", 0, kMostSeed, "", "where randomness starts")),
+      generation<&C::max_tokens>("generation.max_tokens"),
+      generation<&C::temperature>("generation.temperature"),
+      generation<&C::top_k>("generation.top_k"),
+      generation<&C::top_p>("generation.top_p"),
+      generation<&C::seed>("generation.seed"),
   };
   add_sampling_keys(keys, std::make_index_sequence<kSamplingKeyCount>());
   return keys;
@@ -336,6 +337,20 @@ std::vector<std::string> names_inside(std::string_view table) {
 }
 
 }  // namespace
+
+NumberSpec number_spec(const ConfigKey& key, std::string_view name) {
+  const OptionSpec& spec = key.spec;
+  NumberSpec made = spec.type == OptionType::integer
+                        ? whole_number(name, spec.min, spec.max)
+                        : real_number(name, spec.min_real, spec.max_real);
+  if (key.parameter != nullptr) {
+    made = key.parameter->number;
+    made.name = name;
+  }
+  made.or_auto = spec.accepts_auto;
+  made.unit = spec.unit;
+  return made;
+}
 
 std::span<const std::string_view> component_sections() {
   return kSections;
@@ -370,7 +385,7 @@ bool known_table(std::string_view name) {
 
 std::string unknown_table_text(std::string_view table) {
   const auto tables = names_inside("");
-  return "unknown table '" + std::string(table) + "'" + did_you_mean(table, tables) +
+  return "unknown table " + in_quotes(table) + did_you_mean(table, tables) +
          " (known: " + join(tables) + ")";
 }
 
@@ -380,7 +395,7 @@ std::string unknown_key_text(std::string_view name) {
   const std::string_view table = dot == name.npos ? "" : name.substr(0, dot);
   if (!table.empty() && !known_table(table)) return unknown_table_text(table);
   const auto names = names_inside(table);
-  return "unknown key '" + std::string(name) + "'" +
+  return "unknown key " + in_quotes(name) +
          did_you_mean(dot == name.npos ? name : name.substr(dot + 1), names) + " (" +
          (table.empty() ? "known: " : "[" + std::string(table) + "] has: ") + join(names) + ")";
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/parameters.h"
 #include "core/config/pipeline_config.h"
 
 namespace tenon {
@@ -16,10 +17,14 @@ struct ConfigKey {
   OptionSpec spec;        // its key is dotted: "limits.max_sequences"
   bool optional = false;  // no default: stays away unless someone sets it
   void (*set)(PipelineConfig&, const OptionValue&, const Origin&) = nullptr;
+  const Parameter* parameter = nullptr;  // what a key of [generation] is for a request
   // Null where an optional key was not set. Texts are borrowed from the configuration.
   std::optional<OptionValue> (*get)(const PipelineConfig&) = nullptr;
   Origin (*origin)(const PipelineConfig&) = nullptr;
 };
+
+// What an integer or a real may be, named `name`.
+NumberSpec number_spec(const ConfigKey& key, std::string_view name);
 
 // In the order of the file format.
 std::span<const ConfigKey> config_keys();

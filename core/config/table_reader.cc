@@ -3,16 +3,25 @@
 #include <algorithm>
 
 #include "core/base/origin.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
+
+WrittenNumber written(const toml::node& node) {
+  if (const auto* whole = node.as_integer()) return whole->get();
+  if (const auto* real = node.as_floating_point()) return real->get();
+  if (const auto* text = node.as_string()) return shown_text(text->get());
+  if (const auto* flag = node.as_boolean()) return std::string(flag->get() ? "true" : "false");
+  return std::string(node.is_array() ? "a list" : node.is_table() ? "a table" : "a date or a time");
+}
 
 void TableReader::expect_known(const toml::table& table, std::span<const std::string_view> known) {
   const std::vector<std::string> words(known.begin(), known.end());
   for (const auto& [key, node] : table) {
     const std::string word(key.str());
     if (std::find(words.begin(), words.end(), word) != words.end()) continue;
-    error(key.source(), "'" + word + "' is no key of " + what_ + did_you_mean(word, words));
+    error(key.source(), in_quotes(word) + " is no key of " + what_ + did_you_mean(word, words));
   }
 }
 
@@ -22,7 +31,7 @@ void TableReader::text(const toml::table& table, std::string_view key, std::stri
   if (const auto* value = node->as_string()) {
     out = value->get();
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be text in quotes");
+    error(node->source(), in_quotes(key) + " must be text in quotes");
   }
 }
 
@@ -32,60 +41,28 @@ void TableReader::flag(const toml::table& table, std::string_view key, bool& out
   if (const auto* value = node->as_boolean()) {
     out = value->get();
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be true or false");
+    error(node->source(), in_quotes(key) + " must be true or false");
   }
 }
 
-std::optional<int64_t> TableReader::integer(const toml::table& table, std::string_view key,
-                                            int64_t min, int64_t max) {
-  const toml::node* node = table.get(key);
+std::optional<int64_t> TableReader::integer(const toml::table& table, const NumberSpec& spec) {
+  const toml::node* node = table.get(spec.name);
   if (node == nullptr) return std::nullopt;
-  const auto* value = node->as_integer();
-  if (value != nullptr && value->get() >= min && value->get() <= max) return value->get();
-  error(node->source(), "'" + std::string(key) + "' must be a whole number from " +
-                            std::to_string(min) + " to " + std::to_string(max));
+  const WrittenNumber value = written(*node);
+  const std::string fault = number_fault(spec, value);
+  if (fault.empty()) return std::get<int64_t>(value);
+  error(node->source(), fault);
   return std::nullopt;
 }
 
-std::optional<double> TableReader::real(const toml::table& table, std::string_view key, double min,
-                                        double max) {
-  const toml::node* node = table.get(key);
+std::optional<double> TableReader::real(const toml::table& table, const NumberSpec& spec) {
+  const toml::node* node = table.get(spec.name);
   if (node == nullptr) return std::nullopt;
-  const std::optional<double> value = node->value<double>();
-  if (value && *value >= min && *value <= max) return value;
-  error(node->source(), "'" + std::string(key) + "' must be a number from " + format_real(min) +
-                            " to " + format_real(max));
+  const WrittenNumber value = written(*node);
+  const std::string fault = number_fault(spec, value);
+  if (fault.empty()) return as_real(value);
+  error(node->source(), fault);
   return std::nullopt;
-}
-
-void TableReader::texts(const toml::table& table, std::string_view key,
-                        std::vector<std::string>& out) {
-  const toml::node* node = table.get(key);
-  if (node == nullptr) return;
-  const toml::array* list = node->as_array();
-  bool sound = list != nullptr;
-  for (size_t i = 0; sound && i < list->size(); ++i) {
-    const auto* value = list->get(i)->as_string();
-    sound = value != nullptr;
-    if (sound) out.push_back(value->get());
-  }
-  if (!sound) error(node->source(), "'" + std::string(key) + "' must be a list of texts");
-}
-
-void TableReader::integers(const toml::table& table, std::string_view key, int64_t min, int64_t max,
-                           std::vector<int32_t>& out) {
-  const toml::node* node = table.get(key);
-  if (node == nullptr) return;
-  const toml::array* list = node->as_array();
-  bool sound = list != nullptr;
-  for (size_t i = 0; sound && i < list->size(); ++i) {
-    const auto* value = list->get(i)->as_integer();
-    sound = value != nullptr && value->get() >= min && value->get() <= max;
-    if (sound) out.push_back(static_cast<int32_t>(value->get()));
-  }
-  if (sound) return;
-  error(node->source(), "'" + std::string(key) + "' must be a list of whole numbers from " +
-                            std::to_string(min) + " to " + std::to_string(max));
 }
 
 void TableReader::duration(const toml::table& table, std::string_view key, int64_t& out_ns) {
@@ -96,7 +73,7 @@ void TableReader::duration(const toml::table& table, std::string_view key, int64
   if (parsed && *parsed >= 0) {
     out_ns = *parsed;
   } else {
-    error(node->source(), "'" + std::string(key) + "' must be a time such as \"1.5s\"");
+    error(node->source(), in_quotes(key) + " must be a time such as \"1.5s\"");
   }
 }
 

@@ -10,7 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/number.h"
+
 namespace tenon {
+
+// A value as a number, whatever it is.
+WrittenNumber written(const toml::node& node);
 
 class TableReader {
  public:
@@ -22,14 +27,9 @@ class TableReader {
   void expect_known(const toml::table& table, std::span<const std::string_view> known);
   void text(const toml::table& table, std::string_view key, std::string& out);
   void flag(const toml::table& table, std::string_view key, bool& out);
-  std::optional<int64_t> integer(const toml::table& table, std::string_view key, int64_t min,
-                                 int64_t max);
-  std::optional<double> real(const toml::table& table, std::string_view key, double min,
-                             double max);
-  // Lists; an entry of another kind is an error.
-  void texts(const toml::table& table, std::string_view key, std::vector<std::string>& out);
-  void integers(const toml::table& table, std::string_view key, int64_t min, int64_t max,
-                std::vector<int32_t>& out);
+  // The member of the spec's name.
+  std::optional<int64_t> integer(const toml::table& table, const NumberSpec& spec);
+  std::optional<double> real(const toml::table& table, const NumberSpec& spec);
   // A time such as "1.5s", not negative.
   void duration(const toml::table& table, std::string_view key, int64_t& out_ns);
 

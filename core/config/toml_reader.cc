@@ -1,62 +1,16 @@
 #include "core/config/toml_reader.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <optional>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/config/toml_parse.h"
 
 namespace tenon {
 namespace {
 
 constexpr size_t kMostEntries = 4096;
-constexpr size_t kMostDots = 32;
-
-// The quotes that open a string at `at`: one, or three for a string of several lines.
-std::string_view opening_quotes(std::string_view text, size_t at) {
-  const char quote = text[at];
-  const std::string_view three = text.substr(at, 3);
-  return three == std::string(3, quote) ? three : text.substr(at, 1);
-}
-
-// Behind the string that starts at `at`, or at the end of the line that it should have ended on.
-size_t skip_string(std::string_view text, size_t at) {
-  const std::string_view quotes = opening_quotes(text, at);
-  for (at += quotes.size(); at < text.size(); ++at) {
-    if (text.substr(at, quotes.size()) == quotes) return at + quotes.size();
-    if (text[at] == '\n' && quotes.size() == 1) return at;
-    if (text[at] == '\\' && quotes[0] == '"') ++at;
-  }
-  return text.size();
-}
-
-// The parser nests a table for each point of a dotted key and recurses over them, so a line of
-// points could exhaust the stack. The number of the first line with too many, or 0.
-size_t line_with_too_many_dots(std::string_view text) {
-  size_t line = 1;
-  size_t dots = 0;
-  for (size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    if (c == '"' || c == '\'') {
-      const size_t end = skip_string(text, at);
-      line += static_cast<size_t>(
-          std::count(text.begin() + static_cast<ptrdiff_t>(at),
-                     text.begin() + static_cast<ptrdiff_t>(std::min(end, text.size())), '\n'));
-      at = std::max(end, at + 1);
-      continue;
-    }
-    if (c == '#') at = std::min(text.find('\n', at), text.size() - 1);
-    if (text[at] == '\n') {
-      ++line;
-      dots = 0;
-    } else if (text[at] == '.' && ++dots > kMostDots) {
-      return line;
-    }
-    ++at;
-  }
-  return 0;
-}
 
 bool plain_key(std::string_view key) {
   return !key.empty() && key.size() <= 64 && std::all_of(key.begin(), key.end(), [](char c) {
@@ -123,8 +77,8 @@ class Flattener {
     } else if (auto value = value_of(node)) {
       flat_.values.push_back({key, *std::move(value), origin});
     } else {
-      errors_.push_back(origin.text() + ": the value of '" + key +
-                        "' is a date, a time or a mixed list; expected text, a number, true, false "
+      errors_.push_back(origin.text() + ": the value of " + in_quotes(key) +
+                        " is a date, a time or a mixed list; expected text, a number, true, false "
                         "or a list of texts");
     }
   }
@@ -138,29 +92,18 @@ class Flattener {
 }  // namespace
 
 Result<FlatToml> read_toml(std::string_view text, const std::string& name) {
-  if (const size_t line = line_with_too_many_dots(text); line > 0) {
-    return invalid_argument(name + ":" + std::to_string(line) +
-                            ":1: more than 32 points outside of strings; no key is nested so deep");
-  }
-  try {
-    const toml::table table = toml::parse(text, name);
-    Flattener flattener(name);
-    flattener.flatten(table, "");
-    return std::move(flattener).finish();
-  } catch (const toml::parse_error& error) {
-    const Origin at{name, error.source().begin.line, error.source().begin.column};
-    return invalid_argument(at.text() + ": not TOML: " + std::string(error.description()));
-  } catch (const std::exception& error) {
-    return invalid_argument(name + ": cannot be read as TOML: " + error.what());
-  }
+  TENON_ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, name));
+  Flattener flattener(name);
+  flattener.flatten(table, "");
+  return std::move(flattener).finish();
 }
 
 Result<Setting> read_override(std::string_view text) {
   const size_t equals = text.find('=');
   const std::string key(trim(text.substr(0, std::min(equals, text.size()))));
   if (equals == text.npos || key.empty()) {
-    return invalid_argument("--set '" + std::string(text) +
-                            "': expected key=value, such as scheduler.plugin=chunked");
+    return invalid_argument("--set " + in_quotes(text) +
+                            ": expected key=value, such as scheduler.plugin=chunked");
   }
   const std::string value(text.substr(equals + 1));
   Setting setting{key, value, {"--set", 0, 0}};

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,14 +24,11 @@ struct WorkloadRequest {
   std::string prompt;       // text; or, where it is drawn, empty
   DrawnTokens prefix, own;  // a drawn prompt: what it shares with others, what it does not
   uint32_t max_tokens = 0;
-  uint32_t samples = 1;
   bool ignore_eos = true;  // an answer then has exactly max_tokens tokens
   int64_t arrival_ns = 0;  // after the start
   int32_t priority = 0;    // lower runs first
   uint32_t tenant = 0;
-  std::optional<uint64_t> seed;       // absent: what the pipeline or the command line says
-  std::optional<double> temperature;  // absent: likewise
-  AnswerSettings answer;              // everything else that it says about its answer
+  AnswerSettings answer;  // everything else that it says about its answer
 };
 
 struct Workload {
@@ -39,6 +36,9 @@ struct Workload {
   std::string title;
   std::vector<WorkloadRequest> requests;  // in the order of the file
 };
+
+// The numbers that a workload has beside those of parameters(), by key.
+std::span<const NumberSpec> workload_numbers();
 
 // Errors name the file, the line and the key; all of them in one message.
 Result<Workload> read_workload(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/engine/beam_groups.h"
 #include "core/engine/best_of.h"
 
@@ -69,7 +70,7 @@ void Admission::admit_request(SubmittedRequest submitted) {
   if (request.beams > 0) begin_beam_group(state, sequence);
   Status status = begin_kv(sequence, nullptr, 0);
   if (status.ok()) status = introduce(sequence, kNoSeq);
-  if (!status.ok()) return context_.fail_request(state, std::string(status.message()));
+  if (!status.ok()) return context_.fail_request(state, message_of(status));
   announce(sequence);
 }
 
@@ -96,12 +97,12 @@ Status Admission::introduce(Sequence& sequence, SeqId parent) {
         TextStream(parts.text ? parts.text(request) : nullptr, request.stop, request.include_stop);
   }
   if (Status status = begin_sampler(*parts.sampler, sequence.id, request, parent); !status.ok()) {
-    return with_context("sampler '" + parts.sampler_name + "'", status);
+    return with_context("sampler " + in_quotes(parts.sampler_name), status);
   }
   sequence.in_sampler = true;
   if (parts.drafter == nullptr || is_beam) return {};
   if (Status status = parts.drafter->begin(sequence.id, parent); !status.ok()) {
-    return with_context("drafter '" + parts.drafter_name + "'", status);
+    return with_context("drafter " + in_quotes(parts.drafter_name), status);
   }
   sequence.in_drafter = true;
   return {};
@@ -121,7 +122,8 @@ Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t 
     begin.parent_tokens = parent_tokens;
   }
   Status status = context_.parts.kv_cache->begin(begin);
-  if (!status.ok()) return with_context("kv_cache '" + context_.parts.kv_cache_name + "'", status);
+  if (!status.ok())
+    return with_context("kv_cache " + in_quotes(context_.parts.kv_cache_name), status);
   sequence.in_kv_cache = true;
   return {};
 }
@@ -140,22 +142,35 @@ Status Admission::introduce_fork(Sequence& child, const Sequence& parent) {
   return introduce(child, parent.id);
 }
 
-void Admission::place_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
+// A beam runs where its group does, so that to a scheduler they were admitted together.
+Status Admission::begin_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
   const bool room = context_.table.running().size() < context_.parts.limits.max_sequences;
   Status status;
   if (room && parent.state == SequenceState::running) {
     status = begin_kv(child, &parent, tokens);
     if (status.ok()) {
-      context_.table.admit(child);
+      context_.table.admit(child, child.beam != nullptr ? &parent : nullptr);
       child.computed = tokens;
-      child.record.admitted_ns = context_.start_ns;
+      child.furthest = std::max(child.furthest, tokens);
+      if (child.record.admitted_ns < 0) child.record.admitted_ns = context_.start_ns;
     }
   }
   if (!child.in_kv_cache && (status.ok() || status.code() == StatusCode::out_of_kv)) {
     status = begin_kv(child, nullptr, 0);
   }
-  if (!status.ok()) return context_.fail_request(*child.request, std::string(status.message()));
+  return status;
+}
+
+void Admission::place_fork(Sequence& child, const Sequence& parent, uint32_t tokens) {
+  Status status = begin_fork(child, parent, tokens);
+  if (!status.ok()) return context_.fail_request(*child.request, message_of(status));
   announce(child);
+}
+
+void Admission::fork_anew(Sequence& child, const Sequence& parent, uint32_t tokens) {
+  Status status = context_.end_kv(child);
+  if (status.ok()) status = begin_fork(child, parent, tokens);
+  if (!status.ok()) context_.fail_request(*child.request, std::string(status.message()));
 }
 
 }  // namespace tenon

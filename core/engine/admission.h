@@ -21,12 +21,15 @@ class Admission {
   // Then it shares the K/V of its parent's first `tokens` tokens and runs, where there is room for
   // it to run; else it waits and computes them again. Fails the request when that fails.
   void place_fork(Sequence& child, const Sequence& parent, uint32_t tokens);
+  // The same anew for a sequence that waits and holds nothing, known to everyone as it is.
+  void fork_anew(Sequence& child, const Sequence& parent, uint32_t tokens);
 
  private:
   void admit_request(SubmittedRequest submitted);
   void set_endings(RequestState& state) const;
   Status introduce(Sequence& sequence, SeqId parent);
   Status begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens);
+  Status begin_fork(Sequence& child, const Sequence& parent, uint32_t tokens);
   void announce(Sequence& sequence);
 
   EngineContext& context_;

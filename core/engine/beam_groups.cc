@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "core/base/quote.h"
+#include "core/engine/beam_memory.h"
 #include "core/engine/digest.h"
 
 namespace tenon {
@@ -36,7 +39,7 @@ void begin_beam_group(RequestState& state, Sequence& first) {
       .length_penalty = static_cast<double>(request.length_penalty),
       .stop = request.beam_stop,
       .limit_tokens = state.limit_tokens - static_cast<uint32_t>(request.prompt.size())};
-  state.beam_group = std::make_unique<BeamGroup>(BeamGroup{BeamSearch(rules), {&first}, {}, false});
+  state.beam_group = std::make_unique<BeamGroup>(BeamGroup{BeamSearch(rules), {&first}, {}});
   // Beams fork when the search says so, not when the prompt is computed.
   state.forked_samples = request.samples;
   first.beam = std::make_unique<BeamPath>();
@@ -61,7 +64,7 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   if (!sound) {
     context_.fail_request(
         *sequence.request,
-        "sampler '" + context_.parts.sampler_name + "' ranked no tokens at position " +
+        "sampler " + in_quotes(context_.parts.sampler_name) + " ranked no tokens at position " +
             std::to_string(sequence.known) +
             " – a beam search needs the most likely ones – use a sampler that reports "
             "log probabilities");
@@ -170,72 +173,73 @@ void BeamGroups::go_on(const Step& step, RequestState& state) {
     Sequence* parent = before[candidate.beam];
     const bool first = !stays[candidate.beam];
     stays[candidate.beam] = true;
-    Sequence* beam = first ? parent : fork(*parent, *parent, parent->computed);
+    Sequence* beam = first ? parent : fork(*parent);
     if (beam == nullptr) return;  // the request has failed
     group.running.push_back(beam);
     moves.emplace_back(beam, &candidate);
   }
   // Only now: forks copy what their parent was.
-  for (const auto& [beam, candidate] : moves) extend(step, *beam, *candidate);
+  for (const auto& [beam, candidate] : moves) {
+    extend(step, *beam, *candidate);
+    if (state.live_samples == 0) return;  // likewise
+  }
+  release_unless_whole(state);
 }
 
-// A sequence that goes on from where `origin` is, sharing the first `tokens` of the K/V of
-// `parent`, where that has any.
-Sequence* BeamGroups::fork(const Sequence& origin, const Sequence& parent, uint32_t tokens) {
-  RequestState& state = *origin.request;
-  Sequence& child = context_.table.add(state, 0, origin.record.arrival_ns);
-  child.tokens = origin.tokens;
-  child.known = origin.known;
-  child.scored = origin.scored;
-  child.digest = origin.digest;
-  child.record = origin.record;
-  child.beam = std::make_unique<BeamPath>(*origin.beam);
+// A beam that goes on from where `parent` is.
+Sequence* BeamGroups::fork(const Sequence& parent) {
+  RequestState& state = *parent.request;
+  Sequence& child = context_.table.add(state, 0, parent.record.arrival_ns);
+  child.tokens = parent.tokens;
+  child.known = parent.known;
+  child.furthest = parent.furthest;
+  child.scored = parent.scored;
+  child.digest = parent.digest;
+  child.record = parent.record;
+  child.beam = std::make_unique<BeamPath>(*parent.beam);
   if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
-    context_.fail_request(state, std::string(status.message()));
+    context_.fail_request(state, message_of(status));
     return nullptr;
   }
-  admission_.place_fork(child, parent, tokens);
+  admission_.place_fork(child, parent, parent.computed);
   return child.state == SequenceState::ended ? nullptr : &child;
 }
 
-// A beam whose memory was taken would compute everything again, and share nothing any more. Where
-// one beam of its group is up to date, all others fork from that anew.
 void BeamGroups::rejoin() {
   advancing_.clear();
-  for (const Sequence* sequence : context_.table.waiting()) {
-    RequestState* state = sequence->request;
-    const bool known = std::find(advancing_.begin(), advancing_.end(), state) != advancing_.end();
-    if (sequence->beam != nullptr && state->beam_group->running.size() > 1 && !known) {
-      advancing_.push_back(state);
+  for (const Sequence* sequence : context_.table.running()) {
+    if (sequence->stop_at > 0 && sequence->computed == sequence->stop_at) {
+      advancing_.push_back(sequence->request);
     }
   }
   for (RequestState* state : advancing_) rejoin_group(*state);
 }
 
 void BeamGroups::rejoin_group(RequestState& state) {
-  std::vector<Sequence*>& beams = state.beam_group->running;
-  const auto is_anchor = [](const Sequence* beam) {
-    return beam->state == SequenceState::running && beam->computed + 1 >= beam->known;
-  };
-  const auto found = std::find_if(beams.begin(), beams.end(), is_anchor);
-  const auto held = static_cast<size_t>(std::count_if(beams.begin(), beams.end(), [](auto* beam) {
-    return beam->state == SequenceState::running;
-  }));
-  const size_t rows = context_.table.running().size() - held + beams.size();
-  if (found == beams.end() || rows > context_.parts.limits.max_sequences) return;
-  Sequence& anchor = **found;
-  for (Sequence*& beam : beams) {
-    if (beam == &anchor) continue;
-    const uint32_t most = std::min(anchor.computed, beam->known - 1);
-    const auto end = beam->tokens.begin() + most;
-    const auto common = static_cast<uint32_t>(
-        std::mismatch(beam->tokens.begin(), end, anchor.tokens.begin()).first -
-        beam->tokens.begin());
-    Sequence* old = beam;
-    context_.retire(*old, EventKind::finished);
-    beam = fork(*old, anchor, common);
-    if (beam == nullptr) return;  // the request has failed
+  BeamGroup& group = *state.beam_group;
+  Sequence& trunk = *std::exchange(group.trunk, nullptr);
+  const uint32_t tokens = std::exchange(trunk.stop_at, 0);
+  for (Sequence* beam : group.running) {
+    if (beam == &trunk) continue;
+    admission_.fork_anew(*beam, trunk, tokens);
+    if (state.live_samples == 0) return;  // the request has failed
   }
+  release_unless_whole(state);
+}
+
+// Where a fork found no row or no memory.
+void BeamGroups::release_unless_whole(RequestState& state) {
+  BeamGroup& group = *state.beam_group;
+  const bool whole = std::all_of(group.running.begin(), group.running.end(),
+                                 [](auto* beam) { return beam->state == SequenceState::running; });
+  if (whole) return;
+  const Status status = [&] {
+    PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
+    return release_group(group, *context_.parts.kv_cache, context_.table);
+  }();
+  if (status.ok()) return;
+  context_.fail_request(state, plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                                            "could not release a sequence", status));
 }
 
 void BeamGroups::extend(const Step& step, Sequence& beam, const BeamCandidate& candidate) {

@@ -2,8 +2,8 @@
 // search (beam_search.h) decides.
 //
 // A group goes on only when every beam has been sampled. One that was sampled before the others
-// keeps what came out and takes its last token back, so that to a scheduler it looks like any
-// sequence with a token to compute; its K/V is there when the others are ready.
+// keeps what came out and is held back: no scheduler sees it until then. Memory is the whole
+// group's (beam_memory.h): a group of which one beam has none loses it all, and comes back as one.
 #pragma once
 
 #include <vector>
@@ -24,8 +24,7 @@ class BeamGroups {
   BeamGroups(EngineContext& context, Admission& admission)
       : context_(context), admission_(admission) {}
 
-  // A beam whose memory was taken would compute everything again, and share nothing any more.
-  // Where one beam of its group is up to date, all others fork from that anew.
+  // Groups whose trunk is computed fork from it anew.
   void rejoin();
   // Keeps what one beam's row says.
   void take_result(const Step& step, const Share& share);
@@ -38,8 +37,9 @@ class BeamGroups {
   void keep_answer(RequestState& state, const BeamSearch::Ended& ended);
   void go_on(const Step& step, RequestState& state);
   void extend(const Step& step, Sequence& beam, const BeamCandidate& candidate);
-  Sequence* fork(const Sequence& origin, const Sequence& parent, uint32_t tokens);
+  Sequence* fork(const Sequence& parent);
   void rejoin_group(RequestState& state);
+  void release_unless_whole(RequestState& state);
   void finish(Step& step, RequestState& state);
   void deliver(Step& step, RequestState& state, uint32_t sample, BeamAnswer& answer);
 

@@ -14,15 +14,42 @@ uint64_t capacity_of(const EngineParts& parts) {
   return uint64_t{group.blocks} * group.block_tokens;
 }
 
+Contracts contracts_of(const EngineParts& parts) {
+  Contracts contracts;
+  contracts.scheduler = std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name);
+  contracts.kv_cache = std::make_unique<CheckedKvCache>(*parts.kv_cache, parts.kv_cache_name,
+                                                        *parts.shape, parts.geometry);
+  contracts.sampler = std::make_unique<CheckedSampler>(*parts.sampler, parts.sampler_name);
+  if (parts.drafter != nullptr) {
+    contracts.drafter = std::make_unique<CheckedDrafter>(*parts.drafter, parts.drafter_name,
+                                                         parts.shape->vocabulary);
+  }
+  return contracts;
+}
+
+EngineParts with(const Contracts& contracts, EngineParts parts) {
+  parts.scheduler = contracts.scheduler.get();
+  parts.kv_cache = contracts.kv_cache.get();
+  parts.sampler = contracts.sampler.get();
+  parts.drafter = contracts.drafter.get();
+  return parts;
+}
+
 }  // namespace
 
 // The last token of a sequence is never computed and needs no slot.
 EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
-    : parts(std::move(engine_parts)),
+    : contracts(contracts_of(engine_parts)),
+      parts(with(contracts, std::move(engine_parts))),
       options(std::move(engine_options)),
       kv_tokens(capacity_of(parts)),
       sequence_limit_tokens(
           static_cast<uint32_t>(std::min<uint64_t>(parts.limits.context_tokens, kv_tokens + 1))) {}
+
+uint32_t EngineContext::block_tokens() const {
+  if (parts.geometry.group_count == 0) return 1;
+  return std::max(parts.geometry.groups[parts.shape->ledger_group].block_tokens, 1u);
+}
 
 void EngineContext::begin_pass() {
   start_ns = parts.clock->now_ns();
@@ -39,14 +66,19 @@ void EngineContext::sweep(bool in_flight) {
   ended_before_.clear();
 }
 
+Status EngineContext::end_kv(Sequence& sequence) {
+  PluginCall call(*parts.clock, times.kv_cache_ns);
+  Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
+  sequence.in_kv_cache = !status.ok();
+  if (status.ok()) return status;
+  return failed(
+      plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
+}
+
 void EngineContext::retire(Sequence& sequence, EventKind how) {
   KeepFloatingPointState keep;
   if (sequence.in_kv_cache) {
-    PluginCall call(*parts.clock, times.kv_cache_ns);
-    Status status = parts.kv_cache->release(sequence.id, ReleaseHow::end);
-    if (!status.ok()) {
-      fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not release a sequence", status));
-    }
+    if (Status status = end_kv(sequence); !status.ok()) fault(std::string(status.message()));
   }
   if (sequence.in_sampler) {
     Status status = parts.sampler->end(sequence.id);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/floating_point_state.h"
+#include "core/contract/contracts.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/metrics.h"
 #include "core/engine/sequence_table.h"
@@ -31,7 +32,8 @@ struct EngineContext {
   EngineContext(const EngineContext&) = delete;
   EngineContext& operator=(const EngineContext&) = delete;
 
-  const EngineParts parts;
+  const Contracts contracts;
+  const EngineParts parts;  // its plugins are those of `contracts`
   const EngineOptions options;
   const uint64_t kv_tokens;              // slots of the ledger's group, which every token needs
   const uint32_t sequence_limit_tokens;  // most tokens of one sample
@@ -46,10 +48,15 @@ struct EngineContext {
   int64_t start_ns = 0;
   PartTimes times;
 
+  // Of the ledger's group.
+  uint32_t block_tokens() const;
+
   void begin_pass();
   // Frees what has ended, unless a step in flight may point to it: then the next time.
   void sweep(bool in_flight);
 
+  // The KV manager forgets a sequence that it knows.
+  Status end_kv(Sequence& sequence);
   // Takes a sequence out of everything that knows it.
   void retire(Sequence& sequence, EventKind how);
   // Of the ledger's group; nothing where the manager cannot tell.

@@ -135,9 +135,12 @@ void DraftRunner::fill(std::span<const KvTableView> tables, uint32_t end) {
 }
 
 Status DraftRunner::check(const RunnerRow& row) const {
-  if (manager_ == nullptr || table_->find(row.seq) == nullptr) {
+  const std::span asked = std::span(asked_).first(asked_count_);
+  const bool in_step =
+      std::ranges::any_of(asked, [&](const Asked& each) { return each.seq == row.seq; });
+  if (manager_ == nullptr || !in_step || table_->find(row.seq) == nullptr) {
     return invalid_argument("the draft model was asked for sequence " + number(row.seq) +
-                            " – there is none of that number");
+                            " – drafts are wanted of none of that number");
   }
   if (row.history.empty() || row.history.size() > context_tokens()) {
     return invalid_argument("the draft model was asked for what follows " +
@@ -168,6 +171,11 @@ uint32_t DraftRunner::computed(SeqId seq, std::span<const TokenId> history) noex
 
 Status DraftRunner::forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
                             std::span<const float*> hidden) noexcept {
+  if (logits.size() < rows.size() || (!hidden.empty() && hidden.size() < rows.size())) {
+    return invalid_argument("the draft model was asked for " + number(rows.size()) +
+                            " rows – there is room for the logits of " + number(logits.size()) +
+                            " and the hidden states of " + number(hidden.size()));
+  }
   try {
     Status status = forward_rows(rows, logits, hidden);
     // What the blocks hold cannot be told any more; it is computed again when it is asked for.
@@ -353,6 +361,13 @@ void DraftRunner::keep(const float* rows, uint64_t width, bool last, std::vector
 // same token.
 Status DraftRunner::draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,
                          std::span<RunnerDraw> draws) noexcept {
+  const bool whole = logits.size() >= rows.size() && draws.size() >= rows.size() &&
+                     std::ranges::find(logits, nullptr) == logits.end();
+  if (!whole) {
+    return invalid_argument("the draft model was asked to draw for " + number(rows.size()) +
+                            " rows – there are logits of " + number(logits.size()) +
+                            " and room for " + number(draws.size()) + " tokens");
+  }
   Status status;
   const auto work = [&] { status = draw_rows(rows, logits, draws); };
   parts_.executor->share_out(1, [&work](uint32_t) { work(); });
@@ -369,10 +384,12 @@ Status DraftRunner::draw_rows(std::span<const RunnerRow> rows, std::span<const f
     row.logits = logits[i];
     row.vocabulary = vocabulary();
     SampleResult result;
-    TENON_RETURN_IF_ERROR(sampler_->sample({&row, 1}, {&result, 1}));
+    Status status = sampler_->sample({&row, 1}, {&result, 1});
     draws[i].token = result.token;
-    if (draws[i].probs == nullptr) continue;
-    TENON_RETURN_IF_ERROR(sampler_->distribution(row, {draws[i].probs, vocabulary()}));
+    if (status.ok() && draws[i].probs != nullptr) {
+      status = sampler_->distribution(row, {draws[i].probs, vocabulary()});
+    }
+    if (!status.ok()) return with_context("the pipeline's sampler", status);
   }
   return {};
 }

@@ -8,6 +8,11 @@
 namespace tenon {
 namespace {
 
+// Canaries behind what a drafter is given room with.
+constexpr size_t kBehindTokens = 4;
+constexpr int32_t kBehind = -0x3a3a3a3b;
+constexpr float kBehindProbs = -12345.5f;
+
 DraftRequest draft_request(const Sequence& sequence, uint32_t tokens) {
   const uint64_t seed = sequence.request->request.sampling.seed;
   return {.seq = sequence.id,
@@ -32,8 +37,19 @@ void Drafting::offer() {
     return fault("could not offer", status);
   }
   for (size_t i = 0; i < asked_.size(); ++i) {
-    asked_[i]->offered_drafts = std::min(offered_[i], requests_[i].max_tokens);
+    asked_[i]->offered_drafts = offered_[i];
   }
+  note_cuts();
+}
+
+// A drafter that proposes what cannot be is told of once; how often it did stands in the report.
+void Drafting::note_cuts() {
+  const CheckedDrafter& drafter = *context_.contracts.drafter;
+  DraftStatistics& drafts = context_.totals.drafts;
+  if (drafts.cut == 0 && drafter.cut() > 0) {
+    fault("proposed what cannot be", failed(drafter.first_cut()));
+  }
+  drafts.cut = drafter.cut();
 }
 
 void Drafting::ask_for(const std::vector<Sequence*>& sequences) {
@@ -59,10 +75,28 @@ void Drafting::draft(Step& step) {
   make_room(step);
   if (drafted_.empty()) return;
   if (status.ok()) status = parts.drafter->draft(requests_, drafts_);
+  if (wrote_behind_room()) status = wrote_behind("draft", "drafts");
   if (!status.ok()) fault("could not draft", status);
   for (size_t i = 0; i < drafted_.size(); ++i) {
     take_drafts(step, *drafted_[i], drafts_[i], status.ok() ? requests_[i].max_tokens : 0);
   }
+  note_cuts();
+}
+
+// Behind each sequence's drafts, and behind the parents and the probabilities of all of them.
+bool Drafting::wrote_behind_room() const {
+  const auto changed = [](std::span<const int32_t> behind) {
+    return std::ranges::any_of(behind, [](int32_t value) { return value != kBehind; });
+  };
+  size_t slots = 0;
+  for (size_t i = 0; i < drafted_.size(); ++i) {
+    const std::span<const TokenId> tokens = drafted_[i]->sequence->tokens;
+    slots += requests_[i].max_tokens;
+    if (changed(tokens.last(kBehindTokens))) return true;
+  }
+  const EngineParts& parts = context_.parts;
+  if (parts.draft_trees && changed(std::span(parents_).last(kBehindTokens))) return true;
+  return parts.verify_by_rejection && probs_[slots * parts.shape->vocabulary] != kBehindProbs;
 }
 
 // Behind the known tokens of everyone who was granted draft slots.
@@ -77,6 +111,7 @@ void Drafting::make_room(Step& step) {
     Sequence& sequence = *share.sequence;
     slots += granted;
     sequence.tokens.resize(sequence.known + granted, kNoToken);
+    sequence.tokens.resize(sequence.known + granted + kBehindTokens, kBehind);
     requests_.push_back(draft_request(sequence, granted));
     DraftOut& out = drafts_.emplace_back();
     out.tokens = std::span(sequence.tokens).subspan(sequence.known, granted);
@@ -84,8 +119,14 @@ void Drafting::make_room(Step& step) {
   }
   const bool trees = context_.parts.draft_trees, rejection = context_.parts.verify_by_rejection;
   const uint64_t vocabulary = context_.parts.shape->vocabulary;
-  if (trees) parents_.assign(slots, -1);
-  if (rejection && probs_.size() < slots * vocabulary) probs_.resize(slots * vocabulary);
+  if (trees) {
+    parents_.assign(slots, -1);
+    parents_.resize(slots + kBehindTokens, kBehind);
+  }
+  if (rejection) {
+    if (probs_.size() < slots * vocabulary + 1) probs_.resize(slots * vocabulary + 1);
+    probs_[slots * vocabulary] = kBehindProbs;
+  }
   uint64_t slot = 0;
   for (DraftOut& out : drafts_) {
     if (trees) out.parents = std::span(parents_).subspan(slot, out.tokens.size());
@@ -96,33 +137,13 @@ void Drafting::make_room(Step& step) {
 
 void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most) {
   Sequence& sequence = *share.sequence;
-  const uint32_t count = sound_drafts(share, out, most);
+  const uint32_t count = std::min(out.count, most);
   share.drafts = count;
   share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
   share.draft_probs = out.has_probs && !out.is_tree ? out.probs : nullptr;
   sequence.tokens.resize(sequence.known + count);
   sequence.record.drafted_tokens += count;
   step.record.draft_rows += count;
-}
-
-// How many of the drafts can be computed: up to the first that is no token of the vocabulary,
-// follows none before it, or repeats a sibling.
-uint32_t Drafting::sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const {
-  const std::span<const TokenId> tokens =
-      std::span(share.sequence->tokens).subspan(share.sequence->known);
-  const uint32_t count = std::min(out.count, most);
-  if (out.is_tree && out.parents.empty()) return 0;
-  for (uint32_t d = 0; d < count; ++d) {
-    if (tokens[d] < 0 || static_cast<uint32_t>(tokens[d]) >= context_.parts.shape->vocabulary) {
-      return d;
-    }
-    if (!out.is_tree) continue;
-    if (out.parents[d] < -1 || out.parents[d] >= static_cast<int32_t>(d)) return d;
-    for (uint32_t other = 0; other < d; ++other) {
-      if (out.parents[other] == out.parents[d] && tokens[other] == tokens[d]) return d;
-    }
-  }
-  return count;
 }
 
 void Drafting::observe(const Step& step) {

@@ -27,7 +27,8 @@ class Drafting {
   void ask_for(const std::vector<Sequence*>& sequences);
   void make_room(Step& step);
   void take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most);
-  uint32_t sound_drafts(const Share& share, const DraftOut& out, uint32_t most) const;
+  void note_cuts();
+  bool wrote_behind_room() const;
   void show(const Share& share);
   void make_views(const Step& step);
   void fault(std::string_view did, const Status& status);

@@ -24,6 +24,7 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       forward_(context_),
       sampling_(context_, admission_, beam_groups_),
       finishing_(context_, admission_, drafting_),
+      progress_guard_(context_),
       steps_{Step(BatchBuilder(context_.parts, context_.options.plan_ahead)),
              Step(BatchBuilder(context_.parts, context_.options.plan_ahead))} {
   const EngineParts& made_of = context_.parts;
@@ -49,17 +50,15 @@ Engine::~Engine() {
 
 Result<RequestId> Engine::submit(Request request) {
   const EngineParts& parts = context_.parts;
-  const KvGeometry& geometry = parts.geometry;
-  TENON_RETURN_IF_ERROR(check_request(
-      request,
-      {.scheduler = parts.limits,
-       .vocabulary = parts.shape->vocabulary,
-       .sequence_tokens = context_.sequence_limit_tokens,
-       .kv_tokens = context_.kv_tokens,
-       .kv_block_tokens =
-           geometry.group_count == 0 ? 1 : geometry.groups[parts.shape->ledger_group].block_tokens,
-       .sampler_params = parts.sampler_params,
-       .sampler_name = parts.sampler_name}));
+  TENON_RETURN_IF_ERROR(check_request(request, {.scheduler = parts.limits,
+                                                .vocabulary = parts.shape->vocabulary,
+                                                .sequence_tokens = context_.sequence_limit_tokens,
+                                                .kv_tokens = context_.kv_tokens,
+                                                .kv_block_tokens = context_.block_tokens(),
+                                                .sampler_params = parts.sampler_params,
+                                                .sampler_name = parts.sampler_name,
+                                                .sampler_stages = parts.sampler_stages,
+                                                .sampler_logprobs = parts.sampler_logprobs}));
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }

@@ -31,6 +31,7 @@
 #include "core/engine/forward.h"
 #include "core/engine/inbox.h"
 #include "core/engine/planner.h"
+#include "core/engine/progress_guard.h"
 #include "core/engine/sampling.h"
 #include "core/engine/step.h"
 
@@ -88,6 +89,7 @@ class Engine {
   Forward forward_;
   Sampling sampling_;
   Finishing finishing_;
+  ProgressGuard progress_guard_;
   Step steps_[2];           // the second for planning ahead
   Step* flying_ = nullptr;  // launched and not collected
   uint64_t last_id_ = 0;

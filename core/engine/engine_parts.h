@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
+#include "core/engine/sampler_check.h"
 #include "core/exec/executor.h"
 
 namespace tenon {
@@ -41,6 +42,9 @@ struct EngineParts {
   std::vector<LayerId> hidden_layers;
   bool hidden_drawn_only = false;
   std::vector<std::string> sampler_params;  // keys of third parties that the sampler takes
+  // What else requests may ask of it (the facts sampler.stages and sampler.logprobs).
+  std::vector<std::string> sampler_stages = every_sampling_word();
+  uint32_t sampler_logprobs = UINT32_MAX;
   const Clock* clock = nullptr;
   TextDecoderFactory text;          // empty = tokens only
   std::vector<TokenId> eos_tokens;  // end of text
@@ -59,6 +63,9 @@ struct EngineOptions {
   bool plan_ahead = false;         // plan a step while the device computes the one before it
   uint32_t plan_retries = 3;       // plans that fail in a row before requests do
   uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
+  // Steps that compute something, and still nobody gets further than before, until requests fail;
+  // beside those that computing all live sequences again could take.
+  uint32_t futile_steps = 1000;
   std::function<void(const StepRecord&)> on_step = {};  // [step]
 };
 

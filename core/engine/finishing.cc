@@ -27,10 +27,7 @@ void Finishing::resolve(Step& step) {
 Status Finishing::resolve_share(const Share& share) {
   PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
   Sequence& sequence = *share.sequence;
-  // A beam that is ahead of its group computes its last token again.
-  const bool ahead =
-      sequence.beam != nullptr && share.logits_rows > 0 && !sequence.request->beam_group->ready;
-  kept_.resize(share.tokens - (ahead ? 1 : 0));
+  kept_.resize(share.tokens);
   std::iota(kept_.begin(), kept_.end(), 0u);
   for (uint32_t i = 0; i < share.accepted; ++i) {
     kept_.push_back(share.tokens + share.accepted_draft(i));

@@ -15,21 +15,23 @@ void Forward::move(Step& step) {
   KvMovesOut out{moves_, 0};
   do {
     out.count = 0;
-    Status status = kv_cache.take_moves(out);
-    if (status.ok() && out.count > moves_.size())
-      status = internal("more moves than there is room");
-    if (status.ok() && out.count > 0) {
+    std::string fault;
+    if (Status status = kv_cache.take_moves(out); !status.ok()) {
+      fault = plugin_fault("kv_cache", context_.parts.kv_cache_name, "failed", status);
+    } else if (out.count > 0) {
       step.record.moves += out.count;
-      status = apply(std::span(moves_).first(out.count));
+      if (Status applied = apply(std::span(moves_).first(out.count)); !applied.ok()) {
+        fault = "copying K/V blocks failed: " + std::string(applied.message());
+      }
     }
-    if (!status.ok()) {
+    if (!fault.empty()) {
       // Whose K/V is now missing cannot be told: what runs fails, what was swapped out is computed
       // again.
       for (const Sequence* waiting : context_.table.waiting()) {
         (void)kv_cache.release(waiting->id, ReleaseHow::recompute);
       }
       const std::vector<Sequence*> running = context_.table.running();
-      return fail(step, running, "copying K/V blocks failed: " + std::string(status.message()));
+      return fail(step, running, fault);
     }
   } while (out.count == moves_.size());
 }
@@ -68,15 +70,28 @@ void Forward::assemble(Step& step) {
 
 void Forward::launch(Step& step) {
   if (step.empty()) return;
-  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
-  step.launched = context_.parts.executor->launch(step.batch);
+  const EngineParts& parts = context_.parts;
+  {
+    Stopwatch watch(*parts.clock, context_.times.kv_cache_ns);
+    if (Status status = context_.contracts.kv_cache->write(step.batch); !status.ok()) {
+      step.launched = with_context("kv_cache '" + parts.kv_cache_name + "'", status);
+      return;
+    }
+  }
+  Stopwatch watch(*parts.clock, context_.times.executor_ns);
+  if (Status status = parts.executor->launch(step.batch); !status.ok()) {
+    step.launched =
+        with_context("executor '" + std::string(parts.executor->name()) + "' failed", status);
+  }
 }
 
 void Forward::collect(Step& step) {
   const EngineParts& parts = context_.parts;
   if (!step.empty()) {
     Stopwatch watch(*parts.clock, context_.times.executor_ns);
-    if (Status status = take_output(step); !status.ok()) {
+    if (!step.launched.ok()) {
+      fail(step, sequences_of(step.shares), std::string(step.launched.message()));
+    } else if (Status status = take_output(step); !status.ok()) {
       fail(step, sequences_of(step.shares),
            plugin_fault("executor", parts.executor->name(), "failed", status));
     }
@@ -93,7 +108,6 @@ void Forward::done(const Step& step) {
 }
 
 Status Forward::take_output(Step& step) {
-  if (!step.launched.ok()) return std::move(step.launched);
   TENON_ASSIGN_OR_RETURN(step.output, context_.parts.executor->collect(step.id));
   return check_output(step);
 }

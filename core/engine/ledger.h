@@ -2,6 +2,9 @@
 //
 // Every growth can be taken back when the plan fails. Preemptions stay: a released sequence
 // waits again.
+//
+// A beam group is granted memory as one and loses it as one: the first of its beams that grows in a
+// plan grows all that have something to compute, or none; releasing one releases all.
 #pragma once
 
 #include <tenon/kv_cache.h>
@@ -12,16 +15,22 @@
 #include "core/base/clock.h"
 #include "core/engine/context.h"
 #include "core/engine/sequence_table.h"
+#include "core/engine/step.h"
 
 namespace tenon {
 
 class Ledger final : public KvLedger {
  public:
   // Memory is counted in tokens of `group`.
-  Ledger(KVCacheManager& manager, GroupId group, SequenceTable& table, const Clock& clock)
-      : manager_(manager), group_(group), table_(table), clock_(clock) {}
+  Ledger(KVCacheManager& manager, GroupId group, uint32_t block_tokens, SequenceTable& table,
+         const Clock& clock)
+      : manager_(manager),
+        group_(group),
+        block_tokens_(block_tokens),
+        table_(table),
+        clock_(clock) {}
 
-  void begin_plan(uint64_t step_id);
+  void begin_plan(uint64_t step_id, Planning planning);
   // Growths that no grant uses (Growth::used) are given back; those that waited run from now.
   Status settle();
   // Every growth is given back; nothing of the plan is run.
@@ -47,16 +56,24 @@ class Ledger final : public KvLedger {
 
  private:
   Status give_back(Sequence& sequence);
+  bool nobody_else_holds(const Sequence& sequence) const;
   bool match(SeqId seq, uint32_t more_tokens, KvMatch& out);
   void note(Status status, SeqId seq);
+  GrowResult grow(Sequence& sequence, uint32_t at_least, uint32_t at_most);
+  bool grow_siblings(const Sequence& beam);
+  static bool may_release(const BeamGroup& group);
+  bool release_beams(Sequence& beam, ReleaseHow how);
 
   KVCacheManager& manager_;
   const GroupId group_;
+  const uint32_t block_tokens_;  // of the group
   SequenceTable& table_;
   const Clock& clock_;
   std::vector<Sequence*> grown_;  // in the order of their first growth
+  Planning planning_ = Planning::now;
   Status fault_;
   SeqId faulty_ = kNoSeq;
+  const Sequence* refused_ = nullptr;  // the latest that was to grow, where it could not
   uint32_t preemptions_ = 0;
   uint64_t reused_tokens_ = 0;
   uint64_t swapped_out_tokens_ = 0;

@@ -77,6 +77,7 @@ struct DraftStatistics {
   uint64_t drafts = 0;
   uint64_t tokens = 0;
   uint64_t accepted = 0;
+  uint64_t cut = 0;  // offers and drafts of which something could not be used
   // How often the token in this place of a draft was kept; as long as the longest draft.
   std::vector<uint64_t> accepted_at;
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -17,7 +19,7 @@ std::string named(SeqId seq) {
 
 void Planner::plan(Step& step, Planning planning) {
   at_fault_ = kNoSeq;
-  Status status = ask_scheduler(step);
+  Status status = ask_scheduler(step, planning);
   PartTimes& times = context_.times;
   times.kv_cache_ns += ledger_.time_ns();
   times.scheduler_ns -= ledger_.time_ns();
@@ -36,18 +38,21 @@ void Planner::plan(Step& step, Planning planning) {
   watch_for_stall(step, planning);
 }
 
-Status Planner::ask_scheduler(const Step& step) {
+Status Planner::ask_scheduler(const Step& step, Planning planning) {
   const EngineParts& parts = context_.parts;
   waiting_.clear();
   running_.clear();
-  for (const Sequence* sequence : context_.table.waiting()) waiting_.push_back(view_of(*sequence));
+  for (const Sequence* sequence : context_.table.waiting()) {
+    if (!is_held_back(*sequence)) waiting_.push_back(view_of(*sequence));
+  }
   for (const Sequence* sequence : context_.table.running()) {
-    if (!sequence->ends_for_sure()) running_.push_back(view_of(*sequence));
+    const bool seen = !sequence->ends_for_sure() && !is_held_back(*sequence);
+    if (seen) running_.push_back(view_of(*sequence));
   }
   grants_.resize(waiting_.size() + running_.size());
   plan_ = {};
   plan_.grants = grants_;
-  ledger_.begin_plan(step.id);
+  ledger_.begin_plan(step.id, planning);
   if (grants_.empty()) return {};
 
   SchedulerView view;
@@ -65,25 +70,22 @@ Status Planner::ask_scheduler(const Step& step) {
   }
   if (!ledger_.fault().ok()) {
     at_fault_ = ledger_.faulty();
-    return with_context("kv_cache '" + parts.kv_cache_name + "'", ledger_.fault());
+    return with_context("kv_cache " + in_quotes(parts.kv_cache_name), ledger_.fault());
   }
-  if (!planned.ok()) return with_context("scheduler '" + parts.scheduler_name + "'", planned);
+  if (!planned.ok()) return with_context("scheduler " + in_quotes(parts.scheduler_name), planned);
   if (Status checked = check_plan(); !checked.ok()) {
-    return with_context("scheduler '" + parts.scheduler_name + "' broke its contract", checked);
+    return with_context("scheduler " + in_quotes(parts.scheduler_name) + " broke its contract",
+                        checked);
   }
   return {};
 }
 
 Status Planner::check_plan() {
-  if (plan_.grant_count > grants_.size()) {
-    return failed("the plan has " + text(plan_.grant_count) + " grants – there was room for " +
-                  text(grants_.size()));
-  }
   const SchedulerLimits& limits = context_.parts.limits;
   uint64_t tokens = 0, running = context_.table.staying();
   for (const Grant& grant : granted()) {
     Sequence* sequence = context_.table.find(grant.seq);
-    if (sequence == nullptr || sequence->ends_for_sure()) {
+    if (sequence == nullptr || sequence->ends_for_sure() || is_held_back(*sequence)) {
       return failed("the plan grants " + named(grant.seq) + " – there is no such sequence");
     }
     at_fault_ = grant.seq;
@@ -178,8 +180,8 @@ void Planner::watch_for_stall(const Step& step, Planning planning) {
   if (++empty_plans_ < most) return;
   empty_plans_ = 0;
   ++context_.totals.plan_faults;
-  context_.fail_sequences(table.all(), "scheduler '" + context_.parts.scheduler_name +
-                                           "' planned nothing in " + text(most) +
+  context_.fail_sequences(table.all(), "scheduler " + in_quotes(context_.parts.scheduler_name) +
+                                           " planned nothing in " + text(most) +
                                            " steps in a row – " + text(table.waiting().size()) +
                                            " sequences wait and " + text(table.running().size()) +
                                            " run – use another scheduler");

@@ -13,8 +13,8 @@ class Planner {
  public:
   explicit Planner(EngineContext& context)
       : context_(context),
-        ledger_(*context.parts.kv_cache, context.parts.shape->ledger_group, context.table,
-                *context.parts.clock) {}
+        ledger_(*context.parts.kv_cache, context.parts.shape->ledger_group, context.block_tokens(),
+                context.table, *context.parts.clock) {}
 
   // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
   // breaks the scheduler's contract, is taken back whole.
@@ -25,7 +25,7 @@ class Planner {
   void measured(const StepCost& cost) { last_step_ = cost; }
 
  private:
-  Status ask_scheduler(const Step& step);
+  Status ask_scheduler(const Step& step, Planning planning);
   Status check_plan();
   Status check_grant(const Grant& grant, const Sequence& sequence) const;
   void take_grants(Step& step);

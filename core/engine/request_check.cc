@@ -4,17 +4,16 @@
 #include <cmath>
 #include <string>
 
+#include "core/base/parameters.h"
+#include "core/base/quote.h"
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
+#include "core/engine/beam_memory.h"
 
 namespace tenon {
 namespace {
 
-// Far beyond any use; they bound what one request can make the engine allocate.
-constexpr uint32_t kMaxSamples = 1024;
-constexpr uint32_t kMaxBeams = 256;
-constexpr uint32_t kMaxLogprobs = 1024;
 constexpr size_t kMaxListed = 1 << 20;
 
 std::string text_of(uint64_t number) {
@@ -28,11 +27,12 @@ class RequestCheck {
 
   Status run() {
     check_room();
-    check_counts();
     check_numbers();
+    check_counts();
     check_mirostat();
     check_lists();
     check_params();
+    for (std::string& text : sampler_faults(request_, limits_)) fault(std::move(text));
     if (request_.beams > 0) check_beams();
     return faults_.empty() ? Status() : invalid_argument(join(faults_, "\n"));
   }
@@ -62,30 +62,45 @@ class RequestCheck {
     }
   }
 
-  void check_counts() {
-    if (request_.samples == 0 || request_.samples > kMaxSamples) {
-      fault(text_of(request_.samples) + " samples were asked for – 1 to " + text_of(kMaxSamples) +
-            " are possible");
+  void check_number(std::string_view name, const WrittenNumber& value) {
+    std::string text = number_fault(parameter(name).number, value);
+    if (!text.empty()) fault(std::move(text));
+  }
+
+  // A seed may be any of 64 bits.
+  void check_numbers() {
+    if (request_.max_tokens != 0) check_number("max_tokens", request_.max_tokens);
+    check_number("min_tokens", request_.min_tokens);
+    check_number("samples", request_.samples);
+    check_number("best_of", request_.best_of);
+    check_number("beams", request_.beams);
+    check_number("logprobs", request_.sampling.logprobs);
+    check_number("length_penalty", shortest(request_.length_penalty));
+    for (const SamplingKey& key : sampling_keys()) {
+      std::string text = sampling_fault(key, request_.sampling);
+      if (!text.empty()) fault(std::move(text));
     }
-    if (request_.best_of != 0 &&
-        (request_.best_of < request_.samples || request_.best_of > kMaxSamples)) {
+  }
+
+  void check_counts() {
+    if (request_.best_of != 0 && request_.best_of < request_.samples) {
       fault("best_of is " + text_of(request_.best_of) + " – it must be at least the number of " +
-            "samples, " + text_of(request_.samples) + ", and at most " + text_of(kMaxSamples));
+            "samples, " + text_of(request_.samples) + " – raise it or leave it out");
     }
     if (request_.max_tokens != 0 && request_.min_tokens > request_.max_tokens) {
       fault("min_tokens is " + text_of(request_.min_tokens) + ", more than max_tokens, " +
             text_of(request_.max_tokens) + " – lower it");
     }
-    if (request_.sampling.logprobs > kMaxLogprobs) {
-      fault("logprobs is " + text_of(request_.sampling.logprobs) + " – at most " +
-            text_of(kMaxLogprobs) + " are reported at a position");
+    const Request plain;
+    if (request_.beams != 0) return;
+    if (request_.length_penalty != plain.length_penalty) {
+      fault("length_penalty is " + format_real(shortest(request_.length_penalty)) +
+            " – it ranks beams, and there are none – leave it out or set beams");
     }
-  }
-
-  void check_numbers() {
-    for (const SamplingKey& key : sampling_keys()) {
-      std::string text = sampling_fault(key, key.get(request_.sampling));
-      if (!text.empty()) fault(std::move(text));
+    if (request_.beam_stop != plain.beam_stop) {
+      fault(
+          "early_stopping is set – it ends beam searches, and there is none – leave it out or set "
+          "beams");
     }
   }
 
@@ -102,7 +117,7 @@ class RequestCheck {
       const SamplingKey& key = sampling_keys()[*find_sampling_key(name)];
       if (key.get(sampling) == key.get(plain)) continue;
       fault("mirostat decides how many tokens stay, but " + std::string(name) + " is " +
-            sampling_text(key, key.get(sampling)) + " – leave one of them out");
+            sampling_text(key, sampling) + " – leave one of them out");
     }
   }
 
@@ -132,6 +147,10 @@ class RequestCheck {
       if (lists.bad_words[i].empty()) fault("bad word " + text_of(i) + " has no tokens");
       check_ids(lists.bad_words[i], "bad word " + text_of(i) + ": token", "");
     }
+    for (const std::string& stop : request_.stop) {
+      std::string text = text_fault(parameter("stop"), stop);
+      if (!text.empty()) fault(std::move(text));
+    }
     std::vector<TokenId> biased;
     for (const LogitBias& bias : lists.logit_bias) {
       biased.push_back(bias.token);
@@ -158,7 +177,7 @@ class RequestCheck {
       if (std::any_of(params.begin(), param, [&](auto& p) { return p.key == param->key; })) {
         fault("the parameter " + key + " is given twice – name it once");
       } else if (std::find(known.begin(), known.end(), param->key) == known.end()) {
-        fault("sampler '" + std::string(limits_.sampler_name) + "' has no parameter " + key +
+        fault("sampler " + in_quotes(limits_.sampler_name) + " has no parameter " + key +
               " – it takes " + (known.empty() ? "none of third parties" : join(known)) +
               " – leave it out, or use a sampler that has it");
       } else if (!param->is_text && !std::isfinite(param->number)) {
@@ -170,10 +189,6 @@ class RequestCheck {
 
   void check_beams() {
     const uint32_t beams = request_.beams;
-    if (beams > kMaxBeams) {
-      fault(text_of(beams) + " beams were asked for – at most " + text_of(kMaxBeams) +
-            " are possible");
-    }
     if (beams > limits_.scheduler.max_sequences || beams > limits_.scheduler.max_batch_tokens) {
       fault(text_of(beams) + " beams were asked for – a step has room for " +
             text_of(std::min(limits_.scheduler.max_sequences, limits_.scheduler.max_batch_tokens)) +
@@ -189,24 +204,17 @@ class RequestCheck {
           "a beam search ends at tokens, not at stop strings – leave stop out, or give "
           "stop_tokens");
     }
-    if (!std::isfinite(request_.length_penalty)) {
-      fault("length_penalty is " + format_real(static_cast<double>(request_.length_penalty)) +
-            " – it must be finite");
-    }
-    check_beam_memory(std::min<uint64_t>(beams, kMaxBeams));
+    check_beam_memory(beams);
     check_beam_sampling();
   }
 
-  // All beams must be able to run together: each may have its own blocks behind the prompt.
+  // All beams must be able to run together.
   void check_beam_memory(uint64_t beams) {
     const uint64_t prompt = request_.prompt.size();
-    const uint64_t whole =
+    const uint64_t limit =
         std::min<uint64_t>(request_.max_tokens == 0 ? UINT32_MAX : prompt + request_.max_tokens,
                            limits_.sequence_tokens);
-    const uint64_t block = std::max(limits_.kv_block_tokens, 1u);
-    const uint64_t shared = prompt / block * block;
-    const uint64_t own = whole <= shared ? 0 : (whole - shared + block - 1) / block * block;
-    const uint64_t needed = shared + beams * own;
+    const uint64_t needed = beam_tokens(prompt, limit, beams, limits_.kv_block_tokens);
     if (needed <= limits_.kv_tokens) return;
     fault(text_of(beams) + " beams may need " + text_of(needed) +
           " tokens of K/V – the cache has room for " + text_of(limits_.kv_tokens) +
@@ -219,7 +227,7 @@ class RequestCheck {
     for (const SamplingKey& key : sampling_keys()) {
       if (key.name == "temperature" || key.get(request_.sampling) == key.get(plain)) continue;
       fault("a beam search ranks by the model's own probabilities, but " + std::string(key.name) +
-            " is " + sampling_text(key, key.get(request_.sampling)) + " – leave it out");
+            " is " + sampling_text(key, request_.sampling) + " – leave it out");
     }
     const SamplingLists& lists = request_.lists;
     if (!lists.logit_bias.empty() || !lists.allowed_tokens.empty() || !lists.bad_words.empty() ||

@@ -4,6 +4,7 @@
 #include <tenon/scheduler.h>
 
 #include "core/engine/request.h"
+#include "core/engine/sampler_check.h"
 
 namespace tenon {
 
@@ -16,6 +17,8 @@ struct RequestLimits {
   uint32_t kv_block_tokens = 1;
   std::span<const std::string> sampler_params = {};  // keys of third parties that it takes
   std::string_view sampler_name = "?";
+  std::span<const std::string> sampler_stages = every_sampling_word();
+  uint32_t sampler_logprobs = UINT32_MAX;
 };
 
 // Error: invalid_argument with a line for each fault.

@@ -1,7 +1,9 @@
 #include "core/engine/sampling.h"
 
+#include <cmath>
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/engine/digest.h"
 
 namespace tenon {
@@ -28,7 +30,7 @@ void Sampling::fork_samples(Step& step) {
       Sequence& child =
           context_.table.add(request, request.forked_samples++, parent.record.arrival_ns);
       if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
-        context_.fail_request(request, std::string(status.message()));
+        context_.fail_request(request, message_of(status));
         break;
       }
       Share share = step.shares[i];
@@ -149,35 +151,31 @@ void Sampling::verify(Step& step) {
   }
 }
 
-// Whether each token but the last is a draft that follows the one before it. All are of the
-// vocabulary.
-bool Sampling::is_sound(const Step& step, const Share& share, uint32_t count) {
-  if (count == 0 || count > share.logits_rows) return false;
-  int32_t before = -1;
-  for (uint32_t i = 0; i < count; ++i) {
-    const TokenId token = step.results[share.first_result + i].token;
-    if (token < 0 || static_cast<uint32_t>(token) >= step.output.vocabulary) return false;
-    if (i + 1 == count) return true;
-    const uint32_t draft = share.accepted_draft(i);
-    if (draft >= share.drafts) return false;
-    if (token != share.sequence->tokens[share.sequence->known + draft]) return false;
-    if (!share.parents.empty() && share.parents[draft] != before) return false;
-    before = static_cast<int32_t>(draft);
+// Why a row gave no token: its logits, or what became of them.
+std::string Sampling::no_token(const Step& step, const Share& share) const {
+  const SampleRow& row = step.rows[share.first_result];
+  uint32_t finite = 0;
+  for (uint32_t token = 0; token < row.vocabulary; ++token) {
+    const bool allowed = row.allowed == nullptr || ((row.allowed[token / 64] >> token % 64) & 1);
+    finite += allowed && std::isfinite(row.logits[token]);
   }
-  return true;
+  std::string text = "sampler '" + context_.parts.sampler_name + "' found no token at position " +
+                     std::to_string(share.sequence->known);
+  if (finite == 0) {
+    return text +
+           " – a row needs at least one finite logit that is allowed – the model's weights or the "
+           "executor are at fault";
+  }
+  return text + ", though " + std::to_string(finite) +
+         " logits are finite and allowed – bans and biases of the request leave none of them, or "
+         "the sampler is at fault";
 }
 
 // Appends what was drawn to what is known. `count` tokens, of which all but the last are drafts.
 void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   Sequence& sequence = *share.sequence;
-  if (!is_sound(step, share, count)) {
-    context_.fail_request(
-        *sequence.request,
-        "sampler '" + context_.parts.sampler_name + "' found no token at position " +
-            std::to_string(sequence.known) +
-            " – a row needs at least one finite logit that is allowed – the model's weights or the "
-            "executor are at fault");
-    return;
+  if (count == 0 || step.results[share.first_result].token == kNoToken) {
+    return context_.fail_request(*sequence.request, no_token(step, share));
   }
   share.result_count = count;
   share.accepted = count - 1;

@@ -1,6 +1,7 @@
 // From logits to tokens: rows for the sampler, samples that fork, and what it answered.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/engine/admission.h"
@@ -34,7 +35,7 @@ class Sampling {
   static uint32_t depth_of(const Share& share, uint32_t draft);
   void draw(Step& step);
   void verify(Step& step);
-  static bool is_sound(const Step& step, const Share& share, uint32_t count);
+  std::string no_token(const Step& step, const Share& share) const;
   void take_tokens(Step& step, Share& share, uint32_t count);
   void sampler_failed(const std::vector<Share*>& shares, const Status& status);
 

@@ -52,13 +52,15 @@ void SequenceTable::end(Sequence& sequence) {
   ended_.push_back(sequence.id);
 }
 
-void SequenceTable::admit(Sequence& sequence) {
+void SequenceTable::admit(Sequence& sequence, const Sequence* behind) {
   std::erase(waiting_, &sequence);
-  running_.push_back(&sequence);
+  const auto place = std::find(running_.begin(), running_.end(), behind);
+  running_.insert(place == running_.end() ? place : place + 1, &sequence);
   sequence.state = SequenceState::running;
   // From here on its tokens grow without allocating, long answers aside.
   const uint32_t room = std::min(sequence.request->limit_tokens, sequence.known + kUsualAnswer);
-  sequence.tokens.reserve(room);
+  constexpr uint32_t kBehind = 8;  // and room for what stands behind drafts
+  sequence.tokens.reserve(room + kBehind);
   sequence.record.token_ns.reserve(room - sequence.prompt_tokens);
 }
 
@@ -103,6 +105,31 @@ SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> histo
   return row;
 }
 
+bool is_held_back(const Sequence& sequence) {
+  if (sequence.beam == nullptr) return false;
+  const BeamGroup& group = *sequence.request->beam_group;
+  return sequence.beam->sampled || (group.trunk != nullptr && group.trunk != &sequence);
+}
+
+namespace {
+
+// Rows that it takes, or will: those held back count with the first of their group that is not.
+uint32_t rows_of(const Sequence& sequence) {
+  const RequestState& state = *sequence.request;
+  const Request& request = state.request;
+  const bool undivided = sequence.generated() + sequence.undrawn == 0;
+  if (sequence.beam == nullptr) return undivided ? request.samples : 1;
+  const std::vector<Sequence*>& beams = state.beam_group->running;
+  if (undivided && beams.size() == 1) return request.beams;
+  const auto held = static_cast<uint32_t>(
+      std::count_if(beams.begin(), beams.end(), [](auto* beam) { return is_held_back(*beam); }));
+  const auto first = std::find_if(beams.begin(), beams.end(),
+                                  [](const Sequence* beam) { return !is_held_back(*beam); });
+  return first != beams.end() && *first == &sequence ? 1 + held : 1;
+}
+
+}  // namespace
+
 SequenceView view_of(const Sequence& sequence) {
   const RequestState& request = *sequence.request;
   SequenceView view;
@@ -115,8 +142,7 @@ SequenceView view_of(const Sequence& sequence) {
   view.offered_drafts = sequence.offered_drafts;
   // Ids of requests rise by one; 32 bits tell apart any that are alive together.
   view.fork_group = static_cast<uint32_t>(request.id);
-  const uint32_t forks = std::max(request.request.samples, request.request.beams);
-  view.samples = sequence.generated() + sequence.undrawn == 0 ? forks : 1;
+  view.samples = rows_of(sequence);
   view.tenant = request.request.tenant;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;

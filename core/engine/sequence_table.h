@@ -3,6 +3,7 @@
 
 #include <tenon/scheduler.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -39,6 +40,8 @@ struct BeamGroup {
   std::vector<Sequence*> running;  // in the order of the search
   std::vector<BeamAnswer> answers;
   bool ready = false;  // all running ones were sampled
+  // Not null: their memory was taken, and this one computes what all have in common.
+  Sequence* trunk = nullptr;
 };
 
 // What the samples of one request share.
@@ -79,6 +82,8 @@ struct Sequence {
   uint32_t prompt_tokens = 0;
   uint32_t known = 0;
   uint32_t computed = 0;
+  uint32_t furthest = 0;   // the most that `computed` ever was, its parent's included
+  uint32_t stop_at = 0;    // known tokens that the trunk of a beam group computes; 0 = all
   uint32_t in_flight = 0;  // tokens behind them that a step computes which was not collected yet
   uint32_t undrawn = 0;    // 1: that step draws one more token
   bool ending = false;     // its last token is known, and not delivered yet
@@ -96,8 +101,12 @@ struct Sequence {
   RequestRecord record;
 
   std::span<const TokenId> known_tokens() const { return {tokens.data(), known}; }
+  // To be computed; a token that is being drawn is not among them yet.
+  std::span<const TokenId> wanted_tokens() const {
+    return known_tokens().first(std::min(known, known_ahead()));
+  }
   // As the step in flight will leave it at least.
-  uint32_t known_ahead() const { return known + undrawn; }
+  uint32_t known_ahead() const { return stop_at > 0 ? stop_at : known + undrawn; }
   uint32_t computed_ahead() const { return computed + in_flight; }
   // The token that is being drawn, or was just drawn, is its last.
   bool ends_for_sure() const {
@@ -115,7 +124,8 @@ class SequenceTable {
   // Ends its place in the lists; the object is freed by `sweep`.
   void end(Sequence& sequence);
 
-  void admit(Sequence& sequence);    // waiting → running, last
+  // waiting → running, last or right behind another one.
+  void admit(Sequence& sequence, const Sequence* behind = nullptr);
   void preempt(Sequence& sequence);  // running → waiting, at its arrival
   // Frees ended sequences; while a step is in flight, those that ended before the last sweep.
   void sweep(bool in_flight);
@@ -140,6 +150,8 @@ class SequenceTable {
 // and perhaps drafts behind it.
 SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history,
                         uint32_t position);
+// A beam that can only wait for others of its group: no scheduler sees it.
+bool is_held_back(const Sequence& sequence);
 // The scheduler's picture of one sequence.
 SequenceView view_of(const Sequence& sequence);
 // What became of it, for the scheduler.

@@ -1,6 +1,7 @@
 // One step: its phases in their order, and how a step overlaps with the one before it.
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/engine/engine.h"
 
 namespace tenon {
@@ -108,6 +109,7 @@ void Engine::take_back(Step& step) {
 
 Status Engine::record(Step& step) {
   const bool in_flight = flying_ != nullptr;
+  progress_guard_.watch(step);
   context_.sweep(in_flight);
   inbox_.set_busy(in_flight || !context_.table.empty(), in_flight ? 0 : planner_.wake_ns());
   StepRecord& record = step.record;
@@ -126,9 +128,9 @@ Status Engine::record(Step& step) {
   if (!context_.options.check_kv) return {};
   Status status = context_.parts.kv_cache->check();
   if (status.ok()) return status;
-  return with_context(
-      "kv_cache '" + context_.parts.kv_cache_name + "' after step " + std::to_string(step.id),
-      status);
+  return with_context("kv_cache " + in_quotes(context_.parts.kv_cache_name) + " after step " +
+                          std::to_string(step.id),
+                      status);
 }
 
 }  // namespace tenon

@@ -48,25 +48,25 @@ Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const 
   TENON_RETURN_IF_ERROR(check(parts, tokens, windows));
   TeacherForcing forcing(parts);
   Perplexity total;
+  bool enough = false;
   size_t done = 0;  // tokens before this one have been predicted, or never will be
-  for (size_t begin = 0; done < tokens.size(); begin += windows.stride_tokens) {
+  for (size_t begin = 0; !enough && done < tokens.size(); begin += windows.stride_tokens) {
     const size_t end = std::min(begin + windows.context_tokens, tokens.size());
     const size_t first = std::max(begin + 1, done);
     done = end;
     if (first >= end) continue;
     ++total.windows;
     // The last token is predicted, not read.
-    TENON_RETURN_IF_ERROR(
-        forcing.run(tokens.subspan(begin, end - 1 - begin), {},
-                    [&](uint32_t position, std::span<const float> logits) -> Status {
-                      const size_t index = begin + position + 1;
-                      if (index < first) return {};
-                      const double nats = surprise(logits, tokens[index]);
-                      ++total.predicted;
-                      total.nats += nats;
-                      sink(index, nats);
-                      return {};
-                    }));
+    Status status = forcing.run(tokens.subspan(begin, end - 1 - begin), {},
+                                [&](uint32_t position, std::span<const float> logits) -> Status {
+                                  const size_t index = begin + position + 1;
+                                  if (index < first) return {};
+                                  ++total.predicted;
+                                  total.nats += surprise(logits, tokens[index]);
+                                  enough = !sink(index, total);
+                                  return enough ? failed("enough was measured") : Status();
+                                });
+    if (!status.ok() && !enough) return status;
   }
   return total;
 }

@@ -30,11 +30,11 @@ struct Perplexity {
   double value() const;
 };
 
-// Told of every predicted token: its index in the text and -ln p.
-using PredictedSink = std::function<void(size_t index, double nats)>;
+// Told of every predicted token: its index in the text, and the measure with it. False: enough.
+using PredictedSink = std::function<bool(size_t index, const Perplexity& so_far)>;
 
-// Errors: invalid_argument (windows that do not fit, fewer than two tokens), and those of
-// TeacherForcing.
+// All of the text, or what the sink let pass. Errors: invalid_argument (windows that do not fit,
+// fewer than two tokens), and those of TeacherForcing.
 Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const TokenId> tokens,
                                       const PerplexityWindows& windows, const PredictedSink& sink);
 

@@ -21,6 +21,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/base/result.h"
 #include "core/model/model.h"
 
@@ -92,7 +93,7 @@ class Executor {
   // Another one on the same device, not loaded, that shares this one's workers and is called by the
   // same thread: what a pipeline runs its second model on. Error: unsupported.
   virtual Result<std::unique_ptr<Executor>> sibling() const {
-    return unsupported("executor '" + std::string(name()) + "' cannot run a second model");
+    return unsupported("executor " + in_quotes(name()) + " cannot run a second model");
   }
 
   // Carries moves out in order, behind everything launched so far.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/exec/executor_library.h"
 #include "core/plugin/search.h"
@@ -32,8 +33,8 @@ Result<ExecutorFactory> load_executor(const std::string& path, const std::string
   TENON_ASSIGN_OR_RETURN(const void* found,
                          load_shared_library(path, path, kExecutorLibrarySymbol));
   if (found == nullptr) {
-    return failed(path + ": it does not export '" + kExecutorLibrarySymbol +
-                  "'; it must end with TENON_EXECUTOR_LIBRARY");
+    return failed(path + ": it does not export " + in_quotes(kExecutorLibrarySymbol) +
+                  "; it must end with TENON_EXECUTOR_LIBRARY");
   }
   const auto* library = static_cast<const ExecutorLibrary*>(found);
   library->log_to([](LogLevel level, std::string_view component, std::string_view text) {
@@ -42,9 +43,9 @@ Result<ExecutorFactory> load_executor(const std::string& path, const std::string
   return ExecutorFactory([library, name](const HostFacts& host) {
     Result<std::unique_ptr<Executor>> made = library->make(host);
     if (made.ok()) return made;
-    return Result<std::unique_ptr<Executor>>(Status::error(
-        made.status().code(),
-        executor_named(name) + " is installed, but " + std::string(made.status().message())));
+    return Result<std::unique_ptr<Executor>>(
+        Status::error(made.status().code(),
+                      executor_named(name) + " is installed, but " + message_of(made.status())));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <map>
 
+#include "core/base/quote.h"
 #include "core/model/json_fields.h"
 #include "core/model/safetensors.h"
 #include "core/model/tensor_values.h"
@@ -29,7 +30,7 @@ Entry make_entry(const SafetensorsTensor& tensor, const std::byte* data) {
   Entry entry;
   const std::optional<DType> dtype = safetensors_dtype(tensor.dtype);
   if (!dtype) {
-    entry.fault = "has element type '" + tensor.dtype.substr(0, 40) + "', which cannot be read";
+    entry.fault = "has element type " + in_quotes(tensor.dtype) + ", which cannot be read";
     return entry;
   }
   if (tensor.shape.size() > 4) {
@@ -63,7 +64,7 @@ class SafetensorsFile final : public Checkpoint {
   }
   Result<const TensorView*> get(std::string_view name) const override {
     const auto found = entries_.find(name);
-    const std::string where = file_.path() + ": tensor '" + std::string(name) + "' ";
+    const std::string where = file_.path() + ": tensor " + in_quotes(name) + " ";
     if (found == entries_.end()) return not_found(where + "is missing");
     if (!found->second.fault.empty()) return unsupported(where + found->second.fault);
     return &found->second.view;
@@ -103,7 +104,7 @@ class ShardedCheckpoint final : public Checkpoint {
   Result<const TensorView*> get(std::string_view name) const override {
     const auto found = homes_.find(name);
     if (found != homes_.end()) return found->second->get(name);
-    return not_found(folder_ + ": tensor '" + std::string(name) + "' is missing");
+    return not_found(folder_ + ": tensor " + in_quotes(name) + " is missing");
   }
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
@@ -160,8 +161,8 @@ Result<std::unique_ptr<Checkpoint>> open_safetensors_folder(const std::string& f
   if (exists(single)) return open_safetensors(single);
   const std::string index = folder + "/model.safetensors.index.json";
   if (exists(index)) return open_shards(folder, index);
-  return not_found("'" + folder +
-                   "' has neither model.safetensors nor model.safetensors.index.json; "
+  return not_found(path_in_quotes(folder) +
+                   " has neither model.safetensors nor model.safetensors.index.json; "
                    "weights in another format must be converted to safetensors first");
 }
 

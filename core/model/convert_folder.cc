@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/half.h"
+#include "core/base/new_file.h"
 #include "core/model/convert.h"
 #include "core/model/family.h"
 #include "core/model/gguf_config.h"
@@ -166,9 +167,10 @@ Status write_folder_model(const Model& model, const std::string& folder,
   TENON_RETURN_IF_ERROR(
       write_safetensors(folder + "/model.safetensors", planned, options.progress));
   if (const std::string generation = generation_json(model.generation); !generation.empty()) {
-    TENON_RETURN_IF_ERROR(write_text_file(folder + "/generation_config.json", generation));
+    TENON_RETURN_IF_ERROR(write_file(folder + "/generation_config.json", {generation}));
   }
-  return write_text_file(folder + "/config.json", config_text(config, planned.front().dtype));
+  return write_file(folder + "/config.json", {config_text(config, planned.front().dtype)},
+                    Existing::refuse);
 }
 
 }  // namespace tenon

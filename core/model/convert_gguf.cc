@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/base/quote.h"
 #include "core/model/convert.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
@@ -26,7 +27,7 @@ uint32_t file_type(const TensorType& type) {
 Status add_real(const std::string& key, double value, GgufMetadata& out) {
   const auto narrow = static_cast<float>(value);
   if (double{narrow} != value) {
-    return unsupported("'" + key + "' would be " + std::to_string(value) +
+    return unsupported(in_quotes(key) + " would be " + std::to_string(value) +
                        ", which f32, the type of that key, cannot hold exactly");
   }
   out.add_real(key, narrow);

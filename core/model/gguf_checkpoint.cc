@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/gguf.h"
+#include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
@@ -117,7 +118,7 @@ class GgufCheckpoint final : public Checkpoint {
   }
   Result<const TensorView*> get(std::string_view name) const override {
     const auto found = entries_.find(name);
-    const std::string where = file_.path() + ": tensor '" + stored_name(name) + "' ";
+    const std::string where = file_.path() + ": tensor " + in_quotes(stored_name(name)) + " ";
     if (found == entries_.end()) return not_found(where + "is missing");
     if (!found->second.fault.empty()) return unsupported(where + found->second.fault);
     return &found->second.view;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/base/quote.h"
 #include "core/model/families/reading.h"
 #include "core/model/family.h"
 #include "core/model/gguf_fields.h"
@@ -201,8 +202,8 @@ ordered_json read_scaling(Source& source) {
   }
   if (type == "yarn") return read_yarn(source);
   if (type != "none") {
-    source.faults().unsupported(fields.name(".rope.scaling.type") + " is '" + type.substr(0, 80) +
-                                "'; there are none, linear and yarn, and stored factors");
+    source.faults().unsupported(fields.name(".rope.scaling.type") + " is " + in_quotes(type) +
+                                "; there are none, linear and yarn, and stored factors");
   }
   return nullptr;
 }
@@ -349,8 +350,8 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::
   const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");
   const Family* family = find_family_by_architecture(architecture);
   if (family == nullptr) {
-    faults.unsupported("'general.architecture' is '" + architecture.substr(0, 80) +
-                       "'; there are " + family_architectures());
+    faults.unsupported("'general.architecture' is " + in_quotes(architecture) + "; there are " +
+                       family_architectures());
     return faults.status(name);
   }
   const GgufFields fields(file, architecture, faults);

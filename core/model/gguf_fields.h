@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/base/gguf.h"
+#include "core/base/quote.h"
 #include "core/model/json_fields.h"
 
 namespace tenon {
@@ -38,7 +39,7 @@ class GgufFields {
   bool has_tensor(std::string_view tensor) const;
 
   Faults& faults() const { return faults_; }
-  std::string name(std::string_view key) const { return "'" + full(key) + "'"; }
+  std::string name(std::string_view key) const { return in_quotes(full(key)); }
 
  private:
   std::string full(std::string_view key) const {

@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "core/base/half.h"
+#include "core/base/new_file.h"
+#include "core/base/quote.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
 #include "core/model/model_config.h"
@@ -260,8 +262,8 @@ Status grow_model(const std::string& source_folder, std::string_view shape_name,
                   const GrowthOptions& options) {
   TENON_ASSIGN_OR_RETURN(const PlannedShape shape, named_shape(shape_name));
   if (is_model_file(source_folder)) {
-    return unsupported("'" + source_folder +
-                       "' is a file; a model grows from a folder: write one with `tenon model "
+    return unsupported(path_in_quotes(source_folder) +
+                       " is a file; a model grows from a folder: write one with `tenon model "
                        "convert`");
   }
   TENON_ASSIGN_OR_RETURN(const auto source, open_model(source_folder));
@@ -276,6 +278,7 @@ Status grow_model(const std::string& source_folder, std::string_view shape_name,
   TENON_ASSIGN_OR_RETURN(const ModelPlan grown, parse_model_config(config, source_folder));
   TENON_RETURN_IF_ERROR(check_float_type(options.dtype.value_or(DType::f32)));
   const std::string& out = options.out_folder;
+  TENON_ASSIGN_OR_RETURN(NewFolder folder, NewFolder::create(out, model_folder_files()));
   TENON_RETURN_IF_ERROR(create_model_folder(out));
   const Growth growth(*source, grown, options.dtype);
   TENON_ASSIGN_OR_RETURN(const auto tensors, growth.plan());
@@ -285,7 +288,10 @@ Status grow_model(const std::string& source_folder, std::string_view shape_name,
     return copied;
   }
   TENON_RETURN_IF_ERROR(copy_if_present(source_folder, out, "generation_config.json"));
-  return write_text_file(out + "/config.json", config_text(config, tensors.front().dtype));
+  TENON_RETURN_IF_ERROR(write_file(out + "/config.json",
+                                   {config_text(config, tensors.front().dtype)}, Existing::refuse));
+  folder.keep();
+  return {};
 }
 
 }  // namespace tenon

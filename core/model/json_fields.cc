@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -30,7 +32,7 @@ class StructureCheck final : public nlohmann::json_sax<json> {
   bool end_array() override { return close(); }
   bool key(string_t& key) override {
     if (keys_.back().insert(key).second) return true;
-    return refuse("the key '" + key.substr(0, 100) + "' stands twice in one object");
+    return refuse("the key " + in_quotes(key) + " stands twice in one object");
   }
   bool parse_error(size_t position, const std::string&, const json::exception& error) override {
     // 4xx are numbers that do not fit; all others are broken syntax.

@@ -1,5 +1,6 @@
 #include "core/model/model_config.h"
 
+#include "core/base/quote.h"
 #include "core/model/families/reading.h"
 #include "core/model/family.h"
 #include "core/model/json_fields.h"
@@ -15,7 +16,7 @@ const Family* read_family(const JsonFields& config) {
   const std::string type = config.text("model_type", "");
   const Family* family = type.empty() ? nullptr : find_family(type);
   if (!type.empty() && family == nullptr) {
-    config.faults().unsupported("model_type '" + type.substr(0, 80) + "' is not built; there are " +
+    config.faults().unsupported("model_type " + in_quotes(type) + " is not built; there are " +
                                 family_names());
     return nullptr;
   }
@@ -32,8 +33,8 @@ const Family* read_family(const JsonFields& config) {
   const Family* by_class = find_family_by_class(name);
   if (by_class == nullptr || (family != nullptr && by_class != family)) {
     config.faults().unsupported(
-        "architecture '" + name.substr(0, 80) + "' is not built" +
-        (family ? " for model_type '" + type + "'; expected '" : "; expected one like '") +
+        "architecture " + in_quotes(name) + " is not built" +
+        (family ? " for model_type " + in_quotes(type) + "; expected '" : "; expected one like '") +
         std::string(family ? family->class_stem : "Llama") + "ForCausalLM'");
     return nullptr;
   }
@@ -102,8 +103,8 @@ void judge_rest(const json& config, const Keys& asked, Faults& faults, ModelPlan
     if (asked.contains(key)) continue;
     const ArithmeticKey* known = find_arithmetic(key);
     if (known != nullptr && !value.is_null() && !is_neutral(value, known->neutral)) {
-      faults.unsupported("'" + key + "' is " + describe(value) + "; " + std::string(known->what) +
-                         " is not built");
+      faults.unsupported(in_quotes(key) + " is " + describe(value) + "; " +
+                         std::string(known->what) + " is not built");
     }
     if (!is_bookkeeping(key)) plan.ignored_keys.push_back(key.substr(0, 80));
   }

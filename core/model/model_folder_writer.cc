@@ -1,14 +1,22 @@
 #include "core/model/model_folder_writer.h"
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/base/mapped_file.h"
+#include "core/base/new_file.h"
+#include "core/base/quote.h"
 
 namespace tenon {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
+
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",        "tokenizer.model",         "vocab.json",        "merges.txt",
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
 
 }  // namespace
 
@@ -23,38 +31,32 @@ std::string config_text(std::string_view json, DType dtype) {
 
 Status check_float_type(DType dtype) {
   if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return {};
-  return invalid_argument("weights of type '" + std::string(dtype_name(dtype)) +
-                          "' cannot be made; there are f32, f16 and bf16");
+  return invalid_argument("weights of type " + in_quotes(dtype_name(dtype)) +
+                          " cannot be made; there are f32, f16 and bf16");
 }
 
 Status create_model_folder(const std::string& folder) {
   std::error_code fault;
   fs::create_directories(folder, fault);
   if (fault || !fs::is_directory(folder, fault)) {
-    return failed("cannot create the folder '" + folder + "': " + fault.message());
+    return failed("cannot create the folder " + path_in_quotes(folder) + ": " + fault.message());
   }
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
     if (!fs::exists(fs::path(folder) / name, fault)) continue;
-    return invalid_argument("'" + folder + "' already holds a model (" + name +
+    return invalid_argument(path_in_quotes(folder) + " already holds a model (" + name +
                             "); choose another folder, or remove it first");
   }
   return {};
-}
-
-Status write_text_file(const std::string& path, std::string_view text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.flush();
-  return out ? Status() : failed("cannot write '" + path + "'; is there room, and permission?");
 }
 
 Status copy_if_present(const std::string& from, const std::string& to, const std::string& name) {
   std::error_code fault;
   const fs::path source = fs::path(from) / name;
   if (!fs::exists(source, fault)) return {};
-  fs::copy_file(source, fs::path(to) / name, fs::copy_options::overwrite_existing, fault);
-  if (!fault) return {};
-  return failed("cannot copy '" + source.string() + "' to '" + to + "': " + fault.message());
+  TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(source.string()));
+  const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
+                                 file.bytes().size());
+  return write_file((fs::path(to) / name).string(), {content});
 }
 
 Status copy_tokenizer(const std::string& from, const std::string& to) {
@@ -64,15 +66,20 @@ Status copy_tokenizer(const std::string& from, const std::string& to) {
                      fs::exists(folder / "tokenizer.model", fault) ||
                      fs::exists(folder / "vocab.json", fault);
   if (!there) {
-    return not_found("'" + from +
-                     "' has no tokenizer; expected tokenizer.json, tokenizer.model or vocab.json");
+    return not_found(in_quotes(from) +
+                     " has no tokenizer; expected tokenizer.json, tokenizer.model or vocab.json");
   }
-  for (const char* name :
-       {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "tokenizer_config.json",
-        "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"}) {
-    TENON_RETURN_IF_ERROR(copy_if_present(from, to, name));
-  }
+  for (const char* name : kTokenizerFiles) TENON_RETURN_IF_ERROR(copy_if_present(from, to, name));
   return {};
+}
+
+std::span<const char* const> model_folder_files() {
+  static const std::vector<const char*> files = [] {
+    std::vector<const char*> all(std::begin(kTokenizerFiles), std::end(kTokenizerFiles));
+    all.insert(all.end(), {"config.json", "generation_config.json", "model.safetensors"});
+    return all;
+  }();
+  return files;
 }
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 
 #include <tenon/types.h>
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,10 +17,11 @@ std::string config_text(std::string_view json, DType dtype);
 Status check_float_type(DType dtype);
 // Creates the folder and its parents. Refuses one that already holds a model.
 Status create_model_folder(const std::string& folder);
-Status write_text_file(const std::string& path, std::string_view text);
 // Copies the tokenizer's files (tokenizer.json, tokenizer_config.json, …) as far as they are there;
 // not_found when there is no tokenizer at all.
 Status copy_tokenizer(const std::string& from, const std::string& to);
+// All that the writers of a model folder put into one, for NewFolder (core/base/new_file.h).
+std::span<const char* const> model_folder_files();
 // Copies one file where it is there.
 Status copy_if_present(const std::string& from, const std::string& to, const std::string& name);
 

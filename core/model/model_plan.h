@@ -30,7 +30,7 @@ struct RopeScaling {
   double factor = 1.0;
   double low_freq_factor = 1.0;  // llama3 only, as the next
   double high_freq_factor = 4.0;
-  uint32_t original_context_tokens = 0;  // llama3, yarn, longrope
+  uint32_t original_context_tokens = 0;  // all but linear
   double beta_fast = 32.0;               // yarn only, as the two below
   double beta_slow = 1.0;
   bool truncate = true;
@@ -129,8 +129,9 @@ struct GenerationDefaults {
 };
 
 // The rotary embedding's angular frequencies, [dim / 2], scaling applied. `context_tokens` is the
-// longest that a sequence may become: LongRoPE takes its long factors where that is beyond the
-// original context, whatever the length of a text at hand, so that chunks change no bit.
+// longest that a sequence may become: where that is beyond the original context, LongRoPE takes its
+// long factors and dynamic scaling raises theta, whatever the length of a text at hand, so that
+// chunks change no bit.
 std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_tokens);
 
 // The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers

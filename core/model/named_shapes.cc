@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/base/quote.h"
 #include "core/model/model_config.h"
 
 namespace tenon {
@@ -263,8 +264,7 @@ Result<PlannedShape> named_shape(std::string_view name, uint32_t layers) {
   for (const NamedShape& shape : kShapes) {
     names += (names.empty() ? "" : ", ") + std::string(shape.name);
   }
-  return not_found("there is no shape '" + std::string(name.substr(0, 80)) + "'; there are " +
-                   names);
+  return not_found("there is no shape " + in_quotes(name) + "; there are " + names);
 }
 
 }  // namespace tenon

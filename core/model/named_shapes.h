@@ -23,7 +23,8 @@ struct PlannedShape {
 };
 
 std::span<const NamedShape> named_shapes();
-// With `layers` of them in place of its own, where that is not 0. Errors: not_found, with all names.
+// With `layers` of them in place of its own, where that is not 0. Errors: not_found, with all
+// names.
 Result<PlannedShape> named_shape(std::string_view name, uint32_t layers = 0);
 
 }  // namespace tenon

@@ -8,8 +8,19 @@
 namespace tenon {
 namespace {
 
-double plain_frequency(const RopePlan& rope, size_t i) {
-  return std::pow(rope.theta, -2.0 * static_cast<double>(i) / rope.dim);
+double plain_frequency(double theta, const RopePlan& rope, size_t i) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / rope.dim);
+}
+
+// NTK-aware scaling by the length of a text, here by the longest there may be.
+double scaled_theta(const RopePlan& rope, uint32_t context_tokens) {
+  const RopeScaling& scaling = rope.scaling;
+  const double original = scaling.original_context_tokens;
+  if (scaling.kind != RopeScalingKind::dynamic || context_tokens <= original || rope.dim <= 2) {
+    return rope.theta;
+  }
+  const double stretch = scaling.factor * context_tokens / original - (scaling.factor - 1.0);
+  return rope.theta * std::pow(stretch, rope.dim / (rope.dim - 2.0));
 }
 
 // Llama 3.1: long wavelengths are stretched by the factor, short ones kept, and those between the
@@ -48,11 +59,10 @@ std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_token
   const RopeScaling& scaling = rope.scaling;
   const bool beyond = context_tokens > scaling.original_context_tokens;
   const std::vector<float>& divisors = beyond ? scaling.long_factors : scaling.short_factors;
+  const double theta = scaled_theta(rope, context_tokens);
   std::vector<float> frequencies(rope.dim / 2);
   for (size_t i = 0; i < frequencies.size(); ++i) {
-    double frequency = plain_frequency(rope, i);
-    // Dynamic scaling changes nothing within the context that a model was made for, and no sequence
-    // grows beyond that here.
+    double frequency = plain_frequency(theta, rope, i);
     if (scaling.kind == RopeScalingKind::linear) frequency /= scaling.factor;
     if (scaling.kind == RopeScalingKind::llama3) frequency = scale_llama3(frequency, scaling);
     if (scaling.kind == RopeScalingKind::yarn) frequency = scale_yarn(frequency, i, rope);
@@ -66,7 +76,7 @@ std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_token
 std::vector<float> llama3_rope_factors(const RopePlan& rope) {
   std::vector<float> factors(rope.dim / 2);
   for (size_t i = 0; i < factors.size(); ++i) {
-    const double frequency = plain_frequency(rope, i);
+    const double frequency = plain_frequency(rope.theta, rope, i);
     factors[i] = static_cast<float>(frequency / scale_llama3(frequency, rope.scaling));
   }
   return factors;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -45,11 +47,6 @@ constexpr DTypeRow kDTypes[] = {
 const DTypeRow* find_dtype(std::string_view name) {
   const auto found = std::ranges::find(kDTypes, name, &DTypeRow::name);
   return found == std::end(kDTypes) ? nullptr : found;
-}
-
-std::string in_quotes(std::string_view text) {
-  std::string shown(text.substr(0, 120));
-  return "'" + shown + (shown.size() < text.size() ? "…'" : "'");
 }
 
 // Builds the list of tensors while the JSON is read, so that a header never becomes a tree.
@@ -138,7 +135,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     return refuse(here() + "has an unknown field " + in_quotes(text));
   }
   bool begin_field(bool& seen, Place next, const std::string& text) {
-    if (seen) return refuse(here() + "has '" + text + "' twice");
+    if (seen) return refuse(here() + "has " + in_quotes(text) + " twice");
     seen = true;
     return move_to(next);
   }

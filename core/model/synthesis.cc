@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/half.h"
+#include "core/base/new_file.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
 #include "core/model/tensor_roles.h"
@@ -109,14 +110,18 @@ std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOp
 Status synthesize_model(std::string_view shape, const SynthesisOptions& options) {
   TENON_ASSIGN_OR_RETURN(const PlannedShape planned, named_shape(shape, options.layers));
   TENON_RETURN_IF_ERROR(check_float_type(options.dtype));
+  TENON_ASSIGN_OR_RETURN(NewFolder folder,
+                         NewFolder::create(options.out_folder, model_folder_files()));
   TENON_RETURN_IF_ERROR(create_model_folder(options.out_folder));
   if (!options.tokenizer_from.empty()) {
     TENON_RETURN_IF_ERROR(copy_tokenizer(options.tokenizer_from, options.out_folder));
   }
   TENON_RETURN_IF_ERROR(write_safetensors(options.out_folder + "/model.safetensors",
                                           plan_tensors(planned.plan, options), options.progress));
-  return write_text_file(options.out_folder + "/config.json",
-                         config_text(planned.json, options.dtype));
+  TENON_RETURN_IF_ERROR(write_file(options.out_folder + "/config.json",
+                                   {config_text(planned.json, options.dtype)}, Existing::refuse));
+  folder.keep();
+  return {};
 }
 
 }  // namespace tenon

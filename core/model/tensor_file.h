@@ -27,9 +27,9 @@ struct PlacedRows {
   const FillRows* fill = nullptr;
 };
 
-// Writes `header` at the front and each tensor at its place; what lies between is zero. Writes
-// beside `path` and puts the file in place when it is whole; an old one is replaced. Errors: failed
-// (no room, no permission), and then nothing is left behind.
+// Writes `header` at the front and each tensor at its place; what lies between is zero. The file
+// appears when it is whole. Errors: failed (no room, no permission), invalid_argument (the name is
+// taken); then nothing is left behind.
 Status write_tensor_file(const std::string& path, std::string_view header,
                          std::span<const PlacedRows> tensors, uint64_t file_bytes,
                          const WriteProgress& progress);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/tensor_places.h"
@@ -216,12 +217,12 @@ const TensorView* TensorTaker::find(const std::string& name, std::span<const uin
                                     const QuantFormat* blocks) {
   if (enough_faults()) return nullptr;
   taken_.insert(name);
-  const std::string tensor = "tensor '" + checkpoint_.stored_name(name) + "'";
+  const std::string tensor = "tensor " + in_quotes(checkpoint_.stored_name(name));
   Result<const TensorView*> found = checkpoint_.get(name);
   if (!found.ok()) {
     const bool missing = found.status().code() == StatusCode::not_found;
     fault(missing ? tensor + " is missing; expected " + shape_text(shape)
-                  : std::string(found.status().message()));
+                  : message_of(found.status()));
     return nullptr;
   }
   const TensorView& view = **found;
@@ -256,8 +257,8 @@ void TensorTaker::refuse_leftovers() {
     const char* digits = name.c_str() + layers_.size();
     const uint64_t layer = std::strtoull(digits, nullptr, 10);
     if (*digits < '0' || *digits > '9' || layer >= model_.plan.layers.size()) continue;
-    fault("tensor '" + checkpoint_.stored_name(name) + "' has no place in the model that " +
-          source_ + " describes");
+    fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
+          " has no place in the model that " + source_ + " describes");
   }
 }
 

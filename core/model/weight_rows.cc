@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
 
@@ -28,8 +29,8 @@ Status readable_by_rows(const Weight& weight) {
     const QuantFormat* blocks = find_quant_format(weight.format);
     if (blocks != nullptr ? is_blocks(weight, *blocks) : is_plain(weight)) return {};
   }
-  return unsupported("'" + weight.name + "' has format '" + weight.format +
-                     "'; expected one matrix of " + weight_formats_text());
+  return unsupported(in_quotes(weight.name) + " has format " + in_quotes(weight.format) +
+                     "; expected one matrix of " + weight_formats_text());
 }
 
 void read_row(const Weight& weight, uint32_t row, float* out) {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
 
@@ -36,6 +37,15 @@ bool provides_word(const PluginDescriptor& descriptor, std::string_view key,
 }
 
 // Chooses section by section and collects what is wrong with any of them.
+// For --log-level debug.
+void tell_choice(const std::string& section, const ComponentConfig& component,
+                 const PluginRef& plugin) {
+  const bool automatic = component.plugin.value == "auto";
+  log(LogLevel::debug, "pipeline",
+      section + ": '" + std::string(plugin.descriptor->id) + "' of '" + plugin.library->path +
+          "' – " + (automatic ? "auto: the best score" : component.plugin.origin.text()));
+}
+
 class Chooser {
  public:
   Chooser(const PipelineRequest& request, const HostFacts& host) : request_(request), host_(host) {}
@@ -49,6 +59,7 @@ class Chooser {
     const std::vector<PluginRef> found = candidates(interface, component);
     if (found.empty()) return;
     out.plugin = found.front();
+    tell_choice(section, component, out.plugin);
     auto options = fill_options(*out.plugin.descriptor, component.options);
     if (options.ok()) {
       out.options = *std::move(options);
@@ -167,6 +178,12 @@ void add_config_participants(const PipelineConfig& config, std::vector<Participa
                    .origin = config.draft_verify.origin,
                    .provides = {{"sampler.verify", FactOp::in, 0, exact ? "exact" : "rejection"}},
                    .requirements = {}});
+    out.push_back({.role = "config",
+                   .name = "drafter.plugin",
+                   .origin = config.drafter->plugin.origin,
+                   .provides = {},
+                   .requirements = {{"sched.drafts", FactOp::in, 0, "yes"}},
+                   .without = "no [drafter]"});
   }
   if (config.kv_swap_bytes.value > 0) {
     out.push_back({.role = "config",
@@ -265,6 +282,9 @@ Status settle_attention(const PipelineRequest& request, const HostFacts& host, c
     }
   }
   kernel.plugin = best;
+  log(LogLevel::debug, "pipeline",
+      kernel.section + ": '" + std::string(best.descriptor->id) + "' – auto: fits the rest best (" +
+          std::to_string(fewest) + " conflicts)");
   TENON_ASSIGN_OR_RETURN(kernel.options, fill_options(*best.descriptor, kernel.settings));
   return {};
 }
@@ -278,6 +298,16 @@ std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std:
     for (const std::string_view word : split(fact.words, ' ')) words.emplace_back(word);
   }
   return words;
+}
+
+uint32_t most_provided(const PluginDescriptor& descriptor, std::string_view key) {
+  for (const Fact& fact : std::span(descriptor.provides, descriptor.provide_count)) {
+    if (fact.key != key || fact.number <= 0) continue;
+    if (fact.op == FactOp::at_most || fact.op == FactOp::equals) {
+      return static_cast<uint32_t>(std::min<int64_t>(fact.number, UINT32_MAX));
+    }
+  }
+  return 0;
 }
 
 Participant model_participant(std::string role, const Model& model, const Origin& origin) {

@@ -62,6 +62,9 @@ Status bind_drafter(Pipeline& pipeline);
 // The words that a plugin provides under a key.
 std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std::string_view key);
 
+// The number that a plugin says is the most of something; 0 where it does not say.
+uint32_t most_provided(const PluginDescriptor& descriptor, std::string_view key);
+
 // What a model asks of the kernels that run it.
 Participant model_participant(std::string role, const Model& model, const Origin& origin);
 Participant executor_participant(const Executor& executor, const Origin& origin);
@@ -70,7 +73,7 @@ Participant executor_participant(const Executor& executor, const Origin& origin)
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
 
 // As an executor takes them; `decode` may be empty.
-AttentionKernels kernels_of(const PluginInstance<AttentionKernel>& prefill,
+AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode);
 
 // Creates what was chosen. The resolver keeps pointers to both arguments.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
 
@@ -15,7 +16,7 @@ Result<DType> dtype_named(std::string_view name) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::i8, DType::i4}) {
     if (dtype_name(type) == name) return type;
   }
-  return internal("the negotiated kv.dtype '" + std::string(name) + "' is no element type");
+  return internal("the negotiated kv.dtype " + in_quotes(name) + " is no element type");
 }
 
 uint64_t round_up(uint64_t value, uint64_t step) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "core/base/cpu_features.h"
+#include "core/base/quote.h"
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
+#include "core/contract/contract.h"
 #include "core/pipeline/composing.h"
 
 namespace tenon {
@@ -63,10 +65,17 @@ Status set_limits(Pipeline& pipeline) {
   const PipelineConfig& config = pipeline.config;
   const uint32_t most = pipeline.model->plan.context_tokens;
   const uint32_t context = config.context_tokens.value.value_or(most);
-  if (context > most) {
+  if (context > most && !config.exceed_model_context.value) {
     return invalid_argument(config.context_tokens.origin.text() + ": limits.context_tokens is " +
                             std::to_string(context) + ", but the model's context is " +
-                            std::to_string(most) + "; set that or less");
+                            std::to_string(most) +
+                            "; set that or less, or limits.exceed_model_context = true (what the "
+                            "model says beyond its context may make no sense)");
+  }
+  if (context > most && pipeline.model->plan.learned_positions) {
+    return unsupported(config.context_tokens.origin.text() + ": limits.context_tokens is " +
+                       std::to_string(context) + ", but the model has learned positions for " +
+                       std::to_string(most) + " tokens alone; set that or less");
   }
   SchedulerLimits& limits = pipeline.limits;
   limits.context_tokens = context;
@@ -80,10 +89,12 @@ Status set_limits(Pipeline& pipeline) {
         std::to_string(limits.max_sequences) +
         "; each running sequence needs one token a step: raise it");
   }
-  pipeline.shape = std::make_unique<ModelShapeStorage>(pipeline.model->config, context);
+  ModelPlan plan = pipeline.model->plan;
+  plan.context_tokens = std::max(most, context);
+  pipeline.shape = std::make_unique<ModelShapeStorage>(plan, context);
   if (pipeline.second) {
     SecondModel& second = *pipeline.second;
-    second.shape = std::make_unique<ModelShapeStorage>(second.model->config, context);
+    second.shape = std::make_unique<ModelShapeStorage>(second.model->plan, context);
     pipeline.joint_shape =
         std::make_unique<ModelShapeStorage>(pipeline.shape->shape(), second.shape->shape());
   }
@@ -106,7 +117,7 @@ Result<ExecutorFactory> executor_factory(const PipelineRequest& request) {
   const bool missing = found.status().code() == StatusCode::not_found;
   return Status::error(
       found.status().code(),
-      name.origin.text() + ": " + std::string(found.status().message()) + (missing ? instead : ""));
+      name.origin.text() + ": " + message_of(found.status()) + (missing ? instead : ""));
 }
 
 Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
@@ -130,7 +141,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.geometry.group_count = setup.shape->group_count;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
-  setup.attention = kernels_of(pipeline.attention, pipeline.attention_decode);
+  setup.attention = kernels_of(pipeline, pipeline.attention, pipeline.attention_decode);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
@@ -178,8 +189,10 @@ Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
 
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
 Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
-  for (const auto& made : pipeline.linear) {
-    if (&made.object().descriptor() == plugin.descriptor) return made.get();
+  for (size_t i = 0; i < pipeline.linear.size(); ++i) {
+    if (&pipeline.linear[i].object().descriptor() == plugin.descriptor) {
+      return pipeline.checked_linear[i].get();
+    }
   }
   ChosenPlugin chosen;
   chosen.section = "linear";
@@ -191,22 +204,40 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
   LinearLimits limits;
   limits.max_rows = pipeline.limits.max_batch_tokens;
   limits.workers = pipeline.executor->workers();
-  TENON_RETURN_IF_ERROR(instance->bind(limits));
+  auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id));
+  TENON_RETURN_IF_ERROR(checked->bind(limits));
   pipeline.linear.push_back(std::move(instance));
-  return pipeline.linear.back().get();
+  pipeline.checked_linear.push_back(std::move(checked));
+  return pipeline.checked_linear.back().get();
 }
 
 }  // namespace
 
-AttentionKernels kernels_of(const PluginInstance<AttentionKernel>& prefill,
+AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode) {
+  const auto named = [&](const PluginInstance<AttentionKernel>& kernel) {
+    const std::string id(kernel.object().descriptor().id);
+    pipeline.checked_attention.push_back(std::make_unique<CheckedAttention>(*kernel, id));
+    return NamedAttention{pipeline.checked_attention.back().get(), id};
+  };
   AttentionKernels kernels;
   if (!prefill) return kernels;
-  kernels.prefill = {prefill.get(), std::string(prefill.object().descriptor().id)};
-  kernels.decode = kernels.prefill;
-  if (decode) kernels.decode = {decode.get(), std::string(decode.object().descriptor().id)};
+  kernels.prefill = named(prefill);
+  kernels.decode = decode ? named(decode) : kernels.prefill;
   return kernels;
 }
+
+namespace {
+
+Status bind_kv_cache(Pipeline& pipeline) {
+  const std::string name =
+      "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
+  const RunningCall call(name_call("bind", name));
+  const Status bound = readable(pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry));
+  return bound.ok() ? Status() : with_context(name, bound);
+}
+
+}  // namespace
 
 Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
@@ -232,7 +263,7 @@ Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
     Result<LinearKernel*> best = linear_instance(pipeline, choice.candidates.front());
     if (!best.ok()) return best.take_status();
   }
-  return pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry);
+  return bind_kv_cache(pipeline);
 }
 
 LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
@@ -244,11 +275,10 @@ LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
         TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, linear_instance(pipeline, plugin));
         const Status accepted = kernel->accepts(weight);
         if (accepted.ok()) return kernel;
-        reasons.push_back("linear " + std::string(plugin.descriptor->id) + ": " +
-                          std::string(accepted.message()));
+        reasons.push_back(message_of(accepted));
       }
     }
-    return unsupported("no linear kernel takes tensor '" + std::string(weight.name) + "' (" +
+    return unsupported("no linear kernel takes tensor " + in_quotes(weight.name) + " (" +
                        std::string(weight.format) + "): " + join(reasons, "; "));
   };
 }
@@ -274,7 +304,10 @@ EngineParts Pipeline::parts() {
   made.draft_trees = drafts != nullptr && drafts->word == "tree";
   made.hidden_layers = hidden_layers;
   made.hidden_drawn_only = hidden_drawn_only;
-  made.sampler_params = words_provided(sampler.object().descriptor(), "sampler.params");
+  const PluginDescriptor& sampling = sampler.object().descriptor();
+  made.sampler_params = words_provided(sampling, "sampler.params");
+  made.sampler_stages = words_provided(sampling, "sampler.stages");
+  made.sampler_logprobs = most_provided(sampling, "sampler.logprobs");
   made.executor = executor.get();
   made.shape = &shape->shape();
   made.geometry = geometry;

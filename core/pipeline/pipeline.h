@@ -11,6 +11,8 @@
 #include "core/base/clock.h"
 #include "core/base/origin.h"
 #include "core/config/pipeline_config.h"
+#include "core/contract/checked_attention.h"
+#include "core/contract/checked_linear.h"
 #include "core/engine/draft_runner.h"
 #include "core/engine/engine_parts.h"
 #include "core/exec/executor.h"
@@ -77,7 +79,10 @@ struct Pipeline {
   PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
   PluginInstance<AttentionKernel> attention_decode;  // where single rows have one of their own
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
-  std::unique_ptr<SecondModel> second;               // null without [drafter] model
+  // What executors are given in front of the kernels: of each of `linear`, and of all attention.
+  std::vector<std::unique_ptr<CheckedLinear>> checked_linear;
+  std::vector<std::unique_ptr<CheckedAttention>> checked_attention;
+  std::unique_ptr<SecondModel> second;  // null without [drafter] model
   PluginInstance<Sampler> sampler;
   PluginInstance<Drafter> drafter;     // empty without speculation
   std::vector<LayerId> hidden_layers;  // whose hidden states it asked for

@@ -2,14 +2,15 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
 
 namespace tenon {
 namespace {
 
-std::string quoted(std::string_view text) {
-  return "\"" + std::string(text) + "\"";
+std::string double_quoted(std::string_view text) {
+  return "\"" + one_line(text) + "\"";
 }
 
 // The first id that means something else in the two vocabularies; nothing when there is none.
@@ -37,8 +38,8 @@ Status check_vocabulary(const Pipeline& pipeline, const Model& second, const std
   const auto id = first_difference(*pipeline.tokenizer, **tokenizer);
   if (!id) return {};
   return invalid_argument(where + ": token " + std::to_string(*id) + " is " +
-                          quoted((*tokenizer)->piece(*id)) + " in the second model, but " +
-                          quoted(pipeline.tokenizer->piece(*id)) +
+                          double_quoted((*tokenizer)->piece(*id)) + " in the second model, but " +
+                          double_quoted(pipeline.tokenizer->piece(*id)) +
                           " in the model; drafts need the same vocabulary: choose a model of the "
                           "same family");
 }
@@ -68,7 +69,7 @@ Status open_second_model(Pipeline& pipeline) {
 Status check_second_model(const PipelineConfig& config, const ChosenPlugins& chosen) {
   if (chosen.drafter == nullptr) return {};
   const PluginDescriptor& drafter = *chosen.drafter->plugin.descriptor;
-  const std::string name = "drafter " + quoted(drafter.id);
+  const std::string name = "drafter " + double_quoted(drafter.id);
   const auto& path = config.draft_model_path;
   if (needs_model(drafter) && path.value.empty()) {
     return invalid_argument(chosen.drafter->origin.text() + ": " + name +
@@ -141,7 +142,7 @@ Status load_second_model(Pipeline& pipeline, const LinearResolver& linear) {
   setup.geometry = second.geometry;
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
-  setup.attention = kernels_of(second.attention, second.attention_decode);
+  setup.attention = kernels_of(pipeline, second.attention, second.attention_decode);
   setup.linear = linear;
   const Status loaded = second.executor->load(setup);
   return loaded.ok() ? Status() : with_context("the second model", loaded);

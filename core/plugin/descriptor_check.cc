@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/fact_keys.h"
 #include "core/plugin/stamp.h"
@@ -60,7 +61,7 @@ bool valid_default(const OptionSpec& spec) {
 }
 
 void check_option(const OptionSpec& spec, std::vector<std::string>& faults) {
-  const std::string name = "option '" + std::string(spec.key.substr(0, 40)) + "' ";
+  const std::string name = "option " + in_quotes(spec.key) + " ";
   if (!valid_key(spec.key)) faults.push_back(name + "has a bad key");
   if (spec.store == nullptr) faults.push_back(name + "has no store function");
   if (spec.sentence.empty()) faults.push_back(name + "has no sentence");
@@ -82,7 +83,7 @@ void check_options(const PluginDescriptor& descriptor, std::vector<std::string>&
     check_option(spec, faults);
     const auto same = [&](const OptionSpec& other) { return other.key == spec.key; };
     if (std::find_if(specs.begin(), specs.end(), same)->store != spec.store) {
-      faults.push_back("option '" + std::string(spec.key.substr(0, 40)) + "' is declared twice");
+      faults.push_back("option " + in_quotes(spec.key) + " is declared twice");
     }
   }
 }
@@ -103,7 +104,7 @@ void check_facts(const Fact* facts, uint32_t count, const char* what,
                       (fact.op != FactOp::all_of || has_words || fact.number >= 1) &&
                       (fact.op != FactOp::multiple_of || fact.number >= 1);
     if (!sane) {
-      faults.push_back("the fact '" + std::string(fact.key.substr(0, 40)) + "' it " + what +
+      faults.push_back("the fact " + in_quotes(fact.key) + " it " + what +
                        " says nothing that can hold");
     }
   }
@@ -154,8 +155,8 @@ Result<PluginLibrary> own_table(const PluginLibrary& theirs) {
 Status check_descriptor(const PluginDescriptor& descriptor) {
   std::vector<std::string> faults;
   if (!valid_plugin_id(descriptor.id)) {
-    faults.push_back("the id '" + std::string(descriptor.id.substr(0, 80)) +
-                     "' is not a lower-case word, or two with a point between them");
+    faults.push_back("the id " + in_quotes(descriptor.id) +
+                     " is not a lower-case word, or two with a point between them");
   }
   if (descriptor.summary.empty()) faults.push_back("it has no summary");
   if (descriptor.create == nullptr) faults.push_back("it has no create function");
@@ -164,8 +165,9 @@ Status check_descriptor(const PluginDescriptor& descriptor) {
   check_facts(descriptor.provides, descriptor.provide_count, "provides", faults);
   check_facts(descriptor.requirements, descriptor.requirement_count, "requires", faults);
   if (faults.empty()) return {};
-  return invalid_argument("plugin '" + std::string(descriptor.interface.substr(0, 80)) + ":" +
-                          std::string(descriptor.id.substr(0, 80)) + "': " + join(faults, "; "));
+  return invalid_argument(
+      "plugin " + in_quotes(std::string(descriptor.interface) + ":" + std::string(descriptor.id)) +
+      ": " + join(faults, "; "));
 }
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/stamp.h"
 
@@ -41,7 +42,7 @@ std::string fact_key_fault(std::string_view key) {
   if (std::ranges::find(kKeys, key) != std::end(kKeys) || of_third_party(key)) return {};
   const std::vector<std::string> known(std::begin(kKeys), std::end(kKeys));
   const std::string guess = did_you_mean(key, known);
-  return "the fact '" + std::string(key.substr(0, 40)) + "' is not in the vocabulary" +
+  return "the fact " + in_quotes(key) + " is not in the vocabulary" +
          (guess.empty() ? ";" : guess) + " keys of third parties carry a prefix: 'acme.key'";
 }
 

@@ -1,6 +1,8 @@
 #include "core/plugin/instance.h"
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/base/running_calls.h"
 
 namespace tenon {
 
@@ -14,9 +16,13 @@ Result<PluginObject> PluginObject::create(const PluginRef& plugin, FilledOptions
   object.host_ =
       std::make_unique<PluginHost>(role + " " + std::string(descriptor.id), *surroundings.host,
                                    *surroundings.clock, surroundings.extensions);
-  const std::string name = role + " '" + std::string(descriptor.id) + "'";
-  const Status status = descriptor.create(object.host_->services(), *surroundings.facts,
-                                          object.options_.data(), &object.instance_);
+  const std::string name = role + " " + in_quotes(descriptor.id);
+  Status status;
+  {
+    const RunningCall call(name_call("create", name));
+    status = descriptor.create(object.host_->services(), *surroundings.facts,
+                               object.options_.data(), &object.instance_);
+  }
   if (!status.ok()) {
     object.instance_ = nullptr;  // nothing was made, whatever the plugin left there
     return with_context(name + " cannot be created", status);
@@ -31,7 +37,11 @@ Result<PluginObject> PluginObject::create(const PluginRef& plugin, FilledOptions
 
 PluginObject::~PluginObject() {
   if (instance_ == nullptr) return;
-  plugin_.descriptor->destroy(instance_);
+  {
+    const std::string role(interface_word(descriptor().interface));
+    const RunningCall call(name_call("destroy", role + " '" + std::string(descriptor().id) + "'"));
+    plugin_.descriptor->destroy(instance_);
+  }
   if (const uint64_t left = host_->live_allocations(); left > 0) {
     log(LogLevel::warning, host_->name(),
         std::to_string(left) + " allocations were not freed when it was destroyed");

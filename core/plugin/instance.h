@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/base/result.h"
 #include "core/plugin/options.h"
 #include "core/plugin/plugin_host.h"
@@ -63,7 +64,7 @@ class PluginInstance {
   static Result<PluginInstance> create(const PluginRef& plugin, FilledOptions options,
                                        const PluginSurroundings& surroundings) {
     if (plugin.descriptor->interface != kInterfaceOf<T>) {
-      return internal("plugin '" + std::string(plugin.descriptor->id) + "' is a " +
+      return internal("plugin " + in_quotes(plugin.descriptor->id) + " is a " +
                       std::string(plugin.descriptor->interface) + ", asked for as " +
                       std::string(kInterfaceOf<T>));
     }

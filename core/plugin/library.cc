@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/plugin/descriptor_check.h"
 #include "core/plugin/shared_library.h"
@@ -54,8 +55,8 @@ Result<std::unique_ptr<LoadedLibrary>> open_library(const std::string& file,
                                                     const PluginStamp& stamp) {
   TENON_ASSIGN_OR_RETURN(const void* table, load_shared_library(file, path, kPluginLibrarySymbol));
   if (table == nullptr) {
-    return invalid_argument(path + ": it has a stamp but does not export '" + kPluginLibrarySymbol +
-                            "'; rebuild it with tenon_add_plugin");
+    return invalid_argument(path + ": it has a stamp but does not export " +
+                            in_quotes(kPluginLibrarySymbol) + "; rebuild it with tenon_add_plugin");
   }
   auto descriptors = read_table(*static_cast<const PluginLibrary*>(table), stamp);
   if (!descriptors.ok()) return with_context(path, descriptors.status());
@@ -116,7 +117,7 @@ Result<const LoadedLibrary*> load_library(const std::string& path, const std::st
   // A path without a slash would be looked up in the system's own library folders.
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
-  if (error) return not_found("cannot open '" + path + "': " + error.message());
+  if (error) return not_found("cannot open " + path_in_quotes(path) + ": " + error.message());
   const std::lock_guard lock(parking().mutex);
   std::unique_ptr<LoadedLibrary>& place = parking().libraries[{real.string(), sha256}];
   if (place == nullptr) {

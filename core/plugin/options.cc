@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/stamp.h"
 
@@ -67,8 +68,7 @@ std::optional<OptionValue> choice_value(const OptionSpec& spec, const std::strin
 }
 
 std::string owner(const PluginDescriptor& descriptor) {
-  return std::string(interface_word(descriptor.interface)) + " '" + std::string(descriptor.id) +
-         "'";
+  return std::string(interface_word(descriptor.interface)) + " " + in_quotes(descriptor.id);
 }
 
 std::string unknown_option(const PluginDescriptor& descriptor, const Setting& setting) {
@@ -76,8 +76,8 @@ std::string unknown_option(const PluginDescriptor& descriptor, const Setting& se
   for (uint32_t i = 0; i < descriptor.option_count; ++i) {
     keys.emplace_back(descriptor.options[i].key);
   }
-  return setting.origin.text() + ": " + owner(descriptor) + " has no option '" + setting.key + "'" +
-         did_you_mean(setting.key, keys) +
+  return setting.origin.text() + ": " + owner(descriptor) + " has no option " +
+         in_quotes(setting.key) + did_you_mean(setting.key, keys) +
          (keys.empty() ? " (it has no options)" : " (it has: " + join(keys) + ")");
 }
 
@@ -222,11 +222,11 @@ Result<FilledOptions> fill_options(const PluginDescriptor& descriptor,
     if (setting != nullptr) {
       value = convert_setting(spec, *setting, filled.texts_);
     } else if (spec.required) {
-      errors.push_back(owner(descriptor) + " needs the option '" + std::string(spec.key) +
-                       "': " + describe_option(spec));
+      errors.push_back(owner(descriptor) + " needs the option " + in_quotes(spec.key) + ": " +
+                       describe_option(spec));
     }
     if (!value) {
-      errors.push_back(setting->origin.text() + ": option '" + setting->key + "' of " +
+      errors.push_back(setting->origin.text() + ": option " + in_quotes(setting->key) + " of " +
                        owner(descriptor) + " is " + describe(setting->value) + "; expected " +
                        describe_option(spec));
       continue;

@@ -10,8 +10,19 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMostCounters = 256;
+constexpr size_t kMostCounterBytes = 100;  // of a name
+constexpr size_t kMostLineBytes = 4096;
 constexpr uint64_t kLargestAlignment = 4096;
 constexpr uint64_t kLargestAllocation = uint64_t{1} << 39;  // more is a difference that wrapped
+
+// What a plugin says, as one line that moves no cursor.
+std::string one_line_of(std::string_view text) {
+  if (text.data() == nullptr) return {};
+  std::string line(text.substr(0, kMostLineBytes));
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  return line;
+}
 
 }  // namespace
 
@@ -21,7 +32,11 @@ PluginHost::PluginHost(std::string name, const HostFacts& facts, const Clock& cl
   services_.context = this;
   services_.facts = &facts;
   services_.log = [](void* self, LogLevel level, std::string_view text) noexcept {
-    tenon::log(level, static_cast<PluginHost*>(self)->name_, text);
+    try {
+      tenon::log(level, static_cast<PluginHost*>(self)->name_, one_line_of(text));
+    } catch (...) {
+      // A line that finds no memory is lost.
+    }
   };
   services_.count = [](void* self, std::string_view counter, uint64_t amount) noexcept {
     try {
@@ -51,6 +66,8 @@ std::map<std::string, uint64_t, std::less<>> PluginHost::counters() const {
 }
 
 void PluginHost::count(std::string_view counter, uint64_t amount) {
+  if (counter.data() == nullptr) return;
+  counter = counter.substr(0, kMostCounterBytes);
   const std::lock_guard lock(mutex_);
   const auto known = counters_.find(counter);
   if (known != counters_.end()) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/descriptor_check.h"
 
@@ -16,13 +17,6 @@ bool plugin_file_name(const std::string& name) {
   return name.starts_with("libtenon-") && name.ends_with(".so");
 }
 
-// The whole of a problem on one line, for lists of them.
-std::string one_line(const Status& problem) {
-  std::string text(problem.message());
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 // Best first; names come sorted, so a stable sort leaves ties in alphabetical order.
 void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
   std::stable_sort(plugins.begin(), plugins.end(), [&](const PluginRef& a, const PluginRef& b) {
@@ -30,11 +24,50 @@ void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
   });
 }
 
+void tell_file(const PluginFile& file, const std::string& source) {
+  if (log_level() > LogLevel::debug) return;
+  std::string text = "'" + file.path + "' (" + source + ")";
+  if (file.stamp) {
+    for (const PluginName& plugin : file.stamp->plugins) {
+      text += " " + plugin.interface + ":" + plugin.id;
+    }
+  }
+  if (!file.problem.ok()) text += " cannot be used: " + one_line(file.problem);
+  log(LogLevel::debug, "plugins", text);
+}
+
+// For "auto", which takes the first that fits.
+void tell_order(const std::vector<PluginRef>& plugins, const HostFacts& host) {
+  if (log_level() > LogLevel::debug) return;
+  std::string text;
+  for (const PluginRef& plugin : plugins) {
+    text += (text.empty() ? "" : ", ") + std::string(plugin.descriptor->id) + " (score " +
+            std::to_string(score_of(*plugin.descriptor, host)) + ")";
+  }
+  log(LogLevel::debug, "plugins",
+      std::string(interface_word(plugins[0].descriptor->interface)) + ", best first: " + text);
+}
+
+void warn_of_writers(const std::string& folder) {
+  std::error_code error;
+  const fs::perms perms = fs::status(folder, error).permissions();
+  if (error || (perms & fs::perms::others_write) == fs::perms::none) return;
+  log(LogLevel::warning, "plugins",
+      "everybody on this machine can write to the plugin folder '" + folder +
+          "', and so run code in this program – chmod o-w it");
+}
+
 std::string lead(const Origin& asked) {
   return asked.file.empty() ? "" : asked.text() + ": ";
 }
 
 }  // namespace
+
+std::string one_line(const Status& problem) {
+  std::string text(problem.message());
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
 
 bool PluginFile::has(std::string_view interface, std::string_view id) const {
   return stamp &&
@@ -73,23 +106,24 @@ Status PluginRegistry::add_folder(const PluginSearch::Folder& folder) {
     if (plugin_file_name(entry->path().filename())) paths.push_back(entry->path());
   }
   if (error && (folder.required || error != std::errc::no_such_file_or_directory)) {
-    return not_found(folder.source + ": cannot read the folder '" + folder.path +
-                     "': " + error.message());
+    return not_found(folder.source + ": cannot read the folder " + path_in_quotes(folder.path) +
+                     ": " + error.message());
   }
+  if (!paths.empty()) warn_of_writers(folder.path);
   std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) add_file(path);
+  for (const std::string& path : paths) add_file(path, folder.source);
   return {};
 }
 
 Status PluginRegistry::add_named(const PluginSearch::NamedFile& file) {
-  if (!add_file(file.path)) return {};
+  if (!add_file(file.path, file.origin.text())) return {};
   const PluginFile& added = files_.back();
   if (added.problem.ok()) return {};
   return with_context(file.origin.text() + ": plugins.load", added.problem);
 }
 
 // False when the same file was there already.
-bool PluginRegistry::add_file(const std::string& path) {
+bool PluginRegistry::add_file(const std::string& path, const std::string& source) {
   std::error_code error;
   const fs::path real = fs::canonical(path, error);
   PluginFile file;
@@ -105,6 +139,7 @@ bool PluginRegistry::add_file(const std::string& path) {
     file.problem = stamp.take_status();
     file.stray = file.problem.code() == StatusCode::unsupported;
   }
+  tell_file(file, source);
   files_.push_back(std::move(file));
   return true;
 }
@@ -136,12 +171,12 @@ Status PluginRegistry::unknown_id(std::string_view interface, std::string_view i
   for (const PluginName& plugin : names(interface)) ids.push_back(plugin.id);
   const std::string word(interface_word(interface));
   if (ids.empty()) {
-    return not_found(lead(asked) + "no " + word + " plugin '" + std::string(id) +
-                     "': there are no " + word + " plugins at all (" + searched() +
+    return not_found(lead(asked) + "no " + word + " plugin " + in_quotes(id) + ": there are no " +
+                     word + " plugins at all (" + searched() +
                      "); give their folder with --plugin-path or TENON_PLUGIN_PATH");
   }
   const std::string guess = did_you_mean(id, ids);
-  return not_found(lead(asked) + "no " + word + " plugin '" + std::string(id) + "'" +
+  return not_found(lead(asked) + "no " + word + " plugin " + in_quotes(id) +
                    (guess.empty() ? "." : guess) + " There are: " + join(ids) + " (" + searched() +
                    ")");
 }
@@ -149,7 +184,7 @@ Status PluginRegistry::unknown_id(std::string_view interface, std::string_view i
 // Why there is nothing to load: what files say that cannot be used, else that nobody has it.
 Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
                                const Origin& asked) const {
-  const std::string what = std::string(interface_word(interface)) + " plugin '" + std::string(id);
+  const std::string what = std::string(interface_word(interface)) + " plugin " + in_quotes(id);
   for (const PluginFile& file : files_) {
     if (file.has(interface, id)) return copy(file.problem);
   }
@@ -158,7 +193,7 @@ Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
     for (const PluginName& plugin : file.stamp->plugins) {
       if (plugin.id != id || interface_word(plugin.interface) != interface_word(interface))
         continue;
-      return unsupported(lead(asked) + what + "' is there for " + plugin.interface +
+      return unsupported(lead(asked) + what + " is there for " + plugin.interface +
                          ", this host speaks " + std::string(interface) +
                          ": rebuild it against this host's SDK (" + host_stamp().sdk + ")\n  " +
                          file.path);
@@ -170,8 +205,8 @@ Status PluginRegistry::no_file(std::string_view interface, std::string_view id,
     if (!file.stamp && !file.stray) broken += "\n  " + one_line(file.problem);
   }
   if (broken.empty()) return copy(unknown);
-  return Status::error(unknown.code(), std::string(unknown.message()) +
-                                           "\nIt may be in a file that cannot be read:" + broken);
+  return Status::error(unknown.code(),
+                       message_of(unknown) + "\nIt may be in a file that cannot be read:" + broken);
 }
 
 // No id of the interface (or this one alone) is in two files.
@@ -185,8 +220,9 @@ Status PluginRegistry::check_unique(std::string_view interface, std::string_view
   for (const PluginFile& file : files_) {
     if (file.problem.ok() && file.has(interface, twice->id)) paths += "\n  " + file.path;
   }
-  return invalid_argument(std::string(interface_word(interface)) + " plugin '" + twice->id +
-                          "' is in more than one file; remove or rename all but one:" + paths);
+  return invalid_argument(std::string(interface_word(interface)) + " plugin " +
+                          in_quotes(twice->id) +
+                          " is in more than one file; remove or rename all but one:" + paths);
 }
 
 Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view interface,
@@ -197,8 +233,8 @@ Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view 
     const auto pin = std::find_if(pins_->begin(), pins_->end(),
                                   [&](const PluginPin& p) { return p.file_name == name; });
     if (pin == pins_->end()) {
-      return failed(file.path + ": not pinned in '" + search_.lock_file +
-                    "'; add its line if you trust it (sha256sum prints it)");
+      return failed(file.path + ": not pinned in " + path_in_quotes(search_.lock_file) +
+                    "; add its line if you trust it (sha256sum prints it)");
     }
     sha256 = pin->sha256;
   }
@@ -225,8 +261,8 @@ Result<PluginRef> PluginRegistry::find_usable(std::string_view interface, std::s
   if (score_of(*plugin.descriptor, host) > 0) return plugin;
   const std::string_view why = plugin.descriptor->unavailable;
   return unsupported(
-      lead(asked) + std::string(interface_word(interface)) + " plugin '" + std::string(id) +
-      "' cannot run here: " + (why.empty() ? "it gives no reason" : std::string(why)));
+      lead(asked) + std::string(interface_word(interface)) + " plugin " + in_quotes(id) +
+      " cannot run here: " + (why.empty() ? "it gives no reason" : std::string(why)));
 }
 
 Result<std::vector<PluginRef>> PluginRegistry::candidates(std::string_view interface,
@@ -243,10 +279,12 @@ Result<std::vector<PluginRef>> PluginRegistry::candidates(std::string_view inter
     reasons.emplace_back(plugin.status().message());
     if (plugin.status().code() == StatusCode::unsupported) continue;
     if (pins_) return plugin.take_status();
-    log(LogLevel::warning, "plugins", one_line(plugin.status()));
+    const std::string line = one_line(plugin.status());
+    if (told_.insert(line).second) log(LogLevel::warning, "plugins", line);
   }
   if (!usable.empty()) {
     sort_by_score(usable, host);
+    tell_order(usable, host);
     return usable;
   }
   for (const PluginFile& file : files_) {

@@ -5,6 +5,7 @@
 #include <tenon/plugin.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ struct PluginFile {
 
   bool has(std::string_view interface, std::string_view id) const;
 };
+
+// The whole of a problem on one line, for lists of them.
+std::string one_line(const Status& problem);
 
 // A plugin whose library is loaded. Valid for the rest of the process.
 struct PluginRef {
@@ -64,7 +68,7 @@ class PluginRegistry {
  private:
   Status add_folder(const PluginSearch::Folder& folder);
   Status add_named(const PluginSearch::NamedFile& file);
-  bool add_file(const std::string& path);
+  bool add_file(const std::string& path, const std::string& source);
   std::string searched() const;
   Status unknown_id(std::string_view interface, std::string_view id, const Origin& asked) const;
   Status no_file(std::string_view interface, std::string_view id, const Origin& asked) const;
@@ -72,6 +76,7 @@ class PluginRegistry {
   Result<PluginRef> load(const PluginFile& file, std::string_view interface, std::string_view id);
 
   PluginSearch search_;
+  std::set<std::string> told_;  // of files that cannot be loaded: once is enough
   std::vector<PluginFile> files_;
   std::optional<std::vector<PluginPin>> pins_;
 };

@@ -63,8 +63,10 @@ PluginSearch PluginSearch::standard(const std::vector<std::string>& plugin_path)
 
 void PluginSearch::use_lock_beside(const std::string& config) {
   const fs::path path = fs::path(config).parent_path() / "plugins.lock";
+  // Also one that cannot be read, as a link that leads nowhere: it was meant to pin something.
   std::error_code error;
-  if (fs::exists(path, error)) lock_file = path.string();
+  const bool absent = fs::symlink_status(path, error).type() == fs::file_type::not_found;
+  if (!absent) lock_file = path.string();
 }
 
 Result<std::vector<PluginPin>> read_plugin_lock(const std::string& path) {

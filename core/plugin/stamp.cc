@@ -11,6 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -75,6 +76,28 @@ std::optional<std::string_view> find_note(Bytes notes, uint64_t alignment, uint3
   return std::nullopt;
 }
 
+// Every segment lies inside of the file: the loader maps what they say, and touching what is not
+// there kills the process.
+Status check_segments(Bytes file, const Elf64_Ehdr& header, std::string_view name) {
+  if (header.e_phnum > kMostSegments) {
+    return fault(name, "the library has " + std::to_string(header.e_phnum) +
+                           " segments; expected at most " + std::to_string(kMostSegments));
+  }
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    const uint64_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    const auto segment = at < header.e_phoff ? std::nullopt : read_at<Elf64_Phdr>(file, at);
+    if (!segment) return fault(name, "the library is truncated or damaged: it lacks segments");
+    const uint64_t bytes = segment->p_type == PT_NULL ? 0 : segment->p_filesz;
+    if (bytes == 0) continue;
+    if (segment->p_offset > file.size() || bytes > file.size() - segment->p_offset) {
+      return fault(name, "the library is truncated: a segment ends at byte " +
+                             std::to_string(segment->p_offset + bytes) + " and the file at " +
+                             std::to_string(file.size()) + "; copy or build it anew");
+    }
+  }
+  return {};
+}
+
 // Empty when the file has no such note.
 Result<std::string_view> find_note_text(Bytes file, const Elf64_Ehdr& header, uint32_t type,
                                         std::string_view name) {
@@ -111,8 +134,8 @@ Status parse_plugins(std::string_view list, PluginStamp& stamp, std::string_view
     const std::string_view interface = item.substr(0, colon);
     const std::string_view id = colon == item.npos ? "" : item.substr(colon + 1);
     if (!valid_interface(interface) || !valid_plugin_id(id)) {
-      return fault(name, "the stamp is damaged: '" + std::string(item.substr(0, 80)) +
-                             "' does not name a plugin as interface/revision:id");
+      return fault(name, "the stamp is damaged: " + in_quotes(item) +
+                             " does not name a plugin as interface/revision:id");
     }
     if (stamp.plugins.size() == kMostPlugins) {
       return fault(name, "the stamp lists more than " + std::to_string(kMostPlugins) +
@@ -120,7 +143,7 @@ Status parse_plugins(std::string_view list, PluginStamp& stamp, std::string_view
     }
     const PluginName plugin{std::string(interface), std::string(id)};
     if (std::find(stamp.plugins.begin(), stamp.plugins.end(), plugin) != stamp.plugins.end()) {
-      return fault(name, "the stamp lists '" + std::string(item) + "' twice");
+      return fault(name, "the stamp lists " + in_quotes(item) + " twice");
     }
     stamp.plugins.push_back(plugin);
   }
@@ -154,7 +177,7 @@ Result<PluginStamp> parse_text(std::string_view text, std::string_view name) {
   }
   for (const char* key : {"sdk", "boundary", "layout", "cxxabi", "arch"}) {
     if (field(stamp, key)->empty()) {
-      return fault(name, "the stamp is damaged: it has no '" + std::string(key) + "'");
+      return fault(name, "the stamp is damaged: it has no " + in_quotes(key));
     }
   }
   if (stamp.plugins.empty()) return fault(name, "the stamp lists no plugins");
@@ -177,8 +200,8 @@ void warn_of_sanitizer(const PluginStamp& stamp, const PluginStamp& host, std::s
   const auto sanitized = [](const std::string& kind) { return kind == "asan" || kind == "tsan"; };
   if (stamp.build != host.build && (sanitized(stamp.build) || sanitized(host.build))) {
     log(LogLevel::warning, "plugins",
-        std::string(name) + ": built as '" + stamp.build + "', this program as '" + host.build +
-            "'; sanitizer reports will be incomplete or wrong");
+        std::string(name) + ": built as " + in_quotes(stamp.build) + ", this program as " +
+            in_quotes(host.build) + "; sanitizer reports will be incomplete or wrong");
   }
 }
 
@@ -200,6 +223,7 @@ Result<PluginStamp> parse_stamp(std::span<const std::byte> file, std::string_vie
                        ": not a plugin: a shared library without a TENON note; plugins are built "
                        "with tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
   }
+  TENON_RETURN_IF_ERROR(check_segments(file, header, name));
   TENON_ASSIGN_OR_RETURN(PluginStamp stamp, parse_text(text, name));
   stamp.machine = header.e_machine;
   return stamp;
@@ -215,6 +239,7 @@ Result<std::string> read_executor_stamp(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const Elf64_Ehdr header, read_header(file.bytes(), path));
   TENON_ASSIGN_OR_RETURN(const std::string_view text,
                          find_note_text(file.bytes(), header, kExecutorNoteType, path));
+  if (!text.empty()) TENON_RETURN_IF_ERROR(check_segments(file.bytes(), header, path));
   return std::string(text.substr(0, text.find('\0')));
 }
 

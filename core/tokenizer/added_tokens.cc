@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/regex.h"
 #include "core/tokenizer/unicode.h"
 #include "core/tokenizer/utf8.h"
@@ -41,7 +42,7 @@ size_t leading_space_bytes(std::string_view text) {
 }  // namespace
 
 Status AddedTokens::add(AddedToken token) {
-  const std::string name = "added token '" + token.content.substr(0, 80) + "'";
+  const std::string name = "added token " + in_quotes(token.content);
   if (token.content.empty()) {
     return invalid_argument("the added token with id " + std::to_string(token.id) + " is empty");
   }
@@ -51,8 +52,8 @@ Status AddedTokens::add(AddedToken token) {
   }
   const auto id = static_cast<size_t>(token.id);
   if (const AddedToken* taken = find(token.id)) {
-    return invalid_argument(name + " has the id " + std::to_string(id) + ", which '" +
-                            taken->content.substr(0, 80) + "' has already");
+    return invalid_argument(name + " has the id " + std::to_string(id) + ", which " +
+                            in_quotes(taken->content) + " has already");
   }
   if (const AddedToken* same = find(token.content)) {
     return invalid_argument(name + " has both the ids " + std::to_string(same->id) + " and " +

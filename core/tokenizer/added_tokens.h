@@ -26,6 +26,8 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = false;
   bool special = false;
+  // What it decodes to, as it is; none: its content or spelling.
+  std::optional<std::string> surface;
 };
 
 // A stretch of text, or a token found in it.

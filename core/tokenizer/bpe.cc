@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/utf8.h"
 
 namespace tenon::tok {
 namespace {
+
+constexpr size_t kMostSymbols = size_t{1} << 30;  // their positions are 32 bits wide
 
 // The first position behind the front of `text` where a run of ▁ starts; its size when none.
 size_t next_cut(std::string_view text) {
@@ -80,6 +83,10 @@ Status Bpe::merge_chunk(std::string_view chunk, std::vector<Symbol>& symbols) co
     TENON_ASSIGN_OR_RETURN(pending, unknown(character));
   }
   if (pending != kNoToken) symbols.push_back(pending);
+  if (symbols.size() > kMostSymbols) {
+    return failed("a word has " + std::to_string(symbols.size()) + " characters; at most " +
+                  std::to_string(kMostSymbols) + " are merged");
+  }
   if (is_unused_.empty()) {
     merge_symbols(rules_, symbols);
   } else {
@@ -100,9 +107,9 @@ bool Bpe::append_bytes(std::string_view character, std::vector<Symbol>& symbols)
 
 Result<TokenId> Bpe::unknown(std::string_view character) const {
   if (unknown_) return *unknown_;
-  return failed("the text has the character '" + original_bytes(character) +
-                "', which has no token; the tokenizer's unknown token '" + options_.unknown_piece +
-                "' is not in its vocabulary either");
+  return failed("the text has the character " + in_quotes(original_bytes(character)) +
+                ", which has no token; the tokenizer's unknown token " +
+                in_quotes(options_.unknown_piece) + " is not in its vocabulary either");
 }
 
 // Symbols to ids where characters that are no token took part in the merging.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/bpe.h"
 #include "core/tokenizer/utf8.h"
 
@@ -121,10 +122,9 @@ Result<Bpe> Bpe::from_merges(const Vocabulary& vocabulary, std::span<const Merge
     const auto result = vocabulary.find(left + right);
     if (!left_id || !right_id || !result) {
       const std::string& missing = !left_id ? left : !right_id ? right : left + right;
-      return invalid_argument("merge " + std::to_string(rank + 1) + " joins '" +
-                              left.substr(0, 80) + "' and '" + right.substr(0, 80) +
-                              "', but the vocabulary has no piece '" + missing.substr(0, 160) +
-                              "'");
+      return invalid_argument("merge " + std::to_string(rank + 1) + " joins " + in_quotes(left) +
+                              " and " + in_quotes(right) + ", but the vocabulary has no piece " +
+                              in_quotes(missing));
     }
     TENON_RETURN_IF_ERROR(
         bpe.rules_.insert(*left_id, *right_id, {static_cast<uint32_t>(rank), *result}));

@@ -7,6 +7,9 @@
 namespace tenon::tok {
 namespace {
 
+// A damaged trie may lead in circles, so that its keys have no end of their own.
+constexpr size_t kLongestKey = 256;
+
 uint32_t little_endian(std::string_view bytes) {
   uint32_t value = 0;
   for (size_t i = 4; i-- > 0;) value = (value << 8) | static_cast<uint8_t>(bytes[i]);
@@ -57,7 +60,7 @@ CharsMap::Match CharsMap::longest(std::string_view text) const {
   size_t bytes = 0;
   size_t value = 0;
   size_t node = offset_of(units_[0]);
-  for (size_t i = 0; i < text.size(); ++i) {
+  for (size_t i = 0; i < std::min(text.size(), kLongestKey); ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);
     node ^= byte;
     if (node >= units_.size() || label_of(units_[node]) != byte) break;

@@ -11,10 +11,12 @@ namespace {
 
 class ByteLevelDecoder final : public DecodeStep {
  public:
-  void apply(TokenText& token) const override {
-    if (token.is_verbatim) return;
+  Status apply(TokenText& token, Allowance& /*allowance*/) const override {
     std::string bytes;
-    if (append_byte_level_decoded(bytes, token.text)) token.text = std::move(bytes);
+    if (!token.is_verbatim && append_byte_level_decoded(bytes, token.text)) {
+      token.text = std::move(bytes);
+    }
+    return Status();
   }
 };
 
@@ -26,12 +28,13 @@ int hex_digit(char c) {
 
 class ByteFallback final : public DecodeStep {
  public:
-  void apply(TokenText& token) const override {
+  Status apply(TokenText& token, Allowance& /*allowance*/) const override {
     const std::string& text = token.text;
-    if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return;
+    if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return Status();
     const int high = hex_digit(text[3]);
     const int low = hex_digit(text[4]);
     if (high >= 0 && low >= 0) token.text = std::string(1, static_cast<char>(high * 16 + low));
+    return Status();
   }
 };
 
@@ -40,12 +43,13 @@ class ReplaceDecoder final : public DecodeStep {
   ReplaceDecoder(Pattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
-  void apply(TokenText& token) const override {
+  Status apply(TokenText& token, Allowance& allowance) const override {
     std::vector<Span> matches;
-    // A piece is short: an expression that gives up on it leaves it as it is.
-    if (!pattern_.find_all(token.text, matches).ok()) return;
-    token.text = substituted(token.text, matches, content_);
+    TENON_RETURN_IF_ERROR(pattern_.find_all(token.text, allowance, matches));
+    TENON_ASSIGN_OR_RETURN(token.text, substituted(token.text, matches, content_, allowance));
+    return Status();
   }
+  bool can_fail() const override { return content_.size() > pattern_.text().size(); }
 
  private:
   Pattern pattern_;
@@ -57,7 +61,7 @@ class StripDecoder final : public DecodeStep {
   StripDecoder(std::string content, size_t start, size_t stop)
       : content_(std::move(content)), start_(start), stop_(stop) {}
 
-  void apply(TokenText& token) const override {
+  Status apply(TokenText& token, Allowance& /*allowance*/) const override {
     std::string_view kept = token.text;
     for (size_t i = 0; i < start_ && kept.starts_with(content_); ++i) {
       kept.remove_prefix(content_.size());
@@ -66,6 +70,7 @@ class StripDecoder final : public DecodeStep {
       kept.remove_suffix(content_.size());
     }
     token.text = std::string(kept);
+    return Status();
   }
 
  private:
@@ -79,10 +84,12 @@ class MetaspaceDecoder final : public DecodeStep {
   MetaspaceDecoder(std::string replacement, bool drops_first)
       : replacement_(std::move(replacement)), drops_first_(drops_first) {}
 
-  void apply(TokenText& token) const override {
+  Status apply(TokenText& token, Allowance& allowance) const override {
     std::vector<Span> matches;
     find_literal(replacement_, token.text, matches);
-    token.text = substituted(token.text, matches, drops_first_ && token.is_first ? "" : " ");
+    const std::string_view content = drops_first_ && token.is_first ? "" : " ";
+    TENON_ASSIGN_OR_RETURN(token.text, substituted(token.text, matches, content, allowance));
+    return Status();
   }
 
  private:
@@ -108,6 +115,21 @@ DecodeStepPtr make_metaspace_decoder(std::string replacement, bool drops_first) 
   return std::make_unique<MetaspaceDecoder>(std::move(replacement), drops_first);
 }
 
+bool Decoder::can_fail() const {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const Stage& stage) { return stage.step->can_fail(); });
+}
+
+Status Decoder::apply(TokenText& token) const {
+  if (token.is_final) return Status();
+  Allowance allowance(token.text.size(), kTokenLimits);
+  for (const Stage& stage : stages) {
+    const Status status = stage.step->apply(token, allowance);
+    if (!status.ok()) return with_context(stage.name, status);
+  }
+  return Status();
+}
+
 DecodeRun::DecodeRun(const Decoder& decoder)
     : decoder_(&decoder),
       awaits_leading_(decoder.leading != Decoder::Leading::keep),
@@ -115,11 +137,12 @@ DecodeRun::DecodeRun(const Decoder& decoder)
 
 void DecodeRun::push(TokenText token, std::string& out) {
   token.is_first = std::exchange(is_first_, false);
-  if (awaits_leading_ && token.text.starts_with(kMetaspace)) {
+  if (awaits_leading_ && !token.is_final && token.text.starts_with(kMetaspace)) {
     token.text.erase(0, kMetaspace.size());
     awaits_leading_ = decoder_->leading == Decoder::Leading::drop_until_text;
   }
-  for (const DecodeStepPtr& step : decoder_->steps) step->apply(token);
+  // What fails was refused when the tokenizer was loaded.
+  (void)decoder_->apply(token).ok();
   if (!token.text.empty()) awaits_leading_ = false;
   if (!token.is_first) append(decoder_->separator, out);
   append(token.text, out);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tokenizer/allowance.h"
 #include "core/tokenizer/pattern.h"
 
 namespace tenon::tok {
@@ -21,12 +22,16 @@ struct TokenText {
   std::string text;
   bool is_verbatim = false;  // text as it stood in the input, not a piece of the model
   bool is_first = false;     // of the tokens that are decoded
+  bool is_final = false;     // no stage changes it
 };
 
 class DecodeStep {
  public:
   virtual ~DecodeStep() = default;
-  virtual void apply(TokenText& token) const = 0;  // any thread
+  // Leaves a token alone that costs more than `allowance` has. Any thread. Error: failed.
+  virtual Status apply(TokenText& token, Allowance& allowance) const = 0;
+  // Whether that can happen.
+  virtual bool can_fail() const { return false; }
 };
 using DecodeStepPtr = std::unique_ptr<const DecodeStep>;
 
@@ -42,7 +47,22 @@ struct Decoder {
   // long as no text has come yet, one leading "▁".
   enum class Leading { keep, drop_one, drop_until_text };
 
-  std::vector<DecodeStepPtr> steps;
+  struct Stage {
+    DecodeStepPtr step;
+    std::string name;
+  };
+
+  // `name` stands in front of error messages.
+  void add(DecodeStepPtr step, std::string name) {
+    stages.push_back({std::move(step), std::move(name)});
+  }
+  // Whether there are tokens that the stages may fail on; see TokenizerParts::check_decoder.
+  bool can_fail() const;
+  // Through all stages. Error: failed, with the stage's name; `token` is then as it left the stage
+  // before.
+  Status apply(TokenText& token) const;
+
+  std::vector<Stage> stages;
   std::string separator;  // between tokens
   // Of the whole text: up to this many `strip` characters at either end.
   char strip = ' ';

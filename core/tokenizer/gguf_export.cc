@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/tokenizer/gguf_patterns.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/loading.h"
@@ -137,8 +138,8 @@ Status add_json(const std::string& source, std::string_view text, uint32_t vocab
   TENON_ASSIGN_OR_RETURN(const JsonNode model, root.at("model"));
   const bool bytes = parts->kind == "byte-level bpe";
   if (!bytes && parts->kind != "sentencepiece bpe") {
-    return unsupported("a tokenizer of the kind '" + parts->kind +
-                       "' has no place in GGUF files; there are byte-level bpe and sentencepiece "
+    return unsupported("a tokenizer of the kind " + in_quotes(parts->kind) +
+                       " has no place in GGUF files; there are byte-level bpe and sentencepiece "
                        "bpe");
   }
   // What merges first gets the highest score; a piece has the rank of its first merge.
@@ -184,6 +185,9 @@ void add_pieces(const tok::SentencePieceModel& model, const TokenizerParts& part
   }
   out.add_flag("tokenizer.ggml.add_space_prefix", model.add_dummy_prefix);
   out.add_flag("tokenizer.ggml.remove_extra_whitespaces", model.remove_extra_whitespaces);
+  if (model.unknown_surface != tok::kUnknownSurface) {
+    out.add_text("tenon.tokenizer.unknown_surface", model.unknown_surface);
+  }
   if (!model.charsmap.empty()) {
     out.add_bytes("tokenizer.ggml.precompiled_charsmap", model.charsmap);
   }
@@ -237,7 +241,7 @@ Status add_from_folder(const std::string& folder, uint32_t vocabulary, bool with
                            tok::parse_sentencepiece(std::as_bytes(std::span(bytes))));
     TENON_RETURN_IF_ERROR(add_sentencepiece(folder, model, vocabulary, with_eos, out));
   } else {
-    return not_found("'" + folder + "' has no tokenizer.json and no tokenizer.model");
+    return not_found(path_in_quotes(folder) + " has no tokenizer.json and no tokenizer.model");
   }
   TENON_ASSIGN_OR_RETURN(const std::string chat, chat_template(folder));
   if (!chat.empty()) out.add_text("tokenizer.chat_template", chat);
@@ -249,13 +253,14 @@ Status add_from_file(const std::string& path, bool with_eos, GgufMetadata& out) 
   TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
   TENON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(mapped.bytes()));
   if (file.find("tokenizer.ggml.tokens") == nullptr) {
-    return not_found("'" + path + "' has no tokenizer");
+    return not_found(path_in_quotes(path) + " has no tokenizer");
   }
   for (const auto& [key, value] : file.metadata()) {
     const bool is_end = key == "tokenizer.ggml.eos_token_id" ||
                         key == "tokenizer.ggml.eot_token_id" ||
                         key == "tokenizer.ggml.eom_token_id";
-    if (key.starts_with("tokenizer.") && (with_eos || !is_end)) out.add_value(key, value);
+    const bool is_tokenizer = key.starts_with("tokenizer.") || key.starts_with("tenon.tokenizer.");
+    if (is_tokenizer && (with_eos || !is_end)) out.add_value(key, value);
   }
   return {};
 }

@@ -1,9 +1,10 @@
 // From the keys of a GGUF file to a tokenizer's files.
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/mapped_file.h"
+#include "core/base/new_file.h"
+#include "core/base/quote.h"
 #include "core/tokenizer/gguf_export.h"
 #include "core/tokenizer/gguf_patterns.h"
 #include "core/tokenizer/gguf_tokenizer.h"
@@ -14,13 +15,6 @@ namespace {
 using nlohmann::ordered_json;
 using tok::GgufVocabulary;
 using tok::PieceType;
-
-Status write_file(const std::string& path, std::string_view content) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << content;
-  out.flush();
-  return out ? Status() : failed("cannot write '" + path + "'; is there room, and permission?");
-}
 
 std::string dump(const ordered_json& json) {
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -87,8 +81,8 @@ Result<std::string> tokenizer_json(const GgufVocabulary& vocabulary) {
   if (!vocabulary.json.empty()) return std::string(vocabulary.json);
   const tok::SplitRule* rule = tok::find_split_rule(vocabulary.pre);
   if (rule == nullptr) {
-    return unsupported("'tokenizer.ggml.pre' is '" + vocabulary.pre.substr(0, 80) +
-                       "'; there are " + tok::split_rule_names());
+    return unsupported("'tokenizer.ggml.pre' is " + in_quotes(vocabulary.pre) + "; there are " +
+                       tok::split_rule_names());
   }
   const ordered_json byte_level = {{"type", "ByteLevel"},
                                    {"add_prefix_space", true},
@@ -156,6 +150,7 @@ std::string sentencepiece_file(const tok::SentencePieceModel& model) {
   trainer.varint(40, unknown);
   trainer.varint(41, id_bits(model.bos));
   trainer.varint(42, id_bits(model.eos));
+  if (model.unknown_surface != tok::kUnknownSurface) trainer.text(44, model.unknown_surface);
   normalizer.text(1, "identity");
   if (!model.charsmap.empty()) normalizer.text(2, model.charsmap);
   normalizer.varint(3, model.add_dummy_prefix ? 1 : 0);
@@ -196,21 +191,21 @@ std::string config_json(const GgufVocabulary& vocabulary, bool adds_bos) {
 Status write_files(const GgufVocabulary& vocabulary, const std::string& folder) {
   const bool is_json = !vocabulary.json.empty() || vocabulary.model == "gpt2";
   if (!is_json && vocabulary.model != "llama") {
-    return unsupported("'tokenizer.ggml.model' is '" + vocabulary.model.substr(0, 80) +
-                       "'; there are llama and gpt2");
+    return unsupported("'tokenizer.ggml.model' is " + in_quotes(vocabulary.model) +
+                       "; there are llama and gpt2");
   }
   bool adds_bos = !is_json;
   if (is_json) {
     TENON_ASSIGN_OR_RETURN(const std::string json, tokenizer_json(vocabulary));
-    TENON_RETURN_IF_ERROR(write_file(folder + "/tokenizer.json", json));
+    TENON_RETURN_IF_ERROR(write_file(folder + "/tokenizer.json", {json}));
     const tok::SplitRule* rule = tok::find_split_rule(vocabulary.pre);
     adds_bos = vocabulary.json.empty() && rule != nullptr && rule->adds_bos;
   } else {
     const tok::SentencePieceModel model = tok::sentencepiece_of(vocabulary);
     TENON_RETURN_IF_ERROR(check_unknown(model));
-    TENON_RETURN_IF_ERROR(write_file(folder + "/tokenizer.model", sentencepiece_file(model)));
+    TENON_RETURN_IF_ERROR(write_file(folder + "/tokenizer.model", {sentencepiece_file(model)}));
   }
-  return write_file(folder + "/tokenizer_config.json", config_json(vocabulary, adds_bos));
+  return write_file(folder + "/tokenizer_config.json", {config_json(vocabulary, adds_bos)});
 }
 
 }  // namespace

@@ -19,6 +19,21 @@ constexpr Text kTekken =
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"
     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"
     "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+constexpr Text kGpt4o =
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+    "+" TENON_CONTRACTIONS
+    "?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+    "*" TENON_CONTRACTIONS
+    "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+constexpr Text kQwen35 = TENON_CONTRACTIONS
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*"
+    "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+constexpr Text kMiniCpm5 = TENON_CONTRACTIONS TENON_WORDS "|\\p{N}+" TENON_REST;
+constexpr Text kSeedCoder = TENON_CONTRACTIONS TENON_WORDS
+    "|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\r\n]+|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+constexpr Text kBailing =
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
+    "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
 
 #undef TENON_CONTRACTIONS
 #undef TENON_WORDS
@@ -46,17 +61,27 @@ constexpr Text kDeepseekLetters =
     "\\x{1E900}-\\x{1E943}]+";
 constexpr Text kDeepseekMarks =
     "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+";
+constexpr Text kDeepseek3 =
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+    "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+"
+    "|\\s+(?!\\S)|\\s+";
+constexpr Text kChineseAndKana = "[一-龥぀-ゟ゠-ヿ]+";
+constexpr Text kBloom = " ?[^(\\s|.,!?…。，、।۔،)]+";
 constexpr Text kCjk = "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+";
 
-constexpr Text kGpt2Names[] = {"gpt-2", "phi-2", "mpt", "olmo", "jais"};
+constexpr Text kGpt2Names[] = {"gpt-2",          "phi-2",   "mpt",    "olmo",    "jais",
+                               "gigachat",       "a.x-4.0", "mellum", "exaone4", "trillion",
+                               "granite-docling"};
 constexpr Text kGpt2Patterns[] = {kGpt2};
-constexpr Text kLlama3Names[] = {"llama-bpe", "llama3", "llama-v3", "falcon3"};
+constexpr Text kLlama3Names[] = {"llama-bpe", "llama3",  "llama-v3", "falcon3",
+                                 "falcon-h1", "pixtral", "midm-2.0", "lfm2"};
 constexpr Text kLlama3Patterns[] = {kLlama3};
-constexpr Text kSmaugNames[] = {"smaug-bpe", "dbrx"};
-constexpr Text kQwen2Names[] = {"qwen2", "stablelm2", "deepseek-r1-qwen", "megrez"};
+constexpr Text kSmaugNames[] = {"smaug-bpe", "dbrx", "glm4", "chatglm-bpe"};
+constexpr Text kQwen2Names[] = {"qwen2", "stablelm2", "deepseek-r1-qwen", "megrez",
+                                "kormo", "hunyuan",   "solar-open",       "grok-2"};
 constexpr Text kQwen2Patterns[] = {kQwen2};
-constexpr Text kDigitNames[] = {"smollm",    "starcoder", "refact",
-                                "command-r", "codeshell", "exaone"};
+constexpr Text kDigitNames[] = {"smollm",    "starcoder", "refact",     "command-r",
+                                "codeshell", "exaone",    "minerva-7b", "mellum2"};
 constexpr Text kDigitPatterns[] = {"\\p{N}", kGpt2};
 constexpr Text kTekkenNames[] = {"tekken"};
 constexpr Text kTekkenPatterns[] = {kTekken};
@@ -65,6 +90,24 @@ constexpr Text kDeepseekPatterns[] = {"[\r\n]", kDeepseekLetters, kDeepseekMarks
                                       kCjk,     "\\p{N}+"};
 constexpr Text kCoderNames[] = {"deepseek-coder"};
 constexpr Text kCoderPatterns[] = {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", kCjk, "\\p{N}"};
+constexpr Text kDeepseek3Names[] = {"deepseek-v3", "hunyuan-dense", "joyai-llm"};
+constexpr Text kDeepseek3Patterns[] = {"\\p{N}{1,3}", kChineseAndKana, kDeepseek3};
+constexpr Text kFalconNames[] = {"falcon"};
+constexpr Text kFalconPatterns[] = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", kGpt2, "[0-9][0-9][0-9]"};
+constexpr Text kGpt4oNames[] = {"gpt-4o", "llama4", "kanana2", "minimax-m2"};
+constexpr Text kGpt4oPatterns[] = {kGpt4o};
+constexpr Text kQwen35Names[] = {"qwen35"};
+constexpr Text kQwen35Patterns[] = {kQwen35};
+constexpr Text kMiniCpm5Names[] = {"minicpm5"};
+constexpr Text kMiniCpm5Patterns[] = {"\\p{N}{1,3}", kMiniCpm5};
+constexpr Text kSeedCoderNames[] = {"seed-coder"};
+constexpr Text kSeedCoderPatterns[] = {kSeedCoder};
+constexpr Text kBailingNames[] = {"bailingmoe", "bailingmoe2", "llada-moe"};
+constexpr Text kBailingPatterns[] = {kBailing};
+constexpr Text kBloomNames[] = {"bloom", "poro-chat", "gpt3-finnish"};
+constexpr Text kBloomPatterns[] = {kBloom};
+constexpr Text kVikingNames[] = {"viking"};
+constexpr Text kVikingPatterns[] = {kBloom, "\\p{N}"};
 // What files mean that name nothing: made before the key existed.
 constexpr Text kDefaultNames[] = {"default"};
 constexpr Text kDefaultPatterns[] = {"[\\p{P}\\$\\+<=>\\^~\\|]+", kGpt2, "\\p{N}+",
@@ -80,6 +123,15 @@ constexpr SplitRule kRules[] = {
     {kTekkenNames, kTekkenPatterns, true, true},
     {kDeepseekNames, kDeepseekPatterns},
     {kCoderNames, kCoderPatterns},
+    {kDeepseek3Names, kDeepseek3Patterns},
+    {kFalconNames, kFalconPatterns},
+    {kGpt4oNames, kGpt4oPatterns},
+    {kQwen35Names, kQwen35Patterns},
+    {kMiniCpm5Names, kMiniCpm5Patterns, true},
+    {kSeedCoderNames, kSeedCoderPatterns},
+    {kBailingNames, kBailingPatterns},
+    {kBloomNames, kBloomPatterns},
+    {kVikingNames, kVikingPatterns},
 };
 
 }  // namespace

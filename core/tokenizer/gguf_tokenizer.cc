@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/gguf_patterns.h"
 #include "core/tokenizer/loading.h"
 #include "core/tokenizer/utf8.h"
@@ -57,8 +58,8 @@ Status add_merges(const GgufVocabulary& vocabulary, const SplitRule& rule, Token
     // A piece may be a space itself where the vocabulary is not byte-level.
     const size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size()) {
-      return invalid_argument("merge " + std::to_string(merges.size() + 1) + " is '" +
-                              std::string(merge.substr(0, 80)) + "'; expected two pieces");
+      return invalid_argument("merge " + std::to_string(merges.size() + 1) + " is " +
+                              in_quotes(merge) + "; expected two pieces");
     }
     merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
   }
@@ -71,12 +72,13 @@ Status add_merges(const GgufVocabulary& vocabulary, const SplitRule& rule, Token
 Status add_splits(const GgufVocabulary& vocabulary, const SplitRule& rule, TokenizerParts& parts) {
   for (const std::string_view text : rule.patterns) {
     TENON_ASSIGN_OR_RETURN(Pattern pattern, Pattern::regex(text));
-    parts.pre_tokenizer.add(make_split(std::move(pattern), SplitBehavior::isolated, false));
+    parts.pre_tokenizer.add(make_split(std::move(pattern), SplitBehavior::isolated, false),
+                            "tokenizer.ggml.pre " + in_quotes(vocabulary.pre));
   }
   const bool prefix = vocabulary.add_space_prefix.value_or(false);
   TENON_ASSIGN_OR_RETURN(PreTokenStepPtr bytes, make_byte_level(prefix, false));
-  parts.pre_tokenizer.add(std::move(bytes));
-  parts.decoder.steps.push_back(make_byte_level_decoder());
+  parts.pre_tokenizer.add(std::move(bytes), "the byte-level alphabet");
+  parts.decoder.add(make_byte_level_decoder(), "the byte-level alphabet");
   return {};
 }
 
@@ -92,8 +94,8 @@ void name_ends(const GgufVocabulary& vocabulary, bool adds_bos, TokenizerParts& 
 Result<Parts> make_byte_level_bpe(const GgufVocabulary& vocabulary) {
   const SplitRule* rule = find_split_rule(vocabulary.pre);
   if (rule == nullptr) {
-    return unsupported("'tokenizer.ggml.pre' is '" + vocabulary.pre.substr(0, 80) +
-                       "'; there are " + split_rule_names());
+    return unsupported("'tokenizer.ggml.pre' is " + in_quotes(vocabulary.pre) + "; there are " +
+                       split_rule_names());
   }
   auto parts = std::make_unique<TokenizerParts>();
   parts->kind = "byte-level bpe";
@@ -142,6 +144,7 @@ SentencePieceModel sentencepiece_of(const GgufVocabulary& vocabulary) {
   model.add_dummy_prefix = vocabulary.add_space_prefix.value_or(true);
   model.remove_extra_whitespaces = vocabulary.remove_extra_whitespaces.value_or(false);
   model.charsmap = vocabulary.charsmap;
+  model.unknown_surface = vocabulary.unknown_surface;
   model.bos = vocabulary.bos;
   model.eos = vocabulary.eos;
   return model;
@@ -152,8 +155,8 @@ Result<Parts> read_gguf_tokenizer(const GgufFile& file) {
   if (!vocabulary.json.empty()) return make_from_json(vocabulary);
   if (vocabulary.model == "gpt2") return make_byte_level_bpe(vocabulary);
   if (vocabulary.model != "llama") {
-    return unsupported("'tokenizer.ggml.model' is '" + vocabulary.model.substr(0, 80) +
-                       "'; there are llama and gpt2");
+    return unsupported("'tokenizer.ggml.model' is " + in_quotes(vocabulary.model) +
+                       "; there are llama and gpt2");
   }
   TENON_ASSIGN_OR_RETURN(Parts parts, make_sentencepiece(sentencepiece_of(vocabulary)));
   name_ends(vocabulary, true, *parts);

@@ -33,6 +33,7 @@ struct GgufVocabulary {
   std::string charsmap;   // SentencePiece's, precompiled
   std::string_view json;  // tokenizer.huggingface.json; empty: none
   std::string_view chat_template;
+  std::string_view unknown_surface = kUnknownSurface;
 };
 // Borrows from the file.
 Result<GgufVocabulary> read_gguf_vocabulary(const GgufFile& file);

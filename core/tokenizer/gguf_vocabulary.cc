@@ -1,6 +1,7 @@
 // The metadata keys of GGUF files that describe tokenizers.
 #include <limits>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 
 namespace tenon::tok {
@@ -9,7 +10,7 @@ namespace {
 const std::string kPrefix = "tokenizer.ggml.";
 
 Status wrong(const std::string& key, const GgufValue& value, std::string_view expected) {
-  return invalid_argument("'" + key + "' is " + value.describe() + "; expected " +
+  return invalid_argument(in_quotes(key) + " is " + value.describe() + "; expected " +
                           std::string(expected));
 }
 
@@ -42,14 +43,14 @@ Status read_id(const GgufFile& file, const std::string& key, size_t tokens,
 
 Status check_length(const std::string& key, size_t length, size_t tokens) {
   if (length == tokens) return {};
-  return invalid_argument("'" + key + "' has " + std::to_string(length) + " elements; there are " +
-                          std::to_string(tokens) + " tokens");
+  return invalid_argument(in_quotes(key) + " has " + std::to_string(length) +
+                          " elements; there are " + std::to_string(tokens) + " tokens");
 }
 
 Status read_tokens(const GgufFile& file, GgufVocabulary& out) {
   const std::string key = kPrefix + "tokens";
   const GgufValue* value = file.find(key);
-  if (value == nullptr) return not_found("it has no tokenizer ('" + key + "')");
+  if (value == nullptr) return not_found("it has no tokenizer (" + in_quotes(key) + ")");
   const auto texts = value->texts();
   if (!texts || texts->empty() || texts->size() > std::numeric_limits<TokenId>::max()) {
     return wrong(key, *value, "an array of texts");
@@ -79,7 +80,7 @@ Status read_types(const GgufFile& file, GgufVocabulary& out) {
   for (size_t i = 0; i < types->size(); ++i) {
     const int64_t type = (*types)[i];
     if (type < 1 || type > 6) {
-      return invalid_argument("'" + key + "' gives token " + std::to_string(i) +
+      return invalid_argument(in_quotes(key) + " gives token " + std::to_string(i) +
                               " the unknown type " + std::to_string(type));
     }
     out.tokens[i].type = static_cast<PieceType>(type);
@@ -114,6 +115,7 @@ Status read_all(const GgufFile& file, GgufVocabulary& out) {
   TENON_RETURN_IF_ERROR(read_text(file, kPrefix + "pre", pre));
   TENON_RETURN_IF_ERROR(read_text(file, "tokenizer.huggingface.json", out.json));
   TENON_RETURN_IF_ERROR(read_text(file, "tokenizer.chat_template", out.chat_template));
+  TENON_RETURN_IF_ERROR(read_text(file, "tenon.tokenizer.unknown_surface", out.unknown_surface));
   out.model = model;
   out.pre = pre;
   TENON_RETURN_IF_ERROR(read_scores(file, out));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/json_pipeline.h"
 
 namespace tenon::tok {
@@ -22,26 +23,17 @@ class DecoderReader {
   Status read(const JsonNode& node) {
     TENON_ASSIGN_OR_RETURN(const std::string type, node.text_at("type"));
     if (type == "Sequence") return read_sequence(node);
+    TENON_RETURN_IF_ERROR(check_stage_count(decoder_.stages.size() + 1, "the decoder"));
     if (type == "Strip") return read_strip(node);
     if (type == "Fuse") {
       is_fused_ = true;
       return Status();
     }
-    if (is_fused_) return node.refuse("a '" + type + "' behind the step that joins the tokens");
-    if (type == "ByteLevel") {
-      decoder_.steps.push_back(make_byte_level_decoder());
-      is_fused_ = true;
-    } else if (type == "ByteFallback") {
-      decoder_.steps.push_back(make_byte_fallback());
-    } else if (type == "Replace") {
-      return read_replace(node);
-    } else if (type == "Metaspace") {
-      TENON_ASSIGN_OR_RETURN(MetaspaceOptions options, read_metaspace(node));
-      decoder_.steps.push_back(make_metaspace_decoder(std::move(options.replacement),
-                                                      options.scheme != PrependScheme::never));
-    } else {
-      return node.refuse("a decoder of the type '" + type + "'");
-    }
+    if (is_fused_)
+      return node.refuse("a " + in_quotes(type) + " behind the step that joins the tokens");
+    is_fused_ = type == "ByteLevel";
+    TENON_ASSIGN_OR_RETURN(DecodeStepPtr step, read_step(node, type));
+    decoder_.add(std::move(step), node.where() + " (" + type + ")");
     return Status();
   }
 
@@ -53,12 +45,23 @@ class DecoderReader {
     return Status();
   }
 
-  Status read_replace(const JsonNode& node) {
+  static Result<DecodeStepPtr> read_step(const JsonNode& node, std::string_view type) {
+    if (type == "ByteLevel") return make_byte_level_decoder();
+    if (type == "ByteFallback") return make_byte_fallback();
+    if (type == "Replace") return read_replace(node);
+    if (type == "Metaspace") {
+      TENON_ASSIGN_OR_RETURN(MetaspaceOptions options, read_metaspace(node));
+      return make_metaspace_decoder(std::move(options.replacement),
+                                    options.scheme != PrependScheme::never);
+    }
+    return node.refuse("a decoder of the type " + in_quotes(type));
+  }
+
+  static Result<DecodeStepPtr> read_replace(const JsonNode& node) {
     TENON_ASSIGN_OR_RETURN(const JsonNode pattern_node, node.at("pattern"));
     TENON_ASSIGN_OR_RETURN(Pattern pattern, read_pattern(pattern_node));
     TENON_ASSIGN_OR_RETURN(std::string content, node.text_at("content"));
-    decoder_.steps.push_back(make_replace_decoder(std::move(pattern), std::move(content)));
-    return Status();
+    return make_replace_decoder(std::move(pattern), std::move(content));
   }
 
   Status read_strip(const JsonNode& node) {
@@ -67,13 +70,13 @@ class DecoderReader {
     TENON_ASSIGN_OR_RETURN(const size_t stop, read_count(node, "stop"));
     if (content.empty()) return node.refuse("a Strip of nothing");
     if (!is_fused_) {
-      decoder_.steps.push_back(make_strip_decoder(std::move(content), start, stop));
+      decoder_.add(make_strip_decoder(std::move(content), start, stop), node.where() + " (Strip)");
       return Status();
     }
     const bool is_second = decoder_.strip_start + decoder_.strip_stop > 0;
     const bool is_ascii = content.size() == 1 && static_cast<unsigned char>(content[0]) < 0x80;
     if (is_second || !is_ascii) {
-      return node.refuse("a Strip of '" + content.substr(0, 80) + "' from the joined text");
+      return node.refuse("a Strip of " + in_quotes(content) + " from the joined text");
     }
     decoder_.strip = content[0];
     decoder_.strip_start = start;
@@ -91,6 +94,14 @@ Status check_id(const JsonNode& where, int64_t id, const TokenizerParts& parts) 
                           ", which is outside of the vocabulary");
 }
 
+// Lists name a token's ids, and templates name lists: together they could ask for billions.
+constexpr size_t kMostAround = 1024;
+
+Status refuse_around(const JsonNode& node) {
+  return node.refuse("a template that puts more than " + std::to_string(kMostAround) +
+                     " tokens around a text");
+}
+
 struct Template {
   std::vector<TokenId> prefix;
   std::vector<TokenId> suffix;
@@ -106,6 +117,7 @@ Status append_special(const JsonNode& node, const JsonNode& piece, const Tokeniz
   for (const JsonNode& item : list) {
     TENON_ASSIGN_OR_RETURN(const int64_t id, item.integer());
     TENON_RETURN_IF_ERROR(check_id(item, id, parts));
+    if (ids.size() == kMostAround) return refuse_around(node);
     ids.push_back(static_cast<TokenId>(id));
   }
   return Status();
@@ -165,10 +177,14 @@ Status read_post_processor(const JsonNode& node, TokenizerParts& parts) {
   }
   const bool is_template = type == "TemplateProcessing";
   if (!is_template && type != "RobertaProcessing" && type != "BertProcessing") {
-    return node.refuse("a post-processor of the type '" + type + "'");
+    return node.refuse("a post-processor of the type " + in_quotes(type));
   }
   TENON_ASSIGN_OR_RETURN(Template around,
                          is_template ? read_template(node, parts) : read_cls_sep(node, parts));
+  if (parts.prefix.size() + around.prefix.size() > kMostAround ||
+      parts.suffix.size() + around.suffix.size() > kMostAround) {
+    return refuse_around(node);
+  }
   parts.prefix.insert(parts.prefix.begin(), around.prefix.begin(), around.prefix.end());
   parts.suffix.insert(parts.suffix.end(), around.suffix.begin(), around.suffix.end());
   return Status();

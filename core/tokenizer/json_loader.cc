@@ -1,6 +1,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/json_pipeline.h"
 #include "core/tokenizer/loading.h"
 #include "core/tokenizer/utf8.h"
@@ -12,7 +13,7 @@ Status check_version(const JsonNode& root) {
   const auto version = root.find("version");
   if (!version) return Status();
   TENON_ASSIGN_OR_RETURN(const std::string text, version->text());
-  return text == "1.0" ? Status() : version->refuse("'" + text + "'");
+  return text == "1.0" ? Status() : version->refuse(in_quotes(text));
 }
 
 // Files of the first versions leave "type" out; only BPE has merges.
@@ -21,14 +22,14 @@ Status check_model_type(const JsonNode& model, bool has_merges) {
   if (!type && has_merges) return Status();
   TENON_ASSIGN_OR_RETURN(const std::string name, model.text_at("type"));
   if (name == "BPE") return Status();
-  return type->refuse("'" + name + "'; of the models only BPE is");
+  return type->refuse(in_quotes(name) + "; of the models only BPE is");
 }
 
 Status refuse_unless_empty(const JsonNode& model, std::string_view key) {
   const auto member = model.find(key);
   if (!member) return Status();
   TENON_ASSIGN_OR_RETURN(const std::string text, member->text());
-  return text.empty() ? Status() : member->refuse("'" + text + "'");
+  return text.empty() ? Status() : member->refuse(in_quotes(text));
 }
 
 Status check_dropout(const JsonNode& model) {

@@ -1,13 +1,14 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/json_reader.h"
 
 namespace tenon::tok {
 namespace {
 
 std::string described(const nlohmann::json& value) {
-  if (value.is_string()) return "'" + value.get_ref<const std::string&>().substr(0, 80) + "'";
+  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
   if (value.is_null()) return "null";
   return value.is_boolean() ? "a boolean" : "a number";
@@ -19,14 +20,14 @@ std::optional<JsonNode> JsonNode::find(std::string_view key) const {
   if (!value_->is_object()) return std::nullopt;
   const auto found = value_->find(key);
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  return JsonNode(*found, where_.empty() ? std::string(key) : where_ + "." + std::string(key));
+  const std::string name(key.substr(0, 80));
+  return JsonNode(*found, where_.empty() ? name : where_ + "." + name);
 }
 
 Result<JsonNode> JsonNode::at(std::string_view key) const {
   if (!value_->is_object()) return wrong("an object");
   if (auto node = find(key)) return *std::move(node);
-  return invalid_argument((where_.empty() ? "the document" : where_) + " has no '" +
-                          std::string(key) + "'");
+  return invalid_argument((where_.empty() ? "the document" : where_) + " has no " + in_quotes(key));
 }
 
 Result<std::string> JsonNode::text() const {
@@ -81,7 +82,10 @@ Result<bool> JsonNode::boolean_or(std::string_view key, bool otherwise) const {
 }
 
 Status JsonNode::refuse(std::string_view what) const {
-  return unsupported(where_ + " is " + std::string(what) + ", which is not supported");
+  constexpr size_t kLongest = 200;
+  const bool is_long = what.size() > kLongest;
+  return unsupported(where_ + " is " + std::string(what.substr(0, kLongest)) +
+                     (is_long ? "…'" : "") + ", which is not supported");
 }
 
 Status JsonNode::wrong(std::string_view expected) const {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/quote.h"
+
 namespace tenon::tok {
 namespace {
 
@@ -92,7 +94,7 @@ class Builder : public nlohmann::json_sax<json> {
   }
   bool enter(Table table) {
     if (std::exchange(seen_[static_cast<size_t>(table)], true)) {
-      return fail("the key '" + key_ + "' stands twice in one object");
+      return fail("the key " + in_quotes(key_) + " stands twice in one object");
     }
     table_ = table;
     table_depth_ = 1;
@@ -149,7 +151,7 @@ class Builder : public nlohmann::json_sax<json> {
     }
     const auto [member, is_new] = parent.emplace(key_, std::move(value));
     if (is_new) return &*member;
-    fail("the key '" + key_.substr(0, 80) + "' stands twice in one object");
+    fail("the key " + in_quotes(key_) + " stands twice in one object");
     return nullptr;
   }
 
@@ -162,8 +164,8 @@ class Builder : public nlohmann::json_sax<json> {
     if (value.starts_with("#version")) return true;
     const size_t space = value.find(' ');
     if (space == std::string::npos || value.find(' ', space + 1) != std::string::npos) {
-      return fail("merge " + std::to_string(out_.merges->size() + 1) + " is '" +
-                  value.substr(0, 80) + "'; expected two pieces with one space between them");
+      return fail("merge " + std::to_string(out_.merges->size() + 1) + " is " + in_quotes(value) +
+                  "; expected two pieces with one space between them");
     }
     out_.merges->emplace_back(value.substr(0, space), value.substr(space + 1));
     return true;

@@ -4,6 +4,7 @@
 
 #include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/loading.h"
 #include "core/tokenizer/sentencepiece.h"
@@ -110,6 +111,12 @@ Result<Parts> load_gguf(const std::string& path) {
   return named(path, tok::read_gguf_tokenizer(*file));
 }
 
+Result<std::unique_ptr<Tokenizer>> finished(std::string_view name, Parts parts) {
+  const Status status = parts->check_decoder();
+  if (!status.ok()) return with_context(name, status);
+  return Tokenizer::from_parts(std::move(parts));
+}
+
 bool is_file(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error);
@@ -121,27 +128,27 @@ Result<Parts> tok::load_tokenizer_parts(const std::string& path) {
   if (is_file(path)) return load_gguf(path);
   const bool has_json = exists(path + "/tokenizer.json");
   if (!has_json && !exists(path + "/tokenizer.model")) {
-    return not_found("'" + path +
-                     "' has no tokenizer.json and no tokenizer.model; one of them must be there");
+    return not_found(path_in_quotes(path) +
+                     " has no tokenizer.json and no tokenizer.model; one of them must be there");
   }
   return has_json ? load_json(path) : load_sentencepiece(path);
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(Parts parts, tok::load_tokenizer_parts(path));
-  return from_parts(std::move(parts));
+  return finished(path, std::move(parts));
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_json(std::string_view tokenizer_json,
                                                         std::string_view name) {
   TENON_ASSIGN_OR_RETURN(Parts parts, named(name, tok::read_tokenizer_json(tokenizer_json)));
-  return from_parts(std::move(parts));
+  return finished(name, std::move(parts));
 }
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_sentencepiece(std::span<const std::byte> model,
                                                                  std::string_view name) {
   TENON_ASSIGN_OR_RETURN(Parts parts, named(name, read_sentencepiece(model)));
-  return from_parts(std::move(parts));
+  return finished(name, std::move(parts));
 }
 
 }  // namespace tenon

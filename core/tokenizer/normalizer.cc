@@ -11,8 +11,10 @@ namespace {
 class Prepend final : public NormalizeStep {
  public:
   explicit Prepend(std::string text) : text_(std::move(text)) {}
-  Status apply(NormalizedText& text) const override {
-    if (!text.text.empty()) text.text.insert(0, text_);
+  Status apply(NormalizedText& text, Allowance& allowance) const override {
+    if (text.text.empty()) return Status();
+    TENON_RETURN_IF_ERROR(allowance.check_bytes(text_.size() + text.text.size()));
+    text.text.insert(0, text_);
     return Status();
   }
 
@@ -25,12 +27,12 @@ class Replace final : public NormalizeStep {
   Replace(Pattern pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
-  Status apply(NormalizedText& text) const override {
+  Status apply(NormalizedText& text, Allowance& allowance) const override {
     std::vector<Span> matches;
-    TENON_RETURN_IF_ERROR(pattern_.find_all(text.text, matches));
+    TENON_RETURN_IF_ERROR(pattern_.find_all(text.text, allowance, matches));
     if (matches.empty()) return Status();
     note_front(text, matches[0]);
-    text.text = substituted(text.text, matches, content_);
+    TENON_ASSIGN_OR_RETURN(text.text, substituted(text.text, matches, content_, allowance));
     return Status();
   }
 
@@ -48,7 +50,7 @@ class Replace final : public NormalizeStep {
 class ToNormalForm final : public NormalizeStep {
  public:
   explicit ToNormalForm(NormalForm form) : form_(form) {}
-  Status apply(NormalizedText& text) const override {
+  Status apply(NormalizedText& text, Allowance& /*allowance*/) const override {
     text.text = to_normal_form(text.text, form_);
     return Status();
   }
@@ -59,7 +61,7 @@ class ToNormalForm final : public NormalizeStep {
 
 class Lowercase final : public NormalizeStep {
  public:
-  Status apply(NormalizedText& text) const override {
+  Status apply(NormalizedText& text, Allowance& /*allowance*/) const override {
     text.text = to_lower(text.text);
     return Status();
   }
@@ -68,7 +70,7 @@ class Lowercase final : public NormalizeStep {
 class Strip final : public NormalizeStep {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
-  Status apply(NormalizedText& text) const override {
+  Status apply(NormalizedText& text, Allowance& /*allowance*/) const override {
     std::string_view kept = text.text;
     while (left_ && !kept.empty() && is_space(first_rune(kept).code)) {
       kept.remove_prefix(first_rune(kept).bytes);
@@ -88,7 +90,7 @@ class Strip final : public NormalizeStep {
 
 class StripAccents final : public NormalizeStep {
  public:
-  Status apply(NormalizedText& text) const override {
+  Status apply(NormalizedText& text, Allowance& /*allowance*/) const override {
     std::string out;
     out.reserve(text.text.size());
     for (size_t at = 0; at < text.text.size();) {
@@ -107,7 +109,7 @@ class StripAccents final : public NormalizeStep {
 
 class ByteLevelNormalizer final : public NormalizeStep {
  public:
-  Status apply(NormalizedText& text) const override {
+  Status apply(NormalizedText& text, Allowance& /*allowance*/) const override {
     std::string out;
     append_byte_level(out, text.text);
     text.text = std::move(out);
@@ -140,14 +142,23 @@ NormalizeStepPtr make_byte_level_normalizer() {
   return std::make_unique<ByteLevelNormalizer>();
 }
 
-Result<NormalizedText> Normalizer::apply(std::string_view text) const {
+Result<NormalizedText> Normalizer::apply(std::string_view text, Allowance& allowance) const {
   NormalizedText out{std::string(text)};
-  for (const NormalizeStepPtr& step : steps_) TENON_RETURN_IF_ERROR(step->apply(out));
+  for (const Stage& stage : stages_) {
+    const Status status = apply(stage, out, allowance);
+    if (!status.ok()) return with_context(stage.name, status);
+  }
   return out;
 }
 
+Status Normalizer::apply(const Stage& stage, NormalizedText& text, Allowance& allowance) const {
+  TENON_RETURN_IF_ERROR(stage.step->apply(text, allowance));
+  return allowance.take_bytes(text.text.size());
+}
+
 bool Normalizer::maps_bytes() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const auto& s) { return s->maps_bytes(); });
+  return std::any_of(stages_.begin(), stages_.end(),
+                     [](const Stage& stage) { return stage.step->maps_bytes(); });
 }
 
 }  // namespace tenon::tok

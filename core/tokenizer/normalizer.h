@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tokenizer/allowance.h"
 #include "core/tokenizer/pattern.h"
 #include "core/tokenizer/unicode.h"
 
@@ -22,8 +23,9 @@ struct NormalizedText {
 class NormalizeStep {
  public:
   virtual ~NormalizeStep() = default;
-  // Text is structurally valid UTF-8 before and after. Any thread. Errors: as Regex::find_all.
-  virtual Status apply(NormalizedText& text) const = 0;
+  // Text is structurally valid UTF-8 before and after. A step that can make more than four times as
+  // much of a text asks `allowance` before. Any thread. Errors: as Allowance and Regex::find_all.
+  virtual Status apply(NormalizedText& text, Allowance& allowance) const = 0;
   // Whether text leaves in the byte-level alphabet.
   virtual bool maps_bytes() const { return false; }
 };
@@ -40,12 +42,22 @@ NormalizeStepPtr make_byte_level_normalizer();
 
 class Normalizer {
  public:
-  void add(NormalizeStepPtr step) { steps_.push_back(std::move(step)); }
-  Result<NormalizedText> apply(std::string_view text) const;
+  // `name` stands in front of error messages.
+  void add(NormalizeStepPtr step, std::string name) {
+    stages_.push_back({std::move(step), std::move(name)});
+  }
+  size_t size() const { return stages_.size(); }
+  // Errors: failed, where the text costs more than `allowance` has.
+  Result<NormalizedText> apply(std::string_view text, Allowance& allowance) const;
   bool maps_bytes() const;
 
  private:
-  std::vector<NormalizeStepPtr> steps_;
+  struct Stage {
+    NormalizeStepPtr step;
+    std::string name;
+  };
+  Status apply(const Stage& stage, NormalizedText& text, Allowance& allowance) const;
+  std::vector<Stage> stages_;
 };
 
 }  // namespace tenon::tok

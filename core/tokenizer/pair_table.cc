@@ -1,11 +1,13 @@
 #include "core/tokenizer/pair_table.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace tenon::tok {
 namespace {
 
-constexpr size_t kLongestProbe = 4096;
+// By chance it takes less than a hundred, also for millions of rules.
+constexpr size_t kLongestProbe = 256;
 
 }  // namespace
 
@@ -18,6 +20,7 @@ Status PairTable::insert(Symbol left, Symbol right, MergeRule rule) {
   for (size_t probe = 0; probe < kLongestProbe; ++probe) {
     if (slots_[slot].key == kEmpty || slots_[slot].key == key) {
       slots_[slot] = {key, rule};
+      probes_ = std::max(probes_, probe + 1);
       return Status();
     }
     slot = (slot + 1) & (slots_.size() - 1);

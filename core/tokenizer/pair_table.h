@@ -28,10 +28,13 @@ class PairTable {
 
   const MergeRule* find(Symbol left, Symbol right) const {
     const uint64_t key = key_of(left, right);
-    for (size_t slot = slot_of(key);; slot = (slot + 1) & (slots_.size() - 1)) {
+    size_t slot = slot_of(key);
+    for (size_t probe = 0; probe < probes_; ++probe) {
       if (slots_[slot].key == key) return &slots_[slot].rule;
       if (slots_[slot].key == kEmpty) return nullptr;
+      slot = (slot + 1) & (slots_.size() - 1);
     }
+    return nullptr;
   }
 
  private:
@@ -48,6 +51,7 @@ class PairTable {
     return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> 32) & (slots_.size() - 1);
   }
   std::vector<Slot> slots_;  // a power of two, at most half full
+  size_t probes_ = 0;        // the most that finding a pair takes
 };
 
 }  // namespace tenon::tok

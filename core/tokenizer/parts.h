@@ -28,6 +28,11 @@ struct TokenizerParts {
   uint32_t size() const;
   std::string_view piece(TokenId id) const;  // empty for an unused id
   std::optional<TokenId> find(std::string_view piece) const;
+  // What the decoder starts from.
+  TokenText decodable(TokenId id) const;
+  // Once complete: whether all tokens can be decoded, so that later none fails. Error: failed, with
+  // the stage that makes too much of a token, or takes too long over it.
+  Status check_decoder() const;
 
   std::string kind;
   Vocabulary vocabulary;  // the model's pieces

@@ -95,7 +95,13 @@ Result<Pattern> Pattern::regex(std::string_view oniguruma_pattern) {
   return Pattern(std::move(regex));
 }
 
-Status Pattern::find_all(std::string_view text, std::vector<Span>& matches) const {
+std::string_view Pattern::text() const {
+  const auto* wanted = std::get_if<std::string>(&kind_);
+  return wanted != nullptr ? std::string_view(*wanted) : std::string_view();
+}
+
+Status Pattern::find_all(std::string_view text, Allowance& allowance,
+                         std::vector<Span>& matches) const {
   // Nothing is found in nothing: also an expression that matches emptily is not asked.
   if (text.empty()) return Status();
   if (const auto* wanted = std::get_if<std::string>(&kind_)) {
@@ -103,15 +109,18 @@ Status Pattern::find_all(std::string_view text, std::vector<Span>& matches) cons
   } else if (const auto* predicate = std::get_if<RunePredicate>(&kind_)) {
     find_runes(*predicate, text, matches);
   } else {
-    return std::get<Regex>(kind_).find_all(text, matches);
+    return std::get<Regex>(kind_).find_all(text, allowance, matches);
   }
   return Status();
 }
 
-std::string substituted(std::string_view text, const std::vector<Span>& matches,
-                        std::string_view content) {
+Result<std::string> substituted(std::string_view text, const std::vector<Span>& matches,
+                                std::string_view content, const Allowance& allowance) {
+  size_t bytes = text.size();
+  for (const Span match : matches) bytes += content.size() - (match.end - match.begin);
+  TENON_RETURN_IF_ERROR(allowance.check_bytes(bytes));
   std::string out;
-  out.reserve(text.size() + matches.size() * content.size());
+  out.reserve(bytes);
   size_t done = 0;
   for (const Span match : matches) {
     out += text.substr(done, match.begin - done);

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/tokenizer/allowance.h"
 #include "core/tokenizer/regex.h"
 
 namespace tenon::tok {
@@ -20,8 +21,11 @@ class Pattern {
   // Every single character that satisfies `predicate` is a match.
   static Pattern runes(RunePredicate predicate) { return Pattern(predicate); }
 
+  // The string that is searched for; empty where it is another kind of pattern.
+  std::string_view text() const;
+
   // Appends all matches, left to right and without overlap. Threads and errors as Regex::find_all.
-  Status find_all(std::string_view text, std::vector<Span>& matches) const;
+  Status find_all(std::string_view text, Allowance& allowance, std::vector<Span>& matches) const;
 
  private:
   using Kind = std::variant<std::string, Regex, RunePredicate>;
@@ -32,9 +36,9 @@ class Pattern {
 // Appends all places where `wanted`, which is not empty, stands.
 void find_literal(std::string_view wanted, std::string_view text, std::vector<Span>& matches);
 
-// `text` with `content` in the place of every match.
-std::string substituted(std::string_view text, const std::vector<Span>& matches,
-                        std::string_view content);
+// `text` with `content` in the place of every match. Error: as Allowance::check_bytes.
+Result<std::string> substituted(std::string_view text, const std::vector<Span>& matches,
+                                std::string_view content, const Allowance& allowance);
 
 // What becomes of the matches when a text is split at them; names as in tokenizer.json.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };

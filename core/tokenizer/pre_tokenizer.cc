@@ -49,11 +49,11 @@ class Split final : public PreTokenStep {
   Split(Pattern pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
-  Status apply(Pieces& pieces) const override {
+  Status apply(Pieces& pieces, Allowance& allowance) const override {
     std::vector<Span> matches;
     return refine(pieces, [&](std::string_view word, std::vector<Span>& parts) {
       matches.clear();
-      TENON_RETURN_IF_ERROR(pattern_.find_all(word, matches));
+      TENON_RETURN_IF_ERROR(pattern_.find_all(word, allowance, matches));
       split_at(matches, word.size(), behavior_, invert_, parts);
       return Status();
     });
@@ -70,14 +70,14 @@ class ByteLevel final : public PreTokenStep {
   ByteLevel(bool add_prefix_space, PreTokenStepPtr words)
       : add_prefix_space_(add_prefix_space), words_(std::move(words)) {}
 
-  Status apply(Pieces& pieces) const override {
+  Status apply(Pieces& pieces, Allowance& allowance) const override {
     if (add_prefix_space_) {
       rewrite(pieces, [&pieces](const Piece& piece, std::string& out) {
         if (!pieces.view(piece).starts_with(' ')) out.push_back(' ');
         out += pieces.view(piece);
       });
     }
-    if (words_) TENON_RETURN_IF_ERROR(words_->apply(pieces));
+    if (words_) TENON_RETURN_IF_ERROR(words_->apply(pieces, allowance));
     rewrite(pieces, [&pieces](const Piece& piece, std::string& out) {
       append_byte_level(out, pieces.view(piece));
     });
@@ -95,7 +95,7 @@ class Metaspace final : public PreTokenStep {
   Metaspace(std::string replacement, PrependScheme scheme, bool split)
       : replacement_(std::move(replacement)), scheme_(scheme), split_(split) {}
 
-  Status apply(Pieces& pieces) const override {
+  Status apply(Pieces& pieces, Allowance& /*allowance*/) const override {
     rewrite(pieces, [&](const Piece& piece, std::string& out) {
       const std::string_view word = pieces.view(piece);
       const bool is_wanted = scheme_ == PrependScheme::always ||
@@ -133,7 +133,7 @@ class Metaspace final : public PreTokenStep {
 // Runs of word characters and runs of other characters; whitespace between them is dropped.
 class Whitespace final : public PreTokenStep {
  public:
-  Status apply(Pieces& pieces) const override {
+  Status apply(Pieces& pieces, Allowance& /*allowance*/) const override {
     return refine(pieces, [](std::string_view text, std::vector<Span>& parts) {
       enum class Kind { none, word, other };
       Kind previous = Kind::none;
@@ -158,7 +158,7 @@ class Whitespace final : public PreTokenStep {
 class FixedLength final : public PreTokenStep {
  public:
   explicit FixedLength(size_t characters) : characters_(characters) {}
-  Status apply(Pieces& pieces) const override {
+  Status apply(Pieces& pieces, Allowance& /*allowance*/) const override {
     return refine(pieces, [this](std::string_view word, std::vector<Span>& parts) {
       size_t count = 0;
       for (size_t at = 0; at < word.size(); ++count) {
@@ -205,15 +205,25 @@ PreTokenStepPtr make_fixed_length(size_t characters) {
   return std::make_unique<FixedLength>(characters);
 }
 
-Result<Pieces> PreTokenizer::apply(std::string text, bool starts_input) const {
+Result<Pieces> PreTokenizer::apply(std::string text, bool starts_input,
+                                   Allowance& allowance) const {
   Pieces out{std::move(text), {}};
   if (!out.text.empty()) out.pieces.push_back({0, out.text.size(), starts_input});
-  for (const PreTokenStepPtr& step : steps_) TENON_RETURN_IF_ERROR(step->apply(out));
+  for (const Stage& stage : stages_) {
+    const Status status = apply(stage, out, allowance);
+    if (!status.ok()) return with_context(stage.name, status);
+  }
   return out;
 }
 
+Status PreTokenizer::apply(const Stage& stage, Pieces& pieces, Allowance& allowance) const {
+  TENON_RETURN_IF_ERROR(stage.step->apply(pieces, allowance));
+  return allowance.take_bytes(pieces.text.size());
+}
+
 bool PreTokenizer::maps_bytes() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const auto& s) { return s->maps_bytes(); });
+  return std::any_of(stages_.begin(), stages_.end(),
+                     [](const Stage& stage) { return stage.step->maps_bytes(); });
 }
 
 }  // namespace tenon::tok

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tokenizer/allowance.h"
 #include "core/tokenizer/pattern.h"
 
 namespace tenon::tok {
@@ -29,8 +30,8 @@ struct Pieces {
 class PreTokenStep {
  public:
   virtual ~PreTokenStep() = default;
-  // Any thread. Errors: as Regex::find_all.
-  virtual Status apply(Pieces& pieces) const = 0;
+  // Makes no more than eight times as much of a text. Any thread. Errors: as Regex::find_all.
+  virtual Status apply(Pieces& pieces, Allowance& allowance) const = 0;
   // Whether text leaves in the byte-level alphabet.
   virtual bool maps_bytes() const { return false; }
 };
@@ -47,13 +48,23 @@ PreTokenStepPtr make_fixed_length(size_t characters);
 
 class PreTokenizer {
  public:
-  void add(PreTokenStepPtr step) { steps_.push_back(std::move(step)); }
-  // `text` as one word (none when empty), then through all steps.
-  Result<Pieces> apply(std::string text, bool starts_input) const;
+  // `name` stands in front of error messages.
+  void add(PreTokenStepPtr step, std::string name) {
+    stages_.push_back({std::move(step), std::move(name)});
+  }
+  size_t size() const { return stages_.size(); }
+  // `text` as one word (none when empty), then through all steps. Error: failed, where the text
+  // costs more than `allowance` has.
+  Result<Pieces> apply(std::string text, bool starts_input, Allowance& allowance) const;
   bool maps_bytes() const;
 
  private:
-  std::vector<PreTokenStepPtr> steps_;
+  struct Stage {
+    PreTokenStepPtr step;
+    std::string name;
+  };
+  Status apply(const Stage& stage, Pieces& pieces, Allowance& allowance) const;
+  std::vector<Stage> stages_;
 };
 
 }  // namespace tenon::tok

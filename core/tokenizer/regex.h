@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/tokenizer/allowance.h"
 
 namespace tenon::tok {
 
@@ -29,11 +30,12 @@ class Regex {
 
   // Appends all matches, left to right and without overlap; an empty match directly behind another
   // match is skipped. `text` is structurally valid UTF-8 and is all that lookarounds see.
-  // Error: failed, when matching takes more steps than a sane pattern ever needs.
-  Status find_all(std::string_view text, std::vector<Span>& matches) const;
+  // Error: failed, when matching takes more steps than `allowance` has.
+  Status find_all(std::string_view text, Allowance& allowance, std::vector<Span>& matches) const;
 
  private:
   struct Compiled;
+  class Search;
   explicit Regex(std::unique_ptr<const Compiled> compiled);
   std::unique_ptr<const Compiled> compiled_;
 };

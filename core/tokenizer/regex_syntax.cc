@@ -18,7 +18,7 @@ class Translator {
     while (!cursor_.done()) TENON_RETURN_IF_ERROR(step());
     if (groups_.size() != 1) return cursor_.malformed("a group without its closing parenthesis");
     close_options();
-    return start_guard() + out_;
+    return call(Callout::match_starts) + start_guard() + "(?:" + out_ + ")";
   }
 
  private:
@@ -33,7 +33,7 @@ class Translator {
   // well. Saying so keeps the search linear in runs of X that do not match in the end ("\\s+$").
   std::string start_guard() const {
     if (first_.empty() || has_alternatives_) return "";
-    return "(?:\\G|(?<!" + first_ + "))";
+    return "(?:" + call(Callout::search_start) + "|(?<!" + first_ + "))";
   }
 
   bool repeats_first(char quantifier) const {
@@ -117,7 +117,7 @@ class Translator {
     if (cursor_.take("A")) return atom("\\A");
     if (cursor_.take("z")) return atom("\\z");
     if (cursor_.take("Z")) return atom("\\Z");
-    if (cursor_.take("G")) return atom("\\G");
+    if (cursor_.take("G")) return atom("(?:" + call(Callout::search_start) + ")");
     if (cursor_.take("R")) {
       return atom(R"((?>\x{d}\x{a}|[\x{a}-\x{d}\x{85}\x{2028}\x{2029}]))");
     }
@@ -214,8 +214,21 @@ class Translator {
     }
     cursor_.at = at + 1;
     is_fixed_ = !has_comma;
+    is_often_ = least.size() > 1 || most.size() > 1 || (has_comma && most.empty());
     return quantifier("{" + (least.empty() ? "0" : least) + (has_comma ? "," : "") + most + "}",
                       Repeat::interval);
+  }
+
+  static std::string call(Callout callout) {
+    return "(?C" + std::to_string(static_cast<int>(callout)) + ")";
+  }
+
+  // A repeat that ends the expression walks no further than its match; everywhere else it may walk
+  // far for nothing.
+  bool is_counted(char quantifier) const {
+    if (quantifier == '?') return false;
+    if (quantifier == '{') return is_often_;
+    return groups_.size() > 1 || !(cursor_.done() || cursor_.peek() == '|');
   }
 
   // In this dialect "+" makes only ?, * and + possessive, and "?" makes no fixed count lazy: after
@@ -235,6 +248,10 @@ class Translator {
     }
     out_ += text;
     repeat_ = kind;
+    if (is_counted(text[0])) {
+      out_.insert(*atom_, call(Callout::before_repeat));
+      out_ += call(Callout::after_repeat);
+    }
     return Status();
   }
 
@@ -244,6 +261,7 @@ class Translator {
   std::optional<size_t> atom_;  // where the last repeatable item starts in out_
   Repeat repeat_ = Repeat::none;
   bool is_fixed_ = false;
+  bool is_often_ = false;          // the last interval allows ten repeats or more
   bool is_single_ = false;         // the last repeatable item matches one character
   bool has_alternatives_ = false;  // outside of all groups
   std::string first_;              // the item that starts the expression and is repeated

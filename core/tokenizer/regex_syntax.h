@@ -14,6 +14,14 @@
 
 namespace tenon::tok {
 
+// Where a translated pattern calls back; the values are the numbers of PCRE2's callouts.
+enum class Callout {
+  match_starts = 1,
+  search_start = 2,   // \G: holds where the search starts, which only the caller knows
+  before_repeat = 3,  // around whatever may be repeated often
+  after_repeat = 4,
+};
+
 // The pattern for PCRE2, to be compiled with UTF, UCP, MULTILINE and newline = LF.
 Result<std::string> translate_oniguruma(std::string_view pattern);
 

@@ -9,6 +9,8 @@
 namespace tenon::tok {
 namespace {
 
+constexpr size_t kLongestSurface = 1024;
+
 // SentencePiece's own normalization (its src/normalizer.cc): the character map, runs of spaces, the
 // space in front, and ▁ for spaces.
 class SentencePieceNormalize final : public NormalizeStep {
@@ -24,8 +26,8 @@ class SentencePieceNormalize final : public NormalizeStep {
     }
   }
 
-  Status apply(NormalizedText& text) const override {
-    text.text = normalized(text.text);
+  Status apply(NormalizedText& text, Allowance& allowance) const override {
+    TENON_ASSIGN_OR_RETURN(text.text, normalized(text.text, allowance));
     return Status();
   }
 
@@ -47,7 +49,7 @@ class SentencePieceNormalize final : public NormalizeStep {
     return {bytes, text.substr(0, bytes)};
   }
 
-  std::string normalized(std::string_view text) const {
+  Result<std::string> normalized(std::string_view text, const Allowance& allowance) const {
     while (remove_extra_ && !text.empty() && step(text).output == " ") {
       text.remove_prefix(step(text).bytes);
     }
@@ -59,6 +61,9 @@ class SentencePieceNormalize final : public NormalizeStep {
     while (!text.empty()) {
       Step next = step(text);
       text.remove_prefix(next.bytes);
+      if (next.output.size() > 4 * next.bytes) {
+        TENON_RETURN_IF_ERROR(allowance.check_bytes(out.size() + next.output.size()));
+      }
       while (follows_space && next.output.starts_with(' ')) next.output.remove_prefix(1);
       for (const char c : next.output) {
         if (c == ' ') {
@@ -81,7 +86,8 @@ class SentencePieceNormalize final : public NormalizeStep {
 };
 
 // User-defined symbols are looked for in normalised text, as they are spelled.
-Status add_symbol(TokenId id, const SentencePieceModel::Piece& piece, TokenizerParts& parts) {
+Status add_symbol(TokenId id, const SentencePieceModel& model, TokenizerParts& parts) {
+  const SentencePieceModel::Piece& piece = model.pieces[static_cast<size_t>(id)];
   const bool is_special = piece.type == PieceType::control || piece.type == PieceType::unknown;
   if (!is_special && piece.type != PieceType::user_defined) return Status();
   AddedToken token;
@@ -89,6 +95,7 @@ Status add_symbol(TokenId id, const SentencePieceModel::Piece& piece, TokenizerP
   token.content = token.spelling = piece.text;
   token.special = is_special;
   token.normalized = !is_special;
+  if (piece.type == PieceType::unknown) token.surface = model.unknown_surface;
   return parts.added.add(std::move(token));
 }
 
@@ -100,7 +107,7 @@ Status add_vocabulary(const SentencePieceModel& model, TokenizerParts& parts) {
   }
   TENON_ASSIGN_OR_RETURN(parts.vocabulary, Vocabulary::create(entries));
   for (size_t id = 0; id < model.pieces.size(); ++id) {
-    TENON_RETURN_IF_ERROR(add_symbol(static_cast<TokenId>(id), model.pieces[id], parts));
+    TENON_RETURN_IF_ERROR(add_symbol(static_cast<TokenId>(id), model, parts));
   }
   return Status();
 }
@@ -125,8 +132,8 @@ Status add_model(const SentencePieceModel& model, TokenizerParts& parts) {
 
 Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
   TENON_ASSIGN_OR_RETURN(Pattern space, Pattern::literal(kMetaspace));
-  parts.decoder.steps.push_back(make_replace_decoder(std::move(space), " "));
-  if (model.byte_fallback) parts.decoder.steps.push_back(make_byte_fallback());
+  parts.decoder.add(make_replace_decoder(std::move(space), " "), "the decoder of spaces");
+  if (model.byte_fallback) parts.decoder.add(make_byte_fallback(), "the decoder of bytes");
   if (model.remove_extra_whitespaces) {
     parts.decoder.leading = Decoder::Leading::drop_until_text;
   } else if (model.add_dummy_prefix) {
@@ -140,11 +147,17 @@ Status add_decoder(const SentencePieceModel& model, TokenizerParts& parts) {
 Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceModel& model) {
   auto parts = std::make_unique<TokenizerParts>();
   parts->kind = "sentencepiece bpe";
+  if (model.unknown_surface.size() > kLongestSurface) {
+    return unsupported("unknown text is written as " +
+                       std::to_string(model.unknown_surface.size()) + " bytes: at most " +
+                       std::to_string(kLongestSurface) + " are supported");
+  }
   std::optional<CharsMap> map;
   if (!model.charsmap.empty()) {
     TENON_ASSIGN_OR_RETURN(map, CharsMap::parse(model.charsmap));
   }
-  parts->normalizer.add(std::make_unique<SentencePieceNormalize>(model, std::move(map)));
+  parts->normalizer.add(std::make_unique<SentencePieceNormalize>(model, std::move(map)),
+                        "the normalization of the SentencePiece model");
   TENON_RETURN_IF_ERROR(add_vocabulary(model, *parts));
   TENON_RETURN_IF_ERROR(add_model(model, *parts));
   TENON_RETURN_IF_ERROR(add_decoder(model, *parts));

@@ -28,6 +28,9 @@ enum class PieceType {
   byte = 6
 };
 
+// What unknown text is written as where a model does not say.
+inline constexpr std::string_view kUnknownSurface = " \xE2\x81\x87 ";
+
 struct SentencePieceModel {
   struct Piece {
     std::string text;
@@ -39,7 +42,8 @@ struct SentencePieceModel {
   bool add_dummy_prefix = true;
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
-  std::string charsmap;  // precompiled; empty: none
+  std::string charsmap;                          // precompiled; empty: none
+  std::string unknown_surface{kUnknownSurface};  // what unknown text is written as
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
 };

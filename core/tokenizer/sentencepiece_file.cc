@@ -2,6 +2,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/sentencepiece.h"
 
 namespace tenon::tok {
@@ -123,6 +124,7 @@ struct TrainerSpec {
 
 Status take_trainer(std::string_view bytes, SentencePieceModel& model, TrainerSpec& spec) {
   return each_field(bytes, [&](const Field& field) {
+    if (field.number == 44 && field.wire == Wire::bytes) model.unknown_surface = field.bytes;
     if (field.wire != Wire::varint) return Status();
     switch (field.number) {
       case 3:
@@ -169,8 +171,8 @@ Status check_spec(const TrainerSpec& spec) {
   constexpr std::string_view kTypes[] = {"?", "unigram", "BPE", "word", "character"};
   if (spec.model_type != 2) {
     const std::string_view type = kTypes[spec.model_type < 5 ? spec.model_type : 0];
-    return unsupported("the SentencePiece model is of the type '" + std::string(type) +
-                       "'; only BPE is supported");
+    return unsupported("the SentencePiece model is of the type " + in_quotes(type) +
+                       "; only BPE is supported");
   }
   if (spec.whitespace_as_suffix) {
     return unsupported(

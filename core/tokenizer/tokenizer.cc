@@ -27,18 +27,18 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
   }
   std::vector<TokenId> ids;
   if (options.add_special) ids = parts_->prefix;
-  if (tok::is_valid_utf8(text)) {
-    TENON_RETURN_IF_ERROR(encode_text(text, options.parse_special, ids));
-  } else {
-    TENON_RETURN_IF_ERROR(encode_text(tok::escape_bytes(text), options.parse_special, ids));
-  }
+  tok::Allowance allowance(text.size());
+  const bool is_valid = tok::is_valid_utf8(text);
+  const std::string escaped = is_valid ? std::string() : tok::escape_bytes(text);
+  TENON_RETURN_IF_ERROR(
+      encode_text(is_valid ? text : escaped, options.parse_special, allowance, ids));
   if (options.add_special) {
     ids.insert(ids.end(), parts_->suffix.begin(), parts_->suffix.end());
   }
   return ids;
 }
 
-Status Tokenizer::encode_text(std::string_view text, bool parse_special,
+Status Tokenizer::encode_text(std::string_view text, bool parse_special, tok::Allowance& allowance,
                               std::vector<TokenId>& ids) const {
   std::vector<tok::Segment> raw;
   std::vector<tok::Segment> normalized;
@@ -48,7 +48,8 @@ Status Tokenizer::encode_text(std::string_view text, bool parse_special,
       ids.push_back(outer.id);
       continue;
     }
-    TENON_ASSIGN_OR_RETURN(const tok::NormalizedText clean, parts_->normalizer.apply(outer.text));
+    TENON_ASSIGN_OR_RETURN(const tok::NormalizedText clean,
+                           parts_->normalizer.apply(outer.text, allowance));
     const bool starts_input = outer.text.data() == text.data() && clean.keeps_front;
     normalized.clear();
     parts_->added.split(clean.text, /*normalized=*/true, parse_special, normalized);
@@ -58,34 +59,28 @@ Status Tokenizer::encode_text(std::string_view text, bool parse_special,
         continue;
       }
       const bool is_front = starts_input && inner.text.data() == clean.text.data();
-      TENON_RETURN_IF_ERROR(encode_normalized(std::string(inner.text), is_front, ids));
+      TENON_RETURN_IF_ERROR(encode_normalized(std::string(inner.text), is_front, allowance, ids));
     }
   }
   return Status();
 }
 
-Status Tokenizer::encode_normalized(std::string text, bool starts_input,
+Status Tokenizer::encode_normalized(std::string text, bool starts_input, tok::Allowance& allowance,
                                     std::vector<TokenId>& ids) const {
   TENON_ASSIGN_OR_RETURN(const tok::Pieces words,
-                         parts_->pre_tokenizer.apply(std::move(text), starts_input));
+                         parts_->pre_tokenizer.apply(std::move(text), starts_input, allowance));
+  allowance.keep(words.text.size());
   for (const tok::Piece& word : words.pieces) {
     TENON_RETURN_IF_ERROR(parts_->model->encode(words.view(word), ids));
   }
   return Status();
 }
 
-tok::TokenText Tokenizer::decodable(TokenId id) const {
-  const tok::AddedToken* token = parts_->added.find(id);
-  if (token == nullptr) return {std::string(piece(id))};
-  // What was found in normalised text is given back as the pieces of such text are.
-  const bool is_verbatim = token->spelling == token->content || token->spelling.empty();
-  return {is_verbatim ? token->content : token->spelling, is_verbatim};
-}
-
 void Tokenizer::decode_next(tok::DecodeRun& run, TokenId id, bool skip_special,
                             std::string& out) const {
-  if (skip_special && is_special(id)) return;
-  tok::TokenText token = decodable(id);
+  tok::TokenText token = parts_->decodable(id);
+  // One with a text of its own stands for text, whatever else it is.
+  if (skip_special && is_special(id) && !token.is_final) return;
   if (!token.text.empty()) run.push(std::move(token), out);
 }
 
@@ -112,8 +107,9 @@ std::string_view Tokenizer::piece(TokenId id) const {
 }
 
 std::string Tokenizer::token_bytes(TokenId id) const {
-  tok::TokenText token = decodable(id);
-  for (const tok::DecodeStepPtr& step : parts_->decoder.steps) step->apply(token);
+  tok::TokenText token = parts_->decodable(id);
+  // What fails was refused when the tokenizer was loaded.
+  (void)parts_->decoder.apply(token).ok();
   return std::move(token.text);
 }
 

@@ -26,7 +26,7 @@ namespace tenon {
 
 namespace tok {
 struct TokenizerParts;
-struct TokenText;
+class Allowance;
 class DecodeRun;
 }  // namespace tok
 
@@ -52,8 +52,9 @@ class Tokenizer {
   static std::unique_ptr<Tokenizer> from_parts(std::unique_ptr<const tok::TokenizerParts> parts);
   ~Tokenizer();
 
-  // Errors: invalid_argument (more than 1 GiB of text), failed (a regular expression of the
-  // tokenizer gave up on this text; a character without a token where there is no unknown token).
+  // Errors: invalid_argument (more than 1 GiB of text), failed (a stage of the tokenizer, which is
+  // named, makes too much of this text or takes too long over it; a character without a token where
+  // there is no unknown token).
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
   // The bytes that the tokens stand for, exact even where they are not UTF-8. Ids without a piece
@@ -77,10 +78,10 @@ class Tokenizer {
  private:
   friend class StreamingDetokenizer;
   explicit Tokenizer(std::unique_ptr<const tok::TokenizerParts> parts);
-  Status encode_text(std::string_view text, bool parse_special, std::vector<TokenId>& ids) const;
-  Status encode_normalized(std::string text, bool starts_input, std::vector<TokenId>& ids) const;
-  // What the decoder starts from.
-  tok::TokenText decodable(TokenId id) const;
+  Status encode_text(std::string_view text, bool parse_special, tok::Allowance& allowance,
+                     std::vector<TokenId>& ids) const;
+  Status encode_normalized(std::string text, bool starts_input, tok::Allowance& allowance,
+                           std::vector<TokenId>& ids) const;
   // Appends what is certain after one more token of `run`.
   void decode_next(tok::DecodeRun& run, TokenId id, bool skip_special, std::string& out) const;
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "core/base/quote.h"
 #include "core/tokenizer/utf8.h"
 
 namespace tenon::tok {
@@ -12,24 +13,28 @@ namespace {
 
 constexpr int64_t kHighestId = (int64_t{1} << 24) - 1;
 constexpr int64_t kIdsPerPiece = 16;
+// Decoding gives a token's whole piece, however often it comes; the longest in use have a few
+// hundred bytes.
+constexpr size_t kLongestPiece = 4096;
 constexpr int64_t kFreeIds = int64_t{1} << 20;
 // Longer probe sequences do not happen by chance, only in files made to be slow.
-constexpr size_t kLongestProbe = 1024;
-
-std::string quoted(std::string_view piece) {
-  return "'" + std::string(piece.substr(0, 80)) + "'";
-}
+constexpr size_t kLongestProbe = 256;
 
 Status check_entry(const Vocabulary::Entry& entry, int64_t highest_id) {
   if (entry.piece.empty()) {
     return invalid_argument("the piece with id " + std::to_string(entry.id) + " is empty");
+  }
+  if (entry.piece.size() > kLongestPiece) {
+    return unsupported("the piece with id " + std::to_string(entry.id) + " has " +
+                       std::to_string(entry.piece.size()) + " bytes: at most " +
+                       std::to_string(kLongestPiece) + " are supported");
   }
   if (!is_valid_utf8(entry.piece)) {
     return invalid_argument("the piece with id " + std::to_string(entry.id) +
                             " is not valid UTF-8");
   }
   if (entry.id < 0 || entry.id > highest_id) {
-    return invalid_argument("piece " + quoted(entry.piece) + " has the id " +
+    return invalid_argument("piece " + in_quotes(entry.piece) + " has the id " +
                             std::to_string(entry.id) + "; for this vocabulary ids run from 0 to " +
                             std::to_string(highest_id) + " at most");
   }
@@ -59,7 +64,7 @@ Result<Vocabulary> Vocabulary::create(const std::vector<Entry>& entries) {
     const Entry*& place = by_id[static_cast<size_t>(entry.id)];
     if (place != nullptr) {
       return invalid_argument("the id " + std::to_string(entry.id) + " is given to both " +
-                              quoted(place->piece) + " and " + quoted(entry.piece));
+                              in_quotes(place->piece) + " and " + in_quotes(entry.piece));
     }
     place = &entry;
   }
@@ -87,10 +92,11 @@ Status Vocabulary::index(TokenId id) {
   for (size_t probe = 0; probe < kLongestProbe; ++probe) {
     if (slots_[slot] == kNoToken) {
       slots_[slot] = id;
+      probes_ = std::max(probes_, probe + 1);
       return Status();
     }
     if (piece(slots_[slot]) == text) {
-      return invalid_argument("the piece " + quoted(text) + " has both the ids " +
+      return invalid_argument("the piece " + in_quotes(text) + " has both the ids " +
                               std::to_string(slots_[slot]) + " and " + std::to_string(id));
     }
     slot = (slot + 1) & (slots_.size() - 1);
@@ -101,11 +107,14 @@ Status Vocabulary::index(TokenId id) {
 
 std::optional<TokenId> Vocabulary::find(std::string_view wanted) const {
   if (slots_.empty()) return std::nullopt;
-  for (size_t slot = slot_of(wanted);; slot = (slot + 1) & (slots_.size() - 1)) {
+  size_t slot = slot_of(wanted);
+  for (size_t probe = 0; probe < probes_; ++probe) {
     const TokenId id = slots_[slot];
     if (id == kNoToken) return std::nullopt;
     if (piece(id) == wanted) return id;
+    slot = (slot + 1) & (slots_.size() - 1);
   }
+  return std::nullopt;
 }
 
 }  // namespace tenon::tok

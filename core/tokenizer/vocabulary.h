@@ -47,6 +47,7 @@ class Vocabulary {
   std::string bytes_;                 // all pieces, in the order of their ids
   std::vector<uint32_t> offsets_{0};  // [size + 1]
   std::vector<TokenId> slots_;        // open addressing over pieces, a power of two
+  size_t probes_ = 0;                 // the most that finding a piece takes
 };
 
 }  // namespace tenon::tok

@@ -5,6 +5,11 @@
 # `tenon` looks. ISA sources are compiled with the instruction set's flags; `isa` is one of
 # avx2, avx512, avx512_vnni, avx512_bf16. Works in the source tree and after
 # find_package(tenon).
+# Kernels without optimisation are a hundred times slower, so a build that asks for nothing gets it.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  message(STATUS "tenon: CMAKE_BUILD_TYPE is empty, building Release")
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
 set(TENON_PLUGIN_VERSION_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
 
 set(TENON_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)

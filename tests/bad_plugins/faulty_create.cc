@@ -3,6 +3,7 @@
 #include <tenon/sdk/plugin.h>
 
 #include <stdexcept>
+#include <string>
 
 namespace {
 
@@ -33,6 +34,13 @@ Status nothing(const HostServices&, const PipelineFacts&, const void*, void**) n
   return {};
 }
 
+// More than anybody reads, with what a terminal acts upon.
+Status shout(const HostServices&, const PipelineFacts&, const void*, void**) noexcept {
+  std::string text = "the \x1b[2Jtable\nis \xff gone";
+  text.resize(size_t{64} << 20, '!');
+  return Status::error(StatusCode::failed, text);
+}
+
 constexpr PluginDescriptor named(std::string_view id) {
   PluginDescriptor base;
   base.id = id;
@@ -47,8 +55,9 @@ constexpr PluginDescriptor with_create(PluginDescriptor base, decltype(&fail) cr
 }
 constexpr PluginDescriptor kThrows = named("throws");
 constexpr PluginDescriptor kFails = with_create(named("fails"), &fail);
+constexpr PluginDescriptor kShouts = with_create(named("shouts"), &shout);
 constexpr PluginDescriptor kNothing = with_create(named("nothing"), &nothing);
 
 }  // namespace
 
-TENON_PLUGIN_LIBRARY(&kThrows, &kFails, &kNothing)
+TENON_PLUGIN_LIBRARY(&kThrows, &kFails, &kShouts, &kNothing)

@@ -1,12 +1,15 @@
 """The commands beside `run`."""
 import json
 import math
+import os
 import pathlib
 import struct
+import subprocess
+import sys
 import tempfile
 import unittest
 
-from program import MODEL, SOURCE, run, settings
+from program import BINARY, MODEL, SOURCE, run, settings
 
 
 def read_npy(path):
@@ -168,8 +171,10 @@ class Models(unittest.TestCase):
 
     def test_windows_that_leave_tokens_out_are_refused(self):
         valid = SOURCE / "configs/models/valid.txt"
-        for flags, text in [(["--context", 1], "expected 2 to the pipeline's context of 2048"),
-                            (["--context", 9999], "expected 2 to the pipeline's context of 2048"),
+        done = run("model", "perplexity", MODEL, "--file", valid, "--context", 1)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--context is 1 – it must be a whole number from 2 to", done.stderr)
+        for flags, text in [(["--context", 9999], "expected 2 to the pipeline's context of 2048"),
                             (["--context", 8, "--stride", 9], "expected 1 to the windows' 8")]:
             done = run("model", "perplexity", MODEL, "--file", valid, *flags)
             self.assertEqual(done.returncode, 1)
@@ -253,8 +258,35 @@ class Bench(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
         for phase in ["prefill", "decode"]:
-            self.assertGreater(report[phase]["fraction_of_limit"], 0)
+            if not report[phase].get("busy"):
+                self.assertGreater(report[phase]["fraction_of_limit"], 0)
         self.assertGreater(report["machine"]["read_gbps"], 0)
+
+    def test_bench_says_busy_where_others_have_the_processors(self):
+        one = min(os.sched_getaffinity(0))
+
+        def on_one_processor():
+            os.sched_setaffinity(0, {one})
+        other = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                 preexec_fn=on_one_processor)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+
+        def on_it_too(*arguments):
+            done = subprocess.run([BINARY, "bench", "--threads", "1", "--limit-seconds", "0.3",
+                                   *arguments], preexec_fn=on_one_processor, capture_output=True,
+                                  text=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stdout
+        limits = json.loads(on_it_too("--limits", "--json"))
+        self.assertTrue(limits["busy"])
+        self.assertLess(limits["processor_share"], 0.9)
+        self.assertIn("busy: measuring was given", on_it_too("--limits"))
+        short = ["--prompt-tokens", "32", "--decode-tokens", "4", "--repeat", "1"]
+        report = json.loads(on_it_too(*short, "--json"))
+        self.assertTrue(report["decode"]["busy"])
+        self.assertNotIn("fraction_of_limit", report["decode"])
+        self.assertNotIn("of the limit", on_it_too(*short))
 
     def test_bench_counts_the_bytes_and_operations_of_the_model(self):
         done = run("bench", "--prompt-tokens", 8, "--decode-tokens", 2, "--repeat", 1, "--json",
@@ -288,8 +320,7 @@ class Bench(unittest.TestCase):
         self.assertIn("no step decoded all 4 sequences; raise", done.stderr)
 
     def test_bench_of_limits_needs_no_model(self):
-        done = run("bench", "--limits", "--json", "--limit-seconds", 0.02, "--threads", 1,
-                   "--model", "nowhere")
+        done = run("bench", "--limits", "--json", "--limit-seconds", 0.02, "--threads", 1)
         limits = json.loads(done.stdout)
         self.assertEqual(limits["threads"], 1)
         for name in ["read_gbps", "fma_tflops", "int8_tops"]:

@@ -109,7 +109,7 @@ class Answers(unittest.TestCase):
                             'minp = 1\nstop = 4\n')
             done = run("run", "--workload", path)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(":5:9: 'min_p' must be a number from 0.0 to 1.0", done.stderr)
+        self.assertIn(":5:9: min_p is 2 – it must be a number from 0.0 to 1.0", done.stderr)
         self.assertIn("'minp' is no key of a workload, did you mean 'min_p'", done.stderr.replace(
             "; did", ", did").replace(" – did", ", did"))
         self.assertIn("'stop' must be a list of texts", done.stderr)

@@ -97,6 +97,13 @@ WORKS = """
     tokens = 3
     steps = 10
     [[work]]
+    name = "beside 2"
+    kind = "decode"
+    shape = "stories-260k"
+    types = ["bf16"]
+    steps = 10
+    busy = 2
+    [[work]]
     name = "memory"
     kind = "memory"
     shape = "stories-260k"

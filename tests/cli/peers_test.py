@@ -10,6 +10,8 @@ from peers_stand_ins import BATCHED_BENCH, LLAMA_BENCH, TENON, WORKS, filled, pr
 from program import BINARY, SOURCE
 
 SCRIPT = SOURCE / "bench/peers/peers.py"
+sys.path.insert(0, str(SCRIPT.parent))
+from engines import Busy, processor_seconds  # noqa: E402
 
 
 class Peers(unittest.TestCase):
@@ -143,6 +145,34 @@ class Peers(unittest.TestCase):
             self.assertAlmostEqual(pair["peer"], 0.4)
         self.assertIn("10/s", output)  # 4 tokens in 0.4 s
         self.assertIn("2.00 (2.00–2.00)", output)
+
+    def test_busy_processes_run_beside_each_piece_and_end_with_it(self):
+        # Each piece counts the processes that compute in a loop; states are measured without them.
+        count = ('import os, pathlib; told = []\n'
+                 '    for process in pathlib.Path("/proc").glob("[0-9]*"):\n'
+                 '        try:\n'
+                 '            words = (process / "stat").read_text().rsplit(")", 1)[1].split()\n'
+                 '            told.append(words[1] == str(os.getppid()) and words[0] != "Z"\n'
+                 '                        and b"while True: pass" in (process / "cmdline").read_bytes())\n'
+                 '        except OSError: pass\n'
+                 '    print("busy", sum(told), file=open('
+                 'pathlib.Path(__file__).parents[3] / "busy.txt", "a"))')
+        results, output = self.measured(*self.peer(before=count), works=("beside 2",), pairs=2)
+        seen = (self.folder / "busy.txt").read_text().splitlines()
+        self.assertEqual(seen[:2], ["busy 0"] * 2)  # settings are tried without
+        self.assertEqual(seen[2:], ["busy 2"] * 2)
+        self.assertEqual(len(results["works"][0]["pairs"]["llama.cpp"]), 2)
+        row = next(line for line in output.splitlines() if line.startswith("beside 2"))
+        self.assertIn("2.02 (2.02–2.02)", row)
+        self.assertNotIn("(0.50)", row)  # a fraction of a limit that nobody had
+
+    def test_the_time_of_busy_processes_is_not_that_of_strangers(self):
+        with Busy(1):
+            own = processor_seconds()[1]
+            while processor_seconds()[1] == own:
+                pass
+            self.assertGreater(processor_seconds()[1], own)
+        self.assertEqual(Busy.running, [])
 
     def test_verifying_is_stated_against_a_step_of_one_token(self):
         self.answers(verify=1.1)

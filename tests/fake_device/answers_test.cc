@@ -168,12 +168,17 @@ TEST(Refusal, names_everything_that_is_wrong_at_once) {
   request.lists.bad_words = {{}, {-2}};
   request.lists.order = {SamplingStage::top_k, SamplingStage::top_k};
   EXPECT_EQ(refusal(request),
-            "best_of is 5000 – it must be at least the number of samples, 1, and at most 1024\n"
-            "temperature is -1.0 – it must be a number from 0.0 to 1000.0\n"
-            "min_p is 1.5 – it must be a number from 0.0 to 1.0\n"
-            "repetition_penalty is nan – it must be a number above 0.0 and at most 100.0\n"
-            "dry_allowed_length is 0 – it must be a whole number from 1 to 1048576\n"
-            "watermark_gamma is 1.0 – it must be a number above 0.0 and below 1.0\n"
+            "best_of is 5000 – it must be a whole number from 0 to 1024 – change it or leave it "
+            "out\n"
+            "temperature is -1.0 – it must be a number from 0.0 to 1000.0 – change it or leave it "
+            "out\n"
+            "min_p is 1.5 – it must be a number from 0.0 to 1.0 – change it or leave it out\n"
+            "repetition_penalty is nan – it must be a number above 0.0 and at most 100.0 – change "
+            "it or leave it out\n"
+            "dry_allowed_length is 0 – it must be a whole number from 1 to 1048576 – change it or "
+            "leave it out\n"
+            "watermark_gamma is 1.0 – it must be a number above 0.0 and below 1.0 – change it or "
+            "leave it out\n"
             "prompt token 1 has id 99 – the vocabulary has ids 0 to 60 – encode the text with this "
             "model's own tokenizer\n"
             "bad word 0 has no tokens\n"

@@ -4,88 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
+#include "tests/fake_device/beam_reference.h"
 #include "tests/fake_device/rig.h"
 
 namespace tenon {
 namespace {
 
 using testing::HasSubstr;
-
-struct Hypothesis {
-  std::vector<TokenId> tokens;  // generated
-  double sum = 0.0;
-  double score = 0.0;
-};
-
-std::vector<double> log_softmax(const std::vector<float>& logits) {
-  double total = 0.0;
-  for (float logit : logits) total += std::exp(static_cast<double>(logit));
-  std::vector<double> out;
-  for (float logit : logits) out.push_back(logit - std::log(total));
-  return out;
-}
-
-// Beam search by its definition: every continuation of every beam is ranked.
-std::vector<Hypothesis> reference(const ToyModel& model, const Request& request,
-                                  const std::vector<TokenId>& eos) {
-  const auto score = [&](double sum, size_t length) {
-    return sum / std::pow(static_cast<double>(length), request.length_penalty);
-  };
-  std::vector<Hypothesis> running = {{}}, kept;
-  while (true) {
-    std::vector<Hypothesis> all;
-    for (const Hypothesis& beam : running) {
-      std::vector<TokenId> history = request.prompt;
-      history.insert(history.end(), beam.tokens.begin(), beam.tokens.end());
-      const std::vector<double> logprobs = log_softmax(model.next_logits(history));
-      for (uint32_t v = 0; v < model.vocabulary; ++v) {
-        const bool is_eos = std::find(eos.begin(), eos.end(), static_cast<TokenId>(v)) != eos.end();
-        if (is_eos && beam.tokens.size() < request.min_tokens) continue;
-        Hypothesis next = beam;
-        next.tokens.push_back(static_cast<TokenId>(v));
-        next.sum += logprobs[v];
-        all.push_back(std::move(next));
-      }
-    }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const auto& a, const auto& b) { return a.sum > b.sum; });
-    running.clear();
-    const size_t length = all[0].tokens.size();
-    for (size_t rank = 0; rank < all.size() && running.size() < request.beams; ++rank) {
-      const TokenId last = all[rank].tokens.back();
-      const bool ends =
-          length == request.max_tokens ||
-          (!request.ignore_eos && std::find(eos.begin(), eos.end(), last) != eos.end());
-      if (!ends) {
-        running.push_back(all[rank]);
-      } else if (rank < request.beams) {
-        all[rank].score = score(all[rank].sum, length);
-        kept.push_back(all[rank]);
-      }
-    }
-    std::stable_sort(kept.begin(), kept.end(),
-                     [](const auto& a, const auto& b) { return a.score > b.score; });
-    if (kept.size() > request.beams) kept.resize(request.beams);
-    if (running.empty()) break;
-    if (kept.size() < request.beams) continue;
-    if (request.beam_stop == BeamStop::full) break;
-    const bool far = request.beam_stop == BeamStop::never && request.length_penalty > 0;
-    const double best = score(running[0].sum, far ? request.max_tokens : length);
-    if (best <= kept.back().score) break;
-  }
-  return kept;
-}
-
-Request beam_request(std::vector<TokenId> prompt, uint32_t beams, uint32_t max_tokens) {
-  Request request;
-  request.prompt = std::move(prompt);
-  request.beams = beams;
-  request.samples = beams;
-  request.max_tokens = max_tokens;
-  return request;
-}
 
 const std::vector<TokenId> kEos = {3, 9, 20, 41, 44, 50};
 
@@ -113,7 +39,7 @@ uint64_t expect_reference(RigOptions options) {
   rig.run();
   const ToyModel model = options.model();
   for (size_t i = 0; i < requests.size(); ++i) {
-    const std::vector<Hypothesis> expected = reference(model, requests[i], kEos);
+    const std::vector<Hypothesis> expected = beam_reference(model, requests[i], kEos);
     const auto& samples = rig.sink(i + 1)->samples();
     EXPECT_EQ(samples.size(), requests[i].samples) << i;
     for (size_t s = 0; s < samples.size(); ++s) {
@@ -188,7 +114,7 @@ TEST(Beams, get_no_drafts_beside_requests_that_do) {
   const RequestId plain = rig.submit(greedy_request({4, 5, 6}, 20));
   rig.run();
   const ToyModel model{options.vocabulary, 0};
-  EXPECT_EQ(rig.result(1).ids(), reference(model, beams, {})[0].tokens);
+  EXPECT_EQ(rig.result(1).ids(), beam_reference(model, beams, {})[0].tokens);
   EXPECT_EQ(rig.result(plain).ids(), oracle(model, greedy_request({4, 5, 6}, 20), 0, 256).ids);
   EXPECT_GT(drafter.accepted(), 0u);
   EXPECT_EQ(drafter.live(), 0);
@@ -235,7 +161,7 @@ TEST(Beams, that_lose_their_logits_fail_alone) {
   Rig rig(options);
   const ToyModel model{options.vocabulary, 0};
   const Request beams = beam_request({1, 2}, 3, 20);
-  rig.device().faults.nan_after = reference(model, beams, {})[0].tokens[1];
+  rig.device().faults.nan_after = beam_reference(model, beams, {})[0].tokens[1];
   const RequestId id = rig.submit(beams);
   rig.run();
   EXPECT_EQ(rig.result(id).reason, FinishReason::error);

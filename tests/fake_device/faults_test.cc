@@ -82,13 +82,14 @@ TEST(BadPlan, that_names_a_stranger_is_refused) {
 }
 
 TEST(BadPlan, with_more_grants_than_room_is_refused) {
-  EXPECT_EQ(one_bad_plan([](const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
-              ledger.try_grow(view.running[0].seq, 1, 1);
-              out.grants[0] = {view.running[0].seq, 1, 0};
-              out.grant_count = 2;
-              return Status();
-            }),
-            "scheduler 'static' broke its contract: the plan has 2 grants – there was room for 1");
+  EXPECT_EQ(
+      one_bad_plan([](const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+        ledger.try_grow(view.running[0].seq, 1, 1);
+        out.grants[0] = {view.running[0].seq, 1, 0};
+        out.grant_count = 2;
+        return Status();
+      }),
+      "scheduler 'static': plan made 2 grants – expected at most 1, for which there was room");
 }
 
 TEST(BadPlan, that_grants_twice_is_refused) {

@@ -11,6 +11,8 @@
 namespace tenon {
 namespace {
 
+constexpr uint32_t kFirstMoved = 40;
+
 class MoveRecorder final : public InstantExecutor {
  public:
   MoveRecorder() : InstantExecutor(8) { moves.reserve(4096); }
@@ -46,8 +48,9 @@ class MovingManager final : public KVCacheManager {
     for (uint32_t i = 0; i < 6; ++i) {
       KvMove move;
       move.group = i % 3 == 0 ? 1 : 0;
-      move.from.block = static_cast<BlockId>(i);
-      move.to.block = static_cast<BlockId>(i + 1);
+      // Of blocks that no sequence holds.
+      move.from.block = static_cast<BlockId>(kFirstMoved + i);
+      move.to.block = static_cast<BlockId>(kFirstMoved + i + 1);
       move.tokens = 1;
       out.moves[out.count++] = move;
     }
@@ -124,8 +127,8 @@ std::vector<BlockId> from_blocks(const std::vector<KvMove>& moves) {
 TEST(Moves, reach_the_model_that_their_group_belongs_to_in_order) {
   TwoModels models;
   models.step();
-  EXPECT_EQ(from_blocks(models.target_moves()), (std::vector<BlockId>{1, 2, 4, 5}));
-  EXPECT_EQ(from_blocks(models.draft_moves()), (std::vector<BlockId>{0, 3}));
+  EXPECT_EQ(from_blocks(models.target_moves()), (std::vector<BlockId>{41, 42, 44, 45}));
+  EXPECT_EQ(from_blocks(models.draft_moves()), (std::vector<BlockId>{40, 43}));
   EXPECT_EQ(models.faults(), 0u);
 }
 

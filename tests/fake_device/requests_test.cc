@@ -70,9 +70,9 @@ TEST(Submit, refuses_sampling_parameters_without_meaning) {
   EXPECT_THAT(refusal({}, request), HasSubstr("logprobs is 4000000000"));
   request.sampling = {};
   request.samples = 0;
-  EXPECT_THAT(refusal({}, request), HasSubstr("0 samples"));
+  EXPECT_THAT(refusal({}, request), HasSubstr("samples is 0 –"));
   request.samples = 4000000000u;
-  EXPECT_THAT(refusal({}, request), HasSubstr("4000000000 samples"));
+  EXPECT_THAT(refusal({}, request), HasSubstr("samples is 4000000000 –"));
 }
 
 TEST(Submit, refuses_more_than_the_inbox_holds) {

@@ -223,6 +223,9 @@ def sentencepiece_models():
                       user_defined_symbols=["<tool>", "\u2581the", "fox"],
                       control_symbols=["<|end|>"])
     yield "spm_rules", without_path(model)
+    # What unknown text is written as is not escaped: its U+2581 stays.
+    yield "spm_surface", train(vocab_size=150, normalization_rule_name="identity",
+                               unk_piece="[unknown]", unk_surface="\u2581<what?> ")
 
 
 def without_path(model):
@@ -238,9 +241,40 @@ def cases_of_model(model):
     for text in TEXTS:
         ids = processor.encode(text)
         text_back = processor.decode(ids)
-        lost = processor.unk_id() in ids or "\ufffd" in text_back
+        lost = "\ufffd" in text_back
         cases.append({"text": text, "plain": ids, "decoded": None if lost else text_back})
     return cases
+
+
+CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
+# As in the tokenizer.json of each model, or as llama.cpp has them under the name in GGUF files.
+SPLITS = {
+    "gpt-2": [GPT2],
+    "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
+    "gpt-4o": [O200K],
+    "deepseek-v3": [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+                    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?"""
+                    r"[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "qwen35": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+"
+               r"[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "minicpm5": [r"\p{N}{1,3}", LLAMA3.replace("{1,3}", "+")],
+    "seed-coder": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+"
+                   r"|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "bailingmoe": [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++"
+                   r"[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "bloom": [" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"],
+    "viking": [" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+", r"\p{N}"],
+}
+
+
+def splits():
+    """{name: [[words of the first text], …]}, of the texts that the cases have."""
+    out = {}
+    for name, patterns in SPLITS.items():
+        steps = sequence(*map(split, patterns))
+        out[name] = [[word for word, _ in steps.pre_tokenize_str(text)] for text in TEXTS]
+    return {"texts": TEXTS, "words": out}
 
 
 def write_json(path, value):
@@ -257,6 +291,7 @@ def main(out):
         write_json(out / f"{name}.json", document)
         write_json(out / f"{name}.cases.json",
                    cases_of(Tokenizer.from_str(json.dumps(document))))
+    write_json(out / "splits.json", splits())
     for name, model in sentencepiece_models():
         (out / f"{name}.model").write_bytes(model)
         write_json(out / f"{name}.cases.json", cases_of_model(model))

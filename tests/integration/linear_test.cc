@@ -207,11 +207,11 @@ TEST_F(LinearTest, a_kernel_that_fails_fails_its_step_and_not_the_next) {
     return result.ok() ? std::string() : std::string(result.status().message());
   };
   failing.fails_to_run = true;
-  EXPECT_EQ(error({1, 2}), "linear: a sum overflowed");
-  EXPECT_EQ(error({1}), "linear: a sum overflowed");
+  EXPECT_EQ(error({1, 2}), "a sum overflowed");
+  EXPECT_EQ(error({1}), "a sum overflowed");
   failing.fails_to_run = false;
   failing.fails_to_prepare = true;
-  EXPECT_EQ(error({1, 2}), "linear: a row is not a number");
+  EXPECT_EQ(error({1, 2}), "a row is not a number");
   failing.fails_to_prepare = false;
   EXPECT_EQ(error({1, 2}), "");
 }

@@ -309,7 +309,18 @@ TEST_F(PipelineTest, refuses_memory_for_less_than_one_sequence) {
 TEST_F(PipelineTest, refuses_a_context_that_the_model_does_not_have) {
   EXPECT_EQ(error_of(kRef, {"limits.context_tokens=4096"}),
             "--set: limits.context_tokens is 4096, but the model's context is 2048; set that or "
-            "less");
+            "less, or limits.exceed_model_context = true (what the model says beyond its context "
+            "may make no sense)");
+}
+
+TEST_F(PipelineTest, exceeds_the_context_of_the_model_where_that_is_asked_for) {
+  const auto pipeline =
+      built(kRef, {"limits.context_tokens=4096", "limits.exceed_model_context=true"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->limits.context_tokens, 4096u);
+  EXPECT_EQ(pipeline->shape->shape().context_tokens, 4096u);
+  EXPECT_EQ(built(kRef, {"limits.exceed_model_context=true"})->limits.context_tokens, 2048u);
+  EXPECT_EQ(built(kRef, {"limits.exceed_model_context=false"})->hash, built(kRef)->hash);
 }
 
 TEST_F(PipelineTest, refuses_fewer_rows_than_sequences) {

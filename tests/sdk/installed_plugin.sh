@@ -1,20 +1,30 @@
 #!/usr/bin/env bash
-# Installs the SDK into an empty folder and builds two plugins from copies outside of the tree with
-# nothing but what was installed: the example, of headers alone, and a KV manager out of the SDK's
-# library. Then composes each into a pipeline and runs it.
+# Installs the SDK into an empty folder and builds two plugins outside of the tree with nothing but
+# what was installed: the example that comes with it, of headers alone, and a KV manager out of the
+# SDK's library. Then composes each into a pipeline and runs it.
 set -euo pipefail
 build=$1
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/installed" --component sdk > /dev/null
+# What a stranger looks for: the program, its documents, its licence, something to start from.
+cmake --install "$build" --prefix "$work/all" > /dev/null
+for file in bin/tenon share/doc/tenon/LICENSE share/doc/tenon/README.md \
+  share/doc/tenon/docs/architecture.md share/tenon/examples/01-minimal/lottery.cc; do
+  [[ -f $work/all/$file ]] || { echo "'$file' is not installed" >&2; exit 1; }
+done
 sanitize=$(sed -n 's/^TENON_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
 build_plugin() {  # <folder> <name>
-  cp -r "$source_dir/$1" "$work/$2"
-  cmake -S "$work/$2" -B "$work/$2/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  cp -r "$1" "$work/$2"
+  cmake -S "$work/$2" -B "$work/$2/build" -G Ninja \
     -DCMAKE_PREFIX_PATH="$work/installed" -DTENON_SANITIZE="$sanitize" \
     -DCMAKE_CXX_FLAGS="${sanitize:+-fsanitize=$sanitize}" > /dev/null
   cmake --build "$work/$2/build" > /dev/null
+  grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$work/$2/build/CMakeCache.txt" || {
+    echo "'$2' was not built as Release, which an empty CMAKE_BUILD_TYPE means" >&2
+    exit 1
+  }
 }
 run() {
   "$build/bin/tenon" run "Once upon a time" --max-tokens 24 --temperature 0 --json "$@" |
@@ -30,6 +40,13 @@ check() {  # <folder> <name> <interface> <id>
     exit 1
   }
 }
-check sdk/examples/01-minimal lottery scheduler example.lottery
-check tests/sdk/borrowed borrowed kv_cache test.borrowed
+check "$work/installed/share/tenon/examples/01-minimal" lottery scheduler example.lottery
+check "$source_dir/tests/sdk/borrowed" borrowed kv_cache test.borrowed
+cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
+complaint=$("$cxx" -std=c++17 -fsyntax-only -I"$work/installed/include" \
+  "$work/lottery/lottery.cc" 2>&1 || true)
+[[ $complaint == *"Tenon's headers need C++20"* ]] || {
+  echo "C++17 is not refused by a sentence, but so: ${complaint:0:300}" >&2
+  exit 1
+}
 echo "plugins built from what was installed run and change no token"

@@ -32,7 +32,9 @@ class ScriptedLedger final : public KvLedger {
     reuse[seq] = reused;
     return {given, reused};
   }
-  HeldTokens held(SeqId) noexcept override { return {10, 10}; }
+  HeldTokens held(SeqId seq) noexcept override {
+    return stuck.count(seq) > 0 ? HeldTokens{} : HeldTokens{10, 10};
+  }
   bool release(SeqId seq, ReleaseHow) noexcept override {
     ++calls;
     asked.push_back(seq);
@@ -47,7 +49,7 @@ class ScriptedLedger final : public KvLedger {
   bool refuses = false;
   std::map<SeqId, uint32_t> ready;  // what the cache says it has …
   std::map<SeqId, uint32_t> found;  // … and what is found, where that is less
-  std::map<SeqId, bool> stuck;      // never granted anything
+  std::map<SeqId, bool> stuck;      // holds nothing, and is never granted anything
   std::map<SeqId, uint32_t> granted, reuse;
   std::vector<SeqId> asked, released;
   uint32_t calls = 0;
@@ -145,6 +147,18 @@ TEST_P(EveryScheduler, never_asks_for_memory_that_is_in_flight) {
   EXPECT_TRUE(
       plan({decoding_view(1, 1), decoding_view(2, 1), decoding_view(3, 1)}, {}, ledger).empty());
   EXPECT_TRUE(ledger.asked.empty());
+}
+
+TEST_P(EveryScheduler, preempts_nobody_for_a_beam_whose_group_lost_its_memory) {
+  ScriptedLedger ledger;
+  ledger.free = 0;
+  SequenceView first = decoding_view(2), second = decoding_view(3);
+  first.fork_group = second.fork_group = 7;
+  ledger.stuck[2] = true;
+  const auto grants = plan({decoding_view(1), decoding_view(4), first, second}, {}, ledger);
+  EXPECT_EQ(tokens_of(grants, 1), 1u);
+  EXPECT_EQ(tokens_of(grants, 4), 1u);
+  EXPECT_EQ(ledger.released, (std::vector<SeqId>{3})) << "the other beam went with it";
 }
 
 TEST_P(EveryScheduler, takes_a_refused_release_as_an_answer) {

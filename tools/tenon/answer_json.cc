@@ -1,8 +1,10 @@
 #include "tools/tenon/answer_json.h"
 
-#include <charconv>
+#include <algorithm>
 #include <limits>
 #include <string>
+
+#include "core/base/text.h"
 
 namespace tenon {
 namespace {
@@ -12,146 +14,126 @@ using Json = nlohmann::json;
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
 }
-
-const Json* find(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
+Status said(const std::string& fault) {
+  return fault.empty() ? Status() : invalid_argument(fault);
 }
 
-template <typename T>
-Status read_whole(const Json& object, std::string_view key, std::optional<T>& out) {
-  const Json* found = find(object, key);
-  if (found == nullptr) return {};
-  if (!found->is_number_unsigned() || found->get<uint64_t>() > std::numeric_limits<T>::max()) {
-    return bad_field(key, "a whole number in range");
+Status read_flag(const Parameter& parameter, const Json& value, AnswerSettings& out) {
+  if (!value.is_boolean()) return bad_field(parameter.name, "true or false");
+  return said(set_flag(out, parameter, value.get<bool>()));
+}
+
+// Of early_stopping, JSON has two words of its own.
+Status read_word(const Parameter& parameter, const Json& value, AnswerSettings& out) {
+  if (value.is_boolean() && parameter.kind == ParameterKind::word) {
+    return said(set_word(out, parameter, value.get<bool>() ? "true" : "false"));
   }
-  out = found->get<T>();
-  return {};
+  if (!value.is_string()) return bad_field(parameter.name, "a text");
+  return said(set_word(out, parameter, value.get<std::string>()));
 }
 
-Status read_real(const Json& object, std::string_view key, std::optional<double>& out) {
-  const Json* found = find(object, key);
-  if (found == nullptr) return {};
-  if (!found->is_number()) return bad_field(key, "a number");
-  out = found->get<double>();
-  return {};
-}
-
-Status read_sampling(const Json& object, SamplingValues& out) {
-  for (size_t i = 0; i < kSamplingKeyCount; ++i) {
-    const SamplingKey& key = sampling_keys()[i];
-    TENON_RETURN_IF_ERROR(read_real(object, key.name, out[i]));
-    if (!out[i]) continue;
-    // Before the number is made to fit a narrower type.
-    const std::string fault = sampling_fault(key, *out[i]);
-    if (!fault.empty()) return invalid_argument(fault);
+Status read_texts(const Parameter& parameter, const Json& value, AnswerSettings& out) {
+  if (value.is_string()) return said(add_text(out, parameter, value.get<std::string>()));
+  if (!value.is_array()) return bad_field(parameter.name, "a text or a list of texts");
+  for (const Json& text : value) {
+    if (!text.is_string()) return bad_field(parameter.name, "a text or a list of texts");
+    TENON_RETURN_IF_ERROR(said(add_text(out, parameter, text.get<std::string>())));
   }
   return {};
 }
 
-Status read_texts(const Json& object, std::string_view key, std::vector<std::string>& out) {
-  const Json* found = find(object, key);
-  if (found == nullptr) return {};
-  if (found->is_string()) {
-    out.push_back(found->get<std::string>());
-    return {};
-  }
-  if (!found->is_array()) return bad_field(key, "a text or a list of texts");
-  for (const Json& text : *found) {
-    if (!text.is_string()) return bad_field(key, "a text or a list of texts");
-    out.push_back(text.get<std::string>());
-  }
-  return {};
-}
-
-bool is_id(const Json& value) {
-  return value.is_number_unsigned() &&
-         value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<TokenId>::max());
-}
-
-Status read_ids(const Json& object, std::string_view key, std::vector<TokenId>& out) {
-  const Json* found = find(object, key);
-  if (found == nullptr) return {};
-  if (!found->is_array()) return bad_field(key, "a list of token ids");
-  for (const Json& id : *found) {
-    if (!is_id(id)) return bad_field(key, "a list of token ids");
-    out.push_back(id.get<TokenId>());
+Status read_ids(const Parameter& parameter, const Json& value, AnswerSettings& out) {
+  if (!value.is_array()) return bad_field(parameter.name, "a list of token ids");
+  for (const Json& id : value) {
+    TENON_RETURN_IF_ERROR(said(add_id(out, parameter, written_json(id))));
   }
   return {};
 }
 
 // {"17": -5.0}: JSON keys are texts.
-Status read_bias(const Json& object, std::vector<LogitBias>& out) {
-  const Json* found = find(object, "logit_bias");
-  if (found == nullptr) return {};
-  constexpr std::string_view kExpected = "an object of token ids and numbers";
-  if (!found->is_object()) return bad_field("logit_bias", kExpected);
-  for (const auto& [text, bias] : found->items()) {
-    TokenId id = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (error != std::errc() || end != text.data() + text.size() || !bias.is_number()) {
-      return bad_field("logit_bias", kExpected);
-    }
-    out.push_back({id, bias.get<float>()});
+Status read_biases(const Json& value, AnswerSettings& out) {
+  if (!value.is_object()) return bad_field("logit_bias", "an object of token ids and numbers");
+  for (const auto& [id, bias] : value.items()) {
+    TENON_RETURN_IF_ERROR(said(add_bias(out, id, written_json(bias))));
   }
   return {};
 }
 
 // {"acme.heat": 0.5, "acme.mode": "slow"}
-Status read_params(const Json& object, std::vector<VendorSetting>& out) {
-  const Json* found = find(object, "params");
-  if (found == nullptr) return {};
+Status read_settings(const Json& value, AnswerSettings& out) {
   constexpr std::string_view kExpected = "an object of keys and numbers or texts";
-  if (!found->is_object()) return bad_field("params", kExpected);
-  for (const auto& [key, value] : found->items()) {
-    if (!value.is_string() && !value.is_number()) return bad_field("params", kExpected);
-    VendorSetting& setting = out.emplace_back();
+  if (!value.is_object()) return bad_field("params", kExpected);
+  for (const auto& [key, param] : value.items()) {
+    if (!param.is_string() && !param.is_number()) return bad_field("params", kExpected);
+    VendorSetting setting;
     setting.key = key;
-    setting.is_text = value.is_string();
+    setting.is_text = param.is_string();
     if (setting.is_text) {
-      setting.text = value.get<std::string>();
+      setting.text = param.get<std::string>();
     } else {
-      setting.number = value.get<double>();
+      setting.number = param.get<double>();
     }
+    TENON_RETURN_IF_ERROR(said(add_setting(out, std::move(setting))));
   }
   return {};
 }
 
+Status read_parameter(const Parameter& parameter, const Json& value, AnswerSettings& out) {
+  switch (parameter.kind) {
+    case ParameterKind::number:
+      return said(set_number(out, parameter, written_json(value)));
+    case ParameterKind::flag:
+      return read_flag(parameter, value, out);
+    case ParameterKind::word:
+    case ParameterKind::stages:
+      return read_word(parameter, value, out);
+    case ParameterKind::texts:
+      return read_texts(parameter, value, out);
+    case ParameterKind::ids:
+      return read_ids(parameter, value, out);
+    case ParameterKind::biases:
+      return read_biases(value, out);
+    case ParameterKind::settings:
+      return read_settings(value, out);
+  }
+  return {};
+}
+
+Status unknown_key(const std::string& key, std::string_view what,
+                   std::span<const std::string_view> others) {
+  if (key.find('.') != key.npos) {
+    return invalid_argument("\"" + key + "\" is no key of " + std::string(what) +
+                            " – parameters of third parties stand in \"params\", such as {\"" +
+                            key + "\": …} – write it there");
+  }
+  std::vector<std::string> known(others.begin(), others.end());
+  for (const Parameter& parameter : parameters()) known.emplace_back(parameter.name);
+  return invalid_argument("\"" + key + "\" is no key of " + std::string(what) +
+                          did_you_mean(key, known));
+}
+
 }  // namespace
 
-Status read_answer_json(const Json& object, AnswerSettings& out) {
-  TENON_RETURN_IF_ERROR(read_sampling(object, out.sampling));
-  TENON_RETURN_IF_ERROR(read_whole(object, "seed", out.seed));
-  TENON_RETURN_IF_ERROR(read_real(object, "length_penalty", out.length_penalty));
-  for (const AnswerNumber& key : kAnswerNumbers) {
-    TENON_RETURN_IF_ERROR(read_whole(object, key.name, out.*key.member));
+WrittenNumber written_json(const Json& value) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (value.is_number_unsigned() && value.get<uint64_t>() > kMost) return value.get<double>();
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_number_float()) return value.get<double>();
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  if (value.is_string()) return shown_text(value.get_ref<const std::string&>());
+  return value.dump();  // true, false or null
+}
+
+Status read_answer_json(const Json& object, std::string_view what,
+                        std::span<const std::string_view> others, AnswerSettings& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(others.begin(), others.end(), key) != others.end()) continue;
+    const Parameter* parameter = find_parameter(key);
+    if (parameter == nullptr) return unknown_key(key, what, others);
+    if (!value.is_null()) TENON_RETURN_IF_ERROR(read_parameter(*parameter, value, out));
   }
-  for (const AnswerFlag& key : kAnswerFlags) {
-    const Json* found = find(object, key.name);
-    if (found == nullptr) continue;
-    if (!found->is_boolean()) return bad_field(key.name, "true or false");
-    out.*key.member = found->get<bool>();
-  }
-  for (const AnswerText& key : kAnswerTexts) {
-    const Json* found = find(object, key.name);
-    if (found == nullptr) continue;
-    // Of early_stopping, JSON has two values of its own.
-    if (found->is_boolean()) {
-      out.*key.member = found->get<bool>() ? "true" : "false";
-    } else if (found->is_string()) {
-      out.*key.member = found->get<std::string>();
-    } else {
-      return bad_field(key.name, "a text");
-    }
-  }
-  for (const AnswerTexts& key : kAnswerTextLists) {
-    TENON_RETURN_IF_ERROR(read_texts(object, key.name, out.*key.member));
-  }
-  for (const AnswerTokens& key : kAnswerTokenLists) {
-    TENON_RETURN_IF_ERROR(read_ids(object, key.name, out.*key.member));
-  }
-  TENON_RETURN_IF_ERROR(read_params(object, out.params));
-  return read_bias(object, out.logit_bias);
+  return {};
 }
 
 }  // namespace tenon

@@ -2,13 +2,20 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
 
 #include "core/base/result.h"
 #include "core/config/answer_settings.h"
 
 namespace tenon {
 
-// Members of other names are left alone. Errors name the member: invalid_argument.
-Status read_answer_json(const nlohmann::json& object, AnswerSettings& out);
+// A value as a number, whatever it is.
+WrittenNumber written_json(const nlohmann::json& value);
+
+// Every member but those of `others`, which the caller reads; null is as good as absent. Errors
+// name the member: invalid_argument, also for one that nobody knows as a key of `what`.
+Status read_answer_json(const nlohmann::json& object, std::string_view what,
+                        std::span<const std::string_view> others, AnswerSettings& out);
 
 }  // namespace tenon

@@ -8,6 +8,7 @@
 #include "core/base/statistics.h"
 #include "core/engine/engine.h"
 #include "core/model/tensor_values.h"
+#include "tools/tenon/interrupt.h"
 
 namespace tenon {
 namespace {
@@ -148,7 +149,10 @@ Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uin
   }
   Engine engine(std::move(parts), options);
   TENON_RETURN_IF_ERROR(submit_batch(engine, plan, vocabulary, variant));
-  TENON_RETURN_IF_ERROR(engine.run_until_idle());
+  while (!engine.idle()) {
+    if (interrupted()) return failed("ended by " + std::string(interrupt_name()));
+    TENON_RETURN_IF_ERROR(engine.step());
+  }
   if (!engine.last_fault().empty()) return failed(engine.last_fault());
   const BenchSample sample = sample_of(steps, plan);
   const auto never = [&](const std::string& what) {

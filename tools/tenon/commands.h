@@ -1,5 +1,5 @@
 // The program's commands. Each adds itself to the command line and, when chosen, runs and returns
-// the exit status: 0 success, 1 failure, 2 wrong usage, 130 interrupted.
+// the exit status: 0 success, 1 failure, 2 wrong usage, 128 + its number where a signal ended it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,34 +1,38 @@
-#include <cstdio>
 #include <memory>
 
+#include "core/base/quote.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/pipeline_flags.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
 
+constexpr size_t kMostExplained = size_t{16} << 20;  // configurations are smaller
+
 // Everything that can be said without packing weights: files, options, facts, memory.
 Status check(const PipelineFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
-  std::printf("%s: good (%s)\n", opened.pipeline->config.path.c_str(),
-              opened.pipeline->hash.c_str());
+  putf("%s: good (%s)\n", one_line(opened.pipeline->config.path, kMostPathBytes).c_str(),
+       opened.pipeline->hash.c_str());
   return {};
 }
 
 Status explain(const PipelineFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
   const Pipeline& pipeline = *opened.pipeline;
-  std::printf("# resolved from %s\n", pipeline.config.path.c_str());
-  std::printf("%s\n", resolved_toml(pipeline.config, pipeline.components, true).c_str());
-  std::printf("# negotiated facts: who said what, and what was chosen\n%s\n",
-              pipeline.facts.table().c_str());
+  putf("# resolved from %s\n", one_line(pipeline.config.path, kMostPathBytes).c_str());
+  put(printable(resolved_toml(pipeline.config, pipeline.components, true), kMostExplained) + "\n");
+  putf("# negotiated facts: who said what, and what was chosen\n%s\n",
+       printable(pipeline.facts.table(), kMostExplained).c_str());
   const KvGroupGeometry& group = pipeline.group_geometry.front();
   uint64_t bytes = 0;
   for (const KvGroupGeometry& each : pipeline.group_geometry) bytes += each.bytes_per_token;
-  std::printf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
-              group.block_tokens, static_cast<unsigned long long>(bytes));
-  if (group.swap_blocks > 0) std::printf("# KV swap pool: %u blocks\n", group.swap_blocks);
-  std::printf("# hash: %s\n", pipeline.hash.c_str());
+  putf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
+       group.block_tokens, static_cast<unsigned long long>(bytes));
+  if (group.swap_blocks > 0) putf("# KV swap pool: %u blocks\n", group.swap_blocks);
+  putf("# hash: %s\n", pipeline.hash.c_str());
   return {};
 }
 
@@ -41,8 +45,10 @@ void add_config_command(CLI::App& app, Action& action) {
                        Status (*body)(const PipelineFlags&)) {
     auto flags = std::make_shared<PipelineFlags>();
     CLI::App* command = config->add_subcommand(name, sentence);
-    command->add_option("file", flags->config, "the pipeline file (default: the bundled one)");
+    CLI::Option* file =
+        add_text(*command, "file", flags->config, "the pipeline file (default: the bundled one)");
     flags->add_to(*command);
+    file->excludes("--config");
     command->callback([flags, body, &action] {
       action = [flags, body] {
         const Status status = body(*flags);

@@ -1,7 +1,8 @@
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
+#include "core/base/new_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/convert.h"
 #include "core/model/gguf_checkpoint.h"
@@ -9,7 +10,9 @@
 #include "core/tokenizer/gguf_export.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/progress.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -25,8 +28,8 @@ Result<const TensorType*> type_named(const std::string& name) {
   for (const char* known : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
     if (name == known) return find_tensor_type(std::string_view(name));
   }
-  return invalid_argument("--type: '" + name +
-                          "' cannot be written; expected f32, f16, bf16, q8_0 or q4_0");
+  return invalid_argument("--type: " + in_quotes(name) +
+                          " cannot be written; expected f32, f16, bf16, q8_0 or q4_0");
 }
 
 // A model without a tokenizer stays one; a tokenizer that cannot be read is no reason to lose it.
@@ -41,8 +44,8 @@ Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
                const ConvertOptions& options) {
   std::error_code error;
   if (std::filesystem::exists(flags.out, error)) {
-    return invalid_argument("'" + flags.out +
-                            "' is already there; choose another name, or remove it first");
+    return invalid_argument(path_in_quotes(flags.out) +
+                            " is already there; choose another name, or remove it first");
   }
   GgufMetadata metadata;
   const bool with_eos = model.plan.eos.empty() && model.generation.eos.empty();
@@ -55,18 +58,22 @@ Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
   TENON_ASSIGN_OR_RETURN(const std::vector<std::string> kept,
                          write_gguf_model(model, flags.out, metadata, options));
   if (!kept.empty()) {
-    std::printf("kept the type of %zu matrices whose rows are no whole blocks: %s%s\n", kept.size(),
-                kept.front().c_str(), kept.size() > 1 ? ", …" : "");
+    putf("kept the type of %zu matrices whose rows are no whole blocks: %s%s\n", kept.size(),
+         one_line(kept.front()).c_str(), kept.size() > 1 ? ", …" : "");
   }
   return {};
 }
 
 Status to_folder(const Model& model, const ConvertFlags& flags, bool tokenizer,
                  const ConvertOptions& options) {
+  TENON_ASSIGN_OR_RETURN(NewFolder folder, NewFolder::create(flags.out, model_folder_files()));
   TENON_RETURN_IF_ERROR(write_folder_model(model, flags.out, options));
-  if (!tokenizer) return {};
-  return is_model_file(flags.in) ? write_tokenizer_folder(flags.in, flags.out)
-                                 : copy_tokenizer(flags.in, flags.out);
+  if (tokenizer) {
+    TENON_RETURN_IF_ERROR(is_model_file(flags.in) ? write_tokenizer_folder(flags.in, flags.out)
+                                                  : copy_tokenizer(flags.in, flags.out));
+  }
+  folder.keep();
+  return {};
 }
 
 Status convert(const ConvertFlags& flags) {
@@ -80,7 +87,8 @@ Status convert(const ConvertFlags& flags) {
   TENON_RETURN_IF_ERROR(file ? to_file(*model, flags, tokenizer, options)
                              : to_folder(*model, flags, tokenizer, options));
   progress.wipe();
-  std::printf("wrote %s%s\n", flags.out.c_str(), tokenizer ? "" : ", without a tokenizer");
+  putf("wrote %s%s\n", one_line(flags.out, kMostPathBytes).c_str(),
+       tokenizer ? "" : ", without a tokenizer");
   return {};
 }
 
@@ -92,8 +100,8 @@ void add_convert_command(CLI::App& model, Action& action) {
       model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
   command->add_option("in", flags->in, "model folder or GGUF file")->required();
   command->add_option("out", flags->out, "NAME.gguf, or a folder to make")->required();
-  command->add_option("--type", flags->type,
-                      "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
+  add_text(*command, "--type", flags->type,
+           "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
   command->callback([flags, &action] {
     action = [flags] {
       const Status status = convert(*flags);

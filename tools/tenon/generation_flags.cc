@@ -1,35 +1,93 @@
 #include "tools/tenon/generation_flags.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/pipeline/pipeline.h"
+#include "tools/tenon/flags.h"
 
 namespace tenon {
 namespace {
 
-const char* const kGroup = "Generation";
-const char* const kSamplingGroup = "Sampling";
+using Texts = std::vector<std::string>;
 
-// "min_p" → "--min-p".
-std::string flag_of(std::string_view key) {
-  std::string flag = "--" + std::string(key);
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
+CLI::Option* add_list(CLI::App& command, const std::string& option, const std::string& sentence,
+                      const std::string& form, std::function<std::string(const std::string&)> add) {
+  return command
+      .add_option_function<Texts>(
+          option,
+          [option, add = std::move(add)](const Texts& texts) {
+            for (const std::string& text : texts) refuse(option, add(text));
+          },
+          sentence + "; may be repeated")
+      ->type_name(form)
+      ->allow_extra_args(false);
 }
 
-void add_sampling_flags(CLI::App& command, SamplingValues& values) {
-  for (size_t i = 0; i < kSamplingKeyCount; ++i) {
-    const SamplingKey& key = sampling_keys()[i];
-    command.add_option(flag_of(key.name), values[i], std::string(key.sentence))
-        ->group(kSamplingGroup)
-        ->check([&key](const std::string& text) {
-          double value = 0.0;
-          if (!CLI::detail::lexical_cast(text, value)) return text + " is no number";
-          return sampling_fault(key, value);
-        });
+// "17=-5.0"
+std::string add_written_bias(AnswerSettings& answer, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == text.npos) {
+    return in_quotes(text) + " is no token id and number – write, for example, 17=-5.0";
   }
+  return add_bias(answer, text.substr(0, equals), written_number(text.substr(equals + 1)));
+}
+
+std::string add_written_setting(AnswerSettings& answer, const std::string& text) {
+  Result<VendorSetting> setting = parse_vendor_setting(text);
+  if (!setting.ok()) return std::string(setting.status().message());
+  return add_setting(answer, *std::move(setting));
+}
+
+CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSettings& answer) {
+  const std::string option = option_of(known);
+  std::string sentence(known.sentence);
+  const std::string otherwise = " (default: " + std::string(known.otherwise) + ")";
+  switch (known.kind) {
+    case ParameterKind::number:
+      return command
+          .add_option_function<std::string>(
+              option,
+              [&known, &answer, option](const std::string& text) {
+                refuse(option, set_number(answer, known, written_number(text)));
+              },
+              sentence + "; " + range_text(known.number) + otherwise)
+          ->type_name(known.number.whole ? "N" : "X");
+    case ParameterKind::flag:
+      return command
+          .add_flag_function(
+              option, [&known, &answer](int64_t) { set_flag(answer, known, true); }, sentence)
+          ->disable_flag_override();
+    case ParameterKind::word:
+    case ParameterKind::stages:
+      return command
+          .add_option_function<std::string>(
+              option,
+              [&known, &answer, option](const std::string& text) {
+                refuse(option, set_word(answer, known, text));
+              },
+              sentence + "; " + values_text(known) + otherwise)
+          ->type_name("TEXT");
+    case ParameterKind::texts:
+      return add_list(
+          command, option, sentence + otherwise, "TEXT",
+          [&known, &answer](const std::string& text) { return add_text(answer, known, text); });
+    case ParameterKind::ids:
+      return add_list(command, option, sentence + otherwise, "ID",
+                      [&known, &answer](const std::string& text) {
+                        return add_id(answer, known, written_number(text));
+                      });
+    case ParameterKind::biases:
+      return add_list(command, option, sentence, "ID=X", [&answer](const std::string& text) {
+        return add_written_bias(answer, text);
+      });
+    case ParameterKind::settings:
+      return add_list(
+          command, option, sentence + ", numbers or texts", "KEY=X",
+          [&answer](const std::string& text) { return add_written_setting(answer, text); });
+  }
+  return nullptr;
 }
 
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
@@ -39,7 +97,7 @@ Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Promp
   }
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
-                            std::string(pipeline.tokenizer_problem.message()));
+                            message_of(pipeline.tokenizer_problem));
   }
   return pipeline.tokenizer->encode(prompt.text);
 }
@@ -78,23 +136,8 @@ Result<BeamStop> beam_stop_of(const std::string& word) {
   if (word == "false") return BeamStop::estimate;
   if (word == "true") return BeamStop::full;
   if (word == "never") return BeamStop::never;
-  return invalid_argument("early_stopping is '" + word + "' – it must be false, true or never");
-}
-
-Result<LogitBias> parse_bias(std::string_view text) {
-  const size_t equals = text.find('=');
-  LogitBias bias;
-  if (equals != text.npos) {
-    const char* end = text.data() + text.size();
-    const auto id = std::from_chars(text.data(), text.data() + equals, bias.token);
-    const auto value = std::from_chars(text.data() + equals + 1, end, bias.bias);
-    if (id.ec == std::errc() && id.ptr == text.data() + equals && value.ec == std::errc() &&
-        value.ptr == end) {
-      return bias;
-    }
-  }
-  return invalid_argument("--logit-bias '" + std::string(text) +
-                          "' is no token id and number – write, for example, 17=-5.0");
+  return invalid_argument("early_stopping is " + in_quotes(word) +
+                          " – it must be false, true or never");
 }
 
 // A word may begin a text or follow a space: both spellings are banned.
@@ -122,8 +165,8 @@ Status add_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& 
       out.push_back(id);
     }
     if (!found || breaker.empty()) {
-      return invalid_argument("the DRY breaker '" + breaker +
-                              "' stands in no token – give one that a single token can hold");
+      return invalid_argument("the DRY breaker " + in_quotes(breaker) +
+                              " stands in no token – give one that a single token can hold");
     }
   }
   return {};
@@ -149,7 +192,7 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument(
         "bad words and DRY breakers are texts, but the model has no tokenizer: " +
-        std::string(pipeline.tokenizer_problem.message()));
+        message_of(pipeline.tokenizer_problem));
   }
   TENON_RETURN_IF_ERROR(
       add_bad_words(*pipeline.tokenizer, answer.bad_words, request.lists.bad_words));
@@ -159,93 +202,16 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
 }  // namespace
 
 void GenerationFlags::add_to(CLI::App& command) {
-  command.add_option("--max-tokens", answer.max_tokens, "tokens to generate at most")
-      ->group(kGroup)
-      ->check(CLI::Range(1u, 1u << 30));
-  command.add_option("--min-tokens", answer.min_tokens, "tokens before which nothing ends")
-      ->group(kGroup);
-  command.add_option("--seed", answer.seed, "the same seed gives the same text (default: 0)")
-      ->group(kGroup);
-  command.add_option("--stop", answer.stop, "end before this text; may be repeated")
-      ->group(kGroup)
-      ->allow_extra_args(false);
-  command.add_option("--stop-token", answer.stop_tokens, "end at this token id; may be repeated")
-      ->group(kGroup)
-      ->allow_extra_args(false);
-  command
-      .add_flag("--include-stop", answer.include_stop, "the text of a stop is part of the output")
-      ->group(kGroup);
-  command.add_flag("--ignore-eos", answer.ignore_eos, "go on behind the model's end of text")
-      ->group(kGroup);
-  command.add_option("--n", answer.samples, "continuations of each prompt")
-      ->group(kGroup)
-      ->check(CLI::Range(1u, 4096u));
-  command.add_option("--best-of", answer.best_of, "compute so many, show the n most likely")
-      ->group(kGroup);
-  command.add_option("--beams", answer.beams, "beam search with so many beams; shows the n best")
-      ->group(kGroup);
-  command
-      .add_option("--length-penalty", answer.length_penalty,
-                  "beams rank by log probability / length to this power (default: 1)")
-      ->group(kGroup);
-  command
-      .add_option("--early-stopping", answer.early_stopping,
-                  "when a beam search ends: false (default), true or never")
-      ->group(kGroup);
-  command
-      .add_option("--logprobs", answer.logprobs, "report the n most likely tokens (with --json)")
-      ->group(kGroup)
-      ->check(CLI::Range(0u, 1000u));
-  command
-      .add_flag("--prompt-logprobs", answer.prompt_logprobs,
-                "score the prompt's tokens too (with --json)")
-      ->group(kGroup);
-  add_sampling_flags(command, answer.sampling);
-  command.add_option("--logit-bias", logit_bias, "ID=X: add x to a token's logit; may be repeated")
-      ->group(kSamplingGroup)
-      ->allow_extra_args(false);
-  command
-      .add_option("--param", params,
-                  "KEY=X: a parameter of a third party's sampler, a number or a text; may be "
-                  "repeated")
-      ->group(kSamplingGroup)
-      ->allow_extra_args(false);
-  command
-      .add_option("--allow-token", answer.allowed_tokens,
-                  "generate only this token id; may be repeated")
-      ->group(kSamplingGroup)
-      ->allow_extra_args(false);
-  command.add_option("--bad-word", answer.bad_words, "never generate this text; may be repeated")
-      ->group(kSamplingGroup)
-      ->allow_extra_args(false);
-  command
-      .add_option("--dry-breaker", answer.dry_breakers,
-                  "a text that ends a repetition (default: line ends, ':', '\"', '*'); may be "
-                  "repeated")
-      ->group(kSamplingGroup)
-      ->allow_extra_args(false);
-  command
-      .add_option("--order", answer.order,
-                  "stages of sampling in the order in which they are applied")
-      ->group(kSamplingGroup);
+  const char* group = "Generation";
+  for (const Parameter& known : parameters()) {
+    if (known.name == "temperature") group = "Sampling";
+    add_parameter(command, known, answer)->group(group);
+  }
 }
 
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
                              const Prompt& prompt) {
   AnswerSettings answer = overlaid(prompt.answer, flags.answer);
-  if (answer.logit_bias.empty()) {
-    for (const std::string& text : flags.logit_bias) {
-      TENON_ASSIGN_OR_RETURN(const LogitBias bias, parse_bias(text));
-      answer.logit_bias.push_back(bias);
-    }
-  }
-  if (answer.params.empty()) {
-    for (const std::string& text : flags.params) {
-      Result<VendorSetting> param = parse_vendor_setting(text);
-      if (!param.ok()) return with_context("--param", param.status());
-      answer.params.push_back(*std::move(param));
-    }
-  }
   const AnswerSettings defaults = defaults_of(pipeline, answer);
   answer = overlaid(std::move(answer), defaults);
   Request request;

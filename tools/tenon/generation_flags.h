@@ -4,10 +4,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "core/config/answer_settings.h"
 #include "core/engine/request.h"
@@ -19,9 +15,8 @@ struct Pipeline;
 
 struct GenerationFlags {
   AnswerSettings answer;
-  std::vector<std::string> logit_bias;  // "17=-5.0"
-  std::vector<std::string> params;      // "acme.heat=0.5"
 
+  // One option for each of parameters().
   void add_to(CLI::App& command);
 };
 

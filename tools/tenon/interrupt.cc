@@ -1,29 +1,129 @@
 #include "tools/tenon/interrupt.h"
 
 #include <signal.h>
+#include <sys/fcntl.h>
+#include <sys/poll.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "core/base/new_file.h"
+#include "tools/tenon/standard_output.h"
+#include "tools/tenon/watchdog.h"
 
 namespace tenon {
 namespace {
 
-volatile sig_atomic_t interrupt_count = 0;
+// A command has this long to end by itself: all of it is over within a second.
+constexpr std::chrono::milliseconds kPatience{700};
 
-void on_interrupt(int) {
-  interrupt_count = interrupt_count + 1;
-  if (interrupt_count > 1) ::_exit(130);
+struct WatchedSignal {
+  int number;
+  const char* name;
+};
+constexpr WatchedSignal kSignals[] = {
+    {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGQUIT, "SIGQUIT"}};
+
+std::atomic<int> first_signal{0};
+std::atomic<bool> graceful{false};
+int wake[2] = {-1, -1};  // a pipe: what a signal handler may use to wake a thread
+
+const char* name_of(int number) {
+  for (const WatchedSignal& signal : kSignals) {
+    if (signal.number == number) return signal.name;
+  }
+  return "";
+}
+
+// Async-signal-safe.
+[[noreturn]] void end_at_once(int number) {
+  remove_unfinished();
+  char text[64] = "tenon: ended by ";
+  std::strcat(text, name_of(number));
+  std::strcat(text, "\n");
+  static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
+  name_running_call(" did not return\n");
+  ::_exit(128 + number);
+}
+
+void wake_thread() {
+  static_cast<void>(!::write(wake[1], "!", 1));
+}
+
+void on_signal(int number) {
+  const int reason = errno;
+  int none = 0;
+  const bool first = first_signal.compare_exchange_strong(none, number);
+  if (!first || !graceful) end_at_once(number);
+  wake_thread();
+  errno = reason;
 }
 
 }  // namespace
 
 void watch_interrupts() {
+  // Without a pipe a signal ends every command at once.
+  if (::pipe2(wake, O_CLOEXEC | O_NONBLOCK) != 0) wake[0] = wake[1] = -1;
   struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = on_signal;
+  for (const WatchedSignal& signal : kSignals) {
+    struct sigaction before {};
+    ::sigaction(signal.number, nullptr, &before);
+    // Ignored for us by nohup, or by a shell for a job in the background.
+    if (before.sa_handler != SIG_IGN) ::sigaction(signal.number, &action, nullptr);
+  }
 }
 
 bool interrupted() {
-  return interrupt_count > 0;
+  return first_signal != 0;
+}
+
+const char* interrupt_name() {
+  return name_of(first_signal);
+}
+
+int interrupted_status() {
+  return interrupted() ? 128 + first_signal : 0;
+}
+
+GracefulEnd::GracefulEnd(std::function<bool()> late) : late_(std::move(late)) {
+  if (wake[0] < 0) return;
+  thread_ = std::thread([this] { wait_and_end(); });
+  graceful = true;
+}
+
+void GracefulEnd::answered() {
+  {
+    const std::lock_guard lock(mutex_);
+    answered_ = true;
+  }
+  changed_.notify_all();
+  wake_thread();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  // Of a command that is already asked to end, the next signal is the second one.
+  graceful = false;
+}
+
+void GracefulEnd::wait_and_end() {
+  std::unique_lock lock(mutex_);
+  while (!answered_ && !interrupted()) {
+    lock.unlock();
+    pollfd ready{.fd = wake[0], .events = POLLIN, .revents = 0};
+    ::poll(&ready, 1, -1);
+    char drained[8];
+    static_cast<void>(!::read(wake[0], drained, sizeof(drained)));
+    lock.lock();
+  }
+  if (changed_.wait_for(lock, kPatience, [this] { return answered_; })) return;
+  const bool shown = late_();
+  const int status = shown ? finish_output(interrupted_status()) : interrupted_status();
+  remove_unfinished();
+  name_running_call(" did not return\n");
+  ::_exit(status);
 }
 
 }  // namespace tenon

@@ -1,19 +1,32 @@
 #include <tenon/abi_generated.h>
 
-#include <cstdio>
 #include <exception>
+#include <sstream>
 
 #include "tools/tenon/commands.h"
+#include "tools/tenon/interrupt.h"
+#include "tools/tenon/standard_output.h"
+#include "tools/tenon/watchdog.h"
 
 namespace tenon {
 
 int report_failure(const Status& status) {
-  const std::string_view message = status.message();
-  std::fprintf(stderr, "tenon: %.*s\n", static_cast<int>(message.size()), message.data());
+  tell(status.message());
   return 1;
 }
 
 namespace {
+
+// What the parser has to say: help and the version are output, all else is an error.
+int answer_parser(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, problem;
+  const int status = app.exit(error, out, problem);
+  put(out.str());
+  if (const std::string text = problem.str(); !text.empty()) {
+    tell(text.ends_with('\n') ? text.substr(0, text.size() - 1) : text);
+  }
+  return status == 0 ? 0 : 2;
+}
 
 int run_program(int argc, char** argv) {
   CLI::App app(
@@ -33,8 +46,7 @@ int run_program(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
+    return answer_parser(app, error);
   }
   return action ? action() : 2;
 }
@@ -43,10 +55,14 @@ int run_program(int argc, char** argv) {
 }  // namespace tenon
 
 int main(int argc, char** argv) {
+  tenon::guard_standard_streams();
+  tenon::start_watchdog();
+  tenon::watch_interrupts();
+  int status = 1;
   try {
-    return tenon::run_program(argc, argv);
+    status = tenon::run_program(argc, argv);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "tenon: %s\n", error.what());
-    return 1;
+    tenon::tell(error.what());
   }
+  return tenon::end_of_program(tenon::finish_output(status));
 }

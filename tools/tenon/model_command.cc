@@ -1,16 +1,19 @@
-#include <cstdio>
 #include <memory>
 
 #include "core/base/npy.h"
+#include "core/base/parameters.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/evaluate/teacher_forcing.h"
 #include "core/model/named_shapes.h"
 #include "core/model/synth.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/model_info.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/prompts.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -31,15 +34,21 @@ struct LogitsFlags {
   bool last_only = false;
 };
 
+Result<std::vector<TokenId>> some_tokens(std::string_view text) {
+  TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, parse_token_list(text));
+  if (tokens.empty()) return invalid_argument("there are no token ids; expected at least one");
+  return tokens;
+}
+
 Result<std::vector<TokenId>> gather_tokens(const LogitsFlags& flags, const Pipeline& pipeline) {
-  if (!flags.tokens.empty()) return parse_token_list(flags.tokens);
+  if (!flags.tokens.empty()) return some_tokens(flags.tokens);
   if (!flags.tokens_file.empty()) {
     if (flags.tokens_file.ends_with(".npy")) {
       TENON_ASSIGN_OR_RETURN(NpyArray<int32_t> array, read_npy_i32(flags.tokens_file));
       return std::move(array.values);
     }
     TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.tokens_file));
-    return parse_token_list(text);
+    return some_tokens(text);
   }
   if (flags.text_file.empty()) {
     return invalid_argument("there are no tokens; give --tokens, --tokens-file or --text-file");
@@ -68,26 +77,48 @@ Status write_logits(const LogitsFlags& flags) {
   const uint64_t shape[] = {logits.size() / vocabulary, vocabulary};
   TENON_RETURN_IF_ERROR(write_npy(flags.out, logits, shape));
   progress.wipe();
-  std::printf("wrote %s: f32 [%zu, %zu], numerics %s\n", flags.out.c_str(),
-              logits.size() / vocabulary, vocabulary, pipeline.numerics.c_str());
+  putf("wrote %s: f32 [%zu, %zu], numerics %s\n", one_line(flags.out, kMostPathBytes).c_str(),
+       logits.size() / vocabulary, vocabulary, pipeline.numerics.c_str());
   return {};
+}
+
+constexpr NumberSpec kChunk = whole_number("a number of --chunks", 1, 1 << 20);
+
+std::string read_chunks(const std::string& list, std::vector<uint32_t>& chunks) {
+  const auto entries = list_entries(list);
+  if (!entries || entries->empty()) {
+    return number_fault(kChunk, written_number(""));
+  }
+  for (const std::string_view entry : *entries) {
+    const WrittenNumber written = written_number(entry);
+    if (std::string fault = number_fault(kChunk, written); !fault.empty()) return fault;
+    chunks.push_back(number_as<uint32_t>(written));
+  }
+  return "";
 }
 
 void add_logits(CLI::App& model, Action& action) {
   auto flags = std::make_shared<LogitsFlags>();
   CLI::App* command = model.add_subcommand(
       "logits", "Write the logits of given tokens as .npy [tokens, vocabulary]");
-  command->add_option("folder", flags->pipeline.model,
-                      "model folder or GGUF file (default: the pipeline's)");
-  command->add_option("--tokens", flags->tokens, "ids, separated by commas");
-  command->add_option("--tokens-file", flags->tokens_file, "ids as text, or integers in a .npy");
-  command->add_option("--text-file", flags->text_file, "text to encode");
-  command->add_option("--out", flags->out, "the .npy to write")->required();
-  command->add_option("--chunks", flags->chunks, "tokens a step, in turn; the last one repeats")
-      ->delimiter(',')
-      ->check(CLI::Range(1u, 1u << 20));
+  CLI::Option* tokens = add_text(*command, "--tokens", flags->tokens, "ids, separated by commas");
+  CLI::Option* ids =
+      add_text(*command, "--tokens-file", flags->tokens_file, "ids as text, or integers in a .npy");
+  CLI::Option* text = add_text(*command, "--text-file", flags->text_file, "text to encode");
+  tokens->excludes(ids)->excludes(text);
+  ids->excludes(text);
+  add_text(*command, "--out", flags->out, "the .npy to write")->required();
+  command
+      ->add_option_function<std::string>(
+          "--chunks",
+          [flags](const std::string& list) {
+            refuse("--chunks", read_chunks(list, flags->chunks));
+          },
+          "tokens a step, in turn, separated by commas; the last one repeats; each " +
+              range_text(kChunk))
+      ->type_name("N,N,…");
   command->add_flag("--last", flags->last_only, "only the last token's row");
-  flags->pipeline.add_to(*command);
+  flags->pipeline.add_to_with_model(*command);
   command->callback(
       [flags, &action] { action = [flags] { return finish(write_logits(*flags)); }; });
 }
@@ -110,14 +141,14 @@ Result<std::optional<DType>> dtype_of(const std::string& name) {
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     if (dtype_name(type) == name) return std::optional<DType>(type);
   }
-  return invalid_argument("--dtype: '" + name + "' is not supported; expected f32, f16 or bf16");
+  return invalid_argument("--dtype: " + in_quotes(name) +
+                          " is not supported; expected f32, f16 or bf16");
 }
 
 Status synthesize(const SynthFlags& flags) {
   if (flags.list) {
     for (const NamedShape& shape : named_shapes()) {
-      std::printf("%-16s %s\n", std::string(shape.name).c_str(),
-                  std::string(shape.description).c_str());
+      putf("%-16s %s\n", std::string(shape.name).c_str(), std::string(shape.description).c_str());
     }
     return {};
   }
@@ -146,7 +177,7 @@ Status synthesize(const SynthFlags& flags) {
     TENON_RETURN_IF_ERROR(grow_model(flags.grow, flags.shape, options));
   }
   progress.wipe();
-  std::printf("wrote %s\n", flags.out.c_str());
+  putf("wrote %s\n", one_line(flags.out, kMostPathBytes).c_str());
   return {};
 }
 
@@ -154,13 +185,15 @@ void add_synth(CLI::App& model, Action& action) {
   auto flags = std::make_shared<SynthFlags>();
   CLI::App* command = model.add_subcommand(
       "synth", "Write a checkpoint of a known shape: random, or a small model grown into it");
-  command->add_option("--shape", flags->shape, "for example llama-3.2-1b; --list shows all");
-  command->add_option("--out", flags->out, "folder to write");
-  command->add_option("--grow", flags->grow, "model folder to embed in the shape's layers");
-  command->add_option("--dtype", flags->dtype, "bf16 (default), f16 or f32");
-  command->add_option("--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
-  command->add_option("--seed", flags->seed, "of the random weights");
-  command->add_option("--layers", flags->layers, "in place of the shape's own, so that it fits");
+  add_text(*command, "--shape", flags->shape, "for example llama-3.2-1b; --list shows all");
+  add_text(*command, "--out", flags->out, "folder to write");
+  add_text(*command, "--grow", flags->grow, "model folder to embed in the shape's layers");
+  add_text(*command, "--dtype", flags->dtype, "bf16 (default), f16 or f32");
+  add_text(*command, "--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
+  add_number(*command, whole_number("--seed", 0, kMostSeed), flags->seed,
+             "of the random weights (default: 0)");
+  add_number(*command, whole_number("--layers", 1, 65535), flags->layers,
+             "in place of the shape's own, so that it fits");
   command->add_flag("--list", flags->list, "list the shapes");
   command->callback([flags, &action] { action = [flags] { return finish(synthesize(*flags)); }; });
 }

@@ -1,17 +1,19 @@
 #include "tools/tenon/model_info.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
 #include "core/tokenizer/tokenizer.h"
+#include "tools/tenon/json_text.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -142,12 +144,14 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
 
 void print(const Json& info) {
   for (const auto& [key, value] : info.items()) {
-    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    std::printf("%-22s %s", key.c_str(), text.c_str());
+    const std::string text = value.is_string()
+                                 ? one_line(value.get<std::string>(), kMostPathBytes)
+                                 : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    putf("%-22s %s", key.c_str(), text.c_str());
     if (key == "weight_bytes") {
-      std::printf("  (%s)", approximate_bytes(value.get<uint64_t>()).c_str());
+      putf("  (%s)", approximate_bytes(value.get<uint64_t>()).c_str());
     }
-    std::printf("\n");
+    put("\n");
   }
 }
 
@@ -174,9 +178,9 @@ Result<Json> container_json(const std::string& path) {
 // Of a file that is sound, but holds what is not built.
 Status print_unrunnable(const std::string& path, const Status& reason, bool json) {
   TENON_ASSIGN_OR_RETURN(Json info, container_json(path));
-  info["runs"] = "no: " + std::string(reason.message());
+  info["runs"] = "no: " + message_of(reason);
   if (json) {
-    std::printf("%s\n", info.dump(2).c_str());
+    put(json_text(info));
   } else {
     print(info);
   }
@@ -196,12 +200,12 @@ Status print_model_info(const std::string& folder, bool json) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(folder);
   const Json info = to_json(*model, tokenizer.ok() ? tokenizer->get() : nullptr);
   if (json) {
-    std::printf("%s\n", info.dump(2).c_str());
+    put(json_text(info));
     return {};
   }
   print(info);
   if (!tokenizer.ok()) {
-    std::printf("%-22s none: %s\n", "tokenizer", std::string(tokenizer.status().message()).c_str());
+    putf("%-22s none: %s\n", "tokenizer", message_of(tokenizer.status()).c_str());
   }
   return {};
 }

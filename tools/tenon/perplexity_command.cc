@@ -1,17 +1,24 @@
 // `tenon model perplexity`: how well a pipeline predicts a text.
 #include <cmath>
-#include <cstdio>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "core/base/mapped_file.h"
+#include "core/base/parameters.h"
 #include "core/evaluate/perplexity.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
+#include "tools/tenon/interrupt.h"
+#include "tools/tenon/json_text.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
+
+constexpr int64_t kMostTextTokens = 1 << 30;  // a tokenizer takes no longer text
 
 struct PerplexityFlags {
   PipelineFlags pipeline;
@@ -36,28 +43,16 @@ struct Measured {
   }
 };
 
-Result<Measured> measure(const PerplexityFlags& flags, Pipeline& pipeline) {
+Result<std::vector<TokenId>> read_tokens(const PerplexityFlags& flags, const Pipeline& pipeline) {
   if (pipeline.tokenizer == nullptr) return copy(pipeline.tokenizer_problem);
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.file));
   TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, pipeline.tokenizer->encode(text));
   if (flags.max_tokens != 0 && tokens.size() > flags.max_tokens) tokens.resize(flags.max_tokens);
-  Measured made;
-  made.tokens = tokens.size();
-  made.windows.context_tokens = flags.context != 0 ? flags.context : pipeline.limits.context_tokens;
-  made.windows.stride_tokens = flags.stride != 0 ? flags.stride : made.windows.context_tokens;
-  Progress progress("predicting", Progress::Unit::items, true);
-  TENON_ASSIGN_OR_RETURN(
-      made.perplexity,
-      measure_perplexity(pipeline.parts(), tokens, made.windows, [&](size_t index, double) {
-        made.predicted_bytes += pipeline.tokenizer->token_bytes(tokens[index]).size();
-        progress.update(index + 1, tokens.size());
-      }));
-  progress.wipe();
-  return made;
+  return tokens;
 }
 
 void print_json(const Measured& m, const Pipeline& pipeline) {
-  const nlohmann::ordered_json report{
+  nlohmann::ordered_json report{
       {"perplexity", m.perplexity.value()},
       {"nats_per_token", m.perplexity.nats_per_token()},
       {"bits_per_token", m.bits_per_token()},
@@ -71,23 +66,57 @@ void print_json(const Measured& m, const Pipeline& pipeline) {
       {"numerics", pipeline.numerics},
       {"pipeline_hash", pipeline.hash},
   };
-  std::printf("%s\n", report.dump(2).c_str());
+  if (interrupted()) report["partial"] = "ended by " + std::string(interrupt_name());
+  put(json_text(report));
 }
 
 void print_text(const Measured& m, const Pipeline& pipeline) {
-  std::printf("perplexity %.4f   %.5f nats a token, %.4f bits a byte\n", m.perplexity.value(),
-              m.perplexity.nats_per_token(), m.bits_per_byte());
-  std::printf("%llu of %zu tokens predicted, in %llu windows of %u, every %u; numerics %s\n",
-              static_cast<unsigned long long>(m.perplexity.predicted), m.tokens,
-              static_cast<unsigned long long>(m.perplexity.windows), m.windows.context_tokens,
-              m.windows.stride_tokens, pipeline.numerics.c_str());
+  putf("perplexity %.4f   %.5f nats a token, %.4f bits a byte\n", m.perplexity.value(),
+       m.perplexity.nats_per_token(), m.bits_per_byte());
+  putf("%llu of %zu tokens predicted, in %llu windows of %u, every %u; numerics %s\n",
+       static_cast<unsigned long long>(m.perplexity.predicted), m.tokens,
+       static_cast<unsigned long long>(m.perplexity.windows), m.windows.context_tokens,
+       m.windows.stride_tokens, pipeline.numerics.c_str());
+  if (interrupted()) putf("partial: ended by %s\n", interrupt_name());
 }
 
-Status run_perplexity(const PerplexityFlags& flags) {
+void print_measured(const PerplexityFlags& flags, const Measured& measured,
+                    const Pipeline& pipeline) {
+  if (measured.perplexity.predicted == 0) {
+    tell("ended by " + std::string(interrupt_name()) + " before anything was predicted");
+    return;
+  }
+  (flags.json ? print_json : print_text)(measured, pipeline);
+}
+
+Result<int> run_perplexity(const PerplexityFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
-  TENON_ASSIGN_OR_RETURN(const Measured measured, measure(flags, *opened.pipeline));
-  (flags.json ? print_json : print_text)(measured, *opened.pipeline);
-  return {};
+  Pipeline& pipeline = *opened.pipeline;
+  TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, read_tokens(flags, pipeline));
+  Measured made;
+  made.tokens = tokens.size();
+  made.windows.context_tokens = flags.context != 0 ? flags.context : pipeline.limits.context_tokens;
+  made.windows.stride_tokens = flags.stride != 0 ? flags.stride : made.windows.context_tokens;
+  std::mutex mutex;
+  GracefulEnd end([&] {
+    const std::lock_guard lock(mutex);
+    print_measured(flags, made, pipeline);
+    return true;
+  });
+  Progress progress("predicting", Progress::Unit::items, true);
+  const auto measured = measure_perplexity(
+      pipeline.parts(), tokens, made.windows, [&](size_t index, const Perplexity& so_far) {
+        const std::lock_guard lock(mutex);
+        made.perplexity = so_far;
+        made.predicted_bytes += pipeline.tokenizer->token_bytes(tokens[index]).size();
+        progress.update(index + 1, tokens.size());
+        return !interrupted();
+      });
+  if (!measured.ok()) return copy(measured.status());
+  end.answered();
+  progress.wipe();
+  print_measured(flags, made, pipeline);
+  return interrupted_status();
 }
 
 }  // namespace
@@ -95,19 +124,19 @@ Status run_perplexity(const PerplexityFlags& flags) {
 void add_perplexity(CLI::App& model, Action& action) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = model.add_subcommand("perplexity", "Say how well a text is predicted");
-  command->add_option("folder", flags->pipeline.model,
-                      "model folder or GGUF file (default: the pipeline's)");
-  command->add_option("--file", flags->file, "the text")->required();
-  command->add_option("--context", flags->context, "tokens of a window (default: the context)");
-  command->add_option("--stride", flags->stride,
-                      "tokens from window to window (default: the window)");
-  command->add_option("--max-tokens", flags->max_tokens, "only the first N tokens of the text");
+  add_text(*command, "--file", flags->file, "the text")->required();
+  add_number(*command, whole_number("--context", 2, kMostParameterTokens), flags->context,
+             "tokens of a window (default: the context)");
+  add_number(*command, whole_number("--stride", 1, kMostParameterTokens), flags->stride,
+             "tokens from window to window (default: the window)");
+  add_number(*command, whole_number("--max-tokens", 1, kMostTextTokens), flags->max_tokens,
+             "only the first N tokens of the text (default: all)");
   command->add_flag("--json", flags->json, "machine-readable output");
-  flags->pipeline.add_to(*command);
+  flags->pipeline.add_to_with_model(*command);
   command->callback([flags, &action] {
     action = [flags] {
-      const Status status = run_perplexity(*flags);
-      return status.ok() ? 0 : report_failure(status);
+      const Result<int> status = run_perplexity(*flags);
+      return status.ok() ? *status : report_failure(status.status());
     };
   });
 }

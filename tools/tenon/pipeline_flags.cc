@@ -1,9 +1,12 @@
 #include "tools/tenon/pipeline_flags.h"
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/config/schema.h"
 #include "core/exec/cpu/cpu_executor.h"
 #include "core/exec/ref/ref_executor.h"
 #include "core/executors/executor_search.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/machine.h"
 #include "tools/tenon/places.h"
 #include "tools/tenon/progress.h"
@@ -33,32 +36,65 @@ Status set_log_level_by_name(const std::string& name) {
   if (name.empty()) return {};
   const std::optional<LogLevel> level = parse_log_level(name);
   if (!level) {
-    return invalid_argument("--log-level: '" + name +
-                            "' is no level; expected debug, info, warning or error");
+    return invalid_argument("--log-level: " + in_quotes(name) +
+                            " is no level; expected debug, info, warning or error");
   }
   set_log_level(*level);
   return {};
+}
+
+// The oracle is portable code on one thread: what the host could do better is not for it.
+void warn_of_unheard(const PipelineConfig& config) {
+  if (config.executor.value != "ref") return;
+  const auto warn = [](const Origin& origin, const std::string& key, const std::string& does) {
+    log(LogLevel::warning, "pipeline",
+        origin.text() + ": " + key + " is set, but executor 'ref' " + does + " – leave it out");
+  };
+  if (config.threads.value) warn(config.threads.origin, "executor.threads", "runs on one thread");
+  if (config.isa.value) warn(config.isa.origin, "executor.isa", "is portable");
+}
+
+NumberSpec without_auto(NumberSpec spec) {
+  spec.or_auto = false;
+  return spec;
 }
 
 }  // namespace
 
 void PipelineFlags::add_to(CLI::App& command) {
   const char* group = "Pipeline";
-  command.add_option("--config", config, "pipeline file (default: the bundled one)")->group(group);
-  command.add_option("--set", overrides, "override a value: --set scheduler.plugin=static")
-      ->group(group)
-      ->allow_extra_args(false);
-  command.add_option("--model", model, "model folder or GGUF file, instead of the pipeline's")
+  const NumberSpec workers = number_spec(*find_config_key("executor.threads"), "--threads");
+  add_text(command, "--config", config, "pipeline file (default: the bundled one)")->group(group);
+  add_texts(command, "--set", overrides, "override a value: --set scheduler.plugin=static")
       ->group(group);
-  command.add_option("--plugin-path", plugin_path, "look for plugins here first")
-      ->group(group)
-      ->allow_extra_args(false);
-  command.add_option("--isa", isa, "highest instruction set to use: portable, avx2, avx512, …")
+  add_text(command, "--model", model, "model folder or GGUF file, instead of the pipeline's")
       ->group(group);
-  command.add_option("--threads", threads, "workers of the executor (default: all cores)")
+  add_texts(command, "--plugin-path", plugin_path, "look for plugins here first")->group(group);
+  add_text(command, "--isa", isa, "highest instruction set to use: portable, avx2, avx512, …")
       ->group(group);
-  command.add_option("--log-level", log_level, "debug, info, warning (default) or error")
+  add_number(command, without_auto(workers), threads,
+             "workers of the executor (default: all cores)")
       ->group(group);
+  add_text(command, "--log-level", log_level, "debug, info, warning (default) or error")
+      ->group(group);
+}
+
+void PipelineFlags::add_to_with_model(CLI::App& command) {
+  CLI::Option* first =
+      command
+          .add_option_function<std::string>(
+              "model",
+              [this](const std::string& text) {
+                refuse("model", text.empty() ? "model is empty – it must be a folder or a GGUF "
+                                               "file – write it or leave it out"
+                                             : "");
+                model = text;
+                model_from = "model";
+              },
+              "model folder or GGUF file (default: the pipeline's)")
+          ->type_name("MODEL");
+  add_to(command);
+  first->excludes("--model");
 }
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags) {
@@ -66,17 +102,21 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags) {
   if (path.empty()) {
     TENON_ASSIGN_OR_RETURN(path, default_pipeline());
   }
-  std::vector<std::string> overrides = flags.overrides;
-  if (!flags.model.empty()) overrides.push_back("model.path=" + quote_toml(flags.model));
-  if (!flags.isa.empty()) overrides.push_back("executor.isa=" + quote_toml(flags.isa));
-  if (flags.threads != 0) overrides.push_back("executor.threads=" + std::to_string(flags.threads));
-  return load_pipeline_config(path, overrides);
+  std::vector<Setting> settings;
+  const auto set = [&](const char* key, SettingValue value, const std::string& flag) {
+    settings.push_back({key, std::move(value), {flag, 0, 0}});
+  };
+  if (!flags.model.empty()) set("model.path", flags.model, flags.model_from);
+  if (!flags.isa.empty()) set("executor.isa", flags.isa, "--isa");
+  if (flags.threads) set("executor.threads", int64_t{*flags.threads}, "--threads");
+  return load_pipeline_config(path, flags.overrides, settings);
 }
 
 Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights) {
   TENON_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
   PipelineRequest request;
   TENON_ASSIGN_OR_RETURN(request.config, load_config(flags));
+  warn_of_unheard(request.config);
   TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
                          PluginRegistry::open(search_for(flags, request.config)));
   OpenedPipeline opened;

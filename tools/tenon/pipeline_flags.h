@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +18,25 @@ struct PipelineFlags {
   std::vector<std::string> overrides;
   std::vector<std::string> plugin_path;
   std::string isa;
-  uint32_t threads = 0;
+  std::optional<uint32_t> threads;
   std::string log_level;
+  std::string model_from = "--model";  // what `model` was given as, for messages
 
   void add_to(CLI::App& command);
+  // The same, and the model as the first argument.
+  void add_to_with_model(CLI::App& command);
 };
 
-// A registry and the pipeline that uses it.
+// What was printed is out before what follows in order of destruction.
+struct PrintedFirst {
+  ~PrintedFirst() { std::fflush(stdout); }
+};
+// A registry and the pipeline that uses it. Plugins may crash, or not return, when they are
+// destroyed: results are complete by then.
 struct OpenedPipeline {
   std::unique_ptr<PluginRegistry> registry;
   std::unique_ptr<Pipeline> pipeline;
+  PrintedFirst printed_first = {};
 };
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags);

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -28,8 +30,8 @@ Result<std::string> data_folder() {
   const fs::path source = TENON_SOURCE_FOLDER;
   const std::string build = TENON_BUILD_FOLDER;
   if (program.string().starts_with(build) && has_configs(source)) return source.string();
-  return not_found("Tenon's own pipelines and models are not in '" + installed.string() +
-                   "'; expected there after an installation: name a pipeline with --config");
+  return not_found("Tenon's own pipelines and models are not in " + in_quotes(installed.string()) +
+                   "; expected there after an installation: name a pipeline with --config");
 }
 
 Result<std::string> default_pipeline() {

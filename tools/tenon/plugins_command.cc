@@ -1,16 +1,19 @@
 #include <tenon/plugin.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/descriptor_check.h"
 #include "core/plugin/options.h"
 #include "core/plugin/registry.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
+#include "tools/tenon/json_text.h"
 #include "tools/tenon/machine.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -86,25 +89,27 @@ Json describe_plugin(const PluginRef& plugin, const HostFacts& host) {
 }
 
 void print_plugin(const Json& plugin) {
-  const auto text = [](const Json& value) { return value.get<std::string>(); };
-  std::printf("%s %s %s (%s)\n  %s\n  file: %s\n", text(plugin["interface"]).c_str(),
-              text(plugin["id"]).c_str(), text(plugin["version"]).c_str(),
-              text(plugin["license"]).c_str(), text(plugin["summary"]).c_str(),
-              text(plugin["file"]).c_str());
+  // What a library says of itself is not to be trusted with a terminal.
+  const auto text = [](const Json& value) {
+    return one_line(value.get<std::string>(), kMostPathBytes);
+  };
+  putf("%s %s %s (%s)\n  %s\n  file: %s\n", text(plugin["interface"]).c_str(),
+       text(plugin["id"]).c_str(), text(plugin["version"]).c_str(), text(plugin["license"]).c_str(),
+       text(plugin["summary"]).c_str(), text(plugin["file"]).c_str());
   if (plugin.contains("unavailable")) {
-    std::printf("  not usable here: %s\n", text(plugin["unavailable"]).c_str());
+    putf("  not usable here: %s\n", text(plugin["unavailable"]).c_str());
   }
-  std::printf(plugin["options"].empty() ? "  no options\n" : "  options:\n");
+  put(plugin["options"].empty() ? "  no options\n" : "  options:\n");
   for (const Json& option : plugin["options"]) {
-    std::printf("    %s = %s\n      %s (%s)\n", text(option["key"]).c_str(),
-                text(option["default"]).c_str(), text(option["sentence"]).c_str(),
-                text(option["accepts"]).c_str());
+    putf("    %s = %s\n      %s (%s)\n", text(option["key"]).c_str(),
+         text(option["default"]).c_str(), text(option["sentence"]).c_str(),
+         text(option["accepts"]).c_str());
   }
   for (const char* kind : {"provides", "requires"}) {
     if (plugin[kind].empty()) continue;
-    std::printf("  %s:\n", kind);
+    putf("  %s:\n", kind);
     for (const Json& fact : plugin[kind]) {
-      std::printf("    %-18s %s\n", text(fact["key"]).c_str(), text(fact["value"]).c_str());
+      putf("    %-18s %s\n", text(fact["key"]).c_str(), text(fact["value"]).c_str());
     }
   }
 }
@@ -115,22 +120,44 @@ void print_listed(const PluginRegistry& registry, const std::string& wanted) {
     for (const PluginName& name : file.stamp->plugins) {
       const std::string word(interface_word(name.interface));
       if (!wanted.empty() && wanted != word && wanted != name.interface) continue;
-      std::printf("%-10s %-20s %s\n", word.c_str(), name.id.c_str(), file.path.c_str());
+      putf("%-10s %-20s %s\n", one_line(word).c_str(), one_line(name.id).c_str(),
+           one_line(file.path, kMostPathBytes).c_str());
       if (knows_interface(name.interface)) continue;
-      std::printf("  skipped: %s\n", unknown_interface(name.interface).c_str());
+      putf("  skipped: %s\n", one_line(unknown_interface(name.interface)).c_str());
     }
   }
   for (const PluginFile& file : registry.files()) {
     if (file.problem.ok()) continue;
-    std::printf("%s: %s\n", file.stray ? "skipped" : "cannot be used",
-                std::string(file.problem.message()).c_str());
+    putf("%s: %s\n", file.stray ? "skipped" : "cannot be used", one_line(file.problem).c_str());
   }
+}
+
+std::vector<std::string> known_words() {
+  std::vector<std::string> words;
+  for (const std::string_view id : known_interfaces()) words.emplace_back(interface_word(id));
+  return words;
+}
+
+// Files may have plugins of interfaces that this program doesn't know.
+bool known_or_offered(const PluginRegistry& registry, const std::string& wanted) {
+  if (knows_interface(wanted)) return true;
+  for (const PluginFile& file : registry.files()) {
+    if (!file.stamp) continue;
+    for (const PluginName& name : file.stamp->plugins) {
+      if (wanted == interface_word(name.interface) || wanted == name.interface) return true;
+    }
+  }
+  return false;
 }
 
 Status list(const Flags& flags) {
   TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
                          PluginRegistry::open(PluginSearch::standard(flags.plugin_path)));
   const std::string wanted = flags.interface.empty() ? "" : interface_id(flags.interface);
+  if (!wanted.empty() && !known_or_offered(registry, wanted)) {
+    return invalid_argument("there is no interface " + in_quotes(wanted) + "; expected one of " +
+                            join(known_words()));
+  }
   if (!flags.json) {
     print_listed(registry, wanted);
     return {};
@@ -140,15 +167,15 @@ Status list(const Flags& flags) {
     TENON_ASSIGN_OR_RETURN(const PluginRef plugin, registry.find(name.interface, name.id));
     out.push_back(describe_plugin(plugin, host_facts()));
   }
-  std::printf("%s\n", out.dump(2).c_str());
+  put(json_text(out));
   return {};
 }
 
 Status inspect(const Flags& flags) {
   const size_t slash = flags.name.find('/');
   if (slash == std::string::npos) {
-    return invalid_argument("'" + flags.name +
-                            "' does not name a plugin; expected INTERFACE/ID, for example "
+    return invalid_argument(in_quotes(flags.name) +
+                            " does not name a plugin; expected INTERFACE/ID, for example "
                             "scheduler/continuous: `tenon plugins list` shows them");
   }
   TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
@@ -158,7 +185,7 @@ Status inspect(const Flags& flags) {
       registry.find(interface_id(flags.name.substr(0, slash)), flags.name.substr(slash + 1)));
   const Json described = describe_plugin(plugin, host_facts());
   if (flags.json) {
-    std::printf("%s\n", described.dump(2).c_str());
+    put(json_text(described));
   } else {
     print_plugin(described);
   }
@@ -182,7 +209,7 @@ void add_plugins_command(CLI::App& app, Action& action) {
   inspecting->add_option("name", flags->name, "INTERFACE/ID, e.g. scheduler/continuous")
       ->required();
   for (CLI::App* command : {listing, inspecting}) {
-    command->add_option("--plugin-path", flags->plugin_path, "look here first; may be repeated");
+    add_texts(*command, "--plugin-path", flags->plugin_path, "look here first; may be repeated");
     command->add_flag("--json", flags->json, "machine-readable output");
   }
   listing->callback([flags, &action] { action = [flags] { return finish(list(*flags)); }; });

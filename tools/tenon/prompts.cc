@@ -1,20 +1,25 @@
 #include "tools/tenon/prompts.h"
 
-#include <charconv>
-#include <iostream>
-#include <iterator>
-#include <limits>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/mapped_file.h"
+#include "core/base/parameters.h"
+#include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/config/workload.h"
 #include "tools/tenon/answer_json.h"
+#include "tools/tenon/standard_input.h"
 
 namespace tenon {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::string_view kPromptKeys[] = {"prompt"};
+// Parsed JSON takes far more memory than its text.
+constexpr size_t kMostLineBytes = size_t{16} << 20;
 
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
@@ -30,24 +35,51 @@ Status read_prompt(const Json& object, Prompt& out) {
   if (!prompt->is_array()) return bad_field("prompt", "a text or a list of token ids");
   out.tokens.emplace();
   for (const Json& id : *prompt) {
-    if (!id.is_number_integer()) return bad_field("prompt", "a text or a list of token ids");
-    const int64_t value = id.get<int64_t>();
-    if (value < 0 || value > std::numeric_limits<TokenId>::max()) {
-      return invalid_argument("token id " + std::to_string(value) + " is out of range");
+    const WrittenNumber written = written_json(id);
+    if (std::holds_alternative<std::string>(written)) {
+      return bad_field("prompt", "a text or a list of token ids");
     }
-    out.tokens->push_back(static_cast<TokenId>(value));
+    if (std::string fault = id_fault("prompt", written); !fault.empty()) {
+      return invalid_argument(fault);
+    }
+    out.tokens->push_back(static_cast<TokenId>(std::get<int64_t>(written)));
   }
   return {};
 }
 
-Result<Prompt> parse_json_prompt(const std::string& line) {
-  const Json object = Json::parse(line, nullptr, false);
+// JSON's own readers keep the last of several members of one name.
+Result<Json> parse_object(const std::string& line) {
+  if (line.size() > kMostLineBytes) {
+    return invalid_argument("the line has " + std::to_string(line.size()) + " bytes; at most " +
+                            std::to_string(kMostLineBytes) + " are read");
+  }
+  std::vector<std::vector<std::string>> open;
+  std::string twice;
+  const auto watch = [&](int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open.emplace_back();
+    if (event == Json::parse_event_t::object_end) open.pop_back();
+    if (event != Json::parse_event_t::key) return true;
+    std::vector<std::string>& keys = open.back();
+    const std::string key = parsed.get<std::string>();
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) twice = key;
+    keys.push_back(key);
+    return true;
+  };
+  Json object = Json::parse(line, watch, false);
   if (object.is_discarded() || !object.is_object()) {
     return invalid_argument("not a JSON object; expected {\"prompt\": …}");
   }
+  if (!twice.empty()) {
+    return invalid_argument("\"" + twice + "\" stands there twice – each key may once – keep one");
+  }
+  return object;
+}
+
+Result<Prompt> parse_json_prompt(const std::string& line) {
+  TENON_ASSIGN_OR_RETURN(const Json object, parse_object(line));
   Prompt prompt;
   TENON_RETURN_IF_ERROR(read_prompt(object, prompt));
-  TENON_RETURN_IF_ERROR(read_answer_json(object, prompt.answer));
+  TENON_RETURN_IF_ERROR(read_answer_json(object, "a prompt", kPromptKeys, prompt.answer));
   return prompt;
 }
 
@@ -73,7 +105,7 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
     prompts.push_back(*std::move(prompt));
   }
   if (prompts.empty())
-    return invalid_argument("'" + path + "' has no prompts; expected one a line");
+    return invalid_argument(path_in_quotes(path) + " has no prompts; expected one a line");
   return prompts;
 }
 
@@ -91,43 +123,34 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
     AnswerSettings& answer = prompt.answer;
     answer = request.answer;
     answer.max_tokens = request.max_tokens;
-    // One is what every request has that says nothing: then --n counts.
-    if (request.samples > 1) answer.samples = request.samples;
     answer.ignore_eos = request.ignore_eos;
-    answer.seed = request.seed;
-    if (request.temperature)
-      answer.sampling[*find_sampling_key("temperature")] = request.temperature;
   }
   return prompts;
 }
 
 Result<Prompt> read_prompt_stdin() {
   Prompt prompt;
-  prompt.text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  TENON_ASSIGN_OR_RETURN(prompt.text, read_standard_input());
   if (!prompt.text.empty() && prompt.text.back() == '\n') prompt.text.pop_back();
   return prompt;
 }
 
 Result<std::vector<TokenId>> parse_token_list(std::string_view text) {
-  std::vector<TokenId> tokens;
-  size_t at = 0;
-  const auto separator = [](char c) { return c == ',' || c == ' ' || c == '\n' || c == '\t'; };
-  while (at < text.size()) {
-    if (separator(text[at])) {
-      ++at;
-      continue;
-    }
-    TokenId id = 0;
-    const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), id);
-    const size_t next = static_cast<size_t>(end - text.data());
-    if (error != std::errc() || (next < text.size() && !separator(text[next]))) {
-      return invalid_argument("'" + std::string(text.substr(at, 20)) +
-                              "' is not a token id; expected numbers separated by commas");
-    }
-    tokens.push_back(id);
-    at = next;
+  const auto entries = list_entries(text);
+  if (!entries) {
+    return invalid_argument(
+        "the list of token ids has an empty entry – ids are separated by one comma, or by white "
+        "space – take a comma out");
   }
-  if (tokens.empty()) return invalid_argument("there are no token ids; expected at least one");
+  std::vector<TokenId> tokens;
+  for (const std::string_view entry : *entries) {
+    const WrittenNumber written = written_number(entry);
+    if (std::string fault = number_fault(whole_number("a token id", 0, kMostTokenId), written);
+        !fault.empty()) {
+      return invalid_argument(fault);
+    }
+    tokens.push_back(static_cast<TokenId>(std::get<int64_t>(written)));
+  }
   return tokens;
 }
 

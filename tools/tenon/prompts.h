@@ -26,14 +26,16 @@ struct Prompt {
 
 // A file of prompts: one a line; or, when its name ends in ".jsonl", one JSON object a line:
 //   {"prompt": "text" | [ids], "max_tokens": n, "temperature": x, …}
-// with the names of docs/formats/generation.md.
+// with the names of docs/formats/generation.md, and no others.
 // Empty lines are skipped. Every error names the line.
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
 // The requests of a workload file (core/config/workload.h).
 Result<std::vector<Prompt>> read_workload_prompts(const std::string& path);
-// Standard input, whole, as one prompt.
+// Standard input as one prompt; the line end that shells and editors put behind a text is not part
+// of it.
 Result<Prompt> read_prompt_stdin();
-// Token ids separated by commas or white space.
+// Token ids separated by commas or white space; there may be none. Errors: invalid_argument, for an
+// entry that is no id and for an empty one ("1,,2").
 Result<std::vector<TokenId>> parse_token_list(std::string_view text);
 
 }  // namespace tenon

@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
+#include <mutex>
 
 #include "core/engine/engine.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/generation_flags.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/pipeline_flags.h"
@@ -12,6 +13,7 @@
 #include "tools/tenon/prompts.h"
 #include "tools/tenon/run_output.h"
 #include "tools/tenon/run_report.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -29,6 +31,7 @@ struct RunFlags {
   bool json = false;
   bool quiet = false;
   bool echo = true;
+  bool check_plugins = false;
 };
 
 Result<std::vector<Prompt>> gather_prompts(const RunFlags& flags) {
@@ -75,8 +78,13 @@ Result<std::vector<Submission>> make_submissions(const RunFlags& flags, const Pi
 // One run of the engine over all submissions, each handed over when its time has come.
 class Drive {
  public:
-  Drive(Engine& engine, RunOutput& output, std::vector<Submission> submissions)
-      : engine_(engine), output_(output), submissions_(std::move(submissions)) {
+  Drive(const Pipeline& pipeline, Engine& engine, RunOutput& output,
+        std::vector<Submission> submissions, const uint64_t& peak_used_tokens)
+      : pipeline_(pipeline),
+        engine_(engine),
+        output_(output),
+        peak_used_tokens_(peak_used_tokens),
+        submissions_(std::move(submissions)) {
     for (Submission& submission : submissions_) {
       submission.request.sink = output.add(std::move(submission.shown));
       due_.push_back(&submission);
@@ -85,20 +93,33 @@ class Drive {
                      [](auto* a, auto* b) { return a->arrival_ns < b->arrival_ns; });
   }
 
-  // Steps until everything ended; the first Ctrl-C cancels what is left.
+  // Steps until everything ended; a signal, or output that nobody takes, cancels what is left.
   Status run() {
     while (next_ < due_.size() || !engine_.idle()) {
-      if (interrupted() && !cancelled_) cancel();
+      if ((interrupted() || output_lost()) && !cancelled_) cancel();
       TENON_RETURN_IF_ERROR(submit_due());
       if (!engine_.wait_for_work(std::chrono::milliseconds(1))) continue;
       TENON_RETURN_IF_ERROR(engine_.step());
+      const std::lock_guard lock(output_.mutex());
+      note_totals();
       output_.flush(false);
     }
     return {};
   }
-  double seconds() const { return static_cast<double>(elapsed_ns()) * 1e-9; }
+  // As they were after the last step. Under the output's mutex.
+  RunFigures figures() const {
+    RunFigures figures = figures_;
+    figures.seconds = static_cast<double>(elapsed_ns()) * 1e-9;
+    figures.ended_by = interrupt_name();
+    return figures;
+  }
 
  private:
+  void note_totals() {
+    figures_.peak_used_tokens = peak_used_tokens_;
+    figures_.totals = engine_.totals();
+    if (pipeline_.second) figures_.second_rows = pipeline_.second->runner->rows_computed();
+  }
   int64_t elapsed_ns() const {
     return std::chrono::nanoseconds(std::chrono::steady_clock::now() - started_).count();
   }
@@ -120,8 +141,11 @@ class Drive {
     return {};
   }
 
+  const Pipeline& pipeline_;
   Engine& engine_;
   RunOutput& output_;
+  const uint64_t& peak_used_tokens_;
+  RunFigures figures_;
   std::vector<Submission> submissions_;
   std::vector<Submission*> due_;  // in order of arrival
   size_t next_ = 0;
@@ -136,7 +160,7 @@ bool any_failed(const RunOutput& output) {
   for (const auto& result : output.results()) {
     for (const auto& sample : result->samples()) {
       if (sample.reason != FinishReason::error) continue;
-      std::fprintf(stderr, "tenon: a request failed: %s\n", sample.message.c_str());
+      tell("a request failed: " + sample.message);
       failed = true;
     }
   }
@@ -149,32 +173,43 @@ size_t samples_of(const std::vector<Submission>& submissions) {
   return samples;
 }
 
+// Under the output's mutex, or when nothing runs any more.
+void show(const RunFlags& flags, const Pipeline& pipeline, RunOutput& output,
+          const RunFigures& figures) {
+  output.flush(true);
+  if (flags.json) put(run_json(pipeline, output, figures));
+  flush_output();
+  if (!flags.json && !flags.quiet) say(run_summary(pipeline, output, figures));
+}
+
 Result<int> run(const RunFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts, gather_prompts(flags));
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
   Pipeline& pipeline = *opened.pipeline;
 
-  RunFigures figures;
   EngineOptions options = pipeline.engine_options();
   options.logits_digest = flags.json;
+  options.check_kv = flags.check_plugins;
   options.inbox_requests = static_cast<uint32_t>(prompts.size()) + 1;
-  options.on_step = [&figures](const StepRecord& step) {
-    figures.peak_used_tokens = std::max(figures.peak_used_tokens, step.kv_used_tokens);
+  uint64_t peak_used_tokens = 0;
+  options.on_step = [&peak_used_tokens](const StepRecord& step) {
+    peak_used_tokens = std::max(peak_used_tokens, step.kv_used_tokens);
   };
   TENON_ASSIGN_OR_RETURN(std::vector<Submission> submissions,
                          make_submissions(flags, pipeline, prompts));
   Engine engine(pipeline.parts(), options);
   RunOutput output(style_of(flags, prompts.size()), samples_of(submissions));
-  watch_interrupts();
-  Drive drive(engine, output, std::move(submissions));
+  Drive drive(pipeline, engine, output, std::move(submissions), peak_used_tokens);
+  GracefulEnd end([&] {
+    // The step thread may hang in a write to a reader that stands still.
+    const std::unique_lock lock(output.mutex(), std::chrono::milliseconds(200));
+    if (lock.owns_lock()) show(flags, pipeline, output, drive.figures());
+    return lock.owns_lock();
+  });
   TENON_RETURN_IF_ERROR(drive.run());
-  figures.seconds = drive.seconds();
-  output.flush(true);
-  if (flags.json) std::printf("%s\n", run_json(pipeline, engine, output, figures).c_str());
-  if (!flags.json && !flags.quiet) {
-    std::fprintf(stderr, "%s\n", run_summary(pipeline, engine, output, figures).c_str());
-  }
-  if (interrupted()) return 130;
+  end.answered();
+  show(flags, pipeline, output, drive.figures());
+  if (interrupted()) return interrupted_status();
   return any_failed(output) ? 1 : 0;
 }
 
@@ -186,15 +221,22 @@ void add_run_command(CLI::App& app, Action& action) {
   CLI::Option* prompt = command->add_option(
       "prompt", flags->prompt, "the text to go on from; \"-\" or nothing reads standard input");
   CLI::Option* file =
-      command->add_option("--file", flags->file, "prompts to run together: one a line, or .jsonl");
+      add_text(*command, "--file", flags->file, "prompts to run together: one a line, or .jsonl");
   CLI::Option* workload =
-      command->add_option("--workload", flags->workload, "a workload's TOML file");
+      add_text(*command, "--workload", flags->workload, "a workload's TOML file");
   prompt->excludes(file)->excludes(workload);
   file->excludes(workload);
-  command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
+  CLI::Option* json =
+      command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
   command->add_flag("--quiet", flags->quiet, "no summary line");
   command->add_flag("!--no-echo", flags->echo, "do not repeat the prompt in front of its text");
+  command->add_flag("--check-plugins", flags->check_plugins,
+                    "have the KV manager check its books behind every step (slow)");
   flags->generation.add_to(*command);
+  // Nothing else shows them.
+  for (const char* name : {"--logprobs", "--prompt-logprobs"}) {
+    command->get_option(name)->needs(json);
+  }
   flags->pipeline.add_to(*command);
   command->callback([flags, prompt, &action] {
     flags->has_prompt = prompt->count() > 0;

@@ -1,16 +1,10 @@
 #include "tools/tenon/run_output.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
-namespace {
-
-void print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
-}  // namespace
 
 // Keeps everything and, when streaming, prints the first sample's text at once.
 class RunOutput::Sink final : public RequestSink {
@@ -19,14 +13,19 @@ class RunOutput::Sink final : public RequestSink {
       : output_(output), result_(std::move(result)) {}
 
   void on_delta(const RequestDelta& delta) override {
+    const std::lock_guard lock(output_.mutex_);
     result_->on_delta(delta);
     if (output_.style_ == OutputStyle::stream && !delta.text.empty()) {
-      print(delta.text);
-      std::fflush(stdout);
+      put(delta.text);
+      flush_output();
     }
   }
-  void on_prompt(const PromptDelta& delta) override { result_->on_prompt(delta); }
+  void on_prompt(const PromptDelta& delta) override {
+    const std::lock_guard lock(output_.mutex_);
+    result_->on_prompt(delta);
+  }
   void on_end(const RequestEnd& end) override {
+    const std::lock_guard lock(output_.mutex_);
     result_->on_end(end);
     output_.ended();
   }
@@ -44,8 +43,8 @@ RunOutput::RunOutput(OutputStyle style, size_t total)
 std::shared_ptr<RequestSink> RunOutput::add(std::string prompt) {
   results_.push_back(std::make_shared<ResultSink>());
   if (style_ == OutputStyle::stream) {
-    print(prompt);
-    std::fflush(stdout);
+    put(prompt);
+    flush_output();
   }
   prompts_.push_back(std::move(prompt));
   return std::make_shared<Sink>(*this, results_.back());
@@ -59,21 +58,20 @@ void RunOutput::ended() {
 void RunOutput::print_block(size_t index) const {
   const auto& samples = results_[index]->samples();
   for (size_t sample = 0; sample < samples.size(); ++sample) {
-    std::printf("--- prompt %zu", index + 1);
-    if (samples.size() > 1) std::printf(", sample %zu", sample + 1);
-    std::printf(" (%zu tokens, %s)\n", samples[sample].tokens.size(),
-                samples[sample].ended
-                    ? std::string(finish_reason_name(samples[sample].reason)).c_str()
-                    : "unfinished");
-    print(prompts_[index]);
-    print(samples[sample].text);
-    print("\n\n");
+    putf("--- prompt %zu", index + 1);
+    if (samples.size() > 1) putf(", sample %zu", sample + 1);
+    putf(" (%zu tokens, %s)\n", samples[sample].tokens.size(),
+         samples[sample].ended ? std::string(finish_reason_name(samples[sample].reason)).c_str()
+                               : "unfinished");
+    put(prompts_[index]);
+    put(samples[sample].text);
+    put("\n\n");
   }
 }
 
 void RunOutput::flush(bool all) {
   if (style_ == OutputStyle::stream) {
-    if (all) print("\n");
+    if (all) put("\n");
   } else if (style_ == OutputStyle::blocks) {
     const auto complete = [this](size_t index) {
       const auto& samples = results_[index]->samples();
@@ -85,7 +83,7 @@ void RunOutput::flush(bool all) {
       print_block(printed_++);
     }
   }
-  std::fflush(stdout);
+  flush_output();
 }
 
 }  // namespace tenon

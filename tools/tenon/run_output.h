@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class RunOutput {
   std::shared_ptr<RequestSink> add(std::string prompt);
   // Prints blocks that are complete and in turn; `all` prints the rest as it stands.
   void flush(bool all);
+  // Held while results change or are printed. Another thread may read and print under it.
+  std::timed_mutex& mutex() { return mutex_; }
 
   const std::vector<std::shared_ptr<ResultSink>>& results() const { return results_; }
 
@@ -37,6 +40,7 @@ class RunOutput {
   size_t total_;
   size_t ended_ = 0;
   size_t printed_ = 0;
+  std::timed_mutex mutex_;
   Progress progress_;
 };
 

@@ -13,12 +13,14 @@ namespace tenon {
 struct RunFigures {
   double seconds = 0;             // wall time of generation
   uint64_t peak_used_tokens = 0;  // KV slots that held something, at most
+  EngineTotals totals;
+  uint64_t second_rows = 0;  // rows that the second model computed
+  std::string ended_by;      // a signal that ended the run early: "SIGINT"
 };
 
-std::string run_json(const Pipeline& pipeline, const Engine& engine, const RunOutput& output,
-                     const RunFigures& figures);
+std::string run_json(const Pipeline& pipeline, const RunOutput& output, const RunFigures& figures);
 // "61 tokens · first after 3.1 ms · 0.42 ms a token · 2310 tokens/s · KV 0.5 % of 12 MiB"
-std::string run_summary(const Pipeline& pipeline, const Engine& engine, const RunOutput& output,
+std::string run_summary(const Pipeline& pipeline, const RunOutput& output,
                         const RunFigures& figures);
 
 }  // namespace tenon

@@ -1,15 +1,19 @@
 #include <tenon/sdk/sampler/watermark.h>
 
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/parameters.h"
 #include "core/base/sampling_keys.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/flags.h"
+#include "tools/tenon/json_text.h"
 #include "tools/tenon/places.h"
 #include "tools/tenon/prompts.h"
+#include "tools/tenon/standard_input.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -22,13 +26,14 @@ struct Flags {
   bool json = false;
   bool repeats = false;
   SamplingParams params;  // of them, those of the watermark
+  InputLimit input;
 };
 
 Result<std::vector<TokenId>> tokens_of(const Flags& flags) {
   std::string text = flags.text;
   if (!flags.has_text) {
-    TENON_ASSIGN_OR_RETURN(Prompt prompt, read_prompt_stdin());
-    text = std::move(prompt.text);
+    TENON_ASSIGN_OR_RETURN(text, flags.input.read());
+    if (!text.empty() && text.back() == '\n') text.pop_back();
   }
   if (flags.ids) return parse_token_list(text);
   std::string folder = flags.model;
@@ -72,29 +77,27 @@ Status detect(const Flags& flags) {
                                         {"gamma", flags.params.watermark_gamma},
                                         {"z", found.z},
                                         {"p", found.p}};
-    std::printf("%s\n", out.dump(2).c_str());
+    put(json_text(out));
   } else {
-    std::printf(
-        "%llu of %llu tokens are green, %.1f expected by chance\nz = %.2f, p = %.3g\n",
-        static_cast<unsigned long long>(found.green), static_cast<unsigned long long>(found.scored),
-        static_cast<double>(flags.params.watermark_gamma) * static_cast<double>(found.scored),
-        found.z, found.p);
+    putf("%llu of %llu tokens are green, %.1f expected by chance\nz = %.2f, p = %.3g\n",
+         static_cast<unsigned long long>(found.green),
+         static_cast<unsigned long long>(found.scored),
+         static_cast<double>(flags.params.watermark_gamma) * static_cast<double>(found.scored),
+         found.z, found.p);
   }
   return {};
 }
 
-void add_key(CLI::App& command, const char* flag, std::string_view name, SamplingParams& params) {
+void add_key(CLI::App& command, std::string_view flag, std::string_view name,
+             SamplingParams& params) {
   const SamplingKey& key = sampling_keys()[*find_sampling_key(name)];
-  command
-      .add_option_function<double>(
-          flag, [&key, &params](double value) { key.set(params, value); },
-          std::string(key.sentence))
-      ->check([&key](const std::string& text) {
-        double value = 0.0;
-        if (!CLI::detail::lexical_cast(text, value)) return text + " is no number";
-        return sampling_fault(key, value);
-      })
-      ->type_name(key.whole ? "UINT" : "FLOAT");
+  const Parameter& known = parameter(name);
+  NumberSpec spec = known.number;
+  spec.name = flag;
+  add_number_option(
+      command, spec,
+      std::string(known.sentence) + " (default: " + std::string(known.otherwise) + ")",
+      [&key, &params](const WrittenNumber& written) { key.set(params, as_real(written)); });
 }
 
 }  // namespace
@@ -107,8 +110,9 @@ void add_watermark_command(CLI::App& app, Action& action) {
       group->add_subcommand("detect", "Count green tokens: is the text watermarked?");
   CLI::Option* text =
       command->add_option("text", flags->text, "the text; without it, standard input");
-  command->add_option("--model", flags->model,
-                      "folder of the model whose tokenizer counts (default: the bundled model)");
+  add_text(*command, "--model", flags->model,
+           "folder of the model whose tokenizer counts (default: the bundled model)");
+  flags->input.add_to(*command);
   command->add_flag("--ids", flags->ids, "the text is token ids, separated by spaces or commas");
   command->add_flag("--json", flags->json, "one JSON object");
   command->add_flag("--repeats", flags->repeats, "count what repeats as often as it stands there");

@@ -28,8 +28,8 @@ void CpuWorker::run() {
 }
 
 // The first error is the one to tell. A worker goes on behind it: the others wait at the barriers.
-void CpuWorker::keep(const char* room, Status status) {
-  if (!status.ok() && status_.ok()) status_ = with_context(room, status);
+void CpuWorker::keep(Status status) {
+  if (!status.ok() && status_.ok()) status_ = std::move(status);
 }
 
 void CpuWorker::embed() {
@@ -71,8 +71,7 @@ void CpuWorker::embed_tokens() {
   for (size_t first = 0; first < rows_;) {
     size_t last = inputs.data == nullptr ? rows_ : first;
     while (last < rows_ && tokens[last] != kNoToken) ++last;
-    keep("embedding",
-         step_.weights.embed(tokens.subspan(first, last - first), hidden + first * width, slice_));
+    keep(step_.weights.embed(tokens.subspan(first, last - first), hidden + first * width, slice_));
     for (; last < rows_ && tokens[last] == kNoToken; ++last) {
       if (last % slice_.count != slice_.index) continue;
       std::memcpy(hidden + last * width,
@@ -126,7 +125,7 @@ const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x) {
   call.x_stride = matrix.k_in;
   call.rows = rows_;
   call.prepared = to.data();
-  keep("linear", matrix.kernel->prepare(call, alone() ? Slice() : slice_));
+  keep(matrix.kernel->prepare(call, alone() ? Slice() : slice_));
   if (!alone()) barrier();
   return call.prepared;
 }
@@ -138,7 +137,7 @@ void CpuWorker::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) 
       columns / linear_part_columns(rows_) + slice_.count, WorkQueue::kMaxParts));
   const uint32_t call = linear_calls_++;
   for (WorkRange range; step_.queue->next(slice_.index, call, parts, range);) {
-    keep("linear", kernel.run(jobs, range, nullptr));
+    keep(kernel.run(jobs, range, nullptr));
   }
 }
 
@@ -300,8 +299,7 @@ void CpuWorker::attend(uint32_t layer) {
   call.v = shares_kv(layer) ? nullptr : b.v.data();
   call.out = b.attended.data();
   for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
-    Status status = step_.attention.run(call, phase, slice_);
-    if (!status.ok() && status_.ok()) status_ = std::move(status);
+    keep(step_.attention.run(call, phase, slice_));
     barrier();
   }
   if (is_last(layer)) keep_wanted_rows();

@@ -94,7 +94,7 @@ class CpuWorker final : public DecoderOps {
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   void embed_tokens();
   void scale_and_place_rows();
-  void keep(const char* room, Status status);
+  void keep(Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void keep_wanted_rows();

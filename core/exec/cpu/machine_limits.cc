@@ -8,6 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Of this thread.
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 void relax() {
@@ -103,12 +112,14 @@ struct Measurement {
   std::atomic<bool> more{true};
   std::atomic<uint64_t> sink{0};
   MachineLimits limits;
+  std::vector<double> shares;  // by thread
 
   Measurement(CpuFeatures isa, uint32_t thread_count, double seconds)
       : kernels(limit_kernels(isa)),
         threads(thread_count),
         budget_seconds(seconds),
-        barrier(thread_count) {}
+        barrier(thread_count),
+        shares(thread_count) {}
 
   // Work per second over the rounds of one kind.
   struct Rate {
@@ -142,6 +153,16 @@ struct Measurement {
 
   void run(uint32_t thread) {
     stay_on_processor(thread);
+    const auto start = Clock::now();
+    const double computed = processor_seconds();
+    measure(thread);
+    // Waiting at the barriers is spinning: time without a processor is time that others had.
+    const double share = (processor_seconds() - computed) / seconds_since(start);
+    shares[thread] = std::clamp(share, 0.0, 1.0);
+  }
+
+ private:
+  void measure(uint32_t thread) {
     const size_t part = buffer.bytes() / threads / 1024 * 1024;
     std::byte* mine = buffer.data() + part * thread;
     Rate read;
@@ -176,7 +197,6 @@ struct Measurement {
     if (threads > 1 && meetings > 0) limits.barrier_ns = 1e9 * threads / meetings;
   }
 
- private:
   // What thread 0 decided, read by all between two meetings.
   bool go_on() {
     barrier.wait();
@@ -193,6 +213,9 @@ MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double s
     others.emplace_back([&measurement, i] { measurement.run(i); });
   }
   for (std::thread& thread : others) thread.join();
+  measurement.limits.processor_share =
+      std::accumulate(measurement.shares.begin(), measurement.shares.end(), 0.0) /
+      measurement.threads;
   return measurement.limits;
 }
 

@@ -19,6 +19,9 @@ struct MachineLimits {
   double bf16_flops = 0;  // bf16 dot products into fp32; 0 where the set has none
   double int8_ops = 0;    // 8-bit dot products into 32 bits, the set's best instruction
   double barrier_ns = 0;  // one meeting of all threads, spinning; 0 for one thread
+  // Part of the time that the measuring threads, which never wait, were given a processor. Well
+  // below 1 others were busy, and the figures are not those of the machine.
+  double processor_share = 1;
 };
 
 // Takes about `seconds_budget` seconds (at least some tens of milliseconds) and half a GiB of

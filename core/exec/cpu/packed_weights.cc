@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/canary.h"
+#include "core/base/quote.h"
 #include "core/model/weight_rows.h"
 
 namespace tenon {
@@ -82,7 +84,8 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
 Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
                           PackedMatrix& matrix) {
   TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, resolve(weight.view()));
-  if (kernel == nullptr) return internal("no linear kernel was chosen for '" + weight.name + "'");
+  if (kernel == nullptr)
+    return internal("no linear kernel was chosen for " + in_quotes(weight.name));
   if (Status status = kernel->accepts(weight.view()); !status.ok()) {
     return with_context(weight.name, status);
   }
@@ -93,8 +96,9 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
             .source = &weight};
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   placements_.push_back({&matrix, total_bytes_});
-  total_bytes_ =
-      saturating_add(total_bytes_, round_up_to_line(kernel->packed_bytes(weight.view())));
+  total_bytes_ = saturating_add(
+      total_bytes_,
+      saturating_add(round_up_to_line(kernel->packed_bytes(weight.view())), kCanaryBytes));
   if (std::ranges::find(kernels_, kernel) == kernels_.end()) kernels_.push_back(kernel);
   const std::pair preparation(kernel, matrix.preparation);
   if (std::ranges::find(preparations_, preparation) == preparations_.end()) {
@@ -112,6 +116,7 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
     matrix.data = memory_.data() + placements_[i].offset;
     const uint64_t end = i + 1 < placements_.size() ? placements_[i + 1].offset : total_bytes_;
     queues[i].bytes = end - placements_[i].offset;
+    set_canary(memory_.data() + end - kCanaryBytes);
     queues[i].pieces = static_cast<uint32_t>(queues[i].bytes / kPieceBytes + 1);
   }
   std::vector<PackFault> faults(pool.size());
@@ -132,6 +137,14 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
   });
   if (!first->status.ok()) {
     return with_context(placements_[first->matrix].matrix->source->name, first->status);
+  }
+  for (size_t i = 0; i < placements_.size(); ++i) {
+    const PackedMatrix& matrix = *placements_[i].matrix;
+    const std::byte* end = static_cast<const std::byte*>(matrix.data) + queues[i].bytes;
+    if (canary_lives(end - kCanaryBytes)) continue;
+    return internal(matrix.source->name + ": pack of the linear kernel '" +
+                    std::string(matrix.kernel->numerics()) +
+                    "' wrote behind the packed_bytes that it had asked for");
   }
   if (progress) progress(total_bytes_, total_bytes_);
   placements_.clear();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/base/canary.h"
+
 namespace tenon {
 namespace {
 
@@ -11,6 +13,18 @@ Status named(const NamedAttention& attention, const Status& status) {
   if (status.ok()) return {};
   const std::string& name = attention.name;
   return with_context(name.empty() ? "attention" : "attention \"" + name + "\"", status);
+}
+
+Result<HostMemory> with_canary(uint64_t bytes, const std::string& what) {
+  TENON_ASSIGN_OR_RETURN(
+      HostMemory memory,
+      HostMemory::allocate(saturating_add(bytes, kCanaryBytes), HostMemory::Backing::lazy,
+                           what + " of the attention kernel"));
+  set_canary(memory.data() + bytes);
+  return memory;
+}
+bool wrote_behind(const HostMemory& memory) {
+  return !canary_lives(memory.data() + memory.bytes() - kCanaryBytes);
 }
 
 }  // namespace
@@ -49,13 +63,9 @@ Status StepAttention::bind(Serving& serving, std::span<const KvGroupStorage> sto
   serving.groups.resize(shape_->group_count);
   for (const GroupId group : groups_) {
     GroupMemory& memory = serving.groups[group];
-    TENON_ASSIGN_OR_RETURN(memory.plan,
-                           HostMemory::allocate(kernel.plan_bytes(group), HostMemory::Backing::lazy,
-                                                "the plan of the attention kernel"));
-    TENON_ASSIGN_OR_RETURN(
-        memory.workspace,
-        HostMemory::allocate(kernel.workspace_bytes(group), HostMemory::Backing::lazy,
-                             "the workspace of the attention kernel"));
+    TENON_ASSIGN_OR_RETURN(memory.plan, with_canary(kernel.plan_bytes(group), "the plan"));
+    TENON_ASSIGN_OR_RETURN(memory.workspace,
+                           with_canary(kernel.workspace_bytes(group), "the workspace"));
   }
   return {};
 }
@@ -83,6 +93,10 @@ Status StepAttention::plan(const BatchView& batch) {
       TENON_RETURN_IF_ERROR(named(
           serving.attention, serving.attention.kernel->plan(
                                  {group, &batch, serving.sequences, memory.plan.data()}, out)));
+      if (wrote_behind(memory.plan) || wrote_behind(memory.workspace)) {
+        return named(serving.attention,
+                     internal("plan or run wrote behind the memory that it had asked for"));
+      }
       if (out.phases < 1 || out.phases > kMaxPhases) {
         return named(serving.attention, internal("a step of " + std::to_string(out.phases) +
                                                  " phases was planned; expected 1 to 16"));

@@ -37,9 +37,9 @@
 //   linear.epilogues  text   store | add | silu_mul | …  what a product can be finished with
 //   sampler.verify    text   none | exact | rejection
 //   sampler.trees     text   none | exact                how drafts that form a tree are verified
-//   sampler.stages    text   names of stages that requests may order
+//   sampler.stages    text   stages requests may ask for, and: bias bans mirostat watermark
 //   sampler.params    text   keys of third parties that requests may set: acme.tilt …
-//   sampler.logprobs  number most alternatives that are reported for a token
+//   sampler.logprobs  number at_most: the most alternatives that are reported for a token
 //   draft.shape       text   chain | tree                what a drafter proposes
 //   draft.needs       text   nothing | hidden | model
 //   sched.emits       text   whole_prompts | chunks | preemption

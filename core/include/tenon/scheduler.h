@@ -47,9 +47,9 @@ struct SequenceView {
   uint32_t limit_tokens = 0;      // known_tokens never grows beyond it
   uint32_t offered_drafts = 0;    // a drafter could propose so many; a grant may use up to these
   uint32_t fork_group = 0;        // samples or beams of one request share it
-  // How many sequences it is or will become: a request of n samples is one sequence until its
-  // prompt is computed, and n running ones from then on. Those beyond max_sequences wait as new
-  // arrivals do.
+  // How many rows it takes or will: a request of n is one sequence until its prompt is computed.
+  // Samples beyond max_sequences then wait as arrivals do. A beam that can only wait for others of
+  // its search is in no view; its row counts here with the first one that is.
   uint32_t samples = 1;
   uint32_t tenant = 0;
   int32_t priority = 0;       // lower runs first
@@ -132,8 +132,8 @@ class KvLedger {
   // (prefixes are matched again and held here; `cached` was advice). All or nothing below at_least.
   virtual GrowResult try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept = 0;
   virtual HeldTokens held(SeqId seq) noexcept = 0;
-  // Takes a running sequence's memory back and puts it among the waiting (preemption). False when
-  // refused (no swap pool, in flight, or already granted in this plan); nothing changed then.
+  // Takes a running sequence's memory back, with it that of all beams of its search, and puts it
+  // among the waiting. False when refused (no pool, in flight, granted in this plan): no change.
   virtual bool release(SeqId seq, ReleaseHow how) noexcept = 0;
   // An estimate of what could be granted in all, evictable blocks included.
   virtual uint64_t free_tokens() noexcept = 0;

@@ -13,6 +13,10 @@
 // A pipeline has one step thread; [control] and [step] calls of one instance never overlap.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Tenon's headers need C++20: compile with -std=c++20, or link the CMake target tenon::sdk"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,25 +55,8 @@ enum class DType : uint8_t {
 
 // Bits of one element; whole bytes except i4, of which two share a byte (low nibble first).
 constexpr uint32_t dtype_bits(DType type) noexcept {
-  switch (type) {
-    case DType::i64:
-      return 64;
-    case DType::f32:
-    case DType::i32:
-      return 32;
-    case DType::f16:
-    case DType::bf16:
-      return 16;
-    case DType::i4:
-      return 4;
-    case DType::i8:
-    case DType::u8:
-      return 8;
-    case DType::f8_e4m3:
-    case DType::f8_e5m2:
-      return 8;
-  }
-  return 0;
+  constexpr uint32_t kBits[] = {32, 16, 16, 8, 4, 32, 64, 8, 8, 8};
+  return static_cast<size_t>(type) < 10 ? kBits[static_cast<size_t>(type)] : 0;
 }
 constexpr std::string_view dtype_name(DType type) noexcept {
   constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "i8",      "i4",

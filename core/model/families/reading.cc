@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -150,6 +152,7 @@ void read_scaling(const JsonFields& config, const JsonFields& rope, const RopeDe
     out.scaling.factor = bounded_number(rope, "factor", 0.0);
   } else if (type == "dynamic") {
     out.scaling.kind = RopeScalingKind::dynamic;
+    out.scaling.original_context_tokens = context_tokens;
     out.scaling.factor = bounded_number(rope, "factor", 0.0);
   } else if (type == "llama3") {
     read_llama3(config, rope, defaults, context_tokens, out.scaling);
@@ -160,8 +163,8 @@ void read_scaling(const JsonFields& config, const JsonFields& rope, const RopeDe
     // Early Phi-3 files call it "su" or "yarn".
     read_longrope(config, rope, defaults, context_tokens, out.dim, out.scaling);
   } else if (type != "default") {
-    rope.faults().unsupported("rope type '" + type.substr(0, 80) +
-                              "' is not built; there are default, linear, dynamic, llama3, yarn, "
+    rope.faults().unsupported("rope type " + in_quotes(type) +
+                              " is not built; there are default, linear, dynamic, llama3, yarn, "
                               "longrope");
   }
 }
@@ -178,8 +181,8 @@ uint32_t read_dim(const JsonFields& config, const JsonFields& rope, const RopeDe
     const std::string type = rope.text("rope_type", rope.text("type", "default"));
     if (type == "default") return head_dim;
     config.faults().unsupported("'partial_rotary_factor' is " + std::to_string(part) +
-                                "; only whole heads (1.0) are rotated with rope type '" +
-                                type.substr(0, 80) + "'");
+                                "; only whole heads (1.0) are rotated with rope type " +
+                                in_quotes(type));
     return head_dim;
   }
   const double turned = std::floor(part * head_dim);
@@ -247,8 +250,8 @@ Activation read_activation(const JsonFields& config, std::initializer_list<const
   const std::string name = config.text(key, fallback);
   const auto* found = std::ranges::find(kActivations, name, &NamedActivation::name);
   if (found != std::end(kActivations)) return found->activation;
-  config.faults().unsupported(config.name(key) + " is '" + name.substr(0, 80) +
-                              "', which is not built; there are silu, gelu, gelu_pytorch_tanh, "
+  config.faults().unsupported(config.name(key) + " is " + in_quotes(name) +
+                              ", which is not built; there are silu, gelu, gelu_pytorch_tanh, "
                               "relu and relu2");
   return Activation::silu;
 }

@@ -33,27 +33,33 @@ TENON_CHECK_OPTIONS(kOptions);
 
 using Recordings = std::vector<std::vector<TokenId>>;
 
+Status no_id(std::string_view text, const char* at) {
+  const auto column = static_cast<size_t>(at - text.data());
+  return Status::error(StatusCode::invalid_argument,
+                       "option tokens: '" + std::string(text.substr(column, 12)) +
+                           "' at character " + std::to_string(column + 1) +
+                           " is no token id – write ids separated by spaces, recordings by ';'");
+}
+
 Status parse(std::string_view text, Recordings& out) {
   out.assign(1, {});
   const char* at = text.data();
   const char* end = at + text.size();
+  bool behind_id = false;  // only there may a comma stand
   while (at != end) {
     if (*at == ';') out.emplace_back();
+    const bool comma = *at == ',';
+    if (comma && !behind_id) return no_id(text, at);
+    if (comma || *at == ';') behind_id = false;
     if (*at == ';' || *at == ' ' || *at == ',' || *at == '\n' || *at == '\t' || *at == '\r') {
       ++at;
       continue;
     }
     TokenId token = kNoToken;
     const auto [next, error] = std::from_chars(at, end, token);
-    if (error != std::errc() || token < 0) {
-      const auto column = static_cast<size_t>(at - text.data());
-      return Status::error(
-          StatusCode::invalid_argument,
-          "option tokens: '" + std::string(text.substr(column, 12)) + "' at character " +
-              std::to_string(column + 1) +
-              " is no token id – write ids separated by spaces, recordings by ';'");
-    }
+    if (error != std::errc() || token < 0) return no_id(text, at);
     out.back().push_back(token);
+    behind_id = true;
     at = next;
   }
   for (size_t i = 0; i < out.size(); ++i) {
@@ -132,6 +138,12 @@ Status validate(const void* options) noexcept {
 constexpr Fact kProvides[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact"},
     {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact"},
+    // A recording is what it is, whatever else a request asks for.
+    {.key = "sampler.stages",
+     .op = FactOp::in,
+     .number = 0,
+     .words = "penalties dry temperature top_n_sigma top_k typical_p top_p min_p xtc bias bans "
+              "mirostat watermark"},
 };
 constexpr PluginDescriptor kReplay = [] {
   PluginDescriptor made =

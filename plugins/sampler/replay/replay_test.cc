@@ -125,7 +125,10 @@ TEST(Replay, refuses_what_is_no_list_of_ids) {
   EXPECT_EQ(message("-4"),
             "option tokens: '-4' at character 1 is no token id – write ids separated by spaces, "
             "recordings by ';'");
-  EXPECT_EQ(message("1 2;\n3"), "");
+  EXPECT_EQ(message("1,,2"),
+            "option tokens: ',2' at character 3 is no token id – write ids separated by spaces, "
+            "recordings by ';'");
+  EXPECT_EQ(message("1, 2;\n3"), "");
 }
 
 }  // namespace

@@ -112,6 +112,12 @@ Status validate(const void* options) noexcept {
 constexpr Fact kProvides[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
     {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact"},
+    {.key = "sampler.stages",
+     .op = FactOp::in,
+     .number = 0,
+     .words = "penalties dry temperature top_n_sigma top_k typical_p top_p min_p xtc bias bans "
+              "mirostat watermark"},
+    {.key = "sampler.logprobs", .op = FactOp::at_most, .number = 1 << 20, .words = {}},
 };
 constexpr PluginDescriptor kStandard = [] {
   PluginDescriptor made = sdk::with_facts(

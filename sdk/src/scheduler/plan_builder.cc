@@ -153,11 +153,21 @@ bool PlanBuilder::preempt(size_t place) {
     standing(place) = Standing::held;
     return false;
   }
+  count_out(place);
+  // The beams of one search lose their memory together.
+  for (size_t other = 0; other < order_.size(); ++other) {
+    const bool with_it = at(other).fork_group == victim.fork_group && unserved(other) &&
+                         ledger_->held(at(other).seq).tokens == 0;
+    if (with_it) count_out(other);
+  }
+  return true;
+}
+
+void PlanBuilder::count_out(size_t place) {
   leave(place, Standing::preempted);
   --running_;
-  slots_ -= std::min(slots_, victim.samples);
-  if (left(victim) > 1) --partial_;
-  return true;
+  slots_ -= std::min(slots_, at(place).samples);
+  if (left(at(place)) > 1) --partial_;
 }
 
 size_t PlanBuilder::choose_victim(size_t place, uint32_t tokens) {

@@ -14,7 +14,7 @@ const SamplingKey& key(std::string_view name) {
 TEST(SamplingKeys, take_what_a_request_that_says_nothing_has) {
   const SamplingParams plain;
   for (const SamplingKey& known : sampling_keys()) {
-    EXPECT_EQ(sampling_fault(known, known.get(plain)), "") << known.name;
+    EXPECT_EQ(sampling_fault(known, plain), "") << known.name;
     EXPECT_EQ(sampling_keys()[*find_sampling_key(known.name)].name, known.name);
   }
 }
@@ -35,14 +35,17 @@ TEST(SamplingKeys, reach_the_member_of_their_name) {
 }
 
 TEST(SamplingKeys, say_what_is_out_of_range) {
-  EXPECT_EQ(sampling_fault(key("top_p"), 0.0),
-            "top_p is 0.0 – it must be a number above 0.0 and at most 1.0");
-  EXPECT_EQ(sampling_fault(key("watermark_gamma"), 1.0),
-            "watermark_gamma is 1.0 – it must be a number above 0.0 and below 1.0");
-  EXPECT_EQ(sampling_fault(key("mirostat"), 1.5),
-            "mirostat is 1.5 – it must be a whole number from 0 to 2");
-  EXPECT_EQ(sampling_fault(key("min_p"), std::numeric_limits<double>::quiet_NaN()),
-            "min_p is nan – it must be a number from 0.0 to 1.0");
+  SamplingParams params;
+  params.top_p = 0.0f;
+  params.min_p = std::numeric_limits<float>::quiet_NaN();
+  params.mirostat = 3;
+  EXPECT_EQ(sampling_fault(key("top_p"), params),
+            "top_p is 0.0 – it must be a number above 0.0 and at most 1.0 – change it or leave it "
+            "out");
+  EXPECT_EQ(sampling_fault(key("mirostat"), params),
+            "mirostat is 3 – it must be a whole number from 0 to 2 – change it or leave it out");
+  EXPECT_EQ(sampling_fault(key("min_p"), params),
+            "min_p is nan – it must be a number from 0.0 to 1.0 – change it or leave it out");
 }
 
 TEST(SamplingOrder, names_stages) {
@@ -53,6 +56,9 @@ TEST(SamplingOrder, names_stages) {
   EXPECT_EQ(parse_sampling_order("topk").status().message(),
             "'topk' is no stage of sampling; did you mean 'top_k'? (known: penalties, dry, "
             "temperature, top_n_sigma, top_k, typical_p, top_p, min_p, xtc)");
+  for (const char* bad : {"", " ", ",", "top_k,,xtc", "top_k,"}) {
+    EXPECT_FALSE(parse_sampling_order(bad).ok()) << bad;
+  }
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "core/config/schema.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -112,6 +115,71 @@ TEST(PipelineConfig, takes_every_number_of_sampling) {
   EXPECT_EQ(config.sampling[*find_sampling_key("xtc_threshold")].value, std::nullopt);
 }
 
+TEST(PipelineConfig, takes_numbers_within_the_range_of_their_key_alone) {
+  for (const ConfigKey& key : config_keys()) {
+    const NumberSpec spec = number_spec(key, key.spec.key);
+    const std::string name(key.spec.key), is = name + " is ";
+    std::vector<std::string> good, bad = {"nan", "true", "x", "\"\"", "[1]", "1e300"};
+    if (key.spec.type == OptionType::integer) {
+      good = {std::to_string(spec.least), std::to_string(spec.most)};
+      bad.insert(bad.end(), {"2.0", std::to_string(spec.least - 1)});
+      bad.push_back(spec.most < INT64_MAX ? std::to_string(spec.most + 1) : "9223372036854775808");
+    } else if (key.spec.type == OptionType::real) {
+      (spec.above_min ? bad : good).push_back(std::to_string(spec.min));
+      (spec.below_max ? bad : good).push_back(std::to_string(spec.max));
+      bad.insert(bad.end(), {std::to_string(spec.min - 1), std::to_string(spec.max + 1)});
+    } else {
+      continue;
+    }
+    for (const auto& value : good) EXPECT_EQ(error_of("", {name + "=" + value}), "") << value;
+    for (const auto& value : bad) {
+      EXPECT_THAT(error_of("", {name + "=" + value}), StartsWith("--set: " + is)) << value;
+    }
+  }
+}
+
+TEST(PipelineConfig, refuses_empty_texts) {
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_NE(error_of("", {std::string(key.spec.key) + "=\"\""}), "") << key.spec.key;
+  }
+  EXPECT_THAT(error_of("", {"scheduler.plugin=\"\""}),
+              StartsWith("--set: scheduler.plugin is empty – it must be a text – "));
+  EXPECT_THAT(error_of("[plugins]\nload = ['']\n"), HasSubstr("plugins.load has an empty text"));
+}
+
+TEST(PipelineConfig, names_the_flag_that_stands_for_a_key) {
+  const std::vector<Setting> flags = {{"model.path", std::string("m"), {"--model", 0, 0}},
+                                      {"executor.threads", int64_t{0}, {"--threads", 0, 0}}};
+  const auto config = parse_pipeline_config("format = 1", "p.toml", "/", {}, flags);
+  ASSERT_FALSE(config.ok());
+  EXPECT_THAT(config.status().message(), StartsWith("--threads: executor.threads is 0"));
+  const auto good = parse_pipeline_config("format = 1", "p.toml", "/", {"model.path=x"},
+                                          {flags.begin(), flags.begin() + 1});
+  ASSERT_TRUE(good.ok());
+  EXPECT_EQ(good->model_path.value, "m");
+  EXPECT_EQ(good->model_path.origin.text(), "--model");
+}
+
+// What a failure prints can be pasted.
+TEST(PipelineConfig, the_ranges_of_its_page_are_those_of_the_keys) {
+  std::ifstream file(TENON_SOURCE_DIR "/docs/formats/pipeline-toml.md");
+  std::string line, section;
+  std::vector<std::string> lines;
+  while (std::getline(file, line)) {
+    if (line.starts_with("[")) section = line.substr(1, line.find(']') - 1);
+    lines.push_back(section + "." + line);
+  }
+  for (const ConfigKey& key : config_keys()) {
+    if (key.spec.type != OptionType::integer || key.parameter != nullptr) continue;
+    const std::string range = std::to_string(key.spec.min) + " … " + std::to_string(key.spec.max);
+    const bool stands = std::any_of(lines.begin(), lines.end(), [&](const std::string& text) {
+      return text.starts_with(std::string(key.spec.key) + " ") &&
+             text.find("# " + range) != std::string::npos;
+    });
+    EXPECT_TRUE(stands) << key.spec.key << ": # " << range;
+  }
+}
+
 TEST(PipelineConfig, takes_overrides_as_toml_or_as_bare_words) {
   const PipelineConfig config = parsed(
       "[scheduler]\nplugin = 'fifo'\n",
@@ -159,17 +227,16 @@ TEST(PipelineConfig, reports_an_unknown_table_once) {
 }
 
 TEST(PipelineConfig, says_what_a_value_should_have_been) {
-  EXPECT_EQ(
-      error_of("[executor]\nthreads = 'many'\n"),
-      "p.toml:3:1: 'executor.threads' is the text \"many\"; expected an integer from 1 to 1024 "
-      "threads, or \"auto\"");
+  EXPECT_EQ(error_of("[executor]\nthreads = 'many'\n"),
+            "p.toml:3:1: executor.threads is \"many\" – it must be a whole number from 1 to 1024 "
+            "threads, or \"auto\" – change it or leave it out");
   EXPECT_EQ(error_of("[executor]\nisa = 'avx1024'\n"),
             "p.toml:3:1: 'executor.isa' is the text \"avx1024\"; expected one of \"portable\", "
             "\"avx2\", \"avx512\", \"avx512_vnni\", \"avx512_bf16\", or \"auto\"");
   EXPECT_THAT(error_of("[limits]\nmax_sequences = 0\n"),
-              HasSubstr("expected an integer from 1 to 4096 sequences"));
+              HasSubstr("max_sequences is 0 – it must be a whole number from 1 to 4096 sequences"));
   EXPECT_THAT(error_of("[limits]\nmax_sequences = 'auto'\n"),
-              EndsWith("expected an integer from 1 to 4096 sequences"));
+              HasSubstr("is \"auto\" – it must be a whole number from 1 to 4096 sequences –"));
   EXPECT_THAT(error_of("[kv_cache]\nmemory = '1 GB'\n"), HasSubstr("expected a size from 1B"));
   EXPECT_THAT(error_of("[plugins]\nload = 'a.so'\n"),
               HasSubstr("'plugins.load' is the text \"a.so\"; expected a list of plugin files"));
@@ -211,6 +278,14 @@ TEST(PipelineConfig, gives_options_only_to_a_drafter_that_is_there) {
   EXPECT_EQ(
       error_of("[drafter.options]\nk = 1\n"),
       "p.toml:3:1: 'drafter.options.k' is set, but there is no drafter; set drafter.plugin too");
+}
+
+TEST(PipelineConfig, has_no_say_about_drafts_that_nobody_makes) {
+  EXPECT_EQ(error_of("[drafter]\nverify = 'rejection'\n"),
+            "p.toml:3:1: 'drafter.verify' is set, but there is no drafter; set drafter.plugin too");
+  const std::string text = "[drafter]\nplugin = 'ngram'\nverify = 'rejection'\n";
+  EXPECT_EQ(parsed(text, {"drafter.plugin=suffix"}).draft_verify.value, DraftVerify::rejection);
+  EXPECT_EQ(parsed(text, {"drafter.plugin=none"}).dropped_options.size(), 1u);
 }
 
 TEST(PipelineConfig, prompts_and_single_rows_may_have_attention_kernels_of_their_own) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
 namespace tenon {
 namespace {
@@ -37,15 +39,15 @@ priority = -1
   EXPECT_EQ(read->title, "two");
   ASSERT_EQ(read->requests.size(), 2u);
   EXPECT_FALSE(read->requests[0].ignore_eos);
-  EXPECT_FALSE(read->requests[0].seed.has_value());
+  EXPECT_FALSE(read->requests[0].answer.seed.has_value());
   const WorkloadRequest& second = read->requests[1];
   EXPECT_EQ(second.prompt, "b");
   EXPECT_EQ(second.max_tokens, 4u);
   EXPECT_TRUE(second.ignore_eos);
   EXPECT_EQ(second.arrival_ns, 1'500'000'000);
-  EXPECT_EQ(second.samples, 2u);
-  EXPECT_EQ(second.seed, 9u);
-  EXPECT_EQ(second.temperature, 0.5);
+  EXPECT_EQ(second.answer.samples, 2u);
+  EXPECT_EQ(second.answer.seed, 9u);
+  EXPECT_EQ(second.answer.sampling[*find_sampling_key("temperature")], 0.5);
   EXPECT_EQ(second.priority, -1);
 }
 
@@ -80,10 +82,12 @@ prompt_logprobs = true
   EXPECT_EQ(answer.prompt_logprobs, true);
   EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt = 'a'\nmax_tokens = 3\nmin_p = 2\n"
                      "stop_tokens = [-1]\nlogit_bias = { x = 1 }\n"),
-            "w.toml:5:9: 'min_p' must be a number from 0.0 to 1.0\n"
-            "w.toml:6:15: 'stop_tokens' must be a list of whole numbers from 0 to 2147483647\n"
-            "w.toml:7:14: 'logit_bias' must be a table of token ids and numbers, such as "
-            "{ 17 = -5.0 }");
+            "w.toml:6:16: an id of stop_tokens is -1 – it must be a whole number from 0 to "
+            "2147483647 – change it or leave it out\n"
+            "w.toml:5:9: min_p is 2 – it must be a number from 0.0 to 1.0 – change it or leave it "
+            "out\n"
+            "w.toml:7:20: an id of logit_bias is \"x\" – it must be a whole number from 0 to "
+            "2147483647 – change it or leave it out");
 }
 
 TEST(Answer, is_completed_by_who_is_asked_next) {
@@ -105,7 +109,8 @@ TEST(Workload, reports_all_errors_at_once_with_their_places) {
   EXPECT_EQ(error_of("format = 1\n[[request]]\nprompt = 7\nmax_tokens = 0\nmax_token = 3\n"),
             "w.toml:5:1: 'max_token' is no key of a workload; did you mean 'max_tokens'?\n"
             "w.toml:3:10: 'prompt' must be text in quotes\n"
-            "w.toml:4:14: 'max_tokens' must be a whole number from 1 to 16777216");
+            "w.toml:4:14: max_tokens is 0 – it must be a whole number from 1 to 16777216 – change "
+            "it or leave it out");
 }
 
 TEST(Workload, needs_a_format_and_a_request) {
@@ -113,7 +118,8 @@ TEST(Workload, needs_a_format_and_a_request) {
             "w.toml:1:1: 'format' is missing – write format = 1\n"
             "w.toml:1:1: there are no requests – write a [[request]] for each");
   EXPECT_EQ(error_of("format = 2\n[[request]]\nprompt = \"a\"\nmax_tokens = 1\n"),
-            "w.toml:1:10: 'format' must be a whole number from 1 to 1");
+            "w.toml:1:10: format is 2 – it must be a whole number from 1 to 1 – change it or leave "
+            "it out");
 }
 
 TEST(Workload, one_table_stands_for_as_many_requests_as_it_counts) {
@@ -137,7 +143,7 @@ vary_seed = true
   const WorkloadRequest& first = read->requests[0];
   const WorkloadRequest& last = read->requests[2];
   EXPECT_EQ(last.arrival_ns, 1'500'000'000);
-  EXPECT_EQ(last.seed, 12u);
+  EXPECT_EQ(last.answer.seed, 12u);
   EXPECT_EQ(last.tenant, 4u);
   const auto of = [](const WorkloadRequest& r) { return drawn_prompt(r.prefix, r.own, 100); };
   const std::vector<int32_t> one = of(first), other = of(last);
@@ -187,8 +193,86 @@ TEST(Workload, a_prompt_is_text_or_drawn) {
             "w.toml:4:14: 'max_tokens' has no 'mean'");
 }
 
+std::string with(const NumberSpec& spec, const std::string& value) {
+  const std::string name(spec.name);
+  if (name == "draw_seed") {
+    return "format = 1\ndraw_seed = " + value +
+           "\n[[request]]\nprompt_tokens = 1\nmax_tokens = 1\n";
+  }
+  if (name == "prompt_tokens") {
+    return "format = 1\n[[request]]\nmax_tokens = 1\nprompt_tokens = " + value + "\n";
+  }
+  std::string length = "{ mean = 5 }", line = name + " = " + value + "\n";
+  for (std::string_view part : {"mean", "spread", "min", "max"}) {
+    if (part != name) continue;
+    length = "{ " + (part == "mean" ? "" : std::string("mean = 5, ")) + name + " = " + value + " }";
+    line = "";
+  }
+  return "format = 1\n[[request]]\nmax_tokens = 1\nprompt_tokens = " + length + "\n" + line;
+}
+
+TEST(Workload, its_numbers_are_taken_within_their_range_alone) {
+  for (const NumberSpec& spec : workload_numbers()) {
+    const bool arrives_late = spec.name == "count";
+    const std::string least = spec.whole ? std::to_string(spec.least) : std::to_string(spec.min);
+    const std::string most = spec.whole ? std::to_string(spec.most) : std::to_string(spec.max);
+    std::vector<std::string> bad = {"true", "'x'", "nan", "inf", "-9000000000"};
+    if (spec.whole) bad.emplace_back("1.0");
+    if (spec.whole && spec.most < INT64_MAX) bad.push_back(std::to_string(spec.most + 1));
+    if (spec.whole) bad.push_back(std::to_string(spec.least - 1));
+    if (!spec.whole) bad.push_back(std::to_string(spec.max + 1));
+    for (const std::string& value : {least, most}) {
+      if (arrives_late && value == most) continue;  // a million requests take their time
+      EXPECT_TRUE(parse_workload(with(spec, value), "w.toml").ok()) << with(spec, value);
+    }
+    for (const std::string& value : bad) {
+      EXPECT_THAT(error_of(with(spec, value)), testing::HasSubstr(std::string(spec.name) + " is "))
+          << value;
+    }
+  }
+}
+
+TEST(Workload, its_page_has_the_ranges_of_its_whole_numbers) {
+  std::ifstream file(TENON_SOURCE_DIR "/docs/formats/workload-toml.md");
+  std::string page{std::istreambuf_iterator<char>(file), {}};
+  for (const NumberSpec& spec : workload_numbers()) {
+    if (!spec.whole) continue;
+    const size_t at = page.find("`" + std::string(spec.name) + "`");
+    ASSERT_NE(at, page.npos) << spec.name;
+    const std::string minus = spec.least < 0 ? "−" : "";
+    const std::string digits = std::to_string(spec.least).substr(spec.least < 0 ? 1 : 0);
+    EXPECT_NE(page.find(minus + digits + " … " + std::to_string(spec.most), at), page.npos)
+        << spec.name;
+  }
+}
+
+TEST(Workload, counts_neither_seeds_nor_arrivals_beyond_what_fits) {
+  const std::string start = "format = 1\n[[request]]\nprompt = 'a'\nmax_tokens = 1\ncount = 9\n";
+  EXPECT_THAT(error_of(start + "seed = 9223372036854775807\nvary_seed = true\n"),
+              testing::HasSubstr("9 requests count it beyond 9223372036854775807"));
+  EXPECT_THAT(error_of(start + "every = '1000000h'\n"),
+              testing::HasSubstr("seconds – that must be 1e+08 at most"));
+}
+
+TEST(Workload, is_not_written_out_beyond_all_memory) {
+  EXPECT_THAT(error_of("format = 1\n[[request]]\nmax_tokens = 1\ncount = 1000000\n"
+                       "prompt_tokens = 16777216\n"),
+              testing::HasSubstr("w.toml:2:1: the requests take more than 1.0 GiB together"));
+}
+
+TEST(Workload, refuses_empty_entries_and_unknown_words) {
+  EXPECT_THAT(error_of("format = 1\n[[request]]\nprompt = 'a'\nmax_tokens = 1\norder = ','\n"
+                       "stop = ['']\nearly_stopping = 'maybe'\n"),
+              testing::AllOf(testing::HasSubstr("order has an empty entry"),
+                             testing::HasSubstr("stop has an empty text"),
+                             testing::HasSubstr("early_stopping is \"maybe\"")));
+}
+
 TEST(Workload, survives_what_is_no_toml) {
   EXPECT_THAT(error_of("[[request]\n"), testing::StartsWith("w.toml:1:"));
+  std::string deep = "a";
+  for (int i = 0; i < 200000; ++i) deep += ".a";
+  EXPECT_THAT(error_of(deep + " = 1\n"), testing::StartsWith("w.toml:1:1: more than 32 points"));
   EXPECT_THAT(error_of("format = 1\nrequest = 3\n"), testing::HasSubstr("there are no requests"));
   EXPECT_THAT(error_of("format = 1\nrequest = [3]\n"),
               testing::HasSubstr("w.toml:2:12: a request must be a [[request]] table"));

@@ -78,6 +78,15 @@ TEST_F(Instance, that_cannot_be_created_says_why) {
             "sampler 'fails' cannot be created: there is no such table; make one");
 }
 
+TEST_F(Instance, whose_words_are_too_many_or_not_fit_for_a_terminal_is_quoted_in_part) {
+  const auto made = create<Sampler>(plugin("faulty_create", "sampler/2", "shouts"));
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(
+      made.status().message(),
+      testing::StartsWith("sampler 'shouts' cannot be created: the \\x1B[2Jtable\nis \\xFF"));
+  EXPECT_LT(made.status().message().size(), 20'000u);
+}
+
 TEST_F(Instance, whose_constructor_throws_is_an_error) {
   const auto made = create<Sampler>(plugin("faulty_create", "sampler/2", "throws"));
   ASSERT_FALSE(made.ok());

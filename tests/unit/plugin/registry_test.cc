@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/base/log.h"
 #include "core/base/sha256.h"
 #include "tests/unit/plugin/bad_plugins.h"
@@ -287,6 +289,52 @@ TEST(Registry, finds_the_lock_beside_a_configuration) {
   const std::string lock = folder.write_file("plugins.lock", "");
   search.use_lock_beside(folder.path("pipeline.toml"));
   EXPECT_EQ(search.lock_file, lock);
+}
+
+TEST(Registry, refuses_a_lock_that_is_a_link_to_nowhere) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(folder.path("gone"), folder.path("plugins.lock"));
+  PluginSearch search = in_folders({folder.path()});
+  search.use_lock_beside(folder.path("pipeline.toml"));
+  EXPECT_THAT(message_of(PluginRegistry::open(search)), HasSubstr("plugins.lock"));
+}
+
+TEST(Registry, warns_of_a_plugin_folder_that_everybody_can_write_to) {
+  const TemporaryFolder folder;
+  copy_plugin("sound", folder, "libtenon-sound.so");
+  std::string lines;
+  set_log_sink([&](LogLevel, std::string_view, std::string_view text) { lines += text; });
+  open_or_die(in_folders({folder.path()}));
+  EXPECT_EQ(lines, "");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  open_or_die(in_folders({folder.path()}));
+  set_log_sink({});
+  EXPECT_THAT(lines, HasSubstr("everybody on this machine can write to the plugin folder"));
+}
+
+TEST(Registry, finds_plugins_in_a_folder_whose_name_is_no_text) {
+  const TemporaryFolder folder;
+  const std::string name = "odd\xff\xfe";
+  copy_plugin("sound", folder, name + "/libtenon-sound.so");
+  PluginRegistry registry = open_or_die(in_folders({folder.path(name)}));
+  const auto found = registry.find("scheduler/2", "sound");
+  EXPECT_TRUE(found.ok()) << message_of(found);
+}
+
+TEST(Registry, tells_where_plugins_were_found_and_which_is_best) {
+  const TemporaryFolder folder;
+  const std::string path = copy_plugin("sound", folder, "libtenon-sound.so");
+  std::string lines;
+  set_log_level(LogLevel::debug);
+  set_log_sink([&](LogLevel, std::string_view, std::string_view text) {
+    lines += std::string(text) + "\n";
+  });
+  PluginRegistry registry = open_or_die(in_folders({folder.path()}));
+  EXPECT_TRUE(registry.candidates("scheduler/2", host_with(kCpuPortable)).ok());
+  set_log_sink({});
+  set_log_level(LogLevel::warning);
+  EXPECT_THAT(lines, HasSubstr("'" + path + "' (--plugin-path) "));
+  EXPECT_THAT(lines, HasSubstr("scheduler, best first: "));
 }
 
 TEST(Registry, refuses_a_lock_that_it_cannot_read) {

@@ -70,6 +70,16 @@ TEST(Stamp, refuses_every_truncation_of_a_plugin) {
   }
 }
 
+TEST(Stamp, refuses_a_plugin_whose_segments_end_behind_the_file) {
+  const std::string bytes = read_bytes(bad_plugin("sound"));
+  // Sections stand behind all segments; what loads ends before them.
+  EXPECT_EQ(message_of(bytes), "");
+  const size_t note_end = bytes.find('\0', bytes.find("note=1\n"));
+  for (const size_t size : {note_end + 1, bytes.size() / 2}) {
+    EXPECT_THAT(message_of(bytes.substr(0, size)), HasSubstr("the library is truncated")) << size;
+  }
+}
+
 TEST(Stamp, names_both_architectures_when_they_differ) {
   EXPECT_THAT(check("arch", "sparc-linux"),
               HasSubstr("architecture is sparc-linux, expected " + host_stamp().arch));

@@ -41,10 +41,10 @@ inline std::unique_ptr<Tokenizer> fixture(const std::string& file) {
 }
 
 inline std::vector<std::string> fixture_files() {
-  return {"deepseek.json",   "falcon.json",    "gemma.json",     "gpt2.json",    "llama2.json",
-          "llama3.json",     "mistral.json",   "metaspace.json", "neox.json",    "o200k.json",
-          "phi3.json",       "plain.json",     "qwen2.json",     "roberta.json", "smollm.json",
-          "spm_llama.model", "spm_rules.model"};
+  return {"deepseek.json",   "falcon.json",     "gemma.json",       "gpt2.json",    "llama2.json",
+          "llama3.json",     "mistral.json",    "metaspace.json",   "neox.json",    "o200k.json",
+          "phi3.json",       "plain.json",      "qwen2.json",       "roberta.json", "smollm.json",
+          "spm_llama.model", "spm_rules.model", "spm_surface.model"};
 }
 
 // A tokenizer.json to change: eight letters, two merges, nothing else.

@@ -7,9 +7,9 @@ namespace tenon {
 namespace {
 
 const std::vector<std::string>& families() {
-  static const std::vector<std::string> files{"llama3.json",    "llama2.json", "mistral.json",
-                                              "gemma.json",     "plain.json",  "spm_llama.model",
-                                              "spm_rules.model"};
+  static const std::vector<std::string> files{
+      "llama3.json", "llama2.json",     "mistral.json",    "gemma.json",
+      "plain.json",  "spm_llama.model", "spm_rules.model", "spm_surface.model"};
   return files;
 }
 

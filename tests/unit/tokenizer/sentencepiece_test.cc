@@ -105,6 +105,26 @@ std::vector<TokenId> encoded(const SentencePieceModel& model, std::string_view t
   return ids_of(*Tokenizer::from_parts(must(tok::make_sentencepiece(model))), text);
 }
 
+TEST(SentencePieceDecoder, writes_unknown_text_as_the_model_says_and_never_skips_it) {
+  const auto by_default = must(load(pieces() + trainer(2)));
+  const std::vector<TokenId> ids{1, 0, 3, 0};
+  EXPECT_EQ(*by_default->decode(ids), " \xE2\x81\x87 a \xE2\x81\x87 ");
+  EXPECT_EQ(*by_default->decode(ids, /*skip_special=*/false), "<s> \xE2\x81\x87 a \xE2\x81\x87 ");
+  EXPECT_EQ(streamed(*by_default, ids, true), *by_default->decode(ids));
+  EXPECT_EQ(by_default->token_bytes(0), " \xE2\x81\x87 ");
+  EXPECT_EQ(by_default->piece(0), "<unk>");
+  const std::string named("\xE2\x02\x04<\xE2?>", 7);  // field 44, bytes that are no UTF-8
+  const auto chosen = must(load(pieces() + field(2, varint_field(3, 2) + named)));
+  EXPECT_EQ(*chosen->decode(ids), "<\xE2?>a<\xE2?>");
+}
+
+TEST(SentencePieceDecoder, refuses_to_write_unknown_text_as_a_book) {
+  SentencePieceModel model = small_model();
+  model.unknown_surface = std::string(2000, 'a');
+  EXPECT_EQ(std::string(tok::make_sentencepiece(model).status().message()),
+            "unknown text is written as 2000 bytes: at most 1024 are supported");
+}
+
 TEST(SentencePieceNormalizer, puts_a_space_in_front_and_removes_extra_ones) {
   EXPECT_THAT(encoded(small_model(), "  a   a  "), ElementsAre(4, 4));
   EXPECT_THAT(encoded(small_model(), "   "), ElementsAre());

@@ -7,8 +7,11 @@
 #include <exception>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace tenon::sdk {
+
+#if defined(__cpp_exceptions)
 
 // The exception that is being handled, as an error. Inside a `catch` only.
 inline Status exception_status() noexcept {
@@ -23,19 +26,38 @@ inline Status exception_status() noexcept {
   }
 }
 
+// What `body` returns, or else what `caught` makes of the Status that an exception became.
+template <typename Body, typename Caught>
+auto guarded(Body&& body, Caught&& caught) noexcept -> decltype(body()) {
+  try {
+    return body();
+  } catch (...) {
+    return caught(exception_status());
+  }
+}
+
+#else  // built with -fno-exceptions
+
+template <typename Body, typename Caught>
+auto guarded(Body&& body, Caught&&) noexcept -> decltype(body()) {
+  return body();
+}
+
+#endif
+
 // Runs `body`, which returns a Status or nothing; an exception becomes an error.
 template <typename Body>
 Status guard(Body&& body) noexcept {
-  try {
-    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
-      body();
-      return {};
-    } else {
-      return body();
-    }
-  } catch (...) {
-    return exception_status();
-  }
+  return guarded(
+      [&]() -> Status {
+        if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
+          body();
+          return {};
+        } else {
+          return body();
+        }
+      },
+      [](Status status) { return status; });
 }
 
 }  // namespace tenon::sdk

@@ -67,11 +67,11 @@ class KernelAdaptorBase : public AdaptorBase<Class> {
   template <typename Value, typename Body>
   Value value(Body& body, Value otherwise) const noexcept {
     if constexpr (std::invocable<Body&, const Class&>) {
-      try {
-        return body(Base::plugin());
-      } catch (...) {
-        error_.keep(exception_status());
-      }
+      return guarded([&]() -> Value { return body(Base::plugin()); },
+                     [&](Status status) {
+                       error_.keep(std::move(status));
+                       return otherwise;
+                     });
     }
     return otherwise;
   }

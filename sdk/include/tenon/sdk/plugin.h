@@ -27,10 +27,15 @@ struct NoOptions {};
 template <typename Interface, typename Class, typename Options>
 Status create(const HostServices& host, const PipelineFacts& facts, const void* options,
               void** instance) noexcept {
-  return guard([&] {
+  return guard([&]() -> Status {
     using Made = Adapted<Interface, Class>;
+    // What an adaptor knows that its class cannot do.
+    if constexpr (requires { Made::fits(facts); }) {
+      if (Status status = Made::fits(facts); !status.ok()) return status;
+    }
     *instance =
         static_cast<Interface*>(new Made(host, facts, *static_cast<const Options*>(options)));
+    return {};
   });
 }
 
@@ -46,12 +51,9 @@ concept HasExtensions = requires(Class& made, std::string_view id) {
 
 template <typename Interface, typename Class>
 const void* extension(void* instance, std::string_view id) noexcept {
-  try {
-    auto* made = static_cast<Adapted<Interface, Class>*>(static_cast<Interface*>(instance));
-    return plugin_of<Interface, Class>(*made).extension(id);
-  } catch (...) {
-    return nullptr;
-  }
+  auto* made = static_cast<Adapted<Interface, Class>*>(static_cast<Interface*>(instance));
+  return guarded([&]() -> const void* { return plugin_of<Interface, Class>(*made).extension(id); },
+                 [](const Status&) -> const void* { return nullptr; });
 }
 
 // Fills the mechanical members of `base`, the interface's id among them.

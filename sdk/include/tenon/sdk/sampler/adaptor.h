@@ -15,12 +15,12 @@ namespace tenon::sdk {
 template <typename Class>
 class Adaptor<Sampler, Class> final : public Sampler, public AdaptorBase<Class> {
  public:
-  template <typename Options>
-  Adaptor(const HostServices& host, const PipelineFacts& facts, const Options& options)
-      : AdaptorBase<Class>(host, facts, options) {
+  using AdaptorBase<Class>::AdaptorBase;
+
+  static Status fits(const PipelineFacts& facts) noexcept {
     const ResolvedFact* verify = facts.find("sampler.verify");
-    if (kHasDistribution || verify == nullptr || verify->word != "rejection") return;
-    throw std::logic_error(kNoDistribution);
+    if (kHasDistribution || verify == nullptr || verify->word != "rejection") return {};
+    return Status::error(StatusCode::failed, kNoDistribution);
   }
 
   Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept override {

@@ -19,8 +19,7 @@ class Admission {
   explicit Admission(const SchedulingOptions& options) : options_(options) {}
 
   // First in a plan: who was interrupted in the middle of its answer and could not come back for
-  // long is let in, at the expense of those behind it. Beams of one search go on only together, so
-  // two searches that each wait for memory which the other holds would wait for ever.
+  // long is let in, at the expense of those behind it.
   template <typename Piece>
   void let_in_overdue(PlanBuilder& plan, Piece piece) {
     rescued_seq_ = kNoSeq;

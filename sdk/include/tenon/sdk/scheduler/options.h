@@ -163,6 +163,7 @@ inline constexpr Fact kSchedulerFacts[] = {
      .op = FactOp::in,
      .number = 0,
      .words = "whole_prompts chunks preemption"},
+    {.key = "sched.drafts", .op = FactOp::in, .number = 0, .words = "no yes"},
     {.key = "sched.whole_spans", .op = FactOp::in, .number = 0, .words = "no yes"},
 };
 

@@ -145,6 +145,7 @@ class PlanBuilder {
   void leave(size_t place, Standing now);
 
   bool preempt(size_t place);
+  void count_out(size_t place);
 
   // Whom to preempt so that the one at `place` gets `tokens`; itself when nobody is left.
   size_t choose_victim(size_t place, uint32_t tokens);

@@ -1,0 +1,21 @@
+// Bytes behind a buffer that a plugin is given: whoever writes there writes over something else.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace tenon {
+
+inline constexpr size_t kCanaryBytes = 64;
+inline constexpr unsigned char kCanary = 0xc5;
+
+inline void set_canary(void* behind) noexcept {
+  std::memset(behind, kCanary, kCanaryBytes);
+}
+inline bool canary_lives(const void* behind) noexcept {
+  const auto* bytes = static_cast<const unsigned char*>(behind);
+  return std::all_of(bytes, bytes + kCanaryBytes, [](unsigned char b) { return b == kCanary; });
+}
+
+}  // namespace tenon

@@ -1,0 +1,25 @@
+// Text from files, plugins, flags and the network as messages may show it: cut at a limit, with
+// control characters, characters that reorder text, and bytes that are no UTF-8 escaped.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+constexpr size_t kMostQuotedBytes = 300;        // of a name, a key, a value
+constexpr size_t kMostPathBytes = 4096;         // of a path: people need it whole
+constexpr size_t kMostMessageBytes = 16 << 10;  // of a whole message
+
+// On one line: a line end is escaped too. What was cut ends in "… (500000 bytes)".
+std::string one_line(std::string_view text, size_t limit_bytes = kMostQuotedBytes);
+// The same between single quotes.
+std::string in_quotes(std::string_view text, size_t limit_bytes = kMostQuotedBytes);
+inline std::string path_in_quotes(std::string_view path) {
+  return in_quotes(path, kMostPathBytes);
+}
+// A message as a whole: it may have several lines.
+std::string printable(std::string_view message, size_t limit_bytes = kMostMessageBytes);
+
+}  // namespace tenon

@@ -1,0 +1,35 @@
+// An attention kernel whose answers are checked. `run` may be called by several threads at once.
+#pragma once
+
+#include <tenon/attention.h>
+
+#include <map>
+#include <string>
+
+#include "core/contract/contract.h"
+
+namespace tenon {
+
+class CheckedAttention final : public AttentionKernel {
+ public:
+  CheckedAttention(AttentionKernel& plugin, const std::string& name);
+
+  Status bind(const AttentionBinding& binding) noexcept override;
+  uint64_t plan_bytes(GroupId group) const noexcept override;
+  uint64_t workspace_bytes(GroupId group) const noexcept override;
+  Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept override;
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override;
+  std::string_view numerics() const noexcept override { return numerics_; }
+
+ private:
+  struct Room {
+    uint64_t plan_bytes = 0;
+    uint64_t workspace_bytes = 0;
+  };
+  AttentionKernel& plugin_;
+  const CallName bind_, sizes_, plan_, run_;
+  std::string numerics_;
+  std::map<GroupId, Room> rooms_;  // asked for once: every answer is the same
+};
+
+}  // namespace tenon

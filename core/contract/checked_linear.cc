@@ -1,0 +1,112 @@
+#include "core/contract/checked_linear.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/result.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMostNumerics = 200;
+// No form of a number takes more; and what any tile or table adds.
+constexpr uint64_t kMostBytesAnElement = 64;
+constexpr uint64_t kMostBytesBeside = uint64_t{64} << 20;
+
+uint64_t most_bytes(uint64_t rows, uint64_t columns) {
+  return rows * columns * kMostBytesAnElement + kMostBytesBeside;
+}
+
+}  // namespace
+
+CheckedLinear::CheckedLinear(LinearKernel& plugin, const std::string& name)
+    : plugin_(plugin),
+      name_("linear '" + name + "'"),
+      bind_(name_call("bind", name_)),
+      accepts_(name_call("accepts", name_)),
+      pack_(name_call("pack", name_)),
+      gather_(name_call("gather", name_)),
+      prepare_(name_call("prepare", name_)),
+      run_(name_call("run", name_)),
+      numerics_(plain_text(plugin.numerics(), kMostNumerics)) {}
+
+// A plugin's own error, with its name.
+Status CheckedLinear::named(Status status) const {
+  return status.ok() ? std::move(status) : with_context(name_, readable(std::move(status)));
+}
+
+Status CheckedLinear::bind(const LinearLimits& limits) noexcept {
+  const RunningCall call(bind_);
+  if (Status status = named(plugin_.bind(limits)); !status.ok()) return status;
+  numerics_ = plain_text(plugin_.numerics(), kMostNumerics);
+  max_rows_ = std::max(limits.max_rows, 1u);
+  epilogues_ = plugin_.epilogues();
+  if ((epilogues_ & epilogue_bit(Epilogue::store)) != 0) return {};
+  return named(broken_promise("epilogues", "lack store", "at least that one"));
+}
+
+Status CheckedLinear::accepts(const WeightView& weight) const noexcept {
+  const RunningCall call(accepts_);
+  if (Status status = named(plugin_.accepts(weight)); !status.ok()) return status;
+  return named(check_sizes(weight));
+}
+
+Status CheckedLinear::check_sizes(const WeightView& weight) const {
+  const std::string of = " for '" + std::string(weight.name) + "'";
+  const uint64_t packed = plugin_.packed_bytes(weight);
+  if (const uint64_t most = most_bytes(weight.n_out, weight.k_in); packed > most) {
+    return broken_promise("packed_bytes", "wants " + std::to_string(packed) + " bytes" + of,
+                          "at most " + std::to_string(most));
+  }
+  const Preparation preparation = plugin_.preparation(weight);
+  if (preparation.k_in != weight.k_in) {
+    return broken_promise("preparation",
+                          "is for rows of " + std::to_string(preparation.k_in) + " numbers" + of,
+                          std::to_string(weight.k_in));
+  }
+  const uint64_t one = plugin_.prepared_bytes(preparation, 1);
+  const uint64_t all = plugin_.prepared_bytes(preparation, max_rows_);
+  const uint64_t most = most_bytes(max_rows_, weight.k_in);
+  if (one > most_bytes(1, weight.k_in) || all > most || all < one || (one == 0 && all != 0)) {
+    return broken_promise("prepared_bytes",
+                          "wants " + std::to_string(one) + " bytes for a row and " +
+                              std::to_string(all) + " for " + std::to_string(max_rows_) + of,
+                          "sizes that rise up to " + std::to_string(most) + ", or none for both");
+  }
+  return {};
+}
+
+uint64_t CheckedLinear::packed_bytes(const WeightView& weight) const noexcept {
+  return plugin_.packed_bytes(weight);
+}
+
+Status CheckedLinear::pack(const WeightView& weight, void* packed, Slice slice) noexcept {
+  const RunningCall call(pack_);
+  return named(plugin_.pack(weight, packed, slice));
+}
+
+Status CheckedLinear::gather(const GatherCall& call, Slice slice) noexcept {
+  const RunningCall running(gather_);
+  return named(plugin_.gather(call, slice));
+}
+
+Preparation CheckedLinear::preparation(const WeightView& weight) const noexcept {
+  return plugin_.preparation(weight);
+}
+
+uint64_t CheckedLinear::prepared_bytes(Preparation preparation, uint32_t rows) const noexcept {
+  return plugin_.prepared_bytes(preparation, rows);
+}
+
+Status CheckedLinear::prepare(const PrepareCall& call, Slice slice) noexcept {
+  const RunningCall running(prepare_);
+  return named(plugin_.prepare(call, slice));
+}
+
+Status CheckedLinear::run(std::span<const LinearJob> jobs, WorkRange range,
+                          DeviceQueue queue) noexcept {
+  const RunningCall call(run_);
+  return named(plugin_.run(jobs, range, queue));
+}
+
+}  // namespace tenon

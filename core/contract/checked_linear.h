@@ -1,0 +1,43 @@
+// A linear kernel whose answers are checked. As the kernel's, most methods may be called by several
+// threads at once. A model may have kernels of several plugins, so errors name theirs.
+#pragma once
+
+#include <tenon/linear.h>
+
+#include <string>
+
+#include "core/contract/contract.h"
+
+namespace tenon {
+
+class CheckedLinear final : public LinearKernel {
+ public:
+  CheckedLinear(LinearKernel& plugin, const std::string& name);
+
+  Status bind(const LinearLimits& limits) noexcept override;
+  // As it was behind `bind`: workers must not see different answers.
+  EpilogueMask epilogues() const noexcept override { return epilogues_; }
+  // Refuses weights whose sizes and preparation, as the kernel gives them, cannot be.
+  Status accepts(const WeightView& weight) const noexcept override;
+  uint64_t packed_bytes(const WeightView& weight) const noexcept override;
+  Status pack(const WeightView& weight, void* packed, Slice slice) noexcept override;
+  Status gather(const GatherCall& call, Slice slice) noexcept override;
+  Preparation preparation(const WeightView& weight) const noexcept override;
+  uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept override;
+  Status prepare(const PrepareCall& call, Slice slice) noexcept override;
+  Status run(std::span<const LinearJob> jobs, WorkRange range, DeviceQueue queue) noexcept override;
+  std::string_view numerics() const noexcept override { return numerics_; }
+
+ private:
+  Status named(Status status) const;
+  Status check_sizes(const WeightView& weight) const;
+
+  LinearKernel& plugin_;
+  const std::string name_;  // "linear 'dense'"
+  const CallName bind_, accepts_, pack_, gather_, prepare_, run_;
+  EpilogueMask epilogues_ = epilogue_bit(Epilogue::store);
+  uint32_t max_rows_ = 1;
+  std::string numerics_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,64 @@
+// Holds plugins to what their interfaces promise: an object of the same interface stands in front
+// of each, and the host calls that. It notes which call runs (base/running_calls.h), and refuses
+// what no host can use (counts beyond the room, ids that do not exist, numbers that are none)
+// before anybody has used it. What plugins say about errors is cut and made printable.
+//
+// A refusal reads "grow granted 3 tokens – expected 4 to 9"; whoever passes it on puts the
+// plugin's name in front, as with every error of a plugin.
+#pragma once
+
+#include <tenon/status.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/base/canary.h"
+#include "core/base/running_calls.h"
+
+namespace tenon {
+
+// An error as the host passes it on: with a code that exists, no longer than a person reads, and
+// without characters that move a cursor. Costs nothing where there is none.
+Status readable(Status status);
+
+// "grow granted 3 tokens – expected 4 to 9"
+Status broken_promise(std::string_view method, const std::string& found,
+                      const std::string& expected);
+
+// "draft wrote behind the room for tokens"
+Status wrote_behind(std::string_view method, std::string_view room);
+
+// A copy of an array that a plugin fills, with a canary behind it. Its memory is used again.
+template <typename T>
+class GuardedRoom {
+ public:
+  // Valid until the next call.
+  std::span<T> give(std::span<const T> room) {
+    bytes_.resize(room.size_bytes() + kCanaryBytes);
+    if (!room.empty()) std::memcpy(bytes_.data(), room.data(), room.size_bytes());
+    size_ = room.size();
+    set_canary(bytes_.data() + room.size_bytes());
+    return {reinterpret_cast<T*>(bytes_.data()), size_};
+  }
+  // Copies the leading `count` back, which lie in the room. False: somebody wrote behind it.
+  bool take(std::span<T> room, size_t count) const {
+    if (count > 0) std::memcpy(room.data(), bytes_.data(), count * sizeof(T));
+    return canary_lives(bytes_.data() + size_ * sizeof(T));
+  }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
+  std::vector<std::byte> bytes_;
+  size_t size_ = 0;
+};
+
+// `text` without what is no plain text, at most `most_bytes` of it.
+std::string plain_text(std::string_view text, size_t most_bytes);
+
+}  // namespace tenon

@@ -1,0 +1,70 @@
+// Schedulers that plan soundly and do not let the program end, each in its own way.
+#include <tenon/scheduler.h>
+#include <tenon/sdk/plugin.h>
+
+#include <csignal>
+#include <cstdlib>
+
+namespace {
+
+using namespace tenon;
+
+enum class Way { plan_hangs, destroy_hangs, destroy_crashes, plan_exits };
+
+void hang() {
+  for (;;) {
+    const volatile int turn = 0;  // a loop without any effect may be left out
+    static_cast<void>(turn);
+  }
+}
+
+template <Way way>
+class Stuck {
+ public:
+  Stuck(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&) : host_(host) {}
+  ~Stuck() {
+    if constexpr (way == Way::destroy_hangs) hang();
+    if constexpr (way == Way::destroy_crashes) std::raise(SIGSEGV);
+  }
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    ++plans_;
+    if (way == Way::plan_hangs && plans_ > 3) {
+      host_.log(host_.context, LogLevel::error, "hangs from here on");
+      hang();
+    }
+    if (way == Way::plan_exits && plans_ > 3) std::exit(0);
+    for (const auto& list : {view.running, view.waiting}) {
+      for (const SequenceView& sequence : list) {
+        const uint32_t left = sequence.known_tokens - sequence.computed_tokens;
+        if (ledger.try_grow(sequence.seq, left, left).granted == left) {
+          out.push({sequence.seq, left, 0});
+        }
+      }
+    }
+  }
+
+ private:
+  HostServices host_;
+  int plans_ = 0;
+};
+
+constexpr PluginDescriptor described(std::string_view id) {
+  PluginDescriptor base;
+  base.id = id;
+  base.version = "1.0.0";
+  base.summary = "plans, and then does not let go";
+  base.license = "Apache-2.0";
+  return base;
+}
+constexpr PluginDescriptor kPlanHangs =
+    sdk::descriptor<Scheduler, Stuck<Way::plan_hangs>>(described("test.plan_hangs"));
+constexpr PluginDescriptor kDestroyHangs =
+    sdk::descriptor<Scheduler, Stuck<Way::destroy_hangs>>(described("test.destroy_hangs"));
+constexpr PluginDescriptor kDestroyCrashes =
+    sdk::descriptor<Scheduler, Stuck<Way::destroy_crashes>>(described("test.destroy_crashes"));
+constexpr PluginDescriptor kPlanExits =
+    sdk::descriptor<Scheduler, Stuck<Way::plan_exits>>(described("test.plan_exits"));
+
+}  // namespace
+
+TENON_PLUGIN_LIBRARY(&kPlanHangs, &kDestroyHangs, &kDestroyCrashes, &kPlanExits)

@@ -1,0 +1,98 @@
+#include "core/base/running_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+namespace tenon {
+namespace {
+
+std::string running_now() {
+  char text[200];
+  return {text, running_calls(text, sizeof(text))};
+}
+
+TEST(RunningCalls, are_named_while_they_run) {
+  const CallName plan = name_call("plan", "scheduler 'a'");
+  EXPECT_EQ(running_now(), "");
+  {
+    const RunningCall call(plan);
+    EXPECT_EQ(running_now(), "plan of scheduler 'a'");
+    const RunningCall inner(name_call("match", "kv_cache 'b'"));
+    EXPECT_EQ(running_now(), "match of kv_cache 'b'");
+  }
+  EXPECT_EQ(running_now(), "");
+}
+
+TEST(RunningCalls, have_one_number_a_name) {
+  EXPECT_EQ(name_call("run", "linear 'a'"), name_call("run", "linear 'a'"));
+  EXPECT_NE(name_call("run", "linear 'a'"), name_call("pack", "linear 'a'"));
+}
+
+TEST(RunningCalls, of_other_threads_are_seen_until_they_return) {
+  std::atomic<int> stage = 0;
+  std::thread other([&] {
+    const RunningCall call(name_call("sample", "sampler 'c'"));
+    stage = 1;
+    stage.notify_one();
+    stage.wait(1);
+  });
+  stage.wait(0);
+  EXPECT_EQ(running_now(), "sample of sampler 'c'");
+  const RunningCall own(name_call("end", "sampler 'd'"));
+  EXPECT_EQ(running_now(), "end of sampler 'd' and sample of sampler 'c'");
+  stage = 2;
+  stage.notify_one();
+  other.join();
+  EXPECT_EQ(running_now(), "end of sampler 'd'");
+}
+
+TEST(RunningCalls, that_are_cut_short_by_the_room_end_there) {
+  const RunningCall call(name_call("plan", "scheduler 'a'"));
+  char text[4];
+  EXPECT_EQ(std::string(text, running_calls(text, sizeof(text))), "plan");
+}
+
+TEST(CallWatch, names_the_call_that_does_not_return) {
+  CallWatch watch;
+  const RunningCall call(name_call("draft", "drafter 'x'"));
+  watch.look(1000);
+  EXPECT_EQ(watch.latest(1).name, nullptr);
+  watch.look(5000);
+  EXPECT_STREQ(watch.latest(4000).name, "draft of drafter 'x'");
+  EXPECT_EQ(watch.latest(4000).running_ns, 4000);
+  EXPECT_EQ(watch.latest(4001).name, nullptr);
+}
+
+TEST(CallWatch, does_not_take_many_short_calls_for_a_long_one) {
+  CallWatch watch;
+  for (int64_t now = 0; now < 10; ++now) {
+    const RunningCall call(name_call("plan", "scheduler 'a'"));
+    watch.look(now);
+  }
+  EXPECT_EQ(watch.latest(1).name, nullptr);
+}
+
+TEST(CallWatch, blames_the_outer_call_where_the_inner_ones_return) {
+  CallWatch watch;
+  const RunningCall plan(name_call("plan", "scheduler 'a'"));
+  for (int64_t now = 0; now < 10; ++now) {
+    const RunningCall inner(name_call("match", "kv_cache 'b'"));
+    watch.look(now);
+  }
+  EXPECT_STREQ(watch.latest(5).name, "plan of scheduler 'a'");
+}
+
+TEST(CallWatch, blames_the_inner_call_where_both_do_not_return) {
+  CallWatch watch;
+  const RunningCall plan(name_call("plan", "scheduler 'a'"));
+  const RunningCall inner(name_call("match", "kv_cache 'b'"));
+  watch.look(0);
+  watch.look(9);
+  EXPECT_STREQ(watch.latest(5).name, "match of kv_cache 'b'");
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,117 @@
+#include "core/engine/request_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/base/parameters.h"
+#include "core/base/sampling_keys.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+RequestLimits roomy() {
+  RequestLimits limits;
+  limits.scheduler.context_tokens = 1 << 26;
+  limits.scheduler.max_sequences = limits.scheduler.max_batch_tokens = 4096;
+  limits.vocabulary = 100;
+  limits.sequence_tokens = 1 << 26;
+  limits.kv_tokens = uint64_t{1} << 50;
+  return limits;
+}
+
+Request plain() {
+  Request request;
+  request.prompt = {1};
+  return request;
+}
+
+std::string refusal(const Request& request) {
+  const Status status = check_request(request, roomy());
+  return std::string(status.message());
+}
+
+struct Count {
+  std::string_view name;
+  uint32_t Request::*member;
+};
+constexpr Count kCounts[] = {{"max_tokens", &Request::max_tokens},
+                             {"min_tokens", &Request::min_tokens},
+                             {"samples", &Request::samples},
+                             {"best_of", &Request::best_of},
+                             {"beams", &Request::beams}};
+
+TEST(RequestCheck, takes_what_is_not_said) {
+  EXPECT_EQ(refusal(plain()), "");
+}
+
+TEST(RequestCheck, takes_counts_within_the_range_of_their_parameter_alone) {
+  for (const Count& count : kCounts) {
+    const NumberSpec& spec = parameter(count.name).number;
+    const std::string fault = std::string(count.name) + " is ";
+    const auto with = [&](int64_t value) {
+      Request request = plain();
+      request.*count.member = static_cast<uint32_t>(value);
+      return refusal(request);
+    };
+    EXPECT_THAT(with(spec.most), Not(HasSubstr(fault))) << count.name;
+    EXPECT_THAT(with(spec.least), Not(HasSubstr(fault))) << count.name;
+    EXPECT_THAT(with(spec.most + 1), HasSubstr(number_fault(spec, spec.most + 1)));
+  }
+  Request request = plain();
+  request.samples = 0;
+  EXPECT_EQ(refusal(request), number_fault(parameter("samples").number, int64_t{0}));
+  request = plain();
+  request.sampling.logprobs = 1025;
+  EXPECT_EQ(refusal(request), number_fault(parameter("logprobs").number, int64_t{1025}));
+}
+
+// Mirostat speaks of other numbers too, so a fault is one that names the value.
+TEST(RequestCheck, takes_numbers_of_sampling_within_their_range_alone) {
+  for (const SamplingKey& key : sampling_keys()) {
+    const NumberSpec& spec = parameter(key.name).number;
+    const std::string fault = std::string(key.name) + " is ";
+    const auto with = [&](double value) {
+      Request request = plain();
+      key.set(request.sampling, value);
+      return refusal(request);
+    };
+    const double min = spec.whole ? static_cast<double>(spec.least) : spec.min;
+    const double max = spec.whole ? static_cast<double>(spec.most) : spec.max;
+    EXPECT_EQ(with(max).find(fault + number_text(max)) != std::string::npos, spec.below_max);
+    EXPECT_EQ(with(min).find(fault + number_text(min)) != std::string::npos, spec.above_min);
+    EXPECT_THAT(with(max + 1), HasSubstr(fault)) << key.name;
+    if (spec.whole) continue;
+    EXPECT_THAT(with(min - 0.5), HasSubstr(fault)) << key.name;
+    EXPECT_THAT(with(std::nan("")), HasSubstr(fault + "nan")) << key.name;
+    EXPECT_THAT(with(INFINITY), HasSubstr(fault + "inf")) << key.name;
+  }
+}
+
+TEST(RequestCheck, refuses_what_only_beams_have_where_there_are_none) {
+  Request request = plain();
+  request.length_penalty = 0.5f;
+  request.beam_stop = BeamStop::never;
+  EXPECT_EQ(refusal(request),
+            "length_penalty is 0.5 – it ranks beams, and there are none – leave it out or set "
+            "beams\n"
+            "early_stopping is set – it ends beam searches, and there is none – leave it out or "
+            "set beams");
+  request.beams = 2;
+  EXPECT_EQ(refusal(request), "");
+  request.length_penalty = 101.0f;
+  EXPECT_THAT(refusal(request), HasSubstr("length_penalty is 101.0 – it must be a number from"));
+}
+
+TEST(RequestCheck, refuses_an_empty_stop_text) {
+  Request request = plain();
+  request.stop = {"a", ""};
+  EXPECT_THAT(refusal(request), HasSubstr("stop has an empty text"));
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,26 @@
+// Standard input, which has no end that anybody promised: read up to a limit.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "core/base/result.h"
+
+namespace tenon {
+
+constexpr size_t kMostInputBytes = size_t{64} << 20;  // as of files of text
+
+// All of it. Errors: invalid_argument (more than `limit_bytes`), failed (it cannot be read).
+Result<std::string> read_standard_input(size_t limit_bytes = kMostInputBytes);
+
+// `--input-limit`, for commands that have a use for more.
+class InputLimit {
+ public:
+  void add_to(CLI::App& command);
+  Result<std::string> read() const;
+
+ private:
+  std::string text_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,170 @@
+#include "tools/tenon/watchdog.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "core/base/log.h"
+#include "core/base/running_calls.h"
+#include "tools/tenon/interrupt.h"
+
+namespace tenon {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{100};
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kLate = 10 * kSecond;
+constexpr int64_t kAfterInterrupt = kSecond * 3 / 2;
+
+// Set when the command is done: what is left is to give back what it used.
+std::atomic<bool> command_done{false};
+
+int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// For threads and signal handlers alike.
+void say(std::string_view text) {
+  static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()) < 0);
+}
+
+// Without destructors, which may be what does not end.
+[[noreturn]] void end_at_once(int status, const std::string& why) {
+  if (::ftrylockfile(stdout) == 0) {
+    std::fflush(stdout);
+    ::funlockfile(stdout);
+  }
+  say("tenon: " + why + "\n");
+  ::_exit(status);
+}
+
+bool destroys(const char* name) {
+  return std::string_view(name).starts_with("destroy of ");
+}
+
+class Watchdog {
+ public:
+  void look(int64_t now) {
+    watch_.look(now);
+    const CallWatch::Late late = watch_.latest(kAfterInterrupt);
+    if (interrupted() && interrupted_ns_ < 0) interrupted_ns_ = now;
+    if (command_done.load() && done_ns_ < 0) done_ns_ = now;
+    if (late.name != nullptr) look_at(late, now);
+    if (done_ns_ >= 0 && now - done_ns_ >= kLate) {
+      end_at_once(1,
+                  "a plugin's library or its threads keep the program from ending – the results "
+                  "are complete");
+    }
+  }
+
+ private:
+  void look_at(const CallWatch::Late& late, int64_t now) {
+    const std::string call(late.name);
+    const std::string seconds = std::to_string(late.running_ns / kSecond) + " s";
+    if (interrupted_ns_ >= 0 && now - interrupted_ns_ >= kAfterInterrupt) {
+      end_at_once(interrupted_status(), "interrupted: " + call + " did not return in " + seconds);
+    }
+    if (late.running_ns < kLate) {
+      told_ns_ = 0;
+      return;
+    }
+    if (destroys(late.name)) {
+      end_at_once(1, call + " did not return in " + seconds + " – the results are complete");
+    }
+    if (late.running_ns < told_ns_ * 6) return;
+    told_ns_ = late.running_ns;
+    log(LogLevel::warning, "watchdog",
+        call + " has not returned for " + seconds + " – an interrupt (Ctrl-C) ends the program");
+  }
+
+  CallWatch watch_;
+  int64_t interrupted_ns_ = -1;
+  int64_t done_ns_ = -1;
+  int64_t told_ns_ = 0;
+};
+
+void watch() {
+  static Watchdog* const watchdog = new Watchdog;  // outlives everything
+  for (;;) {
+    std::this_thread::sleep_for(kLook);
+    watchdog->look(now_ns());
+  }
+}
+
+}  // namespace
+
+void name_running_call(const char* text_behind) noexcept {
+  const std::string_view what(text_behind);
+  char text[300] = "tenon: ";
+  const size_t head = std::strlen(text);
+  const size_t length = running_calls(text + head, sizeof(text) - head - 60);
+  if (length == 0) return;
+  const size_t rest = std::min(what.size(), sizeof(text) - head - length);
+  std::memcpy(text + head + length, what.data(), rest);
+  say({text, head + length + rest});
+}
+
+namespace {
+
+void end_by(int signal) {
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+void on_crash(int signal) {
+  name_running_call(" crashed\n");
+  end_by(signal);
+}
+
+void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigaction(signal, &action, nullptr);
+}
+
+void handle_signals() {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // A stack of its own: it may be the stack that has run out.
+  static char stack[1 << 16];
+  const stack_t own{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
+  ::sigaltstack(&own, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    handle(signal, on_crash, SA_ONSTACK | SA_NODEFER);
+  }
+#endif
+}
+
+// Somebody called exit who has no right to: the results are not complete.
+void on_exit() {
+  if (command_done.load()) return;
+  name_running_call(" ended the program\n");
+  ::_exit(1);
+}
+
+}  // namespace
+
+void start_watchdog() {
+  handle_signals();
+  std::atexit(on_exit);
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
+  std::thread(watch).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+int end_of_program(int status) {
+  std::fflush(stdout);
+  command_done = true;
+  return status;
+}
+
+}  // namespace tenon
