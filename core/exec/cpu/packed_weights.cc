@@ -96,6 +96,7 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
             .source = &weight};
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   placements_.push_back({&matrix, total_bytes_});
+  guard_bytes_ += kCanaryBytes;
   total_bytes_ = saturating_add(
       total_bytes_,
       saturating_add(round_up_to_line(kernel->packed_bytes(weight.view())), kCanaryBytes));
