@@ -92,10 +92,10 @@ class Watchdog {
 };
 
 void watch() {
-  static Watchdog* const watchdog = new Watchdog;  // outlives everything
+  static Watchdog* const kWatchdog = new Watchdog;  // outlives everything
   for (;;) {
     std::this_thread::sleep_for(kLook);
-    watchdog->look(now_ns());
+    kWatchdog->look(now_ns());
   }
 }
 
