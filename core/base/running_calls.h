@@ -23,7 +23,8 @@ namespace detail {
 
 // One thread's calls, outermost first. A word is 0, or the name and in front of it a number that
 // differs from call to call: a word that stays the same is a call that did not return.
-struct CallSlot {
+// A cache line of its own: its thread writes it at every call.
+struct alignas(64) CallSlot {
   static constexpr uint32_t kDepth = 4;  // deeper calls are not seen
   std::array<std::atomic<uint64_t>, kDepth> words{};
   std::atomic<bool> taken{false};

@@ -63,6 +63,7 @@ struct EngineOptions {
   bool plan_ahead = false;         // plan a step while the device computes the one before it
   uint32_t plan_retries = 3;       // plans that fail in a row before requests do
   uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
+  int64_t longest_wait_ns = 3'600'000'000'000;  // that a scheduler plans nothing on purpose
   // Steps that compute something, and still nobody gets further than before, until requests fail;
   // beside those that computing all live sequences again could take.
   uint32_t futile_steps = 1000;

@@ -167,24 +167,36 @@ void Planner::plan_failed(const Status& status) {
 }
 
 // A plan on what is to come may be empty: the next is one on what is. And a scheduler may say that
-// it waits on purpose.
+// it waits on purpose, for a while.
 void Planner::watch_for_stall(const Step& step, Planning planning) {
-  const SequenceTable& table = context_.table;
-  const uint32_t most = context_.options.stall_steps;
-  const bool waits = plan_.grant_count == 0 && plan_.wake_ns > step.record.start_ns;
   if (planning == Planning::ahead) return;
-  if (!step.empty() || table.empty() || waits) {
+  if (!step.empty() || context_.table.empty()) {
     empty_plans_ = 0;
+    waiting_since_ns_.reset();
     return;
   }
-  if (++empty_plans_ < most) return;
+  const EngineOptions& options = context_.options;
+  const int64_t now_ns = step.record.start_ns;
+  if (plan_.wake_ns > now_ns) {
+    if (!waiting_since_ns_) waiting_since_ns_ = now_ns;
+    const int64_t waited_ns = now_ns - *waiting_since_ns_;
+    if (waited_ns >= options.longest_wait_ns) {
+      stalled("on purpose for " + text(static_cast<uint64_t>(waited_ns / 1'000'000'000)) + " s");
+    }
+  } else if (++empty_plans_ >= options.stall_steps) {
+    stalled("in " + text(options.stall_steps) + " steps in a row");
+  }
+}
+
+void Planner::stalled(const std::string& how_long) {
+  const SequenceTable& table = context_.table;
   empty_plans_ = 0;
+  waiting_since_ns_.reset();
   ++context_.totals.plan_faults;
-  context_.fail_sequences(table.all(), "scheduler " + in_quotes(context_.parts.scheduler_name) +
-                                           " planned nothing in " + text(most) +
-                                           " steps in a row – " + text(table.waiting().size()) +
-                                           " sequences wait and " + text(table.running().size()) +
-                                           " run – use another scheduler");
+  context_.fail_sequences(
+      table.all(), "scheduler " + in_quotes(context_.parts.scheduler_name) + " planned nothing " +
+                       how_long + " – " + text(table.waiting().size()) + " sequences wait and " +
+                       text(table.running().size()) + " run – use another scheduler");
 }
 
 }  // namespace tenon

@@ -1,6 +1,8 @@
 // Plan: who computes how much in this step, and in which memory.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/engine/context.h"
@@ -32,6 +34,7 @@ class Planner {
   void note(StepRecord& record) const;
   void plan_failed(const Status& status);
   void watch_for_stall(const Step& step, Planning planning);
+  void stalled(const std::string& how_long);
   std::span<const Grant> granted() const { return std::span(grants_).first(plan_.grant_count); }
 
   EngineContext& context_;
@@ -41,8 +44,9 @@ class Planner {
   PlanOut plan_;
   SeqId at_fault_ = kNoSeq;  // where one sequence is, when a plan fails
   StepCost last_step_;
-  uint32_t failed_plans_ = 0;  // in a row
-  uint32_t empty_plans_ = 0;   // likewise, with work at hand
+  uint32_t failed_plans_ = 0;                // in a row
+  uint32_t empty_plans_ = 0;                 // likewise, with work at hand
+  std::optional<int64_t> waiting_since_ns_;  // where it planned nothing on purpose ever since
 };
 
 }  // namespace tenon

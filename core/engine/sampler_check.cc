@@ -54,14 +54,14 @@ std::vector<Asked> asked_of_sampler(const Request& request) {
 }  // namespace
 
 const std::vector<std::string>& every_sampling_word() {
-  static const std::vector<std::string> words = [] {
+  static const std::vector<std::string> kWords = [] {
     std::vector<std::string> all = {"bias", "bans", "mirostat", "watermark"};
     for (uint32_t stage = 0; stage < kSamplingStages; ++stage) {
       all.emplace_back(sampling_stage_name(static_cast<SamplingStage>(stage)));
     }
     return all;
   }();
-  return words;
+  return kWords;
 }
 
 std::vector<std::string> sampler_faults(const Request& request, const RequestLimits& limits) {

@@ -74,12 +74,12 @@ Status copy_tokenizer(const std::string& from, const std::string& to) {
 }
 
 std::span<const char* const> model_folder_files() {
-  static const std::vector<const char*> files = [] {
+  static const std::vector<const char*> kFiles = [] {
     std::vector<const char*> all(std::begin(kTokenizerFiles), std::end(kTokenizerFiles));
     all.insert(all.end(), {"config.json", "generation_config.json", "model.safetensors"});
     return all;
   }();
-  return files;
+  return kFiles;
 }
 
 }  // namespace tenon

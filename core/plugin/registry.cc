@@ -26,7 +26,7 @@ void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
 
 void tell_file(const PluginFile& file, const std::string& source) {
   if (log_level() > LogLevel::debug) return;
-  std::string text = "'" + file.path + "' (" + source + ")";
+  std::string text = path_in_quotes(file.path) + " (" + source + ")";
   if (file.stamp) {
     for (const PluginName& plugin : file.stamp->plugins) {
       text += " " + plugin.interface + ":" + plugin.id;
@@ -66,7 +66,7 @@ std::string lead(const Origin& asked) {
 std::string one_line(const Status& problem) {
   std::string text(problem.message());
   std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+  return one_line(text, kMostMessageBytes);
 }
 
 bool PluginFile::has(std::string_view interface, std::string_view id) const {

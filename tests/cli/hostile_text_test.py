@@ -51,7 +51,7 @@ class HostileText(unittest.TestCase):
                               ["run", "x", "--set", f"{text}.plugin=a"], ["run", "x", "--isa", text],
                               ["run", "x", "--set", f"scheduler.plugin={text}"],
                               ["run", "x", "--model", text], ["run", "x", "--config", text],
-                              ["run", "x", "--order", text], ["run", "--file", text],
+                              ["run", "--file", text],
                               ["run", "--workload", text], ["run", "x", "--plugin-path", text],
                               ["plugins", "inspect", text], ["plugins", "inspect", f"scheduler/{text}"],
                               ["model", "info", text], ["model", "logits", text, "--out", "x"],
@@ -66,6 +66,7 @@ class HostileText(unittest.TestCase):
                 self.check("run", "x", f"--{text}", status=2)
                 self.check(text, status=2)
                 self.check("run", "x", "--top-k", text, status=2)
+                self.check("run", "x", "--order", text, status=2)
 
     def test_configurations_and_workloads(self):
         path = self.folder / "bad.toml"

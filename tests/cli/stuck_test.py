@@ -51,6 +51,14 @@ class Stuck(unittest.TestCase):
             self.assertEqual(done.returncode, -signal.SIGSEGV)
             self.assertIn("destroy of scheduler 'test.destroy_crashes' crashed", done.stderr)
 
+    def test_a_plugin_that_crashes_when_it_is_destroyed_takes_no_report_along(self):
+        text = pathlib.Path(self.folder.name) / "text.txt"
+        text.write_text("Once upon a time there was a small dog.")
+        done = run("model", "perplexity", "--file", text, "--plugin-path", self.folder.name,
+                   "--set", "scheduler.plugin=test.destroy_crashes")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("tokens predicted", done.stdout)
+
     def test_a_plugin_that_exits_does_not_look_like_success(self):
         done = run(*self.flags("test.plan_exits"))
         self.assertEqual(done.returncode, 1, done.stderr)

@@ -141,6 +141,19 @@ TEST_F(PostponedWork, wakes_for_what_arrives_and_for_what_is_cancelled) {
   EXPECT_TRUE(rig_.engine().idle());
 }
 
+TEST_F(PostponedWork, ends_where_it_is_put_off_for_ever) {
+  const RequestId id = rig_.submit(greedy_request({1, 2, 3}, 2));
+  for (int hour = 0; hour < 3 && !rig_.engine().idle(); ++hour) {
+    postponer_.not_before_ns = rig_.clock().now_ns() + 1'800'000'000'000;
+    ASSERT_TRUE(rig_.engine().step().ok());
+    rig_.clock().advance_to(postponer_.not_before_ns);
+  }
+  EXPECT_TRUE(rig_.engine().idle());
+  EXPECT_EQ(rig_.result(id).message,
+            "scheduler 'continuous' planned nothing on purpose for 3600 s – 1 sequences wait and 0 "
+            "run – use another scheduler");
+}
+
 TEST_F(PostponedWork, costs_no_steps_while_it_waits) {
   class Waiting final : public Clock {
    public:

@@ -163,7 +163,7 @@ TEST_F(PipelineTest, finds_a_linear_kernel_for_each_weight) {
 
 TEST_F(PipelineTest, names_every_kernel_that_refused_a_weight) {
   EXPECT_THAT(error_of(kAsking, {"linear.plugin=narrow"}),
-              HasSubstr("linear narrow: the rows are too long"));
+              HasSubstr("linear 'narrow': the rows are too long"));
 }
 
 TEST_F(PipelineTest, gives_prompts_and_single_rows_kernels_of_their_own) {

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/pipeline/pipeline.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 
@@ -29,7 +29,7 @@ struct PipelineFlags {
 
 // What was printed is out before what follows in order of destruction.
 struct PrintedFirst {
-  ~PrintedFirst() { std::fflush(stdout); }
+  ~PrintedFirst() { flush_output(); }
 };
 // A registry and the pipeline that uses it. Plugins may crash, or not return, when they are
 // destroyed: results are complete by then.

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "core/base/log.h"
+#include "core/base/new_file.h"
 #include "core/base/running_calls.h"
 #include "tools/tenon/interrupt.h"
 
@@ -36,12 +36,10 @@ void say(std::string_view text) {
   static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()) < 0);
 }
 
-// Without destructors, which may be what does not end.
+// Without destructors, which may be what does not end. What was printed is out before plugins are
+// destroyed (pipeline_flags.h).
 [[noreturn]] void end_at_once(int status, const std::string& why) {
-  if (::ftrylockfile(stdout) == 0) {
-    std::fflush(stdout);
-    ::funlockfile(stdout);
-  }
+  remove_unfinished();
   say("tenon: " + why + "\n");
   ::_exit(status);
 }
@@ -92,10 +90,10 @@ class Watchdog {
 };
 
 void watch() {
-  static Watchdog* const watchdog = new Watchdog;  // outlives everything
+  static Watchdog* const kWatchdog = new Watchdog;  // outlives everything
   for (;;) {
     std::this_thread::sleep_for(kLook);
-    watchdog->look(now_ns());
+    kWatchdog->look(now_ns());
   }
 }
 
@@ -162,7 +160,6 @@ void start_watchdog() {
 }
 
 int end_of_program(int status) {
-  std::fflush(stdout);
   command_done = true;
   return status;
 }

@@ -96,6 +96,7 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
             .source = &weight};
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   placements_.push_back({&matrix, total_bytes_});
+  guard_bytes_ += kCanaryBytes;
   total_bytes_ = saturating_add(
       total_bytes_,
       saturating_add(round_up_to_line(kernel->packed_bytes(weight.view())), kCanaryBytes));
@@ -115,7 +116,7 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
     PackedMatrix& matrix = *placements_[i].matrix;
     matrix.data = memory_.data() + placements_[i].offset;
     const uint64_t end = i + 1 < placements_.size() ? placements_[i + 1].offset : total_bytes_;
-    queues[i].bytes = end - placements_[i].offset;
+    queues[i].bytes = end - placements_[i].offset - kCanaryBytes;
     set_canary(memory_.data() + end - kCanaryBytes);
     queues[i].pieces = static_cast<uint32_t>(queues[i].bytes / kPieceBytes + 1);
   }
@@ -129,7 +130,7 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
         done += queues[i].bytes;
       }
       faults[worker].matrix = i;
-      if (worker == 0 && progress) progress(done, total_bytes_);
+      if (worker == 0 && progress) progress(done, bytes());
     }
   });
   const auto first = std::ranges::min_element(faults, {}, [](const PackFault& fault) {
@@ -140,13 +141,12 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
   }
   for (size_t i = 0; i < placements_.size(); ++i) {
     const PackedMatrix& matrix = *placements_[i].matrix;
-    const std::byte* end = static_cast<const std::byte*>(matrix.data) + queues[i].bytes;
-    if (canary_lives(end - kCanaryBytes)) continue;
+    if (canary_lives(static_cast<const std::byte*>(matrix.data) + queues[i].bytes)) continue;
     return internal(matrix.source->name + ": pack of the linear kernel '" +
                     std::string(matrix.kernel->numerics()) +
                     "' wrote behind the packed_bytes that it had asked for");
   }
-  if (progress) progress(total_bytes_, total_bytes_);
+  if (progress) progress(bytes(), bytes());
   placements_.clear();
   if (model.plan.tied_embeddings) embedding_ = head_;
   return {};

@@ -49,7 +49,7 @@ class PackedWeights {
   // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
-  uint64_t bytes() const { return memory_.bytes(); }
+  uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
   // What the largest preparation of any matrix takes.
   uint64_t prepared_bytes(uint32_t rows) const;
   // Distinct kernels, in the order of their first use.
@@ -70,6 +70,7 @@ class PackedWeights {
   };
   std::vector<Placement> placements_;  // while loading, in the order of packing
   uint64_t total_bytes_ = 0;
+  uint64_t guard_bytes_ = 0;  // of them, behind the matrices
   std::vector<LinearKernel*> kernels_;
   std::vector<std::pair<LinearKernel*, Preparation>> preparations_;  // distinct ones
   HostMemory memory_;

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "core/model/convert.h"
 #include "core/model/family.h"
 #include "core/model/gguf_config.h"
@@ -75,6 +77,7 @@ class GgufDraft {
     std::vector<GgufPlannedTensor> planned;
     for (const auto& [name, tensor] : tensors) planned.push_back(tensor);
     std::string path = folder_->path("draft.gguf");
+    std::filesystem::remove(path);  // models replace no file
     EXPECT_TRUE(write_gguf(path, metadata, planned).ok());
     return path;
   }
