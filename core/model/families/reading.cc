@@ -1,7 +1,6 @@
 #include "core/model/families/reading.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/quote.h"
 
@@ -54,146 +53,6 @@ void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPla
   plan.eos = config.token_ids("eos_token_id", ids(defaults.eos), plan.vocabulary);
 }
 
-// A number of the rotary settings, or a factor; `fallback` 0 = the key must be there. The range is
-// far wider than any use and keeps every frequency finite.
-double bounded_number(const JsonFields& rope, const char* key, double fallback) {
-  if (fallback == 0.0 && !rope.has(key)) {
-    rope.faults().invalid(rope.name(key) + " is missing; this rope type needs it");
-    return 1.0;
-  }
-  const double value = rope.number(key, fallback == 0.0 ? 1.0 : fallback);
-  if (value >= 1e-6 && value <= 1e30) return value;
-  rope.faults().invalid(rope.name(key) + " is " + describe(*rope.find(key)) +
-                        "; expected a number from 1e-6 to 1e30");
-  return 1.0;
-}
-
-// Beside the settings it outweighs what stands in them, as in transformers.
-uint32_t read_original_context(const JsonFields& config, const JsonFields& rope,
-                               const RopeDefaults& defaults, uint32_t context_tokens) {
-  const char* key = "original_max_position_embeddings";
-  const uint32_t own = defaults.original_context_tokens;
-  const uint32_t inside = rope.count(key, context_tokens, 1, kMaxWidth);
-  return config.count(key, own != 0 ? own : inside, 1, kMaxWidth);
-}
-
-void read_llama3(const JsonFields& config, const JsonFields& rope, const RopeDefaults& defaults,
-                 uint32_t context_tokens, RopeScaling& out) {
-  out.kind = RopeScalingKind::llama3;
-  out.factor = bounded_number(rope, "factor", 0.0);
-  out.low_freq_factor = bounded_number(rope, "low_freq_factor", 0.0);
-  out.high_freq_factor = bounded_number(rope, "high_freq_factor", 0.0);
-  out.original_context_tokens = read_original_context(config, rope, defaults, context_tokens);
-  if (out.high_freq_factor <= out.low_freq_factor && !rope.faults().any()) {
-    rope.faults().invalid(rope.name("high_freq_factor") + " must be above 'low_freq_factor'");
-  }
-}
-
-// arXiv:2309.00071, with the options that transformers reads.
-void read_yarn(const JsonFields& config, const JsonFields& rope, const RopeDefaults& defaults,
-               uint32_t context_tokens, RopeScaling& out) {
-  out.kind = RopeScalingKind::yarn;
-  out.original_context_tokens = read_original_context(config, rope, defaults, context_tokens);
-  out.factor = rope.has("factor")
-                   ? bounded_number(rope, "factor", 0.0)
-                   : static_cast<double>(context_tokens) / out.original_context_tokens;
-  out.beta_fast = rope.number("beta_fast", 0) == 0 ? 32.0 : bounded_number(rope, "beta_fast", 32.0);
-  out.beta_slow = rope.number("beta_slow", 0) == 0 ? 1.0 : bounded_number(rope, "beta_slow", 1.0);
-  out.truncate = rope.flag("truncate", true);
-  const auto raised = [&](double by) {
-    return out.factor <= 1.0 ? 1.0 : 0.1 * by * std::log(out.factor) + 1.0;
-  };
-  const double scale = rope.number("mscale", 0), scale_all = rope.number("mscale_all_dim", 0);
-  const bool both = scale != 0 && scale_all != 0;
-  const double fallback = both ? raised(scale) / raised(scale_all) : raised(1.0);
-  out.attention_factor =
-      rope.has("attention_factor") ? bounded_number(rope, "attention_factor", 0.0) : fallback;
-}
-
-std::vector<float> read_factors(const JsonFields& rope, const char* key, size_t count) {
-  const json* value = rope.find(key);
-  const auto sound = [](const json& item) {
-    return item.is_number() && item.get<double>() >= 1e-6 && item.get<double>() <= 1e30;
-  };
-  if (value == nullptr || !value->is_array() || value->size() != count ||
-      !std::ranges::all_of(*value, sound)) {
-    rope.faults().invalid(rope.name(key) + " is " + (value ? describe(*value) : "missing") +
-                          "; expected " + std::to_string(count) + " numbers from 1e-6 to 1e30");
-    return std::vector<float>(count, 1.0f);
-  }
-  return value->get<std::vector<float>>();
-}
-
-// arXiv:2402.13753.
-void read_longrope(const JsonFields& config, const JsonFields& rope, const RopeDefaults& defaults,
-                   uint32_t context_tokens, uint32_t dim, RopeScaling& out) {
-  out.kind = RopeScalingKind::longrope;
-  out.short_factors = read_factors(rope, "short_factor", dim / 2);
-  out.long_factors = read_factors(rope, "long_factor", dim / 2);
-  out.original_context_tokens = read_original_context(config, rope, defaults, context_tokens);
-  const double original = out.original_context_tokens;
-  out.factor = rope.has("factor") ? bounded_number(rope, "factor", 0.0) : context_tokens / original;
-  const double fallback = out.factor <= 1.0 || original <= 1.0
-                              ? 1.0
-                              : std::sqrt(1.0 + std::log(out.factor) / std::log(original));
-  out.attention_factor =
-      rope.has("attention_factor") ? bounded_number(rope, "attention_factor", 0.0) : fallback;
-}
-
-void read_scaling(const JsonFields& config, const JsonFields& rope, const RopeDefaults& defaults,
-                  uint32_t context_tokens, RopePlan& out) {
-  const std::string type = rope.text("rope_type", rope.text("type", "default"));
-  for (const char* key : {"full_attention", "sliding_attention", "mrope_section"}) {
-    if (!rope.has(key)) continue;
-    rope.faults().unsupported(rope.name(key) + " is not built; one rotary setting for all layers");
-  }
-  if (type == "linear") {
-    out.scaling.kind = RopeScalingKind::linear;
-    out.scaling.factor = bounded_number(rope, "factor", 0.0);
-  } else if (type == "dynamic") {
-    out.scaling.kind = RopeScalingKind::dynamic;
-    out.scaling.original_context_tokens = context_tokens;
-    out.scaling.factor = bounded_number(rope, "factor", 0.0);
-  } else if (type == "llama3") {
-    read_llama3(config, rope, defaults, context_tokens, out.scaling);
-  } else if (type == "yarn" && !rope.has("long_factor")) {
-    read_yarn(config, rope, defaults, context_tokens, out.scaling);
-    if (out.theta <= 1.0) rope.faults().invalid("'rope_theta' must be above 1 with rope type yarn");
-  } else if (type == "longrope" || type == "su" || type == "yarn") {
-    // Early Phi-3 files call it "su" or "yarn".
-    read_longrope(config, rope, defaults, context_tokens, out.dim, out.scaling);
-  } else if (type != "default") {
-    rope.faults().unsupported("rope type " + in_quotes(type) +
-                              " is not built; there are default, linear, dynamic, llama3, yarn, "
-                              "longrope");
-  }
-}
-
-// How much of a head turns. Families that overlook the key do so with the plain type alone: with
-// another their reference computes too few angles and fails.
-uint32_t read_dim(const JsonFields& config, const JsonFields& rope, const RopeDefaults& defaults,
-                  uint32_t head_dim) {
-  const char* key = defaults.partial_key;
-  const double beside = config.number(key, defaults.partial_factor);
-  const double part = rope.number("partial_rotary_factor", beside);
-  if (part == 1.0) return head_dim;
-  if (defaults.partial == PartialRotation::never) {
-    const std::string type = rope.text("rope_type", rope.text("type", "default"));
-    if (type == "default") return head_dim;
-    config.faults().unsupported("'partial_rotary_factor' is " + std::to_string(part) +
-                                "; only whole heads (1.0) are rotated with rope type " +
-                                in_quotes(type));
-    return head_dim;
-  }
-  const double turned = std::floor(part * head_dim);
-  if (part > 0.0 && part < 1.0 && turned >= 2.0 && std::fmod(turned, 2.0) == 0.0) {
-    return static_cast<uint32_t>(turned);
-  }
-  config.faults().invalid(std::to_string(part) + " of heads of " + std::to_string(head_dim) +
-                          " elements would turn; expected an even number of elements of a head");
-  return head_dim;
-}
-
 struct NamedActivation {
   std::string_view name;
   Activation activation;
@@ -233,6 +92,19 @@ Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelP
   return shape;
 }
 
+// The range is far wider than any use and keeps every frequency finite.
+double bounded_number(const JsonFields& rope, const char* key, double fallback) {
+  if (fallback == 0.0 && !rope.has(key)) {
+    rope.faults().invalid(rope.name(key) + " is missing; this rope type needs it");
+    return 1.0;
+  }
+  const double value = rope.number(key, fallback == 0.0 ? 1.0 : fallback);
+  if (value >= 1e-6 && value <= 1e30) return value;
+  rope.faults().invalid(rope.name(key) + " is " + describe(*rope.find(key)) +
+                        "; expected a number from 1e-6 to 1e30");
+  return 1.0;
+}
+
 float read_eps(const JsonFields& config, const char* key, double fallback) {
   const auto eps = static_cast<float>(config.number(key, fallback));
   if (eps > 0.0f && eps < 1.0f) return eps;
@@ -256,37 +128,8 @@ Activation read_activation(const JsonFields& config, std::initializer_list<const
   return Activation::silu;
 }
 
-RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
-                          const RopeDefaults& defaults, uint32_t head_dim,
-                          uint32_t context_tokens) {
-  RopePlan out;
-  out.pairs = defaults.pairs;
-  out.theta = bounded_number(rope, "rope_theta",
-                             bounded_number(config, defaults.theta_key, defaults.theta));
-  out.dim = read_dim(config, rope, defaults, head_dim);
-  read_scaling(config, rope, defaults, context_tokens, out);
-  return out;
-}
-
-RopePlan plain_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim) {
-  static const json kNothing = json::object();
-  return read_rope_object(config, JsonFields(kNothing, config.faults()), defaults, head_dim, 0);
-}
-
 float read_multiplier(const JsonFields& config, const char* key) {
   return static_cast<float>(bounded_number(config, key, 1.0));
-}
-
-// Old files have rope_theta beside rope_scaling, newer ones all of it in rope_parameters. Where
-// both stand, rope_scaling counts, as in transformers.
-RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
-                   uint32_t context_tokens) {
-  const json* scaling = config.find("rope_scaling");
-  const bool old_style = scaling != nullptr && !(scaling->is_object() && scaling->empty());
-  const std::optional<JsonFields> rope =
-      config.object(old_style ? "rope_scaling" : "rope_parameters");
-  if (!rope) return plain_rope(config, defaults, head_dim);
-  return read_rope_object(config, *rope, defaults, head_dim, context_tokens);
 }
 
 std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers) {

@@ -74,7 +74,9 @@ RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
 // Without any scaling.
 RopePlan plain_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim);
 
-// A factor from 1e-6 to 1e30; 1 where it is not there.
+// A number from 1e-6 to 1e30; `fallback` 0: the key must be there.
+double bounded_number(const JsonFields& fields, const char* key, double fallback);
+// Such a factor; 1 where it is not there.
 float read_multiplier(const JsonFields& config, const char* key);
 
 // [layers] whether each is "sliding_attention" in layer_types; empty where the key is not there.
