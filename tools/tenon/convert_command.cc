@@ -50,8 +50,7 @@ Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
   GgufMetadata metadata;
   const bool with_eos = model.plan.eos.empty() && model.generation.eos.empty();
   if (tokenizer) {
-    TENON_RETURN_IF_ERROR(
-        add_gguf_tokenizer(flags.in, model.plan.vocabulary, with_eos, metadata));
+    TENON_RETURN_IF_ERROR(add_gguf_tokenizer(flags.in, model.plan.vocabulary, with_eos, metadata));
   } else {
     metadata.add_text("tokenizer.ggml.model", "no_vocab");  // other programs insist on the key
   }
