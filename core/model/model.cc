@@ -28,7 +28,7 @@ bool same_bytes(const Weight& a, const Weight& b) {
 // both are equal, as in transformers.
 void take_embeddings(TensorTaker& tensors, Model& model) {
   ModelPlan& plan = model.plan;
-  const TensorNames names(family_of(plan));
+  const TensorNames names(plan);
   const std::string embedding = tensors.name(names.stem(Role::embedding, -1) + ".weight");
   const std::string head = names.stem(Role::head, -1) + ".weight";
   const bool swapped = plan.tied_embeddings && !tensors.has(embedding) && tensors.has(head);
@@ -45,15 +45,34 @@ void take_embeddings(TensorTaker& tensors, Model& model) {
   if (plan.tied_embeddings) model.head = model.embedding;
 }
 
+// Norms that the checkpoint has no weights for.
+void fill_plain_norms(Model& model) {
+  const ModelPlan& plan = model.plan;
+  const auto fill = [](const NormPlan& norm, uint64_t width, std::vector<float>& scale) {
+    if (norm && !norm.weight) scale.assign(width, 1.0f);
+  };
+  fill(plan.embedding_norm, plan.hidden, model.embedding_norm);
+  fill(plan.final_norm, plan.hidden, model.final_norm);
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const LayerPlan& layer = plan.layers[i];
+    LayerWeights& weights = model.layers[i];
+    fill(layer.attention_norm, plan.hidden, weights.attention_norm);
+    fill(layer.attention_post_norm, plan.hidden, weights.attention_post_norm);
+    fill(layer.mlp_norm, plan.hidden, weights.mlp_norm);
+    fill(layer.mlp_post_norm, plan.hidden, weights.mlp_post_norm);
+  }
+}
+
 Status take_weights(Model& model) {
   TensorTaker tensors(model);
   take_embeddings(tensors, model);
   model.layers.resize(model.plan.layers.size());
   for (const TensorSpec& spec : list_tensors(model.plan)) {
-    if (spec.role == Role::embedding || spec.role == Role::head) continue;
+    if (spec.role == Role::embedding || (spec.role == Role::head && !spec.bias)) continue;
     if (tensors.enough_faults()) break;
     tensors.take(spec);
   }
+  fill_plain_norms(model);
   tensors.refuse_leftovers();
   model.vector_bytes = tensors.vector_bytes();
   return tensors.status();

@@ -15,6 +15,7 @@ namespace tenon {
 enum class Role : uint8_t {
   embedding,
   positions,
+  embedding_norm,
   final_norm,
   head,
   // Of a layer.
@@ -37,8 +38,8 @@ enum class Role : uint8_t {
 
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
 //   plain       so
-//   per_head    of qkv: the rows of q, k and v of head 0, then those of head 1, …
-//   transposed  [k_in, n_out]
+//   per_head    of qkv: the rows of KV head 0 – the q that share it, k, v –, then those of head 1,
+//   … transposed  [k_in, n_out]
 enum class FolderLayout : uint8_t { plain, per_head, transposed };
 
 // Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
@@ -50,8 +51,10 @@ struct TensorName {
 
 struct FamilyTensors {
   std::span<const TensorName> names = {};  // where they differ from Llama's
-  std::string_view base = "model.";        // what bare base models leave out
-  std::string_view layers = "layers.";     // behind it
+  // In place of those, where parallel halves have a norm each.
+  std::span<const TensorName> two_norm_names = {};
+  std::string_view base = "model.";     // what bare base models leave out
+  std::string_view layers = "layers.";  // behind it
   FolderLayout layout = FolderLayout::plain;
 };
 
@@ -93,6 +96,8 @@ struct Family;
 class TensorNames {
  public:
   explicit TensorNames(const Family& family);
+  // As the plan's layers have them.
+  explicit TensorNames(const ModelPlan& plan);
   // Null when the family has no such tensor.
   const TensorName* find(Role role) const;
   bool has(Role role) const { return find(role) != nullptr; }

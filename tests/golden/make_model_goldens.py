@@ -11,15 +11,17 @@ The folders are written by transformers itself; some get the older spelling of c
 """
 import json
 import pathlib
+import re
 import shutil
 import sys
 
 import numpy as np
 import torch
-from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config,
+from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
 import family_cases
+import wide_cases
 
 TOKENS = 40
 BASE = dict(vocab_size=99, hidden_size=32, intermediate_size=72, num_hidden_layers=2,
@@ -64,6 +66,8 @@ CASES = {
     "llama_sharded": case(LlamaConfig(**BASE), shard="30KB"),
     **{name: case(config, fill=family_cases.randomise)
        for name, config in family_cases.CASES.items()},
+    **{name: case(config, fill=wide_cases.randomise)
+       for name, config in wide_cases.CASES.items()},
 }
 
 
@@ -117,7 +121,9 @@ def make(name, spec, root):
     generator = torch.Generator().manual_seed(seed)
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
-    model = AutoModelForCausalLM.from_config(spec["config"])
+    with_images = hasattr(spec["config"], "vision_config")
+    kind = AutoModelForImageTextToText if with_images else AutoModelForCausalLM
+    model = kind.from_config(spec["config"])
     (spec["fill"] or randomise)(model, generator)
     model.to(spec["dtype"])
     model.save_pretrained(folder, **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
@@ -126,15 +132,26 @@ def make(name, spec, root):
     respell(folder, spec["spelling"])
 
     # What counts is what the folder says, so the logits come from the folder read back.
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
-                                                 attn_implementation="eager").eval()
-    tokens = torch.randint(0, model.config.vocab_size, (TOKENS,), generator=generator)
+    model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    vocabulary = model.config.get_text_config().vocab_size
+    tokens = torch.randint(0, vocabulary, (TOKENS,), generator=generator)
     with torch.no_grad():
         logits = model(tokens[None]).logits[0]
     np.save(folder / "tokens.npy", tokens.numpy().astype(np.int32))
     np.save(folder / "logits.npy", logits.numpy())
+    write_seed(folder / "config.json", spec)
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{name:24} logits {logits.min():7.2f} … {logits.max():6.2f}  {size / 1024:6.0f} KiB")
+
+
+def write_seed(config, spec):
+    """For the fuzz target of configs: one of each model_type, by the shortest of its names."""
+    kind = spec["config"].model_type
+    names = [name for name, other in CASES.items() if other["config"].model_type == kind]
+    if config.parent.name != min(names, key=len):
+        return
+    corpus = config.parents[3] / "fuzz" / "corpus" / "model_config"
+    (corpus / f"{kind}.json").write_text(re.sub(r"\s+", " ", config.read_text()))
 
 
 def main():

@@ -51,7 +51,12 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("smollm3", "smollm3_f32.gguf"), std::pair("starcoder2", "starcoder2_f32.gguf"),
         std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
         std::pair("stablelm_parallel", "stablelm_parallel_f32.gguf"),
-        std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf")),
+        std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf"),
+        std::pair("gemma2_plain", "gemma2_plain_f32.gguf"),
+        std::pair("gemma3_deep", "gemma3_deep_f32.gguf"), std::pair("mpt", "mpt_f32.gguf"),
+        std::pair("bloom", "bloom_f32.gguf"),
+        std::pair("falcon_grouped", "falcon_grouped_f32.gguf"), std::pair("olmo", "olmo_f32.gguf"),
+        std::pair("phi", "phi_f32.gguf"), std::pair("nemotron", "nemotron_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {

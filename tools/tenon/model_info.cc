@@ -64,6 +64,7 @@ std::string rope_text(const ModelPlan& plan) {
     if (rope.pairs) text += ", in pairs";
   }
   if (plan.learned_positions) text += text.empty() ? "learned positions" : "; learned positions";
+  if (plan.layers.front().attention.alibi_max_bias > 0) return "none; ALiBi";
   return text.empty() ? "none" : text;
 }
 
@@ -102,6 +103,9 @@ std::string features_of(const ModelPlan& plan) {
   add(layer.attention_norm && layer.attention_post_norm, "norms before and behind each half");
   add(!layer.attention_norm, "norms behind each half");
   add(!layer.mlp.gated, "plain MLP");
+  add(static_cast<bool>(plan.embedding_norm), "norm of embeddings");
+  add(attention.clip > 0, "clipped q, k and v");
+  add(plan.head_bias, "bias of logits");
   add(layer.parallel, "parallel residuals");
   add(!plan.ropes.empty() && rotated < static_cast<ptrdiff_t>(plan.layers.size()),
       "no positions in " + std::to_string(plan.layers.size() - static_cast<size_t>(rotated)) +

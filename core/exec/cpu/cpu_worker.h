@@ -90,10 +90,11 @@ class CpuWorker final : public DecoderOps {
   void multiply_parts(const float* x, std::span<Part> parts);
   Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
   void combine(const Product& product);
+  void clip_qkv(uint32_t layer);
   const void* prepare(const PackedMatrix& matrix, const float* x);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   void embed_tokens();
-  void scale_and_place_rows();
+  void finish_embeddings();
   void keep(Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);

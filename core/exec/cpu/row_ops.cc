@@ -1,5 +1,6 @@
 #include "core/exec/cpu/row_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -155,6 +156,10 @@ void add_scaled(float* y, const float* p, float factor, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) y[i] += factor * p[i];
 }
 
+void clip(float* y, float limit, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) y[i] = std::clamp(y[i], -limit, limit);
+}
+
 float activated(Activation activation, float x) {
   constexpr float kRoot = 0.797884561f;        // of 2 / π
   constexpr float kRootOfHalf = 0.707106781f;  // of 1 / 2
@@ -191,8 +196,8 @@ void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
 constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
                                 decltype(RowOps::layer_norm) layer_norm,
                                 decltype(RowOps::rotate_halves) rotate_halves) {
-  return {rms_norm, layer_norm, rotate_halves, rotate_pairs, add,
-          silu_mul, gelu_mul,   add_scaled,    activate,     scale_and_cap};
+  return {rms_norm, layer_norm, rotate_halves, rotate_pairs,  add, silu_mul,
+          gelu_mul, add_scaled, activate,      scale_and_cap, clip};
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {

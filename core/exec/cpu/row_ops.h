@@ -34,6 +34,8 @@ struct RowOps {
   void (*activate)(Activation activation, float* y, const float* p, uint32_t count);
   // y [count] = cap · tanh(factor · y / cap); without the cap where that is 0.
   void (*scale_and_cap)(float* y, float factor, float cap, uint32_t count);
+  // Cuts y [count] off at ±limit.
+  void (*clip)(float* y, float limit, uint32_t count);
 };
 
 // The widest that `isa` allows.

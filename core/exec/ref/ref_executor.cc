@@ -144,6 +144,12 @@ Result<StepOutput> RefExecutor::collect(uint64_t step_id) {
   return output_;
 }
 
+void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
+                std::span<const float> bias, float* out) {
+  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
+  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+}
+
 void RefExecutor::embed() {
   const TensorView& inputs = batch_->inputs;
   const size_t width = plan().hidden;
@@ -160,12 +166,10 @@ void RefExecutor::embed() {
     read_row(model_->positions, batch_->positions[row], position.data());
     for (size_t i = 0; i < width; ++i) to[i] += position[i];
   }
-}
-
-void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
-                std::span<const float> bias, float* out) {
-  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
-  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    apply_norm(plan().embedding_norm, &hidden_[at], model_->embedding_norm,
+               model_->embedding_norm_bias, &hidden_[at]);
+  }
 }
 
 void RefExecutor::norm_rows(const NormPlan& norm, std::span<const float> scale,
@@ -193,9 +197,13 @@ void RefExecutor::qkv(uint32_t layer) {
   for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
   const float* x = input(plan(layer).attention_norm).data();
   ref::multiply(w.q, w.q_bias, x, batch_->rows, q_.data());
-  if (shares_kv(layer)) return;
-  ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
-  ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
+  if (!shares_kv(layer)) {
+    ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
+    ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
+  }
+  for (auto* values : {&q_, &k_, &v_}) {
+    if (attention.clip > 0.0f) ref::clip(*values, attention.clip);
+  }
 }
 
 // A norm's weight covers a head, or all of them; with one for each head they follow each other.
@@ -299,8 +307,8 @@ void RefExecutor::logits() {
     apply_norm(norm, &hidden_[batch_->logits_rows[i] * width], model_->final_norm,
                model_->final_norm_bias, &normed_[i * width]);
   }
-  ref::multiply(model_->head, {}, normed_.data(), static_cast<uint32_t>(batch_->logits_rows.size()),
-                logits_.data());
+  ref::multiply(model_->head, model_->head_bias, normed_.data(),
+                static_cast<uint32_t>(batch_->logits_rows.size()), logits_.data());
   for (float& logit : logits_) {
     logit *= plan().logit_scale;
     if (plan().logit_soft_cap > 0.0f) logit = ref::soft_cap(logit, plan().logit_soft_cap);
