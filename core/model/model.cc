@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model_config.h"
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_taker.h"
 #include "core/model/tensor_values.h"
+#include "core/model/text_part.h"
 
 namespace tenon {
 namespace {
@@ -96,6 +99,21 @@ Status read_configs(Model& model) {
   return {};
 }
 
+// What is left of a model of text and images: the text model, as if it had been saved alone.
+Status keep_text_part(Model& model) {
+  if (model.plan.text_part_of.empty()) return {};
+  TENON_ASSIGN_OR_RETURN(const nlohmann::json config, parse_json_object(model.config_json));
+  Faults faults;
+  model.config_json = find_text_part(config, faults).config.dump();
+  const size_t all = model.checkpoint->names().size();
+  model.checkpoint = text_checkpoint(std::move(model.checkpoint));
+  model.other_tensors = all - model.checkpoint->names().size();
+  log(LogLevel::warning, "model",
+      model.path + ": a " + model.plan.text_part_of + " model, of which the text part is run; " +
+          std::to_string(model.other_tensors) + " tensors of its other parts are not loaded");
+  return {};
+}
+
 // Calls `visit(weight)` for each matrix, the head only where it is a tensor of its own.
 template <typename Visit>
 void for_each_matrix(const Model& model, Visit visit) {
@@ -149,6 +167,7 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path) {
   } else {
     TENON_RETURN_IF_ERROR(read_configs(*model));
     TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));
+    TENON_RETURN_IF_ERROR(keep_text_part(*model));
   }
   TENON_RETURN_IF_ERROR(take_weights(*model));
   return model;

@@ -109,6 +109,7 @@ struct LayerPlan {
 
 struct ModelPlan {
   std::string architecture;  // the family: "llama", "qwen3", …
+  std::string text_part_of;  // the model of text and images that this is a part of: "gemma3"
   uint32_t hidden = 0;
   uint32_t vocabulary = 0;
   uint32_t context_tokens = 0;   // that the model was made for

@@ -125,6 +125,11 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   Json out;
   out["path"] = model.path;
   out["architecture"] = plan.architecture;
+  if (!plan.text_part_of.empty()) {
+    out["part"] = "text part of a " + plan.text_part_of + " model; " +
+                  std::to_string(model.other_tensors) +
+                  " tensors of its other parts are not loaded";
+  }
   out["parameters"] = model.parameter_count();
   out["weight_bytes"] = model.weight_bytes();
   out["formats"] = formats_of(model);
