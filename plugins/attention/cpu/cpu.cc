@@ -69,9 +69,10 @@ Status check_layer(LayerId id, const LayerShape& layer, const KvGroup& group,
   if (layer.index_in_group >= storage.layers.size()) {
     return broken(name + " has no storage in its KV group");
   }
-  if (layer.sinks != nullptr || layer.alibi_slopes != nullptr) {
-    return refuse(name + (layer.sinks != nullptr ? " has attention sinks" : " has ALiBi slopes") +
-                  ", which \"cpu\" does not know; choose an attention plugin for that model");
+  if (layer.alibi_slopes != nullptr) {
+    return refuse(name +
+                  " has ALiBi slopes, which \"cpu\" does not know; choose an attention plugin for "
+                  "that model");
   }
   return Status();
 }
@@ -259,6 +260,7 @@ class CpuAttention {
             .v_dim = group.v_dim,
             .scale = layer.scale,
             .soft_cap = layer.soft_cap,
+            .sinks = layer.sinks,
             .slots = plan.group->slots.data(),
             .seen = plan.seen,
             .tree_parents = parents.empty() ? nullptr : parents.data(),
@@ -336,7 +338,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.spans", .words = "no yes"},
     {.key = "attn.latent", .words = "no"},
     {.key = "attn.soft_cap", .words = "no yes"},
-    {.key = "attn.sinks", .words = "no"},
+    {.key = "attn.sinks", .words = "no yes"},
     {.key = "attn.alibi", .words = "no"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},

@@ -63,7 +63,8 @@ struct Shape {
   DType dtype = DType::f32;
   uint32_t window_tokens = 0;
   float soft_cap = 0;
-  uint32_t v_dim = 0;  // 0 = head_dim
+  std::vector<float> sinks = {};  // [query heads]; empty = none
+  uint32_t v_dim = 0;             // 0 = head_dim
   uint32_t context_tokens = 2048;
   uint32_t values_dim() const { return v_dim == 0 ? head_dim : v_dim; }
   uint32_t query_heads() const { return kv_heads * group; }
@@ -85,6 +86,7 @@ class Rig {
     layer_.query_heads = shape.query_heads();
     layer_.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
     layer_.soft_cap = shape.soft_cap;
+    if (!shape.sinks.empty()) layer_.sinks = shape_.sinks.data();
     model_.layer_count = 1;
     model_.context_tokens = shape.context_tokens;
     model_.group_count = 1;
@@ -186,8 +188,9 @@ class Rig {
         if (shape_.soft_cap != 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
         weights.push_back(score);
       }
-      const double largest = *std::max_element(weights.begin(), weights.end());
-      double total = 0;
+      double largest = *std::max_element(weights.begin(), weights.end());
+      if (layer_.sinks != nullptr) largest = std::max<double>(largest, layer_.sinks[head]);
+      double total = layer_.sinks != nullptr ? std::exp(layer_.sinks[head] - largest) : 0.0;
       for (double& weight : weights) total += weight = std::exp(weight - largest);
       std::vector<double> sums(v_dim);
       for (uint32_t p = first; p <= token; ++p) {
@@ -466,6 +469,16 @@ TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_around_block_tile_and_r
   }
 }
 
+TEST_P(AttentionOnEveryIsa, sinks_take_their_part_of_the_softmax) {
+  // Far below all scores, among them, above them, and so far above that nothing else counts.
+  const std::vector<float> sinks = {-300.0f, 0.5f, 9.0f, 400.0f};
+  for (const uint32_t tokens : {1u, 40u, 513u, 1100u}) {
+    expect_accurate({.head_dim = 24, .sinks = sinks}, tokens);
+  }
+  expect_accurate({.dtype = DType::bf16, .window_tokens = 40, .sinks = sinks}, 100);
+  expect_accurate({.dtype = DType::i4, .soft_cap = 5.0f, .sinks = sinks}, 100);
+}
+
 TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_with_windows_and_soft_caps) {
   for (uint32_t window : {1u, 5u, 64u, 100u, 600u}) {
     expect_accurate({.kv_heads = 1, .head_dim = 16, .window_tokens = window}, 700);
@@ -687,13 +700,10 @@ TEST(CpuAttention, a_layer_with_scores_that_it_does_not_know_is_refused_by_name)
   const float numbers[8] = {};
   binding.model = &model;
   model.layers = &layer;
-  layer.sinks = numbers;
-  EXPECT_EQ(rig.kernel().bind(binding).message(),
-            "layer 0 has attention sinks, which \"cpu\" does not know; choose an attention plugin "
-            "for that model");
-  layer.sinks = nullptr;
   layer.alibi_slopes = numbers;
-  EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
+  EXPECT_EQ(rig.kernel().bind(binding).message(),
+            "layer 0 has ALiBi slopes, which \"cpu\" does not know; choose an attention plugin "
+            "for that model");
 }
 
 TEST(CpuAttention, groups_that_it_was_not_bound_to_may_be_anything) {
