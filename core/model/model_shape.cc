@@ -14,7 +14,8 @@ bool keep_the_same(const KvGroup& a, const KvGroup& b) {
 }  // namespace
 
 // Groups come in the order of their first layers.
-ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens) {
+ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
+    : sinks_(plan.sinks) {
   for (const LayerPlan& layer : plan.layers) {
     const SelfAttentionPlan& attention = layer.attention;
     const KvGroup kept{.kv_heads = attention.kv_heads,
@@ -29,7 +30,10 @@ ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tok
                        .index_in_group = groups_[group].layers++,
                        .query_heads = attention.heads,
                        .scale = attention.scale,
-                       .soft_cap = attention.soft_cap});
+                       .soft_cap = attention.soft_cap,
+                       .sinks = attention.sinks && layers_.size() < sinks_.size()
+                                    ? sinks_[layers_.size()].data()
+                                    : nullptr});
   }
   shape_ = {.hidden = plan.hidden,
             .vocabulary = plan.vocabulary,

@@ -3,6 +3,8 @@ make_gguf_goldens.py."""
 import gguf
 import numpy as np
 
+import expert_gguf
+
 COMMON = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
@@ -26,13 +28,15 @@ NAMES = {
                  "gpt_neox.final_layer_norm": "output_norm",
                  "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output",
                  "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"},
+    **{family: {**COMMON, **names} for family, names in expert_gguf.NAMES.items()},
 }
-ARCHITECTURES = {"gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r"}
+ARCHITECTURES = {"gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r",
+                 **expert_gguf.ARCHITECTURES}
 LAYER_PREFIXES = ("model.layers.", "transformer.h.", "gpt_neox.layers.")
-PAIRED = ("granite", "smollm3")
+PAIRED = ("granite", "smollm3", "mixtral")
 # Which files are made, of which case.
 FILES = ("phi3_long", "olmo2", "granite", "smollm3", "starcoder2", "gpt2", "gpt_neox",
-         "stablelm_parallel", "cohere")
+         "stablelm_parallel", "cohere", *expert_gguf.FILES)
 
 
 def stored_name(family, name):
@@ -101,6 +105,7 @@ def add_config(writer, family, config):
         writer.add_sliding_window(config["sliding_window"])
     if "use_parallel_residual" in config:
         writer.add_parallel_residual(config["use_parallel_residual"])
+    expert_gguf.add_config(writer, family, config)
     if family == "granite":
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
@@ -113,7 +118,7 @@ def add_config(writer, family, config):
 def add_tensors(writer, family, config, tensors):
     """StableLM's norms of single heads become one tensor."""
     by_head = {}
-    for name, values in tensors:
+    for name, values in expert_gguf.add_experts(writer, family, tensors):
         if ".norms." in name:
             stem, head = name.removesuffix(".weight").split(".norms.")
             by_head.setdefault(stem, {})[int(head)] = values

@@ -8,6 +8,7 @@
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_kv.h"
 #include "core/exec/ref/ref_attention.h"
+#include "core/exec/ref/ref_experts.h"
 #include "core/exec/ref/ref_math.h"
 #include "core/exec/rotary.h"
 #include "core/model/decoder.h"
@@ -55,6 +56,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
+  void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
@@ -85,7 +87,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> inner_, up_;       // [rows, MLP width]
+  std::vector<float> inner_, up_;       // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;           // [rows, hidden]
   std::vector<float> logits_;           // [logits_rows, vocabulary]
   HiddenRows kept_;
@@ -216,6 +218,13 @@ void RefExecutor::qk_norm(uint32_t layer) {
   if (!shares_kv(layer)) norm_heads(plan(layer).attention, w.k_norm, w.k_norm_bias, k_);
 }
 
+void RefExecutor::clip(uint32_t layer) {
+  const float limit = plan(layer).attention.clip;
+  for (std::vector<float>* values : {&q_, &k_, &v_}) {
+    for (float& value : *values) value = std::clamp(value, -limit, limit);
+  }
+}
+
 void RefExecutor::rotate(uint32_t layer) {
   const SelfAttentionPlan& attention = plan(layer).attention;
   const RopePlan& rope = plan().ropes[static_cast<size_t>(attention.rope)];
@@ -262,6 +271,10 @@ void RefExecutor::mlp_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   const float* x = input(plan(layer).mlp_input_norm()).data();
+  if (plan(layer).experts) {
+    inner_.resize(size_t{batch_->rows} * plan().hidden);
+    return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data());
+  }
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   ref::multiply(w.up, w.up_bias, x, batch_->rows, up_.data());
   if (mlp.gated) ref::multiply(w.gate, w.gate_bias, x, batch_->rows, inner_.data());
@@ -273,7 +286,11 @@ void RefExecutor::mlp_in(uint32_t layer) {
 
 void RefExecutor::mlp_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  if (plan(layer).experts) {
+    update_ = inner_;
+  } else {
+    ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  }
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   keep_hidden(layer, hidden_);
 }
