@@ -146,6 +146,7 @@ std::vector<ModelTensor> folder_tensors(const Model& model) {
     for (uint32_t expert = 0; expert < tensor.spec.experts; ++expert) {
       ModelTensor& one = apart.emplace_back(tensor);
       one.spec.name = expert_name(tensor.spec.name, expert);
+      one.spec.experts = 0;
       one.places = {tensor.places[expert]};
     }
     if (tensor.spec.experts == 0) apart.push_back(std::move(tensor));
