@@ -11,14 +11,15 @@
 #include "core/model/quant_format.h"
 #include "core/model/weight_rows.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 #include "tests/support/step_driver.h"
 #include "tests/support/tiny_model.h"
 
 namespace tenon::test {
 namespace {
 
-const std::string kFolders = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/";
-const std::string kFiles = std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/";
+const std::string kFolders = source_folder() + "/tests/golden/models/";
+const std::string kFiles = source_folder() + "/tests/golden/gguf/";
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);
@@ -58,8 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {
   const char* given = std::getenv("TENON_SHARED_DATA");
-  const std::string shared =
-      given != nullptr ? given : std::string(TENON_SOURCE_DIR) + "/../shared/data";
+  const std::string shared = given != nullptr ? given : source_folder() + "/../shared/data";
   if (!std::filesystem::exists(shared + "/models")) GTEST_SKIP() << "no shared data";
   const auto folder = open_or_fail(shared + "/models/stories260k");
   const auto file = open_or_fail(shared + "/models/stories260k-v1.gguf");

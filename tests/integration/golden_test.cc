@@ -14,12 +14,13 @@
 #include "core/base/npy.h"
 #include "core/model/model.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 #include "tests/support/tiny_model.h"
 
 namespace tenon::test {
 namespace {
 
-const std::string kGoldens = TENON_SOURCE_DIR "/tests/golden/models/";
+const std::string kGoldens = source_folder() + "/tests/golden/models/";
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
@@ -183,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Executors, TrainedModelTest, testing::ValuesIn(executor
 
 TEST_P(TrainedModelTest, a_trained_model_expects_its_own_greedy_text) {
   const char* given = std::getenv("TENON_SHARED_DATA");
-  const std::string data = given != nullptr ? given : TENON_SOURCE_DIR "/../shared/data";
+  const std::string data = given != nullptr ? given : source_folder() + "/../shared/data";
   const std::string folder = data + "/models/stories260k";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no shared data";
   const auto model = open_model(folder);

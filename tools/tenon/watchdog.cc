@@ -128,8 +128,15 @@ void handle(int signal, void (*handler)(int), int flags) {
   ::sigaction(signal, &action, nullptr);
 }
 
-void handle_signals() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Sanitizers have handlers of their own, which say more.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+void handle_crashes() {
+  if (kSanitized) return;
   // A stack of its own: it may be the stack that has run out.
   static char stack[1 << 16];
   const stack_t own{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
@@ -137,7 +144,6 @@ void handle_signals() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     handle(signal, on_crash, SA_ONSTACK | SA_NODEFER);
   }
-#endif
 }
 
 // Somebody called exit who has no right to: the results are not complete.
@@ -150,7 +156,7 @@ void on_exit() {
 }  // namespace
 
 void start_watchdog() {
-  handle_signals();
+  handle_crashes();
   std::atexit(on_exit);
   sigset_t all, before;
   ::sigfillset(&all);

@@ -7,6 +7,7 @@
 
 #include "core/model/model_tensors.h"
 #include "tests/support/flat_config.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -15,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kGoldens = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/";
+const std::string kGoldens = source_folder() + "/tests/golden/models/";
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);
@@ -136,8 +137,7 @@ TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
 
 TEST(Convert, blocks_that_are_not_written_here_are_kept_byte_for_byte) {
   const TemporaryFolder out;
-  const auto source =
-      open_or_fail(std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/llama_mixed_blocks.gguf");
+  const auto source = open_or_fail(source_folder() + "/tests/golden/gguf/llama_mixed_blocks.gguf");
   ASSERT_TRUE(write_gguf_model(*source, out.path("m.gguf"), {}, {}).ok());
   const auto file = open_or_fail(out.path("m.gguf"));
   ASSERT_NE(file, nullptr);
@@ -149,8 +149,7 @@ TEST(Convert, blocks_that_are_not_written_here_are_kept_byte_for_byte) {
 
 TEST(Convert, quantised_matrices_come_back_as_f32_with_the_values_of_their_blocks) {
   const TemporaryFolder out;
-  const auto file =
-      open_or_fail(std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/llama_tied_q8_0.gguf");
+  const auto file = open_or_fail(source_folder() + "/tests/golden/gguf/llama_tied_q8_0.gguf");
   ASSERT_TRUE(write_folder_model(*file, out.path("folder"), {}).ok());
   const auto folder = open_or_fail(out.path("folder"));
   ASSERT_NE(folder, nullptr);

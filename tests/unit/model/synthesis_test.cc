@@ -10,6 +10,7 @@
 #include "core/model/synth.h"
 #include "core/model/tensor_roles.h"
 #include "tests/support/flat_config.h"
+#include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {
@@ -120,7 +121,7 @@ TEST(ModelConfigJson, every_golden_config_comes_back_as_it_was) {
        {"llama_biases", "llama_rope_linear", "llama_tied", "mistral_window", "mistral_no_window",
         "qwen2_sliding_layers", "qwen3_biases", "llama_head_dim"}) {
     SCOPED_TRACE(name);
-    const std::string path = TENON_SOURCE_DIR "/tests/golden/models/" + name + "/config.json";
+    const std::string path = source_folder() + "/tests/golden/models/" + name + "/config.json";
     const auto config = parse_model_config(bytes_of(path), path);
     ASSERT_TRUE(config.ok());
     const auto back = parse_model_config(config_text(bytes_of(path), DType::f32), "config.json");
@@ -215,7 +216,7 @@ TEST(Synthesis, a_folder_with_a_model_is_left_alone) {
 TEST(Synthesis, a_tokenizer_is_copied_when_asked_for) {
   TemporaryFolder folder;
   SynthesisOptions options = into(folder);
-  options.tokenizer_from = TENON_SOURCE_DIR "/configs/models/tale";
+  options.tokenizer_from = source_folder() + "/configs/models/tale";
   ASSERT_TRUE(synthesize_model("stories-260k", options).ok());
   EXPECT_TRUE(std::filesystem::exists(options.out_folder + "/tokenizer.json"));
   EXPECT_FALSE(std::filesystem::exists(options.out_folder + "/generation_config.json"));
