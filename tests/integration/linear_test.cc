@@ -135,6 +135,37 @@ TEST_F(LinearTest, a_kernel_may_read_activations_as_they_are) {
   EXPECT_EQ(direct, logits(plain_));
 }
 
+TEST_F(LinearTest, experts_are_multiplied_by_kernels_that_can_do_less) {
+  for (const char* name : {"qwen2_moe", "gpt_oss"}) {
+    SCOPED_TRACE(name);
+    model_ = *open_model(std::string(TENON_SOURCE_DIR) + "/tests/golden/models/" + name);
+    const Logits expected = logits(plain_);
+    StoringLinear storing(plain_);
+    EXPECT_EQ(logits(storing), expected);
+    UnpreparedLinear unprepared(plain_);
+    EXPECT_EQ(logits(unprepared), expected);
+  }
+}
+
+// Gates and ups of some experts have another kernel: no epilogue takes both.
+TEST_F(LinearTest, experts_of_a_layer_may_have_several_kernels) {
+  model_ = *open_model(std::string(TENON_SOURCE_DIR) + "/tests/golden/models/mixtral");
+  const Logits expected = logits(plain_);
+  PlainLinear other;
+  shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 64);
+  executor_ = *make_cpu_executor({2, kCpuPortable});
+  LoadOptions options;
+  options.attention = {&attention_};
+  options.linear = [&](const WeightView& weight) -> Result<LinearKernel*> {
+    const bool odd = weight.name.find(".experts.1.w") != std::string_view::npos ||
+                     weight.name.find(".experts.2.w3") != std::string_view::npos;
+    return odd ? &other : &plain_;
+  };
+  StepDriver driver(*executor_, *model_, shape_->shape(), options);
+  ASSERT_TRUE(driver.load_status().ok()) << driver.load_status().message();
+  EXPECT_EQ(driver.feed(some_tokens(20, 61), {9, 1}), expected);
+}
+
 // A permutation of `count` columns.
 std::vector<int32_t> turned(uint32_t count, uint32_t step) {
   std::vector<int32_t> order(count);
