@@ -177,6 +177,9 @@ class Planner {
     const std::string name = names_.stored(tensor.spec.name);
     const Weight& weight = *tensor.places.front().matrix;
     const TensorType* type = wanted_ == nullptr ? &type_of(weight) : wanted_;
+    // Other programs keep routers in f32, too.
+    const bool routes = tensor.spec.role == Role::router || tensor.spec.role == Role::shared_router;
+    if (routes) type = find_tensor_type(kGgufF32);
     if (!fits_type(*type, weight.k_in)) {
       kept_.push_back(name);
       type = &type_of(weight);
@@ -189,7 +192,10 @@ class Planner {
         store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
       }
     };
-    planned_.push_back({name, type->id, {tensor.spec.rows, weight.k_in}, fill});
+    std::vector<uint64_t> extents = {tensor.spec.rows, weight.k_in};
+    if (tensor.spec.experts > 0) extents.insert(extents.begin(), tensor.spec.experts);
+    if (tensor.spec.role == Role::shared_router) extents.erase(extents.begin());
+    planned_.push_back({name, type->id, std::move(extents), fill});
   }
 
   void add_factors(const char* name, const std::vector<float>& factors) {
@@ -202,12 +208,14 @@ class Planner {
  private:
   void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
     std::vector<float> values;
-    for (uint64_t i = 0; i < tensor.spec.rows; ++i) {
+    const uint64_t vectors = std::max(tensor.spec.experts, 1u);
+    for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
       const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
       const float value = (*source.place->vector)[source.row];
       values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
     }
     std::vector<uint64_t> extents = {tensor.spec.rows};
+    if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
     if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
     add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
   }
@@ -242,7 +250,8 @@ void add_stored_factors(const ModelPlan& plan, Planner& planner) {
 bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
   const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
     return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
-           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic);
+           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
+           x.scaling.truncate == y.scaling.truncate;
   };
   return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
          a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&

@@ -185,6 +185,15 @@ void read_tokens(GgufSource& source) {
   source.config["eos_token_id"] = ends.empty() ? ordered_json(nullptr) : ordered_json(ends);
 }
 
+// Experts make a Llama a Mixtral, which has that name too.
+const Family* family_of_file(const GgufFile& file, const std::string& architecture,
+                             Faults& faults) {
+  const Family* family = find_family_by_architecture(architecture);
+  const GgufFields fields(file, architecture, faults);
+  const bool experts = fields.count(".expert_count", 0, 0, kMaxWidth) > 0;
+  return experts && family == find_family("llama") ? find_family("mixtral") : family;
+}
+
 // The family by its name in such files. A window makes a Llama a Mistral, which has that name too.
 void name_family(GgufSource& source) {
   const Family* family = &source.family;
@@ -219,7 +228,7 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::
                                      std::string_view name) {
   Faults faults;
   const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");
-  const Family* family = find_family_by_architecture(architecture);
+  const Family* family = family_of_file(file, architecture, faults);
   if (family == nullptr) {
     faults.unsupported("'general.architecture' is " + in_quotes(architecture) + "; there are " +
                        family_architectures());

@@ -70,6 +70,10 @@ Status take_weights(Model& model) {
   TensorTaker tensors(model);
   take_embeddings(tensors, model);
   model.layers.resize(model.plan.layers.size());
+  model.plan.sinks.resize(model.plan.layers.size());
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    model.layers[i].experts.resize(model.plan.layers[i].experts.count);
+  }
   for (const TensorSpec& spec : list_tensors(model.plan)) {
     if (spec.role == Role::embedding || (spec.role == Role::head && !spec.bias)) continue;
     if (tensors.enough_faults()) break;
@@ -129,8 +133,15 @@ void for_each_matrix(const Model& model, Visit visit) {
 
 std::vector<const Weight*> LayerWeights::matrices() const {
   std::vector<const Weight*> all;
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down}) {
-    if (weight->n_out != 0) all.push_back(weight);
+  const auto add = [&all](const Weight& weight) {
+    if (weight.n_out != 0) all.push_back(&weight);
+  };
+  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router}) add(*weight);
+  for (const ExpertWeights& expert : experts) {
+    for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) add(*weight);
+  }
+  for (const Weight* weight : {&shared_gate, &shared_up, &shared_down, &shared_router}) {
+    add(*weight);
   }
   return all;
 }

@@ -31,6 +31,13 @@ struct Weight {
   WeightView view() const { return {format, name, n_out, k_in, parts, row_order}; }
 };
 
+// One of a layer's experts. Biases are empty where there are none.
+struct ExpertWeights {
+  Weight gate, up;  // [width, hidden]
+  Weight down;      // [hidden, width]
+  std::vector<float> gate_bias, up_bias, down_bias;
+};
+
 // Vectors (norms, biases) are small and widened to f32 on opening, with the one added where
 // NormPlan::plus_one says so. Empty = absent.
 struct LayerWeights {
@@ -45,6 +52,15 @@ struct LayerWeights {
   Weight output;    // [hidden, heads · head_dim]
   Weight gate, up;  // [intermediate, hidden]; no gate in plain MLPs
   Weight down;      // [hidden, intermediate]
+
+  // In place of gate, up and down where the layer has experts. Who is chosen is decided in f32:
+  // routers are widened on opening, like vectors.
+  Weight router;                         // [experts, hidden]
+  std::vector<float> router_bias;        // [experts]
+  std::vector<float> router_correction;  // [experts]
+  std::vector<ExpertWeights> experts;
+  Weight shared_gate, shared_up, shared_down;
+  Weight shared_router;  // [1, hidden]
 
   // All that there are, in the order above.
   std::vector<const Weight*> matrices() const;

@@ -27,7 +27,8 @@ std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
 }
 
 // Groups come in the order of their first layers.
-ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens) {
+ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
+    : sinks_(plan.sinks) {
   for (const LayerPlan& layer : plan.layers) {
     const SelfAttentionPlan& attention = layer.attention;
     const KvGroup kept{.kv_heads = attention.kv_heads,
@@ -42,7 +43,10 @@ ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tok
                        .index_in_group = groups_[group].layers++,
                        .query_heads = attention.heads,
                        .scale = attention.scale,
-                       .soft_cap = attention.soft_cap});
+                       .soft_cap = attention.soft_cap,
+                       .sinks = attention.sinks && layers_.size() < sinks_.size()
+                                    ? sinks_[layers_.size()].data()
+                                    : nullptr});
     if (attention.alibi_max_bias == 0.0f) continue;
     const std::pair key(attention.heads, attention.alibi_max_bias);
     if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);

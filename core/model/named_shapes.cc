@@ -171,6 +171,54 @@ std::string command_r() {
     "tie_word_embeddings":true,"bos_token_id":5,"eos_token_id":255001})";
 }
 
+std::string olmoe_1b_7b() {
+  return R"({"architectures":["OlmoeForCausalLM"],"model_type":"olmoe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":1024,"num_hidden_layers":16,"num_attention_heads":16,
+    "num_key_value_heads":16,"vocab_size":50304,"max_position_embeddings":4096,
+    "rms_norm_eps":1e-5,"rope_theta":10000.0,"clip_qkv":null,"num_experts":64,
+    "num_experts_per_tok":8,"norm_topk_prob":false,"tie_word_embeddings":false,
+    "bos_token_id":null,"eos_token_id":50279})";
+}
+
+std::string mixtral_8x7b() {
+  return R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral","hidden_act":"silu",
+    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,
+    "num_key_value_heads":8,"vocab_size":32000,"max_position_embeddings":32768,
+    "rms_norm_eps":1e-5,"rope_theta":1000000.0,"sliding_window":null,"num_local_experts":8,
+    "num_experts_per_tok":2,"tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":2})";
+}
+
+std::string qwen2_moe_a2_7b() {
+  return R"({"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,"num_attention_heads":16,
+    "num_key_value_heads":16,"vocab_size":151936,"max_position_embeddings":8192,
+    "rms_norm_eps":1e-6,"rope_theta":1000000.0,"use_sliding_window":false,
+    "decoder_sparse_step":1,"moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,
+    "num_experts":60,"num_experts_per_tok":4,"norm_topk_prob":false,"tie_word_embeddings":false,
+    "bos_token_id":151643,"eos_token_id":151643})";
+}
+
+std::string qwen3_30b_a3b() {
+  return R"({"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":48,"num_attention_heads":32,
+    "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"max_position_embeddings":40960,
+    "rms_norm_eps":1e-6,"rope_theta":1000000.0,"attention_bias":false,
+    "use_sliding_window":false,"sliding_window":null,"decoder_sparse_step":1,
+    "mlp_only_layers":[],"moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,
+    "norm_topk_prob":true,"tie_word_embeddings":false,"bos_token_id":151643,
+    "eos_token_id":151645})";
+}
+
+std::string gpt_oss_20b() {
+  return R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","hidden_act":"silu",
+    "hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":24,"num_attention_heads":64,
+    "num_key_value_heads":8,"head_dim":64,"vocab_size":201088,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-5,"rope_theta":150000.0,"rope_scaling":{"rope_type":"yarn","factor":32.0,
+    "beta_fast":32.0,"beta_slow":1.0,"truncate":false,"original_max_position_embeddings":4096},
+    "attention_bias":true,"sliding_window":128,"swiglu_limit":7.0,"num_local_experts":32,
+    "num_experts_per_tok":4,"tie_word_embeddings":false,"eos_token_id":200002})";
+}
+
 constexpr NamedShape kShapes[] = {
     {"llama-3.2-1b", "1.24 B parameters; GQA 32:8, rope llama3, tied",
      [] {
@@ -249,6 +297,15 @@ constexpr NamedShape kShapes[] = {
     {"olmo-1b", "1.18 B parameters; 16 heads, norms without weights, tied", dense_shapes::olmo_1b},
     {"phi-2", "2.78 B parameters; 32 heads, parallel halves, biases", dense_shapes::phi_2},
     {"minitron-4b", "4.19 B parameters; GQA 24:8, squared ReLU", dense_shapes::nemotron_4b},
+    {"olmoe-1b-7b", "6.92 B parameters, 1.28 B a token; 16 heads, 8 of 64 experts", olmoe_1b_7b},
+    {"mixtral-8x7b", "46.7 B parameters, 12.9 B a token; GQA 32:8, 2 of 8 experts", mixtral_8x7b},
+    {"qwen1.5-moe-a2.7b",
+     "14.3 B parameters, 2.7 B a token; 16 heads, 4 of 60 experts and a shared one",
+     qwen2_moe_a2_7b},
+    {"qwen3-30b-a3b", "30.5 B parameters, 3.3 B a token; GQA 32:4, 8 of 128 experts",
+     qwen3_30b_a3b},
+    {"gpt-oss-20b", "20.9 B parameters, 3.6 B a token; GQA 64:8, 4 of 32 experts, sinks",
+     gpt_oss_20b},
     {"stories-15m", "15 M parameters; 6 heads, tied",
      [] {
        return llama({288, 768, 6, 6, 6, 48, 32000, 256}, true, 1, 2);

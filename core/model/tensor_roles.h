@@ -28,12 +28,23 @@ enum class Role : uint8_t {
   q_norm,
   k_norm,
   output,
+  sinks,
   mlp_norm,
   mlp_post_norm,
   gate,
   up,
   gate_up,  // one tensor in place of the two
   down,
+  // Of a layer with experts.
+  router,
+  router_correction,
+  expert_gate,
+  expert_up,
+  expert_down,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_router,
 };
 
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
@@ -42,11 +53,20 @@ enum class Role : uint8_t {
 //   … transposed  [k_in, n_out]
 enum class FolderLayout : uint8_t { plain, per_head, transposed };
 
+// How a folder stores the experts of a layer, whose names have a * for the expert's number.
+//   apart        a tensor for each matrix; or, as transformers 5 holds them in memory, one of all
+//                experts: experts.gate_up_proj [experts, 2 · width, hidden], the gate's rows first,
+//                and experts.down_proj [experts, hidden, width]
+//   interleaved  the same two tensors with k_in in front of n_out, and the gate's columns in turn
+//                with those of up
+enum class ExpertLayout : uint8_t { apart, interleaved };
+
 // Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
 struct TensorName {
   Role role;
   std::string_view name;    // "self_attn.q_proj"
   std::string_view stored;  // in GGUF files: "attn_q"
+  bool whole = false;       // both are complete: nothing follows
 };
 
 struct FamilyTensors {
@@ -56,6 +76,10 @@ struct FamilyTensors {
   std::string_view base = "model.";     // what bare base models leave out
   std::string_view layers = "layers.";  // behind it
   FolderLayout layout = FolderLayout::plain;
+  ExpertLayout experts = ExpertLayout::apart;
+  // A part of the names that checkpoints of transformers 5 may call otherwise.
+  std::string_view part = {};
+  std::string_view newer_part = {};
 };
 
 // What a dimension of a tensor counts.
@@ -79,10 +103,20 @@ struct TensorSpec {
   uint64_t columns = 0;  // 0: a vector
   Axis rows_axis = Axis::other;
   Axis columns_axis = Axis::none;
+  uint32_t experts = 0;  // above 0: so many matrices or vectors of that shape, a * in the name
 
   // Its product goes into the residual stream.
-  bool adds_back() const { return role == Role::output || role == Role::down; }
+  bool adds_back() const {
+    return role == Role::output || role == Role::down || role == Role::expert_down ||
+           role == Role::shared_down;
+  }
 };
+
+// The name of one expert's tensor: its number in place of the *.
+std::string expert_name(std::string_view name, uint32_t expert);
+// That of a tensor of all experts: "experts.*.gate_proj.weight", "gate_up_proj" →
+// "experts.gate_up_proj".
+std::string stacked_name(std::string_view name, std::string_view tensor);
 
 // Every tensor that the plan needs, in the order of use; no head when tied.
 std::vector<TensorSpec> list_tensors(const ModelPlan& plan);
@@ -103,6 +137,8 @@ class TensorNames {
   bool has(Role role) const { return find(role) != nullptr; }
   // "model.layers.3.self_attn.q_proj"
   std::string stem(Role role, int32_t layer) const;
+  // With ".weight" or ".bias" behind it, unless the name is whole.
+  std::string full(Role role, int32_t layer, bool bias) const;
   // "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight". A name without a counterpart
   // keeps its part behind the layer, so that both directions undo each other.
   std::string stored(std::string_view name) const;

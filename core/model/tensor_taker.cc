@@ -65,11 +65,12 @@ uint64_t per_head_row(uint64_t n, const SelfAttentionPlan& attention) {
 TensorTaker::TensorTaker(Model& model)
     : model_(model),
       checkpoint_(*model.checkpoint),
-      source_(is_model_file(model.path) ? "the metadata" : "config.json") {
+      source_(is_model_file(model.path) ? "the metadata" : "config.json"),
+      folder_(!is_model_file(model.path)) {
   const Family& family = family_of(model.plan);
-  const bool folder = !is_model_file(model.path);
-  layout_ = folder ? family.tensors.layout : FolderLayout::plain;
-  adds_one_ = folder || !family.gguf_adds_one;
+  layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
+  experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
+  adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
   const TensorNames names(model.plan);
   for (const Role role : {Role::final_norm, Role::embedding}) {
@@ -81,10 +82,20 @@ TensorTaker::TensorTaker(Model& model)
   head_ = names.stem(Role::head, -1) + ".";
   // Without its prefix nothing tells a model's own tensors outside the layers from others.
   outside_ = base_.empty() && !base.empty() ? base : names.stem(Role::final_norm, -1) + ".";
+  part_ = family.tensors.part;
+  newer_part_ = family.tensors.newer_part;
 }
 
 std::string TensorTaker::name(const std::string& full) const {
-  return !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
+  std::string own = !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
+  const size_t part = part_.empty() ? std::string::npos : own.find(part_);
+  if (part == std::string::npos || has(own)) return own;
+  const std::string newer = std::string(own).replace(part, part_.size(), newer_part_);
+  // Experts are looked for one by one, and all together.
+  const bool there = newer.find('*') == std::string::npos
+                         ? has(newer)
+                         : has(stacked_name(newer, "gate_up_proj")) || has(expert_name(newer, 0));
+  return there ? newer : own;
 }
 
 bool TensorTaker::enough_faults() const {
@@ -103,6 +114,7 @@ Status TensorTaker::status() const {
 
 void TensorTaker::take(const TensorSpec& spec) {
   if (enough_faults()) return;
+  if (spec.experts > 0) return take_experts(spec);
   spec.columns == 0 ? take_vector(spec) : take_matrix(spec);
 }
 
@@ -170,6 +182,9 @@ void TensorTaker::take_matrix(const TensorSpec& spec) {
   for (const TensorPlace& place : places) {
     *place.matrix = places.size() == 1 ? whole : slice(whole, first, place.rows);
     first += place.rows;
+  }
+  if (spec.role == Role::router || spec.role == Role::shared_router) {
+    widen_router(*places.front().matrix);
   }
 }
 

@@ -48,6 +48,15 @@ class TensorTaker {
   Weight transposed(const std::string& name, const TensorSpec& spec);
   void put_heads_apart(const TensorSpec& spec, Weight& weight);
   std::byte* copy(size_t bytes);
+  // Experts (core/model/expert_tensors.cc): a matrix or a vector of each.
+  void take_experts(const TensorSpec& spec);
+  void take_expert_vectors(const TensorSpec& spec);
+  void take_apart(const TensorSpec& spec);
+  void take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
+                    uint64_t all_rows);
+  void take_interleaved(const TensorSpec& spec);
+  void take_interleaved_vectors(const TensorSpec& spec);
+  void widen_router(Weight& router);
 
   Model& model_;
   const Checkpoint& checkpoint_;
@@ -56,8 +65,11 @@ class TensorTaker {
   std::string outside_;  // "model."
   std::string head_;     // "lm_head."
   std::string base_;     // what the checkpoint leaves out; empty = nothing
+  bool folder_;
   FolderLayout layout_;
-  bool adds_one_;  // to norms whose plan says plus_one
+  ExpertLayout experts_;
+  std::string part_, newer_part_;  // of names, where the checkpoint has the newer one
+  bool adds_one_;                  // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;
   uint64_t vector_bytes_ = 0;
   size_t faults_ = 0;

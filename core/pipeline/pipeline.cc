@@ -187,6 +187,20 @@ Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
   return {};
 }
 
+// How often experts repeat a row at most, in both models.
+uint32_t most_experts_chosen(const Pipeline& pipeline) {
+  uint32_t most = 1;
+  const auto look_at = [&most](const Model* model) {
+    for (const LayerPlan& layer :
+         model != nullptr ? model->plan.layers : std::vector<LayerPlan>()) {
+      if (layer.experts) most = std::max(most, layer.experts.chosen);
+    }
+  };
+  look_at(pipeline.model.get());
+  look_at(pipeline.second ? pipeline.second->model.get() : nullptr);
+  return most;
+}
+
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
 Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
   for (size_t i = 0; i < pipeline.linear.size(); ++i) {
@@ -202,7 +216,7 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
   PluginInstance<LinearKernel> instance;
   TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
   LinearLimits limits;
-  limits.max_rows = pipeline.limits.max_batch_tokens;
+  limits.max_rows = pipeline.limits.max_batch_tokens * most_experts_chosen(pipeline);
   limits.workers = pipeline.executor->workers();
   auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id));
   TENON_RETURN_IF_ERROR(checked->bind(limits));

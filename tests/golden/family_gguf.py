@@ -3,6 +3,8 @@ make_gguf_goldens.py."""
 import gguf
 import numpy as np
 
+import expert_gguf
+
 COMMON = {
     "self_attn.dense": "attn_output", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",
     "model.final_layernorm": "output_norm",
@@ -28,6 +30,7 @@ NAMES = {
                  "gpt_neox.final_layer_norm": "output_norm",
                  "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output",
                  "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"},
+    **{family: {**COMMON, **names} for family, names in expert_gguf.NAMES.items()},
 }
 for _family, _norms in (("bloom", {}), ("falcon", {"ln_attn": "attn_norm_2",
                                                    "ln_mlp": "attn_norm"})):
@@ -41,13 +44,14 @@ NAMES["mpt"] = {"transformer.wte": "token_embd", "transformer.norm_f": "output_n
                 "lm_head": "output", "norm_1": "attn_norm", "attn.Wqkv": "attn_qkv",
                 "attn.out_proj": "attn_output", "norm_2": "ffn_norm", "ffn.up_proj": "ffn_up",
                 "ffn.down_proj": "ffn_down"}
-ARCHITECTURES = {"phi": "phi2", "gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r"}
+ARCHITECTURES = {"phi": "phi2", "gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r",
+                 **expert_gguf.ARCHITECTURES}
 LAYER_PREFIXES = ("model.layers.", "transformer.h.", "gpt_neox.layers.", "transformer.blocks.")
-PAIRED = ("granite", "smollm3", "olmo")
+PAIRED = ("granite", "smollm3", "olmo", "mixtral")
 # Which files are made, of which case.
 FILES = ("phi3_long", "olmo2", "granite", "smollm3", "starcoder2", "gpt2", "gpt_neox",
          "stablelm_parallel", "cohere", "gemma2_plain", "gemma3_deep", "mpt", "bloom",
-         "falcon_grouped", "olmo", "phi", "nemotron")
+         "falcon_grouped", "olmo", "phi", "nemotron", *expert_gguf.FILES)
 
 
 def stored_name(family, name):
@@ -141,6 +145,7 @@ def add_config(writer, family, config):
         writer.add_sliding_window(config["sliding_window"])
     if "use_parallel_residual" in config:
         writer.add_parallel_residual(config["use_parallel_residual"])
+    expert_gguf.add_config(writer, family, config)
     if family == "granite":
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
@@ -153,7 +158,7 @@ def add_config(writer, family, config):
 def add_tensors(writer, family, config, tensors):
     """StableLM's norms of single heads become one tensor."""
     by_head = {}
-    for name, values in tensors:
+    for name, values in expert_gguf.add_experts(writer, family, tensors):
         if ".norms." in name:
             stem, head = name.removesuffix(".weight").split(".norms.")
             by_head.setdefault(stem, {})[int(head)] = values

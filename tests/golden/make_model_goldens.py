@@ -20,6 +20,7 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
+import expert_cases
 import family_cases
 import wide_cases
 
@@ -31,8 +32,10 @@ LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_fac
               original_max_position_embeddings=32, rope_theta=10000.0)
 
 
-def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None):
-    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill)
+def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None,
+         stacked=False):
+    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill,
+                stacked=stacked)
 
 
 CASES = {
@@ -68,6 +71,9 @@ CASES = {
        for name, config in family_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
+    **{name: case(config, fill=expert_cases.randomise, stacked=name in expert_cases.STACKED,
+                  dtype=expert_cases.DTYPES.get(name, torch.float32))
+       for name, config in expert_cases.CASES.items()},
 }
 
 
@@ -126,13 +132,17 @@ def make(name, spec, root):
     model = kind.from_config(spec["config"])
     (spec["fill"] or randomise)(model, generator)
     model.to(spec["dtype"])
-    model.save_pretrained(folder, **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
+    model.save_pretrained(folder, save_original_format=not spec["stacked"],
+                          **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
     if spec["mixed"]:
         widen_norms(folder)
     respell(folder, spec["spelling"])
 
     # What counts is what the folder says, so the logits come from the folder read back.
-    model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    # Experts one by one: batched products may choose by other bits.
+    eager = {} if with_images else {"experts_implementation": "eager"}
+    model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                 **eager).eval()
     vocabulary = model.config.get_text_config().vocab_size
     tokens = torch.randint(0, vocabulary, (TOKENS,), generator=generator)
     with torch.no_grad():

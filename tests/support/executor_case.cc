@@ -37,7 +37,7 @@ class PluginKernels final : public KernelSet {
     EXPECT_TRUE(registry.ok()) << registry.status().message();
     create(*registry, "dense", linear_);
     LinearLimits limits;
-    limits.max_rows = LoadOptions().max_rows;
+    limits.max_rows = 8 * LoadOptions().max_rows;  // as experts may repeat rows
     limits.workers = executor.threads;
     const Status bound = linear_->bind(limits);
     EXPECT_TRUE(bound.ok()) << bound.message();

@@ -13,26 +13,9 @@ void CpuWorker::qkv(uint32_t layer) {
                               {&w.k, b.k_bias, to.k.floats()},
                               {&w.v, b.v_bias, to.v.floats()}};
   multiply(input(plan(layer).attention_norm), std::span(products).first(shares_kv(layer) ? 1 : 3));
-  if (plan(layer).attention.clip > 0.0f) clip_qkv(layer);
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
   std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
-}
-
-void CpuWorker::clip_qkv(uint32_t layer) {
-  const SelfAttentionPlan& attention = plan(layer).attention;
-  const CpuBuffers& b = step_.buffers;
-  const auto clip = [&](float* values, uint64_t width) {
-    const Share mine = share_of(rows_ * width, slice_);
-    step_.ops->clip(values + mine.first, attention.clip,
-                    static_cast<uint32_t>(mine.last - mine.first));
-  };
-  clip(b.q.floats(), attention.q_width());
-  if (!shares_kv(layer)) {
-    clip(b.k.floats(), attention.kv_width());
-    clip(b.v.floats(), attention.kv_width());
-  }
-  barrier();
 }
 
 // Calls function(row, head, values, is_query) for this worker's heads of q and k. The shares are
@@ -90,6 +73,19 @@ void CpuWorker::norm_all_heads(uint32_t layer) {
              of_k);
   }
   if (!alone()) barrier();
+}
+
+void CpuWorker::clip(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  for_each_head(layer, [&](uint64_t, uint64_t, float* head, bool) {
+    step_.ops->clip(head, attention.clip, attention.head_dim);
+  });
+  if (!shares_kv(layer)) {
+    const Share mine = share_of(uint64_t{rows_} * attention.kv_width(), slice_);
+    step_.ops->clip(step_.buffers.v.floats() + mine.first, attention.clip,
+                    static_cast<uint32_t>(mine.last - mine.first));
+  }
+  barrier();
 }
 
 void CpuWorker::rotate(uint32_t layer) {

@@ -139,7 +139,8 @@ Status CpuExecutor::launch(const BatchView& batch) {
              static_cast<uint32_t>(batch.logits_rows.size()),
              step_.model->plan.vocabulary,
              step_.hidden_out.arrays(),
-             static_cast<uint32_t>(batch.hidden_rows.size())};
+             static_cast<uint32_t>(batch.hidden_rows.size()),
+             batch.rows > 0 ? step_.choice->used_bytes : 0};
   launched_ = true;
   return {};
 }

@@ -13,6 +13,7 @@
 
 #include "core/base/work_queue.h"
 #include "core/base/worker_pool.h"
+#include "core/exec/cpu/expert_choice.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
@@ -44,15 +45,19 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
-  HostMemory inner;     // [rows, MLP width]; gate and up combined
-  HostMemory product;   // [rows, hidden or MLP width]; where a kernel lacks an epilogue
+  HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
+                     // and [rows, shared width] behind it
+  HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
+  HostMemory scores;    // [rows, experts] and [rows], of the router and of the shared expert's
+  HostMemory routed;    // [rows · chosen, hidden] and [rows, hidden]: results of experts
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [ropes][rows, 2, dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
-  std::array<const HostMemory*, 11> all() const {
-    return {&hidden, &normed, &q, &k, &v, &attended, &inner, &product, &prepared, &angles, &logits};
+  std::array<const HostMemory*, 13> all() const {
+    return {&hidden,  &normed, &q,      &k,        &v,      &attended, &inner,
+            &product, &scores, &routed, &prepared, &angles, &logits};
   }
 };
 
@@ -74,7 +79,8 @@ struct CpuStep {
   StepAttention attention;
   PackedWeights weights;
   CpuBuffers buffers;
-  std::vector<CpuRope> ropes;  // as the plan's
+  std::vector<CpuRope> ropes;            // as the plan's
+  std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
 
   // The step's.
   const BatchView* batch = nullptr;

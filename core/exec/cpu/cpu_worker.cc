@@ -1,5 +1,6 @@
 #include "core/exec/cpu/cpu_worker.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,12 @@ Status CpuWorker::allocate() {
   own_k_ = std::move(one_row.k);
   own_prepared_ = std::move(one_row.prepared);
   if (plan().learned_positions) own_position_.resize(plan().hidden);
+  uint32_t experts = 0;
+  for (const LayerPlan& layer : plan().layers) experts = std::max(experts, layer.experts.count);
+  own_choice_.resize(size_t{3} * experts);
+  const size_t most = std::max<size_t>(4, 2 * (size_t{experts} + 1));
+  parts_.reserve(most);
+  jobs_.reserve(most);
   return {};
 }
 
@@ -154,6 +161,7 @@ void CpuWorker::hand_out_final_rows() {
 // Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
 void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
+  if (plan(layer).experts) return experts_in(layer);
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const MlpPlan& mlp = plan(layer).mlp;
@@ -180,8 +188,12 @@ void CpuWorker::mlp_in(uint32_t layer) {
 void CpuWorker::mlp_out(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
-                plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  if (plan(layer).experts) {
+    experts_out(layer);
+  } else {
+    add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
+                  plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  }
   hand_out(step_.hidden_out.of_layer(layer), step_.buffers.hidden.floats(),
            is_last(layer) ? step_.hidden_at : step_.batch->hidden_rows);
 }

@@ -31,8 +31,16 @@ struct PackedMatrix {
   }
 };
 
+struct PackedExpert {
+  PackedMatrix gate, up, down;
+  uint64_t stored_bytes = 0;  // of the three, in the checkpoint
+};
+
 struct PackedLayer {
   PackedMatrix q, k, v, output, gate, up, down;
+  PackedMatrix router, shared_gate, shared_up, shared_down, shared_router;
+  std::vector<PackedExpert> experts;
+  bool experts_alike = false;  // all gates and ups have one kernel, preparation and format
 };
 
 class PackedWeights {
@@ -57,6 +65,8 @@ class PackedWeights {
 
  private:
   Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix);
+  Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
+                     PackedLayer& to);
   Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
   Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress);
 

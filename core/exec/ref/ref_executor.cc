@@ -8,6 +8,7 @@
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_kv.h"
 #include "core/exec/ref/ref_attention.h"
+#include "core/exec/ref/ref_experts.h"
 #include "core/exec/ref/ref_math.h"
 #include "core/exec/rotary.h"
 #include "core/model/decoder.h"
@@ -55,6 +56,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
+  void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
@@ -85,7 +87,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> inner_, up_;       // [rows, MLP width]
+  std::vector<float> inner_, up_;       // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;           // [rows, hidden]
   std::vector<float> logits_;           // [logits_rows, vocabulary]
   HiddenRows kept_;
@@ -197,13 +199,9 @@ void RefExecutor::qkv(uint32_t layer) {
   for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
   const float* x = input(plan(layer).attention_norm).data();
   ref::multiply(w.q, w.q_bias, x, batch_->rows, q_.data());
-  if (!shares_kv(layer)) {
-    ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
-    ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
-  }
-  for (auto* values : {&q_, &k_, &v_}) {
-    if (attention.clip > 0.0f) ref::clip(*values, attention.clip);
-  }
+  if (shares_kv(layer)) return;
+  ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
+  ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
 }
 
 // A norm's weight covers a head, or all of them; with one for each head they follow each other.
@@ -222,6 +220,10 @@ void RefExecutor::qk_norm(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   norm_heads(plan(layer).attention, w.q_norm, w.q_norm_bias, q_);
   if (!shares_kv(layer)) norm_heads(plan(layer).attention, w.k_norm, w.k_norm_bias, k_);
+}
+
+void RefExecutor::clip(uint32_t layer) {
+  for (auto* values : {&q_, &k_, &v_}) ref::clip(*values, plan(layer).attention.clip);
 }
 
 void RefExecutor::rotate(uint32_t layer) {
@@ -270,6 +272,10 @@ void RefExecutor::mlp_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   const float* x = input(plan(layer).mlp_input_norm()).data();
+  if (plan(layer).experts) {
+    inner_.resize(size_t{batch_->rows} * plan().hidden);
+    return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data());
+  }
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   ref::multiply(w.up, w.up_bias, x, batch_->rows, up_.data());
   if (mlp.gated) ref::multiply(w.gate, w.gate_bias, x, batch_->rows, inner_.data());
@@ -281,7 +287,11 @@ void RefExecutor::mlp_in(uint32_t layer) {
 
 void RefExecutor::mlp_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  if (plan(layer).experts) {
+    update_ = inner_;
+  } else {
+    ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  }
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   keep_hidden(layer, hidden_);
 }

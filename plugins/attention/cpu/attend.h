@@ -66,7 +66,10 @@ class Attention {
     }
     if (item_.partial != kWhole) return;
     for (uint32_t i = 0; i < all_queries(); ++i) {
-      write_out(sums_ + i * v_columns_, weights_[i], task_.v_dim, paired_, out_of(i));
+      const float weight = task_.sinks == nullptr
+                               ? weights_[i]
+                               : with_sink(weights_[i], maxima_[i], task_.sinks[head_of(i)]);
+      write_out(sums_ + i * v_columns_, weight, task_.v_dim, paired_, out_of(i));
     }
   }
 

@@ -69,11 +69,6 @@ Status check_layer(LayerId id, const LayerShape& layer, const KvGroup& group,
   if (layer.index_in_group >= storage.layers.size()) {
     return broken(name + " has no storage in its KV group");
   }
-  if (layer.sinks != nullptr) {
-    return refuse(name +
-                  " has attention sinks, which \"cpu\" does not know; choose an attention plugin "
-                  "for that model");
-  }
   return Status();
 }
 
@@ -261,6 +256,7 @@ class CpuAttention {
             .scale = layer.scale,
             .soft_cap = layer.soft_cap,
             .slopes = layer.alibi_slopes,
+            .sinks = layer.sinks,
             .slots = plan.group->slots.data(),
             .seen = plan.seen,
             .tree_parents = parents.empty() ? nullptr : parents.data(),
@@ -338,7 +334,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.spans", .words = "no yes"},
     {.key = "attn.latent", .words = "no"},
     {.key = "attn.soft_cap", .words = "no yes"},
-    {.key = "attn.sinks", .words = "no"},
+    {.key = "attn.sinks", .words = "no yes"},
     {.key = "attn.alibi", .words = "no yes"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},

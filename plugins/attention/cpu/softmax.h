@@ -49,6 +49,15 @@ inline void merge(const SoftmaxState& state, const float* sum, float maximum, fl
   *state.maximum = both;
 }
 
+// What the weights of a finished softmax add up to with a sink among them, a score that has no
+// value. Where it is above all others by so much that they vanish, that is infinite.
+inline float with_sink(float weight, float maximum, float sink) {
+  const float score = sink * kLog2OfE;
+  const float below = score <= maximum ? score - maximum : maximum - score;
+  const float factor = simd::first(simd::exp2_nonpositive(simd::set1(below)));
+  return weight + (score <= maximum ? factor : 1.0f / factor);
+}
+
 // `paired`: the sums are even and odd elements of 2·kLanes each.
 inline void write_out(const float* sum, float weight, uint32_t dim, bool paired, float* out) {
   const F32 divisor = simd::set1(weight);

@@ -71,13 +71,18 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"falcon-7b", 6921720704},
                                                     {"olmo-1b", 1176764416},
                                                     {"phi-2", 2779683840},
-                                                    {"minitron-4b", 4190509056}};
+                                                    {"minitron-4b", 4190509056},
+                                                    {"olmoe-1b-7b", 6919161856},
+                                                    {"mixtral-8x7b", 46702792704},
+                                                    {"qwen1.5-moe-a2.7b", 14315784192},
+                                                    {"qwen3-30b-a3b", 30532122624},
+                                                    {"gpt-oss-20b", 20914757184}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);
     ASSERT_TRUE(config.ok()) << name;
     uint64_t count = 0;
     for (const TensorSpec& spec : list_tensors(config->plan)) {
-      count += spec.rows * std::max<uint64_t>(spec.columns, 1);
+      count += spec.rows * std::max<uint64_t>(spec.columns, 1) * std::max(spec.experts, 1u);
     }
     EXPECT_EQ(count, parameters) << name;
   }
