@@ -25,6 +25,7 @@ Status CheckedAttention::bind(const AttentionBinding& binding) noexcept {
   }
   if (!status.ok()) return status;
   numerics_ = plain_text(plugin_.numerics(), kMostNumerics);
+  if (numerics_.empty()) return no_numerics();
   const RunningCall call(sizes_);
   rooms_.clear();
   for (const GroupId group : binding.groups) {

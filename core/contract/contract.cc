@@ -59,4 +59,8 @@ Status broken_promise(std::string_view method, const std::string& found,
   return internal(std::string(method) + " " + found + " – expected " + expected);
 }
 
+Status no_numerics() {
+  return broken_promise("numerics", "is empty", "a text that tells its bits from other kernels'");
+}
+
 }  // namespace tenon

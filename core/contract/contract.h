@@ -34,6 +34,9 @@ Status broken_promise(std::string_view method, const std::string& found,
 // "draft wrote behind the room for tokens"
 Status wrote_behind(std::string_view method, std::string_view room);
 
+// Of a kernel whose `numerics` are an empty text, so that nobody could tell its bits from others'.
+Status no_numerics();
+
 // A copy of an array that a plugin fills, with a canary behind it. Its memory is used again.
 template <typename T>
 class GuardedRoom {

@@ -190,7 +190,7 @@ TEST_F(CpuTest, an_attention_kernel_that_refuses_the_model_is_named) {
   attention.refuses = true;
   const StepDriver driver(*executor_, *model_, shape_.shape(),
                           {.attention = {&attention, "picky"}, .linear = counting()});
-  EXPECT_EQ(driver.load_status().message(), "attention \"picky\": not today");
+  EXPECT_EQ(driver.load_status().message(), "attention 'picky': not today");
 }
 
 TEST_F(CpuTest, a_failing_kernel_fails_its_step_and_not_the_next) {

@@ -51,6 +51,8 @@ struct CpuBuffers {
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
+  // Whether kernels kept to all but `attended`: these are linear kernels' to write.
+  bool intact() const;
   std::array<const HostMemory*, 11> all() const {
     return {&hidden, &normed, &q, &k, &v, &attended, &gate, &product, &prepared, &angles, &logits};
   }
