@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/base/result.h"
 
 namespace tenon {
@@ -28,7 +29,7 @@ CheckedLinear::CheckedLinear(LinearKernel& plugin, const std::string& name)
       gather_(name_call("gather", name_)),
       prepare_(name_call("prepare", name_)),
       run_(name_call("run", name_)),
-      numerics_(plain_text(plugin.numerics(), kMostNumerics)) {}
+      numerics_(one_line(plugin.numerics(), kMostNumerics)) {}
 
 // A plugin's own error, with its name.
 Status CheckedLinear::named(Status status) const {
@@ -38,7 +39,7 @@ Status CheckedLinear::named(Status status) const {
 Status CheckedLinear::bind(const LinearLimits& limits) noexcept {
   const RunningCall call(bind_);
   if (Status status = named(plugin_.bind(limits)); !status.ok()) return status;
-  numerics_ = plain_text(plugin_.numerics(), kMostNumerics);
+  numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   if (numerics_.empty()) return named(no_numerics());
   max_rows_ = std::max(limits.max_rows, 1u);
   epilogues_ = plugin_.epilogues();
@@ -53,7 +54,7 @@ Status CheckedLinear::accepts(const WeightView& weight) const noexcept {
 }
 
 Status CheckedLinear::check_sizes(const WeightView& weight) const {
-  const std::string of = " for '" + std::string(weight.name) + "'";
+  const std::string of = " for " + in_quotes(weight.name);
   const auto& [packed, preparation] = sizes_of(weight);
   if (const uint64_t most = most_bytes(weight.n_out, weight.k_in); packed > most) {
     return broken_promise("packed_bytes", "wants " + std::to_string(packed) + " bytes" + of,

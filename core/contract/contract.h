@@ -61,7 +61,4 @@ class GuardedRoom {
   size_t size_ = 0;
 };
 
-// `text` without what is no plain text, at most `most_bytes` of it.
-std::string plain_text(std::string_view text, size_t most_bytes);
-
 }  // namespace tenon

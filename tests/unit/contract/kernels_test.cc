@@ -78,7 +78,7 @@ TEST(CheckedAttention, shows_numerics_as_plain_text) {
   some.name = "\x1b[2J" + std::string(100000, 'x');
   CheckedAttention checked(some, "x");
   EXPECT_LT(checked.numerics().size(), 300u);
-  EXPECT_EQ(checked.numerics().substr(0, 8), "\\x1b[2Jx");
+  EXPECT_EQ(checked.numerics().substr(0, 8), "\\x1B[2Jx");
 }
 
 class SomeLinear final : public LinearKernel {
@@ -161,7 +161,7 @@ TEST(Readable, cuts_and_escapes_what_plugins_say) {
   const Status shown =
       readable(Status::error(StatusCode::failed, "a\x1b[31m" + std::string(1 << 20, 'b')));
   EXPECT_LT(shown.message().size(), 2100u);
-  EXPECT_THAT(std::string(shown.message()), HasSubstr("a\\x1b[31mbbb"));
+  EXPECT_THAT(std::string(shown.message()), HasSubstr("a\\x1B[31mbbb"));
   EXPECT_THAT(std::string(shown.message()), HasSubstr("(1048582 bytes)"));
 }
 
