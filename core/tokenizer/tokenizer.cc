@@ -16,7 +16,8 @@ constexpr size_t kLongestText = size_t{1} << 30;
 Tokenizer::Tokenizer(std::unique_ptr<const tok::TokenizerParts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-std::unique_ptr<Tokenizer> Tokenizer::from_parts(std::unique_ptr<const tok::TokenizerParts> parts) {
+std::unique_ptr<Tokenizer> Tokenizer::from_parts(std::unique_ptr<tok::TokenizerParts> parts) {
+  parts->added.build();
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts)));
 }
 
