@@ -73,6 +73,14 @@ TEST(CheckedAttention, asks_for_sizes_once) {
   EXPECT_EQ(checked.workspace_bytes(0), 64u);
 }
 
+TEST(CheckedAttention, refuses_numerics_that_tell_nothing_apart) {
+  SomeAttention some;
+  some.name = "";
+  CheckedAttention checked(some, "x");
+  EXPECT_EQ(bound(checked).message(),
+            "numerics is empty – expected a text that tells its bits from other kernels'");
+}
+
 TEST(CheckedAttention, shows_numerics_as_plain_text) {
   SomeAttention some;
   some.name = "\x1b[2J" + std::string(100000, 'x');
@@ -133,6 +141,20 @@ TEST(CheckedLinear, refuses_sizes_that_cannot_be_and_names_the_kernel) {
   some.k_in = 5;
   EXPECT_EQ(accepted(some).message(),
             "linear 'x': preparation is for rows of 5 numbers for 'w' – expected 4");
+}
+
+TEST(CheckedLinear, asks_for_sizes_once) {
+  SomeLinear some;
+  CheckedLinear checked(some, "x");
+  ASSERT_TRUE(checked.bind({.max_rows = 2}).ok());
+  const WeightView weight{.format = "f32", .name = "w", .n_out = 2, .k_in = 4};
+  ASSERT_TRUE(checked.accepts(weight).ok());
+  some.packed = some.one = some.all = 1;
+  some.k_in = 5;
+  EXPECT_EQ(checked.packed_bytes(weight), 64u);
+  EXPECT_EQ(checked.preparation(weight).k_in, 4u);
+  EXPECT_EQ(checked.prepared_bytes({0, 4}, 1), 64u);
+  EXPECT_EQ(checked.prepared_bytes({0, 4}, 2), 128u);
 }
 
 TEST(CheckedLinear, refuses_a_kernel_that_cannot_store) {
