@@ -15,12 +15,10 @@ Status wrote_behind(std::string_view method, std::string_view room) {
                   " – whatever stood there is lost: use another plugin");
 }
 
-Status readable(Status status) {
-  if (status.ok()) return status;
+Status readable_error(const Status& status) {
   const StatusCode code = status.code();
   const bool known = code != StatusCode::ok && code <= StatusCode::internal;
   const std::string text = printable(status.message(), kMostPluginBytes);
-  if (known && !text.empty() && text == status.message()) return status;
   return Status::error(known ? code : StatusCode::failed,
                        text.empty() ? "it failed without saying why" : text);
 }

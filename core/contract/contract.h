@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/canary.h"
@@ -25,7 +26,10 @@ namespace tenon {
 
 // An error as the host passes it on: with a code that exists, no longer than a person reads, and
 // without characters that move a cursor. Costs nothing where there is none.
-Status readable(Status status);
+Status readable_error(const Status& status);
+inline Status readable(Status status) {
+  return status.ok() ? std::move(status) : readable_error(status);
+}
 
 // "grow granted 3 tokens – expected 4 to 9"
 Status broken_promise(std::string_view method, const std::string& found,
