@@ -32,6 +32,8 @@ class CpuWorker final : public DecoderOps {
   Status allocate();
   // Runs the step's batch; entered by all workers at once.
   void run();
+  // Whether kernels kept to its buffers.
+  bool intact() const { return own_prepared_.intact() && own_q_.intact() && own_k_.intact(); }
   // The first error of a kernel in the last run.
   const Status& status() const { return status_; }
 
