@@ -71,9 +71,6 @@ Status take_weights(Model& model) {
   take_embeddings(tensors, model);
   model.layers.resize(model.plan.layers.size());
   model.plan.sinks.resize(model.plan.layers.size());
-  for (size_t i = 0; i < model.layers.size(); ++i) {
-    model.layers[i].experts.resize(model.plan.layers[i].experts.count);
-  }
   for (const TensorSpec& spec : list_tensors(model.plan)) {
     if (spec.role == Role::embedding || (spec.role == Role::head && !spec.bias)) continue;
     if (tensors.enough_faults()) break;

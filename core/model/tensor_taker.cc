@@ -114,6 +114,10 @@ Status TensorTaker::status() const {
 
 void TensorTaker::take(const TensorSpec& spec) {
   if (enough_faults()) return;
+  // Layer by layer: a config.json may promise more experts than memory holds.
+  if (spec.role == Role::router && !spec.bias) {
+    model_.layers[static_cast<size_t>(spec.layer)].experts.resize(spec.rows);
+  }
   if (spec.experts > 0) return take_experts(spec);
   spec.columns == 0 ? take_vector(spec) : take_matrix(spec);
 }
