@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "core/base/log.h"
-#include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model_config.h"
