@@ -10,6 +10,7 @@
 #include "core/exec/ref/ref_experts.h"
 #include "core/model/model.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 
 namespace tenon::test {
 namespace {
@@ -18,7 +19,7 @@ constexpr const char* kModels[] = {"mixtral",   "mixtral_bf16",  "qwen2_moe", "q
                                    "qwen3_moe", "olmoe_clipped", "gpt_oss",   "gpt_oss_plain"};
 
 std::unique_ptr<Model> open_golden(const std::string& name) {
-  auto model = open_model(std::string(TENON_SOURCE_DIR) + "/tests/golden/models/" + name);
+  auto model = open_model(source_folder() + "/tests/golden/models/" + name);
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? *std::move(model) : nullptr;
 }
