@@ -166,7 +166,7 @@ class Planner {
  public:
   Planner(const Model& model, const TensorType* wanted)
       : family_(family_of(model.plan)),
-        names_(family_),
+        names_(model.plan),
         head_dim_(model.plan.layers.front().attention.head_dim),
         wanted_(wanted) {}
 
@@ -255,7 +255,8 @@ bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
   };
   return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
          a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
-         a.learned_positions == b.learned_positions && a.logit_scale == b.logit_scale &&
+         a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
+         a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
          a.logit_soft_cap == b.logit_soft_cap;
 }
 

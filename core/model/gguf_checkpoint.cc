@@ -98,8 +98,8 @@ void put_in_order(Entry& entry, std::span<const uint32_t> order) {
 
 class GgufCheckpoint final : public Checkpoint {
  public:
-  GgufCheckpoint(MappedFile file, const GgufFile& header, const Family& family)
-      : file_(std::move(file)), names_(family) {
+  GgufCheckpoint(MappedFile file, const GgufFile& header, const ModelPlan& plan)
+      : file_(std::move(file)), names_(plan) {
     for (const GgufTensor& tensor : header.tensors()) {
       Entry entry = make_entry(tensor, file_.bytes());
       if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
@@ -185,7 +185,7 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(*header, file.bytes(), path));
   TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(*header, path));
   const Family& family = family_of(opened.config.plan);
-  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, family);
+  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, opened.config.plan);
   if (family.gguf_pairs_rows) checkpoint->order_rows(opened.config.plan);
   opened.checkpoint = std::move(checkpoint);
   return opened;

@@ -71,12 +71,15 @@ struct Model {
   ModelPlan plan;
   std::string config_json;  // what the plan was read from; of a GGUF file, what its metadata means
   GenerationDefaults generation;
-  Weight embedding;                                // [vocabulary, hidden]
-  Weight positions;                                // [context, hidden], with learned positions
-  Weight head;                                     // [vocabulary, hidden]; `embedding` when tied
-  std::vector<float> final_norm, final_norm_bias;  // [hidden]
+  Weight embedding;  // [vocabulary, hidden]
+  Weight positions;  // [context, hidden], with learned positions
+  Weight head;       // [vocabulary, hidden]; `embedding` when tied
+  std::vector<float> embedding_norm, embedding_norm_bias;  // [hidden], where there is one
+  std::vector<float> final_norm, final_norm_bias;          // [hidden]
+  std::vector<float> head_bias;                            // [vocabulary], where there is one
   std::vector<LayerWeights> layers;
-  uint64_t vector_bytes = 0;  // of all norms and biases, as stored
+  uint64_t vector_bytes = 0;   // of all norms and biases, as stored
+  uint64_t other_tensors = 0;  // of the parts for images, where the plan is that of the text alone
   std::unique_ptr<Checkpoint> checkpoint;
   std::vector<std::unique_ptr<std::byte[]>> copies;  // of what was stored in another order
 

@@ -4,6 +4,7 @@
 #include "core/model/families/reading.h"
 #include "core/model/family.h"
 #include "core/model/json_fields.h"
+#include "core/model/text_part.h"
 
 namespace tenon {
 namespace {
@@ -143,14 +144,18 @@ Result<ModelPlan> parse_model_config(std::string_view text, std::string_view nam
   Result<json> parsed = parse_json_object(text);
   if (!parsed.ok()) return with_context(name, parsed.status());
   Faults faults;
+  const TextPart text_part = find_text_part(*parsed, faults);
+  if (faults.any()) return faults.status(name);
+  const json& own = text_part.of.empty() ? *parsed : text_part.config;
   Keys asked;
-  const JsonFields fields(*parsed, faults, "", &asked);
+  const JsonFields fields(own, faults, text_part.of.empty() ? "" : "text_config.", &asked);
   const Family* family = read_family(fields);
   if (family == nullptr) return faults.status(name);
   ModelPlan plan;
   plan.architecture = family->model_type;
+  plan.text_part_of = text_part.of;
   family->read(fields, plan);
-  judge_rest(*parsed, asked, faults, plan);
+  judge_rest(own, asked, faults, plan);
   refuse_quantised(fields);
   if (faults.any()) return faults.status(name);
   return plan;

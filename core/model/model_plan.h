@@ -5,8 +5,10 @@
 #include <tenon/model.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -19,6 +21,7 @@ struct NormPlan {
   float eps = 1e-5f;
   bool bias = false;      // layer norms only
   bool plus_one = false;  // folders store the weight less one
+  bool weight = true;     // else the checkpoint has none, and all of it is 1
 
   explicit operator bool() const { return kind != NormKind::none; }
   friend bool operator==(const NormPlan&, const NormPlan&) = default;
@@ -58,7 +61,8 @@ struct SelfAttentionPlan {
   uint32_t window_tokens = 0;  // 0 = unlimited
   int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
   float scale = 0.0f;
-  float soft_cap = 0.0f;  // 0 = none
+  float soft_cap = 0.0f;        // 0 = none
+  float alibi_max_bias = 0.0f;  // 0 = none; else biases that fall with distance, see alibi_slopes
   bool qkv_bias = false;
   bool output_bias = false;
   float clip = 0.0f;   // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
@@ -146,17 +150,20 @@ struct LayerPlan {
 
 struct ModelPlan {
   std::string architecture;  // the family: "llama", "qwen3", …
+  std::string text_part_of;  // the model of text and images that this is a part of: "gemma3"
   uint32_t hidden = 0;
   uint32_t vocabulary = 0;
   uint32_t context_tokens = 0;   // that the model was made for
   bool tied_embeddings = false;  // the LM head is the embedding matrix
   float embedding_scale = 1.0f;
   bool learned_positions = false;  // a vector for each of context_tokens, added to the embedding
+  NormPlan embedding_norm;         // of what enters the first layer
   std::vector<RopePlan> ropes;
   std::vector<LayerPlan> layers;
   std::vector<std::vector<float>> sinks;  // [layers][heads], from the opened checkpoint
   NormPlan final_norm;
-  float logit_scale = 1.0f;     // logits = cap(scale · head(x))
+  bool head_bias = false;
+  float logit_scale = 1.0f;     // logits = cap(scale · (head(x) + bias))
   float logit_soft_cap = 0.0f;  // 0 = none; else cap·tanh(x/cap)
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;               // any of them ends a text
@@ -177,13 +184,18 @@ struct GenerationDefaults {
 // chunks change no bit.
 std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_tokens);
 
+// What ALiBi (arXiv:2108.12409) adds to a score for each token of distance, less its sign: the
+// powers of one number that end at 2^-max_bias; where the heads are no power of two, every other
+// one of twice as many fills them up. [heads]
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias);
+
 // The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers
 // that keep the same, windows included, form a group.
 class ModelShapeStorage {
  public:
   ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens);
   // The target's groups and layers, then the draft's, for who keeps K/V of both; the rest is the
-  // target's. Both must outlive it: their sinks are pointed to.
+  // target's. Slopes and sinks stay where they are: both must live as long.
   ModelShapeStorage(const ModelShape& target, const ModelShape& draft);
   ModelShapeStorage(const ModelShapeStorage&) = delete;
   ModelShapeStorage& operator=(const ModelShapeStorage&) = delete;
@@ -194,7 +206,8 @@ class ModelShapeStorage {
 
   std::vector<KvGroup> groups_;
   std::vector<LayerShape> layers_;
-  std::vector<std::vector<float>> sinks_;  // [layers], as the plan's
+  std::map<std::pair<uint32_t, float>, std::vector<float>> slopes_;  // of heads and max_bias
+  std::vector<std::vector<float>> sinks_;                            // [layers], as the plan's
   ModelShape shape_;
 };
 

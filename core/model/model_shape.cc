@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "core/model/model_plan.h"
 
@@ -12,6 +14,17 @@ bool keep_the_same(const KvGroup& a, const KvGroup& b) {
 }
 
 }  // namespace
+
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
+  const uint32_t whole = std::bit_floor(heads);
+  std::vector<float> slopes;
+  const auto add = [&](uint32_t power, uint32_t steps) {
+    slopes.push_back(static_cast<float>(std::exp2(-double{max_bias} * power / steps)));
+  };
+  for (uint32_t power = 1; power <= whole; ++power) add(power, whole);
+  for (uint32_t power = 1; slopes.size() < heads; power += 2) add(power, 2 * whole);
+  return slopes;
+}
 
 // Groups come in the order of their first layers.
 ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
@@ -34,6 +47,10 @@ ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tok
                        .sinks = attention.sinks && layers_.size() < sinks_.size()
                                     ? sinks_[layers_.size()].data()
                                     : nullptr});
+    if (attention.alibi_max_bias == 0.0f) continue;
+    const std::pair key(attention.heads, attention.alibi_max_bias);
+    if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);
+    layers_.back().alibi_slopes = slopes_[key].data();
   }
   shape_ = {.hidden = plan.hidden,
             .vocabulary = plan.vocabulary,

@@ -67,6 +67,10 @@ Place outside(AnyModel& model, const TensorSpec& spec) {
   if (spec.role == Role::final_norm) {
     return {spec.rows, nullptr, spec.bias ? &model.final_norm_bias : &model.final_norm};
   }
+  if (spec.role == Role::embedding_norm) {
+    return {spec.rows, nullptr, spec.bias ? &model.embedding_norm_bias : &model.embedding_norm};
+  }
+  if (spec.role == Role::head && spec.bias) return {spec.rows, nullptr, &model.head_bias};
   auto* matrix = spec.role == Role::head        ? &model.head
                  : spec.role == Role::positions ? &model.positions
                                                 : &model.embedding;

@@ -11,6 +11,7 @@ namespace {
 constexpr TensorName kOutside[] = {
     {Role::embedding, "model.embed_tokens", "token_embd"},
     {Role::positions, "model.embed_positions", "position_embd"},
+    {Role::embedding_norm, "model.embed_norm", "token_embd_norm"},
     {Role::final_norm, "model.norm", "output_norm"},
     {Role::head, "lm_head", "output"},
 };
@@ -71,7 +72,7 @@ std::string translated(std::string_view text, std::span<const TensorName> table,
 class Lister {
  public:
   Lister(const ModelPlan& plan, std::vector<TensorSpec>& out)
-      : plan_(plan), names_(family_of(plan)), out_(out) {}
+      : plan_(plan), names_(plan), out_(out) {}
 
   void matrix(Role role, uint64_t rows, Axis rows_axis, uint64_t columns, Axis columns_axis,
               bool bias = false) {
@@ -85,7 +86,7 @@ class Lister {
   }
   void norm(Role role, const NormPlan& norm, uint64_t width, Axis axis) {
     if (!norm) return;
-    vector(role, false, width, axis);
+    if (norm.weight) vector(role, false, width, axis);
     if (norm.bias) vector(role, true, width, axis);
   }
   void layer(uint32_t index);
@@ -179,6 +180,7 @@ std::string stacked_name(std::string_view name, std::string_view tensor) {
 
 const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
   if (spec.role == Role::final_norm) return &plan.final_norm;
+  if (spec.role == Role::embedding_norm) return &plan.embedding_norm;
   if (spec.layer < 0) return nullptr;
   const LayerPlan& layer = plan.layers[static_cast<size_t>(spec.layer)];
   switch (spec.role) {
@@ -205,11 +207,13 @@ std::vector<TensorSpec> list_tensors(const ModelPlan& plan) {
   if (plan.learned_positions) {
     lister.matrix(Role::positions, plan.context_tokens, Axis::other, plan.hidden, Axis::hidden);
   }
+  lister.norm(Role::embedding_norm, plan.embedding_norm, plan.hidden, Axis::hidden);
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) lister.layer(layer);
   lister.norm(Role::final_norm, plan.final_norm, plan.hidden, Axis::hidden);
   if (!plan.tied_embeddings) {
     lister.matrix(Role::head, plan.vocabulary, Axis::vocabulary, plan.hidden, Axis::hidden);
   }
+  if (plan.head_bias) lister.vector(Role::head, true, plan.vocabulary, Axis::vocabulary);
   return list;
 }
 
@@ -217,6 +221,12 @@ TensorNames::TensorNames(const Family& family)
     : layers_(std::string(family.tensors.base).append(family.tensors.layers)),
       outside_(merged(kOutside, family.tensors.names, false)),
       in_layer_(merged(kInLayer, family.tensors.names, true)) {}
+
+TensorNames::TensorNames(const ModelPlan& plan) : TensorNames(family_of(plan)) {
+  const LayerPlan& layer = plan.layers.front();
+  if (!layer.parallel || !layer.mlp_norm) return;
+  in_layer_ = merged(in_layer_, family_of(plan).tensors.two_norm_names, true);
+}
 
 const TensorName* TensorNames::find(Role role) const {
   const std::vector<TensorName>& table = role >= Role::attention_norm ? in_layer_ : outside_;

@@ -15,6 +15,7 @@ namespace tenon {
 enum class Role : uint8_t {
   embedding,
   positions,
+  embedding_norm,
   final_norm,
   head,
   // Of a layer.
@@ -48,8 +49,8 @@ enum class Role : uint8_t {
 
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
 //   plain       so
-//   per_head    of qkv: the rows of q, k and v of head 0, then those of head 1, …
-//   transposed  [k_in, n_out]
+//   per_head    of qkv: the rows of KV head 0 – the q that share it, k, v –, then those of head 1,
+//   … transposed  [k_in, n_out]
 enum class FolderLayout : uint8_t { plain, per_head, transposed };
 
 // How a folder stores the experts of a layer, whose names have a * for the expert's number.
@@ -70,8 +71,10 @@ struct TensorName {
 
 struct FamilyTensors {
   std::span<const TensorName> names = {};  // where they differ from Llama's
-  std::string_view base = "model.";        // what bare base models leave out
-  std::string_view layers = "layers.";     // behind it
+  // In place of those, where parallel halves have a norm each.
+  std::span<const TensorName> two_norm_names = {};
+  std::string_view base = "model.";     // what bare base models leave out
+  std::string_view layers = "layers.";  // behind it
   FolderLayout layout = FolderLayout::plain;
   ExpertLayout experts = ExpertLayout::apart;
   // A part of the names that checkpoints of transformers 5 may call otherwise.
@@ -127,6 +130,8 @@ struct Family;
 class TensorNames {
  public:
   explicit TensorNames(const Family& family);
+  // As the plan's layers have them.
+  explicit TensorNames(const ModelPlan& plan);
   // Null when the family has no such tensor.
   const TensorName* find(Role role) const;
   bool has(Role role) const { return find(role) != nullptr; }

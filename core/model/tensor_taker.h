@@ -36,6 +36,7 @@ class TensorTaker {
 
  private:
   void fault(std::string_view text);
+  bool belongs_here(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
@@ -59,9 +60,11 @@ class TensorTaker {
 
   Model& model_;
   const Checkpoint& checkpoint_;
-  std::string source_;  // what the shapes come from, for messages
-  std::string layers_;  // "model.layers.", as the checkpoint has it
-  std::string base_;    // what the checkpoint leaves out; empty = nothing
+  std::string source_;   // what the shapes come from, for messages
+  std::string layers_;   // "model.layers.", as the checkpoint has it
+  std::string outside_;  // "model."
+  std::string head_;     // "lm_head."
+  std::string base_;     // what the checkpoint leaves out; empty = nothing
   bool folder_;
   FolderLayout layout_;
   ExpertLayout experts_;

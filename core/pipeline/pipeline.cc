@@ -170,8 +170,8 @@ Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) 
 
 // A row's bits are the same as part of a prompt and alone only where both kernels make the same.
 Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
-  const std::string of_prompts(pipeline.attention->numerics());
-  const std::string of_rows(pipeline.attention_decode->numerics());
+  const std::string of_prompts = one_line(pipeline.attention->numerics());
+  const std::string of_rows = one_line(pipeline.attention_decode->numerics());
   if (of_prompts == of_rows) return {};
   if (pipeline.config.deterministic.value) {
     return invalid_argument(

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # clang-tidy with the project's short list, over the sources of a build folder's compilation
-# database. Arguments: build folder; optional list of files (default: all of core, plugins, tools).
+# database. Arguments: build folder; optional list of files (default: all of core, plugins, sdk and
+# tools, without tests, which take a fifth of the time).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
 shift
 files=("$@")
 if [[ ${#files[@]} -eq 0 ]]; then
-  mapfile -t files < <(find core plugins sdk tools -name '*.cc' | sort)
+  mapfile -t files < <(find core plugins sdk tools -name '*.cc' ! -name '*_test.cc' | sort)
 fi
 known=$(python3 -c 'import json,sys; print("\n".join(e["file"] for e in json.load(open(sys.argv[1]))))' \
   "$build/compile_commands.json")

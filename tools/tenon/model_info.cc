@@ -64,6 +64,7 @@ std::string rope_text(const ModelPlan& plan) {
     if (rope.pairs) text += ", in pairs";
   }
   if (plan.learned_positions) text += text.empty() ? "learned positions" : "; learned positions";
+  if (plan.layers.front().attention.alibi_max_bias > 0) return "none; ALiBi";
   return text.empty() ? "none" : text;
 }
 
@@ -120,6 +121,8 @@ std::string features_of(const ModelPlan& plan) {
   add(layer.attention_norm && layer.attention_post_norm, "norms before and behind each half");
   add(!layer.attention_norm, "norms behind each half");
   add(!layer.mlp.gated, "plain MLP");
+  add(static_cast<bool>(plan.embedding_norm), "norm of embeddings");
+  add(plan.head_bias, "bias of logits");
   add_experts(plan, features);
   add(attention.sinks, "attention sinks");
   add(attention.clip > 0, "clipped q, k and v");
@@ -155,6 +158,11 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   Json out;
   out["path"] = model.path;
   out["architecture"] = plan.architecture;
+  if (!plan.text_part_of.empty()) {
+    out["part"] = "text part of a " + plan.text_part_of + " model; " +
+                  std::to_string(model.other_tensors) +
+                  " tensors of its other parts are not loaded";
+  }
   out["parameters"] = model.parameter_count();
   if (const uint64_t active = active_parameters(model); active < model.parameter_count()) {
     out["active_parameters"] = active;

@@ -48,6 +48,11 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   return {};
 }
 
+bool CpuBuffers::intact() const {
+  return std::ranges::all_of(
+      all(), [this](const HostMemory* memory) { return memory == &attended || memory->intact(); });
+}
+
 void CpuStep::reserve(uint32_t max_rows) {
   for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
   uint32_t experts = 0, chosen = 0;

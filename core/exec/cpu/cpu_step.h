@@ -55,6 +55,8 @@ struct CpuBuffers {
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
+  // Whether kernels kept to all but `attended`: these are linear kernels' to write.
+  bool intact() const;
   std::array<const HostMemory*, 13> all() const {
     return {&hidden,  &normed, &q,      &k,        &v,      &attended, &inner,
             &product, &scores, &routed, &prepared, &angles, &logits};

@@ -48,11 +48,14 @@ void CpuWorker::embed() {
     }
   }
   barrier();
-  if (plan().embedding_scale != 1.0f || plan().learned_positions) scale_and_place_rows();
+  const bool finished =
+      plan().embedding_scale == 1.0f && !plan().learned_positions && !plan().embedding_norm;
+  if (!finished) finish_embeddings();
 }
 
 // What enters as it is was scaled where it comes from.
-void CpuWorker::scale_and_place_rows() {
+void CpuWorker::finish_embeddings() {
+  const std::vector<float>& bias = step_.model->embedding_norm_bias;
   const uint32_t width = plan().hidden;
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
@@ -60,9 +63,12 @@ void CpuWorker::scale_and_place_rows() {
     if (step_.batch->tokens[row] != kNoToken) {
       step_.ops->scale_and_cap(hidden, plan().embedding_scale, 0.0f, width);
     }
-    if (!plan().learned_positions) continue;
-    read_row(step_.model->positions, step_.batch->positions[row], own_position_.data());
-    step_.ops->add(hidden, own_position_.data(), width);
+    if (plan().learned_positions) {
+      read_row(step_.model->positions, step_.batch->positions[row], own_position_.data());
+      step_.ops->add(hidden, own_position_.data(), width);
+    }
+    norm_row(plan().embedding_norm, hidden, step_.model->embedding_norm.data(),
+             bias.empty() ? nullptr : bias.data(), width, hidden);
   }
   barrier();
 }
@@ -197,7 +203,7 @@ void CpuWorker::logits() {
   if (rows_ == 0) return;
   norm(plan().final_norm, step_.model->final_norm, step_.model->final_norm_bias);
   float* logits = step_.buffers.logits.floats();
-  const Product product{&step_.weights.head(), {}, logits};
+  const Product product{&step_.weights.head(), step_.model->head_bias, logits};
   multiply(normed(), {&product, 1});
   if (plan().logit_scale == 1.0f && plan().logit_soft_cap == 0.0f) return;
   const Share mine = share_of(rows_, slice_);

@@ -32,6 +32,8 @@ class CpuWorker final : public DecoderOps {
   Status allocate();
   // Runs the step's batch; entered by all workers at once.
   void run();
+  // Whether kernels kept to its buffers.
+  bool intact() const { return own_prepared_.intact() && own_q_.intact() && own_k_.intact(); }
   // The first error of a kernel in the last run.
   const Status& status() const { return status_; }
 
@@ -109,7 +111,7 @@ class CpuWorker final : public DecoderOps {
   void experts_out(uint32_t layer);
   void combine_experts(uint32_t layer);
   void embed_tokens();
-  void scale_and_place_rows();
+  void finish_embeddings();
   void keep(Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);

@@ -7,6 +7,7 @@
 
 #include "core/base/canary.h"
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
 
@@ -200,6 +201,14 @@ Status PackedWeights::embed(std::span<const TokenId> tokens, float* out, Slice s
     read_row(*embedding_source_, static_cast<uint32_t>(tokens[i]), out + i * width);
   }
   return {};
+}
+
+Status PackedWeights::wrote_behind(std::string_view room) const {
+  std::vector<std::string> names;
+  for (const LinearKernel* kernel : kernels_) names.push_back(in_quotes(kernel->numerics()));
+  return internal("linear kernel " + join(names, " or ") +
+                  ": prepare, gather or run wrote behind " + std::string(room) +
+                  " – use another kernel");
 }
 
 uint64_t PackedWeights::prepared_bytes(uint32_t rows) const {

@@ -60,6 +60,8 @@ class PackedWeights {
   uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
   // What the largest preparation of any matrix takes.
   uint64_t prepared_bytes(uint32_t rows) const;
+  // The error of a kernel having written behind `room`, which all of them may write.
+  Status wrote_behind(std::string_view room) const;
   // Distinct kernels, in the order of their first use.
   const std::vector<LinearKernel*>& kernels() const { return kernels_; }
 

@@ -146,6 +146,12 @@ Result<StepOutput> RefExecutor::collect(uint64_t step_id) {
   return output_;
 }
 
+void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
+                std::span<const float> bias, float* out) {
+  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
+  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+}
+
 void RefExecutor::embed() {
   const TensorView& inputs = batch_->inputs;
   const size_t width = plan().hidden;
@@ -162,12 +168,10 @@ void RefExecutor::embed() {
     read_row(model_->positions, batch_->positions[row], position.data());
     for (size_t i = 0; i < width; ++i) to[i] += position[i];
   }
-}
-
-void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
-                std::span<const float> bias, float* out) {
-  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
-  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    apply_norm(plan().embedding_norm, &hidden_[at], model_->embedding_norm,
+               model_->embedding_norm_bias, &hidden_[at]);
+  }
 }
 
 void RefExecutor::norm_rows(const NormPlan& norm, std::span<const float> scale,
@@ -219,10 +223,7 @@ void RefExecutor::qk_norm(uint32_t layer) {
 }
 
 void RefExecutor::clip(uint32_t layer) {
-  const float limit = plan(layer).attention.clip;
-  for (std::vector<float>* values : {&q_, &k_, &v_}) {
-    for (float& value : *values) value = std::clamp(value, -limit, limit);
-  }
+  for (auto* values : {&q_, &k_, &v_}) ref::clip(*values, plan(layer).attention.clip);
 }
 
 void RefExecutor::rotate(uint32_t layer) {
@@ -316,8 +317,8 @@ void RefExecutor::logits() {
     apply_norm(norm, &hidden_[batch_->logits_rows[i] * width], model_->final_norm,
                model_->final_norm_bias, &normed_[i * width]);
   }
-  ref::multiply(model_->head, {}, normed_.data(), static_cast<uint32_t>(batch_->logits_rows.size()),
-                logits_.data());
+  ref::multiply(model_->head, model_->head_bias, normed_.data(),
+                static_cast<uint32_t>(batch_->logits_rows.size()), logits_.data());
   for (float& logit : logits_) {
     logit *= plan().logit_scale;
     if (plan().logit_soft_cap > 0.0f) logit = ref::soft_cap(logit, plan().logit_soft_cap);

@@ -98,6 +98,24 @@ inline F32 only_seen(F32 value, uint32_t v, Span seen, F32 other) {
 
 inline constexpr uint32_t kTileVectors = kTileTokens / simd::kLanes;
 
+// What falls with distance: `slope` for each entry, in base 2; the tile's first one is `from` the
+// query's own.
+struct Slope {
+  float slope = 0;
+  float from = 0;
+};
+// Adds it to the scores of a tile, which are capped in front of that.
+inline void bias_scores(float soft_cap, Slope by, float* scores) {
+#pragma GCC unroll 16
+  for (uint32_t v = 0; v < kTileVectors; ++v) {
+    F32 score = simd::load(scores + v * simd::kLanes);
+    if (soft_cap != 0.0f) score = capped(score, soft_cap);
+    const F32 distance =
+        simd::add(simd::lane_numbers(), simd::set1(by.from + static_cast<float>(v * simd::kLanes)));
+    simd::store(scores + v * simd::kLanes, simd::fma(distance, simd::set1(by.slope), score));
+  }
+}
+
 // The largest score of a tile that a query sees; caps the scores, in place, and makes those that it
 // does not see -infinity. `seen` is relative to the tile.
 inline float largest_score(float soft_cap, float* scores, Span seen) {

@@ -82,7 +82,9 @@ void expect_same_weights(const Model& a, const Model& b) {
 // activations.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
-         name == "gpt_neox_serial" || name == "mixtral_window" || name == "qwen2_moe_sparse";
+         name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
+         name == "phi_norms" || name == "nemotron_biases" || name == "mixtral_window" ||
+         name == "qwen2_moe_sparse";
 }
 
 class RoundTrip : public testing::TestWithParam<std::string> {};
