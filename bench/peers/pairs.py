@@ -39,11 +39,17 @@ def operations_seconds(operations, limits):
     return sum(operations[kind] / (rates[kind] * 1e12) for kind in rates)
 
 
+def weight_bytes_of(facts, rows):
+    """Of experts those that so many rows are expected to choose among them, if all are as likely."""
+    idle = (1 - facts.get("expert_share", 1)) ** rows
+    return facts["weight_bytes"] + facts.get("expert_bytes", 0) * (1 - idle)
+
+
 def load_of(work, rows, sampled, kv_tokens, facts):
     """Operations by kind and bytes of one step or prompt."""
     operations = {kind: facts["row_operations"][kind] * rows
                   + facts["head_operations"][kind] * sampled for kind in ("int8", "bf16", "f32")}
-    return operations, facts["weight_bytes"], facts["kv_bytes_per_token"] * kv_tokens
+    return operations, weight_bytes_of(facts, rows), facts["kv_bytes_per_token"] * kv_tokens
 
 
 def step_load(work, facts, tokens=None):
@@ -65,7 +71,7 @@ def limit_of_load(load, limits):
 def limit_of(work, facts, limits, file):
     """The least cost of a work in this state; what is compared with it are costs of programs."""
     if work.kind == "memory":
-        return facts["weight_bytes"]
+        return facts["weight_bytes"] + facts.get("expert_bytes", 0)
     if work.kind == "load":
         return limits["copy_seconds"]
     if work.kind == "verify":

@@ -40,7 +40,11 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   if (has(own)) return take_stacked(spec, own, 0, spec.rows);
   const bool out = spec.role == Role::expert_down;
   const std::string stacked = stacked_name(own, out ? kStackedOut : kStackedIn);
-  if (!has(stacked)) return take_apart(spec);
+  // Either of the two says that experts stand together; what is missing is told once.
+  if (!has(stacked_name(own, kStackedIn)) && !has(stacked_name(own, kStackedOut))) {
+    return take_apart(spec);
+  }
+  if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);
   const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;
   take_stacked(spec, stacked, first, 2 * spec.rows);

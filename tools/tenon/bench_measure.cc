@@ -182,7 +182,8 @@ BenchWork work_of(const Pipeline& pipeline) {
     }
     // A row meets the chosen ones alone, a step those that any of its rows chose.
     const ExpertsPlan& experts = model.plan.layers[i].experts;
-    const double idle = experts ? 1.0 - static_cast<double>(experts.chosen) / experts.count : 0.0;
+    if (experts) work.expert_share = static_cast<double>(experts.chosen) / experts.count;
+    const double idle = experts ? 1.0 - work.expert_share : 0.0;
     for (const ExpertWeights& expert : layer.experts) {
       for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) {
         add(work.row, operations_in(*weight), -idle);

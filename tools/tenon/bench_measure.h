@@ -50,6 +50,7 @@ struct BenchWork {
   BenchOperations head;           // of the head, a row that is sampled
   double weight_bytes = 0;        // of all matrices but experts, as stored; read once a step
   double expert_bytes = 0;        // of all experts
+  double expert_share = 0;        // of them that a row chooses
   double kv_bytes_per_token = 0;  // of one sequence
 };
 BenchWork work_of(const Pipeline& pipeline);

@@ -116,6 +116,7 @@ void show_json(const Pipeline& pipeline, const BenchWork& work, const Measured& 
   out["decode"]["mean_step_seconds"] = median(measured.decode_means);
   if (work.expert_bytes > 0) {
     out["work"]["expert_bytes"] = work.expert_bytes;
+    out["work"]["expert_share"] = work.expert_share;
     out["decode"]["used_expert_bytes"] = median(measured.decode_expert_bytes);
   }
   if (!measured.verify.empty()) {

@@ -109,6 +109,16 @@ TEST_P(RowOpsTest, a_clamped_gate_stops_at_its_limit) {
   EXPECT_NEAR(gate[3], -9 * -1 / (1 + std::exp(13.5)), 1e-9);
 }
 
+TEST_P(RowOpsTest, scaled_rows_are_added_as_one_by_one) {
+  for (const uint32_t count : {1u, 15u, 16u, 33u, 100u}) {
+    std::vector<float> y = wave(count, 0.2f), expected = y;
+    const std::vector<float> p = wave(count, 1.2f);
+    for (uint32_t i = 0; i < count; ++i) expected[i] += 0.3f * p[i];
+    ops().add_scaled(y.data(), p.data(), 0.3f, count);
+    EXPECT_EQ(y, expected) << count;
+  }
+}
+
 TEST_P(RowOpsTest, clipped_values_stay_within_the_limit) {
   std::vector<float> values = {-3.0f, -0.5f, 0.0f, 0.7f, 8.0f};
   ops().clip(values.data(), 0.7f, 5);
