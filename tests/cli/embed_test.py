@@ -47,7 +47,7 @@ class Embed(unittest.TestCase):
     def test_company_chunks_and_strategies_change_no_bit(self):
         alone = [vectors(embed(text, "--pooling", "mean"))[0] for text in TEXTS]
         for flags in (settings(scheduler__plugin="chunked", kv_cache__plugin="radix",
-                               limits__max_batch_tokens=5),
+                               limits__max_batch_tokens=5, limits__max_sequences=3),
                       settings(scheduler__plugin="static", kv_cache__plugin="naive"),
                       settings(engine__plan_ahead=1)):
             together = vectors(embed("--file", GOLDEN / "texts.txt", "--pooling", "mean", *flags))

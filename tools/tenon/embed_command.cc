@@ -180,8 +180,8 @@ void add_embed_command(CLI::App& app, Action& action) {
                    "last, mean or first: which of the text's states make its vector "
                    "(default: as the model says, else last)")
       ->check(CLI::IsMember({"last", "mean", "first"}));
-  command->add_flag(
-      "--normalise,!--no-normalise", flags->normalise,
+  command->add_flag_function(
+      "--normalise,!--no-normalise", [flags](int64_t count) { flags->normalise = count > 0; },
       "bring vectors to length 1, or not (default: as the model says, else bring them)");
   add_text(*command, "--output", flags->output, "a .npy file for the vectors, [texts, hidden]");
   CLI::Option* json = command->add_flag("--json", flags->json, "machine-readable output");
