@@ -139,7 +139,7 @@ TEST(Embedding, has_length_one_where_that_is_asked_for) {
     squares += static_cast<double>(value) * static_cast<double>(value);
   for (const float value : raw) length += static_cast<double>(value) * static_cast<double>(value);
   EXPECT_NEAR(squares, 1.0, 1e-6);
-  EXPECT_NEAR(static_cast<double>(values[0]) * std::sqrt(length), static_cast<double>(raw[0]),
+  EXPECT_NEAR(static_cast<double>(values[0]), static_cast<double>(raw[0]) / std::sqrt(length),
               1e-6);
 }
 
