@@ -69,6 +69,7 @@ Status AddedTokens::add(AddedToken token) {
   if (index_of_id_.size() <= id) index_of_id_.resize(id + 1, 0);
   index_of_id_[id] = static_cast<uint32_t>(tokens_.size() + 1);
   id_of_content_.emplace(token.content, token.id);
+  has_normalized_special_ |= token.special && token.normalized;
   (token.normalized ? normalized_ : raw_).add(token.spelling, token.id);
   tokens_.push_back(std::move(token));
   return Status();
@@ -90,7 +91,15 @@ const AddedToken* AddedTokens::find(std::string_view content) const {
   return found == id_of_content_.end() ? nullptr : find(found->second);
 }
 
-void AddedTokens::split(std::string_view text, bool normalized, bool parse_special,
+size_t SpecialPlaces::trusted_after(size_t begin) const {
+  const size_t at = offset + begin;
+  const auto span =
+      std::upper_bound(trusted.begin(), trusted.end(), at,
+                       [](size_t byte, const TextSpan& candidate) { return byte < candidate.end; });
+  return span == trusted.end() || span->begin > at ? 0 : span->end - at;
+}
+
+void AddedTokens::split(std::string_view text, bool normalized, const SpecialPlaces& places,
                         std::vector<Segment>& segments) const {
   const TextTrie& trie = normalized ? normalized_ : raw_;
   TextScan scan(trie, text);
@@ -100,16 +109,28 @@ void AddedTokens::split(std::string_view text, bool normalized, bool parse_speci
     if (done < end) segments.push_back({text.substr(done, end - done), kNoToken});
   };
   for (size_t at = 0; at < text.size() && !trie.empty();) {
-    const TextTrie::Match match = scan.longest(at);
+    TextTrie::Match match = scan.longest(at);
     if (match.bytes == 0) {
       ++at;
       continue;
+    }
+    if (find(match.id)->special && !places.allow(at, at + match.bytes)) {
+      if (places.trusted.empty()) {
+        at += match.bytes;
+        continue;
+      }
+      // What only looks like a token does not hide a trusted one that begins in the same place, or
+      // inside of it.
+      match = TextScan(trie, text.substr(at, places.trusted_after(at))).longest(0);
+      if (match.bytes == 0) {
+        ++at;
+        continue;
+      }
     }
     size_t begin = at;
     size_t end = at + match.bytes;
     at = end;
     const AddedToken& token = *find(match.id);
-    if (token.special && !parse_special) continue;
     if (token.single_word && touches_word(text.substr(0, begin), text.substr(end))) continue;
     if (token.lstrip) {
       begin = begin > done ? begin - trailing_space_bytes(text.substr(done, begin - done)) : done;

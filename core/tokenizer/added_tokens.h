@@ -9,11 +9,13 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/tokenizer/text_span.h"
 #include "core/tokenizer/text_trie.h"
 
 namespace tenon::tok {
@@ -37,6 +39,19 @@ struct Segment {
   TokenId id = kNoToken;
 };
 
+// Where in a text a special token's spelling is that token.
+struct SpecialPlaces {
+  bool everywhere = true;
+  std::span<const TextSpan> trusted;  // else inside of one of these, sorted; of the whole input
+  size_t offset = 0;                  // at which the text begins in it
+
+  // How many bytes from here on are trusted: 0 where this one is not.
+  size_t trusted_after(size_t begin) const;
+  bool allow(size_t begin, size_t end) const {
+    return everywhere || end - begin <= trusted_after(begin);
+  }
+};
+
 // Filled and built once, then immutable: any number of threads may use one at the same time.
 class AddedTokens {
  public:
@@ -55,9 +70,11 @@ class AddedTokens {
   uint32_t size() const { return static_cast<uint32_t>(index_of_id_.size()); }
 
   // Appends the segments of `text`, in order, looking for the tokens that are (not) `normalized`.
-  // Without `parse_special` a special token's spelling is text like any other.
-  void split(std::string_view text, bool normalized, bool parse_special,
+  // Elsewhere than at `places` a special token's spelling is text like any other.
+  void split(std::string_view text, bool normalized, const SpecialPlaces& places,
              std::vector<Segment>& segments) const;
+  // Whether a special token is looked for in normalised text.
+  bool has_normalized_special() const { return has_normalized_special_; }
 
  private:
   std::vector<AddedToken> tokens_;
@@ -66,6 +83,7 @@ class AddedTokens {
   size_t spelled_bytes_ = 0;  // of all
   TextTrie raw_;
   TextTrie normalized_;
+  bool has_normalized_special_ = false;
 };
 
 }  // namespace tenon::tok

@@ -32,37 +32,75 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
   tok::Allowance allowance(text.size());
   const bool is_valid = is_utf8(text);
   const std::string escaped = is_valid ? std::string() : tok::escape_bytes(text);
-  TENON_RETURN_IF_ERROR(
-      encode_text(is_valid ? text : escaped, options.parse_special, allowance, ids));
+  TENON_RETURN_IF_ERROR(encode_text(is_valid ? text : escaped,
+                                    {.everywhere = options.parse_special, .trusted = {}}, allowance,
+                                    ids));
   if (options.add_special) {
     ids.insert(ids.end(), parts_->suffix.begin(), parts_->suffix.end());
   }
   return ids;
 }
 
-Status Tokenizer::encode_text(std::string_view text, bool parse_special, tok::Allowance& allowance,
-                              std::vector<TokenId>& ids) const {
+Result<std::vector<TokenId>> Tokenizer::encode_trusted(std::string_view text,
+                                                       std::span<const TextSpan> trusted) const {
+  if (text.size() > kLongestText || !tok::is_valid_utf8(text)) {
+    return invalid_argument("a text of " + std::to_string(text.size()) +
+                            " bytes; it must be UTF-8 and have at most " +
+                            std::to_string(kLongestText));
+  }
+  std::vector<TokenId> ids;
+  tok::Allowance allowance(text.size());
+  const tok::SpecialPlaces places{.everywhere = false, .trusted = trusted};
+  TENON_RETURN_IF_ERROR(encode_text(text, places, allowance, ids));
+  return ids;
+}
+
+Status Tokenizer::encode_text(std::string_view text, const tok::SpecialPlaces& places,
+                              tok::Allowance& allowance, std::vector<TokenId>& ids) const {
   std::vector<tok::Segment> raw;
-  std::vector<tok::Segment> normalized;
-  parts_->added.split(text, /*normalized=*/false, parse_special, raw);
+  parts_->added.split(text, /*normalized=*/false, places, raw);
   for (const tok::Segment& outer : raw) {
     if (outer.id != kNoToken) {
       ids.push_back(outer.id);
       continue;
     }
-    TENON_ASSIGN_OR_RETURN(const tok::NormalizedText clean,
-                           parts_->normalizer.apply(outer.text, allowance));
-    const bool starts_input = outer.text.data() == text.data() && clean.keeps_front;
-    normalized.clear();
-    parts_->added.split(clean.text, /*normalized=*/true, parse_special, normalized);
-    for (const tok::Segment& inner : normalized) {
-      if (inner.id != kNoToken) {
-        ids.push_back(inner.id);
-        continue;
-      }
-      const bool is_front = starts_input && inner.text.data() == clean.text.data();
-      TENON_RETURN_IF_ERROR(encode_normalized(std::string(inner.text), is_front, allowance, ids));
+    tok::SpecialPlaces inside = places;
+    inside.offset = static_cast<size_t>(outer.text.data() - text.data());
+    const bool starts_text = inside.offset == 0;
+    TENON_RETURN_IF_ERROR(encode_raw(outer.text, starts_text, inside, allowance, ids));
+  }
+  return Status();
+}
+
+Status Tokenizer::encode_raw(std::string_view part, bool starts_text,
+                             const tok::SpecialPlaces& places, tok::Allowance& allowance,
+                             std::vector<TokenId>& ids) const {
+  TENON_ASSIGN_OR_RETURN(const tok::NormalizedText clean,
+                         parts_->normalizer.apply(part, allowance));
+  const bool is_partial = !places.everywhere && parts_->added.has_normalized_special();
+  if (is_partial && !places.trusted.empty() && clean.text != part) {
+    // Nothing says where a normalised text came from, so each stretch is normalised by itself.
+    size_t end = 0;
+    for (size_t begin = 0; begin < part.size(); begin = end) {
+      const bool is_trusted = places.allow(begin, begin + 1);
+      end = begin + 1;
+      while (end < part.size() && places.allow(end, end + 1) == is_trusted) ++end;
+      const tok::SpecialPlaces all{.everywhere = is_trusted, .trusted = {}};
+      TENON_RETURN_IF_ERROR(encode_raw(part.substr(begin, end - begin), starts_text && begin == 0,
+                                       all, allowance, ids));
     }
+    return Status();
+  }
+  const bool starts_input = starts_text && clean.keeps_front;
+  std::vector<tok::Segment> normalized;
+  parts_->added.split(clean.text, /*normalized=*/true, places, normalized);
+  for (const tok::Segment& inner : normalized) {
+    if (inner.id != kNoToken) {
+      ids.push_back(inner.id);
+      continue;
+    }
+    const bool is_front = starts_input && inner.text.data() == clean.text.data();
+    TENON_RETURN_IF_ERROR(encode_normalized(std::string(inner.text), is_front, allowance, ids));
   }
   return Status();
 }

@@ -21,11 +21,13 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/tokenizer/text_span.h"
 
 namespace tenon {
 
 namespace tok {
 struct TokenizerParts;
+struct SpecialPlaces;
 class Allowance;
 class DecodeRun;
 }  // namespace tok
@@ -57,6 +59,13 @@ class Tokenizer {
   // there is no unknown token).
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
+  // Of a text that is trusted in parts only: a special token's spelling becomes that token where
+  // all of it lies inside of one of `trusted`, which are sorted and do not touch; elsewhere it is
+  // text. The text is encoded as a whole, so where no special token is spelled elsewhere the ids
+  // are those of encode(). Nothing is added around it. Errors as encode(), and invalid_argument for
+  // a text that is not UTF-8.
+  Result<std::vector<TokenId>> encode_trusted(std::string_view text,
+                                              std::span<const TextSpan> trusted) const;
   // The bytes that the tokens stand for, exact even where they are not UTF-8. Ids without a piece
   // stand for nothing. Error: invalid_argument for an id outside [0, vocab_size).
   Result<std::string> decode(std::span<const TokenId> ids, bool skip_special = true) const;
@@ -78,8 +87,10 @@ class Tokenizer {
  private:
   friend class StreamingDetokenizer;
   explicit Tokenizer(std::unique_ptr<const tok::TokenizerParts> parts);
-  Status encode_text(std::string_view text, bool parse_special, tok::Allowance& allowance,
-                     std::vector<TokenId>& ids) const;
+  Status encode_text(std::string_view text, const tok::SpecialPlaces& places,
+                     tok::Allowance& allowance, std::vector<TokenId>& ids) const;
+  Status encode_raw(std::string_view part, bool starts_text, const tok::SpecialPlaces& places,
+                    tok::Allowance& allowance, std::vector<TokenId>& ids) const;
   Status encode_normalized(std::string text, bool starts_input, tok::Allowance& allowance,
                            std::vector<TokenId>& ids) const;
   // Appends what is certain after one more token of `run`.

@@ -126,6 +126,46 @@ std::string to_lower(std::string_view text) {
   return out;
 }
 
+std::string to_upper(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Rune rune = first_rune(text.substr(at));
+    if (rune.code == 0xDF) {
+      out += "SS";
+    } else {
+      append_rune(
+          out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(rune.code))));
+    }
+    at += rune.bytes;
+  }
+  return out;
+}
+
+bool is_letter(char32_t code) {
+  const auto kind = category(code);
+  return kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_digit(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_ND;
+}
+
+bool is_upper(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_LU;
+}
+
+bool is_lower(char32_t code) {
+  return category(code) == UTF8PROC_CATEGORY_LL;
+}
+
+bool is_printable(char32_t code) {
+  const auto kind = category(code);
+  const bool is_other = kind == UTF8PROC_CATEGORY_CN || kind >= UTF8PROC_CATEGORY_CC;
+  const bool is_separator = kind >= UTF8PROC_CATEGORY_ZS && kind <= UTF8PROC_CATEGORY_ZP;
+  return code == 0x20 || (!is_other && !is_separator);
+}
+
 bool is_space(char32_t code) {
   return (code >= 0x09 && code <= 0x0D) || code == 0x20 || code == 0x85 || code == 0xA0 ||
          code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
@@ -155,8 +195,7 @@ bool is_punctuation(char32_t code) {
 
 bool is_word(char32_t code) {
   const auto kind = category(code);
-  const bool is_letter = kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO;
-  return is_letter || is_mark(code) || kind == UTF8PROC_CATEGORY_ND ||
+  return is_letter(code) || is_mark(code) || kind == UTF8PROC_CATEGORY_ND ||
          kind == UTF8PROC_CATEGORY_NL || kind == UTF8PROC_CATEGORY_PC || code == 0x200C ||
          code == 0x200D || is_other_alphabetic(code);
 }

@@ -1,0 +1,121 @@
+// Filters that make numbers.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "core/chat/compare.h"
+#include "core/chat/interpreter.h"
+#include "core/chat/operators.h"
+
+namespace tenon::chat {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const ByteRange range = stripped(text, nullptr, true, true);
+  return text.substr(range.begin, range.end - range.begin);
+}
+
+std::optional<Integer> read_whole(std::string_view text, int base) {
+  text = trimmed(text);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> read_real(std::string_view text) {
+  text = trimmed(text);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<Integer> truncated(double value) {
+  if (!std::isfinite(value) || std::fabs(value) > 1e37) return std::nullopt;
+  return static_cast<Integer>(value);
+}
+
+Result<Value> to_whole(Interpreter&, const Value& value, const Arguments& arguments) {
+  TENON_ASSIGN_OR_RETURN(const Bound bound, bind("int", arguments, {"default", "base"}));
+  TENON_ASSIGN_OR_RETURN(const Integer base, whole_argument("int", bound[1], 10));
+  const Value otherwise = bound[0] == nullptr ? Value(Integer{0}) : *bound[0];
+  std::optional<Integer> whole;
+  if (value.is_whole()) {
+    whole = value.whole();
+  } else if (value.is_real()) {
+    whole = truncated(value.real());
+  } else if (value.is_text() && base >= 2 && base <= 36) {
+    whole = read_whole(value.bytes(), static_cast<int>(base));
+    if (!whole) {
+      if (const auto real = read_real(value.bytes())) whole = truncated(*real);
+    }
+  } else if (value.is_undefined()) {
+    return undefined_error(value);
+  }
+  return whole ? Value(*whole) : otherwise;
+}
+
+Result<Value> to_real(Interpreter&, const Value& value, const Arguments& arguments) {
+  TENON_ASSIGN_OR_RETURN(const Bound bound, bind("float", arguments, {"default"}));
+  if (value.is_number()) return Value(value.real());
+  if (value.is_undefined()) return undefined_error(value);
+  if (value.is_text()) {
+    if (const auto real = read_real(value.bytes())) return Value(*real);
+  }
+  return bound[0] == nullptr ? Value(0.0) : *bound[0];
+}
+
+Result<Value> absolute(Interpreter&, const Value& value, const Arguments&) {
+  if (value.is_real()) return Value(std::fabs(value.real()));
+  if (!value.is_whole()) return type_error("a number", value);
+  return value.whole() < 0 ? negated(value) : Result<Value>(Value(value.whole()));
+}
+
+// To the nearest number with so many decimals, exactly: what is printed is what counts.
+Result<Value> rounded(double value, Integer precision) {
+  if (precision >= 0) {
+    if (precision > 300 || !std::isfinite(value)) return Value(value);
+    char buffer[700];
+    std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(precision), value);
+    return Value(std::strtod(buffer, nullptr));
+  }
+  const double unit = std::pow(10.0, static_cast<double>(-precision));
+  return Value(std::nearbyint(value / unit) * unit);
+}
+
+Result<Value> round(Interpreter&, const Value& value, const Arguments& arguments) {
+  TENON_ASSIGN_OR_RETURN(const Bound bound, bind("round", arguments, {"precision", "method"}));
+  TENON_ASSIGN_OR_RETURN(const Integer precision, whole_argument("round", bound[0], 0));
+  TENON_ASSIGN_OR_RETURN(const MarkedText* method, text_argument("round", bound[1]));
+  if (!value.is_number()) return type_error("rounded", value);
+  if (precision < -300 || precision > 300) {
+    return invalid_argument("'round' takes a precision from -300 to 300");
+  }
+  const std::string_view way = method == nullptr ? "common" : method->bytes();
+  if (way == "common") {
+    if (value.is_whole() && precision >= 0) return Value(value.whole());
+    return rounded(value.real(), precision);
+  }
+  if (way != "ceil" && way != "floor") {
+    return invalid_argument("'round' takes the methods 'common', 'ceil' and 'floor'");
+  }
+  const double scale = std::pow(10.0, static_cast<double>(precision));
+  const double scaled = value.real() * scale;
+  return Value((way == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
+}
+
+}  // namespace
+
+std::span<const Filter> number_filters() {
+  static constexpr Filter kFilters[] = {
+      {"int", to_whole}, {"float", to_real}, {"abs", absolute}, {"round", round}};
+  return kFilters;
+}
+
+}  // namespace tenon::chat
