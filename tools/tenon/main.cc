@@ -38,6 +38,7 @@ int run_program(int argc, char** argv) {
   Action action;
   add_run_command(app, action);
   add_tokenize_commands(app, action);
+  add_chat_command(app, action);
   add_model_command(app, action);
   add_plugins_command(app, action);
   add_config_command(app, action);
