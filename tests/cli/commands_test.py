@@ -46,6 +46,43 @@ class Tokenize(unittest.TestCase):
         self.assertIn("5000", done.stderr)
 
 
+class ChatRender(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.messages = self.folder / "messages.json"
+        self.messages.write_text(json.dumps([{"role": "user", "content": "Hi <s>"}]))
+        self.template = self.folder / "t.jinja"
+        self.template.write_text("{% for m in messages %}[{{ m.content }}]{% endfor %}"
+                                 "{{ ' A:' if add_generation_prompt }}{{ mood }}\n")
+
+    def render(self, *flags):
+        return run("chat", "render", "--messages", self.messages, "--template-file",
+                   self.template, *flags)
+
+    def test_a_conversation_is_printed_as_the_template_writes_it(self):
+        self.assertEqual(self.render().stdout, "[Hi <s>]")
+        done = self.render("--add-generation-prompt", "--variables", '{"mood": "!"}')
+        self.assertEqual(done.stdout, "[Hi <s>] A:!")
+
+    def test_json_says_what_the_template_wrote_itself(self):
+        report = json.loads(self.render("--json").stdout)
+        self.assertEqual(report["text"], "[Hi <s>]")
+        self.assertEqual(report["trusted"], [[0, 1], [7, 8]])
+
+    def test_what_cannot_be_rendered_is_refused_with_its_place(self):
+        self.template.write_text("{{ messages | nosuch }}")
+        done = self.render()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("t.jinja:1:15: there is no filter 'nosuch'", done.stderr)
+
+    def test_a_model_without_a_template_says_so(self):
+        done = run("chat", "render", "--messages", self.messages, "--model", self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no chat template", done.stderr)
+
+
 def perplexity(text, *flags):
     done = run("model", "perplexity", MODEL, "--file", text, "--json", *flags)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ using Action = std::function<int()>;
 void add_run_command(CLI::App& app, Action& action);
 void add_embed_command(CLI::App& app, Action& action);
 void add_tokenize_commands(CLI::App& app, Action& action);
+void add_chat_command(CLI::App& app, Action& action);
 void add_model_command(CLI::App& app, Action& action);
 void add_convert_command(CLI::App& model, Action& action);  // of `tenon model`
 void add_plugins_command(CLI::App& app, Action& action);

@@ -39,6 +39,7 @@ int run_program(int argc, char** argv) {
   add_run_command(app, action);
   add_embed_command(app, action);
   add_tokenize_commands(app, action);
+  add_chat_command(app, action);
   add_model_command(app, action);
   add_plugins_command(app, action);
   add_config_command(app, action);
