@@ -43,7 +43,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
 
 Result<std::vector<TokenId>> Tokenizer::encode_trusted(std::string_view text,
                                                        std::span<const TextSpan> trusted) const {
-  if (text.size() > kLongestText || !tok::is_valid_utf8(text)) {
+  if (text.size() > kLongestText || !is_utf8(text)) {
     return invalid_argument("a text of " + std::to_string(text.size()) +
                             " bytes; it must be UTF-8 and have at most " +
                             std::to_string(kLongestText));
