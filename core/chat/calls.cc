@@ -219,8 +219,7 @@ Result<std::vector<const Value*>> Interpreter::macro_values(const Macro& macro,
     }
   }
   for (const auto& [name, value] : arguments.named) {
-    const auto found = std::find_if(parameters.names.begin(), parameters.names.end(),
-                                    [&](const Target& target) { return target.name == name; });
+    const auto found = std::ranges::find(parameters.names, name, &Target::name);
     if (found == parameters.names.end()) {
       rest.named.emplace_back(name, value);
       continue;

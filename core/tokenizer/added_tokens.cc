@@ -121,8 +121,9 @@ void AddedTokens::split(std::string_view text, bool normalized, const SpecialPla
       }
       // What only looks like a token does not hide a trusted one that begins in the same place, or
       // inside of it.
-      match = TextScan(trie, text.substr(at, places.trusted_after(at))).longest(0);
-      if (match.bytes == 0) {
+      const std::string_view trusted = text.substr(at, places.trusted_after(at));
+      if (!trusted.empty()) match = TextScan(trie, trusted).longest(0);
+      if (trusted.empty() || match.bytes == 0) {
         ++at;
         continue;
       }

@@ -65,7 +65,7 @@ class TextScan {
   // Both outlive the scan.
   TextScan(const TextTrie& trie, std::string_view text) : trie_(trie), text_(text) {}
 
-  // The longest of the trie's texts that stands at `at`.
+  // The longest of the trie's texts that stands at `at`, which is inside of the text.
   TextTrie::Match longest(size_t at) {
     if (trie_.empty()) return {};
     if (at >= end_) read(at);
