@@ -40,16 +40,6 @@ void CpuWorker::count_used_bytes(uint32_t layer) {
   }
 }
 
-// Whether a kernel finishes gate and up by itself: both matrices in one form, no biases.
-bool CpuWorker::fuses(const PackedMatrix& gate, const PackedMatrix& up,
-                      Activation activation) const {
-  const bool silu = activation == Activation::silu;
-  const Epilogue epilogue = silu ? Epilogue::silu_mul : Epilogue::gelu_mul;
-  return (silu || activation == Activation::gelu_tanh) && up.prepared_like(gate) &&
-         up.source->format == gate.source->format &&
-         (gate.kernel->epilogues() & epilogue_bit(epilogue)) != 0;
-}
-
 // Adds act(gate) · up to the jobs, or the two beside each other: up in CpuBuffers::product.
 void CpuWorker::add_gated(Part part, const PackedMatrix& up, const float* up_bias,
                           const Epilogue* fused) {
@@ -86,19 +76,19 @@ void CpuWorker::experts_in(uint32_t layer) {
   const ExpertsPlan& experts = plan(layer).experts;
   const float* x = input(plan(layer).mlp_input_norm());
   route(layer, x);
-  const Epilogue epilogue =
-      experts.activation == Activation::silu ? Epilogue::silu_mul : Epilogue::gelu_mul;
+  const std::optional<Epilogue> epilogue = gate_epilogue(experts.activation);
   const PackedExpert& first = w.experts.front();
-  const bool fused = w.experts_alike && !experts.bias && experts.swiglu_limit == 0.0f &&
-                     fuses(first.gate, first.up, experts.activation);
+  const bool fused = epilogue && w.experts_alike && !experts.bias && experts.swiglu_limit == 0.0f &&
+                     first.gate.pairs_with(first.up, *epilogue);
   const uint64_t chosen = uint64_t{rows_} * experts.chosen * experts.width;
   const uint64_t shared = uint64_t{rows_} * experts.shared_width;
-  const bool shared_fused = shared > 0 && fuses(w.shared_gate, w.shared_up, experts.activation);
+  const bool shared_fused =
+      epilogue && shared > 0 && w.shared_gate.pairs_with(w.shared_up, *epilogue);
   parts_.clear();
-  add_chosen(layer, fused ? &epilogue : nullptr);
+  add_chosen(layer, fused ? &*epilogue : nullptr);
   if (shared > 0) {
     const Part part = part_of(w.shared_gate, {}, step_.buffers.inner.floats() + chosen);
-    add_gated(part, w.shared_up, nullptr, shared_fused ? &epilogue : nullptr);
+    add_gated(part, w.shared_up, nullptr, shared_fused ? &*epilogue : nullptr);
   }
   multiply_parts(x, rows_, parts_);
   if (!fused) activate_inner(experts, 0, chosen);

@@ -56,10 +56,10 @@ void CpuWorker::multiply(const float* x, std::span<const Product> products) {
   size_t count = 0;
   const Product* composed = nullptr;
   for (const Product& p : products) {
-    const bool paired =
-        p.second == nullptr || (p.second->prepared_like(*p.matrix) && p.second_bias.empty() &&
-                                p.second->source->format == p.matrix->source->format);
-    if (paired && (p.matrix->kernel->epilogues() & epilogue_bit(p.epilogue)) != 0) {
+    const bool finished = p.second != nullptr
+                              ? p.second_bias.empty() && p.matrix->pairs_with(*p.second, p.epilogue)
+                              : (p.matrix->kernel->epilogues() & epilogue_bit(p.epilogue)) != 0;
+    if (finished) {
       LinearJob& job = (parts[count++] = part_of(*p.matrix, p.bias, p.y)).job;
       job.packed_second = p.second == nullptr ? nullptr : p.second->data;
       job.epilogue = p.epilogue;

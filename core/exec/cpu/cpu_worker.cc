@@ -158,7 +158,12 @@ void CpuWorker::hand_out_final_rows() {
   barrier();
 }
 
-// Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
+std::optional<Epilogue> CpuWorker::gate_epilogue(Activation activation) {
+  if (activation == Activation::silu) return Epilogue::silu_mul;
+  if (activation == Activation::gelu_tanh) return Epilogue::gelu_mul;
+  return std::nullopt;
+}
+
 void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
   if (plan(layer).experts) return experts_in(layer);
@@ -167,11 +172,9 @@ void CpuWorker::mlp_in(uint32_t layer) {
   const MlpPlan& mlp = plan(layer).mlp;
   const CpuBuffers& to = step_.buffers;
   const float* x = input(plan(layer).mlp_input_norm());
-  const bool silu = mlp.activation == Activation::silu;
-  if (mlp.gated && (silu || mlp.activation == Activation::gelu_tanh)) {
-    const Product gated{
-        &w.gate, b.gate_bias, to.inner.floats(), silu ? Epilogue::silu_mul : Epilogue::gelu_mul,
-        &w.up,   b.up_bias};
+  const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
+  if (mlp.gated && epilogue) {
+    const Product gated{&w.gate, b.gate_bias, to.inner.floats(), *epilogue, &w.up, b.up_bias};
     return multiply(x, {&gated, 1});
   }
   float* beside = mlp.gated ? to.product.floats() : nullptr;

@@ -15,6 +15,7 @@
 #include <tenon/linear.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -98,13 +99,14 @@ class CpuWorker final : public DecoderOps {
   void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts);
   Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
   void combine(const Product& product);
+  // Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
+  static std::optional<Epilogue> gate_epilogue(Activation activation);
   const void* prepare(const PackedMatrix& matrix, const float* x, uint32_t rows);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   // Experts (core/exec/cpu/cpu_experts.cc).
   void route(uint32_t layer, const float* x);
   void count_used_bytes(uint32_t layer);
   void experts_in(uint32_t layer);
-  bool fuses(const PackedMatrix& gate, const PackedMatrix& up, Activation activation) const;
   void add_gated(Part part, const PackedMatrix& up, const float* up_bias, const Epilogue* fused);
   void add_chosen(uint32_t layer, const Epilogue* fused);
   void activate_inner(const ExpertsPlan& experts, uint64_t first, uint64_t count);

@@ -29,6 +29,11 @@ struct PackedMatrix {
   bool prepared_like(const PackedMatrix& other) const {
     return kernel == other.kernel && preparation == other.preparation;
   }
+  // Whether the kernel multiplies with both in one job, and finishes their products by `epilogue`.
+  bool pairs_with(const PackedMatrix& second, Epilogue epilogue) const {
+    return second.prepared_like(*this) && second.source->format == source->format &&
+           (kernel->epilogues() & epilogue_bit(epilogue)) != 0;
+  }
 };
 
 struct PackedExpert {
