@@ -7,23 +7,13 @@
 #include "core/model/model.h"
 #include "core/model/model_config.h"
 #include "tests/support/model_folder.h"
+#include "tests/unit/model/parsed_plan.h"
 
 namespace tenon {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-ModelPlan plan_of(const std::string& json) {
-  Result<ModelPlan> plan = parse_model_config(json, "c.json");
-  EXPECT_TRUE(plan.ok()) << plan.status().message();
-  return plan.ok() ? *std::move(plan) : ModelPlan();
-}
-
-std::string refusal(const std::string& json) {
-  const Result<ModelPlan> plan = parse_model_config(json, "c.json");
-  return plan.ok() ? "none" : std::string(plan.status().message());
-}
 
 std::vector<bool> sparse(const ModelPlan& plan) {
   std::vector<bool> sparse;

@@ -11,6 +11,7 @@
 #include "core/model/tensor_values.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
+#include "tests/unit/model/parsed_plan.h"
 
 namespace tenon {
 namespace {
@@ -23,17 +24,6 @@ std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? *std::move(model) : nullptr;
-}
-
-ModelPlan plan_of(const std::string& json) {
-  Result<ModelPlan> plan = parse_model_config(json, "c.json");
-  EXPECT_TRUE(plan.ok()) << plan.status().message();
-  return plan.ok() ? *std::move(plan) : ModelPlan();
-}
-
-std::string refusal(const std::string& json) {
-  const Result<ModelPlan> plan = parse_model_config(json, "c.json");
-  return plan.ok() ? "none" : std::string(plan.status().message());
 }
 
 TEST(TextPart, the_plan_is_that_of_the_text_model_and_names_the_whole) {
