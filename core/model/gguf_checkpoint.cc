@@ -54,15 +54,17 @@ Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
                   ", which is not built; there are " + weight_formats_text();
     return entry;
   }
-  if (tensor.extents.size() != 2) {
+  if (tensor.extents.size() != 2 && tensor.extents.size() != 3) {
     entry.fault = "is stored as " + std::string(type->name) + " with " +
-                  std::to_string(tensor.extents.size()) + " dimensions; only matrices are read";
+                  std::to_string(tensor.extents.size()) +
+                  " dimensions; only matrices, and several of them in one tensor, are read";
     return entry;
   }
   entry.format = type->name;
   entry.view.dtype = DType::u8;
-  const uint64_t row_bytes = tensor.extents[1] / type->block_elements * type->block_bytes;
-  set_shape(entry.view, std::array{tensor.extents[0], row_bytes});
+  std::vector<uint64_t> extents = tensor.extents;
+  extents.back() = extents.back() / type->block_elements * type->block_bytes;
+  set_shape(entry.view, extents);
   return entry;
 }
 

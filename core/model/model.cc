@@ -92,8 +92,11 @@ void for_each_matrix(const Model& model, Visit visit) {
 
 std::vector<const Weight*> LayerWeights::matrices() const {
   std::vector<const Weight*> all;
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down}) {
+  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &q_a, &kv_a}) {
     if (weight->n_out != 0) all.push_back(weight);
+  }
+  for (const std::vector<Weight>* heads : {&k_absorb, &v_expand}) {
+    for (const Weight& weight : *heads) all.push_back(&weight);
   }
   return all;
 }

@@ -20,6 +20,8 @@ from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen
                           Qwen3Config)
 
 import family_cases
+import latent_cases
+import shared_kv_cases
 
 TOKENS = 40
 BASE = dict(vocab_size=99, hidden_size=32, intermediate_size=72, num_hidden_layers=2,
@@ -29,8 +31,10 @@ LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_fac
               original_max_position_embeddings=32, rope_theta=10000.0)
 
 
-def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None):
-    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill)
+def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None,
+         patch=None):
+    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill,
+                patch=patch)
 
 
 CASES = {
@@ -64,6 +68,10 @@ CASES = {
     "llama_sharded": case(LlamaConfig(**BASE), shard="30KB"),
     **{name: case(config, fill=family_cases.randomise)
        for name, config in family_cases.CASES.items()},
+    **{name: case(config, fill=latent_cases.randomise)
+       for name, config in latent_cases.CASES.items()},
+    **{name: case(config, fill=shared_kv_cases.randomise, patch=shared_kv_cases)
+       for name, config in shared_kv_cases.CASES.items()},
 }
 
 
@@ -124,10 +132,14 @@ def make(name, spec, root):
     if spec["mixed"]:
         widen_norms(folder)
     respell(folder, spec["spelling"])
+    if spec["patch"]:
+        spec["patch"].strip(folder)
 
     # What counts is what the folder says, so the logits come from the folder read back.
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
                                                  attn_implementation="eager").eval()
+    if spec["patch"]:
+        spec["patch"].share(model)
     tokens = torch.randint(0, model.config.vocab_size, (TOKENS,), generator=generator)
     with torch.no_grad():
         logits = model(tokens[None]).logits[0]

@@ -10,11 +10,16 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   const auto rows_of = [max_rows](uint64_t width) {
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
-  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0;
+  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0, expanded_width = 0;
   for (const LayerPlan& layer : plan.layers) {
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
     inner_width = std::max<uint64_t>(inner_width, layer.mlp.width);
+    if (!layer.latent) continue;
+    low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
+    expanded_width =
+        std::max({expanded_width, uint64_t{layer.attention.heads} * layer.latent.q_dim(),
+                  uint64_t{layer.attended_width()}});
   }
   for (const RopePlan& rope : plan.ropes) turned += rope.dim;
   const std::pair<HostMemory*, uint64_t> sizes[] = {
@@ -24,6 +29,8 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
+      {&low, rows_of(low_width)},
+      {&expanded, rows_of(expanded_width)},
       {&inner, rows_of(inner_width)},
       {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
       {&prepared, weights.prepared_bytes(max_rows)},

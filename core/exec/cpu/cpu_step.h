@@ -44,6 +44,8 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
+  HostMemory low;       // [rows, q_rank]; latent attention, as the next
+  HostMemory expanded;  // [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;     // [rows, MLP width]; gate and up combined
   HostMemory product;   // [rows, hidden or MLP width]; where a kernel lacks an epilogue
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
@@ -51,8 +53,9 @@ struct CpuBuffers {
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
-  std::array<const HostMemory*, 11> all() const {
-    return {&hidden, &normed, &q, &k, &v, &attended, &inner, &product, &prepared, &angles, &logits};
+  std::array<const HostMemory*, 13> all() const {
+    return {&hidden,   &normed, &q,       &k,        &v,      &attended, &low,
+            &expanded, &inner,  &product, &prepared, &angles, &logits};
   }
 };
 

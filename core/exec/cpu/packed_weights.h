@@ -25,6 +25,10 @@ struct PackedMatrix {
   bool reads_x = false;  // as it is: nothing is prepared
   const Weight* source = nullptr;
 
+  // Of x, in whole cache lines.
+  uint64_t prepared_bytes(uint32_t rows) const {
+    return round_up_to_line(kernel->prepared_bytes(preparation, rows));
+  }
   // Whether what was prepared for one serves the other.
   bool prepared_like(const PackedMatrix& other) const {
     return kernel == other.kernel && preparation == other.preparation;
@@ -33,6 +37,9 @@ struct PackedMatrix {
 
 struct PackedLayer {
   PackedMatrix q, k, v, output, gate, up, down;
+  // Latent attention, as LayerWeights has it.
+  PackedMatrix q_a, kv_a;
+  std::vector<PackedMatrix> k_absorb, v_expand;  // [heads]
 };
 
 class PackedWeights {
@@ -50,13 +57,15 @@ class PackedWeights {
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
   uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
-  // What the largest preparation of any matrix takes.
+  // What the largest preparation of any matrix takes, or of the matrices of all heads together.
   uint64_t prepared_bytes(uint32_t rows) const;
   // Distinct kernels, in the order of their first use.
   const std::vector<LinearKernel*>& kernels() const { return kernels_; }
 
  private:
   Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix);
+  Status add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
+                   std::vector<PackedMatrix>& packed);
   Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
   Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress);
 

@@ -52,7 +52,8 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"gpt2", 124439808},
                                                     {"pythia-1b", 1011781632},
                                                     {"stablelm-2-1.6b", 1644515328},
-                                                    {"command-r", 34980831232}};
+                                                    {"command-r", 34980831232},
+                                                    {"deepseek-v2-lite-dense", 2606624256}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);
     ASSERT_TRUE(config.ok()) << name;
