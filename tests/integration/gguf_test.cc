@@ -51,7 +51,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
         std::pair("stablelm_parallel", "stablelm_parallel_f32.gguf"),
         std::pair("cohere", "cohere_f32.gguf"), std::pair("deepseek_v2", "deepseek_v2_f32.gguf"),
-        std::pair("deepseek_v3", "deepseek_v3_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf")),
+        std::pair("deepseek_v3", "deepseek_v3_f32.gguf"),
+        std::pair("phi3_long", "phi3_long_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {
