@@ -12,7 +12,7 @@
 //   attended   [rows, heads · head_dim]
 //   expanded   [rows, heads · …]         latent attention: heads as the weights have them, q before
 //                                        it is absorbed and what `attended` becomes
-//   inner      [rows, MLP width]
+//   inner      [rows, MLP width], or of each chosen expert
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ class DecoderOps {
   // normed → q, k, v, biases added; of latent attention → expanded, k, with their norms
   virtual void qkv(uint32_t layer) = 0;
   virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k
+  virtual void clip(uint32_t layer) = 0;     // holds q, k and v within ±clip
   virtual void rotate(uint32_t layer) = 0;   // rotary embedding of q and k
   virtual void absorb(uint32_t layer) = 0;   // latent attention: expanded → q
   virtual void attend(uint32_t layer) = 0;   // stores k, v; q → attended
@@ -36,9 +37,12 @@ class DecoderOps {
   virtual void attention_output(uint32_t layer) = 0;
   // hidden → normed, by the norm that attention has where the MLP has none of its own
   virtual void mlp_norm(uint32_t layer) = 0;
-  virtual void mlp_in(uint32_t layer) = 0;   // normed → inner: act(gate) · up, or act(up)
-  virtual void mlp_out(uint32_t layer) = 0;  // hidden += scale · post_norm(inner · Wdownᵀ)
-  virtual void logits() = 0;                 // wanted rows: final norm, head, scale and cap
+  // normed → inner: act(gate) · up, or act(up); of the experts that a router chooses, where the
+  // layer has some
+  virtual void mlp_in(uint32_t layer) = 0;
+  // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up
+  virtual void mlp_out(uint32_t layer) = 0;
+  virtual void logits() = 0;  // wanted rows: final norm, head, scale and cap
 
  protected:
   ~DecoderOps() = default;
@@ -50,6 +54,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attention_norm) ops.attention_norm(index);
   ops.qkv(index);
   if (layer.attention.qk_norm) ops.qk_norm(index);
+  if (layer.attention.clip > 0.0f) ops.clip(index);
   if (layer.attention.rope >= 0) ops.rotate(index);
   if (layer.latent) ops.absorb(index);
   ops.attend(index);

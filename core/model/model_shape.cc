@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "core/model/model_plan.h"
 
@@ -13,8 +15,20 @@ bool keep_the_same(const KvGroup& a, const KvGroup& b) {
 
 }  // namespace
 
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
+  const uint32_t whole = std::bit_floor(heads);
+  std::vector<float> slopes;
+  const auto add = [&](uint32_t power, uint32_t steps) {
+    slopes.push_back(static_cast<float>(std::exp2(-double{max_bias} * power / steps)));
+  };
+  for (uint32_t power = 1; power <= whole; ++power) add(power, whole);
+  for (uint32_t power = 1; slopes.size() < heads; power += 2) add(power, 2 * whole);
+  return slopes;
+}
+
 // Groups come in the order of their first layers.
-ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens) {
+ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
+    : sinks_(plan.sinks) {
   for (const LayerPlan& layer : plan.layers) {
     const SelfAttentionPlan& attention = layer.attention;
     const KvGroup kept{.kind = layer.latent ? KvKind::latent : KvKind::attention,
@@ -27,14 +41,20 @@ ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tok
     const auto group = static_cast<GroupId>(found - groups_.begin());
     if (found == groups_.end()) groups_.push_back(kept);
     const int32_t owner = attention.kv_from_layer;
-    layers_.push_back({.group = group,
-                       .index_in_group = owner < 0
-                                             ? groups_[group].layers++
-                                             : layers_[static_cast<size_t>(owner)].index_in_group,
-                       .shares_kv_with = owner,
-                       .query_heads = attention.heads,
-                       .scale = attention.scale,
-                       .soft_cap = attention.soft_cap});
+    layers_.push_back(
+        {.group = group,
+         .index_in_group = owner < 0 ? groups_[group].layers++
+                                     : layers_[static_cast<size_t>(owner)].index_in_group,
+         .shares_kv_with = owner,
+         .query_heads = attention.heads,
+         .scale = attention.scale,
+         .soft_cap = attention.soft_cap,
+         .sinks = attention.sinks && layers_.size() < sinks_.size() ? sinks_[layers_.size()].data()
+                                                                    : nullptr});
+    if (attention.alibi_max_bias == 0.0f) continue;
+    const std::pair key(attention.heads, attention.alibi_max_bias);
+    if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);
+    layers_.back().alibi_slopes = slopes_[key].data();
   }
   shape_ = {.hidden = plan.hidden,
             .vocabulary = plan.vocabulary,

@@ -5,13 +5,15 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "tests/support/folders.h"
+
 namespace tenon {
 namespace {
 
 // The plugin's own library name: the interface without its revision, then the id.
 std::string library_path(std::string_view interface, std::string_view id) {
-  return std::string(TENON_BINARY_DIR) + "/plugins/libtenon-" + std::string(interface) + "_" +
-         std::string(id) + ".so";
+  return build_folder() + "/plugins/libtenon-" + std::string(interface) + "_" + std::string(id) +
+         ".so";
 }
 
 OptionValue parse_value(const OptionSpec& spec, std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include "core/config/workload.h"
 #include "tests/fake_device/rig.h"
+#include "tests/support/folders.h"
 
 namespace tenon {
 namespace {
@@ -28,8 +29,7 @@ struct Outcome {
 };
 
 Outcome run(const std::string& scheduler, const std::string& kv_cache) {
-  Result<Workload> workload =
-      read_workload(std::string(TENON_SOURCE_DIR) + "/configs/workloads/uneven32.toml");
+  Result<Workload> workload = read_workload(source_folder() + "/configs/workloads/uneven32.toml");
   EXPECT_TRUE(workload.ok());
   RigOptions options;
   options.scheduler = scheduler;

@@ -11,14 +11,15 @@
 #include "core/model/quant_format.h"
 #include "core/model/weight_rows.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 #include "tests/support/step_driver.h"
 #include "tests/support/tiny_model.h"
 
 namespace tenon::test {
 namespace {
 
-const std::string kFolders = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/";
-const std::string kFiles = std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/";
+const std::string kFolders = source_folder() + "/tests/golden/models/";
+const std::string kFiles = source_folder() + "/tests/golden/gguf/";
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);
@@ -50,15 +51,21 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("smollm3", "smollm3_f32.gguf"), std::pair("starcoder2", "starcoder2_f32.gguf"),
         std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
         std::pair("stablelm_parallel", "stablelm_parallel_f32.gguf"),
-        std::pair("cohere", "cohere_f32.gguf"), std::pair("deepseek_v2", "deepseek_v2_f32.gguf"),
-        std::pair("deepseek_v3", "deepseek_v3_f32.gguf"),
-        std::pair("phi3_long", "phi3_long_f32.gguf")),
+        std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf"),
+        std::pair("gemma2_plain", "gemma2_plain_f32.gguf"),
+        std::pair("gemma3_deep", "gemma3_deep_f32.gguf"), std::pair("mpt", "mpt_f32.gguf"),
+        std::pair("deepseek_v2", "deepseek_v2_f32.gguf"),
+        std::pair("deepseek_v3", "deepseek_v3_f32.gguf"), std::pair("bloom", "bloom_f32.gguf"),
+        std::pair("falcon_grouped", "falcon_grouped_f32.gguf"), std::pair("olmo", "olmo_f32.gguf"),
+        std::pair("phi", "phi_f32.gguf"), std::pair("nemotron", "nemotron_f32.gguf"),
+        std::pair("mixtral", "mixtral_f32.gguf"), std::pair("qwen2_moe", "qwen2_moe_f32.gguf"),
+        std::pair("qwen3_moe", "qwen3_moe_f32.gguf"), std::pair("olmoe", "olmoe_f32.gguf"),
+        std::pair("gpt_oss", "gpt_oss_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {
   const char* given = std::getenv("TENON_SHARED_DATA");
-  const std::string shared =
-      given != nullptr ? given : std::string(TENON_SOURCE_DIR) + "/../shared/data";
+  const std::string shared = given != nullptr ? given : source_folder() + "/../shared/data";
   if (!std::filesystem::exists(shared + "/models")) GTEST_SKIP() << "no shared data";
   const auto folder = open_or_fail(shared + "/models/stories260k");
   const auto file = open_or_fail(shared + "/models/stories260k-v1.gguf");

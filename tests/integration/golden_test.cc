@@ -14,12 +14,13 @@
 #include "core/base/npy.h"
 #include "core/model/model.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 #include "tests/support/tiny_model.h"
 
 namespace tenon::test {
 namespace {
 
-const std::string kGoldens = TENON_SOURCE_DIR "/tests/golden/models/";
+const std::string kGoldens = source_folder() + "/tests/golden/models/";
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
@@ -59,6 +60,17 @@ TEST_P(GoldenTest, logits_agree_with_transformers) {
   Loaded executor(executor_case, **model, shape.shape());
   const Logits actual = executor->feed(tokens->values, {17, 1, 5});
   EXPECT_LE(largest_difference(actual, expected), tolerance(executor_case, **model));
+}
+
+TEST_P(GoldenTest, rows_have_the_same_bits_however_the_text_is_cut) {
+  const auto& [executor_case, name] = GetParam();
+  const auto model = open_model(kGoldens + name);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const std::vector<TokenId> tokens = some_tokens(40, (*model)->plan.vocabulary);
+  const ModelShapeStorage shape((*model)->plan, 64);
+  const Logits whole = Loaded(executor_case, **model, shape.shape())->feed(tokens, {40});
+  const Logits cut = Loaded(executor_case, **model, shape.shape())->feed(tokens, {17, 1, 5});
+  EXPECT_EQ(cut, whole);
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, GoldenTest,
@@ -183,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(Executors, TrainedModelTest, testing::ValuesIn(executor
 
 TEST_P(TrainedModelTest, a_trained_model_expects_its_own_greedy_text) {
   const char* given = std::getenv("TENON_SHARED_DATA");
-  const std::string data = given != nullptr ? given : TENON_SOURCE_DIR "/../shared/data";
+  const std::string data = given != nullptr ? given : source_folder() + "/../shared/data";
   const std::string folder = data + "/models/stories260k";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no shared data";
   const auto model = open_model(folder);

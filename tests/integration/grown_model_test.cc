@@ -8,6 +8,7 @@
 #include "core/base/npy.h"
 #include "core/model/synth.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon::test {
@@ -30,7 +31,7 @@ struct GrowthCase {
 class GrownModelTest : public testing::TestWithParam<GrowthCase> {};
 
 TEST_P(GrownModelTest, logits_are_those_of_the_source) {
-  const std::string source = TENON_SOURCE_DIR "/tests/golden/models/" + GetParam().golden;
+  const std::string source = source_folder() + "/tests/golden/models/" + GetParam().golden;
   const TemporaryFolder folder;
   const auto model = grow(source, GetParam().shape, folder);
   ASSERT_NE(model, nullptr);
@@ -80,7 +81,7 @@ std::vector<TokenId> greedy_text(const Model& model, size_t length) {
 }
 
 TEST(GrownModel, the_demo_model_tells_the_same_story_in_a_larger_shape) {
-  const std::string source = TENON_SOURCE_DIR "/configs/models/tale";
+  const std::string source = source_folder() + "/configs/models/tale";
   const TemporaryFolder folder;
   const auto grown = grow(source, "stories-42m", folder);
   const auto small = open_model(source);

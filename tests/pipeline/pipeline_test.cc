@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/exec/ref/ref_executor.h"
+#include "tests/support/folders.h"
 
 namespace tenon {
 namespace {
@@ -57,7 +58,7 @@ ExecutorFactories executors() {
 class PipelineTest : public testing::Test {
  protected:
   PipelineTest() {
-    const std::string build = TENON_BINARY_DIR;
+    const std::string build = build_folder();
     PluginSearch search;
     // Files, not the folder: what else lies there must not decide what "auto" finds.
     for (const char* name :
@@ -75,7 +76,7 @@ class PipelineTest : public testing::Test {
   Result<std::unique_ptr<Pipeline>> build(const std::string& text,
                                           std::vector<std::string> overrides = {},
                                           uint64_t memory = 8 * kGiB) {
-    overrides.push_back("model.path=" + std::string(TENON_SOURCE_DIR) + "/configs/models/tale");
+    overrides.push_back("model.path=" + source_folder() + "/configs/models/tale");
     auto config = parse_pipeline_config("format = 1\n" + text, "p.toml", "/", overrides);
     if (!config.ok()) return config.take_status();
     PipelineRequest request;
@@ -391,7 +392,7 @@ TEST_F(PipelineTest, refuses_a_drafter_that_needs_what_nobody_gives) {
 }
 
 std::string second_model(const char* folder) {
-  return "drafter.model=" + std::string(TENON_SOURCE_DIR) + "/" + folder;
+  return "drafter.model=" + source_folder() + "/" + folder;
 }
 
 TEST_F(PipelineTest, runs_a_second_model_in_groups_of_the_same_memory) {
@@ -470,9 +471,8 @@ TEST_F(PipelineTest, lowers_what_plugins_hear_of_the_machine) {
 }
 
 TEST_F(PipelineTest, can_be_explained_without_its_weights) {
-  auto config = parse_pipeline_config(
-      "format = 1\n" + std::string(kRef), "p.toml", "/",
-      {"model.path=" + std::string(TENON_SOURCE_DIR) + "/configs/models/tale"});
+  auto config = parse_pipeline_config("format = 1\n" + std::string(kRef), "p.toml", "/",
+                                      {"model.path=" + source_folder() + "/configs/models/tale"});
   ASSERT_TRUE(config.ok());
   PipelineRequest request;
   request.config = *std::move(config);

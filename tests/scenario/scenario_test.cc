@@ -8,13 +8,15 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/folders.h"
+
 namespace tenon {
 namespace {
 
 std::vector<std::string> scenario_files() {
   std::vector<std::string> files;
   for (const auto& entry :
-       std::filesystem::directory_iterator(TENON_SOURCE_DIR "/tests/scenario")) {
+       std::filesystem::directory_iterator(source_folder() + "/tests/scenario")) {
     if (entry.path().extension() == ".scenario") files.push_back(entry.path().stem());
   }
   std::sort(files.begin(), files.end());
@@ -24,7 +26,7 @@ std::vector<std::string> scenario_files() {
 class ScenarioFile : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioFile, goes_as_it_says) {
-  std::ifstream in(TENON_SOURCE_DIR "/tests/scenario/" + GetParam() + ".scenario");
+  std::ifstream in(source_folder() + "/tests/scenario/" + GetParam() + ".scenario");
   std::stringstream text;
   text << in.rdbuf();
   EXPECT_EQ(Scenario::run(text.str(), GetParam() + ".scenario"), "");

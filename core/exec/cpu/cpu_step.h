@@ -13,6 +13,7 @@
 
 #include "core/base/work_queue.h"
 #include "core/base/worker_pool.h"
+#include "core/exec/cpu/expert_choice.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
@@ -46,16 +47,21 @@ struct CpuBuffers {
   HostMemory attended;  // [rows, heads, head_dim]
   HostMemory low;       // [rows, q_rank]; latent attention, as the next
   HostMemory expanded;  // [rows, heads, nope + rope], later [rows, heads, v]
-  HostMemory inner;     // [rows, MLP width]; gate and up combined
-  HostMemory product;   // [rows, hidden or MLP width]; where a kernel lacks an epilogue
+  HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
+                     // and [rows, shared width] behind it
+  HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
+  HostMemory scores;    // [rows, experts] and [rows], of the router and of the shared expert's
+  HostMemory routed;    // [rows · chosen, hidden] and [rows, hidden]: results of experts
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [ropes][rows, 2, dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
-  std::array<const HostMemory*, 13> all() const {
-    return {&hidden,   &normed, &q,       &k,        &v,      &attended, &low,
-            &expanded, &inner,  &product, &prepared, &angles, &logits};
+  // Whether kernels kept to all but `attended`: these are linear kernels' to write.
+  bool intact() const;
+  std::array<const HostMemory*, 15> all() const {
+    return {&hidden, &normed,  &q,      &k,      &v,        &attended, &low,   &expanded,
+            &inner,  &product, &scores, &routed, &prepared, &angles,   &logits};
   }
 };
 
@@ -77,7 +83,8 @@ struct CpuStep {
   StepAttention attention;
   PackedWeights weights;
   CpuBuffers buffers;
-  std::vector<CpuRope> ropes;  // as the plan's
+  std::vector<CpuRope> ropes;            // as the plan's
+  std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
 
   // The step's.
   const BatchView* batch = nullptr;

@@ -6,12 +6,13 @@
 #include <iterator>
 
 #include "core/base/sampling_keys.h"
+#include "tests/support/folders.h"
 
 namespace tenon {
 namespace {
 
 std::string page(const std::string& name) {
-  std::ifstream file(TENON_SOURCE_DIR "/docs/formats/" + name);
+  std::ifstream file(source_folder() + "/docs/formats/" + name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

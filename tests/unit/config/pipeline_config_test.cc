@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/config/schema.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -162,7 +163,7 @@ TEST(PipelineConfig, names_the_flag_that_stands_for_a_key) {
 
 // What a failure prints can be pasted.
 TEST(PipelineConfig, the_ranges_of_its_page_are_those_of_the_keys) {
-  std::ifstream file(TENON_SOURCE_DIR "/docs/formats/pipeline-toml.md");
+  std::ifstream file(source_folder() + "/docs/formats/pipeline-toml.md");
   std::string line, section;
   std::vector<std::string> lines;
   while (std::getline(file, line)) {

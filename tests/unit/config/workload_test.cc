@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/support/folders.h"
+
 namespace tenon {
 namespace {
 
@@ -233,7 +235,7 @@ TEST(Workload, its_numbers_are_taken_within_their_range_alone) {
 }
 
 TEST(Workload, its_page_has_the_ranges_of_its_whole_numbers) {
-  std::ifstream file(TENON_SOURCE_DIR "/docs/formats/workload-toml.md");
+  std::ifstream file(source_folder() + "/docs/formats/workload-toml.md");
   std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const NumberSpec& spec : workload_numbers()) {
     if (!spec.whole) continue;
@@ -279,8 +281,7 @@ TEST(Workload, survives_what_is_no_toml) {
 }
 
 TEST(Workload, the_bundled_one_is_uneven) {
-  Result<Workload> read =
-      read_workload(std::string(TENON_SOURCE_DIR) + "/configs/workloads/uneven32.toml");
+  Result<Workload> read = read_workload(source_folder() + "/configs/workloads/uneven32.toml");
   ASSERT_TRUE(read.ok()) << read.status().message();
   ASSERT_EQ(read->requests.size(), 32u);
   std::vector<uint32_t> lengths;

@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "core/base/log.h"
+#include "tests/support/folders.h"
 
 namespace tenon {
 namespace {
 
 using testing::HasSubstr;
 
-const std::vector<std::string> kFolders = {std::string(TENON_BINARY_DIR) + "/tests/executors"};
+const std::vector<std::string> kFolders = {build_folder() + "/tests/executors"};
 
 std::string message_of(std::string_view name) {
   const auto found = find_executor(name, kFolders);

@@ -7,6 +7,7 @@
 
 #include "core/model/model_tensors.h"
 #include "tests/support/flat_config.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -15,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kGoldens = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/";
+const std::string kGoldens = source_folder() + "/tests/golden/models/";
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);
@@ -48,7 +49,7 @@ void expect_same_config(const ModelPlan& one, const ModelPlan& other) {
   EXPECT_EQ(a.qk_norm, b.qk_norm);
 }
 
-void expect_same(const ConstTensorPlace& a, const ConstTensorPlace& b) {
+void expect_same_place(const ConstTensorPlace& a, const ConstTensorPlace& b) {
   if (a.vector != nullptr) {
     EXPECT_EQ(*a.vector, *b.vector);
     return;
@@ -71,8 +72,9 @@ void expect_same_weights(const Model& a, const Model& b) {
     SCOPED_TRACE(left[i].spec.name);
     ASSERT_EQ(left[i].spec.name, right[i].spec.name);
     ASSERT_EQ(left[i].places.size(), right[i].places.size());
-    for (size_t p = 0; p < left[i].places.size(); ++p) {
-      expect_same(left[i].places[p], right[i].places[p]);
+    for (size_t place = 0; place < left[i].places.size(); ++place) {
+      SCOPED_TRACE(place);
+      expect_same_place(left[i].places[place], right[i].places[place]);
     }
   }
 }
@@ -81,7 +83,9 @@ void expect_same_weights(const Model& a, const Model& b) {
 // activations.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
-         name == "gpt_neox_serial" || name == "deepseek_v3_halves" ||
+         name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
+         name == "phi_norms" || name == "nemotron_biases" || name == "mixtral_window" ||
+         name == "qwen2_moe_sparse" || name == "deepseek_v3_halves" ||
          name.starts_with("llama_shared_kv");
 }
 
@@ -137,8 +141,7 @@ TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
 
 TEST(Convert, blocks_that_are_not_written_here_are_kept_byte_for_byte) {
   const TemporaryFolder out;
-  const auto source =
-      open_or_fail(std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/llama_mixed_blocks.gguf");
+  const auto source = open_or_fail(source_folder() + "/tests/golden/gguf/llama_mixed_blocks.gguf");
   ASSERT_TRUE(write_gguf_model(*source, out.path("m.gguf"), {}, {}).ok());
   const auto file = open_or_fail(out.path("m.gguf"));
   ASSERT_NE(file, nullptr);
@@ -150,8 +153,7 @@ TEST(Convert, blocks_that_are_not_written_here_are_kept_byte_for_byte) {
 
 TEST(Convert, quantised_matrices_come_back_as_f32_with_the_values_of_their_blocks) {
   const TemporaryFolder out;
-  const auto file =
-      open_or_fail(std::string(TENON_SOURCE_DIR) + "/tests/golden/gguf/llama_tied_q8_0.gguf");
+  const auto file = open_or_fail(source_folder() + "/tests/golden/gguf/llama_tied_q8_0.gguf");
   ASSERT_TRUE(write_folder_model(*file, out.path("folder"), {}).ok());
   const auto folder = open_or_fail(out.path("folder"));
   ASSERT_NE(folder, nullptr);
@@ -163,6 +165,20 @@ TEST(Convert, quantised_matrices_come_back_as_f32_with_the_values_of_their_block
     store_row(folder->layers[0].q, row, f32, reinterpret_cast<std::byte*>(actual.data()));
     EXPECT_EQ(actual, expected);
   }
+}
+
+TEST(Convert, routers_stay_f32_where_experts_are_narrowed) {
+  const TemporaryFolder out;
+  const auto source = open_or_fail(kGoldens + "qwen2_moe");
+  ASSERT_NE(source, nullptr);
+  ASSERT_TRUE(
+      write_gguf_model(*source, out.path("m.gguf"), {}, {find_tensor_type(kGgufBf16), {}}).ok());
+  const auto file = open_or_fail(out.path("m.gguf"));
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->layers[0].router.format, "f32");
+  EXPECT_EQ(file->layers[0].shared_router.format, "f32");
+  EXPECT_EQ(file->layers[0].experts[4].down.format, "bf16");
+  EXPECT_EQ(file->layers[0].shared_up.format, "bf16");
 }
 
 TEST(Convert, what_a_container_cannot_say_is_refused_with_the_reason) {

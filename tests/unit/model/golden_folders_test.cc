@@ -6,6 +6,7 @@
 #include "core/base/npy.h"
 #include "core/model/model.h"
 #include "tests/support/flat_config.h"
+#include "tests/support/folders.h"
 
 namespace tenon {
 namespace {
@@ -35,7 +36,7 @@ const char* const kCases[] = {"llama_gqa",
                               "llama_sharded"};
 
 std::string path_of(const std::string& name) {
-  return TENON_SOURCE_DIR "/tests/golden/models/" + name;
+  return source_folder() + "/tests/golden/models/" + name;
 }
 
 std::unique_ptr<Model> open_golden(const std::string& name) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/flat_config.h"
+#include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {
@@ -25,7 +26,7 @@ std::string refusal(const std::string& folder) {
 }
 
 TEST(Model, the_bundled_demo_model_opens_with_its_shape) {
-  const auto model = open_or_fail(TENON_SOURCE_DIR "/configs/models/tale");
+  const auto model = open_or_fail(source_folder() + "/configs/models/tale");
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->plan.architecture, "llama");
   EXPECT_EQ(model->plan.hidden, 256u);

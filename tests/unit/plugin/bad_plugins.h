@@ -7,12 +7,13 @@
 #include <iterator>
 #include <string>
 
+#include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
 
 inline std::string bad_plugin(const std::string& name) {
-  return std::string(TENON_BINARY_DIR) + "/tests/bad_plugins/libtenon-" + name + ".so";
+  return build_folder() + "/tests/bad_plugins/libtenon-" + name + ".so";
 }
 
 inline std::string read_bytes(const std::string& path) {

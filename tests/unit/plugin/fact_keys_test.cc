@@ -5,14 +5,14 @@
 
 #include <regex>
 
+#include "tests/support/folders.h"
 #include "tests/unit/plugin/bad_plugins.h"
 
 namespace tenon {
 namespace {
 
 TEST(FactKeys, are_those_that_the_boundary_explains) {
-  const std::string text =
-      read_bytes(std::string(TENON_SOURCE_DIR) + "/core/include/tenon/facts.h");
+  const std::string text = read_bytes(source_folder() + "/core/include/tenon/facts.h");
   const std::regex line("\n//   ([a-z_.]+) +(text|number)");
   std::vector<std::string> explained;
   for (std::sregex_iterator found(text.begin(), text.end(), line), end; found != end; ++found) {

@@ -7,6 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/base/sha256.h"
+#include "tests/support/folders.h"
 #include "tests/unit/plugin/bad_plugins.h"
 
 namespace tenon {
@@ -354,7 +355,7 @@ TEST(PluginFolders, of_an_installed_program_lie_beside_it) {
 }
 
 TEST(PluginFolders, of_a_program_in_its_build_folder_are_the_build_folders) {
-  const std::string build = TENON_BINARY_DIR;
+  const std::string build = build_folder();
   const auto folders = plugin_folders_beside(build + "/bin/tenon");
   ASSERT_EQ(folders.size(), 2u);
   EXPECT_EQ(folders[1], build + "/plugins");

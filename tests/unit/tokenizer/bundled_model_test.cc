@@ -1,11 +1,12 @@
 // The tokenizer of the bundled demo model.
+#include "tests/support/folders.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
 namespace tenon {
 namespace {
 
 std::unique_ptr<Tokenizer> tale() {
-  return must(Tokenizer::load(std::string(TENON_SOURCE_DIR) + "/configs/models/tale"));
+  return must(Tokenizer::load(source_folder() + "/configs/models/tale"));
 }
 
 TEST(BundledModel, loads_as_a_byte_level_tokenizer_that_ends_with_endoftext) {

@@ -11,6 +11,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/tokenizer/tokenizer.h"
+#include "tests/support/folders.h"
 
 namespace tenon {
 
@@ -22,7 +23,7 @@ T must(Result<T> result) {
 }
 
 inline std::string data_path(const std::string& file) {
-  return std::string(TENON_SOURCE_DIR) + "/tests/unit/tokenizer/data/" + file;
+  return source_folder() + "/tests/unit/tokenizer/data/" + file;
 }
 
 inline std::string read_file(const std::string& path) {

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/folders.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
 namespace tenon {
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 std::string shared_folder() {
   const char* given = std::getenv("TENON_SHARED_DATA");
   const fs::path folder =
-      given != nullptr ? fs::path(given) : fs::path(TENON_SOURCE_DIR) / ".." / "shared" / "data";
+      given != nullptr ? fs::path(given) : fs::path(source_folder()) / ".." / "shared" / "data";
   return (folder / "tokenizers").string() + "/";
 }
 

@@ -1,0 +1,13 @@
+#include "tests/support/folders.h"
+
+namespace tenon {
+
+std::string source_folder() {
+  return TENON_SOURCE_DIR;
+}
+
+std::string build_folder() {
+  return TENON_BINARY_DIR;
+}
+
+}  // namespace tenon
