@@ -57,7 +57,7 @@ Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
   if (tensor.extents.size() != 2 && tensor.extents.size() != 3) {
     entry.fault = "is stored as " + std::string(type->name) + " with " +
                   std::to_string(tensor.extents.size()) +
-                  " dimensions; only matrices, and several of them in one tensor, are read";
+                  " dimensions; only matrices are read, one or several in a tensor";
     return entry;
   }
   entry.format = type->name;
