@@ -6,6 +6,7 @@
 #include "core/base/number.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
+#include "core/model/model_config.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
@@ -47,7 +48,7 @@ Result<std::unique_ptr<Tokenizer>> open_file(const std::string& path) {
 std::optional<uint32_t> model_ids(const std::string& path) {
   if (is_model_file(path)) {
     const auto model = open_model(path);
-    return model.ok() ? std::optional((*model)->config.vocabulary) : std::nullopt;
+    return model.ok() ? std::optional((*model)->plan.vocabulary) : std::nullopt;
   }
   const std::string file = path + "/config.json";
   const auto text = read_text_file(file);
