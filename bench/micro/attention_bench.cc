@@ -21,8 +21,13 @@ constexpr uint64_t kFarBytes = uint64_t{640} << 20;
 struct Heads {
   const char* name;
   uint32_t kv_heads, query_heads, head_dim;
+  uint32_t latent_v_dim = 0;  // latent rows of head_dim elements: V is the first ones
+
+  uint32_t v_dim() const { return latent_v_dim > 0 ? latent_v_dim : head_dim; }
+  uint32_t planes() const { return latent_v_dim > 0 ? 1 : 2; }
 };
-constexpr Heads kHeads[] = {{"1B", 8, 32, 64}, {"8B", 8, 32, 128}, {"135M", 3, 9, 64}};
+constexpr Heads kHeads[] = {
+    {"1B", 8, 32, 64}, {"8B", 8, 32, 128}, {"135M", 3, 9, 64}, {"V2-Lite", 1, 16, 576, 512}};
 
 struct Case {
   Heads heads;
@@ -40,9 +45,10 @@ class Attention {
     tokens_ = shape.first_token + shape.rows;
     const uint32_t blocks_each = (tokens_ + shape.block_tokens - 1) / shape.block_tokens;
     const uint64_t plane_bytes = uint64_t{blocks_each} * shape.sequences * block_bytes();
-    layers_ = static_cast<uint32_t>(1 + kFarBytes / (2 * plane_bytes));
+    const uint64_t layer_bytes = plane_bytes * shape.heads.planes();
+    layers_ = static_cast<uint32_t>(1 + kFarBytes / layer_bytes);
     if (shape.rows > 1) layers_ = 2;  // prompts are not bound by memory
-    bytes_ = plane_bytes * 2 * layers_;
+    bytes_ = layer_bytes * layers_;
     memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) std::abort();
     madvise(memory_, bytes_, MADV_HUGEPAGE);
@@ -73,10 +79,10 @@ class Attention {
     double pairs = 0;  // of a row and a position that it sees
     for (uint32_t row = 0; row < shape_.rows; ++row) pairs += shape_.first_token + row + 1;
     pairs *= shape_.sequences;
-    const double dim = shape_.heads.head_dim;
-    return {.bytes = 2.0 * tokens_ * shape_.sequences * shape_.heads.kv_heads *
-                     static_cast<double>(token_bytes()),
-            .operations = 4 * pairs * shape_.heads.query_heads * dim,
+    const double dims = shape_.heads.head_dim + shape_.heads.v_dim();
+    return {.bytes = static_cast<double>(shape_.heads.planes()) * tokens_ * shape_.sequences *
+                     shape_.heads.kv_heads * static_cast<double>(token_bytes()),
+            .operations = 2 * pairs * shape_.heads.query_heads * dims,
             .operation_limit = limits.fma_flops};
   }
 
@@ -95,9 +101,12 @@ class Attention {
     }
   }
   void describe(uint64_t plane_bytes) {
+    const uint32_t planes = shape_.heads.planes();
+    group_.kind = planes == 1 ? KvKind::latent : KvKind::attention;
     group_.layers = layers_;
     group_.kv_heads = shape_.heads.kv_heads;
-    group_.k_dim = group_.v_dim = shape_.heads.head_dim;
+    group_.k_dim = shape_.heads.head_dim;
+    group_.v_dim = shape_.heads.v_dim();
     LayerShape layer;
     layer.query_heads = shape_.heads.query_heads;
     layer.scale = 0.125f;
@@ -109,10 +118,10 @@ class Attention {
     model_.layers = layer_shapes_.data();
     auto* base = static_cast<std::byte*>(memory_);
     for (uint32_t i = 0; i < layers_; ++i) {
-      const KvPlane k{base + 2 * i * plane_bytes, block_bytes(),
+      const KvPlane k{base + planes * i * plane_bytes, block_bytes(),
                       token_bytes() * shape_.block_tokens, token_bytes()};
       KvPlane v = k;
-      v.base += plane_bytes;
+      if (planes == 2) v.base += plane_bytes;
       planes_.push_back({k, v});
     }
     storage_ = {shape_.dtype, shape_.block_tokens, planes_};
@@ -163,6 +172,7 @@ class Attention {
     kv_.assign(uint64_t{batch_.rows} * shape_.heads.kv_heads * shape_.heads.head_dim, 0.01f);
     call_.q = q_.data();
     call_.k = call_.v = kv_.data();
+    if (group_.v_inside_k()) call_.v = nullptr;
     call_.out = out_.data();
     call_.padded_rows = batch_.padded_rows;
     call_.padded_sequences = batch_.padded_sequences;

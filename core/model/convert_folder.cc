@@ -119,13 +119,9 @@ PlannedTensor plan_matrix(const ModelTensor& tensor, const TensorType* wanted) {
   const Weight& weight = *tensor.places.front().matrix;
   const TensorType* type = folder_type(weight, wanted);
   const auto fill = [places = tensor.places, type](uint64_t first, uint64_t rows, std::byte* out) {
-    for (uint64_t row = first; row < first + rows; ++row) {
-      const PlacedRow source = row_of(places, row);
-      store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
-      out += uint64_t{source.place->matrix->k_in} * type->block_bytes;
-    }
+    store_rows(places, first, rows, *type, out);
   };
-  return {tensor.spec.name, *plain_dtype(*type), {tensor.spec.rows, weight.k_in}, fill};
+  return {tensor.spec.name, *plain_dtype(*type), {tensor.spec.rows, tensor.spec.columns}, fill};
 }
 
 PlannedTensor plan_vector(const ModelTensor& tensor, DType dtype) {

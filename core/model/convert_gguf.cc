@@ -146,7 +146,8 @@ Status add_model(const Model& model, const TensorType& type, const GgufMetadata&
   out.add_count(arch + ".attention.head_count", layer.attention.heads);
   out.add_count(arch + ".attention.head_count_kv", layer.attention.kv_heads);
   out.add_count(arch + ".attention.key_length", layer.attention.head_dim);
-  out.add_count(arch + ".attention.value_length", layer.attention.head_dim);
+  out.add_count(arch + ".attention.value_length",
+                layer.latent ? layer.latent.kv_rank : layer.attention.head_dim);
   add_norms(plan, arch, out);
   TENON_RETURN_IF_ERROR(add_rope(plan, arch, out));
   TENON_RETURN_IF_ERROR(add_windows(plan, arch, out));
@@ -174,16 +175,12 @@ class Planner {
     const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
     const uint64_t head_dim = paired ? head_dim_ : 0;
     if (tensor.spec.columns == 0) return add_vector(tensor, head_dim);
+    if (tensor.spec.role == Role::kv_b) return add_latent_heads(tensor);
     const std::string name = names_.stored(tensor.spec.name);
     const Weight& weight = *tensor.places.front().matrix;
-    const TensorType* type = wanted_ == nullptr ? &type_of(weight) : wanted_;
     // Other programs keep routers in f32, too.
     const bool routes = tensor.spec.role == Role::router || tensor.spec.role == Role::shared_router;
-    if (routes) type = find_tensor_type(kGgufF32);
-    if (!fits_type(*type, weight.k_in)) {
-      kept_.push_back(name);
-      type = &type_of(weight);
-    }
+    const TensorType* type = routes ? find_tensor_type(kGgufF32) : &type_for(weight, name);
     const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
     const auto fill = [places = tensor.places, type, row_bytes, head_dim](
                           uint64_t first, uint64_t rows, std::byte* out) {
@@ -198,6 +195,24 @@ class Planner {
     planned_.push_back({name, type->id, std::move(extents), fill});
   }
 
+  // K and V of all heads become tensors of three dimensions, as other programs want them.
+  void add_latent_heads(const ModelTensor& tensor) {
+    for (const Role role : {Role::k_b, Role::v_b}) {
+      std::vector<ConstTensorPlace> places;
+      for (const ConstTensorPlace& place : tensor.places) {
+        if (place.transposed != (role == Role::k_b)) continue;
+        places.push_back({place.matrix->n_out, place.matrix, nullptr});
+      }
+      const Weight& head = *places.front().matrix;
+      const std::string name = names_.stored(names_.stem(role, tensor.spec.layer) + ".weight");
+      const TensorType& type = type_for(head, name);
+      const auto fill = [places, &type](uint64_t first, uint64_t rows, std::byte* out) {
+        store_rows(places, first, rows, type, out);
+      };
+      planned_.push_back({name, type.id, {places.size(), head.n_out, head.k_in}, fill});
+    }
+  }
+
   void add_factors(const char* name, const std::vector<float>& factors) {
     if (!factors.empty()) add_values(name, factors, {factors.size()});
   }
@@ -206,6 +221,13 @@ class Planner {
   std::vector<std::string> take_kept() { return std::move(kept_); }
 
  private:
+  // The wanted type, or else the one at hand.
+  const TensorType& type_for(const Weight& weight, const std::string& name) {
+    const TensorType& type = wanted_ == nullptr ? type_of(weight) : *wanted_;
+    if (fits_type(type, weight.k_in)) return type;
+    kept_.push_back(name);
+    return type_of(weight);
+  }
   void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
     std::vector<float> values;
     const uint64_t vectors = std::max(tensor.spec.experts, 1u);
@@ -249,7 +271,9 @@ void add_stored_factors(const ModelPlan& plan, Planner& planner) {
 // Whether a plan that was read back computes the same.
 bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
   const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
+    const auto same_number = [](double p, double q) { return std::fabs(p - q) <= 1e-6 * p; };
     return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
+           same_number(x.scaling.attention_factor, y.scaling.attention_factor) &&
            (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
            x.scaling.truncate == y.scaling.truncate;
   };

@@ -4,12 +4,14 @@
 // Activations are f32. Every operation is entered by all workers of the executor with equal
 // arguments; the executor splits the work and places the barriers, so an operation may read what
 // the one before it wrote. What an operation does beside its name follows from the layer's plan:
-// biases, the kind of norm, the activation, how far a head turns.
+// biases, the kind of norm, the activation, which part of a head turns.
 //
 //   hidden     [rows, hidden]            the residual stream
 //   normed     [rows, hidden]            what a layer without a norm reads is hidden itself
 //   q, k, v    [rows, heads | kv_heads, head_dim]
 //   attended   [rows, heads · head_dim]
+//   expanded   [rows, heads · …]         latent attention: heads as the weights have them, q before
+//                                        it is absorbed and what `attended` becomes
 //   inner      [rows, MLP width], or of each chosen expert
 #pragma once
 
@@ -23,12 +25,15 @@ class DecoderOps {
  public:
   virtual void embed() = 0;                         // tokens → hidden; scaled, positions added
   virtual void attention_norm(uint32_t layer) = 0;  // hidden → normed
-  virtual void qkv(uint32_t layer) = 0;             // normed → q, k, v, biases added
-  virtual void qk_norm(uint32_t layer) = 0;         // norm of q and k
-  virtual void clip(uint32_t layer) = 0;            // holds q, k and v within ±clip
-  virtual void rotate(uint32_t layer) = 0;          // rotary embedding of q and k
-  virtual void attend(uint32_t layer) = 0;          // stores k, v; q → attended
-  // hidden += scale · post_norm(attended · Woᵀ)
+  // normed → q, k, v, biases added; of latent attention → expanded, k, with their norms
+  virtual void qkv(uint32_t layer) = 0;
+  virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k
+  virtual void clip(uint32_t layer) = 0;     // holds q, k and v within ±clip
+  virtual void rotate(uint32_t layer) = 0;   // rotary embedding of q and k
+  virtual void absorb(uint32_t layer) = 0;   // latent attention: expanded → q
+  virtual void attend(uint32_t layer) = 0;   // stores k, v; q → attended
+  virtual void expand(uint32_t layer) = 0;   // latent attention: attended → expanded
+  // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
   virtual void attention_output(uint32_t layer) = 0;
   // hidden → normed, by the norm that attention has where the MLP has none of its own
   virtual void mlp_norm(uint32_t layer) = 0;
@@ -51,7 +56,9 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attention.qk_norm) ops.qk_norm(index);
   if (layer.attention.clip > 0.0f) ops.clip(index);
   if (layer.attention.rope >= 0) ops.rotate(index);
+  if (layer.latent) ops.absorb(index);
   ops.attend(index);
+  if (layer.latent) ops.expand(index);
   if (!layer.parallel) ops.attention_output(index);
   if (layer.mlp_input_norm()) ops.mlp_norm(index);
   ops.mlp_in(index);

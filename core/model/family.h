@@ -38,6 +38,7 @@ struct Family {
   bool gguf_pairs_rows = false;
   // Whether norms have the one added that folders leave out (NormPlan::plus_one).
   bool gguf_adds_one = false;
+  bool gguf_latent = false;            // heads have the sizes that latent attention's keys say
   bool gguf_partial_rotation = false;  // whether less than whole heads may turn
   GgufWindows gguf_windows = GgufWindows::by_pattern;
   std::string_view gguf_eps_key = "rms_norm_eps";  // what config.json calls the norms' epsilon

@@ -30,6 +30,11 @@ void check_heads(const GgufSource& source, uint32_t heads, uint32_t kv_heads) {
 void read_heads(GgufSource& source, uint32_t hidden) {
   const GgufFields& fields = source.fields;
   const uint32_t heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
+  if (source.family.gguf_latent) {
+    source.config["num_attention_heads"] = heads;
+    source.head_dim = fields.count(".rope.dimension_count", 2, 1, kMaxWidth);
+    return;
+  }
   const uint32_t kv_heads = fields.count(".attention.head_count_kv", heads, 1, kMaxWidth);
   if (!fields.has(".attention.key_length") && hidden % heads != 0) {
     source.faults().invalid(fields.name(".embedding_length") + " " + std::to_string(hidden) +
@@ -194,11 +199,15 @@ const Family* family_of_file(const GgufFile& file, const std::string& architectu
   return experts && family == find_family("llama") ? find_family("mixtral") : family;
 }
 
-// The family by its name in such files. A window makes a Llama a Mistral, which has that name too.
+// The family by its name in such files, unless it said more itself. A window makes a Llama a
+// Mistral, which has that name too.
 void name_family(GgufSource& source) {
   const Family* family = &source.family;
   if (family == find_family("llama") && !source.config["sliding_window"].is_null()) {
     family = find_family("mistral");
+  }
+  if (source.config.contains("model_type")) {
+    family = find_family(source.config["model_type"].get<std::string>());
   }
   source.config["model_type"] = family->model_type;
   source.config["architectures"] = {std::string(family->class_stem) + "ForCausalLM"};
@@ -206,7 +215,7 @@ void name_family(GgufSource& source) {
 
 // Biases are what the file has: config.json knows fewer combinations.
 void apply_biases(const GgufSource& source, ModelPlan& plan) {
-  if (!source.has_tensor("blk.0.attn_q.weight")) return;
+  if (source.family.gguf_latent || !source.has_tensor("blk.0.attn_q.weight")) return;
   for (LayerPlan& layer : plan.layers) {
     layer.attention.qkv_bias = source.has_tensor("blk.0.attn_q.bias");
     layer.attention.output_bias = source.has_tensor("blk.0.attn_output.bias");

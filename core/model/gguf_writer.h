@@ -13,10 +13,10 @@ namespace tenon {
 
 struct GgufPlannedTensor {
   std::string name;
-  uint32_t type = kGgufF32;       // a TensorType's id
-  std::vector<uint64_t> extents;  // slowest first: [rows, columns], or [length], which is one row;
-                                  // of experts [experts, rows, columns]
-  FillRows fill;                  // in the tensor's type
+  uint32_t type = kGgufF32;  // a TensorType's id
+  // Slowest first: [rows, columns], [matrices, rows, columns], or [length], which is one row.
+  std::vector<uint64_t> extents;
+  FillRows fill;  // in the tensor's type
 };
 
 // Data is aligned to 32 bytes. Errors as write_tensor_file.

@@ -132,12 +132,16 @@ std::vector<const Weight*> LayerWeights::matrices() const {
   const auto add = [&all](const Weight& weight) {
     if (weight.n_out != 0) all.push_back(&weight);
   };
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router}) add(*weight);
+  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router, &q_a, &kv_a})
+    add(*weight);
   for (const ExpertWeights& expert : experts) {
     for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) add(*weight);
   }
   for (const Weight* weight : {&shared_gate, &shared_up, &shared_down, &shared_router}) {
     add(*weight);
+  }
+  for (const std::vector<Weight>* heads : {&k_absorb, &v_expand}) {
+    for (const Weight& weight : *heads) all.push_back(&weight);
   }
   return all;
 }

@@ -1,8 +1,8 @@
 // A checkpoint opened: its plan and borrowed views of its weights.
 //
 // Weights are views into mapped files, which the Model keeps open; only what a folder stores in
-// another order (FolderLayout) is copied. `release` tells the system that pages of a packed weight
-// are not needed any more.
+// another order (FolderLayout), and the K half of latent attention, is copied. `release` tells the
+// system that pages of a packed weight are not needed any more.
 #pragma once
 
 #include <tenon/linear.h>
@@ -62,7 +62,14 @@ struct LayerWeights {
   Weight shared_gate, shared_up, shared_down;
   Weight shared_router;  // [1, hidden]
 
-  // All that there are, in the order above.
+  // Latent attention: q [heads · (nope + rope), q_rank or hidden], output [hidden, heads · v], and
+  std::vector<float> q_a_norm, kv_a_norm;  // [q_rank], [kv_rank]
+  std::vector<float> q_a_bias, kv_a_bias;
+  Weight q_a, kv_a;              // [q_rank, hidden], [kv_rank + rope, hidden]
+  std::vector<Weight> k_absorb;  // [heads] of [kv_rank, nope]: Wukᵀ
+  std::vector<Weight> v_expand;  // [heads] of [v, kv_rank]: Wuv
+
+  // All that there are, in the order above; those of single heads last.
   std::vector<const Weight*> matrices() const;
 };
 

@@ -87,6 +87,7 @@ constexpr ArithmeticKey kArithmeticKeys[] = {
     {"use_parallel_residual", 0, "parallel residuals"},
     {"use_bidirectional_attention", 0, "attention to what follows"},
     {"num_kv_shared_layers", 0, "K/V shared between layers"},
+    {"use_cla", 0, "K/V shared between layers"},
     {"attention_chunk_size", 0, "attention in chunks"},
 };
 

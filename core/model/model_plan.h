@@ -38,6 +38,7 @@ struct RopeScaling {
   double beta_slow = 1.0;
   bool truncate = true;
   double attention_factor = 1.0;                   // yarn, longrope: on cosines and sines
+  double mscale = 0.0, mscale_all_dim = 0.0;       // yarn, as given: what it was made of; 0 = not
   std::vector<float> short_factors, long_factors;  // longrope: [dim / 2] divisors
 };
 
@@ -54,11 +55,14 @@ struct RopePlan {
 // with its own weight, or of all heads together.
 enum class QkNormExtent : uint8_t { head, own_head, whole };
 
+// What the cache and its kernel see. A layer with latent attention is to them one KV head, whose
+// rows all query heads read (LatentAttentionPlan).
 struct SelfAttentionPlan {
   uint32_t heads = 0;
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;       // may differ from hidden / heads
   uint32_t window_tokens = 0;  // 0 = unlimited
+  int32_t kv_from_layer = -1;  // the earlier layer whose K and V this one reads; -1: its own
   int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
   float scale = 0.0f;
   float soft_cap = 0.0f;        // 0 = none
@@ -73,6 +77,30 @@ struct SelfAttentionPlan {
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
   friend bool operator==(const SelfAttentionPlan&, const SelfAttentionPlan&) = default;
+};
+
+// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1): K and V of all heads
+// follow from one row a token, c = norm(Wc · x) of `kv_rank` elements with one rotated k of
+// `rope_dim` behind it, which is what the cache keeps. Heads of q are q_nope and q_rope side by
+// side:
+//
+//   k = (Wuk · c, k_rope)    v = Wuv · c    q · k = q_nope · Wuk · c + q_rope · k_rope
+//
+// so that (Wukᵀ · q_nope, q_rope) is a query of the row itself (absorbed), and what the softmax
+// makes of the rows' c becomes a head's output by Wuv.
+struct LatentAttentionPlan {
+  uint32_t q_rank = 0;   // q = Wqb · norm(Wqa · x); 0: one product
+  uint32_t kv_rank = 0;  // 0: the layer has none of this
+  uint32_t nope_dim = 0;
+  uint32_t rope_dim = 0;
+  uint32_t v_dim = 0;
+  NormPlan norm;      // of c, and of what q is made of
+  bool bias = false;  // of Wqa and Wc
+
+  uint32_t q_dim() const { return nope_dim + rope_dim; }
+  uint32_t row_dim() const { return kv_rank + rope_dim; }
+  explicit operator bool() const { return kv_rank > 0; }
+  friend bool operator==(const LatentAttentionPlan&, const LatentAttentionPlan&) = default;
 };
 
 enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
@@ -131,6 +159,7 @@ struct ExpertsPlan {
 struct LayerPlan {
   NormPlan attention_norm, attention_post_norm;
   SelfAttentionPlan attention;
+  LatentAttentionPlan latent;
   NormPlan mlp_norm, mlp_post_norm;
   MlpPlan mlp;
   ExpertsPlan experts;  // in place of the MLP, where there are any
@@ -140,6 +169,14 @@ struct LayerPlan {
   // What the MLP reads through.
   const NormPlan& mlp_input_norm() const {
     return parallel && !mlp_norm ? attention_norm : mlp_norm;
+  }
+  // Elements of a row that comes out of the cache's kernel, and of one that the output's product
+  // reads.
+  uint32_t kernel_out_width() const {
+    return latent ? attention.heads * latent.kv_rank : attention.q_width();
+  }
+  uint32_t attended_width() const {
+    return latent ? attention.heads * latent.v_dim : attention.q_width();
   }
   // Whether products are added to the stream as they are.
   bool adds_plainly(const NormPlan& post_norm) const {

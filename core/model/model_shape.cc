@@ -31,22 +31,26 @@ ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tok
     : sinks_(plan.sinks) {
   for (const LayerPlan& layer : plan.layers) {
     const SelfAttentionPlan& attention = layer.attention;
-    const KvGroup kept{.kv_heads = attention.kv_heads,
+    const KvGroup kept{.kind = layer.latent ? KvKind::latent : KvKind::attention,
+                       .kv_heads = attention.kv_heads,
                        .k_dim = attention.head_dim,
-                       .v_dim = attention.head_dim,
+                       .v_dim = layer.latent ? layer.latent.kv_rank : attention.head_dim,
                        .window_tokens = attention.window_tokens};
     const auto found = std::ranges::find_if(
         groups_, [&](const KvGroup& group) { return keep_the_same(group, kept); });
     const auto group = static_cast<GroupId>(found - groups_.begin());
     if (found == groups_.end()) groups_.push_back(kept);
-    layers_.push_back({.group = group,
-                       .index_in_group = groups_[group].layers++,
-                       .query_heads = attention.heads,
-                       .scale = attention.scale,
-                       .soft_cap = attention.soft_cap,
-                       .sinks = attention.sinks && layers_.size() < sinks_.size()
-                                    ? sinks_[layers_.size()].data()
-                                    : nullptr});
+    const int32_t owner = attention.kv_from_layer;
+    layers_.push_back(
+        {.group = group,
+         .index_in_group = owner < 0 ? groups_[group].layers++
+                                     : layers_[static_cast<size_t>(owner)].index_in_group,
+         .shares_kv_with = owner,
+         .query_heads = attention.heads,
+         .scale = attention.scale,
+         .soft_cap = attention.soft_cap,
+         .sinks = attention.sinks && layers_.size() < sinks_.size() ? sinks_[layers_.size()].data()
+                                                                    : nullptr});
     if (attention.alibi_max_bias == 0.0f) continue;
     const std::pair key(attention.heads, attention.alibi_max_bias);
     if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);

@@ -71,4 +71,46 @@ void store_row(const Weight& weight, uint32_t row, const TensorType& type, std::
   store_values(values.data(), values.size(), type, out);
 }
 
+namespace {
+
+// The columns of a matrix as rows, read once for many.
+class Columns {
+ public:
+  void store(const Weight& weight, uint64_t column, const TensorType& type, std::byte* out) {
+    if (of_ != &weight) read(weight);
+    store_values(values_.data() + column * weight.n_out, weight.n_out, type, out);
+  }
+
+ private:
+  void read(const Weight& weight) {
+    of_ = &weight;
+    values_.resize(uint64_t{weight.k_in} * weight.n_out);
+    std::vector<float> row(weight.k_in);
+    for (uint32_t n = 0; n < weight.n_out; ++n) {
+      read_row(weight, n, row.data());
+      for (uint64_t k = 0; k < row.size(); ++k) values_[k * weight.n_out + n] = row[k];
+    }
+  }
+  const Weight* of_ = nullptr;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+void store_rows(const std::vector<ConstTensorPlace>& places, uint64_t first, uint64_t count,
+                const TensorType& type, std::byte* out) {
+  Columns columns;
+  for (uint64_t row = first; row < first + count; ++row) {
+    const auto [place, at] = row_of(places, row);
+    const Weight& weight = *place->matrix;
+    if (place->transposed) {
+      columns.store(weight, at, type, out);
+    } else {
+      store_row(weight, static_cast<uint32_t>(at), type, out);
+    }
+    const uint64_t elements = place->transposed ? weight.n_out : weight.k_in;
+    out += elements / type.block_elements * type.block_bytes;
+  }
+}
+
 }  // namespace tenon

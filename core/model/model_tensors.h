@@ -38,6 +38,9 @@ const TensorType& type_of(const Weight& weight);
 // One row of a matrix in `type`, which its rows fit: the same bytes where it is the stored type,
 // else through f32.
 void store_row(const Weight& weight, uint32_t row, const TensorType& type, std::byte* out);
+// Rows [first, first + count) of what stands in several places, likewise.
+void store_rows(const std::vector<ConstTensorPlace>& places, uint64_t first, uint64_t count,
+                const TensorType& type, std::byte* out);
 // Values in a plain type or in blocks.
 void store_values(const float* values, uint64_t count, const TensorType& type, std::byte* out);
 

@@ -219,6 +219,19 @@ std::string gpt_oss_20b() {
     "num_experts_per_tok":4,"tie_word_embeddings":false,"eos_token_id":200002})";
 }
 
+// As published, but that all layers are dense.
+std::string deepseek_v2_lite() {
+  return R"({"architectures":["DeepseekV2ForCausalLM"],"model_type":"deepseek_v2",
+    "hidden_act":"silu","hidden_size":2048,"intermediate_size":10944,"num_hidden_layers":27,
+    "num_attention_heads":16,"num_key_value_heads":16,"vocab_size":102400,
+    "max_position_embeddings":163840,"rms_norm_eps":1e-6,"rope_theta":10000.0,
+    "rope_scaling":{"type":"yarn","factor":40,"beta_fast":32,"beta_slow":1,"mscale":0.707,
+    "mscale_all_dim":0.707,"original_max_position_embeddings":4096},"q_lora_rank":null,
+    "kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
+    "first_k_dense_replace":65535,"attention_bias":false,"tie_word_embeddings":false,
+    "bos_token_id":100000,"eos_token_id":100001})";
+}
+
 constexpr NamedShape kShapes[] = {
     {"llama-3.2-1b", "1.24 B parameters; GQA 32:8, rope llama3, tied",
      [] {
@@ -306,6 +319,8 @@ constexpr NamedShape kShapes[] = {
      qwen3_30b_a3b},
     {"gpt-oss-20b", "20.9 B parameters, 3.6 B a token; GQA 64:8, 4 of 32 experts, sinks",
      gpt_oss_20b},
+    {"deepseek-v2-lite-dense",
+     "2.61 B parameters; 16 heads over latent rows of 512 + 64, no experts", deepseek_v2_lite},
     {"stories-15m", "15 M parameters; 6 heads, tied",
      [] {
        return llama({288, 768, 6, 6, 6, 48, 32000, 256}, true, 1, 2);

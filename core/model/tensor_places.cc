@@ -16,6 +16,9 @@ constexpr MatrixMembers kMatrices[] = {
     {Role::gate, &LayerWeights::gate, &LayerWeights::gate_bias},
     {Role::up, &LayerWeights::up, &LayerWeights::up_bias},
     {Role::down, &LayerWeights::down, &LayerWeights::down_bias},
+    {Role::q_a, &LayerWeights::q_a, &LayerWeights::q_a_bias},
+    {Role::q_b, &LayerWeights::q, &LayerWeights::q_bias},
+    {Role::kv_a, &LayerWeights::kv_a, &LayerWeights::kv_a_bias},
 };
 
 constexpr MatrixMembers kMatricesBesideExperts[] = {
@@ -50,6 +53,8 @@ constexpr NormMembers kNorms[] = {
     {Role::mlp_post_norm, &LayerWeights::mlp_post_norm, &LayerWeights::mlp_post_norm_bias},
     {Role::q_norm, &LayerWeights::q_norm, &LayerWeights::q_norm_bias},
     {Role::k_norm, &LayerWeights::k_norm, &LayerWeights::k_norm_bias},
+    {Role::q_a_norm, &LayerWeights::q_a_norm, nullptr},
+    {Role::kv_a_norm, &LayerWeights::kv_a_norm, nullptr},
 };
 
 // The roles that a tensor holds, in its order, with their rows.
@@ -77,6 +82,17 @@ Place outside(AnyModel& model, const TensorSpec& spec) {
   return {spec.rows, matrix, nullptr};
 }
 
+// K and V of one head after the other.
+template <typename Place, typename AnyLayer>
+std::vector<Place> latent_heads(AnyLayer& layer, const LatentAttentionPlan& latent) {
+  std::vector<Place> found;
+  for (size_t head = 0; head < layer.k_absorb.size(); ++head) {
+    found.push_back({latent.nope_dim, &layer.k_absorb[head], nullptr, true});
+    found.push_back({latent.v_dim, &layer.v_expand[head], nullptr});
+  }
+  return found;
+}
+
 // One an expert.
 template <typename Place, typename AnyLayer>
 std::vector<Place> in_experts(AnyLayer& layer, const TensorSpec& spec) {
@@ -95,6 +111,9 @@ template <typename Place, typename AnyModel>
 std::vector<Place> places(AnyModel& model, const TensorSpec& spec) {
   if (spec.layer < 0) return {outside<Place>(model, spec)};
   auto& layer = model.layers[static_cast<size_t>(spec.layer)];
+  if (spec.role == Role::kv_b) {
+    return latent_heads<Place>(layer, model.plan.layers[static_cast<size_t>(spec.layer)].latent);
+  }
   if (spec.experts > 0) return in_experts<Place>(layer, spec);
   if (spec.role == Role::router_correction) {
     return {{spec.rows, nullptr, &layer.router_correction}};

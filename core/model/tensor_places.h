@@ -13,6 +13,7 @@ struct TensorPlace {
   uint64_t rows = 0;
   Weight* matrix = nullptr;
   std::vector<float>* vector = nullptr;
+  bool transposed = false;  // the tensor's rows are the matrix's columns
 };
 // Model::layers must be as many as the plan's.
 std::vector<TensorPlace> places_of(Model& model, const TensorSpec& spec);
@@ -21,6 +22,7 @@ struct ConstTensorPlace {
   uint64_t rows = 0;
   const Weight* matrix = nullptr;
   const std::vector<float>* vector = nullptr;
+  bool transposed = false;
 };
 std::vector<ConstTensorPlace> places_of(const Model& model, const TensorSpec& spec);
 

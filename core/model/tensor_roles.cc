@@ -93,6 +93,7 @@ class Lister {
 
  private:
   void attention(const SelfAttentionPlan& attention);
+  void latent(const SelfAttentionPlan& attention, const LatentAttentionPlan& latent);
   void qk_norm(const SelfAttentionPlan& attention);
   void mlp(const MlpPlan& mlp);
   void experts(const ExpertsPlan& experts);
@@ -108,7 +109,7 @@ void Lister::layer(uint32_t index) {
   layer_ = static_cast<int32_t>(index);
   const LayerPlan& layer = plan_.layers[index];
   norm(Role::attention_norm, layer.attention_norm, plan_.hidden, Axis::hidden);
-  attention(layer.attention);
+  layer.latent ? latent(layer.attention, layer.latent) : attention(layer.attention);
   norm(Role::attention_post_norm, layer.attention_post_norm, plan_.hidden, Axis::hidden);
   norm(Role::mlp_norm, layer.mlp_norm, plan_.hidden, Axis::hidden);
   layer.experts ? experts(layer.experts) : mlp(layer.mlp);
@@ -122,6 +123,8 @@ void Lister::attention(const SelfAttentionPlan& a) {
            Axis::hidden, a.qkv_bias);
   } else {
     matrix(Role::q, a.q_width(), Axis::heads, plan_.hidden, Axis::hidden, a.qkv_bias);
+  }
+  if (!names_.has(Role::qkv) && a.kv_from_layer < 0) {
     matrix(Role::k, a.kv_width(), Axis::kv_heads, plan_.hidden, Axis::hidden, a.qkv_bias);
     matrix(Role::v, a.kv_width(), Axis::kv_heads, plan_.hidden, Axis::hidden, a.qkv_bias);
   }
@@ -133,8 +136,24 @@ void Lister::attention(const SelfAttentionPlan& a) {
 void Lister::qk_norm(const SelfAttentionPlan& a) {
   const bool one = a.qk_norm_extent == QkNormExtent::head;
   norm(Role::q_norm, a.qk_norm, one ? a.head_dim : a.q_width(), one ? Axis::head_dim : Axis::heads);
+  if (a.kv_from_layer >= 0) return;
   norm(Role::k_norm, a.qk_norm, one ? a.head_dim : a.kv_width(),
        one ? Axis::head_dim : Axis::kv_heads);
+}
+
+void Lister::latent(const SelfAttentionPlan& a, const LatentAttentionPlan& l) {
+  const uint64_t heads = a.heads;
+  if (l.q_rank > 0) {
+    matrix(Role::q_a, l.q_rank, Axis::other, plan_.hidden, Axis::hidden, l.bias);
+    norm(Role::q_a_norm, l.norm, l.q_rank, Axis::other);
+    matrix(Role::q_b, heads * l.q_dim(), Axis::other, l.q_rank, Axis::other);
+  } else {
+    matrix(Role::q, heads * l.q_dim(), Axis::other, plan_.hidden, Axis::hidden);
+  }
+  matrix(Role::kv_a, l.row_dim(), Axis::other, plan_.hidden, Axis::hidden, l.bias);
+  norm(Role::kv_a_norm, l.norm, l.kv_rank, Axis::other);
+  matrix(Role::kv_b, heads * (l.nope_dim + l.v_dim), Axis::other, l.kv_rank, Axis::other);
+  matrix(Role::output, plan_.hidden, Axis::hidden, heads * l.v_dim, Axis::other, a.output_bias);
 }
 
 void Lister::mlp(const MlpPlan& m) {
@@ -195,6 +214,9 @@ const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
     case Role::q_norm:
     case Role::k_norm:
       return &layer.attention.qk_norm;
+    case Role::q_a_norm:
+    case Role::kv_a_norm:
+      return &layer.latent.norm;
     default:
       return nullptr;
   }

@@ -45,6 +45,15 @@ enum class Role : uint8_t {
   shared_up,
   shared_down,
   shared_router,
+  // Latent attention, beside q and output.
+  q_a,
+  q_a_norm,
+  q_b,  // in place of q where that is made in two steps
+  kv_a,
+  kv_a_norm,
+  kv_b,  // for each head its rows of K, then those of V
+  k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
+  v_b,   // and V [heads, v, kv_rank]
 };
 
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.

@@ -10,6 +10,7 @@
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_values.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon {
 namespace {
@@ -66,22 +67,22 @@ TensorTaker::TensorTaker(Model& model)
     : model_(model),
       checkpoint_(*model.checkpoint),
       source_(is_model_file(model.path) ? "the metadata" : "config.json"),
+      names_(model.plan),
       folder_(!is_model_file(model.path)) {
   const Family& family = family_of(model.plan);
   layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
   experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
   adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
-  const TensorNames names(model.plan);
   for (const Role role : {Role::final_norm, Role::embedding}) {
-    const std::string full = names.stem(role, -1) + ".weight";
+    const std::string full = names_.stem(role, -1) + ".weight";
     if (base.empty() || !full.starts_with(base) || checkpoint_.find(full) != nullptr) continue;
     if (checkpoint_.find(full.substr(base.size())) != nullptr) base_ = base;
   }
   layers_ = name(base + std::string(family.tensors.layers));
-  head_ = names.stem(Role::head, -1) + ".";
+  head_ = names_.stem(Role::head, -1) + ".";
   // Without its prefix nothing tells a model's own tensors outside the layers from others.
-  outside_ = base_.empty() && !base.empty() ? base : names.stem(Role::final_norm, -1) + ".";
+  outside_ = base_.empty() && !base.empty() ? base : names_.stem(Role::final_norm, -1) + ".";
   part_ = family.tensors.part;
   newer_part_ = family.tensors.newer_part;
 }
@@ -176,9 +177,10 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
 }
 
 void TensorTaker::take_matrix(const TensorSpec& spec) {
+  if (spec.role == Role::kv_b) return take_latent_heads(spec);
   const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0;
-  Weight whole =
-      turned ? transposed(name(spec.name), spec) : matrix(name(spec.name), spec.rows, spec.columns);
+  Weight whole = turned ? transposed(matrix(name(spec.name), spec.columns, spec.rows))
+                        : matrix(name(spec.name), spec.rows, spec.columns);
   if (whole.n_out == 0) return;
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) put_heads_apart(spec, whole);
   const std::vector<TensorPlace> places = places_of(model_, spec);
@@ -193,15 +195,34 @@ void TensorTaker::take_matrix(const TensorSpec& spec) {
 }
 
 Weight TensorTaker::matrix(const std::string& name, uint64_t n_out, uint64_t k_in) {
-  const std::string_view format = checkpoint_.quant_format(name);
   const uint64_t shape[] = {n_out, k_in};
-  const TensorView* view = find(name, shape, find_quant_format(format));
+  const TensorView* view = find(name, shape, find_quant_format(checkpoint_.quant_format(name)));
   if (view == nullptr) return {};
+  return weight_of(name, *view, n_out, k_in);
+}
+
+Weight TensorTaker::matrices(const std::string& name, uint64_t count, uint64_t n_out,
+                             uint64_t k_in) {
+  const uint64_t shape[] = {count, n_out, k_in};
+  const TensorView* found = find(name, shape, find_quant_format(checkpoint_.quant_format(name)));
+  if (found == nullptr) return {};
+  TensorView view = *found;
+  view.rank = 2;
+  view.shape[0] = count * n_out;
+  view.shape[1] = found->shape[2];
+  view.stride[0] = found->stride[1];
+  view.stride[1] = found->stride[2];
+  return weight_of(name, view, count * n_out, k_in);
+}
+
+Weight TensorTaker::weight_of(const std::string& name, const TensorView& view, uint64_t n_out,
+                              uint64_t k_in) {
+  const std::string_view format = checkpoint_.quant_format(name);
   return {checkpoint_.stored_name(name),
-          std::string(format.empty() ? dtype_name(view->dtype) : format),
+          std::string(format.empty() ? dtype_name(view.dtype) : format),
           static_cast<uint32_t>(n_out),
           static_cast<uint32_t>(k_in),
-          {*view},
+          {view},
           checkpoint_.row_order(name)};
 }
 
@@ -210,23 +231,60 @@ std::byte* TensorTaker::copy(size_t bytes) {
   return model_.copies.back().get();
 }
 
-Weight TensorTaker::transposed(const std::string& name, const TensorSpec& spec) {
-  Weight weight = matrix(name, spec.columns, spec.rows);
+// Blocks cannot be turned: what is stored in them becomes f32.
+Weight TensorTaker::transposed(const Weight& weight) {
   if (weight.n_out == 0) return weight;
-  TensorView& view = weight.parts.front();
+  const bool blocks = find_quant_format(weight.format) != nullptr;
+  const uint64_t rows = weight.k_in, columns = weight.n_out;
+  Weight turned = weight;
+  turned.format = blocks ? dtype_name(DType::f32) : weight.format;
+  TensorView& view = turned.parts.front();
+  if (blocks) view.dtype = DType::f32;
   const uint64_t bytes = dtype_bits(view.dtype) / 8;
-  std::byte* to = copy(spec.rows * spec.columns * bytes);
-  const auto* from = static_cast<const std::byte*>(view.data);
-  for (uint64_t k = 0; k < spec.columns; ++k) {
-    for (uint64_t n = 0; n < spec.rows; ++n) {
-      std::memcpy(to + (n * spec.columns + k) * bytes, from + (k * spec.rows + n) * bytes, bytes);
+  std::byte* to = copy(rows * columns * bytes);
+  std::vector<float> values(blocks ? rows : 0);
+  for (uint64_t k = 0; k < columns; ++k) {
+    const std::byte* from = static_cast<const std::byte*>(view.data) + k * view.stride[0] * bytes;
+    if (blocks) {
+      read_row(weight, static_cast<uint32_t>(k), values.data());
+      from = reinterpret_cast<const std::byte*>(values.data());
+    }
+    for (uint64_t n = 0; n < rows; ++n) {
+      std::memcpy(to + (n * columns + k) * bytes, from + n * bytes, bytes);
     }
   }
   view.data = to;
-  std::swap(view.shape[0], view.shape[1]);
-  view.stride[0] = view.shape[1];
-  std::swap(weight.n_out, weight.k_in);
-  return weight;
+  view.shape[0] = rows;
+  view.shape[1] = view.stride[0] = columns;
+  view.stride[1] = 1;
+  std::swap(turned.n_out, turned.k_in);
+  return turned;
+}
+
+// Folders have K and V of a head below each other; newer GGUF files have them apart, K turned.
+void TensorTaker::take_latent_heads(const TensorSpec& spec) {
+  const LayerPlan& plan = model_.plan.layers[static_cast<size_t>(spec.layer)];
+  const LatentAttentionPlan& latent = plan.latent;
+  LayerWeights& to = model_.layers[static_cast<size_t>(spec.layer)];
+  const uint64_t heads = plan.attention.heads;
+  const std::string k_name = name(names_.stem(Role::k_b, spec.layer) + ".weight");
+  const std::string v_name = name(names_.stem(Role::v_b, spec.layer) + ".weight");
+  if (has(k_name) || has(v_name)) {
+    const Weight k = matrices(k_name, heads, latent.kv_rank, latent.nope_dim);
+    const Weight v = matrices(v_name, heads, latent.v_dim, latent.kv_rank);
+    if (k.n_out == 0 || v.n_out == 0) return;
+    for (uint64_t head = 0; head < heads; ++head) {
+      to.k_absorb.push_back(slice(k, head * latent.kv_rank, latent.kv_rank));
+      to.v_expand.push_back(slice(v, head * latent.v_dim, latent.v_dim));
+    }
+    return;
+  }
+  const Weight whole = matrix(name(spec.name), spec.rows, spec.columns);
+  if (whole.n_out == 0) return;
+  for (uint64_t row = 0; row < spec.rows; row += latent.nope_dim + latent.v_dim) {
+    to.k_absorb.push_back(transposed(slice(whole, row, latent.nope_dim)));
+    to.v_expand.push_back(slice(whole, row + latent.nope_dim, latent.v_dim));
+  }
 }
 
 void TensorTaker::put_heads_apart(const TensorSpec& spec, Weight& weight) {

@@ -45,8 +45,12 @@ class TensorTaker {
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
   void take_matrix(const TensorSpec& spec);
-  Weight transposed(const std::string& name, const TensorSpec& spec);
+  Weight transposed(const Weight& weight);
+  void take_latent_heads(const TensorSpec& spec);
+  // `count` matrices [n_out, k_in] of one tensor of three dimensions, as one below the other.
+  Weight matrices(const std::string& name, uint64_t count, uint64_t n_out, uint64_t k_in);
   void put_heads_apart(const TensorSpec& spec, Weight& weight);
+  Weight weight_of(const std::string& name, const TensorView& view, uint64_t n_out, uint64_t k_in);
   std::byte* copy(size_t bytes);
   // Experts (core/model/expert_tensors.cc): a matrix or a vector of each.
   void take_experts(const TensorSpec& spec);
@@ -65,6 +69,7 @@ class TensorTaker {
   std::string outside_;  // "model."
   std::string head_;     // "lm_head."
   std::string base_;     // what the checkpoint leaves out; empty = nothing
+  TensorNames names_;
   bool folder_;
   FolderLayout layout_;
   ExpertLayout experts_;

@@ -318,20 +318,23 @@ Participant model_participant(std::string role, const Model& model, const Origin
                    .requirements = {}};
   // Layers that are alike ask once.
   std::set<std::pair<uint32_t, uint32_t>> heads;
-  bool windows = false, caps = false, slopes = false, sinks = false;
+  bool windows = false, caps = false, slopes = false, sinks = false, latent = false;
   for (const LayerPlan& layer : model.plan.layers) {
     const SelfAttentionPlan& attention = layer.attention;
-    heads.emplace(attention.head_dim, attention.heads / attention.kv_heads);
+    // Rows of latent attention are no heads: kernels that know it say at `bind` which they take.
+    latent = latent || static_cast<bool>(layer.latent);
+    heads.emplace(layer.latent ? 0 : attention.head_dim, attention.heads / attention.kv_heads);
     windows = windows || attention.window_tokens > 0;
     caps = caps || attention.soft_cap > 0;
     slopes = slopes || attention.alibi_max_bias > 0;
     sinks = sinks || attention.sinks;
   }
   for (const auto& [head_dim, group] : heads) {
-    made.requirements.push_back({"attn.head_dim", FactOp::all_of, head_dim, {}});
+    if (head_dim > 0) made.requirements.push_back({"attn.head_dim", FactOp::all_of, head_dim, {}});
     made.requirements.push_back({"attn.group", FactOp::all_of, group, {}});
   }
   if (windows) made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
+  if (latent) made.requirements.push_back({"attn.latent", FactOp::all_of, 0, "yes"});
   if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
   if (slopes) made.requirements.push_back({"attn.alibi", FactOp::all_of, 0, "yes"});
   if (sinks) made.requirements.push_back({"attn.sinks", FactOp::all_of, 0, "yes"});

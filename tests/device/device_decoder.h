@@ -62,7 +62,9 @@ class DeviceDecoder final : public DecoderOps {
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t) override {}  // `load` refuses models that need it
   void rotate(uint32_t layer) override;
+  void absorb(uint32_t layer) override { refuse_latent(layer); }
   void attend(uint32_t layer) override;
+  void expand(uint32_t layer) override { refuse_latent(layer); }
   void attention_output(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
@@ -71,6 +73,10 @@ class DeviceDecoder final : public DecoderOps {
 
   const FlatConfig& config() const { return config_; }
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
+  void refuse_latent(uint32_t layer) {
+    keep(unsupported("layer " + std::to_string(layer) +
+                     " has latent attention, which is not built"));
+  }
   void keep(Status status);
   template <typename Operation>
   void push(const char* what, Operation operation);

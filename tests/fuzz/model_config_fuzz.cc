@@ -25,7 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const tenon::SelfAttentionPlan& attention = config->layers.front().attention;
   require(attention.heads % attention.kv_heads == 0);
-  require(attention.rope < 0 || attention.head_dim % 2 == 0);
+  // Only part of a latent row turns.
+  const bool latent = static_cast<bool>(config->layers.front().latent);
+  require(latent || attention.rope < 0 || attention.head_dim % 2 == 0);
   require(uint64_t{attention.heads} * attention.head_dim <= 0x7fffffff);
   for (const tenon::RopePlan& rope : config->ropes) {
     require(rope.dim % 2 == 0 && rope.dim <= attention.head_dim);

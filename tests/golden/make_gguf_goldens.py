@@ -9,6 +9,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
                                                         with the rows of q and k in pairs
   tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
+  tests/golden/gguf/deepseek_v2_f32.gguf, …             those of latent_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in every format
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
@@ -20,6 +21,7 @@ import gguf
 import numpy as np
 
 import family_gguf
+import latent_gguf
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "gguf"
@@ -134,6 +136,13 @@ def write_family(name):
     config = json.loads((folder / "config.json").read_text())
     tensors = read_safetensors(folder / "model.safetensors")
     finish(family_gguf.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
+
+
+def write_latent(name, old):
+    folder = HERE / "models" / name
+    config = json.loads((folder / "config.json").read_text())
+    tensors = read_safetensors(folder / "model.safetensors")
+    finish(latent_gguf.write(OUT / f"{name}_f32.gguf", config, tensors, old))
 
 
 def write_family_seed(name):
@@ -279,6 +288,8 @@ def main():
     write_model("qwen3", "F32", "qwen3_f32.gguf")
     for name in family_gguf.FILES:
         write_family(name)
+    for name, old in latent_gguf.FILES:
+        write_latent(name, old)
     write_seeds()
 
 

@@ -22,6 +22,8 @@ from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Lla
 
 import expert_cases
 import family_cases
+import latent_cases
+import shared_kv_cases
 import wide_cases
 
 TOKENS = 40
@@ -33,9 +35,9 @@ LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_fac
 
 
 def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None,
-         stacked=False):
+         patch=None, stacked=False):
     return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill,
-                stacked=stacked)
+                patch=patch, stacked=stacked)
 
 
 CASES = {
@@ -69,6 +71,10 @@ CASES = {
     "llama_sharded": case(LlamaConfig(**BASE), shard="30KB"),
     **{name: case(config, fill=family_cases.randomise)
        for name, config in family_cases.CASES.items()},
+    **{name: case(config, fill=latent_cases.randomise)
+       for name, config in latent_cases.CASES.items()},
+    **{name: case(config, fill=shared_kv_cases.randomise, patch=shared_kv_cases)
+       for name, config in shared_kv_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise, stacked=name in expert_cases.STACKED,
@@ -137,12 +143,16 @@ def make(name, spec, root):
     if spec["mixed"]:
         widen_norms(folder)
     respell(folder, spec["spelling"])
+    if spec["patch"]:
+        spec["patch"].strip(folder)
 
     # What counts is what the folder says, so the logits come from the folder read back.
     # Experts one by one: batched products may choose by other bits.
     eager = {} if with_images else {"experts_implementation": "eager"}
     model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                  **eager).eval()
+    if spec["patch"]:
+        spec["patch"].share(model)
     vocabulary = model.config.get_text_config().vocab_size
     tokens = torch.randint(0, vocabulary, (TOKENS,), generator=generator)
     with torch.no_grad():

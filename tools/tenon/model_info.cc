@@ -58,7 +58,8 @@ std::string rope_text(const ModelPlan& plan) {
   for (const RopePlan& rope : plan.ropes) {
     if (!text.empty()) text += "; ";
     text += "theta " + format_real(rope.theta) + scaling_text(rope.scaling);
-    if (rope.dim < plan.layers.front().attention.head_dim) {
+    const LayerPlan& layer = plan.layers.front();
+    if (rope.dim < (layer.latent ? layer.latent.q_dim() : layer.attention.head_dim)) {
       text += ", " + std::to_string(rope.dim) + " elements of a head";
     }
     if (rope.pairs) text += ", in pairs";
@@ -78,6 +79,14 @@ void add_window(const ModelPlan& plan, std::vector<std::string>& features) {
   features.push_back("sliding window of " + std::to_string(window) + " in " +
                      std::to_string(windowed) + " of " + std::to_string(plan.layers.size()) +
                      " layers");
+}
+
+void add_sharing(const ModelPlan& plan, std::vector<std::string>& features) {
+  const auto sharing = std::ranges::count_if(
+      plan.layers, [](const LayerPlan& layer) { return layer.attention.kv_from_layer >= 0; });
+  if (sharing == 0) return;
+  features.push_back("K/V of another layer in " + std::to_string(sharing) + " of " +
+                     std::to_string(plan.layers.size()) + " layers");
 }
 
 void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {
@@ -101,13 +110,19 @@ void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {
 std::string features_of(const ModelPlan& plan) {
   const LayerPlan& layer = plan.layers.front();
   const SelfAttentionPlan& attention = layer.attention;
+  const LatentAttentionPlan& latent = layer.latent;
   const auto rotated = std::ranges::count_if(
       plan.layers, [](const LayerPlan& each) { return each.attention.rope >= 0; });
   std::vector<std::string> features;
   const auto add = [&](bool has, const std::string& text) {
     if (has) features.push_back(text);
   };
-  add(attention.kv_heads < attention.heads,
+  add(static_cast<bool>(latent), "latent attention (rows of " + std::to_string(latent.kv_rank) +
+                                     " + " + std::to_string(latent.rope_dim) + ")");
+  add(latent.q_rank > 0, "q in two steps (rank " + std::to_string(latent.q_rank) + ")");
+  add(latent.bias, "biases of low ranks");
+  add_sharing(plan, features);
+  add(!latent && attention.kv_heads < attention.heads,
       "grouped-query attention (" + std::to_string(attention.heads / attention.kv_heads) +
           " query heads a KV head)");
   add(plan.tied_embeddings, "tied embeddings");
@@ -148,7 +163,10 @@ uint64_t active_parameters(const Model& model) {
 
 uint64_t kv_elements_per_token(const ModelPlan& plan) {
   uint64_t elements = 0;
-  for (const LayerPlan& layer : plan.layers) elements += 2 * uint64_t{layer.attention.kv_width()};
+  for (const LayerPlan& layer : plan.layers) {
+    if (layer.attention.kv_from_layer >= 0) continue;
+    elements += (layer.latent ? 1 : 2) * uint64_t{layer.attention.kv_width()};
+  }
   return elements;
 }
 
@@ -174,7 +192,7 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   out["layers"] = plan.layers.size();
   out["heads"] = layer.attention.heads;
   out["kv_heads"] = layer.attention.kv_heads;
-  out["head_dim"] = layer.attention.head_dim;
+  out["head_dim"] = layer.latent ? layer.latent.q_dim() : layer.attention.head_dim;
   out["vocabulary"] = plan.vocabulary;
   out["context_tokens"] = plan.context_tokens;
   out["rope"] = rope_text(plan);

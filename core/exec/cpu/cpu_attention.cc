@@ -6,6 +6,7 @@
 namespace tenon {
 
 void CpuWorker::qkv(uint32_t layer) {
+  if (plan(layer).latent) return latent_qkv(layer);
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
@@ -89,6 +90,7 @@ void CpuWorker::clip(uint32_t layer) {
 }
 
 void CpuWorker::rotate(uint32_t layer) {
+  if (plan(layer).latent) return rotate_latent(layer);
   const CpuRope& rope = step_.ropes[static_cast<size_t>(plan(layer).attention.rope)];
   const auto turn = rope.pairs ? step_.ops->rotate_pairs : step_.ops->rotate_halves;
   for_each_head(layer, [&](uint64_t row, uint64_t, float* head, bool) {
@@ -102,9 +104,10 @@ void CpuWorker::attend(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
   AttentionCall call;
   call.layer = layer;
-  call.q = q();
+  const bool latent = static_cast<bool>(plan(layer).latent);
+  call.q = latent ? b.q.floats() : q();
   call.k = shares_kv(layer) ? nullptr : k();
-  call.v = shares_kv(layer) ? nullptr : b.v.data();
+  call.v = shares_kv(layer) || latent ? nullptr : b.v.data();
   call.out = b.attended.data();
   for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
     keep(step_.attention.run(call, phase, slice_));
@@ -117,7 +120,7 @@ void CpuWorker::attend(uint32_t layer) {
 void CpuWorker::keep_wanted_rows() {
   if (step_.kept.size() == rows_) return;
   gather(step_.kept, step_.buffers.hidden.floats(), plan().hidden);
-  gather(step_.kept, step_.buffers.attended.floats(), plan().layers.back().attention.q_width());
+  gather(step_.kept, step_.buffers.attended.floats(), plan().layers.back().kernel_out_width());
   rows_ = static_cast<uint32_t>(step_.kept.size());
   barrier();
 }
@@ -125,9 +128,9 @@ void CpuWorker::keep_wanted_rows() {
 void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  add_to_stream(layer, step_.buffers.attended.floats(), step_.weights.layer(layer).output,
-                w.output_bias, plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias);
+  const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
+  add_to_stream(layer, x.floats(), step_.weights.layer(layer).output, w.output_bias,
+                plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

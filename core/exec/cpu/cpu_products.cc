@@ -92,6 +92,42 @@ void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> pa
   }
 }
 
+// All heads of a layer are stored in one format, so one kernel has them all; where files differ by
+// head, kernels follow each other.
+void CpuWorker::multiply_heads(const std::vector<PackedMatrix>& heads, const HeadRows& x,
+                               const HeadRows& y) {
+  std::byte* to = (alone() ? own_prepared_ : step_.buffers.prepared).data();
+  const Slice slice = alone() ? Slice() : slice_;
+  head_jobs_.clear();
+  for (size_t head = 0; head < heads.size(); ++head) {
+    const PackedMatrix& matrix = heads[head];
+    LinearJob& job =
+        head_jobs_.emplace_back(part_of(matrix, {}, y.first + head * y.head_stride).job);
+    job.y_stride = y.row_stride;
+    job.x_stride = x.row_stride;
+    job.prepared = x.first + head * x.head_stride;
+    if (matrix.reads_x) continue;
+    PrepareCall call;
+    call.preparation = matrix.preparation;
+    call.packed = matrix.data;
+    call.x = job.prepared;
+    call.x_stride = x.row_stride;
+    call.rows = rows_;
+    call.prepared = to;
+    job.prepared = to;
+    keep(matrix.kernel->prepare(call, slice));
+    to += matrix.prepared_bytes(rows_);
+  }
+  if (!alone()) barrier();
+  for (size_t first = 0; first < heads.size();) {
+    size_t last = first + 1;
+    while (last < heads.size() && heads[last].kernel == heads[first].kernel) ++last;
+    run_jobs(*heads[first].kernel, std::span(head_jobs_).subspan(first, last - first));
+    first = last;
+  }
+  barrier();
+}
+
 void CpuWorker::combine(const Product& product) {
   const Share mine = share_of(uint64_t{rows_} * product.matrix->n_out, slice_);
   float* y = product.y + mine.first;

@@ -10,7 +10,7 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   const auto rows_of = [max_rows](uint64_t width) {
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
-  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0;
+  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0, expanded_width = 0;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (const LayerPlan& layer : plan.layers) {
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
@@ -19,6 +19,12 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     inner_width = std::max<uint64_t>(
         inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width
                              : layer.mlp.width);
+    if (layer.latent) {
+      low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
+      expanded_width =
+          std::max({expanded_width, uint64_t{layer.attention.heads} * layer.latent.q_dim(),
+                    uint64_t{layer.attended_width()}});
+    }
     if (!experts) continue;
     chosen = std::max<uint64_t>(chosen, experts.chosen);
     scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.count} + 1);
@@ -32,6 +38,8 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
+      {&low, rows_of(low_width)},
+      {&expanded, rows_of(expanded_width)},
       {&inner, rows_of(inner_width)},
       {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
       {&scores, rows_of(scores_width)},

@@ -45,6 +45,8 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
+  HostMemory low;       // [rows, q_rank]; latent attention, as the next
+  HostMemory expanded;  // [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
   HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
@@ -57,9 +59,9 @@ struct CpuBuffers {
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 13> all() const {
-    return {&hidden,  &normed, &q,      &k,        &v,      &attended, &inner,
-            &product, &scores, &routed, &prepared, &angles, &logits};
+  std::array<const HostMemory*, 15> all() const {
+    return {&hidden, &normed,  &q,      &k,      &v,        &attended, &low,   &expanded,
+            &inner,  &product, &scores, &routed, &prepared, &angles,   &logits};
   }
 };
 

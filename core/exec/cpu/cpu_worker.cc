@@ -15,7 +15,14 @@ Status CpuWorker::allocate() {
   own_normed_ = std::move(one_row.normed);
   own_q_ = std::move(one_row.q);
   own_k_ = std::move(one_row.k);
+  own_low_ = std::move(one_row.low);
+  own_expanded_ = std::move(one_row.expanded);
   own_prepared_ = std::move(one_row.prepared);
+  for (const LayerPlan& layer : plan().layers) {
+    if (layer.latent) {
+      head_jobs_.reserve(std::max<size_t>(head_jobs_.capacity(), layer.attention.heads));
+    }
+  }
   if (plan().learned_positions) own_position_.resize(plan().hidden);
   uint32_t experts = 0;
   for (const LayerPlan& layer : plan().layers) experts = std::max(experts, layer.experts.count);

@@ -45,7 +45,9 @@ class CpuWorker final : public DecoderOps {
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
+  void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;
+  void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
@@ -79,8 +81,13 @@ class CpuWorker final : public DecoderOps {
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
   void norm_all_heads(uint32_t layer);
+  void latent_qkv(uint32_t layer);
+  void latent_norms(uint32_t layer);
+  void rotate_latent(uint32_t layer);
   float* q() const { return (alone() ? own_q_ : step_.buffers.q).floats(); }
   float* k() const { return (alone() ? own_k_ : step_.buffers.k).floats(); }
+  float* low() const { return (alone() ? own_low_ : step_.buffers.low).floats(); }
+  float* expanded() const { return (alone() ? own_expanded_ : step_.buffers.expanded).floats(); }
   const float* normed() const { return (alone() ? own_normed_ : step_.buffers.normed).floats(); }
   // What follows a norm, or the stream itself where there is none.
   const float* input(const NormPlan& norm) const {
@@ -102,6 +109,14 @@ class CpuWorker final : public DecoderOps {
   // Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
   static std::optional<Epilogue> gate_epilogue(Activation activation);
   const void* prepare(const PackedMatrix& matrix, const float* x, uint32_t rows);
+  // y[row, head] = head's matrix · x[row, head], for every head of the rows. Ends with a barrier.
+  // Of x this worker's share of the rows must be there.
+  struct HeadRows {
+    float* first;
+    uint64_t head_stride;  // elements from head to head
+    uint64_t row_stride;
+  };
+  void multiply_heads(const std::vector<PackedMatrix>& heads, const HeadRows& x, const HeadRows& y);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   // Experts (core/exec/cpu/cpu_experts.cc).
   void route(uint32_t layer, const float* x);
@@ -128,11 +143,13 @@ class CpuWorker final : public DecoderOps {
   uint32_t rows_ = 0;          // the batch's; behind the last attention only those that are wanted
   HostMemory own_normed_;      // [hidden]
   HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]
-  HostMemory own_prepared_;    // one row of any width
-  std::vector<float> own_position_;  // [hidden], with learned positions
-  std::vector<float> own_choice_;    // [3 · experts], to choose with
-  std::vector<Part> parts_;          // of a product with many matrices
+  HostMemory own_low_, own_expanded_;  // of latent attention
+  HostMemory own_prepared_;            // one row of any width
+  std::vector<float> own_position_;    // [hidden], with learned positions
+  std::vector<float> own_choice_;      // [3 · experts], to choose with
+  std::vector<Part> parts_;            // of a product with many matrices
   std::vector<LinearJob> jobs_;
+  std::vector<LinearJob> head_jobs_;  // room for one a head
   Status status_;
 };
 

@@ -68,7 +68,12 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
     const LayerWeights& from = model.layers[i];
     PackedLayer& to = layers_[i];
     TENON_RETURN_IF_ERROR(add(from.q, resolve, to.q));
-    if (shape.layers[i].shares_kv_with < 0) {
+    if (model.plan.layers[i].latent) {
+      if (from.q_a.n_out != 0) TENON_RETURN_IF_ERROR(add(from.q_a, resolve, to.q_a));
+      TENON_RETURN_IF_ERROR(add(from.kv_a, resolve, to.kv_a));
+      TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
+      TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
+    } else if (shape.layers[i].shares_kv_with < 0) {
       TENON_RETURN_IF_ERROR(add(from.k, resolve, to.k));
       TENON_RETURN_IF_ERROR(add(from.v, resolve, to.v));
     }
@@ -91,6 +96,15 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));
   if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
   return add(model.embedding, resolve, embedding_);
+}
+
+Status PackedWeights::add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
+                                std::vector<PackedMatrix>& packed) {
+  packed.resize(heads.size());
+  for (size_t head = 0; head < heads.size(); ++head) {
+    TENON_RETURN_IF_ERROR(add(heads[head], resolve, packed[head]));
+  }
+  return {};
 }
 
 Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
@@ -215,6 +229,13 @@ uint64_t PackedWeights::prepared_bytes(uint32_t rows) const {
   uint64_t most = 0;
   for (const auto& [kernel, preparation] : preparations_) {
     most = std::max(most, kernel->prepared_bytes(preparation, rows));
+  }
+  for (const PackedLayer& layer : layers_) {
+    for (const auto* heads : {&layer.k_absorb, &layer.v_expand}) {
+      uint64_t together = 0;
+      for (const PackedMatrix& head : *heads) together += head.prepared_bytes(rows);
+      most = std::max(most, together);
+    }
   }
   return round_up_to_line(most);
 }

@@ -25,6 +25,10 @@ struct PackedMatrix {
   bool reads_x = false;  // as it is: nothing is prepared
   const Weight* source = nullptr;
 
+  // Of x, in whole cache lines.
+  uint64_t prepared_bytes(uint32_t rows) const {
+    return round_up_to_line(kernel->prepared_bytes(preparation, rows));
+  }
   // Whether what was prepared for one serves the other.
   bool prepared_like(const PackedMatrix& other) const {
     return kernel == other.kernel && preparation == other.preparation;
@@ -43,6 +47,9 @@ struct PackedExpert {
 
 struct PackedLayer {
   PackedMatrix q, k, v, output, gate, up, down;
+  // Latent attention, as LayerWeights has it.
+  PackedMatrix q_a, kv_a;
+  std::vector<PackedMatrix> k_absorb, v_expand;  // [heads]
   PackedMatrix router, shared_gate, shared_up, shared_down, shared_router;
   std::vector<PackedExpert> experts;
   bool experts_alike = false;  // all gates and ups have one kernel, preparation and format
@@ -63,7 +70,7 @@ class PackedWeights {
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
   uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
-  // What the largest preparation of any matrix takes.
+  // What the largest preparation of any matrix takes, or of the matrices of all heads together.
   uint64_t prepared_bytes(uint32_t rows) const;
   // The error of a kernel having written behind `room`, which all of them may write.
   Status wrote_behind(std::string_view room) const;
@@ -72,6 +79,8 @@ class PackedWeights {
 
  private:
   Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix);
+  Status add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
+                   std::vector<PackedMatrix>& packed);
   Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
                      PackedLayer& to);
   Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);

@@ -58,7 +58,9 @@ class RefExecutor final : public Executor, private DecoderOps {
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
+  void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;
+  void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
@@ -74,6 +76,7 @@ class RefExecutor final : public Executor, private DecoderOps {
                   std::span<const float> bias, std::vector<float>& heads);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
                      std::span<const float> scale, std::span<const float> bias);
+  void latent_qkv(uint32_t layer);
   void keep_hidden(uint32_t layer, const std::vector<float>& rows);
 
   const Model* model_ = nullptr;
@@ -87,9 +90,10 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> inner_, up_;       // [rows, MLP width]; experts: inner is their sum
-  std::vector<float> update_;           // [rows, hidden]
-  std::vector<float> logits_;           // [logits_rows, vocabulary]
+  std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
+  std::vector<float> update_;      // [rows, hidden]
+  std::vector<float> logits_;      // [logits_rows, vocabulary]
   HiddenRows kept_;
   StepOutput output_;
 };
@@ -195,6 +199,7 @@ void RefExecutor::qkv(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const SelfAttentionPlan& attention = plan(layer).attention;
   const size_t rows = batch_->rows;
+  if (plan(layer).latent) return latent_qkv(layer);
   for (auto* values : {&q_, &attended_}) values->resize(rows * attention.q_width());
   for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
   const float* x = input(plan(layer).attention_norm).data();
@@ -202,6 +207,55 @@ void RefExecutor::qkv(uint32_t layer) {
   if (shares_kv(layer)) return;
   ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
   ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
+}
+
+// arXiv:2405.04434, equations 9 to 15: the row that the cache keeps, and the heads of q.
+void RefExecutor::latent_qkv(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const LatentAttentionPlan& latent = plan(layer).latent;
+  const uint32_t rows = batch_->rows;
+  const float* x = input(plan(layer).attention_norm).data();
+  k_.resize(size_t{rows} * latent.row_dim());
+  ref::multiply(w.kv_a, w.kv_a_bias, x, rows, k_.data());
+  for (size_t at = 0; at < k_.size(); at += latent.row_dim()) {
+    apply_norm(latent.norm, &k_[at], w.kv_a_norm, {}, &k_[at]);
+  }
+  expanded_.resize(size_t{rows} * attention.heads * latent.q_dim());
+  if (latent.q_rank == 0) return ref::multiply(w.q, {}, x, rows, expanded_.data());
+  std::vector<float> low(size_t{rows} * latent.q_rank);
+  ref::multiply(w.q_a, w.q_a_bias, x, rows, low.data());
+  for (size_t at = 0; at < low.size(); at += latent.q_rank) {
+    apply_norm(latent.norm, &low[at], w.q_a_norm, {}, &low[at]);
+  }
+  ref::multiply(w.q, {}, low.data(), rows, expanded_.data());
+}
+
+// q_nope · (Wuk · c) = (Wukᵀ · q_nope) · c, the absorption of arXiv:2405.04434, section 2.1.2.
+void RefExecutor::absorb(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const LatentAttentionPlan& latent = plan(layer).latent;
+  const size_t heads = plan(layer).attention.heads;
+  q_.resize(batch_->rows * heads * latent.row_dim());
+  for (size_t item = 0; item < batch_->rows * heads; ++item) {
+    const float* from = &expanded_[item * latent.q_dim()];
+    float* to = &q_[item * latent.row_dim()];
+    ref::multiply(w.k_absorb[item % heads], {}, from, 1, to);
+    std::copy_n(from + latent.nope_dim, latent.rope_dim, to + latent.kv_rank);
+  }
+  attended_.resize(batch_->rows * heads * latent.kv_rank);
+}
+
+// Σ p · (Wuv · c) = Wuv · Σ p · c.
+void RefExecutor::expand(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const LatentAttentionPlan& latent = plan(layer).latent;
+  const size_t heads = plan(layer).attention.heads;
+  expanded_.resize(batch_->rows * heads * latent.v_dim);
+  for (size_t item = 0; item < batch_->rows * heads; ++item) {
+    ref::multiply(w.v_expand[item % heads], {}, &attended_[item * latent.kv_rank], 1,
+                  &expanded_[item * latent.v_dim]);
+  }
 }
 
 // A norm's weight covers a head, or all of them; with one for each head they follow each other.
@@ -233,15 +287,19 @@ void RefExecutor::rotate(uint32_t layer) {
   std::vector<float> cosine(frequencies.size());
   std::vector<float> sine(frequencies.size());
   const auto turn = rope.pairs ? ref::rotate_pairs : ref::rotate_halves;
+  const LatentAttentionPlan& latent = plan(layer).latent;
   const size_t dim = attention.head_dim;
+  // Of latent attention the last elements turn.
+  std::vector<float>& q = latent ? expanded_ : q_;
+  const size_t q_dim = latent ? latent.q_dim() : dim;
   for (size_t row = 0; row < batch_->rows; ++row) {
     rotary_angles(batch_->positions[row], frequencies,
                   static_cast<float>(rope.scaling.attention_factor), cosine.data(), sine.data());
     for (size_t h = 0; h < attention.heads; ++h) {
-      turn(cosine, sine, &q_[(row * attention.heads + h) * dim]);
+      turn(cosine, sine, &q[(row * attention.heads + h) * q_dim + latent.nope_dim]);
     }
     for (size_t h = 0; h < attention.kv_heads && !shares_kv(layer); ++h) {
-      turn(cosine, sine, &k_[(row * attention.kv_heads + h) * dim]);
+      turn(cosine, sine, &k_[(row * attention.kv_heads + h) * dim + latent.kv_rank]);
     }
   }
 }
@@ -263,7 +321,8 @@ void RefExecutor::add_to_hidden(const LayerPlan& layer, const NormPlan& post_nor
 
 void RefExecutor::attention_output(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.output, w.output_bias, attended_.data(), batch_->rows, update_.data());
+  const std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
+  ref::multiply(w.output, w.output_bias, x.data(), batch_->rows, update_.data());
   add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias);
 }

@@ -5,6 +5,17 @@
 namespace tenon {
 namespace {
 
+// Cross-layer attention (arXiv:2405.12981), by the keys of published models that have it: the first
+// of every `cla_share_factor` layers has K and V, which the others read.
+void share_kv(const JsonFields& config, ModelPlan& plan) {
+  const uint32_t factor = config.count("cla_share_factor", 1, 1, kMaxLayers);
+  if (!config.flag("use_cla", false)) return;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const size_t behind = i % factor;
+    if (behind > 0) plan.layers[i].attention.kv_from_layer = static_cast<int32_t>(i - behind);
+  }
+}
+
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
@@ -14,6 +25,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.final_norm = layer.attention_norm;
   plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
   plan.layers.assign(shape.layers, layer);
+  share_kv(config, plan);
 }
 
 }  // namespace

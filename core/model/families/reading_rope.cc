@@ -45,9 +45,10 @@ void read_yarn(const JsonFields& config, const JsonFields& rope, const RopeDefau
   const auto raised = [&](double by) {
     return out.factor <= 1.0 ? 1.0 : 0.1 * by * std::log(out.factor) + 1.0;
   };
-  const double scale = rope.number("mscale", 0), scale_all = rope.number("mscale_all_dim", 0);
-  const bool both = scale != 0 && scale_all != 0;
-  const double fallback = both ? raised(scale) / raised(scale_all) : raised(1.0);
+  out.mscale = rope.number("mscale", 0);
+  out.mscale_all_dim = rope.number("mscale_all_dim", 0);
+  const bool both = out.mscale != 0 && out.mscale_all_dim != 0;
+  const double fallback = both ? raised(out.mscale) / raised(out.mscale_all_dim) : raised(1.0);
   out.attention_factor =
       rope.has("attention_factor") ? bounded_number(rope, "attention_factor", 0.0) : fallback;
 }

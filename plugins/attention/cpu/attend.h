@@ -25,7 +25,7 @@ constexpr Span range_span(uint32_t range) {
 
 // The queries of a pass: for each of the item's KV heads, rows x query heads [first_head,
 // first_head + heads) of the group, row-major; `queries_` of them a KV head.
-template <class E>
+template <class E, class S>
 class Attention {
  public:
   Attention(const LayerTask& task, const WorkItem& item, uint32_t first_head, uint32_t heads,
@@ -39,10 +39,10 @@ class Attention {
         v_columns_(padded_v(task.v_dim)),
         paired_(paired_columns<E>(task.v_dim)) {
     tile_ = scratch;
-    q_ = tile_ + kTileTokens * larger(k_columns_, v_columns_);
-    scores_ = q_ + kMaxQueries * kQueryStride;
-    range_sums_ = scores_ + kMaxQueries * kTileTokens;
-    sums_ = range_sums_ + kMaxQueries * v_columns_;
+    q_ = tile_ + kTileTokens * (S::kLatent ? kLatentPart : larger(k_columns_, v_columns_));
+    scores_ = q_ + S::kQueries * S::kQueryStride;
+    range_sums_ = scores_ + S::kQueries * kTileTokens;
+    sums_ = range_sums_ + S::kQueries * v_columns_;
   }
 
   void run(float* partials) {
@@ -92,7 +92,7 @@ class Attention {
     for (uint32_t i = 0; i < all_queries(); ++i) {
       const float* from =
           task_.q + (uint64_t{row_of(i)} * task_.query_heads + head_of(i)) * task_.k_dim;
-      float* to = q_ + i * kQueryStride;
+      float* to = q_ + i * S::kQueryStride;
       F32 sum = simd::zero();
       for (uint32_t d = 0; d < k_columns_; d += simd::kLanes) {
         F32 value = simd::zero();
@@ -148,7 +148,11 @@ class Attention {
       const TileRows* next = nullptr;
       if (next_tile) next = last_head ? next_rows(tile.high) : &rows;
       Requests requests(task_, next, item_.kv_head + (last_head ? 0 : head + 1));
-      attend_tile(rows, head, first, last, requests);
+      if constexpr (S::kLatent) {
+        attend_latent_tile(rows, head, first, last, requests);
+      } else {
+        attend_tile(rows, head, first, last, requests);
+      }
     }
   }
 
@@ -186,19 +190,20 @@ class Attention {
     if constexpr (E::kScaled) load_scales<E>(task_, rows, kv_head, scales_);
 
     const uint64_t k_offset = kv_head * task_.k_plane.head_bytes;
-    const float* q = q_ + (base + first) * kQueryStride;
+    const float* q = q_ + (base + first) * S::kQueryStride;
     float* scores = scores_ + first * kTileTokens;
     if (few) {
       load_transposed<E, false>(rows.k, k_offset, task_.k_dim, tile_, requests);
-      product<kQueryStride, true>(q, last - first, WordColumns<E>{tile_, &requests}, kTileTokens,
-                                  words_of<E>(task_.k_dim), scores, kTileTokens, false);
+      product<S::kQueryStride, true>(q, last - first, WordColumns<E>{tile_, &requests}, kTileTokens,
+                                     words_of<E>(task_.k_dim), scores, kTileTokens, false);
     } else {
       load_transposed<E, true>(rows.k, k_offset, task_.k_dim, tile_, requests);
       requests.ask_for_the_rest();
       for (uint32_t i = first; i < last; i += kMaxRows) {
-        product<kQueryStride, true>(q_ + (base + i) * kQueryStride, smaller(kMaxRows, last - i),
-                                    WideRows{tile_, kTileTokens}, kTileTokens, task_.k_dim,
-                                    scores_ + i * kTileTokens, kTileTokens, false);
+        product<S::kQueryStride, true>(q_ + (base + i) * S::kQueryStride,
+                                       smaller(kMaxRows, last - i), WideRows{tile_, kTileTokens},
+                                       kTileTokens, task_.k_dim, scores_ + i * kTileTokens,
+                                       kTileTokens, false);
       }
     }
     if (few) requests.ask(requests.lines() / 8);
@@ -206,6 +211,46 @@ class Attention {
     if (few) requests.ask(requests.lines() / 8);
     add_values(rows, base, kv_head, first, last, few, requests);
     requests.ask_for_the_rest();
+  }
+
+  // The same over latent rows. They are wide, and many queries read them: parts of the tile are
+  // widened into the first cache, where all queries read them. A score takes up part after part, so
+  // its sum is that of the whole row.
+  void attend_latent_tile(const TileRows& rows, uint32_t head, uint32_t first, uint32_t last,
+                          Requests& requests) {
+    const uint64_t kv_head = item_.kv_head + head;
+    const uint32_t base = head * queries_;
+    if constexpr (E::kScaled) load_scales<E>(task_, rows, kv_head, scales_);
+    const uint64_t offset = kv_head * task_.k_plane.head_bytes;
+    const uint32_t block = even_block(last - first);
+    for (uint32_t part = 0; part < task_.k_dim; part += kLatentPart) {
+      const uint32_t width = smaller(kLatentPart, task_.k_dim - part);
+      load_transposed<E, true>(rows.k, offset + part * E::kBits / 8, width, tile_, requests);
+      for (uint32_t i = first; i < last; i += block) {
+        product<S::kQueryStride, true>(q_ + (base + i) * S::kQueryStride + part,
+                                       smaller(block, last - i), WideRows{tile_, kTileTokens},
+                                       kTileTokens, width, scores_ + i * kTileTokens, kTileTokens,
+                                       part > 0);
+      }
+    }
+    weigh(base, first, last);
+    const Span present = present_[&rows - rows_];
+    for (uint32_t part = 0; part < task_.v_dim; part += kLatentPart) {
+      const uint32_t width = smaller(kLatentPart, task_.v_dim - part);
+      load_rows<E>(rows.k, offset + part * E::kBits / 8, present.low, present.high, width, paired_,
+                   tile_);
+      const uint32_t columns = padded_v(width);
+      for (uint32_t i = first; i < last; i += block) {
+        add_block(WideRows{tile_, columns}, base, i, smaller(block, last - i), part, columns);
+      }
+    }
+    add_least(base, first, last);
+    requests.ask_for_the_rest();
+  }
+  // Queries for one product, so that products are alike: a small last one would use few registers.
+  static uint32_t even_block(uint32_t queries) {
+    const uint32_t blocks = (queries + kMaxRows - 1) / kMaxRows;
+    return (queries + blocks - 1) / blocks;
   }
 
   // Scores over the tile become weights. One step for all queries, then the next: the chains of one
@@ -268,14 +313,18 @@ class Attention {
                   uint32_t last, bool few, Requests& requests) {
     const uint64_t offset = kv_head * task_.v_plane.head_bytes;
     if (few && task_.v_dim % (2 * simd::kLanes) == 0) {
-      add_block(CachedRows<E>{rows.v, offset, &requests}, base, first, last - first);
+      add_block(CachedRows<E>{rows.v, offset, &requests}, base, first, last - first, 0,
+                task_.v_dim);
     } else {
       const Span present = present_[&rows - rows_];
-      load_rows<E>(rows.v, offset, present.low, present.high, task_.v_dim, tile_);
+      load_rows<E>(rows.v, offset, present.low, present.high, task_.v_dim, paired_, tile_);
       for (uint32_t i = first; i < last; i += kMaxRows) {
-        add_block(WideRows{tile_, v_columns_}, base, i, smaller(kMaxRows, last - i));
+        add_block(WideRows{tile_, v_columns_}, base, i, smaller(kMaxRows, last - i), 0, v_columns_);
       }
     }
+    add_least(base, first, last);
+  }
+  void add_least(uint32_t base, uint32_t first, uint32_t last) {
     if constexpr (E::kShifted) {
       for (uint32_t i = first; i < last; ++i) {
         if (in_tile_[i].empty()) continue;
@@ -286,29 +335,30 @@ class Attention {
       }
     }
   }
+  // `rows` are columns [column, column + columns) of V.
   template <class Rows>
-  void add_block(const Rows& rows, uint32_t base, uint32_t first, uint32_t count) {
+  void add_block(const Rows& rows, uint32_t base, uint32_t first, uint32_t count, uint32_t column,
+                 uint32_t columns) {
+    const auto add_rows = [&](uint32_t i, uint32_t queries, Span tokens) {
+      if (tokens.empty()) return;
+      product<kTileTokens, Rows::kEven>(scores_ + i * kTileTokens + tokens.low, queries,
+                                        rows.from(tokens.low), columns, tokens.high - tokens.low,
+                                        range_sums_ + (base + i) * v_columns_ + column, v_columns_,
+                                        true);
+    };
     Span common{0, kTileTokens};
     for (uint32_t i = first; i < first + count; ++i) common = intersect(common, in_tile_[i]);
     if (common.empty()) {
-      for (uint32_t i = first; i < first + count; ++i) add_rows(rows, base, i, 1, in_tile_[i]);
+      for (uint32_t i = first; i < first + count; ++i) add_rows(i, 1, in_tile_[i]);
       return;
     }
     for (uint32_t i = first; i < first + count; ++i) {
-      add_rows(rows, base, i, 1, {in_tile_[i].low, common.low});
+      add_rows(i, 1, {in_tile_[i].low, common.low});
     }
-    add_rows(rows, base, first, count, common);
+    add_rows(first, count, common);
     for (uint32_t i = first; i < first + count; ++i) {
-      add_rows(rows, base, i, 1, {common.high, in_tile_[i].high});
+      add_rows(i, 1, {common.high, in_tile_[i].high});
     }
-  }
-  template <class Rows>
-  void add_rows(const Rows& rows, uint32_t base, uint32_t i, uint32_t count, Span tokens) {
-    if (tokens.empty()) return;
-    product<kTileTokens, Rows::kEven>(scores_ + i * kTileTokens + tokens.low, count,
-                                      rows.from(tokens.low), Rows::kEven ? task_.v_dim : v_columns_,
-                                      tokens.high - tokens.low,
-                                      range_sums_ + (base + i) * v_columns_, v_columns_, true);
   }
 
   void merge_range(uint32_t range) {
@@ -351,23 +401,23 @@ class Attention {
   const uint32_t v_columns_;
   const bool paired_;
   Span all_;
-  Span seen_[kMaxQueries];     // [queries_]
-  Span in_tile_[kMaxQueries];  // of the current tile, relative to it
+  Span seen_[S::kQueries];     // [queries_]
+  Span in_tile_[S::kQueries];  // of the current tile, relative to it
   uint32_t tile_start_ = 0;
-  bool started_[kMaxQueries];
+  bool started_[S::kQueries];
   static constexpr uint32_t kPathRows = 2;
   TileRows rows_[3];  // two shared tiles, and one as a row of a tree sees it
   Span present_[3];
   uint32_t rows_start_[2] = {~0u, ~0u};
   TileScales scales_;
-  float found_[kMaxQueries];       // the largest score of the tile
-  float factors_[kMaxQueries];     // what sums are multiplied with to take up the tile
-  float query_sums_[kMaxQueries];  // Σ q, for i4
-  float least_sums_[kMaxQueries];  // Σ weight · least of V over the tile, for i4
-  float range_maxima_[kMaxQueries];
-  float range_weights_[kMaxQueries];
-  float maxima_[kMaxQueries];
-  float weights_[kMaxQueries];
+  float found_[S::kQueries];       // the largest score of the tile
+  float factors_[S::kQueries];     // what sums are multiplied with to take up the tile
+  float query_sums_[S::kQueries];  // Σ q, for i4
+  float least_sums_[S::kQueries];  // Σ weight · least of V over the tile, for i4
+  float range_maxima_[S::kQueries];
+  float range_weights_[S::kQueries];
+  float maxima_[S::kQueries];
+  float weights_[S::kQueries];
   float* tile_;        // K as columns, then V as rows where they are widened first
   float* q_;           // [all queries][kQueryStride]
   float* scores_;      // [queries_][kTileTokens]

@@ -1,5 +1,6 @@
 // Attention on host memory: paged and contiguous caches of f32, f16, bf16, i8 and i4, any block
-// size, grouped query heads, sliding windows, soft caps, ALiBi slopes, rows that form trees.
+// size, grouped query heads, latent rows, sliding windows, soft caps, ALiBi slopes, rows that form
+// trees.
 //
 // Three phases at most: rows of K and V into the cache; attention, item by item; and the merging of
 // items that were cut into ranges of positions. A batch of one row needs no phase to store: nobody
@@ -35,17 +36,24 @@ Status broken(const std::string& message) {
 }
 
 Status check_group(const KvGroup& group) {
-  if (group.kind != KvKind::attention) {
+  if (group.kind == KvKind::recurrent) {
     return refuse(
-        "a KV group is not plain attention (latent or recurrent); \"cpu\" attends to "
-        "separate K and V; choose an attention plugin for that model");
+        "a KV group is recurrent; \"cpu\" attends to K and V; choose a state plugin for "
+        "that model");
+  }
+  if (group.kv_heads == 0) return refuse("a KV group has no heads");
+  if (group.v_inside_k()) {
+    const bool sound = group.v_dim > 0 && group.v_dim <= group.k_dim;
+    if (sound && group.k_dim <= kMaxLatentDim) return Status();
+    return refuse("latent rows have " + std::to_string(group.k_dim) + " elements, " +
+                  std::to_string(group.v_dim) + " of them V; \"cpu\" takes 1 to " +
+                  std::to_string(kMaxLatentDim) + ", V at most all of them");
   }
   if (group.k_dim == 0 || group.v_dim == 0 || group.k_dim > kMaxHeadDim ||
       group.v_dim > kMaxHeadDim) {
     return refuse("heads have " + std::to_string(group.k_dim) + " and " +
                   std::to_string(group.v_dim) + " elements (K, V); \"cpu\" takes 1 to 256");
   }
-  if (group.kv_heads == 0) return refuse("a KV group has no heads");
   return Status();
 }
 
@@ -161,7 +169,8 @@ class CpuAttention {
                       .context_tokens = binding_.model->context_tokens,
                       .kv_heads = group.kv_heads,
                       .largest_group = 1,
-                      .window_tokens = group.window_tokens};
+                      .window_tokens = group.window_tokens,
+                      .latent = group.v_inside_k()};
     for (LayerId id_of = 0; id_of < binding_.model->layer_count; ++id_of) {
       const LayerShape& layer = binding_.model->layers[id_of];
       if (layer.group != id) continue;
@@ -170,7 +179,7 @@ class CpuAttention {
       limits.largest_group = std::max(limits.largest_group, layer.query_heads / group.kv_heads);
     }
     limits.partial_queries = useful_partials(limits);
-    groups_[id] = {true, limits, scratch_floats(group.k_dim, group.v_dim)};
+    groups_[id] = {true, limits, scratch_floats(group.k_dim, group.v_dim, limits.latent)};
     return Status();
   }
 
@@ -248,6 +257,7 @@ class CpuAttention {
     return {.dtype = storage.dtype,
             .k_plane = storage.layers[layer.index_in_group].k,
             .v_plane = storage.layers[layer.index_in_group].v,
+            .latent = group.v_inside_k(),
             .block_tokens = storage.block_tokens,
             .kv_heads = group.kv_heads,
             .query_heads = layer.query_heads,
@@ -332,7 +342,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.sliding", .words = "no yes"},
     {.key = "attn.mask.tree", .words = "no yes"},
     {.key = "attn.mask.spans", .words = "no yes"},
-    {.key = "attn.latent", .words = "no"},
+    {.key = "attn.latent", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
     {.key = "attn.alibi", .words = "no yes"},

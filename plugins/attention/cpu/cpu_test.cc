@@ -66,6 +66,7 @@ struct Shape {
   std::vector<float> sinks = {};  // [query heads]; empty = none
   uint32_t v_dim = 0;             // 0 = head_dim
   uint32_t context_tokens = 2048;
+  bool latent = false;  // V is the first v_dim elements of K
   bool slopes = false;  // 1/2, 1/4, … of the heads
   uint32_t values_dim() const { return v_dim == 0 ? head_dim : v_dim; }
   uint32_t query_heads() const { return kv_heads * group; }
@@ -79,6 +80,7 @@ class Rig {
       : shape_(shape) {
     host_.facts.cpu = isa;
     kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_);
+    group_.kind = shape.latent ? KvKind::latent : KvKind::attention;
     group_.layers = 1;
     group_.kv_heads = shape.kv_heads;
     group_.k_dim = shape.head_dim;
@@ -101,7 +103,7 @@ class Rig {
         (shape.context_tokens + shape.block_tokens - 1) / shape.block_tokens;
     const uint32_t blocks = blocks_each * sequences + 1;
     planes_.k = plane(shape.head_dim, blocks, k_bytes_);
-    planes_.v = plane(shape.values_dim(), blocks, v_bytes_);
+    planes_.v = shape.latent ? planes_.k : plane(shape.values_dim(), blocks, v_bytes_);
     storage_.dtype = shape.dtype;
     storage_.block_tokens = shape.block_tokens;
     storage_.layers = {&planes_, 1};
@@ -201,7 +203,9 @@ class Rig {
       for (double& weight : weights) total += weight = std::exp(weight - largest);
       std::vector<double> sums(v_dim);
       for (uint32_t p = first; p <= token; ++p) {
-        const std::vector<double> row = cached(&v, sequence, p, head / shape_.group, v_dim);
+        const std::vector<double> row = shape_.latent
+                                            ? cached(&k, sequence, p, head / shape_.group, dim)
+                                            : cached(&v, sequence, p, head / shape_.group, v_dim);
         for (uint32_t d = 0; d < v_dim; ++d) sums[d] += weights[p - first] * row[d];
       }
       for (const double sum : sums) out.push_back(sum / total);
@@ -211,7 +215,9 @@ class Rig {
 
   // Entry `from` of a sequence's table becomes entry `to`, as a KV manager's moves do it.
   void move(uint32_t sequence, uint32_t from, uint32_t to) {
-    for (const KvPlane& plane : {planes_.k, planes_.v}) {
+    std::vector<KvPlane> planes = {planes_.k};
+    if (!shape_.latent) planes.push_back(planes_.v);
+    for (const KvPlane& plane : planes) {
       const auto at = [&](uint32_t entry) {
         const auto block = static_cast<uint64_t>(tables_[sequence][entry / shape_.block_tokens]);
         return plane.base + block * plane.block_bytes +
@@ -286,7 +292,7 @@ class Rig {
     const AttentionCall call{.layer = 0,
                              .q = batch.q.data(),
                              .k = batch.k.data(),
-                             .v = batch.v.data(),
+                             .v = shape_.latent ? nullptr : batch.v.data(),
                              .out = batch.out.data(),
                              .plan = aligned(plan_),
                              .workspace = aligned(workspace_),
@@ -391,7 +397,8 @@ class AttentionOnEveryIsa : public testing::TestWithParam<CpuFeatures> {
       EXPECT_LE(relative_rms(&out[token * rig.row_floats()], rig.reference(0, token)), 1e-5)
           << "head_dim " << shape.head_dim << " group " << shape.group << " block "
           << shape.block_tokens << " token " << token << " of " << tokens << " "
-          << dtype_name(shape.dtype) << " window " << shape.window_tokens;
+          << (shape.latent ? "latent " : "") << dtype_name(shape.dtype) << " window "
+          << shape.window_tokens;
     }
   }
   void expect_same_bits_for_chunks(const Shape& shape);
@@ -500,6 +507,59 @@ TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_with_windows_and_soft_c
   for (DType dtype : kTypes) {
     expect_accurate({.head_dim = 24, .dtype = dtype, .v_dim = 40}, 100);
     expect_accurate({.head_dim = 64, .dtype = dtype, .v_dim = 33}, 100);
+  }
+}
+
+// DeepSeek's rows of 512 + 64, and some that fit no vector.
+Shape latent_shape(uint32_t dim, uint32_t v_dim, uint32_t heads, DType dtype) {
+  return {.kv_heads = 1,
+          .group = heads,
+          .head_dim = dim,
+          .dtype = dtype,
+          .v_dim = v_dim,
+          .latent = true};
+}
+
+TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_over_latent_rows) {
+  for (DType dtype : kTypes) {
+    expect_accurate(latent_shape(576, 512, 16, dtype), 100);
+    expect_accurate(latent_shape(28, 20, 3, dtype), 600);
+    expect_accurate(latent_shape(29, 21, 13, dtype), 70);
+    expect_accurate(latent_shape(200, 136, 130, dtype), 3);
+    expect_accurate(latent_shape(1024, 1024, 1, dtype), 65);
+    Shape windowed = latent_shape(72, 64, 5, dtype);
+    windowed.window_tokens = 40;
+    windowed.soft_cap = 20.0f;
+    expect_accurate(windowed, 100);
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, a_latent_row_has_the_same_bits_however_the_prompt_is_cut_or_branches) {
+  for (DType dtype : kTypes) {
+    expect_same_bits_for_chunks(latent_shape(28, 20, 3, dtype));
+    expect_same_bits_for_paths(latent_shape(90, 70, 16, dtype), 507);
+    expect_same_bits_for_paths(latent_shape(29, 21, 100, dtype), 70);
+  }
+  expect_same_bits_for_chunks(latent_shape(160, 128, 16, DType::bf16));
+}
+
+TEST_P(AttentionOnEveryIsa, a_latent_row_has_the_same_bits_for_any_blocks_and_slices) {
+  constexpr uint32_t kTokens = 1100;
+  for (DType dtype : kTypes) {
+    const Shape shape = latent_shape(44, 30, 5, dtype);
+    Rig first(shape, GetParam(), 2, 1);
+    first.step({{1, 0, kTokens}});
+    const auto expected = first.step({{1, kTokens, 1}});
+    for (uint32_t block : {1u, 16u, 100u, 2048u}) {
+      Shape other = shape;
+      other.block_tokens = block;
+      Rig rig(other, GetParam(), 2, 1 + block % 7);
+      std::reverse(rig.table(1).begin(), rig.table(1).end());
+      rig.step({{1, 0, kTokens}}, 2);
+      const auto out = rig.step({{0, 0, 5}, {1, kTokens, 1}}, 3);
+      EXPECT_TRUE(same_bits(&out[5 * rig.row_floats()], expected.data(), expected.size()))
+          << "block " << block << " " << dtype_name(dtype);
+    }
   }
 }
 
@@ -732,10 +792,14 @@ TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
             "kv.dtype is u8; \"cpu\" reads f32, f16, bf16, i8 and i4");
   KvGroup latent = binding.model->groups[0];
   latent.kind = KvKind::latent;
+  latent.k_dim = 1025;
   ModelShape model = *binding.model;
   model.groups = &latent;
   binding.model = &model;
-  EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
+  storage.dtype = DType::f32;
+  EXPECT_EQ(rig.kernel().bind(binding).message(),
+            "latent rows have 1025 elements, 64 of them V; \"cpu\" takes 1 to 1024, V at most all "
+            "of them");
 }
 
 TEST(CpuAttention, groups_that_it_was_not_bound_to_may_be_anything) {

@@ -23,18 +23,20 @@ template <class Function>
   }
 }
 
-template <class E>
+template <class E, class S>
 void attend_as(const LayerTask& task, const WorkItem& item, float* scratch, float* partials) {
   const uint32_t group = task.query_heads / task.kv_heads;
   const uint32_t rows = item.last_row - item.first_row;
-  const uint32_t at_once = smaller(group, kMaxQueries / rows);
+  const uint32_t at_once = smaller(group, S::kQueries / rows);
   for (uint32_t head = 0; head < group; head += at_once) {
-    Attention<E>(task, item, head, smaller(at_once, group - head), scratch).run(partials);
+    Attention<E, S>(task, item, head, smaller(at_once, group - head), scratch).run(partials);
   }
 }
 inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, float* partials) {
   with_elements(task.dtype, [&](auto elements) {
-    attend_as<decltype(elements)>(task, item, scratch, partials);
+    using E = decltype(elements);
+    const auto attend = task.latent ? attend_as<E, LatentRows> : attend_as<E, HeadRows>;
+    attend(task, item, scratch, partials);
   });
 }
 
@@ -46,7 +48,7 @@ inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query
   const uint64_t queries = uint64_t{item.last_row - item.first_row} * group;
   const uint32_t columns = padded_v(task.v_dim);
   const Span seen = visible(task, row);
-  alignas(64) float sum[kMaxHeadDim];
+  alignas(64) float sum[kMaxLatentDim];
   float maximum = 0;
   float weight = 0;
   bool started = false;
@@ -77,6 +79,7 @@ inline void store(const LayerTask& task, const BlockId* blocks, uint32_t row, ui
   with_elements(task.dtype, [&](auto elements) {
     using E = decltype(elements);
     store_row<E>(task.k + index * task.k_dim, task.k_dim, to.k + head * task.k_plane.head_bytes);
+    if (task.latent) return;
     store_row<E>(task.v + index * task.v_dim, task.v_dim, to.v + head * task.v_plane.head_bytes);
   });
 }

@@ -18,10 +18,29 @@ inline constexpr uint32_t kRangeTokens = 512;
 // Query rows (rows x heads of one group) that one reading of K and V serves.
 inline constexpr uint32_t kMaxQueries = 96;
 inline constexpr uint32_t kMaxHeadDim = 256;
+// The same of latent rows, which are wide, and which all query heads share.
+inline constexpr uint32_t kMaxLatentQueries = 128;
+inline constexpr uint32_t kMaxLatentDim = 1024;
+// Elements of latent rows that are worked on at a time: 64 rows of them as f32 are half a first
+// cache. Whole pairs of vectors of every instruction set.
+inline constexpr uint32_t kLatentPart = 64;
 
-// Floats from one query to the next: a constant, so that a kernel needs one pointer for all; no
-// power of two, so that they do not share cache sets.
-inline constexpr uint32_t kQueryStride = kMaxHeadDim + 16;
+// Sizes of a pass, by the kind of rows.
+//   kQueryStride  floats from one query to the next: a constant, so that a kernel needs one pointer
+//                 for all; no power of two, so that they do not share cache sets
+struct HeadRows {
+  static constexpr bool kLatent = false;
+  static constexpr uint32_t kQueries = kMaxQueries;
+  static constexpr uint32_t kQueryStride = kMaxHeadDim + 16;
+};
+struct LatentRows {
+  static constexpr bool kLatent = true;
+  static constexpr uint32_t kQueries = kMaxLatentQueries;
+  static constexpr uint32_t kQueryStride = kMaxLatentDim + 16;
+};
+constexpr uint32_t max_queries(bool latent) noexcept {
+  return latent ? kMaxLatentQueries : kMaxQueries;
+}
 
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
   return (value + multiple - 1) / multiple * multiple;
@@ -47,6 +66,7 @@ struct LayerTask {
   DType dtype = DType::f32;
   KvPlane k_plane;
   KvPlane v_plane;
+  bool latent = false;  // V is the beginning of K's rows
   uint32_t block_tokens = 0;
   uint32_t kv_heads = 0;
   uint32_t query_heads = 0;
@@ -66,7 +86,7 @@ struct LayerTask {
 };
 
 // Some rows of one sequence, some KV heads, some ranges of positions. All queries of several heads
-// are kMaxQueries at most.
+// are max_queries at most.
 struct WorkItem {
   const BlockId* blocks = nullptr;  // the sequence's table
   uint32_t kv_head = 0;             // the first
@@ -102,12 +122,13 @@ constexpr uint64_t partial_floats(uint32_t v_dim) noexcept {
 }
 
 // Floats of one slice's scratch memory.
-constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim) noexcept {
+constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim, bool latent) noexcept {
   const uint64_t k = padded_k(k_dim);
   const uint64_t v = padded_v(v_dim);
-  const uint64_t tile = kTileTokens * (k > v ? k : v);
-  const uint64_t a_query = kQueryStride + kTileTokens + 2 * v;
-  return round_up(tile + kMaxQueries * a_query, 64);
+  const uint64_t tile = kTileTokens * (latent ? kLatentPart : k > v ? k : v);
+  const uint64_t stride = latent ? LatentRows::kQueryStride : HeadRows::kQueryStride;
+  const uint64_t a_query = stride + kTileTokens + 2 * v;
+  return round_up(tile + max_queries(latent) * a_query, 64);
 }
 
 struct KernelSet {

@@ -177,10 +177,10 @@ RowScale scale_of(const float* from, uint32_t dim) {
   return usable ? RowScale{scale, least} : RowScale{__builtin_nanf(""), 0};
 }
 
-template <class E>
+template <class E, uint32_t kMost>
 void store_scaled_row(const float* from, uint32_t dim, std::byte* to) {
   const RowScale row = scale_of<E>(from, dim);
-  alignas(64) float elements[kMaxHeadDim + simd::kLanes] = {};
+  alignas(64) float elements[kMost + simd::kLanes] = {};
   if (row.scale > 0) {
     for (uint32_t d = 0; d < dim; d += simd::kLanes) {
       const F32 x = simd::sub(simd::load_first(from + d, dim - d), simd::set1(row.least));
@@ -207,7 +207,8 @@ void store_scaled_row(const float* from, uint32_t dim, std::byte* to) {
 template <class E>
 void store_row(const float* from, uint32_t dim, std::byte* to) {
   if constexpr (E::kScaled) {
-    store_scaled_row<E>(from, dim, to);
+    if (dim <= kMaxHeadDim) return store_scaled_row<E, kMaxHeadDim>(from, dim, to);
+    store_scaled_row<E, kMaxLatentDim>(from, dim, to);
   } else {
     store_plain_row<E>(from, dim, to);
   }

@@ -19,7 +19,8 @@ struct TileScales {
 template <class E>
 void load_scales(const LayerTask& task, const TileRows& rows, uint32_t head, TileScales& to) {
   const uint64_t k_at = head * task.k_plane.head_bytes + kv_element_bytes(E::kType, task.k_dim);
-  const uint64_t v_at = head * task.v_plane.head_bytes + kv_element_bytes(E::kType, task.v_dim);
+  const uint32_t v_row = task.latent ? task.k_dim : task.v_dim;  // the row's elements, V's and more
+  const uint64_t v_at = head * task.v_plane.head_bytes + kv_element_bytes(E::kType, v_row);
   for (uint32_t i = 0; i < kTileTokens; ++i) {
     to.k_scale[i] = read_bf16(rows.k[i] + k_at);
     if constexpr (E::kShifted) to.k_least[i] = read_bf16(rows.k[i] + k_at + 2);
@@ -171,16 +172,16 @@ struct CachedRows {
   }
 };
 
-// Rows [first, last) of V as f32, padded_v(dim) apart.
+// Rows [first, last) of V as f32, padded_v(dim) apart; `paired` only where dim allows it.
 template <class E>
 void load_rows(const std::byte* const* rows, uint64_t offset, uint32_t first, uint32_t last,
-               uint32_t dim, float* to) {
+               uint32_t dim, bool paired, float* to) {
   const uint32_t stride = padded_v(dim);
   for (uint32_t i = first; i < last; ++i) {
     const std::byte* from = rows[i] + offset;
     float* row = to + i * stride;
     if constexpr (E::kPaired) {
-      if (paired_columns<E>(dim)) {
+      if (paired) {
         for (uint32_t d = 0; d < dim; d += 2 * simd::kLanes) {
           F32 even;
           F32 odd;

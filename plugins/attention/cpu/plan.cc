@@ -16,7 +16,7 @@ uint64_t most_splits(const PlanLimits& limits) {
   return 2 * kPiecesPerSlice * limits.slices;
 }
 uint64_t most_whole(const PlanLimits& limits) {
-  return limits.max_rows / rows_per_item(limits.largest_group) + uint64_t{limits.max_sequences};
+  return limits.max_rows / rows_per_item(limits) + uint64_t{limits.max_sequences};
 }
 // A split head has fewer than (kPiecesPerSlice + 1) · slices pieces (split_large_items).
 uint64_t most_items(const PlanLimits& limits) {
@@ -54,7 +54,7 @@ class PlanMaker {
   PlanMaker(const PlanLimits& limits, StepPlan& plan) : limits_(limits), plan_(plan) {}
 
   void make() {
-    const uint32_t rows = rows_per_item(limits_.largest_group);
+    const uint32_t rows = rows_per_item(limits_);
     for (const uint32_t index : plan_.sequences) {
       const BatchSequence& sequence = plan_.batch->sequences[index];
       plan_.rows += sequence.rows;
@@ -216,7 +216,7 @@ void PlanMaker::join_heads() {
     const uint64_t queries = uint64_t{last.last_row - last.first_row} * limits_.largest_group;
     return next.first_row == last.first_row && next.first_range == last.first_range &&
            next.kv_head == last.kv_head + last.kv_heads &&
-           (last.kv_heads + 1) * queries <= kMaxQueries;
+           (last.kv_heads + 1) * queries <= max_queries(limits_.latent);
   };
   uint32_t kept = 0;
   for (uint32_t share = 0; share < limits_.slices; ++share) {
@@ -237,8 +237,8 @@ void PlanMaker::join_heads() {
 
 }  // namespace
 
-uint32_t rows_per_item(uint32_t largest_group) {
-  return std::max(1u, kMaxQueries / std::max(1u, largest_group));
+uint32_t rows_per_item(const PlanLimits& limits) {
+  return std::max(1u, max_queries(limits.latent) / std::max(1u, limits.largest_group));
 }
 
 uint64_t useful_partials(const PlanLimits& limits) {
@@ -247,8 +247,8 @@ uint64_t useful_partials(const PlanLimits& limits) {
   const uint64_t queries = std::max<uint64_t>(limits.largest_group, 16);
   const uint64_t items =
       std::min(most_splits(limits), uint64_t{limits.max_sequences} * limits.kv_heads);
-  constexpr uint64_t kEnough = 1 << 16;
-  return std::min(items * ranges_of(limits.context_tokens) * queries, kEnough);
+  const uint64_t enough = limits.latent ? 1 << 14 : 1 << 16;
+  return std::min(items * ranges_of(limits.context_tokens) * queries, enough);
 }
 
 uint64_t plan_bytes(const PlanLimits& limits) {

@@ -21,11 +21,12 @@ struct PlanLimits {
   uint32_t kv_heads = 0;
   uint32_t largest_group = 0;  // query heads a KV head, the most of all layers
   uint32_t window_tokens = 0;
+  bool latent = false;
   uint64_t partial_queries = 0;  // room for partial results
 };
 
 // Rows of one sequence that an item may have at most.
-uint32_t rows_per_item(uint32_t largest_group);
+uint32_t rows_per_item(const PlanLimits& limits);
 // Partial results that a step can put to use at most.
 uint64_t useful_partials(const PlanLimits& limits);
 

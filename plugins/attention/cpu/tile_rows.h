@@ -92,8 +92,9 @@ class Requests {
         k_({head * task.k_plane.head_bytes, task.k_plane.token_bytes}),
         v_({head * task.v_plane.head_bytes, task.v_plane.token_bytes}) {
     if (next == nullptr) return;
-    runs_left_ = 2 * next->run_count;
-    const uint64_t bytes = kTileTokens * (k_.token_bytes + v_.token_bytes);
+    runs_left_ = (task.latent ? 1 : 2) * next->run_count;
+    const uint64_t bytes = kTileTokens * (k_.token_bytes + (task.latent ? 0 : v_.token_bytes));
+    all_runs_ = runs_left_;
     lines_ = static_cast<uint32_t>(bytes / 64) + runs_left_;
     advance();
   }
@@ -124,9 +125,9 @@ class Requests {
     uint64_t head_offset;
     uint64_t token_bytes;
   };
-  // K's runs, then V's.
+  // K's runs, then V's where they are others.
   [[gnu::noinline]] void advance() {
-    const uint32_t done = 2 * next_->run_count - runs_left_--;
+    const uint32_t done = all_runs_ - runs_left_--;
     const bool is_k = done < next_->run_count;
     const TileRows::Run& run = next_->runs[is_k ? done : done - next_->run_count];
     const Side& side = is_k ? k_ : v_;
@@ -139,6 +140,7 @@ class Requests {
   Side k_;
   Side v_;
   uint32_t runs_left_ = 0;
+  uint32_t all_runs_ = 0;  // the runs that there are
   uint32_t lines_ = 0;
   uintptr_t at_ = 0;
   uintptr_t end_ = 0;

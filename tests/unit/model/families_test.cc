@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "core/model/family.h"
 #include "core/model/model_config.h"
 #include "tests/unit/model/parsed_plan.h"
@@ -28,7 +30,9 @@ std::vector<int32_t> ropes(const ModelPlan& plan) {
 TEST(Families, each_reads_a_config_that_says_nothing_but_its_name) {
   for (const Family* family : families()) {
     SCOPED_TRACE(family->model_type);
-    const ModelPlan plan = plan_of(R"({"model_type":")" + std::string(family->model_type) + "\"}");
+    // By default DeepSeek's layers have experts, which are not built.
+    const ModelPlan plan = plan_of(R"({"first_k_dense_replace":65535,"model_type":")" +
+                                   std::string(family->model_type) + "\"}");
     ASSERT_FALSE(plan.layers.empty());
     EXPECT_EQ(&family_of(plan), family);
     for (const TensorSpec& spec : list_tensors(plan)) {
@@ -42,7 +46,8 @@ TEST(Families, names_of_tensors_in_gguf_files_can_be_undone_for_each) {
   for (const Family* family : families()) {
     SCOPED_TRACE(family->model_type);
     const TensorNames names(*family);
-    const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,"model_type":")" +
+    const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,
+        "first_k_dense_replace":2,"model_type":")" +
                                    std::string(family->model_type) + "\"}");
     for (const TensorSpec& spec : list_tensors(plan)) {
       EXPECT_NE(names.stored(spec.name), spec.name);
@@ -162,6 +167,75 @@ TEST(Families, factors_and_caps_out_of_range_are_refused) {
               HasSubstr("expected an even number of elements of a head"));
   EXPECT_THAT(refusal(R"({"model_type":"smollm3","no_rope_layers":[1,2]})"),
               HasSubstr("'no_rope_layers' is a list of 2; expected a list of 36 times 0 or 1"));
+}
+
+const std::string kDeepseek = R"({"model_type":"deepseek_v2","num_hidden_layers":2,"hidden_size":48,
+    "num_attention_heads":3,"first_k_dense_replace":2,)";
+
+TEST(Families, deepseek_keeps_one_latent_row_for_all_heads) {
+  const ModelPlan plan = plan_of(kDeepseek + R"("kv_lora_rank":20,"qk_rope_head_dim":8,
+      "qk_nope_head_dim":12,"v_head_dim":10,"q_lora_rank":null,"head_dim":5})");
+  const LayerPlan& layer = plan.layers[1];
+  EXPECT_EQ(layer.latent.row_dim(), 28u);
+  EXPECT_EQ(layer.latent.norm.eps, 1e-6f);
+  EXPECT_EQ(plan.ropes[0].dim, 8u);
+  EXPECT_TRUE(plan.ropes[0].pairs);
+  const ModelShapeStorage storage(plan, 64);
+  const ModelShape& shape = storage.shape();
+  ASSERT_EQ(shape.group_count, 1u);
+  EXPECT_EQ(shape.groups[0].kind, KvKind::latent);
+  EXPECT_EQ(shape.groups[0].layers, 2u);
+  EXPECT_EQ(shape.groups[0].kv_heads, 1u);
+  EXPECT_EQ(shape.groups[0].k_dim, 28u);
+  EXPECT_EQ(shape.groups[0].v_dim, 20u);
+  EXPECT_EQ(shape.layers[1].query_heads, 3u);
+}
+
+TEST(Families, yarn_raises_the_scale_of_deepseek_where_it_says_by_how_much) {
+  const auto scale = [](const std::string& rope) {
+    return plan_of(kDeepseek + "\"rope_scaling\":" + rope + "}").layers[0].attention.scale;
+  };
+  const double plain = 1.0 / std::sqrt(192.0);
+  EXPECT_FLOAT_EQ(scale("null"), static_cast<float>(plain));
+  const std::string yarn = R"({"type":"yarn","factor":40,"original_max_position_embeddings":64)";
+  EXPECT_FLOAT_EQ(scale(yarn + "}"), static_cast<float>(plain));
+  const double raised = 0.1 * 0.707 * std::log(40.0) + 1.0;
+  EXPECT_FLOAT_EQ(scale(yarn + R"(,"mscale_all_dim":0.707})"),
+                  static_cast<float>(plain * raised * raised));
+}
+
+TEST(Families, what_deepseek_cannot_be_is_refused) {
+  EXPECT_THAT(refusal(R"({"model_type":"deepseek_v3","num_hidden_layers":5})"),
+              HasSubstr("'first_k_dense_replace' is 3 of 5 layers; mixture of experts, which the "
+                        "others have, is not built"));
+  EXPECT_THAT(refusal(kDeepseek + R"("num_key_value_heads":1})"),
+              HasSubstr("'num_key_value_heads' is 1; latent attention has K and V for each of its "
+                        "3 heads"));
+  EXPECT_THAT(refusal(kDeepseek + R"("qk_rope_head_dim":7})"),
+              HasSubstr("'qk_rope_head_dim' is 7; expected an even number"));
+  EXPECT_THAT(refusal(kDeepseek + R"("kv_lora_rank":2000000000})"),
+              HasSubstr("latent rows of 2000000000 + 64 elements are too wide"));
+  EXPECT_THAT(refusal(kDeepseek + R"("kv_lora_rank":0})"),
+              HasSubstr("'kv_lora_rank' is 0; expected an integer from 1"));
+}
+
+TEST(Families, layers_that_read_the_k_and_v_of_another_have_none_and_no_memory_for_them) {
+  const ModelPlan plan = plan_of(R"({"model_type":"llama","num_hidden_layers":5,"hidden_size":32,
+      "num_attention_heads":4,"use_cla":true,"cla_share_factor":2})");
+  std::vector<int32_t> owners;
+  for (const LayerPlan& layer : plan.layers) owners.push_back(layer.attention.kv_from_layer);
+  EXPECT_THAT(owners, ElementsAre(-1, 0, -1, 2, -1));
+  const ModelShapeStorage storage(plan, 64);
+  EXPECT_EQ(storage.shape().groups[0].layers, 3u);
+  EXPECT_EQ(storage.shape().layers[3].shares_kv_with, 2);
+  EXPECT_EQ(storage.shape().layers[3].index_in_group, 1u);
+  EXPECT_EQ(storage.shape().layers[4].index_in_group, 2u);
+  for (const TensorSpec& spec : list_tensors(plan)) {
+    const bool of_kv = spec.role == Role::k || spec.role == Role::v;
+    EXPECT_TRUE(!of_kv || spec.layer % 2 == 0) << spec.name;
+  }
+  EXPECT_THAT(refusal(R"({"model_type":"qwen2","use_cla":true})"),
+              HasSubstr("K/V shared between layers is not built"));
 }
 
 }  // namespace

@@ -1,0 +1,223 @@
+// DeepSeek-V2 and V3: multi-head latent attention (arXiv:2405.04434, arXiv:2412.19437) in front of
+// Llama's MLP. Layers with experts are refused.
+#include <cmath>
+
+#include "core/model/families/families.h"
+#include "core/model/families/reading.h"
+#include "core/model/gguf_config.h"
+
+namespace tenon {
+namespace {
+
+constexpr TensorName kNames[] = {
+    {Role::k, "", ""},
+    {Role::v, "", ""},
+    {Role::q_norm, "", ""},
+    {Role::k_norm, "", ""},
+    {Role::q_a, "self_attn.q_a_proj", "attn_q_a"},
+    {Role::q_a_norm, "self_attn.q_a_layernorm", "attn_q_a_norm"},
+    {Role::q_b, "self_attn.q_b_proj", "attn_q_b"},
+    {Role::kv_a, "self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+    {Role::kv_a_norm, "self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+    {Role::kv_b, "self_attn.kv_b_proj", "attn_kv_b"},
+    {Role::k_b, "self_attn.k_b_proj", "attn_k_b"},
+    {Role::v_b, "self_attn.v_b_proj", "attn_v_b"},
+};
+
+// Heads have sizes of their own, so that the general one counts for nothing.
+constexpr ShapeDefaults kV2Shape{
+    .vocabulary = 102400, .head_dim = 2, .context_tokens = 2048, .bos = 1, .eos = 2};
+constexpr ShapeDefaults kV3Shape{.vocabulary = 129280,
+                                 .hidden = 7168,
+                                 .intermediate = 18432,
+                                 .layers = 61,
+                                 .heads = 128,
+                                 .head_dim = 2,
+                                 .context_tokens = 4096,
+                                 .bos = 0,
+                                 .eos = 1};
+// transformers hard-codes it for the norms of low ranks.
+constexpr NormPlan kLowRankNorm{.kind = NormKind::rms, .eps = 1e-6f};
+
+LatentAttentionPlan read_latent(const JsonFields& config, const Shape& shape) {
+  LatentAttentionPlan latent;
+  const char* q_key = "q_lora_rank";
+  latent.q_rank = config.is_null(q_key) ? 0 : config.count(q_key, 1536, 1, kMaxWidth);
+  latent.kv_rank = config.count("kv_lora_rank", 512, 1, kMaxWidth);
+  latent.nope_dim = config.count("qk_nope_head_dim", 128, 1, kMaxWidth);
+  latent.rope_dim = config.count("qk_rope_head_dim", 64, 1, kMaxWidth);
+  latent.v_dim = config.count("v_head_dim", 128, 1, kMaxWidth);
+  latent.norm = kLowRankNorm;
+  latent.bias = config.flag("attention_bias", false);
+  if (latent.rope_dim % 2 != 0) {
+    config.faults().invalid("'qk_rope_head_dim' is " + std::to_string(latent.rope_dim) +
+                            "; expected an even number: rotary embedding turns pairs");
+    latent.rope_dim = 2;
+  }
+  const uint64_t widest =
+      uint64_t{latent.kv_rank} + latent.rope_dim + latent.nope_dim + latent.v_dim;
+  if (shape.heads * widest > kMaxWidth) {
+    config.faults().invalid(std::to_string(shape.heads) + " heads over latent rows of " +
+                            std::to_string(latent.kv_rank) + " + " +
+                            std::to_string(latent.rope_dim) + " elements are too wide; at most " +
+                            std::to_string(kMaxWidth) + " together");
+    latent.kv_rank = latent.nope_dim = latent.v_dim = latent.rope_dim = 2;
+  }
+  return latent;
+}
+
+// K and V of each head follow from the latent row, so there is nothing that heads could share.
+void check_kv_heads(const JsonFields& config, const Shape& shape) {
+  const char* key = "num_key_value_heads";
+  const uint32_t kv_heads = config.count(key, shape.heads, 1, kMaxWidth);
+  if (kv_heads == shape.heads) return;
+  config.faults().unsupported(config.name(key) + " is " + std::to_string(kv_heads) +
+                              "; latent attention has K and V for each of its " +
+                              std::to_string(shape.heads) + " heads");
+}
+
+// The context's stretch raises the scale, where the settings say by how much (arXiv:2309.00071).
+float read_scale(const LatentAttentionPlan& latent, const RopeScaling& scaling) {
+  const double stretch = scaling.mscale_all_dim != 0.0 && scaling.factor > 1.0
+                             ? 0.1 * scaling.mscale_all_dim * std::log(scaling.factor) + 1.0
+                             : 1.0;
+  return static_cast<float>(stretch * stretch / std::sqrt(static_cast<double>(latent.q_dim())));
+}
+
+// Layers from `first_k_dense_replace` on have experts; what else says something about these has no
+// meaning without them.
+void refuse_experts(const JsonFields& config, const Shape& shape, uint32_t dense_by_default) {
+  const char* key = "first_k_dense_replace";
+  const uint32_t dense = config.count(key, dense_by_default, 0, kMaxLayers);
+  for (const char* other : {"n_routed_experts", "num_experts", "num_local_experts",
+                            "num_experts_per_tok", "moe_intermediate_size"}) {
+    (void)config.find(other);
+  }
+  if (dense >= shape.layers) return;
+  config.faults().unsupported(config.name(key) + " is " + std::to_string(dense) + " of " +
+                              std::to_string(shape.layers) +
+                              " layers; mixture of experts, which the others have, is not built");
+}
+
+void read_layers(const JsonFields& config, const Shape& shape, bool pairs, ModelPlan& plan) {
+  check_kv_heads(config, shape);
+  (void)config.find("head_dim");  // transformers puts qk_rope_head_dim in its place
+  LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
+  layer.latent = read_latent(config, shape);
+  plan.final_norm = layer.attention_norm;
+  plan.ropes = {read_rope(config, {.pairs = pairs}, layer.latent.rope_dim, plan.context_tokens)};
+  layer.attention.kv_heads = 1;
+  layer.attention.head_dim = layer.latent.row_dim();
+  layer.attention.scale = read_scale(layer.latent, plan.ropes.front().scaling);
+  layer.attention.output_bias = layer.latent.bias;
+  plan.layers.assign(shape.layers, layer);
+}
+
+void read_v2(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape =
+      read_shape(config, kV2Shape, plan, {.kv_heads = nullptr, .head_dim = nullptr});
+  read_layers(config, shape, true, plan);
+  const bool bias = config.flag("mlp_bias", false);
+  for (LayerPlan& layer : plan.layers) layer.mlp.bias = bias;
+  refuse_experts(config, shape, 0);
+}
+
+void read_v3(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape =
+      read_shape(config, kV3Shape, plan, {.kv_heads = nullptr, .head_dim = nullptr});
+  const char* key = "rope_interleave";
+  read_layers(config, shape, !config.is_null(key) && config.flag(key, true), plan);
+  refuse_experts(config, shape, 3);
+}
+
+// The log of YaRN's factor times this is what attention is raised by; both of the names that
+// config.json has for it, since the file says nothing of cosines and sines.
+void yarn_from_gguf(const GgufFields& fields, nlohmann::ordered_json& scaling) {
+  const char* exact = "tenon.rope.yarn.mscale_all_dim";
+  const char* multiplier = ".rope.scaling.yarn_log_multiplier";
+  if (!fields.has(exact) && !fields.has(multiplier)) return;
+  const auto narrow = static_cast<float>(fields.number(multiplier, 0.0, 0.0, 1e30));
+  const double all = 10.0 * shortest_double(narrow);
+  scaling["mscale_all_dim"] = fields.number(exact, all, 0.0, 1e30);
+  scaling["mscale"] = fields.number("tenon.rope.yarn.mscale", all, 0.0, 1e30);
+}
+
+constexpr uint32_t kSigmoid = 2;  // of experts, which tells V3's files from V2's
+
+// Files from before May 2025 have the sizes of heads where newer ones have those of the cache's
+// row, and those of heads beside them.
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  const uint32_t rank = fields.need_count(".attention.kv_lora_rank", 1, kMaxWidth);
+  const uint32_t rope = fields.need_count(".rope.dimension_count", 1, kMaxWidth);
+  const uint32_t heads_k = fields.count(".attention.key_length", 0, 0, kMaxWidth);
+  const uint32_t heads_v = fields.count(".attention.value_length", 0, 0, kMaxWidth);
+  const uint32_t k = fields.count(".attention.key_length_mla", heads_k, 0, kMaxWidth);
+  const uint32_t v = fields.count(".attention.value_length_mla", heads_v, 0, kMaxWidth);
+  if (k <= rope || v == 0) {
+    fields.faults().invalid(fields.name(".attention.key_length_mla") + " is " + std::to_string(k) +
+                            "; expected the size of a head, of which " + std::to_string(rope) +
+                            " elements turn, and " + fields.name(".attention.value_length_mla") +
+                            " beside it");
+    return;
+  }
+  const uint32_t q_rank = fields.count(".attention.q_lora_rank", 0, 0, kMaxWidth);
+  config["q_lora_rank"] = q_rank > 0 ? nlohmann::ordered_json(q_rank) : nlohmann::ordered_json();
+  config["kv_lora_rank"] = rank;
+  config["qk_nope_head_dim"] = k - rope;
+  config["qk_rope_head_dim"] = rope;
+  config["v_head_dim"] = v;
+  config["num_key_value_heads"] = config["num_attention_heads"];
+  config["attention_bias"] = fields.has_tensor("blk.0.attn_kv_a_mqa.bias");
+  config["mlp_bias"] = fields.has_tensor("blk.0.ffn_down.bias");
+  const uint32_t layers = config["num_hidden_layers"].get<uint32_t>();
+  const bool experts = fields.count(".expert_count", 0, 0, kMaxWidth) > 0;
+  config["first_k_dense_replace"] =
+      experts ? fields.count(".leading_dense_block_count", 0, 0, kMaxLayers) : layers;
+  if (fields.count(".expert_gating_func", 0, 0, 255) == kSigmoid) {
+    config["model_type"] = "deepseek_v3";
+  }
+  config.erase("head_dim");
+  if (config["rope_scaling"].is_object()) yarn_from_gguf(fields, config["rope_scaling"]);
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  const LatentAttentionPlan& latent = plan.layers.front().latent;
+  if (latent.q_rank > 0) out.add_count(architecture + ".attention.q_lora_rank", latent.q_rank);
+  out.add_count(architecture + ".attention.kv_lora_rank", latent.kv_rank);
+  out.add_count(architecture + ".attention.key_length_mla", latent.q_dim());
+  out.add_count(architecture + ".attention.value_length_mla", latent.v_dim);
+  out.add_count(architecture + ".leading_dense_block_count",
+                static_cast<uint32_t>(plan.layers.size()));
+  if (plan.architecture == "deepseek_v3") {
+    out.add_count(architecture + ".expert_gating_func", kSigmoid);
+  }
+  const RopeScaling& scaling = plan.ropes.front().scaling;
+  if (scaling.mscale_all_dim == 0.0) return;
+  out.add_real(architecture + ".rope.scaling.yarn_log_multiplier",
+               static_cast<float>(0.1 * scaling.mscale_all_dim));
+  // What f32 rounds, to compute as precisely again.
+  out.add_exact("tenon.rope.yarn.mscale_all_dim", scaling.mscale_all_dim);
+  out.add_exact("tenon.rope.yarn.mscale", scaling.mscale);
+}
+
+}  // namespace
+
+const Family kDeepseekV2{.model_type = "deepseek_v2",
+                         .class_stem = "DeepseekV2",
+                         .architecture = "deepseek2",
+                         .read = read_v2,
+                         .tensors = {.names = kNames},
+                         .gguf_latent = true,
+                         .from_gguf = from_gguf,
+                         .to_gguf = to_gguf};
+const Family kDeepseekV3{.model_type = "deepseek_v3",
+                         .class_stem = "DeepseekV3",
+                         .architecture = "deepseek2",
+                         .read = read_v3,
+                         .tensors = {.names = kNames},
+                         .gguf_latent = true,
+                         .from_gguf = from_gguf,
+                         .to_gguf = to_gguf};
+
+}  // namespace tenon
