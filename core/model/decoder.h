@@ -11,6 +11,8 @@
 //   q, k, v    [rows, heads | kv_heads, head_dim]
 //   attended   [rows, heads · head_dim]
 //   inner      [rows, MLP width]
+//
+// A layer's mixer is attention, a recurrence, or both; a layer may have no MLP.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +31,15 @@ class DecoderOps {
   virtual void attend(uint32_t layer) = 0;          // stores k, v; q → attended
   // hidden += scale · post_norm(attended · Woᵀ)
   virtual void attention_output(uint32_t layer) = 0;
+  virtual void recur_in(uint32_t layer) = 0;   // normed → what enters a recurrence, and its gate
+  virtual void recur(uint32_t layer) = 0;      // reads and writes states; ends with the gate
+  virtual void recur_out(uint32_t layer) = 0;  // hidden += scale · post_norm(… · Woutᵀ)
   // hidden → normed, by the norm that attention has where the MLP has none of its own
   virtual void mlp_norm(uint32_t layer) = 0;
-  virtual void mlp_in(uint32_t layer) = 0;   // normed → inner: act(gate) · up, or act(up)
-  virtual void mlp_out(uint32_t layer) = 0;  // hidden += scale · post_norm(inner · Wdownᵀ)
-  virtual void logits() = 0;                 // wanted rows: final norm, head, scale and cap
+  virtual void mlp_in(uint32_t layer) = 0;      // normed → inner: act(gate) · up, or act(up)
+  virtual void mlp_out(uint32_t layer) = 0;     // hidden += scale · post_norm(inner · Wdownᵀ)
+  virtual void layer_done(uint32_t layer) = 0;  // hidden is what the layer makes
+  virtual void logits() = 0;                    // wanted rows: final norm, head, scale and cap
 
  protected:
   ~DecoderOps() = default;
@@ -41,17 +47,29 @@ class DecoderOps {
 
 // In parallel both halves of a layer read what it began with, so the MLP's inner part comes before
 // attention adds to the stream.
+inline void run_mixer_out(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  if (layer.attends()) ops.attention_output(index);
+  if (layer.recurrent) ops.recur_out(index);
+}
+
 inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attention_norm) ops.attention_norm(index);
-  ops.qkv(index);
-  if (layer.attention.qk_norm) ops.qk_norm(index);
-  if (layer.attention.rope >= 0) ops.rotate(index);
-  ops.attend(index);
-  if (!layer.parallel) ops.attention_output(index);
-  if (layer.mlp_input_norm()) ops.mlp_norm(index);
-  ops.mlp_in(index);
-  if (layer.parallel) ops.attention_output(index);
-  ops.mlp_out(index);
+  if (layer.recurrent) ops.recur_in(index);
+  if (layer.attends()) {
+    ops.qkv(index);
+    if (layer.attention.qk_norm) ops.qk_norm(index);
+    if (layer.attention.rope >= 0) ops.rotate(index);
+    ops.attend(index);
+  }
+  if (layer.recurrent) ops.recur(index);
+  if (!layer.parallel) run_mixer_out(layer, index, ops);
+  if (layer.has_mlp()) {
+    if (layer.mlp_input_norm()) ops.mlp_norm(index);
+    ops.mlp_in(index);
+  }
+  if (layer.parallel) run_mixer_out(layer, index, ops);
+  if (layer.has_mlp()) ops.mlp_out(index);
+  ops.layer_done(index);
 }
 
 // One forward pass, called by every worker.

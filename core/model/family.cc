@@ -9,8 +9,9 @@ namespace tenon {
 namespace {
 
 constexpr const Family* kFamilies[] = {
-    &kLlama,   &kMistral, &kQwen2,      &kQwen3, &kGemma2,  &kGemma3,   &kPhi3,   &kOlmo2,
-    &kGranite, &kSmolLm3, &kStarcoder2, &kGpt2,  &kGptNeox, &kStableLm, &kCohere,
+    &kLlama,   &kMistral,  &kQwen2,   &kQwen3,   &kGemma2,     &kGemma3,
+    &kPhi3,    &kOlmo2,    &kGranite, &kSmolLm3, &kStarcoder2, &kGpt2,
+    &kGptNeox, &kStableLm, &kCohere,  &kMamba,   &kMamba2,     &kGraniteHybrid,
 };
 
 // Early Llama checkpoints write "LLaMAForCausalLM".

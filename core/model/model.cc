@@ -7,6 +7,7 @@
 
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/json_fields.h"
 #include "core/model/model_config.h"
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_taker.h"
@@ -61,7 +62,8 @@ Status take_weights(Model& model) {
 
 Status read_configs(Model& model) {
   const std::string config_path = model.path + "/config.json";
-  TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(config_path, kMaxConfigBytes));
+  TENON_ASSIGN_OR_RETURN(std::string config, read_text_file(config_path, kMaxConfigBytes));
+  model.config_json = with_spelled_infinity(std::move(config));
   TENON_ASSIGN_OR_RETURN(model.plan, parse_model_config(model.config_json, config_path));
   const std::string generation_path = model.path + "/generation_config.json";
   if (::access(generation_path.c_str(), F_OK) != 0) return {};
@@ -92,7 +94,8 @@ void for_each_matrix(const Model& model, Visit visit) {
 
 std::vector<const Weight*> LayerWeights::matrices() const {
   std::vector<const Weight*> all;
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down}) {
+  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &ssm_in, &ssm_gate,
+                               &ssm_step, &ssm_low, &ssm_bc, &ssm_dt, &ssm_out}) {
     if (weight->n_out != 0) all.push_back(weight);
   }
   return all;

@@ -9,7 +9,8 @@ namespace tenon {
 namespace {
 
 uint64_t row_bytes(const PlannedTensor& tensor) {
-  const uint64_t columns = tensor.shape.size() == 2 ? tensor.shape[1] : 1;
+  uint64_t columns = 1;
+  for (size_t i = 1; i < tensor.shape.size(); ++i) columns *= tensor.shape[i];
   return columns * dtype_bits(tensor.dtype) / 8;
 }
 

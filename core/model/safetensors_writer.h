@@ -17,7 +17,7 @@ namespace tenon {
 struct PlannedTensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<uint64_t> shape;  // [rows, columns], or [rows] with one column
+  std::vector<uint64_t> shape;  // [rows, …], [rows] with one column
   FillRows fill;                // in the tensor's dtype
 };
 

@@ -77,7 +77,9 @@ std::function<void(uint64_t, uint64_t, std::byte*)> filler(DType dtype, double m
 // Deviations that keep the residual stream near 1 through all layers, and logits near 2.
 double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
   if (norm_of(plan, spec) != nullptr) return 0.1;
-  if (spec.bias) return 0.05;
+  if (spec.bias || spec.role == Role::ssm_d) return 0.05;
+  if (spec.role == Role::ssm_conv) return 0.5;
+  if (spec.role == Role::ssm_a || spec.role == Role::ssm_dt_bias) return 0.7;
   if (spec.rows_axis == Axis::vocabulary) return 2.0 / std::sqrt(plan.hidden);
   const double layers = static_cast<double>(plan.layers.size());
   const double share = spec.adds_back() ? 1.0 / std::sqrt(2.0 * layers) : 1.0;
@@ -85,6 +87,9 @@ double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
 }
 
 double mean_of(const TensorSpec& spec, const ModelPlan& plan) {
+  // Steps near 1/50 and decays near e: states remember some tens of tokens.
+  if (spec.role == Role::ssm_dt_bias || (spec.role == Role::ssm_dt && spec.bias)) return -4.0;
+  if (spec.role == Role::ssm_a || spec.role == Role::ssm_d) return 1.0;
   const NormPlan* norm = norm_of(plan, spec);
   return norm == nullptr || spec.bias || norm->plus_one ? 0.0 : 1.0;
 }
@@ -99,8 +104,10 @@ std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOp
     tensor.dtype = options.dtype;
     tensor.shape = {spec.rows};
     if (spec.columns != 0) tensor.shape.push_back(spec.columns);
-    tensor.fill = filler(options.dtype, mean_of(spec, plan), deviation_of(spec, plan), key,
-                         std::max<uint64_t>(spec.columns, 1));
+    if (!spec.shape.empty()) tensor.shape = spec.shape;
+    const uint64_t columns = spec.columns != 0 ? spec.columns : spec.rows / tensor.shape[0];
+    tensor.fill =
+        filler(options.dtype, mean_of(spec, plan), deviation_of(spec, plan), key, columns);
   }
   return tensors;
 }

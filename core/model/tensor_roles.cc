@@ -49,6 +49,10 @@ std::string translated(std::string_view text, std::span<const TensorName> table,
   const size_t dot = text.rfind('.');
   const std::string_view stem = text.substr(0, dot);
   for (const TensorName& name : table) {
+    if (is_bare(name.role) && name.*from == text) return std::string(name.*to);
+  }
+  for (const TensorName& name : table) {
+    if (is_bare(name.role)) continue;
     if (dot == std::string_view::npos || name.*from != stem) continue;
     return std::string(name.*to).append(text.substr(dot));
   }
@@ -68,7 +72,7 @@ class Lister {
     if (bias) vector(role, true, rows, rows_axis);
   }
   void vector(Role role, bool bias, uint64_t length, Axis axis) {
-    const char* kind = bias ? ".bias" : ".weight";
+    const char* kind = is_bare(role) ? "" : bias ? ".bias" : ".weight";
     out_.push_back({role, layer_, bias, names_.stem(role, layer_) + kind, length, 0, axis});
   }
   void norm(Role role, const NormPlan& norm, uint64_t width, Axis axis) {
@@ -76,9 +80,20 @@ class Lister {
     vector(role, false, width, axis);
     if (norm.bias) vector(role, true, width, axis);
   }
+  // Numbers of a recurrence: extents in folders, and in GGUF files.
+  void parameter(Role role, std::vector<uint64_t> shape, std::vector<uint64_t> stored_shape) {
+    uint64_t length = 1;
+    for (const uint64_t extent : shape) length *= extent;
+    vector(role, false, length, Axis::other);
+    out_.back().shape = std::move(shape);
+    out_.back().stored_shape = std::move(stored_shape);
+  }
   void layer(uint32_t index);
 
  private:
+  void recurrence(const RecurrentPlan& recurrent);
+  void mamba(const RecurrentPlan& recurrent);
+  void mamba2(const RecurrentPlan& recurrent);
   void attention(const SelfAttentionPlan& attention);
   void qk_norm(const SelfAttentionPlan& attention);
   void mlp(const MlpPlan& mlp);
@@ -93,10 +108,11 @@ void Lister::layer(uint32_t index) {
   layer_ = static_cast<int32_t>(index);
   const LayerPlan& layer = plan_.layers[index];
   norm(Role::attention_norm, layer.attention_norm, plan_.hidden, Axis::hidden);
-  attention(layer.attention);
+  if (layer.attends()) attention(layer.attention);
+  if (layer.recurrent) recurrence(layer.recurrent);
   norm(Role::attention_post_norm, layer.attention_post_norm, plan_.hidden, Axis::hidden);
   norm(Role::mlp_norm, layer.mlp_norm, plan_.hidden, Axis::hidden);
-  mlp(layer.mlp);
+  if (layer.has_mlp()) mlp(layer.mlp);
   norm(Role::mlp_post_norm, layer.mlp_post_norm, plan_.hidden, Axis::hidden);
   layer_ = -1;
 }
@@ -112,6 +128,31 @@ void Lister::attention(const SelfAttentionPlan& a) {
   }
   if (a.qk_norm) qk_norm(a);
   matrix(Role::output, plan_.hidden, Axis::hidden, a.q_width(), Axis::heads, a.output_bias);
+}
+
+void Lister::recurrence(const RecurrentPlan& r) {
+  const uint64_t into = r.kind == Recurrence::mamba ? 2 * uint64_t{r.inner()}
+                                                    : uint64_t{r.inner()} + r.channels() + r.heads;
+  matrix(Role::ssm_in, into, Axis::other, plan_.hidden, Axis::hidden, r.projection_bias);
+  parameter(Role::ssm_conv, {r.channels(), 1, r.width}, {r.channels(), r.width});
+  if (r.convolution_bias) vector(Role::ssm_conv, true, r.channels(), Axis::other);
+  r.kind == Recurrence::mamba ? mamba(r) : mamba2(r);
+  matrix(Role::ssm_out, plan_.hidden, Axis::hidden, r.inner(), Axis::other, r.projection_bias);
+}
+
+void Lister::mamba(const RecurrentPlan& r) {
+  matrix(Role::ssm_x, uint64_t{r.step_rank} + 2 * r.state, Axis::other, r.inner(), Axis::other);
+  matrix(Role::ssm_dt, r.inner(), Axis::other, r.step_rank, Axis::other, true);
+  parameter(Role::ssm_a, {r.inner(), r.state}, {r.inner(), r.state});
+  parameter(Role::ssm_d, {r.inner()}, {r.inner()});
+}
+
+// GGUF files store the numbers of heads as columns, and the norm's weights a group a row.
+void Lister::mamba2(const RecurrentPlan& r) {
+  parameter(Role::ssm_dt_bias, {r.heads}, {r.heads});
+  parameter(Role::ssm_a, {r.heads}, {r.heads, 1});
+  parameter(Role::ssm_d, {r.heads}, {r.heads, 1});
+  parameter(Role::ssm_norm, {r.inner()}, {r.groups, r.inner() / r.groups});
 }
 
 void Lister::qk_norm(const SelfAttentionPlan& a) {
@@ -151,6 +192,8 @@ const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
     case Role::q_norm:
     case Role::k_norm:
       return &layer.attention.qk_norm;
+    case Role::ssm_norm:
+      return &layer.recurrent.gate_norm;
     default:
       return nullptr;
   }

@@ -33,7 +33,26 @@ enum class Role : uint8_t {
   up,
   gate_up,  // one tensor in place of the two
   down,
+  // Of a layer's recurrence.
+  ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
+  ssm_in_gate,
+  ssm_in_x,
+  ssm_in_step,  // mamba2
+  ssm_conv,
+  ssm_x,      // mamba: one tensor of the two that follow
+  ssm_x_low,  // what Δ is made of
+  ssm_x_bc,
+  ssm_dt,       // mamba: Δ of it
+  ssm_dt_bias,  // mamba2, a tensor of its own
+  ssm_a,        // folders store log(-a)
+  ssm_d,
+  ssm_norm,
+  ssm_out,
 };
+// Tensors whose names have no ".weight" behind them.
+constexpr bool is_bare(Role role) {
+  return role == Role::ssm_dt_bias || role == Role::ssm_a || role == Role::ssm_d;
+}
 
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
 //   plain       so
@@ -41,7 +60,8 @@ enum class Role : uint8_t {
 //   transposed  [k_in, n_out]
 enum class FolderLayout : uint8_t { plain, per_head, transposed };
 
-// Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
+// Both without ".weight" and ".bias", unless the name is bare; of a layer's tensors what follows
+// the layer's number.
 struct TensorName {
   Role role;
   std::string_view name;    // "self_attn.q_proj"
@@ -53,6 +73,7 @@ struct FamilyTensors {
   std::string_view base = "model.";        // what bare base models leave out
   std::string_view layers = "layers.";     // behind it
   FolderLayout layout = FolderLayout::plain;
+  bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
 };
 
 // What a dimension of a tensor counts.
@@ -76,9 +97,13 @@ struct TensorSpec {
   uint64_t columns = 0;  // 0: a vector
   Axis rows_axis = Axis::other;
   Axis columns_axis = Axis::none;
+  // The extents of a vector in folders and in GGUF files, where it stands in several dimensions.
+  std::vector<uint64_t> shape = {}, stored_shape = {};
 
   // Its product goes into the residual stream.
-  bool adds_back() const { return role == Role::output || role == Role::down; }
+  bool adds_back() const {
+    return role == Role::output || role == Role::down || role == Role::ssm_out;
+  }
 };
 
 // Every tensor that the plan needs, in the order of use; no head when tied.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -60,11 +61,11 @@ uint64_t per_head_row(uint64_t n, uint64_t width, uint64_t head_dim) {
 TensorTaker::TensorTaker(Model& model)
     : model_(model),
       checkpoint_(*model.checkpoint),
-      source_(is_model_file(model.path) ? "the metadata" : "config.json") {
+      source_(is_model_file(model.path) ? "the metadata" : "config.json"),
+      folder_(!is_model_file(model.path)) {
   const Family& family = family_of(model.plan);
-  const bool folder = !is_model_file(model.path);
-  layout_ = folder ? family.tensors.layout : FolderLayout::plain;
-  adds_one_ = folder || !family.gguf_adds_one;
+  layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
+  adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
   const std::string norm = TensorNames(family).stem(Role::final_norm, -1) + ".weight";
   if (!base.empty() && norm.starts_with(base) && checkpoint_.find(norm) == nullptr &&
@@ -112,6 +113,7 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
   const bool by_head = (spec.role == Role::q_norm || spec.role == Role::k_norm) &&
                        attention->qk_norm_extent == QkNormExtent::own_head;
   const std::string own = name(spec.name);
+  if (!spec.shape.empty()) return values_of(own, folder_ ? spec.shape : spec.stored_shape);
   if (!by_head) return values_of(own, std::array{spec.rows});
   const uint64_t dim = attention->head_dim, heads = spec.rows / dim;
   const size_t dot = own.rfind('.');
@@ -137,6 +139,9 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
     for (float& value : values) value += 1.0f;
   }
+  if (spec.role == Role::ssm_a && folder_) {
+    for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
+  }
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
     const std::vector<float> stored = values;
     for (uint64_t n = 0; n < values.size(); ++n) {
@@ -150,7 +155,21 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   }
 }
 
+void TensorTaker::take_gate_and_up(const TensorSpec& both) {
+  const TensorNames names(family_of(model_.plan));
+  for (const Role role : {Role::gate, Role::up}) {
+    TensorSpec one = both;
+    one.role = role;
+    one.rows = both.rows / 2;
+    one.name = names.stem(role, both.layer) + ".weight";
+    take_matrix(one);
+  }
+}
+
 void TensorTaker::take_matrix(const TensorSpec& spec) {
+  if (spec.role == Role::gate_up && !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up) {
+    return take_gate_and_up(spec);
+  }
   const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0;
   Weight whole =
       turned ? transposed(name(spec.name), spec) : matrix(name(spec.name), spec.rows, spec.columns);

@@ -44,6 +44,8 @@ class TensorTaker {
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
   void take_matrix(const TensorSpec& spec);
+  // In files that have gate and up apart.
+  void take_gate_and_up(const TensorSpec& both);
   Weight transposed(const std::string& name, const TensorSpec& spec);
   void put_heads_apart(const TensorSpec& spec, Weight& weight);
   std::byte* copy(size_t bytes);
@@ -52,7 +54,8 @@ class TensorTaker {
   const Checkpoint& checkpoint_;
   std::string source_;  // what the shapes come from, for messages
   std::string layers_;  // "model.layers.", as the checkpoint has it
-  std::string base_;    // what the checkpoint leaves out; empty = nothing
+  bool folder_;
+  std::string base_;  // what the checkpoint leaves out; empty = nothing
   FolderLayout layout_;
   bool adds_one_;  // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;

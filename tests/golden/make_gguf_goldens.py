@@ -9,6 +9,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
                                                         with the rows of q and k in pairs
   tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
+  tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in every format
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
@@ -20,6 +21,7 @@ import gguf
 import numpy as np
 
 import family_gguf
+import recurrent_gguf
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "gguf"
@@ -129,11 +131,11 @@ def finish(writer):
     writer.close()
 
 
-def write_family(name):
+def write_family(name, writers=family_gguf):
     folder = HERE / "models" / name
     config = json.loads((folder / "config.json").read_text())
     tensors = read_safetensors(folder / "model.safetensors")
-    finish(family_gguf.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
+    finish(writers.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
 
 
 def write_quants():
@@ -268,6 +270,8 @@ def main():
     write_model("qwen3", "F32", "qwen3_f32.gguf")
     for name in family_gguf.FILES:
         write_family(name)
+    for name in recurrent_gguf.FILES:
+        write_family(name, recurrent_gguf)
     write_seeds()
 
 

@@ -20,6 +20,7 @@ from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen
                           Qwen3Config)
 
 import family_cases
+import recurrent_cases
 
 TOKENS = 40
 BASE = dict(vocab_size=99, hidden_size=32, intermediate_size=72, num_hidden_layers=2,
@@ -64,6 +65,8 @@ CASES = {
     "llama_sharded": case(LlamaConfig(**BASE), shard="30KB"),
     **{name: case(config, fill=family_cases.randomise)
        for name, config in family_cases.CASES.items()},
+    **{name: case(config, fill=recurrent_cases.randomise)
+       for name, config in recurrent_cases.CASES.items()},
 }
 
 

@@ -51,7 +51,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("smollm3", "smollm3_f32.gguf"), std::pair("starcoder2", "starcoder2_f32.gguf"),
         std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
         std::pair("stablelm_parallel", "stablelm_parallel_f32.gguf"),
-        std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf")),
+        std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf"),
+        std::pair("mamba", "mamba_f32.gguf"), std::pair("mamba2", "mamba2_f32.gguf"),
+        std::pair("granite4", "granite4_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {

@@ -70,6 +70,7 @@ FlatConfig flat(const ModelPlan& plan) {
 }
 
 std::vector<float> first_frequencies(const ModelPlan& plan) {
+  if (plan.ropes.empty()) return {};
   return rope_frequencies(plan.ropes.front(), plan.context_tokens);
 }
 

@@ -39,22 +39,27 @@ struct BenchOperations {
   double sum() const { return int8 + bf16 + f32; }
 };
 
-// Operations and bytes that a pipeline's arithmetic needs at least.
-struct BenchWork {
-  BenchOperations row;            // of the layers, a row
-  BenchOperations head;           // of the head, a row that is sampled
-  double weight_bytes = 0;        // of all matrices as stored; read once a step
-  double kv_bytes_per_token = 0;  // of one sequence
-};
-BenchWork work_of(const Pipeline& pipeline);
-
 // One step or prefill: rows computed, of them sampled, and tokens of K and V read.
 struct BenchLoad {
   double rows = 0;
   double sampled_rows = 0;
   double kv_tokens = 0;
 };
-// max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV / bandwidth.
+
+// Operations and bytes that a pipeline's arithmetic needs at least.
+struct BenchWork {
+  BenchOperations row;            // of the layers, a row
+  BenchOperations head;           // of the head, a row that is sampled
+  double weight_bytes = 0;        // of all matrices as stored; read once a step
+  double kv_bytes_per_token = 0;  // of one sequence
+  double state_bytes = 0;         // of one sequence's recurrent layers; read and written each step
+
+  double bytes_of(const BenchLoad& load) const;
+};
+BenchWork work_of(const Pipeline& pipeline);
+
+// max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV and states /
+// bandwidth.
 double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits);
 double operations_of(const BenchWork& work, const BenchLoad& load);
 

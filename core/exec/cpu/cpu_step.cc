@@ -4,6 +4,24 @@
 #include <iterator>
 
 namespace tenon {
+namespace {
+
+// The widest of all layers' recurrences.
+struct RecurrentWidths {
+  uint64_t channels = 0, steps = 0, inner = 0, step_rank = 0, bc = 0;
+
+  void add(const RecurrentPlan& recurrent) {
+    if (!recurrent) return;
+    channels = std::max<uint64_t>(channels, recurrent.channels());
+    steps = std::max<uint64_t>(steps, recurrent.heads);
+    inner = std::max<uint64_t>(inner, recurrent.inner());
+    if (recurrent.kind != Recurrence::mamba) return;
+    step_rank = std::max<uint64_t>(step_rank, recurrent.step_rank);
+    bc = std::max<uint64_t>(bc, 2 * uint64_t{recurrent.state});
+  }
+};
+
+}  // namespace
 
 Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
   const ModelPlan& plan = model.plan;
@@ -11,7 +29,9 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
   uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0;
+  RecurrentWidths wide;
   for (const LayerPlan& layer : plan.layers) {
+    wide.add(layer.recurrent);
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
     inner_width = std::max<uint64_t>(inner_width, layer.mlp.width);
@@ -25,6 +45,13 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
       {&inner, rows_of(inner_width)},
+      {&x, rows_of(wide.channels)},
+      {&mixed, rows_of(wide.channels)},
+      {&step, rows_of(wide.steps)},
+      {&gate, rows_of(wide.inner)},
+      {&low, rows_of(wide.step_rank)},
+      {&bc, rows_of(wide.bc)},
+      {&scanned, rows_of(wide.inner)},
       {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
       {&prepared, weights.prepared_bytes(max_rows)},
       {&angles, rows_of(turned)},

@@ -16,6 +16,7 @@
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
+#include "core/exec/cpu/step_states.h"
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_memory.h"
 #include "core/model/model.h"
@@ -45,14 +46,20 @@ struct CpuBuffers {
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
   HostMemory inner;     // [rows, MLP width]; gate and up combined
+  HostMemory x, mixed;  // [rows, channels]; in front of a convolution, and behind it
+  HostMemory step;      // [rows, heads or channels]: Δ of a recurrence
+  HostMemory gate;      // [rows, inner]; and the gated output
+  HostMemory low, bc;   // [rows, step_rank], [rows, 2·state]: of Mamba
+  HostMemory scanned;   // [rows, inner]
   HostMemory product;   // [rows, hidden or MLP width]; where a kernel lacks an epilogue
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [ropes][rows, 2, dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
-  std::array<const HostMemory*, 11> all() const {
-    return {&hidden, &normed, &q, &k, &v, &attended, &inner, &product, &prepared, &angles, &logits};
+  std::array<const HostMemory*, 18> all() const {
+    return {&hidden, &normed, &q,   &k,  &v,       &attended, &inner,    &x,      &mixed,
+            &step,   &gate,   &low, &bc, &scanned, &product,  &prepared, &angles, &logits};
   }
 };
 
@@ -72,6 +79,7 @@ struct CpuStep {
   WorkerPool* pool = nullptr;
   std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
   StepAttention attention;
+  StepStates states;
   PackedWeights weights;
   CpuBuffers buffers;
   std::vector<CpuRope> ropes;  // as the plan's

@@ -65,15 +65,27 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& from = model.layers[i];
     PackedLayer& to = layers_[i];
-    TENON_RETURN_IF_ERROR(add(from.q, resolve, to.q));
-    if (shape.layers[i].shares_kv_with < 0) {
-      TENON_RETURN_IF_ERROR(add(from.k, resolve, to.k));
-      TENON_RETURN_IF_ERROR(add(from.v, resolve, to.v));
+    const bool own_kv = shape.layers[i].shares_kv_with < 0;
+    const std::pair<const Weight*, PackedMatrix*> matrices[] = {
+        {&from.q, &to.q},
+        {own_kv ? &from.k : nullptr, &to.k},
+        {own_kv ? &from.v : nullptr, &to.v},
+        {&from.output, &to.output},
+        {&from.ssm_in, &to.ssm_in},
+        {&from.ssm_gate, &to.ssm_gate},
+        {&from.ssm_step, &to.ssm_step},
+        {&from.ssm_low, &to.ssm_low},
+        {&from.ssm_bc, &to.ssm_bc},
+        {&from.ssm_dt, &to.ssm_dt},
+        {&from.ssm_out, &to.ssm_out},
+        {&from.gate, &to.gate},
+        {&from.up, &to.up},
+        {&from.down, &to.down},
+    };
+    for (const auto& [weight, packed] : matrices) {
+      if (weight == nullptr || weight->n_out == 0) continue;
+      TENON_RETURN_IF_ERROR(add(*weight, resolve, *packed));
     }
-    TENON_RETURN_IF_ERROR(add(from.output, resolve, to.output));
-    if (from.gate.n_out != 0) TENON_RETURN_IF_ERROR(add(from.gate, resolve, to.gate));
-    TENON_RETURN_IF_ERROR(add(from.up, resolve, to.up));
-    TENON_RETURN_IF_ERROR(add(from.down, resolve, to.down));
   }
   embedding_source_ = &model.embedding;
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));

@@ -33,6 +33,7 @@ struct PackedMatrix {
 
 struct PackedLayer {
   PackedMatrix q, k, v, output, gate, up, down;
+  PackedMatrix ssm_in, ssm_gate, ssm_step, ssm_low, ssm_bc, ssm_dt, ssm_out;
 };
 
 class PackedWeights {

@@ -35,6 +35,7 @@ class StepAttention {
   // belongs behind each phase: K and V that one kernel stores may be read by the other.
   Status run(AttentionCall call, uint32_t phase, Slice slice) const;
 
+  bool serves() const { return !serving_.empty(); }  // whether any layer attends
   // Of each kernel once, where they differ with what they serve.
   std::string numerics() const;
   std::vector<MemoryPart> workspaces() const;

@@ -53,7 +53,11 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"gpt2", 124439808},
                                                     {"pythia-1b", 1011781632},
                                                     {"stablelm-2-1.6b", 1644515328},
-                                                    {"command-r", 34980831232}};
+                                                    {"command-r", 34980831232},
+                                                    {"mamba-130m", 129135360},
+                                                    {"mamba-2.8b", 2768345600},
+                                                    {"mamba2-2.7b", 2702599680},
+                                                    {"granite-4.0-h-micro", 3191396096}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);
     ASSERT_TRUE(config.ok()) << name;
