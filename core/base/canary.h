@@ -1,7 +1,6 @@
 // Bytes behind a buffer that a plugin is given: whoever writes there writes over something else.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -14,8 +13,9 @@ inline void set_canary(void* behind) noexcept {
   std::memset(behind, kCanary, kCanaryBytes);
 }
 inline bool canary_lives(const void* behind) noexcept {
-  const auto* bytes = static_cast<const unsigned char*>(behind);
-  return std::all_of(bytes, bytes + kCanaryBytes, [](unsigned char b) { return b == kCanary; });
+  unsigned char expected[kCanaryBytes];
+  std::memset(expected, kCanary, kCanaryBytes);
+  return std::memcmp(behind, expected, kCanaryBytes) == 0;
 }
 
 }  // namespace tenon

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
 namespace {
-
-constexpr size_t kLongestShown = 80;
 
 bool in_range(const NumberSpec& spec, double value) {
   // Written so that NaN fails.
@@ -60,22 +59,6 @@ std::string number_text(const WrittenNumber& written) {
   if (const auto* whole = std::get_if<int64_t>(&written)) return std::to_string(*whole);
   if (const auto* real = std::get_if<double>(&written)) return format_real(*real);
   return std::get<std::string>(written);
-}
-
-std::string shown_text(std::string_view text) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  size_t end = std::min(text.size(), kLongestShown);
-  // Characters of several bytes are kept whole.
-  while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;
-  std::string shown = "\"";
-  for (const char c : text.substr(0, end)) {
-    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) {
-      shown += c;
-    } else {
-      shown += std::string("\\x") + kDigits[c >> 4 & 15] + kDigits[c & 15];
-    }
-  }
-  return shown + (end < text.size() ? "…\"" : "\"");
 }
 
 double shortest(float value) {

@@ -34,8 +34,6 @@ using WrittenNumber = std::variant<int64_t, double, std::string>;
 // Of a command line. The whole text must be the number.
 WrittenNumber written_number(std::string_view text);
 std::string number_text(const WrittenNumber& written);
-// In quotes, as what is no number is shown: cut at a limit, control characters escaped.
-std::string shown_text(std::string_view text);
 // A number that was kept in a float, with the digits that somebody may have written.
 double shortest(float value);
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <vector>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {

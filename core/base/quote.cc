@@ -35,6 +35,7 @@ std::string escape_byte(char byte) {
 }
 
 std::string shown(std::string_view text, size_t limit_bytes, bool line_ends) {
+  if (text.data() == nullptr) return {};  // plugins give such views, of any length
   std::string out;
   out.reserve(std::min(text.size(), limit_bytes) + 32);
   for (size_t at = 0; at < text.size();) {
@@ -62,6 +63,10 @@ std::string one_line(std::string_view text, size_t limit_bytes) {
 
 std::string in_quotes(std::string_view text, size_t limit_bytes) {
   return "'" + one_line(text, limit_bytes) + "'";
+}
+
+std::string shown_text(std::string_view text) {
+  return '"' + one_line(text, kMostValueBytes) + '"';
 }
 
 std::string printable(std::string_view message, size_t limit_bytes) {

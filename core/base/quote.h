@@ -8,7 +8,8 @@
 
 namespace tenon {
 
-constexpr size_t kMostQuotedBytes = 300;        // of a name, a key, a value
+constexpr size_t kMostQuotedBytes = 300;        // of a name, a key
+constexpr size_t kMostValueBytes = 80;          // of a value that somebody wrote
 constexpr size_t kMostPathBytes = 4096;         // of a path: people need it whole
 constexpr size_t kMostMessageBytes = 16 << 10;  // of a whole message
 
@@ -16,6 +17,8 @@ constexpr size_t kMostMessageBytes = 16 << 10;  // of a whole message
 std::string one_line(std::string_view text, size_t limit_bytes = kMostQuotedBytes);
 // The same between single quotes.
 std::string in_quotes(std::string_view text, size_t limit_bytes = kMostQuotedBytes);
+// A value as people write it, between double quotes.
+std::string shown_text(std::string_view text);
 inline std::string path_in_quotes(std::string_view path) {
   return in_quotes(path, kMostPathBytes);
 }

@@ -1,5 +1,7 @@
 #include "core/contract/checked_attention.h"
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -15,7 +17,7 @@ CheckedAttention::CheckedAttention(AttentionKernel& plugin, const std::string& n
       sizes_(name_call("workspace_bytes", "attention '" + name + "'")),
       plan_(name_call("plan", "attention '" + name + "'")),
       run_(name_call("run", "attention '" + name + "'")),
-      numerics_(plain_text(plugin.numerics(), kMostNumerics)) {}
+      numerics_(one_line(plugin.numerics(), kMostNumerics)) {}
 
 Status CheckedAttention::bind(const AttentionBinding& binding) noexcept {
   Status status;
@@ -24,7 +26,8 @@ Status CheckedAttention::bind(const AttentionBinding& binding) noexcept {
     status = readable(plugin_.bind(binding));
   }
   if (!status.ok()) return status;
-  numerics_ = plain_text(plugin_.numerics(), kMostNumerics);
+  numerics_ = one_line(plugin_.numerics(), kMostNumerics);
+  if (numerics_.empty()) return no_numerics();
   const RunningCall call(sizes_);
   rooms_.clear();
   for (const GroupId group : binding.groups) {

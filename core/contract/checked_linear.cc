@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/quote.h"
 #include "core/base/result.h"
 
 namespace tenon {
@@ -28,7 +29,7 @@ CheckedLinear::CheckedLinear(LinearKernel& plugin, const std::string& name)
       gather_(name_call("gather", name_)),
       prepare_(name_call("prepare", name_)),
       run_(name_call("run", name_)),
-      numerics_(plain_text(plugin.numerics(), kMostNumerics)) {}
+      numerics_(one_line(plugin.numerics(), kMostNumerics)) {}
 
 // A plugin's own error, with its name.
 Status CheckedLinear::named(Status status) const {
@@ -38,7 +39,8 @@ Status CheckedLinear::named(Status status) const {
 Status CheckedLinear::bind(const LinearLimits& limits) noexcept {
   const RunningCall call(bind_);
   if (Status status = named(plugin_.bind(limits)); !status.ok()) return status;
-  numerics_ = plain_text(plugin_.numerics(), kMostNumerics);
+  numerics_ = one_line(plugin_.numerics(), kMostNumerics);
+  if (numerics_.empty()) return named(no_numerics());
   max_rows_ = std::max(limits.max_rows, 1u);
   epilogues_ = plugin_.epilogues();
   if ((epilogues_ & epilogue_bit(Epilogue::store)) != 0) return {};
@@ -52,20 +54,19 @@ Status CheckedLinear::accepts(const WeightView& weight) const noexcept {
 }
 
 Status CheckedLinear::check_sizes(const WeightView& weight) const {
-  const std::string of = " for '" + std::string(weight.name) + "'";
-  const uint64_t packed = plugin_.packed_bytes(weight);
+  const std::string of = " for " + in_quotes(weight.name);
+  const auto& [packed, preparation] = sizes_of(weight);
   if (const uint64_t most = most_bytes(weight.n_out, weight.k_in); packed > most) {
     return broken_promise("packed_bytes", "wants " + std::to_string(packed) + " bytes" + of,
                           "at most " + std::to_string(most));
   }
-  const Preparation preparation = plugin_.preparation(weight);
   if (preparation.k_in != weight.k_in) {
     return broken_promise("preparation",
                           "is for rows of " + std::to_string(preparation.k_in) + " numbers" + of,
                           std::to_string(weight.k_in));
   }
-  const uint64_t one = plugin_.prepared_bytes(preparation, 1);
-  const uint64_t all = plugin_.prepared_bytes(preparation, max_rows_);
+  const uint64_t one = prepared_bytes(preparation, 1);
+  const uint64_t all = prepared_bytes(preparation, max_rows_);
   const uint64_t most = most_bytes(max_rows_, weight.k_in);
   if (one > most_bytes(1, weight.k_in) || all > most || all < one || (one == 0 && all != 0)) {
     return broken_promise("prepared_bytes",
@@ -76,8 +77,16 @@ Status CheckedLinear::check_sizes(const WeightView& weight) const {
   return {};
 }
 
+const CheckedLinear::Sizes& CheckedLinear::sizes_of(const WeightView& weight) const {
+  const void* data = weight.parts.empty() ? nullptr : weight.parts.front().data;
+  const std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = sizes_.try_emplace({data, std::string(weight.name)});
+  if (is_new) entry->second = {plugin_.packed_bytes(weight), plugin_.preparation(weight)};
+  return entry->second;
+}
+
 uint64_t CheckedLinear::packed_bytes(const WeightView& weight) const noexcept {
-  return plugin_.packed_bytes(weight);
+  return sizes_of(weight).packed_bytes;
 }
 
 Status CheckedLinear::pack(const WeightView& weight, void* packed, Slice slice) noexcept {
@@ -91,11 +100,15 @@ Status CheckedLinear::gather(const GatherCall& call, Slice slice) noexcept {
 }
 
 Preparation CheckedLinear::preparation(const WeightView& weight) const noexcept {
-  return plugin_.preparation(weight);
+  return sizes_of(weight).preparation;
 }
 
 uint64_t CheckedLinear::prepared_bytes(Preparation preparation, uint32_t rows) const noexcept {
-  return plugin_.prepared_bytes(preparation, rows);
+  const std::lock_guard lock(mutex_);
+  const auto [entry, is_new] =
+      prepared_bytes_.try_emplace({preparation.key, preparation.k_in, rows});
+  if (is_new) entry->second = plugin_.prepared_bytes(preparation, rows);
+  return entry->second;
 }
 
 Status CheckedLinear::prepare(const PrepareCall& call, Slice slice) noexcept {

@@ -4,7 +4,11 @@
 
 #include <tenon/linear.h>
 
+#include <map>
+#include <mutex>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "core/contract/contract.h"
 
@@ -32,12 +36,22 @@ class CheckedLinear final : public LinearKernel {
   Status named(Status status) const;
   Status check_sizes(const WeightView& weight) const;
 
+  // What it said of a weight and of a preparation at first: each is asked for once.
+  struct Sizes {
+    uint64_t packed_bytes = 0;
+    Preparation preparation;
+  };
+  const Sizes& sizes_of(const WeightView& weight) const;
+
   LinearKernel& plugin_;
   const std::string name_;  // "linear 'dense'"
   const CallName bind_, accepts_, pack_, gather_, prepare_, run_;
   EpilogueMask epilogues_ = epilogue_bit(Epilogue::store);
   uint32_t max_rows_ = 1;
   std::string numerics_;
+  mutable std::mutex mutex_;                                            // of what follows
+  mutable std::map<std::pair<const void*, std::string>, Sizes> sizes_;  // by data and name
+  mutable std::map<std::tuple<uint64_t, uint32_t, uint32_t>, uint64_t> prepared_bytes_;
 };
 
 }  // namespace tenon

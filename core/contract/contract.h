@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/canary.h"
@@ -25,7 +26,10 @@ namespace tenon {
 
 // An error as the host passes it on: with a code that exists, no longer than a person reads, and
 // without characters that move a cursor. Costs nothing where there is none.
-Status readable(Status status);
+Status readable_error(const Status& status);
+inline Status readable(Status status) {
+  return status.ok() ? std::move(status) : readable_error(status);
+}
 
 // "grow granted 3 tokens – expected 4 to 9"
 Status broken_promise(std::string_view method, const std::string& found,
@@ -33,6 +37,9 @@ Status broken_promise(std::string_view method, const std::string& found,
 
 // "draft wrote behind the room for tokens"
 Status wrote_behind(std::string_view method, std::string_view room);
+
+// Of a kernel whose `numerics` are an empty text, so that nobody could tell its bits from others'.
+Status no_numerics();
 
 // A copy of an array that a plugin fills, with a canary behind it. Its memory is used again.
 template <typename T>
@@ -57,8 +64,5 @@ class GuardedRoom {
   std::vector<std::byte> bytes_;
   size_t size_ = 0;
 };
-
-// `text` without what is no plain text, at most `most_bytes` of it.
-std::string plain_text(std::string_view text, size_t most_bytes);
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 #include "core/contract/kv_contents.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kUsualAnswer = 4096;  // tokens
+constexpr uint32_t kMostRecent = 1u << 16;
 
 constexpr uint64_t mixed(uint64_t value) {
   value *= 0x9e3779b97f4a7c15u;
@@ -16,17 +18,18 @@ constexpr uint64_t mixed(uint64_t value) {
 
 }  // namespace
 
-KvContents::KvContents(const ModelShape& shape, const KvGeometry& geometry) {
+KvContents::KvContents(const ModelShape& shape, const KvGeometry& geometry)
+    : recent_(std::bit_ceil(std::clamp(2 * geometry.max_sequences, 64u, kMostRecent))) {
   groups_.resize(std::min(shape.group_count, geometry.group_count));
   for (GroupId id = 0; id < groups_.size(); ++id) {
     Group& group = groups_[id];
     const KvGroupGeometry& sizes = geometry.groups[id];
-    group.block_tokens = std::max(sizes.block_tokens, 1u);
+    group.block = BlockSize(std::max(sizes.block_tokens, 1u));
     group.window_tokens = shape.groups[id].window_tokens;
     group.kept_track_of = shape.groups[id].kind != KvKind::recurrent;
     if (!group.kept_track_of) continue;
-    group.slots.resize(uint64_t{sizes.blocks} * group.block_tokens);
-    group.swap_slots.resize(uint64_t{sizes.swap_blocks} * group.block_tokens);
+    group.slots.resize(uint64_t{sizes.blocks} * group.block.tokens());
+    group.swap_slots.resize(uint64_t{sizes.swap_blocks} * group.block.tokens());
     group.tables.resize(sizes.blocks);
     group.holders.resize(sizes.blocks);
   }
@@ -36,10 +39,19 @@ KvContents::RowName KvContents::extended(RowName before, TokenId token) {
   return mixed(before + static_cast<uint32_t>(token) + 1) | 1;
 }
 
+KvContents::Known* KvContents::find(SeqId seq) {
+  Known*& recent = recent_[seq & (recent_.size() - 1)];
+  if (recent != nullptr && recent->seq == seq) return recent;
+  const auto found = sequences_.find(seq);
+  return found == sequences_.end() ? nullptr : recent = &found->second;
+}
+
 KvContents::Known& KvContents::known(SeqId seq) {
-  Known& known = sequences_[seq];
-  if (known.tables.empty()) known.tables.resize(groups_.size());
-  return known;
+  if (Known* found = find(seq)) return *found;
+  Known& made = sequences_[seq];
+  made.seq = seq;
+  made.tables.resize(groups_.size());
+  return made;
 }
 
 void KvContents::begin(const KvSequence& sequence) {
@@ -70,22 +82,29 @@ void KvContents::know(SeqId seq, std::span<const TokenId> tokens) {
 
 // Entries [first, last) are the sequence's no more.
 void KvContents::forget(Table& table, GroupId id, size_t first, size_t last) {
-  for (size_t i = first; i < std::min(last, table.blocks.size()); ++i) {
+  last = std::min(last, table.blocks.size());
+  if (first >= last) return;
+  for (size_t i = first; i < last; ++i) {
     if (table.blocks[i] != kNoBlock) --groups_[id].tables[static_cast<size_t>(table.blocks[i])];
     table.blocks[i] = kNoBlock;
+  }
+  if (first <= table.whole_first) {
+    table.whole_first = std::max(table.whole_first, last);
+  } else {
+    table.whole_end = std::min(table.whole_end, first);
   }
 }
 
 void KvContents::keep(SeqId seq, uint32_t tokens) {
-  const auto found = sequences_.find(seq);
-  if (found == sequences_.end()) return;
-  for (GroupId id = 0; id < found->second.tables.size(); ++id) {
-    Table& table = found->second.tables[id];
-    const uint32_t size = groups_[id].block_tokens;
-    const size_t end = (uint64_t{tokens} + size - 1) / size;
+  Known* const found = find(seq);
+  if (found == nullptr) return;
+  for (GroupId id = 0; id < found->tables.size(); ++id) {
+    Table& table = found->tables[id];
+    const BlockSize& block = groups_[id].block;
+    const size_t end = block.blocks_of(tokens);
     forget(table, id, end, table.blocks.size());
     table.blocks.resize(std::min(table.blocks.size(), end));
-    const size_t seen_from = first_visible(tokens, groups_[id].window_tokens) / size;
+    const size_t seen_from = block.block_of(first_visible(tokens, groups_[id].window_tokens));
     forget(table, id, std::exchange(table.first, std::max(table.first, seen_from)), seen_from);
     table.held = std::min(table.held, tokens);
     if (tokens == 0) table.first = 0;
@@ -94,7 +113,9 @@ void KvContents::keep(SeqId seq, uint32_t tokens) {
 
 void KvContents::release(SeqId seq, ReleaseHow how) {
   keep(seq, 0);
-  if (how == ReleaseHow::end) sequences_.erase(seq);
+  if (how != ReleaseHow::end) return;
+  recent_[seq & (recent_.size() - 1)] = nullptr;
+  sequences_.erase(seq);
 }
 
 void KvContents::move(const KvMove& move) {
@@ -104,7 +125,7 @@ void KvContents::move(const KvMove& move) {
     auto& slots = place.tier == KvTier::swap ? group.swap_slots : group.slots;
     return slots.begin() +
            static_cast<ptrdiff_t>(
-               uint64_t(static_cast<uint32_t>(place.block)) * group.block_tokens + place.token);
+               uint64_t(static_cast<uint32_t>(place.block)) * group.block.tokens() + place.token);
   };
   const auto from = slots_at(move.from), to = slots_at(move.to);
   if (from < to && to < from + move.tokens) {
@@ -116,10 +137,10 @@ void KvContents::move(const KvMove& move) {
   const auto block = static_cast<size_t>(move.to.block);
   if (group.tables[block] > 1) ++overwritten_;
   if (group.tables[block] != 1) return;
-  const auto holder = sequences_.find(group.holders[block].seq);
-  if (holder == sequences_.end()) return;
-  uint32_t& held = holder->second.tables[move.group].held;
-  held = std::min(held, group.holders[block].entry * group.block_tokens);
+  Known* const holder = find(group.holders[block].seq);
+  if (holder == nullptr) return;
+  uint32_t& held = holder->tables[move.group].held;
+  held = std::min(held, group.holders[block].entry * group.block.tokens());
 }
 
 KvContents::Entries KvContents::entries_of(const BatchView& batch, size_t index, GroupId id,
@@ -154,17 +175,25 @@ void KvContents::name_rows(const BatchView& batch, const BatchSequence& sequence
 Status KvContents::see_table(const KvTableView& table, const BatchSequence& sequence,
                              const Entries& entries, GroupId id, Table& seen) {
   Group& group = groups_[id];
-  const size_t first = entries.first / group.block_tokens;
-  const size_t end = (uint64_t{entries.end} + group.block_tokens - 1) / group.block_tokens;
+  const size_t first = group.block.block_of(entries.first);
+  const size_t end = group.block.blocks_of(entries.end);
   if (end > table.blocks.size()) {
     return internal("table has " + std::to_string(table.blocks.size()) + " entries for sequence " +
                     std::to_string(sequence.seq) + " – expected " + std::to_string(end) + ", for " +
                     std::to_string(entries.end) + " tokens");
   }
+  if (seen.whole_first <= first && end <= seen.whole_end &&
+      std::memcmp(&table.blocks[first], &seen.blocks[first], (end - first) * sizeof(BlockId)) ==
+          0) {
+    return {};
+  }
   if (seen.blocks.size() < end) {
-    if (seen.blocks.capacity() < end) seen.blocks.reserve(end + kUsualAnswer / group.block_tokens);
+    if (seen.blocks.capacity() < end) {
+      seen.blocks.reserve(end + kUsualAnswer / group.block.tokens());
+    }
     seen.blocks.resize(end, kNoBlock);
   }
+  seen.whole_first = seen.whole_end = 0;
   for (size_t i = first; i < end; ++i) {
     const BlockId now = table.blocks[i], before = seen.blocks[i];
     if (now == before && now != kNoBlock) continue;
@@ -177,21 +206,11 @@ Status KvContents::see_table(const KvTableView& table, const BatchSequence& sequ
     ++group.tables[static_cast<size_t>(now)];
     group.holders[static_cast<size_t>(now)] = {sequence.seq, static_cast<uint32_t>(i)};
     seen.blocks[i] = now;
-    seen.held = std::min(seen.held, static_cast<uint32_t>(i) * group.block_tokens);
+    seen.held = std::min(seen.held, static_cast<uint32_t>(i) * group.block.tokens());
   }
+  seen.whole_first = first;
+  seen.whole_end = end;
   return {};
-}
-
-void KvContents::store(const BatchSequence& sequence, const Entries& entries, const Table& seen,
-                       Group& group) {
-  for (uint32_t i = 0; i < sequence.rows; ++i) {
-    const uint32_t entry = entries.base + i;
-    const auto block = static_cast<size_t>(seen.blocks[entry / group.block_tokens]);
-    RowName& slot = group.slots[block * group.block_tokens + entry % group.block_tokens];
-    const RowName name = row_names_[sequence.first_row + i];
-    if (slot != name && group.tables[block] > 1) ++overwritten_;
-    slot = name;
-  }
 }
 
 namespace {
@@ -218,85 +237,93 @@ Status check_writer(const BatchView& batch, size_t index, GroupId id, uint32_t b
 
 }  // namespace
 
+// Before anything is written: which blocks several sequences know of.
+Status KvContents::see_tables(const BatchView& batch) {
+  visits_.clear();
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const BatchSequence& sequence = batch.sequences[i];
+    if (sequence.rows == 0) continue;
+    Known& of = known(sequence.seq);
+    name_rows(batch, sequence, of);
+    for (GroupId id = 0; id < groups_.size(); ++id) {
+      const KvTableView& table = batch.groups[id].tables[i];
+      Table& seen = of.tables[id];
+      // Where entries were taken out, which tokens the others are is the manager's alone to know.
+      if (of.epoch != overwritten_ || table.evicted > 0) seen.held = 0;
+      if (!groups_[id].kept_track_of || table.evicted > 0) continue;
+      const Entries entries = entries_of(batch, i, id, groups_[id]);
+      TENON_RETURN_IF_ERROR(see_table(table, sequence, entries, id, seen));
+      visits_.push_back({&sequence, &of, &seen, entries, id});
+    }
+    of.epoch = overwritten_;
+  }
+  return {};
+}
+
+Status KvContents::store_rows(const BatchView& batch) {
+  for (const Visit& visit : visits_) {
+    const Entries& entries = visit.entries;
+    Group& group = groups_[visit.group];
+    for (uint32_t i = group.block.block_of(entries.base); i < group.block.blocks_of(entries.end);
+         ++i) {
+      const BlockId block = visit.seen->blocks[i];
+      if (group.tables[static_cast<size_t>(block)] < 2) continue;
+      const auto index = static_cast<size_t>(visit.sequence - batch.sequences.data());
+      TENON_RETURN_IF_ERROR(check_writer(batch, index, visit.group, group.block.tokens(), block));
+    }
+    for (uint32_t i = 0; i < visit.sequence->rows; ++i) {
+      const uint32_t entry = entries.base + i;
+      const BlockId block = visit.seen->blocks[group.block.block_of(entry)];
+      RowName& slot = group.slots[group.block.slot(block, entry)];
+      const RowName name = row_names_[visit.sequence->first_row + i];
+      if (slot != name && group.tables[static_cast<size_t>(block)] > 1) ++overwritten_;
+      slot = name;
+    }
+  }
+  return {};
+}
+
 // What the step reads is what it must be, its own rows included.
-Status KvContents::hold(const BatchSequence& sequence, const Entries& entries, GroupId id,
-                        const Known& known, Table& seen) const {
+Status KvContents::hold(const Visit& visit) const {
+  const auto& [sequence, known, seen, entries, id] = visit;
   const Group& group = groups_[id];
-  for (uint32_t entry = std::max(seen.held, entries.first); entry < entries.end; ++entry) {
-    const auto block = static_cast<size_t>(seen.blocks[entry / group.block_tokens]);
-    const RowName found = group.slots[block * group.block_tokens + entry % group.block_tokens];
+  for (uint32_t entry = std::max(seen->held, entries.first); entry < entries.end; ++entry) {
+    const BlockId block = seen->blocks[group.block.block_of(entry)];
+    const RowName found = group.slots[group.block.slot(block, entry)];
     const bool own = entry >= entries.base;
-    const RowName expected = own ? row_names_[sequence.first_row + entry - entries.base]
-                                 : (entry < known.rows.size() ? known.rows[entry] : 0);
+    const RowName expected = own ? row_names_[sequence->first_row + entry - entries.base]
+                                 : (entry < known->rows.size() ? known->rows[entry] : 0);
     if (found == expected) continue;
     return internal("table gave block " + std::to_string(block) + " as entry " +
-                    std::to_string(entry / group.block_tokens) + " of sequence " +
-                    std::to_string(sequence.seq) + ", whose slot for position " +
+                    std::to_string(group.block.block_of(entry)) + " of sequence " +
+                    std::to_string(sequence->seq) + ", whose slot for position " +
                     std::to_string(entry) + " " +
                     (found == 0 ? "was never written" : "holds K/V of other tokens") +
                     " – expected the sequence's own");
   }
-  seen.held = entries.end;
+  seen->held = entries.end;
   return {};
 }
 
 Status KvContents::write(const BatchView& batch) {
   if (groups_.empty() || batch.groups.size() < groups_.size()) return {};
   row_names_.resize(std::max<size_t>(row_names_.size(), batch.rows));
-  step_.clear();
   const uint64_t before = overwritten_;
-  for (const BatchSequence& sequence : batch.sequences) {
-    Known& of = known(sequence.seq);
-    step_.push_back(&of);
-    if (sequence.rows > 0) name_rows(batch, sequence, of);
+  TENON_RETURN_IF_ERROR(see_tables(batch));
+  TENON_RETURN_IF_ERROR(store_rows(batch));
+  for (const Visit& visit : visits_) {
+    if (overwritten_ == before) break;
+    visit.seen->held = 0;
+    visit.known->epoch = overwritten_;
   }
-  const auto each = [&](auto&& visit) -> Status {
-    for (size_t i = 0; i < batch.sequences.size(); ++i) {
-      for (GroupId id = 0; id < groups_.size() && batch.sequences[i].rows > 0; ++id) {
-        // Where entries were taken out, which tokens the others are is the manager's alone to know.
-        const KvTableView& table = batch.groups[id].tables[i];
-        if (!groups_[id].kept_track_of || table.evicted > 0) continue;
-        TENON_RETURN_IF_ERROR(
-            visit(batch.sequences[i], table, entries_of(batch, i, id, groups_[id]), id, *step_[i]));
-      }
+  for (const Visit& visit : visits_) {
+    if (overwritten_ == before && visit.seen->held == visit.entries.base) {
+      visit.seen->held = visit.entries.end;  // just written, into blocks that nobody else knows of
+    } else {
+      TENON_RETURN_IF_ERROR(hold(visit));
     }
-    return {};
-  };
-  Status status = each(
-      [&](const auto& sequence, const auto& table, const Entries& entries, GroupId id, Known& of) {
-        Table& seen = of.tables[id];
-        if (of.epoch != before) seen.held = 0;
-        return see_table(table, sequence, entries, id, seen);
-      });
-  if (!status.ok()) return status;
-  status = each([&](const auto& sequence, const auto&, const Entries& entries, GroupId id,
-                    Known& of) -> Status {
-    const Group& group = groups_[id];
-    const Table& seen = of.tables[id];
-    for (uint64_t i = entries.base / group.block_tokens; i * group.block_tokens < entries.end;
-         ++i) {
-      if (group.tables[static_cast<size_t>(seen.blocks[i])] < 2) continue;
-      const auto index = static_cast<size_t>(&sequence - batch.sequences.data());
-      Status own = check_writer(batch, index, id, group.block_tokens, seen.blocks[i]);
-      if (!own.ok()) return own;
-    }
-    store(sequence, entries, seen, groups_[id]);
-    return {};
-  });
-  if (!status.ok()) return status;
-  status = each([&](const auto& sequence, const auto&, const Entries& entries, GroupId id,
-                    Known& of) -> Status {
-    Table& seen = of.tables[id];
-    if (overwritten_ != before) {
-      seen.held = 0;
-    } else if (seen.held == entries.base) {
-      seen.held = entries.end;  // just written, into blocks that nobody else knows of
-      return {};
-    }
-    return hold(sequence, entries, id, of, seen);
-  });
-  for (Known* of : step_) of->epoch = overwritten_;
-  return status;
+  }
+  return {};
 }
 
 }  // namespace tenon

@@ -17,6 +17,7 @@
 #include <tenon/kv_cache.h>
 #include <tenon/model.h>
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,12 +47,34 @@ class KvContents {
 
  private:
   using RowName = uint64_t;  // 0 = nothing was written
+  // Counts in blocks. Nearly all sizes are powers of two, and divisions are what steps would wait
+  // for.
+  class BlockSize {
+   public:
+    explicit BlockSize(uint32_t tokens = 1)
+        : tokens_(tokens), shift_(std::has_single_bit(tokens) ? std::countr_zero(tokens) : -1) {}
+    uint32_t tokens() const { return tokens_; }
+    uint32_t block_of(uint32_t entry) const {
+      return shift_ >= 0 ? entry >> shift_ : entry / tokens_;
+    }
+    uint32_t blocks_of(uint32_t tokens) const { return tokens == 0 ? 0 : block_of(tokens - 1) + 1; }
+    // Of an entry that stands in `block`.
+    uint64_t slot(BlockId block, uint32_t entry) const {
+      return uint64_t{static_cast<uint32_t>(block)} * tokens_ + entry - block_of(entry) * tokens_;
+    }
+
+   private:
+    uint32_t tokens_;
+    int shift_;
+  };
   struct Table {
-    std::vector<BlockId> blocks;  // as last seen; kNoBlock where none was needed
-    size_t first = 0;             // blocks in front of it are left behind by a window
-    uint32_t held = 0;            // leading entries whose slots hold what they must
+    std::vector<BlockId> blocks;            // as last seen; kNoBlock where none was needed
+    size_t whole_first = 0, whole_end = 0;  // of them these are blocks
+    size_t first = 0;                       // blocks in front of it are left behind by a window
+    uint32_t held = 0;                      // leading entries whose slots hold what they must
   };
   struct Known {
+    SeqId seq = kNoSeq;
     RowName seed = 0;
     uint32_t limit_tokens = 0;
     std::vector<RowName> rows;  // of its known tokens
@@ -63,7 +86,7 @@ class KvContents {
     uint32_t entry = 0;
   };
   struct Group {
-    uint32_t block_tokens = 1;
+    BlockSize block;
     uint32_t window_tokens = 0;
     bool kept_track_of = false;
     std::vector<RowName> slots, swap_slots;  // [blocks, block_tokens]
@@ -76,22 +99,31 @@ class KvContents {
     uint32_t end = 0;
   };
 
+  // A table of the step at hand, of a group that is kept track of.
+  struct Visit {
+    const BatchSequence* sequence = nullptr;
+    Known* known = nullptr;
+    Table* seen = nullptr;
+    Entries entries;
+    GroupId group = 0;
+  };
+  Known* find(SeqId seq);  // null where it is not known
   Known& known(SeqId seq);
   static RowName extended(RowName before, TokenId token);
   void name_rows(const BatchView& batch, const BatchSequence& sequence, const Known& known);
   static Entries entries_of(const BatchView& batch, size_t index, GroupId id, const Group& group);
   Status see_table(const KvTableView& table, const BatchSequence& sequence, const Entries& entries,
                    GroupId id, Table& seen);
-  void store(const BatchSequence& sequence, const Entries& entries, const Table& seen,
-             Group& group);
-  Status hold(const BatchSequence& sequence, const Entries& entries, GroupId id, const Known& known,
-              Table& seen) const;
+  Status see_tables(const BatchView& batch);
+  Status store_rows(const BatchView& batch);
+  Status hold(const Visit& visit) const;
   void forget(Table& table, GroupId id, size_t first, size_t last);
 
   std::vector<Group> groups_;
   std::unordered_map<SeqId, Known> sequences_;
+  std::vector<Known*> recent_;      // by the last bits of their ids; a power of two
   std::vector<RowName> row_names_;  // [rows] of the step at hand
-  std::vector<Known*> step_;        // [sequences] likewise
+  std::vector<Visit> visits_;       // likewise
   uint64_t overwritten_ = 0;        // writes into blocks that several sequences know of
 };
 

@@ -60,8 +60,9 @@ void Admission::admit_request(SubmittedRequest submitted) {
   keep_best(state.request);
   context_.requests.emplace(state.id, std::move(made));
   const Request& request = state.request;
-  const uint64_t wanted =
-      request.max_tokens == 0 ? UINT32_MAX : uint64_t{request.prompt.size()} + request.max_tokens;
+  // A limit counts one token that is never computed.
+  const uint32_t answer = request.pooling != Pooling::none ? 1 : request.max_tokens;
+  const uint64_t wanted = answer == 0 ? UINT32_MAX : uint64_t{request.prompt.size()} + answer;
   state.limit_tokens =
       static_cast<uint32_t>(std::min<uint64_t>(wanted, context_.sequence_limit_tokens));
   state.live_samples = request.samples;
@@ -87,6 +88,7 @@ void Admission::set_endings(RequestState& state) const {
 }
 
 Status Admission::introduce(Sequence& sequence, SeqId parent) {
+  if (sequence.pool != nullptr) return {};  // there is nothing to draw or to draft
   KeepFloatingPointState keep;
   const EngineParts& parts = context_.parts;
   const Request& request = sequence.request->request;
@@ -114,8 +116,11 @@ Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t 
   KvSequence begin;
   begin.seq = sequence.id;
   begin.key.salt = state.request.cache_salt;
-  // Scoring a prompt takes the logits of all its tokens, so nothing of it may be found computed.
-  if (state.request.prompt_logprobs) begin.key.salt ^= state.id * 0x9e3779b97f4a7c15u;
+  // Scoring a prompt takes the logits of all its tokens, and most pooling their hidden states, so
+  // nothing of it may be found computed.
+  const Pooling pooling = state.request.pooling;
+  const bool sees_all = pooling == Pooling::mean || pooling == Pooling::first;
+  if (state.request.prompt_logprobs || sees_all) begin.key.salt ^= state.id * 0x9e3779b97f4a7c15u;
   begin.limit_tokens = state.limit_tokens;
   if (parent != nullptr) {
     begin.parent = parent->id;

@@ -7,6 +7,7 @@ namespace tenon {
 BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
     : shape_(*parts.shape),
       hidden_layers_(parts.hidden_layers),
+      seen_layers_(hidden_layers_.size()),
       hidden_drawn_only_(parts.hidden_drawn_only),
       copies_tables_(copies_tables),
       groups_(parts.shape->group_count),
@@ -16,7 +17,11 @@ BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
   tokens_.reserve(rows);
   positions_.reserve(size_t{rows} * shape_.position_axes);
   logits_rows_.reserve(rows);
-  hidden_rows_.reserve(hidden_layers_.empty() ? 0 : rows);
+  hidden_rows_.reserve(rows);
+  const LayerId final_norm = shape_.layer_count;
+  if (seen_layers_ == 0 || hidden_layers_.back() != final_norm) {
+    hidden_layers_.push_back(final_norm);
+  }
   sequences_.reserve(sequences);
   for (Group& group : groups_) {
     group.slots.reserve(rows);
@@ -32,6 +37,7 @@ void BatchBuilder::clear() {
   logits_rows_.clear();
   hidden_rows_.clear();
   sequences_.clear();
+  pools_ = false;
   for (Group& group : groups_) {
     group.slots.clear();
     group.kv_tokens.clear();
@@ -64,7 +70,10 @@ Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Share> shares,
   batch.groups = group_views_;
   batch.logits_rows = logits_rows_;
   batch.hidden_rows = hidden_rows_;
-  if (!hidden_rows_.empty()) batch.hidden_layers = hidden_layers_;
+  if (!hidden_rows_.empty()) {
+    batch.hidden_layers =
+        std::span(hidden_layers_).first(pools_ ? hidden_layers_.size() : seen_layers_);
+  }
   return batch;
 }
 
@@ -80,8 +89,12 @@ void BatchBuilder::add_rows(Share& share) {
     const uint32_t next = position + 1;
     // The last known token and each draft behind it say what comes next.
     const bool drawn_from = next >= sequence.known + sequence.undrawn;
-    want(share, drawn_from,
-         !drawn_from && scores && next >= sequence.scored && next < sequence.prompt_tokens);
+    if (sequence.pool != nullptr) {
+      want_pooled(share, position);
+    } else {
+      want(share, drawn_from,
+           !drawn_from && scores && next >= sequence.scored && next < sequence.prompt_tokens);
+    }
     tokens_.push_back(position < sequence.tokens.size() ? sequence.tokens[position] : kNoToken);
     const bool in_tree = i >= share.tokens && !share.parents.empty();
     if (!in_tree) add_positions(position);
@@ -100,11 +113,34 @@ void BatchBuilder::want(Share& share, bool drawn_from, bool scored) {
     logits_rows_.push_back(row);
     ++(drawn_from ? share.logits_rows : share.score_rows);
   }
-  const bool seen = !hidden_layers_.empty() && share.sequence->in_drafter;
+  const bool seen = seen_layers_ > 0 && share.sequence->in_drafter;
   if (seen && (drawn_from || !hidden_drawn_only_)) {
     hidden_rows_.push_back(row);
     ++share.hidden_rows;
   }
+}
+
+// A prompt that was preempted is computed again, and what was added up is not wanted twice.
+void BatchBuilder::want_pooled(Share& share, uint32_t position) {
+  const Sequence& sequence = *share.sequence;
+  bool wanted = false;
+  switch (sequence.request->request.pooling) {
+    case Pooling::none:
+      break;
+    case Pooling::last:
+      wanted = position + 1 == sequence.prompt_tokens;
+      break;
+    case Pooling::mean:
+      wanted = position >= sequence.pool->rows;
+      break;
+    case Pooling::first:
+      wanted = position == 0 && sequence.pool->rows == 0;
+      break;
+  }
+  pools_ = true;
+  if (!wanted) return;
+  hidden_rows_.push_back(static_cast<uint32_t>(tokens_.size()));
+  ++share.hidden_rows;
 }
 
 // Which row each row of the share follows; the positions of drafts that form a tree rise with

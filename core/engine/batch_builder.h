@@ -39,11 +39,15 @@ class BatchBuilder {
   void add_positions(uint32_t position);
   void add_tree(const Share& share);
   void want(Share& share, bool drawn_from, bool scored);
+  void want_pooled(Share& share, uint32_t position);
   Status add_tables(const Share& share, KVCacheManager& manager);
   void copy_tables(Group& group);
 
   const ModelShape& shape_;
-  std::span<const LayerId> hidden_layers_;
+  // What drafters see, and the final norm's output last, which embeddings are made of.
+  std::vector<LayerId> hidden_layers_;
+  const size_t seen_layers_;
+  bool pools_ = false;  // a sequence of the step
   const bool hidden_drawn_only_;
   const bool copies_tables_;
   std::vector<TokenId> tokens_;

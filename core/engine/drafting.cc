@@ -152,7 +152,9 @@ void Drafting::observe(const Step& step) {
   positions_.clear();
   hidden_rows_.clear();
   for (const Share& share : step.shares) {
-    if (share.hidden_rows > 0 && share.sequence->state != SequenceState::ended) show(share);
+    const Sequence& sequence = *share.sequence;
+    const bool seen = share.hidden_rows > 0 && sequence.in_drafter;
+    if (seen && sequence.state != SequenceState::ended) show(share);
   }
   if (shown_.empty()) return;
   make_views(step);

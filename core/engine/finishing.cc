@@ -52,6 +52,7 @@ void Finishing::deliver(Step& step) {
 
 void Finishing::deliver_share(Step& step, const Share& share) {
   Sequence& sequence = *share.sequence;
+  if (sequence.pool != nullptr) return pooled_outputs_.deliver(sequence);
   if (share.result_count == 0) return context_.tell_progress(sequence, share.accepted);
   const uint32_t before = sequence.known - share.result_count;
   std::optional<FinishReason> end;

@@ -7,6 +7,7 @@
 #include "core/engine/admission.h"
 #include "core/engine/context.h"
 #include "core/engine/drafting.h"
+#include "core/engine/pooled_outputs.h"
 #include "core/engine/step.h"
 
 namespace tenon {
@@ -14,8 +15,10 @@ namespace tenon {
 class Finishing {
  public:
   Finishing(EngineContext& context, Admission& admission, Drafting& drafting)
-      : context_(context), admission_(admission), drafting_(drafting) {}
+      : context_(context), admission_(admission), drafting_(drafting), pooled_outputs_(context) {}
 
+  // Takes what embeddings are made of out of the step's output.
+  void gather(const Step& step) { pooled_outputs_.gather(step); }
   // Known tokens that were computed and accepted drafts stay; slots of other drafts are given back.
   // Samples that forked find their place.
   void resolve(Step& step);
@@ -35,6 +38,7 @@ class Finishing {
   EngineContext& context_;
   Admission& admission_;
   Drafting& drafting_;
+  PooledOutputs pooled_outputs_;
   std::vector<uint32_t> kept_;
   std::vector<GeneratedToken> tokens_;
 };

@@ -109,6 +109,7 @@ void Forward::done(const Step& step) {
 
 Status Forward::take_output(Step& step) {
   TENON_ASSIGN_OR_RETURN(step.output, context_.parts.executor->collect(step.id));
+  step.record.expert_bytes = step.output.expert_bytes;
   return check_output(step);
 }
 

@@ -47,6 +47,7 @@ struct StepRecord {
   // Just before the step ran, its own rows counted as used.
   uint64_t kv_reserved_tokens = 0;
   uint64_t kv_used_tokens = 0;
+  uint64_t expert_bytes = 0;  // of weights: those experts that the step's rows chose
   PartTimes times;
 };
 

@@ -10,6 +10,8 @@ std::string_view finish_reason_name(FinishReason reason) {
       return "stop";
     case FinishReason::eos:
       return "eos";
+    case FinishReason::pooled:
+      return "pooled";
     case FinishReason::cancelled:
       return "cancelled";
     case FinishReason::error:
@@ -45,6 +47,11 @@ void ResultSink::on_delta(const RequestDelta& delta) {
 
 void ResultSink::on_prompt(const PromptDelta& delta) {
   for (const GeneratedToken& token : delta.tokens) prompt_.push_back(kept(token));
+}
+
+void ResultSink::on_embedding(const Embedding& embedding) {
+  embedding_.assign(embedding.values.begin(), embedding.values.end());
+  at(0);
 }
 
 void ResultSink::on_end(const RequestEnd& end) {

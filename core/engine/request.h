@@ -20,6 +20,7 @@ enum class FinishReason : uint8_t {
   length,     // max_tokens, or the context is full
   stop,       // a stop string or a stop token
   eos,        // the model's end of text
+  pooled,     // an embedding was wanted, and is made
   cancelled,  // the caller's wish
   error,      // `message` says why
 };
@@ -49,6 +50,12 @@ struct PromptDelta {
   std::span<const GeneratedToken> tokens;
 };
 
+// What a request with Request::pooling gets, before its end. Borrowed for the call.
+struct Embedding {
+  RequestId request = 0;
+  std::span<const float> values;  // [hidden]
+};
+
 struct RequestEnd {
   RequestId request = 0;
   uint32_t sample = 0;
@@ -64,6 +71,7 @@ class RequestSink {
   virtual ~RequestSink() = default;
   virtual void on_delta(const RequestDelta& delta) = 0;
   virtual void on_prompt(const PromptDelta&) {}    // before the first delta
+  virtual void on_embedding(const Embedding&) {}   // instead of deltas
   virtual void on_end(const RequestEnd& end) = 0;  // once a sample, after its last delta
 };
 
@@ -84,8 +92,16 @@ enum class BeamStop : uint8_t {
   never = 2,     // "never": when no running beam could beat it at any length
 };
 
+// Which of a prompt's hidden states, behind the final norm, make an embedding: that of the last
+// token, the mean of all, or that of the first (where models have a CLS token).
+enum class Pooling : uint8_t { none = 0, last = 1, mean = 2, first = 3 };
+
 struct Request {
   std::vector<TokenId> prompt;
+  // Not none: an embedding is wanted instead of an answer. Nothing is sampled, and what belongs to
+  // answers is refused.
+  Pooling pooling = Pooling::none;
+  bool normalise = false;   // the embedding, to length 1
   SamplingParams sampling;  // its spans are taken from `lists`
   SamplingLists lists;
   uint32_t samples = 1;  // continuations to deliver; share the prompt's K/V
@@ -134,9 +150,12 @@ class ResultSink final : public RequestSink {
 
   void on_delta(const RequestDelta& delta) override;
   void on_prompt(const PromptDelta& delta) override;
+  void on_embedding(const Embedding& embedding) override;
   void on_end(const RequestEnd& end) override;
   // In the order of sample numbers; grows as samples begin to speak.
   const std::vector<Sample>& samples() const { return samples_; }
+  // [hidden], where one was asked for.
+  const std::vector<float>& embedding() const { return embedding_; }
   // Of the prompt's tokens from the second on, where they were asked for.
   const std::vector<Token>& prompt() const { return prompt_; }
 
@@ -144,6 +163,7 @@ class ResultSink final : public RequestSink {
   Sample& at(uint32_t sample);
   std::vector<Sample> samples_;
   std::vector<Token> prompt_;
+  std::vector<float> embedding_;
 };
 
 // Turns one sample's tokens into text as they come.

@@ -34,6 +34,7 @@ class RequestCheck {
     check_params();
     for (std::string& text : sampler_faults(request_, limits_)) fault(std::move(text));
     if (request_.beams > 0) check_beams();
+    if (request_.pooling != Pooling::none) check_pooling();
     return faults_.empty() ? Status() : invalid_argument(join(faults_, "\n"));
   }
 
@@ -206,6 +207,32 @@ class RequestCheck {
     }
     check_beam_memory(beams);
     check_beam_sampling();
+  }
+
+  // An embedding is made of the prompt alone.
+  void check_pooling() {
+    const Request plain;
+    const bool answers = request_.samples != 1 || request_.best_of != 0 || request_.beams != 0 ||
+                         request_.max_tokens != 0 || request_.min_tokens != 0 ||
+                         request_.prompt_logprobs || !request_.stop.empty() ||
+                         !request_.stop_tokens.empty();
+    if (answers) {
+      fault(
+          "an embedding is asked for, and something of an answer – leave samples, best_of, beams, "
+          "max_tokens, min_tokens, stop and prompt_logprobs out");
+    }
+    for (const SamplingKey& key : sampling_keys()) {
+      if (key.get(request_.sampling) == key.get(plain.sampling)) continue;
+      fault("an embedding is asked for, of which nothing is drawn, but " + std::string(key.name) +
+            " is " + sampling_text(key, request_.sampling) + " – leave it out");
+    }
+    const SamplingLists& lists = request_.lists;
+    if (!lists.logit_bias.empty() || !lists.allowed_tokens.empty() || !lists.bad_words.empty() ||
+        !lists.params.empty()) {
+      fault(
+          "an embedding is asked for, of which nothing is drawn – leave logit_bias, "
+          "allowed_tokens, bad_words and params out");
+    }
   }
 
   // All beams must be able to run together.

@@ -163,8 +163,9 @@ std::string Sampling::no_token(const Step& step, const Share& share) const {
                      std::to_string(share.sequence->known);
   if (finite == 0) {
     return text +
-           " – a row needs at least one finite logit that is allowed – the model's weights or the "
-           "executor are at fault";
+           " – a row needs at least one finite logit that is allowed – the model's weights are at "
+           "fault, or executor and kernels: " +
+           context_.parts.executor->numerics();
   }
   return text + ", though " + std::to_string(finite) +
          " logits are finite and allowed – bans and biases of the request leave none of them, or "

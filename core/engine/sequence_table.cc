@@ -31,6 +31,7 @@ Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arr
   sequence.prompt_tokens = static_cast<uint32_t>(request.request.prompt.size());
   sequence.known = sequence.prompt_tokens;
   sequence.tokens = request.request.prompt;
+  if (request.request.pooling != Pooling::none) sequence.pool = std::make_unique<PooledStates>();
   sequence.record.request = request.id;
   sequence.record.sample = sample;
   sequence.record.prompt_tokens = sequence.prompt_tokens;

@@ -72,6 +72,12 @@ struct Growth {
   uint32_t restored = 0;     // of them, brought back from the swap pool
 };
 
+// What becomes an embedding.
+struct PooledStates {
+  uint32_t rows = 0;         // that were added up, in the order of positions
+  std::vector<double> sums;  // [hidden]
+};
+
 struct Sequence {
   SeqId id = kNoSeq;
   uint32_t sample = 0;
@@ -96,7 +102,8 @@ struct Sequence {
   bool in_drafter = false;
   bool in_scheduler = false;
   uint64_t digest = 0;
-  std::unique_ptr<BeamPath> beam;  // null unless it is one
+  std::unique_ptr<BeamPath> beam;      // null unless it is one
+  std::unique_ptr<PooledStates> pool;  // null unless an embedding is wanted
   TextStream text;
   RequestRecord record;
 
@@ -108,8 +115,10 @@ struct Sequence {
   // As the step in flight will leave it at least.
   uint32_t known_ahead() const { return stop_at > 0 ? stop_at : known + undrawn; }
   uint32_t computed_ahead() const { return computed + in_flight; }
-  // The token that is being drawn, or was just drawn, is its last.
+  // The token that is being drawn, or was just drawn, is its last; or the rest of a prompt that is
+  // pooled is in flight.
   bool ends_for_sure() const {
+    if (pool != nullptr && in_flight > 0 && computed_ahead() >= prompt_tokens) return true;
     return ending || (undrawn > 0 && known_ahead() >= request->limit_tokens);
   }
   uint32_t generated() const { return known - prompt_tokens; }

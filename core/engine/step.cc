@@ -22,6 +22,7 @@ Status Engine::step() {
   for (const Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
   sampling_.sample(step);
   drafting_.observe(step);
+  finishing_.gather(step);
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
   beam_groups_.advance(step);

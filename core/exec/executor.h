@@ -81,6 +81,8 @@ struct StepOutput {
   // hidden], in the batch's order.
   std::span<float* const> hidden;
   uint32_t hidden_rows = 0;
+  // Of weights, as stored: all experts that any row chose, each once a layer.
+  uint64_t expert_bytes = 0;
 };
 
 class Executor {

@@ -158,6 +158,10 @@ std::vector<MemoryPart> HostKv::parts() const {
   return parts;
 }
 
+bool HostKv::intact() const {
+  return std::ranges::all_of(memory_, [](const HostMemory& memory) { return memory.intact(); });
+}
+
 Status HostKv::check(const KvMove& move) const {
   if (move.group >= groups_.size()) {
     return internal("a KV move names group " + std::to_string(move.group) + " of " +

@@ -29,6 +29,8 @@ class HostKv {
   std::span<const KvGroupStorage> storage() const { return storage_; }
   std::span<const StateStorage> states() const { return states_; }
   uint64_t bytes() const { return bytes_; }  // of the cache, without the pool
+  // False once somebody wrote behind a plane.
+  bool intact() const;
   // What first steps reach: the beginning of every plane, and all slots of states.
   std::vector<MemoryPart> parts() const;
 

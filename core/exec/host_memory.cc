@@ -43,13 +43,14 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::st
   HostMemory memory;
   if (bytes == 0) return memory;
   const int lazy = backing == Backing::lazy ? MAP_NORESERVE : 0;
-  std::byte* address = map(bytes, lazy);
+  std::byte* address = map(saturating_add(bytes, kCanaryBytes), lazy);
   if (address == nullptr) {
     return out_of_memory(std::string(what) + " needs " + std::to_string(bytes) +
                          " bytes, more than this machine grants");
   }
   memory.data_ = address;
   memory.bytes_ = bytes;
+  set_canary(address + bytes);
   return memory;
 }
 
@@ -88,7 +89,7 @@ HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
 }
 
 HostMemory::~HostMemory() {
-  if (data_ != nullptr) ::munmap(data_, bytes_);
+  if (data_ != nullptr) ::munmap(data_, bytes_ + kCanaryBytes);
 }
 
 }  // namespace tenon

@@ -1,5 +1,6 @@
 // Zeroed memory straight from the system: page-aligned, given back as a whole, and backed only
-// where it is touched. What executors keep weights, KV and activations in.
+// where it is touched. What executors keep weights, KV and activations in. Behind it stands a
+// canary: kernels that write further than their room reaches are found out.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/canary.h"
 #include "core/base/result.h"
 
 namespace tenon {
@@ -33,6 +35,8 @@ class HostMemory {
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
   float* floats() const { return reinterpret_cast<float*>(data_); }
+  // False once somebody wrote behind the last byte.
+  bool intact() const { return data_ == nullptr || canary_lives(data_ + bytes_); }
 
  private:
   std::byte* data_ = nullptr;

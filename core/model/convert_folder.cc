@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/base/half.h"
 #include "core/base/new_file.h"
 #include "core/model/convert.h"
 #include "core/model/family.h"
 #include "core/model/gguf_config.h"
+#include "core/model/interleaved_experts.h"
 #include "core/model/model_config.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/model_tensors.h"
@@ -121,10 +123,14 @@ std::string generation_json(const GenerationDefaults& defaults) {
   return out.empty() ? std::string() : out.dump(1) + "\n";
 }
 
+const TensorType* folder_type(const Weight& weight, const TensorType* wanted) {
+  const TensorType* type = wanted != nullptr ? wanted : &type_of(weight);
+  return plain_dtype(*type) ? type : find_tensor_type(kGgufF32);
+}
+
 PlannedTensor plan_matrix(const ModelTensor& tensor, const TensorType* wanted) {
   const Weight& weight = *tensor.places.front().matrix;
-  const TensorType* type = wanted != nullptr ? wanted : &type_of(weight);
-  if (!plain_dtype(*type)) type = find_tensor_type(kGgufF32);
+  const TensorType* type = folder_type(weight, wanted);
   const auto fill = [places = tensor.places, type](uint64_t first, uint64_t rows, std::byte* out) {
     for (uint64_t row = first; row < first + rows; ++row) {
       const PlacedRow source = row_of(places, row);
@@ -146,8 +152,41 @@ PlannedTensor plan_vector(const ModelTensor& tensor, DType dtype) {
   return {tensor.spec.name, dtype, {tensor.spec.rows}, fill};
 }
 
+// A tensor of experts becomes one for each, where folders of the family have them apart.
+std::vector<ModelTensor> folder_tensors(const Model& model) {
+  std::vector<ModelTensor> tensors = model_tensors(model);
+  if (family_of(model.plan).tensors.experts != ExpertLayout::apart) return tensors;
+  std::vector<ModelTensor> apart;
+  for (ModelTensor& tensor : tensors) {
+    for (uint32_t expert = 0; expert < tensor.spec.experts; ++expert) {
+      ModelTensor& one = apart.emplace_back(tensor);
+      one.spec.name = expert_name(tensor.spec.name, expert);
+      one.spec.experts = 0;
+      one.places = {tensor.places[expert]};
+    }
+    if (tensor.spec.experts == 0) apart.push_back(std::move(tensor));
+  }
+  return apart;
+}
+
+// Gate and up of all experts in one tensor, or down; null: up, which stands beside its gate.
+std::optional<PlannedTensor> plan_experts(const std::vector<ModelTensor>& tensors,
+                                          const ModelTensor& tensor, const TensorType* wanted,
+                                          DType vector_type) {
+  const TensorSpec& spec = tensor.spec;
+  if (spec.role == Role::expert_up) return std::nullopt;
+  const auto up = std::ranges::find_if(tensors, [&](const ModelTensor& other) {
+    return other.spec.role == Role::expert_up && other.spec.layer == spec.layer &&
+           other.spec.bias == spec.bias;
+  });
+  const TensorType* type = spec.columns == 0 ? find_tensor_type(dtype_name(vector_type))
+                                             : folder_type(*tensor.places.front().matrix, wanted);
+  return plan_interleaved(tensor, spec.role == Role::expert_gate ? &*up : nullptr, *type,
+                          *plain_dtype(*type));
+}
+
 std::vector<PlannedTensor> plan(const Model& model, const TensorType* wanted) {
-  const std::vector<ModelTensor> tensors = model_tensors(model);
+  const std::vector<ModelTensor> tensors = folder_tensors(model);
   const DType matrix_type = plan_matrix(tensors.front(), wanted).dtype;
   const auto is_vector = [](const ModelTensor& tensor) { return tensor.spec.columns == 0; };
   const bool exact = std::ranges::all_of(tensors, [&](const ModelTensor& tensor) {
@@ -155,7 +194,13 @@ std::vector<PlannedTensor> plan(const Model& model, const TensorType* wanted) {
   });
   std::vector<PlannedTensor> planned;
   for (const ModelTensor& tensor : tensors) {
-    planned.push_back(is_vector(tensor) ? plan_vector(tensor, exact ? matrix_type : DType::f32)
+    const DType vector_type = exact ? matrix_type : DType::f32;
+    if (tensor.spec.experts > 0) {
+      auto experts = plan_experts(tensors, tensor, wanted, vector_type);
+      if (experts) planned.push_back(*std::move(experts));
+      continue;
+    }
+    planned.push_back(is_vector(tensor) ? plan_vector(tensor, vector_type)
                                         : plan_matrix(tensor, wanted));
   }
   return planned;

@@ -185,7 +185,7 @@ class Planner {
  public:
   Planner(const Model& model, const TensorType* wanted)
       : family_(family_of(model.plan)),
-        names_(family_),
+        names_(model.plan),
         head_dim_(attention_of(model.plan).head_dim),
         wanted_(wanted) {}
 
@@ -199,6 +199,9 @@ class Planner {
     const std::string name = names_.stored(tensor.spec.name);
     const Weight& weight = *tensor.places.front().matrix;
     const TensorType* type = wanted_ == nullptr ? &type_of(weight) : wanted_;
+    // Other programs keep routers in f32, too.
+    const bool routes = tensor.spec.role == Role::router || tensor.spec.role == Role::shared_router;
+    if (routes) type = find_tensor_type(kGgufF32);
     if (!fits_type(*type, weight.k_in)) {
       kept_.push_back(name);
       type = &type_of(weight);
@@ -211,7 +214,10 @@ class Planner {
         store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
       }
     };
-    planned_.push_back({name, type->id, {tensor.spec.rows, weight.k_in}, fill});
+    std::vector<uint64_t> extents = {tensor.spec.rows, weight.k_in};
+    if (tensor.spec.experts > 0) extents.insert(extents.begin(), tensor.spec.experts);
+    if (tensor.spec.role == Role::shared_router) extents.erase(extents.begin());
+    planned_.push_back({name, type->id, std::move(extents), fill});
   }
 
   void add_factors(const char* name, const std::vector<float>& factors) {
@@ -234,13 +240,15 @@ class Planner {
   }
   void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
     std::vector<float> values;
-    for (uint64_t i = 0; i < tensor.spec.rows; ++i) {
+    const uint64_t vectors = std::max(tensor.spec.experts, 1u);
+    for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
       const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
       const float value = (*source.place->vector)[source.row];
       values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
     }
     std::vector<uint64_t> extents = {tensor.spec.rows};
     if (!tensor.spec.stored_shape.empty()) extents = tensor.spec.stored_shape;
+    if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
     if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
     add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
   }
@@ -275,11 +283,13 @@ void add_stored_factors(const ModelPlan& plan, Planner& planner) {
 bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
   const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
     return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
-           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic);
+           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
+           x.scaling.truncate == y.scaling.truncate;
   };
   return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
          a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
-         a.learned_positions == b.learned_positions && a.logit_scale == b.logit_scale &&
+         a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
+         a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
          a.logit_soft_cap == b.logit_soft_cap;
 }
 

@@ -10,7 +10,7 @@
 //   normed     [rows, hidden]            what a layer without a norm reads is hidden itself
 //   q, k, v    [rows, heads | kv_heads, head_dim]
 //   attended   [rows, heads · head_dim]
-//   inner      [rows, MLP width]
+//   inner      [rows, MLP width], or of each chosen expert
 //
 // A layer's mixer is attention, a recurrence, or both; a layer may have no MLP.
 #pragma once
@@ -27,6 +27,7 @@ class DecoderOps {
   virtual void attention_norm(uint32_t layer) = 0;  // hidden → normed
   virtual void qkv(uint32_t layer) = 0;             // normed → q, k, v, biases added
   virtual void qk_norm(uint32_t layer) = 0;         // norm of q and k
+  virtual void clip(uint32_t layer) = 0;            // holds q, k and v within ±clip
   virtual void rotate(uint32_t layer) = 0;          // rotary embedding of q and k
   virtual void attend(uint32_t layer) = 0;          // stores k, v; q → attended
   // hidden += scale · post_norm(attended · Woᵀ)
@@ -36,8 +37,11 @@ class DecoderOps {
   virtual void recur_out(uint32_t layer) = 0;  // hidden += scale · post_norm(… · Woutᵀ)
   // hidden → normed, by the norm that attention has where the MLP has none of its own
   virtual void mlp_norm(uint32_t layer) = 0;
-  virtual void mlp_in(uint32_t layer) = 0;      // normed → inner: act(gate) · up, or act(up)
-  virtual void mlp_out(uint32_t layer) = 0;     // hidden += scale · post_norm(inner · Wdownᵀ)
+  // normed → inner: act(gate) · up, or act(up); of the experts that a router chooses, where the
+  // layer has some
+  virtual void mlp_in(uint32_t layer) = 0;
+  // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up
+  virtual void mlp_out(uint32_t layer) = 0;
   virtual void layer_done(uint32_t layer) = 0;  // hidden is what the layer makes
   virtual void logits() = 0;                    // wanted rows: final norm, head, scale and cap
 
@@ -58,6 +62,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attends()) {
     ops.qkv(index);
     if (layer.attention.qk_norm) ops.qk_norm(index);
+    if (layer.attention.clip > 0.0f) ops.clip(index);
     if (layer.attention.rope >= 0) ops.rotate(index);
     ops.attend(index);
   }

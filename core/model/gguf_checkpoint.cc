@@ -54,16 +54,23 @@ Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
                   ", which is not built; there are " + weight_formats_text();
     return entry;
   }
-  if (tensor.extents.size() != 2) {
-    entry.fault = "is stored as " + std::string(type->name) + " with " +
-                  std::to_string(tensor.extents.size()) + " dimensions; only matrices are read";
+  const size_t rank = tensor.extents.size();
+  if (rank != 2 && rank != 3) {
+    entry.fault = "is stored as " + std::string(type->name) + " with " + std::to_string(rank) +
+                  " dimensions; only matrices are read, and those of experts";
     return entry;
   }
   entry.format = type->name;
   entry.view.dtype = DType::u8;
-  const uint64_t row_bytes = tensor.extents[1] / type->block_elements * type->block_bytes;
-  set_shape(entry.view, std::array{tensor.extents[0], row_bytes});
+  std::vector<uint64_t> extents = tensor.extents;
+  extents.back() = extents.back() / type->block_elements * type->block_bytes;
+  set_shape(entry.view, extents);
   return entry;
+}
+
+// A matrix of one row is stored as a vector: the score of a shared expert.
+bool is_single_row(const GgufTensor& tensor) {
+  return tensor.extents.size() == 1 && tensor.name.ends_with(".ffn_gate_inp_shexp.weight");
 }
 
 // Where the rows of `heads` heads stand whose halves are interleaved: 0, 2, 4, …, 1, 3, 5, … of
@@ -91,10 +98,12 @@ void put_in_order(Entry& entry, std::span<const uint32_t> order) {
 
 class GgufCheckpoint final : public Checkpoint {
  public:
-  GgufCheckpoint(MappedFile file, const GgufFile& header, const Family& family)
-      : file_(std::move(file)), names_(family) {
+  GgufCheckpoint(MappedFile file, const GgufFile& header, const ModelPlan& plan)
+      : file_(std::move(file)), names_(plan) {
     for (const GgufTensor& tensor : header.tensors()) {
-      entries_.emplace(names_.name_of_stored(tensor.name), make_entry(tensor, file_.bytes()));
+      Entry entry = make_entry(tensor, file_.bytes());
+      if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
+      entries_.emplace(names_.name_of_stored(tensor.name), std::move(entry));
     }
   }
 
@@ -176,7 +185,7 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(*header, file.bytes(), path));
   TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(*header, path));
   const Family& family = family_of(opened.config.plan);
-  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, family);
+  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, opened.config.plan);
   if (family.gguf_pairs_rows) checkpoint->order_rows(opened.config.plan);
   opened.checkpoint = std::move(checkpoint);
   return opened;

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 #include "core/base/quote.h"
 #include "core/model/families/reading.h"
 #include "core/model/family.h"
-#include "core/model/gguf_fields.h"
+#include "core/model/gguf_source.h"
 #include "core/model/model_config.h"
 
 namespace tenon {
@@ -16,38 +15,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A file at hand, and the config.json that it amounts to.
-struct Source {
-  const GgufFile& file;
-  std::span<const std::byte> bytes;
-  const GgufFields& fields;
-  const Family& family;
-  ordered_json config = ordered_json::object();
-  uint32_t layers = 0;
-  uint32_t head_dim = 0;
-  uint32_t turned = 0;  // elements of a head
-  uint32_t context_tokens = 0;
-  uint32_t vocabulary = 0;
-  std::vector<bool> sliding = {};  // [layers], where the file says so
-
-  Faults& faults() const { return fields.faults(); }
-  bool attends() const { return family.gguf_attention != GgufAttention::none; }
-  const GgufTensor* tensor(std::string_view name) const {
-    const auto found = std::ranges::find(file.tensors(), name, &GgufTensor::name);
-    return found == file.tensors().end() ? nullptr : &*found;
-  }
-  bool has_tensor(std::string_view name) const { return tensor(name) != nullptr; }
-};
-
-void check_heads(const Source& source, uint32_t heads, uint32_t kv_heads) {
+void check_heads(const GgufSource& source, uint32_t heads, uint32_t kv_heads) {
   Faults& faults = source.faults();
   if (heads % kv_heads != 0) {
     faults.invalid(std::to_string(heads) + " heads are not a multiple of " +
                    std::to_string(kv_heads) + " KV heads");
-  }
-  if (source.head_dim % 2 != 0 || source.head_dim == 0) {
-    faults.invalid("heads of " + std::to_string(source.head_dim) +
-                   " elements; rotary embedding turns pairs");
   }
   if (uint64_t{heads} * source.head_dim > kMaxWidth) {
     faults.invalid(std::to_string(heads) + " heads of " + std::to_string(source.head_dim) +
@@ -56,7 +28,7 @@ void check_heads(const Source& source, uint32_t heads, uint32_t kv_heads) {
 }
 
 // KV heads of the layers that attend; the others have none.
-uint32_t read_kv_heads(Source& source, uint32_t heads) {
+uint32_t read_kv_heads(GgufSource& source, uint32_t heads) {
   constexpr const char* kKey = ".attention.head_count_kv";
   const GgufFields& fields = source.fields;
   const GgufValue* value = fields.find(kKey);
@@ -83,7 +55,7 @@ uint32_t read_kv_heads(Source& source, uint32_t heads) {
   return kv_heads == 0 || !sound ? heads : static_cast<uint32_t>(kv_heads);
 }
 
-void read_heads(Source& source, uint32_t hidden) {
+void read_heads(GgufSource& source, uint32_t hidden) {
   const GgufFields& fields = source.fields;
   const uint32_t heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
   const uint32_t kv_heads = read_kv_heads(source, heads);
@@ -104,7 +76,7 @@ void read_heads(Source& source, uint32_t hidden) {
   source.config["head_dim"] = source.head_dim;
 }
 
-void read_turned(Source& source) {
+void read_turned(GgufSource& source) {
   const GgufFields& fields = source.fields;
   source.turned = fields.count(".rope.dimension_count", source.head_dim, 1, kMaxWidth);
   if (source.turned == source.head_dim) return;
@@ -119,7 +91,7 @@ void read_turned(Source& source) {
   source.config["partial_rotary_factor"] = part;
 }
 
-void read_shape(Source& source) {
+void read_shape(GgufSource& source) {
   const GgufFields& fields = source.fields;
   const uint32_t hidden = fields.need_count(".embedding_length", 1, kMaxWidth);
   source.config["hidden_size"] = hidden;
@@ -142,7 +114,7 @@ void read_shape(Source& source) {
 }
 
 // Biases and norms stand in all layers or in none.
-void read_features(Source& source) {
+void read_features(GgufSource& source) {
   const GgufFields& fields = source.fields;
   if (source.attends()) {
     source.config["attention_bias"] =
@@ -156,92 +128,7 @@ void read_features(Source& source) {
   source.config[std::string(source.family.gguf_eps_key)] = shortest_double(static_cast<float>(eps));
 }
 
-// The exact settings behind stored rotary factors, where this program wrote the file.
-ordered_json read_llama3(const Source& source) {
-  const GgufFields& fields = source.fields;
-  const double low = fields.number("tenon.rope.llama3.low_freq_factor", 1.0, 1e-6, 1e30);
-  const double high = fields.number("tenon.rope.llama3.high_freq_factor", 4.0, 1e-6, 1e30);
-  if (high <= low) {
-    source.faults().invalid("'tenon.rope.llama3.high_freq_factor' must be above the low one");
-  }
-  return {
-      {"rope_type", "llama3"},
-      {"factor", fields.number("tenon.rope.llama3.factor", 1.0, 1e-6, 1e30)},
-      {"low_freq_factor", low},
-      {"high_freq_factor", high},
-      {"original_max_position_embeddings", fields.count("tenon.rope.llama3.original_context_length",
-                                                        source.context_tokens, 1, kMaxWidth)}};
-}
-
-// A tensor of rotary factors, one a pair of a head; empty where it is not there, or faulty.
-std::vector<float> read_factors(const Source& source, const char* name) {
-  const GgufTensor* factors = source.tensor(name);
-  if (factors == nullptr) return {};
-  const std::string tensor = "tensor '" + std::string(name) + "'";
-  if (factors->type != kGgufF32 || factors->extents != std::vector<uint64_t>{source.turned / 2}) {
-    source.faults().invalid(tensor + " is not " + std::to_string(source.turned / 2) +
-                            " values of f32, one a pair of a head");
-    return {};
-  }
-  std::vector<float> values(source.turned / 2);
-  std::memcpy(values.data(), source.bytes.data() + factors->begin, values.size() * sizeof(float));
-  const bool sound =
-      std::ranges::all_of(values, [](float value) { return value >= 1e-6f && value <= 1e30f; });
-  if (!sound) source.faults().invalid(tensor + " has a value outside of 1e-6 to 1e30");
-  return values;
-}
-
-// The original context stands beside the settings, where it outweighs a family's default.
-ordered_json read_longrope(Source& source) {
-  const GgufFields& fields = source.fields;
-  source.config["original_max_position_embeddings"] =
-      fields.count(".rope.scaling.original_context_length", source.context_tokens, 1, kMaxWidth);
-  ordered_json scaling{{"rope_type", "longrope"},
-                       {"short_factor", read_factors(source, "rope_factors_short.weight")},
-                       {"long_factor", read_factors(source, "rope_factors_long.weight")}};
-  if (fields.has(".rope.scaling.attn_factor")) {
-    scaling["attention_factor"] = fields.number(".rope.scaling.attn_factor", 1.0, 1e-6, 1e30);
-  }
-  return scaling;
-}
-
-ordered_json read_yarn(const Source& source) {
-  const GgufFields& fields = source.fields;
-  ordered_json scaling{
-      {"rope_type", "yarn"},
-      {"factor", fields.number(".rope.scaling.factor", 1.0, 1e-6, 1e30)},
-      {"original_max_position_embeddings",
-       fields.count(".rope.scaling.original_context_length", source.context_tokens, 1, kMaxWidth)}};
-  for (const auto& [key, name] : {std::pair(".rope.scaling.yarn_beta_fast", "beta_fast"),
-                                  std::pair(".rope.scaling.yarn_beta_slow", "beta_slow")}) {
-    if (fields.has(key)) scaling[name] = fields.number(key, 1.0, 1e-6, 1e30);
-  }
-  return scaling;
-}
-
-ordered_json read_scaling(Source& source) {
-  const GgufFields& fields = source.fields;
-  if (source.has_tensor("rope_factors_long.weight") ||
-      source.has_tensor("rope_factors_short.weight")) {
-    (void)fields.text(".rope.scaling.type", "");
-    return read_longrope(source);
-  }
-  if (fields.has("tenon.rope.llama3.factor")) return read_llama3(source);
-  const double old = fields.number(".rope.scale_linear", 1.0, 1e-6, 1e30);
-  const std::string type = fields.text(".rope.scaling.type", old != 1.0 ? "linear" : "none");
-  if (type == "linear") {
-    return {{"rope_type", "linear"},
-            {"factor", fields.number(".rope.scaling.factor", old, 1e-6, 1e30)}};
-  }
-  if (type == "yarn") return read_yarn(source);
-  if (type != "none") {
-    source.faults().unsupported(fields.name(".rope.scaling.type") + " is " + in_quotes(type) +
-                                "; there are none, linear and yarn, and stored factors");
-  }
-  return nullptr;
-}
-
-void read_windows(Source& source) {
+void read_windows(GgufSource& source) {
   const GgufFields& fields = source.fields;
   const uint32_t window = fields.count(".attention.sliding_window", 0, 0, kMaxWidth);
   const bool none = window == 0 || window >= source.context_tokens;
@@ -314,7 +201,7 @@ void refuse_other_arithmetic(const GgufFields& fields) {
 }
 
 // Ids beyond the vocabulary mean none: converters write the default of another vocabulary.
-void read_tokens(Source& source) {
+void read_tokens(GgufSource& source) {
   const auto id_of = [&](std::string_view key) -> std::optional<uint32_t> {
     const uint32_t id = source.fields.count(key, 0xffffffffu, 0, 0xffffffffu);
     return id < source.vocabulary ? std::optional(id) : std::nullopt;
@@ -330,8 +217,17 @@ void read_tokens(Source& source) {
   source.config["eos_token_id"] = ends.empty() ? ordered_json(nullptr) : ordered_json(ends);
 }
 
+// Experts make a Llama a Mixtral, which has that name too.
+const Family* family_of_file(const GgufFile& file, const std::string& architecture,
+                             Faults& faults) {
+  const Family* family = find_family_by_architecture(architecture);
+  const GgufFields fields(file, architecture, faults);
+  const bool experts = fields.count(".expert_count", 0, 0, kMaxWidth) > 0;
+  return experts && family == find_family("llama") ? find_family("mixtral") : family;
+}
+
 // The family by its name in such files. A window makes a Llama a Mistral, which has that name too.
-void name_family(Source& source) {
+void name_family(GgufSource& source) {
   const Family* family = &source.family;
   if (family == find_family("llama") && !source.config["sliding_window"].is_null()) {
     family = find_family("mistral");
@@ -340,25 +236,8 @@ void name_family(Source& source) {
   source.config["architectures"] = {std::string(family->class_stem) + "ForCausalLM"};
 }
 
-// Factors beside settings that we wrote ourselves must say the same; all others count.
-void apply_factors(const Source& source, std::vector<float> factors, ModelPlan& plan) {
-  if (factors.empty() || source.faults().any() || plan.ropes.empty()) return;
-  RopePlan& rope = plan.ropes.front();
-  if (rope.scaling.kind != RopeScalingKind::llama3) {
-    rope.factors = std::move(factors);
-    return;
-  }
-  const std::vector<float> expected = llama3_rope_factors(rope);
-  for (size_t i = 0; i < factors.size(); ++i) {
-    if (std::fabs(factors[i] - expected[i]) <= 1e-5f * expected[i]) continue;
-    source.faults().invalid(
-        "tensor 'rope_freqs.weight' and 'tenon.rope.llama3.factor' contradict each other");
-    return;
-  }
-}
-
 // Biases are what the file has: config.json knows fewer combinations.
-void apply_biases(const Source& source, ModelPlan& plan) {
+void apply_biases(const GgufSource& source, ModelPlan& plan) {
   if (source.family.gguf_attention != GgufAttention::in_all_layers) return;
   if (!source.has_tensor("blk.0.attn_q.weight")) return;
   for (LayerPlan& layer : plan.layers) {
@@ -382,14 +261,14 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::
                                      std::string_view name) {
   Faults faults;
   const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");
-  const Family* family = find_family_by_architecture(architecture);
+  const Family* family = family_of_file(file, architecture, faults);
   if (family == nullptr) {
     faults.unsupported("'general.architecture' is " + in_quotes(architecture) + "; there are " +
                        family_architectures());
     return faults.status(name);
   }
   const GgufFields fields(file, architecture, faults);
-  Source source{file, bytes, fields, *family};
+  GgufSource source{file, bytes, fields, *family};
   read_shape(source);
   // What follows is measured by the shape.
   if (faults.any()) return faults.status(name);
@@ -397,8 +276,8 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::
   std::vector<float> factors;
   if (source.attends()) {
     source.config["rope_theta"] = fields.number(".rope.freq_base", family->gguf_theta, 1e-6, 1e30);
-    source.config["rope_scaling"] = read_scaling(source);
-    factors = read_factors(source, "rope_freqs.weight");
+    source.config["rope_scaling"] = read_gguf_rope_scaling(source);
+    factors = read_gguf_rope_factors(source);
     read_windows(source);
   }
   read_tokens(source);
@@ -414,7 +293,7 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::
   // Mistral's config.json cannot say it of single layers.
   set_windows(source.sliding, fields.count(".attention.sliding_window", 0, 0, kMaxWidth),
               config.plan);
-  apply_factors(source, std::move(factors), config.plan);
+  apply_gguf_rope_factors(source, std::move(factors), config.plan);
   if (faults.any()) return faults.status(name);
   return config;
 }

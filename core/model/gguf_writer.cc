@@ -20,7 +20,9 @@ uint64_t row_bytes(const GgufPlannedTensor& tensor) {
 }
 
 uint64_t row_count(const GgufPlannedTensor& tensor) {
-  return tensor.extents.size() == 2 ? tensor.extents[0] : 1;
+  uint64_t rows = 1;
+  for (size_t i = 0; i + 1 < tensor.extents.size(); ++i) rows *= tensor.extents[i];
+  return rows;
 }
 
 std::string make_header(const GgufMetadata& metadata, std::span<const GgufPlannedTensor> tensors) {

@@ -14,7 +14,8 @@ namespace tenon {
 struct GgufPlannedTensor {
   std::string name;
   uint32_t type = kGgufF32;       // a TensorType's id
-  std::vector<uint64_t> extents;  // slowest first: [rows, columns], or [length], which is one row
+  std::vector<uint64_t> extents;  // slowest first: [rows, columns], or [length], which is one row;
+                                  // of experts [experts, rows, columns]
   FillRows fill;                  // in the tensor's type
 };
 

@@ -61,7 +61,7 @@ bool can_grow(const ModelPlan& plan) {
          !plan.learned_positions && plan.embedding_scale == 1.0f && plan.logit_scale == 1.0f &&
          layer.attention.qk_norm_extent == QkNormExtent::head &&
          std::ranges::none_of(list_tensors(plan), [](const TensorSpec& spec) {
-           return spec.role == Role::qkv || spec.role == Role::gate_up;
+           return spec.role == Role::qkv || spec.role == Role::gate_up || spec.role == Role::router;
          });
 }
 
@@ -261,6 +261,10 @@ class Growth {
 Status grow_model(const std::string& source_folder, std::string_view shape_name,
                   const GrowthOptions& options) {
   TENON_ASSIGN_OR_RETURN(const PlannedShape shape, named_shape(shape_name));
+  if (shape.plan.layers.front().experts) {
+    return unsupported("the shape " + in_quotes(shape_name) +
+                       " has experts; a model grows into shapes without");
+  }
   if (is_model_file(source_folder)) {
     return unsupported(path_in_quotes(source_folder) +
                        " is a file; a model grows from a folder: write one with `tenon model "

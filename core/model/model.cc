@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/json_fields.h"
@@ -12,6 +14,7 @@
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_taker.h"
 #include "core/model/tensor_values.h"
+#include "core/model/text_part.h"
 
 namespace tenon {
 namespace {
@@ -29,7 +32,7 @@ bool same_bytes(const Weight& a, const Weight& b) {
 // both are equal, as in transformers.
 void take_embeddings(TensorTaker& tensors, Model& model) {
   ModelPlan& plan = model.plan;
-  const TensorNames names(family_of(plan));
+  const TensorNames names(plan);
   const std::string embedding = tensors.name(names.stem(Role::embedding, -1) + ".weight");
   const std::string head = names.stem(Role::head, -1) + ".weight";
   const bool swapped = plan.tied_embeddings && !tensors.has(embedding) && tensors.has(head);
@@ -46,15 +49,35 @@ void take_embeddings(TensorTaker& tensors, Model& model) {
   if (plan.tied_embeddings) model.head = model.embedding;
 }
 
+// Norms that the checkpoint has no weights for.
+void fill_plain_norms(Model& model) {
+  const ModelPlan& plan = model.plan;
+  const auto fill = [](const NormPlan& norm, uint64_t width, std::vector<float>& scale) {
+    if (norm && !norm.weight) scale.assign(width, 1.0f);
+  };
+  fill(plan.embedding_norm, plan.hidden, model.embedding_norm);
+  fill(plan.final_norm, plan.hidden, model.final_norm);
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const LayerPlan& layer = plan.layers[i];
+    LayerWeights& weights = model.layers[i];
+    fill(layer.attention_norm, plan.hidden, weights.attention_norm);
+    fill(layer.attention_post_norm, plan.hidden, weights.attention_post_norm);
+    fill(layer.mlp_norm, plan.hidden, weights.mlp_norm);
+    fill(layer.mlp_post_norm, plan.hidden, weights.mlp_post_norm);
+  }
+}
+
 Status take_weights(Model& model) {
   TensorTaker tensors(model);
   take_embeddings(tensors, model);
   model.layers.resize(model.plan.layers.size());
+  model.plan.sinks.resize(model.plan.layers.size());
   for (const TensorSpec& spec : list_tensors(model.plan)) {
-    if (spec.role == Role::embedding || spec.role == Role::head) continue;
+    if (spec.role == Role::embedding || (spec.role == Role::head && !spec.bias)) continue;
     if (tensors.enough_faults()) break;
     tensors.take(spec);
   }
+  fill_plain_norms(model);
   tensors.refuse_leftovers();
   model.vector_bytes = tensors.vector_bytes();
   return tensors.status();
@@ -79,6 +102,21 @@ Status read_configs(Model& model) {
   return {};
 }
 
+// What is left of a model of text and images: the text model, as if it had been saved alone.
+Status keep_text_part(Model& model) {
+  if (model.plan.text_part_of.empty()) return {};
+  TENON_ASSIGN_OR_RETURN(const nlohmann::json config, parse_json_object(model.config_json));
+  Faults faults;
+  model.config_json = find_text_part(config, faults).config.dump();
+  const size_t all = model.checkpoint->names().size();
+  model.checkpoint = text_checkpoint(std::move(model.checkpoint));
+  model.other_tensors = all - model.checkpoint->names().size();
+  log(LogLevel::warning, "model",
+      model.path + ": a " + model.plan.text_part_of + " model, of which the text part is run; " +
+          std::to_string(model.other_tensors) + " tensors of its other parts are not loaded");
+  return {};
+}
+
 // Calls `visit(weight)` for each matrix, the head only where it is a tensor of its own.
 template <typename Visit>
 void for_each_matrix(const Model& model, Visit visit) {
@@ -94,9 +132,19 @@ void for_each_matrix(const Model& model, Visit visit) {
 
 std::vector<const Weight*> LayerWeights::matrices() const {
   std::vector<const Weight*> all;
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &ssm_in, &ssm_gate,
-                               &ssm_step, &ssm_low, &ssm_bc, &ssm_dt, &ssm_out}) {
-    if (weight->n_out != 0) all.push_back(weight);
+  const auto add = [&all](const Weight& weight) {
+    if (weight.n_out != 0) all.push_back(&weight);
+  };
+  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router}) add(*weight);
+  for (const ExpertWeights& expert : experts) {
+    for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) add(*weight);
+  }
+  for (const Weight* weight : {&shared_gate, &shared_up, &shared_down, &shared_router}) {
+    add(*weight);
+  }
+  for (const Weight* weight :
+       {&ssm_in, &ssm_gate, &ssm_step, &ssm_low, &ssm_bc, &ssm_dt, &ssm_out}) {
+    add(*weight);
   }
   return all;
 }
@@ -133,6 +181,7 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path) {
   } else {
     TENON_RETURN_IF_ERROR(read_configs(*model));
     TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));
+    TENON_RETURN_IF_ERROR(keep_text_part(*model));
   }
   TENON_RETURN_IF_ERROR(take_weights(*model));
   return model;

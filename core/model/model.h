@@ -31,6 +31,13 @@ struct Weight {
   WeightView view() const { return {format, name, n_out, k_in, parts, row_order}; }
 };
 
+// One of a layer's experts. Biases are empty where there are none.
+struct ExpertWeights {
+  Weight gate, up;  // [width, hidden]
+  Weight down;      // [hidden, width]
+  std::vector<float> gate_bias, up_bias, down_bias;
+};
+
 // Vectors (norms, biases) are small and widened to f32 on opening, with the one added where
 // NormPlan::plus_one says so. Empty = absent.
 struct LayerWeights {
@@ -57,6 +64,15 @@ struct LayerWeights {
   Weight ssm_dt;                // mamba: [inner, step_rank]
   Weight ssm_out;               // [hidden, inner]
 
+  // In place of gate, up and down where the layer has experts. Who is chosen is decided in f32:
+  // routers are widened on opening, like vectors.
+  Weight router;                         // [experts, hidden]
+  std::vector<float> router_bias;        // [experts]
+  std::vector<float> router_correction;  // [experts]
+  std::vector<ExpertWeights> experts;
+  Weight shared_gate, shared_up, shared_down;
+  Weight shared_router;  // [1, hidden]
+
   // All that there are, in the order above.
   std::vector<const Weight*> matrices() const;
 };
@@ -66,12 +82,15 @@ struct Model {
   ModelPlan plan;
   std::string config_json;  // what the plan was read from; of a GGUF file, what its metadata means
   GenerationDefaults generation;
-  Weight embedding;                                // [vocabulary, hidden]
-  Weight positions;                                // [context, hidden], with learned positions
-  Weight head;                                     // [vocabulary, hidden]; `embedding` when tied
-  std::vector<float> final_norm, final_norm_bias;  // [hidden]
+  Weight embedding;  // [vocabulary, hidden]
+  Weight positions;  // [context, hidden], with learned positions
+  Weight head;       // [vocabulary, hidden]; `embedding` when tied
+  std::vector<float> embedding_norm, embedding_norm_bias;  // [hidden], where there is one
+  std::vector<float> final_norm, final_norm_bias;          // [hidden]
+  std::vector<float> head_bias;                            // [vocabulary], where there is one
   std::vector<LayerWeights> layers;
-  uint64_t vector_bytes = 0;  // of all norms and biases, as stored
+  uint64_t vector_bytes = 0;   // of all norms and biases, as stored
+  uint64_t other_tensors = 0;  // of the parts for images, where the plan is that of the text alone
   std::unique_ptr<Checkpoint> checkpoint;
   std::vector<std::unique_ptr<std::byte[]>> copies;  // of what was stored in another order
 

@@ -4,6 +4,7 @@
 #include "core/model/families/reading.h"
 #include "core/model/family.h"
 #include "core/model/json_fields.h"
+#include "core/model/text_part.h"
 
 namespace tenon {
 namespace {
@@ -53,6 +54,21 @@ constexpr ArithmeticKey kArithmeticKeys[] = {
     {"n_routed_experts", 0, "mixture of experts"},
     {"num_experts_per_tok", 0, "mixture of experts"},
     {"moe_intermediate_size", 0, "mixture of experts"},
+    {"shared_expert_intermediate_size", 0, "a shared expert"},
+    {"n_shared_experts", 0, "a shared expert"},
+    {"num_shared_experts", 0, "a shared expert"},
+    {"n_group", 1, "groups of experts"},
+    {"topk_group", 1, "groups of experts"},
+    {"num_expert_group", 1, "groups of experts"},
+    {"routed_scaling_factor", 1, "a scale of the experts' factors"},
+    {"scoring_func", 0, "another score of experts"},
+    {"topk_method", 0, "another choice of experts"},
+    {"router_bias", 0, "a bias of the router"},
+    {"first_k_dense_replace", 0, "layers without experts"},
+    {"moe_layer_freq", 1, "layers without experts"},
+    {"decoder_sparse_step", 1, "layers without experts"},
+    {"swiglu_limit", 0, "a clamped SwiGLU"},
+    {"swiglu_alpha", 0, "a clamped SwiGLU"},
     {"kv_lora_rank", 0, "latent attention"},
     {"attn_logit_softcapping", 0, "a soft cap on attention scores"},
     {"final_logit_softcapping", 0, "a soft cap on logits"},
@@ -128,14 +144,18 @@ Result<ModelPlan> parse_model_config(std::string_view text, std::string_view nam
   Result<json> parsed = parse_json_object(text);
   if (!parsed.ok()) return with_context(name, parsed.status());
   Faults faults;
+  const TextPart text_part = find_text_part(*parsed, faults);
+  if (faults.any()) return faults.status(name);
+  const json& own = text_part.of.empty() ? *parsed : text_part.config;
   Keys asked;
-  const JsonFields fields(*parsed, faults, "", &asked);
+  const JsonFields fields(own, faults, text_part.of.empty() ? "" : "text_config.", &asked);
   const Family* family = read_family(fields);
   if (family == nullptr) return faults.status(name);
   ModelPlan plan;
   plan.architecture = family->model_type;
+  plan.text_part_of = text_part.of;
   family->read(fields, plan);
-  judge_rest(*parsed, asked, faults, plan);
+  judge_rest(own, asked, faults, plan);
   refuse_quantised(fields);
   if (faults.any()) return faults.status(name);
   return plan;

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon {
@@ -21,6 +23,7 @@ struct NormPlan {
   float eps = 1e-5f;
   bool bias = false;      // layer norms only
   bool plus_one = false;  // folders store the weight less one
+  bool weight = true;     // else the checkpoint has none, and all of it is 1
 
   explicit operator bool() const { return kind != NormKind::none; }
   friend bool operator==(const NormPlan&, const NormPlan&) = default;
@@ -60,9 +63,12 @@ struct SelfAttentionPlan {
   uint32_t window_tokens = 0;  // 0 = unlimited
   int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
   float scale = 0.0f;
-  float soft_cap = 0.0f;  // 0 = none
+  float soft_cap = 0.0f;        // 0 = none
+  float alibi_max_bias = 0.0f;  // 0 = none; else biases that fall with distance, see alibi_slopes
   bool qkv_bias = false;
   bool output_bias = false;
+  float clip = 0.0f;   // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
+  bool sinks = false;  // a learned score a head that takes part in the softmax only
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
 
@@ -81,6 +87,45 @@ struct MlpPlan {
   bool bias = false;
 
   friend bool operator==(const MlpPlan&, const MlpPlan&) = default;
+};
+
+// What an expert's factor is made of.
+//   softmax            the softmax of all scores, at the chosen experts  (arXiv:2401.06066)
+//   softmax_of_chosen  the softmax of the chosen experts' scores alone   (arXiv:2401.04088)
+//   sigmoid            each score's own                                  (arXiv:2412.19437)
+enum class ExpertScoring : uint8_t { softmax, softmax_of_chosen, sigmoid };
+// What a group of experts is judged by: its best expert, or the sum of its two best.
+enum class GroupScore : uint8_t { best, best_two };
+
+// A router chooses experts for each token; their results are added, each times its factor. Of
+// experts that score alike the first ones are chosen. Beside them a shared expert may see every
+// token: a gated MLP without biases.
+struct ExpertsPlan {
+  uint32_t count = 0;   // 0: the layer has one MLP (LayerPlan::mlp) instead
+  uint32_t chosen = 0;  // for a token
+  uint32_t width = 0;   // of each, a gated MLP
+  Activation activation = Activation::silu;
+  bool bias = false;
+  // With a limit: (min(gate, limit)) · σ(alpha · min(gate, limit)) · (clamp(up, ±limit) + 1) in
+  // place of act(gate) · up.
+  float swiglu_alpha = 0.0f;
+  float swiglu_limit = 0.0f;
+
+  ExpertScoring scoring = ExpertScoring::softmax;
+  bool router_bias = false;  // on the scores
+  bool correction = false;   // added to what experts are chosen by, not to their factors
+  bool normalised = false;   // a token's factors are divided by their sum
+  float scale = 1.0f;        // on the factors, behind that
+  // Experts stand in equal groups; those of the best `groups_chosen` may be chosen.
+  uint32_t groups = 1;
+  uint32_t groups_chosen = 1;
+  GroupScore group_score = GroupScore::best;
+
+  uint32_t shared_width = 0;  // 0: no shared expert
+  bool shared_gate = false;   // its result is multiplied by the sigmoid of a score of its own
+
+  explicit operator bool() const { return count > 0; }
+  friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
 };
 
 // mamba   a selective scan: each channel decays by steps of its own          (arXiv:2312.00752)
@@ -126,11 +171,12 @@ struct LayerPlan {
   RecurrentPlan recurrent;
   NormPlan mlp_norm, mlp_post_norm;
   MlpPlan mlp;
+  ExpertsPlan experts;  // in place of the MLP, where there are any
   float residual_scale = 1.0f;
   bool parallel = false;
 
   bool attends() const { return attention.heads > 0; }
-  bool has_mlp() const { return mlp.width > 0; }
+  bool has_mlp() const { return mlp.width > 0 || experts; }
   // What the MLP reads through.
   const NormPlan& mlp_input_norm() const {
     return parallel && !mlp_norm ? attention_norm : mlp_norm;
@@ -144,16 +190,20 @@ struct LayerPlan {
 
 struct ModelPlan {
   std::string architecture;  // the family: "llama", "qwen3", …
+  std::string text_part_of;  // the model of text and images that this is a part of: "gemma3"
   uint32_t hidden = 0;
   uint32_t vocabulary = 0;
   uint32_t context_tokens = 0;   // that the model was made for
   bool tied_embeddings = false;  // the LM head is the embedding matrix
   float embedding_scale = 1.0f;
   bool learned_positions = false;  // a vector for each of context_tokens, added to the embedding
+  NormPlan embedding_norm;         // of what enters the first layer
   std::vector<RopePlan> ropes;
   std::vector<LayerPlan> layers;
+  std::vector<std::vector<float>> sinks;  // [layers][heads], from the opened checkpoint
   NormPlan final_norm;
-  float logit_scale = 1.0f;     // logits = cap(scale · head(x))
+  bool head_bias = false;
+  float logit_scale = 1.0f;     // logits = cap(scale · (head(x) + bias))
   float logit_soft_cap = 0.0f;  // 0 = none; else cap·tanh(x/cap)
   std::optional<TokenId> bos;
   std::vector<TokenId> eos;               // any of them ends a text
@@ -174,6 +224,11 @@ struct GenerationDefaults {
 // chunks change no bit.
 std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_tokens);
 
+// What ALiBi (arXiv:2108.12409) adds to a score for each token of distance, less its sign: the
+// powers of one number that end at 2^-max_bias; where the heads are no power of two, every other
+// one of twice as many fills them up. [heads]
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias);
+
 // The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers
 // that keep the same, windows included, form a group; those with a recurrent state form another,
 // whose slots hold the states of all of them.
@@ -181,7 +236,7 @@ class ModelShapeStorage {
  public:
   ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens);
   // The target's groups and layers, then the draft's, for who keeps K/V of both; the rest is the
-  // target's.
+  // target's. Slopes and sinks stay where they are: both must live as long.
   ModelShapeStorage(const ModelShape& target, const ModelShape& draft);
   ModelShapeStorage(const ModelShapeStorage&) = delete;
   ModelShapeStorage& operator=(const ModelShapeStorage&) = delete;
@@ -195,6 +250,8 @@ class ModelShapeStorage {
 
   std::vector<KvGroup> groups_;
   std::vector<LayerShape> layers_;
+  std::map<std::pair<uint32_t, float>, std::vector<float>> slopes_;  // of heads and max_bias
+  std::vector<std::vector<float>> sinks_;                            // [layers], as the plan's
   ModelShape shape_;
 };
 

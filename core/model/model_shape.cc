@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "core/model/model_plan.h"
 
@@ -26,13 +28,26 @@ bool keep_the_same(const KvGroup& a, const KvGroup& b) {
 
 }  // namespace
 
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
+  const uint32_t whole = std::bit_floor(heads);
+  std::vector<float> slopes;
+  const auto add = [&](uint32_t power, uint32_t steps) {
+    slopes.push_back(static_cast<float>(std::exp2(-double{max_bias} * power / steps)));
+  };
+  for (uint32_t power = 1; power <= whole; ++power) add(power, whole);
+  for (uint32_t power = 1; slopes.size() < heads; power += 2) add(power, 2 * whole);
+  return slopes;
+}
+
 // Groups come in the order of their first layers.
-ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens) {
+ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
+    : sinks_(plan.sinks) {
   for (const LayerPlan& layer : plan.layers) {
-    LayerShape& made = layers_.emplace_back();
+    LayerShape made;
     made.group = kNoGroup;
     if (layer.attends()) add_attention(layer.attention, made);
     if (layer.recurrent) add_recurrence(layer.recurrent, made);
+    layers_.push_back(made);
   }
   shape_ = {.hidden = plan.hidden,
             .vocabulary = plan.vocabulary,
@@ -61,6 +76,13 @@ void ModelShapeStorage::add_attention(const SelfAttentionPlan& attention, LayerS
   layer.query_heads = attention.heads;
   layer.scale = attention.scale;
   layer.soft_cap = attention.soft_cap;
+  if (attention.sinks && layers_.size() < sinks_.size()) {
+    layer.sinks = sinks_[layers_.size()].data();
+  }
+  if (attention.alibi_max_bias == 0.0f) return;
+  const std::pair key(attention.heads, attention.alibi_max_bias);
+  if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);
+  layer.alibi_slopes = slopes_[key].data();
 }
 
 // States stand one behind the other in a slot, without gaps.

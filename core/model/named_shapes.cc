@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/quote.h"
+#include "core/model/dense_shapes.h"
 #include "core/model/model_config.h"
 
 namespace tenon {
@@ -215,6 +216,54 @@ std::string granite4_h_micro() {
   return config.dump();
 }
 
+std::string olmoe_1b_7b() {
+  return R"({"architectures":["OlmoeForCausalLM"],"model_type":"olmoe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":1024,"num_hidden_layers":16,"num_attention_heads":16,
+    "num_key_value_heads":16,"vocab_size":50304,"max_position_embeddings":4096,
+    "rms_norm_eps":1e-5,"rope_theta":10000.0,"clip_qkv":null,"num_experts":64,
+    "num_experts_per_tok":8,"norm_topk_prob":false,"tie_word_embeddings":false,
+    "bos_token_id":null,"eos_token_id":50279})";
+}
+
+std::string mixtral_8x7b() {
+  return R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral","hidden_act":"silu",
+    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,
+    "num_key_value_heads":8,"vocab_size":32000,"max_position_embeddings":32768,
+    "rms_norm_eps":1e-5,"rope_theta":1000000.0,"sliding_window":null,"num_local_experts":8,
+    "num_experts_per_tok":2,"tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":2})";
+}
+
+std::string qwen2_moe_a2_7b() {
+  return R"({"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,"num_attention_heads":16,
+    "num_key_value_heads":16,"vocab_size":151936,"max_position_embeddings":8192,
+    "rms_norm_eps":1e-6,"rope_theta":1000000.0,"use_sliding_window":false,
+    "decoder_sparse_step":1,"moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,
+    "num_experts":60,"num_experts_per_tok":4,"norm_topk_prob":false,"tie_word_embeddings":false,
+    "bos_token_id":151643,"eos_token_id":151643})";
+}
+
+std::string qwen3_30b_a3b() {
+  return R"({"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":48,"num_attention_heads":32,
+    "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"max_position_embeddings":40960,
+    "rms_norm_eps":1e-6,"rope_theta":1000000.0,"attention_bias":false,
+    "use_sliding_window":false,"sliding_window":null,"decoder_sparse_step":1,
+    "mlp_only_layers":[],"moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,
+    "norm_topk_prob":true,"tie_word_embeddings":false,"bos_token_id":151643,
+    "eos_token_id":151645})";
+}
+
+std::string gpt_oss_20b() {
+  return R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","hidden_act":"silu",
+    "hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":24,"num_attention_heads":64,
+    "num_key_value_heads":8,"head_dim":64,"vocab_size":201088,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-5,"rope_theta":150000.0,"rope_scaling":{"rope_type":"yarn","factor":32.0,
+    "beta_fast":32.0,"beta_slow":1.0,"truncate":false,"original_max_position_embeddings":4096},
+    "attention_bias":true,"sliding_window":128,"swiglu_limit":7.0,"num_local_experts":32,
+    "num_experts_per_tok":4,"tie_word_embeddings":false,"eos_token_id":200002})";
+}
+
 constexpr NamedShape kShapes[] = {
     {"llama-3.2-1b", "1.24 B parameters; GQA 32:8, rope llama3, tied",
      [] {
@@ -259,15 +308,28 @@ constexpr NamedShape kShapes[] = {
     {"mistral-7b", "7.24 B parameters; GQA 32:8, window 4096", mistral_7b},
     {"gemma-2-2b", "2.61 B parameters; GQA 8:4, windows in every other layer, soft caps, tied",
      gemma2_2b},
+    {"gemma-2-9b", "9.24 B parameters; GQA 16:8, windows in every other layer, soft caps, tied",
+     dense_shapes::gemma2_9b},
     {"gemma-3-1b", "1.00 B parameters; GQA 4:1, windows of 512 in five of six layers, tied",
      gemma3_1b},
+    {"gemma-3-4b", "3.88 B parameters (its text part); GQA 8:4, windows of 1024, tied",
+     dense_shapes::gemma3_4b},
     {"phi-3-mini", "3.82 B parameters; 32 heads, window 2047", phi3_mini},
+    {"phi-4", "14.7 B parameters; GQA 40:10, fused matrices", dense_shapes::phi4},
     {"olmo-2-1b", "1.48 B parameters; 16 heads, norms behind each half", olmo2_1b},
+    {"olmo-2-7b", "7.30 B parameters; 32 heads, norms behind each half", dense_shapes::olmo2_7b},
     {"granite-3.1-2b", "2.53 B parameters; GQA 32:8, multipliers, tied", granite_2b},
+    {"granite-3.1-8b", "8.17 B parameters; GQA 32:8, multipliers, tied", dense_shapes::granite_8b},
     {"smollm3-3b", "3.08 B parameters; GQA 16:4, no positions in every fourth layer, tied",
      smollm3_3b},
     {"starcoder2-3b", "3.03 B parameters; GQA 24:2, plain MLP, window 4096, tied", starcoder2_3b},
     {"gpt2", "124 M parameters; 12 heads, learned positions, tied", gpt2_small},
+    {"gpt2-medium", "355 M parameters; 16 heads, learned positions, tied",
+     dense_shapes::gpt2_medium},
+    {"gpt2-large", "774 M parameters; 20 heads, learned positions, tied", dense_shapes::gpt2_large},
+    {"gpt2-xl", "1.56 B parameters; 25 heads, learned positions, tied", dense_shapes::gpt2_xl},
+    {"pythia-160m", "162 M parameters; 12 heads, parallel halves", dense_shapes::pythia_160m},
+    {"gpt-neox-20b", "20.6 B parameters; 64 heads, parallel halves", dense_shapes::neox_20b},
     {"pythia-1b", "1.01 B parameters; 8 heads, parallel halves", pythia_1b},
     {"stablelm-2-1.6b", "1.64 B parameters; 32 heads, a quarter of each turns", stablelm2_1_6b},
     {"command-r", "35.0 B parameters; 64 heads, parallel halves, tied", command_r},
@@ -279,6 +341,24 @@ constexpr NamedShape kShapes[] = {
      mamba2_2_7b},
     {"granite-4.0-h-micro", "3.19 B parameters; Mamba-2 in 36 of 40 layers, GQA 32:8, tied",
      granite4_h_micro},
+    {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
+    {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
+     dense_shapes::bloom_560m},
+    {"falcon-7b", "6.92 B parameters; 71 heads on one KV head, parallel halves, tied",
+     dense_shapes::falcon_7b},
+    {"falcon-40b", "41.3 B parameters; GQA 128:8, parallel halves, tied", dense_shapes::falcon_40b},
+    {"olmo-1b", "1.18 B parameters; 16 heads, norms without weights, tied", dense_shapes::olmo_1b},
+    {"phi-2", "2.78 B parameters; 32 heads, parallel halves, biases", dense_shapes::phi_2},
+    {"minitron-4b", "4.19 B parameters; GQA 24:8, squared ReLU", dense_shapes::nemotron_4b},
+    {"olmoe-1b-7b", "6.92 B parameters, 1.28 B a token; 16 heads, 8 of 64 experts", olmoe_1b_7b},
+    {"mixtral-8x7b", "46.7 B parameters, 12.9 B a token; GQA 32:8, 2 of 8 experts", mixtral_8x7b},
+    {"qwen1.5-moe-a2.7b",
+     "14.3 B parameters, 2.7 B a token; 16 heads, 4 of 60 experts and a shared one",
+     qwen2_moe_a2_7b},
+    {"qwen3-30b-a3b", "30.5 B parameters, 3.3 B a token; GQA 32:4, 8 of 128 experts",
+     qwen3_30b_a3b},
+    {"gpt-oss-20b", "20.9 B parameters, 3.6 B a token; GQA 64:8, 4 of 32 experts, sinks",
+     gpt_oss_20b},
     {"stories-15m", "15 M parameters; 6 heads, tied",
      [] {
        return llama({288, 768, 6, 6, 6, 48, 32000, 256}, true, 1, 2);
@@ -307,8 +387,9 @@ Result<PlannedShape> named_shape(std::string_view name, uint32_t layers) {
   const auto found = std::ranges::find(kShapes, name, &NamedShape::name);
   if (found != std::end(kShapes)) {
     ordered_json config = ordered_json::parse(found->config());
-    const char* key = config.contains("n_layer") ? "n_layer" : "num_hidden_layers";
-    if (layers != 0) config[key] = layers;
+    for (const char* key : {"n_layer", "n_layers", "num_hidden_layers"}) {
+      if (layers != 0 && config.contains(key)) config[key] = layers;
+    }
     // More layers go on as the first ones do.
     if (layers != 0 && config.contains("layer_types")) {
       const ordered_json types = config["layer_types"];

@@ -9,9 +9,11 @@ namespace tenon {
 namespace {
 
 uint64_t row_bytes(const PlannedTensor& tensor) {
-  uint64_t columns = 1;
-  for (size_t i = 1; i < tensor.shape.size(); ++i) columns *= tensor.shape[i];
+  const uint64_t columns = tensor.shape.size() > 1 ? tensor.shape.back() : 1;
   return columns * dtype_bits(tensor.dtype) / 8;
+}
+uint64_t row_count(const PlannedTensor& tensor) {
+  return tensor.shape[0] * (tensor.shape.size() == 3 ? tensor.shape[1] : 1);
 }
 
 // The JSON with its length in front.
@@ -20,7 +22,7 @@ std::string make_header(std::span<const PlannedTensor> tensors) {
   header["__metadata__"] = {{"format", "pt"}};
   uint64_t offset = 0;
   for (const PlannedTensor& tensor : tensors) {
-    const uint64_t bytes = tensor.shape[0] * row_bytes(tensor);
+    const uint64_t bytes = row_count(tensor) * row_bytes(tensor);
     header[tensor.name] = {{"dtype", safetensors_dtype_name(tensor.dtype)},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, offset + bytes}}};
@@ -43,8 +45,8 @@ Status write_safetensors(const std::string& path, std::span<const PlannedTensor>
   std::vector<PlacedRows> placed;
   uint64_t offset = header.size();
   for (const PlannedTensor& tensor : tensors) {
-    placed.push_back({offset, tensor.shape[0], row_bytes(tensor), &tensor.fill});
-    offset += tensor.shape[0] * row_bytes(tensor);
+    placed.push_back({offset, row_count(tensor), row_bytes(tensor), &tensor.fill});
+    offset += row_count(tensor) * row_bytes(tensor);
   }
   return write_tensor_file(path, header, placed, offset, progress);
 }

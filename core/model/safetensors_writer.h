@@ -17,8 +17,9 @@ namespace tenon {
 struct PlannedTensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<uint64_t> shape;  // [rows, …], [rows] with one column
-  FillRows fill;                // in the tensor's dtype
+  std::vector<uint64_t>
+      shape;      // [rows, columns], [rows] with one column, or [experts, rows, columns]
+  FillRows fill;  // in the tensor's dtype
 };
 
 // As write_tensor_file.

@@ -5,6 +5,7 @@
 
 #include "core/base/half.h"
 #include "core/base/new_file.h"
+#include "core/model/family.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
 #include "core/model/tensor_roles.h"
@@ -80,6 +81,7 @@ double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
   if (spec.bias || spec.role == Role::ssm_d) return 0.05;
   if (spec.role == Role::ssm_conv) return 0.5;
   if (spec.role == Role::ssm_a || spec.role == Role::ssm_dt_bias) return 0.7;
+  if (spec.columns == 0) return 0.5;  // sinks, corrections of a choice
   if (spec.rows_axis == Axis::vocabulary) return 2.0 / std::sqrt(plan.hidden);
   const double layers = static_cast<double>(plan.layers.size());
   const double share = spec.adds_back() ? 1.0 / std::sqrt(2.0 * layers) : 1.0;
@@ -94,20 +96,54 @@ double mean_of(const TensorSpec& spec, const ModelPlan& plan) {
   return norm == nullptr || spec.bias || norm->plus_one ? 0.0 : 1.0;
 }
 
+// A tensor of the folder: its name, its shape, and what its values are like.
+struct Drawn {
+  std::string name;
+  std::vector<uint64_t> shape;
+  const TensorSpec* spec;
+};
+
+// Experts as the family stores them: apart, or gate and up of all in one tensor, k_in first.
+void add_experts(const TensorSpec& spec, ExpertLayout layout, std::vector<Drawn>& out) {
+  const bool matrix = spec.columns != 0;
+  if (layout == ExpertLayout::apart) {
+    for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+      std::vector<uint64_t> shape = {spec.rows};
+      if (matrix) shape.push_back(spec.columns);
+      out.push_back({expert_name(spec.name, expert), std::move(shape), &spec});
+    }
+    return;
+  }
+  if (spec.role == Role::expert_up) return;
+  const bool gate = spec.role == Role::expert_gate;
+  const std::string name =
+      std::string(gate ? "gate_up_proj" : "down_proj") + (matrix ? "" : "_bias");
+  const uint64_t width = (gate ? 2 : 1) * spec.rows;
+  std::vector<uint64_t> shape = {spec.experts, width};
+  if (matrix) shape.insert(shape.begin() + 1, spec.columns);
+  out.push_back({stacked_name(spec.name, name), std::move(shape), &spec});
+}
+
 std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOptions& options) {
+  const std::vector<TensorSpec> specs = list_tensors(plan);
+  std::vector<Drawn> drawn;
+  for (const TensorSpec& spec : specs) {
+    if (spec.experts > 0) {
+      add_experts(spec, family_of(plan).tensors.experts, drawn);
+      continue;
+    }
+    drawn.push_back({spec.name, {spec.rows}, &spec});
+    if (spec.columns != 0) drawn.back().shape.push_back(spec.columns);
+    if (!spec.shape.empty()) drawn.back().shape = spec.shape;
+  }
   std::vector<PlannedTensor> tensors;
   uint64_t key = options.seed * 0x9e3779b97f4a7c15u;
-  for (const TensorSpec& spec : list_tensors(plan)) {
+  for (Drawn& one : drawn) {
     key += 0xd1b54a32d192ed03u;
-    PlannedTensor& tensor = tensors.emplace_back();
-    tensor.name = spec.name;
-    tensor.dtype = options.dtype;
-    tensor.shape = {spec.rows};
-    if (spec.columns != 0) tensor.shape.push_back(spec.columns);
-    if (!spec.shape.empty()) tensor.shape = spec.shape;
-    const uint64_t columns = spec.columns != 0 ? spec.columns : spec.rows / tensor.shape[0];
-    tensor.fill =
-        filler(options.dtype, mean_of(spec, plan), deviation_of(spec, plan), key, columns);
+    const uint64_t columns = one.shape.size() > 1 ? one.shape.back() : 1;
+    tensors.push_back({std::move(one.name), options.dtype, std::move(one.shape),
+                       filler(options.dtype, mean_of(*one.spec, plan),
+                              deviation_of(*one.spec, plan), key, columns)});
   }
   return tensors;
 }

@@ -25,6 +25,25 @@ constexpr MatrixMembers kMatrices[] = {
     {Role::ssm_out, &LayerWeights::ssm_out, &LayerWeights::ssm_out_bias},
 };
 
+constexpr MatrixMembers kMatricesBesideExperts[] = {
+    {Role::router, &LayerWeights::router, &LayerWeights::router_bias},
+    {Role::shared_gate, &LayerWeights::shared_gate, nullptr},
+    {Role::shared_up, &LayerWeights::shared_up, nullptr},
+    {Role::shared_down, &LayerWeights::shared_down, nullptr},
+    {Role::shared_router, &LayerWeights::shared_router, nullptr},
+};
+
+struct ExpertMembers {
+  Role role;
+  Weight ExpertWeights::*matrix;
+  std::vector<float> ExpertWeights::*bias;
+};
+constexpr ExpertMembers kOfExperts[] = {
+    {Role::expert_gate, &ExpertWeights::gate, &ExpertWeights::gate_bias},
+    {Role::expert_up, &ExpertWeights::up, &ExpertWeights::up_bias},
+    {Role::expert_down, &ExpertWeights::down, &ExpertWeights::down_bias},
+};
+
 // Vectors that belong to no matrix: norms, and the numbers of recurrences.
 struct VectorMembers {
   Role role;
@@ -73,16 +92,46 @@ Place outside(AnyModel& model, const TensorSpec& spec) {
   if (spec.role == Role::final_norm) {
     return {spec.rows, nullptr, spec.bias ? &model.final_norm_bias : &model.final_norm};
   }
+  if (spec.role == Role::embedding_norm) {
+    return {spec.rows, nullptr, spec.bias ? &model.embedding_norm_bias : &model.embedding_norm};
+  }
+  if (spec.role == Role::head && spec.bias) return {spec.rows, nullptr, &model.head_bias};
   auto* matrix = spec.role == Role::head        ? &model.head
                  : spec.role == Role::positions ? &model.positions
                                                 : &model.embedding;
   return {spec.rows, matrix, nullptr};
 }
 
+// One an expert.
+template <typename Place, typename AnyLayer>
+std::vector<Place> in_experts(AnyLayer& layer, const TensorSpec& spec) {
+  std::vector<Place> found;
+  for (const ExpertMembers& members : kOfExperts) {
+    if (members.role != spec.role) continue;
+    for (auto& expert : layer.experts) {
+      if (spec.bias) found.push_back({spec.rows, nullptr, &(expert.*members.bias)});
+      if (!spec.bias) found.push_back({spec.rows, &(expert.*members.matrix), nullptr});
+    }
+  }
+  return found;
+}
+
 template <typename Place, typename AnyModel>
 std::vector<Place> places(AnyModel& model, const TensorSpec& spec) {
   if (spec.layer < 0) return {outside<Place>(model, spec)};
   auto& layer = model.layers[static_cast<size_t>(spec.layer)];
+  if (spec.experts > 0) return in_experts<Place>(layer, spec);
+  if (spec.role == Role::router_correction) {
+    return {{spec.rows, nullptr, &layer.router_correction}};
+  }
+  if (spec.role == Role::sinks) {
+    return {{spec.rows, nullptr, &model.plan.sinks[static_cast<size_t>(spec.layer)]}};
+  }
+  for (const MatrixMembers& matrix : kMatricesBesideExperts) {
+    if (matrix.role != spec.role) continue;
+    if (spec.bias) return {{spec.rows, nullptr, &(layer.*matrix.bias)}};
+    return {{spec.rows, &(layer.*matrix.matrix), nullptr}};
+  }
   for (const VectorMembers& own : kVectors) {
     if (own.role != spec.role) continue;
     return {{spec.rows, nullptr, spec.bias ? &(layer.*own.bias) : &(layer.*own.scale)}};

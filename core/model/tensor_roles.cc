@@ -11,6 +11,7 @@ namespace {
 constexpr TensorName kOutside[] = {
     {Role::embedding, "model.embed_tokens", "token_embd"},
     {Role::positions, "model.embed_positions", "position_embd"},
+    {Role::embedding_norm, "model.embed_norm", "token_embd_norm"},
     {Role::final_norm, "model.norm", "output_norm"},
     {Role::head, "lm_head", "output"},
 };
@@ -26,6 +27,16 @@ constexpr TensorName kInLayer[] = {
     {Role::gate, "mlp.gate_proj", "ffn_gate"},
     {Role::up, "mlp.up_proj", "ffn_up"},
     {Role::down, "mlp.down_proj", "ffn_down"},
+    {Role::sinks, "self_attn.sinks", "attn_sinks.weight", true},
+    {Role::router, "mlp.gate", "ffn_gate_inp"},
+    {Role::router_correction, "mlp.gate.e_score_correction_bias", "exp_probs_b.bias", true},
+    {Role::expert_gate, "mlp.experts.*.gate_proj", "ffn_gate_exps"},
+    {Role::expert_up, "mlp.experts.*.up_proj", "ffn_up_exps"},
+    {Role::expert_down, "mlp.experts.*.down_proj", "ffn_down_exps"},
+    {Role::shared_gate, "mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {Role::shared_up, "mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {Role::shared_down, "mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    {Role::shared_router, "mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
 };
 constexpr std::string_view kBlocks = "blk.";
 
@@ -49,10 +60,8 @@ std::string translated(std::string_view text, std::span<const TensorName> table,
   const size_t dot = text.rfind('.');
   const std::string_view stem = text.substr(0, dot);
   for (const TensorName& name : table) {
-    if (is_bare(name.role) && name.*from == text) return std::string(name.*to);
-  }
-  for (const TensorName& name : table) {
-    if (is_bare(name.role)) continue;
+    if (name.whole && name.*from == text) return std::string(name.*to);
+    if (name.whole) continue;
     if (dot == std::string_view::npos || name.*from != stem) continue;
     return std::string(name.*to).append(text.substr(dot));
   }
@@ -63,21 +72,21 @@ std::string translated(std::string_view text, std::span<const TensorName> table,
 class Lister {
  public:
   Lister(const ModelPlan& plan, std::vector<TensorSpec>& out)
-      : plan_(plan), names_(family_of(plan)), out_(out) {}
+      : plan_(plan), names_(plan), out_(out) {}
 
   void matrix(Role role, uint64_t rows, Axis rows_axis, uint64_t columns, Axis columns_axis,
               bool bias = false) {
-    out_.push_back({role, layer_, false, names_.stem(role, layer_) + ".weight", rows, columns,
-                    rows_axis, columns_axis});
+    out_.push_back({role, layer_, false, names_.full(role, layer_, false), rows, columns, rows_axis,
+                    columns_axis, experts_});
     if (bias) vector(role, true, rows, rows_axis);
   }
   void vector(Role role, bool bias, uint64_t length, Axis axis) {
-    const char* kind = is_bare(role) ? "" : bias ? ".bias" : ".weight";
-    out_.push_back({role, layer_, bias, names_.stem(role, layer_) + kind, length, 0, axis});
+    out_.push_back({role, layer_, bias, names_.full(role, layer_, bias), length, 0, axis,
+                    Axis::none, experts_});
   }
   void norm(Role role, const NormPlan& norm, uint64_t width, Axis axis) {
     if (!norm) return;
-    vector(role, false, width, axis);
+    if (norm.weight) vector(role, false, width, axis);
     if (norm.bias) vector(role, true, width, axis);
   }
   // Numbers of a recurrence: extents in folders, and in GGUF files.
@@ -97,11 +106,13 @@ class Lister {
   void attention(const SelfAttentionPlan& attention);
   void qk_norm(const SelfAttentionPlan& attention);
   void mlp(const MlpPlan& mlp);
+  void experts(const ExpertsPlan& experts);
 
   const ModelPlan& plan_;
   TensorNames names_;
   std::vector<TensorSpec>& out_;
   int32_t layer_ = -1;
+  uint32_t experts_ = 0;
 };
 
 void Lister::layer(uint32_t index) {
@@ -112,7 +123,11 @@ void Lister::layer(uint32_t index) {
   if (layer.recurrent) recurrence(layer.recurrent);
   norm(Role::attention_post_norm, layer.attention_post_norm, plan_.hidden, Axis::hidden);
   norm(Role::mlp_norm, layer.mlp_norm, plan_.hidden, Axis::hidden);
-  if (layer.has_mlp()) mlp(layer.mlp);
+  if (layer.experts) {
+    experts(layer.experts);
+  } else if (layer.has_mlp()) {
+    mlp(layer.mlp);
+  }
   norm(Role::mlp_post_norm, layer.mlp_post_norm, plan_.hidden, Axis::hidden);
   layer_ = -1;
 }
@@ -128,6 +143,7 @@ void Lister::attention(const SelfAttentionPlan& a) {
   }
   if (a.qk_norm) qk_norm(a);
   matrix(Role::output, plan_.hidden, Axis::hidden, a.q_width(), Axis::heads, a.output_bias);
+  if (a.sinks) vector(Role::sinks, false, a.heads, Axis::other);
 }
 
 void Lister::recurrence(const RecurrentPlan& r) {
@@ -174,10 +190,38 @@ void Lister::mlp(const MlpPlan& m) {
   matrix(Role::down, plan_.hidden, Axis::hidden, m.width, Axis::intermediate, m.bias);
 }
 
+void Lister::experts(const ExpertsPlan& e) {
+  constexpr Axis kHidden = Axis::hidden, kOther = Axis::other;
+  matrix(Role::router, e.count, kOther, plan_.hidden, kHidden, e.router_bias);
+  if (e.correction) vector(Role::router_correction, false, e.count, kOther);
+  experts_ = e.count;
+  matrix(Role::expert_gate, e.width, kOther, plan_.hidden, kHidden, e.bias);
+  matrix(Role::expert_up, e.width, kOther, plan_.hidden, kHidden, e.bias);
+  matrix(Role::expert_down, plan_.hidden, kHidden, e.width, kOther, e.bias);
+  experts_ = 0;
+  if (e.shared_width == 0) return;
+  matrix(Role::shared_gate, e.shared_width, kOther, plan_.hidden, kHidden);
+  matrix(Role::shared_up, e.shared_width, kOther, plan_.hidden, kHidden);
+  matrix(Role::shared_down, plan_.hidden, kHidden, e.shared_width, kOther);
+  if (e.shared_gate) matrix(Role::shared_router, 1, kOther, plan_.hidden, kHidden);
+}
+
 }  // namespace
+
+std::string expert_name(std::string_view name, uint32_t expert) {
+  const size_t star = name.find('*');
+  return std::string(name.substr(0, star))
+      .append(std::to_string(expert))
+      .append(name.substr(star + 1));
+}
+
+std::string stacked_name(std::string_view name, std::string_view tensor) {
+  return std::string(name.substr(0, name.find('*'))).append(tensor);
+}
 
 const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
   if (spec.role == Role::final_norm) return &plan.final_norm;
+  if (spec.role == Role::embedding_norm) return &plan.embedding_norm;
   if (spec.layer < 0) return nullptr;
   const LayerPlan& layer = plan.layers[static_cast<size_t>(spec.layer)];
   switch (spec.role) {
@@ -206,11 +250,13 @@ std::vector<TensorSpec> list_tensors(const ModelPlan& plan) {
   if (plan.learned_positions) {
     lister.matrix(Role::positions, plan.context_tokens, Axis::other, plan.hidden, Axis::hidden);
   }
+  lister.norm(Role::embedding_norm, plan.embedding_norm, plan.hidden, Axis::hidden);
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) lister.layer(layer);
   lister.norm(Role::final_norm, plan.final_norm, plan.hidden, Axis::hidden);
   if (!plan.tied_embeddings) {
     lister.matrix(Role::head, plan.vocabulary, Axis::vocabulary, plan.hidden, Axis::hidden);
   }
+  if (plan.head_bias) lister.vector(Role::head, true, plan.vocabulary, Axis::vocabulary);
   return list;
 }
 
@@ -218,6 +264,12 @@ TensorNames::TensorNames(const Family& family)
     : layers_(std::string(family.tensors.base).append(family.tensors.layers)),
       outside_(merged(kOutside, family.tensors.names, false)),
       in_layer_(merged(kInLayer, family.tensors.names, true)) {}
+
+TensorNames::TensorNames(const ModelPlan& plan) : TensorNames(family_of(plan)) {
+  const LayerPlan& layer = plan.layers.front();
+  if (!layer.parallel || !layer.mlp_norm) return;
+  in_layer_ = merged(in_layer_, family_of(plan).tensors.two_norm_names, true);
+}
 
 const TensorName* TensorNames::find(Role role) const {
   const std::vector<TensorName>& table = role >= Role::attention_norm ? in_layer_ : outside_;
@@ -229,6 +281,12 @@ std::string TensorNames::stem(Role role, int32_t layer) const {
   const TensorName* name = find(role);
   const std::string own(name != nullptr ? name->name : "?");
   return layer < 0 ? own : layers_ + std::to_string(layer) + "." + own;
+}
+
+std::string TensorNames::full(Role role, int32_t layer, bool bias) const {
+  const TensorName* name = find(role);
+  const bool whole = name != nullptr && name->whole;
+  return stem(role, layer) + (whole ? "" : bias ? ".bias" : ".weight");
 }
 
 std::string TensorNames::stored(std::string_view name) const {

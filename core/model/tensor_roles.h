@@ -15,6 +15,7 @@ namespace tenon {
 enum class Role : uint8_t {
   embedding,
   positions,
+  embedding_norm,
   final_norm,
   head,
   // Of a layer.
@@ -27,6 +28,7 @@ enum class Role : uint8_t {
   q_norm,
   k_norm,
   output,
+  sinks,
   mlp_norm,
   mlp_post_norm,
   gate,
@@ -48,32 +50,51 @@ enum class Role : uint8_t {
   ssm_d,
   ssm_norm,
   ssm_out,
+  // Of a layer with experts.
+  router,
+  router_correction,
+  expert_gate,
+  expert_up,
+  expert_down,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_router,
 };
-// Tensors whose names have no ".weight" behind them.
-constexpr bool is_bare(Role role) {
-  return role == Role::ssm_dt_bias || role == Role::ssm_a || role == Role::ssm_d;
-}
-
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
 //   plain       so
-//   per_head    of qkv: the rows of q, k and v of head 0, then those of head 1, …
-//   transposed  [k_in, n_out]
+//   per_head    of qkv: the rows of KV head 0 – the q that share it, k, v –, then those of head 1,
+//   … transposed  [k_in, n_out]
 enum class FolderLayout : uint8_t { plain, per_head, transposed };
 
-// Both without ".weight" and ".bias", unless the name is bare; of a layer's tensors what follows
-// the layer's number.
+// How a folder stores the experts of a layer, whose names have a * for the expert's number.
+//   apart        a tensor for each matrix; or, as transformers 5 holds them in memory, one of all
+//                experts: experts.gate_up_proj [experts, 2 · width, hidden], the gate's rows first,
+//                and experts.down_proj [experts, hidden, width]
+//   interleaved  the same two tensors with k_in in front of n_out, and the gate's columns in turn
+//                with those of up
+enum class ExpertLayout : uint8_t { apart, interleaved };
+
+// Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
 struct TensorName {
   Role role;
   std::string_view name;    // "self_attn.q_proj"
   std::string_view stored;  // in GGUF files: "attn_q"
+  bool whole = false;       // both are complete: nothing follows
 };
 
 struct FamilyTensors {
   std::span<const TensorName> names = {};  // where they differ from Llama's
-  std::string_view base = "model.";        // what bare base models leave out
-  std::string_view layers = "layers.";     // behind it
+  // In place of those, where parallel halves have a norm each.
+  std::span<const TensorName> two_norm_names = {};
+  std::string_view base = "model.";     // what bare base models leave out
+  std::string_view layers = "layers.";  // behind it
   FolderLayout layout = FolderLayout::plain;
   bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
+  ExpertLayout experts = ExpertLayout::apart;
+  // A part of the names that checkpoints of transformers 5 may call otherwise.
+  std::string_view part = {};
+  std::string_view newer_part = {};
 };
 
 // What a dimension of a tensor counts.
@@ -97,14 +118,22 @@ struct TensorSpec {
   uint64_t columns = 0;  // 0: a vector
   Axis rows_axis = Axis::other;
   Axis columns_axis = Axis::none;
+  uint32_t experts = 0;  // above 0: so many matrices or vectors of that shape, a * in the name
   // The extents of a vector in folders and in GGUF files, where it stands in several dimensions.
   std::vector<uint64_t> shape = {}, stored_shape = {};
 
   // Its product goes into the residual stream.
   bool adds_back() const {
-    return role == Role::output || role == Role::down || role == Role::ssm_out;
+    return role == Role::output || role == Role::down || role == Role::expert_down ||
+           role == Role::shared_down || role == Role::ssm_out;
   }
 };
+
+// The name of one expert's tensor: its number in place of the *.
+std::string expert_name(std::string_view name, uint32_t expert);
+// That of a tensor of all experts: "experts.*.gate_proj.weight", "gate_up_proj" →
+// "experts.gate_up_proj".
+std::string stacked_name(std::string_view name, std::string_view tensor);
 
 // Every tensor that the plan needs, in the order of use; no head when tied.
 std::vector<TensorSpec> list_tensors(const ModelPlan& plan);
@@ -118,11 +147,15 @@ struct Family;
 class TensorNames {
  public:
   explicit TensorNames(const Family& family);
+  // As the plan's layers have them.
+  explicit TensorNames(const ModelPlan& plan);
   // Null when the family has no such tensor.
   const TensorName* find(Role role) const;
   bool has(Role role) const { return find(role) != nullptr; }
   // "model.layers.3.self_attn.q_proj"
   std::string stem(Role role, int32_t layer) const;
+  // With ".weight" or ".bias" behind it, unless the name is whole.
+  std::string full(Role role, int32_t layer, bool bias) const;
   // "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight". A name without a counterpart
   // keeps its part behind the layer, so that both directions undo each other.
   std::string stored(std::string_view name) const;

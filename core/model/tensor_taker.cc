@@ -50,10 +50,15 @@ Weight slice(const Weight& whole, uint64_t first, uint64_t rows) {
   return part;
 }
 
-// Row n of q, k and v in order, among rows that are stored head by head.
-uint64_t per_head_row(uint64_t n, uint64_t width, uint64_t head_dim) {
-  const uint64_t part = n / width, head = n % width / head_dim;
-  return (head * 3 + part) * head_dim + n % head_dim;
+// Row n of q, k and v in order, among rows that are stored KV head by KV head: the q that share it,
+// its k, its v.
+uint64_t per_head_row(uint64_t n, const SelfAttentionPlan& attention) {
+  const uint64_t dim = attention.head_dim, group = attention.heads / attention.kv_heads;
+  const uint64_t head = n / dim, behind = head - attention.heads;
+  const bool is_query = head < attention.heads;
+  const uint64_t kv_head = is_query ? head / group : behind % attention.kv_heads;
+  const uint64_t within = is_query ? head % group : group + behind / attention.kv_heads;
+  return (kv_head * (group + 2) + within) * dim + n % dim;
 }
 
 }  // namespace
@@ -65,18 +70,33 @@ TensorTaker::TensorTaker(Model& model)
       folder_(!is_model_file(model.path)) {
   const Family& family = family_of(model.plan);
   layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
+  experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
   adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
-  const std::string norm = TensorNames(family).stem(Role::final_norm, -1) + ".weight";
-  if (!base.empty() && norm.starts_with(base) && checkpoint_.find(norm) == nullptr &&
-      checkpoint_.find(norm.substr(base.size())) != nullptr) {
-    base_ = base;
+  const TensorNames names(model.plan);
+  for (const Role role : {Role::final_norm, Role::embedding}) {
+    const std::string full = names.stem(role, -1) + ".weight";
+    if (base.empty() || !full.starts_with(base) || checkpoint_.find(full) != nullptr) continue;
+    if (checkpoint_.find(full.substr(base.size())) != nullptr) base_ = base;
   }
   layers_ = name(base + std::string(family.tensors.layers));
+  head_ = names.stem(Role::head, -1) + ".";
+  // Without its prefix nothing tells a model's own tensors outside the layers from others.
+  outside_ = base_.empty() && !base.empty() ? base : names.stem(Role::final_norm, -1) + ".";
+  part_ = family.tensors.part;
+  newer_part_ = family.tensors.newer_part;
 }
 
 std::string TensorTaker::name(const std::string& full) const {
-  return !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
+  std::string own = !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
+  const size_t part = part_.empty() ? std::string::npos : own.find(part_);
+  if (part == std::string::npos || has(own)) return own;
+  const std::string newer = std::string(own).replace(part, part_.size(), newer_part_);
+  // Experts are looked for one by one, and all together.
+  const bool there = newer.find('*') == std::string::npos
+                         ? has(newer)
+                         : has(stacked_name(newer, "gate_up_proj")) || has(expert_name(newer, 0));
+  return there ? newer : own;
 }
 
 bool TensorTaker::enough_faults() const {
@@ -95,6 +115,11 @@ Status TensorTaker::status() const {
 
 void TensorTaker::take(const TensorSpec& spec) {
   if (enough_faults()) return;
+  // Layer by layer: a config.json may promise more experts than memory holds.
+  if (spec.role == Role::router && !spec.bias) {
+    model_.layers[static_cast<size_t>(spec.layer)].experts.resize(spec.rows);
+  }
+  if (spec.experts > 0) return take_experts(spec);
   spec.columns == 0 ? take_vector(spec) : take_matrix(spec);
 }
 
@@ -145,7 +170,7 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
     const std::vector<float> stored = values;
     for (uint64_t n = 0; n < values.size(); ++n) {
-      values[n] = stored[per_head_row(n, spec.rows / 3, attention->head_dim)];
+      values[n] = stored[per_head_row(n, *attention)];
     }
   }
   auto from = values.begin();
@@ -180,6 +205,9 @@ void TensorTaker::take_matrix(const TensorSpec& spec) {
   for (const TensorPlace& place : places) {
     *place.matrix = places.size() == 1 ? whole : slice(whole, first, place.rows);
     first += place.rows;
+  }
+  if (spec.role == Role::router || spec.role == Role::shared_router) {
+    widen_router(*places.front().matrix);
   }
 }
 
@@ -221,13 +249,14 @@ Weight TensorTaker::transposed(const std::string& name, const TensorSpec& spec) 
 }
 
 void TensorTaker::put_heads_apart(const TensorSpec& spec, Weight& weight) {
-  const uint32_t head_dim = model_.plan.layers[static_cast<size_t>(spec.layer)].attention.head_dim;
+  const SelfAttentionPlan& attention =
+      model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
   TensorView& view = weight.parts.front();
   const uint64_t bytes = spec.columns * dtype_bits(view.dtype) / 8;
   std::byte* to = copy(spec.rows * bytes);
   const auto* from = static_cast<const std::byte*>(view.data);
   for (uint64_t n = 0; n < spec.rows; ++n) {
-    std::memcpy(to + n * bytes, from + per_head_row(n, spec.rows / 3, head_dim) * bytes, bytes);
+    std::memcpy(to + n * bytes, from + per_head_row(n, attention) * bytes, bytes);
   }
   view.data = to;
 }
@@ -261,10 +290,19 @@ const TensorView* TensorTaker::find(const std::string& name, std::span<const uin
   return &view;
 }
 
+// Whether a tensor is one of the text model's, by its name: outside the layers, or of one that the
+// model has. Others, such as layers behind the last, are no part of it.
+bool TensorTaker::belongs_here(const std::string& name) const {
+  if (!name.starts_with(layers_)) return name.starts_with(head_) || name.starts_with(outside_);
+  const char* digits = name.c_str() + layers_.size();
+  const uint64_t layer = std::strtoull(digits, nullptr, 10);
+  return *digits >= '0' && *digits <= '9' && layer < model_.plan.layers.size();
+}
+
 void TensorTaker::refuse_leftovers() {
   for (const std::string& name : checkpoint_.names()) {
     if (enough_faults()) return;
-    if (!name.starts_with(layers_) || taken_.contains(name)) continue;
+    if (taken_.contains(name) || !belongs_here(name)) continue;
     // Buffers that old checkpoints store: rotary frequencies and masks, which follow from the
     // config.
     constexpr std::string_view kBuffers[] = {".rotary_emb.inv_freq", ".attention.bias",
@@ -273,9 +311,6 @@ void TensorTaker::refuse_leftovers() {
     if (std::ranges::any_of(kBuffers, [&](auto buffer) { return name.ends_with(buffer); })) {
       continue;
     }
-    const char* digits = name.c_str() + layers_.size();
-    const uint64_t layer = std::strtoull(digits, nullptr, 10);
-    if (*digits < '0' || *digits > '9' || layer >= model_.plan.layers.size()) continue;
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }

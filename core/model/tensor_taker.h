@@ -36,6 +36,7 @@ class TensorTaker {
 
  private:
   void fault(std::string_view text);
+  bool belongs_here(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
@@ -49,15 +50,28 @@ class TensorTaker {
   Weight transposed(const std::string& name, const TensorSpec& spec);
   void put_heads_apart(const TensorSpec& spec, Weight& weight);
   std::byte* copy(size_t bytes);
+  // Experts (core/model/expert_tensors.cc): a matrix or a vector of each.
+  void take_experts(const TensorSpec& spec);
+  void take_expert_vectors(const TensorSpec& spec);
+  void take_apart(const TensorSpec& spec);
+  void take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
+                    uint64_t all_rows);
+  void take_interleaved(const TensorSpec& spec);
+  void take_interleaved_vectors(const TensorSpec& spec);
+  void widen_router(Weight& router);
 
   Model& model_;
   const Checkpoint& checkpoint_;
-  std::string source_;  // what the shapes come from, for messages
-  std::string layers_;  // "model.layers.", as the checkpoint has it
+  std::string source_;   // what the shapes come from, for messages
+  std::string layers_;   // "model.layers.", as the checkpoint has it
+  std::string outside_;  // "model."
+  std::string head_;     // "lm_head."
+  std::string base_;     // what the checkpoint leaves out; empty = nothing
   bool folder_;
-  std::string base_;  // what the checkpoint leaves out; empty = nothing
   FolderLayout layout_;
-  bool adds_one_;  // to norms whose plan says plus_one
+  ExpertLayout experts_;
+  std::string part_, newer_part_;  // of names, where the checkpoint has the newer one
+  bool adds_one_;                  // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;
   uint64_t vector_bytes_ = 0;
   size_t faults_ = 0;

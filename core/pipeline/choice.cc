@@ -329,13 +329,15 @@ Participant model_participant(std::string role, const Model& model, const Origin
                    .requirements = {}};
   // Layers that are alike ask once.
   std::set<std::pair<uint32_t, uint32_t>> heads;
-  bool windows = false, caps = false;
+  bool windows = false, caps = false, slopes = false, sinks = false;
   for (const LayerPlan& layer : model.plan.layers) {
     if (!layer.attends()) continue;
     const SelfAttentionPlan& attention = layer.attention;
     heads.emplace(attention.head_dim, attention.heads / attention.kv_heads);
     windows = windows || attention.window_tokens > 0;
     caps = caps || attention.soft_cap > 0;
+    slopes = slopes || attention.alibi_max_bias > 0;
+    sinks = sinks || attention.sinks;
   }
   for (const auto& [head_dim, group] : heads) {
     made.requirements.push_back({"attn.head_dim", FactOp::all_of, head_dim, {}});
@@ -343,6 +345,8 @@ Participant model_participant(std::string role, const Model& model, const Origin
   }
   if (windows) made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
   if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
+  if (slopes) made.requirements.push_back({"attn.alibi", FactOp::all_of, 0, "yes"});
+  if (sinks) made.requirements.push_back({"attn.sinks", FactOp::all_of, 0, "yes"});
   if (recurs(model.plan)) {
     made.requirements.push_back({"kv.recurrent", FactOp::all_of, 0, "yes"});
     // Slots of state are told apart by their token count, which siblings of a tree share.

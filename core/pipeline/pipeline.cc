@@ -178,8 +178,8 @@ Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) 
 
 // A row's bits are the same as part of a prompt and alone only where both kernels make the same.
 Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
-  const std::string of_prompts(pipeline.attention->numerics());
-  const std::string of_rows(pipeline.attention_decode->numerics());
+  const std::string of_prompts = one_line(pipeline.attention->numerics());
+  const std::string of_rows = one_line(pipeline.attention_decode->numerics());
   if (of_prompts == of_rows) return {};
   if (pipeline.config.deterministic.value) {
     return invalid_argument(
@@ -193,6 +193,20 @@ Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
                         "\"" + of_rows + "\" beside \"" + of_prompts + "\"", decode.origin.text()});
   pipeline.fact_view = pipeline.facts.facts();
   return {};
+}
+
+// How often experts repeat a row at most, in both models.
+uint32_t most_experts_chosen(const Pipeline& pipeline) {
+  uint32_t most = 1;
+  const auto look_at = [&most](const Model* model) {
+    for (const LayerPlan& layer :
+         model != nullptr ? model->plan.layers : std::vector<LayerPlan>()) {
+      if (layer.experts) most = std::max(most, layer.experts.chosen);
+    }
+  };
+  look_at(pipeline.model.get());
+  look_at(pipeline.second ? pipeline.second->model.get() : nullptr);
+  return most;
 }
 
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
@@ -210,7 +224,7 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
   PluginInstance<LinearKernel> instance;
   TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
   LinearLimits limits;
-  limits.max_rows = pipeline.limits.max_batch_tokens;
+  limits.max_rows = pipeline.limits.max_batch_tokens * most_experts_chosen(pipeline);
   limits.workers = pipeline.executor->workers();
   auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id));
   TENON_RETURN_IF_ERROR(checked->bind(limits));

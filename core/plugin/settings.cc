@@ -1,11 +1,10 @@
 #include "core/plugin/settings.h"
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {
 namespace {
-
-constexpr size_t kLongestShown = 80;
 
 std::string kind(const SettingValue& value) {
   static constexpr const char* kKinds[] = {"the boolean", "the integer", "the number", "the text",
@@ -46,9 +45,9 @@ std::string to_toml(const SettingValue& value) {
 }
 
 std::string describe(const SettingValue& value) {
-  std::string text = to_toml(value);
-  if (text.size() > kLongestShown) text = text.substr(0, kLongestShown) + "…";
-  return kind(value) + " " + text;
+  const auto* text = std::get_if<std::string>(&value);
+  return kind(value) + " " +
+         (text != nullptr ? shown_text(*text) : one_line(to_toml(value), kMostValueBytes));
 }
 
 }  // namespace tenon

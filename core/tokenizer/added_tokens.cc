@@ -10,9 +10,10 @@
 namespace tenon::tok {
 namespace {
 
-// Looking for a token walks its length at every position, so a long one would make hostile files
-// slow; the longest in use are runs of whitespace and have about a hundred.
+// The longest in use are runs of whitespace and have about a hundred bytes, most models' tokens
+// together a few thousand.
 constexpr size_t kLongestToken = 1024;
+constexpr size_t kMostBytes = size_t{8} << 20;  // which take 16 times as much memory
 
 bool touches_word(std::string_view before, std::string_view after) {
   return (!before.empty() && is_word(last_rune(before).code)) ||
@@ -59,12 +60,23 @@ Status AddedTokens::add(AddedToken token) {
     return invalid_argument(name + " has both the ids " + std::to_string(same->id) + " and " +
                             std::to_string(id));
   }
+  spelled_bytes_ += token.spelling.size();
+  if (spelled_bytes_ > kMostBytes) {
+    return unsupported("the added tokens up to " + in_quotes(token.content) + " have " +
+                       std::to_string(spelled_bytes_) + " bytes: at most " +
+                       std::to_string(kMostBytes) + " are supported");
+  }
   if (index_of_id_.size() <= id) index_of_id_.resize(id + 1, 0);
   index_of_id_[id] = static_cast<uint32_t>(tokens_.size() + 1);
-  contents_.add(token.content, token.id);
+  id_of_content_.emplace(token.content, token.id);
   (token.normalized ? normalized_ : raw_).add(token.spelling, token.id);
   tokens_.push_back(std::move(token));
   return Status();
+}
+
+void AddedTokens::build() {
+  raw_.build();
+  normalized_.build();
 }
 
 const AddedToken* AddedTokens::find(TokenId id) const {
@@ -74,20 +86,21 @@ const AddedToken* AddedTokens::find(TokenId id) const {
 }
 
 const AddedToken* AddedTokens::find(std::string_view content) const {
-  const TextTrie::Match match = contents_.longest(content);
-  return match.bytes == content.size() ? find(match.id) : nullptr;
+  const auto found = id_of_content_.find(content);
+  return found == id_of_content_.end() ? nullptr : find(found->second);
 }
 
 void AddedTokens::split(std::string_view text, bool normalized, bool parse_special,
                         std::vector<Segment>& segments) const {
   const TextTrie& trie = normalized ? normalized_ : raw_;
+  TextScan scan(trie, text);
   size_t done = 0;
   Span spaces{0, 0};  // the run of whitespace seen last, so that no run is walked twice
   const auto emit_text = [&](size_t end) {
     if (done < end) segments.push_back({text.substr(done, end - done), kNoToken});
   };
   for (size_t at = 0; at < text.size() && !trie.empty();) {
-    const TextTrie::Match match = trie.longest(text.substr(at));
+    const TextTrie::Match match = scan.longest(at);
     if (match.bytes == 0) {
       ++at;
       continue;

@@ -7,6 +7,7 @@
 
 #include <tenon/types.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,14 +37,16 @@ struct Segment {
   TokenId id = kNoToken;
 };
 
-// Immutable after adding; any number of threads may use one at the same time.
+// Filled and built once, then immutable: any number of threads may use one at the same time.
 class AddedTokens {
  public:
   // The id is not negative and no larger than a vocabulary may have. An empty spelling is never
   // found.
-  // Errors: unsupported (longer than 1024 bytes), invalid_argument (empty; the id or the content is
-  // taken).
+  // Errors: unsupported (longer than 1024 bytes, or 8 MiB with all others), invalid_argument
+  // (empty; the id or the content is taken).
   Status add(AddedToken token);
+  // Behind the last `add`.
+  void build();
 
   // The token with this id, or this content; null when it is none of these. Borrowed.
   const AddedToken* find(TokenId id) const;
@@ -59,7 +62,8 @@ class AddedTokens {
  private:
   std::vector<AddedToken> tokens_;
   std::vector<uint32_t> index_of_id_;  // into tokens_, +1; 0: none
-  TextTrie contents_;
+  std::map<std::string, TokenId, std::less<>> id_of_content_;
+  size_t spelled_bytes_ = 0;  // of all
   TextTrie raw_;
   TextTrie normalized_;
 };

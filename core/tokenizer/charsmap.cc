@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/tokenizer/utf8.h"
+#include "core/base/utf8.h"
 
 namespace tenon::tok {
 namespace {
@@ -50,7 +50,7 @@ Result<CharsMap> CharsMap::parse(std::string_view blob) {
     map.units_.push_back(little_endian(blob.substr(at)));
   }
   map.replacements_ = std::string(blob.substr(trie_bytes));
-  if (!is_valid_utf8(map.replacements_)) {
+  if (!is_utf8(map.replacements_)) {
     return invalid_argument("the replacements of the precompiled character map are no valid UTF-8");
   }
   return map;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/utf8.h"
 #include "core/tokenizer/regex_class.h"
 #include "core/tokenizer/utf8.h"
 
@@ -270,7 +271,7 @@ class Translator {
 }  // namespace
 
 Result<std::string> translate_oniguruma(std::string_view pattern) {
-  if (!is_valid_utf8(pattern)) return invalid_argument("a regular expression is not valid UTF-8");
+  if (!is_utf8(pattern)) return invalid_argument("a regular expression is not valid UTF-8");
   return Translator(pattern).run();
 }
 

@@ -24,6 +24,7 @@ class SentencePieceNormalize final : public NormalizeStep {
       if (model.pieces[id].type != PieceType::user_defined) continue;
       user_defined_.add(model.pieces[id].text, static_cast<TokenId>(id));
     }
+    user_defined_.build();
   }
 
   Status apply(NormalizedText& text, Allowance& allowance) const override {
@@ -37,9 +38,10 @@ class SentencePieceNormalize final : public NormalizeStep {
     std::string_view output;
   };
 
-  // What becomes of the front of the text. User-defined symbols stay as they are.
-  Step step(std::string_view text) const {
-    const TextTrie::Match symbol = user_defined_.longest(text);
+  // What becomes of the text from `at` on. User-defined symbols stay as they are.
+  Step step(std::string_view whole, size_t at, TextScan& symbols) const {
+    const std::string_view text = whole.substr(at);
+    const TextTrie::Match symbol = symbols.longest(at);
     if (symbol.bytes > 0) return {symbol.bytes, text.substr(0, symbol.bytes)};
     if (map_) {
       const CharsMap::Match match = map_->longest(text);
@@ -50,17 +52,21 @@ class SentencePieceNormalize final : public NormalizeStep {
   }
 
   Result<std::string> normalized(std::string_view text, const Allowance& allowance) const {
-    while (remove_extra_ && !text.empty() && step(text).output == " ") {
-      text.remove_prefix(step(text).bytes);
+    TextScan symbols(user_defined_, text);
+    size_t at = 0;
+    while (remove_extra_ && at < text.size()) {
+      const Step next = step(text, at, symbols);
+      if (next.output != " ") break;
+      at += next.bytes;
     }
     std::string out;
-    if (text.empty()) return out;
-    out.reserve(text.size() + text.size() / 4);
+    if (at == text.size()) return out;
+    out.reserve((text.size() - at) / 4 * 5);
     if (add_dummy_prefix_) out += space_;
     bool follows_space = remove_extra_;
-    while (!text.empty()) {
-      Step next = step(text);
-      text.remove_prefix(next.bytes);
+    while (at < text.size()) {
+      Step next = step(text, at, symbols);
+      at += next.bytes;
       if (next.output.size() > 4 * next.bytes) {
         TENON_RETURN_IF_ERROR(allowance.check_bytes(out.size() + next.output.size()));
       }
@@ -156,9 +162,10 @@ Result<std::unique_ptr<TokenizerParts>> make_sentencepiece(const SentencePieceMo
   if (!model.charsmap.empty()) {
     TENON_ASSIGN_OR_RETURN(map, CharsMap::parse(model.charsmap));
   }
+  // First, since it bounds the symbols that the normalization looks for.
+  TENON_RETURN_IF_ERROR(add_vocabulary(model, *parts));
   parts->normalizer.add(std::make_unique<SentencePieceNormalize>(model, std::move(map)),
                         "the normalization of the SentencePiece model");
-  TENON_RETURN_IF_ERROR(add_vocabulary(model, *parts));
   TENON_RETURN_IF_ERROR(add_model(model, *parts));
   TENON_RETURN_IF_ERROR(add_decoder(model, *parts));
   for (const auto& id : {model.bos, model.eos}) {

@@ -1,9 +1,9 @@
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/tokenizer/decoder.h"
 #include "core/tokenizer/parts.h"
 #include "core/tokenizer/tokenizer.h"
-#include "core/tokenizer/utf8.h"
 
 namespace tenon {
 
@@ -19,7 +19,7 @@ StreamingDetokenizer::~StreamingDetokenizer() = default;
 std::string StreamingDetokenizer::push(TokenId id) {
   std::string text = std::exchange(waiting_, {});
   tokenizer_->decode_next(*run_, id, skip_special_, text);
-  const size_t certain = text.size() - tok::incomplete_tail(text);
+  const size_t certain = text.size() - incomplete_tail(text);
   waiting_ = text.substr(certain);
   text.resize(certain);
   return text;

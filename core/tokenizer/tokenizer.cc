@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/tokenizer/parts.h"
 #include "core/tokenizer/utf8.h"
 
@@ -15,7 +16,8 @@ constexpr size_t kLongestText = size_t{1} << 30;
 Tokenizer::Tokenizer(std::unique_ptr<const tok::TokenizerParts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-std::unique_ptr<Tokenizer> Tokenizer::from_parts(std::unique_ptr<const tok::TokenizerParts> parts) {
+std::unique_ptr<Tokenizer> Tokenizer::from_parts(std::unique_ptr<tok::TokenizerParts> parts) {
+  parts->added.build();
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts)));
 }
 
@@ -28,7 +30,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
   std::vector<TokenId> ids;
   if (options.add_special) ids = parts_->prefix;
   tok::Allowance allowance(text.size());
-  const bool is_valid = tok::is_valid_utf8(text);
+  const bool is_valid = is_utf8(text);
   const std::string escaped = is_valid ? std::string() : tok::escape_bytes(text);
   TENON_RETURN_IF_ERROR(
       encode_text(is_valid ? text : escaped, options.parse_special, allowance, ids));

@@ -49,7 +49,7 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> from_sentencepiece(std::span<const std::byte> model,
                                                                std::string_view name);
   // For readers of other formats.
-  static std::unique_ptr<Tokenizer> from_parts(std::unique_ptr<const tok::TokenizerParts> parts);
+  static std::unique_ptr<Tokenizer> from_parts(std::unique_ptr<tok::TokenizerParts> parts);
   ~Tokenizer();
 
   // Errors: invalid_argument (more than 1 GiB of text), failed (a stage of the tokenizer, which is

@@ -1,4 +1,4 @@
-// UTF-8, and how bytes that are not UTF-8 travel through the tokenizer.
+// How characters, and bytes that are not UTF-8, travel through the tokenizer.
 //
 // Inside this room running text is always structurally valid: a byte b that is no part of a valid
 // UTF-8 sequence is carried as the lone surrogate U+DC00 + b (three bytes, ED B2..B3 xx). Valid
@@ -19,10 +19,6 @@ struct Rune {
   char32_t code;
   uint32_t bytes;
 };
-
-// The number of bytes of the valid UTF-8 sequence at the front of `text`; 0 when there is none.
-uint32_t valid_sequence(std::string_view text);
-bool is_valid_utf8(std::string_view text);
 
 // `text` with every byte that is not UTF-8 replaced by its surrogate.
 std::string escape_bytes(std::string_view text);
@@ -47,9 +43,5 @@ Rune first_rune(std::string_view text);
 // The last character of structurally valid, non-empty text.
 Rune last_rune(std::string_view text);
 void append_rune(std::string& out, char32_t code);
-
-// How many bytes at the end of `bytes` are the beginning of a character that more bytes could
-// still complete (0 to 3).
-size_t incomplete_tail(std::string_view bytes);
 
 }  // namespace tenon::tok

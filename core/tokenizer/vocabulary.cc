@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/base/quote.h"
-#include "core/tokenizer/utf8.h"
+#include "core/base/utf8.h"
 
 namespace tenon::tok {
 namespace {
@@ -29,7 +29,7 @@ Status check_entry(const Vocabulary::Entry& entry, int64_t highest_id) {
                        std::to_string(entry.piece.size()) + " bytes: at most " +
                        std::to_string(kLongestPiece) + " are supported");
   }
-  if (!is_valid_utf8(entry.piece)) {
+  if (!is_utf8(entry.piece)) {
     return invalid_argument("the piece with id " + std::to_string(entry.id) +
                             " is not valid UTF-8");
   }

@@ -53,6 +53,12 @@ def perplexity(text, *flags):
 
 
 class Models(unittest.TestCase):
+    def test_info_says_what_is_not_loaded_of_a_model_of_text_and_images(self):
+        done = run("model", "info", os.path.join(SOURCE, "tests/golden/models/gemma3_vision"), "--json")
+        self.assertEqual(json.loads(done.stdout)["part"],
+                         "text part of a gemma3 model; 34 tensors of its other parts are not loaded")
+        self.assertIn("34 tensors of its other parts are not loaded", done.stderr)
+
     def test_info_tells_shape_and_size(self):
         info = json.loads(run("model", "info", MODEL, "--json").stdout)
         self.assertEqual(info["parameters"], 5770496)

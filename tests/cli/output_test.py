@@ -148,7 +148,10 @@ class StandardInput(unittest.TestCase):
         self.assertIn("more than 1KiB", done.stderr)
         self.assertIn("raise --input-limit", done.stderr)
         self.assertEqual(run("tokenize", "--input-limit", "8B", stdin="The king").returncode, 0)
-        self.assertIn("is no size", run("tokenize", "--input-limit", "much", stdin="x").stderr)
+        for wrong in ("much", "0", "-1B"):
+            done = run("tokenize", "--input-limit=" + wrong, stdin="x")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("is no size", done.stderr)
 
     def test_a_line_of_prompts_without_end_is_refused(self):
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:

@@ -60,6 +60,7 @@ class DeviceDecoder final : public DecoderOps {
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
+  void clip(uint32_t) override {}  // `load` refuses models that need it
   void rotate(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;

@@ -12,6 +12,11 @@ Status DeviceWeights::load(const Model& model, const ModelShape& shape,
                            const LinearResolver& resolve, LateDevice& device) {
   resolve_ = &resolve;
   device_ = &device;
+  for (const LayerPlan& layer : model.plan.layers) {
+    if (layer.experts || layer.attention.clip > 0.0f) {
+      return unsupported("this device has no experts and clips nothing");
+    }
+  }
   layers.resize(model.layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const bool has_kv = shape.layers[i].shares_kv_with < 0;

@@ -24,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(id >= 0 && static_cast<uint32_t>(id) < config->vocabulary);
   }
   const tenon::SelfAttentionPlan& attention = config->layers.front().attention;
-  require(attention.heads % attention.kv_heads == 0 && attention.head_dim % 2 == 0);
+  require(attention.heads % attention.kv_heads == 0);
+  require(attention.rope < 0 || attention.head_dim % 2 == 0);
   require(uint64_t{attention.heads} * attention.head_dim <= 0x7fffffff);
   for (const tenon::RopePlan& rope : config->ropes) {
     require(rope.dim % 2 == 0 && rope.dim <= attention.head_dim);

@@ -138,6 +138,15 @@ def write_family(name, writers=family_gguf):
     finish(writers.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
 
 
+def write_family_seed(name):
+    """What says how a model is built: its metadata, and the tensors that are asked for."""
+    config = json.loads((HERE / "models" / name / "config.json").read_text())
+    small = [(tensor, np.ones((3, 4), np.float32))
+             for tensor, values in read_safetensors(HERE / "models" / name / "model.safetensors")
+             if "embed" in tensor or ".wte" in tensor]
+    finish(family_gguf.write(None, CORPUS / "gguf" / name, config, small[:1]))
+
+
 def write_quants():
     random = np.random.default_rng(7)
     rows = random.normal(size=(24, 64)).astype(np.float32)
@@ -232,6 +241,8 @@ def write_seeds():
     raw += struct.pack("<I1sIIIQ", 1, b"t", 1, 1, 0, 0)
     raw += b"\0" * (-len(raw) % 32 + 4)
     (CORPUS / "gguf" / "version1").write_bytes(raw)
+    for name in family_gguf.FILES:
+        write_family_seed(name)
     write_tokenizer_seeds()
 
 

@@ -11,16 +11,19 @@ The folders are written by transformers itself; some get the older spelling of c
 """
 import json
 import pathlib
+import re
 import shutil
 import sys
 
 import numpy as np
 import torch
-from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config,
+from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
+import expert_cases
 import family_cases
 import recurrent_cases
+import wide_cases
 
 TOKENS = 40
 BASE = dict(vocab_size=99, hidden_size=32, intermediate_size=72, num_hidden_layers=2,
@@ -30,8 +33,10 @@ LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_fac
               original_max_position_embeddings=32, rope_theta=10000.0)
 
 
-def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None):
-    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill)
+def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None,
+         stacked=False):
+    return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill,
+                stacked=stacked)
 
 
 CASES = {
@@ -67,6 +72,11 @@ CASES = {
        for name, config in family_cases.CASES.items()},
     **{name: case(config, fill=recurrent_cases.randomise)
        for name, config in recurrent_cases.CASES.items()},
+    **{name: case(config, fill=wide_cases.randomise)
+       for name, config in wide_cases.CASES.items()},
+    **{name: case(config, fill=expert_cases.randomise, stacked=name in expert_cases.STACKED,
+                  dtype=expert_cases.DTYPES.get(name, torch.float32))
+       for name, config in expert_cases.CASES.items()},
 }
 
 
@@ -120,24 +130,41 @@ def make(name, spec, root):
     generator = torch.Generator().manual_seed(seed)
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
-    model = AutoModelForCausalLM.from_config(spec["config"])
+    with_images = hasattr(spec["config"], "vision_config")
+    kind = AutoModelForImageTextToText if with_images else AutoModelForCausalLM
+    model = kind.from_config(spec["config"])
     (spec["fill"] or randomise)(model, generator)
     model.to(spec["dtype"])
-    model.save_pretrained(folder, **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
+    model.save_pretrained(folder, save_original_format=not spec["stacked"],
+                          **({"max_shard_size": spec["shard"]} if spec["shard"] else {}))
     if spec["mixed"]:
         widen_norms(folder)
     respell(folder, spec["spelling"])
 
     # What counts is what the folder says, so the logits come from the folder read back.
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
-                                                 attn_implementation="eager").eval()
-    tokens = torch.randint(0, model.config.vocab_size, (TOKENS,), generator=generator)
+    # Experts one by one: batched products may choose by other bits.
+    eager = {} if with_images else {"experts_implementation": "eager"}
+    model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                 **eager).eval()
+    vocabulary = model.config.get_text_config().vocab_size
+    tokens = torch.randint(0, vocabulary, (TOKENS,), generator=generator)
     with torch.no_grad():
         logits = model(tokens[None]).logits[0]
     np.save(folder / "tokens.npy", tokens.numpy().astype(np.int32))
     np.save(folder / "logits.npy", logits.numpy())
+    write_seed(folder / "config.json", spec)
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{name:24} logits {logits.min():7.2f} … {logits.max():6.2f}  {size / 1024:6.0f} KiB")
+
+
+def write_seed(config, spec):
+    """For the fuzz target of configs: one of each model_type, by the shortest of its names."""
+    kind = spec["config"].model_type
+    names = [name for name, other in CASES.items() if other["config"].model_type == kind]
+    if config.parent.name != min(names, key=len):
+        return
+    corpus = config.parents[3] / "fuzz" / "corpus" / "model_config"
+    (corpus / f"{kind}.json").write_text(re.sub(r"\s+", " ", config.read_text()))
 
 
 def main():

@@ -30,12 +30,17 @@ class CountingLinear final : public ForwardingLinear {
   Status run(std::span<const LinearJob> jobs, WorkRange range,
              DeviceQueue queue) noexcept override {
     if (range.first == 0) ++runs;
+    if (range.first == 0 && writes_behind) {
+      const LinearJob& job = jobs.front();
+      static_cast<float*>(job.y)[LoadOptions().max_rows * job.y_stride] = 1.0f;
+    }
     return to_.run(jobs, range, queue);
   }
   std::string_view numerics() const noexcept override { return "counting"; }
 
   std::string refused;
   std::string broken;
+  bool writes_behind = false;
   int runs = 0;
 };
 
@@ -174,10 +179,12 @@ class FailingAttention final : public AttentionKernel {
     if (fails && call.layer == 1 && phase == 2 && slice.index == 1) {
       return Status::error(StatusCode::failed, "a score overflowed");
     }
+    if (room_behind != nullptr && phase == 0 && slice.index == 0) room_behind(call);
     return plain_.run(call, phase, slice);
   }
   std::string_view numerics() const noexcept override { return plain_.numerics(); }
 
+  void (*room_behind)(const AttentionCall& call) = nullptr;
   bool refuses = false;
   bool fails = true;
 
@@ -190,7 +197,42 @@ TEST_F(CpuTest, an_attention_kernel_that_refuses_the_model_is_named) {
   attention.refuses = true;
   const StepDriver driver(*executor_, *model_, shape_.shape(),
                           {.attention = {&attention, "picky"}, .linear = counting()});
-  EXPECT_EQ(driver.load_status().message(), "attention \"picky\": not today");
+  EXPECT_EQ(driver.load_status().message(), "attention 'picky': not today");
+}
+
+// What stood behind the room is lost, so no step is right from then on.
+TEST_F(CpuTest, a_linear_kernel_that_writes_behind_its_output_is_named_in_that_step_and_later) {
+  StepDriver& driver = load(counting());
+  const size_t sequence = driver.begin();
+  ASSERT_TRUE(driver.try_step({{sequence, {1, 2}}}).ok());
+  for (const bool writes : {true, false}) {
+    counting_.writes_behind = writes;
+    EXPECT_EQ(driver.try_step({{sequence, {1, 2}}}).status().message(),
+              "linear kernel 'counting': prepare, gather or run wrote behind its output or what it "
+              "prepares – use another kernel");
+  }
+}
+
+TEST_F(CpuTest, an_attention_kernel_that_writes_behind_its_rooms_is_named_in_that_step) {
+  FailingAttention attention;
+  attention.fails = false;
+  const auto error_of_a_step = [&] {
+    StepDriver driver(*executor_, *model_, shape_.shape(),
+                      {.attention = {&attention, "loose"}, .linear = counting()});
+    return std::string(driver.try_step({{driver.begin(), {1, 2}}}).status().message());
+  };
+  attention.room_behind = [](const AttentionCall& call) {
+    const size_t row = 4 * 8;  // query heads times their width
+    static_cast<float*>(call.out)[LoadOptions().max_rows * row] = 1.0f;
+  };
+  EXPECT_EQ(error_of_a_step(),
+            "attention 'loose': run wrote behind its output – use another kernel");
+  attention.room_behind = [](const AttentionCall& call) {
+    static_cast<char*>(call.workspace)[1] = 1;  // where it had asked for nothing
+  };
+  EXPECT_EQ(error_of_a_step(),
+            "attention 'loose': plan or run wrote behind the memory that it had asked for – use "
+            "another kernel");
 }
 
 TEST_F(CpuTest, a_failing_kernel_fails_its_step_and_not_the_next) {

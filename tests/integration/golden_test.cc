@@ -62,6 +62,17 @@ TEST_P(GoldenTest, logits_agree_with_transformers) {
   EXPECT_LE(largest_difference(actual, expected), tolerance(executor_case, **model));
 }
 
+TEST_P(GoldenTest, rows_have_the_same_bits_however_the_text_is_cut) {
+  const auto& [executor_case, name] = GetParam();
+  const auto model = open_model(kGoldens + name);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const std::vector<TokenId> tokens = some_tokens(40, (*model)->plan.vocabulary);
+  const ModelShapeStorage shape((*model)->plan, 64);
+  const Logits whole = Loaded(executor_case, **model, shape.shape())->feed(tokens, {40});
+  const Logits cut = Loaded(executor_case, **model, shape.shape())->feed(tokens, {17, 1, 5});
+  EXPECT_EQ(cut, whole);
+}
+
 INSTANTIATE_TEST_SUITE_P(Goldens, GoldenTest,
                          testing::Combine(testing::ValuesIn(executor_cases()),
                                           testing::ValuesIn(golden_names())),

@@ -9,6 +9,7 @@
 
 #include "core/exec/cpu/cpu_executor.h"
 #include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
 #include "tests/support/plain_kernels.h"
 #include "tests/support/prepared_linear.h"
 #include "tests/support/tiny_model.h"
@@ -133,6 +134,37 @@ TEST_F(LinearTest, a_kernel_may_read_activations_as_they_are) {
   UnpreparedLinear unprepared(plain_);
   const Logits direct = logits(unprepared);
   EXPECT_EQ(direct, logits(plain_));
+}
+
+TEST_F(LinearTest, experts_are_multiplied_by_kernels_that_can_do_less) {
+  for (const char* name : {"qwen2_moe", "gpt_oss"}) {
+    SCOPED_TRACE(name);
+    model_ = *open_model(source_folder() + "/tests/golden/models/" + name);
+    const Logits expected = logits(plain_);
+    StoringLinear storing(plain_);
+    EXPECT_EQ(logits(storing), expected);
+    UnpreparedLinear unprepared(plain_);
+    EXPECT_EQ(logits(unprepared), expected);
+  }
+}
+
+// Gates and ups of some experts have another kernel: no epilogue takes both.
+TEST_F(LinearTest, experts_of_a_layer_may_have_several_kernels) {
+  model_ = *open_model(source_folder() + "/tests/golden/models/mixtral");
+  const Logits expected = logits(plain_);
+  PlainLinear other;
+  shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 64);
+  executor_ = *make_cpu_executor({2, kCpuPortable});
+  LoadOptions options;
+  options.attention = {&attention_};
+  options.linear = [&](const WeightView& weight) -> Result<LinearKernel*> {
+    const bool odd = weight.name.find(".experts.1.w") != std::string_view::npos ||
+                     weight.name.find(".experts.2.w3") != std::string_view::npos;
+    return odd ? &other : &plain_;
+  };
+  StepDriver driver(*executor_, *model_, shape_->shape(), options);
+  ASSERT_TRUE(driver.load_status().ok()) << driver.load_status().message();
+  EXPECT_EQ(driver.feed(some_tokens(20, 61), {9, 1}), expected);
 }
 
 // A permutation of `count` columns.

@@ -93,29 +93,33 @@ class PlainAttention final : public AttentionKernel {
     for (uint64_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
       for (uint32_t h = heads.first; h < heads.last; ++h) {
         const uint64_t item = row * layer.query_heads + h;
-        attend_head(call.layer, rows, h / (layer.query_heads / group.kv_heads), rows.slots[row],
-                    static_cast<const float*>(call.q) + item * group.k_dim,
+        const float sink = layer.sinks == nullptr ? -INFINITY : layer.sinks[h];
+        attend_head(call.layer, rows, h, h / (layer.query_heads / group.kv_heads), rows.slots[row],
+                    sink, static_cast<const float*>(call.q) + item * group.k_dim,
                     static_cast<float*>(call.out) + item * group.v_dim, scores);
       }
     }
   }
-  void attend_head(LayerId id, const Rows& rows, uint32_t kv_head, uint32_t last, const float* q,
-                   float* out, float* scores) const {
+  void attend_head(LayerId id, const Rows& rows, uint32_t head, uint32_t kv_head, uint32_t last,
+                   float sink, const float* q, float* out, float* scores) const {
     const LayerShape& layer = binding_.model->layers[id];
     const KvGroup& group = binding_.model->groups[layer.group];
     const KvLayerStorage& storage = binding_.storage[layer.group].layers[layer.index_in_group];
     const uint32_t first = first_visible(last, group.window_tokens);
-    float largest = -INFINITY;
+    float largest = sink;
     for (uint32_t p = first; p <= last; ++p) {
       const float* k = rows.at(storage.k, p, kv_head);
       float sum = 0;
       for (uint32_t i = 0; i < group.k_dim; ++i) sum += q[i] * k[i];
       sum *= layer.scale;
       if (layer.soft_cap > 0) sum = layer.soft_cap * std::tanh(sum / layer.soft_cap);
+      if (layer.alibi_slopes != nullptr) {
+        sum -= layer.alibi_slopes[head] * static_cast<float>(last - p);
+      }
       scores[p] = sum;
       largest = std::fmax(largest, sum);
     }
-    float total = 0;
+    float total = std::exp(sink - largest);
     for (uint32_t p = first; p <= last; ++p) total += scores[p] = std::exp(scores[p] - largest);
     for (uint32_t i = 0; i < group.v_dim; ++i) {
       float sum = 0;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 
 namespace tenon {

@@ -67,12 +67,16 @@ Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const BenchWork&
   const double context = (prompt + plan.decode_tokens / 2.0) * batch;
   const double verified = batch * plan.verify_tokens;
   out.prefill.push_back(
-      speed_of(sample.prefill_seconds, work, {prompt * batch, batch, prompt * batch}, limits));
-  out.decode.push_back(speed_of(sample.decode_seconds, work, {batch, batch, context}, limits));
+      speed_of(sample.prefill_seconds, work,
+               {prompt * batch, batch, prompt * batch, sample.prefill_expert_bytes}, limits));
+  out.decode.push_back(speed_of(sample.decode_seconds, work,
+                                {batch, batch, context, sample.decode_expert_bytes}, limits));
+  out.decode_expert_bytes.push_back(sample.decode_expert_bytes);
   out.decode_means.push_back(sample.decode_mean_seconds);
   if (plan.verify_tokens > 1) {
-    out.verify.push_back(
-        speed_of(sample.verify_seconds, work, {verified, verified, context}, limits));
+    out.verify.push_back(speed_of(sample.verify_seconds, work,
+                                  {verified, verified, context, sample.verify_expert_bytes},
+                                  limits));
   }
   return {};
 }

@@ -84,22 +84,28 @@ Status submit_batch(Engine& engine, const BenchPlan& plan, uint32_t vocabulary, 
 
 BenchSample sample_of(const std::vector<StepRecord>& steps, const BenchPlan& plan) {
   BenchSample sample;
-  std::vector<double> decode, verify;
+  std::vector<double> decode, verify, expert_bytes;
   for (const StepRecord& step : steps) {
     const double seconds = static_cast<double>(step.end_ns - step.start_ns) * 1e-9;
     const uint32_t certain = step.rows - step.draft_rows;
     if (certain > step.sequences) {
       sample.prefill_seconds += seconds;
+      sample.prefill_expert_bytes =
+          std::max(sample.prefill_expert_bytes, static_cast<double>(step.expert_bytes));
     } else if (step.sequences != plan.batch) {
       continue;
     } else if (step.draft_rows == 0) {
       decode.push_back(seconds);
+      expert_bytes.push_back(static_cast<double>(step.expert_bytes));
     } else if (step.draft_rows == plan.batch * (plan.verify_tokens - 1)) {
       verify.push_back(seconds);
+      sample.verify_expert_bytes = static_cast<double>(step.expert_bytes);
     }
   }
   sample.decode_mean_seconds = std::accumulate(decode.begin(), decode.end(), 0.0) /
                                static_cast<double>(std::max<size_t>(1, decode.size()));
+  sample.decode_expert_bytes = std::accumulate(expert_bytes.begin(), expert_bytes.end(), 0.0) /
+                               static_cast<double>(std::max<size_t>(1, expert_bytes.size()));
   sample.decode_seconds = decode.empty() ? 0 : median(std::move(decode));
   sample.verify_seconds = verify.empty() ? 0 : median(std::move(verify));
   return sample;
@@ -168,10 +174,21 @@ Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uin
 BenchWork work_of(const Pipeline& pipeline) {
   const Model& model = *pipeline.model;
   BenchWork work;
-  for (const LayerWeights& layer : model.layers) {
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerWeights& layer = model.layers[i];
     for (const Weight* weight : layer.matrices()) {
       add(work.row, operations_in(*weight));
       work.weight_bytes += stored_bytes(*weight);
+    }
+    // A row meets the chosen ones alone, a step those that any of its rows chose.
+    const ExpertsPlan& experts = model.plan.layers[i].experts;
+    const double idle = experts ? 1.0 - static_cast<double>(experts.chosen) / experts.count : 0.0;
+    for (const ExpertWeights& expert : layer.experts) {
+      for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) {
+        add(work.row, operations_in(*weight), -idle);
+        work.weight_bytes -= stored_bytes(*weight);
+        work.expert_bytes += stored_bytes(*weight);
+      }
     }
   }
   work.head = operations_in(model.head);
@@ -197,6 +214,11 @@ double operations_of(const BenchWork& work, const BenchLoad& load) {
   return all_operations(work, load).sum();
 }
 
+// Executors that do not tell which experts they used count as if they used all.
+double weight_bytes_of(const BenchWork& work, const BenchLoad& load) {
+  return work.weight_bytes + (load.expert_bytes > 0 ? load.expert_bytes : work.expert_bytes);
+}
+
 double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits) {
   const BenchOperations operations = all_operations(work, load);
   const double f32 = limits.fma_flops;
@@ -204,7 +226,8 @@ double limit_seconds(const BenchWork& work, const BenchLoad& load, const Machine
                            operations.bf16 / std::max(limits.bf16_flops, f32) +
                            operations.f32 / f32;
   const double bandwidth = limits.read_median_gbps * 1e9;
-  return std::max(work.weight_bytes / bandwidth, computing) + work.bytes_of(load) / bandwidth;
+  return std::max(weight_bytes_of(work, load) / bandwidth, computing) +
+         work.bytes_of(load) / bandwidth;
 }
 
 }  // namespace tenon

@@ -24,6 +24,11 @@ struct BenchSample {
   double decode_seconds = 0;  // a step, median
   double decode_mean_seconds = 0;
   double verify_seconds = 0;  // a step that verifies, median; 0 without
+  // Of the experts that rows chose: in that step of the prefill that used most, in a mean step of
+  // decoding, in the last one that verifies.
+  double prefill_expert_bytes = 0;
+  double decode_expert_bytes = 0;
+  double verify_expert_bytes = 0;
 };
 
 // Prefills a batch and decodes. Prompts repeat no pattern and differ by `variant`. Errors: what the
@@ -39,18 +44,21 @@ struct BenchOperations {
   double sum() const { return int8 + bf16 + f32; }
 };
 
-// One step or prefill: rows computed, of them sampled, and tokens of K and V read.
+// One step or prefill: rows computed, of them sampled, tokens of K and V read, and bytes of the
+// experts that rows chose.
 struct BenchLoad {
   double rows = 0;
   double sampled_rows = 0;
   double kv_tokens = 0;
+  double expert_bytes = 0;
 };
 
 // Operations and bytes that a pipeline's arithmetic needs at least.
 struct BenchWork {
   BenchOperations row;            // of the layers, a row
   BenchOperations head;           // of the head, a row that is sampled
-  double weight_bytes = 0;        // of all matrices as stored; read once a step
+  double weight_bytes = 0;        // of all matrices but experts, as stored; read once a step
+  double expert_bytes = 0;        // of all experts
   double kv_bytes_per_token = 0;  // of one sequence
   double state_bytes = 0;         // of one sequence's recurrent layers; read and written each step
 
@@ -58,6 +66,7 @@ struct BenchWork {
 };
 BenchWork work_of(const Pipeline& pipeline);
 
+double weight_bytes_of(const BenchWork& work, const BenchLoad& load);
 // max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV and states /
 // bandwidth.
 double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits);

@@ -115,6 +115,10 @@ void show_json(const Pipeline& pipeline, const BenchWork& work, const Measured& 
               {"decode", to_json(decode)}};
   if (interrupted()) out["partial"] = "ended by " + std::string(interrupt_name());
   out["decode"]["mean_step_seconds"] = median(measured.decode_means);
+  if (work.expert_bytes > 0) {
+    out["work"]["expert_bytes"] = work.expert_bytes;
+    out["decode"]["used_expert_bytes"] = median(measured.decode_expert_bytes);
+  }
   if (!measured.verify.empty()) {
     const Speed verify = median_speed(measured.verify);
     out["verify"] = to_json(verify);
@@ -137,6 +141,9 @@ void show(const Pipeline& pipeline, const Measured& measured) {
   print("prefill, " + prompt, median_speed(measured.prefill));
   const Speed decode = median_speed(measured.decode);
   print("decode, at " + prompt, decode);
+  if (!measured.decode_expert_bytes.empty() && measured.decode_expert_bytes.front() > 0) {
+    putf("experts used in a step: %.3f GB\n", median(measured.decode_expert_bytes) / 1e9);
+  }
   if (measured.verify.empty()) return;
   const Speed verify = median_speed(measured.verify);
   print("verify " + std::to_string(measured.plan.verify_tokens) + ", at " + prompt, verify);
@@ -150,7 +157,7 @@ Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
   Speed speed;
   speed.seconds = seconds;
   speed.tokens_per_second = load.rows / seconds;
-  speed.gigabytes_per_second = (work.weight_bytes + work.bytes_of(load)) / seconds / 1e9;
+  speed.gigabytes_per_second = (weight_bytes_of(work, load) + work.bytes_of(load)) / seconds / 1e9;
   speed.teraops = operations_of(work, load) / seconds / 1e12;
   if (!limits) return speed;
   speed.processor_share = limits->processor_share;

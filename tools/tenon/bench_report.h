@@ -46,7 +46,8 @@ struct Measured {
   uint32_t threads = 0;
   std::optional<MachineLimits> limits;  // the last ones
   std::vector<Speed> prefill, decode, verify;
-  std::vector<double> decode_means;  // seconds of a step
+  std::vector<double> decode_means;         // seconds of a step
+  std::vector<double> decode_expert_bytes;  // of a step
 };
 
 // Of an interrupted measurement what was done, marked as partial.

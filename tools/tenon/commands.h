@@ -13,6 +13,7 @@ namespace tenon {
 using Action = std::function<int()>;
 
 void add_run_command(CLI::App& app, Action& action);
+void add_embed_command(CLI::App& app, Action& action);
 void add_tokenize_commands(CLI::App& app, Action& action);
 void add_model_command(CLI::App& app, Action& action);
 void add_convert_command(CLI::App& model, Action& action);  // of `tenon model`

@@ -90,18 +90,6 @@ CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSett
   return nullptr;
 }
 
-Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
-  if (prompt.tokens) return *prompt.tokens;
-  if (prompt.own.tokens > 0) {
-    return drawn_prompt(prompt.prefix, prompt.own, pipeline.model->plan.vocabulary);
-  }
-  if (pipeline.tokenizer == nullptr) {
-    return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
-                            message_of(pipeline.tokenizer_problem));
-  }
-  return pipeline.tokenizer->encode(prompt.text);
-}
-
 // What the pipeline's file says, completed by the model's advice. A search over beams, and
 // mirostat, have no use for advice about sampling.
 AnswerSettings defaults_of(const Pipeline& pipeline, const AnswerSettings& asked) {
@@ -200,6 +188,18 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
 }
 
 }  // namespace
+
+Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
+  if (prompt.tokens) return *prompt.tokens;
+  if (prompt.own.tokens > 0) {
+    return drawn_prompt(prompt.prefix, prompt.own, pipeline.model->plan.vocabulary);
+  }
+  if (pipeline.tokenizer == nullptr) {
+    return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
+                            message_of(pipeline.tokenizer_problem));
+  }
+  return pipeline.tokenizer->encode(prompt.text);
+}
 
 void GenerationFlags::add_to(CLI::App& command) {
   const char* group = "Generation";

@@ -20,6 +20,8 @@ struct GenerationFlags {
   void add_to(CLI::App& command);
 };
 
+// A prompt's tokens. Errors: invalid_argument, for a text where the model has no tokenizer.
+Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt);
 // The request for one prompt; its text is encoded with the pipeline's tokenizer.
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
                              const Prompt& prompt);

@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <span>
 
-#include "core/base/new_file.h"
 #include "tools/tenon/standard_output.h"
 #include "tools/tenon/watchdog.h"
 
@@ -38,15 +38,16 @@ const char* name_of(int number) {
   return "";
 }
 
+constexpr const char* kUnreturned = " did not return\n";
+
 // Async-signal-safe.
-[[noreturn]] void end_at_once(int number) {
-  remove_unfinished();
-  char text[64] = "tenon: ended by ";
+[[noreturn]] void end_by(int number) {
+  char text[400] = "tenon: ended by ";
   std::strcat(text, name_of(number));
   std::strcat(text, "\n");
-  static_cast<void>(!::write(STDERR_FILENO, text, std::strlen(text)));
-  name_running_call(" did not return\n");
-  ::_exit(128 + number);
+  const size_t length = std::strlen(text);
+  end_at_once(128 + number,
+              {text, length + running_call_line(std::span(text).subspan(length), kUnreturned)});
 }
 
 void wake_thread() {
@@ -57,7 +58,7 @@ void on_signal(int number) {
   const int reason = errno;
   int none = 0;
   const bool first = first_signal.compare_exchange_strong(none, number);
-  if (!first || !graceful) end_at_once(number);
+  if (!first || !graceful) end_by(number);
   wake_thread();
   errno = reason;
 }
@@ -121,9 +122,8 @@ void GracefulEnd::wait_and_end() {
   if (changed_.wait_for(lock, kPatience, [this] { return answered_; })) return;
   const bool shown = late_();
   const int status = shown ? finish_output(interrupted_status()) : interrupted_status();
-  remove_unfinished();
-  name_running_call(" did not return\n");
-  ::_exit(status);
+  char text[300];
+  end_at_once(status, {text, running_call_line(text, kUnreturned)});
 }
 
 }  // namespace tenon

@@ -37,6 +37,7 @@ int run_program(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   add_run_command(app, action);
+  add_embed_command(app, action);
   add_tokenize_commands(app, action);
   add_model_command(app, action);
   add_plugins_command(app, action);

@@ -65,6 +65,7 @@ std::string rope_text(const ModelPlan& plan) {
     if (rope.pairs) text += ", in pairs";
   }
   if (plan.learned_positions) text += text.empty() ? "learned positions" : "; learned positions";
+  if (plan.layers.front().attention.alibi_max_bias > 0) return "none; ALiBi";
   return text.empty() ? "none" : text;
 }
 
@@ -107,6 +108,24 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
                      std::to_string(own.width) + ")");
 }
 
+void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {
+  const auto has_experts = [](const LayerPlan& layer) { return static_cast<bool>(layer.experts); };
+  const auto first = std::ranges::find_if(plan.layers, has_experts);
+  if (first == plan.layers.end()) return;
+  const ExpertsPlan& experts = first->experts;
+  std::string text = std::to_string(experts.chosen) + " of " + std::to_string(experts.count) +
+                     " experts of " + std::to_string(experts.width);
+  if (experts.shared_width > 0) {
+    text += " and a shared one of " + std::to_string(experts.shared_width);
+  }
+  const auto layers = std::ranges::count_if(plan.layers, has_experts);
+  if (layers < static_cast<ptrdiff_t>(plan.layers.size())) {
+    text +=
+        ", in " + std::to_string(layers) + " of " + std::to_string(plan.layers.size()) + " layers";
+  }
+  features.push_back(text);
+}
+
 std::string features_of(const ModelPlan& plan) {
   // What attention has of options, and the MLP, is said of the first layer that attends.
   const auto attending = std::ranges::find_if(plan.layers, &LayerPlan::attends);
@@ -136,11 +155,29 @@ std::string features_of(const ModelPlan& plan) {
   add(!layer.attention_norm, "norms behind each half");
   add(layer.has_mlp() && !layer.mlp.gated, "plain MLP");
   add(!layer.has_mlp(), "no MLP");
+  add(static_cast<bool>(plan.embedding_norm), "norm of embeddings");
+  add(plan.head_bias, "bias of logits");
+  add_experts(plan, features);
+  add(attention.sinks, "attention sinks");
+  add(attention.clip > 0, "clipped q, k and v");
   add(layer.parallel, "parallel residuals");
   add(!plan.ropes.empty() && rotated < attend, "no positions in " +
                                                    std::to_string(attend - rotated) + " of " +
                                                    std::to_string(plan.layers.size()) + " layers");
   return features.empty() ? "none beyond the basic decoder" : join(features);
+}
+
+// Those that a token meets: the chosen experts alone.
+uint64_t active_parameters(const Model& model) {
+  uint64_t idle = 0;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const ExpertsPlan& experts = model.plan.layers[i].experts;
+    if (!experts) continue;
+    const uint64_t matrices = 3 * uint64_t{experts.width} * model.plan.hidden;
+    const uint64_t biases = experts.bias ? 2 * uint64_t{experts.width} + model.plan.hidden : 0;
+    idle += (experts.count - experts.chosen) * (matrices + biases);
+  }
+  return model.parameter_count() - idle;
 }
 
 uint64_t kv_elements_per_token(const ModelPlan& plan) {
@@ -156,7 +193,15 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   Json out;
   out["path"] = model.path;
   out["architecture"] = plan.architecture;
+  if (!plan.text_part_of.empty()) {
+    out["part"] = "text part of a " + plan.text_part_of + " model; " +
+                  std::to_string(model.other_tensors) +
+                  " tensors of its other parts are not loaded";
+  }
   out["parameters"] = model.parameter_count();
+  if (const uint64_t active = active_parameters(model); active < model.parameter_count()) {
+    out["active_parameters"] = active;
+  }
   out["weight_bytes"] = model.weight_bytes();
   out["formats"] = formats_of(model);
   out["hidden"] = plan.hidden;

@@ -32,15 +32,12 @@ PluginSearch search_for(const PipelineFlags& flags, const PipelineConfig& config
   return search;
 }
 
-Status set_log_level_by_name(const std::string& name) {
-  if (name.empty()) return {};
+LogLevel log_level_of(const std::string& name) {
   const std::optional<LogLevel> level = parse_log_level(name);
-  if (!level) {
-    return invalid_argument("--log-level: " + in_quotes(name) +
-                            " is no level; expected debug, info, warning or error");
-  }
-  set_log_level(*level);
-  return {};
+  refuse("--log-level", name.empty() ? "--log-level is empty – write a level or leave it out" : "");
+  refuse("--log-level",
+         level ? "" : in_quotes(name) + " is no level; expected debug, info, warning or error");
+  return *level;
 }
 
 // The oracle is portable code on one thread: what the host could do better is not for it.
@@ -75,7 +72,10 @@ void PipelineFlags::add_to(CLI::App& command) {
   add_number(command, without_auto(workers), threads,
              "workers of the executor (default: all cores)")
       ->group(group);
-  add_text(command, "--log-level", log_level, "debug, info, warning (default) or error")
+  command
+      .add_option_function<std::string>(
+          "--log-level", [this](const std::string& name) { log_level = log_level_of(name); },
+          "debug, info, warning (default) or error")
       ->group(group);
 }
 
@@ -113,7 +113,7 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags) {
 }
 
 Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights) {
-  TENON_RETURN_IF_ERROR(set_log_level_by_name(flags.log_level));
+  if (flags.log_level) set_log_level(*flags.log_level);
   PipelineRequest request;
   TENON_ASSIGN_OR_RETURN(request.config, load_config(flags));
   warn_of_unheard(request.config);

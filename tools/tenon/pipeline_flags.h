@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log.h"
 #include "core/pipeline/pipeline.h"
 #include "tools/tenon/standard_output.h"
 
@@ -19,7 +20,7 @@ struct PipelineFlags {
   std::vector<std::string> plugin_path;
   std::string isa;
   std::optional<uint32_t> threads;
-  std::string log_level;
+  std::optional<LogLevel> log_level;
   std::string model_from = "--model";  // what `model` was given as, for messages
 
   void add_to(CLI::App& command);

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/config/workload.h"
 #include "tools/tenon/answer_json.h"
+#include "tools/tenon/progress.h"
 #include "tools/tenon/standard_input.h"
 
 namespace tenon {
@@ -133,6 +134,22 @@ Result<Prompt> read_prompt_stdin() {
   TENON_ASSIGN_OR_RETURN(prompt.text, read_standard_input());
   if (!prompt.text.empty() && prompt.text.back() == '\n') prompt.text.pop_back();
   return prompt;
+}
+
+Result<std::vector<Prompt>> gather_prompts(const std::optional<std::string>& prompt,
+                                           const std::string& file) {
+  if (!file.empty()) return read_prompt_file(file);
+  if (prompt && *prompt != "-") {
+    std::vector<Prompt> prompts(1);
+    prompts[0].text = *prompt;
+    return prompts;
+  }
+  if (!prompt && stdin_is_terminal()) {
+    return invalid_argument(
+        "there is no prompt; give one as argument, on standard input, or with --file");
+  }
+  TENON_ASSIGN_OR_RETURN(Prompt read, read_prompt_stdin());
+  return std::vector<Prompt>{std::move(read)};
 }
 
 Result<std::vector<TokenId>> parse_token_list(std::string_view text) {

@@ -34,6 +34,10 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path);
 // Standard input as one prompt; the line end that shells and editors put behind a text is not part
 // of it.
 Result<Prompt> read_prompt_stdin();
+// What a command was given: one prompt as an argument ("-": standard input), a file of them, or
+// nothing, which is standard input too.
+Result<std::vector<Prompt>> gather_prompts(const std::optional<std::string>& prompt,
+                                           const std::string& file);
 // Token ids separated by commas or white space; there may be none. Errors: invalid_argument, for an
 // entry that is no id and for an empty one ("1,,2").
 Result<std::vector<TokenId>> parse_token_list(std::string_view text);

@@ -24,31 +24,14 @@ constexpr uint32_t kDefaultMaxTokens = 256;
 struct RunFlags {
   PipelineFlags pipeline;
   GenerationFlags generation;
-  std::string prompt;
+  std::optional<std::string> prompt;
   std::string file;
   std::string workload;
-  bool has_prompt = false;
   bool json = false;
   bool quiet = false;
   bool echo = true;
   bool check_plugins = false;
 };
-
-Result<std::vector<Prompt>> gather_prompts(const RunFlags& flags) {
-  if (!flags.workload.empty()) return read_workload_prompts(flags.workload);
-  if (!flags.file.empty()) return read_prompt_file(flags.file);
-  if (flags.has_prompt && flags.prompt != "-") {
-    std::vector<Prompt> prompts(1);
-    prompts[0].text = flags.prompt;
-    return prompts;
-  }
-  if (!flags.has_prompt && stdin_is_terminal()) {
-    return invalid_argument(
-        "there is no prompt; give one as argument, on standard input, or with --file");
-  }
-  TENON_ASSIGN_OR_RETURN(Prompt prompt, read_prompt_stdin());
-  return std::vector<Prompt>{std::move(prompt)};
-}
 
 OutputStyle style_of(const RunFlags& flags, size_t prompts) {
   if (flags.json) return OutputStyle::silent;
@@ -183,7 +166,9 @@ void show(const RunFlags& flags, const Pipeline& pipeline, RunOutput& output,
 }
 
 Result<int> run(const RunFlags& flags) {
-  TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts, gather_prompts(flags));
+  TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts,
+                         flags.workload.empty() ? gather_prompts(flags.prompt, flags.file)
+                                                : read_workload_prompts(flags.workload));
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
   Pipeline& pipeline = *opened.pipeline;
 
@@ -238,8 +223,7 @@ void add_run_command(CLI::App& app, Action& action) {
     command->get_option(name)->needs(json);
   }
   flags->pipeline.add_to(*command);
-  command->callback([flags, prompt, &action] {
-    flags->has_prompt = prompt->count() > 0;
+  command->callback([flags, &action] {
     action = [flags] {
       Result<int> status = run(*flags);
       return status.ok() ? *status : report_failure(status.status());

@@ -9,6 +9,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "tools/tenon/flags.h"
 
 namespace tenon {
 
@@ -33,19 +34,23 @@ Result<std::string> read_standard_input(size_t limit_bytes) {
 }
 
 void InputLimit::add_to(CLI::App& command) {
-  command.add_option("--input-limit", text_,
-                     "most bytes of standard input, for example 1GiB (default: " +
-                         format_bytes(static_cast<int64_t>(kMostInputBytes)) + ")");
+  command.add_option_function<std::string>(
+      "--input-limit",
+      [this](const std::string& text) {
+        const std::optional<int64_t> bytes = parse_bytes(text);
+        const bool fits = bytes && *bytes > 0;
+        refuse("--input-limit", fits ? ""
+                                     : in_quotes(text) +
+                                           " is no size; expected a number with a unit, for "
+                                           "example 1GiB");
+        limit_bytes_ = static_cast<size_t>(*bytes);
+      },
+      "most bytes of standard input, for example 1GiB (default: " +
+          format_bytes(static_cast<int64_t>(kMostInputBytes)) + ")");
 }
 
 Result<std::string> InputLimit::read() const {
-  if (text_.empty()) return read_standard_input();
-  const std::optional<int64_t> bytes = parse_bytes(text_);
-  if (!bytes || *bytes < 1) {
-    return invalid_argument("--input-limit: " + in_quotes(text_) +
-                            " is no size; expected a number with a unit, for example 1GiB");
-  }
-  Result<std::string> text = read_standard_input(static_cast<size_t>(*bytes));
+  Result<std::string> text = read_standard_input(limit_bytes_);
   if (text.ok() || text.status().code() != StatusCode::invalid_argument) return text;
   return invalid_argument(message_of(text.status()) + ", or raise --input-limit");
 }

@@ -16,11 +16,11 @@ Result<std::string> read_standard_input(size_t limit_bytes = kMostInputBytes);
 // `--input-limit`, for commands that have a use for more.
 class InputLimit {
  public:
-  void add_to(CLI::App& command);
+  void add_to(CLI::App& command);  // must stay where it is until the command is run
   Result<std::string> read() const;
 
  private:
-  std::string text_;
+  size_t limit_bytes_ = kMostInputBytes;
 };
 
 }  // namespace tenon

@@ -36,12 +36,9 @@ void say(std::string_view text) {
   static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()) < 0);
 }
 
-// Without destructors, which may be what does not end. What was printed is out before plugins are
-// destroyed (pipeline_flags.h).
-[[noreturn]] void end_at_once(int status, const std::string& why) {
-  remove_unfinished();
-  say("tenon: " + why + "\n");
-  ::_exit(status);
+// What was printed is out before plugins are destroyed (pipeline_flags.h).
+[[noreturn]] void end_because(int status, const std::string& why) {
+  end_at_once(status, "tenon: " + why + "\n");
 }
 
 bool destroys(const char* name) {
@@ -57,7 +54,7 @@ class Watchdog {
     if (command_done.load() && done_ns_ < 0) done_ns_ = now;
     if (late.name != nullptr) look_at(late, now);
     if (done_ns_ >= 0 && now - done_ns_ >= kLate) {
-      end_at_once(1,
+      end_because(1,
                   "a plugin's library or its threads keep the program from ending – the results "
                   "are complete");
     }
@@ -68,14 +65,14 @@ class Watchdog {
     const std::string call(late.name);
     const std::string seconds = std::to_string(late.running_ns / kSecond) + " s";
     if (interrupted_ns_ >= 0 && now - interrupted_ns_ >= kAfterInterrupt) {
-      end_at_once(interrupted_status(), "interrupted: " + call + " did not return in " + seconds);
+      end_because(interrupted_status(), "interrupted: " + call + " did not return in " + seconds);
     }
     if (late.running_ns < kLate) {
       told_ns_ = 0;
       return;
     }
     if (destroys(late.name)) {
-      end_at_once(1, call + " did not return in " + seconds + " – the results are complete");
+      end_because(1, call + " did not return in " + seconds + " – the results are complete");
     }
     if (late.running_ns < told_ns_ * 6) return;
     told_ns_ = late.running_ns;
@@ -99,18 +96,29 @@ void watch() {
 
 }  // namespace
 
-void name_running_call(const char* text_behind) noexcept {
-  const std::string_view what(text_behind);
-  char text[300] = "tenon: ";
-  const size_t head = std::strlen(text);
-  const size_t length = running_calls(text + head, sizeof(text) - head - 60);
-  if (length == 0) return;
-  const size_t rest = std::min(what.size(), sizeof(text) - head - length);
-  std::memcpy(text + head + length, what.data(), rest);
-  say({text, head + length + rest});
+size_t running_call_line(std::span<char> room, std::string_view what) noexcept {
+  constexpr std::string_view kHead = "tenon: ";
+  if (room.size() < kHead.size() + what.size()) return 0;
+  std::memcpy(room.data(), kHead.data(), kHead.size());
+  const size_t calls =
+      running_calls(room.data() + kHead.size(), room.size() - kHead.size() - what.size());
+  if (calls == 0) return 0;
+  std::memcpy(room.data() + kHead.size() + calls, what.data(), what.size());
+  return kHead.size() + calls + what.size();
+}
+
+void end_at_once(int status, std::string_view text) noexcept {
+  remove_unfinished();
+  say(text);
+  ::_exit(status);
 }
 
 namespace {
+
+void name_running_call(std::string_view what) {
+  char text[300];
+  say({text, running_call_line(text, what)});
+}
 
 void end_by(int signal) {
   ::signal(signal, SIG_DFL);

@@ -8,12 +8,20 @@
 // What was printed by then is complete.
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <string_view>
+
 namespace tenon {
 
 // First thing in `main`.
 void start_watchdog();
-// "tenon: plan of scheduler 'x' <what>" on standard error, where a call runs. Safe in handlers.
-void name_running_call(const char* what) noexcept;
+// Writes "tenon: plan of scheduler 'x' <what>" into `room`, as far as it fits, and returns its
+// length: 0 where no call runs. Safe in handlers.
+size_t running_call_line(std::span<char> room, std::string_view what) noexcept;
+// Ends the program without destructors, which may be what does not end: unfinished files are
+// removed, then `text` is said on standard error. Safe in handlers.
+[[noreturn]] void end_at_once(int status, std::string_view text) noexcept;
 // Last thing: `status` unless something went wrong that only shows now.
 int end_of_program(int status);
 

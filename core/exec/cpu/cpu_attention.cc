@@ -75,6 +75,19 @@ void CpuWorker::norm_all_heads(uint32_t layer) {
   if (!alone()) barrier();
 }
 
+void CpuWorker::clip(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  for_each_head(layer, [&](uint64_t, uint64_t, float* head, bool) {
+    step_.ops->clip(head, attention.clip, attention.head_dim);
+  });
+  if (!shares_kv(layer)) {
+    const Share mine = share_of(uint64_t{rows_} * attention.kv_width(), slice_);
+    step_.ops->clip(step_.buffers.v.floats() + mine.first, attention.clip,
+                    static_cast<uint32_t>(mine.last - mine.first));
+  }
+  barrier();
+}
+
 void CpuWorker::rotate(uint32_t layer) {
   const CpuRope& rope = step_.ropes[static_cast<size_t>(plan(layer).attention.rope)];
   const auto turn = rope.pairs ? step_.ops->rotate_pairs : step_.ops->rotate_halves;

@@ -58,6 +58,7 @@ class CpuExecutor final : public Executor {
 
  private:
   Status load_workers(uint32_t max_rows);
+  Status check_rooms() const;
   void prefault_memory();
 
   std::shared_ptr<WorkerPool> pool_;
@@ -136,15 +137,27 @@ Status CpuExecutor::launch(const BatchView& batch) {
     for (const auto& worker : workers_) {
       if (!worker->status().ok()) return copy(worker->status());
     }
+    TENON_RETURN_IF_ERROR(check_rooms());
   }
   output_ = {batch.step_id,
              step_.buffers.logits.floats(),
              static_cast<uint32_t>(batch.logits_rows.size()),
              step_.model->plan.vocabulary,
              step_.hidden_out.arrays(),
-             static_cast<uint32_t>(batch.hidden_rows.size())};
+             static_cast<uint32_t>(batch.hidden_rows.size()),
+             batch.rows > 0 ? step_.choice->used_bytes : 0};
   launched_ = true;
   return {};
+}
+
+// Somebody's memory is overwritten where a kernel wrote behind its own, so no later step succeeds.
+Status CpuExecutor::check_rooms() const {
+  TENON_RETURN_IF_ERROR(step_.attention.check_rooms());
+  if (!step_.buffers.attended.intact()) return step_.attention.wrote_behind("its output");
+  if (!kv_.intact()) return step_.attention.wrote_behind("the KV cache");
+  const auto intact = [](const auto& worker) { return worker->intact(); };
+  if (step_.buffers.intact() && std::ranges::all_of(workers_, intact)) return {};
+  return step_.weights.wrote_behind("its output or what it prepares");
 }
 
 Result<StepOutput> CpuExecutor::collect(uint64_t step_id) {

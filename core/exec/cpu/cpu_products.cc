@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x) {
+const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x, uint32_t rows) {
   if (matrix.reads_x) {
     if (!alone()) barrier();
     return x;
@@ -17,7 +17,7 @@ const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x) {
   call.packed = matrix.data;
   call.x = x;
   call.x_stride = matrix.k_in;
-  call.rows = rows_;
+  call.rows = rows;
   call.prepared = to.data();
   keep(matrix.kernel->prepare(call, alone() ? Slice() : slice_));
   if (!alone()) barrier();
@@ -70,25 +70,24 @@ void CpuWorker::multiply(const float* x, std::span<const Product> products) {
     parts[count++] = part_of(*p.matrix, p.bias, p.second == nullptr ? beside : p.y);
     if (p.second != nullptr) parts[count++] = part_of(*p.second, p.second_bias, beside);
   }
-  multiply_parts(x, std::span(parts).first(count));
+  multiply_parts(x, rows_, std::span(parts).first(count));
   if (composed != nullptr) combine(*composed);
 }
 
 // Jobs that share a preparation run together. Matrices of mixed files may have several kernels.
-void CpuWorker::multiply_parts(const float* x, std::span<Part> parts) {
-  std::array<LinearJob, 4> jobs;
+void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts) {
   for (size_t first = 0; first < parts.size(); ++first) {
     const PackedMatrix& matrix = *parts[first].matrix;
     const auto same = [&](const Part& part) { return part.matrix->prepared_like(matrix); };
     if (std::any_of(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(first), same)) continue;
-    const void* prepared = prepare(matrix, x);
-    size_t count = 0;
+    const void* prepared = prepare(matrix, x, rows);
+    jobs_.clear();
     for (Part& part : parts.subspan(first)) {
       if (!same(part)) continue;
       part.job.prepared = prepared;
-      jobs[count++] = part.job;
+      jobs_.push_back(part.job);
     }
-    run_jobs(*matrix.kernel, std::span(jobs).first(count));
+    run_jobs(*matrix.kernel, jobs_);
     barrier();
   }
 }
@@ -116,6 +115,13 @@ void CpuWorker::add_to_stream(uint32_t layer, const float* x, const PackedMatrix
   float* update = step_.buffers.product.floats();
   const Product product{&matrix, bias, update};
   multiply(x, {&product, 1});
+  add_update(layer, post_norm, scale, norm_bias);
+}
+
+void CpuWorker::add_update(uint32_t layer, const NormPlan& post_norm, std::span<const float> scale,
+                           std::span<const float> norm_bias) {
+  float* hidden = step_.buffers.hidden.floats();
+  float* update = step_.buffers.product.floats();
   const uint32_t width = plan().hidden;
   const float* shift = norm_bias.empty() ? nullptr : norm_bias.data();
   const Share mine = share_of(rows_, slice_);

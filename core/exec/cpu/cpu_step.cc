@@ -30,11 +30,19 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   };
   uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0;
   RecurrentWidths wide;
+  uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (const LayerPlan& layer : plan.layers) {
     wide.add(layer.recurrent);
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
-    inner_width = std::max<uint64_t>(inner_width, layer.mlp.width);
+    const ExpertsPlan& experts = layer.experts;
+    inner_width = std::max<uint64_t>(
+        inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width
+                             : layer.mlp.width);
+    if (!experts) continue;
+    chosen = std::max<uint64_t>(chosen, experts.chosen);
+    scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.count} + 1);
+    routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
   }
   for (const RopePlan& rope : plan.ropes) turned += rope.dim;
   const std::pair<HostMemory*, uint64_t> sizes[] = {
@@ -53,7 +61,10 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&bc, rows_of(wide.bc)},
       {&scanned, rows_of(wide.inner)},
       {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
-      {&prepared, weights.prepared_bytes(max_rows)},
+      {&scores, rows_of(scores_width)},
+      {&routed, rows_of(routed_width)},
+      {&prepared, weights.prepared_bytes(
+                      static_cast<uint32_t>(std::min<uint64_t>(chosen * max_rows, UINT32_MAX)))},
       {&angles, rows_of(turned)},
       {&logits, rows_of(plan.vocabulary)},
   };
@@ -64,8 +75,20 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   return {};
 }
 
+bool CpuBuffers::intact() const {
+  return std::ranges::all_of(
+      all(), [this](const HostMemory* memory) { return memory == &attended || memory->intact(); });
+}
+
 void CpuStep::reserve(uint32_t max_rows) {
   for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
+  uint32_t experts = 0, chosen = 0;
+  for (const LayerPlan& layer : model->plan.layers) {
+    experts = std::max(experts, layer.experts.count);
+    chosen = std::max(chosen, layer.experts ? layer.experts.chosen : 0);
+  }
+  choice = std::make_unique<ExpertChoice>();
+  choice->reserve(experts, chosen, max_rows);
 }
 
 void CpuStep::make_ropes(uint32_t max_rows) {
@@ -80,6 +103,7 @@ void CpuStep::make_ropes(uint32_t max_rows) {
 
 void CpuStep::begin(const BatchView& next) {
   batch = &next;
+  choice->used_bytes = 0;
   const auto layers = static_cast<uint32_t>(model->plan.layers.size());
   hidden_out.begin(next, model->plan.hidden);
   kept.assign(next.logits_rows.begin(), next.logits_rows.end());

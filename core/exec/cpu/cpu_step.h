@@ -13,6 +13,7 @@
 
 #include "core/base/work_queue.h"
 #include "core/base/worker_pool.h"
+#include "core/exec/cpu/expert_choice.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
@@ -45,21 +46,26 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
-  HostMemory inner;     // [rows, MLP width]; gate and up combined
+  HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
+                     // and [rows, shared width] behind it
   HostMemory x, mixed;  // [rows, channels]; in front of a convolution, and behind it
   HostMemory step;      // [rows, heads or channels]: Δ of a recurrence
   HostMemory gate;      // [rows, inner]; and the gated output
   HostMemory low, bc;   // [rows, step_rank], [rows, 2·state]: of Mamba
   HostMemory scanned;   // [rows, inner]
-  HostMemory product;   // [rows, hidden or MLP width]; where a kernel lacks an epilogue
+  HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
+  HostMemory scores;    // [rows, experts] and [rows], of the router and of the shared expert's
+  HostMemory routed;    // [rows · chosen, hidden] and [rows, hidden]: results of experts
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [ropes][rows, 2, dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
-  std::array<const HostMemory*, 18> all() const {
-    return {&hidden, &normed, &q,   &k,  &v,       &attended, &inner,    &x,      &mixed,
-            &step,   &gate,   &low, &bc, &scanned, &product,  &prepared, &angles, &logits};
+  // Whether kernels kept to all but `attended`: these are linear kernels' to write.
+  bool intact() const;
+  std::array<const HostMemory*, 20> all() const {
+    return {&x, &mixed,    &step,  &gate,    &low,    &bc,     &scanned,  &hidden, &normed, &q, &k,
+            &v, &attended, &inner, &product, &scores, &routed, &prepared, &angles, &logits};
   }
 };
 
@@ -82,7 +88,8 @@ struct CpuStep {
   StepStates states;
   PackedWeights weights;
   CpuBuffers buffers;
-  std::vector<CpuRope> ropes;  // as the plan's
+  std::vector<CpuRope> ropes;            // as the plan's
+  std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
 
   // The step's.
   const BatchView* batch = nullptr;

@@ -1,5 +1,6 @@
 #include "core/exec/cpu/cpu_worker.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -16,6 +17,12 @@ Status CpuWorker::allocate() {
   own_k_ = std::move(one_row.k);
   own_prepared_ = std::move(one_row.prepared);
   if (plan().learned_positions) own_position_.resize(plan().hidden);
+  uint32_t experts = 0;
+  for (const LayerPlan& layer : plan().layers) experts = std::max(experts, layer.experts.count);
+  own_choice_.resize(size_t{3} * experts);
+  const size_t most = std::max<size_t>(4, 2 * (size_t{experts} + 1));
+  parts_.reserve(most);
+  jobs_.reserve(most);
   return {};
 }
 
@@ -41,11 +48,14 @@ void CpuWorker::embed() {
     }
   }
   barrier();
-  if (plan().embedding_scale != 1.0f || plan().learned_positions) scale_and_place_rows();
+  const bool finished =
+      plan().embedding_scale == 1.0f && !plan().learned_positions && !plan().embedding_norm;
+  if (!finished) finish_embeddings();
 }
 
 // What enters as it is was scaled where it comes from.
-void CpuWorker::scale_and_place_rows() {
+void CpuWorker::finish_embeddings() {
+  const std::vector<float>& bias = step_.model->embedding_norm_bias;
   const uint32_t width = plan().hidden;
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
@@ -53,9 +63,12 @@ void CpuWorker::scale_and_place_rows() {
     if (step_.batch->tokens[row] != kNoToken) {
       step_.ops->scale_and_cap(hidden, plan().embedding_scale, 0.0f, width);
     }
-    if (!plan().learned_positions) continue;
-    read_row(step_.model->positions, step_.batch->positions[row], own_position_.data());
-    step_.ops->add(hidden, own_position_.data(), width);
+    if (plan().learned_positions) {
+      read_row(step_.model->positions, step_.batch->positions[row], own_position_.data());
+      step_.ops->add(hidden, own_position_.data(), width);
+    }
+    norm_row(plan().embedding_norm, hidden, step_.model->embedding_norm.data(),
+             bias.empty() ? nullptr : bias.data(), width, hidden);
   }
   barrier();
 }
@@ -148,6 +161,7 @@ void CpuWorker::hand_out_final_rows() {
 // Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
 void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
+  if (plan(layer).experts) return experts_in(layer);
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const MlpPlan& mlp = plan(layer).mlp;
@@ -174,8 +188,12 @@ void CpuWorker::mlp_in(uint32_t layer) {
 void CpuWorker::mlp_out(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
-                plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  if (plan(layer).experts) {
+    experts_out(layer);
+  } else {
+    add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
+                  plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  }
 }
 
 void CpuWorker::layer_done(uint32_t layer) {
@@ -189,7 +207,7 @@ void CpuWorker::logits() {
   if (rows_ == 0) return;
   norm(plan().final_norm, step_.model->final_norm, step_.model->final_norm_bias);
   float* logits = step_.buffers.logits.floats();
-  const Product product{&step_.weights.head(), {}, logits};
+  const Product product{&step_.weights.head(), step_.model->head_bias, logits};
   multiply(normed(), {&product, 1});
   if (plan().logit_scale == 1.0f && plan().logit_soft_cap == 0.0f) return;
   const Share mine = share_of(rows_, slice_);

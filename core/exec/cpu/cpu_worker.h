@@ -7,6 +7,8 @@
 // Barriers of a layer, with P phases of attention: 4 + P for one row (behind the products of q, k
 // and v, of the output, of gate and up, of down), 9 + P for more (also behind each preparation and
 // the rotation). Norms behind products and other activations than gated SiLU have one more each.
+// A layer with experts has 3 more for one row and 6 for more: behind the scores, the choice (two)
+// and the sum, with one more preparation.
 #pragma once
 
 #include <tenon/attention.h>
@@ -31,6 +33,8 @@ class CpuWorker final : public DecoderOps {
   Status allocate();
   // Runs the step's batch; entered by all workers at once.
   void run();
+  // Whether kernels kept to its buffers.
+  bool intact() const { return own_prepared_.intact() && own_q_.intact() && own_k_.intact(); }
   // The first error of a kernel in the last run.
   const Status& status() const { return status_; }
 
@@ -39,6 +43,7 @@ class CpuWorker final : public DecoderOps {
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
+  void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
@@ -89,16 +94,29 @@ class CpuWorker final : public DecoderOps {
   void add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
                      std::span<const float> bias, const NormPlan& post_norm,
                      std::span<const float> scale, std::span<const float> norm_bias);
+  // The end of that: the product is in CpuBuffers::product.
+  void add_update(uint32_t layer, const NormPlan& post_norm, std::span<const float> scale,
+                  std::span<const float> norm_bias);
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
   // the rows must be there. One product at most may have an epilogue that its kernel lacks.
   void multiply(const float* x, std::span<const Product> products);
-  void multiply_parts(const float* x, std::span<Part> parts);
+  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts);
   Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
   void combine(const Product& product);
-  const void* prepare(const PackedMatrix& matrix, const float* x);
+  const void* prepare(const PackedMatrix& matrix, const float* x, uint32_t rows);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
+  // Experts (core/exec/cpu/cpu_experts.cc).
+  void route(uint32_t layer, const float* x);
+  void count_used_bytes(uint32_t layer);
+  void experts_in(uint32_t layer);
+  bool fuses(const PackedMatrix& gate, const PackedMatrix& up, Activation activation) const;
+  void add_gated(Part part, const PackedMatrix& up, const float* up_bias, const Epilogue* fused);
+  void add_chosen(uint32_t layer, const Epilogue* fused);
+  void activate_inner(const ExpertsPlan& experts, uint64_t first, uint64_t count);
+  void experts_out(uint32_t layer);
+  void combine_experts(uint32_t layer);
   void embed_tokens();
-  void scale_and_place_rows();
+  void finish_embeddings();
   void keep(Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
@@ -119,6 +137,9 @@ class CpuWorker final : public DecoderOps {
   HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]
   HostMemory own_prepared_;    // one row of any width
   std::vector<float> own_position_;  // [hidden], with learned positions
+  std::vector<float> own_choice_;    // [3 · experts], to choose with
+  std::vector<Part> parts_;          // of a product with many matrices
+  std::vector<LinearJob> jobs_;
   Status status_;
 };
 

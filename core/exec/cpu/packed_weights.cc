@@ -7,6 +7,8 @@
 
 #include "core/base/canary.h"
 #include "core/base/quote.h"
+#include "core/base/text.h"
+#include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
 
 namespace tenon {
@@ -86,11 +88,40 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
       if (weight == nullptr || weight->n_out == 0) continue;
       TENON_RETURN_IF_ERROR(add(*weight, resolve, *packed));
     }
+    const std::pair<const Weight*, PackedMatrix*> of_experts[] = {
+        {&from.router, &to.router},
+        {&from.shared_gate, &to.shared_gate},
+        {&from.shared_up, &to.shared_up},
+        {&from.shared_down, &to.shared_down},
+        {&from.shared_router, &to.shared_router}};
+    for (const auto& [weight, matrix] : of_experts) {
+      if (weight->n_out != 0) TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix));
+    }
+    TENON_RETURN_IF_ERROR(add_experts(from.experts, resolve, to));
   }
   embedding_source_ = &model.embedding;
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));
   if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
   return add(model.embedding, resolve, embedding_);
+}
+
+Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
+                                  const LinearResolver& resolve, PackedLayer& to) {
+  to.experts.resize(from.size());
+  to.experts_alike = true;
+  for (size_t i = 0; i < from.size(); ++i) {
+    PackedExpert& expert = to.experts[i];
+    for (const auto& [weight, matrix] :
+         {std::pair(&from[i].gate, &expert.gate), std::pair(&from[i].up, &expert.up),
+          std::pair(&from[i].down, &expert.down)}) {
+      TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix));
+      for (const TensorView& part : weight->parts) expert.stored_bytes += bytes_of(part).size();
+      if (weight == &from[i].down) continue;
+      to.experts_alike = to.experts_alike && matrix->prepared_like(to.experts[0].gate) &&
+                         weight->format == from[0].gate.format;
+    }
+  }
+  return {};
 }
 
 Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
@@ -182,6 +213,14 @@ Status PackedWeights::embed(std::span<const TokenId> tokens, float* out, Slice s
     read_row(*embedding_source_, static_cast<uint32_t>(tokens[i]), out + i * width);
   }
   return {};
+}
+
+Status PackedWeights::wrote_behind(std::string_view room) const {
+  std::vector<std::string> names;
+  for (const LinearKernel* kernel : kernels_) names.push_back(in_quotes(kernel->numerics()));
+  return internal("linear kernel " + join(names, " or ") +
+                  ": prepare, gather or run wrote behind " + std::string(room) +
+                  " – use another kernel");
 }
 
 uint64_t PackedWeights::prepared_bytes(uint32_t rows) const {

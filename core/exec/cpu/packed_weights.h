@@ -31,9 +31,17 @@ struct PackedMatrix {
   }
 };
 
+struct PackedExpert {
+  PackedMatrix gate, up, down;
+  uint64_t stored_bytes = 0;  // of the three, in the checkpoint
+};
+
 struct PackedLayer {
   PackedMatrix q, k, v, output, gate, up, down;
   PackedMatrix ssm_in, ssm_gate, ssm_step, ssm_low, ssm_bc, ssm_dt, ssm_out;
+  PackedMatrix router, shared_gate, shared_up, shared_down, shared_router;
+  std::vector<PackedExpert> experts;
+  bool experts_alike = false;  // all gates and ups have one kernel, preparation and format
 };
 
 class PackedWeights {
@@ -53,11 +61,15 @@ class PackedWeights {
   uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
   // What the largest preparation of any matrix takes.
   uint64_t prepared_bytes(uint32_t rows) const;
+  // The error of a kernel having written behind `room`, which all of them may write.
+  Status wrote_behind(std::string_view room) const;
   // Distinct kernels, in the order of their first use.
   const std::vector<LinearKernel*>& kernels() const { return kernels_; }
 
  private:
   Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix);
+  Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
+                     PackedLayer& to);
   Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
   Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress);
 

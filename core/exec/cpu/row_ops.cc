@@ -1,5 +1,6 @@
 #include "core/exec/cpu/row_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -180,6 +181,18 @@ void activate(Activation activation, float* y, const float* p, uint32_t count) {
   }
 }
 
+void clamped_swiglu(float* y, const float* p, float alpha, float limit, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const float gate = std::min(y[i], limit);
+    const float up = std::clamp(p[i], -limit, limit);
+    y[i] = gate / (1.0f + std::exp(-alpha * gate)) * (up + 1.0f);
+  }
+}
+
+void clip(float* y, float limit, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) y[i] = std::clamp(y[i], -limit, limit);
+}
+
 void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     const float value = factor * y[i];
@@ -191,8 +204,8 @@ void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
 constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
                                 decltype(RowOps::layer_norm) layer_norm,
                                 decltype(RowOps::rotate_halves) rotate_halves) {
-  return {rms_norm, layer_norm, rotate_halves, rotate_pairs, add,
-          silu_mul, gelu_mul,   add_scaled,    activate,     scale_and_cap};
+  return {rms_norm, layer_norm, rotate_halves, rotate_pairs,   add,  silu_mul,
+          gelu_mul, add_scaled, activate,      clamped_swiglu, clip, scale_and_cap};
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {

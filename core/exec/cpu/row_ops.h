@@ -32,6 +32,10 @@ struct RowOps {
   void (*add_scaled)(float* y, const float* p, float factor, uint32_t count);
   // y [count] = act(y), times p where that is not null.
   void (*activate)(Activation activation, float* y, const float* p, uint32_t count);
+  // y [count] = min(y, limit) · σ(alpha · min(y, limit)) · (clamp(p, ±limit) + 1)
+  void (*clamped_swiglu)(float* y, const float* p, float alpha, float limit, uint32_t count);
+  // y [count] is held in [-limit, limit].
+  void (*clip)(float* y, float limit, uint32_t count);
   // y [count] = cap · tanh(factor · y / cap); without the cap where that is 0.
   void (*scale_and_cap)(float* y, float factor, float cap, uint32_t count);
 };

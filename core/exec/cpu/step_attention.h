@@ -24,7 +24,7 @@ class StepAttention {
     uint32_t slices = 1;
   };
   // Binds the kernels to the groups that keep K/V. All arguments outlive this. Errors of kernels
-  // are led by `attention "cpu"`.
+  // are led by `attention 'cpu'`.
   Status load(const AttentionKernels& kernels, const ModelShape& shape,
               std::span<const KvGroupStorage> storage, const Limits& limits);
 
@@ -34,6 +34,10 @@ class StepAttention {
   // This slice's share of one phase, in every kernel that has something to do in it. A barrier
   // belongs behind each phase: K and V that one kernel stores may be read by the other.
   Status run(AttentionCall call, uint32_t phase, Slice slice) const;
+  // Behind the last `run`: whether kernels kept to their plans and workspaces.
+  Status check_rooms() const;
+  // The error of the kernels having written behind `room`, which all of them may write.
+  Status wrote_behind(std::string_view room) const;
 
   bool serves() const { return !serving_.empty(); }  // whether any layer attends
   // Of each kernel once, where they differ with what they serve.

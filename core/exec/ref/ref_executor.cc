@@ -8,6 +8,7 @@
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_kv.h"
 #include "core/exec/ref/ref_attention.h"
+#include "core/exec/ref/ref_experts.h"
 #include "core/exec/ref/ref_math.h"
 #include "core/exec/ref/ref_recurrence.h"
 #include "core/exec/rotary.h"
@@ -56,6 +57,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
+  void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
@@ -90,7 +92,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> inner_, up_;       // [rows, MLP width]
+  std::vector<float> inner_, up_;       // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;           // [rows, hidden]
   std::vector<float> x_, step_;         // [rows, channels], [rows, heads or channels]
   std::vector<float> gate_, scanned_;   // [rows, inner]
@@ -151,6 +153,12 @@ Result<StepOutput> RefExecutor::collect(uint64_t step_id) {
   return output_;
 }
 
+void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
+                std::span<const float> bias, float* out) {
+  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
+  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+}
+
 void RefExecutor::embed() {
   const TensorView& inputs = batch_->inputs;
   const size_t width = plan().hidden;
@@ -167,12 +175,10 @@ void RefExecutor::embed() {
     read_row(model_->positions, batch_->positions[row], position.data());
     for (size_t i = 0; i < width; ++i) to[i] += position[i];
   }
-}
-
-void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
-                std::span<const float> bias, float* out) {
-  if (norm.kind == NormKind::rms) ref::rms_norm(x, scale, norm.eps, out);
-  if (norm.kind == NormKind::layer) ref::layer_norm(x, scale, bias, norm.eps, out);
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    apply_norm(plan().embedding_norm, &hidden_[at], model_->embedding_norm,
+               model_->embedding_norm_bias, &hidden_[at]);
+  }
 }
 
 void RefExecutor::norm_rows(const NormPlan& norm, std::span<const float> scale,
@@ -221,6 +227,10 @@ void RefExecutor::qk_norm(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   norm_heads(plan(layer).attention, w.q_norm, w.q_norm_bias, q_);
   if (!shares_kv(layer)) norm_heads(plan(layer).attention, w.k_norm, w.k_norm_bias, k_);
+}
+
+void RefExecutor::clip(uint32_t layer) {
+  for (auto* values : {&q_, &k_, &v_}) ref::clip(*values, plan(layer).attention.clip);
 }
 
 void RefExecutor::rotate(uint32_t layer) {
@@ -309,6 +319,10 @@ void RefExecutor::mlp_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   const float* x = input(plan(layer).mlp_input_norm()).data();
+  if (plan(layer).experts) {
+    inner_.resize(size_t{batch_->rows} * plan().hidden);
+    return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data());
+  }
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   ref::multiply(w.up, w.up_bias, x, batch_->rows, up_.data());
   if (mlp.gated) ref::multiply(w.gate, w.gate_bias, x, batch_->rows, inner_.data());
@@ -320,7 +334,11 @@ void RefExecutor::mlp_in(uint32_t layer) {
 
 void RefExecutor::mlp_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  if (plan(layer).experts) {
+    update_ = inner_;
+  } else {
+    ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+  }
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
 }
 
@@ -345,8 +363,8 @@ void RefExecutor::logits() {
     apply_norm(norm, &hidden_[batch_->logits_rows[i] * width], model_->final_norm,
                model_->final_norm_bias, &normed_[i * width]);
   }
-  ref::multiply(model_->head, {}, normed_.data(), static_cast<uint32_t>(batch_->logits_rows.size()),
-                logits_.data());
+  ref::multiply(model_->head, model_->head_bias, normed_.data(),
+                static_cast<uint32_t>(batch_->logits_rows.size()), logits_.data());
   for (float& logit : logits_) {
     logit *= plan().logit_scale;
     if (plan().logit_soft_cap > 0.0f) logit = ref::soft_cap(logit, plan().logit_soft_cap);

@@ -85,6 +85,10 @@ float activate(Activation activation, float value) {
   return value;
 }
 
+void clip(std::span<float> values, float limit) {
+  for (float& value : values) value = std::clamp(value, -limit, limit);
+}
+
 float soft_cap(float x, float cap) {
   return static_cast<float>(cap * std::tanh(double{x} / cap));
 }

@@ -25,6 +25,8 @@ void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, fl
 // silu: x · σ(x) (arXiv:1702.03118); gelu: x · Φ(x), or its approximation by tanh
 // (arXiv:1606.08415); relu squared (arXiv:2109.08668).
 float activate(Activation activation, float x);
+// Cuts values off at ±limit.
+void clip(std::span<float> values, float limit);
 // cap · tanh(x / cap) (arXiv:2408.00118)
 float soft_cap(float x, float cap);
 

@@ -6,6 +6,7 @@
 namespace tenon {
 
 extern const Family kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kOlmo2, kGranite,
-    kSmolLm3, kStarcoder2, kGpt2, kGptNeox, kStableLm, kCohere, kMamba, kMamba2, kGraniteHybrid;
+    kSmolLm3, kStarcoder2, kGpt2, kGptNeox, kStableLm, kCohere, kMpt, kBloom, kFalcon, kOlmo, kPhi,
+    kNemotron, kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kGptOss, kMamba, kMamba2, kGraniteHybrid;
 
 }  // namespace tenon

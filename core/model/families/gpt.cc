@@ -39,7 +39,7 @@ LayerPlan gpt_layer(const Shape& shape, float eps) {
 // The general names of GPT-2's keys are read as well, as in transformers.
 ShapeKeys gpt2_keys(const JsonFields& config) {
   const auto either = [&](const char* own, const char* general) {
-    return config.has(general) ? general : own;
+    return general_or(config, general, own);
   };
   return {.hidden = either("n_embd", "hidden_size"),
           .intermediate = either("n_inner", "intermediate_size"),
@@ -61,7 +61,8 @@ void read_gpt2(const JsonFields& config, ModelPlan& plan) {
                                   .context_tokens = 1024,
                                   .bos = 50256,
                                   .eos = 50256,
-                                  .tied = true},
+                                  .tied = true,
+                                  .rotates = false},
                                  plan, keys);
   LayerPlan layer = gpt_layer(shape, read_eps(config, "layer_norm_epsilon", 1e-5));
   layer.attention.qkv_bias = layer.attention.output_bias = true;

@@ -13,8 +13,8 @@ constexpr TensorName kNames[] = {
     {Role::ssm_conv, "mixer.conv1d", "ssm_conv1d"},
     {Role::ssm_x, "mixer.x_proj", "ssm_x"},
     {Role::ssm_dt, "mixer.dt_proj", "ssm_dt"},
-    {Role::ssm_a, "mixer.A_log", "ssm_a"},
-    {Role::ssm_d, "mixer.D", "ssm_d"},
+    {Role::ssm_a, "mixer.A_log", "ssm_a", true},
+    {Role::ssm_d, "mixer.D", "ssm_d", true},
     {Role::ssm_out, "mixer.out_proj", "ssm_out"},
 };
 

@@ -11,9 +11,9 @@ constexpr TensorName kNames[] = {
     {Role::attention_norm, "norm", "attn_norm"},
     {Role::ssm_in, "mixer.in_proj", "ssm_in"},
     {Role::ssm_conv, "mixer.conv1d", "ssm_conv1d"},
-    {Role::ssm_dt_bias, "mixer.dt_bias", "ssm_dt.bias"},
-    {Role::ssm_a, "mixer.A_log", "ssm_a"},
-    {Role::ssm_d, "mixer.D", "ssm_d"},
+    {Role::ssm_dt_bias, "mixer.dt_bias", "ssm_dt.bias", true},
+    {Role::ssm_a, "mixer.A_log", "ssm_a", true},
+    {Role::ssm_d, "mixer.D", "ssm_d", true},
     {Role::ssm_norm, "mixer.norm", "ssm_norm"},
     {Role::ssm_out, "mixer.out_proj", "ssm_out"},
 };

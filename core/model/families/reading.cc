@@ -9,14 +9,15 @@ namespace {
 
 using nlohmann::json;
 
-void check_shape(const JsonFields& config, const Shape& shape, const ShapeKeys& keys) {
+void check_shape(const JsonFields& config, const Shape& shape, const ShapeKeys& keys,
+                 bool rotates) {
   Faults& faults = config.faults();
   if (shape.heads % shape.kv_heads != 0) {
     faults.invalid(config.name(keys.heads) + " " + std::to_string(shape.heads) +
                    " is not a multiple of " + config.name(keys.kv_heads) + " " +
                    std::to_string(shape.kv_heads));
   }
-  if (shape.head_dim % 2 != 0) {
+  if (rotates && shape.head_dim % 2 != 0) {
     faults.invalid("head_dim " + std::to_string(shape.head_dim) +
                    " is odd; rotary embedding turns pairs");
   }
@@ -36,7 +37,7 @@ uint32_t read_head_dim(const JsonFields& config, uint32_t fallback, const ShapeK
                               std::to_string(shape.heads) +
                               (keys.head_dim != nullptr ? " and 'head_dim' is not given" : ""));
     }
-    fallback = std::max(shape.hidden / shape.heads, 2u);
+    fallback = std::max(shape.hidden / shape.heads, 1u);
   }
   return given ? config.count(keys.head_dim, fallback, 1, kMaxWidth) : fallback;
 }
@@ -66,6 +67,10 @@ void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPla
   plan.eos = config.token_ids("eos_token_id", ids(defaults.eos), plan.vocabulary);
 }
 
+const char* general_or(const JsonFields& config, const char* general, const char* own) {
+  return config.has(general) ? general : own;
+}
+
 Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan,
                  const ShapeKeys& keys) {
   Shape shape;
@@ -85,7 +90,7 @@ Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelP
   }
   plan.context_tokens = config.count(keys.context_tokens, defaults.context_tokens, 1, kMaxWidth);
   shape.head_dim = read_head_dim(config, defaults.head_dim, keys, shape);
-  check_shape(config, shape, keys);
+  check_shape(config, shape, keys, defaults.rotates);
   plan.hidden = shape.hidden;
   plan.tied_embeddings = config.flag("tie_word_embeddings", defaults.tied);
   read_ends(config, defaults, plan);
@@ -155,6 +160,18 @@ void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& p
   for (size_t i = 0; i < sliding.size() && i < plan.layers.size(); ++i) {
     plan.layers[i].attention.window_tokens = sliding[i] ? window : 0;
   }
+}
+
+void use_alibi(const JsonFields& config, const char* heads_key, float max_bias,
+               SelfAttentionPlan& attention) {
+  // Slopes are kept for each head; far more than any model has.
+  constexpr uint32_t kMostHeads = 1u << 16;
+  attention.rope = -1;
+  attention.alibi_max_bias = max_bias;
+  if (attention.heads <= kMostHeads) return;
+  config.faults().invalid(config.name(heads_key) + " is " + std::to_string(attention.heads) +
+                          "; with ALiBi there are at most " + std::to_string(kMostHeads));
+  attention.heads = attention.kv_heads = 1;
 }
 
 LayerPlan llama_layer(const Shape& shape, float eps) {

@@ -29,6 +29,7 @@ struct ShapeDefaults {
   TokenId bos = kNoToken;
   TokenId eos = kNoToken;
   bool tied = false;
+  bool rotates = true;  // rotary embedding needs heads of an even size
 };
 // Their keys, where a family calls them otherwise.
 struct ShapeKeys {
@@ -43,6 +44,9 @@ struct ShapeKeys {
 struct Shape {
   uint32_t hidden = 0, intermediate = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
 };
+
+// The first of the two keys that is there, else the second.
+const char* general_or(const JsonFields& config, const char* general, const char* own);
 
 // Also sets what the plan has of it, and the ends of a text.
 Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan,
@@ -86,6 +90,10 @@ float read_multiplier(const JsonFields& config, const char* key);
 std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers);
 // The window of those layers whose flag is set.
 void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& plan);
+
+// ALiBi in place of rotary embedding. `heads_key` is what config.json calls the heads.
+void use_alibi(const JsonFields& config, const char* heads_key, float max_bias,
+               SelfAttentionPlan& attention);
 
 // Llama's layer, which many others vary: RMS norms before attention and MLP, rotary embedding by
 // the plan's first setting, an MLP gated by SiLU, no biases.

@@ -66,7 +66,10 @@ class Attention {
     }
     if (item_.partial != kWhole) return;
     for (uint32_t i = 0; i < all_queries(); ++i) {
-      write_out(sums_ + i * v_columns_, weights_[i], task_.v_dim, paired_, out_of(i));
+      const float weight = task_.sinks == nullptr
+                               ? weights_[i]
+                               : with_sink(weights_[i], maxima_[i], task_.sinks[head_of(i)]);
+      write_out(sums_ + i * v_columns_, weight, task_.v_dim, paired_, out_of(i));
     }
   }
 
@@ -135,6 +138,7 @@ class Attention {
     while (first < last && intersect(seen_[first], tile).empty()) ++first;
     while (first < last && intersect(seen_[last - 1], tile).empty()) --last;
     if (first == last) return;
+    tile_start_ = tile.low;
     for (uint32_t i = first; i < last; ++i) {
       const Span seen = intersect(seen_[i], tile);
       in_tile_[i] = seen.empty() ? Span{} : Span{seen.low - tile.low, seen.high - tile.low};
@@ -207,11 +211,12 @@ class Attention {
   // Scores over the tile become weights. One step for all queries, then the next: the chains of one
   // query's operations are long, and those of several run side by side.
   void weigh(uint32_t base, uint32_t first, uint32_t last) {
+    const float cap = task_.slopes == nullptr ? task_.soft_cap : 0.0f;  // else capped already
     for (uint32_t i = first; i < last; ++i) {
       float* scores = scores_ + i * kTileTokens;
       if constexpr (E::kScaled) scale_scores(scores, query_sums_[base + i]);
-      found_[i] = in_tile_[i].empty() ? -__builtin_inff()
-                                      : largest_score(task_.soft_cap, scores, in_tile_[i]);
+      if (task_.slopes != nullptr) bias_scores(task_.soft_cap, slope_of(base + i), scores);
+      found_[i] = in_tile_[i].empty() ? -__builtin_inff() : largest_score(cap, scores, in_tile_[i]);
     }
     float* maxima = range_maxima_ + base;
     float* weights = range_weights_ + base;
@@ -223,6 +228,12 @@ class Attention {
       multiply(range_sums_ + (base + i) * v_columns_, factors_[i], v_columns_);
       if constexpr (E::kScaled) scale_weights(scores, i);
     }
+  }
+
+  // Distances are whole numbers of entries, exact in f32.
+  Slope slope_of(uint32_t query) const {
+    const auto own = static_cast<float>(task_.seen[row_of(query)].own);
+    return {task_.slopes[head_of(query)] * kLog2OfE, static_cast<float>(tile_start_) - own};
   }
 
   // Products of q and quantised elements become scores.
@@ -342,6 +353,7 @@ class Attention {
   Span all_;
   Span seen_[kMaxQueries];     // [queries_]
   Span in_tile_[kMaxQueries];  // of the current tile, relative to it
+  uint32_t tile_start_ = 0;
   bool started_[kMaxQueries];
   static constexpr uint32_t kPathRows = 2;
   TileRows rows_[3];  // two shared tiles, and one as a row of a tree sees it

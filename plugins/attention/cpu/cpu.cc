@@ -1,5 +1,5 @@
 // Attention on host memory: paged and contiguous caches of f32, f16, bf16, i8 and i4, any block
-// size, grouped query heads, sliding windows, soft caps, rows that form trees.
+// size, grouped query heads, sliding windows, soft caps, ALiBi slopes, rows that form trees.
 //
 // Three phases at most: rows of K and V into the cache; attention, item by item; and the merging of
 // items that were cut into ranges of positions. A batch of one row needs no phase to store: nobody
@@ -68,10 +68,6 @@ Status check_layer(LayerId id, const LayerShape& layer, const KvGroup& group,
   }
   if (layer.index_in_group >= storage.layers.size()) {
     return broken(name + " has no storage in its KV group");
-  }
-  if (layer.sinks != nullptr || layer.alibi_slopes != nullptr) {
-    return refuse(name + (layer.sinks != nullptr ? " has attention sinks" : " has ALiBi slopes") +
-                  ", which \"cpu\" does not know; choose an attention plugin for that model");
   }
   return Status();
 }
@@ -259,6 +255,8 @@ class CpuAttention {
             .v_dim = group.v_dim,
             .scale = layer.scale,
             .soft_cap = layer.soft_cap,
+            .slopes = layer.alibi_slopes,
+            .sinks = layer.sinks,
             .slots = plan.group->slots.data(),
             .seen = plan.seen,
             .tree_parents = parents.empty() ? nullptr : parents.data(),
@@ -336,8 +334,8 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.spans", .words = "no yes"},
     {.key = "attn.latent", .words = "no"},
     {.key = "attn.soft_cap", .words = "no yes"},
-    {.key = "attn.sinks", .words = "no"},
-    {.key = "attn.alibi", .words = "no"},
+    {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

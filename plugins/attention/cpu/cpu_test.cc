@@ -63,8 +63,10 @@ struct Shape {
   DType dtype = DType::f32;
   uint32_t window_tokens = 0;
   float soft_cap = 0;
-  uint32_t v_dim = 0;  // 0 = head_dim
+  std::vector<float> sinks = {};  // [query heads]; empty = none
+  uint32_t v_dim = 0;             // 0 = head_dim
   uint32_t context_tokens = 2048;
+  bool slopes = false;  // 1/2, 1/4, … of the heads
   uint32_t values_dim() const { return v_dim == 0 ? head_dim : v_dim; }
   uint32_t query_heads() const { return kv_heads * group; }
 };
@@ -85,6 +87,11 @@ class Rig {
     layer_.query_heads = shape.query_heads();
     layer_.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
     layer_.soft_cap = shape.soft_cap;
+    for (uint32_t head = 0; head < shape.query_heads(); ++head) {
+      slopes_.push_back(std::ldexp(1.0f, -1 - static_cast<int>(head % 8)));
+    }
+    layer_.alibi_slopes = shape.slopes ? slopes_.data() : nullptr;
+    if (!shape.sinks.empty()) layer_.sinks = shape_.sinks.data();
     model_.layer_count = 1;
     model_.context_tokens = shape.context_tokens;
     model_.group_count = 1;
@@ -184,10 +191,13 @@ class Rig {
         for (uint32_t d = 0; d < dim; ++d) score += double{q(sequence, token, head, d)} * row[d];
         score *= layer_.scale;
         if (shape_.soft_cap != 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
+        if (shape_.slopes)
+          score += slopes_[head] * (static_cast<double>(p) - static_cast<double>(token));
         weights.push_back(score);
       }
-      const double largest = *std::max_element(weights.begin(), weights.end());
-      double total = 0;
+      double largest = *std::max_element(weights.begin(), weights.end());
+      if (layer_.sinks != nullptr) largest = std::max<double>(largest, layer_.sinks[head]);
+      double total = layer_.sinks != nullptr ? std::exp(layer_.sinks[head] - largest) : 0.0;
       for (double& weight : weights) total += weight = std::exp(weight - largest);
       std::vector<double> sums(v_dim);
       for (uint32_t p = first; p <= token; ++p) {
@@ -213,6 +223,8 @@ class Rig {
       }
     }
   }
+
+  void flatten_slopes() { std::fill(slopes_.begin(), slopes_.end(), 0.0f); }
 
   uint32_t row_floats() const { return shape_.query_heads() * shape_.values_dim(); }
   // V of one token, in all heads, from now on.
@@ -343,6 +355,7 @@ class Rig {
   std::unique_ptr<PluginInstance<AttentionKernel>> kernel_;
   KvGroup group_;
   LayerShape layer_;
+  std::vector<float> slopes_;
   ModelShape model_;
   std::vector<std::byte> k_bytes_, v_bytes_;
   KvLayerStorage planes_;
@@ -466,6 +479,16 @@ TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_around_block_tile_and_r
   }
 }
 
+TEST_P(AttentionOnEveryIsa, sinks_take_their_part_of_the_softmax) {
+  // Far below all scores, among them, above them, and so far above that nothing else counts.
+  const std::vector<float> sinks = {-300.0f, 0.5f, 9.0f, 400.0f};
+  for (const uint32_t tokens : {1u, 40u, 513u, 1100u}) {
+    expect_accurate({.head_dim = 24, .sinks = sinks}, tokens);
+  }
+  expect_accurate({.dtype = DType::bf16, .window_tokens = 40, .sinks = sinks}, 100);
+  expect_accurate({.dtype = DType::i4, .soft_cap = 5.0f, .sinks = sinks}, 100);
+}
+
 TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_with_windows_and_soft_caps) {
   for (uint32_t window : {1u, 5u, 64u, 100u, 600u}) {
     expect_accurate({.kv_heads = 1, .head_dim = 16, .window_tokens = window}, 700);
@@ -478,6 +501,42 @@ TEST_P(AttentionOnEveryIsa, agrees_with_double_precision_with_windows_and_soft_c
     expect_accurate({.head_dim = 24, .dtype = dtype, .v_dim = 40}, 100);
     expect_accurate({.head_dim = 64, .dtype = dtype, .v_dim = 33}, 100);
   }
+}
+
+TEST_P(AttentionOnEveryIsa, slopes_weigh_the_distance_with_windows_and_caps_and_in_every_type) {
+  for (const DType dtype : kTypes) {
+    for (const uint32_t window : {0u, 90u}) {
+      for (const float cap : {0.0f, 2.0f}) {
+        const Shape shape{.kv_heads = 3,
+                          .group = 3,
+                          .head_dim = 20,
+                          .dtype = dtype,
+                          .window_tokens = window,
+                          .soft_cap = cap,
+                          .slopes = true};
+        for (const uint32_t tokens : {1u, 65u, 700u}) expect_accurate(shape, tokens);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, rows_with_slopes_have_the_same_bits_in_chunks_and_in_trees) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i4}) {
+    const Shape shape{.kv_heads = 2, .group = 4, .head_dim = 24, .dtype = dtype, .slopes = true};
+    expect_same_bits_for_chunks(shape);
+    for (const uint32_t before : {0u, 59u, 507u}) expect_same_bits_for_paths(shape, before);
+  }
+}
+
+TEST_P(AttentionOnEveryIsa, slopes_of_zero_change_no_bit) {
+  const Shape plain{.kv_heads = 1, .group = 8, .head_dim = 32};
+  Shape sloped = plain;
+  sloped.slopes = true;
+  Rig without(plain, GetParam());
+  Rig with(sloped, GetParam());
+  with.flatten_slopes();
+  const auto expected = without.step({{0, 0, 100}});
+  EXPECT_TRUE(same_bits(with.step({{0, 0, 100}}).data(), expected.data(), expected.size()));
 }
 
 TEST_P(AttentionOnEveryIsa, a_row_has_the_same_bits_however_the_prompt_is_cut) {
@@ -676,23 +735,6 @@ TEST(CpuAttention, what_it_cannot_do_is_refused_with_the_reason) {
   ModelShape model = *binding.model;
   model.groups = &latent;
   binding.model = &model;
-  EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
-}
-
-TEST(CpuAttention, a_layer_with_scores_that_it_does_not_know_is_refused_by_name) {
-  Rig rig({}, kCpuPortable);
-  AttentionBinding binding = rig.binding(1, 1);
-  ModelShape model = *binding.model;
-  LayerShape layer = model.layers[0];
-  const float numbers[8] = {};
-  binding.model = &model;
-  model.layers = &layer;
-  layer.sinks = numbers;
-  EXPECT_EQ(rig.kernel().bind(binding).message(),
-            "layer 0 has attention sinks, which \"cpu\" does not know; choose an attention plugin "
-            "for that model");
-  layer.sinks = nullptr;
-  layer.alibi_slopes = numbers;
   EXPECT_EQ(rig.kernel().bind(binding).code(), StatusCode::unsupported);
 }
 

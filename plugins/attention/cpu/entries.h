@@ -63,6 +63,7 @@ inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query
     maximum = from[columns];
     weight = from[columns + 1];
   }
+  if (task.sinks != nullptr) weight = with_sink(weight, maximum, task.sinks[head]);
   bool paired = false;
   with_elements(task.dtype,
                 [&](auto elements) { paired = paired_columns<decltype(elements)>(task.v_dim); });

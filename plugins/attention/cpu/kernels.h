@@ -54,6 +54,8 @@ struct LayerTask {
   uint32_t v_dim = 0;
   float scale = 0;
   float soft_cap = 0;
+  const float* slopes = nullptr;          // [query_heads], or null
+  const float* sinks = nullptr;           // [query_heads], or null
   const uint32_t* slots = nullptr;        // [rows]
   const Visible* seen = nullptr;          // [rows]
   const int32_t* tree_parents = nullptr;  // [rows], or null: each row follows the one before it

@@ -49,6 +49,15 @@ inline void merge(const SoftmaxState& state, const float* sum, float maximum, fl
   *state.maximum = both;
 }
 
+// What the weights of a finished softmax add up to with a sink among them, a score that has no
+// value. Where it is above all others by so much that they vanish, that is infinite.
+inline float with_sink(float weight, float maximum, float sink) {
+  const float score = sink * kLog2OfE;
+  const float below = score <= maximum ? score - maximum : maximum - score;
+  const float factor = simd::first(simd::exp2_nonpositive(simd::set1(below)));
+  return weight + (score <= maximum ? factor : 1.0f / factor);
+}
+
 // `paired`: the sums are even and odd elements of 2·kLanes each.
 inline void write_out(const float* sum, float weight, uint32_t dim, bool paired, float* out) {
   const F32 divisor = simd::set1(weight);
@@ -88,6 +97,24 @@ inline F32 only_seen(F32 value, uint32_t v, Span seen, F32 other) {
 }
 
 inline constexpr uint32_t kTileVectors = kTileTokens / simd::kLanes;
+
+// What falls with distance: `slope` for each entry, in base 2; the tile's first one is `from` the
+// query's own.
+struct Slope {
+  float slope = 0;
+  float from = 0;
+};
+// Adds it to the scores of a tile, which are capped in front of that.
+inline void bias_scores(float soft_cap, Slope by, float* scores) {
+#pragma GCC unroll 16
+  for (uint32_t v = 0; v < kTileVectors; ++v) {
+    F32 score = simd::load(scores + v * simd::kLanes);
+    if (soft_cap != 0.0f) score = capped(score, soft_cap);
+    const F32 distance =
+        simd::add(simd::lane_numbers(), simd::set1(by.from + static_cast<float>(v * simd::kLanes)));
+    simd::store(scores + v * simd::kLanes, simd::fma(distance, simd::set1(by.slope), score));
+  }
+}
 
 // The largest score of a tile that a query sees; caps the scores, in place, and makes those that it
 // does not see -infinity. `seen` is relative to the tile.

@@ -51,6 +51,8 @@ const typename W::X* block_of_x(const MultiplyTask& task, const Pass& pass, uint
   const X* all = static_cast<const X*>(task.prepared);
   all += block * task.x_rows * kXStride<W>;
   if (task.rows == nullptr) return all + uint64_t{pass.first_row} * kXStride<W>;
+  // A single one lies well where it is.
+  if (pass.rows == 1) return all + uint64_t{task.rows[pass.first_row]} * kXStride<W>;
   auto* gathered = reinterpret_cast<X*>(task.scratch + kRowsAt);
   for (uint32_t r = 0; r < pass.rows; ++r) {
     __builtin_memcpy(gathered + uint64_t{r} * kXStride<W>,

@@ -62,6 +62,8 @@ inline const std::byte* panel_at(const MultiplyTask& task, bool second, uint32_t
 inline const std::byte* block_of_x(const MultiplyTask& task, const Pass& pass, uint64_t block) {
   const std::byte* all = task.prepared + block * task.x_rows * kRowBlockBytes;
   if (task.rows == nullptr) return all + uint64_t{pass.first_row} * kRowBlockBytes;
+  // A single one lies well where it is.
+  if (pass.rows == 1) return all + uint64_t{task.rows[pass.first_row]} * kRowBlockBytes;
   std::byte* gathered = task.scratch + kSumsBytes;
   for (uint32_t r = 0; r < pass.rows; ++r) {
     __builtin_memcpy(gathered + uint64_t{r} * kRowBlockBytes,

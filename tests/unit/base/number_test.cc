@@ -50,11 +50,6 @@ TEST(Number, says_what_was_found_what_was_expected_and_what_to_do) {
   EXPECT_EQ(range_text(spec), "a whole number from 1 to 9 threads, or \"auto\"");
 }
 
-TEST(Number, that_is_none_is_shown_in_a_line_that_ends) {
-  EXPECT_EQ(shown_text("a\x1b[2J\nb"), "\"a\\x1b[2J\\x0ab\"");
-  EXPECT_EQ(shown_text(std::string(79, 'x') + "…y"), "\"" + std::string(79, 'x') + "…\"");
-}
-
 TEST(Number, of_a_float_has_the_digits_that_somebody_wrote) {
   EXPECT_EQ(number_text(shortest(0.1f)), "0.1");
   EXPECT_EQ(number_text(shortest(std::numeric_limits<float>::quiet_NaN())), "nan");

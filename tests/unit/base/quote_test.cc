@@ -6,7 +6,6 @@
 
 #include "core/base/log.h"
 #include "core/base/result.h"
-#include "core/base/utf8.h"
 
 namespace tenon {
 namespace {
@@ -37,16 +36,19 @@ TEST(Quote, bytes_that_are_no_UTF_8_are_escaped_one_by_one) {
   EXPECT_EQ(one_line("\xf4\x90\x80\x80"), "\\xF4\\x90\\x80\\x80");
 }
 
-TEST(Quote, text_that_is_no_UTF_8_is_known) {
-  EXPECT_TRUE(is_utf8("größer 🙂"));
-  EXPECT_TRUE(is_utf8(""));
-  EXPECT_FALSE(is_utf8("m\xe9"));
-}
-
 TEST(Quote, a_long_text_is_cut_between_characters_and_says_how_long_it_was) {
   EXPECT_EQ(one_line(std::string(500'000, 'x'), 10), "xxxxxxxxxx… (500000 bytes)");
   EXPECT_EQ(one_line("ääää", 5), "ää… (8 bytes)");
   EXPECT_EQ(one_line("12345", 5), "12345");
+}
+
+TEST(Quote, a_value_stands_in_double_quotes_and_is_cut_soon) {
+  EXPECT_EQ(shown_text("a\x1b[2J\nb"), "\"a\\x1B[2J\\nb\"");
+  EXPECT_EQ(shown_text(std::string(79, 'x') + "ä"), '"' + std::string(79, 'x') + "… (81 bytes)\"");
+}
+
+TEST(Quote, a_view_of_nothing_is_empty_whatever_its_length) {
+  EXPECT_EQ(one_line(std::string_view(nullptr, 5)), "");  // NOLINT(bugprone-string-constructor)
 }
 
 TEST(Quote, a_message_keeps_its_lines_and_nothing_else_that_a_terminal_acts_upon) {

@@ -74,12 +74,20 @@ TEST(CheckedAttention, asks_for_sizes_once) {
   EXPECT_EQ(checked.workspace_bytes(0), 64u);
 }
 
+TEST(CheckedAttention, refuses_numerics_that_tell_nothing_apart) {
+  SomeAttention some;
+  some.name = "";
+  CheckedAttention checked(some, "x");
+  EXPECT_EQ(bound(checked).message(),
+            "numerics is empty – expected a text that tells its bits from other kernels'");
+}
+
 TEST(CheckedAttention, shows_numerics_as_plain_text) {
   SomeAttention some;
   some.name = "\x1b[2J" + std::string(100000, 'x');
   CheckedAttention checked(some, "x");
   EXPECT_LT(checked.numerics().size(), 300u);
-  EXPECT_EQ(checked.numerics().substr(0, 8), "\\x1b[2Jx");
+  EXPECT_EQ(checked.numerics().substr(0, 8), "\\x1B[2Jx");
 }
 
 class SomeState final : public StateKernel {
@@ -180,6 +188,20 @@ TEST(CheckedLinear, refuses_sizes_that_cannot_be_and_names_the_kernel) {
             "linear 'x': preparation is for rows of 5 numbers for 'w' – expected 4");
 }
 
+TEST(CheckedLinear, asks_for_sizes_once) {
+  SomeLinear some;
+  CheckedLinear checked(some, "x");
+  ASSERT_TRUE(checked.bind({.max_rows = 2}).ok());
+  const WeightView weight{.format = "f32", .name = "w", .n_out = 2, .k_in = 4};
+  ASSERT_TRUE(checked.accepts(weight).ok());
+  some.packed = some.one = some.all = 1;
+  some.k_in = 5;
+  EXPECT_EQ(checked.packed_bytes(weight), 64u);
+  EXPECT_EQ(checked.preparation(weight).k_in, 4u);
+  EXPECT_EQ(checked.prepared_bytes({0, 4}, 1), 64u);
+  EXPECT_EQ(checked.prepared_bytes({0, 4}, 2), 128u);
+}
+
 TEST(CheckedLinear, refuses_a_kernel_that_cannot_store) {
   SomeLinear some;
   some.mask = epilogue_bit(Epilogue::add);
@@ -206,7 +228,7 @@ TEST(Readable, cuts_and_escapes_what_plugins_say) {
   const Status shown =
       readable(Status::error(StatusCode::failed, "a\x1b[31m" + std::string(1 << 20, 'b')));
   EXPECT_LT(shown.message().size(), 2100u);
-  EXPECT_THAT(std::string(shown.message()), HasSubstr("a\\x1b[31mbbb"));
+  EXPECT_THAT(std::string(shown.message()), HasSubstr("a\\x1B[31mbbb"));
   EXPECT_THAT(std::string(shown.message()), HasSubstr("(1048582 bytes)"));
 }
 

@@ -177,6 +177,42 @@ TEST_F(Contents, need_a_table_that_is_long_enough_and_has_blocks) {
   EXPECT_THAT(step({{1, 0, 5, {3, kNoBlock}}}), HasSubstr("gave block -1 as entry 1"));
 }
 
+TEST_F(Contents, of_an_entry_that_changes_in_the_middle_of_a_table_are_noticed) {
+  begin(1, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14});
+  EXPECT_EQ(step({{1, 0, 12, {3, 4, 5}}}), "");
+  EXPECT_EQ(step({{1, 12, 1, {3, 4, 5, 6}}}), "");
+  EXPECT_THAT(step({{1, 13, 1, {3, 7, 5, 6}}}),
+              HasSubstr("block 7 as entry 1 of sequence 1, whose slot for position 4 " + kNever));
+}
+
+TEST_F(Contents, need_a_block_again_where_one_was_refused) {
+  begin(1, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_THAT(step({{1, 0, 9, {3, kNoBlock, 5}}}), HasSubstr("gave block -1 as entry 1"));
+  }
+  EXPECT_EQ(step({{1, 0, 9, {3, 4, 5}}}), "");
+  contents_->keep(1, 4);
+  EXPECT_THAT(step({{1, 4, 5, {3, kNoBlock, kNoBlock}}}), HasSubstr("gave block -1 as entry 1"));
+}
+
+TEST_F(Contents, that_were_overwritten_while_a_sequence_had_no_rows_are_noticed) {
+  begin(1, {5, 6, 7});
+  begin(2, {7, 8});
+  EXPECT_EQ(step({{1, 0, 2, {3}}}), "");
+  EXPECT_EQ(step({{2, 0, 2, {3}}, {1, 2, 0, {3}}}), "");
+  EXPECT_THAT(step({{1, 2, 1, {3}}}), HasSubstr("position 0 " + kOthers));
+}
+
+TEST_F(Contents, of_blocks_of_any_size_are_told_apart) {
+  sizes_.block_tokens = 3;
+  contents_.emplace(shape_, geometry_);
+  begin(1, {1, 2, 3, 4, 5, 6, 7, 8});
+  begin(2, {9, 9, 9});
+  EXPECT_EQ(step({{1, 0, 5, {3, 4}}, {2, 0, 2, {5}}}), "");
+  EXPECT_EQ(step({{1, 5, 2, {3, 4, 6}}, {2, 2, 1, {5}}}), "");
+  EXPECT_THAT(step({{1, 7, 1, {3, 5, 6}}}), HasSubstr("position 3 " + kOthers));
+}
+
 TEST_F(Contents, behind_a_window_are_not_looked_at) {
   group_.window_tokens = 3;
   contents_.emplace(shape_, geometry_);

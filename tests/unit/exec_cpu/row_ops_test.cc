@@ -99,5 +99,21 @@ TEST_P(RowOpsTest, the_gate_is_silu) {
   EXPECT_NEAR(gate[4], 0.0f, 1e-30);
 }
 
+TEST_P(RowOpsTest, a_clamped_gate_stops_at_its_limit) {
+  std::vector<float> gate = {0.0f, 1.0f, 9.0f, -9.0f};
+  const std::vector<float> up = {5.0f, 0.5f, 9.0f, -9.0f};
+  ops().clamped_swiglu(gate.data(), up.data(), 1.5f, 2.0f, 4);
+  EXPECT_EQ(gate[0], 0.0f);
+  EXPECT_NEAR(gate[1], 1.5 / (1 + std::exp(-1.5)), 1e-6);
+  EXPECT_NEAR(gate[2], 2 * 3 / (1 + std::exp(-3.0)), 1e-5);
+  EXPECT_NEAR(gate[3], -9 * -1 / (1 + std::exp(13.5)), 1e-9);
+}
+
+TEST_P(RowOpsTest, clipped_values_stay_within_the_limit) {
+  std::vector<float> values = {-3.0f, -0.5f, 0.0f, 0.7f, 8.0f};
+  ops().clip(values.data(), 0.7f, 5);
+  EXPECT_EQ(values, (std::vector<float>{-0.7f, -0.5f, 0.0f, 0.7f, 0.7f}));
+}
+
 }  // namespace
 }  // namespace tenon

@@ -162,6 +162,58 @@ TEST(Families, granite_4_attends_in_some_layers_and_has_no_experts) {
               HasSubstr("'layer_types' has \"sliding_attention\"; there are"));
 }
 
+TEST(Families, slopes_of_alibi_are_powers_that_end_at_the_same_one) {
+  EXPECT_THAT(alibi_slopes(4, 8.0f), ElementsAre(0x1p-2f, 0x1p-4f, 0x1p-6f, 0x1p-8f));
+  EXPECT_THAT(alibi_slopes(3, 8.0f), ElementsAre(0x1p-4f, 0x1p-8f, 0x1p-2f));
+  EXPECT_THAT(alibi_slopes(1, 8.0f), ElementsAre(0x1p-8f));
+}
+
+TEST(Families, mpt_has_position_biases_whatever_its_config_says) {
+  const ModelPlan plan = plan_of(R"({"model_type":"mpt","d_model":36,"n_heads":4,"n_layers":2,
+      "attn_config":{"alibi":false,"alibi_bias_max":16,"clip_qkv":6,"softmax_scale":0.5}})");
+  const SelfAttentionPlan& attention = plan.layers.at(1).attention;
+  EXPECT_EQ(attention.alibi_max_bias, 8.0f);
+  EXPECT_EQ(attention.clip, 6.0f);
+  EXPECT_EQ(attention.scale, 0.5f);
+  EXPECT_EQ(attention.head_dim, 9u);
+  EXPECT_EQ(plan.layers[1].mlp.width, 144u);
+  const ModelShapeStorage shape(plan, 64);
+  ASSERT_NE(shape.shape().layers[1].alibi_slopes, nullptr);
+  EXPECT_EQ(shape.shape().layers[1].alibi_slopes[3], 0x1p-8f);
+}
+
+TEST(Families, falcon_shares_kv_heads_as_its_architecture_has_it) {
+  const char* sizes = R"({"model_type":"falcon","hidden_size":48,"num_attention_heads":6,)";
+  const auto kv_heads = [&](const std::string& more) {
+    return plan_of(sizes + more + "}").layers.at(0).attention.kv_heads;
+  };
+  EXPECT_EQ(kv_heads(R"("num_kv_heads":3)"), 1u);
+  EXPECT_EQ(kv_heads(R"("num_kv_heads":3,"multi_query":false)"), 6u);
+  EXPECT_EQ(kv_heads(R"("num_kv_heads":3,"new_decoder_architecture":true)"), 3u);
+}
+
+TEST(Families, what_the_reference_of_falcon_or_bloom_cannot_run_is_refused) {
+  EXPECT_THAT(refusal(R"({"model_type":"falcon","alibi":true})"),
+              HasSubstr("'alibi' is true; the reference rounds"));
+  EXPECT_THAT(refusal(R"({"model_type":"falcon","num_ln_in_parallel_attn":2})"),
+              HasSubstr("'num_ln_in_parallel_attn' is 2 without 'new_decoder_architecture'"));
+  EXPECT_THAT(refusal(R"({"model_type":"falcon","new_decoder_architecture":true,
+                          "parallel_attn":false})"),
+              HasSubstr("'parallel_attn' is false with 'new_decoder_architecture'"));
+  EXPECT_THAT(refusal(R"({"model_type":"bloom","apply_residual_connection_post_layernorm":true})"),
+              HasSubstr("'apply_residual_connection_post_layernorm' is true"));
+  EXPECT_THAT(refusal(R"({"model_type":"bloom","n_head":100000,"hidden_size":100000})"),
+              HasSubstr("'n_head' is 100000; with ALiBi there are at most 65536"));
+}
+
+TEST(Families, norms_without_weights_have_no_tensors) {
+  const ModelPlan plan = plan_of(R"({"model_type":"olmo","num_hidden_layers":1})");
+  EXPECT_EQ(plan.final_norm.kind, NormKind::layer);
+  for (const TensorSpec& spec : list_tensors(plan)) {
+    EXPECT_EQ(norm_of(plan, spec), nullptr) << spec.name;
+  }
+}
+
 TEST(Families, keys_of_another_family_that_change_the_arithmetic_are_refused) {
   EXPECT_THAT(refusal(R"({"model_type":"olmo2","logit_scale":0.5})"),
               HasSubstr("'logit_scale' is 0.5; scaled logits is not built"));

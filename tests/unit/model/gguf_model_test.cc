@@ -151,6 +151,43 @@ TEST(GgufModel, a_window_in_a_llama_file_makes_it_a_mistral) {
   EXPECT_THAT(test::flat(model->plan).window_tokens, ElementsAre(16));
 }
 
+// Tensors of experts have three dimensions, in blocks as well.
+TEST(GgufModel, experts_make_a_llama_file_a_mixtral) {
+  GgufDraft draft;
+  draft.counts["llama.expert_count"] = 3;
+  draft.counts["llama.expert_used_count"] = 2;
+  const uint64_t hidden = draft.tensors["token_embd.weight"].extents[1];
+  const uint64_t width = draft.counts["llama.feed_forward_length"];
+  for (const char* name : {"gate", "up", "down"}) {
+    draft.tensors.erase("blk.0.ffn_" + std::string(name) + ".weight");
+  }
+  draft.add("blk.0.ffn_gate_inp.weight", {3, hidden}, kGgufF32);
+  draft.add("blk.0.ffn_gate_exps.weight", {3, width, hidden}, kGgufF32);
+  draft.add("blk.0.ffn_up_exps.weight", {3, width, hidden}, kGgufQ80);
+  draft.add("blk.0.ffn_down_exps.weight", {3, hidden, width}, kGgufF32);
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->plan.architecture, "mixtral");
+  const auto first_of_row = [](const Weight& weight, uint32_t row) {
+    std::vector<float> values(weight.k_in);
+    read_row(weight, row, values.data());
+    return values[0];
+  };
+  const std::vector<ExpertWeights>& experts = model->layers[0].experts;
+  EXPECT_EQ(first_of_row(experts[0].gate, 1), 1);
+  EXPECT_EQ(first_of_row(experts[2].gate, 1), 2 * static_cast<float>(width) + 1);
+  EXPECT_EQ(experts[2].up.format, "q8_0");
+  EXPECT_EQ(experts[2].up.name, "blk.0.ffn_up_exps.weight[2]");
+
+  draft.add("blk.0.ffn_gate_exps.weight", {4, width, hidden}, kGgufF32);
+  draft.tensors.erase("blk.0.ffn_down_exps.weight");
+  EXPECT_THAT(draft.fault(),
+              testing::AllOf(HasSubstr("'blk.0.ffn_gate_exps.weight' is [4, "),
+                             HasSubstr("'blk.0.ffn_down_exps.weight' is missing; expected [3, ")));
+  draft.add("blk.0.ffn_down_exps.weight", {3, hidden, width}, 39);
+  EXPECT_THAT(draft.fault(), HasSubstr("is stored as mxfp4, which is not built"));
+}
+
 TEST(GgufModel, what_is_not_built_is_refused_by_its_key) {
   GgufDraft draft;
   draft.architecture = "clip";
@@ -158,9 +195,11 @@ TEST(GgufModel, what_is_not_built_is_refused_by_its_key) {
               HasSubstr("'general.architecture' is 'clip'; there are llama, qwen2, qwen3"));
   draft = GgufDraft();
   draft.counts["llama.expert_count"] = 8;
-  EXPECT_THAT(draft.fault(),
-              HasSubstr("'llama.expert_count' is 8; mixture of experts is not built"));
-  draft.counts.erase("llama.expert_count");
+  EXPECT_THAT(draft.fault(), HasSubstr("'llama.expert_used_count' is missing"));
+  draft.counts["llama.expert_used_count"] = 2;
+  draft.counts["llama.expert_gating_func"] = 2;
+  EXPECT_THAT(draft.fault(), HasSubstr("'llama.expert_gating_func' is 2; this architecture has 1"));
+  draft = GgufDraft();
   draft.texts["llama.rope.scaling.type"] = "other";
   EXPECT_THAT(draft.fault(), HasSubstr("'llama.rope.scaling.type' is 'other'; there are none, "
                                        "linear and yarn"));

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "core/base/half.h"
 #include "core/base/mapped_file.h"
+#include "core/model/family.h"
 #include "core/model/model.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
@@ -57,15 +59,47 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"mamba-130m", 129135360},
                                                     {"mamba-2.8b", 2768345600},
                                                     {"mamba2-2.7b", 2702599680},
-                                                    {"granite-4.0-h-micro", 3191396096}};
+                                                    {"granite-4.0-h-micro", 3191396096},
+                                                    {"gemma-2-9b", 9241705984},
+                                                    {"gemma-3-4b", 3880263168},
+                                                    {"phi-4", 14659507200},
+                                                    {"olmo-2-7b", 7298617344},
+                                                    {"granite-3.1-8b", 8170848256},
+                                                    {"gpt2-medium", 354823168},
+                                                    {"gpt2-large", 774030080},
+                                                    {"gpt2-xl", 1557611200},
+                                                    {"pythia-160m", 162322944},
+                                                    {"gpt-neox-20b", 20554567680},
+                                                    {"mpt-7b", 6649286656},
+                                                    {"bloom-560m", 559214592},
+                                                    {"falcon-7b", 6921720704},
+                                                    {"olmo-1b", 1176764416},
+                                                    {"phi-2", 2779683840},
+                                                    {"minitron-4b", 4190509056},
+                                                    {"olmoe-1b-7b", 6919161856},
+                                                    {"mixtral-8x7b", 46702792704},
+                                                    {"qwen1.5-moe-a2.7b", 14315784192},
+                                                    {"qwen3-30b-a3b", 30532122624},
+                                                    {"gpt-oss-20b", 20914757184}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);
     ASSERT_TRUE(config.ok()) << name;
     uint64_t count = 0;
     for (const TensorSpec& spec : list_tensors(config->plan)) {
-      count += spec.rows * std::max<uint64_t>(spec.columns, 1);
+      count += spec.rows * std::max<uint64_t>(spec.columns, 1) * std::max(spec.experts, 1u);
     }
     EXPECT_EQ(count, parameters) << name;
+  }
+}
+
+TEST(NamedShapes, every_family_has_one) {
+  std::set<std::string> families_with_shapes;
+  for (const NamedShape& shape : named_shapes()) {
+    families_with_shapes.insert(parse_model_config(shape.config(), "shape")->architecture);
+  }
+  for (const Family* family : families()) {
+    EXPECT_TRUE(families_with_shapes.contains(std::string(family->model_type)))
+        << "no shape of a " << family->model_type << " model in core/model/named_shapes.cc";
   }
 }
 

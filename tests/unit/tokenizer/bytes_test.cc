@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/utf8.h"
 #include "core/tokenizer/utf8.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
@@ -86,7 +87,7 @@ TEST(Streaming, never_ends_in_the_middle_of_a_character_of_valid_text) {
       for (int i = 0; i < 20; ++i) tok::append_rune(text, 1 + random() % 0xD000);
       StreamingDetokenizer stream(*tokenizer);
       for (const TokenId id : ids_of(*tokenizer, text)) {
-        EXPECT_TRUE(tok::is_valid_utf8(stream.push(id)));
+        EXPECT_TRUE(is_utf8(stream.push(id)));
       }
     }
   }

@@ -1,0 +1,130 @@
+// Models of text and images run their text part. That its logits are right is the goldens' to show.
+#include "core/model/text_part.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/mapped_file.h"
+#include "core/model/convert.h"
+#include "core/model/model.h"
+#include "core/model/model_config.h"
+#include "core/model/tensor_values.h"
+#include "tests/support/folders.h"
+#include "tests/support/model_folder.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kGoldens = source_folder() + "/tests/golden/models/";
+
+std::unique_ptr<Model> open_or_fail(const std::string& path) {
+  auto model = open_model(path);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+ModelPlan plan_of(const std::string& json) {
+  Result<ModelPlan> plan = parse_model_config(json, "c.json");
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  return plan.ok() ? *std::move(plan) : ModelPlan();
+}
+
+std::string refusal(const std::string& json) {
+  const Result<ModelPlan> plan = parse_model_config(json, "c.json");
+  return plan.ok() ? "none" : std::string(plan.status().message());
+}
+
+TEST(TextPart, the_plan_is_that_of_the_text_model_and_names_the_whole) {
+  const ModelPlan plan = plan_of(R"({"model_type":"llava","text_config":
+      {"model_type":"mistral","hidden_size":64,"num_hidden_layers":3,"my_key":1}})");
+  EXPECT_EQ(plan.architecture, "mistral");
+  EXPECT_EQ(plan.text_part_of, "llava");
+  EXPECT_EQ(plan.hidden, 64u);
+  EXPECT_EQ(plan.layers.size(), 3u);
+  EXPECT_THAT(plan.ignored_keys, testing::ElementsAre("my_key"));
+}
+
+TEST(TextPart, embeddings_are_tied_where_either_config_says_so) {
+  EXPECT_TRUE(plan_of(R"({"model_type":"llava","tie_word_embeddings":true,
+                          "text_config":{"tie_word_embeddings":false}})")
+                  .tied_embeddings);
+  EXPECT_TRUE(plan_of(R"({"model_type":"qwen2_vl","text_config":{"tie_word_embeddings":true}})")
+                  .tied_embeddings);
+  EXPECT_FALSE(plan_of(R"({"model_type":"qwen2_vl","text_config":{}})").tied_embeddings);
+  EXPECT_TRUE(plan_of(R"({"model_type":"gemma3","text_config":{}})").tied_embeddings);
+}
+
+TEST(TextPart, axes_of_positions_are_one_for_text) {
+  const ModelPlan plan = plan_of(R"({"model_type":"qwen2_vl","hidden_size":64,"rope_theta":5e5,
+      "num_attention_heads":4,"num_key_value_heads":2,"vision_config":{"depth":2},
+      "rope_scaling":{"type":"mrope","mrope_section":[2,3,3]}})");
+  EXPECT_EQ(plan.architecture, "qwen2");
+  EXPECT_EQ(plan.ropes.at(0).theta, 5e5);
+  EXPECT_EQ(plan.ropes.at(0).scaling.kind, RopeScalingKind::none);
+  EXPECT_THAT(refusal(R"({"model_type":"qwen2","rope_scaling":{"mrope_section":[2,3,3]}})"),
+              HasSubstr("'rope_scaling.mrope_section' is not built"));
+}
+
+TEST(TextPart, what_is_not_built_is_refused_by_name) {
+  EXPECT_THAT(refusal(R"({"model_type":"llava","text_config":{"model_type":"opt"}})"),
+              HasSubstr("'text_config.model_type' is 'opt', which is not built; there are llama"));
+  EXPECT_THAT(refusal(R"({"model_type":"gemma3","architectures":["Gemma3ForTokenClassification"],
+                          "text_config":{}})"),
+              HasSubstr("is not built for model_type 'gemma3'; expected "
+                        "'Gemma3ForConditionalGeneration'"));
+  EXPECT_THAT(refusal(R"({"model_type":"gemma3","text_config":[1]})"),
+              HasSubstr("'text_config' is a list of 1; expected an object"));
+  EXPECT_THAT(refusal(R"({"model_type":"llava","text_config":{"hidden_size":-1}})"),
+              HasSubstr("'text_config.hidden_size' is -1"));
+}
+
+TEST(TextPart, tensors_of_other_parts_are_counted_and_left_alone) {
+  const auto model = open_or_fail(kGoldens + "gemma3_vision");
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->other_tensors, 34u);
+  EXPECT_EQ(model->embedding.name, "language_model.model.embed_tokens.weight");
+  for (const std::string& name : model->checkpoint->names()) {
+    EXPECT_THAT(name, testing::StartsWith("model."));
+  }
+}
+
+TEST(TextPart, tensors_are_found_under_the_names_of_newer_files) {
+  const auto expected = open_or_fail(kGoldens + "llava");
+  ASSERT_NE(expected, nullptr);
+  const TemporaryFolder folder;
+  std::map<std::string, StoredTensor> tensors;
+  for (const std::string& name : expected->checkpoint->names()) {
+    const TensorView& view = *expected->checkpoint->find(name);
+    const bool head = name.starts_with("lm_head.");
+    StoredTensor& tensor = tensors[head ? name : "model.language_model" + name.substr(5)];
+    tensor.shape.assign(view.shape, view.shape + view.rank);
+    for (uint64_t i = 0; i < element_count(view); ++i) tensor.values.push_back(element(view, i));
+  }
+  tensors["model.vision_tower.embeddings.weight"] = {DType::f32, {1}, {1.0f}};
+  folder.write_file("config.json", *read_text_file(kGoldens + "llava/config.json"));
+  folder.write_file("model.safetensors", safetensors_file(tensors));
+  const auto model = open_or_fail(folder.path());
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->other_tensors, 1u);
+  EXPECT_EQ(model->layers[1].mlp_norm, expected->layers[1].mlp_norm);
+  EXPECT_EQ(model->parameter_count(), expected->parameter_count());
+}
+
+TEST(TextPart, a_folder_that_is_written_has_the_text_model_alone) {
+  const auto whole = open_or_fail(kGoldens + "gemma3_vision");
+  ASSERT_NE(whole, nullptr);
+  const TemporaryFolder out;
+  const Status written = write_folder_model(*whole, out.path("text"), {});
+  ASSERT_TRUE(written.ok()) << written.message();
+  const auto text = open_or_fail(out.path("text"));
+  ASSERT_NE(text, nullptr);
+  EXPECT_EQ(text->plan.text_part_of, "");
+  EXPECT_EQ(text->plan.architecture, "gemma3_text");
+  EXPECT_TRUE(text->plan.layers == whole->plan.layers);
+  EXPECT_EQ(text->other_tensors, 0u);
+}
+
+}  // namespace
+}  // namespace tenon
