@@ -11,6 +11,7 @@ const ComponentConfig* PipelineConfig::component(std::string_view section) const
   if (section == "scheduler") return &scheduler;
   if (section == "kv_cache") return &kv_cache;
   if (section == "attention") return &attention;
+  if (section == "state") return &state;
   if (section == "linear") return &linear;
   if (section == "sampler") return &sampler;
   const auto given = [](const std::optional<ComponentConfig>& component) {

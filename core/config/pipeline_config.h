@@ -53,7 +53,7 @@ struct PipelineConfig {
 
   std::vector<Configured<std::string>> plugin_files;  // [plugins] load
 
-  ComponentConfig scheduler, kv_cache, attention, linear, sampler;
+  ComponentConfig scheduler, kv_cache, attention, state, linear, sampler;
   // Kernels of their own for prompts and for single rows; absent = `attention`.
   std::optional<ComponentConfig> attention_prefill, attention_decode;
   std::optional<ComponentConfig> drafter;    // absent = no speculation

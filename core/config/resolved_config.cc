@@ -66,6 +66,8 @@ std::vector<Section> sections_of(const PipelineConfig& config,
     const bool unset = value && key.optional && value->automatic;
     if (!value || unset) continue;
     const ResolvedComponent* resolved = find_component(components, table);
+    // A model without recurrent layers has no use for a state kernel that nobody asked for.
+    if (full == "state.plugin" && resolved == nullptr && value->text == "auto") continue;
     if (name == "plugin" && resolved != nullptr) value->text = resolved->plugin;
     if (sections.empty() || sections.back().name != table) {
       finish_component();

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int64_t kMostTokens = kMostParameterTokens;
 
-constexpr std::string_view kSections[] = {"scheduler",         "kv_cache",         "attention",
-                                          "attention.prefill", "attention.decode", "linear",
-                                          "sampler",           "drafter"};
+constexpr std::string_view kSections[] = {
+    "scheduler", "kv_cache", "attention", "attention.prefill", "attention.decode", "state",
+    "linear",    "sampler",  "drafter"};
 // In the order of NamedIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
 constexpr std::string_view kVerifies[] = {"exact", "rejection"};
@@ -293,6 +293,7 @@ std::vector<ConfigKey> make_keys() {
                                              "computes attention of prompts instead"),
       optional_plugin<&C::attention_decode>(
           "attention.decode.plugin", "computes attention of single rows and of drafts instead"),
+      plugin<&C::state>("state.plugin", "auto", "runs recurrent layers, where the model has any"),
       plugin<&C::linear>("linear.plugin", "auto", "multiplies by weights"),
       or_auto(whole<&C::context_tokens>("limits.context_tokens", 1, kMostTokens, "tokens",
                                         "longest sequence, prompt and generated")),

@@ -5,6 +5,9 @@
 namespace tenon {
 namespace {
 
+// Its state, and the one behind its next token.
+constexpr uint64_t kSlotsOfABeam = 2;
+
 uint64_t blocks_for(uint64_t tokens, uint64_t block_tokens) {
   return (tokens + block_tokens - 1) / block_tokens;
 }
@@ -25,6 +28,7 @@ uint32_t common_tokens(const std::vector<Sequence*>& beams) {
 
 // The last token of a sequence is never computed.
 uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t block_tokens) {
+  if (block_tokens == 0) return kSlotsOfABeam * beams;
   const uint64_t computed = std::max(limit, prompt + 1) - 1;
   const uint64_t whole = blocks_for(computed, block_tokens), shared = prompt / block_tokens;
   if (computed == prompt) return whole * block_tokens;
@@ -35,6 +39,9 @@ uint64_t fork_tokens(const Sequence& sequence, uint32_t block_tokens) {
   if (sequence.beam == nullptr) return 0;
   const RequestState& state = *sequence.request;
   const std::vector<Sequence*>& beams = state.beam_group->running;
+  const bool forks = sequence.stop_at > 0 || (beams.size() == 1 && sequence.generated() == 0 &&
+                                              sequence.known + 1 < state.limit_tokens);
+  if (block_tokens == 0) return forks ? kSlotsOfABeam * (state.request.beams - 1) : 0;
   const auto behind = [&](uint64_t fork, uint64_t known) {
     return blocks_for(known, block_tokens) - fork / block_tokens;
   };
@@ -43,8 +50,7 @@ uint64_t fork_tokens(const Sequence& sequence, uint32_t block_tokens) {
   if (sequence.stop_at > 0) {
     for (const Sequence* beam : beams) blocks += behind(sequence.stop_at, beam->known);
     blocks -= own(sequence.stop_at);
-  } else if (beams.size() == 1 && sequence.generated() == 0 &&
-             sequence.known + 1 < state.limit_tokens) {
+  } else if (forks) {
     blocks = state.request.beams * behind(sequence.known, uint64_t{sequence.known} + 1);
     blocks -= own(sequence.known);
   }

@@ -13,7 +13,8 @@
 namespace tenon {
 
 // Most slots that a search may hold at a time, in blocks of `block_tokens`: the prompt's whole
-// blocks once, all else once a beam.
+// blocks once, all else once a beam. Where memory is counted in slots of state, `block_tokens` is
+// 0: each beam has its state, and a slot for the next one.
 uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t block_tokens);
 
 // Slots that the group of `sequence` takes once its forks have computed what they know, beyond what

@@ -8,6 +8,12 @@
 namespace tenon {
 namespace {
 
+// Whether memory is counted in slots of state, because no layer keeps tokens.
+bool counts_slots(const EngineParts& parts) {
+  return parts.geometry.group_count > 0 &&
+         parts.shape->groups[parts.shape->ledger_group].kind == KvKind::recurrent;
+}
+
 uint64_t capacity_of(const EngineParts& parts) {
   if (parts.geometry.group_count == 0) return UINT32_MAX;
   const KvGroupGeometry& group = parts.geometry.groups[parts.shape->ledger_group];
@@ -37,17 +43,19 @@ EngineParts with(const Contracts& contracts, EngineParts parts) {
 
 }  // namespace
 
-// The last token of a sequence is never computed and needs no slot.
+// The last token of a sequence is never computed and needs no slot. A sequence of any length has
+// one state.
 EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
     : contracts(contracts_of(engine_parts)),
       parts(with(contracts, std::move(engine_parts))),
       options(std::move(engine_options)),
       kv_tokens(capacity_of(parts)),
-      sequence_limit_tokens(
-          static_cast<uint32_t>(std::min<uint64_t>(parts.limits.context_tokens, kv_tokens + 1))) {}
+      sequence_limit_tokens(static_cast<uint32_t>(std::min<uint64_t>(
+          parts.limits.context_tokens, counts_slots(parts) ? UINT32_MAX : kv_tokens + 1))) {}
 
 uint32_t EngineContext::block_tokens() const {
   if (parts.geometry.group_count == 0) return 1;
+  if (counts_slots(parts)) return 0;
   return std::max(parts.geometry.groups[parts.shape->ledger_group].block_tokens, 1u);
 }
 

@@ -48,7 +48,7 @@ struct EngineContext {
   int64_t start_ns = 0;
   PartTimes times;
 
-  // Of the ledger's group.
+  // Of the ledger's group; 0 where it counts slots of state.
   uint32_t block_tokens() const;
 
   void begin_pass();

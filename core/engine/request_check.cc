@@ -243,6 +243,11 @@ class RequestCheck {
                            limits_.sequence_tokens);
     const uint64_t needed = beam_tokens(prompt, limit, beams, limits_.kv_block_tokens);
     if (needed <= limits_.kv_tokens) return;
+    if (limits_.kv_block_tokens == 0) {
+      return fault(text_of(beams) + " beams need " + text_of(needed) +
+                   " slots of recurrent state – the cache has " + text_of(limits_.kv_tokens) +
+                   " – ask for fewer beams, or raise kv_cache.memory");
+    }
     fault(text_of(beams) + " beams may need " + text_of(needed) +
           " tokens of K/V – the cache has room for " + text_of(limits_.kv_tokens) +
           " – ask for fewer beams, lower max_tokens or raise kv_cache.memory");

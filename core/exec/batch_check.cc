@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -188,10 +190,15 @@ Status check_decoder_shape(const ModelShape& shape) {
   }
   for (LayerId id = 0; id < shape.layer_count; ++id) {
     const LayerShape& layer = shape.layers[id];
-    if (layer.group != kNoGroup && layer.state_group == kNoGroup) continue;
-    return unsupported("layer " + number(id) +
-                       (layer.group == kNoGroup ? " does not attend" : " keeps a recurrent state") +
-                       "; this executor runs layers that attend and do nothing beside it");
+    if (layer.group == kNoGroup && layer.state_group == kNoGroup) {
+      return unsupported("layer " + number(id) +
+                         " neither attends nor keeps a recurrent state; this executor runs layers "
+                         "that do one or both");
+    }
+    const bool known = layer.state_kind == "mamba" || layer.state_kind == "mamba2";
+    if (layer.state_group == kNoGroup || known) continue;
+    return unsupported("layer " + number(id) + " keeps a recurrent state of the kind " +
+                       in_quotes(layer.state_kind) + "; this executor runs mamba and mamba2");
   }
   return {};
 }

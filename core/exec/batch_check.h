@@ -16,8 +16,8 @@ struct BatchLimits {
   uint32_t max_sequences = 0;
 };
 
-// Whether the model is such as the decoder runs: each layer attends, none has a recurrence, and
-// positions are single numbers.
+// Whether the model is such as the decoder runs: each layer attends or has a recurrence of a kind
+// that the decoder knows, and positions are single numbers.
 Status check_decoder_shape(const ModelShape& shape);
 
 // invalid_argument for token ids outside the vocabulary; unsupported for adapters; internal for

@@ -13,6 +13,7 @@
 #include <tenon/host.h>
 #include <tenon/linear.h>
 #include <tenon/model.h>
+#include <tenon/state.h>
 
 #include <cstdint>
 #include <functional>
@@ -50,6 +51,12 @@ struct AttentionKernels {
       : prefill{kernel, name}, decode{kernel, std::move(name)} {}
 };
 
+// What runs recurrent layers; null where the model has none.
+struct NamedState {
+  StateKernel* kernel = nullptr;
+  std::string name;
+};
+
 // Everything an executor needs to get ready. Pointers stay valid while the executor lives, the
 // model's mapping included.
 struct ExecutorSetup {
@@ -58,7 +65,8 @@ struct ExecutorSetup {
   KvGeometry geometry;
   uint32_t max_rows = 0;  // rows of one step
   uint32_t max_sequences = 0;
-  AttentionKernels attention;  // null when the executor uses no kernels
+  AttentionKernels attention;  // null when the executor uses no kernels, or no layer attends
+  NamedState state;            // null when the executor uses no kernels
   LinearResolver linear;
   LoadProgress progress;  // may be empty
 };

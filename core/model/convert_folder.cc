@@ -24,6 +24,18 @@ std::optional<DType> plain_dtype(const TensorType& type) {
   return std::nullopt;
 }
 
+// The x whose -exp(x), rounded once, is `decay`, where there is one; else the nearest.
+float log_of_decay(float decay) {
+  const auto log = static_cast<float>(std::log(-double{decay}));
+  const auto reads_back = [&](float x) {
+    return static_cast<float>(-std::exp(double{x})) == decay;
+  };
+  for (const float near : {log, std::nextafter(log, -1e30f), std::nextafter(log, 1e30f)}) {
+    if (reads_back(near)) return near;
+  }
+  return log;
+}
+
 // A vector as folders store it.
 std::vector<float> folder_values(const ModelTensor& tensor) {
   std::vector<float> values;
@@ -31,6 +43,7 @@ std::vector<float> folder_values(const ModelTensor& tensor) {
     for (const float value : *place.vector)
       values.push_back(tensor.plus_one ? value - 1.0f : value);
   }
+  if (tensor.spec.role == Role::ssm_a) std::ranges::transform(values, values.begin(), log_of_decay);
   return values;
 }
 
@@ -126,10 +139,12 @@ PlannedTensor plan_matrix(const ModelTensor& tensor, const TensorType* wanted) {
 
 PlannedTensor plan_vector(const ModelTensor& tensor, DType dtype) {
   const TensorType* type = find_tensor_type(dtype_name(dtype));
-  const auto fill = [values = folder_values(tensor), type](uint64_t first, uint64_t rows,
-                                                           std::byte* out) {
-    store_values(values.data() + first, rows, *type, out);
+  const uint64_t columns = tensor.spec.shape.empty() ? 1 : tensor.spec.rows / tensor.spec.shape[0];
+  const auto fill = [values = folder_values(tensor), columns, type](uint64_t first, uint64_t rows,
+                                                                    std::byte* out) {
+    store_values(values.data() + first * columns, rows * columns, *type, out);
   };
+  if (!tensor.spec.shape.empty()) return {tensor.spec.name, dtype, tensor.spec.shape, fill};
   return {tensor.spec.name, dtype, {tensor.spec.rows}, fill};
 }
 

@@ -124,12 +124,34 @@ void add_norms(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
                plan.final_norm.eps);
 }
 
+// What layers that attend have, in all of them alike; the others have no KV heads.
+const SelfAttentionPlan& attention_of(const ModelPlan& plan) {
+  const auto found = std::ranges::find_if(plan.layers, &LayerPlan::attends);
+  return (found != plan.layers.end() ? *found : plan.layers.front()).attention;
+}
+
+void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
+  const SelfAttentionPlan& attention = attention_of(plan);
+  out.add_count(arch + ".attention.head_count", attention.heads);
+  if (attention.heads == 0) return;
+  if (std::ranges::all_of(plan.layers, &LayerPlan::attends)) {
+    out.add_count(arch + ".attention.head_count_kv", attention.kv_heads);
+  } else {
+    std::vector<int32_t> kv_heads;
+    for (const LayerPlan& layer : plan.layers) {
+      kv_heads.push_back(static_cast<int32_t>(layer.attention.kv_heads));
+    }
+    out.add_integers(arch + ".attention.head_count_kv", kv_heads);
+  }
+  out.add_count(arch + ".attention.key_length", attention.head_dim);
+  out.add_count(arch + ".attention.value_length", attention.head_dim);
+}
+
 // Other programs look for the architecture first.
 Status add_model(const Model& model, const TensorType& type, const GgufMetadata& tokenizer,
                  GgufMetadata& out) {
   const ModelPlan& plan = model.plan;
   const Family& family = family_of(plan);
-  const LayerPlan& layer = plan.layers.front();
   const std::string arch(family.architecture);
   if (arch.empty()) {
     return unsupported("GGUF files have no architecture for a " + plan.architecture + " model");
@@ -142,12 +164,8 @@ Status add_model(const Model& model, const TensorType& type, const GgufMetadata&
   out.add_count(arch + ".context_length", plan.context_tokens);
   out.add_count(arch + ".embedding_length", plan.hidden);
   out.add_count(arch + ".block_count", static_cast<uint32_t>(plan.layers.size()));
-  out.add_count(arch + ".feed_forward_length", layer.mlp.width);
-  out.add_count(arch + ".attention.head_count", layer.attention.heads);
-  out.add_count(arch + ".attention.head_count_kv", layer.attention.kv_heads);
-  out.add_count(arch + ".attention.key_length", layer.attention.head_dim);
-  out.add_count(arch + ".attention.value_length",
-                layer.latent ? layer.latent.kv_rank : layer.attention.head_dim);
+  out.add_count(arch + ".feed_forward_length", plan.layers.front().mlp.width);
+  add_heads(plan, arch, out);
   add_norms(plan, arch, out);
   TENON_RETURN_IF_ERROR(add_rope(plan, arch, out));
   TENON_RETURN_IF_ERROR(add_windows(plan, arch, out));
@@ -168,10 +186,13 @@ class Planner {
   Planner(const Model& model, const TensorType* wanted)
       : family_(family_of(model.plan)),
         names_(model.plan),
-        head_dim_(model.plan.layers.front().attention.head_dim),
+        head_dim_(attention_of(model.plan).head_dim),
         wanted_(wanted) {}
 
   void add(const ModelTensor& tensor) {
+    if (tensor.spec.role == Role::gate_up && family_.tensors.gguf_parts_gate_up) {
+      return add_gate_and_up(tensor);
+    }
     const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
     const uint64_t head_dim = paired ? head_dim_ : 0;
     if (tensor.spec.columns == 0) return add_vector(tensor, head_dim);
@@ -227,6 +248,15 @@ class Planner {
     if (fits_type(type, weight.k_in)) return type;
     kept_.push_back(name);
     return type_of(weight);
+  void add_gate_and_up(const ModelTensor& both) {
+    for (const size_t part : {size_t{0}, size_t{1}}) {
+      ModelTensor one = both;
+      one.spec.role = part == 0 ? Role::gate : Role::up;
+      one.spec.name = names_.stem(one.spec.role, both.spec.layer) + ".weight";
+      one.spec.rows = both.spec.rows / 2;
+      one.places = {both.places[part]};
+      add(one);
+    }
   }
   void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
     std::vector<float> values;
@@ -237,6 +267,7 @@ class Planner {
       values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
     }
     std::vector<uint64_t> extents = {tensor.spec.rows};
+    if (!tensor.spec.stored_shape.empty()) extents = tensor.spec.stored_shape;
     if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
     if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
     add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
@@ -302,7 +333,7 @@ Result<std::vector<std::string>> write_gguf_model(const Model& model, const std:
                                                   const GgufMetadata& tokenizer,
                                                   const ConvertOptions& options) {
   const TensorType& type =
-      options.type != nullptr ? *options.type : type_of(model.layers.front().q);
+      options.type != nullptr ? *options.type : type_of(*model.layers.front().matrices().front());
   GgufMetadata metadata;
   TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, metadata));
   Planner planner(model, options.type);

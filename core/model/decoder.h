@@ -13,6 +13,8 @@
 //   expanded   [rows, heads · …]         latent attention: heads as the weights have them, q before
 //                                        it is absorbed and what `attended` becomes
 //   inner      [rows, MLP width], or of each chosen expert
+//
+// A layer's mixer is attention, a recurrence, or both; a layer may have no MLP.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +37,9 @@ class DecoderOps {
   virtual void expand(uint32_t layer) = 0;   // latent attention: attended → expanded
   // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
   virtual void attention_output(uint32_t layer) = 0;
+  virtual void recur_in(uint32_t layer) = 0;   // normed → what enters a recurrence, and its gate
+  virtual void recur(uint32_t layer) = 0;      // reads and writes states; ends with the gate
+  virtual void recur_out(uint32_t layer) = 0;  // hidden += scale · post_norm(… · Woutᵀ)
   // hidden → normed, by the norm that attention has where the MLP has none of its own
   virtual void mlp_norm(uint32_t layer) = 0;
   // normed → inner: act(gate) · up, or act(up); of the experts that a router chooses, where the
@@ -42,28 +47,41 @@ class DecoderOps {
   virtual void mlp_in(uint32_t layer) = 0;
   // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up
   virtual void mlp_out(uint32_t layer) = 0;
-  virtual void logits() = 0;  // wanted rows: final norm, head, scale and cap
+  virtual void layer_done(uint32_t layer) = 0;  // hidden is what the layer makes
+  virtual void logits() = 0;                    // wanted rows: final norm, head, scale and cap
 
  protected:
   ~DecoderOps() = default;
 };
 
+inline void run_mixer_out(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  if (layer.attends()) ops.attention_output(index);
+  if (layer.recurrent) ops.recur_out(index);
+}
+
 // In parallel both halves of a layer read what it began with, so the MLP's inner part comes before
-// attention adds to the stream.
+// the mixer adds to the stream.
 inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attention_norm) ops.attention_norm(index);
-  ops.qkv(index);
-  if (layer.attention.qk_norm) ops.qk_norm(index);
-  if (layer.attention.clip > 0.0f) ops.clip(index);
-  if (layer.attention.rope >= 0) ops.rotate(index);
-  if (layer.latent) ops.absorb(index);
-  ops.attend(index);
-  if (layer.latent) ops.expand(index);
-  if (!layer.parallel) ops.attention_output(index);
-  if (layer.mlp_input_norm()) ops.mlp_norm(index);
-  ops.mlp_in(index);
-  if (layer.parallel) ops.attention_output(index);
-  ops.mlp_out(index);
+  if (layer.recurrent) ops.recur_in(index);
+  if (layer.attends()) {
+    ops.qkv(index);
+    if (layer.attention.qk_norm) ops.qk_norm(index);
+    if (layer.attention.clip > 0.0f) ops.clip(index);
+    if (layer.attention.rope >= 0) ops.rotate(index);
+    if (layer.latent) ops.absorb(index);
+    ops.attend(index);
+    if (layer.latent) ops.expand(index);
+  }
+  if (layer.recurrent) ops.recur(index);
+  if (!layer.parallel) run_mixer_out(layer, index, ops);
+  if (layer.has_mlp()) {
+    if (layer.mlp_input_norm()) ops.mlp_norm(index);
+    ops.mlp_in(index);
+  }
+  if (layer.parallel) run_mixer_out(layer, index, ops);
+  if (layer.has_mlp()) ops.mlp_out(index);
+  ops.layer_done(index);
 }
 
 // One forward pass, called by every worker.

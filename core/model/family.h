@@ -22,6 +22,9 @@ namespace tenon {
 // (all of them, or as config.json has it by default).
 enum class GgufWindows : uint8_t { by_pattern, by_family };
 
+// Which layers of a GGUF file attend: those with KV heads, where attention.head_count_kv is a list.
+enum class GgufAttention : uint8_t { in_all_layers, in_some_layers, none };
+
 struct Family {
   std::string_view model_type;    // config.json
   std::string_view class_stem;    // architectures: <stem>ForCausalLM, <stem>Model
@@ -41,6 +44,7 @@ struct Family {
   bool gguf_latent = false;            // heads have the sizes that latent attention's keys say
   bool gguf_partial_rotation = false;  // whether less than whole heads may turn
   GgufWindows gguf_windows = GgufWindows::by_pattern;
+  GgufAttention gguf_attention = GgufAttention::in_all_layers;
   std::string_view gguf_eps_key = "rms_norm_eps";  // what config.json calls the norms' epsilon
   double gguf_theta = 10000.0;                     // where there is no rope.freq_base
   // What general keys do not say (core/model/gguf_config.cc): keys of config.json from metadata,

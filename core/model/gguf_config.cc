@@ -27,6 +27,34 @@ void check_heads(const GgufSource& source, uint32_t heads, uint32_t kv_heads) {
   }
 }
 
+// KV heads of the layers that attend; the others have none.
+uint32_t read_kv_heads(GgufSource& source, uint32_t heads) {
+  constexpr const char* kKey = ".attention.head_count_kv";
+  const GgufFields& fields = source.fields;
+  const GgufValue* value = fields.find(kKey);
+  const bool some = source.family.gguf_attention == GgufAttention::in_some_layers;
+  const auto list =
+      some && value != nullptr && value->is_array() ? value->integers() : std::nullopt;
+  if (some) {
+    source.config["layer_types"] = std::vector<std::string>(source.layers, "full_attention");
+  }
+  if (!list) return fields.count(kKey, heads, 1, kMaxWidth);
+  int64_t kv_heads = 0;
+  bool sound = list->size() == source.layers;
+  for (size_t i = 0; i < list->size() && sound; ++i) {
+    const int64_t own = (*list)[i];
+    if (own == 0) source.config["layer_types"][i] = "linear_attention";
+    sound = own >= 0 && own <= kMaxWidth && (own == 0 || kv_heads == 0 || own == kv_heads);
+    kv_heads = std::max(kv_heads, own);
+  }
+  if (!sound) {
+    source.faults().unsupported(fields.name(kKey) + " is " + value->describe() +
+                                "; expected 0, or one number of heads, for each of " +
+                                std::to_string(source.layers) + " layers");
+  }
+  return kv_heads == 0 || !sound ? heads : static_cast<uint32_t>(kv_heads);
+}
+
 void read_heads(GgufSource& source, uint32_t hidden) {
   const GgufFields& fields = source.fields;
   const uint32_t heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
@@ -35,7 +63,7 @@ void read_heads(GgufSource& source, uint32_t hidden) {
     source.head_dim = fields.count(".rope.dimension_count", 2, 1, kMaxWidth);
     return;
   }
-  const uint32_t kv_heads = fields.count(".attention.head_count_kv", heads, 1, kMaxWidth);
+  const uint32_t kv_heads = read_kv_heads(source, heads);
   if (!fields.has(".attention.key_length") && hidden % heads != 0) {
     source.faults().invalid(fields.name(".embedding_length") + " " + std::to_string(hidden) +
                             " is not a multiple of " + fields.name(".attention.head_count") + " " +
@@ -72,10 +100,12 @@ void read_shape(GgufSource& source) {
   const GgufFields& fields = source.fields;
   const uint32_t hidden = fields.need_count(".embedding_length", 1, kMaxWidth);
   source.config["hidden_size"] = hidden;
-  source.config["intermediate_size"] = fields.need_count(".feed_forward_length", 1, kMaxWidth);
   source.layers = fields.need_count(".block_count", 1, kMaxLayers);
   source.config["num_hidden_layers"] = source.layers;
-  read_heads(source, hidden);
+  if (source.attends()) {
+    source.config["intermediate_size"] = fields.need_count(".feed_forward_length", 1, kMaxWidth);
+    read_heads(source, hidden);
+  }
   source.context_tokens = fields.need_count(".context_length", 1, kMaxWidth);
   if (const GgufTensor* embedding = source.tensor("token_embd.weight")) {
     source.vocabulary = static_cast<uint32_t>(std::min<uint64_t>(embedding->extents[0], kMaxWidth));
@@ -83,7 +113,7 @@ void read_shape(GgufSource& source) {
     source.faults().invalid(
         "tensor 'token_embd.weight' is missing; this file holds no model to run");
   }
-  read_turned(source);
+  if (source.attends()) read_turned(source);
   source.config["vocab_size"] = source.vocabulary;
   source.config["max_position_embeddings"] = source.context_tokens;
 }
@@ -91,9 +121,11 @@ void read_shape(GgufSource& source) {
 // Biases and norms stand in all layers or in none.
 void read_features(GgufSource& source) {
   const GgufFields& fields = source.fields;
-  source.config["attention_bias"] =
-      source.has_tensor("blk.0.attn_q.bias") || source.has_tensor("blk.0.attn_qkv.bias");
-  source.config["mlp_bias"] = source.has_tensor("blk.0.ffn_gate.bias");
+  if (source.attends()) {
+    source.config["attention_bias"] =
+        source.has_tensor("blk.0.attn_q.bias") || source.has_tensor("blk.0.attn_qkv.bias");
+    source.config["mlp_bias"] = source.has_tensor("blk.0.ffn_gate.bias");
+  }
   source.config["tie_word_embeddings"] = !source.has_tensor("output.weight");
   constexpr const char* kRms = ".attention.layer_norm_rms_epsilon";
   constexpr const char* kLayer = ".attention.layer_norm_epsilon";
@@ -215,7 +247,9 @@ void name_family(GgufSource& source) {
 
 // Biases are what the file has: config.json knows fewer combinations.
 void apply_biases(const GgufSource& source, ModelPlan& plan) {
-  if (source.family.gguf_latent || !source.has_tensor("blk.0.attn_q.weight")) return;
+  const Family& family = source.family;
+  if (family.gguf_latent || family.gguf_attention != GgufAttention::in_all_layers) return;
+  if (!source.has_tensor("blk.0.attn_q.weight")) return;
   for (LayerPlan& layer : plan.layers) {
     layer.attention.qkv_bias = source.has_tensor("blk.0.attn_q.bias");
     layer.attention.output_bias = source.has_tensor("blk.0.attn_output.bias");
@@ -249,10 +283,13 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::
   // What follows is measured by the shape.
   if (faults.any()) return faults.status(name);
   read_features(source);
-  source.config["rope_theta"] = fields.number(".rope.freq_base", family->gguf_theta, 1e-6, 1e30);
-  source.config["rope_scaling"] = read_gguf_rope_scaling(source);
-  std::vector<float> factors = read_gguf_rope_factors(source);
-  read_windows(source);
+  std::vector<float> factors;
+  if (source.attends()) {
+    source.config["rope_theta"] = fields.number(".rope.freq_base", family->gguf_theta, 1e-6, 1e30);
+    source.config["rope_scaling"] = read_gguf_rope_scaling(source);
+    factors = read_gguf_rope_factors(source);
+    read_windows(source);
+  }
   read_tokens(source);
   if (family->from_gguf != nullptr) family->from_gguf(fields, source.config);
   refuse_other_arithmetic(fields);

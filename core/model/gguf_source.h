@@ -27,6 +27,7 @@ struct GgufSource {
   std::vector<bool> sliding = {};  // [layers], where the file says so
 
   Faults& faults() const { return fields.faults(); }
+  bool attends() const { return family.gguf_attention != GgufAttention::none; }
   const GgufTensor* tensor(std::string_view name) const {
     const auto found = std::ranges::find(file.tensors(), name, &GgufTensor::name);
     return found == file.tensors().end() ? nullptr : &*found;

@@ -75,6 +75,22 @@ Result<json> parse_json_object(std::string_view text) try {
   return failed(std::string("cannot parse JSON: ") + error.what());
 }
 
+std::string with_spelled_infinity(std::string text) {
+  constexpr std::string_view kBare = "Infinity", kSpelled = R"({"__float__": "Infinity"})";
+  bool inside = false;  // a string
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (inside && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == '"') {
+      inside = !inside;
+    } else if (!inside && text.compare(at, kBare.size(), kBare) == 0) {
+      text.replace(at, kBare.size(), kSpelled);
+      at += kSpelled.size() - 1;
+    }
+  }
+  return text;
+}
+
 std::string describe(const json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list of " + std::to_string(value.size());

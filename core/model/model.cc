@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/json_fields.h"
 #include "core/model/model_config.h"
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_taker.h"
@@ -83,7 +84,8 @@ Status take_weights(Model& model) {
 
 Status read_configs(Model& model) {
   const std::string config_path = model.path + "/config.json";
-  TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(config_path, kMaxConfigBytes));
+  TENON_ASSIGN_OR_RETURN(std::string config, read_text_file(config_path, kMaxConfigBytes));
+  model.config_json = with_spelled_infinity(std::move(config));
   TENON_ASSIGN_OR_RETURN(model.plan, parse_model_config(model.config_json, config_path));
   const std::string generation_path = model.path + "/generation_config.json";
   if (::access(generation_path.c_str(), F_OK) != 0) return {};
@@ -132,8 +134,9 @@ std::vector<const Weight*> LayerWeights::matrices() const {
   const auto add = [&all](const Weight& weight) {
     if (weight.n_out != 0) all.push_back(&weight);
   };
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router, &q_a, &kv_a})
+  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router, &q_a, &kv_a}) {
     add(*weight);
+  }
   for (const ExpertWeights& expert : experts) {
     for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) add(*weight);
   }
@@ -142,6 +145,10 @@ std::vector<const Weight*> LayerWeights::matrices() const {
   }
   for (const std::vector<Weight>* heads : {&k_absorb, &v_expand}) {
     for (const Weight& weight : *heads) all.push_back(&weight);
+  }
+  for (const Weight* weight :
+       {&ssm_in, &ssm_gate, &ssm_step, &ssm_low, &ssm_bc, &ssm_dt, &ssm_out}) {
+    add(*weight);
   }
   return all;
 }

@@ -53,6 +53,17 @@ struct LayerWeights {
   Weight gate, up;  // [intermediate, hidden]; no gate in plain MLPs
   Weight down;      // [hidden, intermediate]
 
+  // Of a recurrence (RecurrentPlan). Its vectors are as docs/futures.md has them, "State kinds".
+  std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
+  std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
+  std::vector<float> ssm_norm;  // [inner]
+  Weight ssm_in;                // [channels, hidden]
+  Weight ssm_gate;              // [inner, hidden]
+  Weight ssm_step;              // mamba2: [heads, hidden]
+  Weight ssm_low, ssm_bc;       // mamba: [step_rank, inner], [2·state, inner]
+  Weight ssm_dt;                // mamba: [inner, step_rank]
+  Weight ssm_out;               // [hidden, inner]
+
   // In place of gate, up and down where the layer has experts. Who is chosen is decided in f32:
   // routers are widened on opening, like vectors.
   Weight router;                         // [experts, hidden]

@@ -5,9 +5,11 @@
 #include <tenon/model.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,7 +60,7 @@ enum class QkNormExtent : uint8_t { head, own_head, whole };
 // What the cache and its kernel see. A layer with latent attention is to them one KV head, whose
 // rows all query heads read (LatentAttentionPlan).
 struct SelfAttentionPlan {
-  uint32_t heads = 0;
+  uint32_t heads = 0;  // 0: the layer does not attend
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;       // may differ from hidden / heads
   uint32_t window_tokens = 0;  // 0 = unlimited
@@ -107,7 +109,7 @@ enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
 
 // gated: down(act(gate(x)) · up(x)); plain: down(act(up(x)))
 struct MlpPlan {
-  uint32_t width = 0;
+  uint32_t width = 0;  // 0: the layer has none
   bool gated = true;
   Activation activation = Activation::silu;
   bool bias = false;
@@ -154,18 +156,56 @@ struct ExpertsPlan {
   friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
 };
 
-// x += scale · post_norm(attention(norm(x))), then the same with the MLP. In parallel, both read
-// the x that the layer began with; without a norm of its own the MLP reads what attention reads.
+// mamba   a selective scan: each channel decays by steps of its own          (arXiv:2312.00752)
+// mamba2  one decay a head; heads of a group share what is written and read  (arXiv:2405.21060)
+// docs/futures.md, "State kinds", has the formulas of what lies between the projections.
+enum class Recurrence : uint8_t { none, mamba, mamba2 };
+std::string_view recurrence_name(Recurrence kind);
+
+struct RecurrentPlan {
+  Recurrence kind = Recurrence::none;
+  uint32_t heads = 0;      // mamba: channels, as heads of 1
+  uint32_t head_dim = 0;   // mamba: 1
+  uint32_t state = 0;      // numbers that are kept for each element of a head
+  uint32_t groups = 0;     // of heads that share B and C; mamba: 1
+  uint32_t width = 0;      // of the convolution, in tokens
+  uint32_t step_rank = 0;  // mamba: of the product that makes Δ
+  bool projection_bias = false;
+  bool convolution_bias = false;
+  float least_step = 0.0f;  // mamba2: Δ is held between the two
+  float most_step = std::numeric_limits<float>::infinity();
+  // mamba2: of the gated output, the heads of a group together.
+  NormPlan gate_norm;
+
+  explicit operator bool() const { return kind != Recurrence::none; }
+  uint32_t inner() const { return heads * head_dim; }
+  // That are convolved: x, in Mamba-2 with B and C.
+  uint32_t channels() const {
+    return kind == Recurrence::mamba ? inner() : inner() + 2 * groups * state;
+  }
+  // Of one sequence: the last width-1 rows of the channels, and the state behind them.
+  uint64_t state_bytes() const {
+    return sizeof(float) * (uint64_t{width - 1} * channels() + uint64_t{inner()} * state);
+  }
+  friend bool operator==(const RecurrentPlan&, const RecurrentPlan&) = default;
+};
+
+// x += scale · post_norm(mixer(norm(x))), then the same with the MLP. The mixer is attention, a
+// recurrence, or both side by side. In parallel, mixer and MLP read the x that the layer began
+// with; without a norm of its own the MLP reads what the mixer reads.
 struct LayerPlan {
-  NormPlan attention_norm, attention_post_norm;
+  NormPlan attention_norm, attention_post_norm;  // the mixer's, whatever it is
   SelfAttentionPlan attention;
   LatentAttentionPlan latent;
+  RecurrentPlan recurrent;
   NormPlan mlp_norm, mlp_post_norm;
   MlpPlan mlp;
   ExpertsPlan experts;  // in place of the MLP, where there are any
   float residual_scale = 1.0f;
   bool parallel = false;
 
+  bool attends() const { return attention.heads > 0; }
+  bool has_mlp() const { return mlp.width > 0 || experts; }
   // What the MLP reads through.
   const NormPlan& mlp_input_norm() const {
     return parallel && !mlp_norm ? attention_norm : mlp_norm;
@@ -227,7 +267,8 @@ std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_token
 std::vector<float> alibi_slopes(uint32_t heads, float max_bias);
 
 // The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers
-// that keep the same, windows included, form a group.
+// that keep the same, windows included, form a group; those with a recurrent state form another,
+// whose slots hold the states of all of them.
 class ModelShapeStorage {
  public:
   ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens);
@@ -239,6 +280,9 @@ class ModelShapeStorage {
   const ModelShape& shape() const { return shape_; }
 
  private:
+  GroupId group_of(const KvGroup& kept);
+  void add_attention(const LayerPlan& plan, LayerShape& layer);
+  void add_recurrence(const RecurrentPlan& recurrent, LayerShape& layer);
   void point_to_arrays();
 
   std::vector<KvGroup> groups_;

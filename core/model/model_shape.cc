@@ -8,6 +8,19 @@ namespace tenon {
 
 namespace {
 
+constexpr uint32_t kNoDims[8] = {};
+
+// In the order that docs/futures.md gives under "State kinds".
+void set_dims(const RecurrentPlan& recurrent, LayerShape& shape) {
+  const uint32_t of_mamba[8] = {recurrent.heads, recurrent.state, recurrent.width};
+  const uint32_t of_mamba2[8] = {recurrent.heads, recurrent.head_dim, recurrent.state,
+                                 recurrent.groups, recurrent.width};
+  const uint32_t* dims = recurrent.kind == Recurrence::mamba    ? of_mamba
+                         : recurrent.kind == Recurrence::mamba2 ? of_mamba2
+                                                                : kNoDims;
+  std::copy_n(dims, 8, shape.state_dims);
+}
+
 bool keep_the_same(const KvGroup& a, const KvGroup& b) {
   return a.kind == b.kind && a.kv_heads == b.kv_heads && a.k_dim == b.k_dim && a.v_dim == b.v_dim &&
          a.window_tokens == b.window_tokens;
@@ -30,38 +43,69 @@ std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
 ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
     : sinks_(plan.sinks) {
   for (const LayerPlan& layer : plan.layers) {
-    const SelfAttentionPlan& attention = layer.attention;
-    const KvGroup kept{.kind = layer.latent ? KvKind::latent : KvKind::attention,
-                       .kv_heads = attention.kv_heads,
-                       .k_dim = attention.head_dim,
-                       .v_dim = layer.latent ? layer.latent.kv_rank : attention.head_dim,
-                       .window_tokens = attention.window_tokens};
-    const auto found = std::ranges::find_if(
-        groups_, [&](const KvGroup& group) { return keep_the_same(group, kept); });
-    const auto group = static_cast<GroupId>(found - groups_.begin());
-    if (found == groups_.end()) groups_.push_back(kept);
-    const int32_t owner = attention.kv_from_layer;
-    layers_.push_back(
-        {.group = group,
-         .index_in_group = owner < 0 ? groups_[group].layers++
-                                     : layers_[static_cast<size_t>(owner)].index_in_group,
-         .shares_kv_with = owner,
-         .query_heads = attention.heads,
-         .scale = attention.scale,
-         .soft_cap = attention.soft_cap,
-         .sinks = attention.sinks && layers_.size() < sinks_.size() ? sinks_[layers_.size()].data()
-                                                                    : nullptr});
-    if (attention.alibi_max_bias == 0.0f) continue;
-    const std::pair key(attention.heads, attention.alibi_max_bias);
-    if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);
-    layers_.back().alibi_slopes = slopes_[key].data();
+    LayerShape made;
+    made.group = kNoGroup;
+    if (layer.attends()) add_attention(layer, made);
+    if (layer.recurrent) add_recurrence(layer.recurrent, made);
+    layers_.push_back(made);
   }
   shape_ = {.hidden = plan.hidden,
             .vocabulary = plan.vocabulary,
             .context_tokens = std::min(context_tokens, plan.context_tokens)};
-  const auto whole = std::ranges::find(groups_, 0u, &KvGroup::window_tokens);
+  const auto whole = std::ranges::find_if(groups_, [](const KvGroup& group) {
+    return group.kind != KvKind::recurrent && group.window_tokens == 0;
+  });
   if (whole != groups_.end()) shape_.ledger_group = static_cast<GroupId>(whole - groups_.begin());
   point_to_arrays();
+}
+
+GroupId ModelShapeStorage::group_of(const KvGroup& kept) {
+  const auto found = std::ranges::find_if(
+      groups_, [&](const KvGroup& group) { return keep_the_same(group, kept); });
+  const auto group = static_cast<GroupId>(found - groups_.begin());
+  if (found == groups_.end()) groups_.push_back(kept);
+  return group;
+}
+
+void ModelShapeStorage::add_attention(const LayerPlan& plan, LayerShape& layer) {
+  const SelfAttentionPlan& attention = plan.attention;
+  layer.group = group_of({.kind = plan.latent ? KvKind::latent : KvKind::attention,
+                          .kv_heads = attention.kv_heads,
+                          .k_dim = attention.head_dim,
+                          .v_dim = plan.latent ? plan.latent.kv_rank : attention.head_dim,
+                          .window_tokens = attention.window_tokens});
+  const int32_t owner = attention.kv_from_layer;
+  layer.shares_kv_with = owner;
+  layer.index_in_group = owner < 0 ? groups_[layer.group].layers++
+                                   : layers_[static_cast<size_t>(owner)].index_in_group;
+  layer.query_heads = attention.heads;
+  layer.scale = attention.scale;
+  layer.soft_cap = attention.soft_cap;
+  if (attention.sinks && layers_.size() < sinks_.size()) {
+    layer.sinks = sinks_[layers_.size()].data();
+  }
+  if (attention.alibi_max_bias == 0.0f) return;
+  const std::pair key(attention.heads, attention.alibi_max_bias);
+  if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);
+  layer.alibi_slopes = slopes_[key].data();
+}
+
+// States stand one behind the other in a slot, without gaps.
+void ModelShapeStorage::add_recurrence(const RecurrentPlan& recurrent, LayerShape& layer) {
+  layer.state_group = group_of({.kind = KvKind::recurrent});
+  KvGroup& group = groups_[layer.state_group];
+  ++group.layers;
+  layer.state_kind = recurrence_name(recurrent.kind);
+  layer.state_offset = group.state_bytes;
+  layer.state_bytes = recurrent.state_bytes();
+  group.state_bytes += layer.state_bytes;
+  set_dims(recurrent, layer);
+}
+
+std::string_view recurrence_name(Recurrence kind) {
+  return kind == Recurrence::mamba    ? "mamba"
+         : kind == Recurrence::mamba2 ? "mamba2"
+                                      : std::string_view();
 }
 
 ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape& draft)

@@ -171,6 +171,51 @@ std::string command_r() {
     "tie_word_embeddings":true,"bos_token_id":5,"eos_token_id":255001})";
 }
 
+std::string mamba(uint32_t hidden, uint32_t layers) {
+  return ordered_json{{"architectures", {"MambaForCausalLM"}},
+                      {"model_type", "mamba"},
+                      {"hidden_act", "silu"},
+                      {"hidden_size", hidden},
+                      {"num_hidden_layers", layers},
+                      {"state_size", 16},
+                      {"expand", 2},
+                      {"conv_kernel", 4},
+                      {"time_step_rank", "auto"},
+                      {"use_bias", false},
+                      {"use_conv_bias", true},
+                      {"layer_norm_epsilon", 1e-5},
+                      {"vocab_size", 50280},
+                      {"tie_word_embeddings", true},
+                      {"bos_token_id", 0},
+                      {"eos_token_id", 0}}
+      .dump();
+}
+
+std::string mamba2_2_7b() {
+  return R"({"architectures":["Mamba2ForCausalLM"],"model_type":"mamba2","hidden_act":"silu",
+    "hidden_size":2560,"num_hidden_layers":64,"num_heads":80,"head_dim":64,"n_groups":1,
+    "state_size":128,"expand":2,"conv_kernel":4,"use_bias":false,"use_conv_bias":true,
+    "layer_norm_epsilon":1e-5,"vocab_size":50288,"tie_word_embeddings":true,"bos_token_id":0,
+    "eos_token_id":0})";
+}
+
+std::string granite4_h_micro() {
+  ordered_json config = ordered_json::parse(
+      R"({"architectures":["GraniteMoeHybridForCausalLM"],"model_type":"granitemoehybrid",
+    "hidden_act":"silu","hidden_size":2048,"shared_intermediate_size":8192,
+    "num_hidden_layers":40,"num_attention_heads":32,"num_key_value_heads":8,
+    "position_embedding_type":"nope","num_local_experts":0,"mamba_n_heads":64,"mamba_d_head":64,
+    "mamba_n_groups":1,"mamba_d_state":128,"mamba_d_conv":4,"mamba_expand":2,
+    "mamba_conv_bias":true,"mamba_proj_bias":false,"vocab_size":100352,
+    "max_position_embeddings":131072,"rms_norm_eps":1e-5,"attention_multiplier":0.015625,
+    "embedding_multiplier":12.0,"residual_multiplier":0.22,"logits_scaling":8.0,
+    "tie_word_embeddings":true,"bos_token_id":100257,"eos_token_id":100257})");
+  std::vector<std::string> types(40, "mamba");
+  for (const size_t layer : {5, 15, 25, 35}) types[layer] = "attention";
+  config["layer_types"] = types;
+  return config.dump();
+}
+
 std::string olmoe_1b_7b() {
   return R"({"architectures":["OlmoeForCausalLM"],"model_type":"olmoe","hidden_act":"silu",
     "hidden_size":2048,"intermediate_size":1024,"num_hidden_layers":16,"num_attention_heads":16,
@@ -301,6 +346,14 @@ constexpr NamedShape kShapes[] = {
     {"pythia-1b", "1.01 B parameters; 8 heads, parallel halves", pythia_1b},
     {"stablelm-2-1.6b", "1.64 B parameters; 32 heads, a quarter of each turns", stablelm2_1_6b},
     {"command-r", "35.0 B parameters; 64 heads, parallel halves, tied", command_r},
+    {"mamba-130m", "129 M parameters; a state of 16 a channel, no attention, tied",
+     [] { return mamba(768, 24); }},
+    {"mamba-2.8b", "2.77 B parameters; a state of 16 a channel, no attention, tied",
+     [] { return mamba(2560, 64); }},
+    {"mamba2-2.7b", "2.70 B parameters; 80 heads with states of 64 x 128, no attention, tied",
+     mamba2_2_7b},
+    {"granite-4.0-h-micro", "3.19 B parameters; Mamba-2 in 36 of 40 layers, GQA 32:8, tied",
+     granite4_h_micro},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},
@@ -351,6 +404,12 @@ Result<PlannedShape> named_shape(std::string_view name, uint32_t layers) {
     ordered_json config = ordered_json::parse(found->config());
     for (const char* key : {"n_layer", "n_layers", "num_hidden_layers"}) {
       if (layers != 0 && config.contains(key)) config[key] = layers;
+    }
+    // More layers go on as the first ones do.
+    if (layers != 0 && config.contains("layer_types")) {
+      const ordered_json types = config["layer_types"];
+      config["layer_types"] = ordered_json::array();
+      for (size_t i = 0; i < layers; ++i) config["layer_types"].push_back(types[i % types.size()]);
     }
     PlannedShape shape{.json = config.dump(), .plan = {}};
     TENON_ASSIGN_OR_RETURN(shape.plan, parse_model_config(shape.json, name));

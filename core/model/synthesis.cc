@@ -78,7 +78,9 @@ std::function<void(uint64_t, uint64_t, std::byte*)> filler(DType dtype, double m
 // Deviations that keep the residual stream near 1 through all layers, and logits near 2.
 double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
   if (norm_of(plan, spec) != nullptr) return 0.1;
-  if (spec.bias) return 0.05;
+  if (spec.bias || spec.role == Role::ssm_d) return 0.05;
+  if (spec.role == Role::ssm_conv) return 0.5;
+  if (spec.role == Role::ssm_a || spec.role == Role::ssm_dt_bias) return 0.7;
   if (spec.columns == 0) return 0.5;  // sinks, corrections of a choice
   if (spec.rows_axis == Axis::vocabulary) return 2.0 / std::sqrt(plan.hidden);
   const double layers = static_cast<double>(plan.layers.size());
@@ -87,6 +89,9 @@ double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
 }
 
 double mean_of(const TensorSpec& spec, const ModelPlan& plan) {
+  // Steps near 1/50 and decays near e: states remember some tens of tokens.
+  if (spec.role == Role::ssm_dt_bias || (spec.role == Role::ssm_dt && spec.bias)) return -4.0;
+  if (spec.role == Role::ssm_a || spec.role == Role::ssm_d) return 1.0;
   const NormPlan* norm = norm_of(plan, spec);
   return norm == nullptr || spec.bias || norm->plus_one ? 0.0 : 1.0;
 }
@@ -129,6 +134,7 @@ std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOp
     }
     drawn.push_back({spec.name, {spec.rows}, &spec});
     if (spec.columns != 0) drawn.back().shape.push_back(spec.columns);
+    if (!spec.shape.empty()) drawn.back().shape = spec.shape;
   }
   std::vector<PlannedTensor> tensors;
   uint64_t key = options.seed * 0x9e3779b97f4a7c15u;

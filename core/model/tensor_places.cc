@@ -19,6 +19,13 @@ constexpr MatrixMembers kMatrices[] = {
     {Role::q_a, &LayerWeights::q_a, &LayerWeights::q_a_bias},
     {Role::q_b, &LayerWeights::q, &LayerWeights::q_bias},
     {Role::kv_a, &LayerWeights::kv_a, &LayerWeights::kv_a_bias},
+    {Role::ssm_in_gate, &LayerWeights::ssm_gate, &LayerWeights::ssm_gate_bias},
+    {Role::ssm_in_x, &LayerWeights::ssm_in, &LayerWeights::ssm_in_bias},
+    {Role::ssm_in_step, &LayerWeights::ssm_step, &LayerWeights::ssm_step_bias},
+    {Role::ssm_x_low, &LayerWeights::ssm_low, nullptr},
+    {Role::ssm_x_bc, &LayerWeights::ssm_bc, nullptr},
+    {Role::ssm_dt, &LayerWeights::ssm_dt, &LayerWeights::ssm_dt_bias},
+    {Role::ssm_out, &LayerWeights::ssm_out, &LayerWeights::ssm_out_bias},
 };
 
 constexpr MatrixMembers kMatricesBesideExperts[] = {
@@ -40,12 +47,13 @@ constexpr ExpertMembers kOfExperts[] = {
     {Role::expert_down, &ExpertWeights::down, &ExpertWeights::down_bias},
 };
 
-struct NormMembers {
+// Vectors that belong to no matrix: norms, and the numbers of recurrences.
+struct VectorMembers {
   Role role;
   std::vector<float> LayerWeights::*scale;
   std::vector<float> LayerWeights::*bias;
 };
-constexpr NormMembers kNorms[] = {
+constexpr VectorMembers kVectors[] = {
     {Role::attention_norm, &LayerWeights::attention_norm, &LayerWeights::attention_norm_bias},
     {Role::attention_post_norm, &LayerWeights::attention_post_norm,
      &LayerWeights::attention_post_norm_bias},
@@ -55,6 +63,11 @@ constexpr NormMembers kNorms[] = {
     {Role::k_norm, &LayerWeights::k_norm, &LayerWeights::k_norm_bias},
     {Role::q_a_norm, &LayerWeights::q_a_norm, nullptr},
     {Role::kv_a_norm, &LayerWeights::kv_a_norm, nullptr},
+    {Role::ssm_conv, &LayerWeights::ssm_conv, &LayerWeights::ssm_conv_bias},
+    {Role::ssm_dt_bias, &LayerWeights::ssm_dt_bias, nullptr},
+    {Role::ssm_a, &LayerWeights::ssm_a, nullptr},
+    {Role::ssm_d, &LayerWeights::ssm_d, nullptr},
+    {Role::ssm_norm, &LayerWeights::ssm_norm, nullptr},
 };
 
 // The roles that a tensor holds, in its order, with their rows.
@@ -62,6 +75,18 @@ std::vector<std::pair<Role, uint64_t>> parts_of(const TensorSpec& spec, const Mo
   if (spec.role == Role::qkv) {
     const SelfAttentionPlan& a = plan.layers[static_cast<size_t>(spec.layer)].attention;
     return {{Role::q, a.q_width()}, {Role::k, a.kv_width()}, {Role::v, a.kv_width()}};
+  }
+  if (spec.role == Role::ssm_in || spec.role == Role::ssm_x) {
+    const RecurrentPlan& r = plan.layers[static_cast<size_t>(spec.layer)].recurrent;
+    if (spec.role == Role::ssm_x) {
+      return {{Role::ssm_x_low, r.step_rank}, {Role::ssm_x_bc, 2 * uint64_t{r.state}}};
+    }
+    if (r.kind == Recurrence::mamba) {
+      return {{Role::ssm_in_x, r.inner()}, {Role::ssm_in_gate, r.inner()}};
+    }
+    return {{Role::ssm_in_gate, r.inner()},
+            {Role::ssm_in_x, r.channels()},
+            {Role::ssm_in_step, r.heads}};
   }
   if (spec.role == Role::gate_up) return {{Role::gate, spec.rows / 2}, {Role::up, spec.rows / 2}};
   return {{spec.role, spec.rows}};
@@ -126,9 +151,9 @@ std::vector<Place> places(AnyModel& model, const TensorSpec& spec) {
     if (spec.bias) return {{spec.rows, nullptr, &(layer.*matrix.bias)}};
     return {{spec.rows, &(layer.*matrix.matrix), nullptr}};
   }
-  for (const NormMembers& norm : kNorms) {
-    if (norm.role != spec.role) continue;
-    return {{spec.rows, nullptr, spec.bias ? &(layer.*norm.bias) : &(layer.*norm.scale)}};
+  for (const VectorMembers& own : kVectors) {
+    if (own.role != spec.role) continue;
+    return {{spec.rows, nullptr, spec.bias ? &(layer.*own.bias) : &(layer.*own.scale)}};
   }
   std::vector<Place> found;
   for (const auto& [role, rows] : parts_of(spec, model.plan)) {

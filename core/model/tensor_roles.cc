@@ -89,9 +89,20 @@ class Lister {
     if (norm.weight) vector(role, false, width, axis);
     if (norm.bias) vector(role, true, width, axis);
   }
+  // Numbers of a recurrence: extents in folders, and in GGUF files.
+  void parameter(Role role, std::vector<uint64_t> shape, std::vector<uint64_t> stored_shape) {
+    uint64_t length = 1;
+    for (const uint64_t extent : shape) length *= extent;
+    vector(role, false, length, Axis::other);
+    out_.back().shape = std::move(shape);
+    out_.back().stored_shape = std::move(stored_shape);
+  }
   void layer(uint32_t index);
 
  private:
+  void recurrence(const RecurrentPlan& recurrent);
+  void mamba(const RecurrentPlan& recurrent);
+  void mamba2(const RecurrentPlan& recurrent);
   void attention(const SelfAttentionPlan& attention);
   void latent(const SelfAttentionPlan& attention, const LatentAttentionPlan& latent);
   void qk_norm(const SelfAttentionPlan& attention);
@@ -109,10 +120,19 @@ void Lister::layer(uint32_t index) {
   layer_ = static_cast<int32_t>(index);
   const LayerPlan& layer = plan_.layers[index];
   norm(Role::attention_norm, layer.attention_norm, plan_.hidden, Axis::hidden);
-  layer.latent ? latent(layer.attention, layer.latent) : attention(layer.attention);
+  if (layer.latent) {
+    latent(layer.attention, layer.latent);
+  } else if (layer.attends()) {
+    attention(layer.attention);
+  }
+  if (layer.recurrent) recurrence(layer.recurrent);
   norm(Role::attention_post_norm, layer.attention_post_norm, plan_.hidden, Axis::hidden);
   norm(Role::mlp_norm, layer.mlp_norm, plan_.hidden, Axis::hidden);
-  layer.experts ? experts(layer.experts) : mlp(layer.mlp);
+  if (layer.experts) {
+    experts(layer.experts);
+  } else if (layer.has_mlp()) {
+    mlp(layer.mlp);
+  }
   norm(Role::mlp_post_norm, layer.mlp_post_norm, plan_.hidden, Axis::hidden);
   layer_ = -1;
 }
@@ -131,6 +151,31 @@ void Lister::attention(const SelfAttentionPlan& a) {
   if (a.qk_norm) qk_norm(a);
   matrix(Role::output, plan_.hidden, Axis::hidden, a.q_width(), Axis::heads, a.output_bias);
   if (a.sinks) vector(Role::sinks, false, a.heads, Axis::other);
+}
+
+void Lister::recurrence(const RecurrentPlan& r) {
+  const uint64_t into = r.kind == Recurrence::mamba ? 2 * uint64_t{r.inner()}
+                                                    : uint64_t{r.inner()} + r.channels() + r.heads;
+  matrix(Role::ssm_in, into, Axis::other, plan_.hidden, Axis::hidden, r.projection_bias);
+  parameter(Role::ssm_conv, {r.channels(), 1, r.width}, {r.channels(), r.width});
+  if (r.convolution_bias) vector(Role::ssm_conv, true, r.channels(), Axis::other);
+  r.kind == Recurrence::mamba ? mamba(r) : mamba2(r);
+  matrix(Role::ssm_out, plan_.hidden, Axis::hidden, r.inner(), Axis::other, r.projection_bias);
+}
+
+void Lister::mamba(const RecurrentPlan& r) {
+  matrix(Role::ssm_x, uint64_t{r.step_rank} + 2 * r.state, Axis::other, r.inner(), Axis::other);
+  matrix(Role::ssm_dt, r.inner(), Axis::other, r.step_rank, Axis::other, true);
+  parameter(Role::ssm_a, {r.inner(), r.state}, {r.inner(), r.state});
+  parameter(Role::ssm_d, {r.inner()}, {r.inner()});
+}
+
+// GGUF files store the numbers of heads as columns, and the norm's weights a group a row.
+void Lister::mamba2(const RecurrentPlan& r) {
+  parameter(Role::ssm_dt_bias, {r.heads}, {r.heads});
+  parameter(Role::ssm_a, {r.heads}, {r.heads, 1});
+  parameter(Role::ssm_d, {r.heads}, {r.heads, 1});
+  parameter(Role::ssm_norm, {r.inner()}, {r.groups, r.inner() / r.groups});
 }
 
 void Lister::qk_norm(const SelfAttentionPlan& a) {
@@ -217,6 +262,8 @@ const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
     case Role::q_a_norm:
     case Role::kv_a_norm:
       return &layer.latent.norm;
+    case Role::ssm_norm:
+      return &layer.recurrent.gate_norm;
     default:
       return nullptr;
   }

@@ -35,6 +35,21 @@ enum class Role : uint8_t {
   up,
   gate_up,  // one tensor in place of the two
   down,
+  // Of a layer's recurrence.
+  ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
+  ssm_in_gate,
+  ssm_in_x,
+  ssm_in_step,  // mamba2
+  ssm_conv,
+  ssm_x,      // mamba: one tensor of the two that follow
+  ssm_x_low,  // what Δ is made of
+  ssm_x_bc,
+  ssm_dt,       // mamba: Δ of it
+  ssm_dt_bias,  // mamba2, a tensor of its own
+  ssm_a,        // folders store log(-a)
+  ssm_d,
+  ssm_norm,
+  ssm_out,
   // Of a layer with experts.
   router,
   router_correction,
@@ -55,7 +70,6 @@ enum class Role : uint8_t {
   k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
   v_b,   // and V [heads, v, kv_rank]
 };
-
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
 //   plain       so
 //   per_head    of qkv: the rows of KV head 0 – the q that share it, k, v –, then those of head 1,
@@ -85,6 +99,7 @@ struct FamilyTensors {
   std::string_view base = "model.";     // what bare base models leave out
   std::string_view layers = "layers.";  // behind it
   FolderLayout layout = FolderLayout::plain;
+  bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
   ExpertLayout experts = ExpertLayout::apart;
   // A part of the names that checkpoints of transformers 5 may call otherwise.
   std::string_view part = {};
@@ -113,11 +128,13 @@ struct TensorSpec {
   Axis rows_axis = Axis::other;
   Axis columns_axis = Axis::none;
   uint32_t experts = 0;  // above 0: so many matrices or vectors of that shape, a * in the name
+  // The extents of a vector in folders and in GGUF files, where it stands in several dimensions.
+  std::vector<uint64_t> shape = {}, stored_shape = {};
 
   // Its product goes into the residual stream.
   bool adds_back() const {
     return role == Role::output || role == Role::down || role == Role::expert_down ||
-           role == Role::shared_down;
+           role == Role::shared_down || role == Role::ssm_out;
   }
 };
 

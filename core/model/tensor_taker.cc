@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -138,6 +139,7 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
   const bool by_head = (spec.role == Role::q_norm || spec.role == Role::k_norm) &&
                        attention->qk_norm_extent == QkNormExtent::own_head;
   const std::string own = name(spec.name);
+  if (!spec.shape.empty()) return values_of(own, folder_ ? spec.shape : spec.stored_shape);
   if (!by_head) return values_of(own, std::array{spec.rows});
   const uint64_t dim = attention->head_dim, heads = spec.rows / dim;
   const size_t dot = own.rfind('.');
@@ -163,6 +165,9 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
     for (float& value : values) value += 1.0f;
   }
+  if (spec.role == Role::ssm_a && folder_) {
+    for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
+  }
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
     const std::vector<float> stored = values;
     for (uint64_t n = 0; n < values.size(); ++n) {
@@ -176,8 +181,22 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   }
 }
 
+void TensorTaker::take_gate_and_up(const TensorSpec& both) {
+  const TensorNames names(family_of(model_.plan));
+  for (const Role role : {Role::gate, Role::up}) {
+    TensorSpec one = both;
+    one.role = role;
+    one.rows = both.rows / 2;
+    one.name = names.stem(role, both.layer) + ".weight";
+    take_matrix(one);
+  }
+}
+
 void TensorTaker::take_matrix(const TensorSpec& spec) {
   if (spec.role == Role::kv_b) return take_latent_heads(spec);
+  if (spec.role == Role::gate_up && !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up) {
+    return take_gate_and_up(spec);
+  }
   const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0;
   Weight whole = turned ? transposed(matrix(name(spec.name), spec.columns, spec.rows))
                         : matrix(name(spec.name), spec.rows, spec.columns);

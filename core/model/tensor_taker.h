@@ -45,6 +45,8 @@ class TensorTaker {
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
   void take_matrix(const TensorSpec& spec);
+  // In files that have gate and up apart.
+  void take_gate_and_up(const TensorSpec& both);
   Weight transposed(const Weight& weight);
   void take_latent_heads(const TensorSpec& spec);
   // `count` matrices [n_out, k_in] of one tensor of three dimensions, as one below the other.

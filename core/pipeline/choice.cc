@@ -147,10 +147,14 @@ Participant engine_participant(const PipelineConfig& config) {
           .requirements = {}};
 }
 
-// An executor without kernels computes exactly, unless it is told to round.
+// An executor without kernels computes exactly, unless it is told to round; a model that keeps no K
+// and V has nothing to round.
 std::string_view preferred_kv_dtype(const Model& model, const Executor& executor) {
-  if (!executor.uses_kernels()) return "f32";
-  const std::string& format = model.layers.empty() ? model.head.format : model.layers[0].k.format;
+  if (!executor.uses_kernels() || !attends(model.plan)) return "f32";
+  const auto attending = std::ranges::find_if(
+      model.layers, [](const LayerWeights& layer) { return layer.k.n_out != 0; });
+  const std::string& format =
+      attending == model.layers.end() ? model.head.format : attending->k.format;
   if (format == "f16") return "f16";
   return format == "f32" ? "f32" : "bf16";
 }
@@ -217,9 +221,9 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
   all.push_back(engine_participant(config));
   all.push_back(model_participant("model", model, config.model_path.origin));
   all.push_back(executor_participant(executor, config.executor.origin));
-  const ChosenPlugin* const plugins[] = {&chosen.scheduler,      &chosen.kv_cache,
-                                         chosen.attention.get(), chosen.attention_decode.get(),
-                                         &chosen.sampler,        chosen.drafter.get()};
+  const ChosenPlugin* const plugins[] = {
+      &chosen.scheduler,  &chosen.kv_cache, chosen.attention.get(), chosen.attention_decode.get(),
+      chosen.state.get(), &chosen.sampler,  chosen.drafter.get()};
   for (const ChosenPlugin* plugin : plugins) {
     if (plugin != nullptr) all.push_back(plugin->participant());
   }
@@ -235,11 +239,9 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
 }
 
 constexpr std::pair<const char*, std::string_view> kSections[] = {
-    {"scheduler", kSchedulerInterface},
-    {"kv_cache", kKvCacheInterface},
-    {"attention", kAttentionInterface},
-    {"sampler", kSamplerInterface},
-    {"drafter", kDrafterInterface}};
+    {"scheduler", kSchedulerInterface}, {"kv_cache", kKvCacheInterface},
+    {"attention", kAttentionInterface}, {"state", kStateInterface},
+    {"sampler", kSamplerInterface},     {"drafter", kDrafterInterface}};
 
 bool takes_all_formats(const PluginRef& plugin, const ChosenPlugins& chosen) {
   return std::ranges::all_of(chosen.linear, [&](const LinearChoice& choice) {
@@ -310,6 +312,15 @@ uint32_t most_provided(const PluginDescriptor& descriptor, std::string_view key)
   return 0;
 }
 
+bool attends(const ModelPlan& plan) {
+  return std::ranges::any_of(plan.layers, &LayerPlan::attends);
+}
+
+bool recurs(const ModelPlan& plan) {
+  return std::ranges::any_of(plan.layers,
+                             [](const LayerPlan& layer) { return bool{layer.recurrent}; });
+}
+
 Participant model_participant(std::string role, const Model& model, const Origin& origin) {
   Participant made{.role = std::move(role),
                    .name = model.plan.architecture,
@@ -320,6 +331,7 @@ Participant model_participant(std::string role, const Model& model, const Origin
   std::set<std::pair<uint32_t, uint32_t>> heads;
   bool windows = false, caps = false, slopes = false, sinks = false, latent = false;
   for (const LayerPlan& layer : model.plan.layers) {
+    if (!layer.attends()) continue;
     const SelfAttentionPlan& attention = layer.attention;
     // Rows of latent attention are no heads: kernels that know it say at `bind` which they take.
     latent = latent || static_cast<bool>(layer.latent);
@@ -338,6 +350,11 @@ Participant model_participant(std::string role, const Model& model, const Origin
   if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
   if (slopes) made.requirements.push_back({"attn.alibi", FactOp::all_of, 0, "yes"});
   if (sinks) made.requirements.push_back({"attn.sinks", FactOp::all_of, 0, "yes"});
+  if (recurs(model.plan)) {
+    made.requirements.push_back({"kv.recurrent", FactOp::all_of, 0, "yes"});
+    // Slots of state are told apart by their token count, which siblings of a tree share.
+    made.requirements.push_back({"draft.shape", FactOp::in, 0, "chain"});
+  }
   return made;
 }
 
@@ -387,7 +404,13 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
   chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler);
   chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache);
   if (executor.uses_kernels()) {
-    choose_attention(chooser, config, chosen);
+    if (attends(model.plan) || (second != nullptr && attends(second->plan))) {
+      choose_attention(chooser, config, chosen);
+    }
+    if (recurs(model.plan)) {
+      chosen.state = std::make_unique<ChosenPlugin>();
+      chooser.choose("state", kStateInterface, config.state, *chosen.state);
+    }
     std::set<std::string> formats;
     add_weight_formats(model, formats);
     if (second != nullptr) add_weight_formats(*second, formats);
@@ -397,6 +420,7 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
     for (const auto* own : {&config.attention_prefill, &config.attention_decode}) {
       if (*own) chooser.refuse_kernels(executor, "attention", **own);
     }
+    chooser.refuse_kernels(executor, "state", config.state);
     chooser.refuse_kernels(executor, "linear", config.linear);
   }
   chooser.choose("sampler", kSamplerInterface, config.sampler, chosen.sampler);

@@ -31,6 +31,7 @@ struct ChosenPlugins {
   ChosenPlugin scheduler, kv_cache, sampler;
   // Of attention the one for prompts, and the one for single rows where that is another.
   std::unique_ptr<ChosenPlugin> attention, attention_decode, drafter;
+  std::unique_ptr<ChosenPlugin> state;  // null where no layer has a recurrence
   std::vector<LinearChoice> linear;
 };
 
@@ -71,6 +72,10 @@ Participant executor_participant(const Executor& executor, const Origin& origin)
 
 // Block size, element type and number of blocks, from the facts and the memory that is allowed.
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
+
+// Whether any layer of the model does.
+bool attends(const ModelPlan& plan);
+bool recurs(const ModelPlan& plan);
 
 // As an executor takes them; `decode` may be empty.
 AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,

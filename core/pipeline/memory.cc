@@ -23,27 +23,81 @@ uint64_t round_up(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
 }
 
+uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+uint64_t saturating_add(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+// Slots that a running sequence holds: its state, and where its step may end; planned ahead, the
+// next step's as well. With drafts each of them is an end; where slots are few, fewer are drafted.
+constexpr uint64_t kSlotsForDrafts = 4;
+
+struct StateNeeds {
+  uint64_t slot_bytes = 0;  // of all recurrent groups together; 0: there are none
+  uint64_t least_slots = 0;
+  uint64_t most_slots = 0;
+
+  uint64_t least_bytes() const { return least_slots * slot_bytes; }
+  uint64_t most_bytes() const { return saturating_mul(most_slots, slot_bytes); }
+};
+
+StateNeeds state_needs(const Pipeline& pipeline) {
+  const ModelShape& shape = pipeline.kv_shape();
+  StateNeeds needs;
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    if (shape.groups[group].kind == KvKind::recurrent) {
+      needs.slot_bytes += shape.groups[group].state_bytes;
+    }
+  }
+  if (needs.slot_bytes == 0) return needs;
+  needs.least_slots = pipeline.config.plan_ahead.value ? 3 : 2;
+  needs.most_slots = pipeline.limits.max_sequences *
+                     (needs.least_slots + (pipeline.config.drafter ? kSlotsForDrafts : 0));
+  return needs;
+}
+
+// States take what all sequences may hold, but no more than half of the memory where tokens want
+// some too (or what these leave over), and leave room for one sequence of full length.
+uint64_t slots_of(const StateNeeds& needs, uint64_t memory, uint64_t sequence_bytes,
+                  uint32_t max_sequences) {
+  if (needs.slot_bytes == 0) return 0;
+  const uint64_t left = memory - sequence_bytes;
+  const uint64_t all_tokens = std::min(memory, saturating_mul(sequence_bytes, max_sequences));
+  const uint64_t share = std::min(left, std::max(memory / 2, memory - all_tokens));
+  return std::clamp(std::min(share / needs.slot_bytes, kMostBlocks), needs.least_slots,
+                    needs.most_slots);
+}
+
 // Half of what is left once the weights are in memory, but never more than all sequences need.
 uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipeline,
-                         uint64_t sequence_bytes) {
+                         uint64_t sequence_bytes, const StateNeeds& states) {
   const uint64_t available = request.available_memory_bytes;
   const uint64_t taken =
       pipeline.weight_bytes() + pipeline.config.kv_swap_bytes.value;  // below 2^51 each
   const uint64_t left = available > taken ? (available - taken) / 2 : 0;
-  return std::min(left, sequence_bytes * pipeline.limits.max_sequences);
+  return std::min(
+      left, saturating_add(sequence_bytes * pipeline.limits.max_sequences, states.most_bytes()));
 }
 
 // `fits`: tokens of the longest sequence that would fit.
 Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_bytes,
-                  uint64_t fits) {
+                  const StateNeeds& states, uint64_t fits) {
   const auto& configured = pipeline.config.kv_memory_bytes;
   const std::string context = std::to_string(pipeline.limits.context_tokens);
   const std::string lower =
       fits == 0 ? "" : "lower limits.context_tokens to " + std::to_string(fits) + " or less";
-  const std::string needs =
-      "one sequence of " + context + " tokens needs " + approximate_bytes(sequence_bytes);
+  std::string needs = "one sequence of " + context + " tokens needs ";
+  if (sequence_bytes > 0) needs += approximate_bytes(sequence_bytes);
+  if (states.slot_bytes > 0) {
+    needs += (sequence_bytes > 0 ? " of K and V and " : "") +
+             approximate_bytes(states.least_bytes()) + " of recurrent state (" +
+             std::to_string(states.least_slots) + " slots)";
+  }
   if (!configured.value) {
-    return invalid_argument(needs + " of K and V, but only " + approximate_bytes(memory) +
+    return invalid_argument(needs + (states.slot_bytes > 0 ? "" : " of K and V") + ", but only " +
+                            approximate_bytes(memory) +
                             " can be used (half of what is free beside the weights); " +
                             (lower.empty() ? "" : lower + ", or ") + "set kv_cache.memory");
   }
@@ -52,16 +106,38 @@ Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_b
                           (lower.empty() ? "" : ", or " + lower));
 }
 
-// Blocks of the swap pool, as many in each group.
-Result<uint32_t> swap_blocks(const Pipeline& pipeline, uint64_t block_bytes) {
+// Blocks of the swap pool, as many in each group that keeps tokens, and slots of states.
+struct SwapPool {
+  uint32_t blocks = 0;
+  uint32_t slots = 0;
+};
+Result<SwapPool> swap_pool(const Pipeline& pipeline, uint64_t block_bytes,
+                           const StateNeeds& states) {
   const auto& configured = pipeline.config.kv_swap_bytes;
-  if (configured.value == 0) return uint32_t{0};
-  if (configured.value < block_bytes) {
+  SwapPool pool;
+  if (configured.value == 0) return pool;
+  uint64_t left = configured.value;
+  if (states.slot_bytes > 0) {
+    const uint64_t share = block_bytes > 0 ? left / 2 : left;
+    pool.slots = static_cast<uint32_t>(
+        std::min<uint64_t>(share / states.slot_bytes, pipeline.limits.max_sequences));
+    left -= pool.slots * states.slot_bytes;
+    if (pool.slots == 0) {
+      return invalid_argument(configured.origin.text() + ": kv_cache.swap_memory is " +
+                              approximate_bytes(configured.value) + ", but one recurrent state " +
+                              (block_bytes > 0 ? "may take half of it and " : "") + "takes " +
+                              approximate_bytes(states.slot_bytes) +
+                              "; raise it, or set 0 for no pool");
+    }
+  }
+  if (block_bytes == 0) return pool;
+  if (left < block_bytes) {
     return invalid_argument(configured.origin.text() + ": kv_cache.swap_memory is " +
                             approximate_bytes(configured.value) + ", but one KV block takes " +
                             approximate_bytes(block_bytes) + "; raise it, or set 0 for no pool");
   }
-  return static_cast<uint32_t>(std::min(configured.value / block_bytes, kMostBlocks));
+  pool.blocks = static_cast<uint32_t>(std::min(left / block_bytes, kMostBlocks));
+  return pool;
 }
 
 // What "auto" became, so that the resolved configuration and its hash say it.
@@ -91,26 +167,37 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   const uint64_t sequence_tokens = round_up(geometry.context_tokens, block_tokens);
   uint64_t bytes_per_token = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
+    if (shape.groups[group].kind == KvKind::recurrent) continue;
     bytes_per_token += kv_bytes_per_token(shape, group, pipeline.kv_dtype);
   }
+  const StateNeeds states = state_needs(pipeline);
   const uint64_t sequence_bytes = sequence_tokens * bytes_per_token;
   const auto& configured = pipeline.config.kv_memory_bytes.value;
   const uint64_t memory =
-      configured ? *configured : automatic_bytes(request, pipeline, sequence_bytes);
-  if (memory < sequence_bytes) {
-    const uint64_t tokens = memory / bytes_per_token;
+      configured ? *configured : automatic_bytes(request, pipeline, sequence_bytes, states);
+  if (memory < saturating_add(sequence_bytes, states.least_bytes())) {
+    const uint64_t left = memory - std::min(memory, states.least_bytes());
+    const uint64_t tokens = bytes_per_token == 0 ? 0 : left / bytes_per_token;
     const bool whole_blocks = block_tokens < geometry.context_tokens;
-    return too_little(pipeline, memory, sequence_bytes,
+    return too_little(pipeline, memory, sequence_bytes, states,
                       whole_blocks ? tokens / block_tokens * block_tokens : tokens);
   }
+  const uint64_t slots = slots_of(states, memory, sequence_bytes, pipeline.limits.max_sequences);
+  const uint64_t block_bytes = block_tokens * bytes_per_token;
   const uint64_t blocks =
-      std::min<uint64_t>(memory / (block_tokens * bytes_per_token), kMostBlocks);
-  TENON_ASSIGN_OR_RETURN(const uint32_t pool,
-                         swap_blocks(pipeline, block_tokens * bytes_per_token));
+      block_bytes == 0
+          ? 0
+          : std::min<uint64_t>((memory - slots * states.slot_bytes) / block_bytes, kMostBlocks);
+  TENON_ASSIGN_OR_RETURN(const SwapPool pool, swap_pool(pipeline, block_bytes, states));
   for (GroupId group = 0; group < shape.group_count; ++group) {
+    const uint64_t bytes = kv_bytes_per_token(shape, group, pipeline.kv_dtype);
+    if (shape.groups[group].kind == KvKind::recurrent) {
+      pipeline.group_geometry.push_back(
+          {DType::u8, 1, static_cast<uint32_t>(slots), bytes, pool.slots});
+      continue;
+    }
     pipeline.group_geometry.push_back({pipeline.kv_dtype, static_cast<uint32_t>(block_tokens),
-                                       static_cast<uint32_t>(blocks),
-                                       kv_bytes_per_token(shape, group, pipeline.kv_dtype), pool});
+                                       static_cast<uint32_t>(blocks), bytes, pool.blocks});
   }
   geometry.group_count = shape.group_count;
   geometry.groups = pipeline.group_geometry.data();

@@ -133,6 +133,13 @@ Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   return {};
 }
 
+NamedState state_kernel_of(Pipeline& pipeline) {
+  if (!pipeline.state) return {};
+  const std::string id(pipeline.state.object().descriptor().id);
+  pipeline.checked_state = std::make_unique<CheckedState>(*pipeline.state, id);
+  return {pipeline.checked_state.get(), id};
+}
+
 Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
   ExecutorSetup setup;
   setup.model = pipeline.model.get();
@@ -142,6 +149,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.max_rows = pipeline.limits.max_batch_tokens;
   setup.max_sequences = pipeline.limits.max_sequences;
   setup.attention = kernels_of(pipeline, pipeline.attention, pipeline.attention_decode);
+  setup.state = state_kernel_of(pipeline);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
@@ -263,6 +271,7 @@ Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
     TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention_decode, pipeline.attention_decode));
     TENON_RETURN_IF_ERROR(settle_numerics(pipeline, *chosen.attention_decode));
   }
+  if (chosen.state) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.state, pipeline.state));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
   if (pipeline.second) {
@@ -355,6 +364,7 @@ std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() con
   add("kv_cache", kv_cache);
   add("attention", attention);
   add("attention.decode", attention_decode);
+  add("state", state);
   for (const auto& kernel : linear) add("linear", kernel);
   add("sampler", sampler);
   add("drafter", drafter);

@@ -13,6 +13,7 @@
 #include "core/config/pipeline_config.h"
 #include "core/contract/checked_attention.h"
 #include "core/contract/checked_linear.h"
+#include "core/contract/checked_state.h"
 #include "core/engine/draft_runner.h"
 #include "core/engine/engine_parts.h"
 #include "core/exec/executor.h"
@@ -78,10 +79,12 @@ struct Pipeline {
   PluginInstance<KVCacheManager> kv_cache;
   PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
   PluginInstance<AttentionKernel> attention_decode;  // where single rows have one of their own
+  PluginInstance<StateKernel> state;                 // where layers have a recurrence
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
   // What executors are given in front of the kernels: of each of `linear`, and of all attention.
   std::vector<std::unique_ptr<CheckedLinear>> checked_linear;
   std::vector<std::unique_ptr<CheckedAttention>> checked_attention;
+  std::unique_ptr<CheckedState> checked_state;
   std::unique_ptr<SecondModel> second;  // null without [drafter] model
   PluginInstance<Sampler> sampler;
   PluginInstance<Drafter> drafter;     // empty without speculation

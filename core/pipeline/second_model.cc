@@ -61,6 +61,10 @@ Status open_second_model(Pipeline& pipeline) {
   Result<std::unique_ptr<Model>> model = open_model(path.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, **model, path.origin.text()));
+  if (recurs((*model)->plan)) {
+    return unsupported(path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
+                       " has recurrent layers; a second model whose layers all attend is built");
+  }
   pipeline.second = std::make_unique<SecondModel>();
   pipeline.second->model = *std::move(model);
   return {};

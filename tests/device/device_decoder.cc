@@ -258,7 +258,6 @@ void DeviceDecoder::mlp_out(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   const Product down{&w.down, w.down_bias, to_.hidden, Epilogue::add};
   multiply(to_.gate, rows_, {&down, 1});
-  hand_out(layer, to_.hidden);
 }
 
 void DeviceDecoder::hand_out(LayerId layer, const float* from) {

@@ -66,9 +66,14 @@ class DeviceDecoder final : public DecoderOps {
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override { refuse_latent(layer); }
   void attention_output(uint32_t layer) override;
+  // Its recurrences are the toy's, which `attend` runs.
+  void recur_in(uint32_t) override {}
+  void recur(uint32_t) override {}
+  void recur_out(uint32_t) override {}
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void layer_done(uint32_t layer) override { hand_out(layer, to_.hidden); }
   void logits() override;
 
   const FlatConfig& config() const { return config_; }

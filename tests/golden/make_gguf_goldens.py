@@ -10,6 +10,7 @@ needs gguf and numpy. Writes
                                                         with the rows of q and k in pairs
   tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
   tests/golden/gguf/deepseek_v2_f32.gguf, …             those of latent_cases.py
+  tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in every format
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
@@ -22,6 +23,7 @@ import numpy as np
 
 import family_gguf
 import latent_gguf
+import recurrent_gguf
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "gguf"
@@ -131,11 +133,11 @@ def finish(writer):
     writer.close()
 
 
-def write_family(name):
+def write_family(name, writers=family_gguf):
     folder = HERE / "models" / name
     config = json.loads((folder / "config.json").read_text())
     tensors = read_safetensors(folder / "model.safetensors")
-    finish(family_gguf.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
+    finish(writers.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
 
 
 def write_latent(name, old):
@@ -290,6 +292,8 @@ def main():
         write_family(name)
     for name, old in latent_gguf.FILES:
         write_latent(name, old)
+    for name in recurrent_gguf.FILES:
+        write_family(name, recurrent_gguf)
     write_seeds()
 
 

@@ -24,6 +24,7 @@ import expert_cases
 import family_cases
 import latent_cases
 import shared_kv_cases
+import recurrent_cases
 import wide_cases
 
 TOKENS = 40
@@ -75,6 +76,8 @@ CASES = {
        for name, config in latent_cases.CASES.items()},
     **{name: case(config, fill=shared_kv_cases.randomise, patch=shared_kv_cases)
        for name, config in shared_kv_cases.CASES.items()},
+    **{name: case(config, fill=recurrent_cases.randomise)
+       for name, config in recurrent_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise, stacked=name in expert_cases.STACKED,

@@ -60,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("phi", "phi_f32.gguf"), std::pair("nemotron", "nemotron_f32.gguf"),
         std::pair("mixtral", "mixtral_f32.gguf"), std::pair("qwen2_moe", "qwen2_moe_f32.gguf"),
         std::pair("qwen3_moe", "qwen3_moe_f32.gguf"), std::pair("olmoe", "olmoe_f32.gguf"),
-        std::pair("gpt_oss", "gpt_oss_f32.gguf")),
+        std::pair("gpt_oss", "gpt_oss_f32.gguf"), std::pair("mamba", "mamba_f32.gguf"),
+        std::pair("mamba2", "mamba2_f32.gguf"), std::pair("granite4", "granite4_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {

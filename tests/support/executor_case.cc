@@ -14,20 +14,10 @@
 namespace tenon::test {
 namespace {
 
-class PlainKernels final : public KernelSet {
- public:
-  AttentionKernel* attention() override { return &attention_; }
-  LinearKernel* linear() override { return &linear_; }
-
- private:
-  PlainAttention attention_;
-  PlainLinear linear_;
-};
-
 // From the libraries in the build folder, as the program would load them.
-class PluginKernels final : public KernelSet {
+class Plugins {
  public:
-  explicit PluginKernels(const ExecutorCase& executor) {
+  explicit Plugins(const ExecutorCase& executor) {
     host_.cpu = executor.isa;
     host_.slow_bf16_dot = executor.isa != kCpuAvx512Bf16;
     host_.workers = executor.threads;
@@ -35,21 +25,12 @@ class PluginKernels final : public KernelSet {
     search.folders.push_back({build_folder() + "/plugins", "tests", true});
     auto registry = PluginRegistry::open(std::move(search));
     EXPECT_TRUE(registry.ok()) << registry.status().message();
-    create(*registry, "dense", linear_);
-    LinearLimits limits;
-    limits.max_rows = 8 * LoadOptions().max_rows;  // as experts may repeat rows
-    limits.workers = executor.threads;
-    const Status bound = linear_->bind(limits);
-    EXPECT_TRUE(bound.ok()) << bound.message();
-    create(*registry, "cpu", attention_);
+    registry_ = std::make_unique<PluginRegistry>(*std::move(registry));
   }
-  AttentionKernel* attention() override { return attention_.get(); }
-  LinearKernel* linear() override { return linear_.get(); }
 
- private:
   template <typename T>
-  void create(PluginRegistry& registry, std::string_view id, PluginInstance<T>& instance) {
-    const auto found = registry.find(kInterfaceOf<T>, id);
+  void create(std::string_view id, PluginInstance<T>& instance) {
+    const auto found = registry_->find(kInterfaceOf<T>, id);
     ASSERT_TRUE(found.ok()) << found.status().message();
     auto options = fill_options(*found->descriptor, {});
     ASSERT_TRUE(options.ok()) << options.status().message();
@@ -59,11 +40,52 @@ class PluginKernels final : public KernelSet {
     instance = *std::move(made);
   }
 
+ private:
   HostFacts host_;
   VirtualClock clock_;
   PipelineFacts facts_;
+  std::unique_ptr<PluginRegistry> registry_;
+};
+
+// Plain attention and products; recurrences by the plugin, since there is no plainer one than the
+// oracle's.
+class PlainKernels final : public KernelSet {
+ public:
+  explicit PlainKernels(const ExecutorCase& executor) : plugins_(executor) {
+    plugins_.create("cpu", state_);
+  }
+  AttentionKernel* attention() override { return &attention_; }
+  LinearKernel* linear() override { return &linear_; }
+  StateKernel* state() override { return state_.get(); }
+
+ private:
+  Plugins plugins_;
+  PlainAttention attention_;
+  PlainLinear linear_;
+  PluginInstance<StateKernel> state_;
+};
+
+class PluginKernels final : public KernelSet {
+ public:
+  explicit PluginKernels(const ExecutorCase& executor) : plugins_(executor) {
+    plugins_.create("dense", linear_);
+    LinearLimits limits;
+    limits.max_rows = 8 * LoadOptions().max_rows;  // as experts may repeat rows
+    limits.workers = executor.threads;
+    const Status bound = linear_->bind(limits);
+    EXPECT_TRUE(bound.ok()) << bound.message();
+    plugins_.create("cpu", attention_);
+    plugins_.create("cpu", state_);
+  }
+  AttentionKernel* attention() override { return attention_.get(); }
+  LinearKernel* linear() override { return linear_.get(); }
+  StateKernel* state() override { return state_.get(); }
+
+ private:
+  Plugins plugins_;
   PluginInstance<LinearKernel> linear_;
   PluginInstance<AttentionKernel> attention_;
+  PluginInstance<StateKernel> state_;
 };
 
 }  // namespace
@@ -95,7 +117,8 @@ std::vector<ExecutorCase> executor_cases() {
 
 std::unique_ptr<KernelSet> make_kernels(const ExecutorCase& executor) {
   if (executor.kind == ExecutorCase::Kind::ref) return nullptr;
-  if (executor.kind == ExecutorCase::Kind::cpu_plain) return std::make_unique<PlainKernels>();
+  if (executor.kind == ExecutorCase::Kind::cpu_plain)
+    return std::make_unique<PlainKernels>(executor);
   return std::make_unique<PluginKernels>(executor);
 }
 
@@ -111,6 +134,7 @@ Loaded::Loaded(const ExecutorCase& executor, const Model& model, const ModelShap
     : kernels_(make_kernels(executor)), executor_(make_executor(executor)) {
   if (kernels_ != nullptr) {
     options.attention = {kernels_->attention()};
+    options.state = {kernels_->state(), "cpu"};
     options.linear = [this](const WeightView&) -> Result<LinearKernel*> {
       return kernels_->linear();
     };

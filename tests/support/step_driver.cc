@@ -7,6 +7,12 @@
 #include <limits>
 
 namespace tenon::test {
+namespace {
+
+constexpr uint32_t kStateSlots = 512;
+constexpr uint32_t kShortStep = 8;  // rows
+
+}  // namespace
 
 StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape& shape,
                        const LoadOptions& options)
@@ -15,8 +21,13 @@ StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape&
       blocks_(options.blocks),
       hidden_size_(shape.hidden) {
   for (GroupId group = 0; group < shape.group_count; ++group) {
-    groups_.push_back({options.kv_dtype, options.block_tokens, options.blocks,
-                       kv_bytes_per_token(shape, group, options.kv_dtype), 0});
+    recurrent_.push_back(shape.groups[group].kind == KvKind::recurrent);
+    const uint64_t bytes = kv_bytes_per_token(shape, group, options.kv_dtype);
+    if (recurrent_.back()) {
+      groups_.push_back({DType::u8, 1, kStateSlots, bytes, 0});
+    } else {
+      groups_.push_back({options.kv_dtype, options.block_tokens, options.blocks, bytes, 0});
+    }
   }
   ExecutorSetup setup;
   setup.model = &model;
@@ -25,6 +36,7 @@ StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape&
   setup.max_rows = options.max_rows;
   setup.max_sequences = options.max_sequences;
   setup.attention = options.attention;
+  setup.state = options.state;
   setup.linear = options.linear;
   load_status_ = executor_.load(setup);
 }
@@ -40,6 +52,8 @@ size_t StepDriver::fork(size_t parent, uint32_t tokens) {
   const uint32_t shared = (tokens + block_tokens_ - 1) / block_tokens_;
   const std::vector<BlockId>& table = sequences_[parent].table;
   sequences_[child].table.assign(table.begin(), table.begin() + shared);
+  const auto state = sequences_[parent].states.find(tokens);
+  if (state != sequences_[parent].states.end()) sequences_[child].states.insert(*state);
   return child;
 }
 
@@ -48,11 +62,33 @@ void StepDriver::grow(Sequence& sequence, uint32_t tokens) {
   while (sequence.table.size() * block_tokens_ < tokens) sequence.table.push_back(take_block());
 }
 
+// From the state behind what is computed to one behind each row, or the last.
+void StepDriver::add_states(Arrays& arrays, Sequence& sequence, uint32_t rows) {
+  const auto from = sequence.states.find(sequence.tokens);
+  ASSERT_NE(from, sequence.states.end()) << "no state behind " << sequence.tokens << " tokens";
+  std::vector<BlockId>& slots = arrays.slots_of.emplace_back();
+  std::vector<uint32_t>& ends = arrays.ends_of.emplace_back();
+  slots.push_back(from->second);
+  ends.push_back(from->first);
+  for (uint32_t row = rows <= kShortStep ? 1 : rows; row <= rows; ++row) {
+    next_slot_ = (next_slot_ + 11) % static_cast<int>(kStateSlots);
+    slots.push_back(next_slot_);
+    ends.push_back(sequence.tokens + row);
+    sequence.states[ends.back()] = slots.back();
+  }
+  KvTableView& table = arrays.state_tables.emplace_back();
+  table.blocks = slots;
+  table.ends = ends;
+}
+
 void StepDriver::add(Arrays& arrays, const Feed& feed, Want want) {
   Sequence& sequence = sequences_[feed.sequence];
   const auto rows = static_cast<uint32_t>(feed.tokens.size());
   const auto first = static_cast<uint32_t>(arrays.tokens.size());
   grow(sequence, sequence.tokens + rows);
+  if (std::ranges::find(recurrent_, true) != recurrent_.end()) {
+    add_states(arrays, sequence, rows);
+  }
   for (uint32_t row = 0; row < rows; ++row) {
     arrays.slots.push_back(sequence.tokens + row);
     arrays.positions.push_back(sequence.tokens + row);
@@ -71,7 +107,10 @@ void StepDriver::add(Arrays& arrays, const Feed& feed, Want want) {
 }
 
 Result<Logits> StepDriver::run(Arrays& arrays) {
-  arrays.groups.assign(groups_.size(), {arrays.slots, arrays.kv_tokens, arrays.tables});
+  for (const bool recurrent : recurrent_) {
+    arrays.groups.push_back(recurrent ? BatchGroup{{}, {}, arrays.state_tables}
+                                      : BatchGroup{arrays.slots, arrays.kv_tokens, arrays.tables});
+  }
   BatchView batch;
   batch.step_id = ++step_id_;
   batch.rows = batch.padded_rows = static_cast<uint32_t>(arrays.tokens.size());

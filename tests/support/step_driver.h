@@ -6,6 +6,8 @@
 #include <tenon/model.h>
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -24,6 +26,7 @@ struct LoadOptions {
   uint32_t max_sequences = 40;
   DType kv_dtype = DType::f32;
   AttentionKernels attention = {};
+  NamedState state = {};
   LinearResolver linear = nullptr;
 };
 
@@ -36,7 +39,8 @@ class StepDriver {
   const Status& load_status() const { return load_status_; }
 
   size_t begin();  // a new sequence, named by its index
-  // The first `tokens` positions of `parent` are shared, not copied.
+  // The first `tokens` positions of `parent` are shared, not copied. Recurrent states are behind
+  // every row of a short step, and behind the last one of others.
   size_t fork(size_t parent, uint32_t tokens);
   // Forgets the positions behind the first `tokens`.
   void roll_back(size_t sequence, uint32_t tokens) { sequences_[sequence].tokens = tokens; }
@@ -78,6 +82,7 @@ class StepDriver {
   struct Sequence {
     uint32_t tokens = 0;
     std::vector<BlockId> table;
+    std::map<uint32_t, BlockId> states = {{0, kNoBlock}};  // by the tokens that they are behind
   };
   // A batch under construction.
   struct Arrays {
@@ -85,23 +90,28 @@ class StepDriver {
     std::vector<uint32_t> positions, slots, kv_tokens, wanted;
     std::vector<int32_t> parents;
     std::vector<BatchSequence> sequences;
-    std::vector<KvTableView> tables;
+    std::vector<KvTableView> tables, state_tables;
     std::vector<BatchGroup> groups;
+    std::deque<std::vector<BlockId>> slots_of;  // what state_tables show
+    std::deque<std::vector<uint32_t>> ends_of;
   };
   void grow(Sequence& sequence, uint32_t tokens);
   void add(Arrays& arrays, const Feed& feed, Want want);
+  void add_states(Arrays& arrays, Sequence& sequence, uint32_t rows);
   Result<Logits> run(Arrays& arrays);
 
   Executor& executor_;
   uint32_t block_tokens_;
   uint32_t blocks_;
   uint32_t hidden_size_;
-  std::vector<KvGroupGeometry> groups_;  // all alike; they share tables
+  std::vector<KvGroupGeometry> groups_;  // those of tokens are alike and share tables
+  std::vector<bool> recurrent_;          // [groups_]
   std::vector<uint32_t> hidden_rows_;
   std::vector<LayerId> hidden_layers_;
   std::vector<Logits> hidden_;
   std::vector<float> inputs_;
   BlockId next_block_ = 3;
+  BlockId next_slot_ = 5;
   uint64_t step_id_ = 0;
   std::vector<Sequence> sequences_;
   Status load_status_;

@@ -194,8 +194,21 @@ BenchWork work_of(const Pipeline& pipeline) {
   }
   work.head = operations_in(model.head);
   work.weight_bytes += stored_bytes(model.head);
-  work.kv_bytes_per_token = static_cast<double>(pipeline.group_geometry.front().bytes_per_token);
+  const ModelShape& shape = pipeline.shape->shape();
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    const auto bytes = static_cast<double>(pipeline.group_geometry[group].bytes_per_token);
+    if (shape.groups[group].kind == KvKind::recurrent) {
+      work.state_bytes += bytes;
+    } else if (group == shape.ledger_group) {
+      work.kv_bytes_per_token = bytes;
+    }
+  }
   return work;
+}
+
+// Of K, V and states. A sequence samples one row a step.
+double BenchWork::bytes_of(const BenchLoad& load) const {
+  return load.kv_tokens * kv_bytes_per_token + load.sampled_rows * 2 * state_bytes;
 }
 
 double operations_of(const BenchWork& work, const BenchLoad& load) {
@@ -215,7 +228,7 @@ double limit_seconds(const BenchWork& work, const BenchLoad& load, const Machine
                            operations.f32 / f32;
   const double bandwidth = limits.read_median_gbps * 1e9;
   return std::max(weight_bytes_of(work, load) / bandwidth, computing) +
-         load.kv_tokens * work.kv_bytes_per_token / bandwidth;
+         work.bytes_of(load) / bandwidth;
 }
 
 }  // namespace tenon

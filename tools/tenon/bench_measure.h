@@ -44,17 +44,6 @@ struct BenchOperations {
   double sum() const { return int8 + bf16 + f32; }
 };
 
-// Operations and bytes that a pipeline's arithmetic needs at least.
-struct BenchWork {
-  BenchOperations row;            // of the layers, a row
-  BenchOperations head;           // of the head, a row that is sampled
-  double weight_bytes = 0;        // of all matrices but experts, as stored; read once a step
-  double expert_bytes = 0;        // of all experts
-  double expert_share = 0;        // of them that a row chooses
-  double kv_bytes_per_token = 0;  // of one sequence
-};
-BenchWork work_of(const Pipeline& pipeline);
-
 // One step or prefill: rows computed, of them sampled, tokens of K and V read, and bytes of the
 // experts that rows chose.
 struct BenchLoad {
@@ -63,8 +52,24 @@ struct BenchLoad {
   double kv_tokens = 0;
   double expert_bytes = 0;
 };
+
+// Operations and bytes that a pipeline's arithmetic needs at least.
+struct BenchWork {
+  BenchOperations row;            // of the layers, a row
+  BenchOperations head;           // of the head, a row that is sampled
+  double weight_bytes = 0;        // of all matrices but experts, as stored; read once a step
+  double expert_bytes = 0;        // of all experts
+  double expert_share = 0;        // of them that a row chooses
+  double kv_bytes_per_token = 0;  // of one sequence
+  double state_bytes = 0;         // of one sequence's recurrent layers; read and written each step
+
+  double bytes_of(const BenchLoad& load) const;
+};
+BenchWork work_of(const Pipeline& pipeline);
+
 double weight_bytes_of(const BenchWork& work, const BenchLoad& load);
-// max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV / bandwidth.
+// max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV and states /
+// bandwidth.
 double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits);
 double operations_of(const BenchWork& work, const BenchLoad& load);
 

@@ -104,6 +104,7 @@ void show_json(const Pipeline& pipeline, const BenchWork& work, const Measured& 
               {"work",
                {{"weight_bytes", work.weight_bytes},
                 {"kv_bytes_per_token", work.kv_bytes_per_token},
+                {"state_bytes", work.state_bytes},
                 {"row_operations", to_json(work.row)},
                 {"head_operations", to_json(work.head)}}},
               {"batch", measured.plan.batch},
@@ -157,8 +158,7 @@ Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
   Speed speed;
   speed.seconds = seconds;
   speed.tokens_per_second = load.rows / seconds;
-  speed.gigabytes_per_second =
-      (weight_bytes_of(work, load) + load.kv_tokens * work.kv_bytes_per_token) / seconds / 1e9;
+  speed.gigabytes_per_second = (weight_bytes_of(work, load) + work.bytes_of(load)) / seconds / 1e9;
   speed.teraops = operations_of(work, load) / seconds / 1e12;
   if (!limits) return speed;
   speed.processor_share = limits->processor_share;

@@ -53,13 +53,18 @@ std::string scaling_text(const RopeScaling& scaling) {
   return "";
 }
 
+// Of queries, as the checkpoint has them.
+uint32_t head_dim_of(const LayerPlan& layer) {
+  return layer.latent ? layer.latent.q_dim() : layer.attention.head_dim;
+}
+
 std::string rope_text(const ModelPlan& plan) {
   std::string text;
   for (const RopePlan& rope : plan.ropes) {
     if (!text.empty()) text += "; ";
     text += "theta " + format_real(rope.theta) + scaling_text(rope.scaling);
-    const LayerPlan& layer = plan.layers.front();
-    if (rope.dim < (layer.latent ? layer.latent.q_dim() : layer.attention.head_dim)) {
+    const auto attending = std::ranges::find_if(plan.layers, &LayerPlan::attends);
+    if (attending != plan.layers.end() && rope.dim < head_dim_of(*attending)) {
       text += ", " + std::to_string(rope.dim) + " elements of a head";
     }
     if (rope.pairs) text += ", in pairs";
@@ -89,6 +94,33 @@ void add_sharing(const ModelPlan& plan, std::vector<std::string>& features) {
                      std::to_string(plan.layers.size()) + " layers");
 }
 
+// What recurrent layers keep of a sequence, however long it is.
+uint64_t state_bytes(const ModelPlan& plan) {
+  uint64_t bytes = 0;
+  for (const LayerPlan& layer : plan.layers) {
+    if (layer.recurrent) bytes += layer.recurrent.state_bytes();
+  }
+  return bytes;
+}
+
+void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) {
+  const auto recurs = [](const LayerPlan& layer) { return bool{layer.recurrent}; };
+  const auto found = std::ranges::find_if(plan.layers, recurs);
+  if (found == plan.layers.end()) return;
+  const RecurrentPlan& own = found->recurrent;
+  std::string text = std::string(recurrence_name(own.kind)) + " in " +
+                     std::to_string(std::ranges::count_if(plan.layers, recurs)) + " of " +
+                     std::to_string(plan.layers.size()) + " layers (";
+  if (own.kind == Recurrence::mamba) {
+    text += std::to_string(own.heads) + " channels";
+  } else {
+    text += std::to_string(own.heads) + " heads of " + std::to_string(own.head_dim) + " in " +
+            std::to_string(own.groups) + (own.groups == 1 ? " group" : " groups");
+  }
+  features.push_back(text + ", states of " + std::to_string(own.state) + ", convolution of " +
+                     std::to_string(own.width) + ")");
+}
+
 void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {
   const auto has_experts = [](const LayerPlan& layer) { return static_cast<bool>(layer.experts); };
   const auto first = std::ranges::find_if(plan.layers, has_experts);
@@ -108,11 +140,15 @@ void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {
 }
 
 std::string features_of(const ModelPlan& plan) {
-  const LayerPlan& layer = plan.layers.front();
+  // What attention has of options, and the MLP, is said of the first layer that attends.
+  const auto attending = std::ranges::find_if(plan.layers, &LayerPlan::attends);
+  const LayerPlan& layer = attending == plan.layers.end() ? plan.layers.front() : *attending;
   const SelfAttentionPlan& attention = layer.attention;
   const LatentAttentionPlan& latent = layer.latent;
-  const auto rotated = std::ranges::count_if(
-      plan.layers, [](const LayerPlan& each) { return each.attention.rope >= 0; });
+  const auto attend = std::ranges::count_if(plan.layers, &LayerPlan::attends);
+  const auto rotated = std::ranges::count_if(plan.layers, [](const LayerPlan& each) {
+    return each.attends() && each.attention.rope >= 0;
+  });
   std::vector<std::string> features;
   const auto add = [&](bool has, const std::string& text) {
     if (has) features.push_back(text);
@@ -131,20 +167,22 @@ std::string features_of(const ModelPlan& plan) {
   add(layer.mlp.bias, "MLP bias");
   add(static_cast<bool>(attention.qk_norm), "QK norm");
   add_window(plan, features);
+  add_recurrences(plan, features);
   add(attention.soft_cap > 0 || plan.logit_soft_cap > 0, "soft caps");
   add(layer.attention_norm.kind == NormKind::layer, "layer norms");
   add(layer.attention_norm && layer.attention_post_norm, "norms before and behind each half");
   add(!layer.attention_norm, "norms behind each half");
-  add(!layer.mlp.gated, "plain MLP");
+  add(layer.has_mlp() && !layer.mlp.gated, "plain MLP");
+  add(!layer.has_mlp(), "no MLP");
   add(static_cast<bool>(plan.embedding_norm), "norm of embeddings");
   add(plan.head_bias, "bias of logits");
   add_experts(plan, features);
   add(attention.sinks, "attention sinks");
   add(attention.clip > 0, "clipped q, k and v");
   add(layer.parallel, "parallel residuals");
-  add(!plan.ropes.empty() && rotated < static_cast<ptrdiff_t>(plan.layers.size()),
-      "no positions in " + std::to_string(plan.layers.size() - static_cast<size_t>(rotated)) +
-          " of " + std::to_string(plan.layers.size()) + " layers");
+  add(!plan.ropes.empty() && rotated < attend, "no positions in " +
+                                                   std::to_string(attend - rotated) + " of " +
+                                                   std::to_string(plan.layers.size()) + " layers");
   return features.empty() ? "none beyond the basic decoder" : join(features);
 }
 
@@ -172,7 +210,8 @@ uint64_t kv_elements_per_token(const ModelPlan& plan) {
 
 Json to_json(const Model& model, const Tokenizer* tokenizer) {
   const ModelPlan& plan = model.plan;
-  const LayerPlan& layer = plan.layers.front();
+  const auto attending = std::ranges::find_if(plan.layers, &LayerPlan::attends);
+  const LayerPlan& layer = attending == plan.layers.end() ? plan.layers.front() : *attending;
   Json out;
   out["path"] = model.path;
   out["architecture"] = plan.architecture;
@@ -192,12 +231,13 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   out["layers"] = plan.layers.size();
   out["heads"] = layer.attention.heads;
   out["kv_heads"] = layer.attention.kv_heads;
-  out["head_dim"] = layer.latent ? layer.latent.q_dim() : layer.attention.head_dim;
+  out["head_dim"] = head_dim_of(layer);
   out["vocabulary"] = plan.vocabulary;
   out["context_tokens"] = plan.context_tokens;
   out["rope"] = rope_text(plan);
   out["features"] = features_of(plan);
   out["kv_elements_per_token"] = kv_elements_per_token(plan);
+  if (const uint64_t bytes = state_bytes(plan); bytes > 0) out["state_bytes"] = bytes;
   if (!plan.ignored_keys.empty()) out["ignored_keys"] = plan.ignored_keys;
   if (tokenizer != nullptr) {
     out["tokenizer"] = {{"kind", tokenizer->kind()}, {"vocabulary", tokenizer->vocab_size()}};
@@ -211,7 +251,7 @@ void print(const Json& info) {
                                  ? one_line(value.get<std::string>(), kMostPathBytes)
                                  : value.dump(-1, ' ', false, Json::error_handler_t::replace);
     putf("%-22s %s", key.c_str(), text.c_str());
-    if (key == "weight_bytes") {
+    if (key == "weight_bytes" || key == "state_bytes") {
       putf("  (%s)", approximate_bytes(value.get<uint64_t>()).c_str());
     }
     put("\n");

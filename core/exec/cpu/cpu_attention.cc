@@ -113,14 +113,20 @@ void CpuWorker::attend(uint32_t layer) {
     keep(step_.attention.run(call, phase, slice_));
     barrier();
   }
-  if (is_last(layer)) keep_wanted_rows();
+  if (is_last(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
 }
 
-// Behind the last attention a row matters only if its logits or hidden states are wanted.
-void CpuWorker::keep_wanted_rows() {
+// Behind the last mixer a row matters only if its logits or hidden states are wanted.
+void CpuWorker::keep_wanted_rows(uint32_t layer) {
   if (step_.kept.size() == rows_) return;
   gather(step_.kept, step_.buffers.hidden.floats(), plan().hidden);
-  gather(step_.kept, step_.buffers.attended.floats(), plan().layers.back().kernel_out_width());
+  const LayerPlan& last = plan(layer);
+  if (last.attends()) {
+    gather(step_.kept, step_.buffers.attended.floats(), last.kernel_out_width());
+  }
+  if (last.recurrent) {
+    gather(step_.kept, step_.buffers.gate.floats(), last.recurrent.inner());
+  }
   rows_ = static_cast<uint32_t>(step_.kept.size());
   barrier();
 }

@@ -74,9 +74,7 @@ class CpuExecutor final : public Executor {
 };
 
 Status CpuExecutor::load(const ExecutorSetup& setup) {
-  if (setup.model == nullptr || setup.shape == nullptr ||
-      setup.attention.prefill.kernel == nullptr || setup.attention.decode.kernel == nullptr ||
-      !setup.linear) {
+  if (setup.model == nullptr || setup.shape == nullptr || !setup.linear) {
     return internal("the executor 'cpu' was loaded without a model or without kernels");
   }
   step_.model = setup.model;
@@ -87,6 +85,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              {setup.max_rows, setup.max_sequences, pool_->size()}));
+  TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
+                                          {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(
       step_.weights.load(*setup.model, *setup.shape, setup.linear, *pool_, setup.progress));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
@@ -110,6 +110,8 @@ Status CpuExecutor::load_workers(uint32_t max_rows) {
 
 void CpuExecutor::prefault_memory() {
   std::vector<MemoryPart> parts = step_.attention.workspaces();
+  const std::vector<MemoryPart> of_states = step_.states.workspaces();
+  parts.insert(parts.end(), of_states.begin(), of_states.end());
   for (const HostMemory* memory : step_.buffers.all()) {
     parts.push_back({memory->data(), memory->bytes()});
   }
@@ -129,6 +131,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
   TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
   if (batch.rows > 0) {
     TENON_RETURN_IF_ERROR(step_.attention.plan(batch));
+    TENON_RETURN_IF_ERROR(step_.states.plan(batch));
     step_.begin(batch);
     pool_->run([this](uint32_t worker) { workers_[worker]->run(); });
     for (const auto& worker : workers_) {
@@ -169,7 +172,9 @@ std::string CpuExecutor::numerics() const {
   for (const LinearKernel* kernel : step_.weights.kernels()) {
     text += std::string(kernel->numerics()) + "+";
   }
-  return text + step_.attention.numerics();
+  const std::string states = step_.states.numerics();
+  if (states.empty()) return text + step_.attention.numerics();
+  return text + (step_.attention.serves() ? step_.attention.numerics() + "+" : "") + states;
 }
 
 }  // namespace

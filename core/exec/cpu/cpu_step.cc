@@ -4,6 +4,24 @@
 #include <iterator>
 
 namespace tenon {
+namespace {
+
+// The widest of all layers' recurrences.
+struct RecurrentWidths {
+  uint64_t channels = 0, steps = 0, inner = 0, step_rank = 0, bc = 0;
+
+  void add(const RecurrentPlan& recurrent) {
+    if (!recurrent) return;
+    channels = std::max<uint64_t>(channels, recurrent.channels());
+    steps = std::max<uint64_t>(steps, recurrent.heads);
+    inner = std::max<uint64_t>(inner, recurrent.inner());
+    if (recurrent.kind != Recurrence::mamba) return;
+    step_rank = std::max<uint64_t>(step_rank, recurrent.step_rank);
+    bc = std::max<uint64_t>(bc, 2 * uint64_t{recurrent.state});
+  }
+};
+
+}  // namespace
 
 Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
   const ModelPlan& plan = model.plan;
@@ -11,8 +29,10 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
   uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0, expanded_width = 0;
+  RecurrentWidths wide;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (const LayerPlan& layer : plan.layers) {
+    wide.add(layer.recurrent);
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
     const ExpertsPlan& experts = layer.experts;
@@ -38,9 +58,15 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
-      {&low, rows_of(low_width)},
+      {&low, rows_of(std::max<uint64_t>(low_width, wide.step_rank))},
       {&expanded, rows_of(expanded_width)},
       {&inner, rows_of(inner_width)},
+      {&x, rows_of(wide.channels)},
+      {&mixed, rows_of(wide.channels)},
+      {&step, rows_of(wide.steps)},
+      {&gate, rows_of(wide.inner)},
+      {&bc, rows_of(wide.bc)},
+      {&scanned, rows_of(wide.inner)},
       {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
       {&scores, rows_of(scores_width)},
       {&routed, rows_of(routed_width)},

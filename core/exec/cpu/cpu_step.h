@@ -17,6 +17,7 @@
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
+#include "core/exec/cpu/step_states.h"
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_memory.h"
 #include "core/model/model.h"
@@ -45,10 +46,15 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
-  HostMemory low;       // [rows, q_rank]; latent attention, as the next
-  HostMemory expanded;  // [rows, heads, nope + rope], later [rows, heads, v]
+  HostMemory low;       // [rows, q_rank], or Mamba's [rows, step_rank]
+  HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
+  HostMemory x, mixed;  // [rows, channels]; in front of a convolution, and behind it
+  HostMemory step;      // [rows, heads or channels]: Δ of a recurrence
+  HostMemory gate;      // [rows, inner]; and the gated output
+  HostMemory bc;        // [rows, 2·state], of Mamba
+  HostMemory scanned;   // [rows, inner]
   HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
   HostMemory scores;    // [rows, experts] and [rows], of the router and of the shared expert's
   HostMemory routed;    // [rows · chosen, hidden] and [rows, hidden]: results of experts
@@ -59,9 +65,9 @@ struct CpuBuffers {
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 15> all() const {
-    return {&hidden, &normed,  &q,      &k,      &v,        &attended, &low,   &expanded,
-            &inner,  &product, &scores, &routed, &prepared, &angles,   &logits};
+  std::array<const HostMemory*, 21> all() const {
+    return {&hidden, &normed, &q,     &k,    &v,  &attended, &low,     &expanded, &inner,  &x,       &mixed,
+            &step,   &gate,   &bc,    &scanned, &product, &scores,  &routed,   &prepared, &angles, &logits};
   }
 };
 
@@ -81,6 +87,7 @@ struct CpuStep {
   WorkerPool* pool = nullptr;
   std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
   StepAttention attention;
+  StepStates states;
   PackedWeights weights;
   CpuBuffers buffers;
   std::vector<CpuRope> ropes;            // as the plan's

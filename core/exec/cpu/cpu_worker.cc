@@ -204,6 +204,10 @@ void CpuWorker::mlp_out(uint32_t layer) {
     add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
                   plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   }
+}
+
+void CpuWorker::layer_done(uint32_t layer) {
+  if (rows_ == 0) return;
   hand_out(step_.hidden_out.of_layer(layer), step_.buffers.hidden.floats(),
            is_last(layer) ? step_.hidden_at : step_.batch->hidden_rows);
 }

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -49,9 +50,13 @@ class CpuWorker final : public DecoderOps {
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
+  void recur_in(uint32_t layer) override;
+  void recur(uint32_t layer) override;
+  void recur_out(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void layer_done(uint32_t layer) override;
   void logits() override;
 
   // A matrix and what becomes of its product; x comes from `multiply`'s arguments.
@@ -132,7 +137,11 @@ class CpuWorker final : public DecoderOps {
   void keep(Status status);
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
-  void keep_wanted_rows();
+  // Behind the last mixer.
+  void keep_wanted_rows(uint32_t layer);
+  void convolve_and_scan(uint32_t layer);
+  void run_states(uint32_t layer, std::initializer_list<const void*> inputs, void* out);
+  void gate_output(uint32_t layer);
   void gather(std::span<const uint32_t> wanted, float* values, uint64_t width) const;
   void hand_out(float* to, const float* from, std::span<const uint32_t> rows) const;
   void hand_out_final_rows();

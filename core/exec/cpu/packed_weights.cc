@@ -67,27 +67,38 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& from = model.layers[i];
     PackedLayer& to = layers_[i];
-    TENON_RETURN_IF_ERROR(add(from.q, resolve, to.q));
-    if (model.plan.layers[i].latent) {
-      if (from.q_a.n_out != 0) TENON_RETURN_IF_ERROR(add(from.q_a, resolve, to.q_a));
-      TENON_RETURN_IF_ERROR(add(from.kv_a, resolve, to.kv_a));
-      TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
-      TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
-    } else if (shape.layers[i].shares_kv_with < 0) {
-      TENON_RETURN_IF_ERROR(add(from.k, resolve, to.k));
-      TENON_RETURN_IF_ERROR(add(from.v, resolve, to.v));
-    }
-    TENON_RETURN_IF_ERROR(add(from.output, resolve, to.output));
-    const std::pair<const Weight*, PackedMatrix*> others[] = {
+    const bool own_kv = shape.layers[i].shares_kv_with < 0;
+    TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
+    TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
+    const std::pair<const Weight*, PackedMatrix*> matrices[] = {
+        {&from.q, &to.q},
+        {own_kv ? &from.k : nullptr, &to.k},
+        {own_kv ? &from.v : nullptr, &to.v},
+        {&from.q_a, &to.q_a},
+        {&from.kv_a, &to.kv_a},
+        {&from.output, &to.output},
+        {&from.ssm_in, &to.ssm_in},
+        {&from.ssm_gate, &to.ssm_gate},
+        {&from.ssm_step, &to.ssm_step},
+        {&from.ssm_low, &to.ssm_low},
+        {&from.ssm_bc, &to.ssm_bc},
+        {&from.ssm_dt, &to.ssm_dt},
+        {&from.ssm_out, &to.ssm_out},
         {&from.gate, &to.gate},
         {&from.up, &to.up},
         {&from.down, &to.down},
+    };
+    for (const auto& [weight, packed] : matrices) {
+      if (weight == nullptr || weight->n_out == 0) continue;
+      TENON_RETURN_IF_ERROR(add(*weight, resolve, *packed));
+    }
+    const std::pair<const Weight*, PackedMatrix*> of_experts[] = {
         {&from.router, &to.router},
         {&from.shared_gate, &to.shared_gate},
         {&from.shared_up, &to.shared_up},
         {&from.shared_down, &to.shared_down},
         {&from.shared_router, &to.shared_router}};
-    for (const auto& [weight, matrix] : others) {
+    for (const auto& [weight, matrix] : of_experts) {
       if (weight->n_out != 0) TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix));
     }
     TENON_RETURN_IF_ERROR(add_experts(from.experts, resolve, to));

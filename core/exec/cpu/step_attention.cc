@@ -34,6 +34,10 @@ Status StepAttention::load(const AttentionKernels& kernels, const ModelShape& sh
   }
   phases_.assign(shape.group_count, 0);
   serving_.clear();
+  if (groups_.empty()) return {};
+  if (kernels.prefill.kernel == nullptr || kernels.decode.kernel == nullptr) {
+    return internal("the executor 'cpu' was loaded without a kernel for layers that attend");
+  }
   serving_.emplace_back().attention = kernels.prefill;
   if (kernels.decode.kernel != kernels.prefill.kernel) {
     serving_.emplace_back().attention = kernels.decode;
@@ -77,6 +81,7 @@ void StepAttention::share_out(const BatchView& batch) {
 
 Status StepAttention::plan(const BatchView& batch) {
   batch_ = &batch;
+  if (serving_.empty()) return {};
   share_out(batch);
   std::fill(phases_.begin(), phases_.end(), 0);
   for (Serving& serving : serving_) {

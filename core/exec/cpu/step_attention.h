@@ -39,6 +39,7 @@ class StepAttention {
   // The error of the kernels having written behind `room`, which all of them may write.
   Status wrote_behind(std::string_view room) const;
 
+  bool serves() const { return !serving_.empty(); }  // whether any layer attends
   // Of each kernel once, where they differ with what they serve.
   std::string numerics() const;
   std::vector<MemoryPart> workspaces() const;

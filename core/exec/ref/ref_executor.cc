@@ -10,6 +10,7 @@
 #include "core/exec/ref/ref_attention.h"
 #include "core/exec/ref/ref_experts.h"
 #include "core/exec/ref/ref_math.h"
+#include "core/exec/ref/ref_recurrence.h"
 #include "core/exec/rotary.h"
 #include "core/model/decoder.h"
 #include "core/model/weight_rows.h"
@@ -62,9 +63,13 @@ class RefExecutor final : public Executor, private DecoderOps {
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
+  void recur_in(uint32_t layer) override;
+  void recur(uint32_t layer) override;
+  void recur_out(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void layer_done(uint32_t layer) override { keep_hidden(layer, hidden_); }
   void logits() override;
 
   const ModelPlan& plan() const { return model_->plan; }
@@ -91,9 +96,11 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
   std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
-  std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
-  std::vector<float> update_;      // [rows, hidden]
-  std::vector<float> logits_;      // [logits_rows, vocabulary]
+  std::vector<float> inner_, up_;       // [rows, MLP width]; experts: inner is their sum
+  std::vector<float> update_;           // [rows, hidden]
+  std::vector<float> x_, step_;         // [rows, channels], [rows, heads or channels]
+  std::vector<float> gate_, scanned_;   // [rows, inner]
+  std::vector<float> logits_;           // [logits_rows, vocabulary]
   HiddenRows kept_;
   StepOutput output_;
 };
@@ -327,6 +334,46 @@ void RefExecutor::attention_output(uint32_t layer) {
                 w.attention_post_norm_bias);
 }
 
+void RefExecutor::recur_in(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const RecurrentPlan& recurrent = plan(layer).recurrent;
+  const size_t rows = batch_->rows;
+  const float* x = input(plan(layer).attention_norm).data();
+  x_.resize(rows * recurrent.channels());
+  for (auto* values : {&gate_, &scanned_}) values->resize(rows * recurrent.inner());
+  step_.resize(rows * recurrent.heads);
+  ref::multiply(w.ssm_in, w.ssm_in_bias, x, batch_->rows, x_.data());
+  ref::multiply(w.ssm_gate, w.ssm_gate_bias, x, batch_->rows, gate_.data());
+  if (recurrent.kind == Recurrence::mamba2) {
+    ref::multiply(w.ssm_step, w.ssm_step_bias, x, batch_->rows, step_.data());
+  }
+}
+
+void RefExecutor::recur(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const RecurrentPlan& own = plan(layer).recurrent;
+  const ref::Recurrence recurrence{*shape_, kv_.states(), *batch_, own, w, layer};
+  recurrence.convolve(x_.data(), x_.data());
+  if (own.kind == Recurrence::mamba2) {
+    recurrence.scan_heads(x_.data(), step_.data(), scanned_.data());
+  } else {
+    const size_t rows = batch_->rows;
+    std::vector<float> low(rows * own.step_rank), bc(rows * 2 * own.state);
+    ref::multiply(w.ssm_low, {}, x_.data(), batch_->rows, low.data());
+    ref::multiply(w.ssm_bc, {}, x_.data(), batch_->rows, bc.data());
+    ref::multiply(w.ssm_dt, {}, low.data(), batch_->rows, step_.data());
+    recurrence.scan_channels(x_.data(), step_.data(), bc.data(), scanned_.data());
+  }
+  ref::gate(own, w.ssm_norm, gate_.data(), batch_->rows, scanned_.data());
+}
+
+void RefExecutor::recur_out(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  ref::multiply(w.ssm_out, w.ssm_out_bias, scanned_.data(), batch_->rows, update_.data());
+  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias);
+}
+
 void RefExecutor::mlp_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
@@ -352,7 +399,6 @@ void RefExecutor::mlp_out(uint32_t layer) {
     ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
   }
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
-  keep_hidden(layer, hidden_);
 }
 
 void RefExecutor::keep_hidden(uint32_t layer, const std::vector<float>& rows) {

@@ -1,4 +1,7 @@
 // Granite 3: Llama with a multiplier on embeddings, scores, residuals and logits each.
+#include "core/model/families/granite.h"
+
+#include <algorithm>
 #include <cmath>
 
 #include "core/model/families/families.h"
@@ -22,15 +25,6 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
-  for (const auto& [key, name] : {std::pair(".attention.scale", "attention_multiplier"),
-                                  std::pair(".residual_scale", "residual_multiplier"),
-                                  std::pair(".embedding_scale", "embedding_multiplier"),
-                                  std::pair(".logit_scale", "logits_scaling")}) {
-    config[name] = fields.number(key, 1.0, 1e-6, 1e6);
-  }
-}
-
 // The divisor that reads back as the plan's factor.
 float divisor_of(float factor) {
   const float divisor = 1.0f / factor;
@@ -40,21 +34,34 @@ float divisor_of(float factor) {
   return divisor;
 }
 
-void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
-  out.add_real(architecture + ".attention.scale", plan.layers.front().attention.scale);
+}  // namespace
+
+void multipliers_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  for (const auto& [key, name] : {std::pair(".attention.scale", "attention_multiplier"),
+                                  std::pair(".residual_scale", "residual_multiplier"),
+                                  std::pair(".embedding_scale", "embedding_multiplier"),
+                                  std::pair(".logit_scale", "logits_scaling")}) {
+    config[name] = fields.number(key, 1.0, 1e-6, 1e6);
+  }
+}
+
+void multipliers_to_gguf(const ModelPlan& plan, const std::string& architecture,
+                         GgufMetadata& out) {
+  const auto attending = std::ranges::find_if(plan.layers, &LayerPlan::attends);
+  if (attending != plan.layers.end()) {
+    out.add_real(architecture + ".attention.scale", attending->attention.scale);
+  }
   out.add_real(architecture + ".residual_scale", plan.layers.front().residual_scale);
   out.add_real(architecture + ".embedding_scale", plan.embedding_scale);
   out.add_real(architecture + ".logit_scale", divisor_of(plan.logit_scale));
 }
-
-}  // namespace
 
 const Family kGranite{.model_type = "granite",
                       .class_stem = "Granite",
                       .architecture = "granite",
                       .read = read,
                       .gguf_pairs_rows = true,
-                      .from_gguf = from_gguf,
-                      .to_gguf = to_gguf};
+                      .from_gguf = multipliers_from_gguf,
+                      .to_gguf = multipliers_to_gguf};
 
 }  // namespace tenon

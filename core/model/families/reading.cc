@@ -42,18 +42,6 @@ uint32_t read_head_dim(const JsonFields& config, uint32_t fallback, const ShapeK
   return given ? config.count(keys.head_dim, fallback, 1, kMaxWidth) : fallback;
 }
 
-void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan) {
-  // A family's own ids need not exist in a smaller vocabulary.
-  const auto ids = [&](TokenId id) {
-    const bool there = id != kNoToken && id < static_cast<int64_t>(plan.vocabulary);
-    return there ? std::vector<TokenId>{id} : std::vector<TokenId>();
-  };
-  const auto bos = config.token_ids("bos_token_id", ids(defaults.bos), plan.vocabulary);
-  if (bos.size() > 1) config.faults().invalid("'bos_token_id' is a list; expected one id");
-  if (!bos.empty()) plan.bos = bos.front();
-  plan.eos = config.token_ids("eos_token_id", ids(defaults.eos), plan.vocabulary);
-}
-
 struct NamedActivation {
   std::string_view name;
   Activation activation;
@@ -66,6 +54,18 @@ constexpr NamedActivation kActivations[] = {
 };
 
 }  // namespace
+
+void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan) {
+  // A family's own ids need not exist in a smaller vocabulary.
+  const auto ids = [&](TokenId id) {
+    const bool there = id != kNoToken && id < static_cast<int64_t>(plan.vocabulary);
+    return there ? std::vector<TokenId>{id} : std::vector<TokenId>();
+  };
+  const auto bos = config.token_ids("bos_token_id", ids(defaults.bos), plan.vocabulary);
+  if (bos.size() > 1) config.faults().invalid("'bos_token_id' is a list; expected one id");
+  if (!bos.empty()) plan.bos = bos.front();
+  plan.eos = config.token_ids("eos_token_id", ids(defaults.eos), plan.vocabulary);
+}
 
 const char* general_or(const JsonFields& config, const char* general, const char* own) {
   return config.has(general) ? general : own;

@@ -52,6 +52,9 @@ const char* general_or(const JsonFields& config, const char* general, const char
 Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan,
                  const ShapeKeys& keys = {});
 
+// bos_token_id and eos_token_id, among the plan's vocabulary.
+void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan);
+
 // `key` as a number in (0, 1).
 float read_eps(const JsonFields& config, const char* key, double fallback);
 // "silu", "gelu_pytorch_tanh", …, at the first of the keys that is there.

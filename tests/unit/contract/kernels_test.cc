@@ -4,6 +4,7 @@
 
 #include "core/contract/checked_attention.h"
 #include "core/contract/checked_linear.h"
+#include "core/contract/checked_state.h"
 
 namespace tenon {
 namespace {
@@ -87,6 +88,50 @@ TEST(CheckedAttention, shows_numerics_as_plain_text) {
   CheckedAttention checked(some, "x");
   EXPECT_LT(checked.numerics().size(), 300u);
   EXPECT_EQ(checked.numerics().substr(0, 8), "\\x1B[2Jx");
+}
+
+class SomeState final : public StateKernel {
+ public:
+  Status accepts(const LayerShape&) const noexcept override { return {}; }
+  Status bind(const StateBinding&) noexcept override { return {}; }
+  uint64_t plan_bytes(GroupId) const noexcept override { return 64; }
+  uint64_t workspace_bytes(GroupId) const noexcept override { return work_bytes; }
+  Status plan(const StatePlan&, KernelPlanOut& out) noexcept override {
+    out = planned;
+    return {};
+  }
+  Status run(const StateCall&, uint32_t, Slice) noexcept override { return {}; }
+  std::string_view numerics() const noexcept override { return "some/1"; }
+
+  uint64_t work_bytes = 64;
+  KernelPlanOut planned;
+};
+
+Status bound(CheckedState& checked) {
+  static const GroupId groups[] = {0};
+  StateBinding binding;
+  binding.groups = groups;
+  return checked.bind(binding);
+}
+
+TEST(CheckedState, refuses_phases_that_nobody_could_run_and_plans_longer_than_their_room) {
+  SomeState some;
+  CheckedState checked(some, "x");
+  ASSERT_TRUE(bound(checked).ok());
+  KernelPlanOut out;
+  some.planned = {0, 0};
+  EXPECT_EQ(checked.plan({}, out).message(), "plan made a step of 0 phases – expected 1 to 16");
+  some.planned = {1, 65};
+  EXPECT_EQ(checked.plan({}, out).message(),
+            "plan wrote 65 bytes – expected at most 64, for which it asked");
+}
+
+TEST(CheckedState, refuses_sizes_that_no_machine_has) {
+  SomeState some;
+  some.work_bytes = UINT64_MAX;
+  CheckedState checked(some, "x");
+  EXPECT_THAT(std::string(bound(checked).message()),
+              HasSubstr("workspace_bytes wants 18446744073709551615 bytes for KV group 0"));
 }
 
 class SomeLinear final : public LinearKernel {

@@ -79,8 +79,8 @@ void expect_same_weights(const Model& a, const Model& b) {
   }
 }
 
-// Layers that rotate or scale otherwise than their architecture has it in such files, and other
-// activations.
+// Layers that rotate or scale otherwise than their architecture has it in such files, limits of
+// steps, and other activations.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
          name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||

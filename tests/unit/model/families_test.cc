@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/model/family.h"
+#include "core/model/json_fields.h"
 #include "core/model/model_config.h"
 #include "tests/unit/model/parsed_plan.h"
 
@@ -30,8 +31,8 @@ std::vector<int32_t> ropes(const ModelPlan& plan) {
 TEST(Families, each_reads_a_config_that_says_nothing_but_its_name) {
   for (const Family* family : families()) {
     SCOPED_TRACE(family->model_type);
-    // By default DeepSeek's layers have experts, which are not built.
-    const ModelPlan plan = plan_of(R"({"first_k_dense_replace":65535,"model_type":")" +
+    // Granite 4 would have experts.
+    const ModelPlan plan = plan_of(R"({"num_local_experts":0,"model_type":")" +
                                    std::string(family->model_type) + "\"}");
     ASSERT_FALSE(plan.layers.empty());
     EXPECT_EQ(&family_of(plan), family);
@@ -46,8 +47,8 @@ TEST(Families, names_of_tensors_in_gguf_files_can_be_undone_for_each) {
   for (const Family* family : families()) {
     SCOPED_TRACE(family->model_type);
     const TensorNames names(*family);
-    const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,
-        "first_k_dense_replace":2,"model_type":")" +
+    const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,"num_local_experts":0,
+        "model_type":")" +
                                    std::string(family->model_type) + "\"}");
     for (const TensorSpec& spec : list_tensors(plan)) {
       EXPECT_NE(names.stored(spec.name), spec.name);
@@ -91,6 +92,66 @@ TEST(Families, phi_3_turns_part_of_a_head_by_longrope) {
   EXPECT_FLOAT_EQ(static_cast<float>(rope.scaling.attention_factor), 1.2247449f);
   EXPECT_FLOAT_EQ(rope_frequencies(rope, 16)[0], 1.0f);
   EXPECT_FLOAT_EQ(rope_frequencies(rope, 17)[0], 0.5f);
+}
+
+TEST(Families, mamba_has_no_heads_and_no_mlp_and_steps_of_a_low_rank) {
+  const ModelPlan plan = plan_of(R"({"model_type":"mamba","hidden_size":40,"expand":3})");
+  const LayerPlan& layer = plan.layers.front();
+  EXPECT_FALSE(layer.attends());
+  EXPECT_FALSE(layer.has_mlp());
+  EXPECT_EQ(layer.recurrent.inner(), 120u);
+  EXPECT_EQ(layer.recurrent.step_rank, 3u);  // hidden / 16, rounded up
+  EXPECT_EQ(layer.recurrent.state_bytes(), 4u * (3 * 120 + 120 * 16));
+  const ModelShapeStorage storage(plan, 100);
+  const ModelShape& shape = storage.shape();
+  ASSERT_EQ(shape.group_count, 1u);
+  EXPECT_EQ(shape.groups[0].kind, KvKind::recurrent);
+  EXPECT_EQ(shape.groups[0].state_bytes, plan.layers.size() * layer.recurrent.state_bytes());
+  EXPECT_EQ(shape.layers[1].state_offset, layer.recurrent.state_bytes());
+  EXPECT_EQ(shape.layers[1].group, kNoGroup);
+}
+
+TEST(Families, mamba_2_reads_limits_of_steps_in_each_spelling_of_infinity) {
+  const auto limits = [](const std::string& text) {
+    const ModelPlan plan = plan_of(with_spelled_infinity(
+        R"({"model_type":"mamba2","num_hidden_layers":1,"time_step_limit":)" + text + "}"));
+    const RecurrentPlan& recurrent = plan.layers.front().recurrent;
+    return std::pair(recurrent.least_step, recurrent.most_step);
+  };
+  constexpr float kNone = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(limits("[0.0, Infinity]"), std::pair(0.0f, kNone));
+  EXPECT_EQ(limits(R"([0.1, {"__float__": "Infinity"}])"), std::pair(0.1f, kNone));
+  EXPECT_EQ(limits("[0.25, 0.5]"), std::pair(0.25f, 0.5f));
+  EXPECT_THAT(refusal(R"({"model_type":"mamba2","time_step_limit":[0.5,0.1]})"),
+              HasSubstr("'time_step_limit' is a list of 2; expected the least and the most step"));
+}
+
+TEST(Families, heads_that_do_not_fill_the_inner_width_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type":"mamba2","hidden_size":64,"num_heads":3,"head_dim":16})"),
+              HasSubstr("3 heads ('num_heads') of 16 ('head_dim') are not the inner width 128"));
+  EXPECT_THAT(refusal(R"({"model_type":"mamba2","n_groups":3})"),
+              HasSubstr("'num_heads' 128 is not a multiple of 'n_groups' 3"));
+  EXPECT_THAT(refusal(R"({"model_type":"mamba","hidden_act":"gelu"})"),
+              HasSubstr("recurrent layers are built for \"silu\" only"));
+}
+
+TEST(Families, granite_4_attends_in_some_layers_and_has_no_experts) {
+  const ModelPlan plan = plan_of(R"({"model_type":"granitemoehybrid","num_local_experts":0,
+      "num_hidden_layers":3,"layer_types":["mamba","attention","linear_attention"]})");
+  EXPECT_FALSE(plan.layers[0].attends());
+  EXPECT_TRUE(plan.layers[1].attends());
+  EXPECT_FALSE(plan.layers[1].recurrent);
+  EXPECT_TRUE(plan.layers[2].recurrent);
+  EXPECT_TRUE(plan.ropes.empty());
+  const ModelShapeStorage storage(plan, 100);
+  const ModelShape& shape = storage.shape();
+  ASSERT_EQ(shape.group_count, 2u);
+  EXPECT_EQ(shape.groups[shape.ledger_group].kind, KvKind::attention);
+  EXPECT_THAT(refusal(R"({"model_type":"granitemoehybrid"})"),
+              HasSubstr("'num_local_experts' is 8; of Granite 4 the models without experts"));
+  EXPECT_THAT(refusal(R"({"model_type":"granitemoehybrid","num_local_experts":0,
+      "num_hidden_layers":1,"layer_types":["sliding_attention"]})"),
+              HasSubstr("'layer_types' has \"sliding_attention\"; there are"));
 }
 
 TEST(Families, slopes_of_alibi_are_powers_that_end_at_the_same_one) {

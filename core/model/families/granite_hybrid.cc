@@ -1,0 +1,134 @@
+// Granite 4: layers of Granite that attend or run a Mamba-2 mixer, each with a gated MLP. The
+// models with experts beside that MLP are refused.
+#include <algorithm>
+
+#include "core/base/quote.h"
+#include "core/model/families/families.h"
+#include "core/model/families/granite.h"
+#include "core/model/families/recurrence.h"
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+constexpr TensorName kNames[] = {
+    {Role::ssm_in, "mamba.in_proj", "ssm_in"},
+    {Role::ssm_conv, "mamba.conv1d", "ssm_conv1d"},
+    {Role::ssm_dt_bias, "mamba.dt_bias", "ssm_dt.bias", true},
+    {Role::ssm_a, "mamba.A_log", "ssm_a", true},
+    {Role::ssm_d, "mamba.D", "ssm_d", true},
+    {Role::ssm_norm, "mamba.norm", "ssm_norm"},
+    {Role::ssm_out, "mamba.out_proj", "ssm_out"},
+    {Role::gate_up, "shared_mlp.input_linear", "ffn_gate_up"},
+    {Role::down, "shared_mlp.output_linear", "ffn_down"},
+};
+constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
+                           .head_dim = "mamba_d_head",
+                           .state = "mamba_d_state",
+                           .groups = "mamba_n_groups",
+                           .width = "mamba_d_conv",
+                           .expand = "mamba_expand",
+                           .projection_bias = "mamba_proj_bias",
+                           .convolution_bias = "mamba_conv_bias"};
+constexpr Mamba2Defaults kDefaults{.heads = 128, .head_dim = 0, .state = 256, .groups = 1};
+
+// [layers] which attend: "full_attention", or as older files spell it, "attention".
+std::vector<bool> read_attending(const JsonFields& config, size_t layers) {
+  const char* key = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
+  std::vector<bool> attending(layers, false);
+  const json* types = config.find(key);
+  if (types == nullptr) return attending;
+  if (!types->is_array() || types->size() != layers) {
+    config.faults().invalid(config.name(key) + " is " + describe(*types) + "; expected a list of " +
+                            std::to_string(layers) + ", one type a layer");
+    return attending;
+  }
+  for (size_t i = 0; i < layers; ++i) {
+    const json& type = (*types)[i];
+    attending[i] = type == "full_attention" || type == "attention";
+    if (attending[i] || type == "linear_attention" || type == "mamba") continue;
+    config.faults().unsupported(config.name(key) + " has " + describe(type) +
+                                "; there are \"full_attention\" and \"linear_attention\"");
+    break;
+  }
+  return attending;
+}
+
+void refuse_experts(const JsonFields& config) {
+  const uint32_t experts = config.count("num_local_experts", 8, 0, kMaxWidth);
+  (void)config.find("num_experts_per_tok");
+  if (experts == 0) return;
+  config.faults().unsupported("'num_local_experts' is " + std::to_string(experts) +
+                              "; of Granite 4 the models without experts are built");
+}
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, {.intermediate = 1024, .bos = 1, .eos = 2}, plan,
+                                 {.intermediate = "shared_intermediate_size"});
+  const float eps = read_eps(config, "rms_norm_eps", 1e-6);
+  LayerPlan layer = llama_layer(shape, eps);
+  layer.residual_scale = read_multiplier(config, "residual_multiplier");
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
+  layer.attention.scale = read_multiplier(config, "attention_multiplier");
+  layer.attention.rope = config.text("position_embedding_type", "nope") == "rope" ? 0 : -1;
+  expect_silu(config);
+  refuse_experts(config);
+  plan.embedding_scale = read_multiplier(config, "embedding_multiplier");
+  plan.logit_scale = 1.0f / read_multiplier(config, "logits_scaling");
+  plan.final_norm = layer.attention_norm;
+  if (layer.attention.rope == 0) {
+    plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
+  }
+  const RecurrentPlan recurrent = read_mamba2(config, shape.hidden, eps, kDefaults, kKeys);
+  for (const bool attends : read_attending(config, shape.layers)) {
+    plan.layers.push_back(layer);
+    if (attends) continue;
+    plan.layers.back().attention = SelfAttentionPlan();
+    plan.layers.back().attention.rope = -1;
+    plan.layers.back().recurrent = recurrent;
+  }
+}
+
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  multipliers_from_gguf(fields, config);
+  const json types = config["layer_types"];
+  // A model all of whose layers attend need not say what others would have.
+  const bool recurs = std::ranges::find(types, json("linear_attention")) != types.end();
+  if (recurs || fields.has(".ssm.inner_size")) mamba2_from_gguf(fields, kKeys, config);
+  config["shared_intermediate_size"] = config["intermediate_size"];
+  config["num_local_experts"] = 0;
+  const bool turns = fields.flag(".rope.scaling.finetuned", false);
+  config["position_embedding_type"] = turns ? nlohmann::ordered_json("rope") : nullptr;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    if (types[i] == "full_attention") {
+      config["attention_bias"] = fields.has_tensor(layer + "attn_q.bias");
+    } else {
+      config["mamba_conv_bias"] = fields.has_tensor(layer + "ssm_conv1d.bias");
+      config["mamba_proj_bias"] = fields.has_tensor(layer + "ssm_in.bias");
+    }
+  }
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  multipliers_to_gguf(plan, architecture, out);
+  const auto recurs = [](const LayerPlan& layer) { return static_cast<bool>(layer.recurrent); };
+  const auto found = std::ranges::find_if(plan.layers, recurs);
+  if (found != plan.layers.end()) mamba2_to_gguf(found->recurrent, architecture, out);
+  out.add_flag(architecture + ".rope.scaling.finetuned", !plan.ropes.empty());
+}
+
+}  // namespace
+
+const Family kGraniteHybrid{.model_type = "granitemoehybrid",
+                            .class_stem = "GraniteMoeHybrid",
+                            .architecture = "granitehybrid",
+                            .read = read,
+                            .tensors = {.names = kNames, .gguf_parts_gate_up = true},
+                            .gguf_pairs_rows = true,
+                            .gguf_attention = GgufAttention::in_some_layers,
+                            .from_gguf = from_gguf,
+                            .to_gguf = to_gguf};
+
+}  // namespace tenon

@@ -1,0 +1,73 @@
+// Mamba: layers that are a norm and a selective scan, without attention, MLP or positions.
+#include "core/model/families/families.h"
+#include "core/model/families/recurrence.h"
+
+namespace tenon {
+namespace {
+
+constexpr TensorName kNames[] = {
+    {Role::embedding, "backbone.embeddings", "token_embd"},
+    {Role::final_norm, "backbone.norm_f", "output_norm"},
+    {Role::attention_norm, "norm", "attn_norm"},
+    {Role::ssm_in, "mixer.in_proj", "ssm_in"},
+    {Role::ssm_conv, "mixer.conv1d", "ssm_conv1d"},
+    {Role::ssm_x, "mixer.x_proj", "ssm_x"},
+    {Role::ssm_dt, "mixer.dt_proj", "ssm_dt"},
+    {Role::ssm_a, "mixer.A_log", "ssm_a", true},
+    {Role::ssm_d, "mixer.D", "ssm_d", true},
+    {Role::ssm_out, "mixer.out_proj", "ssm_out"},
+};
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const uint32_t layers = read_plain_shape(
+      config, {.vocabulary = 50280, .hidden = 768, .layers = 32, .bos = 0, .eos = 0, .tied = true},
+      plan);
+  RecurrentPlan recurrent{.kind = Recurrence::mamba, .gate_norm = {}};
+  recurrent.heads = read_inner(config, "expand", plan.hidden);
+  recurrent.head_dim = recurrent.groups = 1;
+  recurrent.state = config.count("state_size", 16, 1, kMaxWidth / (2 * recurrent.heads));
+  recurrent.width = config.count("conv_kernel", 4, 1, 64);
+  recurrent.step_rank = read_step_rank(config, plan.hidden);
+  recurrent.projection_bias = config.flag("use_bias", false);
+  recurrent.convolution_bias = config.flag("use_conv_bias", true);
+  expect_silu(config);
+  const LayerPlan layer = recurrent_layer(recurrent, read_eps(config, "layer_norm_epsilon", 1e-5));
+  plan.final_norm = layer.attention_norm;
+  plan.layers.assign(layers, layer);
+  (void)config.find("intermediate_size");  // follows from "expand"
+}
+
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  config["state_size"] = fields.need_count(".ssm.state_size", 1, kMaxWidth);
+  config["conv_kernel"] = fields.need_count(".ssm.conv_kernel", 1, kMaxWidth);
+  config["time_step_rank"] = fields.need_count(".ssm.time_step_rank", 1, kMaxWidth);
+  config["expand"] = expand_from_gguf(fields);
+  config["use_conv_bias"] = fields.has_tensor("blk.0.ssm_conv1d.bias");
+  config["use_bias"] = fields.has_tensor("blk.0.ssm_in.bias");
+  if (fields.flag(".ssm.dt_b_c_rms", false)) {
+    fields.faults().unsupported(fields.name(".ssm.dt_b_c_rms") +
+                                " is true; norms of Δ, B and C are not built");
+  }
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  const RecurrentPlan& recurrent = plan.layers.front().recurrent;
+  out.add_count(architecture + ".ssm.conv_kernel", recurrent.width);
+  out.add_count(architecture + ".ssm.inner_size", recurrent.inner());
+  out.add_count(architecture + ".ssm.state_size", recurrent.state);
+  out.add_count(architecture + ".ssm.time_step_rank", recurrent.step_rank);
+}
+
+}  // namespace
+
+const Family kMamba{.model_type = "mamba",
+                    .class_stem = "Mamba",
+                    .architecture = "mamba",
+                    .read = read,
+                    .tensors = {.names = kNames, .base = "backbone."},
+                    .gguf_attention = GgufAttention::none,
+                    .gguf_eps_key = "layer_norm_epsilon",
+                    .from_gguf = from_gguf,
+                    .to_gguf = to_gguf};
+
+}  // namespace tenon

@@ -1,0 +1,54 @@
+// Mamba-2: as Mamba, with heads that decay as one and a norm of the gated output.
+#include "core/model/families/families.h"
+#include "core/model/families/recurrence.h"
+
+namespace tenon {
+namespace {
+
+constexpr TensorName kNames[] = {
+    {Role::embedding, "backbone.embeddings", "token_embd"},
+    {Role::final_norm, "backbone.norm_f", "output_norm"},
+    {Role::attention_norm, "norm", "attn_norm"},
+    {Role::ssm_in, "mixer.in_proj", "ssm_in"},
+    {Role::ssm_conv, "mixer.conv1d", "ssm_conv1d"},
+    {Role::ssm_dt_bias, "mixer.dt_bias", "ssm_dt.bias", true},
+    {Role::ssm_a, "mixer.A_log", "ssm_a", true},
+    {Role::ssm_d, "mixer.D", "ssm_d", true},
+    {Role::ssm_norm, "mixer.norm", "ssm_norm"},
+    {Role::ssm_out, "mixer.out_proj", "ssm_out"},
+};
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const uint32_t layers = read_plain_shape(
+      config, {.vocabulary = 32768, .hidden = 4096, .layers = 64, .bos = 0, .eos = 2}, plan);
+  const float eps = read_eps(config, "layer_norm_epsilon", 1e-5);
+  const LayerPlan layer = recurrent_layer(read_mamba2(config, plan.hidden, eps, {}, {}), eps);
+  expect_silu(config);
+  plan.final_norm = layer.attention_norm;
+  plan.layers.assign(layers, layer);
+  (void)config.find("time_step_rank");  // Mamba's; nothing of Mamba-2 has it
+}
+
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  mamba2_from_gguf(fields, {}, config);
+  config["use_conv_bias"] = fields.has_tensor("blk.0.ssm_conv1d.bias");
+  config["use_bias"] = fields.has_tensor("blk.0.ssm_in.bias");
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  mamba2_to_gguf(plan.layers.front().recurrent, architecture, out);
+}
+
+}  // namespace
+
+const Family kMamba2{.model_type = "mamba2",
+                     .class_stem = "Mamba2",
+                     .architecture = "mamba2",
+                     .read = read,
+                     .tensors = {.names = kNames, .base = "backbone."},
+                     .gguf_attention = GgufAttention::none,
+                     .gguf_eps_key = "layer_norm_epsilon",
+                     .from_gguf = from_gguf,
+                     .to_gguf = to_gguf};
+
+}  // namespace tenon

@@ -1,0 +1,423 @@
+// Recurrences of the kinds "mamba" and "mamba2" (docs/futures.md, "State kinds") on host memory, a
+// row after the other, so that the bits of a row depend on nothing but its sequence.
+//
+// Mamba-2 has two phases: the convolution into the workspace, channels shared out; then the heads,
+// shared out. Mamba's layers are called twice, once for each, since the executor multiplies in
+// between. States are advanced in the slot that they end in: nothing is copied.
+#include <tenon/sdk/isa.h>
+#include <tenon/sdk/plugin.h>
+#include <tenon/state.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "plugins/state/cpu/kernels.h"
+#include "plugins/state/cpu/plan.h"
+
+namespace tenon::state_cpu {
+namespace {
+
+constexpr uint32_t kMaxWidth = 64;       // of a convolution, in tokens
+constexpr uint32_t kBlockChannels = 64;  // that a worker takes at a time: whole cache lines
+
+const KernelSet& choose_kernels(const HostFacts& host) {
+  return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                             {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
+                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
+}
+
+Status refuse(const std::string& message) {
+  return Status::error(StatusCode::unsupported, message);
+}
+Status broken(const std::string& message) {
+  return Status::error(StatusCode::internal, message);
+}
+
+// log(1 + eˣ), without overflow.
+float softplus(float x) {
+  return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x)));
+}
+
+// A layer's sizes, and its parameters in the order that kernels read them.
+struct Layer {
+  bool heads_decay = false;  // mamba2
+  uint32_t heads = 0, dim = 1, state = 0, groups = 1, width = 0;
+  std::vector<float> conv;  // [width, channels]
+  std::vector<float> a;     // [heads], or [state, channels]
+  const float *conv_bias = nullptr, *dt_bias = nullptr, *d = nullptr;
+  float least_step = 0, most_step = 0;
+
+  uint32_t inner() const { return heads * dim; }
+  uint32_t channels() const { return heads_decay ? inner() + 2 * groups * state : inner(); }
+  uint64_t kept_rows() const { return uint64_t{width - 1} * channels(); }  // of the convolution
+  uint64_t state_floats() const { return kept_rows() + uint64_t{inner()} * state; }
+};
+
+Status read_dims(const LayerShape& shape, Layer& layer) {
+  const uint32_t* dims = shape.state_dims;
+  layer.heads_decay = shape.state_kind == "mamba2";
+  if (!layer.heads_decay && shape.state_kind != "mamba") {
+    return refuse("a layer keeps a state of the kind '" + std::string(shape.state_kind) +
+                  "'; \"cpu\" runs mamba and mamba2");
+  }
+  layer.heads = dims[0];
+  if (layer.heads_decay) layer.dim = dims[1], layer.groups = dims[3];
+  layer.state = dims[layer.heads_decay ? 2 : 1];
+  layer.width = dims[layer.heads_decay ? 4 : 2];
+  const bool sound = layer.heads > 0 && layer.dim > 0 && layer.state > 0 && layer.groups > 0 &&
+                     layer.heads % layer.groups == 0;
+  if (!sound || layer.width == 0 || layer.width > kMaxWidth) {
+    return refuse("a layer of the kind " + std::string(shape.state_kind) + " has " +
+                  std::to_string(layer.heads) + " heads in " + std::to_string(layer.groups) +
+                  " groups, states of " + std::to_string(layer.state) + " and a convolution of " +
+                  std::to_string(layer.width) +
+                  "; expected none of them 0, whole groups, and at most 64 tokens");
+  }
+  if (shape.state_bytes == layer.state_floats() * sizeof(float)) return Status();
+  return broken("a layer's state has " + std::to_string(shape.state_bytes) + " bytes; its sizes " +
+                "make it " + std::to_string(layer.state_floats() * sizeof(float)));
+}
+
+// rows × columns → columns × rows
+std::vector<float> transposed(const float* from, uint64_t rows, uint64_t columns) {
+  std::vector<float> to(rows * columns);
+  for (uint64_t row = 0; row < rows; ++row) {
+    for (uint64_t column = 0; column < columns; ++column) {
+      to[column * rows + row] = from[row * columns + column];
+    }
+  }
+  return to;
+}
+
+Status read_parameters(std::span<const TensorView> parameters, Layer& layer) {
+  const size_t expected = layer.heads_decay ? 6 : 5;
+  if (parameters.size() != expected) {
+    return broken("a recurrence has " + std::to_string(parameters.size()) +
+                  " parameters; expected " + std::to_string(expected));
+  }
+  const auto values = [&](size_t i) { return static_cast<const float*>(parameters[i].data); };
+  for (const TensorView& parameter : parameters) {
+    if (parameter.dtype == DType::f32 && parameter.data != nullptr) continue;
+    return refuse("a parameter of a recurrence is no array of f32");
+  }
+  layer.conv = transposed(values(0), layer.channels(), layer.width);
+  layer.conv_bias = values(1);
+  layer.dt_bias = values(3);
+  layer.d = values(4);
+  if (layer.heads_decay) {
+    layer.a.assign(values(2), values(2) + layer.heads);
+    layer.least_step = values(5)[0];
+    layer.most_step = values(5)[1];
+  } else {
+    layer.a = transposed(values(2), layer.inner(), layer.state);
+  }
+  return Status();
+}
+
+// One layer's call.
+struct Task {
+  const Layer& layer;
+  const StepPlan& plan;
+  const StateCall& call;
+  std::byte* states = nullptr;  // of this layer, in slot 0
+  uint64_t slot_bytes = 0;
+
+  float* slot(BlockId block) const {
+    return reinterpret_cast<float*>(states + static_cast<uint64_t>(block) * slot_bytes);
+  }
+  const float* input(size_t i) const { return static_cast<const float*>(call.inputs[i]); }
+};
+
+// Walks the rows of a sequence over one part of its state, which begins `at` floats behind that of
+// a slot: where it stands in front of a row, and where it goes. What no slot keeps goes beside.
+class Walk {
+ public:
+  Walk(const Task& task, const Part& part, uint64_t at, float* beside)
+      : task_(task), part_(part), ends_(task.plan.ends_of(part)), at_(at), beside_(beside) {
+    from_ = part.from == kNoBlock ? nullptr : task.slot(part.from) + at;
+  }
+  const float* from() const { return from_; }  // null: zeros
+  float* to() const {
+    return next_ < ends_.size() ? task_.slot(ends_[next_].block) + at_ : beside_;
+  }
+  bool from_beside() const { return from_ == beside_; }
+  bool to_beside() const { return next_ == ends_.size(); }
+  bool more() const { return done_ < part_.rows; }
+  uint32_t row() const { return part_.first_row + done_; }
+  void advance() {
+    from_ = to();
+    ++done_;
+    if (next_ < ends_.size() && ends_[next_].rows == done_) ++next_;
+  }
+
+ private:
+  const Task& task_;
+  const Part& part_;
+  std::span<const End> ends_;
+  uint64_t at_;
+  float* beside_;
+  const float* from_ = nullptr;
+  uint32_t done_ = 0;
+  size_t next_ = 0;
+};
+
+class CpuStates {
+ public:
+  CpuStates(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
+      : kernels_(choose_kernels(*host.facts)) {}
+
+  Status accepts(const LayerShape& shape) const {
+    Layer layer;
+    return read_dims(shape, layer);
+  }
+
+  Status bind(const StateBinding& binding) {
+    if (binding.dtype != DType::f32 || binding.slices == 0) {
+      return refuse("activations are " + std::string(dtype_name(binding.dtype)) +
+                    ", or there is no slice; \"cpu\" takes f32");
+    }
+    binding_ = binding;
+    const ModelShape& model = *binding.model;
+    layers_.assign(model.layer_count, {});
+    groups_.assign(model.group_count, {});
+    for (LayerId id = 0; id < model.layer_count; ++id) {
+      const LayerShape& shape = model.layers[id];
+      if (std::ranges::find(binding.groups, shape.state_group) == binding.groups.end()) continue;
+      Status status = add_layer(shape, id);
+      if (!status.ok()) return status;
+    }
+    return Status();
+  }
+
+  uint64_t plan_bytes(GroupId) const {
+    return state_cpu::plan_bytes(binding_.max_rows, binding_.max_sequences);
+  }
+  uint64_t workspace_bytes(GroupId group) const {
+    return (convolved_floats(groups_[group]) +
+            uint64_t{binding_.slices} * groups_[group].beside_floats) *
+           sizeof(float);
+  }
+
+  Status plan(const StatePlan& plan, KernelPlanOut& out) {
+    const BatchView& batch = *plan.batch;
+    if (!batch.tree_parents.empty()) {
+      return refuse("rows form a tree; recurrent state has slots for a chain of drafts only");
+    }
+    if (plan.group >= groups_.size() || batch.rows > binding_.max_rows ||
+        batch.sequences.size() > binding_.max_sequences) {
+      return broken("the batch has " + std::to_string(batch.rows) + " rows and " +
+                    std::to_string(batch.sequences.size()) +
+                    " sequences, more than was agreed when the state kernel was bound");
+    }
+    make_plan(plan);
+    out.phases = groups_[plan.group].phases;
+    out.plan_bytes = plan_bytes(plan.group);
+    return Status();
+  }
+
+  Status run(const StateCall& call, uint32_t phase, Slice slice) {
+    const LayerShape& shape = binding_.model->layers[call.layer];
+    const StateStorage& storage = binding_.storage[shape.state_group];
+    const Layer& layer = layers_[call.layer];
+    const Task task{layer, *static_cast<const StepPlan*>(call.plan), call,
+                    storage.base + shape.state_offset, storage.slot_bytes};
+    const Group& group = groups_[shape.state_group];
+    auto* convolved = static_cast<float*>(call.workspace);
+    // Slices beyond those agreed upon have no memory of their own, and no work.
+    slice.count = std::min(slice.count, binding_.slices);
+    if (slice.index >= slice.count) return Status();
+    float* beside = convolved + convolved_floats(group) + slice.index * group.beside_floats;
+    if (layer.heads_decay) {
+      if (phase == 0) convolve(task, convolved, slice);
+      if (phase == 1) scan_heads(task, convolved, beside, slice);
+    } else if (phase == 0) {
+      if (call.inputs.size() == 1) {
+        convolve(task, static_cast<float*>(call.out), slice);
+      } else {
+        scan_channels(task, beside, slice);
+      }
+    }
+    return Status();
+  }
+
+  std::string_view numerics() const { return kernels_.name; }
+
+ private:
+  struct Group {
+    uint32_t phases = 1;
+    uint32_t convolved = 0;      // widest channels of a layer that convolves into the workspace
+    uint64_t beside_floats = 0;  // of one slice: a state that no slot keeps, or a block of one
+  };
+
+  uint64_t convolved_floats(const Group& group) const {
+    return uint64_t{group.convolved} * binding_.max_rows;
+  }
+
+  Status add_layer(const LayerShape& shape, LayerId id) {
+    Layer& layer = layers_[id];
+    Status status = read_dims(shape, layer);
+    if (!status.ok()) return status;
+    if (id >= binding_.parameters.size()) return broken("a recurrence has no parameters");
+    status = read_parameters(binding_.parameters[id], layer);
+    if (!status.ok()) return status;
+    Group& group = groups_[shape.state_group];
+    if (layer.heads_decay) {
+      group.phases = 2;
+      group.convolved = std::max(group.convolved, layer.channels());
+    }
+    const uint64_t beside = layer.heads_decay ? uint64_t{layer.dim} * layer.state
+                                              : uint64_t{kBlockChannels} * (layer.state + 1);
+    group.beside_floats = std::max(group.beside_floats, (beside + 15) / 16 * 16);
+    zeros_.resize(std::max<size_t>(zeros_.size(), layer.channels()));
+    return Status();
+  }
+
+  // The row that stands `back` rows in front of row `done` of its sequence.
+  const float* row_before(const Task& task, const Part& part, uint32_t done, uint32_t back) const {
+    const uint64_t channels = task.layer.channels();
+    if (back <= done) return task.input(0) + (part.first_row + done - back) * channels;
+    if (part.from == kNoBlock) return zeros_.data();
+    const uint32_t from_end = back - done;  // 1: the last one that is kept
+    return task.slot(part.from) + (task.layer.width - 1 - from_end) * channels;
+  }
+
+  // Blocks of channels are shared out, in turn for each sequence.
+  void convolve(const Task& task, float* out, Slice slice) const {
+    const Layer& layer = task.layer;
+    const uint32_t channels = layer.channels();
+    const uint32_t blocks = (channels + kBlockChannels - 1) / kBlockChannels;
+    uint32_t turn = 0;
+    for (const Part& part : task.plan.parts()) {
+      for (uint32_t block = 0; block < blocks; ++block, ++turn) {
+        if (turn % slice.count != slice.index) continue;
+        const uint32_t first = block * kBlockChannels;
+        convolve_block(task, part, first, std::min(first + kBlockChannels, channels), out);
+      }
+    }
+  }
+
+  void convolve_block(const Task& task, const Part& part, uint32_t first, uint32_t last,
+                      float* out) const {
+    const Layer& layer = task.layer;
+    const uint64_t channels = layer.channels();
+    const float* taps[kMaxWidth];
+    Convolution row{taps,    layer.conv.data(), layer.conv_bias,
+                    nullptr, layer.width,       layer.channels()};
+    for (uint32_t done = 0; done < part.rows; ++done) {
+      for (uint32_t j = 0; j < layer.width; ++j) {
+        taps[j] = row_before(task, part, done, layer.width - 1 - j);
+      }
+      row.out = out + (part.first_row + done) * channels;
+      kernels_.convolve(row, first, last);
+    }
+    for (const End& end : task.plan.ends_of(part)) {
+      float* to = task.slot(end.block);
+      for (uint32_t back = layer.width - 1; back > 0; --back, to += channels) {
+        const float* from = row_before(task, part, end.rows, back);
+        std::copy(from + first, from + last, to + first);
+      }
+    }
+  }
+
+  void scan_heads(const Task& task, const float* convolved, float* beside, Slice slice) const {
+    uint32_t turn = 0;
+    for (const Part& part : task.plan.parts()) {
+      for (uint32_t head = 0; head < task.layer.heads; ++head, ++turn) {
+        if (turn % slice.count == slice.index) scan_head(task, part, head, convolved, beside);
+      }
+    }
+  }
+
+  void scan_head(const Task& task, const Part& part, uint32_t head, const float* convolved,
+                 float* beside) const {
+    const Layer& layer = task.layer;
+    const uint64_t floats = uint64_t{layer.dim} * layer.state;
+    const uint64_t at = layer.kept_rows() + head * floats;
+    const uint64_t b_at = layer.inner() + uint64_t{head} * layer.groups / layer.heads * layer.state;
+    HeadRow one{.d = layer.d[head], .dim = layer.dim, .state = layer.state};
+    for (Walk walk(task, part, at, beside); walk.more(); walk.advance()) {
+      const uint64_t row = walk.row();
+      const float* c = convolved + row * layer.channels();
+      const float step = softplus(task.input(1)[row * layer.heads + head] + layer.dt_bias[head]);
+      one.delta = std::clamp(step, layer.least_step, layer.most_step);
+      one.decay = std::exp(one.delta * layer.a[head]);
+      one.x = c + head * uint64_t{layer.dim};
+      one.b = c + b_at;
+      one.c = one.b + uint64_t{layer.groups} * layer.state;
+      one.from = walk.from();
+      one.to = walk.to();
+      one.y = static_cast<float*>(task.call.out) + row * layer.inner() + head * uint64_t{layer.dim};
+      kernels_.scan_head(one);
+    }
+  }
+
+  void scan_channels(const Task& task, float* beside, Slice slice) const {
+    const uint32_t channels = task.layer.inner();
+    uint32_t turn = 0;
+    for (const Part& part : task.plan.parts()) {
+      for (uint32_t first = 0; first < channels; first += kBlockChannels, ++turn) {
+        if (turn % slice.count != slice.index) continue;
+        scan_block(task, part, first, std::min(kBlockChannels, channels - first), beside);
+      }
+    }
+  }
+
+  // `beside` has the steps of a row, and behind them room for the block of a state.
+  void scan_block(const Task& task, const Part& part, uint32_t first, uint32_t count,
+                  float* beside) const {
+    const Layer& layer = task.layer;
+    const uint64_t channels = layer.inner(), at = layer.kept_rows() + first;
+    float* steps = beside;
+    ChannelRow one{.a = layer.a.data() + first,
+                   .delta = steps,
+                   .d = layer.d + first,
+                   .stride = channels,
+                   .count = count,
+                   .state = layer.state};
+    for (Walk walk(task, part, at, beside + kBlockChannels); walk.more(); walk.advance()) {
+      const uint64_t row = walk.row(), of_row = row * channels + first;
+      for (uint32_t i = 0; i < count; ++i) {
+        steps[i] = softplus(task.input(1)[of_row + i] + layer.dt_bias[first + i]);
+      }
+      one.x = task.input(0) + of_row;
+      one.y = static_cast<float*>(task.call.out) + of_row;
+      one.b = task.input(2) + row * 2 * layer.state;
+      one.c = one.b + layer.state;
+      one.from = walk.from();
+      one.from_stride = walk.from_beside() ? kBlockChannels : channels;
+      one.to = walk.to();
+      one.to_stride = walk.to_beside() ? kBlockChannels : channels;
+      kernels_.scan_channels(one);
+    }
+  }
+
+  const KernelSet& kernels_;
+  StateBinding binding_;
+  std::vector<Layer> layers_;  // [layer_count]
+  std::vector<Group> groups_;  // [group_count]
+  std::vector<float> zeros_;   // the widest row of a convolution
+};
+
+constexpr Fact kProvides[] = {
+    {.key = "device.space", .words = "host"},
+    {.key = "numerics.rows", .words = "invariant"},
+};
+
+constexpr PluginDescriptor base_descriptor() {
+  PluginDescriptor base;
+  base.id = "cpu";
+  base.version = "0.1.0";
+  base.summary = "runs the recurrences of Mamba and Mamba-2 on host memory, row by row";
+  base.license = "Apache-2.0";
+  base.score = [](const HostFacts&) noexcept -> uint32_t { return 10; };
+  return base;
+}
+constexpr PluginDescriptor kCpu = sdk::with_facts(
+    sdk::descriptor<StateKernel, CpuStates, sdk::NoOptions>(base_descriptor()), kProvides);
+
+}  // namespace
+}  // namespace tenon::state_cpu
+
+TENON_PLUGIN_LIBRARY(&tenon::state_cpu::kCpu)

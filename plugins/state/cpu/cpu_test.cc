@@ -1,0 +1,342 @@
+// The recurrences of the kinds "mamba" and "mamba2" against their formulas (docs/futures.md), on
+// every instruction set, over sizes that fit no vector.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tenon/state.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/plugin_instance.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+struct Sizes {
+  bool mamba2 = true;
+  uint32_t heads = 3, dim = 5, state = 7, groups = 1, width = 4;  // mamba: heads are channels
+
+  uint32_t inner() const { return mamba2 ? heads * dim : heads; }
+  uint32_t channels() const { return mamba2 ? inner() + 2 * groups * state : inner(); }
+  uint64_t kept() const { return uint64_t{width - 1} * channels(); }
+  uint64_t floats() const { return kept() + uint64_t{inner()} * state; }
+};
+
+// Numbers that repeat nothing obvious, in [-1, 1).
+std::vector<float> numbers(uint64_t count, uint32_t seed) {
+  std::vector<float> values;
+  uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
+  for (uint64_t i = 0; i < count; ++i) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    values.push_back(static_cast<float>(static_cast<double>(state >> 40) / (1 << 23) - 1.0));
+  }
+  return values;
+}
+
+// A layer with its parameters, and a kernel bound to it.
+class OneLayer {
+ public:
+  static constexpr uint32_t kSlots = 12, kRows = 24, kSequences = 4;
+
+  OneLayer(const Sizes& sizes, const CpuFeatures& isa, uint32_t slices)
+      : sizes_(sizes), slices_(slices) {
+    host_.facts.cpu = isa;
+    kernel_ = std::make_unique<PluginInstance<StateKernel>>("cpu", host_);
+    const uint32_t a_size = sizes.mamba2 ? sizes.heads : sizes.heads * sizes.state;
+    parameters_ = {numbers(uint64_t{sizes.channels()} * sizes.width, 1),
+                   numbers(sizes.channels(), 2), numbers(a_size, 3), numbers(sizes.heads, 4),
+                   numbers(sizes.heads, 5)};
+    for (float& a : parameters_[2]) a = -std::exp(a);
+    if (sizes.mamba2) parameters_.push_back({0.3f, 0.9f});
+    for (const auto& values : parameters_) {
+      TensorView& view = views_.emplace_back();
+      view.data = values.data();
+      view.dtype = DType::f32;
+      view.rank = 1;
+      view.shape[0] = values.size();
+      view.stride[0] = 1;
+    }
+    layer_.group = kNoGroup;
+    layer_.state_group = 0;
+    layer_.state_kind = sizes.mamba2 ? "mamba2" : "mamba";
+    const std::vector<uint32_t> dims =
+        sizes.mamba2 ? std::vector{sizes.heads, sizes.dim, sizes.state, sizes.groups, sizes.width}
+                     : std::vector{sizes.heads, sizes.state, sizes.width};
+    std::copy(dims.begin(), dims.end(), layer_.state_dims);
+    layer_.state_offset = 4;  // states need not be aligned to more than their numbers
+    layer_.state_bytes = sizes.floats() * sizeof(float);
+    group_.kind = KvKind::recurrent;
+    model_.layer_count = model_.group_count = 1;
+    model_.groups = &group_;
+    model_.layers = &layer_;
+    slot_floats_ = sizes.floats() + 2;
+    memory_ = numbers(kSlots * slot_floats_, 6);
+  }
+
+  Status bind() {
+    storage_ = {reinterpret_cast<std::byte*>(memory_.data()), slot_floats_ * sizeof(float)};
+    const std::span<const TensorView> of_layer = views_;
+    Status status = kernel()->bind({.model = &model_,
+                                    .groups = {&kGroup, 1},
+                                    .storage = {&storage_, 1},
+                                    .parameters = {&of_layer, 1},
+                                    .max_rows = kRows,
+                                    .max_sequences = kSequences,
+                                    .slices = slices_,
+                                    .dtype = DType::f32,
+                                    .space = {}});
+    if (!status.ok()) return status;
+    plan_.resize(kernel()->plan_bytes(0) / 8 + 1);
+    workspace_.resize(kernel()->workspace_bytes(0) / 8 + 1);
+    return {};
+  }
+
+  // Rows of one or several sequences; tables as the boundary has them.
+  struct Part {
+    uint32_t rows;
+    std::vector<BlockId> blocks;
+    std::vector<uint32_t> ends;
+  };
+  // y [rows, inner] of rows whose inputs begin at `first`.
+  std::vector<float> run(const std::vector<Part>& parts, uint32_t first) {
+    std::vector<BatchSequence> sequences;
+    std::vector<KvTableView> tables;
+    uint32_t rows = 0;
+    for (const Part& part : parts) {
+      sequences.push_back({.seq = static_cast<SeqId>(sequences.size()),
+                           .first_row = rows,
+                           .rows = part.rows,
+                           .drafts = 0,
+                           .adapter = 0});
+      KvTableView& table = tables.emplace_back();
+      table.blocks = part.blocks;
+      table.ends = part.ends;
+      rows += part.rows;
+    }
+    const BatchGroup group{{}, {}, tables};
+    BatchView batch;
+    batch.rows = batch.padded_rows = rows;
+    batch.padded_sequences = static_cast<uint32_t>(parts.size());
+    batch.sequences = sequences;
+    batch.groups = {&group, 1};
+    KernelPlanOut out;
+    EXPECT_TRUE(kernel()->plan({0, &batch, plan_.data()}, out).ok());
+    return sizes_.mamba2 ? run_mamba2(first, rows, out.phases) : run_mamba(first, rows, out.phases);
+  }
+
+  const float* state(BlockId slot) const {
+    return memory_.data() + static_cast<uint64_t>(slot) * slot_floats_ + 1;
+  }
+  StateKernel* kernel() { return kernel_->get(); }
+  LayerShape& layer() { return layer_; }
+  std::vector<TensorView>& views() { return views_; }
+  const std::vector<float>& parameter(size_t i) const { return parameters_[i]; }
+
+  // The inputs of all rows that tests have.
+  std::vector<float> x() const { return numbers(uint64_t{kRows} * sizes_.channels(), 7); }
+  std::vector<float> step() const { return numbers(uint64_t{kRows} * sizes_.heads, 8); }
+  std::vector<float> bc() const { return numbers(uint64_t{kRows} * 2 * sizes_.state, 9); }
+
+ private:
+  static constexpr GroupId kGroup = 0;
+
+  void call(std::vector<const void*> inputs, float* out, uint32_t phases) {
+    StateCall call;
+    call.inputs = inputs;
+    call.out = out;
+    call.plan = plan_.data();
+    call.workspace = workspace_.data();
+    for (uint32_t phase = 0; phase < phases; ++phase) {
+      for (uint32_t slice = slices_; slice-- > 0;) {
+        EXPECT_TRUE(kernel()->run(call, phase, {slice, slices_}).ok());
+      }
+    }
+  }
+  std::vector<float> run_mamba2(uint32_t first, uint32_t rows, uint32_t phases) {
+    const std::vector<float> all_x = x(), all_steps = step();
+    std::vector<float> y(uint64_t{rows} * sizes_.inner());
+    call({&all_x[uint64_t{first} * sizes_.channels()], &all_steps[uint64_t{first} * sizes_.heads]},
+         y.data(), phases);
+    return y;
+  }
+  std::vector<float> run_mamba(uint32_t first, uint32_t rows, uint32_t phases) {
+    const std::vector<float> all_x = x(), all_steps = step(), all_bc = bc();
+    std::vector<float> c(uint64_t{rows} * sizes_.inner()), y(c.size());
+    const uint64_t at = uint64_t{first} * sizes_.inner();
+    call({&all_x[at]}, c.data(), phases);
+    call({c.data(), &all_steps[at], &all_bc[uint64_t{first} * 2 * sizes_.state]}, y.data(), phases);
+    return y;
+  }
+
+  Sizes sizes_;
+  uint32_t slices_;
+  TestHost host_;
+  std::unique_ptr<PluginInstance<StateKernel>> kernel_;
+  std::vector<std::vector<float>> parameters_;
+  std::vector<TensorView> views_;
+  LayerShape layer_;
+  KvGroup group_;
+  ModelShape model_;
+  StateStorage storage_;
+  uint64_t slot_floats_ = 0;
+  std::vector<float> memory_;
+  std::vector<uint64_t> plan_, workspace_;
+};
+
+double softplus(double x) {
+  return std::log1p(std::exp(x));
+}
+double silu(double x) {
+  return x / (1.0 + std::exp(-x));
+}
+
+// All rows from nothing, in double precision.
+std::vector<double> expected_rows(const OneLayer& layer, const Sizes& s, uint32_t rows) {
+  const std::vector<float> x = layer.x(), step = layer.step(), bc = layer.bc();
+  std::vector<double> h(uint64_t{s.inner()} * s.state, 0.0), y;
+  for (uint32_t row = 0; row < rows; ++row) {
+    std::vector<double> c(s.channels());
+    for (uint32_t channel = 0; channel < s.channels(); ++channel) {
+      double sum = layer.parameter(1)[channel];
+      for (uint32_t j = 0; j < s.width; ++j) {
+        const int64_t from = int64_t{row} - s.width + 1 + j;
+        if (from < 0) continue;
+        sum += double{layer.parameter(0)[channel * s.width + j]} *
+               x[static_cast<uint64_t>(from) * s.channels() + channel];
+      }
+      c[channel] = silu(sum);
+    }
+    for (uint32_t p = 0; p < s.inner(); ++p) {
+      const uint32_t head = s.mamba2 ? p / s.dim : p;
+      double delta = softplus(double{step[row * s.heads + head]} + layer.parameter(3)[head]);
+      if (s.mamba2) delta = std::clamp(delta, 0.3, 0.9);
+      double sum = layer.parameter(4)[head] * c[p];
+      for (uint32_t n = 0; n < s.state; ++n) {
+        const uint32_t group = head * s.groups / s.heads;
+        const double a = layer.parameter(2)[s.mamba2 ? head : head * s.state + n];
+        const double b = s.mamba2 ? c[s.inner() + group * s.state + n] : bc[row * 2 * s.state + n];
+        const double out = s.mamba2 ? c[s.inner() + (s.groups + group) * s.state + n]
+                                    : bc[(row * 2 + 1) * s.state + n];
+        double& kept = h[uint64_t{p} * s.state + n];
+        kept = std::exp(delta * a) * kept + delta * c[p] * b;
+        sum += kept * out;
+      }
+      y.push_back(sum);
+    }
+  }
+  return y;
+}
+
+const std::vector<Sizes>& all_sizes() {
+  static const std::vector<Sizes> kSizes = {
+      {},
+      {.heads = 6, .dim = 8, .state = 16, .groups = 3, .width = 2},
+      {.heads = 2, .dim = 33, .state = 40, .groups = 2, .width = 1},
+      {.mamba2 = false, .heads = 70, .state = 5},
+      {.mamba2 = false, .heads = 131, .state = 16, .width = 3}};
+  return kSizes;
+}
+
+TEST(States, rows_are_what_the_formulas_say) {
+  for (const Sizes& sizes : all_sizes()) {
+    for (const CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512}) {
+      if (!detect_cpu_features().has_all(isa)) continue;
+      SCOPED_TRACE(std::to_string(sizes.heads) + " " + std::string(cpu_isa_name(isa)));
+      OneLayer layer(sizes, isa, 3);
+      ASSERT_TRUE(layer.bind().ok());
+      const std::vector<float> y = layer.run({{17, {kNoBlock, 4}, {0, 17}}}, 0);
+      const std::vector<double> expected = expected_rows(layer, sizes, 17);
+      ASSERT_EQ(y.size(), expected.size());
+      for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 2e-5) << i;
+    }
+  }
+}
+
+// The states behind every row, the rows of a sequence in one step or in several, any slices.
+TEST(States, cuts_ends_and_slices_change_no_bit) {
+  for (const Sizes& sizes : all_sizes()) {
+    SCOPED_TRACE(sizes.heads);
+    OneLayer whole(sizes, detect_cpu_features(), 1);
+    ASSERT_TRUE(whole.bind().ok());
+    const std::vector<float> y = whole.run({{9, {kNoBlock, 1, 2, 3}, {0, 4, 8, 9}}}, 0);
+    OneLayer cut(sizes, detect_cpu_features(), 5);
+    ASSERT_TRUE(cut.bind().ok());
+    std::vector<float> in_parts = cut.run({{4, {kNoBlock, 7}, {0, 4}}}, 0);
+    for (const auto& [rows, from, to] : {std::tuple{1u, 7, 8}, {3u, 8, 9}, {1u, 9, 10}}) {
+      const auto done = static_cast<uint32_t>(in_parts.size() / sizes.inner());
+      const std::vector<float> more = cut.run({{rows, {from, to}, {done, done + rows}}}, done);
+      in_parts.insert(in_parts.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(in_parts, y);
+    const auto same_state = [&](BlockId one, BlockId other) {
+      return std::equal(whole.state(one), whole.state(one) + sizes.floats(), cut.state(other));
+    };
+    EXPECT_TRUE(same_state(1, 7) && same_state(2, 9) && same_state(3, 10));
+  }
+}
+
+TEST(States, a_step_changes_neither_the_slot_that_it_starts_from_nor_those_of_others) {
+  for (const Sizes& sizes : all_sizes()) {
+    OneLayer layer(sizes, detect_cpu_features(), 2);
+    ASSERT_TRUE(layer.bind().ok());
+    OneLayer untouched(sizes, detect_cpu_features(), 2);
+    // The second sequence has rows behind its last end, which no slot keeps.
+    layer.run({{3, {0, 4}, {5, 8}}, {6, {kNoBlock, 5}, {0, 2}}, {2, {6, 7, 8}, {9, 10, 12}}}, 0);
+    for (const BlockId slot : {0, 6, 8, 9, 10, 11}) {
+      EXPECT_TRUE(
+          std::equal(layer.state(slot), layer.state(slot) + sizes.floats(), untouched.state(slot)))
+          << slot;
+    }
+  }
+}
+
+TEST(States, rows_behind_the_last_end_have_the_bits_of_rows_in_front_of_one) {
+  for (const Sizes& sizes : all_sizes()) {
+    OneLayer layer(sizes, detect_cpu_features(), 2);
+    ASSERT_TRUE(layer.bind().ok());
+    const std::vector<float> kept = layer.run({{6, {2, 4}, {3, 9}}}, 1);
+    EXPECT_EQ(layer.run({{6, {2, 5}, {3, 5}}}, 1), kept);
+    EXPECT_EQ(layer.run({{6, {2}, {3}}}, 1), kept);
+  }
+}
+
+TEST(States, layers_of_other_kinds_and_sizes_are_refused) {
+  OneLayer layer({}, detect_cpu_features(), 1);
+  const auto refusal = [&] {
+    const Status status = layer.kernel()->accepts(layer.layer());
+    return status.ok() ? std::string("none") : std::string(status.message());
+  };
+  EXPECT_EQ(refusal(), "none");
+  layer.layer().state_bytes += 4;
+  EXPECT_THAT(refusal(), HasSubstr("bytes; its sizes make it"));
+  layer.layer().state_bytes -= 4;
+  layer.layer().state_dims[3] = 2;
+  EXPECT_THAT(refusal(), HasSubstr("3 heads in 2 groups"));
+  layer.layer().state_dims[3] = 1;
+  layer.layer().state_kind = "gated_delta";
+  EXPECT_THAT(refusal(), HasSubstr("a state of the kind 'gated_delta'; \"cpu\" runs mamba"));
+  layer.layer().state_kind = "mamba2";
+  layer.views().pop_back();
+  EXPECT_THAT(std::string(layer.bind().message()),
+              HasSubstr("a recurrence has 5 parameters; expected 6"));
+}
+
+TEST(States, trees_are_refused) {
+  OneLayer layer({}, detect_cpu_features(), 1);
+  ASSERT_TRUE(layer.bind().ok());
+  const int32_t parents[] = {-1, -1};
+  BatchView batch;
+  batch.rows = 2;
+  batch.tree_parents = parents;
+  std::vector<uint64_t> plan(64);
+  KernelPlanOut out;
+  EXPECT_THAT(std::string(layer.kernel()->plan({0, &batch, plan.data()}, out).message()),
+              HasSubstr("rows form a tree"));
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,7 @@
+#if defined(__x86_64__)
+#include "plugins/state/cpu/entries.h"
+
+namespace tenon::state_cpu {
+constinit const KernelSet kAvx512Kernels{"scan/avx512", &convolve, &scan_head, &scan_channels};
+}  // namespace tenon::state_cpu
+#endif

@@ -1,0 +1,264 @@
+// Models with recurrent layers in whole pipelines: whatever composes one, and however short its
+// memory is, a request has the same tokens and the same digest of its logits, or the pipeline is
+// refused by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/ref/ref_executor.h"
+#include "core/pipeline/pipeline.h"
+#include "tests/support/folders.h"
+
+namespace tenon {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+using Overrides = std::vector<std::string>;
+
+struct Outcome {
+  std::vector<std::pair<std::vector<TokenId>, uint64_t>> samples;  // ids and digest, in order
+  EngineTotals totals;
+};
+
+ExecutorFactories executors() {
+  ExecutorFactories made;
+  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+    return make_ref_executor();
+  };
+  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
+  return made;
+}
+
+class RecurrentPipelines : public testing::TestWithParam<const char*> {
+ protected:
+  RecurrentPipelines() {
+    PluginSearch search;
+    search.folders.push_back({build_folder() + "/plugins", "tests", true});
+    auto opened = PluginRegistry::open(std::move(search));
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    registry_ = std::make_unique<PluginRegistry>(*std::move(opened));
+  }
+
+  Result<std::unique_ptr<Pipeline>> build(Overrides overrides) {
+    overrides.push_back("model.path=" + source_folder() + "/tests/golden/models/" + GetParam());
+    overrides.push_back("limits.context_tokens=96");
+    overrides.push_back("limits.max_batch_tokens=64");
+    auto config = parse_pipeline_config("format = 1\n", "p.toml", "/", overrides);
+    if (!config.ok()) return config.take_status();
+    PipelineRequest request;
+    request.config = *std::move(config);
+    request.registry = registry_.get();
+    request.executors = executors();
+    request.host.cpu = detect_cpu_features();
+    request.host.workers = 2;
+    return build_pipeline(std::move(request));
+  }
+  std::string refusal(Overrides overrides) {
+    const auto pipeline = build(std::move(overrides));
+    return pipeline.ok() ? "none" : std::string(pipeline.status().message());
+  }
+
+  // Prompts that repeat themselves, so that drafters find something, with 20 to 41 tokens each.
+  static std::vector<Request> requests() {
+    std::vector<Request> all;
+    for (uint32_t i = 0; i < 8; ++i) {
+      Request request;
+      for (uint32_t token = 0; token < 20 + 3 * i; ++token) {
+        request.prompt.push_back(static_cast<TokenId>(3 + (token % 7 * (5 + i) + i) % 90));
+      }
+      request.max_tokens = 12 + 2 * i;
+      request.ignore_eos = true;
+      request.sampling.temperature = i % 2 == 0 ? 0.0f : 0.8f;
+      request.sampling.seed = i;
+      all.push_back(std::move(request));
+    }
+    return all;
+  }
+
+  Outcome run(Overrides overrides, std::vector<Request> submitted) {
+    Outcome outcome;
+    auto pipeline = build(std::move(overrides));
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    if (!pipeline.ok()) return outcome;
+    EngineOptions options = (*pipeline)->engine_options();
+    options.check_kv = true;
+    Engine engine((*pipeline)->parts(), options);
+    std::vector<std::shared_ptr<ResultSink>> sinks;
+    for (Request& request : submitted) {
+      sinks.push_back(std::make_shared<ResultSink>());
+      request.sink = sinks.back();
+      const auto id = engine.submit(std::move(request));
+      EXPECT_TRUE(id.ok()) << id.status().message();
+    }
+    const Status ended = engine.run_until_idle(20000);
+    EXPECT_TRUE(ended.ok()) << ended.message();
+    EXPECT_EQ(engine.last_fault(), "");
+    for (const auto& sink : sinks) {
+      for (const ResultSink::Sample& sample : sink->samples()) {
+        EXPECT_NE(sample.reason, FinishReason::error) << sample.message;
+        outcome.samples.emplace_back(sample.ids(), sample.record.logits_digest);
+      }
+    }
+    outcome.totals = engine.totals();
+    return outcome;
+  }
+  Outcome expected() {
+    return run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, requests());
+  }
+  uint64_t slot_bytes() {
+    auto pipeline = build({});
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    uint64_t bytes = 0;
+    for (const KvGroupGeometry& group : (*pipeline)->group_geometry) {
+      if (group.dtype == DType::u8) bytes += group.bytes_per_token;
+    }
+    return bytes;
+  }
+  // Memory for so many slots and tokens; of what tokens take, slots get no more than half.
+  std::string memory_for(uint64_t slots, uint64_t tokens) {
+    auto pipeline = build({"kv_cache.block_tokens=4"});
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    uint64_t bytes = slots * slot_bytes();
+    for (const KvGroupGeometry& group : (*pipeline)->group_geometry) {
+      if (group.dtype != DType::u8) bytes += tokens * group.bytes_per_token;
+    }
+    return "kv_cache.memory=" + std::to_string(bytes);
+  }
+
+  std::unique_ptr<PluginRegistry> registry_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, RecurrentPipelines,
+                         testing::Values("mamba", "mamba2_groups", "granite4"));
+
+TEST_P(RecurrentPipelines, every_scheduler_gives_the_same_tokens_with_managers_that_hold_states) {
+  const Outcome all = expected();
+  ASSERT_EQ(all.samples.size(), 8u);
+  for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
+    for (const char* manager : {"naive", "paged"}) {
+      SCOPED_TRACE(std::string(scheduler) + " " + manager);
+      const Outcome outcome = run(
+          {std::string("scheduler.plugin=") + scheduler, std::string("kv_cache.plugin=") + manager},
+          requests());
+      EXPECT_EQ(outcome.samples, all.samples);
+    }
+  }
+}
+
+TEST_P(RecurrentPipelines, managers_that_find_prefixes_are_refused_by_name) {
+  for (const char* manager : {"prefix", "radix"}) {
+    EXPECT_THAT(refusal({std::string("kv_cache.plugin=") + manager}),
+                AllOf(HasSubstr("kv.recurrent"), HasSubstr(manager), HasSubstr("paged")));
+  }
+}
+
+// Greedy answers that are long enough to repeat themselves.
+TEST_P(RecurrentPipelines, drafts_that_are_accepted_or_rejected_change_no_token) {
+  const auto long_ones = [] {
+    std::vector<Request> all = requests();
+    for (Request& request : all) {
+      request.max_tokens = 50;
+      request.sampling.temperature = 0.0f;
+    }
+    return all;
+  };
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, long_ones());
+  for (const char* drafter : {"ngram", "suffix"}) {
+    for (const char* manager : {"naive", "paged"}) {
+      SCOPED_TRACE(std::string(drafter) + " " + manager);
+      const Outcome outcome =
+          run({std::string("drafter.plugin=") + drafter, std::string("kv_cache.plugin=") + manager},
+              long_ones());
+      EXPECT_EQ(outcome.samples, all.samples);
+      EXPECT_GT(outcome.totals.drafts.tokens, 0u);
+    }
+  }
+}
+
+TEST_P(RecurrentPipelines, steps_planned_ahead_change_no_token) {
+  EXPECT_EQ(run({"engine.plan_ahead=1"}, requests()).samples, expected().samples);
+}
+
+TEST_P(RecurrentPipelines, memory_that_is_short_puts_sequences_off_and_changes_no_token) {
+  const Outcome all = expected();
+  const std::string memory = memory_for(7, 300);
+  for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
+    SCOPED_TRACE(scheduler);
+    const Outcome outcome =
+        run({std::string("scheduler.plugin=") + scheduler, memory, "kv_cache.block_tokens=4"},
+            requests());
+    EXPECT_EQ(outcome.samples, all.samples);
+  }
+}
+
+TEST_P(RecurrentPipelines, states_come_back_from_the_swap_pool_as_they_were) {
+  const Outcome all = expected();
+  const Overrides overrides{memory_for(7, 300), "kv_cache.block_tokens=4",
+                            "kv_cache.swap_memory=1MiB", "scheduler.plugin=continuous",
+                            "scheduler.options.preempt=swap"};
+  const Outcome outcome = run(overrides, requests());
+  EXPECT_EQ(outcome.samples, all.samples);
+}
+
+TEST_P(RecurrentPipelines, samples_and_beams_fork_from_one_state) {
+  const auto several = [] {
+    std::vector<Request> all = requests();
+    all.resize(3);
+    all[1].samples = 3;
+    all[2].sampling.temperature = 0.0f;
+    all[2].sampling.seed = 0;
+    all[2].beams = 3;
+    all[2].samples = 2;
+    return all;
+  };
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, several());
+  ASSERT_EQ(all.samples.size(), 6u);
+  for (const char* scheduler : {"continuous", "chunked"}) {
+    for (const char* manager : {"naive", "paged"}) {
+      SCOPED_TRACE(std::string(scheduler) + " " + manager);
+      EXPECT_EQ(run({std::string("scheduler.plugin=") + scheduler,
+                     std::string("kv_cache.plugin=") + manager},
+                    several())
+                    .samples,
+                all.samples);
+    }
+  }
+}
+
+TEST_P(RecurrentPipelines, the_oracle_runs_them_without_kernels) {
+  std::vector<Request> few = requests();
+  few.resize(2);
+  const Outcome one = run({"executor.plugin=ref", "kv_cache.plugin=naive"}, few);
+  const Outcome other = run({"executor.plugin=ref", "drafter.plugin=ngram"}, few);
+  EXPECT_EQ(one.samples, other.samples);
+}
+
+// Two slots a sequence: the state, and the one behind the step.
+TEST_P(RecurrentPipelines, memory_of_states_does_not_depend_on_the_context) {
+  const auto slots = [&](const Overrides& overrides) {
+    auto pipeline = build(overrides);
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    for (const KvGroupGeometry& group : (*pipeline)->group_geometry) {
+      if (group.dtype == DType::u8) return group.blocks;
+    }
+    return 0u;
+  };
+  EXPECT_EQ(slots({"limits.max_sequences=5"}), 10u);
+  EXPECT_EQ(slots({"limits.max_sequences=5", "limits.context_tokens=48"}), 10u);
+  EXPECT_EQ(slots({"limits.max_sequences=5", "engine.plan_ahead=1"}), 15u);
+}
+
+TEST_P(RecurrentPipelines, memory_for_less_than_one_state_is_refused) {
+  EXPECT_THAT(refusal({"kv_cache.memory=100"}),
+              AllOf(HasSubstr("of recurrent state (2 slots)"), HasSubstr("kv_cache.memory is")));
+}
+
+}  // namespace
+}  // namespace tenon
