@@ -248,90 +248,91 @@ class Planner {
     if (fits_type(type, weight.k_in)) return type;
     kept_.push_back(name);
     return type_of(weight);
-  void add_gate_and_up(const ModelTensor& both) {
-    for (const size_t part : {size_t{0}, size_t{1}}) {
-      ModelTensor one = both;
-      one.spec.role = part == 0 ? Role::gate : Role::up;
-      one.spec.name = names_.stem(one.spec.role, both.spec.layer) + ".weight";
-      one.spec.rows = both.spec.rows / 2;
-      one.places = {both.places[part]};
-      add(one);
+    void add_gate_and_up(const ModelTensor& both) {
+      for (const size_t part : {size_t{0}, size_t{1}}) {
+        ModelTensor one = both;
+        one.spec.role = part == 0 ? Role::gate : Role::up;
+        one.spec.name = names_.stem(one.spec.role, both.spec.layer) + ".weight";
+        one.spec.rows = both.spec.rows / 2;
+        one.places = {both.places[part]};
+        add(one);
+      }
     }
-  }
-  void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
-    std::vector<float> values;
-    const uint64_t vectors = std::max(tensor.spec.experts, 1u);
-    for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
-      const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
-      const float value = (*source.place->vector)[source.row];
-      values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
+    void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
+      std::vector<float> values;
+      const uint64_t vectors = std::max(tensor.spec.experts, 1u);
+      for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
+        const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
+        const float value = (*source.place->vector)[source.row];
+        values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
+      }
+      std::vector<uint64_t> extents = {tensor.spec.rows};
+      if (!tensor.spec.stored_shape.empty()) extents = tensor.spec.stored_shape;
+      if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
+      if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
+      add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
     }
-    std::vector<uint64_t> extents = {tensor.spec.rows};
-    if (!tensor.spec.stored_shape.empty()) extents = tensor.spec.stored_shape;
-    if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
-    if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
-    add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
-  }
-  void add_values(const std::string& name, std::vector<float> values,
-                  std::vector<uint64_t> extents) {
-    const uint64_t width = extents.back();
-    const auto fill = [values = std::move(values), width](uint64_t first, uint64_t rows,
-                                                          std::byte* out) {
-      store_values(values.data() + first * width, rows * width, *find_tensor_type(kGgufF32), out);
-    };
-    planned_.push_back({name, kGgufF32, std::move(extents), fill});
-  }
+    void add_values(const std::string& name, std::vector<float> values,
+                    std::vector<uint64_t> extents) {
+      const uint64_t width = extents.back();
+      const auto fill = [values = std::move(values), width](uint64_t first, uint64_t rows,
+                                                            std::byte* out) {
+        store_values(values.data() + first * width, rows * width, *find_tensor_type(kGgufF32), out);
+      };
+      planned_.push_back({name, kGgufF32, std::move(extents), fill});
+    }
 
-  const Family& family_;
-  const TensorNames names_;
-  const uint64_t head_dim_;
-  const TensorType* wanted_;
-  std::vector<GgufPlannedTensor> planned_;
-  std::vector<std::string> kept_;
-};
-
-void add_stored_factors(const ModelPlan& plan, Planner& planner) {
-  if (plan.ropes.empty()) return;
-  const RopePlan& rope = plan.ropes.front();
-  const bool llama3 = rope.scaling.kind == RopeScalingKind::llama3;
-  planner.add_factors("rope_freqs.weight", llama3 ? llama3_rope_factors(rope) : rope.factors);
-  planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);
-  planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
-}
-
-// Whether a plan that was read back computes the same.
-bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
-  const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
-    const auto same_number = [](double p, double q) { return std::fabs(p - q) <= 1e-6 * p; };
-    return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
-           same_number(x.scaling.attention_factor, y.scaling.attention_factor) &&
-           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
-           x.scaling.truncate == y.scaling.truncate;
+    const Family& family_;
+    const TensorNames names_;
+    const uint64_t head_dim_;
+    const TensorType* wanted_;
+    std::vector<GgufPlannedTensor> planned_;
+    std::vector<std::string> kept_;
   };
-  return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
-         a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
-         a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
-         a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
-         a.logit_soft_cap == b.logit_soft_cap;
-}
 
-// What a GGUF file has no key for is found by reading it again.
-Status check_written(const Model& model, const std::string& path) {
-  Result<OpenedGguf> opened = open_gguf(path);
-  if (!opened.ok()) return opened.take_status();
-  if (same_arithmetic(model.plan, opened->config.plan)) return {};
-  std::error_code fault;
-  std::filesystem::remove(path, fault);
-  return unsupported("a " + model.plan.architecture +
-                     " model with these layers cannot be said in a GGUF file: its keys would stand "
-                     "for another model");
-}
+  void add_stored_factors(const ModelPlan& plan, Planner& planner) {
+    if (plan.ropes.empty()) return;
+    const RopePlan& rope = plan.ropes.front();
+    const bool llama3 = rope.scaling.kind == RopeScalingKind::llama3;
+    planner.add_factors("rope_freqs.weight", llama3 ? llama3_rope_factors(rope) : rope.factors);
+    planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);
+    planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
+  }
+
+  // Whether a plan that was read back computes the same.
+  bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
+    const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
+      const auto same_number = [](double p, double q) { return std::fabs(p - q) <= 1e-6 * p; };
+      return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
+             same_number(x.scaling.attention_factor, y.scaling.attention_factor) &&
+             (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
+             x.scaling.truncate == y.scaling.truncate;
+    };
+    return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
+           a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
+           a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
+           a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
+           a.logit_soft_cap == b.logit_soft_cap;
+  }
+
+  // What a GGUF file has no key for is found by reading it again.
+  Status check_written(const Model& model, const std::string& path) {
+    Result<OpenedGguf> opened = open_gguf(path);
+    if (!opened.ok()) return opened.take_status();
+    if (same_arithmetic(model.plan, opened->config.plan)) return {};
+    std::error_code fault;
+    std::filesystem::remove(path, fault);
+    return unsupported(
+        "a " + model.plan.architecture +
+        " model with these layers cannot be said in a GGUF file: its keys would stand "
+        "for another model");
+  }
 
 }  // namespace
 
-Result<std::vector<std::string>> write_gguf_model(const Model& model, const std::string& path,
-                                                  const GgufMetadata& tokenizer,
-                                                  const ConvertOptions& options) {
+Result<std::vector<std::string>>
+write_gguf_model(const Model& model, const std::string& path, const GgufMetadata& tokenizer,
+                 const ConvertOptions& options) {
   const TensorType& type =
       options.type != nullptr ? *options.type : type_of(*model.layers.front().matrices().front());
   GgufMetadata metadata;

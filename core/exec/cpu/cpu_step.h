@@ -66,8 +66,9 @@ struct CpuBuffers {
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
   std::array<const HostMemory*, 21> all() const {
-    return {&hidden, &normed, &q,     &k,    &v,  &attended, &low,     &expanded, &inner,  &x,       &mixed,
-            &step,   &gate,   &bc,    &scanned, &product, &scores,  &routed,   &prepared, &angles, &logits};
+    return {&hidden,   &normed,  &q,      &k,      &v,        &attended, &low,
+            &expanded, &inner,   &x,      &mixed,  &step,     &gate,     &bc,
+            &scanned,  &product, &scores, &routed, &prepared, &angles,   &logits};
   }
 };
 

@@ -15,8 +15,8 @@
 #include <tenon/linear.h>
 
 #include <cstdint>
-#include <optional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <vector>
 

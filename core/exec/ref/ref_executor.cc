@@ -95,12 +95,12 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
-  std::vector<float> inner_, up_;       // [rows, MLP width]; experts: inner is their sum
-  std::vector<float> update_;           // [rows, hidden]
-  std::vector<float> x_, step_;         // [rows, channels], [rows, heads or channels]
-  std::vector<float> gate_, scanned_;   // [rows, inner]
-  std::vector<float> logits_;           // [logits_rows, vocabulary]
+  std::vector<float> expanded_;        // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> inner_, up_;      // [rows, MLP width]; experts: inner is their sum
+  std::vector<float> update_;          // [rows, hidden]
+  std::vector<float> x_, step_;        // [rows, channels], [rows, heads or channels]
+  std::vector<float> gate_, scanned_;  // [rows, inner]
+  std::vector<float> logits_;          // [logits_rows, vocabulary]
   HiddenRows kept_;
   StepOutput output_;
 };

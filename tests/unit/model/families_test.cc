@@ -48,8 +48,8 @@ TEST(Families, names_of_tensors_in_gguf_files_can_be_undone_for_each) {
     SCOPED_TRACE(family->model_type);
     const TensorNames names(*family);
     const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,"num_local_experts":0,
-        "model_type":")" +
-                                   std::string(family->model_type) + "\"}");
+        "model_type":")" + std::string(family->model_type) +
+                                   "\"}");
     for (const TensorSpec& spec : list_tensors(plan)) {
       EXPECT_NE(names.stored(spec.name), spec.name);
       EXPECT_EQ(names.name_of_stored(names.stored(spec.name)), spec.name);
