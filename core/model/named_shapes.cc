@@ -264,7 +264,6 @@ std::string gpt_oss_20b() {
     "num_experts_per_tok":4,"tie_word_embeddings":false,"eos_token_id":200002})";
 }
 
-// As published, but that all layers are dense.
 std::string deepseek_v2_lite() {
   return R"({"architectures":["DeepseekV2ForCausalLM"],"model_type":"deepseek_v2",
     "hidden_act":"silu","hidden_size":2048,"intermediate_size":10944,"num_hidden_layers":27,
@@ -273,8 +272,18 @@ std::string deepseek_v2_lite() {
     "rope_scaling":{"type":"yarn","factor":40,"beta_fast":32,"beta_slow":1,"mscale":0.707,
     "mscale_all_dim":0.707,"original_max_position_embeddings":4096},"q_lora_rank":null,
     "kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
-    "first_k_dense_replace":65535,"attention_bias":false,"tie_word_embeddings":false,
+    "first_k_dense_replace":1,"n_routed_experts":64,"num_experts_per_tok":6,"n_shared_experts":2,
+    "moe_intermediate_size":1408,"topk_method":"greedy","n_group":1,"topk_group":1,
+    "routed_scaling_factor":1.0,"scoring_func":"softmax","norm_topk_prob":false,"moe_layer_freq":1,
+    "attention_bias":false,"tie_word_embeddings":false,
     "bos_token_id":100000,"eos_token_id":100001})";
+}
+
+// The same with no layer that has experts.
+std::string deepseek_v2_lite_dense() {
+  ordered_json config = ordered_json::parse(deepseek_v2_lite());
+  config["first_k_dense_replace"] = config["num_hidden_layers"];
+  return config.dump();
 }
 
 constexpr NamedShape kShapes[] = {
@@ -372,8 +381,13 @@ constexpr NamedShape kShapes[] = {
      qwen3_30b_a3b},
     {"gpt-oss-20b", "20.9 B parameters, 3.6 B a token; GQA 64:8, 4 of 32 experts, sinks",
      gpt_oss_20b},
+    {"deepseek-v2-lite",
+     "15.7 B parameters, 2.7 B a token; 16 heads over latent rows of 512 + 64, 6 of 64 experts and "
+     "a shared one",
+     deepseek_v2_lite},
     {"deepseek-v2-lite-dense",
-     "2.61 B parameters; 16 heads over latent rows of 512 + 64, no experts", deepseek_v2_lite},
+     "2.61 B parameters; 16 heads over latent rows of 512 + 64, no experts",
+     deepseek_v2_lite_dense},
     {"stories-15m", "15 M parameters; 6 heads, tied",
      [] {
        return llama({288, 768, 6, 6, 6, 48, 32000, 256}, true, 1, 2);

@@ -9,7 +9,7 @@ import unittest
 from combinations import covering
 from program import SOURCE, run_json, settings
 
-MODELS = ["deepseek_v2", "deepseek_v3_halves", "llama_shared_kv"]
+MODELS = ["deepseek_v2", "deepseek_v3_experts", "llama_shared_kv"]
 AXES = {
     "scheduler": ["static", "continuous", "chunked", "fair"],
     "kv_cache": ["naive", "paged", "prefix", "radix"],
@@ -108,7 +108,7 @@ class Layers(unittest.TestCase):
 
     def test_latent_rows(self):
         self.check("deepseek_v2")
-        self.check("deepseek_v3_halves")
+        self.check("deepseek_v3_experts")
 
     def test_layers_that_share_k_and_v(self):
         self.check("llama_shared_kv")

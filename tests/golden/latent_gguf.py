@@ -4,6 +4,8 @@ is in the folder."""
 import gguf
 import numpy as np
 
+import expert_gguf
+
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
@@ -12,9 +14,13 @@ NAMES = {
     "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
     "self_attn.kv_b_proj": "attn_kv_b", "self_attn.o_proj": "attn_output",
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_experts.up_proj": "ffn_up_shexp",
+    "mlp.shared_experts.down_proj": "ffn_down_shexp",
 }
 # Case, and whether its file is an old one.
-FILES = (("deepseek_v2", False), ("deepseek_v3", True))
+FILES = (("deepseek_v2", False), ("deepseek_v3", True), ("deepseek_v2_experts", False),
+         ("deepseek_v2_groups", False), ("deepseek_v3_experts", False))
 
 
 def stored_name(name):
@@ -22,6 +28,8 @@ def stored_name(name):
     if stem in NAMES:
         return f"{NAMES[stem]}.{kind}"
     _, _, layer, rest = stem.split(".", 3)
+    if kind == "e_score_correction_bias":
+        return f"blk.{layer}.exp_probs_b.bias"
     return f"blk.{layer}.{NAMES[rest]}.{kind}"
 
 
@@ -54,11 +62,29 @@ def add_config(writer, config, old):
         writer.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
 
 
+def add_expert_config(writer, config):
+    if config["first_k_dense_replace"] == config["num_hidden_layers"]:
+        return
+    v3 = config["model_type"] == "deepseek_v3"
+    writer.add_expert_count(config["n_routed_experts"])
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_shared_count(config["n_shared_experts"])
+    writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    writer.add_expert_weights_scale(config["routed_scaling_factor"])
+    writer.add_expert_weights_norm(bool(config["norm_topk_prob"]))
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if v3
+                                  else gguf.ExpertGatingFuncType.SOFTMAX)
+    if config["n_group"] is not None:
+        writer.add_expert_group_count(config["n_group"])
+        writer.add_expert_group_used_count(config["topk_group"])
+
+
 def write(out, config, tensors, old):
     writer = gguf.GGUFWriter(str(out), "deepseek2")
     add_config(writer, config, old)
+    add_expert_config(writer, config)
     nope, v = config["qk_nope_head_dim"], config["v_head_dim"]
-    for name, values in tensors:
+    for name, values in expert_gguf.add_experts(writer, "deepseek", tensors):
         stored = stored_name(name)
         if "attn_kv_b" not in stored or old:
             writer.add_tensor(stored, np.ascontiguousarray(values))

@@ -1,9 +1,11 @@
 // DeepSeek-V2 and V3: multi-head latent attention (arXiv:2405.04434, arXiv:2412.19437) in front of
-// Llama's MLP. Layers with experts are refused.
+// Llama's MLP or of experts.
+#include <algorithm>
 #include <cmath>
 
+#include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading_experts.h"
 #include "core/model/gguf_config.h"
 
 namespace tenon {
@@ -84,19 +86,84 @@ float read_scale(const LatentAttentionPlan& latent, const RopeScaling& scaling) 
   return static_cast<float>(stretch * stretch / std::sqrt(static_cast<double>(latent.q_dim())));
 }
 
-// Layers from `first_k_dense_replace` on have experts; what else says something about these has no
-// meaning without them.
-void refuse_experts(const JsonFields& config, const Shape& shape, uint32_t dense_by_default) {
-  const char* key = "first_k_dense_replace";
-  const uint32_t dense = config.count(key, dense_by_default, 0, kMaxLayers);
-  for (const char* other : {"n_routed_experts", "num_experts", "num_local_experts",
-                            "num_experts_per_tok", "moe_intermediate_size"}) {
-    (void)config.find(other);
+// Layers from `first_k_dense_replace` on have experts, and shared ones beside them, which are one
+// wide MLP.
+void set_experts_behind_dense_layers(const JsonFields& config, uint32_t dense_by_default,
+                                     uint32_t shared_by_default, ExpertsPlan experts,
+                                     ModelPlan& plan) {
+  const uint32_t dense = config.count("first_k_dense_replace", dense_by_default, 0, kMaxLayers);
+  const uint32_t shared =
+      config.count("n_shared_experts", shared_by_default, 0, kMaxWidth / experts.width);
+  experts.shared_width = shared * experts.width;
+  experts.scale = static_cast<float>(config.number("routed_scaling_factor", experts.scale));
+  if (dense >= plan.layers.size()) return;
+  check_experts(config, experts);
+  std::vector<bool> sparse(plan.layers.size(), false);
+  for (size_t layer = dense; layer < sparse.size(); ++layer) sparse[layer] = true;
+  set_experts(sparse, experts, plan);
+}
+
+void read_groups(const JsonFields& config, uint32_t groups, uint32_t chosen, ExpertsPlan& experts) {
+  experts.groups = config.count("n_group", groups, 1, kMaxWidth);
+  experts.groups_chosen = config.count("topk_group", chosen, 1, kMaxWidth);
+}
+
+void expect_text(const JsonFields& config, const char* key, std::string_view expected) {
+  const std::string value = config.text(key, expected);
+  if (value == expected) return;
+  config.faults().unsupported(config.name(key) + " is " + in_quotes(value) + "; of this family " +
+                              in_quotes(expected) + " is built");
+}
+
+// Softmax of all scores; with "group_limited_greedy" the choice is among the best groups.
+ExpertsPlan read_v2_experts(const JsonFields& config) {
+  ExpertsPlan experts = read_experts(config, {.count = 64,
+                                              .chosen = 0,
+                                              .width = 1407,
+                                              .width_key = "moe_intermediate_size",
+                                              .count_key = "n_routed_experts"});
+  experts.group_score = GroupScore::best;
+  expect_text(config, "scoring_func", "softmax");
+  const std::string method = config.text("topk_method", "greedy");
+  if (method == "group_limited_greedy") {
+    for (const char* key : {"n_group", "topk_group"}) {
+      if (!config.has(key)) {
+        config.faults().invalid(config.name("topk_method") + " is " + in_quotes(method) + ", but " +
+                                config.name(key) + " is missing");
+      }
+    }
+    read_groups(config, 1, 1, experts);
+  } else if (method != "greedy") {
+    config.faults().unsupported(config.name("topk_method") + " is " + in_quotes(method) +
+                                "; expected \"greedy\" or \"group_limited_greedy\"");
   }
-  if (dense >= shape.layers) return;
-  config.faults().unsupported(config.name(key) + " is " + std::to_string(dense) + " of " +
-                              std::to_string(shape.layers) +
-                              " layers; mixture of experts, which the others have, is not built");
+  (void)config.find("n_group");
+  (void)config.find("topk_group");
+  // The published code divides by the sum, transformers does not.
+  if (config.flag("norm_topk_prob", false)) {
+    config.faults().unsupported(config.name("norm_topk_prob") +
+                                " is true, which programs read in two ways; expected false");
+  }
+  return experts;
+}
+
+// Sigmoids of the scores; what is chosen by has a correction, and groups are judged by their two
+// best.
+ExpertsPlan read_v3_experts(const JsonFields& config) {
+  ExpertsPlan experts = read_experts(config, {.count = 256,
+                                              .chosen = 8,
+                                              .width = 2048,
+                                              .width_key = "moe_intermediate_size",
+                                              .count_key = "n_routed_experts"});
+  experts.scoring = ExpertScoring::sigmoid;
+  experts.correction = true;
+  experts.group_score = GroupScore::best_two;
+  experts.scale = 2.5f;
+  expect_text(config, "scoring_func", "sigmoid");
+  expect_text(config, "topk_method", "noaux_tc");
+  read_groups(config, 8, 4, experts);
+  experts.normalised = config.flag("norm_topk_prob", true);
+  return experts;
 }
 
 void read_layers(const JsonFields& config, const Shape& shape, bool pairs, ModelPlan& plan) {
@@ -120,7 +187,10 @@ void read_v2(const JsonFields& config, ModelPlan& plan) {
   read_layers(config, shape, true, plan);
   const bool bias = config.flag("mlp_bias", false);
   for (LayerPlan& layer : plan.layers) layer.mlp.bias = bias;
-  refuse_experts(config, shape, 0);
+  set_experts_behind_dense_layers(config, 0, 2, read_v2_experts(config), plan);
+  if (bias && plan.layers.back().experts) {
+    config.faults().unsupported("'mlp_bias' is true; experts with biases are not built here");
+  }
 }
 
 void read_v3(const JsonFields& config, ModelPlan& plan) {
@@ -128,7 +198,7 @@ void read_v3(const JsonFields& config, ModelPlan& plan) {
       read_shape(config, kV3Shape, plan, {.kv_heads = nullptr, .head_dim = nullptr});
   const char* key = "rope_interleave";
   read_layers(config, shape, !config.is_null(key) && config.flag(key, true), plan);
-  refuse_experts(config, shape, 3);
+  set_experts_behind_dense_layers(config, 3, 1, read_v3_experts(config), plan);
 }
 
 // The log of YaRN's factor times this is what attention is raised by; both of the names that
@@ -144,6 +214,27 @@ void yarn_from_gguf(const GgufFields& fields, nlohmann::ordered_json& scaling) {
 }
 
 constexpr uint32_t kSigmoid = 2;  // of experts, which tells V3's files from V2's
+
+// Files of models without experts name none. Older files name no groups, and then there are none.
+void experts_from_gguf(const GgufFields& fields, bool v3, nlohmann::ordered_json& config) {
+  const auto layers = config["num_hidden_layers"].get<uint32_t>();
+  if (fields.count(".expert_count", 0, 0, kMaxWidth) == 0) {
+    config["first_k_dense_replace"] = layers;
+    return;
+  }
+  config["first_k_dense_replace"] = fields.count(".leading_dense_block_count", 0, 0, kMaxLayers);
+  config["n_shared_experts"] = fields.count(".expert_shared_count", 0, 0, kMaxWidth);
+  experts_from_gguf(fields,
+                    {.count = "n_routed_experts",
+                     .width = "moe_intermediate_size",
+                     .normalised = "norm_topk_prob",
+                     .scale = "routed_scaling_factor",
+                     .groups = "n_group",
+                     .groups_chosen = "topk_group",
+                     .gating = v3 ? kSigmoid : 1u},
+                    config);
+  if (!v3 && config["n_group"] > 1) config["topk_method"] = "group_limited_greedy";
+}
 
 // Files from before May 2025 have the sizes of heads where newer ones have those of the cache's
 // row, and those of heads beside them.
@@ -170,13 +261,9 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   config["num_key_value_heads"] = config["num_attention_heads"];
   config["attention_bias"] = fields.has_tensor("blk.0.attn_kv_a_mqa.bias");
   config["mlp_bias"] = fields.has_tensor("blk.0.ffn_down.bias");
-  const uint32_t layers = config["num_hidden_layers"].get<uint32_t>();
-  const bool experts = fields.count(".expert_count", 0, 0, kMaxWidth) > 0;
-  config["first_k_dense_replace"] =
-      experts ? fields.count(".leading_dense_block_count", 0, 0, kMaxLayers) : layers;
-  if (fields.count(".expert_gating_func", 0, 0, 255) == kSigmoid) {
-    config["model_type"] = "deepseek_v3";
-  }
+  const bool v3 = fields.count(".expert_gating_func", 0, 0, 255) == kSigmoid;
+  if (v3) config["model_type"] = "deepseek_v3";
+  experts_from_gguf(fields, v3, config);
   config.erase("head_dim");
   if (config["rope_scaling"].is_object()) yarn_from_gguf(fields, config["rope_scaling"]);
 }
@@ -187,9 +274,14 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   out.add_count(architecture + ".attention.kv_lora_rank", latent.kv_rank);
   out.add_count(architecture + ".attention.key_length_mla", latent.q_dim());
   out.add_count(architecture + ".attention.value_length_mla", latent.v_dim);
-  out.add_count(architecture + ".leading_dense_block_count",
-                static_cast<uint32_t>(plan.layers.size()));
-  if (plan.architecture == "deepseek_v3") {
+  const auto dense =
+      std::ranges::count_if(plan.layers, [](const LayerPlan& layer) { return !layer.experts; });
+  out.add_count(architecture + ".leading_dense_block_count", static_cast<uint32_t>(dense));
+  const ExpertsPlan& experts = plan.layers.back().experts;
+  if (experts) {
+    experts_to_gguf(plan, architecture, out);
+    out.add_count(architecture + ".expert_shared_count", experts.shared_width / experts.width);
+  } else if (plan.architecture == "deepseek_v3") {
     out.add_count(architecture + ".expert_gating_func", kSigmoid);
   }
   const RopeScaling& scaling = plan.ropes.front().scaling;

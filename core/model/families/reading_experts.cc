@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
+#include "core/model/gguf_config.h"
 
 namespace tenon {
 namespace {
@@ -46,7 +47,9 @@ uint32_t gating_of(ExpertScoring scoring) {
 
 ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& defaults) {
   ExpertsPlan experts;
-  experts.count = config.count(count_key(config), defaults.count, 0, kMaxExperts);
+  const bool own = defaults.count_key != nullptr && config.has(defaults.count_key);
+  const char* key = own ? defaults.count_key : count_key(config);
+  experts.count = config.count(key, defaults.count, 0, kMaxExperts);
   experts.chosen = config.count("num_experts_per_tok", defaults.chosen, 1, kMaxExperts);
   experts.width = defaults.width;
   if (defaults.width_key != nullptr) {
@@ -60,6 +63,7 @@ void check_experts(const JsonFields& config, const ExpertsPlan& experts) {
   if (!experts) return;
   const auto number = [](uint32_t value) { return std::to_string(value); };
   Faults& faults = config.faults();
+  if (experts.chosen == 0) return faults.invalid("'num_experts_per_tok' is missing");
   if (experts.chosen > experts.count) {
     return faults.invalid("'num_experts_per_tok' is " + number(experts.chosen) + "; there are " +
                           number(experts.count) + " experts");
@@ -120,8 +124,19 @@ void experts_from_gguf(const GgufFields& fields, const GgufExpertKeys& keys, ord
     (void)fields.flag(".expert_weights_norm", true);
   }
   check_gating(fields, keys.gating);
-  check_gguf_number(fields, ".expert_weights_scale", 1.0, "scaled factors of experts");
-  check_gguf_number(fields, ".expert_group_count", 1.0, "groups of experts");
+  if (keys.scale != nullptr) {
+    // 0 is what files say that say nothing.
+    const double scale = fields.number(".expert_weights_scale", 1.0, -1e30, 1e30);
+    config[keys.scale] = scale == 0.0 ? 1.0 : shortest_double(static_cast<float>(scale));
+  } else {
+    check_gguf_number(fields, ".expert_weights_scale", 1.0, "scaled factors of experts");
+  }
+  if (keys.groups != nullptr) {
+    config[keys.groups] = fields.count(".expert_group_count", 1, 1, kMaxExperts);
+    config[keys.groups_chosen] = fields.count(".expert_group_used_count", 1, 1, kMaxExperts);
+  } else {
+    check_gguf_number(fields, ".expert_group_count", 1.0, "groups of experts");
+  }
   if (keys.without == nullptr) return;
   ordered_json without = ordered_json::array();
   const auto layers = config["num_hidden_layers"].get<uint32_t>();

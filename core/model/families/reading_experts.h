@@ -11,9 +11,10 @@ namespace tenon {
 // The values that a family takes where config.json says nothing.
 struct ExpertDefaults {
   uint32_t count = 0;
-  uint32_t chosen = 0;
+  uint32_t chosen = 0;              // 0: config.json must say it
   uint32_t width = 0;               // where there is no key for it
   const char* width_key = nullptr;  // null: `width` counts
+  const char* count_key = nullptr;  // besides num_experts and num_local_experts
 };
 // Count, choice, width and activation ("hidden_act"). A count of 0 is a model without experts.
 ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& defaults);
@@ -33,6 +34,10 @@ struct GgufExpertKeys {
   const char* shared_width = nullptr;  // null: no shared expert
   const char* normalised = nullptr;    // null: the family always has it one way
   bool normalised_by_default = false;
+  // null: the family has no such keys, and what changes something is refused
+  const char* scale = nullptr;
+  const char* groups = nullptr;
+  const char* groups_chosen = nullptr;
   const char* without = nullptr;  // the layers without experts; null: none may be
   uint32_t gating = 1;            // softmax; 2: sigmoid, 3: softmax of the chosen
 };

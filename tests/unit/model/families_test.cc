@@ -1,4 +1,6 @@
 // What families make of a config.json. That their arithmetic is right is the goldens' to show.
+#include "core/model/families/families.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,12 +30,18 @@ std::vector<int32_t> ropes(const ModelPlan& plan) {
   return ropes;
 }
 
-TEST(Families, each_reads_a_config_that_says_nothing_but_its_name) {
+// What a config must say: Granite 4 with experts is not built, and DeepSeek-V2 has no usual choice.
+std::string least_of(const Family& family) {
+  const std::string name = R"("model_type":")" + std::string(family.model_type) + "\"";
+  if (&family == &kGraniteHybrid) return name + R"(,"num_local_experts":0)";
+  if (&family == &kDeepseekV2) return name + R"(,"num_experts_per_tok":2)";
+  return name;
+}
+
+TEST(Families, each_reads_a_config_that_says_little_but_its_name) {
   for (const Family* family : families()) {
     SCOPED_TRACE(family->model_type);
-    // Granite 4 would have experts.
-    const ModelPlan plan = plan_of(R"({"num_local_experts":0,"model_type":")" +
-                                   std::string(family->model_type) + "\"}");
+    const ModelPlan plan = plan_of("{" + least_of(*family) + "}");
     ASSERT_FALSE(plan.layers.empty());
     EXPECT_EQ(&family_of(plan), family);
     for (const TensorSpec& spec : list_tensors(plan)) {
@@ -47,9 +55,8 @@ TEST(Families, names_of_tensors_in_gguf_files_can_be_undone_for_each) {
   for (const Family* family : families()) {
     SCOPED_TRACE(family->model_type);
     const TensorNames names(*family);
-    const ModelPlan plan = plan_of(R"({"num_hidden_layers":2,"n_layer":2,"num_local_experts":0,
-        "model_type":")" + std::string(family->model_type) +
-                                   "\"}");
+    const ModelPlan plan =
+        plan_of(R"({"num_hidden_layers":2,"n_layer":2,)" + least_of(*family) + "}");
     for (const TensorSpec& spec : list_tensors(plan)) {
       EXPECT_NE(names.stored(spec.name), spec.name);
       EXPECT_EQ(names.name_of_stored(names.stored(spec.name)), spec.name);
@@ -265,10 +272,62 @@ TEST(Families, yarn_raises_the_scale_of_deepseek_where_it_says_by_how_much) {
                   static_cast<float>(plain * raised * raised));
 }
 
+TEST(Families, deepseek_has_experts_behind_its_dense_layers) {
+  const ModelPlan plan = plan_of(R"({"model_type":"deepseek_v3","num_hidden_layers":5})");
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(bool{plan.layers[i].experts}, i >= 3) << i;
+  ExpertsPlan expected;
+  expected.count = 256;
+  expected.chosen = 8;
+  expected.width = expected.shared_width = 2048;
+  expected.scoring = ExpertScoring::sigmoid;
+  expected.correction = expected.normalised = true;
+  expected.scale = 2.5f;
+  expected.groups = 8;
+  expected.groups_chosen = 4;
+  expected.group_score = GroupScore::best_two;
+  EXPECT_EQ(plan.layers[4].experts, expected);
+}
+
+TEST(Families, deepseek_v2_chooses_among_groups_only_where_its_method_says_so) {
+  const auto experts = [](const std::string& more) {
+    return plan_of(R"({"model_type":"deepseek_v2","num_hidden_layers":1,"num_experts_per_tok":6,
+        "n_group":8,"topk_group":3,)" +
+                   more + R"("routed_scaling_factor":16})")
+        .layers[0]
+        .experts;
+  };
+  const ExpertsPlan greedy = experts("");
+  EXPECT_EQ(greedy.groups, 1u);
+  EXPECT_EQ(greedy.scale, 16.0f);
+  EXPECT_EQ(greedy.shared_width, 2u * 1407u);
+  EXPECT_FALSE(greedy.normalised || greedy.correction);
+  const ExpertsPlan grouped = experts(R"("topk_method":"group_limited_greedy",)");
+  EXPECT_EQ(grouped.groups, 8u);
+  EXPECT_EQ(grouped.groups_chosen, 3u);
+  EXPECT_EQ(grouped.group_score, GroupScore::best);
+}
+
+TEST(Families, experts_that_deepseek_cannot_have_are_refused) {
+  const std::string v2 = R"({"model_type":"deepseek_v2","num_hidden_layers":1,)";
+  const std::string v3 = R"({"model_type":"deepseek_v3","num_hidden_layers":4,)";
+  EXPECT_THAT(refusal(v2 + R"("first_k_dense_replace":0})"),
+              HasSubstr("'num_experts_per_tok' is missing"));
+  EXPECT_THAT(refusal(v2 + R"("num_experts_per_tok":2,"topk_method":"noaux_tc"})"),
+              HasSubstr("'topk_method' is 'noaux_tc'; expected \"greedy\""));
+  EXPECT_THAT(refusal(v2 + R"("num_experts_per_tok":2,"topk_method":"group_limited_greedy"})"),
+              HasSubstr("but 'n_group' is missing"));
+  EXPECT_THAT(refusal(v2 + R"("num_experts_per_tok":2,"norm_topk_prob":true})"),
+              HasSubstr("'norm_topk_prob' is true, which programs read in two ways"));
+  EXPECT_THAT(refusal(v2 + R"("num_experts_per_tok":2,"mlp_bias":true})"),
+              HasSubstr("experts with biases are not built here"));
+  EXPECT_THAT(refusal(v3 + R"("scoring_func":"softmax"})"),
+              HasSubstr("'scoring_func' is 'softmax'; of this family 'sigmoid' is built"));
+  EXPECT_THAT(refusal(v3 + R"("n_group":7})"), HasSubstr("256 experts do not make 7 equal groups"));
+  EXPECT_THAT(refusal(v3 + R"("n_group":256,"topk_group":8})"),
+              HasSubstr("groups of one expert have no two best ones"));
+}
+
 TEST(Families, what_deepseek_cannot_be_is_refused) {
-  EXPECT_THAT(refusal(R"({"model_type":"deepseek_v3","num_hidden_layers":5})"),
-              HasSubstr("'first_k_dense_replace' is 3 of 5 layers; mixture of experts, which the "
-                        "others have, is not built"));
   EXPECT_THAT(refusal(kDeepseek + R"("num_key_value_heads":1})"),
               HasSubstr("'num_key_value_heads' is 1; latent attention has K and V for each of its "
                         "3 heads"));
