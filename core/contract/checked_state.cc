@@ -1,5 +1,7 @@
 #include "core/contract/checked_state.h"
 
+#include "core/base/quote.h"
+
 namespace tenon {
 namespace {
 
@@ -16,7 +18,7 @@ CheckedState::CheckedState(StateKernel& plugin, const std::string& name)
       sizes_(name_call("workspace_bytes", "state '" + name + "'")),
       plan_(name_call("plan", "state '" + name + "'")),
       run_(name_call("run", "state '" + name + "'")),
-      numerics_(plain_text(plugin.numerics(), kMostNumerics)) {}
+      numerics_(one_line(plugin.numerics(), kMostNumerics)) {}
 
 Status CheckedState::accepts(const LayerShape& layer) const noexcept {
   const RunningCall call(accepts_);
@@ -30,7 +32,7 @@ Status CheckedState::bind(const StateBinding& binding) noexcept {
     status = readable(plugin_.bind(binding));
   }
   if (!status.ok()) return status;
-  numerics_ = plain_text(plugin_.numerics(), kMostNumerics);
+  numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   const RunningCall call(sizes_);
   rooms_.clear();
   for (const GroupId group : binding.groups) {

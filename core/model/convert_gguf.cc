@@ -7,6 +7,7 @@
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/gguf_config.h"
+#include "core/model/gguf_planner.h"
 #include "core/model/gguf_writer.h"
 #include "core/model/model_tensors.h"
 
@@ -175,169 +176,53 @@ Status add_model(const Model& model, const TensorType& type, const GgufMetadata&
   return add_ends(model.generation.eos.empty() ? plan.eos : model.generation.eos, plan, out);
 }
 
-// Where row `row` of a file with rows in pairs comes from.
-uint64_t unpaired(uint64_t row, uint64_t head_dim) {
-  const uint64_t head = row / head_dim, at = row % head_dim;
-  return head * head_dim + at / 2 + (at % 2) * (head_dim / 2);
+void add_stored_factors(const ModelPlan& plan, GgufPlanner& planner) {
+  if (plan.ropes.empty()) return;
+  const RopePlan& rope = plan.ropes.front();
+  const bool llama3 = rope.scaling.kind == RopeScalingKind::llama3;
+  planner.add_factors("rope_freqs.weight", llama3 ? llama3_rope_factors(rope) : rope.factors);
+  planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);
+  planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
 }
 
-class Planner {
- public:
-  Planner(const Model& model, const TensorType* wanted)
-      : family_(family_of(model.plan)),
-        names_(model.plan),
-        head_dim_(attention_of(model.plan).head_dim),
-        wanted_(wanted) {}
-
-  void add(const ModelTensor& tensor) {
-    if (tensor.spec.role == Role::gate_up && family_.tensors.gguf_parts_gate_up) {
-      return add_gate_and_up(tensor);
-    }
-    const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
-    const uint64_t head_dim = paired ? head_dim_ : 0;
-    if (tensor.spec.columns == 0) return add_vector(tensor, head_dim);
-    if (tensor.spec.role == Role::kv_b) return add_latent_heads(tensor);
-    const std::string name = names_.stored(tensor.spec.name);
-    const Weight& weight = *tensor.places.front().matrix;
-    // Other programs keep routers in f32, too.
-    const bool routes = tensor.spec.role == Role::router || tensor.spec.role == Role::shared_router;
-    const TensorType* type = routes ? find_tensor_type(kGgufF32) : &type_for(weight, name);
-    const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
-    const auto fill = [places = tensor.places, type, row_bytes, head_dim](
-                          uint64_t first, uint64_t rows, std::byte* out) {
-      for (uint64_t row = first; row < first + rows; ++row, out += row_bytes) {
-        const PlacedRow source = row_of(places, head_dim > 0 ? unpaired(row, head_dim) : row);
-        store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
-      }
-    };
-    std::vector<uint64_t> extents = {tensor.spec.rows, weight.k_in};
-    if (tensor.spec.experts > 0) extents.insert(extents.begin(), tensor.spec.experts);
-    if (tensor.spec.role == Role::shared_router) extents.erase(extents.begin());
-    planned_.push_back({name, type->id, std::move(extents), fill});
-  }
-
-  // K and V of all heads become tensors of three dimensions, as other programs want them.
-  void add_latent_heads(const ModelTensor& tensor) {
-    for (const Role role : {Role::k_b, Role::v_b}) {
-      std::vector<ConstTensorPlace> places;
-      for (const ConstTensorPlace& place : tensor.places) {
-        if (place.transposed != (role == Role::k_b)) continue;
-        places.push_back({place.matrix->n_out, place.matrix, nullptr});
-      }
-      const Weight& head = *places.front().matrix;
-      const std::string name = names_.stored(names_.stem(role, tensor.spec.layer) + ".weight");
-      const TensorType& type = type_for(head, name);
-      const auto fill = [places, &type](uint64_t first, uint64_t rows, std::byte* out) {
-        store_rows(places, first, rows, type, out);
-      };
-      planned_.push_back({name, type.id, {places.size(), head.n_out, head.k_in}, fill});
-    }
-  }
-
-  void add_factors(const char* name, const std::vector<float>& factors) {
-    if (!factors.empty()) add_values(name, factors, {factors.size()});
-  }
-
-  const std::vector<GgufPlannedTensor>& planned() const { return planned_; }
-  std::vector<std::string> take_kept() { return std::move(kept_); }
-
- private:
-  // The wanted type, or else the one at hand.
-  const TensorType& type_for(const Weight& weight, const std::string& name) {
-    const TensorType& type = wanted_ == nullptr ? type_of(weight) : *wanted_;
-    if (fits_type(type, weight.k_in)) return type;
-    kept_.push_back(name);
-    return type_of(weight);
-    void add_gate_and_up(const ModelTensor& both) {
-      for (const size_t part : {size_t{0}, size_t{1}}) {
-        ModelTensor one = both;
-        one.spec.role = part == 0 ? Role::gate : Role::up;
-        one.spec.name = names_.stem(one.spec.role, both.spec.layer) + ".weight";
-        one.spec.rows = both.spec.rows / 2;
-        one.places = {both.places[part]};
-        add(one);
-      }
-    }
-    void add_vector(const ModelTensor& tensor, uint64_t head_dim) {
-      std::vector<float> values;
-      const uint64_t vectors = std::max(tensor.spec.experts, 1u);
-      for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
-        const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
-        const float value = (*source.place->vector)[source.row];
-        values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
-      }
-      std::vector<uint64_t> extents = {tensor.spec.rows};
-      if (!tensor.spec.stored_shape.empty()) extents = tensor.spec.stored_shape;
-      if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
-      if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
-      add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
-    }
-    void add_values(const std::string& name, std::vector<float> values,
-                    std::vector<uint64_t> extents) {
-      const uint64_t width = extents.back();
-      const auto fill = [values = std::move(values), width](uint64_t first, uint64_t rows,
-                                                            std::byte* out) {
-        store_values(values.data() + first * width, rows * width, *find_tensor_type(kGgufF32), out);
-      };
-      planned_.push_back({name, kGgufF32, std::move(extents), fill});
-    }
-
-    const Family& family_;
-    const TensorNames names_;
-    const uint64_t head_dim_;
-    const TensorType* wanted_;
-    std::vector<GgufPlannedTensor> planned_;
-    std::vector<std::string> kept_;
+// Whether a plan that was read back computes the same.
+bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
+  const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
+    const auto same_number = [](double p, double q) { return std::fabs(p - q) <= 1e-6 * p; };
+    return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
+           same_number(x.scaling.attention_factor, y.scaling.attention_factor) &&
+           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
+           x.scaling.truncate == y.scaling.truncate;
   };
+  return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
+         a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
+         a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
+         a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
+         a.logit_soft_cap == b.logit_soft_cap;
+}
 
-  void add_stored_factors(const ModelPlan& plan, Planner& planner) {
-    if (plan.ropes.empty()) return;
-    const RopePlan& rope = plan.ropes.front();
-    const bool llama3 = rope.scaling.kind == RopeScalingKind::llama3;
-    planner.add_factors("rope_freqs.weight", llama3 ? llama3_rope_factors(rope) : rope.factors);
-    planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);
-    planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
-  }
-
-  // Whether a plan that was read back computes the same.
-  bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
-    const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
-      const auto same_number = [](double p, double q) { return std::fabs(p - q) <= 1e-6 * p; };
-      return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
-             same_number(x.scaling.attention_factor, y.scaling.attention_factor) &&
-             (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
-             x.scaling.truncate == y.scaling.truncate;
-    };
-    return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
-           a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
-           a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
-           a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
-           a.logit_soft_cap == b.logit_soft_cap;
-  }
-
-  // What a GGUF file has no key for is found by reading it again.
-  Status check_written(const Model& model, const std::string& path) {
-    Result<OpenedGguf> opened = open_gguf(path);
-    if (!opened.ok()) return opened.take_status();
-    if (same_arithmetic(model.plan, opened->config.plan)) return {};
-    std::error_code fault;
-    std::filesystem::remove(path, fault);
-    return unsupported(
-        "a " + model.plan.architecture +
-        " model with these layers cannot be said in a GGUF file: its keys would stand "
-        "for another model");
-  }
+// What a GGUF file has no key for is found by reading it again.
+Status check_written(const Model& model, const std::string& path) {
+  Result<OpenedGguf> opened = open_gguf(path);
+  if (!opened.ok()) return opened.take_status();
+  if (same_arithmetic(model.plan, opened->config.plan)) return {};
+  std::error_code fault;
+  std::filesystem::remove(path, fault);
+  return unsupported("a " + model.plan.architecture +
+                     " model with these layers cannot be said in a GGUF file: its keys would stand "
+                     "for another model");
+}
 
 }  // namespace
 
-Result<std::vector<std::string>>
-write_gguf_model(const Model& model, const std::string& path, const GgufMetadata& tokenizer,
-                 const ConvertOptions& options) {
+Result<std::vector<std::string>> write_gguf_model(const Model& model, const std::string& path,
+                                                  const GgufMetadata& tokenizer,
+                                                  const ConvertOptions& options) {
   const TensorType& type =
       options.type != nullptr ? *options.type : type_of(*model.layers.front().matrices().front());
   GgufMetadata metadata;
   TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, metadata));
-  Planner planner(model, options.type);
+  GgufPlanner planner(model, attention_of(model.plan).head_dim, options.type);
   for (const ModelTensor& tensor : model_tensors(model)) planner.add(tensor);
   add_stored_factors(model.plan, planner);
   TENON_RETURN_IF_ERROR(write_gguf(path, metadata, planner.planned(), options.progress));

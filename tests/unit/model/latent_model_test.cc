@@ -11,6 +11,7 @@
 #include "core/model/model_tensors.h"
 #include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -18,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kGolden = std::string(TENON_SOURCE_DIR) + "/tests/golden/models/deepseek_v2";
+const std::string kGolden = source_folder() + "/tests/golden/models/deepseek_v2";
 constexpr uint64_t kHeads = 3, kNope = 12, kValues = 10, kRank = 20;
 
 std::vector<float> row_of(const Weight& weight, uint32_t row) {
