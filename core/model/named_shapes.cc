@@ -5,7 +5,9 @@
 
 #include "core/base/quote.h"
 #include "core/model/dense_shapes.h"
+#include "core/model/expert_shapes.h"
 #include "core/model/model_config.h"
+#include "core/model/recurrent_shapes.h"
 
 namespace tenon {
 namespace {
@@ -171,121 +173,6 @@ std::string command_r() {
     "tie_word_embeddings":true,"bos_token_id":5,"eos_token_id":255001})";
 }
 
-std::string mamba(uint32_t hidden, uint32_t layers) {
-  return ordered_json{{"architectures", {"MambaForCausalLM"}},
-                      {"model_type", "mamba"},
-                      {"hidden_act", "silu"},
-                      {"hidden_size", hidden},
-                      {"num_hidden_layers", layers},
-                      {"state_size", 16},
-                      {"expand", 2},
-                      {"conv_kernel", 4},
-                      {"time_step_rank", "auto"},
-                      {"use_bias", false},
-                      {"use_conv_bias", true},
-                      {"layer_norm_epsilon", 1e-5},
-                      {"vocab_size", 50280},
-                      {"tie_word_embeddings", true},
-                      {"bos_token_id", 0},
-                      {"eos_token_id", 0}}
-      .dump();
-}
-
-std::string mamba2_2_7b() {
-  return R"({"architectures":["Mamba2ForCausalLM"],"model_type":"mamba2","hidden_act":"silu",
-    "hidden_size":2560,"num_hidden_layers":64,"num_heads":80,"head_dim":64,"n_groups":1,
-    "state_size":128,"expand":2,"conv_kernel":4,"use_bias":false,"use_conv_bias":true,
-    "layer_norm_epsilon":1e-5,"vocab_size":50288,"tie_word_embeddings":true,"bos_token_id":0,
-    "eos_token_id":0})";
-}
-
-std::string granite4_h_micro() {
-  ordered_json config = ordered_json::parse(
-      R"({"architectures":["GraniteMoeHybridForCausalLM"],"model_type":"granitemoehybrid",
-    "hidden_act":"silu","hidden_size":2048,"shared_intermediate_size":8192,
-    "num_hidden_layers":40,"num_attention_heads":32,"num_key_value_heads":8,
-    "position_embedding_type":"nope","num_local_experts":0,"mamba_n_heads":64,"mamba_d_head":64,
-    "mamba_n_groups":1,"mamba_d_state":128,"mamba_d_conv":4,"mamba_expand":2,
-    "mamba_conv_bias":true,"mamba_proj_bias":false,"vocab_size":100352,
-    "max_position_embeddings":131072,"rms_norm_eps":1e-5,"attention_multiplier":0.015625,
-    "embedding_multiplier":12.0,"residual_multiplier":0.22,"logits_scaling":8.0,
-    "tie_word_embeddings":true,"bos_token_id":100257,"eos_token_id":100257})");
-  std::vector<std::string> types(40, "mamba");
-  for (const size_t layer : {5, 15, 25, 35}) types[layer] = "attention";
-  config["layer_types"] = types;
-  return config.dump();
-}
-
-std::string olmoe_1b_7b() {
-  return R"({"architectures":["OlmoeForCausalLM"],"model_type":"olmoe","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":1024,"num_hidden_layers":16,"num_attention_heads":16,
-    "num_key_value_heads":16,"vocab_size":50304,"max_position_embeddings":4096,
-    "rms_norm_eps":1e-5,"rope_theta":10000.0,"clip_qkv":null,"num_experts":64,
-    "num_experts_per_tok":8,"norm_topk_prob":false,"tie_word_embeddings":false,
-    "bos_token_id":null,"eos_token_id":50279})";
-}
-
-std::string mixtral_8x7b() {
-  return R"({"architectures":["MixtralForCausalLM"],"model_type":"mixtral","hidden_act":"silu",
-    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,
-    "num_key_value_heads":8,"vocab_size":32000,"max_position_embeddings":32768,
-    "rms_norm_eps":1e-5,"rope_theta":1000000.0,"sliding_window":null,"num_local_experts":8,
-    "num_experts_per_tok":2,"tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":2})";
-}
-
-std::string qwen2_moe_a2_7b() {
-  return R"({"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,"num_attention_heads":16,
-    "num_key_value_heads":16,"vocab_size":151936,"max_position_embeddings":8192,
-    "rms_norm_eps":1e-6,"rope_theta":1000000.0,"use_sliding_window":false,
-    "decoder_sparse_step":1,"moe_intermediate_size":1408,"shared_expert_intermediate_size":5632,
-    "num_experts":60,"num_experts_per_tok":4,"norm_topk_prob":false,"tie_word_embeddings":false,
-    "bos_token_id":151643,"eos_token_id":151643})";
-}
-
-std::string qwen3_30b_a3b() {
-  return R"({"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":48,"num_attention_heads":32,
-    "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"max_position_embeddings":40960,
-    "rms_norm_eps":1e-6,"rope_theta":1000000.0,"attention_bias":false,
-    "use_sliding_window":false,"sliding_window":null,"decoder_sparse_step":1,
-    "mlp_only_layers":[],"moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,
-    "norm_topk_prob":true,"tie_word_embeddings":false,"bos_token_id":151643,
-    "eos_token_id":151645})";
-}
-
-std::string gpt_oss_20b() {
-  return R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","hidden_act":"silu",
-    "hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":24,"num_attention_heads":64,
-    "num_key_value_heads":8,"head_dim":64,"vocab_size":201088,"max_position_embeddings":131072,
-    "rms_norm_eps":1e-5,"rope_theta":150000.0,"rope_scaling":{"rope_type":"yarn","factor":32.0,
-    "beta_fast":32.0,"beta_slow":1.0,"truncate":false,"original_max_position_embeddings":4096},
-    "attention_bias":true,"sliding_window":128,"swiglu_limit":7.0,"num_local_experts":32,
-    "num_experts_per_tok":4,"tie_word_embeddings":false,"eos_token_id":200002})";
-}
-
-std::string deepseek_v2_lite() {
-  return R"({"architectures":["DeepseekV2ForCausalLM"],"model_type":"deepseek_v2",
-    "hidden_act":"silu","hidden_size":2048,"intermediate_size":10944,"num_hidden_layers":27,
-    "num_attention_heads":16,"num_key_value_heads":16,"vocab_size":102400,
-    "max_position_embeddings":163840,"rms_norm_eps":1e-6,"rope_theta":10000.0,
-    "rope_scaling":{"type":"yarn","factor":40,"beta_fast":32,"beta_slow":1,"mscale":0.707,
-    "mscale_all_dim":0.707,"original_max_position_embeddings":4096},"q_lora_rank":null,
-    "kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
-    "first_k_dense_replace":1,"n_routed_experts":64,"num_experts_per_tok":6,"n_shared_experts":2,
-    "moe_intermediate_size":1408,"topk_method":"greedy","n_group":1,"topk_group":1,
-    "routed_scaling_factor":1.0,"scoring_func":"softmax","norm_topk_prob":false,"moe_layer_freq":1,
-    "attention_bias":false,"tie_word_embeddings":false,
-    "bos_token_id":100000,"eos_token_id":100001})";
-}
-
-// The same with no layer that has experts.
-std::string deepseek_v2_lite_dense() {
-  ordered_json config = ordered_json::parse(deepseek_v2_lite());
-  config["first_k_dense_replace"] = config["num_hidden_layers"];
-  return config.dump();
-}
-
 constexpr NamedShape kShapes[] = {
     {"llama-3.2-1b", "1.24 B parameters; GQA 32:8, rope llama3, tied",
      [] {
@@ -356,13 +243,13 @@ constexpr NamedShape kShapes[] = {
     {"stablelm-2-1.6b", "1.64 B parameters; 32 heads, a quarter of each turns", stablelm2_1_6b},
     {"command-r", "35.0 B parameters; 64 heads, parallel halves, tied", command_r},
     {"mamba-130m", "129 M parameters; a state of 16 a channel, no attention, tied",
-     [] { return mamba(768, 24); }},
+     [] { return recurrent_shapes::mamba(768, 24); }},
     {"mamba-2.8b", "2.77 B parameters; a state of 16 a channel, no attention, tied",
-     [] { return mamba(2560, 64); }},
+     [] { return recurrent_shapes::mamba(2560, 64); }},
     {"mamba2-2.7b", "2.70 B parameters; 80 heads with states of 64 x 128, no attention, tied",
-     mamba2_2_7b},
+     recurrent_shapes::mamba2_2_7b},
     {"granite-4.0-h-micro", "3.19 B parameters; Mamba-2 in 36 of 40 layers, GQA 32:8, tied",
-     granite4_h_micro},
+     recurrent_shapes::granite4_h_micro},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},
@@ -372,22 +259,28 @@ constexpr NamedShape kShapes[] = {
     {"olmo-1b", "1.18 B parameters; 16 heads, norms without weights, tied", dense_shapes::olmo_1b},
     {"phi-2", "2.78 B parameters; 32 heads, parallel halves, biases", dense_shapes::phi_2},
     {"minitron-4b", "4.19 B parameters; GQA 24:8, squared ReLU", dense_shapes::nemotron_4b},
-    {"olmoe-1b-7b", "6.92 B parameters, 1.28 B a token; 16 heads, 8 of 64 experts", olmoe_1b_7b},
-    {"mixtral-8x7b", "46.7 B parameters, 12.9 B a token; GQA 32:8, 2 of 8 experts", mixtral_8x7b},
+    {"olmoe-1b-7b", "6.92 B parameters, 1.28 B a token; 16 heads, 8 of 64 experts",
+     expert_shapes::olmoe_1b_7b},
+    {"mixtral-8x7b", "46.7 B parameters, 12.9 B a token; GQA 32:8, 2 of 8 experts",
+     expert_shapes::mixtral_8x7b},
     {"qwen1.5-moe-a2.7b",
      "14.3 B parameters, 2.7 B a token; 16 heads, 4 of 60 experts and a shared one",
-     qwen2_moe_a2_7b},
+     expert_shapes::qwen2_moe_a2_7b},
     {"qwen3-30b-a3b", "30.5 B parameters, 3.3 B a token; GQA 32:4, 8 of 128 experts",
-     qwen3_30b_a3b},
+     expert_shapes::qwen3_30b_a3b},
     {"gpt-oss-20b", "20.9 B parameters, 3.6 B a token; GQA 64:8, 4 of 32 experts, sinks",
-     gpt_oss_20b},
+     expert_shapes::gpt_oss_20b},
     {"deepseek-v2-lite",
      "15.7 B parameters, 2.7 B a token; 16 heads over latent rows of 512 + 64, 6 of 64 experts and "
      "a shared one",
-     deepseek_v2_lite},
+     expert_shapes::deepseek_v2_lite},
+    {"deepseek-v3",
+     "671 B parameters, 37.6 B a token; 128 heads over latent rows of 512 + 64, 8 of 256 experts "
+     "in groups and a shared one",
+     expert_shapes::deepseek_v3},
     {"deepseek-v2-lite-dense",
      "2.61 B parameters; 16 heads over latent rows of 512 + 64, no experts",
-     deepseek_v2_lite_dense},
+     expert_shapes::deepseek_v2_lite_dense},
     {"stories-15m", "15 M parameters; 6 heads, tied",
      [] {
        return llama({288, 768, 6, 6, 6, 48, 32000, 256}, true, 1, 2);

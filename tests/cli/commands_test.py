@@ -159,18 +159,18 @@ class Models(unittest.TestCase):
     def test_info_lists_what_a_file_holds_that_cannot_be_run(self):
         text = lambda value: struct.pack("<Q", len(value)) + value.encode()  # noqa: E731
         raw = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + text("general.architecture")
-        raw += struct.pack("<I", 8) + text("mamba") + text("a.weight")
+        raw += struct.pack("<I", 8) + text("rwkv7") + text("a.weight")
         raw += struct.pack("<IQIQ", 1, 256, 14, 0)
         raw += bytes(-len(raw) % 32 + 210)
         with tempfile.TemporaryDirectory() as folder:
-            file = pathlib.Path(folder) / "mamba.gguf"
+            file = pathlib.Path(folder) / "rwkv7.gguf"
             file.write_bytes(raw)
             info = json.loads(run("model", "info", file, "--json").stdout)
             self.assertEqual(info["formats"], {"q6_k": 1})
-            self.assertIn("'general.architecture' is 'mamba'", info["runs"])
+            self.assertIn("'general.architecture' is 'rwkv7'", info["runs"])
             done = run("run", "x", "--model", file)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("'mamba'", done.stderr)
+            self.assertIn("'rwkv7'", done.stderr)
     def test_perplexity_is_what_the_logits_say(self):
         with tempfile.TemporaryDirectory() as folder:
             text = pathlib.Path(folder) / "text.txt"

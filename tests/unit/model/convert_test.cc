@@ -85,7 +85,7 @@ bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
          name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
          name == "phi_norms" || name == "nemotron_biases" || name == "mixtral_window" ||
-         name == "qwen2_moe_sparse" || name == "deepseek_v3_halves" ||
+         name == "qwen2_moe_sparse" || name == "mamba2_groups" || name == "deepseek_v3_halves" ||
          name.starts_with("llama_shared_kv");
 }
 

@@ -1,5 +1,4 @@
 // What families make of a config.json. That their arithmetic is right is the goldens' to show.
-#include "core/model/families/families.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,14 +27,6 @@ std::vector<int32_t> ropes(const ModelPlan& plan) {
   std::vector<int32_t> ropes;
   for (const LayerPlan& layer : plan.layers) ropes.push_back(layer.attention.rope);
   return ropes;
-}
-
-// What a config must say: Granite 4 with experts is not built, and DeepSeek-V2 has no usual choice.
-std::string least_of(const Family& family) {
-  const std::string name = R"("model_type":")" + std::string(family.model_type) + "\"";
-  if (&family == &kGraniteHybrid) return name + R"(,"num_local_experts":0)";
-  if (&family == &kDeepseekV2) return name + R"(,"num_experts_per_tok":2)";
-  return name;
 }
 
 TEST(Families, each_reads_a_config_that_says_little_but_its_name) {

@@ -6,9 +6,21 @@
 #include <string>
 #include <utility>
 
+#include "core/model/families/families.h"
+#include "core/model/family.h"
 #include "core/model/model_config.h"
 
 namespace tenon {
+
+// The keys without which a family's config is refused: Granite 4 with experts is not built, and
+// DeepSeek-V2 has no usual choice of experts. DeepSeek-V3's groups would need many.
+inline std::string least_of(const Family& family) {
+  const std::string name = R"("model_type":")" + std::string(family.model_type) + "\"";
+  if (&family == &kGraniteHybrid) return name + R"(,"num_local_experts":0)";
+  if (&family == &kDeepseekV2) return name + R"(,"num_experts_per_tok":2)";
+  if (&family == &kDeepseekV3) return name + R"(,"n_group":1,"topk_group":1)";
+  return name;
+}
 
 inline ModelPlan plan_of(const std::string& json) {
   Result<ModelPlan> plan = parse_model_config(json, "c.json");

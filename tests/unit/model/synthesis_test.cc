@@ -82,6 +82,7 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"qwen3-30b-a3b", 30532122624},
                                                     {"gpt-oss-20b", 20914757184},
                                                     {"deepseek-v2-lite", 15706484224},
+                                                    {"deepseek-v3", 671026419200},
                                                     {"deepseek-v2-lite-dense", 2606624256}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);

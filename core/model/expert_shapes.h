@@ -1,0 +1,17 @@
+// More of the named shapes (named_shapes.h): models with experts, and what they are without.
+#pragma once
+
+#include <string>
+
+namespace tenon::expert_shapes {
+
+std::string olmoe_1b_7b();
+std::string mixtral_8x7b();
+std::string qwen2_moe_a2_7b();
+std::string qwen3_30b_a3b();
+std::string gpt_oss_20b();
+std::string deepseek_v2_lite();
+std::string deepseek_v2_lite_dense();
+std::string deepseek_v3();
+
+}  // namespace tenon::expert_shapes

@@ -1,0 +1,13 @@
+// More of the named shapes (named_shapes.h): models whose layers recur, or some of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tenon::recurrent_shapes {
+
+std::string mamba(uint32_t hidden, uint32_t layers);
+std::string mamba2_2_7b();
+std::string granite4_h_micro();
+
+}  // namespace tenon::recurrent_shapes
