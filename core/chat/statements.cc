@@ -160,17 +160,15 @@ Result<Flow> Interpreter::execute_loop(const Statement& statement) {
   const auto loop = std::make_shared<LoopState>();
   loop->items = std::make_shared<const List>(ListKind::list, std::move(items), &budget_);
   const Symbol* name = template_.symbols.find("loop");
-  Result<Flow> flow = Flow::next;
   for (; loop->index < count; ++loop->index) {
     push_scope();
     const ScopeGuard guard(scope_);
     if (name != nullptr) scope_->set(*name, loop);
-    Status status = assign(statement.targets.front(), loop->items->items[loop->index]);
-    flow = status.ok() ? execute(statement.bodies[0]) : Result<Flow>(std::move(status));
-    if (!flow.ok() || *flow == Flow::break_loop) break;
+    TENON_RETURN_IF_ERROR(assign(statement.targets.front(), loop->items->items[loop->index]));
+    TENON_ASSIGN_OR_RETURN(const Flow flow, execute(statement.bodies[0]));
+    if (flow == Flow::break_loop) break;
   }
-  if (flow.ok()) return Flow::next;
-  return flow;
+  return Flow::next;
 }
 
 Status Interpreter::assign(const Target& target, Value value) {
