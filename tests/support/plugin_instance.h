@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,14 +26,15 @@ extern "C" const tenon::PluginLibrary tenon_plugin_library_v1;
 
 namespace tenon {
 
-// Host services over the heap. Logged lines and counters are kept for the test to read; they are
-// not guarded against several threads.
+// Host services over the heap, for any number of threads. Logged lines and counters are kept for
+// the test to read when no plugin is running.
 struct TestHost {
   HostFacts facts;
   HostServices services;
   std::vector<std::string> lines;
   std::map<std::string, uint64_t, std::less<>> counters;
   int64_t now_ns = 0;
+  std::mutex mutex;  // of lines and counters
 
   TestHost() {
     facts.cpu = detect_cpu_features();
@@ -41,10 +43,14 @@ struct TestHost {
     services.context = this;
     services.facts = &facts;
     services.log = [](void* self, LogLevel, std::string_view text) noexcept {
-      static_cast<TestHost*>(self)->lines.emplace_back(text);
+      auto* host = static_cast<TestHost*>(self);
+      const std::lock_guard lock(host->mutex);
+      host->lines.emplace_back(text);
     };
     services.count = [](void* self, std::string_view counter, uint64_t amount) noexcept {
-      static_cast<TestHost*>(self)->counters[std::string(counter)] += amount;
+      auto* host = static_cast<TestHost*>(self);
+      const std::lock_guard lock(host->mutex);
+      host->counters[std::string(counter)] += amount;
     };
     services.allocate = [](void*, Space, uint64_t bytes, uint64_t alignment) noexcept -> void* {
       return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
