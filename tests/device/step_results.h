@@ -37,7 +37,8 @@ inline StepValues run_step(Executor& executor, const std::vector<KvMove>& moves,
 }
 
 inline bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 inline void expect_same(const StepValues& actual, const StepValues& expected,

@@ -54,7 +54,7 @@ class Trees : public StandardFixture {
     for (size_t i = 0; i <= drafts; ++i) {
       const int32_t node = static_cast<int32_t>(i) - 1;
       const Tokens path =
-          chain ? Tokens(tree.drafts.begin(), tree.drafts.begin() + node + 1) : tree.path(node);
+          chain ? Tokens(tree.drafts.begin(), tree.drafts.begin() + (node + 1)) : tree.path(node);
       before[i].insert(before[i].end(), path.begin(), path.end());
       logits.push_back(story_.logits_after(before[i]));
     }

@@ -185,7 +185,8 @@ TEST_F(Adaptors, tell_of_missing_memory_and_of_what_is_no_exception) {
 
 TEST_F(Adaptors, tell_what_a_constructor_throws) {
   void* made = nullptr;
-  expect_from("the constructor", kUnmade.create(host_.services, {}, nullptr, &made));
+  const sdk::NoOptions none;
+  expect_from("the constructor", kUnmade.create(host_.services, {}, &none, &made));
   EXPECT_EQ(made, nullptr);
 }
 
