@@ -42,7 +42,7 @@ Status CheckedScheduler::plan(const SchedulerView& view, KvLedger& ledger, PlanO
     return broken_promise("plan", "keeps " + std::to_string(out.idle_rows) + " rows idle",
                           "at most " + std::to_string(kMostIdleRows));
   }
-  if (out.wake_ns - view.now_ns > kLongestWaitNs || out.wake_ns < 0) {
+  if (out.wake_ns < 0 || out.wake_ns - view.now_ns > kLongestWaitNs) {
     return broken_promise("plan", "wants to wait until " + std::to_string(out.wake_ns) + " ns",
                           "at most an hour from now, " + std::to_string(view.now_ns) + " ns");
   }
