@@ -3,10 +3,10 @@
 
 #include <tenon/attention.h>
 
-#include <map>
 #include <string>
 
 #include "core/contract/contract.h"
+#include "core/contract/kernel_rooms.h"
 
 namespace tenon {
 
@@ -22,14 +22,10 @@ class CheckedAttention final : public AttentionKernel {
   std::string_view numerics() const noexcept override { return numerics_; }
 
  private:
-  struct Room {
-    uint64_t plan_bytes = 0;
-    uint64_t workspace_bytes = 0;
-  };
   AttentionKernel& plugin_;
   const CallName bind_, sizes_, plan_, run_;
   std::string numerics_;
-  std::map<GroupId, Room> rooms_;  // asked for once: every answer is the same
+  KernelRooms rooms_;
 };
 
 }  // namespace tenon

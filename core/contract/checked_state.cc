@@ -5,8 +5,6 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kMostPhases = 16;
-constexpr uint64_t kMostBytes = uint64_t{1} << 42;  // of a plan or a workspace
 constexpr size_t kMostNumerics = 200;
 
 }  // namespace
@@ -34,31 +32,15 @@ Status CheckedState::bind(const StateBinding& binding) noexcept {
   if (!status.ok()) return status;
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   const RunningCall call(sizes_);
-  rooms_.clear();
-  for (const GroupId group : binding.groups) {
-    const Room room{plugin_.plan_bytes(group), plugin_.workspace_bytes(group)};
-    if (room.plan_bytes > kMostBytes || room.workspace_bytes > kMostBytes) {
-      return broken_promise(
-          room.plan_bytes > kMostBytes ? "plan_bytes" : "workspace_bytes",
-          "wants " +
-              std::to_string(room.plan_bytes > kMostBytes ? room.plan_bytes
-                                                          : room.workspace_bytes) +
-              " bytes for KV group " + std::to_string(group),
-          "at most " + std::to_string(kMostBytes));
-    }
-    rooms_.emplace(group, room);
-  }
-  return {};
+  return rooms_.ask(plugin_, binding.groups);
 }
 
 uint64_t CheckedState::plan_bytes(GroupId group) const noexcept {
-  const auto found = rooms_.find(group);
-  return found == rooms_.end() ? 0 : found->second.plan_bytes;
+  return rooms_.plan_bytes(group);
 }
 
 uint64_t CheckedState::workspace_bytes(GroupId group) const noexcept {
-  const auto found = rooms_.find(group);
-  return found == rooms_.end() ? 0 : found->second.workspace_bytes;
+  return rooms_.workspace_bytes(group);
 }
 
 Status CheckedState::plan(const StatePlan& plan, KernelPlanOut& out) noexcept {
@@ -68,15 +50,7 @@ Status CheckedState::plan(const StatePlan& plan, KernelPlanOut& out) noexcept {
     status = readable(plugin_.plan(plan, out));
   }
   if (!status.ok()) return status;
-  if (out.phases < 1 || out.phases > kMostPhases) {
-    return broken_promise("plan", "made a step of " + std::to_string(out.phases) + " phases",
-                          "1 to " + std::to_string(kMostPhases));
-  }
-  if (const uint64_t room = plan_bytes(plan.group); out.plan_bytes > room) {
-    return broken_promise("plan", "wrote " + std::to_string(out.plan_bytes) + " bytes",
-                          "at most " + std::to_string(room) + ", for which it asked");
-  }
-  return {};
+  return rooms_.check(plan.group, out);
 }
 
 Status CheckedState::run(const StateCall& call, uint32_t phase, Slice slice) noexcept {

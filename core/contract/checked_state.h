@@ -3,10 +3,10 @@
 
 #include <tenon/state.h>
 
-#include <map>
 #include <string>
 
 #include "core/contract/contract.h"
+#include "core/contract/kernel_rooms.h"
 
 namespace tenon {
 
@@ -23,14 +23,10 @@ class CheckedState final : public StateKernel {
   std::string_view numerics() const noexcept override { return numerics_; }
 
  private:
-  struct Room {
-    uint64_t plan_bytes = 0;
-    uint64_t workspace_bytes = 0;
-  };
   StateKernel& plugin_;
   const CallName accepts_, bind_, sizes_, plan_, run_;
   std::string numerics_;
-  std::map<GroupId, Room> rooms_;  // asked for once: every answer is the same
+  KernelRooms rooms_;
 };
 
 }  // namespace tenon
