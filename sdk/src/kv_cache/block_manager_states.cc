@@ -21,8 +21,8 @@ BlockManager::OnTheWay BlockManager::on_the_way(BlockSequence& sequence, const K
         reuse.tokens > 0 ? 0 : StateGroup::at_hand(state(sequence, group), from);
     const uint64_t slots = uint64_t{group.pool.available()} + at_hand;
     const uint32_t others = std::min({slots_.size(), max_sequences_, group.pool.size() / 2});
-    const uint64_t taken = uint64_t{StateGroup::ends(from, end, known)} +
-                           start_slots(group, sequence, reuse) + others;
+    const uint64_t taken =
+        uint64_t{StateGroup::ends(from, end, known)} + start_slots(group, sequence, reuse) + others;
     passed.count =
         static_cast<uint32_t>(std::min<uint64_t>(passed.count, slots - std::min(slots, taken)));
   }
