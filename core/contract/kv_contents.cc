@@ -19,7 +19,8 @@ constexpr uint64_t mixed(uint64_t value) {
 }  // namespace
 
 KvContents::KvContents(const ModelShape& shape, const KvGeometry& geometry)
-    : recent_(std::bit_ceil(std::clamp(2 * geometry.max_sequences, 64u, kMostRecent))) {
+    : states_(shape, geometry),
+      recent_(std::bit_ceil(std::clamp(2 * geometry.max_sequences, 64u, kMostRecent))) {
   groups_.resize(std::min(shape.group_count, geometry.group_count));
   for (GroupId id = 0; id < groups_.size(); ++id) {
     Group& group = groups_[id];
@@ -119,6 +120,7 @@ void KvContents::release(SeqId seq, ReleaseHow how) {
 }
 
 void KvContents::move(const KvMove& move) {
+  states_.move(move);
   if (move.group >= groups_.size() || !groups_[move.group].kept_track_of) return;
   Group& group = groups_[move.group];
   const auto slots_at = [&](const KvPlace& place) {
@@ -305,6 +307,29 @@ Status KvContents::hold(const Visit& visit) const {
   return {};
 }
 
+StateContents::Rows KvContents::rows_of(const BatchView& batch, const BatchSequence& sequence) {
+  const Known& of = known(sequence.seq);
+  StateContents::Rows rows;
+  rows.seq = sequence.seq;
+  rows.base = batch.positions[sequence.first_row * (batch.positions.size() / batch.rows)];
+  if (rows.base > 0 && rows.base <= of.rows.size()) rows.before = of.rows[rows.base - 1];
+  rows.names = std::span(row_names_).subspan(sequence.first_row, sequence.rows);
+  return rows;
+}
+
+Status KvContents::step_states(const BatchView& batch) {
+  states_.begin_step();
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    if (batch.sequences[i].rows == 0) continue;
+    TENON_RETURN_IF_ERROR(states_.start(batch, i, rows_of(batch, batch.sequences[i])));
+  }
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    if (batch.sequences[i].rows == 0) continue;
+    TENON_RETURN_IF_ERROR(states_.write(batch, i, rows_of(batch, batch.sequences[i])));
+  }
+  return {};
+}
+
 Status KvContents::write(const BatchView& batch) {
   if (groups_.empty() || batch.groups.size() < groups_.size()) return {};
   row_names_.resize(std::max<size_t>(row_names_.size(), batch.rows));
@@ -323,7 +348,7 @@ Status KvContents::write(const BatchView& batch) {
       TENON_RETURN_IF_ERROR(hold(visit));
     }
   }
-  return {};
+  return states_.empty() ? Status() : step_states(batch);
 }
 
 }  // namespace tenon

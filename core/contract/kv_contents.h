@@ -9,8 +9,8 @@
 // is not looked at again unless somebody wrote into a block that several sequences know of; so the
 // usual step looks at the blocks it writes to, and compares tables with those of the step before.
 //
-// Groups of recurrent state and of a second model are left out: nothing of them decides a token
-// without being verified by the target, or no model has them.
+// Groups of recurrent state are StateContents'; those of a second model are left out: nothing of
+// them decides a token without being verified by the target.
 #pragma once
 
 #include <tenon/batch.h>
@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/contract/state_contents.h"
 
 namespace tenon {
 
@@ -117,9 +118,12 @@ class KvContents {
   Status see_tables(const BatchView& batch);
   Status store_rows(const BatchView& batch);
   Status hold(const Visit& visit) const;
+  StateContents::Rows rows_of(const BatchView& batch, const BatchSequence& sequence);
+  Status step_states(const BatchView& batch);
   void forget(Table& table, GroupId id, size_t first, size_t last);
 
   std::vector<Group> groups_;
+  StateContents states_;
   std::unordered_map<SeqId, Known> sequences_;
   std::vector<Known*> recent_;      // by the last bits of their ids; a power of two
   std::vector<RowName> row_names_;  // [rows] of the step at hand

@@ -36,8 +36,9 @@ constexpr uint64_t kSlotsForDrafts = 4;
 
 struct StateNeeds {
   uint64_t slot_bytes = 0;  // of all recurrent groups together; 0: there are none
+  uint64_t kept_slots = 0;  // of them, a step's for prefixes; 0: the manager keeps none
   uint64_t least_slots = 0;
-  uint64_t most_slots = 0;
+  uint64_t most_slots = 0;  // that all sequences may hold, and as many cached as they write
 
   uint64_t least_bytes() const { return least_slots * slot_bytes; }
   uint64_t most_bytes() const { return saturating_mul(most_slots, slot_bytes); }
@@ -52,22 +53,28 @@ StateNeeds state_needs(const Pipeline& pipeline) {
     }
   }
   if (needs.slot_bytes == 0) return needs;
-  needs.least_slots = pipeline.config.plan_ahead.value ? 3 : 2;
-  needs.most_slots = pipeline.limits.max_sequences *
-                     (needs.least_slots + (pipeline.config.drafter ? kSlotsForDrafts : 0));
+  const ResolvedFact* kept = pipeline.facts.find("kv.snapshots");
+  if (kept != nullptr) needs.kept_slots = static_cast<uint64_t>(kept->number);
+  needs.least_slots = (pipeline.config.plan_ahead.value ? 3 : 2) + needs.kept_slots;
+  needs.most_slots =
+      pipeline.limits.max_sequences *
+      (needs.least_slots + needs.kept_slots + (pipeline.config.drafter ? kSlotsForDrafts : 0));
   return needs;
 }
 
 // States take what all sequences may hold, but no more than half of the memory where tokens want
-// some too (or what these leave over), and leave room for one sequence of full length.
-uint64_t slots_of(const StateNeeds& needs, uint64_t memory, uint64_t sequence_bytes,
-                  uint32_t max_sequences) {
+// some too (or what these leave over), and leave room for one sequence of full length. Of memory
+// that someone asked for, states that are kept for prefixes take all of that share.
+uint64_t slots_of(const Pipeline& pipeline, const StateNeeds& needs, uint64_t memory,
+                  uint64_t sequence_bytes) {
   if (needs.slot_bytes == 0) return 0;
   const uint64_t left = memory - sequence_bytes;
-  const uint64_t all_tokens = std::min(memory, saturating_mul(sequence_bytes, max_sequences));
+  const uint64_t all_tokens =
+      std::min(memory, saturating_mul(sequence_bytes, pipeline.limits.max_sequences));
   const uint64_t share = std::min(left, std::max(memory / 2, memory - all_tokens));
+  const bool all = needs.kept_slots > 0 && pipeline.config.kv_memory_bytes.value;
   return std::clamp(std::min(share / needs.slot_bytes, kMostBlocks), needs.least_slots,
-                    needs.most_slots);
+                    all ? kMostBlocks : needs.most_slots);
 }
 
 // Half of what is left once the weights are in memory, but never more than all sequences need.
@@ -93,7 +100,11 @@ Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_b
   if (states.slot_bytes > 0) {
     needs += (sequence_bytes > 0 ? " of K and V and " : "") +
              approximate_bytes(states.least_bytes()) + " of recurrent state (" +
-             std::to_string(states.least_slots) + " slots)";
+             std::to_string(states.least_slots) + " slots" +
+             (states.kept_slots > 0
+                  ? ", of which kv_cache " + in_quotes(pipeline.config.kv_cache.plugin.value) +
+                        " keeps " + std::to_string(states.kept_slots) + " for prefixes)"
+                  : ")");
   }
   if (!configured.value) {
     return invalid_argument(needs + (states.slot_bytes > 0 ? "" : " of K and V") + ", but only " +
@@ -182,7 +193,7 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
     return too_little(pipeline, memory, sequence_bytes, states,
                       whole_blocks ? tokens / block_tokens * block_tokens : tokens);
   }
-  const uint64_t slots = slots_of(states, memory, sequence_bytes, pipeline.limits.max_sequences);
+  const uint64_t slots = slots_of(pipeline, states, memory, sequence_bytes);
   const uint64_t block_bytes = block_tokens * bytes_per_token;
   const uint64_t blocks =
       block_bytes == 0

@@ -18,7 +18,7 @@ constexpr std::string_view kKeys[] = {
     "attn.sinks",       "attn.alibi",        "weight.format",   "linear.epilogues",
     "sampler.verify",   "sampler.trees",     "sampler.stages",  "sampler.params",
     "sampler.logprobs", "draft.shape",       "draft.needs",     "sched.emits",
-    "sched.drafts",     "sched.whole_spans", "numerics.rows",
+    "sched.drafts",     "sched.whole_spans", "numerics.rows",   "kv.snapshots",
 };
 
 std::string_view first_word(std::string_view key) {

@@ -63,7 +63,7 @@ TEST(Beams, find_the_answers_of_the_definition) {
 }
 
 TEST(Beams, find_them_where_a_group_is_recurrent) {
-  for (const char* kv : {"naive", "paged"}) {
+  for (const char* kv : {"naive", "paged", "prefix", "radix"}) {
     RigOptions options;
     options.kv_cache = kv;
     options.recurrent = true;

@@ -58,8 +58,7 @@ std::vector<Request> mixed_requests(uint32_t vocabulary) {
   return requests;
 }
 
-void expect_oracle(Rig& rig, const RigOptions& options) {
-  const std::vector<Request> requests = mixed_requests(options.vocabulary);
+void expect_oracle(Rig& rig, const RigOptions& options, const std::vector<Request>& requests) {
   for (const Request& request : requests) rig.submit(request);
   rig.run();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -73,6 +72,9 @@ void expect_oracle(Rig& rig, const RigOptions& options) {
     }
   }
   EXPECT_EQ(rig.engine().last_fault(), "");
+}
+void expect_oracle(Rig& rig, const RigOptions& options) {
+  expect_oracle(rig, options, mixed_requests(options.vocabulary));
 }
 
 class NewPaths : public testing::TestWithParam<Pair> {
@@ -151,7 +153,6 @@ TEST_P(NewPaths, hidden_states_of_every_token_that_is_kept) {
 }
 
 TEST_P(NewPaths, a_recurrent_group_beside_attention) {
-  if (finds_prefixes()) GTEST_SKIP() << "refuses recurrent state";
   for (RigOptions options : {options(), scarce()}) {
     options.recurrent = true;
     options.second_window = 9;
@@ -160,8 +161,25 @@ TEST_P(NewPaths, a_recurrent_group_beside_attention) {
   }
 }
 
+TEST_P(NewPaths, states_that_are_kept_behind_a_common_beginning) {
+  for (RigOptions options : {options(), scarce()}) {
+    options.recurrent = true;
+    options.second_window = 9;
+    std::vector<Request> requests = mixed_requests(options.vocabulary);
+    const std::vector<TokenId> stem = TestRandom(5).tokens(37, options.vocabulary);
+    for (Request& request : requests) {
+      request.prompt.resize(std::min<size_t>(request.prompt.size(), 40));
+      request.prompt.insert(request.prompt.begin(), stem.begin(), stem.end());
+    }
+    Rig rig(options);
+    expect_oracle(rig, options, requests);
+    if (finds_prefixes()) {
+      EXPECT_GT(rig.engine().totals().reused_tokens, 100u);
+    }
+  }
+}
+
 TEST_P(NewPaths, a_recurrent_group_with_drafts_that_are_rolled_back) {
-  if (finds_prefixes()) GTEST_SKIP() << "refuses recurrent state";
   RigOptions options = NewPaths::options();
   options.recurrent = true;
   ToyDrafter drafter(options.model(), 4, 3);

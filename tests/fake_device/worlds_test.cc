@@ -77,7 +77,7 @@ class Draw {
     options.max_sequences = 1 + random_.below(16);
     options.max_batch_tokens = options.max_sequences + random_.below(60);
     if (random_.below(6) == 0) options.window_tokens = 3 + random_.below(20);
-    options.recurrent = random_.below(8) == 0 && holds_states(options.kv_cache);
+    options.recurrent = random_.below(4) == 0;
     options.engine.plan_ahead = random_.below(2) == 0;
     world.drafts = random_.below(3) == 0 ? 1 + random_.below(4) : 0;
     stem_ = random_.tokens(1 + random_.below(20), options.vocabulary);
@@ -92,10 +92,6 @@ class Draw {
   }
 
  private:
-  static bool holds_states(const std::string& kv_cache) {
-    return kv_cache == "paged" || kv_cache == "naive";
-  }
-
   std::string one_of(const std::vector<const char*>& words) {
     return words[random_.below(static_cast<uint32_t>(words.size()))];
   }

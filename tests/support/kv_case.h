@@ -77,10 +77,10 @@ class KvCase : public testing::Test {
   explicit KvCase(std::string_view id, const Plugin::Options& options = {})
       : id_(id), kv_(std::make_unique<Plugin>(id, host_, options)) {}
 
-  // The manager again, with other options.
-  void remake(const Plugin::Options& options) {
+  // The manager again, with other options, or in a pipeline that agreed upon something.
+  void remake(const Plugin::Options& options, PipelineFacts facts = {}) {
     kv_ = nullptr;
-    kv_ = std::make_unique<Plugin>(id_, host_, options);
+    kv_ = std::make_unique<Plugin>(id_, host_, options, facts);
   }
   void bind(uint32_t block_tokens, uint32_t blocks, uint32_t window = 0, uint32_t swap_blocks = 0,
             uint32_t groups = 1) {

@@ -23,6 +23,7 @@
 //   kv.swap           text   yes | no                    whether blocks can move to a host pool
 //   kv.trees          text   yes | no                    keeps a path that is not the leading slots
 //   kv.recurrent      text   yes | no                    hands out slots of recurrent state
+//   kv.snapshots      number further states that a step keeps for prefixes
 //   attn.head_dim     number sizes of heads (all_of for a model with several)
 //   attn.group        number query heads a KV head (all_of likewise)
 //   attn.query_len    number rows of one sequence in a step

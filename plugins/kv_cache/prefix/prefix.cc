@@ -29,8 +29,9 @@ TENON_CHECK_OPTIONS(kOptions);
 
 class CachingManager final : public sdk::PrefixManager {
  public:
-  CachingManager(const HostServices& host, const PipelineFacts&, const Options& options)
-      : PrefixManager("prefix", host, options.eviction, static_cast<uint32_t>(options.hash_bits)) {}
+  CachingManager(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : PrefixManager("prefix", host, facts, options.eviction,
+                      static_cast<uint32_t>(options.hash_bits)) {}
 };
 
 constexpr PluginDescriptor kPrefix = sdk::with_facts(

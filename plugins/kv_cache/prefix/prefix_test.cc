@@ -280,14 +280,6 @@ TEST_F(Prefix, keeps_the_promise_of_a_step_in_flight) {
   EXPECT_EQ(match(2, ids).promised, 0u);
 }
 
-TEST_F(Prefix, refuses_recurrent_groups) {
-  const Status status = try_bind({{}, {.kind = KvKind::recurrent, .block_tokens = 1, .blocks = 4}});
-  EXPECT_EQ(status.code(), StatusCode::unsupported);
-  EXPECT_EQ(status.message(),
-            "KV group 1 keeps recurrent state – kv_cache 'prefix' holds tokens only; kv_cache "
-            "'paged' holds both");
-}
-
 TEST_F(Prefix, lets_tokens_decide_when_hashes_collide) {
   remake({{"hash_bits", test::option(1)}});
   bind(4, 40);
@@ -385,9 +377,31 @@ TEST(PrefixHits, looks_for_the_last_blocks_of_a_window) {
   for (const auto& [there, blocks] : kCases) {
     const auto at = [&there = there](GroupId, uint32_t i) { return there[i] == 'T'; };
     const auto most = static_cast<uint32_t>(there.size());
-    EXPECT_EQ(hits.longest(most, sliding, at), blocks) << there;
-    EXPECT_EQ(hits.longest(most, all, at), std::min(there.find('F'), there.size())) << there;
+    const auto anywhere = [](uint32_t) { return true; };
+    EXPECT_EQ(hits.longest(most, sliding, at, anywhere), blocks) << there;
+    EXPECT_EQ(hits.longest(most, all, at, anywhere), std::min(there.find('F'), there.size()))
+        << there;
   }
+}
+
+TEST(PrefixHits, end_where_it_is_possible_to_start) {
+  struct Group {
+    uint32_t id() const { return 7; }
+    uint32_t block_tokens() const { return 2; }
+    uint32_t window_tokens() const { return 0; }
+    uint32_t passed(uint32_t) const { return 0; }
+  };
+  const auto first_five = [](GroupId, uint32_t i) { return i < 5; };
+  const auto at = [](std::initializer_list<uint32_t> starts) {
+    return [starts = std::vector(starts)](uint32_t i) {
+      return std::find(starts.begin(), starts.end(), i) != starts.end();
+    };
+  };
+  sdk::PrefixHits hits;
+  const std::vector<Group> one(1), none;
+  EXPECT_EQ(hits.longest(9, one, first_five, at({1, 3, 6})), 4u);
+  EXPECT_EQ(hits.longest(9, one, first_five, at({6})), 0u);
+  EXPECT_EQ(hits.longest(9, none, first_five, at({1, 3, 6})), 7u);
 }
 
 TEST_F(Prefix, evicts_what_was_found_least_often) {

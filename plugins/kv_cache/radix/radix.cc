@@ -8,7 +8,8 @@
 // and gives the last one back first, so the order of giving back is that order.
 //
 // Whole blocks are found by <tenon/sdk/kv_cache/prefix_manager.h>; this file adds the tokens behind
-// them.
+// them. Where layers keep recurrent state there are none to add: a sequence goes on behind a state
+// only, and states are kept at block ends.
 #include <tenon/sdk/kv_cache/facts.h>
 #include <tenon/sdk/kv_cache/prefix_manager.h>
 #include <tenon/sdk/plugin.h>
@@ -40,8 +41,9 @@ uint32_t common(std::span<const TokenId> a, std::span<const TokenId> b) {
 // tokens in common are neighbours.
 class Branches {
  public:
-  Branches(const sdk::PrefixIndex& index, size_t nodes)
+  Branches(const sdk::PrefixIndex& index, const std::vector<sdk::BlockGroup>& groups, size_t nodes)
       : index_(index),
+        groups_(groups),
         memory_(nodes * kNodeBytes),
         upstream_(memory_.data(), memory_.size()),
         pool_({.max_blocks_per_chunk = 1024, .largest_required_pool_block = kNodeBytes},
@@ -64,7 +66,7 @@ class Branches {
       if (index_.parent(node) != branch.parent) return false;
       const uint32_t tokens = common(index_.tokens(node), branch.tokens);
       if (tokens <= best.tokens) return false;
-      if (!index_.in_all_groups(node)) return true;
+      if (!index_.in_all(groups_, node)) return true;
       best = {node, tokens};
       return false;
     };
@@ -92,6 +94,7 @@ class Branches {
   };
 
   const sdk::PrefixIndex& index_;
+  const std::vector<sdk::BlockGroup>& groups_;
   std::vector<std::byte> memory_;
   std::pmr::monotonic_buffer_resource upstream_;
   std::pmr::unsynchronized_pool_resource pool_;
@@ -100,15 +103,17 @@ class Branches {
 
 class RadixManager final : public sdk::PrefixManager {
  public:
-  RadixManager(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : PrefixManager("radix", host, sdk::EvictionOrder::lru) {}
+  RadixManager(const HostServices& host, const PipelineFacts& facts, const sdk::NoOptions&)
+      : PrefixManager("radix", host, facts, sdk::EvictionOrder::lru) {}
 
  protected:
   Status bound() override {
     branches_.reset();
     if (Status status = PrefixManager::bound(); !status.ok()) return status;
-    branches_ = std::make_unique<Branches>(index(), size_t{2} * groups().front().pool.size() + 64);
     tails_.clear();
+    if (!states().empty()) return {};
+    const size_t nodes = size_t{2} * groups().front().pool.size() + 64;
+    branches_ = std::make_unique<Branches>(index(), groups(), nodes);
     return {};
   }
   void begun(BlockSequence& sequence, const KvSequence& how, const BlockSequence* parent) override {
@@ -124,6 +129,7 @@ class RadixManager final : public sdk::PrefixManager {
   void refine(BlockSequence& sequence, std::span<const TokenId> tokens, Found& found) override {
     Tail& tail = tails_[sequence.slot];
     tail.source = sdk::kNoNode;
+    if (branches_ == nullptr) return;
     const size_t left = tokens.size() - 1 - found.tokens;
     if (left == 0) return;
     const auto entry = found.tokens / block_tokens();
@@ -141,9 +147,11 @@ class RadixManager final : public sdk::PrefixManager {
     return PrefixManager::found_block(sequence, group, entry);
   }
 
-  void attached(NodeId node) override { branches_->insert(node); }
+  void attached(NodeId node) override {
+    if (branches_ != nullptr) branches_->insert(node);
+  }
   void detaching(NodeId node, GroupId group) override {
-    if (index().blocks_of(node, group) > 1) return;
+    if (branches_ == nullptr || index().blocks_of(node, group) > 1) return;
     for (const sdk::BlockGroup& other : groups()) {
       if (other.id() != group && index().block_of(node, other.id()) != kNoBlock) return;
     }
@@ -181,7 +189,7 @@ class RadixManager final : public sdk::PrefixManager {
 
   void keep_tail(BlockSequence& sequence) {
     const Tail& tail = tails_[sequence.slot];
-    if (tail.tokens.empty() || tail.computed != sequence.computed) return;
+    if (branches_ == nullptr || tail.tokens.empty() || tail.computed != sequence.computed) return;
     const uint32_t entry = sequence.computed / block_tokens();
     for (const sdk::BlockGroup& group : groups()) {
       const BlockTable& table = sequence.tables[group.id()];
@@ -190,14 +198,14 @@ class RadixManager final : public sdk::PrefixManager {
     const NodeId parent = chain(sequence).at(entry);
     if (branches_->nearest({parent, tail.tokens}).tokens == tail.tokens.size()) return;
     const NodeId node = index().intern(parent, tail.tokens);
-    for (const sdk::BlockGroup& group : groups()) {
+    for (sdk::BlockGroup& group : groups()) {
       const BlockTable& table = sequence.tables[group.id()];
-      keep(group.id(), table.blocks[entry], node, chain(sequence), entry);
+      keep(group, table.blocks[entry], node, chain(sequence), entry);
     }
   }
 
-  std::unique_ptr<Branches> branches_;
-  std::vector<Tail> tails_;  // [slots]
+  std::unique_ptr<Branches> branches_;  // null where layers keep recurrent state
+  std::vector<Tail> tails_;             // [slots]
 };
 
 constexpr PluginDescriptor kRadix = sdk::with_facts(

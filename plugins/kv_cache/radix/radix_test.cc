@@ -157,6 +157,21 @@ TEST_F(Radix, brings_back_from_the_pool_more_than_it_finds) {
   EXPECT_EQ(grant.restored, 14u);
 }
 
+TEST_F(Radix, shares_whole_blocks_alone_beside_recurrent_state) {
+  bind({{.blocks = 20}, {.kind = KvKind::recurrent, .block_tokens = 1, .blocks = 12}});
+  begin(1);
+  compute(1, tokens(11));
+  begin(2);
+  const Tokens other = tokens(10) + tokens(4, 3);
+  EXPECT_EQ(match(2, other).ready, 8u);
+  EXPECT_EQ(compute(2, other), 8u);
+  EXPECT_TRUE(moves().empty());
+  EXPECT_EQ(table(1)[1], table(2)[1]);
+  ASSERT_TRUE(release(1).ok());
+  ASSERT_TRUE(release(2).ok());
+  EXPECT_EQ(cached_blocks(), 3u) << "a last block that is not full is of no use to anybody";
+}
+
 class RadixWorld : public testing::TestWithParam<std::pair<uint64_t, bool>> {};
 
 TEST_P(RadixWorld, lets_nobody_read_what_is_not_theirs) {
@@ -185,6 +200,25 @@ TEST_P(RadixWorld, lets_nobody_read_what_is_not_theirs) {
     if (options.groups[0].swap_blocks > 0) {
       EXPECT_GT(world.restored(), 0u);
     }
+  }
+}
+// With states there is nothing to copy.
+TEST_P(RadixWorld, lets_nobody_start_from_the_state_of_others) {
+  const test::KvTestGroup states{
+      .kind = KvKind::recurrent, .block_tokens = 1, .blocks = 40, .swap_blocks = 6};
+  const auto [seed, plan_ahead] = GetParam();
+  for (test::KvWorldOptions options :
+       {test::KvWorldOptions{.groups = {states}},
+        test::KvWorldOptions{.groups = {{.blocks = 40, .swap_blocks = 16}, states}}}) {
+    options.plan_ahead = plan_ahead;
+    TestHost host;
+    const ResolvedFact block_tokens{"kv.block_tokens", "", 4};
+    PluginInstance<KVCacheManager> kv("radix", host, {}, {&block_tokens, 1});
+    test::KvWorld world(*kv, options, seed);
+    world.run();
+    if (HasFailure()) return;
+    EXPECT_GT(world.reused(), 100u);
+    EXPECT_EQ(world.ahead() > 50, plan_ahead);
   }
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RadixWorld, testing::ValuesIn(test::kv_worlds(8)));

@@ -21,16 +21,11 @@ Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geom
   idle_.clear();
   for (GroupId g = 0; g < geometry.group_count; ++g) {
     const bool recurrent = model.groups[g].kind == KvKind::recurrent;
-    if (recurrent && !holds_states()) {
-      return Status::error(StatusCode::unsupported,
-                           "KV group " + std::to_string(g) + " keeps recurrent state – kv_cache '" +
-                               id_ + "' holds tokens only; kv_cache 'paged' holds both");
-    }
     if (geometry.groups[g].block_tokens == 0 || geometry.groups[g].blocks == 0) {
       return wrong("KV group " + std::to_string(g) + " has no blocks – raise kv_cache.memory");
     }
     if (recurrent) {
-      states_.emplace_back(g, geometry.groups[g], moves_, counters_);
+      states_.emplace_back(g, geometry.groups[g], order_, moves_, counters_);
       continue;
     }
     groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_, moves_, counters_);
@@ -41,6 +36,7 @@ Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geom
   }
   ledger_group_ = model.ledger_group;
   context_ = geometry.context_tokens;
+  max_sequences_ = geometry.max_sequences;
   moves_.reserve(size_t{4} * geometry.max_sequences * geometry.group_count + 64);
   return bound();
 }
@@ -143,14 +139,6 @@ void BlockManager::share_parent(BlockSequence& child, const BlockSequence& paren
   }
 }
 
-BlockId BlockManager::take(BlockGroup& group) {
-  if (group.pool.free_count() == 0) {
-    evicted(group.id(), group.pool.evict());
-    ++counters_.evicted_blocks;
-  }
-  return group.pool.take();
-}
-
 // Whoever asked did not know what would be found: all known tokens behind it, and the draft slots
 // asked for behind those, are all that can be of use.
 BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, const Reuse& reuse) {
@@ -183,9 +171,11 @@ Status BlockManager::room_for(BlockSequence& sequence, const KvRequest& request,
   }
   for (const StateGroup& group : states_) {
     StateTable& table = state(sequence, group);
-    uint32_t slots = group.pool.free_count();
+    uint32_t slots = group.pool.available();
     if (reuse.tokens > 0) {
-      if (slots-- == 0) return out_of_kv();
+      const uint32_t taken = start_slots(group, sequence, reuse);
+      if (taken > slots) return out_of_kv();
+      slots -= taken;
     } else if (!StateGroup::can_start(table, from)) {
       return wrong("sequence " + std::to_string(sequence.id) + " cannot go on behind token " +
                    std::to_string(from) + " – a step in flight may end elsewhere");
@@ -211,22 +201,23 @@ Status BlockManager::grow_sequence(const KvRequest& request, KvGrant& out) {
   if (most < range.at_least) return out_of_kv();
   const uint32_t end = std::max(sequence->granted, from + static_cast<uint32_t>(most));
   moves_.make_room(groups_.size() + blocks_for(reuse.restored > 0 ? reuse.tokens : 0));
+  const OnTheWay passed = on_the_way(*sequence, request, reuse, end);
   for (StateTable& table : sequence->states) {
-    StateGroup::make_room(table, from, StateGroup::ends(from, end, request.known_tokens));
+    StateGroup::make_room(table, from,
+                          passed.count + StateGroup::ends(from, end, request.known_tokens));
   }
 
   // From here on nothing fails.
   sequence->granted = end;
   sequence->last_step = step_;
   give_blocks(*sequence, reuse, from, end);
-  give_states(*sequence, reuse, from, end, request.known_tokens);
+  give_states(*sequence, request, reuse, passed);
   sequence->computed += reuse.tokens;
   sequence->planned_from = from;
   if (reuse.restored > 0) sequence->swap_step = step_;
   counters_.hit_tokens += reuse.shared + reuse.partial;
   out = {reuse.tokens, static_cast<uint32_t>(most), reuse.restored};
-  grown(*sequence, request.tokens,
-        reuse.shared > 0 ? reuse.shared / groups_.front().block_tokens() : 0);
+  grown(*sequence, request.tokens, reuse.shared);
   return {};
 }
 
@@ -241,15 +232,6 @@ void BlockManager::give_blocks(BlockSequence& sequence, const Reuse& reuse, uint
     }
     const uint32_t blocks = group.blocks_for(end);
     while (table.blocks.size() < blocks) table.blocks.push_back(take(group));
-  }
-}
-
-void BlockManager::give_states(BlockSequence& sequence, const Reuse& reuse, uint32_t from,
-                               uint32_t end, uint32_t known) {
-  for (StateGroup& group : states_) {
-    StateTable& table = state(sequence, group);
-    if (reuse.tokens > 0) group.swap_in(table, reuse.tokens, step_);
-    group.grow(table, from, end, known, step_);
   }
 }
 

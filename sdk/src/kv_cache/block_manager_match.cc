@@ -24,6 +24,13 @@ uint32_t BlockManager::pinned(const BlockGroup& group, const BlockSequence& sequ
   return pinned;
 }
 
+uint32_t BlockManager::start_slots(const StateGroup& group, const BlockSequence& sequence,
+                                   const Reuse& reuse) {
+  if (reuse.tokens == 0) return 0;
+  if (reuse.restored > 0) return 1;
+  return group.pool.cached(found_state(sequence, group.id(), reuse.tokens)) ? 1 : 0;
+}
+
 void BlockManager::match_blocks(const BlockGroup& group, BlockSequence& sequence,
                                 const Reuse& reuse, uint32_t wanted, KvMatch& out) {
   const BlockTable& table = sequence.tables[group.id()];
@@ -42,11 +49,11 @@ void BlockManager::match_blocks(const BlockGroup& group, BlockSequence& sequence
   }
 }
 
-void BlockManager::match_states(const StateGroup& group, const BlockSequence& sequence,
+void BlockManager::match_states(const StateGroup& group, BlockSequence& sequence,
                                 const Reuse& reuse, uint32_t known, uint32_t wanted, KvMatch& out) {
   const uint32_t from = std::max(sequence.granted, reuse.tokens);
   if (wanted > from) {
-    out.tokens_needed = StateGroup::ends(from, wanted, known) + (reuse.tokens > 0 ? 1 : 0);
+    out.tokens_needed = StateGroup::ends(from, wanted, known) + start_slots(group, sequence, reuse);
   }
   for (const StateSlot& slot : state(sequence, group).slots) {
     if (slot.block == kNoBlock) continue;

@@ -74,6 +74,7 @@ Status BlockManager::resolve_sequence(const KvOutcome& outcome) {
     group.shrink(table, sequence->granted, sequence->last_step);
     group.fill(table, outcome.base, computed);
   }
+  if (!states_.empty()) passing_states(*sequence, outcome.tokens, outcome.in_flight > 0);
   for (StateGroup& group : states_) {
     group.resolve(state(*sequence, group), computed, outcome.in_flight);
   }

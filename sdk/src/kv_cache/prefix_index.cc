@@ -86,13 +86,6 @@ uint32_t PrefixIndex::blocks_of(NodeId node, GroupId group) const {
   return count;
 }
 
-bool PrefixIndex::in_all_groups(NodeId node) const {
-  for (GroupId group = 0; group < groups_; ++group) {
-    if (block_of(node, group) == kNoBlock) return false;
-  }
-  return true;
-}
-
 Status PrefixIndex::check(std::vector<uint32_t> outside) const {
   outside.resize(nodes_.size(), 0);
   for (size_t g = 0; g < groups_; ++g) {
@@ -138,7 +131,7 @@ NodeId PrefixIndex::make(NodeId parent, uint64_t hash, std::span<const TokenId> 
   if (free_.empty()) grow();
   const NodeId node = free_.back();
   free_.pop_back();
-  nodes_[node] = {hash, parent, bucket(hash), 0, 0, static_cast<uint32_t>(with.size())};
+  nodes_[node] = {hash, parent, bucket(hash), 0, 0, 0, static_cast<uint32_t>(with.size())};
   buckets_[place(hash)] = node;
   std::copy(with.begin(), with.end(), tokens_.begin() + size_t{node} * block_tokens_);
   return node;

@@ -5,30 +5,49 @@
 #include <utility>
 
 namespace tenon::sdk {
+namespace {
 
-void PrefixManager::keep(GroupId group, BlockId block, NodeId node, const Chain& owner,
-                         uint32_t depth) {
-  const NodeId before = index_.node_of(group, block);
-  if (before == node) return;
-  if (before != kNoNode) forget(group, block);
-  index_.attach(group, block, node);
-  groups()[group].pool.keep(block, owner.number, depth);
-  attached(node);
+constexpr uint32_t kUsualBlockTokens = 16;
+constexpr size_t kUsualStates = 8;  // that a sequence promises at a time
+constexpr size_t kMostReservedNodes = size_t{1} << 16;
+
+}  // namespace
+
+PrefixManager::PrefixManager(std::string_view id, const HostServices& host,
+                             const PipelineFacts& facts, EvictionOrder order, uint32_t hash_bits)
+    : BlockManager(id, host, order), hash_bits_(hash_bits), node_tokens_(kUsualBlockTokens) {
+  const ResolvedFact* agreed = facts.find("kv.block_tokens");
+  if (agreed != nullptr) node_tokens_ = static_cast<uint32_t>(std::max<int64_t>(agreed->number, 1));
+}
+
+Status PrefixManager::measure_blocks() {
+  block_tokens_ = groups().empty() ? node_tokens_ : groups().front().block_tokens();
+  for (const BlockGroup& group : groups()) {
+    if (group.block_tokens() == block_tokens_) continue;
+    return wrong("KV groups have blocks of " + std::to_string(block_tokens_) + " and of " +
+                 std::to_string(group.block_tokens()) + " tokens – kv_cache '" + id() +
+                 "' needs one size");
+  }
+  return {};
+}
+
+// Each state keeps the path of nodes to it, and there may be no blocks that keep it anyway.
+size_t PrefixManager::usual_nodes() const {
+  size_t nodes = 256;
+  for (const BlockGroup& group : groups()) nodes = std::max<size_t>(nodes, group.pool.size());
+  for (const StateGroup& group : states()) {
+    const size_t paths = size_t{group.pool.size()} * (context_tokens() / block_tokens_);
+    nodes = std::max(nodes, std::min(paths, kMostReservedNodes));
+  }
+  return 2 * nodes + 256;
 }
 
 Status PrefixManager::bound() {
-  std::vector<uint32_t> blocks;
-  uint32_t most = 0;
-  for (const BlockGroup& group : groups()) {
-    if (group.block_tokens() != block_tokens()) {
-      return wrong("KV groups have blocks of " + std::to_string(block_tokens()) + " and of " +
-                   std::to_string(group.block_tokens()) + " tokens – kv_cache '" + id() +
-                   "' needs one size");
-    }
-    blocks.push_back(group.pool.size());
-    most = std::max(most, group.pool.size());
-  }
-  index_.reset(blocks, block_tokens(), size_t{2} * most + 256, hash_bits_);
+  if (Status status = measure_blocks(); !status.ok()) return status;
+  std::vector<uint32_t> blocks(groups().size() + states().size(), 0);
+  for (const BlockGroup& group : groups()) blocks[group.id()] = group.pool.size();
+  for (const StateGroup& group : states()) blocks[group.id()] = group.pool.size();
+  index_.reset(blocks, block_tokens_, usual_nodes(), hash_bits_);
   chains_.clear();
   return {};
 }
@@ -42,6 +61,9 @@ void PrefixManager::begun(BlockSequence& sequence, const KvSequence& how,
   made.root = index_.hold_root(how.key);
   made.known_blocks = made.promised_from = made.promised_to = 0;
   made.awaited_from = made.awaited_to = 0;
+  made.promised_states.clear();
+  made.promised_states.reserve(kUsualStates);
+  made.prompt_tokens = made.latest_state = 0;
   made.number = ++begun_;
   if (parent == nullptr) return;
   const Chain& from = chain(*parent);
@@ -68,13 +90,17 @@ PrefixManager::Found PrefixManager::find_prefix(BlockSequence& sequence,
   extend(mine, tokens);
   // The last token is left to compute.
   const auto most = static_cast<uint32_t>((tokens.size() - 1) / block_tokens());
-  const uint32_t ready = hits_.longest(most, groups(), [&](GroupId group, uint32_t entry) {
-    return index_.block_of(mine.nodes[entry], group) != kNoBlock;
-  });
+  const uint32_t ready = hits_.longest(
+      most, groups(),
+      [&](GroupId group, uint32_t entry) {
+        return index_.block_of(mine.nodes[entry], group) != kNoBlock;
+      },
+      [&](uint32_t entry) { return has_state(mine.nodes[entry]); });
   found.tokens = ready * block_tokens();
   uint32_t end = ready;
-  while (end < most && (index_.promised(mine.nodes[end]) || index_.in_all_groups(mine.nodes[end])))
-    ++end;
+  for (uint32_t i = ready; i < most && comes(mine.nodes[i]); ++i) {
+    if (state_comes(mine.nodes[i])) end = i + 1;
+  }
   found.promised_end = end * block_tokens();
   if (end > ready && mine.awaited_to == 0) mine.awaited_from = found.tokens;
   if (end > ready) mine.awaited_to = std::max(mine.awaited_to, found.promised_end);
@@ -86,16 +112,20 @@ void PrefixManager::grown(BlockSequence& sequence, std::span<const TokenId> toke
                           uint32_t shared) {
   Chain& mine = chain(sequence);
   const uint32_t size = block_tokens();
+  if (tokens.size() > size_t{sequence.planned_from} + 1) {
+    mine.prompt_tokens = static_cast<uint32_t>(tokens.size());
+  }
   if (shared > 0) {
-    mine.known_blocks = shared;
+    mine.known_blocks = shared / size;
     const uint32_t end = std::min(sequence.computed, mine.awaited_to);
     if (end > mine.awaited_from) counters().promised_tokens += end - mine.awaited_from;
   }
   mine.awaited_from = mine.awaited_to = 0;
   const auto full = static_cast<uint32_t>(std::min<size_t>(sequence.granted, tokens.size()) / size);
   uint32_t from = std::max(sequence.computed / size, mine.promised_to);
+  if (from < full) extend(mine, tokens);
+  promise_states(sequence, mine);
   if (from >= full) return;
-  extend(mine, tokens);
   if (mine.promised_to == 0) mine.promised_from = from;
   for (; from < full; ++from) index_.promise(mine.nodes[from]);
   mine.promised_to = full;
@@ -103,26 +133,30 @@ void PrefixManager::grown(BlockSequence& sequence, std::span<const TokenId> toke
 
 void PrefixManager::trimmed(BlockSequence& sequence) {
   keep_promises(chain(sequence), 0, sequence.granted / block_tokens());
+  promise_states(sequence, chain(sequence));
 }
 
 void PrefixManager::resolved(BlockSequence& sequence, std::span<const TokenId> tokens) {
   Chain& mine = chain(sequence);
   const uint32_t full = sequence.computed / block_tokens();
   keep_promises(mine, full, sequence.granted / block_tokens());
+  promise_states(sequence, mine);
   if (full <= mine.known_blocks || tokens.size() < sequence.computed) return;
   extend(mine, tokens);
   for (BlockGroup& group : groups()) {
     const BlockTable& table = sequence.tables[group.id()];
     for (uint32_t i = std::max(mine.known_blocks, table.left_behind); i < full; ++i) {
-      keep(group.id(), table.blocks[i], mine.nodes[i], mine, i);
+      keep(group, table.blocks[i], mine.nodes[i], mine, i);
     }
   }
   mine.known_blocks = full;
 }
 
 void PrefixManager::releasing(BlockSequence& sequence) {
-  keep_promises(chain(sequence), 0, 0);
-  chain(sequence).known_blocks = 0;
+  Chain& mine = chain(sequence);
+  keep_promises(mine, 0, 0);
+  take_state_promises_back(mine);
+  mine.known_blocks = mine.prompt_tokens = mine.latest_state = 0;
 }
 
 void PrefixManager::evicted(GroupId group, BlockId block) {
@@ -141,13 +175,16 @@ Status PrefixManager::check_more() const {
     hold(one.root);
     if (!one.nodes.empty()) hold(one.nodes.back());
   });
-  for (const BlockGroup& group : groups()) {
+  const auto hold_kept = [&](const auto& group) {
     for (uint32_t i = 0; i < group.pool.size(); ++i) {
       const auto block = static_cast<BlockId>(i);
       if (group.pool.kept(block) == (index_.node_of(group.id(), block) != kNoNode)) continue;
-      return broken("block " + std::to_string(i) + " is kept and not indexed, or the reverse");
+      status = broken("block " + std::to_string(i) + " is kept and not indexed, or the reverse");
     }
-  }
+  };
+  for (const BlockGroup& group : groups()) hold_kept(group);
+  for (const StateGroup& group : states()) hold_kept(group);
+  if (!status.ok()) return status;
   return index_.check(std::move(holders));
 }
 

@@ -6,7 +6,7 @@ namespace tenon::sdk {
 
 bool StateGroup::can_start(const StateTable& table, uint32_t from) {
   if (table.slots[table.start].end == from) return true;
-  return table.slots.size() == table.start + 2 && table.slots.back().end == from;
+  return table.slots.size() == table.first_end + 1 && table.slots.back().end == from;
 }
 
 void StateGroup::make_room(StateTable& table, uint32_t from, size_t slots) {
@@ -18,14 +18,17 @@ void StateGroup::make_room(StateTable& table, uint32_t from, size_t slots) {
 }
 
 void StateGroup::grow(StateTable& table, uint32_t from, uint32_t end, uint32_t known,
-                      uint64_t step) {
+                      std::span<const uint32_t> on_the_way, uint64_t step) {
   const bool again = table.slots[table.start].end == from;
-  if (!again) ++table.start;
+  if (!again) table.start = table.first_end;
   size_t next = table.start;
-  for (uint32_t at = std::max(std::min(known, end), from + 1); at <= end; ++at) {
+  const auto have = [&](uint32_t at) {
     if (++next == table.slots.size()) table.slots.push_back({pool.take(), at, step});
     table.slots[next].end = at;
-  }
+  };
+  for (const uint32_t at : on_the_way) have(at);
+  table.first_end = next + 1;
+  for (uint32_t at = first_end(from, end, known); at <= end; ++at) have(at);
   drop_behind(table, next);
   show(table, again);
 }
@@ -33,13 +36,14 @@ void StateGroup::grow(StateTable& table, uint32_t from, uint32_t end, uint32_t k
 void StateGroup::trim(StateTable& table, uint32_t end) {
   std::vector<StateSlot>& slots = table.slots;
   while (slots.size() > table.start + 1 && slots.back().end > end) {
-    // A grant that ends among known tokens has one slot, behind the last of them.
+    // A grant that ends among known tokens has a slot behind the last of them.
     if (slots[slots.size() - 2].end < end) {
       slots.back().end = end;
       break;
     }
     drop_behind(table, slots.size() - 2);
   }
+  table.first_end = std::min(table.first_end, slots.size() - 1);
   show(table, true);
 }
 
@@ -62,9 +66,10 @@ void StateGroup::resolve(StateTable& table, uint32_t computed, uint32_t in_fligh
   if (slots[0].block != kNoBlock) pool.set_filled(slots[0].block, 1);
   if (in_flight > 0) {
     table.start -= kept;
+    table.first_end -= kept;
     return;
   }
-  table.start = 0;
+  table.start = table.first_end = 0;
   show(table, false);
 }
 
@@ -77,7 +82,7 @@ void StateGroup::drop_behind(StateTable& table, size_t last) {
 void StateGroup::release(StateTable& table, uint64_t last_step) {
   for (const StateSlot& slot : table.slots) drop(slot, last_step);
   table.slots.assign(1, {});
-  table.start = 0;
+  table.start = table.first_end = 0;
   show(table, false);
 }
 
@@ -94,6 +99,12 @@ void StateGroup::share(StateTable& child, const StateTable& parent, bool copy) {
     pool.share(block);
   }
   show(child, false);
+}
+
+void StateGroup::start_from(StateTable& table, BlockId found, uint32_t tokens, uint64_t step) {
+  pool.find(found);
+  pool.set_filled(found, 1);
+  table.slots[0] = {found, tokens, step};
 }
 
 void StateGroup::swap_out(StateTable& table) {
@@ -120,6 +131,9 @@ const char* StateGroup::flaw(const StateTable& table, uint32_t computed, uint32_
   if (table.slots.empty() || table.final().end != computed) return "has lost its state";
   if ((table.final().block == kNoBlock) != (computed == 0)) return "has no slot for its state";
   if (table.start >= table.slots.size()) return "starts behind its slots";
+  if (table.first_end < table.start || table.first_end >= table.slots.size()) {
+    return "may end where it has no slot";
+  }
   for (size_t i = 1; i < table.slots.size(); ++i) {
     if (table.slots[i].block == kNoBlock) return "has a hole among its slots";
     if (table.slots[i].end <= table.slots[i - 1].end) return "has slots out of order";

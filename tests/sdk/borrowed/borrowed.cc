@@ -9,8 +9,8 @@ using namespace tenon;
 
 class BorrowedManager final : public sdk::PrefixManager {
  public:
-  BorrowedManager(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : PrefixManager("test.borrowed", host, sdk::EvictionOrder::lru) {}
+  BorrowedManager(const HostServices& host, const PipelineFacts& facts, const sdk::NoOptions&)
+      : PrefixManager("test.borrowed", host, facts, sdk::EvictionOrder::lru) {}
 };
 
 constexpr PluginDescriptor kBorrowed =
@@ -20,7 +20,7 @@ constexpr PluginDescriptor kBorrowed =
                          .version = "1.0.0",
                          .summary = "the SDK's manager with an index of prefixes, as it is",
                          .license = "Apache-2.0"}),
-                    sdk::kBlockManager.facts);
+                    sdk::kPrefixManager.facts);
 
 }  // namespace
 

@@ -16,7 +16,9 @@
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -87,11 +89,22 @@ class BlockManager : public KVCacheManager {
     uint32_t promised_end = 0;
   };
 
+  // Numbers of tokens, rising, that a grant passes on its way; recurrent groups have slots there.
+  struct OnTheWay {
+    static constexpr uint32_t kMost = 2;
+    std::array<uint32_t, kMost> ends = {};
+    uint32_t count = 0;
+
+    void add(uint32_t end) { ends[count++] = end; }
+    void drop(uint32_t end) {
+      const auto last = std::remove(ends.begin(), ends.begin() + count, end);
+      count = static_cast<uint32_t>(last - ends.begin());
+    }
+    std::span<const uint32_t> all() const { return {ends.data(), count}; }
+  };
+
   // Hooks. Those that take a sequence are called while its tables are as they say.
   virtual Status bound() { return {}; }
-  // Whether it serves recurrent groups. A manager that finds prefixes would have to keep the state
-  // behind each of them.
-  virtual bool holds_states() const { return true; }
   // Whether a fork may read the parent's last block, partly filled, until one of them writes.
   virtual bool shares_tails() const { return true; }
   virtual void begun(BlockSequence&, const KvSequence&, const BlockSequence* /*parent*/) {}
@@ -100,18 +113,31 @@ class BlockManager : public KVCacheManager {
   virtual BlockId found_block(const BlockSequence&, GroupId, uint32_t /*index*/) {
     return kNoBlock;
   }
+  // The slot of a recurrent group with the state behind the whole blocks that it meant, `tokens`.
+  virtual BlockId found_state(const BlockSequence&, GroupId, uint32_t /*tokens*/) {
+    return kNoBlock;
+  }
+  // Behind which of the known tokens in (from, end] the state is worth keeping, rising. A grant
+  // behind `from` computes them all; it has slots for the first ones, as far as some are to spare.
+  virtual OnTheWay worth_keeping(BlockSequence&, std::span<const TokenId>, uint32_t /*from*/,
+                                 uint32_t /*end*/) {
+    return {};
+  }
   // Memory for the sequence reaches `granted` now, maybe behind a step in flight; the first
-  // `shared` entries are what was found.
+  // `shared` tokens are what was found.
   virtual void grown(BlockSequence&, std::span<const TokenId>, uint32_t /*shared*/) {}
   // Memory for the sequence reaches only to `granted` now, less than before.
   virtual void trimmed(BlockSequence&) {}
+  // The first `computed` tokens are final. The slots of states behind fewer tokens are about to be
+  // given back, and those of what lies behind as well, unless it is `in_flight`.
+  virtual void passing_states(BlockSequence&, std::span<const TokenId>, bool /*in_flight*/) {}
   // The first `computed` tokens are final; windows have not moved yet. What lies behind is in
   // flight.
   virtual void resolved(BlockSequence&, std::span<const TokenId>) {}
   // All blocks are about to be given back; then the sequence ends, if it does.
   virtual void releasing(BlockSequence&) {}
   virtual void ended(BlockSequence&) {}
-  // A cached block is handed out to hold something else.
+  // A cached block, or slot of a state, is handed out to hold something else.
   virtual void evicted(GroupId, BlockId) {}
   virtual Status check_more() const { return {}; }
 
@@ -122,9 +148,17 @@ class BlockManager : public KVCacheManager {
     return Status::error(StatusCode::internal, text);
   }
   const std::string& id() const { return id_; }
-  // Those that hold tokens; recurrent ones are none of a hook's business.
+  // Those that hold tokens, and those that hold states.
   std::vector<BlockGroup>& groups() { return groups_; }
   const std::vector<BlockGroup>& groups() const { return groups_; }
+  std::vector<StateGroup>& states() { return states_; }
+  const std::vector<StateGroup>& states() const { return states_; }
+  StateTable& state(BlockSequence& sequence, const StateGroup& group) {
+    return sequence.states[static_cast<size_t>(&group - states_.data())];
+  }
+  const StateTable& state(const BlockSequence& sequence, const StateGroup& group) const {
+    return sequence.states[static_cast<size_t>(&group - states_.data())];
+  }
   KvCounters& counters() { return counters_; }
   uint32_t context_tokens() const { return context_; }
   template <typename Visit>
@@ -164,13 +198,6 @@ class BlockManager : public KVCacheManager {
                                     [id](const auto& group) { return group.id() == id; });
     return found == groups.end() ? nullptr : &*found;
   }
-  StateTable& state(BlockSequence& sequence, const StateGroup& group) {
-    return sequence.states[static_cast<size_t>(&group - states_.data())];
-  }
-  const StateTable& state(const BlockSequence& sequence, const StateGroup& group) const {
-    return sequence.states[static_cast<size_t>(&group - states_.data())];
-  }
-
   Status bind_groups(const ModelShape& model, const KvGeometry& geometry);
   Status show_table(const BlockSequence& sequence, GroupId id, KvTableView& out) const;
   Status begin_sequence(const KvSequence& sequence);
@@ -180,22 +207,36 @@ class BlockManager : public KVCacheManager {
   BlockSequence& blank(SeqId seq, uint32_t limit);
   void match_blocks(const BlockGroup& group, BlockSequence& sequence, const Reuse& reuse,
                     uint32_t wanted, KvMatch& out);
-  void match_states(const StateGroup& group, const BlockSequence& sequence, const Reuse& reuse,
+  void match_states(const StateGroup& group, BlockSequence& sequence, const Reuse& reuse,
                     uint32_t known, uint32_t wanted, KvMatch& out);
   Status match_sequence(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted, KvMatch& out);
   Status grow_sequence(const KvRequest& request, KvGrant& out);
   Status room_for(BlockSequence& sequence, const KvRequest& request, const Reuse& reuse,
                   uint64_t& most);
   void give_blocks(BlockSequence& sequence, const Reuse& reuse, uint32_t from, uint32_t end);
-  void give_states(BlockSequence& sequence, const Reuse& reuse, uint32_t from, uint32_t end,
-                   uint32_t known);
+  OnTheWay on_the_way(BlockSequence& sequence, const KvRequest& request, const Reuse& reuse,
+                      uint32_t end);
+  void give_states(BlockSequence& sequence, const KvRequest& request, const Reuse& reuse,
+                   const OnTheWay& on_the_way);
   Reuse reuse_for(const BlockSequence& sequence, const Found& found) const;
   static Range still_useful(Range range, uint32_t known, const Reuse& reuse);
   // Blocks of the pool that hits of the reuse are, though they count as available.
   uint32_t pinned(const BlockGroup& group, const BlockSequence& sequence, const Reuse& reuse);
+  // Slots of the pool that the state to start from takes.
+  uint32_t start_slots(const StateGroup& group, const BlockSequence& sequence, const Reuse& reuse);
   void take_found(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
   void bring_in(BlockGroup& group, BlockSequence& sequence, const Reuse& reuse);
-  BlockId take(BlockGroup& group);
+  // Evicts until so many blocks are free; so many are available.
+  template <typename Group>
+  void make_free(Group& group, uint32_t blocks) {
+    for (; group.pool.free_count() < blocks; ++counters_.evicted_blocks) {
+      evicted(group.id(), group.pool.evict());
+    }
+  }
+  BlockId take(BlockGroup& group) {
+    make_free(group, 1);
+    return group.pool.take();
+  }
   // Blocks that hold `tokens`, of all groups.
   size_t blocks_for(uint32_t tokens) const;
   Status check_states(const BlockSequence& sequence, const KvOutcome& outcome) const;
@@ -223,6 +264,7 @@ class BlockManager : public KVCacheManager {
   KvCounters counters_;
   uint64_t step_ = 0;
   uint32_t context_ = 0;
+  uint32_t max_sequences_ = 0;
   GroupId ledger_group_ = 0;
 };
 

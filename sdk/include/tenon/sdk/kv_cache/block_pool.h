@@ -89,6 +89,17 @@ class BlockPool {
   }
   // Makes the next cached block free; there is one. Its content is lost.
   BlockId evict();
+  // The content of a kept block is worth nothing any more: it is free once nobody holds it.
+  void unkeep(BlockId block) {
+    Block& one = at(block);
+    one.kept = false;
+    if (one.state != State::cached) return;
+    leave_heap(block);
+    settle(block);
+  }
+  // Whose content it is, as `keep` was told, and how often others have found it.
+  uint64_t owner(BlockId block) const { return at(block).owner; }
+  uint32_t finds(BlockId block) const { return at(block).finds; }
   // Someone read a block without holding it: it counts as found and given back just now.
   void touch(BlockId block);
 

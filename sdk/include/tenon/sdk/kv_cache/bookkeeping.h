@@ -65,6 +65,7 @@ struct KvCounters {
   uint64_t copied_blocks = 0;    // written by a copy: forks, contents found in part
   uint64_t swapped_out_blocks = 0;
   uint64_t swapped_in_blocks = 0;
+  uint64_t kept_states = 0;  // behind prefixes, to start from later
 
   void flush(const HostServices& host);
 };

@@ -8,10 +8,13 @@
 // Nodes are found by hash (of the parent's hash and the tokens) and confirmed by comparing parent
 // and tokens, so a collision costs time and nothing else. A node lives while it has children,
 // blocks, or sequences whose tokens it names.
+//
+// A group may be one of states: its "block" is then a slot with the state behind the whole prefix.
 #pragma once
 
 #include <tenon/kv_cache.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -43,6 +46,13 @@ class PrefixIndex {
   void promise(NodeId node) { ++nodes_[node].promises; }
   void take_promise_back(NodeId node) { --nodes_[node].promises; }
   bool promised(NodeId node) const { return nodes_[node].promises > 0; }
+  // The same of the state behind the node's tokens, which may come without their blocks.
+  void promise_state(NodeId node) { ++nodes_[node].state_promises; }
+  void take_state_promise_back(NodeId node) { --nodes_[node].state_promises; }
+  bool state_promised(NodeId node) const { return nodes_[node].state_promises > 0; }
+
+  // Children, blocks and whoever else holds it.
+  uint32_t holders(NodeId node) const { return nodes_[node].holders; }
 
   // A block of a group now holds the node's tokens; several may.
   void attach(GroupId group, BlockId block, NodeId node);
@@ -56,7 +66,12 @@ class PrefixIndex {
   NodeId node_of(GroupId group, BlockId block) const {
     return of_block_[group][static_cast<size_t>(block)].node;
   }
-  bool in_all_groups(NodeId node) const;
+  // Whether it has a block in each of these groups.
+  template <typename Groups>
+  bool in_all(const Groups& groups, NodeId node) const {
+    return std::all_of(groups.begin(), groups.end(),
+                       [&](const auto& group) { return block_of(node, group.id()) != kNoBlock; });
+  }
 
   NodeId parent(NodeId node) const { return nodes_[node].parent; }
   std::span<const TokenId> tokens(NodeId node) const {
@@ -75,6 +90,7 @@ class PrefixIndex {
     NodeId next = kNoNode;  // in its bucket
     uint32_t holders = 0;
     uint32_t promises = 0;
+    uint32_t state_promises = 0;
     uint32_t tokens = 0;
   };
   struct Entry {

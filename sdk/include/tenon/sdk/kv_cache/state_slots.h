@@ -6,6 +6,9 @@
 //
 //   slots    [behind 9]   [behind 12]   [behind 13] [behind 14]
 //             final        in flight     the latest grant: one known token and one draft
+//
+// In front of the first place where it may end, a grant can have slots on its way: a manager that
+// finds prefixes keeps the states behind some of the known tokens (prefix_manager.h).
 #pragma once
 
 #include <tenon/sdk/kv_cache/block_pool.h>
@@ -14,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace tenon::sdk {
@@ -43,6 +47,9 @@ struct StateTable {
   // In rising order: the state behind what is computed, then what steps not yet resolved write.
   std::vector<StateSlot> slots = {{}};
   size_t start = 0;  // of `slots`: where the latest grant starts
+  // Of `slots`: the first behind which the latest grant may end; all up to it will come true. Where
+  // nothing is granted it is where the grant would start.
+  size_t first_end = 0;
   // What `table` shows of the latest grant. Two, as a step in flight may still be read from the
   // other one.
   std::array<View, 2> views;
@@ -57,9 +64,10 @@ struct StateTable {
 // One recurrent KV group of a manager: its pools and the moves that its tables need.
 class StateGroup {
  public:
-  StateGroup(GroupId id, const KvGroupGeometry& geometry, MoveQueue& moves, KvCounters& counters)
+  StateGroup(GroupId id, const KvGroupGeometry& geometry, EvictionOrder order, MoveQueue& moves,
+             KvCounters& counters)
       : id_(id), moves_(&moves), counters_(&counters) {
-    pool.reset(geometry.blocks);
+    pool.reset(geometry.blocks, order);
     swap.reset(geometry.swap_blocks);
   }
 
@@ -68,11 +76,14 @@ class StateGroup {
 
   GroupId id() const { return id_; }
 
-  // How many places in (from, end] a step may end at: behind what is known, or where the grant ends
-  // before that, and behind each draft.
+  // The first place in (from, end] that a step may end at: behind what is known, or where the grant
+  // ends before that. Behind it, it may end behind each draft.
+  static uint32_t first_end(uint32_t from, uint32_t end, uint32_t known) {
+    return std::max(std::min(known, end), from + 1);
+  }
+  // How many such places there are.
   static uint32_t ends(uint32_t from, uint32_t end, uint32_t known) {
-    const uint32_t certain = std::min(known, end);
-    return certain > from ? 1 + end - certain : end - from;
+    return end > from ? 1 + end - first_end(from, end, known) : 0;
   }
   // The most tokens behind `from` that so many slots are enough for.
   static uint32_t most(uint32_t from, uint32_t known, uint32_t slots) {
@@ -88,8 +99,10 @@ class StateGroup {
   }
   // Room for a grant behind `from` of so many slots, so that `grow` does not allocate.
   static void make_room(StateTable& table, uint32_t from, size_t slots);
-  // The pool has enough free slots for it.
-  void grow(StateTable& table, uint32_t from, uint32_t end, uint32_t known, uint64_t step);
+  // `on_the_way`: further numbers of tokens, rising, in front of the first end. The pool has enough
+  // free slots for all.
+  void grow(StateTable& table, uint32_t from, uint32_t end, uint32_t known,
+            std::span<const uint32_t> on_the_way, uint64_t step);
   // The latest grant ends behind `end` tokens now.
   void trim(StateTable& table, uint32_t end);
 
@@ -101,6 +114,8 @@ class StateGroup {
 
   // The child starts where the parent's final state is: in the same slot, or in a copy of it.
   void share(StateTable& child, const StateTable& parent, bool copy);
+  // The empty table starts from a slot that has been found to have the state behind `tokens`.
+  void start_from(StateTable& table, BlockId found, uint32_t tokens, uint64_t step);
 
   void swap_out(StateTable& table);
   // Of the state behind `tokens`; the table is empty.
