@@ -250,9 +250,16 @@ Status KvContents::see_tables(const BatchView& batch) {
     for (GroupId id = 0; id < groups_.size(); ++id) {
       const KvTableView& table = batch.groups[id].tables[i];
       Table& seen = of.tables[id];
-      // Where entries were taken out, which tokens the others are is the manager's alone to know.
-      if (of.epoch != overwritten_ || table.evicted > 0) seen.held = 0;
-      if (!groups_[id].kept_track_of || table.evicted > 0) continue;
+      if (of.epoch != overwritten_) seen.held = 0;
+      if (!groups_[id].kept_track_of) continue;
+      if (table.evicted > 0) {
+        // Which tokens the others are is the manager's alone to know.
+        forget(seen, id, 0, seen.blocks.size());
+        seen.blocks.clear();
+        seen.whole_first = seen.whole_end = 0;
+        seen.held = 0;
+        continue;
+      }
       const Entries entries = entries_of(batch, i, id, groups_[id]);
       TENON_RETURN_IF_ERROR(see_table(table, sequence, entries, id, seen));
       visits_.push_back({&sequence, &of, &seen, entries, id});

@@ -6,6 +6,7 @@ namespace tenon {
 
 BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
     : shape_(*parts.shape),
+      eviction_(parts.eviction),
       hidden_layers_(parts.hidden_layers),
       seen_layers_(hidden_layers_.size()),
       hidden_drawn_only_(parts.hidden_drawn_only),
@@ -168,10 +169,14 @@ Status BatchBuilder::add_tables(const Share& share, KVCacheManager& manager) {
     KvTableView& table = group.tables.emplace_back();
     TENON_RETURN_IF_ERROR(manager.table(share.sequence->id, g, table));
     if (shape_.groups[g].kind == KvKind::recurrent) continue;
-    if (table.evicted > share.base) {
-      return internal("KV group " + std::to_string(g) + " has evicted " +
-                      std::to_string(table.evicted) + " entries of a sequence of " +
-                      std::to_string(share.base));
+    const bool stated = eviction_ != nullptr && share.base >= eviction_->first;
+    if (table.evicted > (stated ? share.base : 0)) {
+      return internal(
+          "KV group " + std::to_string(g) + " has evicted " + std::to_string(table.evicted) +
+          " entries of a sequence of " + std::to_string(share.base) + " – the manager " +
+          (eviction_ == nullptr
+               ? "does not say that it evicts"
+               : "says that it evicts from " + std::to_string(eviction_->first) + " on"));
     }
     for (uint32_t entry = share.base; entry < end; ++entry) {
       group.slots.push_back(entry - table.evicted);

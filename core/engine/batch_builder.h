@@ -44,6 +44,7 @@ class BatchBuilder {
   void copy_tables(Group& group);
 
   const ModelShape& shape_;
+  const KvEviction* const eviction_;
   // What drafters see, and the final norm's output last, which embeddings are made of.
   std::vector<LayerId> hidden_layers_;
   const size_t seen_layers_;

@@ -41,22 +41,32 @@ EngineParts with(const Contracts& contracts, EngineParts parts) {
   return parts;
 }
 
+// A sequence of any length has one state, or what a manager that evicts keeps of it.
+bool bounded_by_context(const EngineParts& parts, uint64_t capacity) {
+  return counts_slots(parts) ||
+         (parts.eviction != nullptr && parts.eviction->most_tokens <= capacity);
+}
+
 }  // namespace
 
-// The last token of a sequence is never computed and needs no slot. A sequence of any length has
-// one state.
+// The last token of a sequence is never computed and needs no slot.
 EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
     : contracts(contracts_of(engine_parts)),
       parts(with(contracts, std::move(engine_parts))),
       options(std::move(engine_options)),
       kv_tokens(capacity_of(parts)),
-      sequence_limit_tokens(static_cast<uint32_t>(std::min<uint64_t>(
-          parts.limits.context_tokens, counts_slots(parts) ? UINT32_MAX : kv_tokens + 1))) {}
+      sequence_limit_tokens(static_cast<uint32_t>(
+          std::min<uint64_t>(parts.limits.context_tokens,
+                             bounded_by_context(parts, kv_tokens) ? UINT32_MAX : kv_tokens + 1))) {}
 
 uint32_t EngineContext::block_tokens() const {
   if (parts.geometry.group_count == 0) return 1;
   if (counts_slots(parts)) return 0;
   return std::max(parts.geometry.groups[parts.shape->ledger_group].block_tokens, 1u);
+}
+
+uint64_t EngineContext::held_tokens() const {
+  return parts.eviction == nullptr ? UINT64_MAX : parts.eviction->most_tokens;
 }
 
 void EngineContext::begin_pass() {

@@ -50,6 +50,8 @@ struct EngineContext {
 
   // Of the ledger's group; 0 where it counts slots of state.
   uint32_t block_tokens() const;
+  // Slots that a sequence of any length holds at most.
+  uint64_t held_tokens() const;
 
   void begin_pass();
   // Frees what has ended, unless a step in flight may point to it: then the next time.

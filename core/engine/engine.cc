@@ -54,6 +54,7 @@ Result<RequestId> Engine::submit(Request request) {
                                                 .vocabulary = parts.shape->vocabulary,
                                                 .sequence_tokens = context_.sequence_limit_tokens,
                                                 .kv_tokens = context_.kv_tokens,
+                                                .held_tokens = context_.held_tokens(),
                                                 .kv_block_tokens = context_.block_tokens(),
                                                 .sampler_params = parts.sampler_params,
                                                 .sampler_name = parts.sampler_name,

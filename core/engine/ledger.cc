@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/engine/beam_memory.h"
+#include "core/engine/eviction.h"
 
 namespace tenon {
 
@@ -137,7 +138,7 @@ bool Ledger::grow_siblings(const Sequence& beam) {
   for (Sequence* sibling : beam.request->beam_group->running) {
     if (is_held_back(*sibling) || sibling->growth.in_plan) continue;
     const uint32_t left = sibling->known_ahead() - sibling->computed_ahead();
-    if (grow(*sibling, left, left).granted < left) return false;
+    if (grow(*sibling, left, left).granted == 0) return false;
   }
   return true;
 }
@@ -147,7 +148,10 @@ GrowResult Ledger::grow(Sequence& sequence, uint32_t at_least, uint32_t at_most)
   const uint32_t most =
       sequence.known_ahead() - sequence.computed_ahead() + sequence.offered_drafts;
   if (at_least > most) return {};
-  at_most = std::min(at_most, most);
+  // What the manager brings back from its pool counts first, so it cuts such grants itself.
+  const uint32_t alike = tokens_alike(eviction_, sequence.computed_ahead());
+  at_least = std::min(at_least, alike);
+  at_most = std::min({at_most, most, alike});
   KvRequest request;
   request.seq = sequence.id;
   request.tokens = sequence.wanted_tokens();

@@ -21,10 +21,11 @@ namespace tenon {
 
 class Ledger final : public KvLedger {
  public:
-  // Memory is counted in tokens of `group`.
-  Ledger(KVCacheManager& manager, GroupId group, uint32_t block_tokens, SequenceTable& table,
-         const Clock& clock)
+  // Memory is counted in tokens of `group`. `eviction` may be null.
+  Ledger(KVCacheManager& manager, const KvEviction* eviction, GroupId group, uint32_t block_tokens,
+         SequenceTable& table, const Clock& clock)
       : manager_(manager),
+        eviction_(eviction),
         group_(group),
         block_tokens_(block_tokens),
         table_(table),
@@ -65,6 +66,7 @@ class Ledger final : public KvLedger {
   bool release_beams(Sequence& beam, ReleaseHow how);
 
   KVCacheManager& manager_;
+  const KvEviction* const eviction_;
   const GroupId group_;
   const uint32_t block_tokens_;  // of the group
   SequenceTable& table_;

@@ -15,8 +15,8 @@ class Planner {
  public:
   explicit Planner(EngineContext& context)
       : context_(context),
-        ledger_(*context.parts.kv_cache, context.parts.shape->ledger_group, context.block_tokens(),
-                context.table, *context.parts.clock) {}
+        ledger_(*context.parts.kv_cache, context.parts.eviction, context.parts.shape->ledger_group,
+                context.block_tokens(), context.table, *context.parts.clock) {}
 
   // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
   // breaks the scheduler's contract, is taken back whole.

@@ -241,7 +241,10 @@ class RequestCheck {
     const uint64_t limit =
         std::min<uint64_t>(request_.max_tokens == 0 ? UINT32_MAX : prompt + request_.max_tokens,
                            limits_.sequence_tokens);
-    const uint64_t needed = beam_tokens(prompt, limit, beams, limits_.kv_block_tokens);
+    const uint64_t most =
+        limits_.held_tokens > UINT64_MAX / beams ? UINT64_MAX : beams * limits_.held_tokens;
+    const uint64_t needed =
+        std::min(beam_tokens(prompt, limit, beams, limits_.kv_block_tokens), most);
     if (needed <= limits_.kv_tokens) return;
     if (limits_.kv_block_tokens == 0) {
       return fault(text_of(beams) + " beams need " + text_of(needed) +

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/eviction.h"
+
 namespace tenon {
 namespace {
 
@@ -32,7 +34,7 @@ class ForcedSequence {
     const uint32_t left = static_cast<uint32_t>(tokens_.size()) - computed_;
     TENON_RETURN_IF_ERROR(kv.step_begin(++step_id_));
     KvGrant grant;
-    const uint32_t rows = std::min(wanted, left);
+    const uint32_t rows = std::min({wanted, left, tokens_alike(parts_.eviction, computed_)});
     TENON_RETURN_IF_ERROR(kv.grow({.seq = kForcedSeq,
                                    .tokens = tokens_,
                                    .known_tokens = static_cast<uint32_t>(tokens_.size()),
@@ -73,11 +75,15 @@ class ForcedSequence {
     std::iota(positions.begin(), positions.end(), computed_);
     std::vector<uint32_t> all_rows(rows);
     std::iota(all_rows.begin(), all_rows.end(), 0u);
-    const uint32_t kv_tokens = computed_ + rows;
+    std::vector<uint32_t> kv_tokens(tables_.size());
+    std::vector<std::vector<uint32_t>> slots(tables_.size(), positions);
     std::vector<BatchGroup> groups;
     for (GroupId group = 0; group < tables_.size(); ++group) {
-      TENON_RETURN_IF_ERROR(parts_.kv_cache->table(kForcedSeq, group, tables_[group]));
-      groups.push_back({positions, {&kv_tokens, 1}, {&tables_[group], 1}});
+      KvTableView& table = tables_[group];
+      TENON_RETURN_IF_ERROR(parts_.kv_cache->table(kForcedSeq, group, table));
+      for (uint32_t& slot : slots[group]) slot -= table.evicted;
+      kv_tokens[group] = computed_ + rows - table.evicted;
+      groups.push_back({slots[group], {&kv_tokens[group], 1}, {&table, 1}});
     }
     const BatchSequence sequence{
         .seq = kForcedSeq, .first_row = 0, .rows = rows, .drafts = 0, .adapter = 0};

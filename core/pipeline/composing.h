@@ -70,7 +70,8 @@ uint32_t most_provided(const PluginDescriptor& descriptor, std::string_view key)
 Participant model_participant(std::string role, const Model& model, const Origin& origin);
 Participant executor_participant(const Executor& executor, const Origin& origin);
 
-// Block size, element type and number of blocks, from the facts and the memory that is allowed.
+// Block size, element type and number of blocks, from the facts, the memory that is allowed, and
+// how much of a sequence the KV manager keeps.
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
 
 // Whether any layer of the model does.
@@ -81,8 +82,9 @@ bool recurs(const ModelPlan& plan);
 AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode);
 
-// Creates what was chosen. The resolver keeps pointers to both arguments.
-Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen);
+// Creates what was chosen, with the KV cache's memory planned for its manager.
+Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen);
+// Keeps pointers to both arguments.
 LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen);
 
 }  // namespace tenon

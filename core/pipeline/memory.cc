@@ -88,14 +88,33 @@ uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipelin
       left, saturating_add(sequence_bytes * pipeline.limits.max_sequences, states.most_bytes()));
 }
 
+// Slots that one sequence of full length holds at most, in the group that keeps most of it.
+uint64_t held_tokens(const Pipeline& pipeline, uint64_t block_tokens) {
+  const uint64_t all = round_up(pipeline.limits.context_tokens, block_tokens);
+  if (!pipeline.eviction) return all;
+  const ModelShape& shape = pipeline.kv_shape();
+  uint64_t most = round_up(pipeline.eviction->most_tokens, block_tokens);
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    const uint64_t window = shape.groups[group].window_tokens;
+    // In front of a step's rows, and in whole blocks at both ends.
+    const uint64_t step = round_up(window + pipeline.eviction->every, block_tokens) + block_tokens;
+    if (window > 0) most = std::max(most, step);
+  }
+  return std::min(all, most);
+}
+
 // `fits`: tokens of the longest sequence that would fit.
 Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_bytes,
                   const StateNeeds& states, uint64_t fits) {
   const auto& configured = pipeline.config.kv_memory_bytes;
   const std::string context = std::to_string(pipeline.limits.context_tokens);
+  const bool evicts = pipeline.eviction.has_value();
   const std::string lower =
-      fits == 0 ? "" : "lower limits.context_tokens to " + std::to_string(fits) + " or less";
-  std::string needs = "one sequence of " + context + " tokens needs ";
+      fits == 0 || evicts ? ""
+                          : "lower limits.context_tokens to " + std::to_string(fits) + " or less";
+  std::string needs = "one sequence of " + context + " tokens" +
+                      (evicts ? ", as much as is kept of it (" + pipeline.evicts + ")," : "") +
+                      " needs ";
   if (sequence_bytes > 0) needs += approximate_bytes(sequence_bytes);
   if (states.slot_bytes > 0) {
     needs += (sequence_bytes > 0 ? " of K and V and " : "") +
@@ -175,7 +194,7 @@ Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
   geometry.max_sequences = pipeline.limits.max_sequences;
 
   const uint64_t block_tokens = static_cast<uint64_t>(block->number);
-  const uint64_t sequence_tokens = round_up(geometry.context_tokens, block_tokens);
+  const uint64_t sequence_tokens = held_tokens(pipeline, block_tokens);
   uint64_t bytes_per_token = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
     if (shape.groups[group].kind == KvKind::recurrent) continue;

@@ -156,6 +156,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
       pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.kv_dtype));
+  if (pipeline.eviction) pipeline.numerics += "," + pipeline.evicts;
   return {};
 }
 
@@ -251,9 +252,32 @@ AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKe
 
 namespace {
 
+std::string kv_cache_name(const Pipeline& pipeline) {
+  return "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
+}
+
+// Whether the manager takes out tokens of a sequence before the context is full.
+Status learn_eviction(Pipeline& pipeline) {
+  const std::string name = kv_cache_name(pipeline);
+  const RunningCall call(name_call("extension", name));
+  const auto* stated = pipeline.kv_cache.extension<KvEviction>(kKvEviction);
+  if (stated == nullptr || stated->first >= pipeline.limits.context_tokens) return {};
+  pipeline.eviction = *stated;
+  const KvEviction& eviction = *pipeline.eviction;
+  if (eviction.first == 0 || eviction.every == 0 || eviction.most_tokens == 0 ||
+      eviction.numerics.empty()) {
+    return failed(name + " evicts from token " + std::to_string(eviction.first) + " on, every " +
+                  std::to_string(eviction.every) + " tokens, and keeps " +
+                  std::to_string(eviction.most_tokens) +
+                  " – expected numbers above 0, and a text that tells what rows see");
+  }
+  pipeline.evicts = one_line(eviction.numerics);
+  pipeline.eviction->numerics = pipeline.evicts;
+  return {};
+}
+
 Status bind_kv_cache(Pipeline& pipeline) {
-  const std::string name =
-      "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
+  const std::string name = kv_cache_name(pipeline);
   const RunningCall call(name_call("bind", name));
   const Status bound = readable(pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry));
   return bound.ok() ? Status() : with_context(name, bound);
@@ -261,7 +285,7 @@ Status bind_kv_cache(Pipeline& pipeline) {
 
 }  // namespace
 
-Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
+Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
   // First, since what two kernels say may lower a fact that all others are shown.
   if (chosen.attention) {
@@ -274,6 +298,8 @@ Status create_plugins(Pipeline& pipeline, ChosenPlugins& chosen) {
   if (chosen.state) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.state, pipeline.state));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
+  TENON_RETURN_IF_ERROR(learn_eviction(pipeline));
+  TENON_RETURN_IF_ERROR(plan_kv_memory(request, pipeline));
   if (pipeline.second) {
     TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
   }
@@ -318,6 +344,7 @@ EngineParts Pipeline::parts() {
   EngineParts made;
   made.scheduler = scheduler.get();
   made.kv_cache = kv_cache.get();
+  made.eviction = eviction ? &*eviction : nullptr;
   made.sampler = sampler.get();
   made.drafter = drafter.get();
   if (second) made.draft_runner = second->runner.get();
@@ -389,8 +416,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
       negotiate_pipeline(request, pipeline->host, *pipeline->model, *pipeline->executor,
                          pipeline->limits.context_tokens, chosen));
   if (pipeline->second) TENON_RETURN_IF_ERROR(fit_second_model(request, *pipeline, chosen));
-  TENON_RETURN_IF_ERROR(plan_kv_memory(request, *pipeline));
-  TENON_RETURN_IF_ERROR(create_plugins(*pipeline, chosen));
+  TENON_RETURN_IF_ERROR(create_plugins(request, *pipeline, chosen));
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,7 +78,9 @@ struct Pipeline {
   ExtensionTable extensions;  // as well
   PluginInstance<Scheduler> scheduler;
   PluginInstance<KVCacheManager> kv_cache;
-  PluginInstance<AttentionKernel> attention;         // empty when the executor uses no kernels
+  std::string evicts;                         // what it says for the numerics id, where it evicts
+  std::optional<KvEviction> eviction;         // within the context; `numerics` is `evicts`
+  PluginInstance<AttentionKernel> attention;  // empty when the executor uses no kernels
   PluginInstance<AttentionKernel> attention_decode;  // where single rows have one of their own
   PluginInstance<StateKernel> state;                 // where layers have a recurrence
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for

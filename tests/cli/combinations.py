@@ -43,6 +43,9 @@ MUST_FIRE = {
 ISAS = ["portable", "avx2", "avx512", "avx512_bf16"]
 CONTEXT = 192
 MEMORY_TOKENS = 2 * CONTEXT
+# What kv_cache "streaming" keeps: 48 tokens of a sequence, in blocks of 8.
+STREAMING = {"sink_tokens": 4, "window_tokens": 24, "stride_tokens": 16}
+STREAMING_TOKENS = 48
 DOCUMENT = SOURCE / "docs/combinations.md"
 
 
@@ -85,11 +88,14 @@ def flags_of(cell, file, bytes_per_token, threads):
         values["kv_cache.block_tokens"] = 8
     if cell.get("short"):
         # Whole regions: enough for a fork to find one free.
-        tokens = 6 * CONTEXT if cell["kv_cache"] == "naive" else MEMORY_TOKENS
+        tokens = {"naive": 6 * CONTEXT, "streaming": 3 * STREAMING_TOKENS}.get(
+            cell["kv_cache"], MEMORY_TOKENS)
         values["kv_cache.memory"] = tokens * bytes_per_token
         values["kv_cache.swap_memory"] = CONTEXT * bytes_per_token
         values["scheduler.options.preempt"] = "swap"
         values["limits.max_batch_tokens"] = 64
+    if cell["kv_cache"] == "streaming":
+        values |= {f"kv_cache.options.{key}": value for key, value in STREAMING.items()}
     if cell["drafter"] != "none":
         values["drafter.plugin"] = cell["drafter"]
     if cell["drafter"] == "draft_model":
@@ -123,13 +129,15 @@ def counters_of(report):
 
 class Grid:
     """Runs all combinations of the axes, or the chosen ones, on instruction sets up to `isa`, each
-    step planned while the one before is computed where `plan_ahead` says so."""
+    step planned while the one before is computed where `plan_ahead` says so. They are held against
+    the manager `plain` with plenty of memory."""
 
-    def __init__(self, axes=None, chosen=None, isa=None, plan_ahead=False):
+    def __init__(self, axes=None, chosen=None, isa=None, plan_ahead=False, plain="naive"):
         self.axes = axes or AXES
         self.chosen = list(itertools.product(*self.axes.values())) if chosen is None else chosen
         self.isa = isa
         self.plan_ahead = plan_ahead
+        self.plain = plain
         self.results = {}  # combination → "refused …" or counters
         self.answers = {}  # combination in words → numerics id, answers
 
@@ -146,14 +154,14 @@ class Grid:
         return self
 
     def baseline(self, dtype, file):
-        cell = {"scheduler": "static", "kv_cache": "naive", "drafter": "none", "dtype": dtype,
+        cell = {"scheduler": "static", "kv_cache": self.plain, "drafter": "none", "dtype": dtype,
                 "isa": self.isa, "plan_ahead": False}
         # Another number of threads than below; once is enough, as it is slow on a busy machine.
         report = report_of(cell, file, threads=1 if self.isa else 2)
         if "refused" in report:
             sys.exit(report["refused"])
         kv = report["kv"]
-        expected = self.keep(f"static + naive + none + {dtype} with plenty of memory", report)
+        expected = self.keep(f"static + {self.plain} + none + {dtype} with plenty of memory", report)
         return expected, kv["bytes"] // (kv["blocks"] * kv["block_tokens"])
 
     def check(self, words, file, baselines):
@@ -167,7 +175,7 @@ class Grid:
         if "refused" in report:
             return "refused because " + report["refused"]
         if self.keep(" + ".join(words), report) != expected:
-            return "WRONG: other tokens or digests than static + naive"
+            return f"WRONG: other tokens or digests than static + {self.plain}"
         return counters_of(report)
 
     def keep(self, name, report):
@@ -215,7 +223,8 @@ class Grid:
             "plenty of memory. (`naive` gets memory for six whole sequences.) The counters are sums over all combinations that contain the pair: "
             "sequences preempted, tokens swapped out, blocks copied before a write, tokens found in "
             "the cache, tokens drafted and accepted. A pair whose feature never fired would be "
-            "called *untested*.", ""]
+            "called *untested*. `streaming` forgets, so its answers are held against each other "
+            "(`tests/cli/streaming_test.py`).", ""]
         for a, b in itertools.combinations(self.axes, 2):
             lines += [f"## {a} × {b}", "", f"| | {' | '.join(self.axes[b])} |",
                       "|---" * (len(self.axes[b]) + 1) + "|"]

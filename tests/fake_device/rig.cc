@@ -21,6 +21,19 @@ uint32_t block_tokens_of(const RigOptions& options) {
 
 }  // namespace
 
+void RigOptions::stream(uint32_t sinks, uint32_t window, uint32_t stride) {
+  const auto whole = [this](uint32_t tokens) {
+    return (tokens + block_tokens - 1) / block_tokens * block_tokens;
+  };
+  kv_cache = "streaming";
+  kv_cache_options = "sink_tokens=" + std::to_string(sinks) +
+                     " window_tokens=" + std::to_string(window) +
+                     " stride_tokens=" + std::to_string(stride);
+  sink_tokens = whole(sinks);
+  kept_tokens = whole(window);
+  stride_tokens = whole(stride);
+}
+
 EngineOptions usual_engine_options() {
   EngineOptions options;
   options.logits_digest = options.check_kv = true;
@@ -47,6 +60,7 @@ Rig::Rig(RigOptions options)
   parts.scheduler =
       options_.own_scheduler != nullptr ? options_.own_scheduler : scheduler_plugin_.get();
   parts.kv_cache = kv_;
+  parts.eviction = eviction();
   parts.sampler = &sampler_;
   parts.drafter = make_drafter();
   parts.draft_runner = runner_.get();
@@ -112,6 +126,14 @@ void Rig::bind_kv_cache() {
   kv_ = options_.own_kv_cache != nullptr ? options_.own_kv_cache : kv_plugin_.get();
   Status bound = kv_->bind(joint, geometry());
   if (!bound.ok()) throw std::runtime_error(std::string(bound.message()));
+}
+
+const KvEviction* Rig::eviction() const {
+  auto* ask = kv_plugin_.handle().descriptor()->extension;
+  if (ask == nullptr) return nullptr;
+  const auto* stated =
+      static_cast<const KvEviction*>(ask(kv_plugin_.handle().instance(), kKvEviction));
+  return stated->first < options_.context_tokens ? stated : nullptr;
 }
 
 std::unique_ptr<FakeDevice> Rig::make_device(const ToyModel& model, const ModelShape& shape,

@@ -57,7 +57,15 @@ struct RigOptions {
   const Clock* own_clock = nullptr;
   EngineOptions engine = usual_engine_options();
 
-  ToyModel model() const { return {vocabulary, window_tokens, 0, second_window, recurrent}; }
+  // What rows see with kv_cache "streaming".
+  uint32_t sink_tokens = 0, kept_tokens = 0, stride_tokens = 0;
+  // Chooses it with these options, for blocks of `block_tokens`.
+  void stream(uint32_t sinks, uint32_t window, uint32_t stride);
+
+  ToyModel model() const {
+    return {vocabulary, window_tokens, 0,           second_window,
+            recurrent,  sink_tokens,   kept_tokens, stride_tokens};
+  }
 };
 
 class Rig {
@@ -85,6 +93,7 @@ class Rig {
  private:
   RigOptions options_;
   void bind_kv_cache();
+  const KvEviction* eviction() const;
   void add_group(const KvGroup& group, uint32_t block_tokens);
   std::unique_ptr<FakeDevice> make_device(const ToyModel& model, const ModelShape& shape,
                                           const KvGroupGeometry* geometry);

@@ -42,8 +42,13 @@ void ToyModel::hidden(uint64_t state, uint32_t layer, float* out) {
 uint64_t ToyModel::state_behind(std::span<const TokenId> history) const {
   const auto last = static_cast<uint32_t>(history.size() - 1);
   uint64_t state = 0;
+  uint32_t behind = sink_tokens;  // the first token that was not evicted
+  while (kept_tokens > 0 && behind + stride_tokens + kept_tokens <= last + 1) {
+    behind += stride_tokens;
+  }
   const auto see = [&](uint32_t window) {
     for (uint32_t p = first_visible(last, window); p <= last; ++p) {
+      if (window == 0 && p >= sink_tokens && p < behind) continue;
       state = chain(state, entry(history[p], p));
     }
   };

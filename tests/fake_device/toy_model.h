@@ -24,6 +24,11 @@ struct ToyModel {
   uint32_t contrary_every = 0;
   std::optional<uint32_t> second_window = {};  // of a second group
   bool recurrent = false;                      // a group of states, the last
+  // Of a manager that evicts: of groups without a window, rows see so many first tokens, and behind
+  // them all but as many strides as leave at least `kept_tokens`. 0 = all.
+  uint32_t sink_tokens = 0;
+  uint32_t kept_tokens = 0;
+  uint32_t stride_tokens = 0;
 
   static constexpr uint32_t kHidden = 4;  // width of its hidden states
   static constexpr uint32_t kLayers = 2;

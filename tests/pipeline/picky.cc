@@ -1,8 +1,12 @@
 // Kernels and drafters that compute nothing, for tests of what fits what. By score `tiny_cache` is
-// the first attention kernel, but it takes only an i8 cache; `sixteens` wants blocks of 16.
+// the first attention kernel, but it takes only an i8 cache; `sixteens` wants blocks of 16. The
+// scheduler `whole` computes prompts whole, and the KV manager `vague` evicts it does not say what.
 #include <tenon/attention.h>
 #include <tenon/drafter.h>
 #include <tenon/linear.h>
+#include <tenon/scheduler.h>
+#include <tenon/sdk/kv_cache/block_manager.h>
+#include <tenon/sdk/kv_cache/facts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <string_view>
@@ -52,6 +56,25 @@ class NoDrafter {
   NoDrafter(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
   void offer(std::span<const DraftRequest>, std::span<uint32_t>) {}
   void draft(std::span<const DraftRequest>, std::span<DraftOut>) {}
+};
+
+class NoScheduler {
+ public:
+  NoScheduler(const HostServices&, const PipelineFacts&, const sdk::NoOptions&) {}
+  void plan(const SchedulerView&, KvLedger&, PlanOut&) {}
+};
+
+class VagueManager final : public sdk::BlockManager {
+ public:
+  VagueManager(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
+      : BlockManager("vague", host) {}
+  const void* extension(std::string_view id) const {
+    return id == kKvEviction ? &kEviction : nullptr;
+  }
+
+ private:
+  static constexpr KvEviction kEviction{
+      .first = 64, .every = 0, .most_tokens = 64, .numerics = "vague"};
 };
 
 template <uint32_t value>
@@ -123,7 +146,15 @@ constexpr PluginDescriptor kDrafters[] = {
     sdk::with_requirements(sdk::descriptor<Drafter, NoDrafter>(base("foreseer", &score<1>)),
                            kForesees)};
 
+constexpr Fact kWhole[] = {{"sched.emits", FactOp::in, 0, "whole_prompts"}};
+constexpr PluginDescriptor kWholeScheduler =
+    sdk::with_facts(sdk::descriptor<Scheduler, NoScheduler>(base("whole", &score<1>)), kWhole);
+constexpr PluginDescriptor kVague =
+    sdk::with_facts(sdk::descriptor<KVCacheManager, VagueManager>(base("vague", &score<1>)),
+                    sdk::kBlockManager.facts);
+
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kAttention[0], &kAttention[1], &kAttention[2], &kLinear[0], &kLinear[1],
-                     &kLinear[2], &kLinear[3], &kDrafters[0], &kDrafters[1], &kDrafters[2])
+                     &kLinear[2], &kLinear[3], &kDrafters[0], &kDrafters[1], &kDrafters[2],
+                     &kWholeScheduler, &kVague)

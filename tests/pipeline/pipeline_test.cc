@@ -9,6 +9,7 @@
 namespace tenon {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -64,8 +65,8 @@ class PipelineTest : public testing::Test {
     for (const char* name :
          {"plugins/libtenon-scheduler_static", "plugins/libtenon-sampler_standard",
           "plugins/libtenon-scheduler_continuous", "plugins/libtenon-kv_cache_naive",
-          "plugins/libtenon-kv_cache_paged", "plugins/libtenon-drafter_draft_model",
-          "tests/pipeline/libtenon-picky"}) {
+          "plugins/libtenon-kv_cache_paged", "plugins/libtenon-kv_cache_streaming",
+          "plugins/libtenon-drafter_draft_model", "tests/pipeline/libtenon-picky"}) {
       search.files.push_back({build + "/" + name + ".so", {"test", 0, 0}});
     }
     auto opened = PluginRegistry::open(search);
@@ -305,6 +306,40 @@ TEST_F(PipelineTest, refuses_memory_for_less_than_one_sequence) {
   EXPECT_THAT(error_of(kRef, {}, kGiB / 64),
               HasSubstr("one sequence of 2048 tokens needs 12.0 MiB of K and V, but only "));
   EXPECT_THAT(error_of(kRef, {"kv_cache.memory=1KiB"}), Not(HasSubstr("lower limits")));
+}
+
+constexpr const char* kStreaming =
+    "[executor]\nplugin = 'ref'\n"
+    "[kv_cache]\nplugin = 'streaming'\nblock_tokens = 8\n"
+    "[kv_cache.options]\nwindow_tokens = 60\nstride_tokens = 16\n";
+
+TEST_F(PipelineTest, sizes_the_cache_for_what_a_manager_keeps) {
+  const auto pipeline = built(kStreaming, {"limits.max_sequences=3"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 3u * (8 + 64 + 16) / 8);
+  EXPECT_EQ(pipeline->limits.context_tokens, 2048u);
+  EXPECT_THAT(pipeline->numerics, EndsWith("kv=f32,streaming(sinks=8 window=64 stride=16)"));
+  ASSERT_NE(pipeline->parts().eviction, nullptr);
+  EXPECT_EQ(pipeline->parts().eviction->first, 87u);
+}
+
+TEST_F(PipelineTest, knows_when_nothing_is_ever_evicted) {
+  const auto pipeline = built(kStreaming, {"limits.context_tokens=87"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_THAT(pipeline->numerics, EndsWith("kv=f32"));
+  EXPECT_EQ(pipeline->parts().eviction, nullptr);
+}
+
+TEST_F(PipelineTest, refuses_a_scheduler_that_cannot_end_a_prompt_where_blocks_go) {
+  const std::string message = error_of(kStreaming, {"scheduler.plugin=whole"});
+  EXPECT_THAT(message, AllOf(HasSubstr("sched.emits"), HasSubstr("kv_cache streaming"),
+                             HasSubstr("scheduler whole")));
+}
+
+TEST_F(PipelineTest, refuses_a_manager_that_does_not_say_what_it_evicts) {
+  EXPECT_EQ(error_of(kRef, {"kv_cache.plugin=vague"}),
+            "kv_cache 'vague' evicts from token 64 on, every 0 tokens, and keeps 64 – expected "
+            "numbers above 0, and a text that tells what rows see");
 }
 
 TEST_F(PipelineTest, refuses_a_context_that_the_model_does_not_have) {

@@ -116,7 +116,10 @@ class KvDevice {
   }
   void read(SeqId seq, GroupId g, const KvTableCopy& table, uint32_t row,
             std::span<const uint64_t> ids) {
+    const uint32_t evicted = groups_[g].evicted(row), sinks = groups_[g].sink_tokens;
+    ASSERT_EQ(table.borrowed.evicted, evicted) << "sequence " << seq << " row " << row;
     for (uint32_t p = first_visible(row, groups_[g].window_tokens); p < ids.size(); ++p) {
+      if (p >= sinks && p < sinks + evicted) continue;
       const uint64_t* at = memory_.slot(g, table, p);
       ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
       ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p << " of "

@@ -60,9 +60,12 @@ class KvMemory {
   // Of a token group: the slot of a position, or null where the table has none.
   uint64_t* slot(GroupId group, const KvTableCopy& table, uint32_t position) {
     const uint32_t size = groups_[group].block_tokens;
-    const uint32_t entry = position / size;
+    const uint32_t evicted = table.borrowed.evicted, sinks = groups_[group].sink_tokens;
+    if (position >= sinks && position < sinks + evicted) return nullptr;
+    const uint32_t at = position < sinks ? position : position - evicted;
+    const uint32_t entry = at / size;
     if (entry >= table.blocks.size() || table.blocks[entry] == kNoBlock) return nullptr;
-    return &cell(group, {{}, table.blocks[entry], position % size});
+    return &cell(group, {{}, table.blocks[entry], at % size});
   }
   uint64_t& cell(GroupId group, const KvPlace& place) {
     auto& store = place.tier == KvTier::swap ? pool_[group] : cache_[group];

@@ -40,7 +40,7 @@ class KvWorld {
       shapes_.back().window_tokens = group.window_tokens;
       sizes_.push_back({group.dtype, group.block_tokens, group.blocks, 8, group.swap_blocks});
       recurrent_ |= group.recurrent();
-      windows_ |= group.window_tokens > 0;
+      windows_ |= group.window_tokens > 0 || group.kept_tokens > 0;
     }
     ModelShape model;
     model.group_count = groups();
@@ -70,6 +70,7 @@ class KvWorld {
   uint64_t copied_tokens() const { return device_.memory().copied_tokens(); }
   uint64_t ahead() const { return ahead_; }  // grants behind a step in flight
   uint64_t paths() const { return paths_; }  // kept although they are not the leading slots
+  uint64_t cut() const { return cut_; }      // grants that end where entries are evicted
 
  private:
   struct Live {
@@ -91,6 +92,13 @@ class KvWorld {
     uint32_t known() const { return static_cast<uint32_t>(tokens.size()) + draws; }
   };
   uint32_t groups() const { return static_cast<uint32_t>(options_.groups.size()); }
+  uint32_t alike(uint32_t position) const {
+    uint32_t least = UINT32_MAX;
+    for (const KvTestGroup& group : options_.groups) {
+      least = std::min(least, group.alike(position));
+    }
+    return least;
+  }
   uint32_t below(uint32_t bound) {
     random_ += 0x9e3779b97f4a7c15u;
     return static_cast<uint32_t>((KvMemory::scramble(random_) >> 33) % bound);
@@ -160,9 +168,15 @@ class KvWorld {
     const uint32_t room = options_.context_tokens - live.known();
     const uint32_t drafts = below(3) == 0 ? std::min(room, below(8)) : 0;
     const bool chunk = drafts == 0 && below(3) == 0;
-    const uint32_t wanted = chunk ? 1 + below(left) : left + drafts;
+    uint32_t wanted = chunk ? 1 + below(left) : left + drafts;
     KvMatch match;
     ok(kv_.match(seq, live.tokens, live.base() + wanted, match));
+    // Behind what comes back from the pool, the manager ends the grant itself.
+    if (match.ready == 0 && wanted > alike(live.base())) {
+      wanted = alike(live.base());
+      ok(kv_.match(seq, live.tokens, live.base() + wanted, match));
+      ++cut_;
+    }
     const bool fits = match.tokens_needed <= usage(kv_).free_tokens;
     KvGrant grant;
     const Status status = kv_.grow({.seq = seq,
@@ -291,7 +305,8 @@ class KvWorld {
       for (GroupId g = 0; g < groups(); ++g) {
         const std::vector<BlockId>& blocks = share.tables[g].blocks;
         const uint32_t size = options_.groups[g].block_tokens;
-        size_t first = options_.groups[g].recurrent() ? 1 : share.base / size;
+        const uint32_t entry = share.base - share.tables[g].borrowed.evicted;
+        size_t first = options_.groups[g].recurrent() ? 1 : entry / size;
         for (; first < blocks.size(); ++first) expect_free(share.seq, g, blocks[first]);
       }
     }
@@ -425,6 +440,7 @@ class KvWorld {
   SeqId next_ = 1;
   uint64_t step_ = 0;
   uint64_t reused_ = 0, restored_ = 0, swapped_ = 0, refused_ = 0, ahead_ = 0, paths_ = 0;
+  uint64_t cut_ = 0;
 };
 
 // So many seeds, without and with planning ahead.

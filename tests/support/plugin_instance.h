@@ -113,6 +113,9 @@ class PluginInstance {
   Interface* get() const { return instance_; }
   Interface* operator->() const { return instance_; }
   Interface& operator*() const { return *instance_; }
+  const void* extension(std::string_view id) const {
+    return descriptor_->extension == nullptr ? nullptr : descriptor_->extension(instance_, id);
+  }
 
  private:
   void store(void* storage, std::string_view key, const OptionValue& value) {

@@ -133,6 +133,17 @@ struct KvUsage {
   uint64_t swapped_tokens = 0;     // of it, slots that hold K/V of waiting sequences
 };
 
+// What a manager that evicts offers as extension kKvEviction. What the row at position p sees
+// follows from p alone: a step computes no rows of a sequence on both sides of `first` + n ·
+// `every`.
+inline constexpr std::string_view kKvEviction = "kv_eviction/1";
+struct KvEviction {
+  uint32_t first = 0;         // the first position whose row does not see all in front of it
+  uint32_t every = 1;         // so many positions further, others are taken out
+  uint32_t most_tokens = 0;   // slots that a sequence holds at once, in a group that evicts
+  std::string_view numerics;  // what rows see, for the numerics id
+};
+
 class KVCacheManager {
  public:
   // Once, before anything else. [control]

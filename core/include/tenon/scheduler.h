@@ -129,7 +129,8 @@ class KvLedger {
   // prefix that others hold, counting cached blocks that nobody holds and the copy of a shared one.
   virtual uint64_t cost(SeqId seq, uint32_t tokens) noexcept = 0;
   // Memory for computing at_least … at_most tokens beyond `computed`, counted after any reuse
-  // (prefixes are matched again and held here; `cached` was advice). All or nothing below at_least.
+  // (prefixes are matched again and held here; `cached` was advice). All or nothing below at_least;
+  // but where a manager evicts (KvEviction), what is granted ends in front of that.
   virtual GrowResult try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept = 0;
   virtual HeldTokens held(SeqId seq) noexcept = 0;
   // Takes a running sequence's memory back, with it that of all beams of its search, and puts it

@@ -28,7 +28,10 @@ Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geom
       states_.emplace_back(g, geometry.groups[g], order_, moves_, counters_);
       continue;
     }
-    groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_, moves_, counters_);
+    const bool sees_all = model.groups[g].window_tokens == 0;
+    groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_,
+                         sees_all ? kept_of(model.groups[g], geometry.groups[g]) : SinkWindow(),
+                         moves_, counters_);
   }
   if (model.ledger_group >= geometry.group_count) {
     return wrong("memory is to be counted in KV group " + std::to_string(model.ledger_group) +
@@ -57,9 +60,7 @@ BlockSequence& BlockManager::blank(SeqId seq, uint32_t limit) {
   made.limit = std::min(limit, context_);
   made.swapped_tokens = 0;
   made.swap_step = 0;
-  for (const BlockGroup& group : groups_) {
-    made.tables[group.id()].blocks.reserve(group.blocks_for(made.limit));
-  }
+  for (const BlockGroup& group : groups_) group.make_room(made.tables[group.id()], made.limit);
   slots_.insert(seq, made.slot);
   idle_.pop_back();
   made.id = seq;
@@ -130,7 +131,7 @@ void BlockManager::share_parent(BlockSequence& child, const BlockSequence& paren
     const uint32_t blocks = group.blocks_for(tokens);
     table.left_behind = std::min(from.left_behind, blocks);
     table.blocks.assign(from.blocks.begin(), from.blocks.begin() + blocks);
-    for (size_t i = table.left_behind; i < blocks; ++i) group.pool.share(table.blocks[i]);
+    group.each_held(table, [&](uint32_t i) { group.pool.share(table.blocks[i]); });
     const bool inside = tokens % group.block_tokens() != 0 && table.left_behind < blocks;
     if (inside && !as_it_is) group.copy_tail(table, tokens, take(group), child.last_step);
   }
@@ -148,6 +149,12 @@ BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, cons
   return {std::min(range.at_least, most), most};
 }
 
+uint32_t BlockManager::next_eviction(uint32_t from) const {
+  uint32_t next = SinkWindow::kNever;
+  for (const BlockGroup& group : groups_) next = std::min(next, group.next_eviction(from));
+  return next;
+}
+
 size_t BlockManager::blocks_for(uint32_t tokens) const {
   size_t blocks = states_.size();
   for (const BlockGroup& group : groups_) blocks += group.blocks_for(tokens);
@@ -163,9 +170,9 @@ Status BlockManager::room_for(BlockSequence& sequence, const KvRequest& request,
     const uint64_t taken = uint64_t{group.writes_shared(table, request.computed)} +
                            (reuse.shared > 0 ? pinned(group, sequence, reuse) : 0);
     if (taken > group.pool.available()) return out_of_kv();
-    const uint64_t have = reuse.tokens > 0
-                              ? std::max(group.passed(from), reuse.shared / group.block_tokens())
-                              : table.blocks.size();
+    const uint64_t have = reuse.tokens > 0 ? std::max(group.gone(group.passed(from)),
+                                                      reuse.shared / group.block_tokens())
+                                           : table.blocks.size();
     const uint64_t slots = (have + group.pool.available() - taken) * group.block_tokens();
     most = std::min(most, slots > from ? slots - from : 0);
   }
@@ -193,10 +200,17 @@ Status BlockManager::grow_sequence(const KvRequest& request, KvGrant& out) {
   if (Status status = sequence->check_grow(request, step_); !status.ok()) return status;
   Reuse reuse;
   if (sequence->granted == 0) reuse = reuse_for(*sequence, find_prefix(*sequence, request.tokens));
-  const Range range =
-      still_useful({request.at_least, request.at_most}, request.known_tokens, reuse);
+  Range range = still_useful({request.at_least, request.at_most}, request.known_tokens, reuse);
   const uint32_t from = request.computed + reuse.tokens;
-  uint64_t most = std::min(range.at_most, sequence->limit - from);
+  const uint32_t fits = next_eviction(from) - from;
+  if (reuse.tokens > 0) range.at_least = std::min(range.at_least, fits);
+  if (range.at_least > fits) {
+    return wrong("sequence " + std::to_string(sequence->id) + " asked for " +
+                 std::to_string(range.at_least) + " tokens at once behind " + std::to_string(from) +
+                 " – what rows see changes at " + std::to_string(from + fits) +
+                 ", and a step ends in front of it");
+  }
+  uint64_t most = std::min({range.at_most, sequence->limit - from, fits});
   if (Status status = room_for(*sequence, request, reuse, most); !status.ok()) return status;
   if (most < range.at_least) return out_of_kv();
   const uint32_t end = std::max(sequence->granted, from + static_cast<uint32_t>(most));
@@ -242,6 +256,7 @@ void BlockManager::bring_in(BlockGroup& group, BlockSequence& sequence, const Re
   const uint32_t shared = reuse.shared / group.block_tokens();
   table.left_behind = group.passed(reuse.tokens);
   table.blocks.assign(table.left_behind, kNoBlock);
+  group.each_held(table, [&](uint32_t i) { table.blocks[i] = take(group); });  // sinks
   for (uint32_t i = table.left_behind; i < shared; ++i) {
     const BlockId block = found_block(sequence, group.id(), i);
     group.pool.find(block);

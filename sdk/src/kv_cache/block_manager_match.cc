@@ -36,17 +36,19 @@ void BlockManager::match_blocks(const BlockGroup& group, BlockSequence& sequence
   const BlockTable& table = sequence.tables[group.id()];
   uint64_t have = table.blocks.size(), extra = 0;
   if (sequence.granted == 0) {
-    have = std::max(group.passed(reuse.tokens), reuse.shared / group.block_tokens());
+    have = std::max(group.gone(group.passed(reuse.tokens)), reuse.shared / group.block_tokens());
     if (wanted > 0) extra = pinned(group, sequence, reuse);
   } else if (wanted > sequence.computed) {
     extra = group.writes_shared(table, sequence.computed);
   }
-  const uint64_t blocks = group.blocks_for(wanted);
+  // Once it evicts, a sequence takes no more than it gives back.
+  const uint32_t from = std::max(sequence.granted, reuse.tokens);
+  const uint64_t blocks = group.blocks_for(std::min(wanted, group.next_eviction(from)));
   out.tokens_needed = (blocks - std::min(blocks, have) + extra) * group.block_tokens();
-  for (size_t i = table.left_behind; i < table.blocks.size(); ++i) {
+  group.each_held(table, [&](uint32_t i) {
     out.tokens_held += group.block_tokens();
     if (!group.pool.shared(table.blocks[i])) out.tokens_exclusive += group.block_tokens();
-  }
+  });
 }
 
 void BlockManager::match_states(const StateGroup& group, BlockSequence& sequence,

@@ -166,10 +166,10 @@ Status BlockManager::usage_of(GroupId id, KvUsage& usage) const {
   return {};
 }
 
-Status BlockManager::show_table(const BlockSequence& sequence, GroupId id, KvTableView& out) const {
+Status BlockManager::show_table(BlockSequence& sequence, GroupId id, KvTableView& out) {
   out = {};
-  if (find_group(groups_, id) != nullptr) {
-    out.blocks = sequence.tables[id].blocks;
+  if (const BlockGroup* group = find_group(groups_, id); group != nullptr) {
+    out = group->show(sequence.tables[id], sequence.planned_from, sequence.last_step);
     return {};
   }
   const StateGroup* group = find_group(states_, id);
@@ -188,7 +188,7 @@ Status BlockManager::check_table(const BlockGroup& group, const BlockSequence& s
                   std::to_string(sequence.granted) + " slots");
   }
   for (size_t i = 0; i < table.blocks.size(); ++i) {
-    if ((table.blocks[i] == kNoBlock) != (i < table.left_behind)) {
+    if ((table.blocks[i] == kNoBlock) == group.holds(table, i)) {
       return broken(who + " has a hole in its table");
     }
   }

@@ -92,6 +92,20 @@ TEST(RequestCheck, takes_numbers_of_sampling_within_their_range_alone) {
   }
 }
 
+TEST(RequestCheck, counts_of_a_beam_what_is_kept_of_it) {
+  RequestLimits limits = roomy();
+  limits.kv_tokens = 1000;
+  Request request = plain();
+  request.sampling.temperature = 0.0f;
+  request.beams = 4;
+  request.max_tokens = 500;
+  EXPECT_THAT(std::string(check_request(request, limits).message()), HasSubstr("4 beams may need"));
+  limits.held_tokens = 250;
+  EXPECT_TRUE(check_request(request, limits).ok());
+  limits.held_tokens = 251;
+  EXPECT_FALSE(check_request(request, limits).ok());
+}
+
 TEST(RequestCheck, refuses_what_only_beams_have_where_there_are_none) {
   Request request = plain();
   request.length_penalty = 0.5f;

@@ -1,6 +1,6 @@
 // A KV manager over tables of blocks: blocks on demand, forks that share, copies before a write,
 // windows, rollback, swap, recurrent state, steps in flight. It is complete as it is; a manager
-// that also finds prefixes overrides the hooks.
+// that also finds prefixes, or evicts, overrides the hooks.
 //
 //   class MyManager final : public sdk::BlockManager {
 //    public:
@@ -56,7 +56,7 @@ class BlockManager : public KVCacheManager {
     return guard([&] { return release_sequence(seq, how); });
   }
   Status table(SeqId seq, GroupId group, KvTableView& out) noexcept override {
-    const BlockSequence* sequence = find(seq);
+    BlockSequence* sequence = find(seq);
     if (sequence == nullptr) return unknown(seq);
     return guard([&] { return show_table(*sequence, group, out); });
   }
@@ -105,6 +105,8 @@ class BlockManager : public KVCacheManager {
 
   // Hooks. Those that take a sequence are called while its tables are as they say.
   virtual Status bound() { return {}; }
+  // What stays of a group that sees everything, where not everything does.
+  virtual SinkWindow kept_of(const KvGroup&, const KvGroupGeometry&) const { return {}; }
   // Whether a fork may read the parent's last block, partly filled, until one of them writes.
   virtual bool shares_tails() const { return true; }
   virtual void begun(BlockSequence&, const KvSequence&, const BlockSequence* /*parent*/) {}
@@ -199,7 +201,7 @@ class BlockManager : public KVCacheManager {
     return found == groups.end() ? nullptr : &*found;
   }
   Status bind_groups(const ModelShape& model, const KvGeometry& geometry);
-  Status show_table(const BlockSequence& sequence, GroupId id, KvTableView& out) const;
+  Status show_table(BlockSequence& sequence, GroupId id, KvTableView& out);
   Status begin_sequence(const KvSequence& sequence);
   Status check_fork(const KvSequence& sequence, const BlockSequence& parent, uint32_t limit);
   bool tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const;
@@ -237,6 +239,8 @@ class BlockManager : public KVCacheManager {
     make_free(group, 1);
     return group.pool.take();
   }
+  // The position in front of which a grant from `from` on ends, in every group.
+  uint32_t next_eviction(uint32_t from) const;
   // Blocks that hold `tokens`, of all groups.
   size_t blocks_for(uint32_t tokens) const;
   Status check_states(const BlockSequence& sequence, const KvOutcome& outcome) const;

@@ -4,18 +4,27 @@
 
 #include <tenon/sdk/kv_cache/block_pool.h>
 #include <tenon/sdk/kv_cache/bookkeeping.h>
+#include <tenon/sdk/kv_cache/sink_window.h>
 #include <tenon/sdk/kv_cache/state_slots.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
 namespace tenon::sdk {
 
 struct BlockTable {
+  // Block i holds the positions [i·block_tokens, (i+1)·block_tokens), whatever has been evicted.
   std::vector<BlockId> blocks;
-  uint32_t left_behind = 0;      // leading entries that a window has passed: kNoBlock
-  std::vector<BlockId> swapped;  // in the pool: the blocks behind the first `swapped_behind`
-  uint32_t swapped_behind = 0;
+  uint32_t left_behind = 0;  // leading entries that a window has passed: kNoBlock, but for sinks
+  std::vector<BlockId> swapped;  // in the pool: of the `blocks` those that were held …
+  uint32_t swapped_behind = 0;   // … when so many had been left behind
+  // What `table` shows where entries were evicted: `blocks` without the gap. Two, as a step in
+  // flight may still be read from the other one.
+  std::array<std::vector<BlockId>, 2> views;
+  size_t shown = 0;
+  uint64_t shown_step = 0;
 };
 
 struct BlockSequence : KvProgress {
@@ -31,10 +40,11 @@ struct BlockSequence : KvProgress {
 class BlockGroup {
  public:
   BlockGroup(GroupId id, const KvGroup& shape, const KvGroupGeometry& geometry, EvictionOrder order,
-             MoveQueue& moves, KvCounters& counters)
+             const SinkWindow& kept, MoveQueue& moves, KvCounters& counters)
       : id_(id),
         block_tokens_(geometry.block_tokens),
         window_tokens_(shape.window_tokens),
+        kept_(kept),
         moves_(&moves),
         counters_(&counters) {
     pool.reset(geometry.blocks, order);
@@ -47,13 +57,34 @@ class BlockGroup {
   GroupId id() const { return id_; }
   uint32_t block_tokens() const { return block_tokens_; }
   uint32_t window_tokens() const { return window_tokens_; }
+  bool evicts() const { return kept_.evicts(); }
   uint32_t blocks_for(uint32_t tokens) const {
     return tokens / block_tokens_ + (tokens % block_tokens_ != 0 ? 1 : 0);
   }
-  // Leading blocks that no row from position `computed` on can see.
+  // Leading blocks that no row from position `computed` on can see, but for sinks among them.
   uint32_t passed(uint32_t computed) const {
-    return first_visible(computed, window_tokens_) / block_tokens_;
+    if (!kept_.evicts()) return first_visible(computed, window_tokens_) / block_tokens_;
+    const uint32_t evicted = kept_.evicted(computed);
+    return evicted == 0 ? 0 : (kept_.sink_tokens + evicted) / block_tokens_;
   }
+  // Of so many leading blocks, those that are not held.
+  uint32_t gone(uint32_t left_behind) const { return left_behind - sinks(left_behind); }
+  // A grant that begins at `from` ends in front of this position: there other entries are seen.
+  uint32_t next_eviction(uint32_t from) const { return kept_.next(from); }
+
+  // Calls `visit` with the index of each block that the table holds.
+  template <typename Visit>
+  void each_held(const BlockTable& table, Visit visit) const {
+    for (uint32_t i = 0; i < sinks(table.left_behind); ++i) visit(i);
+    for (uint32_t i = table.left_behind; i < table.blocks.size(); ++i) visit(i);
+  }
+  bool holds(const BlockTable& table, size_t index) const {
+    return index >= table.left_behind || index < sinks(table.left_behind);
+  }
+  // The table as the rows from `from` on see it, which are computed in `step`.
+  KvTableView show(BlockTable& table, uint32_t from, uint64_t step) const;
+  // So that `show` does not allocate, for sequences of up to `limit` tokens.
+  void make_room(BlockTable& table, uint32_t limit) const;
 
   // Whether the next token would be written into a block that another sequence reads.
   bool writes_shared(const BlockTable& table, uint32_t computed) const {
@@ -73,7 +104,7 @@ class BlockGroup {
   // Copies what holds the first `computed` tokens to the pool, which has room.
   void swap_out(BlockTable& table, uint32_t computed);
   uint32_t blocks_to_swap(const BlockTable& table, uint32_t computed) const {
-    return blocks_for(computed) - table.left_behind;
+    return blocks_for(computed) - gone(table.left_behind);
   }
   // Copies the blocks from entry `first` on back into those that the table has there now.
   void swap_in(const BlockTable& table, uint32_t first, uint32_t tokens);
@@ -81,10 +112,15 @@ class BlockGroup {
 
  private:
   uint32_t tokens_in(uint32_t entry, uint32_t tokens) const;
+  // Of so many leading blocks, those that stay.
+  uint32_t sinks(uint32_t left_behind) const {
+    return std::min(kept_.sink_tokens / block_tokens_, left_behind);
+  }
 
   GroupId id_;
   uint32_t block_tokens_;
   uint32_t window_tokens_;
+  SinkWindow kept_;
   MoveQueue* moves_;
   KvCounters* counters_;
 };
