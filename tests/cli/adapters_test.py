@@ -2,6 +2,7 @@
 import itertools
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -163,7 +164,7 @@ class Adapters(unittest.TestCase):
 
     def test_the_resolved_configuration_names_them(self):
         shown = run("config", "explain", *self.flags).stdout
-        self.assertIn(f'[adapters]\nall = "{self.root / "all"}"  # --set\n', " ".join(shown.split(" ")))
+        self.assertRegex(shown, rf'\[adapters\]\nall = "{re.escape(str(self.root))}/all" +# --set\n')
 
     def test_embeddings_logits_and_perplexity_take_adapters(self):
         embed = [run("embed", "The fox", *self.flags, *flags).stdout
