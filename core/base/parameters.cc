@@ -54,6 +54,8 @@ constexpr Parameter kTable[] = {
     whole("max_tokens", 1, kMostParameterTokens, "256", "tokens to generate at most"),
     whole("min_tokens", 0, kMostParameterTokens, "0",
           "tokens before which neither end of text nor a stop counts"),
+    other("adapter", Kind::name, "none",
+          "low-rank adapter, one of the pipeline's; none = the base model"),
     other("ignore_eos", Kind::flag, "false", "go on at the model's end of text"),
     other("stop", Kind::texts, "none", "end before the first of these"),
     as("stop-token", other("stop_tokens", Kind::ids, "none", "end with the first of these")),
@@ -149,6 +151,8 @@ std::string values_text(const Parameter& parameter) {
     }
     case Kind::stages:
       return "names of stages";
+    case Kind::name:
+      return "a name";
     case Kind::texts:
       return "texts";
     case Kind::ids:

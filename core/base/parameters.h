@@ -17,6 +17,7 @@ enum class ParameterKind : uint8_t {
   flag,
   word,    // one of `words`
   stages,  // names of stages of sampling
+  name,    // of something that the pipeline has
   texts,
   ids,  // tokens
   biases,
@@ -32,6 +33,9 @@ struct Parameter {
   std::string_view option = {};  // on the command line, where that isn't the name with dashes
   std::string_view words = {};   // separated by spaces
 };
+
+// In place of an adapter's name: the base model.
+inline constexpr std::string_view kNoAdapter = "none";
 
 // Far beyond any use; they bound what one request can make the engine allocate.
 inline constexpr int64_t kMostParameterTokens = int64_t{1} << 24;

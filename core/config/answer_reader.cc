@@ -17,6 +17,7 @@ class AnswerReader {
         return read_flag(parameter, node);
       case ParameterKind::word:
       case ParameterKind::stages:
+      case ParameterKind::name:
         return read_word(parameter, node);
       case ParameterKind::texts:
       case ParameterKind::ids:

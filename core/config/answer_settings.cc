@@ -26,6 +26,7 @@ constexpr Member<std::optional<bool>> kFlags[] = {
 constexpr Member<std::optional<std::string>> kWords[] = {
     {"early_stopping", &A::early_stopping},
     {"order", &A::order},
+    {"adapter", &A::adapter},
 };
 constexpr Member<std::vector<std::string>> kTexts[] = {
     {"stop", &A::stop},
@@ -72,6 +73,8 @@ std::string set_word(A& answer, const Parameter& parameter, std::string_view wor
   if (parameter.kind == ParameterKind::stages) {
     const auto order = parse_sampling_order(word);
     if (!order.ok()) return std::string(order.status().message());
+  } else if (parameter.kind == ParameterKind::name) {
+    if (std::string fault = text_fault(parameter, word); !fault.empty()) return fault;
   } else if (std::string fault = word_fault(parameter, word); !fault.empty()) {
     return fault;
   }

@@ -25,6 +25,7 @@ struct AnswerSettings {
   std::optional<uint32_t> logprobs;
   std::optional<bool> prompt_logprobs, ignore_eos, include_stop;
   std::optional<std::string> order;       // stages by name
+  std::optional<std::string> adapter;     // by name; "none" = the base model
   std::vector<std::string> stop;          // texts
   std::vector<std::string> bad_words;     // texts
   std::vector<std::string> dry_breakers;  // texts

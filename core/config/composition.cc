@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/mapped_file.h"
+#include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/schema.h"
@@ -29,9 +30,11 @@ std::string from_folder(const std::string& folder, const std::string& path) {
 void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
   for (Setting& setting : settings) {
     const ConfigKey* known = find_config_key(setting.key);
-    const bool is_path = known != nullptr && known->spec.type == OptionType::path;
+    const bool is_adapter = !adapter_name(setting.key).empty();
+    const bool is_path = is_adapter || (known != nullptr && known->spec.type == OptionType::path);
     if (auto* text = std::get_if<std::string>(&setting.value); is_path && text != nullptr) {
-      if (!text->empty()) *text = from_folder(folder, *text);
+      if (!text->empty() && !(is_adapter && *text == kNoAdapter))
+        *text = from_folder(folder, *text);
     }
     auto* files = std::get_if<std::vector<std::string>>(&setting.value);
     if (setting.key != "plugins.load" || files == nullptr) continue;
@@ -208,6 +211,24 @@ void Composition::apply_load(const Setting& setting) {
   }
 }
 
+// "none" takes an adapter of an earlier file away.
+void Composition::apply_adapter(const Setting& setting) {
+  const std::string name(adapter_name(setting.key));
+  const auto* path = std::get_if<std::string>(&setting.value);
+  if (path == nullptr || path->empty()) {
+    return error(setting.origin, in_quotes(setting.key) + " is " + describe(setting.value) +
+                                     "; expected the path of an adapter's folder");
+  }
+  if (name == kNoAdapter) {
+    return error(setting.origin,
+                 "an adapter is named 'none', which means the base model; give it "
+                 "another name");
+  }
+  if (*path == kNoAdapter) return;
+  const auto place = std::ranges::lower_bound(config_.adapters, name, {}, &NamedAdapter::name);
+  config_.adapters.insert(place, {name, {*path, setting.origin}});
+}
+
 void Composition::apply_option(std::string_view section, Setting setting) {
   const ComponentConfig* component = config_.component(section);
   if (component == nullptr) {
@@ -227,6 +248,8 @@ void Composition::apply(const Setting& setting) {
     apply_option(option.section, {std::string(option.option), setting.value, setting.origin});
   } else if (setting.key == "plugins.load") {
     apply_load(setting);
+  } else if (!adapter_name(setting.key).empty()) {
+    apply_adapter(setting);
   } else if (known == nullptr) {
     error(setting.origin, unknown_key_text(setting.key));
   } else if (std::string fault = fault_of(*known, setting); !fault.empty()) {

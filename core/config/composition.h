@@ -35,6 +35,7 @@ class Composition {
   void apply(const Setting& setting);
   void apply_option(std::string_view section, Setting setting);
   void apply_load(const Setting& setting);
+  void apply_adapter(const Setting& setting);
   void error(const Origin& origin, const std::string& text);
 
   std::vector<std::string> chain_;  // files that are being read, outermost first

@@ -36,6 +36,12 @@ struct ComponentConfig {
   std::vector<Setting> options;
 };
 
+// [adapters]: a low-rank adapter that requests may name, with its folder.
+struct NamedAdapter {
+  std::string name;
+  Configured<std::string> path;  // absolute, or relative to the current folder for --set
+};
+
 // How drafts are judged: as if there were none, or so that the distribution stays the same.
 enum class DraftVerify : uint8_t { exact = 0, rejection = 1 };
 
@@ -43,6 +49,8 @@ struct PipelineConfig {
   std::string path;  // of the outermost file; empty when it was read from text
 
   Configured<std::string> model_path;  // absolute, or relative to the current folder for --set
+
+  std::vector<NamedAdapter> adapters;  // by name
 
   Configured<std::string> executor{"cpu", {}};
   Configured<std::optional<uint32_t>> threads;  // null = auto: all cores

@@ -50,6 +50,15 @@ Section options_of(const PipelineConfig& config, const ResolvedComponent* resolv
   return section;
 }
 
+Section adapters_of(const PipelineConfig& config) {
+  Section section{"adapters", {}};
+  for (const NamedAdapter& adapter : config.adapters) {
+    section.lines.push_back(
+        {adapter.name, to_toml(SettingValue(adapter.path.value)), adapter.path.origin, true});
+  }
+  return section;
+}
+
 std::vector<Section> sections_of(const PipelineConfig& config,
                                  const std::vector<ResolvedComponent>& components) {
   std::vector<Section> sections;
@@ -71,6 +80,7 @@ std::vector<Section> sections_of(const PipelineConfig& config,
     if (name == "plugin" && resolved != nullptr) value->text = resolved->plugin;
     if (sections.empty() || sections.back().name != table) {
       finish_component();
+      if (table == "executor") sections.push_back(adapters_of(config));
       sections.push_back({table, {}});
     }
     sections.back().lines.push_back({name, value_as_toml(key.spec, *value), key.origin(config),

@@ -333,6 +333,7 @@ std::vector<std::string> names_inside(std::string_view table) {
   for (std::string_view top : {"format", "extends"}) add(top);
   for (const ConfigKey& known : config_keys()) add(known.spec.key);
   add("plugins.load");
+  add("adapters.NAME");
   for (std::string_view section : kSections) add(std::string(section) + ".options");
   return names;
 }
@@ -375,6 +376,13 @@ OptionKey split_option_key(std::string_view name) {
     if (name.starts_with(prefix)) return {section, name.substr(prefix.size())};
   }
   return {};
+}
+
+std::string_view adapter_name(std::string_view key) {
+  constexpr std::string_view kTable = "adapters.";
+  if (!key.starts_with(kTable)) return {};
+  const std::string_view name = key.substr(kTable.size());
+  return name.find('.') == name.npos ? name : std::string_view();
 }
 
 bool known_table(std::string_view name) {

@@ -37,6 +37,9 @@ struct OptionKey {
 };
 OptionKey split_option_key(std::string_view key);
 
+// NAME of "adapters.NAME", a key of [adapters]; else empty.
+std::string_view adapter_name(std::string_view key);
+
 // A table that a file may have: "scheduler", "scheduler.options".
 bool known_table(std::string_view key);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
+#include "core/engine/adapter_names.h"
 #include "core/engine/beam_groups.h"
 #include "core/engine/best_of.h"
 
@@ -66,6 +67,8 @@ void Admission::admit_request(SubmittedRequest submitted) {
   state.limit_tokens =
       static_cast<uint32_t>(std::min<uint64_t>(wanted, context_.sequence_limit_tokens));
   state.live_samples = request.samples;
+  const Result<uint64_t> adapter = find_adapter(request.adapter, context_.parts.adapters);
+  state.adapter = adapter.ok() ? *adapter : 0;  // known: submit has looked
   set_endings(state);
   Sequence& sequence = context_.table.add(state, 0, request.arrival_ns);
   if (request.beams > 0) begin_beam_group(state, sequence);
@@ -116,6 +119,7 @@ Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t 
   KvSequence begin;
   begin.seq = sequence.id;
   begin.key.salt = state.request.cache_salt;
+  begin.key.adapter = state.adapter;
   // Scoring a prompt takes the logits of all its tokens, and most pooling their hidden states, so
   // nothing of it may be found computed.
   const Pooling pooling = state.request.pooling;

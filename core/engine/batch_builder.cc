@@ -101,7 +101,8 @@ void BatchBuilder::add_rows(Share& share) {
     if (!in_tree) add_positions(position);
   }
   share.first_logits = share.first_score + share.score_rows;
-  sequences_.push_back({sequence.id, share.first_row, share.rows(), share.drafts, 0});
+  sequences_.push_back(
+      {sequence.id, share.first_row, share.rows(), share.drafts, sequence.request->adapter});
 }
 
 void BatchBuilder::add_positions(uint32_t position) {

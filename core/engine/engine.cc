@@ -59,7 +59,8 @@ Result<RequestId> Engine::submit(Request request) {
                                                 .sampler_params = parts.sampler_params,
                                                 .sampler_name = parts.sampler_name,
                                                 .sampler_stages = parts.sampler_stages,
-                                                .sampler_logprobs = parts.sampler_logprobs}));
+                                                .sampler_logprobs = parts.sampler_logprobs,
+                                                .adapters = parts.adapters}));
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }

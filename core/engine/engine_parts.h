@@ -42,6 +42,7 @@ struct EngineParts {
   // What the drafter was bound to see (HiddenLayersOut).
   std::vector<LayerId> hidden_layers;
   bool hidden_drawn_only = false;
+  std::vector<std::string> adapters;        // names of the executor's, in its order
   std::vector<std::string> sampler_params;  // keys of third parties that the sampler takes
   // What else requests may ask of it (the facts sampler.stages and sampler.logprobs).
   std::vector<std::string> sampler_stages = every_sampling_word();

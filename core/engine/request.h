@@ -102,6 +102,7 @@ struct Request {
   // answers is refused.
   Pooling pooling = Pooling::none;
   bool normalise = false;   // the embedding, to length 1
+  std::string adapter;      // a low-rank adapter by its name; empty or "none" = the base model
   SamplingParams sampling;  // its spans are taken from `lists`
   SamplingLists lists;
   uint32_t samples = 1;  // continuations to deliver; share the prompt's K/V

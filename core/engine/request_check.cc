@@ -9,6 +9,7 @@
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/text.h"
+#include "core/engine/adapter_names.h"
 #include "core/engine/beam_memory.h"
 
 namespace tenon {
@@ -32,6 +33,7 @@ class RequestCheck {
     check_mirostat();
     check_lists();
     check_params();
+    check_adapter();
     for (std::string& text : sampler_faults(request_, limits_)) fault(std::move(text));
     if (request_.beams > 0) check_beams();
     if (request_.pooling != Pooling::none) check_pooling();
@@ -186,6 +188,11 @@ class RequestCheck {
               " – it must be finite");
       }
     }
+  }
+
+  void check_adapter() {
+    const Result<uint64_t> found = find_adapter(request_.adapter, limits_.adapters);
+    if (!found.ok()) fault(std::string(found.status().message()));
   }
 
   void check_beams() {

@@ -145,6 +145,7 @@ SequenceView view_of(const Sequence& sequence) {
   view.fork_group = static_cast<uint32_t>(request.id);
   view.samples = rows_of(sequence);
   view.tenant = request.request.tenant;
+  view.adapter = request.adapter;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;
   return view;

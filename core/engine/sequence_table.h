@@ -48,6 +48,7 @@ struct BeamGroup {
 struct RequestState {
   RequestId id = 0;
   Request request;
+  uint64_t adapter = 0;                // as BatchSequence has it
   uint32_t limit_tokens = 0;           // known tokens of a sample never exceed it
   uint32_t forked_samples = 1;         // that have a sequence, or had one
   uint32_t live_samples = 0;           // not ended, those still to be forked included

@@ -44,9 +44,10 @@ double Perplexity::value() const {
 }
 
 Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const TokenId> tokens,
-                                      const PerplexityWindows& windows, const PredictedSink& sink) {
+                                      const PerplexityWindows& windows, const PredictedSink& sink,
+                                      uint64_t adapter) {
   TENON_RETURN_IF_ERROR(check(parts, tokens, windows));
-  TeacherForcing forcing(parts);
+  TeacherForcing forcing(parts, adapter);
   Perplexity total;
   bool enough = false;
   size_t done = 0;  // tokens before this one have been predicted, or never will be

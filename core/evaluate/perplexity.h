@@ -33,9 +33,10 @@ struct Perplexity {
 // Told of every predicted token: its index in the text, and the measure with it. False: enough.
 using PredictedSink = std::function<bool(size_t index, const Perplexity& so_far)>;
 
-// All of the text, or what the sink let pass. Errors: invalid_argument (windows that do not fit,
-// fewer than two tokens), and those of TeacherForcing.
+// `adapter` as in BatchSequence. All of the text, or what the sink let pass. Errors:
+// invalid_argument (windows that do not fit, fewer than two tokens), and those of TeacherForcing.
 Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const TokenId> tokens,
-                                      const PerplexityWindows& windows, const PredictedSink& sink);
+                                      const PerplexityWindows& windows, const PredictedSink& sink,
+                                      uint64_t adapter = 0);
 
 }  // namespace tenon

@@ -16,13 +16,18 @@ constexpr SeqId kForcedSeq = 0;
 // One sequence's way through the KV manager and the executor.
 class ForcedSequence {
  public:
-  ForcedSequence(const EngineParts& parts, std::span<const TokenId> tokens, uint64_t& step_id)
-      : parts_(parts), tokens_(tokens), tables_(parts.shape->group_count), step_id_(step_id) {}
+  ForcedSequence(const EngineParts& parts, uint64_t adapter, std::span<const TokenId> tokens,
+                 uint64_t& step_id)
+      : parts_(parts),
+        adapter_(adapter),
+        tokens_(tokens),
+        tables_(parts.shape->group_count),
+        step_id_(step_id) {}
 
   // A salt of its own keeps a manager that shares prefixes from finding one.
   Status begin(uint64_t salt) {
     return parts_.kv_cache->begin({.seq = kForcedSeq,
-                                   .key = {.salt = salt, .adapter = 0, .content = {}},
+                                   .key = {.salt = salt, .adapter = adapter_, .content = {}},
                                    .limit_tokens = static_cast<uint32_t>(tokens_.size())});
   }
   Status end() { return parts_.kv_cache->release(kForcedSeq, ReleaseHow::end); }
@@ -86,7 +91,7 @@ class ForcedSequence {
       groups.push_back({slots[group], {&kv_tokens[group], 1}, {&table, 1}});
     }
     const BatchSequence sequence{
-        .seq = kForcedSeq, .first_row = 0, .rows = rows, .drafts = 0, .adapter = 0};
+        .seq = kForcedSeq, .first_row = 0, .rows = rows, .drafts = 0, .adapter = adapter_};
     BatchView batch;
     batch.step_id = step_id_;
     batch.rows = batch.padded_rows = rows;
@@ -106,6 +111,7 @@ class ForcedSequence {
   }
 
   const EngineParts& parts_;
+  const uint64_t adapter_;
   std::span<const TokenId> tokens_;
   std::vector<KvTableView> tables_;
   uint64_t& step_id_;
@@ -134,7 +140,7 @@ Status check_tokens(const EngineParts& parts, std::span<const TokenId> tokens) {
 Status TeacherForcing::run(std::span<const TokenId> tokens, std::span<const uint32_t> chunks,
                            const LogitsSink& sink) {
   TENON_RETURN_IF_ERROR(check_tokens(parts_, tokens));
-  ForcedSequence sequence(parts_, tokens, step_id_);
+  ForcedSequence sequence(parts_, adapter_, tokens, step_id_);
   TENON_RETURN_IF_ERROR(sequence.begin(++sequences_));
   Status status;
   for (size_t step = 0; status.ok() && !sequence.done(); ++step) {

@@ -18,7 +18,9 @@ using LogitsSink = std::function<Status(uint32_t position, std::span<const float
 // from an earlier one. No engine may run on `parts` at the same time.
 class TeacherForcing {
  public:
-  explicit TeacherForcing(const EngineParts& parts) : parts_(parts) {}
+  // `adapter` as in BatchSequence; 0 = the base model.
+  explicit TeacherForcing(const EngineParts& parts, uint64_t adapter = 0)
+      : parts_(parts), adapter_(adapter) {}
 
   // Computes `tokens` in chunks of the given sizes in turn, the last size repeating (empty = as
   // large as the pipeline's batch allows). Errors: more tokens than the context, an id outside the
@@ -28,14 +30,16 @@ class TeacherForcing {
 
  private:
   const EngineParts parts_;
+  const uint64_t adapter_;
   uint64_t step_id_ = 0;
   uint64_t sequences_ = 0;
 };
 
 // One sequence alone.
 inline Status force_tokens(const EngineParts& parts, std::span<const TokenId> tokens,
-                           std::span<const uint32_t> chunks, const LogitsSink& sink) {
-  return TeacherForcing(parts).run(tokens, chunks, sink);
+                           std::span<const uint32_t> chunks, const LogitsSink& sink,
+                           uint64_t adapter = 0) {
+  return TeacherForcing(parts, adapter).run(tokens, chunks, sink);
 }
 
 }  // namespace tenon

@@ -165,9 +165,10 @@ Status check_order(const BatchView& batch, const BatchSequence& sequence) {
 
 Status check_sequence(const BatchView& batch, size_t index, const BatchLimits& limits) {
   const BatchSequence& sequence = batch.sequences[index];
-  if (sequence.adapter != 0) {
-    return unsupported("sequence " + number(sequence.seq) +
-                       " has a low-rank adapter; this executor runs the base model only");
+  if (sequence.adapter > limits.adapters) {
+    return internal("sequence " + number(sequence.seq) + " has the low-rank adapter " +
+                    number(sequence.adapter) + "; the executor was loaded with " +
+                    number(limits.adapters));
   }
   TENON_RETURN_IF_ERROR(check_order(batch, sequence));
   for (GroupId id = 0; id < limits.shape->group_count && sequence.rows > 0; ++id) {

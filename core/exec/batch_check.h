@@ -14,16 +14,17 @@ struct BatchLimits {
   const KvGroupGeometry* groups = nullptr;  // [shape->group_count]
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
+  uint32_t adapters = 0;  // that were loaded: sequences name them 1 … adapters
 };
 
 // Whether the model is such as the decoder runs: each layer attends or has a recurrence of a kind
 // that the decoder knows, and positions are single numbers.
 Status check_decoder_shape(const ModelShape& shape);
 
-// invalid_argument for token ids outside the vocabulary; unsupported for adapters; internal for
-// everything that the engine should have kept: arrays of the wrong length, rows that no sequence
-// owns or that do not follow each other, parents that come later, slots behind kv_tokens, table
-// entries that are missing or no block of the group.
+// invalid_argument for token ids outside the vocabulary; internal for everything that the engine
+// should have kept: arrays of the wrong length, rows that no sequence owns or that do not follow
+// each other, parents that come later, slots behind kv_tokens, table entries that are missing or no
+// block of the group.
 Status check_batch(const BatchView& batch, const BatchLimits& limits);
 
 }  // namespace tenon

@@ -24,6 +24,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/result.h"
+#include "core/model/adapter.h"
 #include "core/model/model.h"
 
 namespace tenon {
@@ -69,6 +70,8 @@ struct ExecutorSetup {
   NamedState state;            // null when the executor uses no kernels
   LinearResolver linear;
   LoadProgress progress;  // may be empty
+  // Low-rank adapters of the model. BatchSequence::adapter is an index in it, plus 1.
+  std::span<const Adapter* const> adapters = {};
 };
 
 // What one step produced. Borrowed until the next `launch`.
@@ -96,6 +99,8 @@ class Executor {
   // Whether attention and linear kernels are plugins here; else they must not be configured.
   virtual bool uses_kernels() const = 0;
   virtual uint32_t workers() const = 0;
+  // Whether ExecutorSetup::adapters may have any.
+  virtual bool takes_adapters() const { return false; }
 
   // Once: packs weights, allocates the KV storage, binds the attention kernel.
   virtual Status load(const ExecutorSetup& setup) = 0;

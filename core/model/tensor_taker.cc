@@ -51,9 +51,9 @@ Weight slice(const Weight& whole, uint64_t first, uint64_t rows) {
   return part;
 }
 
-// Row n of q, k and v in order, among rows that are stored KV head by KV head: the q that share it,
-// its k, its v.
-uint64_t per_head_row(uint64_t n, const SelfAttentionPlan& attention) {
+}  // namespace
+
+uint64_t stored_row_by_head(uint64_t n, const SelfAttentionPlan& attention) {
   const uint64_t dim = attention.head_dim, group = attention.heads / attention.kv_heads;
   const uint64_t head = n / dim, behind = head - attention.heads;
   const bool is_query = head < attention.heads;
@@ -61,8 +61,6 @@ uint64_t per_head_row(uint64_t n, const SelfAttentionPlan& attention) {
   const uint64_t within = is_query ? head % group : group + behind / attention.kv_heads;
   return (kv_head * (group + 2) + within) * dim + n % dim;
 }
-
-}  // namespace
 
 TensorTaker::TensorTaker(Model& model)
     : model_(model),
@@ -171,7 +169,7 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
     const std::vector<float> stored = values;
     for (uint64_t n = 0; n < values.size(); ++n) {
-      values[n] = stored[per_head_row(n, *attention)];
+      values[n] = stored[stored_row_by_head(n, *attention)];
     }
   }
   auto from = values.begin();
@@ -314,7 +312,7 @@ void TensorTaker::put_heads_apart(const TensorSpec& spec, Weight& weight) {
   std::byte* to = copy(spec.rows * bytes);
   const auto* from = static_cast<const std::byte*>(view.data);
   for (uint64_t n = 0; n < spec.rows; ++n) {
-    std::memcpy(to + n * bytes, from + per_head_row(n, attention) * bytes, bytes);
+    std::memcpy(to + n * bytes, from + stored_row_by_head(n, attention) * bytes, bytes);
   }
   view.data = to;
 }

@@ -13,6 +13,10 @@
 
 namespace tenon {
 
+// Row n of q, k and v in order, among rows that are stored KV head by KV head
+// (FolderLayout::per_head): the q that share it, its k, its v.
+uint64_t stored_row_by_head(uint64_t n, const SelfAttentionPlan& attention);
+
 class TensorTaker {
  public:
   // Reads `model.checkpoint`, by the names of `model.plan`'s family; model.layers are as many as

@@ -17,6 +17,12 @@ void add_weight_formats(const Model& model, std::set<std::string>& formats) {
   }
 }
 
+void add_adapter_formats(const Adapter& adapter, std::set<std::string>& formats) {
+  for (const AdapterMatrix& matrix : adapter.matrices) {
+    formats.insert({matrix.a.format, matrix.b.format});
+  }
+}
+
 Participant describe(std::string role, const PluginRef& plugin, const Origin& origin) {
   const PluginDescriptor& descriptor = *plugin.descriptor;
   Participant made{.role = std::move(role),
@@ -123,9 +129,9 @@ class Chooser {
   Status no_kernel(const std::string& format, const std::vector<PluginRef>& plugins) const {
     std::vector<std::string> names;
     for (const PluginRef& plugin : plugins) names.emplace_back(plugin.descriptor->id);
-    return unsupported(request_.config.linear.plugin.origin.text() +
-                       ": the model has weights of format \"" + format + "\", which linear " +
-                       join(names) +
+    return unsupported(request_.config.linear.plugin.origin.text() + ": the model " +
+                       (request_.config.adapters.empty() ? "" : "or an adapter ") +
+                       "has weights of format \"" + format + "\", which linear " + join(names) +
                        " cannot multiply; set linear.plugin to one that can "
                        "(`tenon plugins list linear`), or convert the model");
   }
@@ -395,11 +401,12 @@ void choose_attention(Chooser& chooser, const PipelineConfig& config, ChosenPlug
 
 }  // namespace
 
-Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostFacts& host,
-                                     const Model& model, const Model* second,
-                                     const Executor& executor) {
+Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipeline& pipeline) {
   const PipelineConfig& config = request.config;
-  Chooser chooser(request, host);
+  const Model& model = *pipeline.model;
+  const Model* second = pipeline.second ? pipeline.second->model.get() : nullptr;
+  const Executor& executor = *pipeline.executor;
+  Chooser chooser(request, pipeline.host);
   ChosenPlugins chosen;
   chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler);
   chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache);
@@ -414,6 +421,7 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostF
     std::set<std::string> formats;
     add_weight_formats(model, formats);
     if (second != nullptr) add_weight_formats(*second, formats);
+    for (const auto& adapter : pipeline.adapters) add_adapter_formats(*adapter, formats);
     chooser.choose_linear(formats, chosen.linear);
   } else {
     chooser.refuse_kernels(executor, "attention", config.attention);

@@ -35,10 +35,8 @@ struct ChosenPlugins {
   std::vector<LinearChoice> linear;
 };
 
-// `second` is null without a second model.
-Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const HostFacts& host,
-                                     const Model& model, const Model* second,
-                                     const Executor& executor);
+// For the pipeline's models, adapters and executor.
+Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipeline& pipeline);
 
 Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const HostFacts& host,
                                          const Model& model, const Executor& executor,

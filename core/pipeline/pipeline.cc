@@ -34,6 +34,19 @@ class TokenizerDecoder final : public TextDecoder {
   StreamingDetokenizer stream_;
 };
 
+Status open_adapters(Pipeline& pipeline) {
+  for (const NamedAdapter& adapter : pipeline.config.adapters) {
+    Result<std::unique_ptr<Adapter>> opened =
+        open_adapter(adapter.name, adapter.path.value, *pipeline.model);
+    if (!opened.ok()) {
+      return with_context(adapter.path.origin.text() + ": adapter " + in_quotes(adapter.name),
+                          opened.status());
+    }
+    pipeline.adapters.push_back(*std::move(opened));
+  }
+  return {};
+}
+
 Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
@@ -52,6 +65,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   Result<std::unique_ptr<Model>> model = open_model(path.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
+  TENON_RETURN_IF_ERROR(open_adapters(pipeline));
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(path.value);
   if (tokenizer.ok()) {
     pipeline.tokenizer = *std::move(tokenizer);
@@ -127,6 +141,12 @@ Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   if (!made.ok()) return with_context(name.origin.text(), made.status());
   pipeline.executor = *std::move(made);
   pipeline.host.workers = pipeline.executor->workers();
+  if (!pipeline.adapters.empty() && !pipeline.executor->takes_adapters()) {
+    return unsupported(pipeline.config.adapters.front().path.origin.text() +
+                       ": there are [adapters], but the executor " + in_quotes(name.value) +
+                       " runs the base model only; remove them, or choose executor.plugin = "
+                       "\"cpu\"");
+  }
   if (pipeline.second) {
     TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());
   }
@@ -152,6 +172,9 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.state = state_kernel_of(pipeline);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
+  std::vector<const Adapter*> adapters;
+  for (const auto& adapter : pipeline.adapters) adapters.push_back(adapter.get());
+  setup.adapters = adapters;
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
   if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
@@ -337,7 +360,9 @@ uint64_t Pipeline::kv_bytes() const {
 }
 
 uint64_t Pipeline::weight_bytes() const {
-  return model->weight_bytes() + (second ? second->model->weight_bytes() : 0);
+  uint64_t bytes = model->weight_bytes() + (second ? second->model->weight_bytes() : 0);
+  for (const auto& adapter : adapters) bytes += adapter->weight_bytes();
+  return bytes;
 }
 
 EngineParts Pipeline::parts() {
@@ -354,6 +379,7 @@ EngineParts Pipeline::parts() {
   made.draft_trees = drafts != nullptr && drafts->word == "tree";
   made.hidden_layers = hidden_layers;
   made.hidden_drawn_only = hidden_drawn_only;
+  for (const auto& adapter : adapters) made.adapters.push_back(adapter->name);
   const PluginDescriptor& sampling = sampler.object().descriptor();
   made.sampler_params = words_provided(sampling, "sampler.params");
   made.sampler_stages = words_provided(sampling, "sampler.stages");
@@ -406,10 +432,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
   TENON_RETURN_IF_ERROR(set_limits(*pipeline));
   TENON_RETURN_IF_ERROR(make_executor(request, *pipeline));
-  TENON_ASSIGN_OR_RETURN(ChosenPlugins chosen,
-                         choose_plugins(request, pipeline->host, *pipeline->model,
-                                        pipeline->second ? pipeline->second->model.get() : nullptr,
-                                        *pipeline->executor));
+  TENON_ASSIGN_OR_RETURN(ChosenPlugins chosen, choose_plugins(request, *pipeline));
   TENON_RETURN_IF_ERROR(check_second_model(request.config, chosen));
   TENON_ASSIGN_OR_RETURN(
       pipeline->facts,

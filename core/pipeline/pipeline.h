@@ -18,6 +18,7 @@
 #include "core/engine/draft_runner.h"
 #include "core/engine/engine_parts.h"
 #include "core/exec/executor.h"
+#include "core/model/adapter.h"
 #include "core/model/model.h"
 #include "core/plugin/instance.h"
 #include "core/plugin/negotiation.h"
@@ -65,8 +66,9 @@ struct Pipeline {
   WallClock wall_clock;
   const Clock* clock = &wall_clock;  // that plugins and the engine are given
   std::unique_ptr<Model> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // null: the model's folder has none
-  Status tokenizer_problem;              // why
+  std::vector<std::unique_ptr<Adapter>> adapters;  // of the model, by name
+  std::unique_ptr<Tokenizer> tokenizer;            // null: the model's folder has none
+  Status tokenizer_problem;                        // why
   std::unique_ptr<ModelShapeStorage> shape;
   std::unique_ptr<ModelShapeStorage> joint_shape;  // with a second model: both, for the KV manager
   std::vector<KvGroupGeometry> group_geometry;

@@ -64,8 +64,9 @@ class PlainLinear final : public LinearKernel {
     const uint64_t width = call.preparation.k_in;
     const Share mine = share_of(call.rows, slice);
     for (uint32_t row = mine.first; row < mine.last; ++row) {
+      const uint64_t from = call.x_rows.empty() ? row : call.x_rows[row];
       std::memcpy(static_cast<float*>(call.prepared) + (call.rows - 1 - row) * width,
-                  static_cast<const float*>(call.x) + row * call.x_stride, width * sizeof(float));
+                  static_cast<const float*>(call.x) + from * call.x_stride, width * sizeof(float));
     }
     return {};
   }

@@ -38,16 +38,17 @@ StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape&
   setup.attention = options.attention;
   setup.state = options.state;
   setup.linear = options.linear;
+  setup.adapters = options.adapters;
   load_status_ = executor_.load(setup);
 }
 
-size_t StepDriver::begin() {
-  sequences_.emplace_back();
+size_t StepDriver::begin(uint64_t adapter) {
+  sequences_.emplace_back().adapter = adapter;
   return sequences_.size() - 1;
 }
 
 size_t StepDriver::fork(size_t parent, uint32_t tokens) {
-  const size_t child = begin();
+  const size_t child = begin(sequences_[parent].adapter);
   sequences_[child].tokens = tokens;
   const uint32_t shared = (tokens + block_tokens_ - 1) / block_tokens_;
   const std::vector<BlockId>& table = sequences_[parent].table;
@@ -104,6 +105,7 @@ void StepDriver::add(Arrays& arrays, const Feed& feed, Want want) {
   added.seq = static_cast<SeqId>(feed.sequence);
   added.first_row = first;
   added.rows = rows;
+  added.adapter = sequence.adapter;
 }
 
 Result<Logits> StepDriver::run(Arrays& arrays) {
@@ -197,8 +199,9 @@ Logits StepDriver::step(const std::vector<Feed>& feeds, Want want) {
   return *std::move(logits);
 }
 
-Logits StepDriver::feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks) {
-  const size_t sequence = begin();
+Logits StepDriver::feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks,
+                        uint64_t adapter) {
+  const size_t sequence = begin(adapter);
   Logits all;
   for (size_t at = 0, chunk = 0; at < tokens.size(); ++chunk) {
     const size_t size =

@@ -28,6 +28,7 @@ struct LoadOptions {
   AttentionKernels attention = {};
   NamedState state = {};
   LinearResolver linear = nullptr;
+  std::vector<const Adapter*> adapters = {};
 };
 
 class StepDriver {
@@ -38,7 +39,8 @@ class StepDriver {
 
   const Status& load_status() const { return load_status_; }
 
-  size_t begin();  // a new sequence, named by its index
+  // A new sequence, named by its index; `adapter` as in BatchSequence.
+  size_t begin(uint64_t adapter = 0);
   // The first `tokens` positions of `parent` are shared, not copied. Recurrent states are behind
   // every row of a short step, and behind the last one of others.
   size_t fork(size_t parent, uint32_t tokens);
@@ -76,11 +78,13 @@ class StepDriver {
   void give_inputs(std::vector<float> rows) { inputs_ = std::move(rows); }
 
   // A new sequence fed in chunks of these sizes, the last one repeated. One row of logits a token.
-  Logits feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks);
+  Logits feed(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& chunks,
+              uint64_t adapter = 0);
 
  private:
   struct Sequence {
     uint32_t tokens = 0;
+    uint64_t adapter = 0;
     std::vector<BlockId> table;
     std::map<uint32_t, BlockId> states = {{0, kNoBlock}};  // by the tokens that they are behind
   };

@@ -87,6 +87,7 @@ Status read_parameter(const Parameter& parameter, const Json& value, AnswerSetti
       return read_flag(parameter, value, out);
     case ParameterKind::word:
     case ParameterKind::stages:
+    case ParameterKind::name:
       return read_word(parameter, value, out);
     case ParameterKind::texts:
       return read_texts(parameter, value, out);

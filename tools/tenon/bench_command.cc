@@ -143,7 +143,10 @@ void add_bench_command(CLI::App& app, Action& action) {
                  "verify so many tokens of each sequence in every second step, drafts for all but "
                  "one (default: 1)"),
       add_number(*command, whole_number("--repeat", 1, 1000), flags->repeat,
-                 "repetitions; the median is shown (default: 5)")};
+                 "repetitions; the median is shown (default: 5)"),
+      add_texts(*command, "--adapter", plan.adapters,
+                "the low-rank adapter of a sequence; may be repeated, for the sequences in turn; "
+                "none = the base model")};
   add_number(*command, real_number("--limit-seconds", 0, 60), flags->limit_seconds,
              "spend so long on the machine's limits before and after each repetition; 0 = measure "
              "no limits (default: 0.3)");

@@ -73,6 +73,7 @@ Status submit_batch(Engine& engine, const BenchPlan& plan, uint32_t vocabulary, 
     request.prompt.resize(plan.prompt_tokens);
     std::ranges::generate(request.prompt, [&] { return tokens.next(); });
     request.sampling.temperature = 0;
+    if (!plan.adapters.empty()) request.adapter = plan.adapters[i % plan.adapters.size()];
     request.max_tokens = plan.decode_tokens + 1;
     request.ignore_eos = true;
     request.sink = std::make_shared<ResultSink>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/exec/cpu/machine_limits.h"
@@ -16,6 +17,8 @@ struct BenchPlan {
   // Every second step verifies this many tokens of each sequence (one certain, the others drafts);
   // 1 = none does.
   uint32_t verify_tokens = 1;
+  // Of the sequences in turn; "none" = the base model. Empty: of all of them.
+  std::vector<std::string> adapters;
 };
 
 // What one repetition measured.

@@ -26,6 +26,7 @@ struct EmbedFlags {
   std::string file;
   std::string pooling;  // empty: as the model says
   std::optional<bool> normalise;
+  std::string adapter;  // empty: the base model
   std::string output;
   bool similarity = false;
   bool json = false;
@@ -62,7 +63,8 @@ struct Embedded {
   std::vector<size_t> tokens;  // of each text
 };
 
-Result<Embedded> embed(const std::vector<Prompt>& prompts, const Way& way, Pipeline& pipeline) {
+Result<Embedded> embed(const std::vector<Prompt>& prompts, const Way& way,
+                       const std::string& adapter, Pipeline& pipeline) {
   EngineOptions options = pipeline.engine_options();
   options.inbox_requests = static_cast<uint32_t>(prompts.size()) + 1;
   Engine engine(pipeline.parts(), options);
@@ -73,6 +75,7 @@ Result<Embedded> embed(const std::vector<Prompt>& prompts, const Way& way, Pipel
     Request request;
     request.pooling = way.pooling;
     request.normalise = way.normalise;
+    request.adapter = adapter;
     Result<std::vector<TokenId>> tokens = encode_prompt(pipeline, prompts[i]);
     if (!tokens.ok()) return with_context(which, tokens.status());
     request.prompt = *std::move(tokens);
@@ -151,7 +154,7 @@ Result<int> run(const EmbedFlags& flags) {
   Pipeline& pipeline = *opened.pipeline;
   TENON_ASSIGN_OR_RETURN(const Way way, choose_way(flags, pipeline.model->path));
   GracefulEnd end([] { return true; });
-  TENON_ASSIGN_OR_RETURN(const Embedded made, embed(prompts, way, pipeline));
+  TENON_ASSIGN_OR_RETURN(const Embedded made, embed(prompts, way, flags.adapter, pipeline));
   end.answered();
   if (interrupted()) return interrupted_status();
   if (!flags.output.empty()) TENON_RETURN_IF_ERROR(write_array(made, flags.output));
@@ -183,6 +186,8 @@ void add_embed_command(CLI::App& app, Action& action) {
   command->add_flag_function(
       "--normalise,!--no-normalise", [flags](int64_t count) { flags->normalise = count > 0; },
       "bring vectors to length 1, or not (default: as the model says, else bring them)");
+  add_text(*command, "--adapter", flags->adapter,
+           "low-rank adapter, one of the pipeline's (default: the base model)");
   add_text(*command, "--output", flags->output, "a .npy file for the vectors, [texts, hidden]");
   CLI::Option* json = command->add_flag("--json", flags->json, "machine-readable output");
   command->add_flag("--similarity", flags->similarity, "print the cosine of each two texts instead")

@@ -61,6 +61,7 @@ CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSett
           ->disable_flag_override();
     case ParameterKind::word:
     case ParameterKind::stages:
+    case ParameterKind::name:
       return command
           .add_option_function<std::string>(
               option,
@@ -229,6 +230,7 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   request.ignore_eos = answer.ignore_eos.value_or(false);
   request.include_stop = answer.include_stop.value_or(false);
   request.prompt_logprobs = answer.prompt_logprobs.value_or(false);
+  request.adapter = answer.adapter.value_or("");
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;
   TENON_RETURN_IF_ERROR(fill_lists(pipeline, answer, request));

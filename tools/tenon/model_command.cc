@@ -4,6 +4,7 @@
 #include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/engine/adapter_names.h"
 #include "core/evaluate/teacher_forcing.h"
 #include "core/model/named_shapes.h"
 #include "core/model/synth.h"
@@ -29,6 +30,7 @@ struct LogitsFlags {
   std::string tokens;
   std::string tokens_file;  // ids as text, or .npy of integers
   std::string text_file;    // encoded with the model's tokenizer
+  std::string adapter;      // empty: the base model
   std::string out;
   std::vector<uint32_t> chunks;
   bool last_only = false;
@@ -65,15 +67,19 @@ Status write_logits(const LogitsFlags& flags) {
   const size_t vocabulary = pipeline.shape->shape().vocabulary;
   std::vector<float> logits;
   if (!flags.last_only) logits.reserve(tokens.size() * vocabulary);
+  const EngineParts parts = pipeline.parts();
+  TENON_ASSIGN_OR_RETURN(const uint64_t adapter, find_adapter(flags.adapter, parts.adapters));
   Progress progress("computing logits", Progress::Unit::items, true);
-  TENON_RETURN_IF_ERROR(force_tokens(pipeline.parts(), tokens, flags.chunks,
-                                     [&](uint32_t position, std::span<const float> row) -> Status {
-                                       if (!flags.last_only || position + 1 == tokens.size()) {
-                                         logits.insert(logits.end(), row.begin(), row.end());
-                                       }
-                                       progress.update(position + 1, tokens.size());
-                                       return {};
-                                     }));
+  TENON_RETURN_IF_ERROR(force_tokens(
+      parts, tokens, flags.chunks,
+      [&](uint32_t position, std::span<const float> row) -> Status {
+        if (!flags.last_only || position + 1 == tokens.size()) {
+          logits.insert(logits.end(), row.begin(), row.end());
+        }
+        progress.update(position + 1, tokens.size());
+        return {};
+      },
+      adapter));
   const uint64_t shape[] = {logits.size() / vocabulary, vocabulary};
   TENON_RETURN_IF_ERROR(write_npy(flags.out, logits, shape));
   progress.wipe();
@@ -108,6 +114,8 @@ void add_logits(CLI::App& model, Action& action) {
   tokens->excludes(ids)->excludes(text);
   ids->excludes(text);
   add_text(*command, "--out", flags->out, "the .npy to write")->required();
+  add_text(*command, "--adapter", flags->adapter,
+           "low-rank adapter, one of the pipeline's (default: the base model)");
   command
       ->add_option_function<std::string>(
           "--chunks",

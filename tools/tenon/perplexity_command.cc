@@ -6,6 +6,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
+#include "core/engine/adapter_names.h"
 #include "core/evaluate/perplexity.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
@@ -23,6 +24,7 @@ constexpr int64_t kMostTextTokens = 1 << 30;  // a tokenizer takes no longer tex
 struct PerplexityFlags {
   PipelineFlags pipeline;
   std::string file;
+  std::string adapter;      // empty: the base model
   uint32_t context = 0;     // 0: the pipeline's
   uint32_t stride = 0;      // 0: the context
   uint64_t max_tokens = 0;  // 0: all
@@ -103,15 +105,19 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
     print_measured(flags, made, pipeline);
     return true;
   });
+  const EngineParts parts = pipeline.parts();
+  TENON_ASSIGN_OR_RETURN(const uint64_t adapter, find_adapter(flags.adapter, parts.adapters));
   Progress progress("predicting", Progress::Unit::items, true);
   const auto measured = measure_perplexity(
-      pipeline.parts(), tokens, made.windows, [&](size_t index, const Perplexity& so_far) {
+      parts, tokens, made.windows,
+      [&](size_t index, const Perplexity& so_far) {
         const std::lock_guard lock(mutex);
         made.perplexity = so_far;
         made.predicted_bytes += pipeline.tokenizer->token_bytes(tokens[index]).size();
         progress.update(index + 1, tokens.size());
         return !interrupted();
-      });
+      },
+      adapter);
   if (!measured.ok()) return copy(measured.status());
   end.answered();
   progress.wipe();
@@ -131,6 +137,8 @@ void add_perplexity(CLI::App& model, Action& action) {
              "tokens from window to window (default: the window)");
   add_number(*command, whole_number("--max-tokens", 1, kMostTextTokens), flags->max_tokens,
              "only the first N tokens of the text (default: all)");
+  add_text(*command, "--adapter", flags->adapter,
+           "low-rank adapter, one of the pipeline's (default: the base model)");
   command->add_flag("--json", flags->json, "machine-readable output");
   flags->pipeline.add_to_with_model(*command);
   command->callback([flags, &action] {

@@ -128,6 +128,7 @@ void CpuWorker::keep_wanted_rows(uint32_t layer) {
     gather(step_.kept, step_.buffers.gate.floats(), last.recurrent.inner());
   }
   rows_ = static_cast<uint32_t>(step_.kept.size());
+  rows_are_kept_ = true;
   barrier();
 }
 

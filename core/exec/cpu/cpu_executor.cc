@@ -38,6 +38,7 @@ class CpuExecutor final : public Executor {
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return true; }
   uint32_t workers() const override { return pool_->size(); }
+  bool takes_adapters() const override { return true; }
   void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {
     pool_->run([&](uint32_t worker) {
       for (uint32_t part = worker; part < parts; part += pool_->size()) function(part);
@@ -80,15 +81,16 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   step_.model = setup.model;
   step_.shape = setup.shape;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
-  limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences};
+  step_.adapters = static_cast<uint32_t>(setup.adapters.size());
+  limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences, step_.adapters};
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
-  TENON_RETURN_IF_ERROR(
-      step_.weights.load(*setup.model, *setup.shape, setup.linear, *pool_, setup.progress));
+  TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, *setup.shape, setup.adapters, setup.linear,
+                                           *pool_, setup.progress));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
   prefault_memory();
   loaded_ = true;
@@ -98,7 +100,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 Status CpuExecutor::load_workers(uint32_t max_rows) {
   TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.weights, max_rows));
   step_.reserve(max_rows);
-  step_.make_ropes(max_rows);
+  step_.make_ropes();
   workers_.clear();
   step_.queue = std::make_unique<WorkQueue>(pool_->size());
   for (uint32_t worker = 0; worker < pool_->size(); ++worker) {

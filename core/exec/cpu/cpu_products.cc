@@ -52,7 +52,8 @@ CpuWorker::Part CpuWorker::part_of(const PackedMatrix& matrix, std::span<const f
 // A kernel's own epilogue saves a pass over y. A gated one needs both matrices in one form, and the
 // second without a bias.
 void CpuWorker::multiply(const float* x, std::span<const Product> products) {
-  std::array<Part, 4> parts;
+  if (any_adapted(products)) return multiply_adapted(x, products);
+  std::array<Part, kMostProducts> parts;
   size_t count = 0;
   const Product* composed = nullptr;
   for (const Product& p : products) {
@@ -75,7 +76,8 @@ void CpuWorker::multiply(const float* x, std::span<const Product> products) {
 }
 
 // Jobs that share a preparation run together. Matrices of mixed files may have several kernels.
-void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts) {
+void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts,
+                               size_t leading) {
   for (size_t first = 0; first < parts.size(); ++first) {
     const PackedMatrix& matrix = *parts[first].matrix;
     const auto same = [&](const Part& part) { return part.matrix->prepared_like(matrix); };
@@ -87,7 +89,11 @@ void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> pa
       part.job.prepared = prepared;
       jobs_.push_back(part.job);
     }
-    run_jobs(*matrix.kernel, jobs_);
+    if (first < leading && rows <= kFewRows) {
+      run_jobs_together(*matrix.kernel, jobs_, leading, *matrix.source);
+    } else {
+      run_jobs(*matrix.kernel, jobs_);
+    }
     barrier();
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace tenon {
 namespace {
@@ -74,6 +75,9 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
                       static_cast<uint32_t>(std::min<uint64_t>(chosen * max_rows, UINT32_MAX)))},
       {&angles, rows_of(turned)},
       {&logits, rows_of(plan.vocabulary)},
+      {&low_rank, rows_of(uint64_t{kMostProducts} * weights.highest_rank())},
+      {&low_prepared, saturating_mul(kMostProducts, weights.prepared_low_bytes(max_rows))},
+      {&low_beside, rows_of(uint64_t{kMostProducts} * weights.widest_beside())},
   };
   for (const auto& [memory, bytes] : sizes) {
     TENON_ASSIGN_OR_RETURN(*memory, HostMemory::allocate(bytes, HostMemory::Backing::lazy,
@@ -87,7 +91,8 @@ bool CpuBuffers::intact() const {
       all(), [this](const HostMemory* memory) { return memory == &attended || memory->intact(); });
 }
 
-void CpuStep::reserve(uint32_t max_rows) {
+void CpuStep::reserve(uint32_t most) {
+  max_rows = most;
   for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
   uint32_t experts = 0, chosen = 0;
   for (const LayerPlan& layer : model->plan.layers) {
@@ -96,9 +101,16 @@ void CpuStep::reserve(uint32_t max_rows) {
   }
   choice = std::make_unique<ExpertChoice>();
   choice->reserve(experts, chosen, max_rows);
+  if (adapters == 0) return;
+  for (AdapterRows* rows : {&adapter_rows, &kept_adapter_rows}) rows->reserve(max_rows, adapters);
+  for (auto* rows : {&adapter_of_row_, &adapter_of_kept_}) rows->reserve(max_rows);
+  counting.resize(max_rows);
+  std::iota(counting.begin(), counting.end(), 0u);
+  low_bytes = weights.prepared_low_bytes(max_rows);
+  low_bytes_of_a_row = weights.prepared_low_bytes(1);
 }
 
-void CpuStep::make_ropes(uint32_t max_rows) {
+void CpuStep::make_ropes() {
   ropes.clear();
   float* angles = buffers.angles.floats();
   for (const RopePlan& rope : model->plan.ropes) {
@@ -128,6 +140,19 @@ void CpuStep::begin(const BatchView& next) {
   };
   stand(next.logits_rows, logits_at);
   stand(late ? next.hidden_rows : std::span<const uint32_t>(), hidden_at);
+  if (adapters > 0) sort_adapters();
+}
+
+void CpuStep::sort_adapters() {
+  adapter_of_row_.clear();
+  for (const BatchSequence& sequence : batch->sequences) {
+    adapter_of_row_.insert(adapter_of_row_.end(), sequence.rows,
+                           static_cast<uint32_t>(sequence.adapter));
+  }
+  adapter_of_kept_.clear();
+  for (const uint32_t row : kept) adapter_of_kept_.push_back(adapter_of_row_[row]);
+  adapter_rows.sort(adapter_of_row_);
+  kept_adapter_rows.sort(adapter_of_kept_);
 }
 
 }  // namespace tenon

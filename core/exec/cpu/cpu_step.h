@@ -13,6 +13,7 @@
 
 #include "core/base/work_queue.h"
 #include "core/base/worker_pool.h"
+#include "core/exec/cpu/adapter_rows.h"
 #include "core/exec/cpu/expert_choice.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
@@ -35,9 +36,13 @@ constexpr Share share_of(uint64_t count, Slice slice) {
 
 // Columns of a product that are worth a claim of their own: few rows read the weights once, and 32
 // columns of them take microseconds; many rows read x again for each claim.
+inline constexpr uint32_t kFewRows = 64;
 constexpr uint32_t linear_part_columns(uint32_t rows) {
-  return rows <= 64 ? 32 : 256;
+  return rows <= kFewRows ? 32 : 256;
 }
+
+// The most products of one x that are made together.
+inline constexpr uint32_t kMostProducts = 4;
 
 // Activations of one step, sized once for the most rows. Memory is touched as far as steps reach.
 struct CpuBuffers {
@@ -61,14 +66,17 @@ struct CpuBuffers {
   HostMemory prepared;  // what LinearKernel::prepare makes of any of them
   HostMemory angles;    // [ropes][rows, 2, dim / 2]: cosines, sines
   HostMemory logits;    // [rows, vocabulary]
+  // Of low-rank adapters, for each product made together: A · x, [rows, highest rank]; what
+  // LinearKernel::prepare makes of it; and B's product where a kernel lacks Epilogue::add.
+  HostMemory low_rank, low_prepared, low_beside;
 
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 21> all() const {
-    return {&hidden,   &normed,  &q,      &k,      &v,        &attended, &low,
-            &expanded, &inner,   &x,      &mixed,  &step,     &gate,     &bc,
-            &scanned,  &product, &scores, &routed, &prepared, &angles,   &logits};
+  std::array<const HostMemory*, 24> all() const {
+    return {&hidden, &normed, &q,        &k,      &v,      &attended, &low,          &expanded,
+            &inner,  &x,      &mixed,    &step,   &gate,   &bc,       &scanned,      &product,
+            &scores, &routed, &prepared, &angles, &logits, &low_rank, &low_prepared, &low_beside};
   }
 };
 
@@ -93,6 +101,11 @@ struct CpuStep {
   CpuBuffers buffers;
   std::vector<CpuRope> ropes;            // as the plan's
   std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
+  uint32_t max_rows = 0;
+  uint32_t adapters = 0;            // that are loaded
+  std::vector<uint32_t> counting;   // [max_rows] 0, 1, 2 …
+  uint64_t low_bytes = 0;           // of a product's part of CpuBuffers::low_prepared
+  uint64_t low_bytes_of_a_row = 0;  // … where a worker has one for itself
 
   // The step's.
   const BatchView* batch = nullptr;
@@ -102,12 +115,18 @@ struct CpuStep {
   std::vector<uint32_t> kept;
   std::vector<uint32_t> logits_at;  // [logits_rows]
   std::vector<uint32_t> hidden_at;  // [hidden_rows], where hidden states are wanted from there on
+  AdapterRows adapter_rows, kept_adapter_rows;  // of all rows, and of those kept
 
-  // Makes room for steps of so many rows; only hidden states are allocated when they are wanted.
+  // Once the number of adapters and the weights are there. Makes room for steps of so many rows;
+  // only hidden states are allocated when they are wanted.
   void reserve(uint32_t max_rows);
   // Once model, shape and buffers are there.
-  void make_ropes(uint32_t max_rows);
+  void make_ropes();
   void begin(const BatchView& batch);
+
+ private:
+  void sort_adapters();
+  std::vector<uint32_t> adapter_of_row_, adapter_of_kept_;
 };
 
 }  // namespace tenon

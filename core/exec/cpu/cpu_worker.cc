@@ -18,6 +18,7 @@ Status CpuWorker::allocate() {
   own_low_ = std::move(one_row.low);
   own_expanded_ = std::move(one_row.expanded);
   own_prepared_ = std::move(one_row.prepared);
+  own_low_prepared_ = std::move(one_row.low_prepared);
   for (const LayerPlan& layer : plan().layers) {
     if (layer.latent) {
       head_jobs_.reserve(std::max<size_t>(head_jobs_.capacity(), layer.attention.heads));
@@ -27,14 +28,21 @@ Status CpuWorker::allocate() {
   uint32_t experts = 0;
   for (const LayerPlan& layer : plan().layers) experts = std::max(experts, layer.experts.count);
   own_choice_.resize(size_t{3} * experts);
-  const size_t most = std::max<size_t>(4, 2 * (size_t{experts} + 1));
+  const size_t low = size_t{kMostProducts} * step_.adapters;
+  const size_t most = std::max<size_t>(kMostProducts + low, 2 * (size_t{experts} + 1));
   parts_.reserve(most);
   jobs_.reserve(most);
+  low_.reserve(low);
+  if (low == 0) return {};
+  for (std::vector<uint32_t>* rows : {&plain_, &changed_}) rows->reserve(step_.max_rows);
+  chosen_.reserve(size_t{kMostProducts} * step_.max_rows);
+  scales_.reserve(size_t{kMostProducts} * step_.max_rows);
   return {};
 }
 
 void CpuWorker::run() {
   rows_ = step_.batch->rows;
+  rows_are_kept_ = false;
   status_ = Status();
   run_decoder(plan(), *this);
 }

@@ -35,7 +35,10 @@ class CpuWorker final : public DecoderOps {
   // Runs the step's batch; entered by all workers at once.
   void run();
   // Whether kernels kept to its buffers.
-  bool intact() const { return own_prepared_.intact() && own_q_.intact() && own_k_.intact(); }
+  bool intact() const {
+    return own_prepared_.intact() && own_low_prepared_.intact() && own_q_.intact() &&
+           own_k_.intact();
+  }
   // The first error of a kernel in the last run.
   const Status& status() const { return status_; }
 
@@ -73,6 +76,15 @@ class CpuWorker final : public DecoderOps {
     const PackedMatrix* matrix = nullptr;
     LinearJob job;
   };
+  // What an adapter's B is to add to a product.
+  struct Low {
+    const PackedPair* pair = nullptr;
+    std::span<const uint32_t> rows;
+    uint32_t target = 0;  // which of the products made together
+    float* u = nullptr;   // [rows_, highest rank]: A · x
+    float* y = nullptr;   // [rows_, n_out]
+    uint32_t n_out = 0;
+  };
 
   void barrier() { step_.pool->barrier(slice_.index); }
   bool alone() const { return rows_ == 1; }  // every worker does the row for itself
@@ -108,7 +120,8 @@ class CpuWorker final : public DecoderOps {
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
   // the rows must be there. One product at most may have an epilogue that its kernel lacks.
   void multiply(const float* x, std::span<const Product> products);
-  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts);
+  // `leading`: how many of the parts, the first ones, read the same weights; 0 = none do.
+  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts, size_t leading = 0);
   Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
   void combine(const Product& product);
   // Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
@@ -123,6 +136,26 @@ class CpuWorker final : public DecoderOps {
   };
   void multiply_heads(const std::vector<PackedMatrix>& heads, const HeadRows& x, const HeadRows& y);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
+  // Low-rank adapters (core/exec/cpu/cpu_adapters.cc).
+  const AdapterRows& adapter_rows() const {
+    return rows_are_kept_ ? step_.kept_adapter_rows : step_.adapter_rows;
+  }
+  bool is_adapted(const PackedMatrix& matrix) const;
+  bool any_adapted(std::span<const Product> products) const;
+  void multiply_adapted(const float* x, std::span<const Product> products);
+  bool add_gate(const Product& product);
+  void add_low(const PackedMatrix& matrix, float* y);
+  void choose_rows(LinearJob& job, std::span<const uint32_t> rows) const;
+  void add_low_products();
+  void prepare_low(size_t first);
+  void add_low_job(const Low& low, size_t first_row);
+  const void* prepare_rows(const PackedMatrix& matrix, const float* u,
+                           std::span<const uint32_t> rows, uint32_t target);
+  float* beside_of(const Low& low) const;
+  void add_beside();
+  void combine_rows(const Product& product, std::span<const uint32_t> rows);
+  void run_jobs_together(LinearKernel& kernel, std::span<const LinearJob> jobs, size_t leading,
+                         const Weight& weight);
   // Experts (core/exec/cpu/cpu_experts.cc).
   void route(uint32_t layer, const float* x);
   void count_used_bytes(uint32_t layer);
@@ -154,11 +187,18 @@ class CpuWorker final : public DecoderOps {
   HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]
   HostMemory own_low_, own_expanded_;  // of latent attention
   HostMemory own_prepared_;            // one row of any width
+  HostMemory own_low_prepared_;        // … of each product's A · x
   std::vector<float> own_position_;    // [hidden], with learned positions
   std::vector<float> own_choice_;      // [3 · experts], to choose with
   std::vector<Part> parts_;            // of a product with many matrices
   std::vector<LinearJob> jobs_;
   std::vector<LinearJob> head_jobs_;  // room for one a head
+  bool rows_are_kept_ = false;        // those of CpuStep::kept
+  std::vector<Low> low_;
+  uint32_t low_targets_ = 0;
+  std::vector<uint32_t> plain_, changed_;  // rows of a gate
+  std::vector<uint32_t> chosen_;           // rows of A · x, in the order of their preparation
+  std::vector<float> scales_;              // [chosen_]
   Status status_;
 };
 

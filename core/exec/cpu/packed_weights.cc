@@ -52,10 +52,16 @@ void release_pages(const Model& model, const Weight& weight) {
 }  // namespace
 
 Status PackedWeights::load(const Model& model, const ModelShape& shape,
-                           const LinearResolver& resolve, WorkerPool& pool,
-                           const LoadProgress& progress) {
+                           std::span<const Adapter* const> adapters, const LinearResolver& resolve,
+                           WorkerPool& pool, const LoadProgress& progress) {
   *this = PackedWeights();
+  for (const Adapter* adapter : adapters) {
+    for (const AdapterMatrix& matrix : adapter->matrices) {
+      adapted_[matrix.target].pairs.resize(adapters.size());
+    }
+  }
   TENON_RETURN_IF_ERROR(add_all(model, shape, resolve));
+  TENON_RETURN_IF_ERROR(add_adapters(adapters, resolve));
   TENON_ASSIGN_OR_RETURN(
       memory_, HostMemory::allocate(total_bytes_, HostMemory::Backing::eager, "the packed model"));
   return pack_all(model, pool, progress);
@@ -109,6 +115,23 @@ Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
   return add(model.embedding, resolve, embedding_);
 }
 
+// Behind the model, whose kernels come first in every list.
+Status PackedWeights::add_adapters(std::span<const Adapter* const> adapters,
+                                   const LinearResolver& resolve) {
+  for (size_t i = 0; i < adapters.size(); ++i) {
+    for (const AdapterMatrix& from : adapters[i]->matrices) {
+      PackedPair& to = adapted_[from.target].pairs[i];
+      to.scale = from.scale;
+      TENON_RETURN_IF_ERROR(add(from.a, resolve, to.a));
+      TENON_RETURN_IF_ERROR(add(from.b, resolve, to.b));
+      highest_rank_ = std::max(highest_rank_, from.a.n_out);
+      if ((to.b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0) continue;
+      widest_beside_ = std::max(widest_beside_, from.b.n_out);
+    }
+  }
+  return {};
+}
+
 Status PackedWeights::add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
                                 std::vector<PackedMatrix>& packed) {
   packed.resize(heads.size());
@@ -150,6 +173,8 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
             .k_in = weight.k_in,
             .preparation = kernel->preparation(weight.view()),
             .source = &weight};
+  const auto adapted = adapted_.find(&weight);
+  if (adapted != adapted_.end()) matrix.adapted = &adapted->second;
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   placements_.push_back({&matrix, total_bytes_});
   guard_bytes_ += kCanaryBytes;
@@ -249,6 +274,16 @@ uint64_t PackedWeights::prepared_bytes(uint32_t rows) const {
     }
   }
   return round_up_to_line(most);
+}
+
+uint64_t PackedWeights::prepared_low_bytes(uint32_t rows) const {
+  uint64_t most = 0;
+  for (const auto& [target, adapted] : adapted_) {
+    for (const PackedPair& pair : adapted.pairs) {
+      if (pair.b.kernel != nullptr) most = std::max(most, pair.b.prepared_bytes(rows));
+    }
+  }
+  return most;
 }
 
 }  // namespace tenon

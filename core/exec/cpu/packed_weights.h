@@ -4,6 +4,7 @@
 #include <tenon/linear.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@
 
 namespace tenon {
 
+struct AdaptedMatrix;
+
 struct PackedMatrix {
   LinearKernel* kernel = nullptr;  // null: the layer has no such matrix
   void* data = nullptr;
@@ -24,6 +27,7 @@ struct PackedMatrix {
   Preparation preparation;
   bool reads_x = false;  // as it is: nothing is prepared
   const Weight* source = nullptr;
+  const AdaptedMatrix* adapted = nullptr;  // null: no adapter changes it
 
   // Of x, in whole cache lines.
   uint64_t prepared_bytes(uint32_t rows) const {
@@ -38,6 +42,15 @@ struct PackedMatrix {
     return second.prepared_like(*this) && second.source->format == source->format &&
            (kernel->epilogues() & epilogue_bit(epilogue)) != 0;
   }
+};
+
+// What an adapter adds to a matrix: scale · B · (A · x). No kernel: nothing.
+struct PackedPair {
+  PackedMatrix a, b;
+  float scale = 1.0f;
+};
+struct AdaptedMatrix {
+  std::vector<PackedPair> pairs;  // [adapters]
 };
 
 struct PackedExpert {
@@ -62,8 +75,8 @@ class PackedWeights {
   // first touched so, and drops each one's pages of the checkpoint behind it: memory peaks at the
   // packed size. Layers that share another's K/V have no
   // k and v. A plain embedding that is not the head stays in the checkpoint.
-  Status load(const Model& model, const ModelShape& shape, const LinearResolver& resolve,
-              WorkerPool& pool, const LoadProgress& progress);
+  Status load(const Model& model, const ModelShape& shape, std::span<const Adapter* const> adapters,
+              const LinearResolver& resolve, WorkerPool& pool, const LoadProgress& progress);
 
   const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
   const PackedMatrix& head() const { return head_; }
@@ -73,6 +86,11 @@ class PackedWeights {
   uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
   // What the largest preparation of any matrix takes, or of the matrices of all heads together.
   uint64_t prepared_bytes(uint32_t rows) const;
+  // Of adapters: the same of B alone; the highest rank; and, where a kernel lacks Epilogue::add for
+  // B, the widest row of their products, else 0.
+  uint64_t prepared_low_bytes(uint32_t rows) const;
+  uint32_t highest_rank() const { return highest_rank_; }
+  uint32_t widest_beside() const { return widest_beside_; }
   // The error of a kernel having written behind `room`, which all of them may write.
   Status wrote_behind(std::string_view room) const;
   // Distinct kernels, in the order of their first use.
@@ -85,6 +103,7 @@ class PackedWeights {
   Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
                      PackedLayer& to);
   Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
+  Status add_adapters(std::span<const Adapter* const> adapters, const LinearResolver& resolve);
   Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress);
 
   std::vector<PackedLayer> layers_;
@@ -100,6 +119,9 @@ class PackedWeights {
   uint64_t guard_bytes_ = 0;  // of them, behind the matrices
   std::vector<LinearKernel*> kernels_;
   std::vector<std::pair<LinearKernel*, Preparation>> preparations_;  // distinct ones
+  std::map<const Weight*, AdaptedMatrix> adapted_;                   // by the model's matrix
+  uint32_t highest_rank_ = 0;
+  uint32_t widest_beside_ = 0;
   HostMemory memory_;
 };
 

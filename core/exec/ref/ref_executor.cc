@@ -41,6 +41,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return false; }
   uint32_t workers() const override { return 1; }
+  bool takes_adapters() const override { return true; }
 
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override { return make_ref_executor(); }
@@ -76,6 +77,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   const LayerPlan& plan(uint32_t layer) const { return model_->plan.layers[layer]; }
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
   const std::vector<float>& input(const NormPlan& norm) const { return norm ? normed_ : hidden_; }
+  void multiply(const Weight& weight, std::span<const float> bias, const float* x, float* y) const;
   void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
                   std::span<const float> bias, std::vector<float>& heads);
@@ -91,6 +93,8 @@ class RefExecutor final : public Executor, private DecoderOps {
   HostKv kv_;
   std::vector<std::vector<float>> frequencies_;  // [ropes][dim / 2]
 
+  std::vector<const Adapter*> adapters_;
+
   const BatchView* batch_ = nullptr;
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
@@ -104,6 +108,16 @@ class RefExecutor final : public Executor, private DecoderOps {
   HiddenRows kept_;
   StepOutput output_;
 };
+
+Status check_adapters(std::span<const Adapter* const> adapters) {
+  for (const Adapter* adapter : adapters) {
+    for (const AdapterMatrix& matrix : adapter->matrices) {
+      TENON_RETURN_IF_ERROR(readable_by_rows(matrix.a));
+      TENON_RETURN_IF_ERROR(readable_by_rows(matrix.b));
+    }
+  }
+  return {};
+}
 
 Status check_weights(const Model& model) {
   TENON_RETURN_IF_ERROR(readable_by_rows(model.embedding));
@@ -122,12 +136,15 @@ Status RefExecutor::load(const ExecutorSetup& setup) {
     return internal("the executor 'ref' was loaded without a model");
   }
   TENON_RETURN_IF_ERROR(check_weights(*setup.model));
+  TENON_RETURN_IF_ERROR(check_adapters(setup.adapters));
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   model_ = setup.model;
   shape_ = setup.shape;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
-  limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
+  adapters_.assign(setup.adapters.begin(), setup.adapters.end());
+  limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences,
+             static_cast<uint32_t>(adapters_.size())};
   frequencies_.clear();
   for (const RopePlan& rope : plan().ropes) {
     frequencies_.push_back(rope_frequencies(rope, shape_->context_tokens));
@@ -202,6 +219,25 @@ void RefExecutor::mlp_norm(uint32_t layer) {
   norm_rows(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
 }
 
+// y = W · x + bias for all rows, and y += scale · B · (A · x) for those with an adapter that
+// changes W (arXiv:2106.09685, section 4.1).
+void RefExecutor::multiply(const Weight& weight, std::span<const float> bias, const float* x,
+                           float* y) const {
+  ref::multiply(weight, bias, x, batch_->rows, y);
+  for (const BatchSequence& sequence : batch_->sequences) {
+    if (sequence.adapter == 0) continue;
+    const AdapterMatrix* low = adapters_[sequence.adapter - 1]->find(weight);
+    if (low == nullptr) continue;
+    std::vector<float> inner(size_t{sequence.rows} * low->a.n_out);
+    std::vector<float> added(size_t{sequence.rows} * low->b.n_out);
+    ref::multiply(low->a, {}, x + size_t{sequence.first_row} * weight.k_in, sequence.rows,
+                  inner.data());
+    ref::multiply(low->b, {}, inner.data(), sequence.rows, added.data());
+    float* to = y + size_t{sequence.first_row} * weight.n_out;
+    for (size_t i = 0; i < added.size(); ++i) to[i] += low->scale * added[i];
+  }
+}
+
 void RefExecutor::qkv(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const SelfAttentionPlan& attention = plan(layer).attention;
@@ -210,10 +246,10 @@ void RefExecutor::qkv(uint32_t layer) {
   for (auto* values : {&q_, &attended_}) values->resize(rows * attention.q_width());
   for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
   const float* x = input(plan(layer).attention_norm).data();
-  ref::multiply(w.q, w.q_bias, x, batch_->rows, q_.data());
+  multiply(w.q, w.q_bias, x, q_.data());
   if (shares_kv(layer)) return;
-  ref::multiply(w.k, w.k_bias, x, batch_->rows, k_.data());
-  ref::multiply(w.v, w.v_bias, x, batch_->rows, v_.data());
+  multiply(w.k, w.k_bias, x, k_.data());
+  multiply(w.v, w.v_bias, x, v_.data());
 }
 
 // arXiv:2405.04434, equations 9 to 15: the row that the cache keeps, and the heads of q.
@@ -224,18 +260,18 @@ void RefExecutor::latent_qkv(uint32_t layer) {
   const uint32_t rows = batch_->rows;
   const float* x = input(plan(layer).attention_norm).data();
   k_.resize(size_t{rows} * latent.row_dim());
-  ref::multiply(w.kv_a, w.kv_a_bias, x, rows, k_.data());
+  multiply(w.kv_a, w.kv_a_bias, x, k_.data());
   for (size_t at = 0; at < k_.size(); at += latent.row_dim()) {
     apply_norm(latent.norm, &k_[at], w.kv_a_norm, {}, &k_[at]);
   }
   expanded_.resize(size_t{rows} * attention.heads * latent.q_dim());
-  if (latent.q_rank == 0) return ref::multiply(w.q, {}, x, rows, expanded_.data());
+  if (latent.q_rank == 0) return multiply(w.q, {}, x, expanded_.data());
   std::vector<float> low(size_t{rows} * latent.q_rank);
-  ref::multiply(w.q_a, w.q_a_bias, x, rows, low.data());
+  multiply(w.q_a, w.q_a_bias, x, low.data());
   for (size_t at = 0; at < low.size(); at += latent.q_rank) {
     apply_norm(latent.norm, &low[at], w.q_a_norm, {}, &low[at]);
   }
-  ref::multiply(w.q, {}, low.data(), rows, expanded_.data());
+  multiply(w.q, {}, low.data(), expanded_.data());
 }
 
 // q_nope · (Wuk · c) = (Wukᵀ · q_nope) · c, the absorption of arXiv:2405.04434, section 2.1.2.
@@ -329,7 +365,7 @@ void RefExecutor::add_to_hidden(const LayerPlan& layer, const NormPlan& post_nor
 void RefExecutor::attention_output(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
-  ref::multiply(w.output, w.output_bias, x.data(), batch_->rows, update_.data());
+  multiply(w.output, w.output_bias, x.data(), update_.data());
   add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias);
 }
@@ -342,10 +378,10 @@ void RefExecutor::recur_in(uint32_t layer) {
   x_.resize(rows * recurrent.channels());
   for (auto* values : {&gate_, &scanned_}) values->resize(rows * recurrent.inner());
   step_.resize(rows * recurrent.heads);
-  ref::multiply(w.ssm_in, w.ssm_in_bias, x, batch_->rows, x_.data());
-  ref::multiply(w.ssm_gate, w.ssm_gate_bias, x, batch_->rows, gate_.data());
+  multiply(w.ssm_in, w.ssm_in_bias, x, x_.data());
+  multiply(w.ssm_gate, w.ssm_gate_bias, x, gate_.data());
   if (recurrent.kind == Recurrence::mamba2) {
-    ref::multiply(w.ssm_step, w.ssm_step_bias, x, batch_->rows, step_.data());
+    multiply(w.ssm_step, w.ssm_step_bias, x, step_.data());
   }
 }
 
@@ -369,7 +405,7 @@ void RefExecutor::recur(uint32_t layer) {
 
 void RefExecutor::recur_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  ref::multiply(w.ssm_out, w.ssm_out_bias, scanned_.data(), batch_->rows, update_.data());
+  multiply(w.ssm_out, w.ssm_out_bias, scanned_.data(), update_.data());
   add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias);
 }
@@ -383,8 +419,8 @@ void RefExecutor::mlp_in(uint32_t layer) {
     return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data());
   }
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
-  ref::multiply(w.up, w.up_bias, x, batch_->rows, up_.data());
-  if (mlp.gated) ref::multiply(w.gate, w.gate_bias, x, batch_->rows, inner_.data());
+  multiply(w.up, w.up_bias, x, up_.data());
+  if (mlp.gated) multiply(w.gate, w.gate_bias, x, inner_.data());
   for (size_t i = 0; i < inner_.size(); ++i) {
     inner_[i] = mlp.gated ? ref::activate(mlp.activation, inner_[i]) * up_[i]
                           : ref::activate(mlp.activation, up_[i]);
@@ -396,7 +432,7 @@ void RefExecutor::mlp_out(uint32_t layer) {
   if (plan(layer).experts) {
     update_ = inner_;
   } else {
-    ref::multiply(w.down, w.down_bias, inner_.data(), batch_->rows, update_.data());
+    multiply(w.down, w.down_bias, inner_.data(), update_.data());
   }
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
 }

@@ -317,6 +317,31 @@ TEST(PipelineConfig, faults_inside_an_attention_kernel_of_its_own_are_named) {
               HasSubstr("did you mean 'prefill'"));
 }
 
+TEST(PipelineConfig, adapters_have_names_and_folders) {
+  const PipelineConfig config =
+      parsed("[adapters]\npoems = 'a/poems'\nlegal = '/b'\n", {"adapters.extra-1=here"});
+  ASSERT_EQ(config.adapters.size(), 3u);
+  EXPECT_EQ(config.adapters[0].name, "extra-1");
+  EXPECT_EQ(config.adapters[0].path.value, "here");
+  EXPECT_EQ(config.adapters[1].name, "legal");
+  EXPECT_EQ(config.adapters[1].path.value, "/b");
+  EXPECT_EQ(config.adapters[2].path.value, "/conf/a/poems");
+  EXPECT_EQ(config.adapters[2].path.origin.text(), "p.toml:3:1");
+}
+
+TEST(PipelineConfig, an_adapter_is_taken_away_by_none) {
+  EXPECT_EQ(parsed("[adapters]\npoems = 'a'\n", {"adapters.poems=none"}).adapters.size(), 0u);
+}
+
+TEST(PipelineConfig, an_adapter_needs_a_folder_and_a_name_of_its_own) {
+  EXPECT_THAT(
+      error_of("[adapters]\npoems = ''\n"),
+      HasSubstr("'adapters.poems' is the text \"\"; expected the path of an adapter's folder"));
+  EXPECT_THAT(error_of("[adapters]\npoems = 3\n"), HasSubstr("'adapters.poems' is the integer 3"));
+  EXPECT_THAT(error_of("[adapters]\nnone = 'a'\n"), HasSubstr("which means the base model"));
+  EXPECT_THAT(error_of("[adapters.poems]\npath = 'a'\n"), HasSubstr("adapters.poems"));
+}
+
 TEST(PipelineConfig, has_no_drafter_when_it_is_none) {
   const std::string drafter = "[drafter]\nplugin = 'ngram'\n[drafter.options]\nk = 1\n";
   EXPECT_TRUE(parsed(drafter).drafter);

@@ -24,6 +24,15 @@ constexpr const char* kSome =
     "[model]\npath = '/m/tale'\n[scheduler]\nplugin = 'fair'\n[scheduler.options]\nb = 2\na = 1\n"
     "[drafter]\nplugin = 'ngram'\n[generation]\nseed = 5\n";
 
+TEST(ResolvedConfig, adapters_stand_behind_the_model_and_count_by_name_and_last_part) {
+  const std::string text = "[adapters]\nb = '/x/two'\na = '/x/one'\n";
+  EXPECT_THAT(resolved_toml(parsed(text), {}, false),
+              HasSubstr("[adapters]\na = \"/x/one\"\nb = \"/x/two\"\n\n[executor]\n"));
+  EXPECT_EQ(hash(text), hash("[adapters]\na = '/y/one'\nb = '/y/two'\n"));
+  EXPECT_NE(hash(text), hash("[adapters]\na = '/x/one'\n"));
+  EXPECT_NE(hash(text), hash(""));
+}
+
 TEST(ResolvedConfig, spells_everything_out) {
   EXPECT_EQ(resolved_toml(parsed(kSome), {}, false),
             R"(format = 1

@@ -127,5 +127,23 @@ TEST(RequestCheck, refuses_an_empty_stop_text) {
   EXPECT_THAT(refusal(request), HasSubstr("stop has an empty text"));
 }
 
+TEST(RequestCheck, adapters_are_those_of_the_pipeline) {
+  const std::vector<std::string> known = {"legal", "poems"};
+  RequestLimits limits = roomy();
+  limits.adapters = known;
+  Request request = plain();
+  for (const char* name : {"", "none", "legal", "poems"}) {
+    request.adapter = name;
+    EXPECT_TRUE(check_request(request, limits).ok()) << name;
+  }
+  request.adapter = "poem";
+  EXPECT_EQ(std::string(check_request(request, limits).message()),
+            "adapter is \"poem\" – the pipeline has legal, poems; did you mean 'poems'? – name one "
+            "of them, or leave it out");
+  EXPECT_EQ(refusal(request),
+            "adapter is \"poem\" – the pipeline has none – leave it out, or give its folder a name "
+            "in [adapters]");
+}
+
 }  // namespace
 }  // namespace tenon

@@ -42,7 +42,7 @@ class BatchCheckTest : public testing::Test {
     batch.hidden_rows = hidden_rows_;
     batch.hidden_layers = hidden_layers_;
     batch.inputs = inputs_;
-    return check_batch(batch, {&shape_, &geometry_, 8, 2});
+    return check_batch(batch, {&shape_, &geometry_, 8, 2, adapters_});
   }
   std::string message() { return std::string(check().message()); }
 
@@ -59,6 +59,7 @@ class BatchCheckTest : public testing::Test {
   std::vector<uint32_t> hidden_rows_;
   std::vector<LayerId> hidden_layers_;
   TensorView inputs_;
+  uint32_t adapters_ = 0;
   uint32_t padded_sequences_ = 2;
   size_t groups_ = 1;
   std::vector<uint32_t> wanted_ = {2, 3};
@@ -154,9 +155,12 @@ TEST_F(BatchCheckTest, rows_without_a_token_need_their_input) {
   EXPECT_THAT(message(), HasSubstr("expected f32 in host memory, [4, 2]"));
 }
 
-TEST_F(BatchCheckTest, adapters_are_refused) {
+TEST_F(BatchCheckTest, adapters_are_those_that_were_loaded) {
+  adapters_ = 4;
+  sequences_[1].adapter = 4;
+  EXPECT_EQ(message(), "");
   sequences_[1].adapter = 5;
-  EXPECT_EQ(check().code(), StatusCode::unsupported);
+  EXPECT_THAT(message(), HasSubstr("has the low-rank adapter 5; the executor was loaded with 4"));
 }
 
 TEST_F(BatchCheckTest, hidden_states_are_those_of_rows_and_layers_that_exist) {
