@@ -19,6 +19,7 @@ struct RequestLimits {
   std::string_view sampler_name = "?";
   std::span<const std::string> sampler_stages = every_sampling_word();
   uint32_t sampler_logprobs = UINT32_MAX;
+  TokenId mask_token = kNoToken;  // of a diffusion model
 };
 
 // Error: invalid_argument with a line for each fault.

@@ -34,6 +34,14 @@ class TokenizerDecoder final : public TextDecoder {
   StreamingDetokenizer stream_;
 };
 
+// Drafts are guesses at the next token, and an answer by diffusion has none.
+Status refuse_drafter(const PipelineConfig& config, const Model& model) {
+  if (!config.drafter || !model.plan.mask_token) return {};
+  return unsupported(config.drafter->plugin.origin.text() + ": there is a [drafter], but the " +
+                     model.plan.architecture +
+                     " model generates by diffusion, which has no next token to draft; remove it");
+}
+
 Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
@@ -52,6 +60,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   Result<std::unique_ptr<Model>> model = open_model(path.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
+  TENON_RETURN_IF_ERROR(refuse_drafter(request.config, *pipeline.model));
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(path.value);
   if (tokenizer.ok()) {
     pipeline.tokenizer = *std::move(tokenizer);
@@ -342,6 +351,7 @@ EngineParts Pipeline::parts() {
     };
   }
   made.eos_tokens = model->generation.eos.empty() ? model->plan.eos : model->generation.eos;
+  made.mask_token = model->plan.mask_token.value_or(kNoToken);
   made.scheduler_name = scheduler.object().descriptor().id;
   made.kv_cache_name = kv_cache.object().descriptor().id;
   made.sampler_name = sampler.object().descriptor().id;
