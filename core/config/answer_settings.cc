@@ -15,8 +15,9 @@ struct Member {
   T A::*member;
 };
 constexpr Member<std::optional<uint32_t>> kCounts[] = {
-    {"max_tokens", &A::max_tokens}, {"min_tokens", &A::min_tokens}, {"samples", &A::samples},
-    {"best_of", &A::best_of},       {"beams", &A::beams},           {"logprobs", &A::logprobs},
+    {"max_tokens", &A::max_tokens},     {"min_tokens", &A::min_tokens}, {"samples", &A::samples},
+    {"best_of", &A::best_of},           {"beams", &A::beams},           {"logprobs", &A::logprobs},
+    {"block_length", &A::block_length}, {"steps", &A::steps},
 };
 constexpr Member<std::optional<bool>> kFlags[] = {
     {"prompt_logprobs", &A::prompt_logprobs},
@@ -25,6 +26,7 @@ constexpr Member<std::optional<bool>> kFlags[] = {
 };
 constexpr Member<std::optional<std::string>> kWords[] = {
     {"early_stopping", &A::early_stopping},
+    {"remasking", &A::remasking},
     {"order", &A::order},
     {"adapter", &A::adapter},
 };

@@ -22,6 +22,8 @@ struct AnswerSettings {
   std::optional<uint32_t> samples, best_of, beams;
   std::optional<double> length_penalty;
   std::optional<std::string> early_stopping;  // "false", "true" or "never"
+  std::optional<uint32_t> block_length, steps;
+  std::optional<std::string> remasking;  // "low_confidence" or "random"
   std::optional<uint32_t> logprobs;
   std::optional<bool> prompt_logprobs, ignore_eos, include_stop;
   std::optional<std::string> order;       // stages by name

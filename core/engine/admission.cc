@@ -6,6 +6,7 @@
 #include "core/engine/adapter_names.h"
 #include "core/engine/beam_groups.h"
 #include "core/engine/best_of.h"
+#include "core/engine/diffusion_check.h"
 
 namespace tenon {
 namespace {
@@ -69,8 +70,13 @@ void Admission::admit_request(SubmittedRequest submitted) {
   state.live_samples = request.samples;
   const Result<uint64_t> adapter = find_adapter(request.adapter, context_.parts.adapters);
   state.adapter = adapter.ok() ? *adapter : 0;  // known: submit has looked
+  if (context_.parts.mask_token != kNoToken) {
+    state.limit_tokens =
+        static_cast<uint32_t>(request.prompt.size()) + diffusion_of(request).answer;
+  }
   set_endings(state);
   Sequence& sequence = context_.table.add(state, 0, request.arrival_ns);
+  if (context_.parts.mask_token != kNoToken) begin_canvas(sequence);
   if (request.beams > 0) begin_beam_group(state, sequence);
   Status status = begin_kv(sequence, nullptr, 0);
   if (status.ok()) status = introduce(sequence, kNoSeq);
@@ -88,6 +94,20 @@ void Admission::set_endings(RequestState& state) const {
   if (request.min_tokens > 0 && !ending.empty()) {
     state.not_ending = all_but(ending, context_.parts.shape->vocabulary);
   }
+}
+
+DiffusionPlan Admission::diffusion_of(const Request& request) const {
+  return plan_diffusion(request, answer_room(request.prompt.size(), context_.request_limits()));
+}
+
+// All of the answer is known from the first: as masks.
+void Admission::begin_canvas(Sequence& sequence) const {
+  const Request& request = sequence.request->request;
+  const TokenId mask = context_.parts.mask_token;
+  sequence.canvas = std::make_unique<Canvas>(diffusion_of(request), sequence.prompt_tokens, mask,
+                                             request.sampling.seed);
+  sequence.known = sequence.request->limit_tokens;
+  sequence.tokens.resize(sequence.known, mask);
 }
 
 Status Admission::introduce(Sequence& sequence, SeqId parent) {
@@ -124,7 +144,11 @@ Status Admission::begin_kv(Sequence& sequence, const Sequence* parent, uint32_t 
   // nothing of it may be found computed.
   const Pooling pooling = state.request.pooling;
   const bool sees_all = pooling == Pooling::mean || pooling == Pooling::first;
-  if (state.request.prompt_logprobs || sees_all) begin.key.salt ^= state.id * 0x9e3779b97f4a7c15u;
+  // What stands in a diffusion model's cache depends on masks that are still to change.
+  const bool changes = sequence.canvas != nullptr;
+  if (state.request.prompt_logprobs || sees_all || changes) {
+    begin.key.salt ^= state.id * 0x9e3779b97f4a7c15u;
+  }
   begin.limit_tokens = state.limit_tokens;
   if (parent != nullptr) {
     begin.parent = parent->id;

@@ -27,6 +27,9 @@ class Admission {
  private:
   void admit_request(SubmittedRequest submitted);
   void set_endings(RequestState& state) const;
+  // Of models that generate by diffusion.
+  DiffusionPlan diffusion_of(const Request& request) const;
+  void begin_canvas(Sequence& sequence) const;
   Status introduce(Sequence& sequence, SeqId parent);
   Status begin_kv(Sequence& sequence, const Sequence* parent, uint32_t parent_tokens);
   Status begin_fork(Sequence& child, const Sequence& parent, uint32_t tokens);

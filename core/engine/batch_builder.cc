@@ -10,6 +10,7 @@ BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
       hidden_layers_(parts.hidden_layers),
       seen_layers_(hidden_layers_.size()),
       hidden_drawn_only_(parts.hidden_drawn_only),
+      sees_whole_(parts.mask_token != kNoToken),
       copies_tables_(copies_tables),
       groups_(parts.shape->group_count),
       group_views_(parts.shape->group_count) {
@@ -18,6 +19,7 @@ BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
   tokens_.reserve(rows);
   positions_.reserve(size_t{rows} * shape_.position_axes);
   logits_rows_.reserve(rows);
+  if (sees_whole_) sees_to_.reserve(rows);
   hidden_rows_.reserve(rows);
   const LayerId final_norm = shape_.layer_count;
   if (seen_layers_ == 0 || hidden_layers_.back() != final_norm) {
@@ -35,6 +37,7 @@ void BatchBuilder::clear() {
   tokens_.clear();
   positions_.clear();
   tree_parents_.clear();
+  sees_to_.clear();
   logits_rows_.clear();
   hidden_rows_.clear();
   sequences_.clear();
@@ -67,6 +70,7 @@ Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Share> shares,
   batch.tokens = tokens_;
   batch.positions = positions_;
   batch.tree_parents = tree_parents_;
+  batch.sees_to = sees_to_;
   batch.sequences = sequences_;
   batch.groups = group_views_;
   batch.logits_rows = logits_rows_;
@@ -92,6 +96,8 @@ void BatchBuilder::add_rows(Share& share) {
     const bool drawn_from = next >= sequence.known + sequence.undrawn;
     if (sequence.pool != nullptr) {
       want_pooled(share, position);
+    } else if (sequence.canvas != nullptr) {
+      want(share, sequence.canvas->wants(sequence.known_tokens(), position), false);
     } else {
       want(share, drawn_from,
            !drawn_from && scores && next >= sequence.scored && next < sequence.prompt_tokens);
@@ -100,6 +106,7 @@ void BatchBuilder::add_rows(Share& share) {
     const bool in_tree = i >= share.tokens && !share.parents.empty();
     if (!in_tree) add_positions(position);
   }
+  if (sees_whole_) sees_to_.resize(tokens_.size(), static_cast<uint32_t>(tokens_.size()) - 1);
   share.first_logits = share.first_score + share.score_rows;
   sequences_.push_back(
       {sequence.id, share.first_row, share.rows(), share.drafts, sequence.request->adapter});

@@ -50,10 +50,12 @@ class BatchBuilder {
   const size_t seen_layers_;
   bool pools_ = false;  // a sequence of the step
   const bool hidden_drawn_only_;
+  const bool sees_whole_;  // rows see all of their sequence's
   const bool copies_tables_;
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;    // [rows, position_axes]
   std::vector<int32_t> tree_parents_;  // [rows], where any share has a tree
+  std::vector<uint32_t> sees_to_;      // [rows], where they do
   std::vector<uint32_t> logits_rows_;
   std::vector<uint32_t> hidden_rows_;
   std::vector<BatchSequence> sequences_;

@@ -59,6 +59,21 @@ EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_opti
           std::min<uint64_t>(parts.limits.context_tokens,
                              bounded_by_context(parts, kv_tokens) ? UINT32_MAX : kv_tokens + 1))) {}
 
+RequestLimits EngineContext::request_limits() const {
+  return {.scheduler = parts.limits,
+          .vocabulary = parts.shape->vocabulary,
+          .sequence_tokens = sequence_limit_tokens,
+          .kv_tokens = kv_tokens,
+          .held_tokens = held_tokens(),
+          .kv_block_tokens = block_tokens(),
+          .sampler_params = parts.sampler_params,
+          .sampler_name = parts.sampler_name,
+          .sampler_stages = parts.sampler_stages,
+          .sampler_logprobs = parts.sampler_logprobs,
+          .adapters = parts.adapters,
+          .mask_token = parts.mask_token};
+}
+
 uint32_t EngineContext::block_tokens() const {
   if (parts.geometry.group_count == 0) return 1;
   if (counts_slots(parts)) return 0;

@@ -12,6 +12,7 @@
 #include "core/contract/contracts.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/metrics.h"
+#include "core/engine/request_check.h"
 #include "core/engine/sequence_table.h"
 
 namespace tenon {
@@ -48,6 +49,8 @@ struct EngineContext {
   int64_t start_ns = 0;
   PartTimes times;
 
+  // What requests must fit into.
+  RequestLimits request_limits() const;
   // Of the ledger's group; 0 where it counts slots of state.
   uint32_t block_tokens() const;
   // Slots that a sequence of any length holds at most.

@@ -50,17 +50,7 @@ Engine::~Engine() {
 
 Result<RequestId> Engine::submit(Request request) {
   const EngineParts& parts = context_.parts;
-  TENON_RETURN_IF_ERROR(check_request(request, {.scheduler = parts.limits,
-                                                .vocabulary = parts.shape->vocabulary,
-                                                .sequence_tokens = context_.sequence_limit_tokens,
-                                                .kv_tokens = context_.kv_tokens,
-                                                .held_tokens = context_.held_tokens(),
-                                                .kv_block_tokens = context_.block_tokens(),
-                                                .sampler_params = parts.sampler_params,
-                                                .sampler_name = parts.sampler_name,
-                                                .sampler_stages = parts.sampler_stages,
-                                                .sampler_logprobs = parts.sampler_logprobs,
-                                                .adapters = parts.adapters}));
+  TENON_RETURN_IF_ERROR(check_request(request, context_.request_limits()));
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }

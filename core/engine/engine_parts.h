@@ -50,6 +50,8 @@ struct EngineParts {
   const Clock* clock = nullptr;
   TextDecoderFactory text;          // empty = tokens only
   std::vector<TokenId> eos_tokens;  // end of text
+  // Not kNoToken: the model generates by diffusion. Its answers begin as this token.
+  TokenId mask_token = kNoToken;
   // Plugin ids, for messages.
   std::string scheduler_name = "?";
   std::string kv_cache_name = "?";

@@ -27,7 +27,8 @@ void Finishing::resolve(Step& step) {
 Status Finishing::resolve_share(const Share& share) {
   PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
   Sequence& sequence = *share.sequence;
-  kept_.resize(share.tokens);
+  // The next step of a diffusion computes all of its tokens anew.
+  kept_.resize(sequence.canvas != nullptr ? 0 : share.tokens);
   std::iota(kept_.begin(), kept_.end(), 0u);
   for (uint32_t i = 0; i < share.accepted; ++i) {
     kept_.push_back(share.tokens + share.accepted_draft(i));
@@ -53,6 +54,7 @@ void Finishing::deliver(Step& step) {
 void Finishing::deliver_share(Step& step, const Share& share) {
   Sequence& sequence = *share.sequence;
   if (sequence.pool != nullptr) return pooled_outputs_.deliver(sequence);
+  if (sequence.canvas != nullptr) return deliver_canvas(step, share);
   if (share.result_count == 0) return context_.tell_progress(sequence, share.accepted);
   const uint32_t before = sequence.known - share.result_count;
   std::optional<FinishReason> end;
@@ -67,8 +69,31 @@ void Finishing::deliver_share(Step& step, const Share& share) {
                        result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
     end = take_token(sequence, result.token, stop);
   }
-  step.record.tokens += static_cast<uint32_t>(tokens_.size());
   sequence.tokens.resize(sequence.known);
+  hand_over(step, share, end, stop);
+}
+
+// Tokens of an answer made by diffusion, as far as none in front of them is still to come.
+void Finishing::deliver_canvas(Step& step, const Share& share) {
+  Sequence& sequence = *share.sequence;
+  Canvas& canvas = *sequence.canvas;
+  std::optional<FinishReason> end;
+  const std::string* stop = nullptr;
+  tokens_.clear();
+  while (!end && canvas.next_is_final(sequence.known_tokens())) {
+    const TokenId token = sequence.tokens[sequence.prompt_tokens + canvas.delivered()];
+    const Canvas::Kept& kept = canvas.deliver();
+    sequence.record.token_ns.push_back(context_.parts.clock->now_ns());
+    tokens_.push_back({token, kept.logprob, kept.rank, kept.top});
+    end = take_token(sequence, token, stop);
+  }
+  hand_over(step, share, end, stop);
+}
+
+void Finishing::hand_over(Step& step, const Share& share, std::optional<FinishReason> end,
+                          const std::string* stop) {
+  Sequence& sequence = *share.sequence;
+  step.record.tokens += static_cast<uint32_t>(tokens_.size());
   if (end && stop == nullptr) stop = sequence.text.finish();
   if (stop != nullptr) end = FinishReason::stop;
   send_delta(sequence, tokens_);
@@ -90,7 +115,8 @@ std::optional<FinishReason> Finishing::take_token(Sequence& sequence, TokenId to
   }
   stop = sequence.text.push(token, sequence.generated() >= request.min_tokens);
   if (stop != nullptr) return FinishReason::stop;
-  if (sequence.known >= sequence.request->limit_tokens) return FinishReason::length;
+  const uint32_t tokens = sequence.prompt_tokens + sequence.generated();
+  if (tokens >= sequence.request->limit_tokens) return FinishReason::length;
   return std::nullopt;
 }
 

@@ -30,6 +30,10 @@ class Finishing {
  private:
   Status resolve_share(const Share& share);
   void deliver_share(Step& step, const Share& share);
+  void deliver_canvas(Step& step, const Share& share);
+  // `tokens_` go out, and the sample ends or goes on.
+  void hand_over(Step& step, const Share& share, std::optional<FinishReason> end,
+                 const std::string* stop);
   static std::optional<FinishReason> ends_with(const RequestState& request, uint32_t generated,
                                                TokenId token);
   std::optional<FinishReason> take_token(Sequence& sequence, TokenId token,

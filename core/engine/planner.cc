@@ -114,6 +114,10 @@ Status Planner::check_grant(const Grant& grant, const Sequence& sequence) const 
     return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) +
                   " tokens – it has " + text(left) + " to compute");
   }
+  if (sequence.canvas != nullptr && grant.tokens < left) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) + " of " +
+                  text(left) + " tokens that must be computed together");
+  }
   if (grant.drafts > 0 && (grant.tokens < left || grant.drafts > sequence.offered_drafts)) {
     return failed("the plan grants " + named(grant.seq) + " " + text(grant.drafts) +
                   " draft slots behind " + text(grant.tokens) + " of " + text(left) + " tokens – " +

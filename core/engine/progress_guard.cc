@@ -40,6 +40,7 @@ bool ProgressGuard::got_on(const Step& step) {
   bool further = ended != samples_ended_ || step.record.tokens > 0;
   for (const Share& share : step.shares) {
     Sequence& sequence = *share.sequence;
+    further |= sequence.canvas != nullptr && share.result_count > 0;
     if (sequence.computed <= sequence.furthest) continue;
     sequence.furthest = sequence.computed;
     further = true;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -96,6 +97,10 @@ enum class BeamStop : uint8_t {
 // token, the mean of all, or that of the first (where models have a CLS token).
 enum class Pooling : uint8_t { none = 0, last = 1, mean = 2, first = 3 };
 
+// Which masks of a diffusion model's answer become tokens in a step: those whose tokens the model
+// gives the highest probability, or any.
+enum class Remasking : uint8_t { low_confidence = 0, random = 1 };
+
 struct Request {
   std::vector<TokenId> prompt;
   // Not none: an embedding is wanted instead of an answer. Nothing is sampled, and what belongs to
@@ -114,14 +119,20 @@ struct Request {
   uint32_t beams = 0;
   float length_penalty = 1.0f;  // answers rank by Σ logprob / length^penalty
   BeamStop beam_stop = BeamStop::estimate;
-  uint32_t max_tokens = 0;           // a sample; 0 = as many as fit
-  uint32_t min_tokens = 0;           // before them neither end of text nor a stop counts
-  bool ignore_eos = false;           // end of text is a token like any other
-  std::vector<std::string> stop;     // output ends before the first of these
-  std::vector<TokenId> stop_tokens;  // output ends with the first of these; it gives no text
-  bool include_stop = false;         // … but the text of a stop belongs to the output
-  bool prompt_logprobs = false;      // the prompt is scored too, with as many alternatives
-  int32_t priority = 0;              // lower runs first, where the scheduler looks at it
+  uint32_t max_tokens = 0;  // a sample; 0 = as many as fit
+  // Of diffusion models alone: the answer has exactly `max_tokens` (0: 128, or what fits), which
+  // are made in blocks of `block_length` (0: all at once) and in as many `steps` in all (0: one a
+  // token).
+  uint32_t block_length = 0;
+  uint32_t steps = 0;
+  std::optional<Remasking> remasking = {};  // low_confidence
+  uint32_t min_tokens = 0;                  // before them neither end of text nor a stop counts
+  bool ignore_eos = false;                  // end of text is a token like any other
+  std::vector<std::string> stop;            // output ends before the first of these
+  std::vector<TokenId> stop_tokens;         // output ends with the first of these; it gives no text
+  bool include_stop = false;                // … but the text of a stop belongs to the output
+  bool prompt_logprobs = false;             // the prompt is scored too, with as many alternatives
+  int32_t priority = 0;                     // lower runs first, where the scheduler looks at it
   uint32_t tenant = 0;
   uint64_t cache_salt = 0;  // requests of different salts share no K/V
   int64_t arrival_ns = -1;  // on the engine's clock; negative = when it is submitted

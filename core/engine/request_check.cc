@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/engine/adapter_names.h"
 #include "core/engine/beam_memory.h"
+#include "core/engine/diffusion_check.h"
 
 namespace tenon {
 namespace {
@@ -35,6 +36,7 @@ class RequestCheck {
     check_params();
     check_adapter();
     for (std::string& text : sampler_faults(request_, limits_)) fault(std::move(text));
+    for (std::string& text : diffusion_faults(request_, limits_)) fault(std::move(text));
     if (request_.beams > 0) check_beams();
     if (request_.pooling != Pooling::none) check_pooling();
     return faults_.empty() ? Status() : invalid_argument(join(faults_, "\n"));
@@ -57,6 +59,8 @@ class RequestCheck {
                    " and one must be left for the answer – shorten the prompt or raise "
                    "limits.context_tokens");
     }
+    // What an answer by diffusion takes is another matter (diffusion_check.h).
+    if (limits_.mask_token != kNoToken) return;
     const uint64_t wanted = std::min<uint64_t>(prompt + std::max(request_.max_tokens, 1u), context);
     if (wanted > limits_.sequence_tokens) {
       fault("prompt and answer take " + text_of(wanted) + " tokens – the KV cache has room for " +
@@ -77,6 +81,8 @@ class RequestCheck {
     check_number("samples", request_.samples);
     check_number("best_of", request_.best_of);
     check_number("beams", request_.beams);
+    if (request_.block_length != 0) check_number("block_length", request_.block_length);
+    if (request_.steps != 0) check_number("steps", request_.steps);
     check_number("logprobs", request_.sampling.logprobs);
     check_number("length_penalty", shortest(request_.length_penalty));
     for (const SamplingKey& key : sampling_keys()) {

@@ -21,6 +21,7 @@ struct RequestLimits {
   std::span<const std::string> sampler_stages = every_sampling_word();
   uint32_t sampler_logprobs = UINT32_MAX;
   std::span<const std::string> adapters = {};
+  TokenId mask_token = kNoToken;  // of a diffusion model
 };
 
 // Error: invalid_argument with a line for each fault.

@@ -53,6 +53,7 @@ void Sampling::choose(Step& step) {
 
 // How many of the most likely tokens are asked for at each row.
 uint32_t Sampling::tops_of(const RequestState& request) const {
+  if (context_.parts.mask_token != kNoToken) return Denoising::tops_of(request.request);
   if (request.beam_group != nullptr) return candidates_per_beam(request, *context_.parts.shape);
   return request.request.sampling.logprobs;
 }
@@ -78,6 +79,7 @@ void Sampling::build_rows(Step& step) {
 
 void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
   const Sequence& sequence = *share.sequence;
+  if (sequence.canvas != nullptr) return denoising_.add_rows(step, share, top);
   const uint32_t tops = tops_of(*sequence.request);
   share.first_result = static_cast<uint32_t>(step.rows.size());
   share.result_count = 0;
@@ -112,7 +114,9 @@ void Sampling::draw(Step& step) {
   if (!status.ok()) return sampler_failed(drawing_, status);
   for (Share* share : drawing_) {
     if (share->sequence->state == SequenceState::ended) continue;
-    if (share->sequence->beam != nullptr) {
+    if (share->sequence->canvas != nullptr) {
+      denoise(step, *share);
+    } else if (share->sequence->beam != nullptr) {
       beam_groups_.take_result(step, *share);
     } else {
       take_tokens(step, *share, 1);
@@ -152,15 +156,14 @@ void Sampling::verify(Step& step) {
 }
 
 // Why a row gave no token: its logits, or what became of them.
-std::string Sampling::no_token(const Step& step, const Share& share) const {
-  const SampleRow& row = step.rows[share.first_result];
+std::string Sampling::no_token(const SampleRow& row) const {
   uint32_t finite = 0;
   for (uint32_t token = 0; token < row.vocabulary; ++token) {
     const bool allowed = row.allowed == nullptr || ((row.allowed[token / 64] >> token % 64) & 1);
     finite += allowed && std::isfinite(row.logits[token]);
   }
   std::string text = "sampler '" + context_.parts.sampler_name + "' found no token at position " +
-                     std::to_string(share.sequence->known);
+                     std::to_string(row.key.position);
   if (finite == 0) {
     return text +
            " – a row needs at least one finite logit that is allowed – the model's weights are at "
@@ -172,11 +175,21 @@ std::string Sampling::no_token(const Step& step, const Share& share) const {
          "the sampler is at fault";
 }
 
+// Every mask that was looked at has a token, whether it is kept or not.
+void Sampling::denoise(Step& step, Share& share) {
+  for (uint32_t i = 0; i < share.logits_rows; ++i) {
+    if (step.results[share.first_result + i].token != kNoToken) continue;
+    return context_.fail_request(*share.sequence->request,
+                                 no_token(step.rows[share.first_result + i]));
+  }
+  denoising_.take(step, share);
+}
+
 // Appends what was drawn to what is known. `count` tokens, of which all but the last are drafts.
 void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   Sequence& sequence = *share.sequence;
   if (count == 0 || step.results[share.first_result].token == kNoToken) {
-    return context_.fail_request(*sequence.request, no_token(step, share));
+    return context_.fail_request(*sequence.request, no_token(step.rows[share.first_result]));
   }
   share.result_count = count;
   share.accepted = count - 1;

@@ -7,6 +7,7 @@
 #include "core/engine/admission.h"
 #include "core/engine/beam_groups.h"
 #include "core/engine/context.h"
+#include "core/engine/denoising.h"
 #include "core/engine/parallel_sampler.h"
 #include "core/engine/prompt_scores.h"
 #include "core/engine/step.h"
@@ -20,7 +21,8 @@ class Sampling {
         admission_(admission),
         beam_groups_(beam_groups),
         sampler_(context),
-        prompt_scores_(context, sampler_) {}
+        prompt_scores_(context, sampler_),
+        denoising_(context) {}
 
   // Draws a token for each sampled share, or judges its drafts: fills the step's rows and results
   // and appends to what sequences know.
@@ -35,7 +37,8 @@ class Sampling {
   static uint32_t depth_of(const Share& share, uint32_t draft);
   void draw(Step& step);
   void verify(Step& step);
-  std::string no_token(const Step& step, const Share& share) const;
+  std::string no_token(const SampleRow& row) const;
+  void denoise(Step& step, Share& share);
   void take_tokens(Step& step, Share& share, uint32_t count);
   void sampler_failed(const std::vector<Share*>& shares, const Status& status);
 
@@ -44,6 +47,7 @@ class Sampling {
   BeamGroups& beam_groups_;
   ParallelSampler sampler_;
   PromptScores prompt_scores_;
+  Denoising denoising_;
   std::vector<Share*> drawing_, verifying_;
   std::vector<TokenLogprob> top_;
   std::vector<VerifyRows> verify_rows_;

@@ -148,6 +148,7 @@ SequenceView view_of(const Sequence& sequence) {
   view.adapter = request.adapter;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;
+  if (sequence.canvas != nullptr) view.whole_tokens = view.known_tokens - view.computed_tokens;
   return view;
 }
 
@@ -159,6 +160,10 @@ SequenceEvent event_of(EventKind kind, const Sequence& sequence, uint64_t step_i
   event.tenant = sequence.request->request.tenant;
   event.prompt_tokens = sequence.prompt_tokens;
   event.known_tokens = sequence.known;
+  // What came to be known, masks aside, is what a sequence was served.
+  if (sequence.canvas != nullptr) {
+    event.known_tokens = sequence.prompt_tokens + sequence.canvas->revealed();
+  }
   event.computed_tokens = sequence.computed;
   return event;
 }

@@ -12,6 +12,7 @@
 
 #include "core/base/result.h"
 #include "core/engine/beam_search.h"
+#include "core/engine/canvas.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
 #include "core/engine/text_stream.h"
@@ -105,6 +106,9 @@ struct Sequence {
   uint64_t digest = 0;
   std::unique_ptr<BeamPath> beam;      // null unless it is one
   std::unique_ptr<PooledStates> pool;  // null unless an embedding is wanted
+  // Null unless the answer is made by diffusion. Then all of its tokens are known from the first,
+  // as masks, and none is ever computed for good: `computed` stays 0.
+  std::unique_ptr<Canvas> canvas;
   TextStream text;
   RequestRecord record;
 
@@ -122,7 +126,9 @@ struct Sequence {
     if (pool != nullptr && in_flight > 0 && computed_ahead() >= prompt_tokens) return true;
     return ending || (undrawn > 0 && known_ahead() >= request->limit_tokens);
   }
-  uint32_t generated() const { return known - prompt_tokens; }
+  uint32_t generated() const {
+    return canvas != nullptr ? canvas->delivered() : known - prompt_tokens;
+  }
 };
 
 // Owns all live sequences. Waiting ones stand in order of arrival, running ones in order of

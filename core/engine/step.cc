@@ -50,6 +50,8 @@ void Engine::prepare(Step& step, Planning planning) {
 bool Engine::may_plan_ahead(const Step& step) const {
   const EngineParts& parts = context_.parts;
   if (!context_.options.plan_ahead || step.empty() || parts.draft_runner != nullptr) return false;
+  // What a step of a diffusion leaves open are tokens anywhere in the answer.
+  if (parts.mask_token != kNoToken) return false;
   const auto& running = context_.table.running();
   if (std::any_of(running.begin(), running.end(), [](auto* s) { return s->beam != nullptr; })) {
     return false;

@@ -82,6 +82,8 @@ class ForcedSequence {
     std::iota(all_rows.begin(), all_rows.end(), 0u);
     std::vector<uint32_t> kv_tokens(tables_.size());
     std::vector<std::vector<uint32_t>> slots(tables_.size(), positions);
+    std::vector<uint32_t> sees_to;
+    if (parts_.mask_token != kNoToken) sees_to.assign(rows, rows - 1);
     std::vector<BatchGroup> groups;
     for (GroupId group = 0; group < tables_.size(); ++group) {
       KvTableView& table = tables_[group];
@@ -98,6 +100,7 @@ class ForcedSequence {
     batch.padded_sequences = 1;
     batch.tokens = tokens_.subspan(computed_, rows);
     batch.positions = positions;
+    batch.sees_to = sees_to;
     batch.sequences = {&sequence, 1};
     batch.groups = groups;
     batch.logits_rows = all_rows;
@@ -135,11 +138,27 @@ Status check_tokens(const EngineParts& parts, std::span<const TokenId> tokens) {
   return {};
 }
 
+// A diffusion model's text is seen as a whole, so that it is computed in one step.
+Status check_whole(const EngineParts& parts, size_t tokens, std::span<const uint32_t> chunks) {
+  if (parts.mask_token == kNoToken) return {};
+  if (!chunks.empty() && chunks.front() < tokens) {
+    return invalid_argument("the first chunk has " + std::to_string(chunks.front()) + " of " +
+                            std::to_string(tokens) +
+                            " tokens; a diffusion model sees a text as a whole: leave chunks out");
+  }
+  if (tokens <= parts.limits.max_batch_tokens) return {};
+  return invalid_argument(std::to_string(tokens) + " tokens are more than a step has, " +
+                          std::to_string(parts.limits.max_batch_tokens) +
+                          "; a diffusion model sees a text as a whole: give fewer, or raise "
+                          "limits.max_batch_tokens");
+}
+
 }  // namespace
 
 Status TeacherForcing::run(std::span<const TokenId> tokens, std::span<const uint32_t> chunks,
                            const LogitsSink& sink) {
   TENON_RETURN_IF_ERROR(check_tokens(parts_, tokens));
+  TENON_RETURN_IF_ERROR(check_whole(parts_, tokens.size(), chunks));
   ForcedSequence sequence(parts_, adapter_, tokens, step_id_);
   TENON_RETURN_IF_ERROR(sequence.begin(++sequences_));
   Status status;

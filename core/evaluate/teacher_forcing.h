@@ -11,7 +11,8 @@
 
 namespace tenon {
 
-// `logits` [vocabulary] are those after tokens[position]; borrowed for the call.
+// `logits` [vocabulary] are those after tokens[position], of a diffusion model those for its own
+// place; borrowed for the call.
 using LogitsSink = std::function<Status(uint32_t position, std::span<const float> logits)>;
 
 // Sequences one after the other, each computed from its first token on: none takes K and V over
@@ -23,8 +24,8 @@ class TeacherForcing {
       : parts_(parts), adapter_(adapter) {}
 
   // Computes `tokens` in chunks of the given sizes in turn, the last size repeating (empty = as
-  // large as the pipeline's batch allows). Errors: more tokens than the context, an id outside the
-  // vocabulary, and whatever a plugin reports.
+  // large as the pipeline's batch allows). Diffusion models take all in one. Errors: more tokens
+  // than the context, an id outside the vocabulary, and whatever a plugin reports.
   Status run(std::span<const TokenId> tokens, std::span<const uint32_t> chunks,
              const LogitsSink& sink);
 

@@ -139,4 +139,13 @@ std::string nemotron_4b() {
     "bos_token_id":2,"eos_token_id":3})";
 }
 
+std::string llada_8b() {
+  return R"({"architectures":["LLaDAModelLM"],"model_type":"llada","activation_type":"silu",
+    "alibi":false,"block_type":"llama","d_model":4096,"n_layers":32,"n_heads":32,"n_kv_heads":32,
+    "mlp_hidden_size":12288,"vocab_size":126464,"embedding_size":126464,
+    "max_sequence_length":4096,"layer_norm_type":"rms","rms_norm_eps":1e-5,"rope":true,
+    "rope_theta":500000.0,"include_bias":false,"include_qkv_bias":false,"weight_tying":false,
+    "mask_token_id":126336,"eos_token_id":126081})";
+}
+
 }  // namespace tenon::dense_shapes

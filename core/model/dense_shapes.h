@@ -23,5 +23,6 @@ std::string falcon_40b();
 std::string olmo_1b();
 std::string phi_2();
 std::string nemotron_4b();
+std::string llada_8b();
 
 }  // namespace tenon::dense_shapes

@@ -13,7 +13,7 @@ constexpr const Family* kFamilies[] = {
     &kOlmo2,   &kGranite,  &kSmolLm3,       &kStarcoder2, &kGpt2,   &kGptNeox,    &kStableLm,
     &kCohere,  &kMpt,      &kBloom,         &kFalcon,     &kOlmo,   &kPhi,        &kNemotron,
     &kMixtral, &kQwen2Moe, &kQwen3Moe,      &kOlmoe,      &kGptOss, &kDeepseekV2, &kDeepseekV3,
-    &kMamba,   &kMamba2,   &kGraniteHybrid,
+    &kMamba,   &kMamba2,   &kGraniteHybrid, &kLlada,
 };
 
 // Early Llama checkpoints write "LLaMAForCausalLM".
@@ -35,7 +35,7 @@ const Family* find_family(std::string_view model_type) {
 
 const Family* find_family_by_class(std::string_view class_name) {
   for (const Family* family : kFamilies) {
-    for (const char* kind : {"ForCausalLM", "Model", "LMHeadModel"}) {
+    for (const char* kind : {"ForCausalLM", "Model", "LMHeadModel", "ModelLM"}) {
       if (equal_but_case(class_name, std::string(family->class_stem) + kind)) return family;
     }
   }

@@ -243,7 +243,10 @@ struct ModelPlan {
   float logit_scale = 1.0f;     // logits = cap(scale · (head(x) + bias))
   float logit_soft_cap = 0.0f;  // 0 = none; else cap·tanh(x/cap)
   std::optional<TokenId> bos;
-  std::vector<TokenId> eos;               // any of them ends a text
+  std::vector<TokenId> eos;  // any of them ends a text
+  // A diffusion model's: every token sees the whole text, logits are for a row's own place, and
+  // where this token stands they say what belongs there.
+  std::optional<TokenId> mask_token;
   std::vector<std::string> ignored_keys;  // of config.json, that change nothing we know of
 };
 

@@ -259,6 +259,7 @@ constexpr NamedShape kShapes[] = {
     {"olmo-1b", "1.18 B parameters; 16 heads, norms without weights, tied", dense_shapes::olmo_1b},
     {"phi-2", "2.78 B parameters; 32 heads, parallel halves, biases", dense_shapes::phi_2},
     {"minitron-4b", "4.19 B parameters; GQA 24:8, squared ReLU", dense_shapes::nemotron_4b},
+    {"llada-8b", "8.02 B parameters; 32 heads, a diffusion model", dense_shapes::llada_8b},
     {"olmoe-1b-7b", "6.92 B parameters, 1.28 B a token; 16 heads, 8 of 64 experts",
      expert_shapes::olmoe_1b_7b},
     {"mixtral-8x7b", "46.7 B parameters, 12.9 B a token; GQA 32:8, 2 of 8 experts",

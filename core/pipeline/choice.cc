@@ -356,6 +356,13 @@ Participant model_participant(std::string role, const Model& model, const Origin
   if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
   if (slopes) made.requirements.push_back({"attn.alibi", FactOp::all_of, 0, "yes"});
   if (sinks) made.requirements.push_back({"attn.sinks", FactOp::all_of, 0, "yes"});
+  if (model.plan.mask_token) {
+    // Rows see what stands behind them, all of a sequence is computed together, and none of it
+    // stays.
+    made.requirements.push_back({"attn.mask.spans", FactOp::all_of, 0, "yes"});
+    made.requirements.push_back({"sched.whole_spans", FactOp::all_of, 0, "yes"});
+    made.requirements.push_back({"kv.rollback", FactOp::all_of, 0, "yes"});
+  }
   if (recurs(model.plan)) {
     made.requirements.push_back({"kv.recurrent", FactOp::all_of, 0, "yes"});
     // Slots of state are told apart by their token count, which siblings of a tree share.

@@ -47,6 +47,14 @@ Status open_adapters(Pipeline& pipeline) {
   return {};
 }
 
+// Drafts are guesses at the next token, and an answer by diffusion has none.
+Status refuse_drafter(const PipelineConfig& config, const Model& model) {
+  if (!config.drafter || !model.plan.mask_token) return {};
+  return unsupported(config.drafter->plugin.origin.text() + ": there is a [drafter], but the " +
+                     model.plan.architecture +
+                     " model generates by diffusion, which has no next token to draft; remove it");
+}
+
 Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
@@ -66,6 +74,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
   TENON_RETURN_IF_ERROR(open_adapters(pipeline));
+  TENON_RETURN_IF_ERROR(refuse_drafter(request.config, *pipeline.model));
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(path.value);
   if (tokenizer.ok()) {
     pipeline.tokenizer = *std::move(tokenizer);
@@ -285,6 +294,13 @@ Status learn_eviction(Pipeline& pipeline) {
   const RunningCall call(name_call("extension", name));
   const auto* stated = pipeline.kv_cache.extension<KvEviction>(kKvEviction);
   if (stated == nullptr || stated->first >= pipeline.limits.context_tokens) return {};
+  if (pipeline.model->plan.mask_token) {
+    return unsupported(name + " takes out tokens from " + std::to_string(stated->first) +
+                       " on, but the " + pipeline.model->plan.architecture +
+                       " model generates by diffusion, whose tokens see the whole text – set "
+                       "kv_cache.plugin to another manager, or limits.context_tokens to " +
+                       std::to_string(stated->first) + " at most");
+  }
   pipeline.eviction = *stated;
   const KvEviction& eviction = *pipeline.eviction;
   if (eviction.first == 0 || eviction.every == 0 || eviction.most_tokens == 0 ||
@@ -395,6 +411,7 @@ EngineParts Pipeline::parts() {
     };
   }
   made.eos_tokens = model->generation.eos.empty() ? model->plan.eos : model->generation.eos;
+  made.mask_token = model->plan.mask_token.value_or(kNoToken);
   made.scheduler_name = scheduler.object().descriptor().id;
   made.kv_cache_name = kv_cache.object().descriptor().id;
   made.sampler_name = sampler.object().descriptor().id;

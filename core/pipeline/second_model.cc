@@ -65,6 +65,11 @@ Status open_second_model(Pipeline& pipeline) {
     return unsupported(path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
                        " has recurrent layers; a second model whose layers all attend is built");
   }
+  if ((*model)->plan.mask_token) {
+    return unsupported(
+        path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
+        " generates by diffusion; drafts need a model that generates token by token");
+  }
   pipeline.second = std::make_unique<SecondModel>();
   pipeline.second->model = *std::move(model);
   return {};

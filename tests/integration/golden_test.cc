@@ -58,7 +58,11 @@ TEST_P(GoldenTest, logits_agree_with_transformers) {
   }
   const ModelShapeStorage shape((*model)->plan, (*model)->plan.context_tokens);
   Loaded executor(executor_case, **model, shape.shape());
-  const Logits actual = executor->feed(tokens->values, {17, 1, 5});
+  // What is seen as a whole is computed as a whole.
+  const bool whole = (*model)->plan.mask_token.has_value();
+  const std::vector<uint32_t> chunks =
+      whole ? std::vector<uint32_t>{40} : std::vector<uint32_t>{17, 1, 5};
+  const Logits actual = executor->feed(tokens->values, chunks);
   EXPECT_LE(largest_difference(actual, expected), tolerance(executor_case, **model));
 }
 
@@ -67,6 +71,7 @@ TEST_P(GoldenTest, rows_have_the_same_bits_however_the_text_is_cut) {
   const auto model = open_model(kGoldens + name);
   ASSERT_TRUE(model.ok()) << model.status().message();
   const std::vector<TokenId> tokens = some_tokens(40, (*model)->plan.vocabulary);
+  if ((*model)->plan.mask_token) GTEST_SKIP() << "what is seen as a whole cannot be cut";
   const ModelShapeStorage shape((*model)->plan, 64);
   const Logits whole = Loaded(executor_case, **model, shape.shape())->feed(tokens, {40});
   const Logits cut = Loaded(executor_case, **model, shape.shape())->feed(tokens, {17, 1, 5});

@@ -28,7 +28,7 @@ class PlainAttention final : public AttentionKernel {
   uint64_t plan_bytes(GroupId) const noexcept override { return sizeof(AttentionPlan); }
   uint64_t workspace_bytes(GroupId) const noexcept override { return 0; }
   Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept override {
-    if (!plan.batch->tree_parents.empty() || !plan.batch->sees_to.empty()) {
+    if (!plan.batch->tree_parents.empty()) {
       return Status::error(StatusCode::unsupported, "plain attention follows chains only");
     }
     std::memcpy(plan.plan, &plan, sizeof(plan));
@@ -95,19 +95,20 @@ class PlainAttention final : public AttentionKernel {
         const uint64_t item = row * layer.query_heads + h;
         const float sink = layer.sinks == nullptr ? -INFINITY : layer.sinks[h];
         attend_head(call.layer, rows, h, h / (layer.query_heads / group.kv_heads), rows.slots[row],
-                    sink, static_cast<const float*>(call.q) + item * group.k_dim,
+                    rows.slots[rows.batch.sees_to.empty() ? row : rows.batch.sees_to[row]], sink,
+                    static_cast<const float*>(call.q) + item * group.k_dim,
                     static_cast<float*>(call.out) + item * group.v_dim, scores);
       }
     }
   }
   void attend_head(LayerId id, const Rows& rows, uint32_t head, uint32_t kv_head, uint32_t last,
-                   float sink, const float* q, float* out, float* scores) const {
+                   uint32_t seen, float sink, const float* q, float* out, float* scores) const {
     const LayerShape& layer = binding_.model->layers[id];
     const KvGroup& group = binding_.model->groups[layer.group];
     const KvLayerStorage& storage = binding_.storage[layer.group].layers[layer.index_in_group];
     const uint32_t first = first_visible(last, group.window_tokens);
     float largest = sink;
-    for (uint32_t p = first; p <= last; ++p) {
+    for (uint32_t p = first; p <= seen; ++p) {
       const float* k = rows.at(storage.k, p, kv_head);
       float sum = 0;
       for (uint32_t i = 0; i < group.k_dim; ++i) sum += q[i] * k[i];
@@ -120,10 +121,10 @@ class PlainAttention final : public AttentionKernel {
       largest = std::fmax(largest, sum);
     }
     float total = std::exp(sink - largest);
-    for (uint32_t p = first; p <= last; ++p) total += scores[p] = std::exp(scores[p] - largest);
+    for (uint32_t p = first; p <= seen; ++p) total += scores[p] = std::exp(scores[p] - largest);
     for (uint32_t i = 0; i < group.v_dim; ++i) {
       float sum = 0;
-      for (uint32_t p = first; p <= last; ++p) {
+      for (uint32_t p = first; p <= seen; ++p) {
         sum += scores[p] * rows.at(storage.v, p, kv_head)[i];
       }
       out[i] = sum / total;

@@ -19,7 +19,8 @@ StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape&
     : executor_(executor),
       block_tokens_(options.block_tokens),
       blocks_(options.blocks),
-      hidden_size_(shape.hidden) {
+      hidden_size_(shape.hidden),
+      sees_whole_(model.plan.mask_token.has_value()) {
   for (GroupId group = 0; group < shape.group_count; ++group) {
     recurrent_.push_back(shape.groups[group].kind == KvKind::recurrent);
     const uint64_t bytes = kv_bytes_per_token(shape, group, options.kv_dtype);
@@ -120,6 +121,13 @@ Result<Logits> StepDriver::run(Arrays& arrays) {
   batch.tokens = arrays.tokens;
   batch.positions = arrays.positions;
   batch.tree_parents = arrays.parents;
+  std::vector<uint32_t> sees_to;
+  for (const BatchSequence& sequence : arrays.sequences) {
+    if (!sees_whole_) break;
+    const uint32_t end = sequence.first_row + sequence.rows;
+    sees_to.resize(end, end - 1);
+  }
+  batch.sees_to = sees_to;
   batch.sequences = arrays.sequences;
   batch.groups = arrays.groups;
   batch.logits_rows = arrays.wanted;

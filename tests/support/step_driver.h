@@ -108,6 +108,7 @@ class StepDriver {
   uint32_t block_tokens_;
   uint32_t blocks_;
   uint32_t hidden_size_;
+  bool sees_whole_;                      // a diffusion model's rows see all rows of their sequence
   std::vector<KvGroupGeometry> groups_;  // those of tokens are alike and share tables
   std::vector<bool> recurrent_;          // [groups_]
   std::vector<uint32_t> hidden_rows_;

@@ -141,6 +141,11 @@ BenchOperations all_operations(const BenchWork& work, const BenchLoad& load) {
 }  // namespace
 
 Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uint32_t variant) {
+  if (pipeline.model->plan.mask_token) {
+    return unsupported(
+        "the model generates by diffusion, in steps that are neither prefill nor decoding – `tenon "
+        "run` reports how fast it is – choose a model that generates token by token");
+  }
   const uint32_t vocabulary = pipeline.shape->shape().vocabulary;
   std::vector<StepRecord> steps;
   EngineOptions options = pipeline.engine_options();

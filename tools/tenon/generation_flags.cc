@@ -112,6 +112,9 @@ AnswerSettings defaults_of(const Pipeline& pipeline, const AnswerSettings& asked
   const GenerationDefaults& model = pipeline.model->generation;
   AnswerSettings advice;
   set(advice, "temperature", model.temperature);
+  // As diffusion models are used: without noise, unless someone asks for it.
+  if (pipeline.model->plan.mask_token && !model.temperature)
+    set(advice, "temperature", std::optional(0.0));
   const size_t mirostat = *find_sampling_key("mirostat");
   const auto version = asked.sampling[mirostat] ? asked.sampling[mirostat] : own.sampling[mirostat];
   if (version.value_or(0.0) == 0.0) {
@@ -127,6 +130,11 @@ Result<BeamStop> beam_stop_of(const std::string& word) {
   if (word == "never") return BeamStop::never;
   return invalid_argument("early_stopping is " + in_quotes(word) +
                           " – it must be false, true or never");
+}
+
+std::optional<Remasking> remasking_of(const std::optional<std::string>& word) {
+  if (!word) return std::nullopt;
+  return *word == "random" ? Remasking::random : Remasking::low_confidence;
 }
 
 // A word may begin a text or follow a space: both spellings are banned.
@@ -227,6 +235,9 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   request.beams = answer.beams.value_or(0);
   request.length_penalty = static_cast<float>(answer.length_penalty.value_or(1.0));
   TENON_ASSIGN_OR_RETURN(request.beam_stop, beam_stop_of(answer.early_stopping.value_or("false")));
+  request.block_length = answer.block_length.value_or(0);
+  request.steps = answer.steps.value_or(0);
+  request.remasking = remasking_of(answer.remasking);
   request.ignore_eos = answer.ignore_eos.value_or(false);
   request.include_stop = answer.include_stop.value_or(false);
   request.prompt_logprobs = answer.prompt_logprobs.value_or(false);

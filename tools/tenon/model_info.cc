@@ -178,6 +178,8 @@ std::string features_of(const ModelPlan& plan) {
   add(plan.head_bias, "bias of logits");
   add_experts(plan, features);
   add(attention.sinks, "attention sinks");
+  add(plan.mask_token.has_value(),
+      "diffusion (mask " + std::to_string(plan.mask_token.value_or(kNoToken)) + ")");
   add(attention.clip > 0, "clipped q, k and v");
   add(layer.parallel, "parallel residuals");
   add(!plan.ropes.empty() && rotated < attend, "no positions in " +

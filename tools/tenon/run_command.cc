@@ -52,7 +52,9 @@ Result<std::vector<Submission>> make_submissions(const RunFlags& flags, const Pi
   for (size_t i = 0; i < prompts.size(); ++i) {
     Result<Request> request = make_request(pipeline, flags.generation, prompts[i]);
     if (!request.ok()) return with_context("prompt " + std::to_string(i + 1), request.status());
-    if (request->max_tokens == 0) request->max_tokens = kDefaultMaxTokens;
+    // An answer by diffusion has exactly so many; the engine knows how many fit.
+    const bool diffuses = pipeline.model->plan.mask_token.has_value();
+    if (request->max_tokens == 0 && !diffuses) request->max_tokens = kDefaultMaxTokens;
     all.push_back({*std::move(request), flags.echo ? prompts[i].text : "", prompts[i].arrival_ns});
   }
   return all;

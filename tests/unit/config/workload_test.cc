@@ -64,6 +64,9 @@ mirostat = 2
 beams = 4
 length_penalty = 0.5
 early_stopping = "never"
+block_length = 8
+steps = 16
+remasking = "random"
 stop = ["x", "y"]
 stop_tokens = [5, 6]
 logit_bias = { 17 = -5.0, 3 = 1 }
@@ -78,6 +81,9 @@ prompt_logprobs = true
   EXPECT_EQ(answer.beams, 4u);
   EXPECT_EQ(answer.length_penalty, 0.5);
   EXPECT_EQ(answer.early_stopping, "never");
+  EXPECT_EQ(answer.block_length, 8u);
+  EXPECT_EQ(answer.steps, 16u);
+  EXPECT_EQ(answer.remasking, "random");
   EXPECT_EQ(answer.stop, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(answer.stop_tokens, (std::vector<TokenId>{5, 6}));
   ASSERT_EQ(answer.logit_bias.size(), 2u);

@@ -96,6 +96,11 @@ TEST_P(RoundTrip, every_weight_keeps_its_bits_in_a_gguf_file_and_back_in_a_folde
   const auto source = open_or_fail(kGoldens + GetParam());
   ASSERT_NE(source, nullptr);
   const auto written = write_gguf_model(*source, out.path("m.gguf"), {}, {});
+  if (source->plan.mask_token) {
+    EXPECT_THAT(std::string(written.status().message()),
+                HasSubstr("GGUF files have no architecture for a llada model"));
+    return;
+  }
   if (has_no_gguf_keys(GetParam())) {
     EXPECT_THAT(std::string(written.status().message()),
                 HasSubstr("cannot be said in a GGUF file"));

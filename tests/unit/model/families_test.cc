@@ -347,5 +347,50 @@ TEST(Families, layers_that_read_the_k_and_v_of_another_have_none_and_no_memory_f
               HasSubstr("K/V shared between layers is not built"));
 }
 
+const std::string kSmallLlada = R"({"model_type":"llada","d_model":48,"n_heads":4,"n_layers":2,
+    "vocab_size":99,"mask_token_id":98,"eos_token_id":2,)";
+
+TEST(Families, llada_sees_the_whole_text_and_has_a_mask) {
+  const ModelPlan usual = plan_of(R"({"architectures":["LLaDAModelLM"]})");
+  EXPECT_EQ(usual.architecture, "llada");
+  EXPECT_EQ(usual.mask_token, 126336);
+  EXPECT_THAT(usual.eos, ElementsAre(126081));
+  const ModelPlan plan = plan_of(kSmallLlada + R"("embedding_size":104,"mlp_hidden_size":null,
+      "mlp_ratio":2,"weight_tying":false,"scale_logits":true})");
+  EXPECT_EQ(plan.mask_token, 98);
+  EXPECT_EQ(plan.vocabulary, 104u);
+  EXPECT_EQ(plan.layers[1].mlp.width, 96u);
+  EXPECT_EQ(plan.layers[1].attention.kv_heads, 4u);
+  EXPECT_FLOAT_EQ(plan.logit_scale, 0.14433757f);
+  EXPECT_FALSE(plan.tied_embeddings);
+  EXPECT_EQ(plan_of(R"({"model_type":"llama"})").mask_token, std::nullopt);
+}
+
+TEST(Families, llada_has_one_kv_head_where_it_shares_queries) {
+  const ModelPlan plan = plan_of(kSmallLlada + R"("multi_query_attention":true})");
+  EXPECT_EQ(plan.layers[0].attention.kv_heads, 1u);
+  EXPECT_THAT(refusal(kSmallLlada + R"("multi_query_attention":true,"n_kv_heads":2})"),
+              HasSubstr("'n_kv_heads' is 2, but 'multi_query_attention' makes it 1"));
+}
+
+TEST(Families, what_llada_cannot_be_is_refused) {
+  const auto with = [](const std::string& more) { return refusal(kSmallLlada + more + "}"); };
+  EXPECT_THAT(with(R"("block_type":"sequential")"),
+              HasSubstr("'block_type' is 'sequential', which is not built; there is 'llama'"));
+  EXPECT_THAT(with(R"("rope":false)"), HasSubstr("'rope' is false; models of this family have"));
+  EXPECT_THAT(with(R"("alibi":true)"), HasSubstr("'alibi' is true; position biases"));
+  EXPECT_THAT(with(R"("activation_type":"swiglu")"), HasSubstr("'activation_type' is 'swiglu'"));
+  EXPECT_THAT(with(R"("layer_norm_type":"amd_compatible")"),
+              HasSubstr("'layer_norm_type' is 'amd_compatible', which is not built"));
+  EXPECT_THAT(with(R"("include_bias":true)"), HasSubstr("RMS norms with biases are not built"));
+  EXPECT_THAT(with(R"("block_group_size":2)"), HasSubstr("'block_group_size' is above 1"));
+  EXPECT_THAT(with(R"("embedding_size":98)"),
+              HasSubstr("'embedding_size' is 98, less than 'vocab_size', 99"));
+  EXPECT_THAT(refusal(R"({"model_type":"llada","vocab_size":99,"eos_token_id":2})"),
+              HasSubstr("'mask_token_id' is missing; expected the id of the token"));
+  EXPECT_THAT(refusal(R"({"model_type":"llada","mask_token_id":[1,2]})"),
+              HasSubstr("'mask_token_id' is a list"));
+}
+
 }  // namespace
 }  // namespace tenon
