@@ -108,7 +108,8 @@ uint32_t Sampling::depth_of(const Share& share, uint32_t draft) {
 }
 
 void Sampling::draw(Step& step) {
-  const size_t count = drawing_.size();
+  size_t count = 0;  // a row each, or one for each mask that a step of a diffusion looks at
+  for (const Share* share : drawing_) count += share->logits_rows;
   const Status status =
       sampler_.sample(std::span(step.rows).first(count), std::span(step.results).first(count));
   if (!status.ok()) return sampler_failed(drawing_, status);

@@ -111,7 +111,8 @@ def random_tensors(c, generator):
         elif len(shape) == 1:
             values = (-0.5 if less_one else 0.5) + torch.rand(shape, generator=generator)
         elif name.endswith("wte.weight"):
-            values *= 0.3 if c["input_emb_norm"] else 1.0
+            # Where the head is tied to it, large rows would have every mask predict itself.
+            values *= 0.3 if c["input_emb_norm"] or c["weight_tying"] else 1.0
         else:
             head = name == "model.transformer.ff_out.weight"
             values *= (3.0 if head else 1.3) / shape[1] ** 0.5

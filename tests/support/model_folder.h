@@ -60,14 +60,14 @@ inline std::string safetensors_file(const std::string& header, const std::string
 }
 
 inline std::string safetensors_file(const std::map<std::string, StoredTensor>& tensors) {
-  std::string header, data;
+  std::string header = "{", data;
   for (const auto& [name, tensor] : tensors) {
     std::string shape;
     for (const uint64_t extent : tensor.shape) {
       shape += (shape.empty() ? "" : ",") + std::to_string(extent);
     }
     const std::string bytes = tensor.bytes();
-    header += (header.empty() ? "{\"" : ",\"") + name + R"(":{"dtype":")" + tensor.dtype_text() +
+    header += (header.size() == 1 ? "\"" : ",\"") + name + R"(":{"dtype":")" + tensor.dtype_text() +
               R"(","shape":[)" + shape + R"(],"data_offsets":[)" + std::to_string(data.size()) +
               "," + std::to_string(data.size() + bytes.size()) + "]}";
     data += bytes;
