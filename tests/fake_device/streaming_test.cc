@@ -79,7 +79,7 @@ class Streaming : public testing::TestWithParam<Strategy> {
   }
   static RigOptions scarce() {
     RigOptions scarce = options();
-    scarce.kv_tokens = 80;
+    scarce.kv_tokens = 64;
     return scarce;
   }
 };
@@ -95,7 +95,8 @@ TEST_P(Streaming, gives_the_same_tokens_when_memory_is_short) {
 TEST_P(Streaming, gives_the_same_tokens_when_preempted_ones_are_swapped) {
   RigOptions swapping = scarce();
   swapping.swap_tokens = 160;
-  swapping.scheduler_options += " preempt=swap";
+  swapping.scheduler_options +=
+      swapping.scheduler_options.empty() ? "preempt=swap" : " preempt=swap";
   EXPECT_GT(expect_oracle(swapping).swapped_in_tokens, 0u);
 }
 
