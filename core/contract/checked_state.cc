@@ -31,6 +31,7 @@ Status CheckedState::bind(const StateBinding& binding) noexcept {
   }
   if (!status.ok()) return status;
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
+  if (numerics_.empty()) return no_numerics();
   const RunningCall call(sizes_);
   return rooms_.ask(plugin_, binding.groups);
 }

@@ -101,10 +101,11 @@ class SomeState final : public StateKernel {
     return {};
   }
   Status run(const StateCall&, uint32_t, Slice) noexcept override { return {}; }
-  std::string_view numerics() const noexcept override { return "some/1"; }
+  std::string_view numerics() const noexcept override { return name; }
 
   uint64_t work_bytes = 64;
   KernelPlanOut planned;
+  std::string name = "some/1";
 };
 
 Status bound(CheckedState& checked) {
@@ -132,6 +133,14 @@ TEST(CheckedState, refuses_sizes_that_no_machine_has) {
   CheckedState checked(some, "x");
   EXPECT_THAT(std::string(bound(checked).message()),
               HasSubstr("workspace_bytes wants 18446744073709551615 bytes for KV group 0"));
+}
+
+TEST(CheckedState, refuses_numerics_that_tell_nothing_apart) {
+  SomeState some;
+  some.name = "";
+  CheckedState checked(some, "x");
+  EXPECT_EQ(bound(checked).message(),
+            "numerics is empty – expected a text that tells its bits from other kernels'");
 }
 
 class SomeLinear final : public LinearKernel {
