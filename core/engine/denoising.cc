@@ -5,6 +5,18 @@
 #include "core/engine/digest.h"
 
 namespace tenon {
+namespace {
+
+void note_digest(const Step& step, const Share& share) {
+  if (step.digests.empty()) return;
+  uint64_t& digest = share.sequence->digest;
+  for (uint32_t i = 0; i < share.logits_rows; ++i) {
+    const SampleRow& row = step.rows[share.first_result + i];
+    digest = extend_digest(digest, row.logits, row.vocabulary);
+  }
+}
+
+}  // namespace
 
 uint32_t Denoising::tops_of(const Request& request) {
   return std::max(request.sampling.logprobs, 1u);
@@ -27,15 +39,6 @@ void Denoising::add_rows(Step& step, Share& share, TokenLogprob*& top) {
     step.results[step.rows.size()].top = {top, tops};
     top += tops;
     step.rows.push_back(row);
-  }
-}
-
-void Denoising::note_digest(const Step& step, const Share& share) {
-  if (step.digests.empty()) return;
-  uint64_t& digest = share.sequence->digest;
-  for (uint32_t i = 0; i < share.logits_rows; ++i) {
-    const SampleRow& row = step.rows[share.first_result + i];
-    digest = extend_digest(digest, row.logits, row.vocabulary);
   }
 }
 

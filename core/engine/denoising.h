@@ -5,26 +5,20 @@
 
 #include <vector>
 
-#include "core/engine/context.h"
 #include "core/engine/step.h"
 
 namespace tenon {
 
 class Denoising {
  public:
-  explicit Denoising(EngineContext& context) : context_(context) {}
-
   // A row for each mask that the step looks at. Results get room for at least one alternative, so
   // that samplers say how likely their token is.
   static uint32_t tops_of(const Request& request);
-  void add_rows(Step& step, Share& share, TokenLogprob*& top);
+  static void add_rows(Step& step, Share& share, TokenLogprob*& top);
   // What was drawn takes the place of as many masks as the step is to end; the others stay.
   void take(Step& step, Share& share);
 
  private:
-  void note_digest(const Step& step, const Share& share);
-
-  EngineContext& context_;
   std::vector<double> confidence_;  // [rows of a share]
 };
 

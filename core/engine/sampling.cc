@@ -79,7 +79,7 @@ void Sampling::build_rows(Step& step) {
 
 void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
   const Sequence& sequence = *share.sequence;
-  if (sequence.canvas != nullptr) return denoising_.add_rows(step, share, top);
+  if (sequence.canvas != nullptr) return Denoising::add_rows(step, share, top);
   const uint32_t tops = tops_of(*sequence.request);
   share.first_result = static_cast<uint32_t>(step.rows.size());
   share.result_count = 0;

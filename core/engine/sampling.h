@@ -21,8 +21,7 @@ class Sampling {
         admission_(admission),
         beam_groups_(beam_groups),
         sampler_(context),
-        prompt_scores_(context, sampler_),
-        denoising_(context) {}
+        prompt_scores_(context, sampler_) {}
 
   // Draws a token for each sampled share, or judges its drafts: fills the step's rows and results
   // and appends to what sequences know.
