@@ -12,10 +12,8 @@
 namespace tenon {
 namespace {
 
-using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::Not;
 using testing::StartsWith;
 
 using Overrides = std::vector<std::string>;
