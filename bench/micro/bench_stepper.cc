@@ -67,7 +67,7 @@ Stepper::Stepper(const std::string& path, const std::string& linear)
   }
 }
 
-Result<LinearKernel*> Stepper::kernel_for(const WeightView& weight) const {
+ChosenLinear Stepper::kernel_for(const WeightView& weight) const {
   for (LinearKernel* kernel : linear_) {
     if (kernel->accepts(weight).ok()) return kernel;
   }

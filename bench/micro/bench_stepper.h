@@ -48,7 +48,7 @@ class Stepper {
   Cost cost(uint32_t sequences, uint32_t rows, uint32_t last, const MachineLimits& limits) const;
 
  private:
-  Result<LinearKernel*> kernel_for(const WeightView& weight) const;
+  ChosenLinear kernel_for(const WeightView& weight) const;
 
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelShapeStorage> shape_;

@@ -29,9 +29,18 @@
 
 namespace tenon {
 
+// A linear kernel, and what it offers to end gated products that something was added to.
+struct ChosenLinear {
+  LinearKernel* kernel = nullptr;
+  const GateFinish* gate_finish = nullptr;  // null: it offers nothing
+
+  ChosenLinear() = default;
+  ChosenLinear(LinearKernel* chosen, const GateFinish* finish = nullptr)  // NOLINT: most offer none
+      : kernel(chosen), gate_finish(finish) {}
+};
 // Chooses the kernel for one weight (per format, and per tensor in mixed files): one that is bound
 // for the executor's workers and at least its rows of a step.
-using LinearResolver = std::function<Result<LinearKernel*>(const WeightView& weight)>;
+using LinearResolver = std::function<Result<ChosenLinear>(const WeightView& weight)>;
 // done and total in bytes, for a progress display.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 

@@ -243,10 +243,10 @@ uint32_t most_experts_chosen(const Pipeline& pipeline) {
 }
 
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
-Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
+Result<ChosenLinear> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
   for (size_t i = 0; i < pipeline.linear.size(); ++i) {
     if (&pipeline.linear[i].object().descriptor() == plugin.descriptor) {
-      return pipeline.checked_linear[i].get();
+      return ChosenLinear(pipeline.checked_linear[i].get(), pipeline.linear_finish[i]);
     }
   }
   ChosenPlugin chosen;
@@ -261,9 +261,12 @@ Result<LinearKernel*> linear_instance(Pipeline& pipeline, const PluginRef& plugi
   limits.workers = pipeline.executor->workers();
   auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id));
   TENON_RETURN_IF_ERROR(checked->bind(limits));
+  const RunningCall call(
+      name_call("extension", "linear '" + std::string(plugin.descriptor->id) + "'"));
+  pipeline.linear_finish.push_back(instance.extension<GateFinish>(kGateFinish));
   pipeline.linear.push_back(std::move(instance));
   pipeline.checked_linear.push_back(std::move(checked));
-  return pipeline.checked_linear.back().get();
+  return ChosenLinear(pipeline.checked_linear.back().get(), pipeline.linear_finish.back());
 }
 
 }  // namespace
@@ -348,21 +351,21 @@ Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, Chosen
     TENON_RETURN_IF_ERROR(bind_drafter(pipeline));
   }
   for (const LinearChoice& choice : chosen.linear) {
-    Result<LinearKernel*> best = linear_instance(pipeline, choice.candidates.front());
+    Result<ChosenLinear> best = linear_instance(pipeline, choice.candidates.front());
     if (!best.ok()) return best.take_status();
   }
   return bind_kv_cache(pipeline);
 }
 
 LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
-  return [&pipeline, &chosen](const WeightView& weight) -> Result<LinearKernel*> {
+  return [&pipeline, &chosen](const WeightView& weight) -> Result<ChosenLinear> {
     std::vector<std::string> reasons;
     for (const LinearChoice& choice : chosen.linear) {
       if (choice.format != weight.format) continue;
       for (const PluginRef& plugin : choice.candidates) {
-        TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, linear_instance(pipeline, plugin));
-        const Status accepted = kernel->accepts(weight);
-        if (accepted.ok()) return kernel;
+        TENON_ASSIGN_OR_RETURN(const ChosenLinear linear, linear_instance(pipeline, plugin));
+        const Status accepted = linear.kernel->accepts(weight);
+        if (accepted.ok()) return linear;
         reasons.push_back(message_of(accepted));
       }
     }

@@ -88,6 +88,7 @@ struct Pipeline {
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
   // What executors are given in front of the kernels: of each of `linear`, and of all attention.
   std::vector<std::unique_ptr<CheckedLinear>> checked_linear;
+  std::vector<const GateFinish*> linear_finish;  // of each of `linear`; null: it offers none
   std::vector<std::unique_ptr<CheckedAttention>> checked_attention;
   std::unique_ptr<CheckedState> checked_state;
   std::unique_ptr<SecondModel> second;  // null without [drafter] model

@@ -59,7 +59,8 @@ Status DeviceWeights::add_layer(const LayerWeights& from, bool has_kv, DeviceLay
 
 Status DeviceWeights::add(const Weight& weight, DeviceMatrix& to) {
   const WeightView view = weight.view();
-  TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, (*resolve_)(view));
+  TENON_ASSIGN_OR_RETURN(const ChosenLinear chosen, (*resolve_)(view));
+  LinearKernel* kernel = chosen.kernel;
   TENON_RETURN_IF_ERROR(kernel->accepts(view));
   const uint64_t bytes = kernel->packed_bytes(view);
   to = {.kernel = kernel,

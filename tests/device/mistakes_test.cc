@@ -34,7 +34,7 @@ class Wrapped {
     setup.max_rows = world.options.max_rows;
     setup.max_sequences = world.options.max_sequences;
     setup.attention = AttentionKernels(&attention, "late");
-    setup.linear = [&linear](const WeightView&) -> Result<LinearKernel*> { return &linear; };
+    setup.linear = [&linear](const WeightView&) -> ChosenLinear { return &linear; };
     return executor.load(setup);
   }
   StepValues run(std::vector<TokenId> tokens) {

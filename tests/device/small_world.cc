@@ -119,7 +119,7 @@ Machine::Machine(const SmallWorld& world, Side side, uint64_t seed)
   setup.max_rows = world.options.max_rows;
   setup.max_sequences = world.options.max_sequences;
   setup.attention = attention(world);
-  setup.linear = [kernel](const WeightView&) -> Result<LinearKernel*> { return kernel; };
+  setup.linear = [kernel](const WeightView&) -> ChosenLinear { return kernel; };
   const Status loaded = executor_->load(setup);
   EXPECT_TRUE(loaded.ok()) << loaded.message();
 }

@@ -135,7 +135,7 @@ class Kernels {
     setup.max_rows = world.options.max_rows;
     setup.max_sequences = world.options.max_sequences;
     setup.attention = kernels_;
-    setup.linear = [this](const WeightView&) -> Result<LinearKernel*> { return linear_.get(); };
+    setup.linear = [this](const WeightView&) -> ChosenLinear { return linear_.get(); };
     return executor_->load(setup);
   }
   Executor& executor() { return *executor_; }

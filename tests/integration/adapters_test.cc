@@ -218,7 +218,7 @@ TEST(AdaptersTest, kernels_that_only_store_are_enough) {
   StoringLinear storing(*kernels->linear());
   const auto executor = make_executor(plain);
   options.attention = {kernels->attention()};
-  options.linear = [&](const WeightView&) -> Result<LinearKernel*> { return &storing; };
+  options.linear = [&](const WeightView&) -> ChosenLinear { return &storing; };
   StepDriver driver(*executor, *model, shape.shape(), options);
   ASSERT_TRUE(driver.load_status().ok()) << driver.load_status().message();
   const Logits cut = driver.feed(tokens, {11, 1, 3}, 1);

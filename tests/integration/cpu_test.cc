@@ -55,7 +55,7 @@ class CpuTest : public testing::Test {
     return *driver_;
   }
   LinearResolver counting() {
-    return [this](const WeightView&) -> Result<LinearKernel*> { return &counting_; };
+    return [this](const WeightView&) -> ChosenLinear { return &counting_; };
   }
 
   std::unique_ptr<Model> model_;
@@ -70,7 +70,7 @@ class CpuTest : public testing::Test {
 TEST_F(CpuTest, kernels_of_several_kinds_compose_in_one_layer) {
   // Every other matrix has another kernel, the pair of gate and up included.
   int next = 0;
-  StepDriver& mixed = load([&](const WeightView&) -> Result<LinearKernel*> {
+  StepDriver& mixed = load([&](const WeightView&) -> ChosenLinear {
     return ++next % 2 == 0 ? static_cast<LinearKernel*>(&plain_) : &counting_;
   });
   ASSERT_TRUE(mixed.load_status().ok());
@@ -149,7 +149,7 @@ TEST_F(CpuTest, an_error_of_one_worker_while_packing_ends_the_load) {
 }
 
 TEST_F(CpuTest, a_resolver_without_a_kernel_ends_the_load) {
-  const Status& status = load([](const WeightView& weight) -> Result<LinearKernel*> {
+  const Status& status = load([](const WeightView& weight) -> Result<ChosenLinear> {
                            return not_found("no kernel for " + std::string(weight.format));
                          }).load_status();
   EXPECT_EQ(status.message(), "no kernel for f32");

@@ -91,7 +91,7 @@ class LinearTest : public testing::Test {
     executor_ = *make_cpu_executor({2, kCpuPortable});
     LoadOptions options;
     options.attention = {&attention_};
-    options.linear = [&kernel](const WeightView&) -> Result<LinearKernel*> { return &kernel; };
+    options.linear = [&kernel](const WeightView&) -> ChosenLinear { return &kernel; };
     driver_ = std::make_unique<StepDriver>(*executor_, *model_, shape_->shape(), options);
     EXPECT_TRUE(driver_->load_status().ok()) << driver_->load_status().message();
     return *driver_;
@@ -157,7 +157,7 @@ TEST_F(LinearTest, experts_of_a_layer_may_have_several_kernels) {
   executor_ = *make_cpu_executor({2, kCpuPortable});
   LoadOptions options;
   options.attention = {&attention_};
-  options.linear = [&](const WeightView& weight) -> Result<LinearKernel*> {
+  options.linear = [&](const WeightView& weight) -> ChosenLinear {
     const bool odd = weight.name.find(".experts.1.w") != std::string_view::npos ||
                      weight.name.find(".experts.2.w3") != std::string_view::npos;
     return odd ? &other : &plain_;

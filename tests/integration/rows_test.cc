@@ -190,7 +190,7 @@ TEST_P(TwoKernelsTest, prompts_go_to_one_and_single_rows_to_the_other_with_the_s
   LoadOptions options;
   options.attention.prefill = {&prefill, "one"};
   options.attention.decode = {&decode, "two"};
-  options.linear = [&](const WeightView&) -> Result<LinearKernel*> { return first->linear(); };
+  options.linear = [&](const WeightView&) -> ChosenLinear { return first->linear(); };
   StepDriver two(*executor, *model_, shape_.shape(), options);
   ASSERT_TRUE(two.load_status().ok()) << two.load_status().message();
   Loaded one(GetParam(), *model_, shape_.shape());

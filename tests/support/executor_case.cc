@@ -79,6 +79,7 @@ class PluginKernels final : public KernelSet {
   }
   AttentionKernel* attention() override { return attention_.get(); }
   LinearKernel* linear() override { return linear_.get(); }
+  const GateFinish* gate_finish() override { return linear_.extension<GateFinish>(kGateFinish); }
   StateKernel* state() override { return state_.get(); }
 
  private:
@@ -135,8 +136,8 @@ Loaded::Loaded(const ExecutorCase& executor, const Model& model, const ModelShap
   if (kernels_ != nullptr) {
     options.attention = {kernels_->attention()};
     options.state = {kernels_->state(), "cpu"};
-    options.linear = [this](const WeightView&) -> Result<LinearKernel*> {
-      return kernels_->linear();
+    options.linear = [this](const WeightView&) -> ChosenLinear {
+      return {kernels_->linear(), kernels_->gate_finish()};
     };
   }
   driver_ = std::make_unique<StepDriver>(*executor_, model, shape, options);

@@ -37,6 +37,7 @@ class KernelSet {
   virtual ~KernelSet() = default;
   virtual AttentionKernel* attention() = 0;
   virtual LinearKernel* linear() = 0;
+  virtual const GateFinish* gate_finish() { return nullptr; }
   virtual StateKernel* state() = 0;
 };
 // Null for the oracle.

@@ -47,6 +47,33 @@ inline void expect_bias_and_old_value_behind_the_sum(LinearRig& rig, const Weigh
   }
 }
 
+// Gates that are ended behind their products, in pieces of any length, have the bits of those that
+// the kernel ends in one job.
+inline void expect_gates_are_ended_alone(LinearRig& rig, const WeightView& gate,
+                                         const WeightView& up) {
+  ASSERT_NE(rig.gate_finish(), nullptr);
+  const GateFinishCall finish = rig.gate_finish()->silu_mul;
+  ASSERT_NE(finish, nullptr);
+  PackedWeight packed_gate = rig.pack(gate), packed_up = rig.pack(up);
+  for (uint32_t rows : {1u, 5u, 40u}) {
+    std::vector<float> x = random_values(5, size_t{rows} * gate.k_in);
+    for (float& value : x) value *= 8.0f;  // gates of all sizes
+    Aligned prepared = rig.prepare(packed_gate, x, rows);
+    std::vector<float> whole(size_t{rows} * gate.n_out, NAN), apart = whole, second = whole;
+    LinearJob job = rig.job(packed_gate, prepared, rows, whole);
+    job.packed_second = packed_up.get();
+    job.epilogue = Epilogue::silu_mul;
+    rig.run({job}, 2);
+    rig.run(
+        {rig.job(packed_gate, prepared, rows, apart), rig.job(packed_up, prepared, rows, second)},
+        3);
+    for (size_t first = 0, length = 1; first < apart.size(); first += length++) {
+      finish(apart.data() + first, second.data() + first, std::min(length, apart.size() - first));
+    }
+    EXPECT_TRUE(same_bits(apart.data(), whole.data(), whole.size())) << "rows " << rows;
+  }
+}
+
 // A weight whose rows stand in another order packs into the bytes of one where they stand in turn.
 // `in_turn` has the rows that `shuffled`, given `order`, stands for.
 inline void expect_rows_in_the_order_given(LinearRig& rig, WeightView shuffled,

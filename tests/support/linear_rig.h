@@ -65,6 +65,10 @@ class LinearRig {
     EXPECT_TRUE(status.ok()) << status.message();
   }
   LinearKernel& kernel() { return **kernel_; }
+  // Null where the kernel offers nothing.
+  const GateFinish* gate_finish() const {
+    return static_cast<const GateFinish*>(kernel_->extension(kGateFinish));
+  }
   // Whether a row's bits are its own, whatever is computed beside it.
   bool batch_invariant() const { return batch_invariant_; }
 

@@ -116,6 +116,16 @@ TEST_P(PlainKernel, silu_mul_gates_the_second_product_with_the_first) {
   }
 }
 
+TEST_P(PlainKernel, gates_are_ended_alone_in_the_same_bits) {
+  if (rig_.gate_finish() == nullptr) GTEST_SKIP() << "the kernel ends no gates by themselves";
+  for (std::string_view format : GetParam().formats) {
+    SCOPED_TRACE(format);
+    const PlainWeight gate(format, 70, 64, 3), up(format, 70, 64, 4);
+    if (!rig_.kernel().accepts(gate.view()).ok()) continue;
+    expect_gates_are_ended_alone(rig_, gate.view(), up.view());
+  }
+}
+
 TEST_P(PlainKernel, silu_of_large_values_neither_overflows_nor_becomes_nan) {
   PlainWeight gate("f32", 4, 1, 3), up("f32", 4, 1, 3);
   const float gates[] = {200.0f, -200.0f, 0.0f, -88.0f};

@@ -176,6 +176,15 @@ TEST_P(QuantKernel, silu_mul_gates_the_second_product_with_the_first) {
   }
 }
 
+TEST_P(QuantKernel, gates_are_ended_alone_in_the_same_bits) {
+  for (std::string_view format : kQuantFormats) {
+    SCOPED_TRACE(format);
+    QuantWeight gate(format, 70, whole_blocks(format, 544), 3);
+    QuantWeight up(format, 70, whole_blocks(format, 544), 4);
+    expect_gates_are_ended_alone(rig_, gate.view(), up.view());
+  }
+}
+
 TEST_P(QuantKernel, rows_come_back_from_packed_weights_exactly) {
   for (std::string_view format : kQuantFormats) {
     const uint32_t k_in = whole_blocks(format, 96);

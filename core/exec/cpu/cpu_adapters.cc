@@ -31,11 +31,10 @@ void CpuWorker::multiply_adapted(const float* x, std::span<const Product> produc
   low_targets_ = 0;
   const Product* composed = nullptr;
   const Product* gated = nullptr;
-  bool apart = false;
   for (const Product& product : products) {
     if (product.second != nullptr) {
       gated = &product;
-      apart = add_gate(product);
+      add_gate(product);
       continue;
     }
     const bool finished =
@@ -45,16 +44,14 @@ void CpuWorker::multiply_adapted(const float* x, std::span<const Product> produc
     parts_.push_back(part_of(*product.matrix, product.bias, y));
     if (finished) parts_.back().job.epilogue = product.epilogue;
   }
-  const size_t leading = apart && !plain_.empty() ? parts_.size() : 0;
   for (const Product& product : products) {
     add_low(*product.matrix, product.y);
     if (product.second != nullptr) add_low(*product.second, step_.buffers.product.floats());
   }
-  multiply_parts(x, rows_, parts_, leading);
+  multiply_parts(x, rows_, parts_);
   if (composed != nullptr) combine(*composed);
   add_low_products();
-  if (gated == nullptr) return;
-  apart ? combine_rows(*gated, changed_) : combine(*gated);
+  if (gated != nullptr) finish_gate(*gated);
 }
 
 // The product of A for every adapter that changes the matrix, to be added to y later.
@@ -80,42 +77,75 @@ void CpuWorker::choose_rows(LinearJob& job, std::span<const uint32_t> rows) cons
   job.rows = job.y_rows = rows;
 }
 
-// A gate that its kernel would finish cannot be finished so where an adapter changes it: what B
-// adds comes in front of the activation. Those rows' gate and up go beside each other, all others
-// stay as they are. True where it is so; false where no row's gate is finished by the kernel.
-bool CpuWorker::add_gate(const Product& product) {
-  plain_.clear();
+// Whether the kernel finishes gates of the product where no adapter changes them.
+bool CpuWorker::is_fused(const Product& product) const {
+  return product.second_bias.empty() &&
+         product.matrix->pairs_with(*product.second, product.epilogue);
+}
+
+// What it offers to end them with; null: nothing.
+GateFinishCall CpuWorker::finish_of(const Product& product) const {
+  const GateFinish* finish = product.matrix->gate_finish;
+  if (finish == nullptr || !is_fused(product)) return nullptr;
+  return product.epilogue == Epilogue::silu_mul ? finish->silu_mul : finish->gelu_mul;
+}
+
+// What B adds comes in front of a gate's activation, so gate and up go beside each other and are
+// finished behind. Rows without an adapter keep their kernel's own activation: where it does not
+// offer that by itself, they are a job of their own, and the weights are read once more.
+void CpuWorker::add_gate(const Product& product) {
   changed_.clear();
-  float* beside = step_.buffers.product.floats();
-  const bool fused =
-      product.second_bias.empty() && product.matrix->pairs_with(*product.second, product.epilogue);
-  if (fused) {
-    const auto add = [](std::vector<uint32_t>& to, std::span<const uint32_t> rows) {
-      to.insert(to.end(), rows.begin(), rows.end());
-    };
-    add(plain_, adapter_rows().without());
-    for (const AdapterRows::OfAdapter& of : adapter_rows().adapters()) {
-      const auto changes = [&](const PackedMatrix& matrix) {
-        return matrix.adapted != nullptr && matrix.adapted->pairs[of.adapter].a.kernel != nullptr;
-      };
-      const bool changed = changes(*product.matrix) || changes(*product.second);
-      add(changed ? changed_ : plain_, of.rows);
-    }
-  }
+  const bool apart = is_fused(product) && finish_of(product) == nullptr;
   Part gate = part_of(*product.matrix, product.bias, product.y);
-  if (!plain_.empty()) {
+  if (apart) {
+    sort_gate_rows(product);
     Part whole = gate;
     whole.job.packed_second = product.second->data;
     whole.job.epilogue = product.epilogue;
     choose_rows(whole.job, plain_);
-    parts_.push_back(whole);
+    if (!plain_.empty()) parts_.push_back(whole);
   }
-  Part up = part_of(*product.second, product.second_bias, beside);
+  Part up = part_of(*product.second, product.second_bias, step_.buffers.product.floats());
   for (Part* part : {&gate, &up}) {
-    if (fused) choose_rows(part->job, changed_);
+    if (apart) choose_rows(part->job, changed_);
     parts_.push_back(*part);
   }
-  return fused;
+}
+
+// Which rows of a gate an adapter changes.
+void CpuWorker::sort_gate_rows(const Product& product) {
+  plain_.assign(adapter_rows().without().begin(), adapter_rows().without().end());
+  for (const AdapterRows::OfAdapter& of : adapter_rows().adapters()) {
+    const auto changes = [&](const PackedMatrix& matrix) {
+      return matrix.adapted != nullptr && matrix.adapted->pairs[of.adapter].a.kernel != nullptr;
+    };
+    std::vector<uint32_t>& to =
+        changes(*product.matrix) || changes(*product.second) ? changed_ : plain_;
+    to.insert(to.end(), of.rows.begin(), of.rows.end());
+  }
+}
+
+// Workers take columns.
+void CpuWorker::finish_gate(const Product& product) {
+  const GateFinishCall of_kernel = finish_of(product);
+  if (of_kernel == nullptr && changed_.empty()) return combine(product);
+  const uint64_t width = product.matrix->n_out;
+  const Share mine = share_of(width, slice_);
+  const auto finish = [&](uint32_t row) {
+    float* y = product.y + row * width + mine.first;
+    const float* up = step_.buffers.product.floats() + row * width + mine.first;
+    const uint64_t count = mine.last - mine.first;
+    if (of_kernel != nullptr) return of_kernel(y, up, count);
+    const auto own =
+        product.epilogue == Epilogue::silu_mul ? step_.ops->silu_mul : step_.ops->gelu_mul;
+    own(y, up, static_cast<uint32_t>(count));
+  };
+  if (of_kernel != nullptr) {
+    for (uint32_t row = 0; row < rows_; ++row) finish(row);
+  } else {
+    for (const uint32_t row : changed_) finish(row);
+  }
+  barrier();
 }
 
 // y += scale · B · u. Matrices of other ranks are prepared for anew.
@@ -205,40 +235,6 @@ void CpuWorker::add_beside() {
     }
   }
   barrier();
-}
-
-// `combine` for some rows. Workers take columns.
-void CpuWorker::combine_rows(const Product& product, std::span<const uint32_t> rows) {
-  const auto finish =
-      product.epilogue == Epilogue::silu_mul ? step_.ops->silu_mul : step_.ops->gelu_mul;
-  const uint64_t width = product.matrix->n_out;
-  const Share mine = share_of(width, slice_);
-  for (const uint32_t row : rows) {
-    finish(product.y + row * width + mine.first,
-           step_.buffers.product.floats() + row * width + mine.first,
-           static_cast<uint32_t>(mine.last - mine.first));
-  }
-  barrier();
-}
-
-// Few rows of two products that read the same weights, the first of the jobs: a part of one behind
-// the same part of the other finds them in the second cache.
-void CpuWorker::run_jobs_together(LinearKernel& kernel, std::span<const LinearJob> jobs,
-                                  size_t leading, const Weight& weight) {
-  constexpr uint64_t kPartBytes = uint64_t{256} << 10;  // of both weights
-  uint64_t bytes = 0;
-  for (const TensorView& part : weight.parts) bytes += 2 * bytes_of(part).size();
-  const uint64_t columns = weight.n_out;
-  const auto parts = static_cast<uint32_t>(
-      std::clamp<uint64_t>(bytes / kPartBytes, slice_.count, columns / 32 + slice_.count));
-  const uint32_t call = linear_calls_++;
-  for (WorkRange range; step_.queue->next(slice_.index, call, parts, range);) {
-    for (uint32_t part = range.first; part < range.last; ++part) {
-      const WorkRange one{part, part + 1, range.count, range.worker};
-      for (size_t i = 0; i < leading; ++i) keep(kernel.run(jobs.subspan(i, 1), one, nullptr));
-      if (jobs.size() > leading) keep(kernel.run(jobs.subspan(leading), one, nullptr));
-    }
-  }
 }
 
 }  // namespace tenon

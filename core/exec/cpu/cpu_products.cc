@@ -76,8 +76,7 @@ void CpuWorker::multiply(const float* x, std::span<const Product> products) {
 }
 
 // Jobs that share a preparation run together. Matrices of mixed files may have several kernels.
-void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts,
-                               size_t leading) {
+void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts) {
   for (size_t first = 0; first < parts.size(); ++first) {
     const PackedMatrix& matrix = *parts[first].matrix;
     const auto same = [&](const Part& part) { return part.matrix->prepared_like(matrix); };
@@ -89,11 +88,7 @@ void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> pa
       part.job.prepared = prepared;
       jobs_.push_back(part.job);
     }
-    if (first < leading && rows <= kFewRows) {
-      run_jobs_together(*matrix.kernel, jobs_, leading, *matrix.source);
-    } else {
-      run_jobs(*matrix.kernel, jobs_);
-    }
+    run_jobs(*matrix.kernel, jobs_);
     barrier();
   }
 }

@@ -36,9 +36,8 @@ constexpr Share share_of(uint64_t count, Slice slice) {
 
 // Columns of a product that are worth a claim of their own: few rows read the weights once, and 32
 // columns of them take microseconds; many rows read x again for each claim.
-inline constexpr uint32_t kFewRows = 64;
 constexpr uint32_t linear_part_columns(uint32_t rows) {
-  return rows <= kFewRows ? 32 : 256;
+  return rows <= 64 ? 32 : 256;
 }
 
 // The most products of one x that are made together.

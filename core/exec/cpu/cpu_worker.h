@@ -120,8 +120,7 @@ class CpuWorker final : public DecoderOps {
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
   // the rows must be there. One product at most may have an epilogue that its kernel lacks.
   void multiply(const float* x, std::span<const Product> products);
-  // `leading`: how many of the parts, the first ones, read the same weights; 0 = none do.
-  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts, size_t leading = 0);
+  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts);
   Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
   void combine(const Product& product);
   // Kernels finish gates by SiLU and by GELU's approximation; others are made of two products.
@@ -143,7 +142,11 @@ class CpuWorker final : public DecoderOps {
   bool is_adapted(const PackedMatrix& matrix) const;
   bool any_adapted(std::span<const Product> products) const;
   void multiply_adapted(const float* x, std::span<const Product> products);
-  bool add_gate(const Product& product);
+  bool is_fused(const Product& product) const;
+  GateFinishCall finish_of(const Product& product) const;
+  void add_gate(const Product& product);
+  void sort_gate_rows(const Product& product);
+  void finish_gate(const Product& product);
   void add_low(const PackedMatrix& matrix, float* y);
   void choose_rows(LinearJob& job, std::span<const uint32_t> rows) const;
   void add_low_products();
@@ -153,9 +156,6 @@ class CpuWorker final : public DecoderOps {
                            std::span<const uint32_t> rows, uint32_t target);
   float* beside_of(const Low& low) const;
   void add_beside();
-  void combine_rows(const Product& product, std::span<const uint32_t> rows);
-  void run_jobs_together(LinearKernel& kernel, std::span<const LinearJob> jobs, size_t leading,
-                         const Weight& weight);
   // Experts (core/exec/cpu/cpu_experts.cc).
   void route(uint32_t layer, const float* x);
   void count_used_bytes(uint32_t layer);

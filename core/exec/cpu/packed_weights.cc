@@ -162,7 +162,8 @@ Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
 
 Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
                           PackedMatrix& matrix) {
-  TENON_ASSIGN_OR_RETURN(LinearKernel * kernel, resolve(weight.view()));
+  TENON_ASSIGN_OR_RETURN(const ChosenLinear chosen, resolve(weight.view()));
+  LinearKernel* kernel = chosen.kernel;
   if (kernel == nullptr)
     return internal("no linear kernel was chosen for " + in_quotes(weight.name));
   if (Status status = kernel->accepts(weight.view()); !status.ok()) {
@@ -172,6 +173,7 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
             .n_out = weight.n_out,
             .k_in = weight.k_in,
             .preparation = kernel->preparation(weight.view()),
+            .gate_finish = chosen.gate_finish,
             .source = &weight};
   const auto adapted = adapted_.find(&weight);
   if (adapted != adapted_.end()) matrix.adapted = &adapted->second;

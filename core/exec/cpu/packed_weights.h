@@ -25,7 +25,8 @@ struct PackedMatrix {
   uint32_t n_out = 0;
   uint32_t k_in = 0;
   Preparation preparation;
-  bool reads_x = false;  // as it is: nothing is prepared
+  bool reads_x = false;                     // as it is: nothing is prepared
+  const GateFinish* gate_finish = nullptr;  // of the kernel
   const Weight* source = nullptr;
   const AdaptedMatrix* adapted = nullptr;  // null: no adapter changes it
 

@@ -42,14 +42,12 @@ struct DraftOut {
   std::span<TokenId> tokens;
   uint32_t count = 0;
   // Room for as many. For a tree: the draft, an earlier one, that each follows; -1 = the history.
-  // Siblings are different tokens. Left as it is: each follows the one before it. Empty where trees
-  // were not agreed upon.
+  // Siblings are different tokens. Left as it is: each follows the one before it. Empty = no trees.
   std::span<int32_t> parents;
   bool is_tree = false;
   // [max_tokens, vocabulary] where the sampler verifies by rejection, else null; not for trees. Row
   // d takes the distribution that token d was drawn from. A drafter that has none leaves has_probs
-  // as it is: its drafts are verified exactly, which for a draft that was certain comes to the
-  // same.
+  // as it is: its drafts are verified exactly, as is right for those that were certain.
   float* probs = nullptr;
   bool has_probs = false;
 };

@@ -82,8 +82,7 @@ struct KvOutcome {
   uint32_t base = 0;                // computed before the step
   std::span<const uint32_t> kept;   // offsets behind `base` of the slots that survive, rising
   uint32_t computed = 0;            // base + kept.size()
-  // Slots that a later step was granted in the meantime: they stay. `kept` then names every slot of
-  // this step.
+  // Slots that a later step was granted meanwhile: they stay; `kept` names every slot of this one.
   uint32_t in_flight = 0;
 };
 
@@ -149,8 +148,7 @@ class KVCacheManager {
   // Once, before anything else. [control]
   virtual Status bind(const ModelShape& model, const KvGeometry& geometry) noexcept = 0;
 
-  // A sequence exists from `begin` to `release(…, end)`. Holding nothing costs no blocks, unless a
-  // parent's are shared.
+  // A sequence exists from `begin` to `release(…, end)`. It holds no blocks yet but a parent's.
   virtual Status begin(const KvSequence& sequence) noexcept = 0;
 
   // What the cache knows of `tokens` (all known ids of the sequence), and what holding

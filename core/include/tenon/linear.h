@@ -22,9 +22,8 @@
 // `prepared_bytes` and `numerics` are [any]. `pack`, `gather`, `prepare` and `run` are [worker],
 // called by all slices or ranges with equal arguments; the executor puts barriers between calls.
 // Ranges of one `run` may be of any size and come in any order; two calls of one worker never
-// overlap, so scratch memory can be a worker's. For few rows an executor may let every worker
-// prepare a copy of its own, as the only slice; jobs then differ in `prepared` alone, which holds
-// the same bytes.
+// overlap, so scratch memory can be a worker's. For few rows every worker may prepare a copy of its
+// own, as the only slice; jobs then differ in `prepared` alone, which holds the same bytes.
 #pragma once
 
 #include <tenon/status.h>
@@ -74,6 +73,15 @@ using EpilogueMask = uint32_t;
 constexpr EpilogueMask epilogue_bit(Epilogue epilogue) noexcept {
   return EpilogueMask{1} << static_cast<uint32_t>(epilogue);
 }
+
+// The end of gated epilogues alone, y[i] = activation(y[i]) · p₂[i], in the bits of `run`: for
+// executors that add to p and p₂. Kernels on the host may offer it as extension kGateFinish. [any]
+inline constexpr std::string_view kGateFinish = "gate_finish/1";
+using GateFinishCall = void (*)(float* y, const float* second, uint64_t count) noexcept;
+struct GateFinish {
+  GateFinishCall silu_mul = nullptr;  // null = not here
+  GateFinishCall gelu_mul = nullptr;
+};
 
 // How activations must be prepared for a weight.
 struct Preparation {

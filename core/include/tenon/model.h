@@ -79,8 +79,7 @@ struct ModelShape {
 
 // Geometry of one group's storage after negotiation, the same for the manager, the executor and the
 // kernels. A sequence's entry i lies in block table[i / block_tokens], at offset i % block_tokens.
-// A block of a recurrent group is a slot: it holds one sequence's whole state, and block_tokens is
-// 1.
+// A block of a recurrent group is a slot, one sequence's whole state, and block_tokens is 1.
 struct KvGroupGeometry {
   DType dtype = DType::f32;  // of K and V; u8 for recurrent groups
   uint32_t block_tokens = 0;

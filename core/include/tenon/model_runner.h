@@ -29,8 +29,7 @@ struct RunnerRow {
   // Every known token, then the drafts so far: at most the slots that were granted, less one.
   std::span<const TokenId> history;
   // For models that continue from the target's hidden states: f32 [rows, hidden], one row for each
-  // of the last `rows` tokens of the history; data null = none. Every token that is not computed
-  // yet needs its row.
+  // of the last `rows` tokens of the history, all that are not computed yet; data null = none.
   TensorView hidden;
   uint32_t head = 0;  // of models with several output heads
 };

@@ -156,8 +156,7 @@ struct PlanOut {
   // Rows kept reserved though nothing is computed in them (request-level batching holds the rows
   // of finished requests until the batch ends). Only counted, never computed.
   uint32_t idle_rows = 0;
-  // Without grants: nothing will be granted before this time, unless something arrives. 0 = ask
-  // again at once.
+  // Without grants: nothing is granted before then, unless something arrives. 0 = ask at once.
   int64_t wake_ns = 0;
 
   bool push(Grant grant) noexcept {

@@ -12,8 +12,7 @@
 //
 // Plans, workspaces, queues and captured graphs are as in <tenon/attention.h>.
 //
-// Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
-// [worker].
+// Threads: `bind`, `plan_bytes`, `workspace_bytes` are [control], `plan` is [step], `run` [worker].
 #pragma once
 
 #include <tenon/attention.h>

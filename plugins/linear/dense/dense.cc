@@ -142,6 +142,9 @@ class Dense {
   }
 
   std::string_view numerics() const { return kernels_.name; }
+  const void* extension(std::string_view id) const {
+    return id == kGateFinish ? &kernels_.gate_finish : nullptr;
+  }
 
  private:
   static Status check(const WeightView& weight) {

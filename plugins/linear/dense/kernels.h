@@ -130,6 +130,7 @@ struct KernelSet {
                      float* out) = nullptr;
   void (*prepare)(const PrepareTask& task) = nullptr;
   void (*multiply[kFormats])(const MultiplyTask& task) = {};
+  GateFinish gate_finish;
 };
 
 extern const KernelSet kPortableKernels;

@@ -109,6 +109,9 @@ class Int8 {
   }
 
   std::string_view numerics() const { return kernels_.name; }
+  const void* extension(std::string_view id) const {
+    return id == kGateFinish ? &kernels_.gate_finish : nullptr;
+  }
 
  private:
   sdk::QuantPanels panels_of(Format format, uint32_t k_in) const {

@@ -20,6 +20,10 @@ void multiply_q5_k(const MultiplyTask& task);
 
 namespace {
 
+void finish_gate(float* y, const float* second, uint64_t count) noexcept {
+  sdk::simd::finish_silu_mul(y, second, count);
+}
+
 constexpr KernelSet make_kernel_set() {
   namespace set = TENON_INT8_SET;
   return {.name = kSetName,
@@ -29,7 +33,8 @@ constexpr KernelSet make_kernel_set() {
           .prepare = &prepare,
           .multiply = {&set::multiply_q8_0, &set::multiply_q4_0, &set::multiply_q4_1,
                        &set::multiply_q5_0, &set::multiply_q5_1, &set::multiply_q6_k,
-                       &set::multiply_q4_k, &set::multiply_q5_k}};
+                       &set::multiply_q4_k, &set::multiply_q5_k},
+          .gate_finish = {.silu_mul = &finish_gate}};
 }
 
 }  // namespace

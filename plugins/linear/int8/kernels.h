@@ -74,6 +74,7 @@ struct KernelSet {
   const uint32_t* stored_offset = nullptr;  // q8_0, q4_0: what is added to a value
   void (*prepare)(const PrepareTask& task) = nullptr;
   void (*multiply[sdk::kQuantFormats])(const MultiplyTask& task) = {};
+  GateFinish gate_finish;
 };
 
 extern const KernelSet kPortableKernels;

@@ -37,5 +37,16 @@ template <uint32_t vectors>
   }
 }
 
+// GateFinish::silu_mul of kernels whose products end in finish_row.
+[[gnu::always_inline]] inline void finish_silu_mul(float* y, const float* second,
+                                                   uint64_t count) noexcept {
+  for (uint64_t i = 0; i < count; i += kLanes) {
+    const uint64_t left = count - i;
+    const uint32_t lanes = left < kLanes ? static_cast<uint32_t>(left) : kLanes;
+    const F32 value = mul(silu(load_first(y + i, lanes)), load_first(second + i, lanes));
+    store_first(y + i, value, lanes);
+  }
+}
+
 }  // namespace TENON_SIMD_SET
 }  // namespace tenon::sdk::simd
