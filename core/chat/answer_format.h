@@ -37,11 +37,12 @@ enum class ToolCallFormat : uint8_t {
 
 enum class ReasoningFormat : uint8_t {
   none,
-  think,      // <think>…</think>
-  mistral,    // [THINK]…[/THINK]
-  command_r,  // <|START_THINKING|>…<|END_THINKING|>
-  granite,    // "Here is my thought process:" … "Here is my response:"
-  harmony,    // the analysis channel
+  think,           // <think>…</think>
+  think_response,  // the same, and the content in <response>…</response>
+  mistral,         // [THINK]…[/THINK]
+  command_r,       // <|START_THINKING|>…<|END_THINKING|>
+  granite,         // "Here is my thought process:" … "Here is my response:"
+  harmony,         // the analysis channel
 };
 
 struct AnswerFormat {
