@@ -103,8 +103,8 @@ constexpr CallMarks kCallMarks[] = {
     {ToolCallFormat::gemma, {"<start_of_turn>", "<end_of_turn>"}},
 };
 // Formats that begin as one of ours and go on otherwise.
-constexpr std::string_view kOtherCalls[] = {"<arg_key>", "<function name=", "<｜DSML｜",
-                                            "<minimax:tool_call>", "|DSML|"};
+constexpr std::string_view kOtherCalls[] = {"<arg_key>",  "<function name=",     "<｜DSML｜",
+                                            "]<]minimax", "<minimax:tool_call>", "|DSML|"};
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -120,8 +120,10 @@ ToolCallFormat call_format_of(std::string_view source) {
                     [source](std::string_view mark) { return contains(source, mark); });
     if (fits) return known.format;
   }
-  const bool closes = contains(source, "</tool_call>") && contains(source, "arguments");
-  return contains(source, "<tool_call>") && closes ? ToolCallFormat::hermes : ToolCallFormat::none;
+  const bool is_tagged = contains(source, "<tool_call>") && contains(source, "</tool_call>");
+  const bool is_list = contains(source, "<tool_calls>") && contains(source, "</tool_calls>");
+  return (is_tagged || is_list) && contains(source, "arguments") ? ToolCallFormat::hermes
+                                                                 : ToolCallFormat::none;
 }
 
 ReasoningFormat reasoning_format_of(std::string_view source) {
@@ -131,8 +133,8 @@ ReasoningFormat reasoning_format_of(std::string_view source) {
   if (contains(source, "[THINK]")) return ReasoningFormat::mistral;
   if (contains(source, "<|START_THINKING|>")) return ReasoningFormat::command_r;
   if (contains(source, "<think>") || contains(source, "</think>")) {
-    return contains(source, "<response>") ? ReasoningFormat::think_response
-                                          : ReasoningFormat::think;
+    return contains(source, "<response></response>") ? ReasoningFormat::think_response
+                                                     : ReasoningFormat::think;
   }
   return contains(source, "Here is my thought process:") ? ReasoningFormat::granite
                                                          : ReasoningFormat::none;

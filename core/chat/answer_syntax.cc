@@ -21,8 +21,8 @@ CallSyntax call_syntax(ToolCallFormat format) {
     case ToolCallFormat::harmony:
       break;
     case ToolCallFormat::hermes:
-      syntax.opens = {"<tool_call>"};
-      syntax.closes = {"</tool_call>"};
+      syntax.opens = {"<tool_call>", "<tool_calls>"};
+      syntax.closes = {"</tool_call>", "</tool_calls>"};
       syntax.repeats = true;
       break;
     case ToolCallFormat::qwen3_coder:

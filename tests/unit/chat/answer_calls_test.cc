@@ -55,6 +55,7 @@ TEST(AnswerCalls, json_between_tags_is_a_call) {
        "f{\"x\": 1}"},
       {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\nDone.",
        "content{Done.} f{}"},
+      {Calls::hermes, "<tool_calls>[{\"name\": \"f\", \"arguments\": {}}]</tool_calls>", "f{}"},
       {Calls::nemotron, "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"a\": true}}]</TOOLCALL>",
        "f{\"a\": true}"},
       {Calls::granite, "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]", "f{}"},

@@ -20,6 +20,8 @@ TEST(AnswerFormat, is_read_off_the_markers_that_a_template_writes) {
   const Written cases[] = {
       {"{{ messages[0].content }}", {}},
       {"<tool_call>\n{'arguments'}</tool_call>", {Calls::hermes, Reasoning::none}},
+      {"<tool_calls>[{\"arguments\"}]</tool_calls>", {Calls::hermes, Reasoning::none}},
+      {"<think> <response>not the content's</response>", {Calls::none, Reasoning::think}},
       {"<tool_call> arguments </tool_call> <think>", {Calls::hermes, Reasoning::think}},
       {"<tool_call>\n<function=f>\n<parameter=a>", {Calls::qwen3_coder, Reasoning::none}},
       {"<tool_call>{{ name }}<arg_key></tool_call> arguments", {}},
