@@ -15,8 +15,9 @@ namespace tenon {
 class Tokenizer;
 
 // 1 for each token that has a byte of a {% generation %} block, else 0, as transformers has it
-// (return_assistant_tokens_mask). `ids` are those of encode_chat().
-// Error: unsupported (the tokenizer changes the text, so that its tokens have no place in it).
+// (return_assistant_tokens_mask) but for a last character of several tokens, of which that takes
+// the first alone. `ids` are those of encode_chat(). Error: unsupported (the tokenizer changes the
+// text, so that its tokens have no place in it).
 Result<std::vector<uint8_t>> generation_mask(const Tokenizer& tokenizer, const RenderedChat& chat,
                                              std::span<const TokenId> ids);
 
