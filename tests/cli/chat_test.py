@@ -152,6 +152,10 @@ class Pipes(unittest.TestCase):
         self.assertIn("did you mean 'hermes'?", done.stderr)
         self.assertEqual(chat(["A fox"], "--reasoning-format", "x").returncode, 1)
 
+    def test_what_has_no_place_in_a_conversation_is_wrong_usage(self):
+        for flags in (["--n", "2"], ["--logprobs", "1"], ["--config", "a.toml", "b.toml"]):
+            self.assertEqual(run("chat", *flags, stdin="A fox\n").returncode, 2, flags)
+
     def test_reasoning_is_kept_and_not_printed(self):
         messages = self.messages(["A fox"], "--reasoning-format", "think",
                                  *self.template("{{ messages[0].content }}<think>"))

@@ -157,6 +157,12 @@ void add_talk(CLI::App& chat, Action& action) {
   chat.add_flag("--drop-oldest", flags->drop_oldest,
                 "forget the oldest turns where the context is full");
   flags->generation.add_to(chat);
+  // An answer is one, and is shown as a text.
+  for (const char* name : {"--n", "--logprobs", "--prompt-logprobs"}) {
+    chat.remove_option(chat.get_option(name));
+  }
+  chat.get_option("--max-tokens")
+      ->description("tokens of an answer at most (default: a quarter of the context)");
   flags->pipeline.add_to(chat);
   pipeline->excludes("--config");
   chat.callback([flags, &chat, &action] {
