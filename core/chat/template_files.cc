@@ -141,14 +141,23 @@ Result<TemplateFiles> read_gguf(const std::string& path) {
   return files;
 }
 
-}  // namespace
-
-Result<TemplateFiles> read_template_files(const std::string& path) {
+Result<TemplateFiles> read_files(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
     return not_found(path_in_quotes(path) + " does not exist");
   }
-  TENON_ASSIGN_OR_RETURN(TemplateFiles files, is_file(path) ? read_gguf(path) : read_folder(path));
+  return is_file(path) ? read_gguf(path) : read_folder(path);
+}
+
+}  // namespace
+
+Result<std::map<std::string, std::string>> read_special_tokens(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(TemplateFiles files, read_files(path));
+  return std::move(files.special_tokens);
+}
+
+Result<TemplateFiles> read_template_files(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(TemplateFiles files, read_files(path));
   if (files.templates.empty()) {
     return not_found(path_in_quotes(path) +
                      " has no chat template – expected chat_template.jinja, 'chat_template' in "

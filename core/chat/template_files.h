@@ -20,5 +20,7 @@ struct TemplateFiles {
 
 // A folder or a GGUF file. Errors as ChatTemplate::load, but nothing is parsed.
 Result<TemplateFiles> read_template_files(const std::string& path);
+// Only the special tokens, for a template that comes from elsewhere. Errors: those of the files.
+Result<std::map<std::string, std::string>> read_special_tokens(const std::string& path);
 
 }  // namespace tenon::chat

@@ -8,6 +8,8 @@ find_package(CLI11 REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(TOMLPP REQUIRED IMPORTED_TARGET tomlplusplus)
+# Line editing in `tenon chat`; without it lines are read as they come.
+pkg_check_modules(LIBEDIT IMPORTED_TARGET libedit)
 if(TENON_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -1,6 +1,7 @@
 #include "tools/tenon/generation_flags.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -38,6 +39,30 @@ std::string add_written_setting(AnswerSettings& answer, const std::string& text)
   Result<VendorSetting> setting = parse_vendor_setting(text);
   if (!setting.ok()) return std::string(setting.status().message());
   return add_setting(answer, *std::move(setting));
+}
+
+std::string add_entry(AnswerSettings& answer, const Parameter& known, const std::string& text) {
+  switch (known.kind) {
+    case ParameterKind::number:
+      return set_number(answer, known, written_number(text));
+    case ParameterKind::flag:
+      if (text != "true" && text != "false") {
+        return std::string(known.name) + " is " + in_quotes(text) + " – it must be true or false";
+      }
+      return set_flag(answer, known, text == "true");
+    case ParameterKind::word:
+    case ParameterKind::stages:
+      return set_word(answer, known, text);
+    case ParameterKind::texts:
+      return add_text(answer, known, text);
+    case ParameterKind::ids:
+      return add_id(answer, known, written_number(text));
+    case ParameterKind::biases:
+      return add_written_bias(answer, text);
+    case ParameterKind::settings:
+      return add_written_setting(answer, text);
+  }
+  return {};
 }
 
 CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSettings& answer) {
@@ -197,6 +222,21 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
 }
 
 }  // namespace
+
+std::string add_written(AnswerSettings& answer, const Parameter& parameter,
+                        const std::string& text) {
+  const bool is_list =
+      parameter.kind == ParameterKind::texts || parameter.kind == ParameterKind::ids ||
+      parameter.kind == ParameterKind::biases || parameter.kind == ParameterKind::settings;
+  const auto list =
+      is_list ? nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
+  if (!list.is_array()) return add_entry(answer, parameter, text);
+  for (const auto& entry : list) {
+    const std::string written = entry.is_string() ? entry.get<std::string>() : entry.dump();
+    if (std::string fault = add_entry(answer, parameter, written); !fault.empty()) return fault;
+  }
+  return {};
+}
 
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
   if (prompt.tokens) return *prompt.tokens;

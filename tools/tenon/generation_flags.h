@@ -20,6 +20,11 @@ struct GenerationFlags {
   void add_to(CLI::App& command);
 };
 
+// One parameter as somebody wrote it down in one text, by its name of docs/formats/generation.md:
+// of lists one entry, or a JSON list of them. What is wrong with it; empty where nothing is.
+std::string add_written(AnswerSettings& answer, const Parameter& parameter,
+                        const std::string& text);
+
 // A prompt's tokens. Errors: invalid_argument, for a text where the model has no tokenizer.
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt);
 // The request for one prompt; its text is encoded with the pipeline's tokenizer.

@@ -29,6 +29,9 @@ constexpr WatchedSignal kSignals[] = {
 
 std::atomic<int> first_signal{0};
 std::atomic<bool> graceful{false};
+std::atomic<bool> keeps_interrupts{false};
+std::atomic<int> kept_interrupts{0};
+constexpr int kMostKeptInterrupts = 2;
 int wake[2] = {-1, -1};  // a pipe: what a signal handler may use to wake a thread
 
 const char* name_of(int number) {
@@ -55,6 +58,7 @@ void wake_thread() {
 }
 
 void on_signal(int number) {
+  if (number == SIGINT && keeps_interrupts && ++kept_interrupts <= kMostKeptInterrupts) return;
   const int reason = errno;
   int none = 0;
   const bool first = first_signal.compare_exchange_strong(none, number);
@@ -88,6 +92,19 @@ const char* interrupt_name() {
 
 int interrupted_status() {
   return interrupted() ? 128 + first_signal : 0;
+}
+
+KeptInterrupts::KeptInterrupts() {
+  kept_interrupts = 0;
+  keeps_interrupts = true;
+}
+
+KeptInterrupts::~KeptInterrupts() {
+  keeps_interrupts = false;
+}
+
+bool KeptInterrupts::take() {
+  return kept_interrupts.exchange(0) > 0;
 }
 
 GracefulEnd::GracefulEnd(std::function<bool()> late) : late_(std::move(late)) {

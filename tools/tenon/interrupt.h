@@ -44,4 +44,17 @@ class GracefulEnd {
   std::thread thread_;
 };
 
+// While one lives, SIGINT ends nothing: it is kept until somebody takes it. The third in a row that
+// nobody took ends the program at once, as other signals do.
+class KeptInterrupts {
+ public:
+  KeptInterrupts();
+  KeptInterrupts(const KeptInterrupts&) = delete;
+  KeptInterrupts& operator=(const KeptInterrupts&) = delete;
+  ~KeptInterrupts();
+
+  // Whether there was one since the last time.
+  static bool take();
+};
+
 }  // namespace tenon

@@ -39,6 +39,11 @@ Result<std::string> default_pipeline() {
   return folder + "/configs/pipelines/default.toml";
 }
 
+Result<std::string> chat_pipeline() {
+  TENON_ASSIGN_OR_RETURN(const std::string folder, data_folder());
+  return folder + "/configs/pipelines/chat.toml";
+}
+
 Result<std::string> bundled_model() {
   TENON_ASSIGN_OR_RETURN(const std::string folder, data_folder());
   return folder + "/configs/models/tale";

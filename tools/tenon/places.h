@@ -13,6 +13,7 @@ std::string program_folder();
 // <prefix>/share/tenon when installed, else the source tree.
 Result<std::string> data_folder();
 Result<std::string> default_pipeline();  // configs/pipelines/default.toml
+Result<std::string> chat_pipeline();     // configs/pipelines/chat.toml
 Result<std::string> bundled_model();     // configs/models/tale
 
 }  // namespace tenon

@@ -1,0 +1,278 @@
+// Every format, as models write it, and as they get it wrong.
+#include <gmock/gmock.h>
+
+#include "tests/unit/chat/answers.h"
+
+namespace tenon {
+namespace {
+
+using Calls = ToolCallFormat;
+
+struct Case {
+  Calls format;
+  const char* text;
+  const char* expected;
+};
+
+void check(std::span<const Case> cases) {
+  for (const Case& known : cases) {
+    SCOPED_TRACE(std::string(name_of(known.format)) + ": " + known.text);
+    AnswerOptions options = answer_options(known.format);
+    EXPECT_EQ(shown(known.text, options), known.expected);
+    options.whole_calls = true;
+    EXPECT_EQ(shown(known.text, options), known.expected);
+  }
+}
+
+TEST(AnswerCalls, json_between_tags_is_a_call) {
+  const Case cases[] = {
+      {Calls::hermes,
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>",
+       "weather{\"city\": \"Oslo\"}"},
+      {Calls::hermes,
+       "Let me see.\n<tool_call>{\"name\": \"clock\", \"arguments\": {}}</tool_call>\n"
+       "<tool_call>{\"arguments\": {\"a\": [1, {\"b\": null}]}, \"name\": \"weather\"}</tool_call>",
+       "content{Let me see.} clock{} weather{\"a\": [1, {\"b\": null}]}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"clock\"}</tool_call>", "clock{}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"clock\", \"arguments\": null}</tool_call>",
+       "clock{}"},
+      {Calls::hermes,
+       "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"</tool_call>\"}}</tool_call>",
+       "f{\"a\": \"</tool_call>\"}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": 1}\"}</tool_call>",
+       "f{\"a\": 1}"},
+      {Calls::hermes,
+       "<tool_call>[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]"
+       "</tool_call>",
+       "f{} g{}"},
+      {Calls::hermes,
+       "<tool_call>{\"name\": \"f\", \"arguments\": {}}\n{\"name\": \"g\", \"arguments\": {}}"
+       "</tool_call>",
+       "f{} g{}"},
+      {Calls::hermes,
+       "<tool_call>{\"type\": \"function\", \"function\": {\"name\": \"f\", "
+       "\"arguments\": {\"x\": 1}}, \"more\": [\"name\"]}</tool_call>",
+       "f{\"x\": 1}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\nDone.",
+       "content{Done.} f{}"},
+      {Calls::hermes, "<tool_calls>[{\"name\": \"f\", \"arguments\": {}}]</tool_calls>", "f{}"},
+      {Calls::nemotron, "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"a\": true}}]</TOOLCALL>",
+       "f{\"a\": true}"},
+      {Calls::granite, "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]", "f{}"},
+      {Calls::granite, "<tool_call>[{\"name\": \"f\", \"arguments\": {}}]", "f{}"},
+      {Calls::phi4_mini, "functools[{\"name\": \"f\", \"arguments\": {\"a\": 1.5e3}}]",
+       "f{\"a\": 1.5e3}"},
+      {Calls::phi4_mini,
+       "<|tool_call|>[{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}}]<|/tool_call|>",
+       "f{}"},
+      {Calls::command_r,
+       "I will look.\nAction:\n```json\n[\n    {\n        \"tool_name\": \"f\",\n"
+       "        \"parameters\": {\"a\": 1}\n    }\n]```",
+       "content{I will look.} f{\"a\": 1}"},
+      {Calls::command_r7b,
+       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"f\", "
+       "\"parameters\": {}}\n]<|END_ACTION|>",
+       "f{}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, an_answer_that_is_json_is_a_call_of_a_known_tool) {
+  const Case cases[] = {
+      {Calls::llama3_json, "{\"name\": \"weather\", \"parameters\": {\"city\": \"Oslo\"}}",
+       "weather{\"city\": \"Oslo\"}"},
+      {Calls::llama3_json, "<|python_tag|>{\"name\": \"any\", \"parameters\": {}}", "any{}"},
+      {Calls::llama3_json,
+       "\n{\"type\": \"function\", \"function\": \"clock\", \"parameters\": {}}; "
+       "{\"name\": \"weather\", \"parameters\": {}}",
+       "clock{} weather{}"},
+      {Calls::llama3_json, "{\"name\": \"Ann\", \"parameters\": {}}",
+       "content{{\"name\": \"Ann\", \"parameters\": {}}}"},
+      {Calls::llama3_json, "Here: {\"name\": \"clock\", \"parameters\": {}}",
+       "content{Here: {\"name\": \"clock\", \"parameters\": {}}}"},
+      {Calls::llama3_json, "{\"a\": 1}", "content{{\"a\": 1}}"},
+      {Calls::llama3_json, "<|python_tag|>print(1)", "content{<|python_tag|>print(1)}"},
+      {Calls::json,
+       "[{\"name\": \"clock\", \"parameters\": {}}, {\"name\": \"weather\", "
+       "\"parameters\": {\"days\": 2}}]",
+       "clock{} weather{\"days\": 2}"},
+      {Calls::json, "[1, 2]", "content{[1, 2]}"},
+      {Calls::json, "[]", "content{[]}"},
+      {Calls::json, "[[{\"name\": \"clock\"}]]", "content{[[{\"name\": \"clock\"}]]}"},
+      {Calls::gemma, "```json\n{\"name\": \"clock\", \"parameters\": {}}\n```", "clock{}"},
+      {Calls::gemma, "```json\n{\"name\": \"Ann\"}\n```",
+       "content{```json\n{\"name\": \"Ann\"}\n```}"},
+      {Calls::gemma, "[clock()]", "clock{}"},
+      {Calls::gemma, "[{\"name\": \"clock\"}]", "clock{}"},
+      {Calls::gemma, "```tool_code\nprint(weather(city='Oslo'))\n```",
+       "weather{\"city\": \"Oslo\"}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, pythons_calls_become_json) {
+  const Case cases[] = {
+      {Calls::pythonic, "[weather(city=\"O\\'slo\", days=2), clock()]",
+       "weather{\"city\": \"O'slo\", \"days\": 2} clock{}"},
+      {Calls::pythonic, "[weather(a=[1, (2, 3)], b={'k': True, 1: None}, c=-.5, d = 'x, y)')]",
+       "weather{\"a\": [1, [2, 3]], \"b\": {\"k\": true, \"1\": null}, \"c\": -0.5, \"d\": \"x, "
+       "y)\"}"},
+      {Calls::pythonic, "<|python_start|>[any.tool(a='\\u00e9\\n')]<|python_end|>",
+       "any.tool{\"a\": \"é\\n\"}"},
+      {Calls::pythonic, "[Note: this is text]", "content{[Note: this is text]}"},
+      {Calls::pythonic, "[unknown(a=1)]", "content{[unknown(a=1)]}"},
+      {Calls::pythonic, "[clock(),]", "clock{}"},
+      {Calls::pythonic, "[clock()", "clock{}"},
+      {Calls::olmo3, "<function_calls>\nweather(city='Oslo')\nclock()\n</function_calls>",
+       "weather{\"city\": \"Oslo\"} clock{}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, a_name_in_front_of_the_arguments_is_a_call) {
+  const Case cases[] = {
+      {Calls::mistral,
+       "[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}, "
+       "\"id\": \"abcdefghi\"}]",
+       "weather{\"city\": \"Oslo\"}"},
+      {Calls::mistral, "Sure.[TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[CALL_ID]123456789[ARGS]{}",
+       "content{Sure.} f{\"a\": 1} g{}"},
+      {Calls::mistral, "[TOOL_CALLS]f{\"a\": 1}", "f{\"a\": 1}"},
+      {Calls::deepseek_v3,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n"
+       "{\"a\": "
+       "\"```\"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}"
+       "\n"
+       "```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       "f{\"a\": \"```\"} g{}"},
+      {Calls::deepseek_v31,
+       "Yes.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}"
+       "<｜tool▁call▁end｜><｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><"
+       "｜tool▁calls▁end｜>",
+       "content{Yes.} f{\"a\": 1} g{}"},
+      {Calls::deepseek_v31, "<｜tool▁calls▁begin｜>and nothing",
+       "content{<｜tool▁calls▁begin｜>and nothing}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, tagged_parameters_take_the_types_of_the_schema) {
+  const Case cases[] = {
+      {Calls::qwen3_coder,
+       "<tool_call>\n<function=weather>\n<parameter=city>\n42\n</parameter>\n<parameter=days>\n42\n"
+       "</parameter>\n</function>\n</tool_call>",
+       "weather{\"city\": \"42\", \"days\": 42}"},
+      {Calls::qwen3_coder,
+       "<function=weather><parameter=city>two\n\"lines\"\n\n</parameter></function>",
+       "weather{\"city\": \"two\\n\\\"lines\\\"\\n\"}"},
+      {Calls::qwen3_coder,
+       "<tool_call><function=other><parameter=a>[1, 2]</parameter><parameter=b>True</parameter>"
+       "<parameter=c>some text</parameter></function></tool_call>",
+       "other{\"a\": [1, 2], \"b\": true, \"c\": \"some text\"}"},
+      {Calls::qwen3_coder, "<tool_call><function=clock></function></tool_call>", "clock{}"},
+      {Calls::qwen3_coder,
+       "<tool_call><function=f><parameter=a>1<parameter=b>2</function></tool_call>",
+       "f{\"a\": 1, \"b\": 2}"},
+      {Calls::qwen3_coder, "<tool_call>nothing</tool_call>",
+       "content{<tool_call>nothing</tool_call>}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, what_is_no_call_is_content) {
+  const Case cases[] = {
+      {Calls::hermes, "a <tool_call> b", "content{a <tool_call> b}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"argum",
+       "content{<tool_call>{\"name\": \"f\", \"argum}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 0",
+       "content{<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 0}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": }}</tool_call>",
+       "content{<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": }}</tool_call>}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": 5}</tool_call>",
+       "content{<tool_call>{\"name\": \"f\", \"arguments\": 5}</tool_call>}"},
+      {Calls::hermes, "<tool_call>{\"name\": 5}</tool_call>",
+       "content{<tool_call>{\"name\": 5}</tool_call>}"},
+      {Calls::hermes, "<tool_call><tool_call>{\"name\": \"f\"}</tool_call>",
+       "content{<tool_call>} f{}"},
+      {Calls::hermes, "if a <b and c</tool_call>", "content{if a <b and c</tool_call>}"},
+      {Calls::hermes, "<tool_cal", "content{<tool_cal}"},
+      {Calls::hermes, "  two spaces  \n", "content{  two spaces  \n}"},
+      {Calls::granite, "<|tool_call|>[{\"name\": \"f\"}, oops", "content{oops} f{}"},
+      {Calls::phi4_mini, "import functools\n", "content{import functools\n}"},
+      {Calls::command_r, "Action: run", "content{Action: run}"},
+      {Calls::mistral, "[TOOL_CALLS]f[ARGS]no", "content{[TOOL_CALLS]f[ARGS]no}"},
+      {Calls::mistral, "see [1] and [TOOL", "content{see [1] and [TOOL}"},
+      {Calls::none, "<tool_call>{\"name\": \"f\"}</tool_call>",
+       "content{<tool_call>{\"name\": \"f\"}</tool_call>}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, a_call_with_whole_arguments_needs_no_end) {
+  const Case cases[] = {
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}</tool_call> more",
+       "content{more} f{\"a\": 1}"},
+      {Calls::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}", "f{\"a\": 1}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, without_tools_nothing_is_a_call) {
+  AnswerOptions options = answer_options(Calls::hermes);
+  options.tools.clear();
+  const std::string text = "<tool_call>{\"name\": \"f\"}</tool_call>";
+  EXPECT_EQ(shown(text, options), "content{" + text + "}");
+}
+
+TEST(AnswerCalls, are_streamed_as_openais_clients_take_them) {
+  AnswerParser parser = must(AnswerParser::make(answer_options(Calls::hermes)));
+  Deltas deltas;
+  parser.push("Hm. <tool_call>{\"name\": \"weather\", \"argum", deltas);
+  ASSERT_EQ(deltas.size(), 1u);
+  EXPECT_EQ(deltas[0].text, "Hm.");
+  parser.push("ents\": {\"ci", deltas);
+  ASSERT_EQ(deltas.size(), 3u);
+  EXPECT_EQ(deltas[1].part, AnswerPart::tool_call_begin);
+  EXPECT_EQ(deltas[1].name, "weather");
+  EXPECT_EQ(deltas[1].id.size(), 29u);
+  EXPECT_EQ(deltas[1].id.substr(0, 5), "call_");
+  EXPECT_EQ(deltas[2].part, AnswerPart::tool_arguments);
+  EXPECT_EQ(deltas[2].text, "{\"ci");
+  EXPECT_FALSE(parser.called());
+  parser.push("ty\": \"Oslo\"}}</tool_call>", deltas);
+  EXPECT_EQ(deltas[2].text, "{\"city\": \"Oslo\"}");
+  EXPECT_EQ(deltas[3].part, AnswerPart::tool_call_end);
+  EXPECT_TRUE(parser.called());
+}
+
+TEST(AnswerCalls, a_call_that_breaks_after_it_began_says_what_was_written) {
+  const Deltas deltas =
+      deltas_of("<tool_call>{\"name\": \"f\", \"arguments\": {\"a", answer_options(Calls::hermes));
+  ASSERT_EQ(deltas.size(), 3u);
+  EXPECT_EQ(deltas[1].text, "{\"a");
+  EXPECT_EQ(deltas[2].part, AnswerPart::tool_call_broken);
+  EXPECT_EQ(deltas[2].text, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a");
+}
+
+TEST(AnswerCalls, ids_are_the_models_own_else_made_up) {
+  const std::string mistral = "[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{}[TOOL_CALLS]g[ARGS]{}";
+  AnswerOptions options = answer_options(Calls::mistral);
+  const Answer first = must(parse_answer(mistral, options));
+  options.id_seed = 1;
+  const Answer second = must(parse_answer(mistral, options));
+  EXPECT_EQ(first.calls[0].id, "123456789");
+  EXPECT_EQ(second.calls[0].id, "123456789");
+  EXPECT_EQ(first.calls[1].id.size(), 9u);
+  EXPECT_NE(first.calls[1].id, second.calls[1].id);
+}
+
+TEST(AnswerCalls, tools_that_are_no_list_are_refused) {
+  AnswerOptions options = answer_options(Calls::hermes);
+  options.tools = "{}";
+  EXPECT_FALSE(AnswerParser::make(options).ok());
+  options.tools = "[1]";
+  EXPECT_FALSE(AnswerParser::make(options).ok());
+}
+
+}  // namespace
+}  // namespace tenon

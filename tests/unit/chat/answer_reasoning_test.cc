@@ -1,0 +1,96 @@
+// Reasoning, and the channels of harmony.
+#include "tests/unit/chat/answers.h"
+
+namespace tenon {
+namespace {
+
+using Calls = ToolCallFormat;
+using Reasoning = ReasoningFormat;
+
+AnswerOptions thinking(Reasoning reasoning = Reasoning::think, std::string_view prompt = {}) {
+  AnswerOptions options = answer_options(Calls::hermes, reasoning);
+  options.prompt = prompt;
+  return options;
+}
+
+TEST(AnswerReasoning, stands_between_its_markers_at_the_beginning) {
+  EXPECT_EQ(shown("<think>\nhm, 4\n</think>\n\nIt is 4.", thinking()),
+            "reasoning{hm, 4} content{It is 4.}");
+  EXPECT_EQ(shown("\n<think></think>4", thinking()), "content{4}");
+  EXPECT_EQ(shown("<think>so</think>\n<tool_call>{\"name\": \"clock\"}</tool_call>", thinking()),
+            "reasoning{so} clock{}");
+  EXPECT_EQ(shown("[THINK]a[/THINK]b", thinking(Reasoning::mistral)), "reasoning{a} content{b}");
+  EXPECT_EQ(shown("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>",
+                  thinking(Reasoning::command_r)),
+            "reasoning{a} content{b}");
+  EXPECT_EQ(shown("Here is my thought process: a\n\nHere is my response: b",
+                  thinking(Reasoning::granite)),
+            "reasoning{a} content{b}");
+  EXPECT_EQ(shown("<think>a</think><response>b</response>", thinking(Reasoning::think_response)),
+            "reasoning{a} content{b}");
+}
+
+TEST(AnswerReasoning, that_the_prompt_opened_goes_on_from_the_first_byte) {
+  EXPECT_EQ(shown("hm</think>4", thinking(Reasoning::think, "<|assistant|><think>\n")),
+            "reasoning{hm} content{4}");
+  EXPECT_EQ(shown("4", thinking(Reasoning::think, "<think>\n\n</think>\n\n")), "content{4}");
+  EXPECT_EQ(shown("never ends", thinking(Reasoning::think, "<think>")), "reasoning{never ends}");
+}
+
+TEST(AnswerReasoning, a_marker_inside_of_the_content_is_content) {
+  EXPECT_EQ(shown("the tag <think> begins it, </think> ends it", thinking()),
+            "content{the tag <think> begins it, </think> ends it}");
+}
+
+TEST(AnswerReasoning, a_call_that_is_thought_of_is_not_made) {
+  EXPECT_EQ(shown("<think>maybe <tool_call>{\"name\": \"f\"}</tool_call></think>no", thinking()),
+            "reasoning{maybe <tool_call>{\"name\": \"f\"}</tool_call>} content{no}");
+}
+
+TEST(AnswerReasoning, is_content_where_the_format_has_none) {
+  EXPECT_EQ(shown("<think>a</think>b", thinking(Reasoning::none)), "content{<think>a</think>b}");
+}
+
+AnswerOptions harmony() {
+  AnswerOptions options = answer_options(Calls::harmony, Reasoning::harmony);
+  options.prompt = "<|start|>user<|message|>hi<|end|><|start|>assistant";
+  return options;
+}
+
+TEST(AnswerHarmony, channels_are_reasoning_content_and_calls) {
+  EXPECT_EQ(shown("<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final"
+                  "<|message|>Hello!<|return|>",
+                  harmony()),
+            "reasoning{hm} content{Hello!}");
+  EXPECT_EQ(
+      shown("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>commentary "
+            "to=functions.weather <|constrain|>json<|message|>{\"city\": \"<|end|>\"}<|call|>",
+            harmony()),
+      "reasoning{a} weather{\"city\": \"<|end|>\"}");
+  EXPECT_EQ(shown(" to=functions.clock<|channel|>commentary json<|message|>{}<|call|>", harmony()),
+            "clock{}");
+  EXPECT_EQ(shown("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>"
+                  "final<|message|>Done.",
+                  harmony()),
+            "content{I look.\n\nDone.}");
+}
+
+TEST(AnswerHarmony, what_is_no_message_is_content) {
+  EXPECT_EQ(shown("Hello!", harmony()), "content{Hello!}");
+  EXPECT_EQ(shown("<|channel|>commentary to=functions.f<|message|>{\"a\": <|call|>", harmony()),
+            "content{<|channel|>commentary to=functions.f<|message|>{\"a\": }");
+  const std::string without_end(600, 'x');
+  EXPECT_EQ(shown(without_end, harmony()), "content{" + without_end + "}");
+}
+
+TEST(AnswerHarmony, a_message_that_the_prompt_began_goes_on) {
+  AnswerOptions options = harmony();
+  options.prompt = "<|start|>assistant<|channel|>final<|message|>Once";
+  EXPECT_EQ(shown(" more", options), "content{ more}");
+  options.prompt = "<|start|>assistant<|channel|>analysis<|message|>";
+  EXPECT_EQ(shown("hm<|end|><|start|>assistant<|channel|>final<|message|>4", options),
+            "reasoning{hm} content{4}");
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,234 @@
+// However an answer is cut, and with markers that are tokens.
+#include <random>
+
+#include "core/tokenizer/tokenizer.h"
+#include "tests/unit/chat/answers.h"
+
+namespace tenon {
+namespace {
+
+using Calls = ToolCallFormat;
+using Reasoning = ReasoningFormat;
+
+// What all formats are made of.
+constexpr std::string_view kParts[] = {
+    "<tool_call>",
+    "</tool_call>",
+    "{\"name\": \"weather\", \"arguments\": {\"city\": \"Oslo\"}}",
+    "{\"name\": \"clock\"}",
+    "[{\"tool_name\": \"f\", \"parameters\": {}}]",
+    "<function=weather>",
+    "<parameter=city>",
+    "\nOslo\n",
+    "</parameter>",
+    "</function>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "[CALL_ID]",
+    "<|python_tag|>",
+    "[weather(city='a', days=1), clock()]",
+    "functools",
+    "<|tool_call|>",
+    "Action:",
+    "```json\n",
+    "```",
+    "<|START_ACTION|>",
+    "<|END_ACTION|>",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    "<TOOLCALL>",
+    "<function_calls>",
+    "```tool_code\n",
+    "<think>",
+    "</think>",
+    "[THINK]",
+    "[/THINK]",
+    "<|channel|>",
+    "<|message|>",
+    "<|start|>",
+    "<|end|>",
+    "<|call|>",
+    "analysis",
+    "commentary to=functions.f ",
+    "final",
+    " ",
+    "\n\n",
+    "text",
+    ";",
+    ",",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    "\"",
+    "\\",
+    "name",
+    "é"};
+
+// By format, in the order of ToolCallFormat.
+constexpr std::string_view kCalls[] = {
+    "text",
+    "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"b\"}}</tool_call>",
+    "<tool_call><function=weather><parameter=city>Oslo</parameter></function></tool_call>",
+    "{\"name\": \"clock\", \"parameters\": {\"a\": [1, {}]}}",
+    "[weather(city='a', days=1), clock()]",
+    "[TOOL_CALLS]f[ARGS]{\"a\": 1}",
+    "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]",
+    "functools[{\"name\": \"f\", \"arguments\": {}}]",
+    "Action:\n```json\n[{\"tool_name\": \"f\", \"parameters\": {}}]```",
+    "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {}}]<|END_ACTION|>",
+    "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```<｜tool▁call▁end｜>",
+    "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+    "<TOOLCALL>[{\"name\": \"f\"}]</TOOLCALL>",
+    "<function_calls>f(a=1)\ng()</function_calls>",
+    "```tool_code\nweather(city=\"Oslo\")\n```",
+    "<|channel|>commentary to=functions.f<|message|>{\"a\": 1}<|call|>",
+    "[{\"name\": \"clock\"}]",
+};
+
+AnswerOptions options_of(std::mt19937& random) {
+  const auto pick = [&random](auto formats) { return formats[random() % formats.size()]; };
+  AnswerOptions options = answer_options(pick(tool_call_formats()), pick(reasoning_formats()));
+  options.whole_calls = random() % 4 == 0;
+  constexpr std::string_view kPrompts[] = {"", "<think>\n", "<|start|>assistant"};
+  options.prompt = kPrompts[random() % 3];
+  return options;
+}
+
+std::string random_answer(ToolCallFormat format, std::mt19937& random) {
+  std::string text;
+  for (size_t parts = random() % 12; parts > 0; --parts) {
+    text += random() % 4 == 0 ? kCalls[static_cast<size_t>(format)]
+                              : kParts[random() % std::size(kParts)];
+    if (random() % 8 == 0 && !text.empty()) text.resize(text.size() - 1);
+  }
+  return text;
+}
+
+TEST(AnswerStream, any_cutting_gives_what_the_whole_gives) {
+  std::mt19937 random(14);
+  for (int round = 0; round < 20'000; ++round) {
+    const AnswerOptions options = options_of(random);
+    const std::string text = random_answer(options.format.calls, random);
+    const Deltas whole = deltas_of(text, options);
+    ASSERT_EQ(deltas_of(text, options, 1), whole) << name_of(options.format.calls) << "\n" << text;
+    AnswerParser parser = must(AnswerParser::make(options));
+    Deltas cut;
+    for (size_t at = 0; at < text.size();) {
+      const size_t piece = random() % 9;
+      parser.push(std::string_view(text).substr(at, piece), cut);
+      at += piece;
+    }
+    parser.finish(cut);
+    ASSERT_EQ(cut, whole) << name_of(options.format.calls) << "\n" << text;
+  }
+}
+
+TEST(AnswerStream, calls_come_in_order_and_their_arguments_are_json) {
+  std::mt19937 random(15);
+  size_t calls = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    AnswerOptions options = options_of(random);
+    const std::string text = random_answer(options.format.calls, random);
+    uint32_t next = 0;
+    std::string arguments;
+    for (const AnswerDelta& delta : deltas_of(text, options)) {
+      SCOPED_TRACE(text);
+      if (delta.part == AnswerPart::tool_call_begin) {
+        EXPECT_EQ(delta.index, next);
+        EXPECT_FALSE(delta.name.empty());
+        EXPECT_FALSE(delta.id.empty());
+        arguments.clear();
+      }
+      if (delta.part == AnswerPart::tool_arguments) arguments += delta.text;
+      if (delta.part == AnswerPart::tool_call_end) {
+        const auto json = nlohmann::json::parse(arguments, nullptr, false);
+        EXPECT_TRUE(json.is_object()) << arguments;
+        ++calls;
+      }
+      const bool ends =
+          delta.part == AnswerPart::tool_call_end || delta.part == AnswerPart::tool_call_broken;
+      if (ends) ++next;
+      EXPECT_FALSE(delta.part == AnswerPart::tool_call_broken && options.whole_calls);
+    }
+  }
+  EXPECT_GT(calls, 1000u);
+}
+
+TEST(AnswerStream, no_beginning_of_a_marker_is_shown_before_it_is_decided) {
+  const std::string text = "Yes <tool_call>{\"name\": \"clock\"}</tool_call>";
+  AnswerParser parser = must(AnswerParser::make(answer_options(Calls::hermes)));
+  Deltas deltas;
+  for (const char c : text) {
+    parser.push({&c, 1}, deltas);
+    for (const AnswerDelta& delta : deltas) EXPECT_EQ(delta.text.find('<'), std::string::npos);
+  }
+}
+
+TEST(AnswerStream, an_answer_without_markers_is_not_held_back) {
+  AnswerParser parser = must(AnswerParser::make(answer_options(Calls::hermes, Reasoning::think)));
+  Deltas deltas;
+  parser.push("Hello", deltas);
+  ASSERT_EQ(deltas.size(), 1u);
+  EXPECT_EQ(deltas[0].text, "Hello");
+}
+
+// Every printable character is a token, and the markers of Mistral are special ones.
+std::unique_ptr<Tokenizer> mistral_tokenizer() {
+  nlohmann::json vocabulary = nlohmann::json::object();
+  for (char c = ' '; c <= '~'; ++c) vocabulary[std::string(1, c)] = c - ' ';
+  nlohmann::json added = nlohmann::json::array();
+  int id = 100;
+  for (const char* marker : {"[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]", "</s>"}) {
+    added.push_back({{"id", id++}, {"content", marker}, {"special", true}, {"normalized", false}});
+  }
+  const nlohmann::json all = {
+      {"version", "1.0"},
+      {"added_tokens", added},
+      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}},
+      {"decoder", {{"type", "Fuse"}}}};
+  return must(Tokenizer::from_json(all.dump(), "small.json"));
+}
+
+// The answer of these tokens, whose text comes `lag` tokens after them.
+Answer answer_of(const Tokenizer& tokenizer, std::span<const TokenId> tokens, size_t lag) {
+  AnswerOptions options = answer_options(Calls::mistral, Reasoning::mistral);
+  AnswerParser parser = must(AnswerParser::make(options, &tokenizer));
+  Deltas deltas;
+  const std::string text = must(tokenizer.decode(tokens));
+  size_t shown = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const size_t known =
+        i < lag ? 0 : must(tokenizer.decode(tokens.subspan(0, i + 1 - lag))).size();
+    parser.push(text.substr(shown, known - shown), tokens.subspan(i, 1), deltas);
+    shown = known;
+  }
+  parser.push(text.substr(shown), {}, deltas);
+  parser.finish(deltas);
+  Answer answer;
+  for (const AnswerDelta& delta : deltas) answer.add(delta);
+  return answer;
+}
+
+TEST(AnswerTokens, special_tokens_are_markers_wherever_their_text_has_got_to) {
+  const auto tokenizer = mistral_tokenizer();
+  const auto tokens = must(tokenizer->encode(
+      "[THINK]hm [/THINK]So: [TOOL_CALLS]f[ARGS]{\"a\": 1}[TOOL_CALLS]g[ARGS]{}</s>"));
+  for (const size_t lag : {0, 1, 3, 7}) {
+    EXPECT_EQ(shown(answer_of(*tokenizer, tokens, lag)),
+              "reasoning{hm} content{So:} f{\"a\": 1} g{}");
+  }
+}
+
+TEST(AnswerTokens, the_spelling_of_a_special_token_is_content) {
+  const auto tokenizer = mistral_tokenizer();
+  const auto tokens = must(tokenizer->encode("write [TOOL_CALLS]f[ARGS]{}",
+                                             {.add_special = false, .parse_special = false}));
+  EXPECT_EQ(shown(answer_of(*tokenizer, tokens, 0)), "content{write [TOOL_CALLS]f[ARGS]{}}");
+}
+
+}  // namespace
+}  // namespace tenon
