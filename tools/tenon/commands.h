@@ -22,6 +22,7 @@ void add_plugins_command(CLI::App& app, Action& action);
 void add_config_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_watermark_command(CLI::App& app, Action& action);
+void add_serve_command(CLI::App& app, Action& action);
 
 // Of `model`'s commands.
 void add_perplexity(CLI::App& model, Action& action);

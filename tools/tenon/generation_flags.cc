@@ -1,10 +1,10 @@
 #include "tools/tenon/generation_flags.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/pipeline/make_request.h"
 #include "core/pipeline/pipeline.h"
 #include "tools/tenon/flags.h"
 
@@ -116,111 +116,6 @@ CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSett
   return nullptr;
 }
 
-// What the pipeline's file says, completed by the model's advice. A search over beams, and
-// mirostat, have no use for advice about sampling.
-AnswerSettings defaults_of(const Pipeline& pipeline, const AnswerSettings& asked) {
-  const PipelineConfig& config = pipeline.config;
-  AnswerSettings own;
-  for (size_t i = 0; i < kSamplingKeyCount; ++i) own.sampling[i] = config.sampling[i].value;
-  const auto set = [](AnswerSettings& answer, std::string_view key, const auto& value) {
-    if (value) answer.sampling[*find_sampling_key(key)] = static_cast<double>(*value);
-  };
-  set(own, "temperature", config.temperature.value);
-  set(own, "top_k", config.top_k.value);
-  set(own, "top_p", config.top_p.value);
-  own.seed = config.seed.value;
-  own.max_tokens = config.max_tokens.value;
-  if (asked.beams.value_or(0) > 0) {
-    own.sampling = {};
-    return own;
-  }
-  const GenerationDefaults& model = pipeline.model->generation;
-  AnswerSettings advice;
-  set(advice, "temperature", model.temperature);
-  // As diffusion models are used: without noise, unless someone asks for it.
-  if (pipeline.model->plan.mask_token && !model.temperature)
-    set(advice, "temperature", std::optional(0.0));
-  const size_t mirostat = *find_sampling_key("mirostat");
-  const auto version = asked.sampling[mirostat] ? asked.sampling[mirostat] : own.sampling[mirostat];
-  if (version.value_or(0.0) == 0.0) {
-    set(advice, "top_k", model.top_k);
-    set(advice, "top_p", model.top_p);
-  }
-  return overlaid(std::move(own), advice);
-}
-
-Result<BeamStop> beam_stop_of(const std::string& word) {
-  if (word == "false") return BeamStop::estimate;
-  if (word == "true") return BeamStop::full;
-  if (word == "never") return BeamStop::never;
-  return invalid_argument("early_stopping is " + in_quotes(word) +
-                          " – it must be false, true or never");
-}
-
-std::optional<Remasking> remasking_of(const std::optional<std::string>& word) {
-  if (!word) return std::nullopt;
-  return *word == "random" ? Remasking::random : Remasking::low_confidence;
-}
-
-// A word may begin a text or follow a space: both spellings are banned.
-Status add_bad_words(const Tokenizer& tokenizer, const std::vector<std::string>& words,
-                     std::vector<std::vector<TokenId>>& out) {
-  for (const std::string& word : words) {
-    for (const std::string& spelling : {word, " " + word}) {
-      TENON_ASSIGN_OR_RETURN(std::vector<TokenId> ids,
-                             tokenizer.encode(spelling, {.add_special = false}));
-      const bool known = std::find(out.begin(), out.end(), ids) != out.end();
-      if (!ids.empty() && !known) out.push_back(std::move(ids));
-    }
-  }
-  return {};
-}
-
-// Every token whose text has the breaker in it.
-Status add_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& breakers,
-                    std::vector<TokenId>& out) {
-  for (const std::string& breaker : breakers) {
-    bool found = false;
-    for (TokenId id = 0; id < static_cast<TokenId>(tokenizer.vocab_size()); ++id) {
-      if (tokenizer.token_bytes(id).find(breaker) == std::string::npos) continue;
-      found = true;
-      out.push_back(id);
-    }
-    if (!found || breaker.empty()) {
-      return invalid_argument("the DRY breaker " + in_quotes(breaker) +
-                              " stands in no token – give one that a single token can hold");
-    }
-  }
-  return {};
-}
-
-Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Request& request) {
-  request.stop = answer.stop;
-  request.stop_tokens = answer.stop_tokens;
-  request.lists.logit_bias = answer.logit_bias;
-  request.lists.params = answer.params;
-  request.lists.allowed_tokens = answer.allowed_tokens;
-  if (answer.order) {
-    TENON_ASSIGN_OR_RETURN(request.lists.order, parse_sampling_order(*answer.order));
-  }
-  std::vector<std::string> breakers = answer.dry_breakers;
-  if (breakers.empty() && request.sampling.dry_multiplier > 0.0f && pipeline.tokenizer) {
-    for (const char* usual : {"\n", ":", "\"", "*"}) {
-      std::vector<TokenId> ids;
-      if (add_breakers(*pipeline.tokenizer, {usual}, ids).ok()) breakers.emplace_back(usual);
-    }
-  }
-  if (answer.bad_words.empty() && breakers.empty()) return {};
-  if (pipeline.tokenizer == nullptr) {
-    return invalid_argument(
-        "bad words and DRY breakers are texts, but the model has no tokenizer: " +
-        message_of(pipeline.tokenizer_problem));
-  }
-  TENON_RETURN_IF_ERROR(
-      add_bad_words(*pipeline.tokenizer, answer.bad_words, request.lists.bad_words));
-  return add_breakers(*pipeline.tokenizer, breakers, request.lists.dry_breakers);
-}
-
 }  // namespace
 
 std::string add_written(AnswerSettings& answer, const Parameter& parameter,
@@ -260,31 +155,12 @@ void GenerationFlags::add_to(CLI::App& command) {
 
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
                              const Prompt& prompt) {
-  AnswerSettings answer = overlaid(prompt.answer, flags.answer);
-  const AnswerSettings defaults = defaults_of(pipeline, answer);
-  answer = overlaid(std::move(answer), defaults);
-  Request request;
-  TENON_ASSIGN_OR_RETURN(request.prompt, encode_prompt(pipeline, prompt));
-  apply_values(answer.sampling, request.sampling);
-  request.sampling.seed = answer.seed.value_or(0);
-  request.sampling.logprobs = answer.logprobs.value_or(0);
-  request.max_tokens = answer.max_tokens.value_or(0);
-  request.min_tokens = answer.min_tokens.value_or(0);
-  request.samples = answer.samples.value_or(1);
-  request.best_of = answer.best_of.value_or(0);
-  request.beams = answer.beams.value_or(0);
-  request.length_penalty = static_cast<float>(answer.length_penalty.value_or(1.0));
-  TENON_ASSIGN_OR_RETURN(request.beam_stop, beam_stop_of(answer.early_stopping.value_or("false")));
-  request.block_length = answer.block_length.value_or(0);
-  request.steps = answer.steps.value_or(0);
-  request.remasking = remasking_of(answer.remasking);
-  request.ignore_eos = answer.ignore_eos.value_or(false);
-  request.include_stop = answer.include_stop.value_or(false);
-  request.prompt_logprobs = answer.prompt_logprobs.value_or(false);
-  request.adapter = answer.adapter.value_or("");
+  TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, encode_prompt(pipeline, prompt));
+  TENON_ASSIGN_OR_RETURN(
+      Request request,
+      make_request(pipeline, overlaid(prompt.answer, flags.answer), std::move(tokens)));
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;
-  TENON_RETURN_IF_ERROR(fill_lists(pipeline, answer, request));
   return request;
 }
 

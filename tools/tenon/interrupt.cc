@@ -32,6 +32,8 @@ std::atomic<bool> graceful{false};
 std::atomic<bool> keeps_interrupts{false};
 std::atomic<int> kept_interrupts{0};
 constexpr int kMostKeptInterrupts = 2;
+enum class Drain : int { unwanted, wanted, asked, over };
+std::atomic<Drain> draining{Drain::unwanted};
 int wake[2] = {-1, -1};  // a pipe: what a signal handler may use to wake a thread
 
 const char* name_of(int number) {
@@ -60,6 +62,12 @@ void wake_thread() {
 void on_signal(int number) {
   if (number == SIGINT && keeps_interrupts && ++kept_interrupts <= kMostKeptInterrupts) return;
   const int reason = errno;
+  Drain wanted = Drain::wanted;
+  if (draining.compare_exchange_strong(wanted, Drain::asked)) {
+    wake_thread();
+    errno = reason;
+    return;
+  }
   int none = 0;
   const bool first = first_signal.compare_exchange_strong(none, number);
   if (!first || !graceful) end_by(number);
@@ -141,6 +149,29 @@ void GracefulEnd::wait_and_end() {
   const int status = shown ? finish_output(interrupted_status()) : interrupted_status();
   char text[300];
   end_at_once(status, {text, running_call_line(text, kUnreturned)});
+}
+
+DrainOnSignal::DrainOnSignal(std::function<void()> drain) : drain_(std::move(drain)) {
+  if (wake[0] < 0) return;
+  draining = Drain::wanted;
+  thread_ = std::thread([this] { wait_and_drain(); });
+}
+
+DrainOnSignal::~DrainOnSignal() {
+  if (!thread_.joinable()) return;
+  draining = Drain::over;
+  wake_thread();
+  thread_.join();
+}
+
+void DrainOnSignal::wait_and_drain() {
+  while (draining == Drain::wanted) {
+    pollfd ready{.fd = wake[0], .events = POLLIN, .revents = 0};
+    ::poll(&ready, 1, -1);
+    char drained[8];
+    static_cast<void>(!::read(wake[0], drained, sizeof(drained)));
+  }
+  if (draining == Drain::asked) drain_();
 }
 
 }  // namespace tenon

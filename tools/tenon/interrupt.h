@@ -57,4 +57,21 @@ class KeptInterrupts {
   static bool take();
 };
 
+// While it lives, the first signal is a wish that the command ends when it is done with what it has
+// begun: `drain` is called, on a thread of its own, and nothing counts as interrupted. A second
+// signal ends the program at once.
+class DrainOnSignal {
+ public:
+  explicit DrainOnSignal(std::function<void()> drain);
+  DrainOnSignal(const DrainOnSignal&) = delete;
+  DrainOnSignal& operator=(const DrainOnSignal&) = delete;
+  ~DrainOnSignal();
+
+ private:
+  void wait_and_drain();
+
+  std::function<void()> drain_;
+  std::thread thread_;
+};
+
 }  // namespace tenon

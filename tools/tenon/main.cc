@@ -45,6 +45,7 @@ int run_program(int argc, char** argv) {
   add_config_command(app, action);
   add_bench_command(app, action);
   add_watermark_command(app, action);
+  add_serve_command(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -9,14 +9,14 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/workload.h"
-#include "tools/tenon/answer_json.h"
+#include "core/server/api/answer_json.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/standard_input.h"
 
 namespace tenon {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kPromptKeys[] = {"prompt"};
 // Parsed JSON takes far more memory than its text.

@@ -11,11 +11,15 @@
 namespace tenon {
 
 // A value as a number, whatever it is.
-WrittenNumber written_json(const nlohmann::json& value);
+WrittenNumber written_json(const nlohmann::ordered_json& value);
+
+// One member, which is not null; `name` is what messages call it.
+Status read_parameter_json(const Parameter& known, std::string_view name,
+                           const nlohmann::ordered_json& value, AnswerSettings& out);
 
 // Every member but those of `others`, which the caller reads; null is as good as absent. Errors
 // name the member: invalid_argument, also for one that nobody knows as a key of `what`.
-Status read_answer_json(const nlohmann::json& object, std::string_view what,
+Status read_answer_json(const nlohmann::ordered_json& object, std::string_view what,
                         std::span<const std::string_view> others, AnswerSettings& out);
 
 }  // namespace tenon

@@ -1,4 +1,4 @@
-#include "tools/tenon/answer_json.h"
+#include "core/server/api/answer_json.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +10,7 @@
 namespace tenon {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
@@ -79,28 +79,6 @@ Status read_settings(const Json& value, AnswerSettings& out) {
   return {};
 }
 
-Status read_parameter(const Parameter& parameter, const Json& value, AnswerSettings& out) {
-  switch (parameter.kind) {
-    case ParameterKind::number:
-      return said(set_number(out, parameter, written_json(value)));
-    case ParameterKind::flag:
-      return read_flag(parameter, value, out);
-    case ParameterKind::word:
-    case ParameterKind::stages:
-    case ParameterKind::name:
-      return read_word(parameter, value, out);
-    case ParameterKind::texts:
-      return read_texts(parameter, value, out);
-    case ParameterKind::ids:
-      return read_ids(parameter, value, out);
-    case ParameterKind::biases:
-      return read_biases(value, out);
-    case ParameterKind::settings:
-      return read_settings(value, out);
-  }
-  return {};
-}
-
 Status unknown_key(const std::string& key, std::string_view what,
                    std::span<const std::string_view> others) {
   if (key.find('.') != key.npos) {
@@ -127,13 +105,39 @@ WrittenNumber written_json(const Json& value) {
   return value.dump();  // true, false or null
 }
 
+Status read_parameter_json(const Parameter& known, std::string_view name, const Json& value,
+                           AnswerSettings& out) {
+  Parameter parameter = known;
+  parameter.number.name = name;
+  switch (parameter.kind) {
+    case ParameterKind::number:
+      return said(set_number(out, parameter, written_json(value)));
+    case ParameterKind::flag:
+      return read_flag(parameter, value, out);
+    case ParameterKind::word:
+    case ParameterKind::stages:
+    case ParameterKind::name:
+      return read_word(parameter, value, out);
+    case ParameterKind::texts:
+      return read_texts(parameter, value, out);
+    case ParameterKind::ids:
+      return read_ids(parameter, value, out);
+    case ParameterKind::biases:
+      return read_biases(value, out);
+    case ParameterKind::settings:
+      return read_settings(value, out);
+  }
+  return {};
+}
+
 Status read_answer_json(const Json& object, std::string_view what,
                         std::span<const std::string_view> others, AnswerSettings& out) {
   for (const auto& [key, value] : object.items()) {
     if (std::find(others.begin(), others.end(), key) != others.end()) continue;
     const Parameter* parameter = find_parameter(key);
     if (parameter == nullptr) return unknown_key(key, what, others);
-    if (!value.is_null()) TENON_RETURN_IF_ERROR(read_parameter(*parameter, value, out));
+    if (!value.is_null())
+      TENON_RETURN_IF_ERROR(read_parameter_json(*parameter, parameter->name, value, out));
   }
   return {};
 }

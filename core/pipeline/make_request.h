@@ -1,0 +1,22 @@
+// What somebody asks of an answer, completed by what the pipeline and the model recommend, as a
+// request for the engine.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/config/answer_settings.h"
+#include "core/engine/request.h"
+
+namespace tenon {
+
+struct Pipeline;
+
+// Order of precedence: `asked`, pipeline file, generation_config.json, built-in default. Without
+// max_tokens, as many as fit. Errors: invalid_argument, for texts that no token of the model is.
+Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& asked,
+                             std::vector<TokenId> prompt);
+
+}  // namespace tenon

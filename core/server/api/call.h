@@ -1,0 +1,72 @@
+// What a request to one of the generating endpoints asks for, read and checked as far as that is
+// possible without a model.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/chat/chat_template.h"
+#include "core/config/answer_settings.h"
+#include "core/server/api/json.h"
+
+namespace tenon::api {
+
+enum class Dialect : uint8_t { completions, chat, messages, responses };
+
+// A text, or token ids in its place.
+struct PromptInput {
+  std::string text;
+  std::optional<std::vector<TokenId>> tokens;
+};
+
+// A form that an answer must have: `form` is "json_object", "json_schema", "regex", "grammar" or
+// "choice", and `definition` its schema, pattern, grammar, or list, as JSON.
+struct AnswerForm {
+  std::string form;
+  Json definition;
+  bool strict = false;
+};
+
+struct ToolUse {
+  std::string choice = "auto";  // "none", "auto", "required", or "function"
+  std::string function;         // that must be called
+  bool parallel = true;
+};
+
+struct GenerationCall {
+  Dialect dialect = Dialect::completions;
+  std::string model;
+  std::vector<PromptInput> prompts;  // completions
+  bool add_special = true;           // tokens around them, such as <s>
+  ChatInput chat;                    // the others; its tools are those of `tools`
+  ChatOptions chat_options;
+  std::optional<ToolUse> tools;
+  std::optional<AnswerForm> form;
+
+  AnswerSettings answer;
+  std::string cache_salt;
+  int32_t priority = 0;
+
+  bool stream = false;
+  bool include_usage = false;     // a last event with it
+  bool continuous_usage = false;  // … and in every event
+  bool echo = false;
+  bool logprobs = false;
+  uint32_t top_logprobs = 0;
+  bool token_ids = false;
+  Json metadata;                     // is handed back
+  std::vector<std::string> ignored;  // fields without an effect here
+};
+
+// Errors: status 400, with the field at fault.
+Outcome<GenerationCall> read_completion(const Json& body);  // /v1/completions
+Outcome<GenerationCall> read_chat(const Json& body);        // /v1/chat/completions
+
+// "a text", "a list of texts", "ids" or "lists of ids", as completions and embeddings take them.
+Outcome<std::vector<PromptInput>> read_inputs(const Json& value, const std::string& name);
+
+}  // namespace tenon::api

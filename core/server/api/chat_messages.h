@@ -1,0 +1,16 @@
+// Messages of a conversation, as OpenAI has them.
+#pragma once
+
+#include <string>
+
+#include "core/server/api/json.h"
+
+namespace tenon::api {
+
+// Checked, and contents of several parts made one text, a line each. Errors: status 400.
+Outcome<Json> read_messages(const Json& messages);
+
+// A text, or a list of parts of which all are texts. `name` is what messages call it.
+Outcome<std::string> read_content(const Json& content, const std::string& name);
+
+}  // namespace tenon::api

@@ -1,0 +1,52 @@
+#include "core/server/api/error.h"
+
+#include <string_view>
+
+#include "core/base/quote.h"
+#include "core/server/api/json.h"
+
+namespace tenon::api {
+namespace {
+
+std::string_view openai_type(unsigned status) {
+  if (status == 401) return "authentication_error";
+  if (status == 403) return "permission_error";
+  if (status == 404) return "not_found_error";
+  if (status == 429) return "rate_limit_error";
+  return status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+std::string_view anthropic_type(unsigned status) {
+  if (status == 413) return "request_too_large";
+  if (status == 503) return "overloaded_error";
+  return status >= 500 ? "api_error" : openai_type(status);
+}
+
+Json or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+}  // namespace
+
+ApiError error_of(const Status& status) {
+  const bool is_callers = status.code() == StatusCode::invalid_argument ||
+                          status.code() == StatusCode::unsupported ||
+                          status.code() == StatusCode::not_found;
+  return {.status = is_callers ? 400u : 500u, .message = message_of(status)};
+}
+
+std::string error_json(const ApiError& error) {
+  return to_text({{"error",
+                   {{"message", printable(error.message)},
+                    {"type", openai_type(error.status)},
+                    {"param", or_null(error.param)},
+                    {"code", or_null(error.code)}}}});
+}
+
+std::string messages_error_json(const ApiError& error) {
+  return to_text(
+      {{"type", "error"},
+       {"error", {{"type", anthropic_type(error.status)}, {"message", printable(error.message)}}}});
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,80 @@
+#include "core/server/api/fields.h"
+
+#include <algorithm>
+
+#include "core/base/quote.h"
+#include "core/base/text.h"
+
+namespace tenon::api {
+
+std::string Fields::path(std::string_view name) const {
+  const std::string shown = one_line(name);
+  return where_.empty() ? shown : where_ + "." + shown;
+}
+
+const Json* Fields::take(std::string_view name) {
+  asked_.emplace(name);
+  const auto found = object_.find(std::string(name));
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool Fields::flag(std::string_view name, bool otherwise) {
+  const Json* value = take(name);
+  if (value == nullptr) return otherwise;
+  if (value->is_boolean()) return value->get<bool>();
+  refuse(name, "must be true or false");
+  return otherwise;
+}
+
+std::string Fields::text(std::string_view name, std::string otherwise) {
+  const Json* value = take(name);
+  if (value == nullptr) return otherwise;
+  if (value->is_string()) return value->get<std::string>();
+  refuse(name, "must be a text");
+  return otherwise;
+}
+
+std::optional<int64_t> Fields::whole(std::string_view name, int64_t least, int64_t most) {
+  const Json* value = take(name);
+  if (value == nullptr) return std::nullopt;
+  const std::string range =
+      "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!value->is_number_integer()) {
+    refuse(name, range);
+    return std::nullopt;
+  }
+  const bool is_huge = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
+  const int64_t number = is_huge ? 0 : value->get<int64_t>();
+  if (is_huge || number < least || number > most) {
+    refuse(name, range);
+    return std::nullopt;
+  }
+  return number;
+}
+
+void Fields::ignore(std::string_view name) {
+  if (take(name) != nullptr) ignored_.emplace_back(name);
+}
+
+void Fields::refuse(std::string_view name, const std::string& sentence, std::string code) {
+  refuse({.message = "\"" + path(name) + "\" " + sentence,
+          .param = path(name),
+          .code = std::move(code)});
+}
+
+void Fields::refuse(ApiError error) {
+  if (!fault_) fault_ = std::move(error);
+}
+
+void Fields::refuse_unknown() {
+  if (fault_) return;
+  for (const auto& [name, value] : object_.items()) {
+    if (asked_.count(name) > 0) continue;
+    const std::vector<std::string> known(asked_.begin(), asked_.end());
+    refuse(name, "is not known here" + did_you_mean(name, known) + " – leave it out",
+           "unknown_parameter");
+    return;
+  }
+}
+
+}  // namespace tenon::api

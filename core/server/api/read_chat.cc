@@ -1,0 +1,156 @@
+// /v1/chat/completions
+#include <algorithm>
+
+#include "core/base/quote.h"
+#include "core/server/api/call.h"
+#include "core/server/api/chat_messages.h"
+#include "core/server/api/sampling_fields.h"
+
+namespace tenon::api {
+namespace {
+
+void read_tool_choice(Fields& fields, ToolUse& use) {
+  const Json* choice = fields.take("tool_choice");
+  if (choice == nullptr) return;
+  constexpr std::string_view kWords[] = {"none", "auto", "required"};
+  if (choice->is_string()) {
+    use.choice = choice->get<std::string>();
+    if (std::find(std::begin(kWords), std::end(kWords), use.choice) != std::end(kWords)) return;
+  } else if (choice->is_object() && choice->value("type", Json()) == Json("function")) {
+    const Json function = choice->value("function", Json::object());
+    if (function.is_object() && function.value("name", Json()).is_string()) {
+      use.choice = "function";
+      use.function = function["name"].get<std::string>();
+      return;
+    }
+  }
+  fields.refuse("tool_choice",
+                "must be \"none\", \"auto\", \"required\", or {\"type\": \"function\", "
+                "\"function\": {\"name\": …}}");
+}
+
+void read_tools(Fields& fields, GenerationCall& call) {
+  const Json* tools = fields.take("tools");
+  ToolUse use;
+  read_tool_choice(fields, use);
+  use.parallel = fields.flag("parallel_tool_calls", true);
+  if (tools == nullptr) {
+    if (use.choice != "auto" && use.choice != "none") {
+      fields.refuse("tool_choice", "needs \"tools\" to choose from");
+    }
+    return;
+  }
+  if (!tools->is_array() || tools->empty()) {
+    return fields.refuse("tools", "must be a list of tools – leave it out where there are none");
+  }
+  bool is_known = use.function.empty();
+  for (const Json& tool : *tools) {
+    const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
+    if (!function.is_object() || !function.value("name", Json()).is_string()) {
+      return fields.refuse("tools", "must be a list of {\"type\": \"function\", \"function\": …}");
+    }
+    is_known = is_known || function["name"] == Json(use.function);
+  }
+  if (!is_known) {
+    return fields.refuse("tool_choice",
+                         "names " + in_quotes(use.function) + ", which is none of the tools");
+  }
+  call.chat.tools = to_text(*tools);
+  call.tools = std::move(use);
+}
+
+void read_logprobs(Fields& fields, GenerationCall& call) {
+  call.logprobs = fields.flag("logprobs", false);
+  const auto top = fields.whole("top_logprobs", 0, parameter("logprobs").number.most);
+  if (top && !call.logprobs) fields.refuse("top_logprobs", "needs \"logprobs\": true");
+  call.top_logprobs = static_cast<uint32_t>(top.value_or(0));
+  if (call.logprobs) call.answer.logprobs = std::max(call.top_logprobs, 1u);
+}
+
+// What a template sees beside the conversation.
+void read_template(Fields& fields, GenerationCall& call) {
+  Json variables = Json::object();
+  if (const Json* given = fields.take("chat_template_kwargs")) {
+    if (given->is_object()) {
+      variables = *given;
+    } else {
+      fields.refuse("chat_template_kwargs", "must be an object");
+    }
+  }
+  if (const std::string effort = fields.text("reasoning_effort"); !effort.empty()) {
+    variables["reasoning_effort"] = effort;
+  }
+  if (!variables.empty()) call.chat.variables = to_text(variables);
+  if (const Json* documents = fields.take("documents")) call.chat.documents = to_text(*documents);
+  if (fields.take("chat_template") != nullptr) {
+    fields.refuse("chat_template", "is not taken from requests: a model has its own");
+  }
+  ChatOptions& options = call.chat_options;
+  options.continue_final_message = fields.flag("continue_final_message", false);
+  options.add_generation_prompt =
+      fields.flag("add_generation_prompt", !options.continue_final_message);
+  if (options.continue_final_message && options.add_generation_prompt) {
+    fields.refuse("continue_final_message", "and \"add_generation_prompt\" exclude each other");
+  }
+}
+
+// OpenAI's fields of which one value alone is served.
+void read_fixed(Fields& fields, GenerationCall& call) {
+  if (const Json* modalities = fields.take("modalities")) {
+    if (*modalities != Json::array({"text"})) {
+      fields.refuse("modalities", "must be [\"text\"]: models of text run here");
+    }
+  }
+  if (fields.flag("store", false)) {
+    fields.refuse("store", "can only be false: nothing is stored here");
+  }
+  for (const char* name : {"metadata", "service_tier", "verbosity"}) fields.ignore(name);
+  for (const char* name : {"functions", "function_call"}) {
+    if (fields.take(name) != nullptr) {
+      fields.refuse(name, "is deprecated and not offered – use \"tools\" and \"tool_choice\"");
+    }
+  }
+  call.add_special = fields.flag("add_special_tokens", false);
+  if (call.add_special) {
+    fields.refuse("add_special_tokens",
+                  "can only be false: templates write such tokens themselves");
+  }
+  if (fields.flag("echo", false)) {
+    fields.refuse("echo", "is offered by /v1/completions");
+  }
+}
+
+}  // namespace
+
+Outcome<GenerationCall> read_chat(const Json& body) {
+  GenerationCall call;
+  call.dialect = Dialect::chat;
+  Fields fields(body);
+  call.model = fields.text("model");
+  if (const Json* messages = fields.take("messages")) {
+    auto checked = read_messages(*messages);
+    if (checked.ok()) {
+      call.chat.messages = to_text(*checked);
+    } else {
+      fields.refuse(checked.error());
+    }
+  } else {
+    fields.refuse("messages", "is missing – expected a list of messages");
+  }
+  read_as(fields, "max_tokens", "max_tokens", call.answer);
+  read_as(fields, "max_completion_tokens", "max_tokens", call.answer);
+  read_sampling(fields, call.answer);
+  read_logprobs(fields, call);
+  read_tools(fields, call);
+  read_template(fields, call);
+  read_fixed(fields, call);
+  read_streaming(fields, call);
+  read_form(fields, call);
+  read_extras(fields, call);
+  fields.refuse_unknown();
+  if (fields.fault()) return *fields.fault();
+  call.ignored = fields.ignored();
+  return call;
+}
+
+}  // namespace tenon::api

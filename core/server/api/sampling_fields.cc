@@ -1,0 +1,129 @@
+#include "core/server/api/sampling_fields.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/server/api/answer_json.h"
+
+namespace tenon::api {
+namespace {
+
+struct Alias {
+  std::string_view field;
+  std::string_view parameter;
+};
+constexpr Alias kAliases[] = {
+    {"n", "samples"},
+    {"stop_token_ids", "stop_tokens"},
+    {"include_stop_str_in_output", "include_stop"},
+    {"allowed_token_ids", "allowed_tokens"},
+};
+// Read by each dialect in its own way.
+constexpr std::array<std::string_view, 4> kOwnWay = {"max_tokens", "logprobs", "prompt_logprobs",
+                                                     "top_k"};
+
+// A field of OpenAI's that means nothing here, or nothing yet.
+constexpr std::string_view kWithoutEffect[] = {"user",
+                                               "safety_identifier",
+                                               "prompt_cache_key",
+                                               "prompt_cache_retention",
+                                               "request_id",
+                                               "spaces_between_special_tokens"};
+
+void refuse_status(Fields& fields, std::string_view name, const Status& status) {
+  if (status.ok()) return;
+  fields.refuse({.message = message_of(status), .param = fields.path(name)});
+}
+
+// The value that is the default changes nothing; others are refused in words.
+void only(Fields& fields, std::string_view name, const Json& otherwise, const std::string& why) {
+  const Json* value = fields.take(name);
+  if (value != nullptr && *value != otherwise) fields.refuse(name, why);
+}
+
+void read_response_format(Fields& fields, GenerationCall& call) {
+  const Json* format = fields.take("response_format");
+  if (format == nullptr) return;
+  if (!format->is_object()) return fields.refuse("response_format", "must be an object");
+  Fields inner(*format, "response_format");
+  const std::string type = inner.text("type");
+  if (type == "json_schema") {
+    const Json* schema = inner.take("json_schema");
+    if (schema == nullptr || !schema->is_object()) {
+      inner.refuse("json_schema", "must be an object with a name and a schema");
+    } else {
+      call.form = AnswerForm{type, schema->value("schema", Json::object()),
+                             schema->value("strict", Json(false)) == Json(true)};
+    }
+  } else if (type == "json_object") {
+    call.form = AnswerForm{type, Json(), true};
+  } else if (type != "text") {
+    inner.refuse("type", "must be \"text\", \"json_object\" or \"json_schema\"");
+  }
+  inner.refuse_unknown();
+  if (inner.fault()) fields.refuse(*inner.fault());
+}
+
+}  // namespace
+
+void read_as(Fields& fields, std::string_view name, std::string_view parameter_name,
+             AnswerSettings& out) {
+  const Json* value = fields.take(name);
+  if (value == nullptr) return;
+  refuse_status(fields, name, read_parameter_json(parameter(parameter_name), name, *value, out));
+}
+
+void read_sampling(Fields& fields, AnswerSettings& out) {
+  for (const Parameter& known : parameters()) {
+    if (std::find(kOwnWay.begin(), kOwnWay.end(), known.name) != kOwnWay.end()) continue;
+    read_as(fields, known.name, known.name, out);
+  }
+  for (const Alias& alias : kAliases) read_as(fields, alias.field, alias.parameter, out);
+  // vLLM says -1 for all.
+  const Json* top_k = fields.take("top_k");
+  if (top_k == nullptr) return;
+  const Json value = *top_k == Json(-1) ? Json(0) : *top_k;
+  refuse_status(fields, "top_k", read_parameter_json(parameter("top_k"), "top_k", value, out));
+}
+
+void read_extras(Fields& fields, GenerationCall& call) {
+  call.cache_salt = fields.text("cache_salt");
+  call.priority = static_cast<int32_t>(fields.whole("priority", INT32_MIN, INT32_MAX).value_or(0));
+  call.token_ids = fields.flag("return_token_ids", false);
+  for (const std::string_view name : kWithoutEffect) fields.ignore(name);
+  only(fields, "skip_special_tokens", true, "can only be true: special tokens give no text here");
+  only(fields, "truncate_prompt_tokens", Json(), "is not offered: prompts are never cut here");
+  only(fields, "prompt_logprobs", Json(),
+       "is not offered – /v1/completions scores a prompt with \"echo\" and \"logprobs\"");
+}
+
+void read_streaming(Fields& fields, GenerationCall& call) {
+  call.stream = fields.flag("stream", false);
+  const Json* options = fields.take("stream_options");
+  if (options == nullptr) return;
+  if (!options->is_object()) return fields.refuse("stream_options", "must be an object");
+  if (!call.stream) return fields.refuse("stream_options", "goes with \"stream\": true alone");
+  Fields inner(*options, "stream_options");
+  call.include_usage = inner.flag("include_usage", false);
+  call.continuous_usage = inner.flag("continuous_usage_stats", false);
+  inner.ignore("include_obfuscation");
+  inner.refuse_unknown();
+  if (inner.fault()) fields.refuse(*inner.fault());
+}
+
+void read_form(Fields& fields, GenerationCall& call) {
+  read_response_format(fields, call);
+  constexpr Alias kForms[] = {{"guided_json", "json_schema"},
+                              {"guided_regex", "regex"},
+                              {"guided_grammar", "grammar"},
+                              {"guided_choice", "choice"},
+                              {"structured_outputs", "structured_outputs"}};
+  for (const Alias& form : kForms) {
+    const Json* definition = fields.take(form.field);
+    if (definition == nullptr) continue;
+    if (call.form) return fields.refuse(form.field, "is a second form for one answer – keep one");
+    call.form = AnswerForm{std::string(form.parameter), *definition, true};
+  }
+}
+
+}  // namespace tenon::api

@@ -1,0 +1,21 @@
+// The fields that say how an answer is sampled: by OpenAI's names, vLLM's, and Tenon's own.
+#pragma once
+
+#include "core/server/api/call.h"
+#include "core/server/api/fields.h"
+
+namespace tenon::api {
+
+// Everything but logprobs and limits of length, which the dialects name differently.
+void read_sampling(Fields& fields, AnswerSettings& out);
+// One parameter of Tenon's under another name; an absent field leaves it alone.
+void read_as(Fields& fields, std::string_view name, std::string_view parameter,
+             AnswerSettings& out);
+// What vLLM adds to every request: priority, cache_salt, and what has no effect here.
+void read_extras(Fields& fields, GenerationCall& call);
+// "stream" and "stream_options".
+void read_streaming(Fields& fields, GenerationCall& call);
+// "response_format", and vLLM's names for forms.
+void read_form(Fields& fields, GenerationCall& call);
+
+}  // namespace tenon::api

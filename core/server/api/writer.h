@@ -1,0 +1,65 @@
+// Turns an engine's events into the bytes of a response: one JSON object, or server-sent events.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/server/api/answer_parts.h"
+#include "core/server/api/events.h"
+
+namespace tenon::api {
+
+// What the writers of all dialects are given.
+struct WriterContext {
+  const GenerationCall* call = nullptr;  // outlives the writer
+  std::string id;                        // "chatcmpl-…"
+  std::string model;                     // as it is served here
+  std::string fingerprint;               // of the pipeline
+  int64_t created = 0;                   // seconds since 1970
+  TokenText token_text;
+  AnswerReaderFactory reader = {};
+  std::vector<std::string> prompt_texts = {};  // completions with `echo`, and conversations
+  std::vector<TokenId> prompt_ids = {};        // of a conversation
+};
+
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+  // With `stream` the event's bytes are appended, otherwise it is kept.
+  virtual void take(const AnswerEvent& event, std::string& out) = 0;
+  // Behind the last event: the end of the stream, or the whole object.
+  virtual void finish(std::string& out) = 0;
+  // In a stream: what went wrong, as its last event.
+  virtual void fail(const ApiError& error, std::string& out) = 0;
+
+  // Where a sample ended in an error: status 500, or 503 for what the server's end cut off.
+  const std::optional<ApiError>& problem() const { return problem_; }
+  Usage usage() const { return count_.usage(); }
+
+ protected:
+  // Every writer's first word on an end.
+  void note_end(const AnswerEvent& end);
+
+ private:
+  UsageCount count_;
+  std::optional<ApiError> problem_;
+};
+
+std::unique_ptr<AnswerWriter> make_writer(WriterContext context);
+std::unique_ptr<AnswerWriter> make_completion_writer(WriterContext context);
+std::unique_ptr<AnswerWriter> make_chat_writer(WriterContext context);
+
+// "stop" or "length".
+std::string_view openai_finish_reason(FinishReason reason);
+// What ended an answer, as vLLM has it: a stop text, else null.
+Json stop_reason(const AnswerEvent& end);
+Json usage_json(const Usage& usage);
+// Of chat: a list of {"token", "logprob", "bytes", "top_logprobs"}.
+Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text);
+// Of completions. `offset` is where the first token stands in the text; it is moved behind the
+// last.
+Json completion_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top,
+                         const TokenText& text, size_t& offset);
+
+}  // namespace tenon::api

@@ -1,0 +1,122 @@
+#include "core/server/embedding_job.h"
+
+namespace tenon::server {
+
+class EmbeddingJob::Sink final : public RequestSink {
+ public:
+  Sink(std::shared_ptr<EmbeddingJob> job, uint32_t index, std::shared_ptr<void> slot)
+      : job_(std::move(job)), index_(index), slot_(std::move(slot)) {}
+  void on_delta(const RequestDelta&) override {}
+  void on_embedding(const Embedding& embedding) override { job_->add(index_, embedding); }
+  void on_end(const RequestEnd& end) override { job_->end(end); }
+
+ private:
+  const std::shared_ptr<EmbeddingJob> job_;
+  const uint32_t index_;
+  const std::shared_ptr<void> slot_;
+};
+
+EmbeddingJob::EmbeddingJob(api::EmbeddingCall call, ServedModel& model, ModelMetrics& metrics,
+                           std::shared_ptr<HttpCall> http, WorkPool& pool)
+    : call_(std::move(call)),
+      model_(model),
+      metrics_(metrics),
+      http_(std::move(http)),
+      pool_(pool) {}
+
+api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() const {
+  if (model_.pooling == Pooling::none) {
+    return api::ApiError{.message = model_.pooling_problem};
+  }
+  const uint32_t hidden = model_.pipeline->model->plan.hidden;
+  if (call_.dimensions && *call_.dimensions != hidden) {
+    return api::ApiError{.message = "\"dimensions\" must be " + std::to_string(hidden) +
+                                    ": vectors are not cut here",
+                         .param = "dimensions"};
+  }
+  std::vector<Request> requests;
+  for (const api::PromptInput& input : call_.inputs) {
+    auto tokens = encode_input(model_, input, true);
+    if (!tokens.ok()) return tokens.error();
+    Request request;
+    request.prompt = *std::move(tokens);
+    request.pooling = model_.pooling;
+    request.normalise = model_.normalise;
+    request.tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+void EmbeddingJob::start() {
+  http_->name_ignored(call_.ignored);
+  auto requests = make_requests();
+  if (!requests.ok()) return http_->refuse(requests.error());
+  const auto slot = model_.host->reserve(static_cast<uint32_t>(requests->size()));
+  if (slot == nullptr) {
+    return http_->refuse({.status = 429,
+                          .message = "the queue is full – try again later",
+                          .code = "queue_full",
+                          .retry_after_s = 1});
+  }
+  vectors_.resize(requests->size());
+  http_->exchange().watch([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  for (size_t i = 0; i < vectors_.size(); ++i) {
+    Request& request = (*requests)[i];
+    request.sink = std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), slot);
+    const Result<RequestId> id = model_.host->submit(std::move(request));
+    if (!id.ok()) {
+      api::ApiError error = api::error_of(id.status());
+      error.message = "input " + std::to_string(i + 1) + ": " + error.message;
+      http_->refuse(error);
+      return cancel();
+    }
+    const std::lock_guard lock(mutex_);
+    ids_.push_back(*id);
+    if (cancelled_) model_.host->cancel(*id);
+  }
+}
+
+void EmbeddingJob::add(uint32_t index, const Embedding& embedding) {
+  const std::lock_guard lock(mutex_);
+  vectors_[index].assign(embedding.values.begin(), embedding.values.end());
+}
+
+void EmbeddingJob::end(const RequestEnd& end) {
+  bool all_ended = false;
+  {
+    const std::lock_guard lock(mutex_);
+    all_ended = ++ended_ == vectors_.size();
+    if (end.record != nullptr) prompt_tokens_ += end.record->prompt_tokens;
+    if (end.reason == FinishReason::error) {
+      problem_ = {.status = 500, .message = std::string(end.message), .code = "engine_error"};
+    } else if (end.reason == FinishReason::cancelled) {
+      problem_ = {.status = 503, .message = "the server ended this request", .code = "aborted"};
+    }
+  }
+  if (end.record != nullptr) {
+    metrics_.add(end.reason, *end.record);
+    if (http_->key() != nullptr) http_->key()->spend_tokens(end.record->prompt_tokens);
+  }
+  if (all_ended) {
+    pool_.post_urgent([self = shared_from_this()] { self->complete(); });
+  }
+}
+
+void EmbeddingJob::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  http_->note([](LogEntry& entry) { entry.aborted = true; });
+  for (const RequestId id : ids_) model_.host->cancel(id);
+}
+
+void EmbeddingJob::complete() {
+  const std::lock_guard lock(mutex_);
+  http_->note([&](LogEntry& entry) { entry.prompt_tokens = prompt_tokens_; });
+  if (problem_) return http_->refuse(*problem_);
+  http_->answer_json(api::embedding_json(call_, model_.name, vectors_, prompt_tokens_));
+}
+
+}  // namespace tenon::server

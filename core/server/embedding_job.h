@@ -1,0 +1,45 @@
+// One request to /v1/embeddings: all its texts run together.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/server/api/other_calls.h"
+#include "core/server/http_call.h"
+#include "core/server/model_metrics.h"
+#include "core/server/served_model.h"
+#include "core/server/work_pool.h"
+
+namespace tenon::server {
+
+class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
+ public:
+  // What is borrowed outlives it.
+  EmbeddingJob(api::EmbeddingCall call, ServedModel& model, ModelMetrics& metrics,
+               std::shared_ptr<HttpCall> http, WorkPool& pool);
+  void start();  // [pool]
+
+ private:
+  class Sink;
+  api::Outcome<std::vector<Request>> make_requests() const;
+  void add(uint32_t index, const Embedding& embedding);
+  void end(const RequestEnd& end);
+  void complete();
+  void cancel();
+
+  const api::EmbeddingCall call_;
+  ServedModel& model_;
+  ModelMetrics& metrics_;
+  const std::shared_ptr<HttpCall> http_;
+  WorkPool& pool_;
+  std::mutex mutex_;
+  std::vector<std::vector<float>> vectors_;
+  std::vector<RequestId> ids_;
+  size_t ended_ = 0;
+  uint64_t prompt_tokens_ = 0;
+  bool cancelled_ = false;
+  std::optional<api::ApiError> problem_;
+};
+
+}  // namespace tenon::server

@@ -1,0 +1,63 @@
+// An engine on a thread of its own, the step thread of its pipeline.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "core/engine/engine.h"
+#include "core/pipeline/pipeline.h"
+
+namespace tenon::server {
+
+struct HostOptions {
+  uint32_t requests = 1024;                                     // running and waiting, at most
+  std::function<void(const StepRecord&)> on_step = {};          // [step]
+  std::function<void(const std::string& problem)> on_end = {};  // the engine is broken [step]
+};
+
+// After the last step.
+struct HostFigures {
+  EngineTotals totals;
+  uint32_t running = 0;
+  uint32_t waiting = 0;
+  double kv_used = 0.0;  // share of the KV cache, 0 to 1
+};
+
+class EngineHost {
+ public:
+  // The pipeline outlives the host, and belongs to its thread while it lives.
+  EngineHost(Pipeline& pipeline, HostOptions options);
+  ~EngineHost();
+  EngineHost(const EngineHost&) = delete;
+  EngineHost& operator=(const EngineHost&) = delete;
+
+  // Room for so many requests, given back when the last copy is gone; null where there is none.
+  // [any thread]
+  std::shared_ptr<void> reserve(uint32_t requests);
+  uint32_t live_requests() const { return live_->load(); }  // [any thread]
+  Result<RequestId> submit(Request request) { return engine_.submit(std::move(request)); }
+  void cancel(RequestId id) { engine_.cancel(id); }
+  HostFigures figures() const;  // [any thread]
+  const EngineParts& parts() const { return engine_.parts(); }
+  uint32_t sequence_limit_tokens() const { return engine_.sequence_limit_tokens(); }
+
+ private:
+  void run();
+  void note_step(const StepRecord& step);
+  void publish();
+
+  const HostOptions options_;
+  std::shared_ptr<std::atomic<uint32_t>> live_ = std::make_shared<std::atomic<uint32_t>>(0);
+  uint64_t kv_tokens_ = 0;
+  StepRecord last_step_;  // [step]
+  mutable std::mutex mutex_;
+  HostFigures figures_;
+  Engine engine_;
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+}  // namespace tenon::server

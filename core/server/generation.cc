@@ -1,0 +1,326 @@
+#include "core/server/generation.h"
+
+#include <random>
+
+#include "core/base/sha256.h"
+#include "core/pipeline/make_request.h"
+
+namespace tenon::server {
+namespace {
+
+std::vector<api::AnswerToken> kept(std::span<const GeneratedToken> tokens) {
+  std::vector<api::AnswerToken> all;
+  all.reserve(tokens.size());
+  for (const GeneratedToken& token : tokens) {
+    all.push_back({token.token, token.logprob, {token.top.begin(), token.top.end()}});
+  }
+  return all;
+}
+
+uint64_t salt_of(const std::string& text) {
+  if (text.empty()) return 0;
+  const auto hash = sha256(std::as_bytes(std::span(text.data(), text.size())));
+  uint64_t salt = 0;
+  for (size_t i = 0; i < sizeof(salt); ++i) salt = salt << 8 | hash[i];
+  return salt | 1;
+}
+
+std::string_view prefix_of(api::Dialect dialect) {
+  switch (dialect) {
+    case api::Dialect::completions:
+      return "cmpl-";
+    case api::Dialect::chat:
+      return "chatcmpl-";
+    case api::Dialect::messages:
+      return "msg_";
+    case api::Dialect::responses:
+      return "resp_";
+  }
+  return "";
+}
+
+}  // namespace
+
+// What the engine says about one of the call's prompts.
+class Generation::Sink final : public RequestSink {
+ public:
+  // `first` is the prompt's first token.
+  Sink(std::shared_ptr<Generation> generation, uint32_t prompt, TokenId first,
+       std::shared_ptr<void> slot)
+      : generation_(std::move(generation)),
+        prompt_(prompt),
+        first_(first),
+        slot_(std::move(slot)) {}
+
+  void on_delta(const RequestDelta& delta) override {
+    api::AnswerEvent event;
+    event.prompt = prompt_;
+    event.sample = delta.sample;
+    event.text = delta.text;
+    for (const GeneratedToken& token : delta.tokens) event.ids.push_back(token.token);
+    const api::GenerationCall& call = generation_->call_;
+    if (call.logprobs || call.token_ids) event.tokens = kept(delta.tokens);
+    generation_->push(std::move(event));
+  }
+  void on_prompt(const PromptDelta& delta) override {
+    api::AnswerEvent event;
+    event.kind = api::AnswerEvent::Kind::prompt;
+    event.prompt = prompt_;
+    event.tokens = kept(delta.tokens);
+    // Nothing stands before the first token, so that the engine has nothing to say about it.
+    if (delta.position == 1) event.tokens.insert(event.tokens.begin(), {first_, 0.0f, {}});
+    generation_->push(std::move(event));
+  }
+  void on_end(const RequestEnd& end) override {
+    api::AnswerEvent event;
+    event.kind = api::AnswerEvent::Kind::end;
+    event.prompt = prompt_;
+    event.sample = end.sample;
+    event.reason = end.reason;
+    event.message = end.message;
+    event.stop = end.stop;
+    if (end.record != nullptr) {
+      event.prompt_tokens = end.record->prompt_tokens;
+      event.generated_tokens = end.record->generated_tokens;
+      event.cached_tokens = end.record->reused_tokens;
+      generation_->metrics_.add(end.reason, *end.record);
+      // Once a prompt, whatever its samples; of requests that were cut off too.
+      const uint64_t prompt_tokens = end.sample == 0 ? end.record->prompt_tokens : 0;
+      if (Key* key = generation_->http_->key()) {
+        key->spend_tokens(prompt_tokens + end.record->generated_tokens);
+      }
+    }
+    generation_->push(std::move(event));
+  }
+
+ private:
+  const std::shared_ptr<Generation> generation_;
+  const uint32_t prompt_;
+  const TokenId first_;
+  const std::shared_ptr<void> slot_;
+};
+
+Generation::Generation(api::GenerationCall call, ServedModel& model, ModelMetrics& metrics,
+                       std::shared_ptr<HttpCall> http, WorkPool& pool,
+                       const GenerationSetting& setting)
+    : call_(std::move(call)),
+      model_(model),
+      metrics_(metrics),
+      http_(std::move(http)),
+      pool_(pool),
+      setting_(setting) {}
+
+Generation::~Generation() = default;
+
+api::Outcome<std::vector<std::vector<TokenId>>> Generation::encode() {
+  std::vector<std::vector<TokenId>> all;
+  if (call_.dialect != api::Dialect::completions) {
+    auto encoded = encode_conversation(model_, call_.chat, call_.chat_options);
+    if (!encoded.ok()) return encoded.error();
+    prompt_texts_.push_back(std::move(encoded->text));
+    prompt_ids_ = encoded->tokens;
+    all.push_back(std::move(encoded->tokens));
+    return all;
+  }
+  for (const api::PromptInput& prompt : call_.prompts) {
+    auto tokens = encode_input(model_, prompt, call_.add_special);
+    if (!tokens.ok()) return tokens.error();
+    if (call_.echo && !prompt.tokens) prompt_texts_.push_back(prompt.text);
+    if (call_.echo && prompt.tokens && model_.pipeline->tokenizer != nullptr) {
+      Result<std::string> text = model_.pipeline->tokenizer->decode(*tokens, false);
+      if (!text.ok()) return api::error_of(text.status());
+      prompt_texts_.push_back(*std::move(text));
+    }
+    all.push_back(*std::move(tokens));
+  }
+  return all;
+}
+
+api::Outcome<std::vector<Request>> Generation::make_requests() {
+  auto prompts = encode();
+  if (!prompts.ok()) return prompts.error();
+  AnswerSettings answer = call_.answer;
+  if (!answer.seed && !model_.pipeline->config.seed.value && model_.random_seeds) {
+    answer.seed = uint64_t{std::random_device{}()};
+  }
+  std::vector<Request> requests;
+  for (std::vector<TokenId>& prompt : *prompts) {
+    Result<Request> request = make_request(*model_.pipeline, answer, std::move(prompt));
+    if (!request.ok()) return api::error_of(request.status());
+    if (call_.form && setting_.constrain) {
+      const Status held = setting_.constrain(*call_.form, *model_.pipeline, *request);
+      if (!held.ok()) {
+        return api::ApiError{.message = message_of(held), .param = "response_format"};
+      }
+    }
+    request->priority = call_.priority;
+    request->tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
+    request->cache_salt = salt_of(call_.cache_salt);
+    samples_expected_ += request->samples;
+    requests.push_back(*std::move(request));
+  }
+  return requests;
+}
+
+api::WriterContext Generation::writer_context() const {
+  return {.call = &call_,
+          .id = std::string(prefix_of(call_.dialect)) + http_->id(),
+          .model = model_.name,
+          .fingerprint = "tenon-" + model_.pipeline->hash,
+          .created = std::chrono::duration_cast<std::chrono::seconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count(),
+          .token_text = token_text_of(model_),
+          .reader = setting_.reader,
+          .prompt_texts = prompt_texts_,
+          .prompt_ids = prompt_ids_};
+}
+
+void Generation::start() {
+  http_->name_ignored(call_.ignored);
+  auto requests = make_requests();
+  if (!requests.ok()) return http_->refuse(requests.error());
+  const auto count = static_cast<uint32_t>(requests->size());
+  auto slot = model_.host->reserve(count);
+  if (slot == nullptr) {
+    return http_->refuse(
+        {.status = 429,
+         .message = "the queue is full: " + std::to_string(model_.host->live_requests()) +
+                    " requests run or wait – try again later",
+         .code = "queue_full",
+         .retry_after_s = 1});
+  }
+  writer_ = api::make_writer(writer_context());
+  http_->exchange().watch([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->cancel();
+  });
+  if (!submit(*std::move(requests), std::move(slot)) || !call_.stream) return;
+  http::Response response;
+  response.fields = {{"Content-Type", "text/event-stream; charset=utf-8"},
+                     {"Cache-Control", "no-cache"},
+                     {"X-Accel-Buffering", "no"}};
+  response.stream = shared_from_this();
+  http_->answer(std::move(response));
+}
+
+// All of them, or none: where one is refused, so is the call.
+bool Generation::submit(std::vector<Request> requests, std::shared_ptr<void> slot) {
+  const bool is_one = requests.size() == 1;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const TokenId first = requests[i].prompt.empty() ? kNoToken : requests[i].prompt.front();
+    requests[i].sink =
+        std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), first, slot);
+    Result<RequestId> id = model_.host->submit(std::move(requests[i]));
+    if (!id.ok()) {
+      api::ApiError error = api::error_of(id.status());
+      // A full inbox is nobody's fault.
+      if (id.status().code() == StatusCode::failed) error.status = 429, error.retry_after_s = 1;
+      if (!is_one) error.message = "prompt " + std::to_string(i + 1) + ": " + error.message;
+      http_->refuse(error);
+      cancel();
+      return false;
+    }
+    const std::lock_guard lock(mutex_);
+    ids_.push_back(*id);
+    if (cancelled_) model_.host->cancel(*id);
+  }
+  return true;
+}
+
+void Generation::push(api::AnswerEvent event) {
+  const bool is_end = event.kind == api::AnswerEvent::Kind::end;
+  bool all_ended = false;
+  bool overflowed = false;
+  bool is_first = false;  // its reader waits, or will look
+  {
+    const std::lock_guard lock(mutex_);
+    is_first = events_.empty();
+    if (is_end) all_ended = ++samples_ended_ == samples_expected_;
+    if (!has_token_ && event.kind == api::AnswerEvent::Kind::delta) {
+      has_token_ = true;
+      const auto passed = std::chrono::steady_clock::now() - http_->started();
+      http_->note([&](LogEntry& entry) {
+        entry.first_token_ms = std::chrono::duration<double, std::milli>(passed).count();
+      });
+    }
+    if (overflowed_ || (cancelled_ && !is_end)) return;
+    queued_bytes_ += event.bytes();
+    overflowed = call_.stream && queued_bytes_ > setting_.queue_bytes;
+    if (overflowed) {
+      overflowed_ = true;
+      events_.clear();
+    } else {
+      events_.push_back(std::move(event));
+    }
+  }
+  if (overflowed) {
+    cancel();
+    metrics_.count_slow_reader();
+  }
+  if (call_.stream) {
+    if (is_first || overflowed) http_->exchange().wake();
+  } else if (all_ended) {
+    pool_.post_urgent([self = shared_from_this()] { self->complete(); });
+  }
+}
+
+void Generation::cancel() {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) return;
+  cancelled_ = true;
+  http_->note([](LogEntry& entry) { entry.aborted = true; });
+  for (const RequestId id : ids_) model_.host->cancel(id);
+}
+
+void Generation::write_down(std::deque<api::AnswerEvent>& events, std::string& out) {
+  for (const api::AnswerEvent& event : events) writer_->take(event, out);
+}
+
+http::BodyStream::Next Generation::take(std::string& out) {
+  if (finished_) return Next::end;
+  std::deque<api::AnswerEvent> events;
+  bool all_ended = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (overflowed_) return Next::broken;
+    events.swap(events_);
+    queued_bytes_ = 0;
+    all_ended = samples_ended_ == samples_expected_;
+  }
+  write_down(events, out);
+  if (!all_ended && !writer_->problem()) return Next::more;
+  finished_ = true;
+  if (writer_->problem()) {
+    writer_->fail(*writer_->problem(), out);
+    if (!all_ended) cancel();
+  } else {
+    writer_->finish(out);
+  }
+  note_usage();
+  return Next::end;
+}
+
+void Generation::complete() {
+  std::deque<api::AnswerEvent> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(events_);
+  }
+  std::string body;
+  write_down(events, body);
+  note_usage();
+  if (writer_->problem()) return http_->refuse(*writer_->problem());
+  writer_->finish(body);
+  http_->answer_json(std::move(body));
+}
+
+void Generation::note_usage() {
+  const api::Usage usage = writer_->usage();
+  http_->note([&](LogEntry& entry) {
+    entry.prompt_tokens = usage.prompt_tokens;
+    entry.generated_tokens = usage.generated_tokens;
+    entry.cached_tokens = usage.cached_tokens;
+  });
+}
+
+}  // namespace tenon::server

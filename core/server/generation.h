@@ -1,0 +1,82 @@
+// One request to a generating endpoint: from its tokens to the last byte of its response.
+//
+//   pool         start(): template, tokens, submission
+//   step thread  sinks put what the engine says into a queue
+//   I/O thread   take(): out of the queue, written down, to the client
+//
+// The queue of a stream is bounded. Who reads so slowly that it overflows ends its own request:
+// the engine drops it, and the connection is closed without an end of the stream. Everybody else
+// goes on as if nothing had happened, since the step thread never waits.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/server/api/writer.h"
+#include "core/server/http_call.h"
+#include "core/server/model_metrics.h"
+#include "core/server/served_model.h"
+#include "core/server/work_pool.h"
+
+namespace tenon::server {
+
+// Holds a request to the form that its answer must have, before it is submitted. Errors: the form
+// is not understood, or not supported. [pool]
+using FormConstrainer =
+    std::function<Status(const api::AnswerForm& form, const Pipeline& pipeline, Request& request)>;
+
+struct GenerationSetting {
+  size_t queue_bytes = size_t{1} << 20;  // of events that a stream's reader has not taken
+  api::AnswerReaderFactory reader = {};  // empty: answers are plain text
+  FormConstrainer constrain = {};        // empty: no forms
+};
+
+class Generation final : public http::BodyStream, public std::enable_shared_from_this<Generation> {
+ public:
+  // What is borrowed outlives it.
+  Generation(api::GenerationCall call, ServedModel& model, ModelMetrics& metrics,
+             std::shared_ptr<HttpCall> http, WorkPool& pool, const GenerationSetting& setting);
+  ~Generation() override;
+
+  void start();                          // [pool]
+  Next take(std::string& out) override;  // [I/O]
+
+ private:
+  class Sink;
+
+  api::Outcome<std::vector<Request>> make_requests();
+  api::Outcome<std::vector<std::vector<TokenId>>> encode();
+  bool submit(std::vector<Request> requests, std::shared_ptr<void> slot);
+  api::WriterContext writer_context() const;
+  void push(api::AnswerEvent event);
+  void complete();
+  void cancel();
+  void write_down(std::deque<api::AnswerEvent>& events, std::string& out);
+  void note_usage();
+
+  const api::GenerationCall call_;
+  ServedModel& model_;
+  ModelMetrics& metrics_;
+  const std::shared_ptr<HttpCall> http_;
+  WorkPool& pool_;
+  const GenerationSetting& setting_;
+  std::unique_ptr<api::AnswerWriter> writer_;
+  std::vector<std::string> prompt_texts_;
+  std::vector<TokenId> prompt_ids_;
+  uint32_t samples_expected_ = 0;
+
+  std::mutex mutex_;
+  std::deque<api::AnswerEvent> events_;
+  size_t queued_bytes_ = 0;
+  uint32_t samples_ended_ = 0;
+  std::vector<RequestId> ids_;
+  bool cancelled_ = false;
+  bool overflowed_ = false;
+  bool has_token_ = false;
+  bool finished_ = false;  // [I/O] the end was written
+};
+
+}  // namespace tenon::server

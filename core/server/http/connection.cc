@@ -1,0 +1,355 @@
+#include "core/server/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "core/base/log.h"
+#include "core/server/http/head_check.h"
+
+namespace tenon::http {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+using Error = boost::system::error_code;
+using Parser = beast::http::request_parser<beast::http::string_body>;
+
+// Of requests that are sent before their forerunners are answered.
+constexpr size_t kPipelinedBytes = 64 << 10;
+constexpr size_t kBufferBytes = 256 << 10;
+constexpr size_t kReadBytes = 4 << 10;
+// A body that nobody wants is read to its end up to here, so that the connection can go on.
+constexpr uint64_t kSmallBody = 64 << 10;
+constexpr size_t kLingerBytes = 1 << 20;
+constexpr std::chrono::milliseconds kLingerTime{1000};
+
+auto into(Error& error) {
+  return asio::redirect_error(asio::use_awaitable, error);
+}
+
+std::string text_of(beast::string_view text) {
+  return {text.data(), text.size()};
+}
+
+unsigned status_of(const Error& error) {
+  if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
+    return 431;
+  }
+  if (error == beast::http::error::body_limit) return 413;
+  if (error == beast::http::error::bad_version) return 505;
+  return 400;
+}
+
+bool is_of_http(const Error& error) {
+  return error.category() ==
+         beast::http::make_error_code(beast::http::error::bad_method).category();
+}
+
+Request head_of(const Parser& parser) {
+  Request request;
+  const auto& message = parser.get();
+  request.method = text_of(message.method_string());
+  set_target(text_of(message.target()), request);
+  request.is_1_0 = message.version() == 10;
+  for (const auto& field : message) {
+    std::string name = text_of(field.name_string());
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    request.fields.push_back({std::move(name), text_of(field.value())});
+  }
+  return request;
+}
+
+}  // namespace
+
+Async<void> Signal::wait() {
+  Error ignored;
+  co_await timer_.async_wait(into(ignored));
+}
+
+// What the handler holds. Any thread may: everything is done on the I/O thread.
+class Connection::Reply final : public Exchange {
+ public:
+  Reply(std::shared_ptr<Connection> connection, std::shared_ptr<Pending> pending)
+      : connection_(std::move(connection)), pending_(std::move(pending)) {}
+  // Here too, so that the connection ends on the I/O thread.
+  ~Reply() override {
+    asio::io_context& io = connection_->io_;
+    asio::post(io, [connection = std::move(connection_), pending = std::move(pending_)] {
+      if (pending->answered) return;
+      connection->give(*pending, connection->handlers_.refuse(500, "the request was dropped"));
+    });
+  }
+
+  void answer(Response response) override {
+    asio::post(connection_->io_, [connection = connection_, pending = pending_,
+                                  response = std::move(response)]() mutable {
+      connection->give(*pending, std::move(response));
+    });
+  }
+  void wake() override {
+    asio::post(connection_->io_, [connection = connection_] { connection->changed_.notify(); });
+  }
+  void watch(std::function<void()> on_gone) override {
+    asio::post(connection_->io_, [pending = pending_, on_gone = std::move(on_gone)]() mutable {
+      if (pending->gone) return on_gone();
+      pending->on_gone = std::move(on_gone);
+    });
+  }
+
+ private:
+  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Pending> pending_;
+};
+
+Connection::Connection(asio::io_context& io, Socket socket, std::string peer,
+                       const ServerOptions& options, const Handlers& handlers)
+    : io_(io),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      options_(options),
+      handlers_(handlers),
+      buffer_(kBufferBytes),
+      changed_(io) {}
+
+void Connection::wait_at_most(Waiting for_what, std::chrono::milliseconds time) {
+  waiting_ = for_what;
+  deadline_ =
+      for_what == Waiting::nothing ? SteadyTime::max() : std::chrono::steady_clock::now() + time;
+}
+
+void Connection::look(SteadyTime now) {
+  if (now < deadline_) return;
+  deadline_ = SteadyTime::max();
+  timed_out_ = true;
+  Error ignored;
+  socket_.cancel(ignored);
+}
+
+void Connection::drain() {
+  draining_ = true;
+  if (waiting_ == Waiting::for_request || waiting_ == Waiting::for_header) {
+    Error ignored;
+    socket_.cancel(ignored);
+  }
+}
+
+void Connection::cut() {
+  draining_ = true;
+  if (pending_) gone(*pending_);
+  close();
+  changed_.notify();
+}
+
+void Connection::close() {
+  Error ignored;
+  socket_.close(ignored);
+}
+
+void Connection::give(Pending& pending, Response response) {
+  if (pending.answered) return;
+  pending.answered = true;
+  pending.response = std::move(response);
+  changed_.notify();
+}
+
+void Connection::gone(Pending& pending) {
+  if (pending.gone) return;
+  pending.gone = true;
+  if (pending.on_gone) std::exchange(pending.on_gone, nullptr)();
+}
+
+Async<void> Connection::serve() {
+  const auto self = shared_from_this();
+  bool go_on = true;
+  while (go_on && !draining_ && socket_.is_open()) {
+    Received received;
+    go_on = co_await receive(received);
+    if (go_on && !received.refused) go_on = co_await answer(std::move(received));
+  }
+  wait_at_most(Waiting::nothing, {});
+  close();
+}
+
+Async<bool> Connection::wait_for_bytes() {
+  if (buffer_.size() > 0) co_return true;
+  buffer_.clear();
+  buffer_.shrink_to_fit();
+  wait_at_most(Waiting::for_request, options_.idle_timeout);
+  Error error;
+  co_await socket_.async_wait(Socket::wait_read, into(error));
+  co_return !error;
+}
+
+// False where the connection is to be closed.
+Async<bool> Connection::receive(Received& received) {
+  if (!co_await wait_for_bytes()) co_return false;
+  wait_at_most(Waiting::for_header, options_.header_timeout);
+  Parser parser;
+  parser.header_limit(static_cast<uint32_t>(options_.header_bytes));
+  parser.body_limit(options_.body_bytes);
+  Error error;
+  co_await beast::http::async_read_header(socket_, buffer_, parser, into(error));
+  if (timed_out_) co_return co_await refuse(408, "the head of the request took too long");
+  if (error && !is_of_http(error)) co_return false;
+  if (error == beast::http::error::end_of_stream) co_return false;
+  if (error) co_return co_await refuse(status_of(error), parse_fault(status_of(error)));
+
+  received.request = head_of(parser);
+  Request& request = received.request;
+  request.peer = peer_;
+  received.keep_alive = parser.get().keep_alive();
+  const HeadFault fault = check_head(request, parser.get().version());
+  if (fault.status != 0) co_return co_await refuse(fault.status, fault.message);
+
+  const std::string* expected = request.find("expect");
+  received.refused = handlers_.gate(request);
+  if (received.refused) {
+    const auto length = parser.content_length();
+    const bool is_small = parser.is_done() || (length && *length <= kSmallBody);
+    received.has_rest = !is_small || (expected != nullptr && !parser.is_done());
+  }
+  if (!received.has_rest && !parser.is_done()) {
+    if (expected != nullptr && !co_await write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
+    wait_at_most(Waiting::for_body, options_.body_timeout);
+    co_await beast::http::async_read(socket_, buffer_, parser, into(error));
+    if (timed_out_) co_return co_await refuse(408, "the body of the request took too long");
+    if (error && !is_of_http(error)) co_return false;
+    if (error == beast::http::error::partial_message) co_return false;
+    if (error) co_return co_await refuse(status_of(error), parse_fault(status_of(error)));
+    request.body = std::move(parser.get().body());
+  }
+  wait_at_most(Waiting::nothing, {});
+  if (!received.refused) co_return true;
+  received.keep_alive = received.keep_alive && !received.has_rest;
+  const bool go_on = co_await send(received, *received.refused);
+  if (received.has_rest) co_await linger();
+  co_return go_on;
+}
+
+Async<bool> Connection::refuse(unsigned status, std::string message) {
+  timed_out_ = false;
+  Received nobody;
+  co_await send(nobody, handlers_.refuse(status, message));
+  co_await linger();
+  co_return false;
+}
+
+Async<bool> Connection::answer(Received received) {
+  const auto pending = std::make_shared<Pending>();
+  pending_ = pending;
+  const bool is_1_0 = received.request.is_1_0;
+  const bool is_head = received.request.method == "HEAD";
+  handlers_.handle(std::move(received.request),
+                   std::make_shared<Reply>(shared_from_this(), pending));
+  received.request = Request();
+  received.request.is_1_0 = is_1_0;
+  received.request.method = is_head ? "HEAD" : "";
+  watching_ = true;
+  asio::co_spawn(io_, watch(pending), asio::detached);
+  while (!pending->response && !pending->gone) co_await changed_.wait();
+  bool go_on = false;
+  if (!pending->gone) go_on = co_await send(received, *std::move(pending->response));
+  if (!go_on) gone(*pending);
+  pending->answered = true;
+  pending->on_gone = nullptr;
+  pending_ = nullptr;
+  co_await stop_watching();
+  co_return go_on && !pending->gone;
+}
+
+// Reads on while a request is being answered: to see the connection end, and to keep what a client
+// sends ahead.
+Async<void> Connection::watch(std::shared_ptr<Pending> pending) {
+  const auto self = shared_from_this();
+  while (buffer_.size() < kPipelinedBytes) {
+    Error error;
+    const size_t count = co_await socket_.async_read_some(buffer_.prepare(kReadBytes), into(error));
+    buffer_.commit(count);
+    if (error == asio::error::operation_aborted) break;
+    if (!error) continue;
+    gone(*pending);
+    break;
+  }
+  watching_ = false;
+  changed_.notify();
+}
+
+Async<void> Connection::stop_watching() {
+  if (watching_) {
+    Error ignored;
+    socket_.cancel(ignored);
+  }
+  while (watching_) co_await changed_.wait();
+}
+
+// False where the connection is to be closed behind it.
+Async<bool> Connection::send(const Received& received, Response response) {
+  const bool is_1_0 = received.request.is_1_0;
+  const bool is_head = received.request.method == "HEAD";
+  HeadOptions head{.is_1_0 = is_1_0, .keep_alive = received.keep_alive && !draining_};
+  if (response.stream == nullptr) {
+    head.length = static_cast<int64_t>(response.body.size());
+  } else if (is_1_0) {
+    head.keep_alive = false;
+  }
+  std::string bytes = response_head(response, head);
+  if (!is_head) bytes += response.body;
+  if (!co_await write(std::move(bytes))) co_return false;
+  if (response.stream != nullptr && !is_head) {
+    if (!co_await send_stream(*response.stream, !is_1_0)) co_return false;
+  }
+  co_return head.keep_alive;
+}
+
+Async<bool> Connection::send_stream(BodyStream& stream, bool chunked) {
+  for (;;) {
+    std::string piece;
+    const BodyStream::Next next = stream.take(piece);
+    if (!piece.empty()) {
+      std::string framed = chunked ? chunk(piece) : std::move(piece);
+      if (!co_await write(std::move(framed))) co_return false;
+    } else if (next == BodyStream::Next::more) {
+      if (pending_ && pending_->gone) co_return false;
+      co_await changed_.wait();
+    }
+    if (next == BodyStream::Next::broken) co_return false;
+    if (next == BodyStream::Next::end) break;
+  }
+  if (!chunked) co_return true;
+  co_return co_await write("0\r\n\r\n");
+}
+
+Async<bool> Connection::write(std::string bytes) {
+  size_t written = 0;
+  while (written < bytes.size()) {
+    wait_at_most(Waiting::to_write, options_.write_timeout);
+    Error error;
+    written += co_await socket_.async_write_some(
+        asio::buffer(bytes.data() + written, bytes.size() - written), into(error));
+    if (error) co_return false;
+  }
+  wait_at_most(Waiting::nothing, {});
+  co_return true;
+}
+
+// Closing while bytes of the client are on their way would take our last words from it.
+Async<void> Connection::linger() {
+  Error error;
+  socket_.shutdown(Socket::shutdown_send, error);
+  wait_at_most(Waiting::for_body, kLingerTime);
+  std::string waste(kReadBytes, '\0');
+  for (size_t total = 0; !error && total < kLingerBytes;) {
+    total += co_await socket_.async_read_some(asio::buffer(waste), into(error));
+  }
+}
+
+}  // namespace tenon::http

@@ -1,0 +1,100 @@
+// One connection: reads requests, hands them over, writes responses, in order. Everything here runs
+// on the I/O thread.
+#pragma once
+
+// clang-format off: Asio's coroutines need it, and do not include it.
+#include <utility>
+// clang-format on
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "core/server/http/server.h"
+
+namespace tenon::http {
+
+using Socket = boost::asio::generic::stream_protocol::socket;
+using SteadyTime = std::chrono::steady_clock::time_point;
+template <typename T>
+using Async = boost::asio::awaitable<T>;
+
+// Wakes one coroutine.
+class Signal {
+ public:
+  explicit Signal(boost::asio::io_context& io) : timer_(io, SteadyTime::max()) {}
+  Async<void> wait();
+  void notify() { timer_.cancel(); }
+
+ private:
+  boost::asio::steady_timer timer_;
+};
+
+// A request that is being answered.
+struct Pending {
+  std::optional<Response> response;
+  bool answered = false;
+  bool gone = false;
+  std::function<void()> on_gone;
+};
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(boost::asio::io_context& io, Socket socket, std::string peer,
+             const ServerOptions& options, const Handlers& handlers);
+
+  // Until the connection ends.
+  Async<void> serve();
+
+  // Ends what has waited for too long. Called now and then.
+  void look(SteadyTime now);
+  // No further request: one that is being answered is the last.
+  void drain();
+  void cut();
+
+ private:
+  class Reply;
+  enum class Waiting : uint8_t { nothing, for_request, for_header, for_body, to_write };
+  struct Received {
+    Request request;
+    bool keep_alive = false;
+    bool has_rest = false;            // of the body, which was not read
+    std::optional<Response> refused;  // by its head; has been sent
+  };
+
+  Async<bool> receive(Received& received);
+  Async<bool> wait_for_bytes();
+  Async<bool> refuse(unsigned status, std::string message);
+  Async<bool> answer(Received received);
+  Async<void> watch(std::shared_ptr<Pending> pending);
+  Async<void> stop_watching();
+  Async<bool> send(const Received& received, Response response);
+  Async<bool> send_stream(BodyStream& stream, bool chunked);
+  Async<bool> write(std::string bytes);
+  Async<void> linger();
+  void wait_at_most(Waiting for_what, std::chrono::milliseconds time);
+  void give(Pending& pending, Response response);
+  void gone(Pending& pending);
+  void close();
+
+  boost::asio::io_context& io_;
+  Socket socket_;
+  const std::string peer_;
+  const ServerOptions& options_;
+  const Handlers& handlers_;
+  boost::beast::flat_buffer buffer_;
+  Signal changed_;
+  std::shared_ptr<Pending> pending_;
+  Waiting waiting_ = Waiting::nothing;
+  SteadyTime deadline_ = SteadyTime::max();
+  bool timed_out_ = false;
+  bool watching_ = false;
+  bool draining_ = false;
+};
+
+}  // namespace tenon::http

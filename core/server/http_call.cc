@@ -1,0 +1,76 @@
+#include "core/server/http_call.h"
+
+#include <cstdio>
+#include <random>
+
+#include "core/base/text.h"
+
+namespace tenon::server {
+
+std::string fresh_id() {
+  static const uint64_t kStart = (uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  static std::atomic<uint32_t> count{0};
+  char text[32];
+  std::snprintf(text, sizeof(text), "%016llx%08x", static_cast<unsigned long long>(kStart),
+                count.fetch_add(1) + 1);
+  return text;
+}
+
+http::Response error_response(const api::ApiError& error, ErrorShape shape) {
+  http::Response response{.status = error.status};
+  response.fields.push_back({"Content-Type", "application/json"});
+  if (error.retry_after_s > 0) {
+    response.fields.push_back({"Retry-After", std::to_string(error.retry_after_s)});
+  }
+  if (error.status == 401) response.fields.push_back({"WWW-Authenticate", "Bearer"});
+  response.body =
+      shape == ErrorShape::anthropic ? api::messages_error_json(error) : api::error_json(error);
+  return response;
+}
+
+HttpCall::HttpCall(const http::Request& request, std::shared_ptr<http::Exchange> exchange,
+                   ErrorShape shape, std::vector<http::Field> fields, RequestLog* log, Key* key)
+    : exchange_(std::move(exchange)),
+      shape_(shape),
+      fields_(std::move(fields)),
+      log_(log),
+      key_(key) {
+  entry_.id = fresh_id();
+  entry_.method = request.method;
+  entry_.path = request.path;
+  entry_.peer = request.peer;
+  if (key != nullptr) entry_.key = key->name();
+  fields_.push_back({"X-Request-Id", entry_.id});
+}
+
+HttpCall::~HttpCall() {
+  if (log_ == nullptr) return;
+  const auto spent = std::chrono::steady_clock::now() - started_;
+  entry_.total_ms = std::chrono::duration<double, std::milli>(spent).count();
+  log_->write(entry_);
+}
+
+void HttpCall::answer(http::Response response) {
+  note([&](LogEntry& entry) {
+    if (entry.status == 0) entry.status = response.status;
+  });
+  response.fields.insert(response.fields.end(), fields_.begin(), fields_.end());
+  exchange_->answer(std::move(response));
+}
+
+void HttpCall::answer_json(std::string body) {
+  http::Response response;
+  response.fields.push_back({"Content-Type", "application/json"});
+  response.body = std::move(body);
+  answer(std::move(response));
+}
+
+void HttpCall::refuse(const api::ApiError& error) {
+  answer(error_response(error, shape_));
+}
+
+void HttpCall::name_ignored(const std::vector<std::string>& fields) {
+  if (!fields.empty()) fields_.push_back({"Tenon-Ignored-Fields", join(fields)});
+}
+
+}  // namespace tenon::server

@@ -1,0 +1,65 @@
+// One HTTP request on its way through the service: how it is answered, and what is noted about it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/server/api/error.h"
+#include "core/server/http/server.h"
+#include "core/server/keys.h"
+#include "core/server/request_log.h"
+
+namespace tenon::server {
+
+// Which shape errors have.
+enum class ErrorShape : uint8_t { openai, anthropic };
+
+http::Response error_response(const api::ApiError& error, ErrorShape shape);
+
+class HttpCall {
+ public:
+  // `log` may be null and outlives the call; so does `key`.
+  HttpCall(const http::Request& request, std::shared_ptr<http::Exchange> exchange, ErrorShape shape,
+           std::vector<http::Field> fields, RequestLog* log, Key* key);
+  // What there is to say goes into the log.
+  ~HttpCall();
+  HttpCall(const HttpCall&) = delete;
+  HttpCall& operator=(const HttpCall&) = delete;
+
+  void answer(http::Response response);
+  void answer_json(std::string body);
+  void refuse(const api::ApiError& error);
+  // Names fields of the request that have no effect, in a header of the response.
+  void name_ignored(const std::vector<std::string>& fields);
+
+  http::Exchange& exchange() { return *exchange_; }
+  ErrorShape shape() const { return shape_; }
+  Key* key() const { return key_; }
+  const std::string& id() const { return entry_.id; }
+  std::chrono::steady_clock::time_point started() const { return started_; }
+  // Changes what is noted. [any thread]
+  template <typename Change>
+  void note(Change&& change) {
+    const std::lock_guard lock(mutex_);
+    change(entry_);
+  }
+
+ private:
+  const std::shared_ptr<http::Exchange> exchange_;
+  const ErrorShape shape_;
+  std::vector<http::Field> fields_;  // of every response
+  RequestLog* const log_;
+  Key* const key_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  std::mutex mutex_;
+  LogEntry entry_;
+};
+
+// 24 hexadecimal digits, never twice.
+std::string fresh_id();
+
+}  // namespace tenon::server

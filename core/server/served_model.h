@@ -1,0 +1,46 @@
+// A pipeline as it is served: under a name, with the template for its conversations.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/chat/chat_template.h"
+#include "core/server/api/call.h"
+#include "core/server/api/error.h"
+#include "core/server/api/events.h"
+#include "core/server/engine_host.h"
+
+namespace tenon::server {
+
+struct ServedModel {
+  std::string name;
+  Pipeline* pipeline = nullptr;      // borrowed
+  std::optional<ChatTemplate> chat;  // absent: `chat_problem` says why
+  std::string chat_problem;
+  Pooling pooling = Pooling::last;  // of embeddings; none: `pooling_problem` says why
+  bool normalise = true;
+  std::string pooling_problem;
+  int64_t created = 0;  // seconds since 1970
+  bool random_seeds = false;
+  std::unique_ptr<EngineHost> host;
+};
+
+// What only the model's files say: template and pooling. `template_file` is used in place of the
+// model's own, where it is not empty. Error: a template that is there and is not understood.
+Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipeline& pipeline,
+                                                       const std::string& template_file);
+
+// The tokens of one of a call's prompts, or of its conversation. Errors: status 400.
+api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,
+                                                const api::PromptInput& input, bool add_special);
+struct EncodedChat {
+  std::string text;
+  std::vector<TokenId> tokens;
+};
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const ChatInput& chat,
+                                              const ChatOptions& options);
+// A token's bytes; of a special token its spelling.
+api::TokenText token_text_of(const ServedModel& model);
+
+}  // namespace tenon::server

@@ -1,0 +1,227 @@
+#include "core/server/service.h"
+
+#include <algorithm>
+
+#include "core/base/quote.h"
+#include "core/server/api/json.h"
+
+namespace tenon::server {
+namespace {
+
+constexpr size_t kWaitingJobs = 4096;
+constexpr std::string_view kModelPath = "/v1/models/";
+
+std::string_view media_type(std::string_view content_type) {
+  const std::string_view type = content_type.substr(0, content_type.find(';'));
+  const size_t end = type.find_last_not_of(" \t");
+  return end == type.npos ? std::string_view() : type.substr(0, end + 1);
+}
+
+bool is_json(const http::Request& request) {
+  const std::string* type = request.find("content-type");
+  if (type == nullptr) return false;
+  std::string lower(media_type(*type));
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower == "application/json";
+}
+
+}  // namespace
+
+Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
+                 std::function<void()> on_broken)
+    : options_(std::move(options)),
+      generation_{.queue_bytes = options_.queue_bytes,
+                  .reader = options_.reader,
+                  .constrain = options_.constrain},
+      pool_(options_.threads, kWaitingJobs) {
+  for (std::unique_ptr<ServedModel>& model : models) {
+    Served& served = served_.emplace_back();
+    served.model = std::move(model);
+    served.metrics = std::make_unique<ModelMetrics>();
+    served.model->host = std::make_unique<EngineHost>(
+        *served.model->pipeline,
+        HostOptions{.requests = options_.requests,
+                    .on_step = [counts = served.metrics.get()](
+                                   const StepRecord& step) { counts->add(step); },
+                    .on_end =
+                        [this, on_broken](const std::string&) {
+                          broken_ = true;
+                          on_broken();
+                        }});
+  }
+}
+
+Service::~Service() {
+  pool_.stop();
+  for (Served& served : served_) served.model->host.reset();
+}
+
+http::Handlers Service::handlers() {
+  return {.gate = [this](const http::Request& request) { return gate(request); },
+          .handle =
+              [this](http::Request request, std::shared_ptr<http::Exchange> exchange) {
+                handle(std::move(request), std::move(exchange));
+              },
+          .refuse =
+              [](unsigned status, const std::string& message) {
+                return error_response({.status = status, .message = message}, ErrorShape::openai);
+              }};
+}
+
+std::span<const Service::Route> Service::routes() {
+  using S = Service;
+  static constexpr Route kRoutes[] = {
+      {"GET", "/health", &S::health, true},
+      {"GET", "/ready", &S::ready},
+      {"GET", "/version", &S::version},
+      {"GET", "/metrics", &S::metrics},
+      {"GET", "/openapi.json", &S::openapi},
+      {"GET", "/v1/models", &S::models},
+      {"GET", kModelPath, &S::one_model},
+      {"POST", "/v1/completions", &S::completions, false, true},
+      {"POST", "/v1/chat/completions", &S::chat_completions, false, true},
+      {"POST", "/v1/responses", &S::responses, false, true},
+      {"POST", "/v1/messages", &S::messages, false, true, ErrorShape::anthropic},
+      {"POST", "/v1/messages/count_tokens", &S::count_tokens, false, true, ErrorShape::anthropic},
+      {"POST", "/v1/embeddings", &S::embeddings, false, true},
+      {"POST", "/tokenize", &S::tokenize, false, true},
+      {"POST", "/detokenize", &S::detokenize, false, true},
+  };
+  return kRoutes;
+}
+
+const Service::Route* Service::find(const http::Request& request, std::string& allowed) const {
+  const std::string_view method =
+      request.method == "HEAD" ? "GET" : std::string_view(request.method);
+  for (const Route& route : routes()) {
+    const bool is_prefix = route.path.ends_with('/');
+    const bool matches =
+        is_prefix ? request.path.starts_with(route.path) && request.path.size() > route.path.size()
+                  : request.path == route.path;
+    if (!matches) continue;
+    if (route.method == method) return &route;
+    allowed = route.method == "GET" ? "GET, HEAD" : std::string(route.method);
+  }
+  return nullptr;
+}
+
+std::vector<http::Field> Service::common_fields() const {
+  std::vector<http::Field> fields;
+  if (options_.cors_origin.empty()) return fields;
+  fields.push_back({"Access-Control-Allow-Origin", options_.cors_origin});
+  if (options_.cors_origin != "*") fields.push_back({"Vary", "Origin"});
+  fields.push_back({"Access-Control-Expose-Headers", "X-Request-Id, Tenon-Ignored-Fields"});
+  return fields;
+}
+
+http::Response Service::preflight() const {
+  http::Response response{.status = 204, .fields = common_fields()};
+  response.fields.push_back({"Access-Control-Allow-Methods", "GET, POST"});
+  response.fields.push_back(
+      {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key"});
+  response.fields.push_back({"Access-Control-Max-Age", "600"});
+  return response;
+}
+
+Key* Service::key_of(const http::Request& request) const {
+  if (options_.keys == nullptr) return nullptr;
+  constexpr std::string_view kBearer = "Bearer ";
+  if (const std::string* field = request.find("authorization")) {
+    if (field->starts_with(kBearer)) return options_.keys->find(field->substr(kBearer.size()));
+  }
+  const std::string* field = request.find("x-api-key");
+  return field == nullptr ? nullptr : options_.keys->find(*field);
+}
+
+std::optional<api::ApiError> Service::fault_of(const http::Request& request,
+                                               const Route& route) const {
+  if (options_.keys != nullptr && !route.is_open && key_of(request) == nullptr) {
+    return api::ApiError{.status = 401,
+                         .message = "a key is needed – send it as \"Authorization: Bearer KEY\"",
+                         .code = "invalid_api_key"};
+  }
+  if (route.method != "POST") return std::nullopt;
+  if (const std::string* coding = request.find("content-encoding")) {
+    if (*coding != "identity") {
+      return api::ApiError{.status = 415,
+                           .message = "Content-Encoding is " + in_quotes(*coding) +
+                                      " – bodies are taken as they are, not compressed"};
+    }
+  }
+  // Pages of other sites cannot send this without being asked for leave (CORS).
+  if (!is_json(request)) {
+    return api::ApiError{.status = 415, .message = "expected Content-Type: application/json"};
+  }
+  return std::nullopt;
+}
+
+std::optional<http::Response> Service::gate(const http::Request& request) const {
+  if (request.method == "OPTIONS" && !options_.cors_origin.empty()) return preflight();
+  std::string allowed;
+  const Route* route = find(request, allowed);
+  http::Response response;
+  if (route != nullptr) {
+    const auto fault = fault_of(request, *route);
+    if (!fault) return std::nullopt;
+    response = error_response(*fault, route->shape);
+  } else if (!allowed.empty()) {
+    response = error_response({.status = 405,
+                               .message = in_quotes(request.path) + " takes " + allowed + ", not " +
+                                          in_quotes(request.method)},
+                              ErrorShape::openai);
+    response.fields.push_back({"Allow", allowed});
+  } else {
+    response =
+        error_response({.status = 404, .message = "there is nothing at " + in_quotes(request.path)},
+                       ErrorShape::openai);
+  }
+  const auto common = common_fields();
+  response.fields.insert(response.fields.end(), common.begin(), common.end());
+  return response;
+}
+
+void Service::handle(http::Request request, std::shared_ptr<http::Exchange> exchange) {
+  std::string allowed;
+  const Route* route = find(request, allowed);
+  Key* key = route->is_open ? nullptr : key_of(request);
+  const auto call = std::make_shared<HttpCall>(request, std::move(exchange), route->shape,
+                                               common_fields(), options_.log, key);
+  if (!route->is_slow) return (this->*route->handler)(call, request);
+  if (const unsigned wait = key == nullptr ? 0 : key->admit(std::chrono::steady_clock::now())) {
+    return call->refuse({.status = 429,
+                         .message = "the key " + in_quotes(key->name()) +
+                                    " has used up what it may in a minute – wait " +
+                                    std::to_string(wait) + " s",
+                         .code = "rate_limit_exceeded",
+                         .retry_after_s = wait});
+  }
+  const auto work = std::make_shared<http::Request>(std::move(request));
+  const bool posted =
+      pool_.post([this, route, call, work] { (this->*route->handler)(call, *work); });
+  if (!posted) {
+    call->refuse({.status = 429,
+                  .message = "too many requests wait – try again later",
+                  .code = "queue_full",
+                  .retry_after_s = 1});
+  }
+}
+
+api::Outcome<Service::Served*> Service::model_of(const std::string& name) {
+  if (name.empty() && served_.size() == 1) return &served_.front();
+  for (Served& served : served_) {
+    if (served.model->name == name) return &served;
+  }
+  if (name.empty()) {
+    return api::ApiError{
+        .message = "\"model\" is missing – several are served here (GET /v1/models)",
+        .param = "model"};
+  }
+  return api::ApiError{.status = 404,
+                       .message = "there is no model " + in_quotes(name) +
+                                  " here – GET /v1/models lists what there is",
+                       .param = "model",
+                       .code = "model_not_found"};
+}
+
+}  // namespace tenon::server

@@ -1,0 +1,103 @@
+// What the server offers: paths, who may use them, and what becomes of a request to one.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/server/generation.h"
+#include "core/server/http/server.h"
+#include "core/server/keys.h"
+#include "core/server/model_metrics.h"
+#include "core/server/request_log.h"
+#include "core/server/served_model.h"
+#include "core/server/work_pool.h"
+
+namespace tenon::server {
+
+struct ServiceOptions {
+  std::string version;
+  uint32_t threads = 2;      // of the pool
+  uint32_t requests = 1024;  // of each model, running and waiting
+  size_t queue_bytes = size_t{1} << 20;
+  std::string cors_origin = {};   // that pages may come from: one, or "*"; empty = none
+  const KeyRing* keys = nullptr;  // borrowed; null = everybody may
+  RequestLog* log = nullptr;      // borrowed
+  // What model families' answers are read with (core/server/api/answer_parts.h).
+  api::AnswerReaderFactory reader = {};
+  // What holds answers to forms (structured output).
+  FormConstrainer constrain = {};
+};
+
+class Service {
+ public:
+  // `on_broken` is called on a step thread when an engine cannot go on.
+  Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
+          std::function<void()> on_broken);
+  // Ends everything that runs. The connections are gone by then.
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  http::Handlers handlers();
+  // Of the server's own figures in /metrics. Borrowed; null until there is one.
+  void show(const http::ServerFigures* figures) { figures_ = figures; }
+  // From now on /ready says no. [any thread]
+  void drain() { draining_ = true; }
+
+ private:
+  struct Served {
+    std::unique_ptr<ServedModel> model;
+    std::unique_ptr<ModelMetrics> metrics;
+  };
+  using Call = std::shared_ptr<HttpCall>;
+  using Handler = void (Service::*)(const Call& call, const http::Request& request);
+  struct Route {
+    std::string_view method, path;
+    Handler handler;
+    bool is_open = false;  // to everybody, whatever the keys
+    bool is_slow = false;  // for the pool
+    ErrorShape shape = ErrorShape::openai;
+  };
+  static std::span<const Route> routes();
+
+  const Route* find(const http::Request& request, std::string& allowed) const;
+  std::optional<http::Response> gate(const http::Request& request) const;
+  std::optional<api::ApiError> fault_of(const http::Request& request, const Route& route) const;
+  void handle(http::Request request, std::shared_ptr<http::Exchange> exchange);
+  std::vector<http::Field> common_fields() const;
+  Key* key_of(const http::Request& request) const;
+  http::Response preflight() const;
+
+  api::Outcome<Served*> model_of(const std::string& name);
+
+  void health(const Call& call, const http::Request& request);
+  void ready(const Call& call, const http::Request& request);
+  void version(const Call& call, const http::Request& request);
+  void metrics(const Call& call, const http::Request& request);
+  void openapi(const Call& call, const http::Request& request);
+  void models(const Call& call, const http::Request& request);
+  void one_model(const Call& call, const http::Request& request);
+  void completions(const Call& call, const http::Request& request);
+  void chat_completions(const Call& call, const http::Request& request);
+  void messages(const Call& call, const http::Request& request);
+  void count_tokens(const Call& call, const http::Request& request);
+  void responses(const Call& call, const http::Request& request);
+  void embeddings(const Call& call, const http::Request& request);
+  void tokenize(const Call& call, const http::Request& request);
+  void detokenize(const Call& call, const http::Request& request);
+  void generate(const Call& call, api::Outcome<api::GenerationCall> parsed);
+
+  const ServiceOptions options_;
+  const GenerationSetting generation_;
+  std::vector<Served> served_;
+  WorkPool pool_;
+  const http::ServerFigures* figures_ = nullptr;
+  std::atomic<bool> draining_{false};
+  std::atomic<bool> broken_{false};
+};
+
+}  // namespace tenon::server

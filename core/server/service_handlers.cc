@@ -1,0 +1,211 @@
+#include "core/server/api/dialects.h"
+#include "core/server/api/openapi.h"
+#include "core/server/embedding_job.h"
+#include "core/server/service.h"
+
+namespace tenon::server {
+namespace {
+
+constexpr std::string_view kModelPath = "/v1/models/";
+
+http::Response text_response(unsigned status, std::string text, const char* type = "text/plain") {
+  return {.status = status,
+          .fields = {{"Content-Type", std::string(type) + "; charset=utf-8"}},
+          .body = std::move(text)};
+}
+
+api::Json model_json(const ServedModel& model) {
+  return {{"id", model.name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "tenon"},
+          {"max_model_len", model.host->sequence_limit_tokens()},
+          {"numerics", model.pipeline->numerics},
+          {"pipeline", model.pipeline->hash}};
+}
+
+// What the seams of this room have nothing behind yet.
+std::optional<api::ApiError> not_built(const api::GenerationCall& call,
+                                       const GenerationSetting& setting) {
+  if (call.form && !setting.constrain) {
+    return api::ApiError{.message = "answers in the form \"" + call.form->form +
+                                    "\" are not built here – ask for text",
+                         .param = "response_format",
+                         .code = "not_built"};
+  }
+  if (call.tools && call.tools->choice != "none" && !setting.reader) {
+    return api::ApiError{.message =
+                             "\"tools\" are not built here: nothing would read the calls "
+                             "from the answer – leave them out",
+                         .param = "tools",
+                         .code = "not_built"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Service::health(const Call& call, const http::Request&) {
+  if (broken_) return call->answer(text_response(503, "an engine is broken\n"));
+  call->answer(text_response(200, ""));
+}
+
+void Service::ready(const Call& call, const http::Request&) {
+  const bool is_ready = !broken_ && !draining_;
+  call->answer(text_response(is_ready ? 200 : 503, is_ready ? "ready\n" : "not ready\n"));
+}
+
+void Service::version(const Call& call, const http::Request&) {
+  call->answer_json(api::to_text({{"version", options_.version}}));
+}
+
+void Service::metrics(const Call& call, const http::Request&) {
+  MetricsText text;
+  for (const Served& served : served_) {
+    served.metrics->write(served.model->name, *served.model->host, *served.model->pipeline, text);
+  }
+  if (figures_ != nullptr) {
+    text.value("tenon:http_connections", "gauge", "Connections that are open.", {},
+               figures_->open.load());
+    text.value("tenon:http_connections_total", "counter", "Connections so far.", {},
+               static_cast<double>(figures_->accepted.load()));
+  }
+  call->answer(text_response(200, text.text(), "text/plain; version=0.0.4"));
+}
+
+void Service::openapi(const Call& call, const http::Request&) {
+  call->answer_json(api::openapi_json(options_.version));
+}
+
+void Service::models(const Call& call, const http::Request&) {
+  api::Json list = api::Json::array();
+  for (const Served& served : served_) list.push_back(model_json(*served.model));
+  call->answer_json(api::to_text({{"object", "list"}, {"data", std::move(list)}}));
+}
+
+void Service::one_model(const Call& call, const http::Request& request) {
+  std::string name;
+  const std::string_view escaped = std::string_view(request.path).substr(kModelPath.size());
+  if (!http::percent_decoded(escaped, name)) name = escaped;
+  auto found = model_of(name);
+  if (!found.ok()) return call->refuse(found.error());
+  call->answer_json(api::to_text(model_json(*(*found)->model)));
+}
+
+void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parsed) {
+  if (!parsed.ok()) return call->refuse(parsed.error());
+  auto found = model_of(parsed->model);
+  if (!found.ok()) return call->refuse(found.error());
+  if (const auto missing = not_built(*parsed, generation_)) return call->refuse(*missing);
+  Served& served = **found;
+  call->note([&](LogEntry& entry) {
+    entry.model = served.model->name;
+    entry.stream = parsed->stream;
+  });
+  std::make_shared<Generation>(*std::move(parsed), *served.model, *served.metrics, call, pool_,
+                               generation_)
+      ->start();
+}
+
+void Service::completions(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  generate(call, api::read_completion(*body));
+}
+
+void Service::chat_completions(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  generate(call, api::read_chat(*body));
+}
+
+void Service::messages(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  generate(call, api::read_messages_call(*body));
+}
+
+void Service::count_tokens(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  const auto parsed = api::read_messages_call(*body, true);
+  if (!parsed.ok()) return call->refuse(parsed.error());
+  auto found = model_of(parsed->model);
+  if (!found.ok()) return call->refuse(found.error());
+  const auto encoded = encode_conversation(*(*found)->model, parsed->chat, parsed->chat_options);
+  if (!encoded.ok()) return call->refuse(encoded.error());
+  call->answer_json(api::to_text({{"input_tokens", encoded->tokens.size()}}));
+}
+
+void Service::responses(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  generate(call, api::read_responses_call(*body));
+}
+
+void Service::embeddings(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  auto parsed = api::read_embedding(*body);
+  if (!parsed.ok()) return call->refuse(parsed.error());
+  auto found = model_of(parsed->model);
+  if (!found.ok()) return call->refuse(found.error());
+  Served& served = **found;
+  call->note([&](LogEntry& entry) { entry.model = served.model->name; });
+  std::make_shared<EmbeddingJob>(*std::move(parsed), *served.model, *served.metrics, call, pool_)
+      ->start();
+}
+
+void Service::tokenize(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  const auto parsed = api::read_tokenize(*body);
+  if (!parsed.ok()) return call->refuse(parsed.error());
+  auto found = model_of(parsed->model);
+  if (!found.ok()) return call->refuse(found.error());
+  const ServedModel& model = *(*found)->model;
+  std::vector<TokenId> tokens;
+  if (parsed->prompt) {
+    auto encoded =
+        encode_input(model, {.text = *parsed->prompt, .tokens = {}}, parsed->add_special);
+    if (!encoded.ok()) return call->refuse(encoded.error());
+    tokens = *std::move(encoded);
+  } else {
+    auto encoded = encode_conversation(model, parsed->chat, parsed->chat_options);
+    if (!encoded.ok()) return call->refuse(encoded.error());
+    tokens = std::move(encoded->tokens);
+  }
+  call->answer_json(api::tokenize_json(*parsed, tokens, model.host->sequence_limit_tokens(),
+                                       token_text_of(model)));
+}
+
+void Service::detokenize(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  const auto parsed = api::read_detokenize(*body);
+  if (!parsed.ok()) return call->refuse(parsed.error());
+  auto found = model_of(parsed->model);
+  if (!found.ok()) return call->refuse(found.error());
+  const Pipeline& pipeline = *(*found)->model->pipeline;
+  if (pipeline.tokenizer == nullptr) {
+    return call->refuse(
+        {.message = "the model has no tokenizer: " + message_of(pipeline.tokenizer_problem)});
+  }
+  const auto most = static_cast<TokenId>(pipeline.model->plan.vocabulary);
+  const auto size = static_cast<TokenId>(pipeline.tokenizer->vocab_size());
+  std::vector<TokenId> known;
+  for (const TokenId token : parsed->tokens) {
+    if (token >= std::max(most, size)) {
+      return call->refuse({.message = "the token id " + std::to_string(token) +
+                                      " is beyond the vocabulary of " + std::to_string(most),
+                           .param = "tokens"});
+    }
+    // A padded vocabulary has ids that give no text.
+    if (token < size) known.push_back(token);
+  }
+  Result<std::string> text = pipeline.tokenizer->decode(known, false);
+  if (!text.ok()) return call->refuse(api::error_of(text.status()));
+  call->answer_json(api::to_text({{"prompt", *text}}));
+}
+
+}  // namespace tenon::server

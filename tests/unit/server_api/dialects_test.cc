@@ -1,0 +1,176 @@
+#include "core/server/api/dialects.h"
+
+#include <gtest/gtest.h>
+
+namespace tenon::api {
+namespace {
+
+Json json(std::string_view text) {
+  return Json::parse(text);
+}
+
+AnswerEvent delta(std::string text) {
+  AnswerEvent event;
+  event.text = std::move(text);
+  return event;
+}
+AnswerEvent end(FinishReason reason, std::string stop = "") {
+  AnswerEvent event;
+  event.kind = AnswerEvent::Kind::end;
+  event.reason = reason;
+  event.stop = std::move(stop);
+  event.prompt_tokens = 10;
+  event.cached_tokens = 4;
+  event.generated_tokens = 3;
+  return event;
+}
+
+// The names of a stream's events, and their data.
+std::vector<std::pair<std::string, Json>> events_of(std::string_view text) {
+  std::vector<std::pair<std::string, Json>> all;
+  while (!text.empty()) {
+    const size_t name_end = text.find('\n');
+    const size_t data_end = text.find("\n\n");
+    all.emplace_back(text.substr(7, name_end - 7),
+                     json(text.substr(name_end + 7, data_end - name_end - 7)));
+    text.remove_prefix(data_end + 2);
+  }
+  return all;
+}
+
+std::string written(const GenerationCall& call, const std::vector<AnswerEvent>& events,
+                    const char* id) {
+  WriterContext context;
+  context.call = &call;
+  context.id = id;
+  context.model = "m";
+  context.prompt_ids = {1, 2, 3};
+  const auto writer = make_writer(std::move(context));
+  std::string out;
+  for (const AnswerEvent& event : events) writer->take(event, out);
+  writer->finish(out);
+  return out;
+}
+
+TEST(MessagesCall, BecomesAConversation) {
+  const auto call = read_messages_call(json(
+      R"({"model": "m", "max_tokens": 5, "system": [{"type": "text", "text": "be"}],
+          "messages": [{"role": "user", "content": "a"},
+                       {"role": "assistant", "content": [{"type": "text", "text": "b"},
+                           {"type": "tool_use", "id": "1", "name": "f", "input": {"x": 1}}]},
+                       {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1",
+                           "content": "r"}, {"type": "text", "text": "c"}]}],
+          "stop_sequences": ["x"], "metadata": {}})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_EQ(call->answer.max_tokens, 5u);
+  EXPECT_EQ(call->answer.stop, std::vector<std::string>{"x"});
+  EXPECT_TRUE(call->chat_options.add_generation_prompt);
+  const Json messages = json(call->chat.messages);
+  EXPECT_EQ(messages[0], json(R"({"role": "system", "content": "be"})"));
+  EXPECT_EQ(messages[2]["tool_calls"][0]["function"]["arguments"], R"({"x":1})");
+  EXPECT_EQ(messages[3]["role"], "tool");
+  EXPECT_EQ(messages[4], json(R"({"role": "user", "content": "c"})"));
+}
+
+TEST(MessagesCall, GoesOnWithAnAnswerThatIsBegun) {
+  const auto call = read_messages_call(json(
+      R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"},
+                                        {"role": "assistant", "content": "b"}]})"));
+  ASSERT_TRUE(call.ok());
+  EXPECT_TRUE(call->chat_options.continue_final_message);
+  EXPECT_FALSE(call->chat_options.add_generation_prompt);
+}
+
+TEST(MessagesCall, NamesTheFieldAtFault) {
+  for (const auto& [body, param] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"messages": [{"role": "user", "content": "a"}]})", "max_tokens"},
+           {R"({"max_tokens": 1, "messages": []})", "messages"},
+           {R"({"max_tokens": 1, "messages": [{"role": "system", "content": "a"}]})",
+            "messages[0].role"},
+           {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image"}]}]})",
+            "messages[0].content"},
+           {R"({"max_tokens": 1, "n": 2, "messages": [{"role": "user", "content": "a"}]})", "n"}}) {
+    const auto call = read_messages_call(json(body));
+    ASSERT_FALSE(call.ok()) << body;
+    EXPECT_EQ(call.error().param, param);
+  }
+}
+
+TEST(MessagesWriter, WritesAMessage) {
+  GenerationCall call;
+  call.dialect = Dialect::messages;
+  const Json message =
+      json(written(call, {delta("Hel"), delta("lo"), end(FinishReason::stop, "##")}, "msg_1"));
+  EXPECT_EQ(message["content"], json(R"([{"type": "text", "text": "Hello"}])"));
+  EXPECT_EQ(message["stop_reason"], "stop_sequence");
+  EXPECT_EQ(message["stop_sequence"], "##");
+  EXPECT_EQ(message["usage"]["input_tokens"], 6);
+  EXPECT_EQ(message["usage"]["cache_read_input_tokens"], 4);
+  EXPECT_EQ(message["usage"]["output_tokens"], 3);
+}
+
+TEST(MessagesWriter, StreamsBlocks) {
+  GenerationCall call;
+  call.dialect = Dialect::messages;
+  call.stream = true;
+  const auto events =
+      events_of(written(call, {delta("Hel"), delta("lo"), end(FinishReason::length)}, "msg_1"));
+  std::vector<std::string> names;
+  for (const auto& [name, data] : events) {
+    names.push_back(name);
+    EXPECT_EQ(data["type"], name);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"message_start", "ping", "content_block_start",
+                                      "content_block_delta", "content_block_delta",
+                                      "content_block_stop", "message_delta", "message_stop"}));
+  EXPECT_EQ(events[0].second["message"]["usage"]["input_tokens"], 3);
+  EXPECT_EQ(events[3].second["delta"], json(R"({"type": "text_delta", "text": "Hel"})"));
+  EXPECT_EQ(events[6].second["delta"]["stop_reason"], "max_tokens");
+}
+
+TEST(ResponsesCall, TakesATextOrMessages) {
+  const auto text = read_responses_call(json(R"({"input": "a", "instructions": "be"})"));
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(json(text->chat.messages),
+            json(R"([{"role": "system", "content": "be"}, {"role": "user", "content": "a"}])"));
+  const auto list = read_responses_call(json(
+      R"({"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}],
+          "max_output_tokens": 4, "store": false})"));
+  ASSERT_TRUE(list.ok()) << list.error().message;
+  EXPECT_EQ(list->answer.max_tokens, 4u);
+}
+
+TEST(ResponsesCall, RefusesWhatWouldHaveToBeKept) {
+  for (const char* field : {R"("store": true)", R"("previous_response_id": "x")",
+                            R"("background": true)", R"("conversation": "x")"}) {
+    const auto call = read_responses_call(json(std::string(R"({"input": "a", )") + field + "}"));
+    ASSERT_FALSE(call.ok()) << field;
+    EXPECT_NE(std::string(field).find(call.error().param), std::string::npos);
+  }
+}
+
+TEST(ResponsesWriter, WritesAResponse) {
+  GenerationCall call;
+  call.dialect = Dialect::responses;
+  const Json response =
+      json(written(call, {delta("Hel"), delta("lo"), end(FinishReason::eos)}, "resp_1"));
+  EXPECT_EQ(response["status"], "completed");
+  EXPECT_EQ(response["output"][0]["content"][0]["text"], "Hello");
+  EXPECT_EQ(response["usage"]["total_tokens"], 13);
+}
+
+TEST(ResponsesWriter, StreamsEventsInOrder) {
+  GenerationCall call;
+  call.dialect = Dialect::responses;
+  call.stream = true;
+  const auto events = events_of(written(call, {delta("Hi"), end(FinishReason::length)}, "resp_1"));
+  for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i].second["sequence_number"], i);
+  EXPECT_EQ(events.front().first, "response.created");
+  EXPECT_EQ(events[4].first, "response.output_text.delta");
+  EXPECT_EQ(events.back().first, "response.incomplete");
+  EXPECT_EQ(events.back().second["response"]["incomplete_details"]["reason"], "max_output_tokens");
+}
+
+}  // namespace
+}  // namespace tenon::api

@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include "core/server/http/head_check.h"
+#include "core/server/http/message.h"
+
+namespace tenon::http {
+namespace {
+
+unsigned status_of(std::vector<Field> fields, unsigned version = 11) {
+  Request request;
+  request.is_1_0 = version == 10;
+  request.fields = std::move(fields);
+  return check_head(request, version).status;
+}
+
+TEST(CheckHead, TakesWhatIsClear) {
+  EXPECT_EQ(status_of({{"host", "x"}}), 0u);
+  EXPECT_EQ(status_of({{"host", "x"}, {"content-length", "12"}}), 0u);
+  EXPECT_EQ(status_of({{"host", "x"}, {"transfer-encoding", "Chunked"}}), 0u);
+  EXPECT_EQ(status_of({}, 10), 0u);
+  EXPECT_EQ(status_of({{"host", "x"}, {"expect", "100-Continue"}}), 0u);
+}
+
+TEST(CheckHead, RefusesWhatTwoReadersCouldUnderstandDifferently) {
+  const Field host{"host", "x"}, length{"content-length", "2"},
+      chunks{"transfer-encoding", "chunked"};
+  EXPECT_EQ(status_of({host, length, chunks}), 400u);
+  EXPECT_EQ(status_of({host, length, length}), 400u);
+  EXPECT_EQ(status_of({host, chunks, chunks}), 400u);
+  EXPECT_EQ(status_of({host, {"content-length", "2, 2"}}), 400u);
+  EXPECT_EQ(status_of({host, {"content-length", "+2"}}), 400u);
+  EXPECT_EQ(status_of({host, {"content-length", ""}}), 400u);
+  EXPECT_EQ(status_of({host, {"transfer-encoding", "gzip, chunked"}}), 400u);
+  EXPECT_EQ(status_of({chunks}, 10), 400u);
+  EXPECT_EQ(status_of({host, host}), 400u);
+  EXPECT_EQ(status_of({}), 400u);
+}
+
+TEST(CheckHead, RefusesOtherVersionsAndExpectations) {
+  EXPECT_EQ(status_of({{"host", "x"}}, 20), 505u);
+  EXPECT_EQ(status_of({{"host", "x"}}, 12), 505u);
+  EXPECT_EQ(status_of({{"host", "x"}, {"expect", "tea"}}), 417u);
+  EXPECT_EQ(status_of({{"expect", "100-continue"}}, 10), 417u);
+}
+
+TEST(Target, IsAPathAndAQuery) {
+  Request request;
+  set_target("/a/b?c=d?e", request);
+  EXPECT_EQ(request.path, "/a/b");
+  EXPECT_EQ(request.query, "c=d?e");
+  set_target("http://host:1/x", request);
+  EXPECT_EQ(request.path, "/x");
+}
+
+TEST(ResponseHead, HasNoLineThatAValueMade) {
+  const Response response{.status = 404, .fields = {{"X", "a\r\nSet-Cookie: b"}}};
+  const std::string head = response_head(response, {.length = 3});
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 404 Not Found\r\n"));
+  EXPECT_NE(head.find("X: a  Set-Cookie: b\r\n"), std::string::npos);
+  EXPECT_NE(head.find("Content-Length: 3\r\n"), std::string::npos);
+  EXPECT_TRUE(head.ends_with("\r\n\r\n"));
+}
+
+TEST(ResponseHead, SaysHowTheBodyEnds) {
+  const auto head = [](HeadOptions options) { return response_head({}, options); };
+  EXPECT_NE(head({}).find("Transfer-Encoding: chunked"), std::string::npos);
+  const std::string old = head({.is_1_0 = true, .keep_alive = false});
+  EXPECT_EQ(old.find("Transfer-Encoding"), std::string::npos);
+  EXPECT_NE(old.find("Connection: close"), std::string::npos);
+  EXPECT_NE(head({.is_1_0 = true, .length = 0}).find("Connection: keep-alive"), std::string::npos);
+}
+
+TEST(PercentDecoding, RefusesHalfAnEscape) {
+  std::string out;
+  EXPECT_TRUE(percent_decoded("a%2Fb%20", out));
+  EXPECT_EQ(out, "a/b ");
+  for (const char* text : {"%", "%2", "a%g0", "%0g"}) EXPECT_FALSE(percent_decoded(text, out));
+}
+
+TEST(Chunk, StatesItsSizeInHexadecimal) {
+  EXPECT_EQ(chunk(std::string(26, 'x')), "1a\r\n" + std::string(26, 'x') + "\r\n");
+}
+
+}  // namespace
+}  // namespace tenon::http

@@ -1,0 +1,255 @@
+// The server over real sockets, with a handler that does what the path says.
+#include "core/server/http/server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace tenon::http {
+namespace {
+
+// Pieces that a test hands over one by one.
+class Pieces final : public BodyStream {
+ public:
+  Next take(std::string& out) override {
+    const std::lock_guard lock(mutex_);
+    out += std::exchange(ready_, {});
+    return next_;
+  }
+  void put(std::string_view text, Next next) {
+    const std::lock_guard lock(mutex_);
+    ready_ += text;
+    next_ = next;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string ready_;
+  Next next_ = Next::more;
+};
+
+class Client {
+ public:
+  explicit Client(uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  }
+  ~Client() { ::close(socket_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  bool connected() const { return connected_; }
+  void send(std::string_view text) {
+    ASSERT_EQ(::send(socket_, text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
+  }
+  void get(const std::string& path) { send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n"); }
+  // Until `end` has come, or the connection has ended.
+  std::string read(std::string_view end) {
+    std::string text;
+    char piece[4096];
+    while (end.empty() || text.find(end) == text.npos) {
+      const ssize_t count = ::recv(socket_, piece, sizeof(piece), 0);
+      if (count <= 0) break;
+      text.append(piece, static_cast<size_t>(count));
+    }
+    return text;
+  }
+
+ private:
+  const int socket_;
+  bool connected_ = false;
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { start({.port = 0}); }
+  void TearDown() override {
+    held_ = nullptr;
+    if (thread_.joinable()) {
+      server_->drain(std::chrono::seconds(10));
+      thread_.join();
+    }
+  }
+  void start(const ServerOptions& options) {
+    Handlers handlers;
+    handlers.gate = [](const Request& request) -> std::optional<Response> {
+      if (request.path == "/refused") return Response{.status = 404, .body = "no"};
+      return std::nullopt;
+    };
+    handlers.handle = [this](Request request, std::shared_ptr<Exchange> exchange) {
+      handle(std::move(request), std::move(exchange));
+    };
+    handlers.refuse = [](unsigned status, const std::string& message) {
+      return Response{.status = status, .body = message};
+    };
+    auto server = Server::open(options, std::move(handlers));
+    ASSERT_TRUE(server.ok()) << server.status().message();
+    server_ = *std::move(server);
+    const std::string address = server_->addresses().front();
+    port_ = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+    thread_ = std::thread([this] { server_->run(); });
+  }
+
+  void handle(Request request, std::shared_ptr<Exchange> exchange) {
+    if (request.path == "/echo") return exchange->answer({.body = request.body});
+    if (request.path == "/drop") return;
+    exchange->watch([this] {
+      const std::lock_guard lock(mutex_);
+      is_gone_ = true;
+      changed_.notify_all();
+    });
+    if (request.path == "/stream") exchange->answer({.stream = pieces_});
+    const std::lock_guard lock(mutex_);
+    held_ = std::move(exchange);
+    changed_.notify_all();
+  }
+  // The request that is not answered yet.
+  std::shared_ptr<Exchange> held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return held_ != nullptr; });
+    return std::exchange(held_, nullptr);
+  }
+  void wait_until_gone() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_gone_; });
+  }
+
+  std::unique_ptr<Server> server_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+  std::shared_ptr<Pieces> pieces_ = std::make_shared<Pieces>();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Exchange> held_;
+  bool is_gone_ = false;
+};
+
+TEST_F(ServerTest, KeepsAConnectionForManyRequests) {
+  Client client(port_);
+  for (int i = 0; i < 3; ++i) {
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    EXPECT_TRUE(client.read("abc").starts_with("HTTP/1.1 200 OK\r\n"));
+    client.get("/refused");
+    EXPECT_TRUE(client.read("no").starts_with("HTTP/1.1 404 Not Found\r\n"));
+  }
+}
+
+TEST_F(ServerTest, SendsAStreamInChunksAsItComes) {
+  Client client(port_);
+  client.get("/stream");
+  EXPECT_NE(client.read("\r\n\r\n").find("Transfer-Encoding: chunked"), std::string::npos);
+  const auto exchange = held();
+  pieces_->put("one", BodyStream::Next::more);
+  exchange->wake();
+  EXPECT_EQ(client.read("one\r\n"), "3\r\none\r\n");
+  pieces_->put("two", BodyStream::Next::end);
+  exchange->wake();
+  EXPECT_EQ(client.read("0\r\n\r\n"), "3\r\ntwo\r\n0\r\n\r\n");
+  client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nz");
+  EXPECT_TRUE(client.read("z").starts_with("HTTP/1.1 200 OK\r\n"));
+}
+
+TEST_F(ServerTest, ClosesWhereAStreamIsBroken) {
+  Client client(port_);
+  client.get("/stream");
+  const auto exchange = held();
+  pieces_->put("half", BodyStream::Next::broken);
+  exchange->wake();
+  const std::string all = client.read("");
+  EXPECT_TRUE(all.ends_with("4\r\nhalf\r\n")) << all;
+}
+
+TEST_F(ServerTest, SeesAConnectionEnd) {
+  std::shared_ptr<Exchange> exchange;
+  {
+    Client client(port_);
+    client.get("/wait");
+    exchange = held();
+  }
+  wait_until_gone();
+  // Nobody hears it, and nothing happens.
+  exchange->answer({.body = "late"});
+  exchange->wake();
+}
+
+TEST_F(ServerTest, AnswersARequestThatWasDropped) {
+  Client client(port_);
+  client.get("/drop");
+  EXPECT_TRUE(client.read("dropped").starts_with("HTTP/1.1 500 "));
+}
+
+TEST_F(ServerTest, TakesTheFirstOfSeveralAnswers) {
+  Client client(port_);
+  client.get("/wait");
+  const auto exchange = held();
+  exchange->answer({.body = "first"});
+  exchange->answer({.body = "second"});
+  client.read("first");
+  client.get("/refused");
+  EXPECT_TRUE(client.read("no").starts_with("HTTP/1.1 404"));
+}
+
+TEST_F(ServerTest, LetsARequestFinishWhenItDrains) {
+  Client idle(port_), busy(port_);
+  busy.get("/wait");
+  const auto exchange = held();
+  server_->drain(std::chrono::seconds(100));
+  EXPECT_EQ(idle.read(""), "");
+  EXPECT_FALSE(Client(port_).connected());
+  exchange->answer({.body = "done"});
+  EXPECT_NE(busy.read("").find("Connection: close"), std::string::npos);
+  thread_.join();
+}
+
+TEST_F(ServerTest, CutsOffWhatDoesNotFinish) {
+  Client busy(port_);
+  busy.get("/wait");
+  const auto exchange = held();
+  server_->drain(std::chrono::seconds(0));
+  EXPECT_EQ(busy.read(""), "");
+  wait_until_gone();
+  thread_.join();
+}
+
+TEST(Server, EndsRequestsThatTakeTooLong) {
+  Handlers handlers;
+  handlers.gate = [](const Request&) -> std::optional<Response> { return Response{}; };
+  handlers.refuse = [](unsigned status, const std::string&) { return Response{.status = status}; };
+  ServerOptions options{.port = 0};
+  options.header_timeout = options.idle_timeout = std::chrono::milliseconds(1);
+  auto server = Server::open(options, std::move(handlers));
+  ASSERT_TRUE(server.ok());
+  const std::string address = (*server)->addresses().front();
+  std::thread thread([&] { (*server)->run(); });
+  {
+    Client silent(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    EXPECT_EQ(silent.read(""), "");
+    Client slow(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    slow.send("GET /hea");
+    const std::string answer = slow.read("");
+    EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 408")) << answer;
+  }
+  (*server)->drain(std::chrono::seconds(1));
+  thread.join();
+}
+
+TEST(Server, SaysWhatItCannotListenOn) {
+  EXPECT_FALSE(Server::open({.host = "no such host."}, {}).ok());
+  const auto unix_server =
+      Server::open({.port = std::nullopt, .socket_path = std::string(200, 'x')}, {});
+  ASSERT_FALSE(unix_server.ok());
+  EXPECT_NE(unix_server.status().message().find("107 bytes"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace tenon::http
