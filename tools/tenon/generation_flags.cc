@@ -52,6 +52,7 @@ std::string add_entry(AnswerSettings& answer, const Parameter& known, const std:
       return set_flag(answer, known, text == "true");
     case ParameterKind::word:
     case ParameterKind::stages:
+    case ParameterKind::name:
       return set_word(answer, known, text);
     case ParameterKind::texts:
       return add_text(answer, known, text);
