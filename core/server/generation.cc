@@ -171,7 +171,7 @@ api::WriterContext Generation::writer_context() const {
                          std::chrono::system_clock::now().time_since_epoch())
                          .count(),
           .token_text = token_text_of(model_),
-          .reader = setting_.reader,
+          .reader = model_.reader,
           .prompt_texts = prompt_texts_,
           .prompt_ids = prompt_ids_};
 }

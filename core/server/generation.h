@@ -30,7 +30,6 @@ using FormConstrainer =
 
 struct GenerationSetting {
   size_t queue_bytes = size_t{1} << 20;  // of events that a stream's reader has not taken
-  api::AnswerReaderFactory reader = {};  // empty: answers are plain text
   FormConstrainer constrain = {};        // empty: no forms
 };
 

@@ -5,6 +5,7 @@
 #include "core/base/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/model/embedding_advice.h"
+#include "core/server/answer_reader.h"
 
 namespace tenon::server {
 namespace {
@@ -35,6 +36,13 @@ Status choose_pooling(ServedModel& model) {
   return Status();
 }
 
+void read_answers_of(ServedModel& model) {
+  const AnswerFormat format = answer_format_of(*model.chat);
+  if (format == AnswerFormat()) return;
+  model.reader = make_answer_reader(format, model.pipeline->tokenizer.get());
+  model.reads_calls = format.calls != ToolCallFormat::none;
+}
+
 Status open_template(ServedModel& model, const std::string& file) {
   if (!file.empty()) {
     TENON_ASSIGN_OR_RETURN(const std::string source, read_text_file(file));
@@ -62,6 +70,7 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
   TENON_RETURN_IF_ERROR(open_template(*model, template_file));
+  if (model->chat) read_answers_of(*model);
   TENON_RETURN_IF_ERROR(choose_pooling(*model));
   return model;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/chat/chat_template.h"
+#include "core/server/api/answer_parts.h"
 #include "core/server/api/call.h"
 #include "core/server/api/error.h"
 #include "core/server/api/events.h"
@@ -18,7 +19,9 @@ struct ServedModel {
   Pipeline* pipeline = nullptr;      // borrowed
   std::optional<ChatTemplate> chat;  // absent: `chat_problem` says why
   std::string chat_problem;
-  Pooling pooling = Pooling::last;  // of embeddings; none: `pooling_problem` says why
+  api::AnswerReaderFactory reader = {};  // of answers, as the template says; empty: plain text
+  bool reads_calls = false;              // of tools
+  Pooling pooling = Pooling::last;       // of embeddings; none: `pooling_problem` says why
   bool normalise = true;
   std::string pooling_problem;
   int64_t created = 0;  // seconds since 1970

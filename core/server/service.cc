@@ -31,9 +31,7 @@ bool is_json(const http::Request& request) {
 Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
                  std::function<void()> on_broken)
     : options_(std::move(options)),
-      generation_{.queue_bytes = options_.queue_bytes,
-                  .reader = options_.reader,
-                  .constrain = options_.constrain},
+      generation_{.queue_bytes = options_.queue_bytes, .constrain = options_.constrain},
       pool_(options_.threads, kWaitingJobs) {
   for (std::unique_ptr<ServedModel>& model : models) {
     Served& served = served_.emplace_back();

@@ -26,8 +26,6 @@ struct ServiceOptions {
   std::string cors_origin = {};   // that pages may come from: one, or "*"; empty = none
   const KeyRing* keys = nullptr;  // borrowed; null = everybody may
   RequestLog* log = nullptr;      // borrowed
-  // What model families' answers are read with (core/server/api/answer_parts.h).
-  api::AnswerReaderFactory reader = {};
   // What holds answers to forms (structured output).
   FormConstrainer constrain = {};
 };

@@ -24,8 +24,8 @@ api::Json model_json(const ServedModel& model) {
           {"pipeline", model.pipeline->hash}};
 }
 
-// What the seams of this room have nothing behind yet.
-std::optional<api::ApiError> not_built(const api::GenerationCall& call,
+// What a request asks for that nothing here can do.
+std::optional<api::ApiError> not_built(const api::GenerationCall& call, const ServedModel& model,
                                        const GenerationSetting& setting) {
   if (call.form && !setting.constrain) {
     return api::ApiError{.message = "answers in the form \"" + call.form->form +
@@ -33,11 +33,19 @@ std::optional<api::ApiError> not_built(const api::GenerationCall& call,
                          .param = "response_format",
                          .code = "not_built"};
   }
-  if (call.tools && call.tools->choice != "none" && !setting.reader) {
-    return api::ApiError{.message =
-                             "\"tools\" are not built here: nothing would read the calls "
-                             "from the answer – leave them out",
+  if (!call.tools || call.tools->choice == "none") return std::nullopt;
+  if (!model.reads_calls) {
+    return api::ApiError{.message = "the chat template of \"" + model.name +
+                                    "\" does not say how its model calls tools, so nothing would "
+                                    "read the calls from the answer – leave them out",
                          .param = "tools",
+                         .code = "not_built"};
+  }
+  if (call.tools->choice != "auto") {
+    return api::ApiError{.message =
+                             "\"tool_choice\" cannot force a call here, as answers are not "
+                             "held to forms – use \"auto\" or \"none\"",
+                         .param = "tool_choice",
                          .code = "not_built"};
   }
   return std::nullopt;
@@ -96,8 +104,10 @@ void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parse
   if (!parsed.ok()) return call->refuse(parsed.error());
   auto found = model_of(parsed->model);
   if (!found.ok()) return call->refuse(found.error());
-  if (const auto missing = not_built(*parsed, generation_)) return call->refuse(*missing);
   Served& served = **found;
+  if (const auto missing = not_built(*parsed, *served.model, generation_)) {
+    return call->refuse(*missing);
+  }
   call->note([&](LogEntry& entry) {
     entry.model = served.model->name;
     entry.stream = parsed->stream;

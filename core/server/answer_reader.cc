@@ -1,0 +1,77 @@
+#include "core/server/answer_reader.h"
+
+#include <functional>
+#include <utility>
+
+#include "core/chat/answer_parser.h"
+
+namespace tenon::server {
+namespace {
+
+using Part = api::AnswerPart;
+
+class FamilyReader final : public api::AnswerReader {
+ public:
+  FamilyReader(AnswerParser parser, bool parallel)
+      : parser_(std::move(parser)), parallel_(parallel) {}
+
+  void push(std::string_view text, std::span<const TokenId> tokens,
+            std::vector<Part>& out) override {
+    parser_.push(text, tokens, deltas_);
+    take(out);
+  }
+  void finish(std::vector<Part>& out) override {
+    parser_.finish(deltas_);
+    take(out);
+  }
+
+ private:
+  void take(std::vector<Part>& out) {
+    for (AnswerDelta& delta : deltas_) add(delta, out);
+    deltas_.clear();
+  }
+  void add(AnswerDelta& delta, std::vector<Part>& out) const {
+    const bool of_call =
+        delta.part != tenon::AnswerPart::content && delta.part != tenon::AnswerPart::reasoning;
+    if (of_call && delta.index > 0 && !parallel_) return;
+    switch (delta.part) {
+      case tenon::AnswerPart::content:
+        return out.push_back({.kind = Part::Kind::content, .text = std::move(delta.text)});
+      case tenon::AnswerPart::reasoning:
+        return out.push_back({.kind = Part::Kind::reasoning, .text = std::move(delta.text)});
+      case tenon::AnswerPart::tool_call_begin:
+        return out.push_back({.kind = Part::Kind::tool_call,
+                              .text = std::move(delta.name),
+                              .id = std::move(delta.id)});
+      case tenon::AnswerPart::tool_arguments:
+        return out.push_back({.kind = Part::Kind::arguments, .text = std::move(delta.text)});
+      case tenon::AnswerPart::tool_call_end:
+      case tenon::AnswerPart::tool_call_broken:  // whole calls are never broken
+        return;
+    }
+  }
+
+  AnswerParser parser_;
+  const bool parallel_;
+  std::vector<AnswerDelta> deltas_;
+};
+
+}  // namespace
+
+api::AnswerReaderFactory make_answer_reader(AnswerFormat format, const Tokenizer* tokenizer) {
+  return [format, tokenizer](const api::ReaderInput& input) -> std::unique_ptr<api::AnswerReader> {
+    const std::optional<api::ToolUse>& tools = input.call.tools;
+    AnswerOptions options;
+    options.format = format;
+    if (tools && tools->choice != "none") options.tools = input.call.chat.tools;
+    options.prompt = input.prompt_text;
+    options.whole_calls = true;
+    // Turns of a conversation have prompts of their own, and so have their calls' ids.
+    options.id_seed = std::hash<std::string_view>()(input.prompt_text) + input.sample;
+    Result<AnswerParser> parser = AnswerParser::make(options, tokenizer, input.prompt_ids);
+    if (!parser.ok()) return nullptr;  // tools were looked at when the request was read
+    return std::make_unique<FamilyReader>(*std::move(parser), !tools || tools->parallel);
+  };
+}
+
+}  // namespace tenon::server
