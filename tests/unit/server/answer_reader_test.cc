@@ -57,7 +57,9 @@ TEST(AnswerReader, splits_reasoning_content_and_calls) {
 }
 
 TEST(AnswerReader, delivers_the_first_call_alone_where_one_at_a_time_is_wanted) {
-  EXPECT_EQ(read(call_with(api::ToolUse{.parallel = false}), kTwoCalls),
+  api::ToolUse one_at_a_time;
+  one_at_a_time.parallel = false;
+  EXPECT_EQ(read(call_with(one_at_a_time), kTwoCalls),
             (Parts{{Kind::reasoning, "where?"},
                    {Kind::content, "Let me look."},
                    {Kind::tool_call, "weather"},
