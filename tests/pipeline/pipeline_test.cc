@@ -29,8 +29,10 @@ class AskingExecutor final : public Executor {
   Status load(const ExecutorSetup& setup) override {
     if (setup.attention.prefill.kernel == nullptr) return internal("no attention kernel was given");
     for (const Weight* weight : {&setup.model->layers[0].q, &setup.model->layers[0].down}) {
-      TENON_ASSIGN_OR_RETURN(const LinearKernel* kernel, setup.linear(weight->view()));
-      if (!kernel->accepts(weight->view()).ok()) return internal("a kernel that refuses was given");
+      TENON_ASSIGN_OR_RETURN(const ChosenLinear chosen, setup.linear(weight->view()));
+      if (!chosen.kernel->accepts(weight->view()).ok()) {
+        return internal("a kernel that refuses was given");
+      }
     }
     return {};
   }
