@@ -136,7 +136,17 @@ class ComparisonReader {
                     in_quotes(key) + " must be a list such as [\"scheduler.plugin=chunked\"]");
       return;
     }
-    for (const toml::node& entry : *list) out.push_back(entry.as_string()->get());
+    for (const toml::node& entry : *list) out.push_back(setting(entry.as_string()->get()));
+  }
+
+  // Settings that name models are paths like any other here.
+  std::string setting(const std::string& text) const {
+    for (const std::string key : {"model.path=", "drafter.model="}) {
+      if (!text.starts_with(key)) continue;
+      return key +
+             (std::filesystem::path(folder_) / text.substr(key.size())).lexically_normal().string();
+    }
+    return text;
   }
 
   std::vector<const toml::table*> tables(const toml::table& table, std::string_view key) {

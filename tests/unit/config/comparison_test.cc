@@ -51,6 +51,11 @@ high = 4.0
   EXPECT_EQ(c.expect[0].high, 4.0);
 }
 
+TEST(Comparison, takes_models_in_settings_from_its_own_folder_too) {
+  EXPECT_THAT(parsed("set = [\"drafter.model=../models/small\", \"a.b=c/d\"]").set,
+              ElementsAre("drafter.model=/models/small", "a.b=c/d"));
+}
+
 TEST(Comparison, names_every_fault_with_its_place) {
   EXPECT_THAT(error_of("cache = \"hot\"\npairs = 2\nmetrics = \"x\"\n"),
               AllOf(HasSubstr("c.toml:2:9: 'hot' is no state of the cache"),
