@@ -75,7 +75,7 @@ class ComparisonReader {
       out_.cache = *state;
     } else {
       reader_.error(table.get("cache")->source(),
-                    in_quotes(cache) + " is no state of the cache; expected cold, warm or steady");
+                    in_quotes(cache) + " is no state of the cache; expected cold or warm");
     }
     const toml::node* slo = table.get("slo");
     if (slo == nullptr) return;
@@ -192,10 +192,10 @@ std::vector<std::string> ComparisonArm::keys() const {
 }
 
 std::string_view cache_state_name(CacheState state) {
-  return state == CacheState::cold ? "cold" : state == CacheState::warm ? "warm" : "steady";
+  return state == CacheState::cold ? "cold" : "warm";
 }
 std::optional<CacheState> parse_cache_state(std::string_view name) {
-  for (const CacheState state : {CacheState::cold, CacheState::warm, CacheState::steady}) {
+  for (const CacheState state : {CacheState::cold, CacheState::warm}) {
     if (cache_state_name(state) == name) return state;
   }
   return std::nullopt;

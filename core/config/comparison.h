@@ -25,9 +25,9 @@ struct ComparisonArm {
   std::vector<std::string> keys() const;
 };
 
-// Whose K/V a request may find in the cache: that of its own piece alone, that of one run of the
-// same requests just before, or whatever earlier pieces left.
-enum class CacheState : uint8_t { cold = 0, warm = 1, steady = 2 };
+// Whose K/V a request may find in the cache: that of its own piece alone, or also that of one run
+// of the same requests just before.
+enum class CacheState : uint8_t { cold = 0, warm = 1 };
 std::string_view cache_state_name(CacheState state);
 std::optional<CacheState> parse_cache_state(std::string_view name);
 

@@ -14,9 +14,9 @@
 namespace tenon {
 namespace {
 
-const Piece* find_piece(const Measured& measured, PieceKind kind, std::string_view arm, bool again,
-                        uint32_t block) {
-  for (const Piece& piece : measured.pieces) {
+const MeasuredPiece* find_piece(const MeasuredComparison& measured, PieceKind kind,
+                                std::string_view arm, bool again, uint32_t block) {
+  for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind == kind && piece.block == block && piece.arm == arm && piece.again == again) {
       return &piece;
     }
@@ -25,7 +25,7 @@ const Piece* find_piece(const Measured& measured, PieceKind kind, std::string_vi
 }
 
 // The states around two pieces: the worst of what was measured before, behind and meanwhile.
-bool alike(const Piece& a, const Piece& b, double unlike) {
+bool alike(const MeasuredPiece& a, const MeasuredPiece& b, double unlike) {
   const double meanwhile = a.processor_share > 0 && b.processor_share > 0
                                ? std::abs(std::log(a.processor_share / b.processor_share))
                                : 0;
@@ -34,13 +34,14 @@ bool alike(const Piece& a, const Piece& b, double unlike) {
          meanwhile <= bound;
 }
 
-PiecePairs pairs(const Measured& measured, PieceKind kind, std::string_view arm, bool again) {
+PiecePairs pairs(const MeasuredComparison& measured, PieceKind kind, std::string_view arm,
+                 bool again) {
   PiecePairs out;
   if (measured.arms.empty()) return out;
   const std::string& base = measured.arms.front().name;
-  for (const Piece& piece : measured.pieces) {
+  for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind != kind || piece.arm != arm || piece.again != again) continue;
-    const Piece* other = find_piece(measured, kind, base, false, piece.block);
+    const MeasuredPiece* other = find_piece(measured, kind, base, false, piece.block);
     if (other == nullptr || other == &piece) continue;
     if (alike(*other, piece, measured.plan.unlike)) {
       out.like.emplace_back(other, &piece);
@@ -66,14 +67,14 @@ std::vector<double> ratios_of(const PiecePairs& pairs, const Metric& metric,
   return log_ratios(a, b);
 }
 
-NoiseFloor noise_of(const Measured& measured, const Metric& primary, double confidence,
+NoiseFloor noise_of(const MeasuredComparison& measured, const Metric& primary, double confidence,
                     size_t planned_pairs) {
   const PiecePairs found = noise_pairs_of(measured);
   NoiseFloor noise{.pairs = found.like.size(), .dropped = found.dropped};
   const std::vector<double> ratios = ratios_of(found, primary, measured.plan);
   noise.log_ratio = mean_interval(ratios, measured.plan.confidence);
   noise.deviation = standard_deviation_of(ratios);
-  if (ratios.size() >= 2 && !noise.log_ratio.holds(0)) {
+  if (ratios.size() >= 3 && !noise.log_ratio.holds(0)) {
     noise.floor = std::max(std::abs(noise.log_ratio.low), std::abs(noise.log_ratio.high));
   }
   noise.detectable = ratios.size() < 2
@@ -84,7 +85,7 @@ NoiseFloor noise_of(const Measured& measured, const Metric& primary, double conf
 }
 
 // The first request that got other tokens, or other digests, than the base's first piece gave it.
-std::string difference_in(const Piece& expected, const Piece& found) {
+std::string difference_in(const MeasuredPiece& expected, const MeasuredPiece& found) {
   if (expected.requests.size() != found.requests.size()) {
     return std::to_string(found.requests.size()) + " answers instead of " +
            std::to_string(expected.requests.size());
@@ -101,7 +102,7 @@ std::string difference_in(const Piece& expected, const Piece& found) {
   return "";
 }
 
-void compare_answers(const Measured& measured, ArmResult& out) {
+void compare_answers(const MeasuredComparison& measured, ArmResult& out) {
   const MeasuredArm& base = measured.arms.front();
   out.same_numerics = base.numerics == out.arm->numerics;
   if (!measured.plan.same_answers) {
@@ -113,8 +114,8 @@ void compare_answers(const Measured& measured, ArmResult& out) {
                   "); what the answers are worth is not judged here";
     return;
   }
-  const Piece* expected = nullptr;
-  for (const Piece& piece : measured.pieces) {
+  const MeasuredPiece* expected = nullptr;
+  for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.arm == base.name && expected == nullptr) expected = &piece;
     if (expected == nullptr || (piece.arm != out.arm->name && piece.arm != base.name)) continue;
     const std::string difference = difference_in(*expected, piece);
@@ -126,8 +127,8 @@ void compare_answers(const Measured& measured, ArmResult& out) {
   out.answers = "equal: every token of every piece, and the digests of logits";
 }
 
-MetricResult result_of(const Measured& measured, const PiecePairs& pairs, const Metric& metric,
-                       double confidence, double floor) {
+MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pairs,
+                       const Metric& metric, double confidence, double floor) {
   MetricResult out{.metric = &metric};
   std::vector<double> a, b;
   out.log_ratios = ratios_of(pairs, metric, measured.plan, &a, &b);
@@ -142,11 +143,11 @@ MetricResult result_of(const Measured& measured, const PiecePairs& pairs, const 
   return out;
 }
 
-void note_saturation(const Measured& measured, std::string_view arm,
+void note_saturation(const MeasuredComparison& measured, std::string_view arm,
                      std::vector<std::string>& notes) {
   if (!measured.plan.open_loop) return;
   size_t pieces = 0, saturated = 0;
-  for (const Piece& piece : measured.pieces) {
+  for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind != PieceKind::measured || piece.arm != arm) continue;
     std::vector<const RequestRow*> rows;
     for (const RequestRow& row : piece.requests) rows.push_back(&row);
@@ -172,7 +173,7 @@ void note_drops(const ArmResult& arm, std::vector<std::string>& notes) {
                   "quiet, or allow more (unlike)");
 }
 
-ArmResult arm_result(const Measured& measured, const MeasuredArm& arm, double confidence,
+ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm, double confidence,
                      double floor) {
   ArmResult out{.arm = &arm};
   const PiecePairs found = pairs_of(measured, arm.name);
@@ -183,7 +184,7 @@ ArmResult arm_result(const Measured& measured, const MeasuredArm& arm, double co
     if (out.different_answers) break;  // no speed is ranked
     out.metrics.push_back(result_of(measured, found, metric, confidence, floor));
   }
-  std::vector<const Piece*> a, b;
+  std::vector<const MeasuredPiece*> a, b;
   for (const auto& [first, second] : found.like) {
     a.push_back(first);
     b.push_back(second);
@@ -203,15 +204,15 @@ const MetricResult* ArmResult::find(std::string_view metric) const {
   return nullptr;
 }
 
-PiecePairs pairs_of(const Measured& measured, std::string_view arm) {
+PiecePairs pairs_of(const MeasuredComparison& measured, std::string_view arm) {
   return pairs(measured, PieceKind::measured, arm, false);
 }
-PiecePairs noise_pairs_of(const Measured& measured) {
+PiecePairs noise_pairs_of(const MeasuredComparison& measured) {
   if (measured.arms.empty()) return {};
   return pairs(measured, PieceKind::noise, measured.arms.front().name, true);
 }
 
-Analysis analyse(const Measured& measured, size_t planned_pairs) {
+Analysis analyse(const MeasuredComparison& measured, size_t planned_pairs) {
   Analysis out;
   if (measured.arms.empty()) return out;
   const Metric* primary = find_metric(measured.plan.primary);
@@ -235,7 +236,8 @@ Analysis analyse(const Measured& measured, size_t planned_pairs) {
 }
 
 std::string percent_text(double log_ratio) {
-  if (!std::isfinite(log_ratio)) return "?";
+  // Beyond a factor of ten thousand few pairs have said nothing.
+  if (!(std::abs(log_ratio) < std::log(1e4))) return "?";
   const double percent = 100 * std::expm1(log_ratio);
   char text[40];
   std::snprintf(text, sizeof(text), std::abs(percent) < 99.95 ? "%+.1f %%" : "%+.0f %%", percent);

@@ -51,15 +51,15 @@ struct Analysis {
 };
 
 // `planned_pairs` is what the noise floor's `detectable` is for; 0 = as many as were measured.
-Analysis analyse(const Measured& measured, size_t planned_pairs = 0);
+Analysis analyse(const MeasuredComparison& measured, size_t planned_pairs = 0);
 
 // Pairs of pieces of one kind: the base's and the arm's of the same block.
 struct PiecePairs {
-  std::vector<std::pair<const Piece*, const Piece*>> like;
+  std::vector<std::pair<const MeasuredPiece*, const MeasuredPiece*>> like;
   size_t dropped = 0;  // in unlike states of the machine
 };
-PiecePairs pairs_of(const Measured& measured, std::string_view arm);
-PiecePairs noise_pairs_of(const Measured& measured);
+PiecePairs pairs_of(const MeasuredComparison& measured, std::string_view arm);
+PiecePairs noise_pairs_of(const MeasuredComparison& measured);
 
 // "+12.3 %" of a log ratio.
 std::string percent_text(double log_ratio);

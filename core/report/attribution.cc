@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kLeastShare = 0.02;
 constexpr size_t kMostSentences = 5;
+constexpr double kCertain = 0.99;  // of a part's difference over the pairs, before it is blamed
 
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
   char text[400];
@@ -24,14 +25,14 @@ constexpr size_t kMostSentences = 5;
 }
 
 template <typename Value>
-double mean_over(std::span<const Piece* const> pieces, const Value& value) {
+double mean_over(std::span<const MeasuredPiece* const> pieces, const Value& value) {
   double sum = 0;
-  for (const Piece* piece : pieces) sum += value(*piece);
+  for (const MeasuredPiece* piece : pieces) sum += value(*piece);
   return pieces.empty() ? 0 : sum / static_cast<double>(pieces.size());
 }
 
-double counter(std::span<const Piece* const> pieces, const std::string& name) {
-  return mean_over(pieces, [&](const Piece& piece) {
+double counter(std::span<const MeasuredPiece* const> pieces, const std::string& name) {
+  return mean_over(pieces, [&](const MeasuredPiece& piece) {
     const auto found = piece.counters.find(name);
     return found == piece.counters.end() ? 0.0 : found->second;
   });
@@ -39,7 +40,7 @@ double counter(std::span<const Piece* const> pieces, const std::string& name) {
 
 // "612 steps instead of 1400"; nothing where the two are within 2 %.
 struct CounterWords {
-  std::span<const Piece*const> base, arm;
+  std::span<const MeasuredPiece*const> base, arm;
   std::vector<std::string> found;
 
   void add(const char* name, const char* words) {
@@ -49,8 +50,8 @@ struct CounterWords {
   }
 };
 
-std::string reason_of(const PartDifference& difference, std::span<const Piece* const> base,
-                      std::span<const Piece* const> arm) {
+std::string reason_of(const PartDifference& difference, std::span<const MeasuredPiece* const> base,
+                      std::span<const MeasuredPiece* const> arm) {
   CounterWords words{base, arm, {}};
   const bool prefill = difference.phase == "prefill";
   words.add(prefill ? "prefill_steps" : "decode_steps", "steps");
@@ -69,6 +70,23 @@ std::string reason_of(const PartDifference& difference, std::span<const Piece* c
   return join(words.found);
 }
 
+// Whether the pairs themselves say that a part's time differs: a mean over few pieces of a busy
+// machine would blame whoever was interrupted.
+bool is_certain(const PartDifference& difference, std::span<const MeasuredPiece* const> base,
+                std::span<const MeasuredPiece* const> arm) {
+  const bool prefill = difference.phase == "prefill";
+  const size_t part = static_cast<size_t>(
+      std::find(kPartNames.begin(), kPartNames.end(), difference.part) - kPartNames.begin());
+  const auto seconds = [&](const MeasuredPiece& piece) {
+    return (prefill ? piece.prefill : piece.decode)[part];
+  };
+  std::vector<double> changes;
+  for (size_t i = 0; i < std::min(base.size(), arm.size()); ++i) {
+    changes.push_back(seconds(*arm[i]) - seconds(*base[i]));
+  }
+  return !mean_interval(changes, kCertain).holds(0);
+}
+
 std::string named(const std::string& part, const MeasuredArm& base, const MeasuredArm& arm) {
   const auto id = [&](const MeasuredArm& of) {
     const auto found = of.plugins.find(part);
@@ -82,12 +100,12 @@ std::string named(const std::string& part, const MeasuredArm& base, const Measur
 
 }  // namespace
 
-std::vector<PartDifference> differences_of(std::span<const Piece* const> base,
-                                           std::span<const Piece* const> arm) {
+std::vector<PartDifference> differences_of(std::span<const MeasuredPiece* const> base,
+                                           std::span<const MeasuredPiece* const> arm) {
   std::vector<PartDifference> all;
   for (const bool prefill : {true, false}) {
     for (size_t i = 0; i < kPartNames.size(); ++i) {
-      const auto seconds = [&](const Piece& piece) {
+      const auto seconds = [&](const MeasuredPiece& piece) {
         return (prefill ? piece.prefill : piece.decode)[i];
       };
       all.push_back({std::string(kPartNames[i]), prefill ? "prefill" : "decode",
@@ -100,14 +118,15 @@ std::vector<PartDifference> differences_of(std::span<const Piece* const> base,
   return all;
 }
 
-std::vector<std::string> why_they_differ(std::span<const Piece* const> base,
-                                         std::span<const Piece* const> arm,
+std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> base,
+                                         std::span<const MeasuredPiece* const> arm,
                                          const MeasuredArm& base_arm, const MeasuredArm& other) {
   std::vector<std::string> sentences;
-  const double whole = mean_over(base, [](const Piece& piece) { return piece.seconds; });
+  const double whole = mean_over(base, [](const MeasuredPiece& piece) { return piece.seconds; });
   for (const PartDifference& each : differences_of(base, arm)) {
     const double change = each.difference();
     if (sentences.size() == kMostSentences || std::abs(change) < kLeastShare * whole) break;
+    if (!is_certain(each, base, arm)) continue;
     const std::string relative =
         each.base_seconds > 0 ? format("%.0f %% %s", 100 * std::abs(change) / each.base_seconds,
                                        change < 0 ? "less" : "more")

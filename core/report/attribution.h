@@ -17,13 +17,13 @@ struct PartDifference {
   double difference() const { return arm_seconds - base_seconds; }
 };
 // Largest difference first.
-std::vector<PartDifference> differences_of(std::span<const Piece* const> base,
-                                           std::span<const Piece* const> arm);
+std::vector<PartDifference> differences_of(std::span<const MeasuredPiece* const> base,
+                                           std::span<const MeasuredPiece* const> arm);
 
-// One sentence for each part whose difference is at least 2 % of the base's time, at most five.
-// A reason is given only where a counter says so.
-std::vector<std::string> why_they_differ(std::span<const Piece* const> base,
-                                         std::span<const Piece* const> arm,
+// One sentence for each part whose difference is at least 2 % of the base's time and certain over
+// the pairs (base[i], arm[i]), at most five. A reason is given only where a counter says so.
+std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> base,
+                                         std::span<const MeasuredPiece* const> arm,
                                          const MeasuredArm& base_arm, const MeasuredArm& other);
 
 }  // namespace tenon

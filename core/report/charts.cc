@@ -218,7 +218,8 @@ std::string forest_chart(const ArmResult& arm, double margin) {
     out += text(kLabels - 12, y + 4, result.metric->name, "name");
     const double low = std::isfinite(ratio.low) ? ratio.low : -axis.most;
     const double high = std::isfinite(ratio.high) ? ratio.high : axis.most;
-    out += format("<g class=\"%s\">", style) + line(axis.at(low), y, axis.at(high), y, "bar") +
+    const char* bar = ratio.bounded() ? "bar" : "bar unbounded";
+    out += format("<g class=\"%s\">", style) + line(axis.at(low), y, axis.at(high), y, bar) +
            format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"/></g>\n", axis.at(ratio.estimate), y);
     out += text(kWidth - kValues + 12, y + 4, percent_text(ratio), "value");
     y += kRow;

@@ -55,7 +55,8 @@ Result<FailRule> parse_fail_rule(std::string_view text) {
   return rule;
 }
 
-Result<Rule> check(const FailRule& rule, const Measured& measured, const Analysis& analysis) {
+Result<Rule> check(const FailRule& rule, const MeasuredComparison& measured,
+                   const Analysis& analysis) {
   for (const ArmResult& arm : analysis.arms) {
     if (arm.arm->name != rule.arm) continue;
     if (arm.different_answers) return Rule::broken;

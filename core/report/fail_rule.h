@@ -23,6 +23,7 @@ Result<FailRule> parse_fail_rule(std::string_view text);
 enum class Rule : uint8_t { kept = 0, broken = 1, open = 2 };
 // Broken where the whole interval of the ratio lies beyond the factor, kept where all of it lies
 // within, open where it holds both. Arms whose answers differ break every rule. Error: no such arm.
-Result<Rule> check(const FailRule& rule, const Measured& measured, const Analysis& analysis);
+Result<Rule> check(const FailRule& rule, const MeasuredComparison& measured,
+                   const Analysis& analysis);
 
 }  // namespace tenon

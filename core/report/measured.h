@@ -60,7 +60,7 @@ enum class PieceKind : uint8_t {
 std::string_view piece_kind_name(PieceKind kind);
 
 // One replay of the workload by one arm.
-struct Piece {
+struct MeasuredPiece {
   PieceKind kind = PieceKind::measured;
   std::string arm = {};
   uint32_t block = 0;  // pieces of one block and kind make pairs
@@ -104,10 +104,10 @@ struct MeasuredPlan {
   std::vector<Band> expect = {};
 };
 
-struct Measured {
+struct MeasuredComparison {
   MeasuredPlan plan;
-  std::vector<MeasuredArm> arms = {};  // the base first
-  std::vector<Piece> pieces = {};      // in the order they ran
+  std::vector<MeasuredArm> arms = {};      // the base first
+  std::vector<MeasuredPiece> pieces = {};  // in the order they ran
 };
 
 }  // namespace tenon

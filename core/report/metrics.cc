@@ -27,7 +27,7 @@ constexpr Metric kMetrics[] = {
     {"latency_p99", "ms", Better::lower, "whole answer, 99 %", 0.99},
 };
 
-std::vector<double> column(const Piece& piece, double RequestRow::*member) {
+std::vector<double> column(const MeasuredPiece& piece, double RequestRow::*member) {
   std::vector<double> values;
   for (const RequestRow& row : piece.requests) {
     if (row.ttft_ms >= 0) values.push_back(row.*member);
@@ -44,7 +44,8 @@ bool within_bounds(const RequestRow& row, const MeasuredPlan& plan) {
          (plan.slo_gap_ms == 0 || row.longest_gap_ms <= plan.slo_gap_ms);
 }
 
-std::optional<double> rate_of(std::string_view name, const Piece& piece, const MeasuredPlan& plan) {
+std::optional<double> rate_of(std::string_view name, const MeasuredPiece& piece,
+                              const MeasuredPlan& plan) {
   if (piece.seconds <= 0) return std::nullopt;
   if (name == "throughput") return static_cast<double>(piece.generated_tokens) / piece.seconds;
   if (name == "requests") return static_cast<double>(piece.requests.size()) / piece.seconds;
@@ -54,7 +55,7 @@ std::optional<double> rate_of(std::string_view name, const Piece& piece, const M
   return static_cast<double>(kept) / piece.seconds;
 }
 
-std::optional<double> of_requests(const Metric& metric, const Piece& piece) {
+std::optional<double> of_requests(const Metric& metric, const MeasuredPiece& piece) {
   double RequestRow::*member = metric.name.starts_with("ttft")   ? &RequestRow::ttft_ms
                                : metric.name.starts_with("tpot") ? &RequestRow::tpot_ms
                                                                  : &RequestRow::latency_ms;
@@ -95,7 +96,8 @@ const Metric* find_metric(std::string_view name) {
   return found == std::end(kMetrics) ? nullptr : found;
 }
 
-std::optional<double> value_of(const Metric& metric, const Piece& piece, const MeasuredPlan& plan) {
+std::optional<double> value_of(const Metric& metric, const MeasuredPiece& piece,
+                               const MeasuredPlan& plan) {
   if (metric.better == Better::higher) return rate_of(metric.name, piece, plan);
   if (!metric.name.starts_with("gap")) return of_requests(metric, piece);
   const bool tail = metric.name == "gap_p99";
@@ -103,7 +105,7 @@ std::optional<double> value_of(const Metric& metric, const Piece& piece, const M
   return tail ? piece.gap_ms.p99 : piece.gap_ms.p50;
 }
 
-std::string why_absent(const Metric& metric, const Piece& piece, const MeasuredPlan& plan) {
+std::string why_absent(const Metric& metric, const MeasuredPiece& piece, const MeasuredPlan& plan) {
   if (metric.name == "goodput" && plan.slo_ttft_ms == 0 && plan.slo_gap_ms == 0) {
     return "no bound is given (slo)";
   }

@@ -24,8 +24,9 @@ std::span<const Metric> metrics();
 const Metric* find_metric(std::string_view name);
 
 // Null where the piece has no such figure: too few requests, no bound for goodput.
-std::optional<double> value_of(const Metric& metric, const Piece& piece, const MeasuredPlan& plan);
+std::optional<double> value_of(const Metric& metric, const MeasuredPiece& piece,
+                               const MeasuredPlan& plan);
 // "needs 100 requests in a piece; there are 32"
-std::string why_absent(const Metric& metric, const Piece& piece, const MeasuredPlan& plan);
+std::string why_absent(const Metric& metric, const MeasuredPiece& piece, const MeasuredPlan& plan);
 
 }  // namespace tenon

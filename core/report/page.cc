@@ -39,7 +39,7 @@ svg { display:block; width:100%; min-width:560px; height:auto; font:12px system-
 svg text { fill:var(--ink) } .grid { stroke:var(--rule) } .zero { stroke:var(--soft); stroke-width:1.5 }
 svg .tick,svg .side,svg .unit { fill:var(--soft); font-size:11px } .tick { text-anchor:middle }
 .side,.unit,.name { text-anchor:end } .curve { fill:none; stroke-width:2; stroke-linejoin:round }
-.bar { stroke-width:3; stroke-linecap:round }
+.bar { stroke-width:3; stroke-linecap:round } .unbounded { stroke-dasharray:2 7; opacity:.5 }
 g.better { stroke:var(--good); fill:var(--good) } g.worse { stroke:var(--bad); fill:var(--bad) }
 g.equivalent { stroke:var(--same); fill:var(--same) } g.inconclusive { stroke:var(--open); fill:var(--paper) }
 table { border-collapse:collapse; width:100%; font-size:.9rem; font-variant-numeric:tabular-nums }
@@ -68,7 +68,7 @@ std::string card(const std::string& inside) {
   return "<div class=\"card\">\n" + inside + "</div>\n";
 }
 
-std::string arm_legend(const Measured& measured) {
+std::string arm_legend(const MeasuredComparison& measured) {
   std::string out = "<p class=\"legend soft\">";
   for (size_t i = 0; i < measured.arms.size(); ++i) {
     out += "<span><i style=\"background:" + arm_colour(i) + "\"></i>" +
@@ -83,7 +83,7 @@ std::string word_of(const ArmResult& arm, const std::string& primary) {
   return std::string(verdict_name(result == nullptr ? Verdict::inconclusive : result->verdict));
 }
 
-std::string summary(const Measured& measured, const Analysis& analysis) {
+std::string summary(const MeasuredComparison& measured, const Analysis& analysis) {
   std::string out;
   const std::vector<std::string> sentences = summary_of(measured, analysis);
   for (size_t i = 0; i < sentences.size(); ++i) {
@@ -95,7 +95,8 @@ std::string summary(const Measured& measured, const Analysis& analysis) {
   return out;
 }
 
-std::string metric_table(const Measured& measured, const ArmResult& arm, double confidence) {
+std::string metric_table(const MeasuredComparison& measured, const ArmResult& arm,
+                         double confidence) {
   std::string out =
       "<table><tr><th>measured</th><th class=\"n\">" + html_text(measured.arms.front().name) +
       "</th><th class=\"n\">" + html_text(arm.arm->name) + "</th>" +
@@ -119,7 +120,8 @@ std::string list_of(const std::vector<std::string>& sentences) {
   return out + "</ul>\n";
 }
 
-std::string arm_section(const Measured& measured, const ArmResult& arm, double confidence) {
+std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm,
+                        double confidence) {
   std::string out = element("h2", arm.arm->name + " against " + measured.arms.front().name);
   out += element("p", "Answers: " + arm.answers + ".");
   if (arm.different_answers) return out;
@@ -135,11 +137,11 @@ std::string arm_section(const Measured& measured, const ArmResult& arm, double c
   return out + list_of(arm.notes);
 }
 
-std::vector<Curve> curves_of(const Measured& measured, double RequestRow::*member) {
+std::vector<Curve> curves_of(const MeasuredComparison& measured, double RequestRow::*member) {
   std::vector<Curve> curves;
   for (size_t i = 0; i < measured.arms.size(); ++i) {
     Curve curve{.name = measured.arms[i].name, .arm = i};
-    for (const Piece& piece : measured.pieces) {
+    for (const MeasuredPiece& piece : measured.pieces) {
       if (piece.kind != PieceKind::measured || piece.arm != curve.name) continue;
       for (const RequestRow& row : piece.requests) {
         if (row.ttft_ms >= 0) curve.values.push_back(row.*member);
@@ -150,7 +152,7 @@ std::vector<Curve> curves_of(const Measured& measured, double RequestRow::*membe
   return curves;
 }
 
-std::string distributions(const Measured& measured) {
+std::string distributions(const MeasuredComparison& measured) {
   return element("h2", "Requests") + arm_legend(measured) +
          "<p class=\"soft\">The share of requests that were as quick or quicker, over all pieces. "
          "It "
@@ -161,19 +163,19 @@ std::string distributions(const Measured& measured) {
          card(distribution_chart(curves_of(measured, &RequestRow::latency_ms), "ms"));
 }
 
-const Piece* last_piece(const Measured& measured, const std::string& arm) {
-  const Piece* last = nullptr;
-  for (const Piece& piece : measured.pieces) {
+const MeasuredPiece* last_piece(const MeasuredComparison& measured, const std::string& arm) {
+  const MeasuredPiece* last = nullptr;
+  for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind == PieceKind::measured && piece.arm == arm) last = &piece;
   }
   return last;
 }
 
 template <typename Value>
-std::string timeline(const Measured& measured, const char* title, const Value& value) {
+std::string timeline(const MeasuredComparison& measured, const char* title, const Value& value) {
   std::vector<TimeLine> lines;
   for (size_t i = 0; i < measured.arms.size(); ++i) {
-    const Piece* piece = last_piece(measured, measured.arms[i].name);
+    const MeasuredPiece* piece = last_piece(measured, measured.arms[i].name);
     if (piece == nullptr) continue;
     TimeLine added{.arm = i};
     for (const TimelinePoint& point : piece->timeline)
@@ -183,7 +185,7 @@ std::string timeline(const Measured& measured, const char* title, const Value& v
   return element("h3", title) + card(timeline_chart(lines));
 }
 
-std::string timelines(const Measured& measured) {
+std::string timelines(const MeasuredComparison& measured) {
   return element("h2", "One piece, over time") + arm_legend(measured) +
          timeline(measured, "Sequences running",
                   [](const auto& p) { return static_cast<double>(p.running); }) +
@@ -195,13 +197,13 @@ std::string timelines(const Measured& measured) {
                   [](const auto& p) { return static_cast<double>(p.kv_tokens); });
 }
 
-std::string parts(const Measured& measured) {
+std::string parts(const MeasuredComparison& measured) {
   std::vector<StackedBar> bars;
   for (const MeasuredArm& arm : measured.arms) {
     for (const bool prefill : {true, false}) {
       StackedBar bar{.name = arm.name + (prefill ? " prefill" : " decode")};
       double pieces = 0;
-      for (const Piece& piece : measured.pieces) {
+      for (const MeasuredPiece& piece : measured.pieces) {
         if (piece.kind != PieceKind::measured || piece.arm != arm.name) continue;
         ++pieces;
         for (size_t i = 0; i < bar.parts.size(); ++i) {
@@ -221,7 +223,7 @@ std::string parts(const Measured& measured) {
          "<p class=\"soft\">Of a mean piece. Kernels run inside the executor.</p>\n";
 }
 
-std::string configuration(const Measured& measured) {
+std::string configuration(const MeasuredComparison& measured) {
   std::string rows;
   for (size_t i = 1; i < measured.arms.size(); ++i) {
     const MeasuredArm& arm = measured.arms[i];
@@ -235,7 +237,7 @@ std::string configuration(const Measured& measured) {
   return element("h2", "What differs") + card("<table>" + rows + "</table>\n");
 }
 
-std::string method(const Measured& measured, const Analysis& analysis) {
+std::string method(const MeasuredComparison& measured, const Analysis& analysis) {
   const MeasuredPlan& plan = measured.plan;
   std::string rows;
   const auto row = [&](const char* name, const std::string& value) {
@@ -263,7 +265,7 @@ std::string method(const Measured& measured, const Analysis& analysis) {
 
 }  // namespace
 
-std::string html_page(const Measured& measured, const Analysis& analysis) {
+std::string html_page(const MeasuredComparison& measured, const Analysis& analysis) {
   const std::string title = measured.plan.title.empty() ? "Comparison" : measured.plan.title;
   std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
                     element("title", title) + kHead + "</head>\n<body>\n<main>\n" +

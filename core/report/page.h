@@ -7,6 +7,6 @@
 
 namespace tenon {
 
-std::string html_page(const Measured& measured, const Analysis& analysis);
+std::string html_page(const MeasuredComparison& measured, const Analysis& analysis);
 
 }  // namespace tenon

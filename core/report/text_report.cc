@@ -32,19 +32,24 @@ std::string field(const std::string& name, const std::string& value) {
   return "  " + padded(name, 15) + value + "\n";
 }
 
-std::string noise_text(const Measured& measured, const NoiseFloor& noise) {
+std::string detectable_text(double log_ratio) {
+  return std::isfinite(log_ratio)
+             ? "so many pairs as here show a difference of " + percent_text(log_ratio) + " or more"
+             : "so few pairs as here show no difference at all";
+}
+
+std::string noise_text(const MeasuredComparison& measured, const NoiseFloor& noise) {
   if (noise.pairs == 0) return "not measured";
   return percent_text(noise.log_ratio) + " " + measured.plan.primary + " in " +
-         std::to_string(noise.pairs) + " pairs (" + std::to_string(noise.dropped) +
-         " dropped); so many pairs as here show a difference of " + percent_text(noise.detectable) +
-         " or more";
+         std::to_string(noise.pairs) + " pairs (" + std::to_string(noise.dropped) + " dropped); " +
+         detectable_text(noise.detectable);
 }
 
 std::string figure(double value) {
   return format(value >= 1000 ? "%.0f" : value >= 10 ? "%.1f" : "%.3f", value);
 }
 
-std::string header_of(const Measured& measured, const Analysis& analysis) {
+std::string header_of(const MeasuredComparison& measured, const Analysis& analysis) {
   const MeasuredPlan& plan = measured.plan;
   std::string out = plan.title.empty() ? "" : one_line(plan.title) + "\n";
   if (!plan.claim.empty()) out += field("claim", one_line(plan.claim));
@@ -65,7 +70,7 @@ std::string row_of(const MetricResult& result, const Metric& primary) {
          std::string(verdict_name(result.verdict)) + "\n";
 }
 
-std::string arm_text(const Measured& measured, const ArmResult& arm, double confidence) {
+std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, double confidence) {
   const Metric* primary = find_metric(measured.plan.primary);
   std::string out = "\n" + arm.arm->name + " against " + measured.arms.front().name + "\n";
   out += field("differs in", arm.arm->differences.empty() ? "nothing: A against A"
@@ -128,7 +133,7 @@ std::string band_text(const MeasuredPlan& plan, const MetricResult& result) {
   return "";
 }
 
-std::vector<std::string> summary_of(const Measured& measured, const Analysis& analysis) {
+std::vector<std::string> summary_of(const MeasuredComparison& measured, const Analysis& analysis) {
   std::vector<std::string> out;
   const Metric* primary = find_metric(measured.plan.primary);
   for (const ArmResult& arm : analysis.arms) {
@@ -156,14 +161,14 @@ std::vector<std::string> summary_of(const Measured& measured, const Analysis& an
         out.push_back(names + " are equivalent within ±" + margin + ": " + figures + ".");
         break;
       case Verdict::inconclusive:
-        out.push_back("Inconclusive between " + names + ": " + figures +
+        out.push_back("Whether " + names + " differ is not certain: " + figures +
                       ". More pairs, or a quieter machine, would tell.");
     }
   }
   return out;
 }
 
-std::vector<std::string> overview_of(const Measured& measured, const Analysis& analysis) {
+std::vector<std::string> overview_of(const MeasuredComparison& measured, const Analysis& analysis) {
   std::vector<std::string> out;
   for (const ArmResult& arm : analysis.arms) {
     std::string line = padded(arm.arm->name, 18) + padded(measured.plan.primary, 13);
@@ -182,12 +187,13 @@ std::vector<std::string> overview_of(const Measured& measured, const Analysis& a
   return out;
 }
 
-std::string unpaired_report(std::span<const Measured> all, std::span<const std::string> names) {
-  const Measured& first = all.front();
+std::string unpaired_report(std::span<const MeasuredComparison> all,
+                            std::span<const std::string> names) {
+  const MeasuredComparison& first = all.front();
   const Metric* primary = find_metric(first.plan.primary);
-  const auto logs = [&](const Measured& of, const std::string& arm) {
+  const auto logs = [&](const MeasuredComparison& of, const std::string& arm) {
     std::vector<double> values;
-    for (const Piece& piece : of.pieces) {
+    for (const MeasuredPiece& piece : of.pieces) {
       const auto value = value_of(*primary, piece, of.plan);
       if (piece.kind == PieceKind::measured && piece.arm == arm && value && *value > 0) {
         values.push_back(std::log(*value));
@@ -209,7 +215,7 @@ std::string unpaired_report(std::span<const Measured> all, std::span<const std::
   return out;
 }
 
-std::string text_report(const Measured& measured, const Analysis& analysis) {
+std::string text_report(const MeasuredComparison& measured, const Analysis& analysis) {
   std::string out = header_of(measured, analysis);
   for (const ArmResult& arm : analysis.arms) out += arm_text(measured, arm, analysis.confidence);
   out += "\n";
@@ -219,7 +225,7 @@ std::string text_report(const Measured& measured, const Analysis& analysis) {
   return out;
 }
 
-std::string markdown_report(const Measured& measured, const Analysis& analysis) {
+std::string markdown_report(const MeasuredComparison& measured, const Analysis& analysis) {
   std::string out = "## " + one_line(measured.plan.title) + "\n\n";
   for (const std::string& sentence : summary_of(measured, analysis)) out += sentence + "\n\n";
   out += format("%s; cache %s; %s. A against A: %s.\n", measured.plan.work.c_str(),

@@ -99,7 +99,7 @@ TEST(Analysis, says_that_an_open_loop_is_saturated) {
   World world;
   world.measured.plan.open_loop = true;
   world.pairs(3, 1);
-  for (Piece& piece : world.measured.pieces) {
+  for (MeasuredPiece& piece : world.measured.pieces) {
     for (RequestRow& each : piece.requests) each.ttft_ms = 10 + 50 * each.index;
   }
   EXPECT_THAT(analyse(world.measured).notes, Contains(HasSubstr("a is saturated")));
@@ -117,10 +117,18 @@ TEST(Why, names_the_part_and_the_counter_that_says_so) {
 TEST(Why, blames_the_plugin_whose_time_grew) {
   World world;
   world.pairs(4, 1);
-  for (Piece& piece : world.measured.pieces) piece.decode[1] = piece.arm == "b" ? 0.15 : 0.05;
+  for (MeasuredPiece& piece : world.measured.pieces)
+    piece.decode[1] = piece.arm == "b" ? 0.15 : 0.05;
   EXPECT_THAT(
       analyse(world.measured).arms[0].why[0],
       HasSubstr("b spends 200 % more in scheduler (static → chunked) of steps that decode"));
+}
+
+TEST(Why, blames_nobody_for_one_slow_piece) {
+  World world;
+  world.pairs(6, 1);
+  world.measured.pieces[5].decode[1] = 2;
+  EXPECT_THAT(analyse(world.measured).arms[0].why, IsEmpty());
 }
 
 TEST(Why, is_silent_where_nothing_differs) {

@@ -50,7 +50,7 @@ struct World {
     return found.ok() ? *found : Rule::open;
   }
 
-  Measured measured;
+  MeasuredComparison measured;
   Analysis analysis;
 };
 

@@ -27,9 +27,9 @@ struct World {
                      {.name = "b", .numerics = "n", .plugins = {{"scheduler", "chunked"}}}};
   }
 
-  Piece& add(PieceKind kind, const std::string& arm, uint32_t block, double factor,
-             bool again = false) {
-    Piece piece{.kind = kind, .arm = arm, .block = block, .again = again};
+  MeasuredPiece& add(PieceKind kind, const std::string& arm, uint32_t block, double factor,
+                     bool again = false) {
+    MeasuredPiece piece{.kind = kind, .arm = arm, .block = block, .again = again};
     piece.seconds = factor * (1 + spread * draws.normal());
     piece.generated_tokens = 1000;
     piece.decode[0] = piece.seconds * 0.8;
@@ -48,7 +48,7 @@ struct World {
 
   double spread = 0.01;
   RandomDraws draws{4};
-  Measured measured;
+  MeasuredComparison measured;
 };
 
 }  // namespace tenon

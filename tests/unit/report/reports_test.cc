@@ -35,7 +35,7 @@ TEST(Summary, says_in_a_sentence_what_came_out) {
   open.spread = 0.2;
   open.pairs(8, 1);
   EXPECT_THAT(summary_of(open.measured, analyse(open.measured)),
-              ElementsAre(StartsWith("Inconclusive between b and a")));
+              ElementsAre(StartsWith("Whether b and a differ is not certain")));
 }
 
 TEST(Band, says_whether_an_expectation_is_met) {
@@ -87,7 +87,7 @@ TEST(Unpaired, compares_folders_and_notes_other_work) {
   a.pairs(6, 1);
   b.pairs(6, 1);
   b.measured.plan.workload_hash = "other";
-  const Measured all[] = {a.measured, b.measured};
+  const MeasuredComparison all[] = {a.measured, b.measured};
   const std::string names[] = {"monday", "tuesday"};
   const std::string text = unpaired_report(all, names);
   EXPECT_THAT(text, AllOf(HasSubstr("unpaired"), HasSubstr("tuesday"), HasSubstr("other work!")));
