@@ -3,7 +3,7 @@
 #include <exception>
 #include <sstream>
 
-#include "tools/tenon/commands.h"
+#include "tools/tenon/compare_command.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/standard_output.h"
 #include "tools/tenon/watchdog.h"
@@ -46,6 +46,8 @@ int run_program(int argc, char** argv) {
   add_bench_command(app, action);
   add_watermark_command(app, action);
   add_serve_command(app, action);
+  add_compare_command(app, action);
+  add_compare_arm_command(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,146 @@
+#include "core/report/attribution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+#include "core/base/text.h"
+#include "core/report/interval.h"
+
+namespace tenon {
+namespace {
+
+constexpr double kLeastShare = 0.02;
+constexpr size_t kMostSentences = 5;
+constexpr double kCertain = 0.99;  // of a part's difference over the pairs, before it is blamed
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
+  char text[400];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text, sizeof(text), pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+template <typename Value>
+double mean_over(std::span<const MeasuredPiece* const> pieces, const Value& value) {
+  double sum = 0;
+  for (const MeasuredPiece* piece : pieces) sum += value(*piece);
+  return pieces.empty() ? 0 : sum / static_cast<double>(pieces.size());
+}
+
+double counter(std::span<const MeasuredPiece* const> pieces, const std::string& name) {
+  return mean_over(pieces, [&](const MeasuredPiece& piece) {
+    const auto found = piece.counters.find(name);
+    return found == piece.counters.end() ? 0.0 : found->second;
+  });
+}
+
+// "612 steps instead of 1400"; nothing where the two are within 2 %.
+struct CounterWords {
+  std::span<const MeasuredPiece*const> base, arm;
+  std::vector<std::string> found;
+
+  void add(const char* name, const char* words) {
+    const double a = counter(base, name), b = counter(arm, name);
+    if (std::abs(b - a) <= 0.02 * std::max(a, b)) return;
+    found.push_back(format("%.0f %s instead of %.0f", b, words, a));
+  }
+};
+
+std::string reason_of(const PartDifference& difference, std::span<const MeasuredPiece* const> base,
+                      std::span<const MeasuredPiece* const> arm) {
+  CounterWords words{base, arm, {}};
+  const bool prefill = difference.phase == "prefill";
+  words.add(prefill ? "prefill_steps" : "decode_steps", "steps");
+  words.add(prefill ? "prefill_rows" : "decode_rows", "rows computed");
+  if (prefill) {
+    words.add("reused_tokens", "tokens found in the cache");
+    words.add("preemptions", "preemptions");
+  } else {
+    words.add("accepted_tokens", "drafted tokens kept");
+    words.add("drafted_tokens", "tokens drafted");
+  }
+  if (difference.part == "kv_cache") {
+    words.add("kv_moves", "moves of blocks");
+    words.add("swapped_out_tokens", "tokens swapped out");
+  }
+  return join(words.found);
+}
+
+// Whether the pairs themselves say that a part's time differs: a mean over few pieces of a busy
+// machine would blame whoever was interrupted.
+bool is_certain(const PartDifference& difference, std::span<const MeasuredPiece* const> base,
+                std::span<const MeasuredPiece* const> arm) {
+  const bool prefill = difference.phase == "prefill";
+  const size_t part = static_cast<size_t>(
+      std::find(kPartNames.begin(), kPartNames.end(), difference.part) - kPartNames.begin());
+  const auto seconds = [&](const MeasuredPiece& piece) {
+    return (prefill ? piece.prefill : piece.decode)[part];
+  };
+  std::vector<double> changes;
+  for (size_t i = 0; i < std::min(base.size(), arm.size()); ++i) {
+    changes.push_back(seconds(*arm[i]) - seconds(*base[i]));
+  }
+  return !mean_interval(changes, kCertain).holds(0);
+}
+
+std::string named(const std::string& part, const MeasuredArm& base, const MeasuredArm& arm) {
+  const auto id = [&](const MeasuredArm& of) {
+    const auto found = of.plugins.find(part);
+    return found == of.plugins.end() ? std::string() : found->second;
+  };
+  const std::string a = id(base), b = id(arm);
+  if (a.empty() && b.empty()) return part;
+  if (a == b) return part + " " + a;
+  return part + " (" + (a.empty() ? "none" : a) + " → " + (b.empty() ? "none" : b) + ")";
+}
+
+}  // namespace
+
+std::vector<PartDifference> differences_of(std::span<const MeasuredPiece* const> base,
+                                           std::span<const MeasuredPiece* const> arm) {
+  std::vector<PartDifference> all;
+  for (const bool prefill : {true, false}) {
+    for (size_t i = 0; i < kPartNames.size(); ++i) {
+      const auto seconds = [&](const MeasuredPiece& piece) {
+        return (prefill ? piece.prefill : piece.decode)[i];
+      };
+      all.push_back({std::string(kPartNames[i]), prefill ? "prefill" : "decode",
+                     mean_over(base, seconds), mean_over(arm, seconds)});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [](const PartDifference& a, const PartDifference& b) {
+    return std::abs(a.difference()) > std::abs(b.difference());
+  });
+  return all;
+}
+
+std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> base,
+                                         std::span<const MeasuredPiece* const> arm,
+                                         const MeasuredArm& base_arm, const MeasuredArm& other) {
+  std::vector<std::string> sentences;
+  const double whole = mean_over(base, [](const MeasuredPiece& piece) { return piece.seconds; });
+  for (const PartDifference& each : differences_of(base, arm)) {
+    const double change = each.difference();
+    if (sentences.size() == kMostSentences || std::abs(change) < kLeastShare * whole) break;
+    if (!is_certain(each, base, arm)) continue;
+    const std::string relative =
+        each.base_seconds > 0 ? format("%.0f %% %s", 100 * std::abs(change) / each.base_seconds,
+                                       change < 0 ? "less" : "more")
+                              : std::string(change < 0 ? "less" : "more");
+    std::string sentence =
+        format("%s spends %s in %s of steps that %s: %.1f instead of %.1f ms a piece",
+               other.name.c_str(), relative.c_str(), named(each.part, base_arm, other).c_str(),
+               each.phase.c_str(), 1e3 * each.arm_seconds, 1e3 * each.base_seconds);
+    if (const std::string reason = reason_of(each, base, arm); !reason.empty()) {
+      sentence += " (" + reason + ")";
+    }
+    sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
+}  // namespace tenon

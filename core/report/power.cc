@@ -1,0 +1,28 @@
+#include "core/report/power.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/report/distributions.h"
+#include "core/report/sequence.h"
+
+namespace tenon {
+
+double detectable(double deviation, size_t pairs, double confidence, Looks looks, double power) {
+  if (pairs < 2) return std::numeric_limits<double>::infinity();
+  const double freedom = static_cast<double>(pairs - 1);
+  const double factor = looks == Looks::always ? sequence_factor(pairs, confidence)
+                                               : student_quantile((1 + confidence) / 2, freedom);
+  return (factor + student_quantile(power, freedom)) * deviation /
+         std::sqrt(static_cast<double>(pairs));
+}
+
+size_t pairs_for(double effect, double deviation, double confidence, Looks looks, size_t most,
+                 double power) {
+  for (size_t pairs = 2; pairs <= most; ++pairs) {
+    if (detectable(deviation, pairs, confidence, looks, power) <= effect) return pairs;
+  }
+  return 0;
+}
+
+}  // namespace tenon

@@ -1,0 +1,53 @@
+// An arm of a comparison: a process that stays loaded between its turns (compare_arm_command.cc).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/config/comparison.h"
+#include "core/report/measured.h"
+#include "tools/tenon/child_process.h"
+#include "tools/tenon/compare_json.h"
+
+namespace tenon {
+
+// The base of a comparison as an arm: no difference.
+ComparisonArm base_arm(const Comparison& comparison);
+
+class RunningArm {
+ public:
+  // Loads weights; takes as long as that takes. Null once `go_on` says no, as below.
+  static Result<std::unique_ptr<RunningArm>> start(const Comparison& comparison,
+                                                   const ComparisonArm& arm,
+                                                   const std::vector<std::string>& plugin_path,
+                                                   std::function<bool()> go_on);
+
+  const MeasuredArm& described() const { return described_; }
+  // Gives back when requests arrive.
+  Result<std::vector<int64_t>> load(const std::string& workload, const Comparison& comparison,
+                                    const std::vector<int64_t>* arrivals_ns);
+  // Null where `go_on` ended it.
+  Result<std::optional<MeasuredPiece>> run(bool digests, uint64_t salt, bool warm);
+  // Error: files of the model are not what they were at the start.
+  Status check_model() const;
+
+ private:
+  RunningArm(ChildProcess process, std::function<bool()> go_on)
+      : process_(std::move(process)), go_on_(std::move(go_on)) {}
+  Result<std::optional<CompareJson>> answer();
+  Result<std::optional<CompareJson>> ask(const CompareJson& order);
+  Status failure(const Status& status) const;
+
+  ChildProcess process_;
+  std::function<bool()> go_on_;
+  MeasuredArm described_;
+  std::string model_path_, model_state_;
+};
+
+// "scheduler.plugin: static → chunked", for each key in which two resolved pipelines differ.
+std::vector<std::string> differences_between(const std::string& base_toml,
+                                             const std::string& arm_toml);
+
+}  // namespace tenon

@@ -1,0 +1,150 @@
+#include "tools/tenon/compare_folder.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "core/base/mapped_file.h"
+#include "core/base/new_file.h"
+#include "core/base/quote.h"
+#include "core/base/sha256.h"
+#include "tools/tenon/compare_json.h"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = CompareJson;
+constexpr size_t kLargestFile = size_t{1} << 30;
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Each whole line as JSON; the last one may have been cut.
+Result<std::vector<Json>> read_lines(const std::string& path, std::vector<std::string>& notes) {
+  std::vector<Json> out;
+  if (!fs::exists(path)) return out;
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFile));
+  std::istringstream lines(text);
+  std::string line;
+  for (size_t number = 1; std::getline(lines, line); ++number) {
+    Json json = Json::parse(line, nullptr, false);
+    if (!json.is_discarded() && json.is_object()) {
+      out.push_back(std::move(json));
+      continue;
+    }
+    if (!lines.eof()) {
+      return invalid_argument(path + ":" + std::to_string(number) + ": not a line of JSON");
+    }
+    notes.push_back(path + " ends in a line that was cut; it is left out");
+  }
+  return out;
+}
+
+// Rows go to the piece whose number they name.
+Status add_rows(const std::vector<Json>& rows, std::vector<MeasuredPiece>& pieces) {
+  for (const Json& json : rows) {
+    const size_t number = json.value("piece", SIZE_MAX);
+    if (number >= pieces.size()) continue;  // of a piece that was cut
+    TENON_ASSIGN_OR_RETURN(RequestRow row, row_of(json));
+    pieces[number].requests.push_back(std::move(row));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CompareFolder> CompareFolder::create(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(fs::path(path).parent_path(), error);
+  if (!fs::create_directory(path, error)) {
+    return failed(
+        path_in_quotes(path) +
+        (error ? " cannot be made: " + error.message()
+               : " is there already – results are never mixed – name another folder (--out)"));
+  }
+  CompareFolder folder;
+  folder.path_ = path;
+  return folder;
+}
+
+Result<CompareFolder::CopiedWorkload> CompareFolder::keep_workload(
+    const std::string& path, const std::string& arrivals_json) const {
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  CopiedWorkload copied;
+  copied.path = file("workload" + fs::path(path).extension().string());
+  TENON_RETURN_IF_ERROR(write_file(copied.path, {text}));
+  if (!arrivals_json.empty())
+    TENON_RETURN_IF_ERROR(write_file(file("arrivals.json"), {arrivals_json}));
+  copied.hash = sha256_hex(text + arrivals_json);
+  return copied;
+}
+
+Status CompareFolder::write_head(const MeasuredComparison& measured) const {
+  Json head = {{"format", 1}, {"plan", plan_json(measured.plan)}, {"arms", Json::array()}};
+  for (size_t i = 0; i < measured.arms.size(); ++i) {
+    head["arms"].push_back(arm_json(measured.arms[i]));
+    // Names are anybody's; files are numbered.
+    TENON_RETURN_IF_ERROR(
+        write_file(file("arm" + std::to_string(i) + ".toml"),
+                   {"# " + one_line(measured.arms[i].name) + "\n", measured.arms[i].resolved}));
+  }
+  return write_file(file("comparison.json"),
+                    {head.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"});
+}
+
+Status CompareFolder::append(File& file, const std::string& name, const std::string& line) {
+  if (!file) file.reset(std::fopen(this->file(name).c_str(), "a"));
+  const bool wrote = file && std::fwrite(line.data(), 1, line.size(), file.get()) == line.size() &&
+                     std::fflush(file.get()) == 0;
+  if (wrote) return {};
+  return failed(path_in_quotes(this->file(name)) + " cannot be written: " + std::strerror(errno) +
+                " – what stands there is whole – make room and compare again");
+}
+
+Status CompareFolder::add(const MeasuredPiece& piece) {
+  const size_t number = pieces_written_++;
+  std::string rows;
+  for (const RequestRow& row : piece.requests) {
+    Json json = {{"piece", number}};
+    json.update(row_json(row));
+    rows += line_of(json);
+  }
+  TENON_RETURN_IF_ERROR(append(requests_, "requests.jsonl", rows));
+  return append(pieces_, "pieces.jsonl", line_of(piece_json(piece)));
+}
+
+Result<MeasuredComparison> read_compare_folder(const std::string& path,
+                                               std::vector<std::string>& notes) {
+  Result<std::string> text = read_text_file(path + "/comparison.json");
+  if (!text.ok()) {
+    return invalid_argument(path_in_quotes(path) +
+                            " is no folder of a comparison: " + message_of(text.status()));
+  }
+  const Json head = Json::parse(*text, nullptr, false);
+  if (head.is_discarded() || !head.is_object() || head.value("format", 0) != 1) {
+    return invalid_argument(path +
+                            "/comparison.json is not of format 1 – expected what `tenon "
+                            "compare` wrote – name its folder");
+  }
+  MeasuredComparison out;
+  TENON_ASSIGN_OR_RETURN(out.plan, plan_of(head.value("plan", Json::object())));
+  for (const Json& json : head.value("arms", Json::array())) {
+    TENON_ASSIGN_OR_RETURN(MeasuredArm arm, arm_of(json));
+    out.arms.push_back(std::move(arm));
+  }
+  TENON_ASSIGN_OR_RETURN(const std::vector<Json> pieces, read_lines(path + "/pieces.jsonl", notes));
+  for (const Json& json : pieces) {
+    TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(json));
+    out.pieces.push_back(std::move(piece));
+  }
+  TENON_ASSIGN_OR_RETURN(const std::vector<Json> rows, read_lines(path + "/requests.jsonl", notes));
+  TENON_RETURN_IF_ERROR(add_rows(rows, out.pieces));
+  if (out.plan.ended.empty())
+    notes.push_back(path + " is of a comparison that did not end by itself");
+  return out;
+}
+
+}  // namespace tenon
