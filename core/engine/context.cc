@@ -51,7 +51,8 @@ EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_opti
       options(std::move(engine_options)),
       kv_tokens(capacity_of(parts)),
       sequence_limit_tokens(static_cast<uint32_t>(std::min<uint64_t>(
-          parts.limits.context_tokens, counts_slots(parts) ? UINT32_MAX : kv_tokens + 1))) {}
+          parts.limits.context_tokens, counts_slots(parts) ? UINT32_MAX : kv_tokens + 1))),
+      grammars(parts.grammar_vocabulary, parts.shape->vocabulary) {}
 
 uint32_t EngineContext::block_tokens() const {
   if (parts.geometry.group_count == 0) return 1;

@@ -15,6 +15,7 @@
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
 #include "core/engine/text_stream.h"
+#include "core/grammar/matcher.h"
 
 namespace tenon {
 
@@ -102,8 +103,9 @@ struct Sequence {
   bool in_drafter = false;
   bool in_scheduler = false;
   uint64_t digest = 0;
-  std::unique_ptr<BeamPath> beam;      // null unless it is one
-  std::unique_ptr<PooledStates> pool;  // null unless an embedding is wanted
+  std::unique_ptr<BeamPath> beam;             // null unless it is one
+  std::unique_ptr<PooledStates> pool;         // null unless an embedding is wanted
+  std::unique_ptr<grammar::Matcher> matcher;  // behind all known tokens; null without a grammar
   TextStream text;
   RequestRecord record;
 
