@@ -9,7 +9,7 @@
 namespace tenon::grammar {
 namespace {
 
-constexpr uint64_t kMostWork = 20'000'000;
+constexpr uint64_t kMostWork = 5'000'000;
 
 Status too_large() {
   return unsupported(

@@ -185,6 +185,11 @@ Status SchemaReader::values(const Keyword& keyword) {
   } else {
     for (const JsonValue& value : keyword.value.items) values.push_back(&value);
   }
+  if (values.size() > kMostValues) {
+    return unsupported(at_schema(keyword.path, "the enum has " + std::to_string(values.size()) +
+                                                   " values – " + std::to_string(kMostValues) +
+                                                   " are possible"));
+  }
   auto& before = keyword.into.values;
   if (before) {
     std::erase_if(values, [&](const JsonValue* value) {
@@ -334,6 +339,10 @@ Result<bool> SchemaReader::object_keyword(const Keyword& keyword) {
   if (keyword.name != "required") return false;
   if (keyword.value.kind != JsonValue::Kind::array) {
     return wrong_value(keyword.path, keyword.name, keyword.value, "an array of names");
+  }
+  if (keyword.into.required.size() + keyword.value.items.size() > kMostMembers) {
+    return unsupported(at_schema(keyword.path, "more than " + std::to_string(kMostMembers) +
+                                                   " properties are required – that is the limit"));
   }
   for (const JsonValue& name : keyword.value.items) {
     if (!name.is_string()) return wrong_value(keyword.path, "required", name, "names");

@@ -118,6 +118,10 @@ class SchemaReader {
   const JsonValue& root_;
 };
 
+// Names in 'properties' or 'required' of what applies to one object, and values of an enum.
+constexpr size_t kMostMembers = 1000;
+constexpr size_t kMostValues = 5000;
+
 // "schema, at #/properties/a: …"
 std::string at_schema(const std::string& path, std::string_view what);
 // A path with one more step.

@@ -26,6 +26,10 @@ Status SchemaReader::merge_properties(Constraint& into, const JsonValue& schema,
     }
   }
   const size_t before = into.properties.size();
+  if (before + named.members.size() > kMostMembers) {
+    return unsupported(at_schema(path, "the object has more than " + std::to_string(kMostMembers) +
+                                           " properties – that is the limit"));
+  }
   for (const auto& [name, value] : named.members) {
     const auto end = into.properties.begin() + static_cast<std::ptrdiff_t>(before);
     const bool known = std::any_of(into.properties.begin(), end,

@@ -10,7 +10,6 @@
 namespace tenon::grammar {
 namespace {
 
-constexpr size_t kMostMembers = 1000;
 constexpr size_t kMostCounted = 40'000;  // members times how many of them may be there
 
 }  // namespace

@@ -194,6 +194,13 @@ TEST(JsonSchema, RefusesByNameAndPlace) {
   EXPECT_THAT(
       refused(R"({"type":"string","pattern":"(ab)*$","minLength":50000,"maxLength":60000})"),
       HasSubstr("that is the limit"));
+  std::string many;
+  for (int i = 0; i < 6000; ++i) many += (i == 0 ? "" : ",") + std::to_string(i);
+  EXPECT_THAT(refused("{\"enum\":[" + many + "]}"), HasSubstr("the enum has 6000 values"));
+  std::string properties;
+  for (int i = 0; i < 1001; ++i)
+    properties += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":{}";
+  EXPECT_THAT(refused("{\"properties\":{" + properties + "}}"), HasSubstr("1000 properties"));
   std::string deep(200, '[');
   EXPECT_THAT(refused(deep), HasSubstr("nested deeper"));
 }
