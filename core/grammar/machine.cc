@@ -209,6 +209,14 @@ uint32_t Machine::free_text_of(const Item& item) const {
   return frame.count == 0 ? 0 : automaton_.loops[frame.code].most - frame.count + 1;
 }
 
+const AsciiSet& Machine::idle_bytes(ConfigId config) {
+  const auto [place, is_new] = idle_bytes_.try_emplace(config);
+  for (uint8_t byte = 0; is_new && byte < 128; ++byte) {
+    if (step(config, byte) == config) place->second.add(byte);
+  }
+  return place->second;
+}
+
 ConfigId Machine::import(const Machine& other, ConfigId config) {
   if (config == kDeadConfig) return kDeadConfig;
   overflow_ = false;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/grammar/ascii_set.h"
 #include "core/grammar/automaton.h"
 
 namespace tenon::grammar {
@@ -43,6 +44,9 @@ class Machine {
   }
   // Any so many plain_characters() may follow; kUnbounded = any number of them.
   uint32_t free_text(ConfigId config) const { return configs_[config].free_text; }
+
+  // The bytes of ASCII that change nothing. Found out when it is first asked for.
+  const AsciiSet& idle_bytes(ConfigId config);
 
   // The configuration of another machine of the same automaton.
   ConfigId import(const Machine& other, ConfigId config);
@@ -100,6 +104,7 @@ class Machine {
   std::vector<Config> configs_;
   std::unordered_map<uint64_t, ConfigId> by_hash_;  // the first of each
   std::vector<ConfigId> table_;                     // [configs, stride]
+  std::unordered_map<ConfigId, AsciiSet> idle_bytes_;
   uint64_t work_ = 0;
   bool overflow_ = false;
 

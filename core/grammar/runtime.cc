@@ -68,12 +68,13 @@ Status Runtime::make_mask(ConfigId config, std::vector<uint64_t>& mask) {
       "it so that fewer of its parts match the same text");
 }
 
-// False where it took too long.
 bool Runtime::walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask) {
   Machine& machine = findings_->machine;
   path_[0] = config;
   const auto end = static_cast<uint32_t>(trie.nodes.size() - 1);
   const bool plain = trie.is_plain();
+  ConfigId idle_config = kDeadConfig;  // whose idle bytes these are
+  AsciiSet idle;
   for (uint32_t at = 1; at < end;) {
     const TrieNode& node = trie.nodes[at];
     const ConfigId here = machine.step(path_[node.depth - 1u], node.byte);
@@ -85,6 +86,10 @@ bool Runtime::walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mas
     uint32_t next = at + 1;
     if (plain && node.whole && machine.free_text(here) >= node.most_below && node.most_below > 0) {
       next = node.subtree_end;
+    } else if (here == path_[node.depth - 1u]) {
+      // As this byte changed nothing, those behind it may not either.
+      if (here != idle_config) idle = machine.idle_bytes(idle_config = here);
+      if (node.bytes_below.is_within(idle)) next = node.subtree_end;
     }
     for (uint32_t i = node.first_token; i < trie.nodes[next].first_token; ++i) {
       set_bit(mask, trie.tokens[i]);

@@ -46,6 +46,7 @@ class Runtime {
 
  private:
   Status make_mask(ConfigId config, std::vector<uint64_t>& mask);
+  // The tokens of one trie, into the mask. False where it took too long.
   bool walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask);
 
   std::shared_ptr<const Grammar> grammar_;

@@ -80,10 +80,14 @@ class TrieBuilder {
   // How much of this token is behind each node on its way.
   void note_length(const std::vector<uint32_t>& path, std::string_view now) {
     uint32_t behind = 0;
+    AsciiSet bytes;
     for (size_t i = path.size(); i-- > 0;) {
       TrieNode& node = trie_.nodes[path[i]];
       node.most_below = std::max(node.most_below, behind);
-      if (i > 0 && is_lead(now[i - 1])) ++behind;
+      node.bytes_below.add(bytes);
+      if (i == 0) break;
+      bytes.add(static_cast<uint8_t>(now[i - 1]));
+      if (is_lead(now[i - 1])) ++behind;
     }
   }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/grammar/ascii_set.h"
 
 namespace tenon::grammar {
 
@@ -27,6 +28,7 @@ struct TrieNode {
   uint8_t byte = 0;
   bool whole = true;        // what leads here ends with a whole character
   uint32_t most_below = 0;  // characters, of plain tokens that begin so
+  AsciiSet bytes_below;     // that tokens have behind this beginning
 };
 
 struct Trie {
