@@ -207,6 +207,7 @@ void GenerationFlags::add_to(CLI::App& command) {
     if (known.name == "temperature") group = "Sampling";
     add_parameter(command, known, answer)->group(group);
   }
+  grammar.add_to(command);
 }
 
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
@@ -229,6 +230,13 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   request.ignore_eos = answer.ignore_eos.value_or(false);
   request.include_stop = answer.include_stop.value_or(false);
   request.prompt_logprobs = answer.prompt_logprobs.value_or(false);
+  std::optional<grammar::GrammarSpec> spec = prompt.grammar;
+  if (!spec) {
+    TENON_ASSIGN_OR_RETURN(spec, flags.grammar.spec());
+  }
+  if (spec) {
+    TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.cache->get(*spec));
+  }
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;
   TENON_RETURN_IF_ERROR(fill_lists(pipeline, answer, request));
