@@ -77,6 +77,12 @@ void Admission::admit_request(SubmittedRequest submitted) {
   set_endings(state);
   Sequence& sequence = context_.table.add(state, 0, request.arrival_ns);
   if (context_.parts.mask_token != kNoToken) begin_canvas(sequence);
+  if (request.grammar != nullptr) {
+    Result<std::shared_ptr<grammar::Runtime>> runtime =
+        context_.grammars.runtime_of(request.grammar);
+    if (!runtime.ok()) return context_.fail_request(state, message_of(runtime.status()));
+    sequence.matcher = std::make_unique<grammar::Matcher>(*std::move(runtime), state.ending_tokens);
+  }
   if (request.beams > 0) begin_beam_group(state, sequence);
   Status status = begin_kv(sequence, nullptr, 0);
   if (status.ok()) status = introduce(sequence, kNoSeq);
@@ -172,6 +178,9 @@ void Admission::announce(Sequence& sequence) {
 }
 
 Status Admission::introduce_fork(Sequence& child, const Sequence& parent) {
+  if (parent.matcher != nullptr) {
+    child.matcher = std::make_unique<grammar::Matcher>(*parent.matcher);
+  }
   return introduce(child, parent.id);
 }
 

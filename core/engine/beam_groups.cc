@@ -1,12 +1,14 @@
 #include "core/engine/beam_groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "core/base/quote.h"
 #include "core/engine/beam_memory.h"
 #include "core/engine/digest.h"
+#include "core/engine/grammar_masks.h"
 
 namespace tenon {
 namespace {
@@ -58,6 +60,7 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   const SampleResult& result = step.results[share.first_result];
   const std::span<const TokenLogprob> top =
       result.top.first(std::min<size_t>(result.top_count, result.top.size()));
+  if (sequence.matcher != nullptr) return take_allowed(step, share);
   const bool sound = !top.empty() && std::all_of(top.begin(), top.end(), [&](const auto& entry) {
     return entry.token >= 0 && static_cast<uint32_t>(entry.token) < step.output.vocabulary;
   });
@@ -70,6 +73,12 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
             "log probabilities");
     return;
   }
+  keep_result(step, share, top);
+}
+
+void BeamGroups::keep_result(const Step& step, const Share& share,
+                             std::span<const TokenLogprob> top) {
+  Sequence& sequence = *share.sequence;
   sequence.beam->top.assign(top.begin(), top.end());
   sequence.beam->sampled = true;
   sequence.beam->digest = context_.options.logits_digest
@@ -79,6 +88,40 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   BeamGroup& group = *sequence.request->beam_group;
   group.ready = std::all_of(group.running.begin(), group.running.end(),
                             [](const Sequence* beam) { return beam->beam->sampled; });
+}
+
+// Of the tokens that the beam's grammar allows, the most likely ones, by the model's own log
+// probabilities.
+void BeamGroups::take_allowed(const Step& step, const Share& share) {
+  Sequence& sequence = *share.sequence;
+  const SampleRow& row = step.rows[share.first_result];
+  const float highest = *std::max_element(row.logits, row.logits + row.vocabulary);
+  double sum = 0.0;
+  for (uint32_t token = 0; token < row.vocabulary; ++token) {
+    sum += std::exp(static_cast<double>(row.logits[token] - highest));
+  }
+  const double log_sum = static_cast<double>(highest) + std::log(sum);
+  std::vector<TokenLogprob> all;
+  for (uint32_t token = 0; token < row.vocabulary; ++token) {
+    const bool allowed = ((row.allowed[token / 64] >> (token % 64)) & 1) != 0;
+    if (!allowed || !std::isfinite(row.logits[token])) continue;
+    all.push_back({static_cast<TokenId>(token),
+                   static_cast<float>(static_cast<double>(row.logits[token]) - log_sum)});
+  }
+  const size_t wanted =
+      std::min<size_t>(candidates_per_beam(*sequence.request, *context_.parts.shape), all.size());
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(wanted), all.end(),
+                    [](const TokenLogprob& a, const TokenLogprob& b) {
+                      return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
+                    });
+  all.resize(wanted);
+  if (all.empty()) {
+    return context_.fail_request(*sequence.request,
+                                 "the model gives none of the tokens that the grammar allows at "
+                                 "position " +
+                                     std::to_string(sequence.known) + " a finite logit");
+  }
+  keep_result(step, share, all);
 }
 
 // Every group that is ready takes its step.
@@ -250,6 +293,9 @@ void BeamGroups::extend(const Step& step, Sequence& beam, const BeamCandidate& c
   beam.tokens.resize(beam.known);
   beam.tokens.push_back(candidate.token);
   ++beam.known;
+  if (Status followed = follow_grammar(beam, candidate.token); !followed.ok()) {
+    return context_.fail_request(*beam.request, message_of(followed));
+  }
   beam.record.token_ns.push_back(context_.parts.clock->now_ns());
   // Those of this step hear of it with their step's results.
   const bool in_step = std::any_of(step.shares.begin(), step.shares.end(),

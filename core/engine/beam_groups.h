@@ -32,6 +32,8 @@ class BeamGroups {
   void advance(Step& step);
 
  private:
+  void take_allowed(const Step& step, const Share& share);
+  void keep_result(const Step& step, const Share& share, std::span<const TokenLogprob> top);
   void advance_group(Step& step, RequestState& state);
   void gather_candidates(const RequestState& state, bool last);
   void keep_answer(RequestState& state, const BeamSearch::Ended& ended);

@@ -57,7 +57,8 @@ EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_opti
       kv_tokens(capacity_of(parts)),
       sequence_limit_tokens(static_cast<uint32_t>(
           std::min<uint64_t>(parts.limits.context_tokens,
-                             bounded_by_context(parts, kv_tokens) ? UINT32_MAX : kv_tokens + 1))) {}
+                             bounded_by_context(parts, kv_tokens) ? UINT32_MAX : kv_tokens + 1))),
+      grammars(parts.grammar_vocabulary, parts.shape->vocabulary) {}
 
 RequestLimits EngineContext::request_limits() const {
   return {.scheduler = parts.limits,

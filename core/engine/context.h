@@ -11,6 +11,7 @@
 #include "core/base/floating_point_state.h"
 #include "core/contract/contracts.h"
 #include "core/engine/engine_parts.h"
+#include "core/engine/grammars.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request_check.h"
 #include "core/engine/sequence_table.h"
@@ -39,6 +40,7 @@ struct EngineContext {
   const uint64_t kv_tokens;              // slots of the ledger's group, which every token needs
   const uint32_t sequence_limit_tokens;  // most tokens of one sample
 
+  Grammars grammars;
   SequenceTable table;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests;
   EngineTotals totals;

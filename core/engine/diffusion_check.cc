@@ -89,6 +89,7 @@ class DiffusionCheck {
     refuse(request_.beams != 0, "beams is " + text_of(request_.beams));
     refuse(request_.best_of != 0, "best_of is " + text_of(request_.best_of));
     refuse(request_.prompt_logprobs, "prompt_logprobs is true");
+    refuse(request_.grammar != nullptr, "a grammar is given");
     if (request_.samples > 1) {
       fault("samples is " + text_of(request_.samples) +
             " – a model that generates by diffusion makes one answer a request – send as many "

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/engine/draft_runner.h"
+#include "core/engine/grammar_masks.h"
 
 namespace tenon {
 namespace {
@@ -137,7 +138,8 @@ void Drafting::make_room(Step& step) {
 
 void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most) {
   Sequence& sequence = *share.sequence;
-  const uint32_t count = std::min(out.count, most);
+  uint32_t count = std::min(out.count, most);
+  if (!out.is_tree) count = legal_drafts(sequence, out.tokens.first(count));
   share.drafts = count;
   share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
   share.draft_probs = out.has_probs && !out.is_tree ? out.probs : nullptr;

@@ -22,6 +22,7 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       drafting_(context_),
       planner_(context_),
       forward_(context_),
+      grammar_masks_(context_),
       sampling_(context_, admission_, beam_groups_),
       finishing_(context_, admission_, drafting_),
       progress_guard_(context_),
@@ -51,6 +52,11 @@ Engine::~Engine() {
 Result<RequestId> Engine::submit(Request request) {
   const EngineParts& parts = context_.parts;
   TENON_RETURN_IF_ERROR(check_request(request, context_.request_limits()));
+  // The vocabulary is laid out here, by whoever is first.
+  if (request.grammar != nullptr) {
+    auto runtime = context_.grammars.runtime_of(request.grammar);
+    if (!runtime.ok()) return runtime.take_status();
+  }
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }

@@ -29,6 +29,7 @@
 #include "core/engine/engine_parts.h"
 #include "core/engine/finishing.h"
 #include "core/engine/forward.h"
+#include "core/engine/grammar_masks.h"
 #include "core/engine/inbox.h"
 #include "core/engine/planner.h"
 #include "core/engine/progress_guard.h"
@@ -87,6 +88,7 @@ class Engine {
   Drafting drafting_;
   Planner planner_;
   Forward forward_;
+  GrammarMasks grammar_masks_;
   Sampling sampling_;
   Finishing finishing_;
   ProgressGuard progress_guard_;

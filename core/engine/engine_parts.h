@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/engine/grammars.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
 #include "core/engine/sampler_check.h"
@@ -48,8 +49,9 @@ struct EngineParts {
   std::vector<std::string> sampler_stages = every_sampling_word();
   uint32_t sampler_logprobs = UINT32_MAX;
   const Clock* clock = nullptr;
-  TextDecoderFactory text;          // empty = tokens only
-  std::vector<TokenId> eos_tokens;  // end of text
+  TextDecoderFactory text;               // empty = tokens only
+  GrammarVocabulary grammar_vocabulary;  // empty = no grammars
+  std::vector<TokenId> eos_tokens;       // end of text
   // Not kNoToken: the model generates by diffusion. Its answers begin as this token.
   TokenId mask_token = kNoToken;
   // Plugin ids, for messages.

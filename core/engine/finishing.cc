@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/engine/draft_runner.h"
+#include "core/engine/grammar_masks.h"
 
 namespace tenon {
 
@@ -115,6 +116,8 @@ std::optional<FinishReason> Finishing::take_token(Sequence& sequence, TokenId to
   }
   stop = sequence.text.push(token, sequence.generated() >= request.min_tokens);
   if (stop != nullptr) return FinishReason::stop;
+  const bool is_latest = sequence.known == sequence.tokens.size();
+  if (is_latest && ends_with_grammar(sequence)) return FinishReason::stop;
   const uint32_t tokens = sequence.prompt_tokens + sequence.generated();
   if (tokens >= sequence.request->limit_tokens) return FinishReason::length;
   return std::nullopt;
@@ -138,7 +141,8 @@ void Finishing::look_for_end(const Step& step, const Share& share) {
   Sequence& sequence = *share.sequence;
   if (share.result_count == 0) return;
   const TokenId last = step.results[share.first_result + share.result_count - 1].token;
-  sequence.ending = sequence.known >= sequence.request->limit_tokens ||
+  sequence.ending = ends_with_grammar(sequence) ||
+                    sequence.known >= sequence.request->limit_tokens ||
                     ends_with(*sequence.request, sequence.generated(), last).has_value();
 }
 

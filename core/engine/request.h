@@ -17,6 +17,10 @@
 
 namespace tenon {
 
+namespace grammar {
+class Grammar;
+}
+
 enum class FinishReason : uint8_t {
   length,     // max_tokens, or the context is full
   stop,       // a stop string or a stop token
@@ -136,6 +140,9 @@ struct Request {
   uint32_t tenant = 0;
   uint64_t cache_salt = 0;  // requests of different salts share no K/V
   int64_t arrival_ns = -1;  // on the engine's clock; negative = when it is submitted
+  // The answer follows it, from its first token on; it may end where the grammar is satisfied.
+  // Null: any text. Whoever submits has compiled it (core/grammar/grammar.h).
+  std::shared_ptr<const grammar::Grammar> grammar;
   std::shared_ptr<RequestSink> sink;
 };
 

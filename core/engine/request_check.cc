@@ -92,6 +92,11 @@ class RequestCheck {
   }
 
   void check_counts() {
+    if (request_.grammar != nullptr && request_.ignore_eos) {
+      fault(
+          "ignore_eos is set beside a grammar – the grammar says where the answer ends – leave one "
+          "of them out");
+    }
     if (request_.best_of != 0 && request_.best_of < request_.samples) {
       fault("best_of is " + text_of(request_.best_of) + " – it must be at least the number of " +
             "samples, " + text_of(request_.samples) + " – raise it or leave it out");
@@ -228,11 +233,11 @@ class RequestCheck {
     const bool answers = request_.samples != 1 || request_.best_of != 0 || request_.beams != 0 ||
                          request_.max_tokens != 0 || request_.min_tokens != 0 ||
                          request_.prompt_logprobs || !request_.stop.empty() ||
-                         !request_.stop_tokens.empty();
+                         !request_.stop_tokens.empty() || request_.grammar != nullptr;
     if (answers) {
       fault(
           "an embedding is asked for, and something of an answer – leave samples, best_of, beams, "
-          "max_tokens, min_tokens, stop and prompt_logprobs out");
+          "max_tokens, min_tokens, stop, grammar and prompt_logprobs out");
     }
     for (const SamplingKey& key : sampling_keys()) {
       if (key.get(request_.sampling) == key.get(plain.sampling)) continue;

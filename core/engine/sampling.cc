@@ -5,6 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/engine/digest.h"
+#include "core/engine/grammar_masks.h"
 
 namespace tenon {
 
@@ -92,6 +93,7 @@ void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
         sample_row_of(sequence, {sequence.tokens.data(), history}, sequence.known + depth);
     row.logits = step.output.logits + (share.first_logits + i) * step.output.vocabulary;
     row.vocabulary = static_cast<uint32_t>(step.output.vocabulary);
+    if (share.masked) row.allowed = step.masks.data() + (share.first_mask + i) * step.mask_words;
     step.results[step.rows.size()].top = {top, tops};
     top += tops;
     step.rows.push_back(row);
@@ -191,6 +193,13 @@ void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   Sequence& sequence = *share.sequence;
   if (count == 0 || step.results[share.first_result].token == kNoToken) {
     return context_.fail_request(*sequence.request, no_token(step.rows[share.first_result]));
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    const TokenId token = step.results[share.first_result + i].token;
+    if (Status followed = follow_grammar(sequence, token); !followed.ok()) {
+      return context_.fail_request(*sequence.request, message_of(followed));
+    }
+    if (ends_with_grammar(sequence)) count = i + 1;
   }
   share.result_count = count;
   share.accepted = count - 1;

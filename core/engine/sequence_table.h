@@ -16,6 +16,7 @@
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
 #include "core/engine/text_stream.h"
+#include "core/grammar/matcher.h"
 
 namespace tenon {
 
@@ -104,8 +105,9 @@ struct Sequence {
   bool in_drafter = false;
   bool in_scheduler = false;
   uint64_t digest = 0;
-  std::unique_ptr<BeamPath> beam;      // null unless it is one
-  std::unique_ptr<PooledStates> pool;  // null unless an embedding is wanted
+  std::unique_ptr<BeamPath> beam;             // null unless it is one
+  std::unique_ptr<PooledStates> pool;         // null unless an embedding is wanted
+  std::unique_ptr<grammar::Matcher> matcher;  // behind all known tokens; null without a grammar
   // Null unless the answer is made by diffusion. Then all of its tokens are known from the first,
   // as masks, and none is ever computed for good: `computed` stays 0.
   std::unique_ptr<Canvas> canvas;

@@ -29,6 +29,9 @@ struct Share {
   uint32_t first_hidden = 0;  // in the output's hidden states: its last rows
   uint32_t hidden_rows = 0;
 
+  bool masked = false;      // its rows have masks of a grammar
+  uint32_t first_mask = 0;  // in the step's masks
+
   uint32_t first_result = 0;  // in the step's rows and results: one for each new token
   uint32_t result_count = 0;
   uint32_t accepted = 0;           // drafts

@@ -16,10 +16,12 @@ Status Engine::step() {
   Step& step = *flying_;
   context_.step_id = step.id;
   Step* next = may_plan_ahead(step) ? &steps_[&step == &steps_[0] ? 1 : 0] : nullptr;
+  grammar_masks_.fill(step);
   if (next != nullptr) plan_ahead(step, *next);
   forward_.collect(step);
   // Also where nothing was planned behind it.
   for (const Share& share : step.shares) share.sequence->in_flight = share.sequence->undrawn = 0;
+  grammar_masks_.fail(step);
   sampling_.sample(step);
   drafting_.observe(step);
   finishing_.gather(step);

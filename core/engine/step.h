@@ -7,6 +7,8 @@
 
 #include <tenon/sampler.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/engine/batch_builder.h"
@@ -32,6 +34,10 @@ struct Step {
   // What was drawn: a row and a result for each new token, by Share.
   std::vector<SampleRow> rows;
   std::vector<SampleResult> results;
+  // Of the rows whose sequences follow grammars, by Share: [rows, mask_words].
+  std::vector<uint64_t> masks;
+  uint64_t mask_words = 0;
+  std::vector<std::pair<Sequence*, std::string>> mask_faults;
   std::vector<uint64_t> digests;  // [results] of the sample, up to and with each; where wanted
 
   void begin(uint64_t step_id, int64_t now_ns) {

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/contract/contract.h"
 #include "core/pipeline/composing.h"
+#include "core/pipeline/grammar_vocabulary.h"
 
 namespace tenon {
 namespace {
@@ -415,6 +416,10 @@ EngineParts Pipeline::parts() {
   }
   made.eos_tokens = model->generation.eos.empty() ? model->plan.eos : model->generation.eos;
   made.mask_token = model->plan.mask_token.value_or(kNoToken);
+  if (tokenizer != nullptr) {
+    made.grammar_vocabulary =
+        grammar_vocabulary(*tokenizer, made.shape->vocabulary, made.eos_tokens);
+  }
   made.scheduler_name = scheduler.object().descriptor().id;
   made.kv_cache_name = kv_cache.object().descriptor().id;
   made.sampler_name = sampler.object().descriptor().id;

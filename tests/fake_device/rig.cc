@@ -73,6 +73,11 @@ Rig::Rig(RigOptions options)
   parts.clock = options_.own_clock != nullptr ? options_.own_clock : &clock_;
   parts.eos_tokens = options_.eos_tokens;
   if (options_.text) parts.text = [](const Request&) { return std::make_unique<LetterDecoder>(); };
+  if (!options_.token_bytes.empty()) {
+    parts.grammar_vocabulary = [bytes = options_.token_bytes] {
+      return grammar::Vocabulary::make(bytes);
+    };
+  }
   parts.sampler_params = options_.sampler_params;
   parts.scheduler_name = options_.scheduler;
   parts.kv_cache_name = options_.kv_cache;

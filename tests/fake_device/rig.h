@@ -42,7 +42,8 @@ struct RigOptions {
   bool recurrent = false;                      // and a group of states
   uint32_t vocabulary = 61;
   std::vector<TokenId> eos_tokens;
-  bool text = false;  // token t becomes the letter 'a' + t mod 26
+  std::vector<std::string> token_bytes;  // [vocabulary] for grammars; none = no grammars
+  bool text = false;                     // token t becomes the letter 'a' + t mod 26
   Drafter* drafter = nullptr;
   std::string drafter_plugin;  // instead of `drafter`, with a second model where one is given
   std::string drafter_options;

@@ -152,6 +152,7 @@ void GenerationFlags::add_to(CLI::App& command) {
     if (known.name == "temperature") group = "Sampling";
     add_parameter(command, known, answer)->group(group);
   }
+  grammar.add_to(command);
 }
 
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
@@ -160,6 +161,13 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   TENON_ASSIGN_OR_RETURN(
       Request request,
       make_request(pipeline, overlaid(prompt.answer, flags.answer), std::move(tokens)));
+  std::optional<grammar::GrammarSpec> spec = prompt.grammar;
+  if (!spec) {
+    TENON_ASSIGN_OR_RETURN(spec, flags.grammar.spec());
+  }
+  if (spec) {
+    TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.cache->get(*spec));
+  }
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;
   return request;

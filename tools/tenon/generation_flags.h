@@ -7,6 +7,7 @@
 
 #include "core/config/answer_settings.h"
 #include "core/engine/request.h"
+#include "tools/tenon/grammar_flags.h"
 #include "tools/tenon/prompts.h"
 
 namespace tenon {
@@ -15,8 +16,9 @@ struct Pipeline;
 
 struct GenerationFlags {
   AnswerSettings answer;
+  GrammarFlags grammar;
 
-  // One option for each of parameters().
+  // One option for each of parameters(), and those of grammars.
   void add_to(CLI::App& command);
 };
 

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/config/workload.h"
 #include "core/server/api/answer_json.h"
+#include "tools/tenon/grammar_flags.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/standard_input.h"
 
@@ -18,7 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kPromptKeys[] = {"prompt"};
 // Parsed JSON takes far more memory than its text.
 constexpr size_t kMostLineBytes = size_t{16} << 20;
 
@@ -80,7 +80,10 @@ Result<Prompt> parse_json_prompt(const std::string& line) {
   TENON_ASSIGN_OR_RETURN(const Json object, parse_object(line));
   Prompt prompt;
   TENON_RETURN_IF_ERROR(read_prompt(object, prompt));
-  TENON_RETURN_IF_ERROR(read_answer_json(object, "a prompt", kPromptKeys, prompt.answer));
+  TENON_ASSIGN_OR_RETURN(prompt.grammar, read_grammar_json(line));
+  std::vector<std::string_view> keys(grammar_keys().begin(), grammar_keys().end());
+  keys.push_back("prompt");
+  TENON_RETURN_IF_ERROR(read_answer_json(object, "a prompt", keys, prompt.answer));
   return prompt;
 }
 

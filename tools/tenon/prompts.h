@@ -10,6 +10,7 @@
 
 #include "core/base/result.h"
 #include "core/config/workload.h"
+#include "core/grammar/grammar.h"
 
 namespace tenon {
 
@@ -19,6 +20,7 @@ struct Prompt {
   std::optional<std::vector<TokenId>> tokens;  // instead of text
   DrawnTokens prefix, own;                     // instead of both, where `own` has tokens
   AnswerSettings answer;
+  std::optional<grammar::GrammarSpec> grammar;
   int32_t priority = 0;
   uint32_t tenant = 0;
   int64_t arrival_ns = 0;  // after the start
@@ -26,7 +28,8 @@ struct Prompt {
 
 // A file of prompts: one a line; or, when its name ends in ".jsonl", one JSON object a line:
 //   {"prompt": "text" | [ids], "max_tokens": n, "temperature": x, …}
-// with the names of docs/formats/generation.md, and no others.
+// with the names of docs/formats/generation.md and, of docs/structured-output.md, "json_schema",
+// "json_object", "regex" and "grammar"; no others.
 // Empty lines are skipped. Every error names the line.
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
 // The requests of a workload file (core/config/workload.h).

@@ -1,0 +1,20 @@
+// Deterministic automata over bytes: what two languages have in common is built with them.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "core/grammar/automaton.h"
+
+namespace tenon::grammar {
+
+constexpr size_t kMostNodes = 30'000;
+
+// Of an expression without recursion. Error: unsupported, more than kMostNodes are needed.
+Result<std::shared_ptr<const ByteAutomaton>> determinise(const Expressions& expressions, ExprId id);
+// What both accept; nothing that leads nowhere is left. Error: as above.
+Result<std::shared_ptr<const ByteAutomaton>> intersect(const ByteAutomaton& a,
+                                                       const ByteAutomaton& b);
+bool accepts(const ByteAutomaton& automaton, std::string_view bytes);
+
+}  // namespace tenon::grammar

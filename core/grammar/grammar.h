@@ -1,0 +1,64 @@
+// What an answer may look like: a JSON Schema, a regular expression or a GBNF grammar, compiled
+// into one form (a pushdown automaton over bytes) that core/grammar/matcher.h walks token by token.
+//
+// The whole answer is meant, from its first byte to its last: a pattern is anchored at both ends.
+// docs/structured-output.md lists what is supported of each kind; what is not is refused by name,
+// with its place in the text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace tenon::grammar {
+
+enum class GrammarKind : uint8_t {
+  json_schema = 0,  // the text is a schema, as JSON
+  json_object = 1,  // any JSON object; the text is empty
+  regex = 2,
+  gbnf = 3,  // as llama.cpp reads it; the rule `root` is the answer
+};
+// "json_schema", "json_object", "regex", "gbnf".
+std::string_view grammar_kind_name(GrammarKind kind);
+std::optional<GrammarKind> grammar_kind_of(std::string_view name);
+
+struct GrammarSpec {
+  GrammarKind kind = GrammarKind::json_object;
+  std::string text;
+
+  bool operator==(const GrammarSpec&) const = default;
+};
+
+class Automaton;
+
+// A compiled grammar. Immutable, any number of threads may use one at the same time: requests with
+// the same grammar share it.
+class Grammar {
+ public:
+  explicit Grammar(GrammarSpec spec, std::unique_ptr<const Automaton> automaton);
+  ~Grammar();
+  Grammar(const Grammar&) = delete;
+  Grammar& operator=(const Grammar&) = delete;
+
+  const GrammarSpec& spec() const { return spec_; }
+  const Automaton& automaton() const { return *automaton_; }
+  // Of the automaton, for reports.
+  size_t states() const;
+
+ private:
+  GrammarSpec spec_;
+  std::unique_ptr<const Automaton> automaton_;
+};
+
+// Takes milliseconds at most for grammars of usual size: call it off the step thread. Time and
+// memory are bounded by limits on the text and on the automaton's states.
+// Errors: invalid_argument (the text is malformed, or nothing satisfies it), unsupported (a part of
+// it that is not supported, named with its place; or a limit is reached).
+Result<std::shared_ptr<const Grammar>> compile(GrammarSpec spec);
+
+}  // namespace tenon::grammar

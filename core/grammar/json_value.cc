@@ -1,0 +1,148 @@
+#include "core/grammar/json_value.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+#include "core/base/quote.h"
+#include "core/grammar/decimal.h"
+
+namespace tenon::grammar {
+namespace {
+
+constexpr size_t kDeepest = 64;
+
+// Takes what the parser finds, and stops it where it finds what is not wanted.
+class Collector final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Collector(JsonValue& root) : root_(root) {}
+
+  bool null() override { return place() != nullptr; }
+  bool boolean(bool flag) override { return scalar(JsonValue::Kind::boolean, "", flag); }
+  bool number_integer(number_integer_t value) override {
+    return scalar(JsonValue::Kind::number, std::to_string(value));
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return scalar(JsonValue::Kind::number, std::to_string(value));
+  }
+  bool number_float(number_float_t, const string_t& written) override {
+    return scalar(JsonValue::Kind::number, written);
+  }
+  bool string(string_t& value) override {
+    return scalar(JsonValue::Kind::string, std::move(value));
+  }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return open(JsonValue::Kind::object); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(JsonValue::Kind::array); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second) {
+      fault_ = "the key " + in_quotes(name) + " is there twice – leave one out";
+      return false;
+    }
+    open_.back()->members.emplace_back(std::move(name), JsonValue());
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at …": the end says enough.
+    const std::string what = error.what();
+    const size_t end = what.find("] ");
+    fault_ = "not JSON: " + (end == std::string::npos ? what : what.substr(end + 2));
+    return false;
+  }
+
+  const std::string& fault() const { return fault_; }
+
+ private:
+  JsonValue* place() {
+    if (open_.empty()) return &root_;
+    JsonValue& parent = *open_.back();
+    if (parent.is_object()) return &parent.members.back().second;
+    return &parent.items.emplace_back();
+  }
+  bool scalar(JsonValue::Kind kind, std::string text, bool flag = false) {
+    JsonValue& value = *place();
+    value.kind = kind;
+    value.text = std::move(text);
+    value.flag = flag;
+    return true;
+  }
+  bool open(JsonValue::Kind kind) {
+    if (open_.size() >= kDeepest) {
+      fault_ = "JSON is nested deeper than " + std::to_string(kDeepest) + " levels";
+      return false;
+    }
+    JsonValue* value = place();
+    value->kind = kind;
+    open_.push_back(value);
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    keys_.pop_back();
+    return true;
+  }
+
+  JsonValue& root_;
+  std::vector<JsonValue*> open_;  // a parent grows only where its last child is complete
+  std::vector<std::unordered_set<std::string>> keys_;
+  std::string fault_;
+};
+
+}  // namespace
+
+const JsonValue* JsonValue::find(std::string_view name) const {
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const auto& member) { return member.first == name; });
+  return found == members.end() ? nullptr : &found->second;
+}
+
+bool equal(const JsonValue& a, const JsonValue& b) {
+  if (a.kind != b.kind || a.flag != b.flag) return false;
+  if (a.kind == JsonValue::Kind::number) {
+    const auto x = Decimal::parse(a.text), y = Decimal::parse(b.text);
+    return x && y ? *x == *y : a.text == b.text;
+  }
+  if (a.text != b.text || a.members.size() != b.members.size()) return false;
+  const bool same_items = std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
+                                     [](auto& x, auto& y) { return equal(x, y); });
+  return same_items && std::all_of(a.members.begin(), a.members.end(), [&](const auto& member) {
+           const JsonValue* other = b.find(member.first);
+           return other != nullptr && equal(member.second, *other);
+         });
+}
+
+std::string_view kind_name(JsonValue::Kind kind) {
+  switch (kind) {
+    case JsonValue::Kind::null:
+      return "null";
+    case JsonValue::Kind::boolean:
+      return "a boolean";
+    case JsonValue::Kind::number:
+      return "a number";
+    case JsonValue::Kind::string:
+      return "a string";
+    case JsonValue::Kind::array:
+      return "an array";
+    case JsonValue::Kind::object:
+      return "an object";
+  }
+  return "?";
+}
+
+Result<JsonValue> parse_json_value(std::string_view text) {
+  JsonValue root;
+  Collector collector(root);
+  bool sound = false;
+  try {
+    sound = nlohmann::json::sax_parse(text.begin(), text.end(), &collector);
+  } catch (const std::exception& error) {
+    return invalid_argument(std::string("not JSON: ") + error.what());
+  }
+  if (sound) return root;
+  return invalid_argument(collector.fault().empty() ? "not JSON" : collector.fault());
+}
+
+}  // namespace tenon::grammar

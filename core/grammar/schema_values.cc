@@ -1,0 +1,113 @@
+// Whether one value, of an enum or a const, satisfies all else that a schema says.
+#include <algorithm>
+
+#include "core/base/utf8.h"
+#include "core/grammar/schema_writer.h"
+#include "core/grammar/text_form.h"
+
+namespace tenon::grammar {
+namespace {
+
+constexpr uint32_t kDeepest = 64;
+
+uint8_t type_of(const JsonValue& value) {
+  switch (value.kind) {
+    case JsonValue::Kind::null:
+      return kNull;
+    case JsonValue::Kind::boolean:
+      return kBoolean;
+    case JsonValue::Kind::string:
+      return kString;
+    case JsonValue::Kind::array:
+      return kArray;
+    case JsonValue::Kind::object:
+      return kObject;
+    case JsonValue::Kind::number:
+      break;
+  }
+  const auto number = Decimal::parse(value.text);
+  return number && number->is_whole() ? kInteger : kFraction;
+}
+
+bool within(size_t count, uint32_t least, uint32_t most) {
+  return count >= least && (most == kUnbounded || count <= most);
+}
+
+size_t characters_of(std::string_view text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
+}
+
+}  // namespace
+
+Result<bool> SchemaWriter::satisfies_all(const JsonValue& value, const Schemas& schemas,
+                                         uint32_t depth) {
+  TENON_ASSIGN_OR_RETURN(Constraint constraint, reader_.read(schemas));
+  return satisfies(value, std::move(constraint), depth + 1);
+}
+
+Result<bool> SchemaWriter::satisfies(const JsonValue& value, Constraint constraint,
+                                     uint32_t depth) {
+  if (++written_ > 200'000 || depth > kDeepest) {
+    return unsupported(at_schema(constraint.path, "an enum or a const is too large to be checked"));
+  }
+  if (constraint.never) return false;
+  if (constraint.choices.empty()) return satisfies_plain(value, constraint, depth);
+  const Constraint::Choice choice = std::move(constraint.choices.back());
+  constraint.choices.pop_back();
+  size_t holds = 0;
+  for (const SchemaRef& alternative : choice.alternatives) {
+    Constraint both = constraint;
+    TENON_RETURN_IF_ERROR(reader_.fold(both, alternative, choice.chain));
+    TENON_ASSIGN_OR_RETURN(const bool sound, satisfies(value, std::move(both), depth));
+    holds += sound;
+  }
+  return choice.exactly_one ? holds == 1 : holds > 0;
+}
+
+Result<bool> SchemaWriter::satisfies_plain(const JsonValue& value, const Constraint& constraint,
+                                           uint32_t depth) {
+  if ((type_of(value) & constraint.types) == 0) return false;
+  if (constraint.values) {
+    const auto& values = *constraint.values;
+    const bool found = std::any_of(values.begin(), values.end(),
+                                   [&](const JsonValue* one) { return equal(*one, value); });
+    if (!found) return false;
+  }
+  if (value.kind == JsonValue::Kind::number) {
+    const auto number = Decimal::parse(value.text);
+    return constraint.numbers.is_free() || (number && is_within(*number, constraint.numbers));
+  }
+  if (value.kind == JsonValue::Kind::string) {
+    if (!within(characters_of(value.text), constraint.least_length, constraint.most_length)) {
+      return false;
+    }
+    if (constraint.patterns.empty()) return true;
+    TENON_ASSIGN_OR_RETURN(const auto text, text_of(constraint));
+    return accepts(*text, json_escaped(value.text));
+  }
+  if (value.kind == JsonValue::Kind::array) {
+    if (!within(value.items.size(), constraint.least_items, constraint.most_items)) return false;
+    for (size_t i = 0; i < value.items.size(); ++i) {
+      const Schemas& schemas =
+          i < constraint.prefix.size() ? constraint.prefix[i] : constraint.items;
+      TENON_ASSIGN_OR_RETURN(const bool sound, satisfies_all(value.items[i], schemas, depth));
+      if (!sound) return false;
+    }
+  }
+  if (!value.is_object()) return true;
+  const size_t members = value.members.size();
+  if (!within(members, constraint.least_properties, constraint.most_properties)) return false;
+  for (const std::string& name : constraint.required) {
+    if (value.find(name) == nullptr) return false;
+  }
+  for (const auto& [name, member] : value.members) {
+    const Constraint::Property* property = constraint.property(name);
+    const Schemas& schemas = property == nullptr ? constraint.additional : property->schemas;
+    TENON_ASSIGN_OR_RETURN(const bool sound, satisfies_all(member, schemas, depth));
+    if (!sound) return false;
+  }
+  return true;
+}
+
+}  // namespace tenon::grammar

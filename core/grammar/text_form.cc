@@ -1,0 +1,60 @@
+#include "core/grammar/text_form.h"
+
+namespace tenon::grammar {
+namespace {
+
+std::string escape_of(unsigned char code) {
+  switch (code) {
+    case '"':
+      return "\\\"";
+    case '\\':
+      return "\\\\";
+    case '\b':
+      return "\\b";
+    case '\f':
+      return "\\f";
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+    default:
+      constexpr char kHex[] = "0123456789abcdef";
+      return std::string("\\u00") + kHex[code >> 4] + kHex[code & 15];
+  }
+}
+
+bool needs_escape(unsigned char code) {
+  return code == '"' || code == '\\' || code < 0x20;
+}
+
+}  // namespace
+
+ExprId write_character(Expressions& expressions, const CodeSet& codes, TextForm form) {
+  if (form == TextForm::raw) return expressions.character(codes);
+  std::vector<ExprId> parts;
+  const CodeSet plain = codes.common(plain_characters());
+  if (!plain.empty()) parts.push_back(expressions.character(plain));
+  for (unsigned char code = 0; code < 0x80; ++code) {
+    if (needs_escape(code) && codes.contains(code)) {
+      parts.push_back(expressions.literal(escape_of(code)));
+    }
+  }
+  return expressions.choice(std::move(parts));
+}
+
+std::string json_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (needs_escape(code)) {
+      out += escape_of(code);
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+}  // namespace tenon::grammar

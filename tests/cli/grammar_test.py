@@ -1,0 +1,123 @@
+"""Answers that are held to a form: schemas, objects, patterns and GBNF; alone, in company, with
+drafts, beams and little memory; and what is refused."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from program import run, run_json, settings
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+PROMPT = "Once upon a time"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 12},
+        "age": {"type": "integer", "minimum": 3, "maximum": 120},
+        "kind": {"enum": ["cat", "dog", None]},
+        "friends": {"type": "array", "items": {"type": "string", "maxLength": 6}, "maxItems": 2},
+    },
+    "required": ["name", "age", "kind"],
+    "additionalProperties": False,
+}
+PATTERN = r"[A-Z][a-z]{2,8}( [a-z]{1,7}){1,4}\."
+GBNF = 'root ::= "(" root ")" | [a-z]{1,5} ("+" root)?\n'
+
+
+def answers(requests, *flags):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "prompts.jsonl"
+        path.write_text("".join(json.dumps(request) + "\n" for request in requests))
+        return run_json("--file", path, *flags)["requests"]
+
+
+def mixed():
+    requests = []
+    for seed in range(3):
+        common = {"prompt": PROMPT + " " * seed, "max_tokens": 120, "temperature": 1.2, "seed": seed}
+        requests += [{**common, "json_schema": SCHEMA}, {**common, "regex": PATTERN},
+                     {**common, "temperature": 0, "regex": PATTERN}]
+    requests.append({"prompt": PROMPT, "max_tokens": 20, "temperature": 0})
+    return requests
+
+
+class Grammars(unittest.TestCase):
+    def check_schema(self, text):
+        value = json.loads(text)
+        if jsonschema is not None:
+            jsonschema.validate(value, SCHEMA)
+        self.assertLessEqual(set(value), set(SCHEMA["properties"]))
+        self.assertTrue(1 <= len(value["name"]) <= 12 and 3 <= value["age"] <= 120, text)
+        self.assertIn(value["kind"], ["cat", "dog", None])
+
+    def test_answers_have_the_form_that_was_asked_for(self):
+        found = answers(mixed(), "--set", "limits.max_sequences=3")
+        for request, answer in zip(mixed(), found):
+            has_form = "json_schema" in request or "regex" in request
+            self.assertTrue(not has_form or answer["finish"] == "eos", answer)
+            if "json_schema" in request:
+                self.check_schema(answer["text"])
+            if "regex" in request:
+                self.assertRegex(answer["text"], "^(?:" + request["regex"] + r")\Z")
+
+    def test_flags_say_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            schema = pathlib.Path(folder) / "schema.json"
+            schema.write_text(json.dumps(SCHEMA))
+            grammar = pathlib.Path(folder) / "paren.gbnf"
+            grammar.write_text(GBNF)
+            flags = [PROMPT, "--max-tokens", 150, "--seed", 4]
+            text = run_json(*flags, "--json-schema", schema)["requests"][0]["text"]
+            self.check_schema(text)
+            text = run_json(*flags, "--regex", PATTERN)["requests"][0]["text"]
+            self.assertRegex(text, "^(?:" + PATTERN + r")\Z")
+            text = run_json(*flags, "--grammar", grammar)["requests"][0]["text"]
+            self.assertRegex(text, r"^[a-z+()]+\Z")
+            text = run_json(PROMPT, "--max-tokens", 20, "--json-object")["requests"][0]["text"]
+            self.assertTrue(text.startswith("{"), text)
+            done = run("run", PROMPT, "--json-object", "--regex", "a")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("excludes", done.stderr)
+
+    def test_drafts_short_memory_and_company_change_no_token(self):
+        plain = answers(mixed(), *settings(limits__max_sequences=1))
+        for keys in [{"drafter__plugin": "ngram"},
+                     {"drafter__plugin": "suffix"},
+                     {"engine__plan_ahead": 1},
+                     {"kv_cache__memory": "1MiB", "kv_cache__block_tokens": 16}]:
+            found = answers(mixed(), *settings(**keys))
+            self.assertEqual([r["tokens"] for r in found], [r["tokens"] for r in plain], keys)
+
+    def test_samples_and_beams_have_the_form_each(self):
+        requests = [{"prompt": PROMPT, "max_tokens": 60, "samples": 4, "regex": PATTERN, "seed": 2},
+                    {"prompt": PROMPT, "max_tokens": 40, "beams": 4, "samples": 3,
+                     "regex": "[a-z]{3,9} [a-z]{3,9}"}]
+        found = answers(requests)
+        self.assertEqual(len(found), 7)
+        for answer in found:
+            pattern = requests[answer["index"]]["regex"]
+            self.assertRegex(answer["text"], "^(?:" + pattern + r")\Z")
+
+    def test_what_cannot_be_is_refused(self):
+        for request, words in [
+                ({"json_schema": {"type": "object", "if": {}}}, "the keyword 'if' is not supported"),
+                ({"regex": "(?=a)b"}, "this kind of group"),
+                ({"grammar": "root ::= root"}, "left recursion"),
+                ({"json_schema": "{"}, "not JSON"),
+                ({"regex": 3}, '"regex" must be a text'),
+                ({"regex": "a", "json_object": True}, "exclude each other"),
+                ({"regex": "a", "ignore_eos": True}, "ignore_eos is set beside a grammar")]:
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "prompts.jsonl"
+                path.write_text(json.dumps({"prompt": "x", **request}) + "\n")
+                done = run("run", "--file", path)
+                self.assertEqual(done.returncode, 1, request)
+                self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

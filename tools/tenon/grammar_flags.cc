@@ -1,0 +1,83 @@
+#include "tools/tenon/grammar_flags.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/base/mapped_file.h"
+#include "tools/tenon/flags.h"
+
+namespace tenon {
+namespace {
+
+using grammar::GrammarKind;
+using grammar::GrammarSpec;
+
+constexpr std::array<std::string_view, 4> kKeys = {"json_schema", "json_object", "regex",
+                                                   "grammar"};
+
+}  // namespace
+
+void GrammarFlags::add_to(CLI::App& command) {
+  CLI::Option* options[] = {
+      add_text(command, "--json-schema", schema_file,
+               "a file with a JSON Schema that the answer satisfies"),
+      command.add_flag("--json-object", object, "the answer is a JSON object, whatever it has"),
+      add_text(command, "--regex", pattern, "a regular expression that the whole answer matches"),
+      add_text(command, "--grammar", grammar_file,
+               "a file with a GBNF grammar whose rule root is the whole answer")};
+  options[0]->type_name("FILE");
+  options[2]->type_name("PATTERN");
+  options[3]->type_name("FILE");
+  for (CLI::Option* option : options) {
+    option->group("Structured output (docs/structured-output.md)");
+    for (CLI::Option* other : options) {
+      if (other != option) option->excludes(other);
+    }
+  }
+}
+
+Result<std::optional<GrammarSpec>> GrammarFlags::spec() const {
+  if (object) return std::optional(GrammarSpec{GrammarKind::json_object, ""});
+  if (!pattern.empty()) return std::optional(GrammarSpec{GrammarKind::regex, pattern});
+  const std::string& file = schema_file.empty() ? grammar_file : schema_file;
+  if (file.empty()) return std::optional<GrammarSpec>();
+  const GrammarKind kind = schema_file.empty() ? GrammarKind::gbnf : GrammarKind::json_schema;
+  TENON_ASSIGN_OR_RETURN(std::string text, read_text_file(file));
+  return std::optional(GrammarSpec{kind, std::move(text)});
+}
+
+std::span<const std::string_view> grammar_keys() {
+  return kKeys;
+}
+
+Result<std::optional<GrammarSpec>> read_grammar_json(const std::string& line) {
+  // Members of a schema keep their order, which is that of the answer.
+  using Json = nlohmann::ordered_json;
+  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  std::optional<GrammarSpec> spec;
+  for (const std::string_view key : kKeys) {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    if (found == object.end() || found->is_null()) continue;
+    if (spec) {
+      return invalid_argument(
+          "json_schema, json_object, regex and grammar exclude each other – leave all but one out");
+    }
+    const auto fault = [&](std::string_view expected) {
+      return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
+    };
+    if (key == "json_object") {
+      if (!found->is_boolean()) return fault("true or false");
+      if (found->get<bool>()) spec = GrammarSpec{GrammarKind::json_object, ""};
+      continue;
+    }
+    const bool is_schema = key == "json_schema";
+    if (!found->is_string() && !is_schema) return fault("a text");
+    const GrammarKind kind = is_schema        ? GrammarKind::json_schema
+                             : key == "regex" ? GrammarKind::regex
+                                              : GrammarKind::gbnf;
+    spec = GrammarSpec{kind, found->is_string() ? found->get<std::string>() : found->dump()};
+  }
+  return spec;
+}
+
+}  // namespace tenon

@@ -1,0 +1,34 @@
+// What an answer must look like, as flags and as members of a prompt file's lines.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/grammar/grammar_cache.h"
+
+namespace tenon {
+
+struct GrammarFlags {
+  std::string schema_file, pattern, grammar_file;
+  bool object = false;
+  // Prompts with the same grammar share what was compiled.
+  std::shared_ptr<grammar::GrammarCache> cache = std::make_shared<grammar::GrammarCache>();
+
+  // --json-schema, --json-object, --regex and --grammar, of which one may be given.
+  void add_to(CLI::App& command);
+  // Null where none was given. Error: a file that cannot be read.
+  Result<std::optional<grammar::GrammarSpec>> spec() const;
+};
+
+// The members that `read_grammar_json` reads.
+std::span<const std::string_view> grammar_keys();
+// A line of a prompt file, an object: its "json_schema" (the schema, or its text), "json_object",
+// "regex" or "grammar". Null where it has none. Error: invalid_argument.
+Result<std::optional<grammar::GrammarSpec>> read_grammar_json(const std::string& line);
+
+}  // namespace tenon
