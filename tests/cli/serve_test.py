@@ -243,6 +243,40 @@ class Refusals(WithServer):
         self.refused("/v1/chat/completions",
                      CHAT | {"chat_template": "x"}, param="chat_template")
 
+    def test_answers_have_the_form_that_is_asked_for(self):
+        schema = {"type": "object", "additionalProperties": False, "required": ["name", "age"],
+                  "properties": {"name": {"type": "string", "pattern": "^[a-z]{1,8}$"},
+                                 "age": {"type": "integer", "minimum": 0, "maximum": 99}}}
+        form = {"type": "json_schema",
+                "json_schema": {"name": "person", "schema": schema, "strict": True}}
+        for seed in range(3):
+            answer = self.post("/v1/chat/completions",
+                               CHAT | {"response_format": form, "max_tokens": 60, "seed": seed})
+            choice = answer["choices"][0]
+            person = json.loads(choice["message"]["content"])
+            self.assertEqual(list(person), ["name", "age"])
+            self.assertRegex(person["name"], "^[a-z]{1,8}$")
+            self.assertIn(person["age"], range(100))
+            self.assertEqual(choice["finish_reason"], "stop")
+        for field, value, pattern in (
+                ("guided_choice", ["the wolf", "a \"king\""], '^(the wolf|a "king")$'),
+                ("guided_regex", "[0-9]{3}-[a-f]+x", "^[0-9]{3}-[a-f]+x$"),
+                ("structured_outputs", {"grammar": 'root ::= "a" root | "b"'}, "^a*b$")):
+            with self.subTest(field=field):
+                answer = self.post("/v1/completions", STORY | {field: value, "max_tokens": 40})
+                choice = answer["choices"][0]
+                if choice["finish_reason"] == "stop":
+                    self.assertRegex(choice["text"], pattern)
+
+    def test_forms_that_are_not_understood_are_named(self):
+        bad = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "wizard"}}}
+        self.refused("/v1/chat/completions", CHAT | {"response_format": bad},
+                     param="response_format")
+        self.refused("/v1/completions", STORY | {"guided_regex": "("}, words="regex")
+        self.refused("/v1/completions", STORY | {"guided_choice": []}, words="choose")
+        self.refused("/v1/completions",
+                     STORY | {"guided_choice": ["a"], "guided_regex": "a"}, words="second form")
+
     def test_a_model_that_is_not_served_is_404(self):
         error = self.refused("/v1/completions", STORY | {"model": "gpt-4"}, 404, "model")
         self.assertEqual(error["code"], "model_not_found")

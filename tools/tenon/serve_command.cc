@@ -6,6 +6,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/server/answer_form.h"
 #include "core/server/service.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
@@ -136,6 +137,7 @@ Result<int> serve(ServeFlags flags) {
     flags.service.log = log.get();
   }
   flags.service.version = TENON_SDK_VERSION;
+  flags.service.constrain = server::make_form_constrainer();
   allow_connections(flags.http);
   TENON_ASSIGN_OR_RETURN(Opened opened, open_all(flags));
   const std::string names = names_of(opened);
