@@ -48,6 +48,13 @@ void take_line(char* line) {
 }
 #endif
 
+// Waits a moment for it: an interrupt that came before the wait began would not end a longer one.
+bool has_input() {
+  constexpr int kMoment = 50;  // milliseconds
+  pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return ::poll(&ready, 1, kMoment) > 0;
+}
+
 }  // namespace
 
 bool LineInput::can_edit() {
@@ -95,17 +102,16 @@ Result<LineEnd> LineInput::read_plain(std::string& line) {
     if (searched > kMostLineBytes) {
       return invalid_argument("a line of standard input has more than 16 MiB – expected a turn");
     }
-    char piece[4096];
-    const ssize_t count = ::read(STDIN_FILENO, piece, sizeof(piece));
-    if (count > 0) {
-      buffer_.append(piece, static_cast<size_t>(count));
-    } else if (count == 0) {
-      at_end_ = true;
-    } else if (errno == EAGAIN) {  // somebody made the terminal non-blocking
-      pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-      ::poll(&ready, 1, -1);
-    } else if (errno != EINTR) {
-      return failed("standard input could not be read: " + std::string(std::strerror(errno)));
+    if (has_input()) {
+      char piece[4096];
+      const ssize_t count = ::read(STDIN_FILENO, piece, sizeof(piece));
+      if (count > 0) {
+        buffer_.append(piece, static_cast<size_t>(count));
+      } else if (count == 0) {
+        at_end_ = true;
+      } else if (errno != EINTR && errno != EAGAIN) {
+        return failed("standard input could not be read: " + std::string(std::strerror(errno)));
+      }
     }
     if (KeptInterrupts::take()) {
       buffer_.clear();
@@ -121,8 +127,7 @@ LineEnd LineInput::read_edited([[maybe_unused]] const std::string& prompt,
   rl_callback_handler_install(prompt.c_str(), &take_line);
   bool is_interrupted = false;
   while (!edited_line().is_there && !is_interrupted) {
-    pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, -1) > 0) rl_callback_read_char();
+    if (has_input()) rl_callback_read_char();
     is_interrupted = KeptInterrupts::take();
   }
   rl_callback_handler_remove();
