@@ -2,31 +2,14 @@
 
 #include <limits>
 
+#include "core/base/nesting.h"
+
 namespace tenon::chat {
 namespace {
 
 using nlohmann::ordered_json;
 
 constexpr size_t kDeepest = 64;
-
-// Brackets outside of strings; a text that is no JSON may count wrong, and is refused anyway.
-bool is_too_deep(std::string_view text) {
-  size_t depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      in_string = !in_string;
-    } else if (!in_string && (c == '[' || c == '{')) {
-      if (++depth > kDeepest) return true;
-    } else if (!in_string && (c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return false;
-}
 
 Integer whole_number(const ordered_json& json) {
   if (json.is_number_unsigned()) return static_cast<Integer>(json.get<uint64_t>());
@@ -36,7 +19,7 @@ Integer whole_number(const ordered_json& json) {
 }  // namespace
 
 Result<ordered_json> parse_json_text(std::string_view text) {
-  if (is_too_deep(text)) {
+  if (is_nested_deeper(text, kDeepest)) {
     return invalid_argument("JSON is nested deeper than " + std::to_string(kDeepest) + " levels");
   }
   try {

@@ -10,14 +10,8 @@ class ChatWriter final : public AnswerWriter {
  public:
   explicit ChatWriter(WriterContext context) : context_(std::move(context)) {
     choices_.resize(call().answer.samples.value_or(1));
-    const std::string prompt =
-        context_.prompt_texts.empty() ? std::string() : context_.prompt_texts.front();
     for (Choice& choice : choices_) {
-      if (context_.reader) {
-        choice.reader = context_.reader(
-            {call(), prompt, context_.prompt_ids, static_cast<uint32_t>(index_of(choice))});
-      }
-      if (choice.reader == nullptr) choice.reader = plain_reader();
+      choice.reader = reader_of(context_, static_cast<uint32_t>(index_of(choice)));
     }
   }
 

@@ -3,32 +3,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/nesting.h"
 #include "core/base/quote.h"
 
 namespace tenon::api {
 namespace {
 
 constexpr size_t kDeepest = 64;
-
-// Before anything is parsed: brackets outside of strings. A text that is no JSON may count wrong,
-// and is refused all the same.
-bool is_too_deep(std::string_view text) {
-  size_t depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') {
-      ++i;
-    } else if (c == '"') {
-      in_string = !in_string;
-    } else if (!in_string && (c == '[' || c == '{')) {
-      if (++depth > kDeepest) return true;
-    } else if (!in_string && (c == ']' || c == '}') && depth > 0) {
-      --depth;
-    }
-  }
-  return false;
-}
 
 // Readers of JSON differ in which of several members of one name they keep.
 class TwiceSeen {
@@ -70,7 +51,7 @@ std::string fault_of(const std::exception& error) {
 
 Outcome<Json> parse_body(std::string_view text) {
   if (text.empty()) return ApiError{.message = "the body is empty – expected a JSON object"};
-  if (is_too_deep(text)) {
+  if (is_nested_deeper(text, kDeepest)) {
     return ApiError{.message = "the body is nested deeper than 64 levels – make it flatter"};
   }
   TwiceSeen seen;

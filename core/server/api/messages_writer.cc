@@ -9,10 +9,7 @@ using Kind = AnswerPart::Kind;
 class MessagesWriter final : public AnswerWriter {
  public:
   explicit MessagesWriter(WriterContext context) : context_(std::move(context)) {
-    const std::string prompt =
-        context_.prompt_texts.empty() ? std::string() : context_.prompt_texts.front();
-    if (context_.reader) reader_ = context_.reader({call(), prompt, context_.prompt_ids, 0});
-    if (reader_ == nullptr) reader_ = plain_reader();
+    reader_ = reader_of(context_, 0);
   }
 
   void take(const AnswerEvent& event, std::string& out) override {

@@ -75,6 +75,14 @@ std::unique_ptr<AnswerWriter> make_writer(WriterContext context) {
   return make_chat_writer(std::move(context));
 }
 
+std::unique_ptr<AnswerReader> reader_of(const WriterContext& context, uint32_t sample) {
+  const std::string prompt =
+      context.prompt_texts.empty() ? std::string() : context.prompt_texts.front();
+  std::unique_ptr<AnswerReader> reader;
+  if (context.reader) reader = context.reader({*context.call, prompt, context.prompt_ids, sample});
+  return reader == nullptr ? plain_reader() : std::move(reader);
+}
+
 std::string_view openai_finish_reason(FinishReason reason) {
   return reason == FinishReason::length ? "length" : "stop";
 }

@@ -50,6 +50,9 @@ std::unique_ptr<AnswerWriter> make_writer(WriterContext context);
 std::unique_ptr<AnswerWriter> make_completion_writer(WriterContext context);
 std::unique_ptr<AnswerWriter> make_chat_writer(WriterContext context);
 
+// Reads a sample of a conversation's answer; where nothing else does, all of it is content.
+std::unique_ptr<AnswerReader> reader_of(const WriterContext& context, uint32_t sample);
+
 // "stop" or "length".
 std::string_view openai_finish_reason(FinishReason reason);
 // What ended an answer, as vLLM has it: a stop text, else null.
