@@ -6,7 +6,7 @@ namespace {
 // Deeper than any call of a tool; the conversation that it is sent back in allows 64.
 constexpr size_t kMostDepth = 64;
 
-bool is_space(char c) {
+bool is_json_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 bool is_digit(char c) {
@@ -39,7 +39,7 @@ bool JsonStream::between(char c) {
     return true;
   }
   // A value that stands alone begins with its first byte.
-  if (is_space(c)) return !open_.empty();
+  if (is_json_space(c)) return !open_.empty();
   switch (expected_) {
     case Expected::value_or_end:
       return c == ']' ? close('[') : begin_value(c);

@@ -32,7 +32,7 @@ int64_t now_ns() {
 }
 
 // For threads and signal handlers alike.
-void say(std::string_view text) {
+void say_now(std::string_view text) {
   static_cast<void>(::write(STDERR_FILENO, text.data(), text.size()) < 0);
 }
 
@@ -109,7 +109,7 @@ size_t running_call_line(std::span<char> room, std::string_view what) noexcept {
 
 void end_at_once(int status, std::string_view text) noexcept {
   remove_unfinished();
-  say(text);
+  say_now(text);
   ::_exit(status);
 }
 
@@ -117,7 +117,7 @@ namespace {
 
 void name_running_call(std::string_view what) {
   char text[300];
-  say({text, running_call_line(text, what)});
+  say_now({text, running_call_line(text, what)});
 }
 
 void end_by(int signal) {

@@ -15,32 +15,32 @@ struct Written {
 };
 
 TEST(AnswerFormat, is_read_off_the_markers_that_a_template_writes) {
-  using Calls = ToolCallFormat;
+  using Format = ToolCallFormat;
   using Reasoning = ReasoningFormat;
   const Written cases[] = {
       {"{{ messages[0].content }}", {}},
-      {"<tool_call>\n{'arguments'}</tool_call>", {Calls::hermes, Reasoning::none}},
-      {"<tool_calls>[{\"arguments\"}]</tool_calls>", {Calls::hermes, Reasoning::none}},
-      {"<think> <response>not the content's</response>", {Calls::none, Reasoning::think}},
-      {"<tool_call> arguments </tool_call> <think>", {Calls::hermes, Reasoning::think}},
-      {"<tool_call>\n<function=f>\n<parameter=a>", {Calls::qwen3_coder, Reasoning::none}},
+      {"<tool_call>\n{'arguments'}</tool_call>", {Format::hermes, Reasoning::none}},
+      {"<tool_calls>[{\"arguments\"}]</tool_calls>", {Format::hermes, Reasoning::none}},
+      {"<think> <response>not the content's</response>", {Format::none, Reasoning::think}},
+      {"<tool_call> arguments </tool_call> <think>", {Format::hermes, Reasoning::think}},
+      {"<tool_call>\n<function=f>\n<parameter=a>", {Format::qwen3_coder, Reasoning::none}},
       {"<tool_call>{{ name }}<arg_key></tool_call> arguments", {}},
-      {"[TOOL_CALLS]", {Calls::mistral, Reasoning::none}},
-      {"[THINK][TOOL_CALLS]name[ARGS]", {Calls::mistral, Reasoning::mistral}},
-      {"<|python_tag|> {\"name\": \"parameters\":", {Calls::llama3_json, Reasoning::none}},
-      {"{\"name\": function name, \"parameters\": dictionary", {Calls::llama3_json, {}}},
+      {"[TOOL_CALLS]", {Format::mistral, Reasoning::none}},
+      {"[THINK][TOOL_CALLS]name[ARGS]", {Format::mistral, Reasoning::mistral}},
+      {"<|python_tag|> {\"name\": \"parameters\":", {Format::llama3_json, Reasoning::none}},
+      {"{\"name\": function name, \"parameters\": dictionary", {Format::llama3_json, {}}},
       {"<|start_of_role|> <|tool_call|> <think></think><response></response>",
-       {Calls::granite, Reasoning::think_response}},
-      {"functools[", {Calls::phi4_mini, Reasoning::none}},
-      {"<|tool|>{{ tools }}<|/tool|>", {Calls::phi4_mini, Reasoning::none}},
-      {"Action:\n```json\n[{\"tool_name\":", {Calls::command_r, Reasoning::none}},
+       {Format::granite, Reasoning::think_response}},
+      {"functools[", {Format::phi4_mini, Reasoning::none}},
+      {"<|tool|>{{ tools }}<|/tool|>", {Format::phi4_mini, Reasoning::none}},
+      {"Action:\n```json\n[{\"tool_name\":", {Format::command_r, Reasoning::none}},
       {"<|START_THINKING|> Action: <|START_ACTION|>[{\"tool_name\":",
-       {Calls::command_r7b, Reasoning::command_r}},
-      {"<｜tool▁call▁begin｜>function<｜tool▁sep｜>f ```json", {Calls::deepseek_v3, {}}},
-      {"<｜tool▁call▁begin｜>f<｜tool▁sep｜>{} </think>", {Calls::deepseek_v31, Reasoning::think}},
-      {"<TOOLCALL>[]</TOOLCALL><think>", {Calls::nemotron, Reasoning::think}},
-      {"<start_of_turn>model <end_of_turn>", {Calls::gemma, Reasoning::none}},
-      {"<|start|>assistant<|channel|>analysis<|message|>", {Calls::harmony, Reasoning::harmony}},
+       {Format::command_r7b, Reasoning::command_r}},
+      {"<｜tool▁call▁begin｜>function<｜tool▁sep｜>f ```json", {Format::deepseek_v3, {}}},
+      {"<｜tool▁call▁begin｜>f<｜tool▁sep｜>{} </think>", {Format::deepseek_v31, Reasoning::think}},
+      {"<TOOLCALL>[]</TOOLCALL><think>", {Format::nemotron, Reasoning::think}},
+      {"<start_of_turn>model <end_of_turn>", {Format::gemma, Reasoning::none}},
+      {"<|start|>assistant<|channel|>analysis<|message|>", {Format::harmony, Reasoning::harmony}},
   };
   for (const Written& known : cases) {
     EXPECT_EQ(name_of(answer_format_of(known.source).calls), name_of(known.format.calls))

@@ -52,7 +52,7 @@ struct Mamba2Folder : RecurrentFolder {
                          {"n_groups", "2"}}) {}
 };
 
-std::string refusal(const ModelFolder& folder) {
+std::string folder_refusal(const ModelFolder& folder) {
   folder.write();
   const auto model = open_model(folder.path());
   return model.ok() ? "none" : std::string(model.status().message());
@@ -60,7 +60,7 @@ std::string refusal(const ModelFolder& folder) {
 
 TEST(RecurrentFolders, open_with_what_kernels_take) {
   const MambaFolder folder;
-  EXPECT_EQ(refusal(folder), "none");
+  EXPECT_EQ(folder_refusal(folder), "none");
   const auto model = open_model(folder.path());
   ASSERT_TRUE(model.ok());
   const LayerWeights& layer = (*model)->layers.front();
@@ -70,7 +70,7 @@ TEST(RecurrentFolders, open_with_what_kernels_take) {
   EXPECT_EQ(layer.ssm_bc.n_out, 6u);
   EXPECT_EQ(layer.ssm_conv.size(), 16u * 4);
   EXPECT_EQ(layer.ssm_a, std::vector<float>(16 * 3, static_cast<float>(-std::exp(0.5))));
-  EXPECT_EQ(refusal(Mamba2Folder()), "none");
+  EXPECT_EQ(folder_refusal(Mamba2Folder()), "none");
 }
 
 TEST(RecurrentFolders, are_refused_by_the_tensor_that_is_missing) {
@@ -79,11 +79,11 @@ TEST(RecurrentFolders, are_refused_by_the_tensor_that_is_missing) {
     MambaFolder folder;
     const std::string full = std::string("backbone.layers.1.mixer.") + name;
     ASSERT_EQ(folder.tensors.erase(full), 1u) << name;
-    EXPECT_THAT(refusal(folder), HasSubstr("tensor '" + full + "' is missing; expected ["));
+    EXPECT_THAT(folder_refusal(folder), HasSubstr("tensor '" + full + "' is missing; expected ["));
   }
   Mamba2Folder folder;
   folder.tensors.erase("backbone.layers.0.mixer.dt_bias");
-  EXPECT_THAT(refusal(folder),
+  EXPECT_THAT(folder_refusal(folder),
               HasSubstr("tensor 'backbone.layers.0.mixer.dt_bias' is missing; expected [4]"));
 }
 
@@ -91,24 +91,26 @@ TEST(RecurrentFolders, are_refused_by_the_tensor_of_another_shape_or_type) {
   Mamba2Folder folder;
   folder.config["state_size"] = "5";
   EXPECT_THAT(
-      refusal(folder),
+      folder_refusal(folder),
       AllOf(HasSubstr("'backbone.layers.0.mixer.in_proj.weight' is [48, 8]; config.json makes "
                       "it [56, 8]"),
             HasSubstr("'backbone.layers.0.mixer.conv1d.weight' is [28, 1, 4]; config.json "
                       "makes it [36, 1, 4]")));
   MambaFolder flat;
   flat.tensors["backbone.layers.0.mixer.A_log"].shape = {48};
-  EXPECT_THAT(refusal(flat), HasSubstr("A_log' is [48]; config.json makes it [16, 3]"));
+  EXPECT_THAT(folder_refusal(flat), HasSubstr("A_log' is [48]; config.json makes it [16, 3]"));
   MambaFolder bytes;
   bytes.tensors["backbone.layers.0.mixer.D"].dtype = DType::i8;
-  EXPECT_THAT(refusal(bytes), HasSubstr("D' has element type i8; expected f32, f16 or bf16"));
+  EXPECT_THAT(folder_refusal(bytes),
+              HasSubstr("D' has element type i8; expected f32, f16 or bf16"));
 }
 
 TEST(RecurrentFolders, are_refused_by_the_tensor_that_has_no_place) {
   Mamba2Folder folder;
   folder.tensors["backbone.layers.1.mixer.dt_proj.weight"] = {DType::f32, {2}, {1, 2}};
-  EXPECT_THAT(refusal(folder), HasSubstr("tensor 'backbone.layers.1.mixer.dt_proj.weight' has no "
-                                         "place in the model that config.json describes"));
+  EXPECT_THAT(folder_refusal(folder),
+              HasSubstr("tensor 'backbone.layers.1.mixer.dt_proj.weight' has no "
+                        "place in the model that config.json describes"));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ TEST(FailRule, says_what_it_does_not_understand) {
   EXPECT_THAT(fault("b.ttft_p50 > 1.1 *"), HasSubstr("nothing stands on the right"));
 }
 
-struct World {
-  World() {
+struct Measurements {
+  Measurements() {
     measured.arms = {{.name = "a"}, {.name = "b"}};
     ArmResult arm{.arm = &measured.arms[1]};
     arm.metrics.push_back({.metric = find_metric("ttft_p50")});
@@ -55,7 +55,7 @@ struct World {
 };
 
 TEST(FailRule, is_broken_only_where_the_whole_interval_is_beyond) {
-  World world;
+  Measurements world;
   EXPECT_EQ(world.checked(1.06, 1.2, "b.ttft_p50 > 1.05 * a"), Rule::broken);
   EXPECT_EQ(world.checked(1.01, 1.2, "b.ttft_p50 > 1.05 * a"), Rule::open);
   EXPECT_EQ(world.checked(0.9, 1.02, "b.ttft_p50 > 1.05 * a"), Rule::kept);
@@ -64,7 +64,7 @@ TEST(FailRule, is_broken_only_where_the_whole_interval_is_beyond) {
 }
 
 TEST(FailRule, is_broken_by_other_answers_and_knows_no_other_arms) {
-  World world;
+  Measurements world;
   world.analysis.arms[0].different_answers = true;
   EXPECT_EQ(world.checked(0.5, 0.6, "b.ttft_p50 > 1.05 * a"), Rule::broken);
   const auto unknown = check(rule("c.ttft_p50 > a"), world.measured, world.analysis);

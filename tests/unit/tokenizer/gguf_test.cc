@@ -44,8 +44,8 @@ GgufMetadata keys_alone(const GgufMetadata& metadata) {
 
 // A folder with the fixture as its tokenizer.
 void write_folder(const TemporaryFolder& folder, const std::string& fixture_file) {
-  const bool json = fixture_file.ends_with(".json");
-  folder.write_file(json ? "tokenizer.json" : "tokenizer.model",
+  const bool is_json = fixture_file.ends_with(".json");
+  folder.write_file(is_json ? "tokenizer.json" : "tokenizer.model",
                     read_file(data_path(fixture_file)));
 }
 
