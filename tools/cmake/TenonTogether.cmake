@@ -1,0 +1,107 @@
+# Compiles several sources of a target in one go (CMake's unity builds), which halves the time of a
+# whole build: most of it goes into headers. Sources stand together only where no two of them define
+# the same name at namespace level, anonymous namespaces included.
+#
+# Called once, behind all targets. A source that takes on a name of its neighbours does not compile
+# until CMake has run again, as `cmake --build` alone does not look into sources.
+# -DTENON_UNITY=OFF compiles each source by itself.
+
+set(TENON_MOST_TOGETHER 8)
+
+function(tenon_compile_together)
+  if(NOT TENON_UNITY)
+    return()
+  endif()
+  tenon_targets_below(${PROJECT_SOURCE_DIR} targets)
+  foreach(target ${targets})
+    tenon_group_sources(${target})
+  endforeach()
+endfunction()
+
+# All targets of a folder and the folders below it.
+function(tenon_targets_below folder result)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(below ${folders})
+    tenon_targets_below(${below} found)
+    list(APPEND targets ${found})
+  endforeach()
+  set(${result} ${targets} PARENT_SCOPE)
+endfunction()
+
+function(tenon_group_sources target)
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(folder ${target} SOURCE_DIR)
+  list(FILTER sources INCLUDE REGEX "^[^$].*\\.cc$")
+  list(LENGTH sources count)
+  if(count LESS 2)
+    return()
+  endif()
+  list(SORT sources)
+  set(groups 0)
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} OUTPUT_VARIABLE path)
+    if(NOT EXISTS ${path})
+      continue()
+    endif()
+    # What replaces the program's operator new must not be seen by others' code.
+    file(STRINGS ${path} replaced REGEX "^void\\* operator new")
+    if(replaced)
+      continue()
+    endif()
+    tenon_names_in(${path} names)
+    set(chosen ${groups})
+    foreach(group RANGE ${groups})
+      if(group EQUAL groups)
+        break()
+      endif()
+      list(APPEND both ${names} ${names_${group}})
+      list(LENGTH both all)
+      list(REMOVE_DUPLICATES both)
+      list(LENGTH both different)
+      set(both "")
+      if(all EQUAL different AND size_${group} LESS TENON_MOST_TOGETHER)
+        set(chosen ${group})
+        break()
+      endif()
+    endforeach()
+    if(chosen EQUAL groups)
+      set(names_${chosen} "")
+      set(size_${chosen} 0)
+      math(EXPR groups "${groups} + 1")
+    endif()
+    list(APPEND names_${chosen} ${names})
+    math(EXPR size_${chosen} "${size_${chosen}} + 1")
+    set_source_files_properties(${source} TARGET_DIRECTORY ${target}
+                                PROPERTIES UNITY_GROUP ${chosen})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # All sources are headers now, where GCC doubts members of types from anonymous namespaces.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
+# What a source defines at the first column of a line, each name once.
+function(tenon_names_in path result)
+  file(READ ${path} text)
+  # Brackets and semicolons would tear CMake's lists apart.
+  string(REGEX REPLACE "\\[\\[[^]]*\\]\\] *" "" text "\n${text}")
+  string(REGEX REPLACE "\\[[^]\n]*\\]" "" text "${text}")
+  string(REPLACE "[" "" text "${text}")
+  string(REPLACE "]" "" text "${text}")
+  string(REPLACE ";" "=" text "${text}")
+  string(REPLACE "::" "@" text "${text}")
+  string(REGEX MATCHALL "\n[A-Za-z_][^\n=({:]*[=({:]" heads "${text}")
+  set(names "")
+  foreach(head ${heads})
+    if(NOT head MATCHES "^\n(namespace|using namespace|template|extern|public|private|protected|TEST|TYPED_TEST|INSTANTIATE|TENON|BENCHMARK|static_assert|operator|(class|struct) [A-Za-z0-9_]+=)"
+       AND head MATCHES "([A-Za-z0-9_@]+)( final)? *[=({:]$")
+      list(APPEND names ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  # Members are defined in their class's name.
+  list(FILTER names EXCLUDE REGEX "@")
+  list(REMOVE_DUPLICATES names)
+  set(${result} "${names}" PARENT_SCOPE)
+endfunction()
