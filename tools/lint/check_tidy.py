@@ -23,6 +23,9 @@ ROOMS = ("core", "plugins", "sdk", "tools")
 # Coroutines of GCC's library, which clang 14 cannot parse.
 NOT_READ = {"core/server/http/connection.cc", "core/server/http/server.cc"}
 MOST = 8  # sources of a group
+# Sources that are built several at a time stand in a file that includes them.
+INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+GCC_ALONE = "-Wno-subobject-linkage"
 # What begins at a line's first column stands in a namespace.
 TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
 FUNCTION = re.compile(r"[^(=;]*?([\w:~]+)\(")
@@ -36,13 +39,16 @@ def sources_of(build, wanted):
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if not path.is_relative_to(ROOT):
-            continue
-        name = str(path.relative_to(ROOT))
-        by_default = (name.split("/")[0] in ROOMS and not name.endswith("_test.cc")
-                      and not (build in path.parents) and name not in NOT_READ)
-        if name in wanted if wanted else by_default:
-            found.setdefault(name, flags_of(entry))
+        together = path.parent.name == "Unity" and build in path.parents
+        paths = map(pathlib.Path, INCLUDED.findall(path.read_text())) if together else [path]
+        for path in paths:
+            if not path.is_relative_to(ROOT):
+                continue
+            name = str(path.relative_to(ROOT))
+            by_default = (name.split("/")[0] in ROOMS and not name.endswith("_test.cc")
+                          and not (build in path.parents) and name not in NOT_READ)
+            if name in wanted if wanted else by_default:
+                found.setdefault(name, flags_of(entry))
     return found
 
 
@@ -53,7 +59,7 @@ def flags_of(entry):
     compiler = 1 if words[0].endswith("ccache") else 0
     source = os.path.basename(entry["file"])
     return tuple(word for word in words[compiler + 1:]
-                 if word != "-c" and os.path.basename(word) != source)
+                 if word not in ("-c", GCC_ALONE) and os.path.basename(word) != source)
 
 
 def names_in(source):
