@@ -1,10 +1,13 @@
 # Compiles several sources of a target in one go (CMake's unity builds), which halves the time of a
-# whole build: most of it goes into headers. Sources stand together only where no two of them define
-# the same name at namespace level, anonymous namespaces included.
+# whole build: most of it goes into headers.
 #
-# Called once, behind all targets. A source that takes on a name of its neighbours does not compile
-# until CMake has run again, as `cmake --build` alone does not look into sources.
+# Anonymous namespaces become one, so sources stand together only where no name of one's anonymous
+# namespace is a word of another's text, or a name that some header defines: nothing can come to
+# mean something else. A source that takes on a word of its neighbours' is put elsewhere
+# when CMake runs again; `cmake --build` alone does not look into sources.
 # -DTENON_UNITY=OFF compiles each source by itself.
+#
+# Called once, behind all targets.
 
 set(TENON_MOST_TOGETHER 8)
 
@@ -12,9 +15,10 @@ function(tenon_compile_together)
   if(NOT TENON_UNITY)
     return()
   endif()
+  tenon_names_in_headers(taken)
   tenon_targets_below(${PROJECT_SOURCE_DIR} targets)
   foreach(target ${targets})
-    tenon_group_sources(${target})
+    tenon_group_sources(${target} "${taken}")
   endforeach()
 endfunction()
 
@@ -29,7 +33,22 @@ function(tenon_targets_below folder result)
   set(${result} ${targets} PARENT_SCOPE)
 endfunction()
 
-function(tenon_group_sources target)
+# What the project's headers define outside classes.
+function(tenon_names_in_headers result)
+  set(all "")
+  foreach(folder core plugins sdk tests tools)
+    file(GLOB_RECURSE headers ${PROJECT_SOURCE_DIR}/${folder}/*.h)
+    foreach(header ${headers})
+      tenon_read_source(${header} text)
+      tenon_names_in("${text}" names)
+      list(APPEND all ${names})
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES all)
+  set(${result} "${all}" PARENT_SCOPE)
+endfunction()
+
+function(tenon_group_sources target taken)
   get_target_property(sources ${target} SOURCES)
   get_target_property(folder ${target} SOURCE_DIR)
   list(FILTER sources INCLUDE REGEX "^[^$].*\\.cc$")
@@ -44,33 +63,38 @@ function(tenon_group_sources target)
     if(NOT EXISTS ${path})
       continue()
     endif()
+    tenon_read_source(${path} text)
+    tenon_anonymous_part("${text}" own)
+    tenon_names_in("${own}" names)
+    tenon_share("${names}" "${taken}" alone)
     # What replaces the program's operator new must not be seen by others' code.
-    file(STRINGS ${path} replaced REGEX "^void\\* operator new")
-    if(replaced)
+    if(alone OR text MATCHES "\nvoid\\* operator new")
       continue()
     endif()
-    tenon_names_in(${path} names)
+    string(REGEX MATCHALL "[A-Za-z_][A-Za-z0-9_]*" words "${text}")
+    list(REMOVE_DUPLICATES words)
     set(chosen ${groups})
     foreach(group RANGE ${groups})
-      if(group EQUAL groups)
-        break()
+      if(group EQUAL groups OR NOT size_${group} LESS TENON_MOST_TOGETHER)
+        continue()
       endif()
-      list(APPEND both ${names} ${names_${group}})
-      list(LENGTH both all)
-      list(REMOVE_DUPLICATES both)
-      list(LENGTH both different)
-      set(both "")
-      if(all EQUAL different AND size_${group} LESS TENON_MOST_TOGETHER)
+      tenon_share("${names}" "${words_${group}}" shadows)
+      tenon_share("${names_${group}}" "${words}" shadowed)
+      if(NOT shadows AND NOT shadowed)
         set(chosen ${group})
         break()
       endif()
     endforeach()
     if(chosen EQUAL groups)
-      set(names_${chosen} "")
+      foreach(list names words)
+        set(${list}_${chosen} "")
+      endforeach()
       set(size_${chosen} 0)
       math(EXPR groups "${groups} + 1")
     endif()
     list(APPEND names_${chosen} ${names})
+    list(APPEND words_${chosen} ${words})
+    list(REMOVE_DUPLICATES words_${chosen})
     math(EXPR size_${chosen} "${size_${chosen}} + 1")
     set_source_files_properties(${source} TARGET_DIRECTORY ${target}
                                 PROPERTIES UNITY_GROUP ${chosen})
@@ -82,21 +106,52 @@ function(tenon_group_sources target)
   endif()
 endfunction()
 
-# What a source defines at the first column of a line, each name once.
-function(tenon_names_in path result)
+# Whether two lists, neither with duplicates, have an element in common.
+function(tenon_share some others result)
+  list(LENGTH some count)
+  list(LENGTH others more)
+  set(all ${some} ${others})
+  list(REMOVE_DUPLICATES all)
+  list(LENGTH all different)
+  math(EXPR same "${count} + ${more} - ${different}")
+  set(${result} ${same} PARENT_SCOPE)
+endfunction()
+
+# A source's text without comments and literals, members of objects and qualified names; ";", "["
+# and "]", which would tear CMake's lists apart, are "=" or gone.
+function(tenon_read_source path result)
   file(READ ${path} text)
-  # Brackets and semicolons would tear CMake's lists apart.
-  string(REGEX REPLACE "\\[\\[[^]]*\\]\\] *" "" text "\n${text}")
-  string(REGEX REPLACE "\\[[^]\n]*\\]" "" text "${text}")
-  string(REPLACE "[" "" text "${text}")
-  string(REPLACE "]" "" text "${text}")
-  string(REPLACE ";" "=" text "${text}")
-  string(REPLACE "::" "@" text "${text}")
+  string(REPLACE ";" "=" text "\n${text}")
+  string(REPLACE "\n}  // namespace\n" "\n}@end\n" text "${text}")
+  string(REGEX REPLACE "//[^\n]*" "" text "${text}")
+  string(REGEX REPLACE "\"([^\"\\\n]|\\\\.)*\"" "\"\"" text "${text}")
+  string(REGEX REPLACE "\\[\\[[^]]*\\]\\] *" "" text "${text}")
+  string(REGEX REPLACE "[][]" " " text "${text}")
+  string(REGEX REPLACE "(\\.|->|::) *[A-Za-z_][A-Za-z0-9_]*" "@" text "${text}")
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+
+# From the begin of a source's first anonymous namespace to the end of its last, as clang-format
+# writes them.
+function(tenon_anonymous_part text result)
+  string(FIND "${text}" "\nnamespace {" first)
+  string(FIND "${text}" "\n}@end" last REVERSE)
+  set(part "")
+  if(last GREATER first AND NOT first EQUAL -1)
+    math(EXPR length "${last} - ${first}")
+    string(SUBSTRING "${text}" ${first} ${length} part)
+  endif()
+  set(${result} "${part}" PARENT_SCOPE)
+endfunction()
+
+# What a text defines at the first column of a line, each name once.
+function(tenon_names_in text result)
   string(REGEX MATCHALL "\n[A-Za-z_][^\n=({:]*[=({:]" heads "${text}")
   set(names "")
   foreach(head ${heads})
     if(NOT head MATCHES "^\n(namespace|using namespace|template|extern|public|private|protected|TEST|TYPED_TEST|INSTANTIATE|TENON|BENCHMARK|static_assert|operator|(class|struct) [A-Za-z0-9_]+=)"
-       AND head MATCHES "([A-Za-z0-9_@]+)( final)? *[=({:]$")
+       AND head MATCHES "([A-Za-z0-9_@]+)( final)? *[0-9A-Za-z_ ]*[=({:]$")
+      string(REGEX MATCH "([A-Za-z0-9_@]+)( final)? *[=({:]$" found "${head}")
       list(APPEND names ${CMAKE_MATCH_1})
     endif()
   endforeach()
