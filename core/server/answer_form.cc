@@ -57,7 +57,7 @@ Result<GrammarSpec> structured_output(const api::Json& object) {
   if (!object.is_object() || object.size() != 1) return invalid_argument(expected);
   const std::string key = object.begin().key();
   for (const auto& [name, form] : kForms) {
-    if (key == name) return spec_of({form, object.front(), true});
+    if (key == name) return spec_of({.form = form, .definition = object.front()});
   }
   return invalid_argument(expected);
 }

@@ -150,7 +150,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
     if (call_.form && setting_.constrain) {
       const Status held = setting_.constrain(*call_.form, *model_.pipeline, *request);
       if (!held.ok()) {
-        return api::ApiError{.message = message_of(held), .param = "response_format"};
+        return api::ApiError{.message = message_of(held), .param = call_.form->field};
       }
     }
     request->priority = call_.priority;

@@ -30,7 +30,7 @@ std::optional<api::ApiError> not_built(const api::GenerationCall& call, const Se
   if (call.form && !setting.constrain) {
     return api::ApiError{.message = "answers in the form \"" + call.form->form +
                                     "\" are not built here – ask for text",
-                         .param = "response_format",
+                         .param = call.form->field,
                          .code = "not_built"};
   }
   if (!call.tools || call.tools->choice == "none") return std::nullopt;

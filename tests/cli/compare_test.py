@@ -166,7 +166,10 @@ class Verdicts(Case):
 
     def test_a_certain_loss_breaks_a_rule_and_a_gain_does_not(self):
         rule = ["--fail-if", "ref.throughput < 0.5 * base"]
-        done = self.compare("--arm", "executor.plugin=ref", *rule)
+        # As many pairs as it takes on a busy machine: certainty ends it.
+        done = run("compare", "--workload", self.work, "--out", self.out, "--pairs", 200,
+                   "--noise-pairs", 0, "--unlike", 100, "--quiet", "--budget", "120s", "--arm",
+                   "executor.plugin=ref", *rule, cwd=self.folder)
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("broken: ref.throughput < 0.5 * base", done.stderr)
         self.assertIn("ref is worse than base", done.stdout)

@@ -88,7 +88,8 @@ class Grammars(unittest.TestCase):
         for keys in [{"drafter__plugin": "ngram"},
                      {"drafter__plugin": "suffix"},
                      {"engine__plan_ahead": 1},
-                     {"kv_cache__memory": "1MiB", "kv_cache__block_tokens": 16}]:
+                     {"kv_cache__memory": "1MiB", "kv_cache__block_tokens": 16,
+                      "limits__context_tokens": 256}]:
             found = answers(mixed(), *settings(**keys))
             self.assertEqual([r["tokens"] for r in found], [r["tokens"] for r in plain], keys)
 
@@ -106,7 +107,7 @@ class Grammars(unittest.TestCase):
         for request, words in [
                 ({"json_schema": {"type": "object", "if": {}}}, "the keyword 'if' is not supported"),
                 ({"regex": "(?=a)b"}, "this kind of group"),
-                ({"grammar": "root ::= root"}, "left recursion"),
+                ({"grammar": 'root ::= root "a" | "b"'}, "left recursion"),
                 ({"json_schema": "{"}, "not JSON"),
                 ({"regex": 3}, '"regex" must be a text'),
                 ({"regex": "a", "json_object": True}, "exclude each other"),

@@ -272,7 +272,8 @@ class Refusals(WithServer):
         bad = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "wizard"}}}
         self.refused("/v1/chat/completions", CHAT | {"response_format": bad},
                      param="response_format")
-        self.refused("/v1/completions", STORY | {"guided_regex": "("}, words="regex")
+        self.refused("/v1/completions", STORY | {"guided_regex": "("}, param="guided_regex",
+                     words="a group without its closing parenthesis")
         self.refused("/v1/completions", STORY | {"guided_choice": []}, words="choose")
         self.refused("/v1/completions",
                      STORY | {"guided_choice": ["a"], "guided_regex": "a"}, words="second form")

@@ -29,6 +29,7 @@ struct AnswerForm {
   std::string form;
   Json definition;
   bool strict = false;
+  std::string field = "response_format";  // of the request, where it stands
 };
 
 struct ToolUse {

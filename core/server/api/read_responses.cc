@@ -64,7 +64,8 @@ void read_text_format(Fields& fields, GenerationCall& call) {
   const Json format = text->is_object() ? text->value("format", Json::object()) : Json();
   const Json type = format.is_object() ? format.value("type", Json("text")) : Json();
   if (type == Json("json_schema") || type == Json("json_object")) {
-    call.form = AnswerForm{type.get<std::string>(), format.value("schema", Json::object()), true};
+    call.form =
+        AnswerForm{type.get<std::string>(), format.value("schema", Json::object()), true, "text"};
   } else if (type != Json("text")) {
     fields.refuse("text", "must be {\"format\": {\"type\": \"text\"}}");
   }

@@ -122,7 +122,7 @@ void read_form(Fields& fields, GenerationCall& call) {
     const Json* definition = fields.take(form.field);
     if (definition == nullptr) continue;
     if (call.form) return fields.refuse(form.field, "is a second form for one answer – keep one");
-    call.form = AnswerForm{std::string(form.parameter), *definition, true};
+    call.form = AnswerForm{std::string(form.parameter), *definition, true, std::string(form.field)};
   }
 }
 
