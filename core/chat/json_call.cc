@@ -44,9 +44,9 @@ void JsonCallReader::begin_object() {
 }
 
 bool JsonCallReader::on_token(JsonStream::Token token, char c, AnswerOutput& out) {
-  using Token = JsonStream::Token;
+  using Read = JsonStream::Token;
   const bool ends_arguments =
-      in_arguments_ && token == Token::end_object && json_.depth() == call_depth_;
+      in_arguments_ && token == Read::end_object && json_.depth() == call_depth_;
   if (in_arguments_) {
     if (begun_) {
       out.arguments({&c, 1});
@@ -61,12 +61,12 @@ bool JsonCallReader::on_token(JsonStream::Token token, char c, AnswerOutput& out
     }
     return true;
   }
-  if (json_.depth() == call_depth_ && (json_.in_string() || token == Token::end_string)) {
-    string_ = token == Token::begin_string ? std::string(1, c) : std::move(string_) + c;
-    return token != Token::end_string || on_string(out);
+  if (json_.depth() == call_depth_ && (json_.in_string() || token == Read::end_string)) {
+    string_ = token == Read::begin_string ? std::string(1, c) : std::move(string_) + c;
+    return token != Read::end_string || on_string(out);
   }
-  if (token == Token::end_object) return on_end_object(out);
-  if (token == Token::none || token == Token::end_list) return true;
+  if (token == Read::end_object) return on_end_object(out);
+  if (token == Read::none || token == Read::end_list) return true;
   const bool fits = on_begin(token, c);
   if (in_arguments_) {
     arguments_ += c;
