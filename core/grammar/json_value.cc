@@ -41,7 +41,7 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
       fault_ = "the key " + in_quotes(name) + " is there twice – leave one out";
       return false;
     }
-    open_.back()->members.emplace_back(std::move(name), JsonValue());
+    open_.back()->members.push_back({std::move(name), JsonValue()});
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
@@ -58,7 +58,7 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
   JsonValue* place() {
     if (open_.empty()) return &root_;
     JsonValue& parent = *open_.back();
-    if (parent.is_object()) return &parent.members.back().second;
+    if (parent.is_object()) return &parent.members.back().value;
     return &parent.items.emplace_back();
   }
   bool scalar(JsonValue::Kind kind, std::string text, bool flag = false) {
@@ -95,8 +95,8 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
 
 const JsonValue* JsonValue::find(std::string_view name) const {
   const auto found = std::find_if(members.begin(), members.end(),
-                                  [&](const auto& member) { return member.first == name; });
-  return found == members.end() ? nullptr : &found->second;
+                                  [&](const auto& member) { return member.name == name; });
+  return found == members.end() ? nullptr : &found->value;
 }
 
 bool equal(const JsonValue& a, const JsonValue& b) {
@@ -109,8 +109,8 @@ bool equal(const JsonValue& a, const JsonValue& b) {
   const bool same_items = std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
                                      [](auto& x, auto& y) { return equal(x, y); });
   return same_items && std::all_of(a.members.begin(), a.members.end(), [&](const auto& member) {
-           const JsonValue* other = b.find(member.first);
-           return other != nullptr && equal(member.second, *other);
+           const JsonValue* other = b.find(member.name);
+           return other != nullptr && equal(member.value, *other);
          });
 }
 

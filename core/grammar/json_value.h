@@ -4,26 +4,31 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
 
 namespace tenon::grammar {
 
+struct JsonMember;
 struct JsonValue {
   enum class Kind : uint8_t { null, boolean, number, string, array, object };
   Kind kind = Kind::null;
   bool flag = false;
   std::string text;  // of a string; of a number, its digits
   std::vector<JsonValue> items;
-  std::vector<std::pair<std::string, JsonValue>> members;
+  std::vector<JsonMember> members;
 
   bool is_object() const { return kind == Kind::object; }
   bool is_string() const { return kind == Kind::string; }
   // The member of that name; null where there is none.
   const JsonValue* find(std::string_view name) const;
 };
+struct JsonMember {
+  std::string name;
+  JsonValue value;
+};
+
 // Numbers by what they are worth, objects whatever their order.
 bool equal(const JsonValue& a, const JsonValue& b);
 // "an object", for messages.

@@ -32,8 +32,9 @@ Status SchemaReader::merge_properties(Constraint& into, const JsonValue& schema,
   }
   for (const auto& [name, value] : named.members) {
     const auto end = into.properties.begin() + static_cast<std::ptrdiff_t>(before);
-    const bool known = std::any_of(into.properties.begin(), end,
-                                   [&](const auto& property) { return property.name == name; });
+    const bool known =
+        std::any_of(into.properties.begin(), end,
+                    [&, &name = name](const auto& property) { return property.name == name; });
     if (known) continue;
     Constraint::Property property{name, {{&value, below(named_path, name)}}};
     property.schemas.insert(property.schemas.end(), into.additional.begin(), into.additional.end());
