@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
@@ -78,7 +79,7 @@ NoiseFloor noise_of(const MeasuredComparison& measured, const Metric& primary, d
     noise.floor = std::max(std::abs(noise.log_ratio.low), std::abs(noise.log_ratio.high));
   }
   noise.detectable = ratios.size() < 2
-                         ? 0
+                         ? std::numeric_limits<double>::infinity()
                          : std::max(noise.floor, detectable(noise.deviation, planned_pairs,
                                                             confidence, Looks::always));
   return noise;

@@ -18,7 +18,8 @@ struct NoiseFloor {
   double deviation = 0;     // of a pair's log ratio
   // What a difference must be beyond: 0 where A against A shows none.
   double floor = 0;
-  double detectable = 0;  // log ratio that as many pairs can show as were run (or planned)
+  // The log ratio that as many pairs can show as were run (or planned); infinite: they show none.
+  double detectable = 0;
 };
 
 struct MetricResult {

@@ -248,9 +248,7 @@ std::string method(const MeasuredComparison& measured, const Analysis& analysis)
   row("work", plan.work + ", cache " + plan.cache);
   row("workload", "sha256 " + plan.workload_hash);
   row("machine", plan.machine);
-  row("A against A", percent_text(analysis.noise.log_ratio) + " in " +
-                         std::to_string(analysis.noise.pairs) + " pairs; detectable " +
-                         percent_text(analysis.noise.detectable));
+  row("A against A", noise_text(plan.primary, analysis.noise));
   row("interval", format("confidence sequence of the mean log ratio, %.4g %%, valid at every look",
                          100 * analysis.confidence));
   row("ended", plan.ended);

@@ -32,19 +32,6 @@ std::string field(const std::string& name, const std::string& value) {
   return "  " + padded(name, 15) + value + "\n";
 }
 
-std::string detectable_text(double log_ratio) {
-  return std::isfinite(log_ratio)
-             ? "so many pairs as here show a difference of " + percent_text(log_ratio) + " or more"
-             : "so few pairs as here show no difference at all";
-}
-
-std::string noise_text(const MeasuredComparison& measured, const NoiseFloor& noise) {
-  if (noise.pairs == 0) return "not measured";
-  return percent_text(noise.log_ratio) + " " + measured.plan.primary + " in " +
-         std::to_string(noise.pairs) + " pairs (" + std::to_string(noise.dropped) + " dropped); " +
-         detectable_text(noise.detectable);
-}
-
 std::string figure(double value) {
   return format(value >= 1000 ? "%.0f" : value >= 10 ? "%.1f" : "%.3f", value);
 }
@@ -57,7 +44,7 @@ std::string header_of(const MeasuredComparison& measured, const Analysis& analys
   out += field("work", plan.work + " · cache " + plan.cache + " · sha256 " +
                            plan.workload_hash.substr(0, 12));
   out += field("machine", plan.machine);
-  out += field("A against A", noise_text(measured, analysis.noise));
+  out += field("A against A", noise_text(measured.plan.primary, analysis.noise));
   return out;
 }
 
@@ -215,6 +202,22 @@ std::string unpaired_report(std::span<const MeasuredComparison> all,
   return out;
 }
 
+std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t planned_pairs) {
+  if (noise.pairs == 0 && noise.dropped == 0) return "not measured";
+  const std::string dropped = std::to_string(noise.dropped);
+  if (noise.pairs == 0) {
+    return "not known: the machine's state changed within each of " + dropped + " pairs";
+  }
+  const std::string so_many =
+      planned_pairs == 0 ? "so many pairs as here" : std::to_string(planned_pairs) + " pairs";
+  return percent_text(noise.log_ratio) + " " + std::string(primary) + " in " +
+         std::to_string(noise.pairs) + " pairs (" + dropped + " dropped); " +
+         (noise.pairs < 2 ? "one pair does not tell what more would show"
+          : std::isfinite(noise.detectable)
+              ? so_many + " show a difference of " + percent_text(noise.detectable) + " or more"
+              : so_many + " are too few to show any difference");
+}
+
 std::string text_report(const MeasuredComparison& measured, const Analysis& analysis) {
   std::string out = header_of(measured, analysis);
   for (const ArmResult& arm : analysis.arms) out += arm_text(measured, arm, analysis.confidence);
@@ -230,7 +233,7 @@ std::string markdown_report(const MeasuredComparison& measured, const Analysis& 
   for (const std::string& sentence : summary_of(measured, analysis)) out += sentence + "\n\n";
   out += format("%s; cache %s; %s. A against A: %s.\n", measured.plan.work.c_str(),
                 measured.plan.cache.c_str(), measured.plan.machine.c_str(),
-                noise_text(measured, analysis.noise).c_str());
+                noise_text(measured.plan.primary, analysis.noise).c_str());
   for (const ArmResult& arm : analysis.arms) {
     out += "\n| " + cell(arm.arm->name) + " (" + cell(join(arm.arm->differences, "; ")) + ") | " +
            cell(measured.arms.front().name) + " | " + cell(arm.arm->name) +

@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/report/analysis.h"
@@ -13,6 +14,10 @@ std::string text_report(const MeasuredComparison& measured, const Analysis& anal
 std::string markdown_report(const MeasuredComparison& measured, const Analysis& analysis);
 // A line for each arm and metric, led by the names of columns.
 std::string csv_report(const Analysis& analysis);
+
+// What A against A came to, and the smallest difference that `planned_pairs` can show (0: as many
+// as were run).
+std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t planned_pairs = 0);
 
 // What came out, in one sentence an arm: "chunked is better than static: throughput +12 % [+9,
 // +15]."

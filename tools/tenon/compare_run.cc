@@ -12,6 +12,7 @@
 #include "core/base/text.h"
 #include "core/exec/cpu/machine_limits.h"
 #include "core/report/random_draws.h"
+#include "core/report/text_report.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/machine.h"
 #include "tools/tenon/progress.h"
@@ -168,12 +169,7 @@ Status CompareRun::measure_noise() {
     if (seconds_left() - seconds < (1 - kNoiseShare) * budget) break;
   }
   const NoiseFloor noise = analyse(measured_, comparison_.pairs).noise;
-  say_line("A against A: " + percent_text(noise.log_ratio) + " " + comparison_.metric + " in " +
-           std::to_string(noise.pairs) + " pairs (" + std::to_string(noise.dropped) +
-           " dropped); " + std::to_string(comparison_.pairs) + " pairs show " +
-           (std::isfinite(noise.detectable)
-                ? "a difference of " + percent_text(noise.detectable) + " or more"
-                : std::string("no difference at all: they are too few")));
+  say_line("A against A: " + noise_text(comparison_.metric, noise, comparison_.pairs));
   return {};
 }
 

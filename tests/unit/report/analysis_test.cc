@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/report/text_report.h"
 #include "tests/unit/report/measured_world.h"
 
 namespace tenon {
@@ -93,6 +94,29 @@ TEST(Analysis, tells_no_difference_that_a_shows_against_itself) {
   const Analysis found = analyse(world.measured);
   EXPECT_GT(found.noise.floor, 0.03);
   EXPECT_EQ(found.arms[0].find("throughput")->verdict, Verdict::inconclusive);
+}
+
+TEST(Analysis, knows_no_noise_floor_where_every_pair_was_dropped) {
+  World world;
+  world.add(PieceKind::noise, "a", 0, 1);
+  world.add(PieceKind::noise, "a", 0, 1, true);
+  world.measured.pieces.back().after.read_gbps = world.measured.pieces.back().before.read_gbps / 3;
+  const NoiseFloor noise = analyse(world.measured).noise;
+  EXPECT_EQ(noise.dropped, 1u);
+  EXPECT_EQ(noise_text("throughput", noise, 8),
+            "not known: the machine's state changed within each of 1 pairs");
+}
+
+TEST(Analysis, tells_what_planned_pairs_can_show) {
+  const NoiseFloor two{.pairs = 2, .dropped = 1, .log_ratio = {0, -0.1, 0.1}, .detectable = 0.03};
+  EXPECT_THAT(
+      noise_text("throughput", two, 8),
+      testing::EndsWith("in 2 pairs (1 dropped); 8 pairs show a difference of +3.0 % or more"));
+  NoiseFloor one = two;
+  one.pairs = 1;
+  EXPECT_THAT(noise_text("throughput", one),
+              testing::EndsWith("does not tell what more would show"));
+  EXPECT_EQ(noise_text("throughput", {}), "not measured");
 }
 
 TEST(Analysis, says_that_an_open_loop_is_saturated) {
