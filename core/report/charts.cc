@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
+#include "core/report/format.h"
 #include "core/report/interval.h"
 
 namespace tenon {
@@ -13,15 +12,6 @@ namespace {
 constexpr double kWidth = 720;   // of every picture, in its own units
 constexpr double kLabels = 150;  // for names on the left
 constexpr double kValues = 150;  // for figures on the right
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof(text), pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 std::string open_svg(double height, std::string_view label) {
   return format("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth, height) +
@@ -57,20 +47,6 @@ double step_for(double span) {
 }
 std::string tick(double value) {
   return std::abs(value) < 1e-12 ? "0" : format("%.3g", value);
-}
-
-const char* verdict_style(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::better:
-      return "better";
-    case Verdict::worse:
-      return "worse";
-    case Verdict::equivalent:
-      return "equivalent";
-    case Verdict::inconclusive:
-      break;
-  }
-  return "inconclusive";
 }
 
 // Log ratios on the x axis of a forest plot.
@@ -214,12 +190,12 @@ std::string forest_chart(const ArmResult& arm, double margin) {
   for (const MetricResult& result : arm.metrics) {
     if (!result.absent.empty()) continue;
     const Interval& ratio = result.log_ratio;
-    const char* style = verdict_style(result.verdict);
+    const std::string style(verdict_name(result.verdict));
     out += text(kLabels - 12, y + 4, result.metric->name, "name");
     const double low = std::isfinite(ratio.low) ? ratio.low : -axis.most;
     const double high = std::isfinite(ratio.high) ? ratio.high : axis.most;
     const char* bar = ratio.bounded() ? "bar" : "bar unbounded";
-    out += format("<g class=\"%s\">", style) + line(axis.at(low), y, axis.at(high), y, bar) +
+    out += "<g class=\"" + style + "\">" + line(axis.at(low), y, axis.at(high), y, bar) +
            format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"/></g>\n", axis.at(ratio.estimate), y);
     out += text(kWidth - kValues + 12, y + 4, percent_text(ratio), "value");
     y += kRow;

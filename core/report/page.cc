@@ -1,9 +1,7 @@
 #include "core/report/page.h"
 
-#include <cstdarg>
-#include <cstdio>
-
 #include "core/report/charts.h"
+#include "core/report/format.h"
 #include "core/report/text_report.h"
 
 namespace tenon {
@@ -51,15 +49,6 @@ code { font:.85em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywh
 ul { margin:.3em 0; padding-left:1.2em }
 </style>
 )";
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof(text), pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 std::string element(const char* tag, const std::string& text) {
   return std::string("<") + tag + ">" + html_text(text) + "</" + tag + ">\n";

@@ -2,23 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/report/format.h"
 
 namespace tenon {
 namespace {
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof(text), pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 // Columns count characters, not bytes.
 std::string padded(const std::string& text, size_t width, bool right = false) {
