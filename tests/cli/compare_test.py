@@ -168,7 +168,8 @@ class Verdicts(Case):
         rule = ["--fail-if", "ref.throughput < 0.5 * base"]
         # As many pairs as it takes on a busy machine: certainty ends it.
         done = run("compare", "--workload", self.work, "--out", self.out, "--pairs", 200,
-                   "--noise-pairs", 0, "--unlike", 100, "--quiet", "--budget", "120s", "--arm",
+                   "--noise-pairs", 0, "--unlike", 100, "--quiet", "--budget", "120s",
+                   "--confidence", 0.8, "--arm",
                    "executor.plugin=ref", *rule, cwd=self.folder)
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("broken: ref.throughput < 0.5 * base", done.stderr)
