@@ -34,7 +34,7 @@ Status SchemaReader::merge_properties(Constraint& into, const JsonValue& schema,
     const auto end = into.properties.begin() + static_cast<std::ptrdiff_t>(before);
     const bool known =
         std::any_of(into.properties.begin(), end,
-                    [&, &name = name](const auto& property) { return property.name == name; });
+                    [&wanted = name](const auto& property) { return property.name == wanted; });
     if (known) continue;
     Constraint::Property property{name, {{&value, below(named_path, name)}}};
     property.schemas.insert(property.schemas.end(), into.additional.begin(), into.additional.end());

@@ -103,7 +103,6 @@ class FakeDevice final : public Executor {
   std::vector<uint64_t> written_in_;  // [cells] step that wrote one last
   BatchView batch_;
   bool launched_ = false;
-  int64_t ready_at_ns_ = 0;
   std::vector<uint64_t> states_;      // [rows] what logits and hidden states are made of
   std::vector<uint64_t> recurrence_;  // [rows] of the recurrent group
   std::vector<uint32_t> way_;         // rows of the batch that lead to one of them, and itself

@@ -179,10 +179,10 @@ TEST_P(OracleTest, caches_of_every_type_agree_with_the_oracle_and_change_no_bit_
   constexpr std::pair<DType, double> kTolerances[] = {
       {DType::f16, 1e-3}, {DType::bf16, 1e-3}, {DType::i8, 1e-3}, {DType::i4, 1e-2}};
   for (const auto& [dtype, tolerance] : kTolerances) {
-    const auto feed = [&, dtype = dtype](const ExecutorCase& executor, uint32_t block_tokens,
+    const auto feed = [&, cache = dtype](const ExecutorCase& executor, uint32_t block_tokens,
                                          const std::vector<uint32_t>& chunks) {
       LoadOptions options{.block_tokens = block_tokens};
-      options.kv_dtype = dtype;
+      options.kv_dtype = cache;
       return Loaded(executor, *model, shape.shape(), options)->feed(tokens, chunks);
     };
     const Logits whole = feed(GetParam(), 16, {40});

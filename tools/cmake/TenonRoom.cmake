@@ -49,6 +49,10 @@ function(tenon_room_tests name)
   endif()
   add_executable(tenon_${name}_tests ${tests})
   tenon_test_defaults(tenon_${name}_tests)
+  if(TENON_SANITIZE)
+    # These compute little themselves; sanitizers make compiling take long.
+    target_compile_options(tenon_${name}_tests PRIVATE -O0)
+  endif()
   target_link_libraries(tenon_${name}_tests PRIVATE tenon::${name} ${ARG_LIBS} GTest::gmock
                                                     GTest::gtest_main)
   add_test(NAME unit.${name} COMMAND tenon_${name}_tests)

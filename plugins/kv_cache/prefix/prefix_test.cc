@@ -375,7 +375,7 @@ TEST(PrefixHits, looks_for_the_last_blocks_of_a_window) {
       {"TTFTFFTTFFF", 8}, {"TTFTFFTTFFFT", 8}};
   sdk::PrefixHits hits;
   for (const auto& [there, blocks] : kCases) {
-    const auto at = [&there = there](GroupId, uint32_t i) { return there[i] == 'T'; };
+    const auto at = [&mask = there](GroupId, uint32_t i) { return mask[i] == 'T'; };
     const auto most = static_cast<uint32_t>(there.size());
     const auto anywhere = [](uint32_t) { return true; };
     EXPECT_EQ(hits.longest(most, sliding, at, anywhere), blocks) << there;
