@@ -14,11 +14,14 @@ for file in bin/tenon share/doc/tenon/LICENSE share/doc/tenon/README.md \
   share/doc/tenon/docs/architecture.md share/tenon/examples/01-minimal/lottery.cc; do
   [[ -f $work/all/$file ]] || { echo "'$file' is not installed" >&2; exit 1; }
 done
+# Sanitizers of two compilers do not go together.
+compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 sanitize=$(sed -n 's/^TENON_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
 build_plugin() {  # <folder> <name>
   cp -r "$1" "$work/$2"
   cmake -S "$work/$2" -B "$work/$2/build" -G Ninja \
     -DCMAKE_PREFIX_PATH="$work/installed" -DTENON_SANITIZE="$sanitize" \
+    -DCMAKE_CXX_COMPILER="$compiler" \
     -DCMAKE_CXX_FLAGS="${sanitize:+-fsanitize=$sanitize}" > /dev/null
   cmake --build "$work/$2/build" > /dev/null
   grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$work/$2/build/CMakeCache.txt" || {

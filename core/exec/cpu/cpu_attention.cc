@@ -33,9 +33,11 @@ void CpuWorker::for_each_head(uint32_t layer, Function&& function) {
     const uint64_t row = item / a_row;
     const uint64_t head = item % a_row;
     const bool is_query = head < heads;
-    float* of_q = q() + (row * heads + head) * dim;
-    float* of_k = k() + (row * kv_heads + head - heads) * dim;
-    function(row, is_query ? head : head - heads, is_query ? of_q : of_k, is_query);
+    if (is_query) {
+      function(row, head, q() + (row * heads + head) * dim, true);
+    } else {
+      function(row, head - heads, k() + (row * kv_heads + (head - heads)) * dim, false);
+    }
   }
 }
 
