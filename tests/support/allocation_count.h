@@ -7,5 +7,7 @@ namespace tenon::test {
 
 // Calls of operator new so far, on all threads.
 uint64_t allocation_count();
+// False where a sanitizer does not let them be counted; the count stays 0 then.
+bool counts_allocations();
 
 }  // namespace tenon::test
