@@ -8,6 +8,7 @@ BINARY = os.environ["TENON_BINARY"]
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 MODEL = SOURCE / "configs/models/tale"
 SANITIZED = os.environ.get("TENON_SANITIZE", "") != ""
+THREADS_SANITIZED = os.environ.get("TENON_SANITIZE", "") == "thread"
 
 
 def run(*arguments, stdin=None, cwd=None, timeout=300):
