@@ -24,6 +24,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/result.h"
+#include "core/exec/shared_weights.h"
 #include "core/model/adapter.h"
 #include "core/model/model.h"
 
@@ -33,6 +34,9 @@ namespace tenon {
 struct ChosenLinear {
   LinearKernel* kernel = nullptr;
   const GateFinish* gate_finish = nullptr;  // null: it offers nothing
+  // Of two kernels that pack alike the same: plugin, options, instruction sets. Empty: unknown, and
+  // what it packs is not shared.
+  std::string packs_as = {};
 
   ChosenLinear() = default;
   ChosenLinear(LinearKernel* chosen, const GateFinish* finish = nullptr)  // NOLINT: most offer none
@@ -81,6 +85,7 @@ struct ExecutorSetup {
   LoadProgress progress;  // may be empty
   // Low-rank adapters of the model. BatchSequence::adapter is an index in it, plus 1.
   std::span<const Adapter* const> adapters = {};
+  WeightSharing sharing = {};  // an executor may do without
 };
 
 // What one step produced. Borrowed until the next `launch`.
@@ -138,6 +143,8 @@ class Executor {
   virtual std::string numerics() const = 0;
   // Memory held for weights and for KV, in bytes.
   virtual uint64_t weight_bytes() const = 0;
+  // Of those for weights, what another executor had packed (ExecutorSetup::sharing).
+  virtual uint64_t shared_weight_bytes() const { return 0; }
   virtual uint64_t kv_bytes() const = 0;
 };
 

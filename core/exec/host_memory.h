@@ -11,6 +11,7 @@
 
 #include "core/base/canary.h"
 #include "core/base/result.h"
+#include "core/base/saturating.h"
 
 namespace tenon {
 
@@ -56,16 +57,6 @@ std::vector<MemoryPart> parts_to_back(std::span<const MemoryPart> allocations, u
 // that does not know it (Linux before 5.14) backs memory as ever.
 void prefault(std::byte* data, uint64_t bytes);
 
-// Adds and multiplies sizes; sticks at the largest value instead of wrapping around, which no
-// allocation grants.
-constexpr uint64_t saturating_mul(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-constexpr uint64_t saturating_add(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
 // The next multiple of 64, a cache line.
 constexpr uint64_t round_up_to_line(uint64_t bytes) {
   return saturating_add(bytes, 63) & ~63ull;

@@ -30,6 +30,9 @@ class Checkpoint {
   // [rows]: where row n of a matrix stands in its view (WeightView::row_order). Empty: in order.
   // Lives as long as the checkpoint.
   virtual std::span<const uint32_t> row_order(std::string_view) const { return {}; }
+  // [columns]: column i of a matrix in blocks belongs to x[order[i]]. Empty: in order. Lives as
+  // long as the checkpoint.
+  virtual std::span<const int32_t> column_order(std::string_view) const { return {}; }
   // What the file itself calls the tensor, for messages.
   virtual std::string stored_name(std::string_view name) const { return std::string(name); }
   // The pages of these bytes may be dropped; they are read again if touched. [any]

@@ -1,6 +1,7 @@
 // Models from one container into another: GGUF files and Hugging Face folders.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,12 +9,24 @@
 #include "core/base/gguf_metadata.h"
 #include "core/model/model.h"
 #include "core/model/tensor_file.h"
+#include "core/model/tensor_roles.h"
 
 namespace tenon {
 
+// How the rows of one matrix of a GGUF file are written, where they are not just rounded.
+struct RowEncoding {
+  const TensorType* type = nullptr;  // whose blocks the rows fill
+  // values [k_in] → out. Called by several threads at once.
+  std::function<void(const float* values, std::byte* out)> encode;
+};
+using ChooseEncoding = std::function<RowEncoding(const TensorSpec& spec, const Weight& weight)>;
+
 struct ConvertOptions {
   const TensorType* type = nullptr;  // of matrices; null = each keeps its own
-  WriteProgress progress;
+  WriteProgress progress = {};
+  // GGUF files only, in place of `type` (which then names the file); routers stay f32, the heads of
+  // latent attention are q8_0.
+  ChooseEncoding choose = {};
 };
 
 // A GGUF file of version 3 with the model's configuration and weights behind `metadata` (the

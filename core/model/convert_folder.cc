@@ -105,6 +105,7 @@ Result<std::string> folder_config(const Model& model) {
   ordered_json config = ordered_json::parse(model.config_json, nullptr, false);
   TENON_RETURN_IF_ERROR(name_factors(model.plan, config));
   config["tie_word_embeddings"] = model.plan.tied_embeddings;
+  config.erase("quantization_config");  // what is written is plain
   const std::string text = config.dump();
   TENON_ASSIGN_OR_RETURN(const ModelPlan read, parse_model_config(text, model.path));
   TENON_RETURN_IF_ERROR(check_layers(model.plan, read));
@@ -165,10 +166,29 @@ std::vector<ModelTensor> folder_tensors(const Model& model) {
   return apart;
 }
 
+// Of each expert the rows of gate, then those of up; or those of down.
+PlannedTensor plan_stacked(const ModelTensor& tensor, const ModelTensor* up,
+                           const FamilyTensors& family, const TensorType& type) {
+  const TensorSpec& spec = tensor.spec;
+  std::vector<ConstTensorPlace> places;
+  for (size_t expert = 0; expert < spec.experts; ++expert) {
+    places.push_back(tensor.places[expert]);
+    if (up != nullptr) places.push_back(up->places[expert]);
+  }
+  const auto fill = [places = std::move(places), &type](uint64_t first, uint64_t rows,
+                                                        std::byte* out) {
+    store_rows(places, first, rows, type, out);
+  };
+  const uint64_t rows = (up != nullptr ? 2 : 1) * spec.rows;
+  const std::string_view name = up != nullptr ? family.stacked_in : family.stacked_out;
+  return {
+      stacked_name(spec.name, name), *plain_dtype(type), {spec.experts, rows, spec.columns}, fill};
+}
+
 // Gate and up of all experts in one tensor, or down; null: up, which stands beside its gate.
 std::optional<PlannedTensor> plan_experts(const std::vector<ModelTensor>& tensors,
-                                          const ModelTensor& tensor, const TensorType* wanted,
-                                          DType vector_type) {
+                                          const ModelTensor& tensor, const FamilyTensors& family,
+                                          const TensorType* wanted, DType vector_type) {
   const TensorSpec& spec = tensor.spec;
   if (spec.role == Role::expert_up) return std::nullopt;
   const auto up = std::ranges::find_if(tensors, [&](const ModelTensor& other) {
@@ -177,8 +197,9 @@ std::optional<PlannedTensor> plan_experts(const std::vector<ModelTensor>& tensor
   });
   const TensorType* type = spec.columns == 0 ? find_tensor_type(dtype_name(vector_type))
                                              : folder_type(*tensor.places.front().matrix, wanted);
-  return plan_interleaved(tensor, spec.role == Role::expert_gate ? &*up : nullptr, *type,
-                          *plain_dtype(*type));
+  const ModelTensor* beside = spec.role == Role::expert_gate ? &*up : nullptr;
+  if (family.experts == ExpertLayout::stacked) return plan_stacked(tensor, beside, family, *type);
+  return plan_interleaved(tensor, beside, *type, *plain_dtype(*type));
 }
 
 std::vector<PlannedTensor> plan(const Model& model, const TensorType* wanted) {
@@ -192,7 +213,8 @@ std::vector<PlannedTensor> plan(const Model& model, const TensorType* wanted) {
   for (const ModelTensor& tensor : tensors) {
     const DType vector_type = exact ? matrix_type : DType::f32;
     if (tensor.spec.experts > 0) {
-      auto experts = plan_experts(tensors, tensor, wanted, vector_type);
+      auto experts =
+          plan_experts(tensors, tensor, family_of(model.plan).tensors, wanted, vector_type);
       if (experts) planned.push_back(*std::move(experts));
       continue;
     }

@@ -54,6 +54,23 @@ std::string gpt_oss_20b() {
     "num_experts_per_tok":4,"tie_word_embeddings":false,"eos_token_id":200002})";
 }
 
+std::string granite3_3b_a800m(uint32_t shared_width) {
+  ordered_json config = ordered_json::parse(
+      R"({"architectures":["GraniteMoeForCausalLM"],"model_type":"granitemoe",
+    "hidden_act":"silu","hidden_size":1536,"intermediate_size":512,"num_hidden_layers":32,
+    "num_attention_heads":24,"num_key_value_heads":8,"vocab_size":49155,
+    "max_position_embeddings":131072,"rms_norm_eps":1e-6,"rope_theta":10000000.0,
+    "attention_bias":false,"attention_multiplier":0.015625,"embedding_multiplier":12.0,
+    "residual_multiplier":0.22,"logits_scaling":6.0,"num_local_experts":40,
+    "num_experts_per_tok":8,"tie_word_embeddings":true,"bos_token_id":0,"eos_token_id":0})");
+  if (shared_width > 0) {
+    config["architectures"] = {"GraniteMoeSharedForCausalLM"};
+    config["model_type"] = "granitemoeshared";
+    config["shared_intermediate_size"] = shared_width;
+  }
+  return config.dump();
+}
+
 std::string deepseek_v2_lite() {
   return R"({"architectures":["DeepseekV2ForCausalLM"],"model_type":"deepseek_v2",
     "hidden_act":"silu","hidden_size":2048,"intermediate_size":10944,"num_hidden_layers":27,

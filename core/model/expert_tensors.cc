@@ -6,12 +6,10 @@
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_taker.h"
 #include "core/model/tensor_values.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon {
 namespace {
-
-constexpr const char* kStackedIn = "gate_up_proj";
-constexpr const char* kStackedOut = "down_proj";
 
 // Matrix `index` of those that a tensor of three dimensions holds: rows [first, first + rows).
 TensorView matrix_of(const TensorView& stacked, uint64_t index, uint64_t first, uint64_t rows) {
@@ -39,11 +37,10 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   const std::string own = name(spec.name);
   if (has(own)) return take_stacked(spec, own, 0, spec.rows);
   const bool out = spec.role == Role::expert_down;
-  const std::string stacked = stacked_name(own, out ? kStackedOut : kStackedIn);
+  const std::string stacked = stacked_name(own, out ? stacked_out_ : stacked_in_);
   // Either of the two says that experts stand together; what is missing is told once.
-  if (!has(stacked_name(own, kStackedIn)) && !has(stacked_name(own, kStackedOut))) {
-    return take_apart(spec);
-  }
+  const bool stands = has(stacked_name(own, stacked_in_)) || has(stacked_name(own, stacked_out_));
+  if (!stands && experts_ == ExpertLayout::apart) return take_apart(spec);
   if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);
   const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;
@@ -86,8 +83,10 @@ void TensorTaker::take_stacked(const TensorSpec& spec, const std::string& name, 
 // [k_in, n_out].
 void TensorTaker::take_interleaved(const TensorSpec& spec) {
   const bool out = spec.role == Role::expert_down;
-  const std::string stored = stacked_name(name(spec.name), out ? kStackedOut : kStackedIn);
+  const std::string stored = stacked_name(name(spec.name), out ? stacked_out_ : stacked_in_);
   const uint64_t step = out ? 1 : 2, first = spec.role == Role::expert_up ? 1 : 0;
+  const std::string_view format = checkpoint_.quant_format(stored);
+  if (!format.empty()) return take_interleaved_blocks(spec, stored, step, first);
   const TensorView* view =
       find(stored, std::array{uint64_t{spec.experts}, spec.columns, step * spec.rows}, nullptr);
   if (view == nullptr) return;
@@ -115,6 +114,26 @@ void TensorTaker::take_interleaved(const TensorSpec& spec) {
   }
 }
 
+// Blocks lie along k_in, so that rows of gate and up stand in turn.
+void TensorTaker::take_interleaved_blocks(const TensorSpec& spec, const std::string& stored,
+                                          uint64_t step, uint64_t first) {
+  const std::string_view format = checkpoint_.quant_format(stored);
+  const TensorView* view =
+      find(stored, std::array{uint64_t{spec.experts}, step * spec.rows, spec.columns},
+           find_quant_format(format));
+  if (view == nullptr) return;
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    TensorView rows = matrix_of(*view, expert, first, spec.rows);
+    rows.stride[0] *= step;
+    *places[expert].matrix = {numbered(checkpoint_.stored_name(stored), expert),
+                              std::string(format),
+                              static_cast<uint32_t>(spec.rows),
+                              static_cast<uint32_t>(spec.columns),
+                              {rows}};
+  }
+}
+
 void TensorTaker::take_expert_vectors(const TensorSpec& spec) {
   if (experts_ == ExpertLayout::interleaved) return take_interleaved_vectors(spec);
   const std::string own = name(spec.name);
@@ -136,7 +155,7 @@ void TensorTaker::take_expert_vectors(const TensorSpec& spec) {
 void TensorTaker::take_interleaved_vectors(const TensorSpec& spec) {
   const bool out = spec.role == Role::expert_down;
   const std::string stored =
-      stacked_name(name(spec.name), std::string(out ? kStackedOut : kStackedIn) + "_bias");
+      stacked_name(name(spec.name), std::string(out ? stacked_out_ : stacked_in_) + "_bias");
   const uint64_t step = out ? 1 : 2, first = spec.role == Role::expert_up ? 1 : 0;
   const TensorView* view =
       find(stored, std::array{uint64_t{spec.experts}, step * spec.rows}, nullptr);
@@ -153,17 +172,22 @@ void TensorTaker::take_interleaved_vectors(const TensorSpec& spec) {
 
 // Rounding of activations would change who is chosen, so kernels are given f32.
 void TensorTaker::widen_router(Weight& router) {
-  if (router.format != "bf16" && router.format != "f16") return;
-  TensorView& view = router.parts.front();
-  const uint64_t count = element_count(view);
-  std::byte* to = copy(count * sizeof(float));
-  for (uint64_t i = 0; i < count; ++i) {
-    const float value = element(view, i);
-    std::memcpy(to + i * sizeof(float), &value, sizeof(value));
+  const bool blocks = folder_ && find_quant_format(router.format) != nullptr;
+  if (!blocks && router.format != "bf16" && router.format != "f16") return;
+  std::byte* to = copy(uint64_t{router.n_out} * router.k_in * sizeof(float));
+  std::vector<float> values(router.k_in);
+  for (uint32_t n = 0; n < router.n_out; ++n) {
+    read_row(router, n, values.data());
+    std::memcpy(to + uint64_t{n} * router.k_in * sizeof(float), values.data(),
+                router.k_in * sizeof(float));
   }
+  router.parts.resize(1);
+  TensorView& view = router.parts.front();
   view.data = to;
   view.dtype = DType::f32;
+  view.shape[1] = view.stride[0] = router.k_in;
   router.format = "f32";
+  router.row_order = {};
 }
 
 }  // namespace tenon

@@ -9,11 +9,15 @@ namespace tenon {
 namespace {
 
 constexpr const Family* kFamilies[] = {
-    &kLlama,   &kMistral,  &kQwen2,         &kQwen3,      &kGemma2, &kGemma3,     &kPhi3,
-    &kOlmo2,   &kGranite,  &kSmolLm3,       &kStarcoder2, &kGpt2,   &kGptNeox,    &kStableLm,
-    &kCohere,  &kMpt,      &kBloom,         &kFalcon,     &kOlmo,   &kPhi,        &kNemotron,
-    &kMixtral, &kQwen2Moe, &kQwen3Moe,      &kOlmoe,      &kGptOss, &kDeepseekV2, &kDeepseekV3,
-    &kMamba,   &kMamba2,   &kGraniteHybrid, &kLlada,
+    &kLlama,      &kMistral,          &kQwen2,         &kQwen3,
+    &kGemma2,     &kGemma3,           &kPhi3,          &kOlmo2,
+    &kGranite,    &kSmolLm3,          &kStarcoder2,    &kGpt2,
+    &kGptNeox,    &kStableLm,         &kCohere,        &kMpt,
+    &kBloom,      &kFalcon,           &kOlmo,          &kPhi,
+    &kNemotron,   &kMixtral,          &kQwen2Moe,      &kQwen3Moe,
+    &kOlmoe,      &kGptOss,           &kDeepseekV2,    &kDeepseekV3,
+    &kMamba,      &kMamba2,           &kGraniteHybrid, &kLlada,
+    &kGraniteMoe, &kGraniteMoeShared,
 };
 
 // Early Llama checkpoints write "LLaMAForCausalLM".

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/model/model.h"
+#include "core/model/weight_rows.h"
 
 namespace tenon {
 namespace {
@@ -15,11 +16,16 @@ uint64_t unpaired(uint64_t row, uint64_t head_dim) {
 
 }  // namespace
 
-GgufPlanner::GgufPlanner(const Model& model, uint64_t head_dim, const TensorType* wanted)
-    : family_(family_of(model.plan)), names_(model.plan), head_dim_(head_dim), wanted_(wanted) {}
+GgufPlanner::GgufPlanner(const Model& model, uint64_t head_dim, const ConvertOptions& options)
+    : family_(family_of(model.plan)),
+      names_(model.plan),
+      head_dim_(head_dim),
+      // What a chosen encoding is for is written by it alone.
+      wanted_(options.choose ? find_tensor_type(kGgufQ80) : options.type),
+      choose_(options.choose) {}
 
 void GgufPlanner::add(const ModelTensor& tensor) {
-  if (tensor.spec.role == Role::gate_up && family_.tensors.gguf_parts_gate_up) {
+  if (holds_gate_and_up(tensor.spec.role) && family_.tensors.gguf_parts_gate_up) {
     return add_gate_and_up(tensor);
   }
   const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
@@ -30,6 +36,7 @@ void GgufPlanner::add(const ModelTensor& tensor) {
   const Weight& weight = *tensor.places.front().matrix;
   // Other programs keep routers in f32, too.
   const bool routes = tensor.spec.role == Role::router || tensor.spec.role == Role::shared_router;
+  if (!routes && choose_ && add_encoded(tensor, name, head_dim)) return;
   const TensorType* type = routes ? find_tensor_type(kGgufF32) : &type_for(weight, name);
   const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
   const auto fill = [places = tensor.places, type, row_bytes, head_dim](
@@ -43,6 +50,29 @@ void GgufPlanner::add(const ModelTensor& tensor) {
   if (tensor.spec.experts > 0) extents.insert(extents.begin(), tensor.spec.experts);
   if (tensor.spec.role == Role::shared_router) extents.erase(extents.begin());
   planned_.push_back({name, type->id, std::move(extents), fill});
+}
+
+bool GgufPlanner::add_encoded(const ModelTensor& tensor, const std::string& name,
+                              uint64_t head_dim) {
+  const Weight& weight = *tensor.places.front().matrix;
+  RowEncoding encoding = choose_(tensor.spec, weight);
+  if (encoding.type == nullptr) return false;
+  const TensorType* type = encoding.type;
+  const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
+  const auto fill = [places = tensor.places, encode = std::move(encoding.encode), row_bytes,
+                     head_dim](uint64_t first, uint64_t rows, std::byte* out) {
+    for (uint64_t row = first; row < first + rows; ++row, out += row_bytes) {
+      const PlacedRow source = row_of(places, head_dim > 0 ? unpaired(row, head_dim) : row);
+      const Weight& from = *source.place->matrix;
+      std::vector<float> values(from.k_in);
+      read_row(from, static_cast<uint32_t>(source.row), values.data());
+      encode(values.data(), out);
+    }
+  };
+  std::vector<uint64_t> extents = {tensor.spec.rows, weight.k_in};
+  if (tensor.spec.experts > 0) extents.insert(extents.begin(), tensor.spec.experts);
+  planned_.push_back({name, type->id, std::move(extents), fill});
+  return true;
 }
 
 // The wanted type, or else the one at hand.
@@ -74,7 +104,7 @@ void GgufPlanner::add_latent_heads(const ModelTensor& tensor) {
 void GgufPlanner::add_gate_and_up(const ModelTensor& both) {
   for (const size_t part : {size_t{0}, size_t{1}}) {
     ModelTensor one = both;
-    one.spec.role = part == 0 ? Role::gate : Role::up;
+    one.spec.role = gate_and_up(both.spec.role)[part];
     one.spec.name = names_.stem(one.spec.role, both.spec.layer) + ".weight";
     one.spec.rows = both.spec.rows / 2;
     one.places = {both.places[part]};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model/convert.h"
 #include "core/model/family.h"
 #include "core/model/gguf_writer.h"
 #include "core/model/model_tensors.h"
@@ -13,9 +14,9 @@ namespace tenon {
 
 class GgufPlanner {
  public:
-  // Matrices get the `wanted` type where their rows divide into its blocks; null: each keeps its
-  // own. `head_dim` is that of layers that attend. Both outlive the planner, as the model does.
-  GgufPlanner(const Model& model, uint64_t head_dim, const TensorType* wanted);
+  // Matrices get the wanted type where their rows divide into its blocks. `head_dim` is that of
+  // layers that attend. All outlive the planner.
+  GgufPlanner(const Model& model, uint64_t head_dim, const ConvertOptions& options);
 
   void add(const ModelTensor& tensor);
   void add_factors(const char* name, const std::vector<float>& factors);
@@ -26,6 +27,7 @@ class GgufPlanner {
 
  private:
   const TensorType& type_for(const Weight& weight, const std::string& name);
+  bool add_encoded(const ModelTensor& tensor, const std::string& name, uint64_t head_dim);
   void add_latent_heads(const ModelTensor& tensor);
   void add_gate_and_up(const ModelTensor& both);
   void add_vector(const ModelTensor& tensor, uint64_t head_dim);
@@ -36,6 +38,7 @@ class GgufPlanner {
   const TensorNames names_;
   const uint64_t head_dim_;
   const TensorType* wanted_;
+  const ChooseEncoding& choose_;
   std::vector<GgufPlannedTensor> planned_;
   std::vector<std::string> kept_;
 };

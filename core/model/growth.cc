@@ -64,7 +64,8 @@ bool can_grow(const ModelPlan& plan) {
          layer.mlp.gated && !plan.learned_positions && plan.embedding_scale == 1.0f &&
          plan.logit_scale == 1.0f && layer.attention.qk_norm_extent == QkNormExtent::head &&
          std::ranges::none_of(list_tensors(plan), [](const TensorSpec& spec) {
-           return spec.role == Role::qkv || spec.role == Role::gate_up || spec.role == Role::router;
+           return spec.role == Role::qkv || holds_gate_and_up(spec.role) ||
+                  spec.role == Role::router;
          });
 }
 

@@ -10,6 +10,7 @@
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/json_fields.h"
 #include "core/model/model_config.h"
+#include "core/model/published/reader.h"
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_taker.h"
 #include "core/model/tensor_values.h"
@@ -116,6 +117,21 @@ Status keep_text_part(Model& model) {
   return {};
 }
 
+// Quantised matrices of a folder are read into blocks that kernels know.
+Status read_published(Model& model) {
+  TENON_ASSIGN_OR_RETURN(const nlohmann::json config, parse_json_object(model.config_json));
+  Faults faults;
+  const std::optional<JsonFields> how = JsonFields(config, faults).object("quantization_config");
+  if (!how) return {};
+  const std::unique_ptr<published::Reader> reader = published::make_reader(*how);
+  if (reader == nullptr) return faults.status(model.path + "/config.json");
+  Result<std::unique_ptr<Checkpoint>> read =
+      published::published_checkpoint(std::move(model.checkpoint), *reader);
+  if (!read.ok()) return with_context(model.path, read.status());
+  model.checkpoint = std::move(*read);
+  return {};
+}
+
 // Calls `visit(weight)` for each matrix, the head only where it is a tensor of its own.
 template <typename Visit>
 void for_each_matrix(const Model& model, Visit visit) {
@@ -186,6 +202,7 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path) {
     TENON_RETURN_IF_ERROR(read_configs(*model));
     TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));
     TENON_RETURN_IF_ERROR(keep_text_part(*model));
+    TENON_RETURN_IF_ERROR(read_published(*model));
   }
   TENON_RETURN_IF_ERROR(take_weights(*model));
   return model;

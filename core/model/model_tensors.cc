@@ -39,7 +39,8 @@ bool fits_type(const TensorType& type, uint64_t elements) {
 }
 
 const TensorType& type_of(const Weight& weight) {
-  return *find_tensor_type(std::string_view(weight.format));
+  const TensorType* type = find_tensor_type(std::string_view(weight.format));
+  return type != nullptr ? *type : *find_tensor_type(kGgufBf16);
 }
 
 void store_values(const float* values, uint64_t count, const TensorType& type, std::byte* out) {
@@ -59,11 +60,12 @@ void store_values(const float* values, uint64_t count, const TensorType& type, s
 
 void store_row(const Weight& weight, uint32_t row, const TensorType& type, std::byte* out) {
   const TensorView& part = weight.parts[0];
-  if (type_of(weight).id == type.id) {
-    const uint64_t bytes = part.shape[1] * dtype_bits(part.dtype) / 8;
+  if (weight.format == type.name && weight.parts.size() == 1) {
+    const uint64_t bits = dtype_bits(part.dtype);
     std::memcpy(out,
-                static_cast<const std::byte*>(part.data) + weight.view().stored_row(row) * bytes,
-                bytes);
+                static_cast<const std::byte*>(part.data) +
+                    weight.view().stored_row(row) * part.stride[0] * bits / 8,
+                part.shape[1] * bits / 8);
     return;
   }
   std::vector<float> values(weight.k_in);

@@ -32,7 +32,7 @@ PlacedRow row_of(const std::vector<ConstTensorPlace>& places, uint64_t row);
 
 // Whether rows of `elements` can be stored in a type: whole blocks.
 bool fits_type(const TensorType& type, uint64_t elements);
-// The type that a format of this program is.
+// The type that a format of this program is; bf16 for those that GGUF files have not.
 const TensorType& type_of(const Weight& weight);
 
 // One row of a matrix in `type`, which its rows fit: the same bytes where it is the stored type,

@@ -250,6 +250,10 @@ constexpr NamedShape kShapes[] = {
      recurrent_shapes::mamba2_2_7b},
     {"granite-4.0-h-micro", "3.19 B parameters; Mamba-2 in 36 of 40 layers, GQA 32:8, tied",
      recurrent_shapes::granite4_h_micro},
+    {"granite-4.0-h-tiny",
+     "6.94 B parameters; Mamba-2 in 36 of 40 layers, GQA 12:4, 6 of 64 experts and a shared one, "
+     "tied",
+     recurrent_shapes::granite4_h_tiny},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},
@@ -271,6 +275,11 @@ constexpr NamedShape kShapes[] = {
      expert_shapes::qwen3_30b_a3b},
     {"gpt-oss-20b", "20.9 B parameters, 3.6 B a token; GQA 64:8, 4 of 32 experts, sinks",
      expert_shapes::gpt_oss_20b},
+    {"granite-3.1-3b-a800m", "3.30 B parameters; GQA 24:8, 8 of 40 experts, tied",
+     [] { return expert_shapes::granite3_3b_a800m(0); }},
+    {"granite-3b-a800m-shared",
+     "3.45 B parameters; as granite-3.1-3b-a800m, with a shared one of 1024 (no published model)",
+     [] { return expert_shapes::granite3_3b_a800m(1024); }},
     {"deepseek-v2-lite",
      "15.7 B parameters, 2.7 B a token; 16 heads over latent rows of 512 + 64, 6 of 64 experts and "
      "a shared one",

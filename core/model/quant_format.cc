@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/base/gguf.h"
 #include "core/base/half.h"
 
 namespace tenon {
@@ -104,6 +105,39 @@ constexpr QuantFormat kFormats[] = {
     {"q4_k", 256, 144, dequantize_q4_k, nullptr},
     {"q5_k", 256, 176, dequantize_q5_k, nullptr},
     {"q6_k", 256, 210, dequantize_q6_k, nullptr},
+    {"q2_k", 256, 84, dequantize_q2_k, nullptr},
+    {"q3_k", 256, 110, dequantize_q3_k, nullptr},
+    {"iq4_nl", 32, 18, dequantize_iq4_nl, nullptr},
+    {"iq4_xs", 256, 136, dequantize_iq4_xs, nullptr},
+    {"iq3_xxs", 256, 98, dequantize_iq3_xxs, nullptr},
+    {"iq3_s", 256, 110, dequantize_iq3_s, nullptr},
+    {"iq2_xxs", 256, 66, dequantize_iq2_xxs, nullptr},
+    {"iq2_xs", 256, 74, dequantize_iq2_xs, nullptr},
+    {"iq2_s", 256, 82, dequantize_iq2_s, nullptr},
+    {"iq1_s", 256, 50, dequantize_iq1_s, nullptr},
+    {"iq1_m", 256, 56, dequantize_iq1_m, nullptr},
+    {"tq1_0", 256, 54, dequantize_tq1_0, nullptr},
+    {"tq2_0", 256, 66, dequantize_tq2_0, nullptr},
+    {"mxfp4", 32, 17, dequantize_mxfp4, nullptr},
+    {"nf4_32", 32, 18, dequantize_nf4<32>, nullptr},
+    {"nf4_64", 64, 34, dequantize_nf4<64>, nullptr},
+    {"fp4_32", 32, 18, dequantize_fp4<32>, nullptr},
+    {"fp4_64", 64, 34, dequantize_fp4<64>, nullptr},
+    {"u2_32", 32, 12, dequantize_codes<2, 32>, nullptr},
+    {"u2_64", 64, 20, dequantize_codes<2, 64>, nullptr},
+    {"u2_128", 128, 36, dequantize_codes<2, 128>, nullptr},
+    {"u3_32", 32, 16, dequantize_codes<3, 32>, nullptr},
+    {"u3_64", 64, 28, dequantize_codes<3, 64>, nullptr},
+    {"u3_128", 128, 52, dequantize_codes<3, 128>, nullptr},
+    {"u4_32", 32, 20, dequantize_codes<4, 32>, nullptr},
+    {"u4_64", 64, 36, dequantize_codes<4, 64>, nullptr},
+    {"u4_128", 128, 68, dequantize_codes<4, 128>, nullptr},
+    {"u8_32", 32, 36, dequantize_codes<8, 32>, nullptr},
+    {"u8_64", 64, 68, dequantize_codes<8, 64>, nullptr},
+    {"u8_128", 128, 132, dequantize_codes<8, 128>, nullptr},
+    {"f8_32", 32, 36, dequantize_f8<32>, nullptr},
+    {"f8_64", 64, 68, dequantize_f8<64>, nullptr},
+    {"f8_128", 128, 132, dequantize_f8<128>, nullptr},
 };
 
 }  // namespace
@@ -113,12 +147,18 @@ const QuantFormat* find_quant_format(std::string_view name) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
+bool is_gguf_format(const QuantFormat& format) {
+  return find_tensor_type(format.name) != nullptr;
+}
+
 std::string weight_formats_text() {
-  std::string text = "f32, f16, bf16";
+  std::string text = "f32, f16", last = "bf16";
   for (const QuantFormat& format : kFormats) {
-    text += (&format == std::end(kFormats) - 1 ? " and " : ", ") + std::string(format.name);
+    if (!is_gguf_format(format)) continue;
+    text += ", " + last;
+    last = format.name;
   }
-  return text;
+  return text + " and " + last;
 }
 
 void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements,

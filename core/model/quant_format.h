@@ -1,5 +1,6 @@
-// Weights quantised in blocks along a row, as GGUF files have them. docs/formats/gguf.md shows the
-// bits. A format is one row of a table: its block, and the functions from and to f32.
+// Weights quantised in blocks along a row, as GGUF files have them (docs/formats/gguf.md shows the
+// bits) or as the checkpoints of other tools are read (docs/formats/published-weights.md). A format
+// is one row of a table: its block, and the functions from and to f32.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace tenon {
 
 struct QuantFormat {
   std::string_view name;
-  uint32_t elements;  // of a block: 32 or 256
+  uint32_t elements;  // of a block: 32 to 256
   uint32_t bytes;     // of a block
   // One block, at any alignment. Values are what the format defines, rounded once to f32 where the
   // sum of a product and a minimum does not fit.
@@ -27,6 +28,8 @@ struct QuantFormat {
 const QuantFormat* find_quant_format(std::string_view name);
 // Every format that a matrix of a GGUF file may have, for messages: "f32, f16, …, q8_0 and q5_k".
 std::string weight_formats_text();
+// Whether GGUF files have it; the others stand for what checkpoints of other tools hold.
+bool is_gguf_format(const QuantFormat& format);
 
 // A row of `elements`, whole blocks.
 void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements, float* out);
@@ -34,8 +37,35 @@ void quantize_row(const QuantFormat& format, const float* values, uint64_t eleme
                   std::byte* out);
 
 // Blocks of 256 (core/model/quant_super_blocks.cc).
+void dequantize_q2_k(const std::byte* block, float* out);
+void dequantize_q3_k(const std::byte* block, float* out);
 void dequantize_q4_k(const std::byte* block, float* out);
 void dequantize_q5_k(const std::byte* block, float* out);
 void dequantize_q6_k(const std::byte* block, float* out);
+void dequantize_tq1_0(const std::byte* block, float* out);
+void dequantize_tq2_0(const std::byte* block, float* out);
+
+// Points of a lattice (core/model/quant_lattices.cc).
+void dequantize_iq2_xxs(const std::byte* block, float* out);
+void dequantize_iq2_xs(const std::byte* block, float* out);
+void dequantize_iq2_s(const std::byte* block, float* out);
+void dequantize_iq3_xxs(const std::byte* block, float* out);
+void dequantize_iq3_s(const std::byte* block, float* out);
+void dequantize_iq1_s(const std::byte* block, float* out);
+void dequantize_iq1_m(const std::byte* block, float* out);
+
+// Levels and groups (core/model/quant_groups.cc).
+void dequantize_iq4_nl(const std::byte* block, float* out);
+void dequantize_iq4_xs(const std::byte* block, float* out);
+void dequantize_mxfp4(const std::byte* block, float* out);
+template <uint32_t values>
+void dequantize_nf4(const std::byte* block, float* out);
+template <uint32_t values>
+void dequantize_fp4(const std::byte* block, float* out);
+// The code's zero point times the scale is taken off.
+template <uint32_t bits, uint32_t values>
+void dequantize_codes(const std::byte* block, float* out);
+template <uint32_t values>
+void dequantize_f8(const std::byte* block, float* out);
 
 }  // namespace tenon

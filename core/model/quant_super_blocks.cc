@@ -45,6 +45,11 @@ void dequantize_with_minima(const std::byte* block, const std::byte* fifth,
   }
 }
 
+// Four values a byte: value i has two bits at 2 · (i / 32 % 4) of byte i % 32 of its half.
+uint32_t pair_of(const std::byte* pairs, uint32_t i) {
+  return at(pairs, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3;
+}
+
 }  // namespace
 
 void dequantize_q4_k(const std::byte* block, float* out) {
@@ -67,6 +72,59 @@ void dequantize_q6_k(const std::byte* block, float* out) {
     const uint32_t top = at(high, half * 32 + within % 32) >> (within / 32 * 2) & 3;
     const float scale = d * static_cast<float>(static_cast<int8_t>(scales[i / 16]));
     out[i] = scale * static_cast<float>(static_cast<int>(low | top << 4) - 32);
+  }
+}
+
+// 16 bytes of a scale and a minimum for 16 values, 64 of two bits each, d, dmin:
+// value = d · scale · q - dmin · minimum.
+void dequantize_q2_k(const std::byte* block, float* out) {
+  const float d = read_half(block + 80), dmin = read_half(block + 82);
+  for (uint32_t i = 0; i < 256; ++i) {
+    const uint32_t small = at(block, i / 16);
+    const float minimum = dmin * static_cast<float>(small >> 4);
+    out[i] =
+        d * static_cast<float>(small & 15) * static_cast<float>(pair_of(block + 16, i)) - minimum;
+  }
+}
+
+// 32 bytes of third bits, 64 of two bits each, 12 of sixteen scales of six bits, d:
+// value = d · (scale - 32) · (q - 4) in groups of 16. The scales' low halves are the nibbles of
+// eight bytes, low ones first; their high ones the pairs of four bytes, a pair of each byte in
+// turn.
+void dequantize_q3_k(const std::byte* block, float* out) {
+  const std::byte* scales = block + 96;
+  const float d = read_half(block + 108);
+  for (uint32_t i = 0; i < 256; ++i) {
+    const uint32_t g = i / 16;
+    const uint32_t low = g < 8 ? at(scales, g) & 15 : at(scales, g - 8) >> 4;
+    const uint32_t high = at(scales, 8 + g % 4) >> (2 * (g / 4)) & 3;
+    const float scale = d * static_cast<float>(static_cast<int>(low | high << 4) - 32);
+    const uint32_t third = at(block, i % 32) >> (i / 32) & 1;
+    const auto q = static_cast<int>(pair_of(block + 32, i) | third << 2) - 4;
+    out[i] = scale * static_cast<float>(q);
+  }
+}
+
+// Ternary values, two bits each: value = d · (q - 1).
+void dequantize_tq2_0(const std::byte* block, float* out) {
+  const float d = read_half(block + 64);
+  for (uint32_t i = 0; i < 256; ++i) {
+    out[i] = d * static_cast<float>(static_cast<int>(pair_of(block, i)) - 1);
+  }
+}
+
+// Ternary values, five in a byte: a byte is the fraction byte / 256, its ternary digits behind the
+// point are those of five values. 48 bytes and four of four digits, in runs of 32, 16 and 4.
+void dequantize_tq1_0(const std::byte* block, float* out) {
+  const float d = read_half(block + 52);
+  const struct { uint32_t byte, bytes, digits; } runs[] = {{0, 32, 5}, {32, 16, 5}, {48, 4, 4}};
+  for (const auto& run : runs) {
+    for (uint32_t digit = 0, power = 1; digit < run.digits; ++digit, power *= 3) {
+      for (uint32_t i = 0; i < run.bytes; ++i) {
+        const uint32_t rest = at(block, run.byte + i) * power % 256;
+        *out++ = d * static_cast<float>(static_cast<int>(3 * rest / 256) - 1);
+      }
+    }
   }
 }
 

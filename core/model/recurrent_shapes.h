@@ -9,5 +9,6 @@ namespace tenon::recurrent_shapes {
 std::string mamba(uint32_t hidden, uint32_t layers);
 std::string mamba2_2_7b();
 std::string granite4_h_micro();
+std::string granite4_h_tiny();
 
 }  // namespace tenon::recurrent_shapes

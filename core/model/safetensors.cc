@@ -34,7 +34,7 @@ constexpr DTypeRow kDTypes[] = {
     {"U64", 64, std::nullopt},
     {"F64", 64, std::nullopt},
     {"C64", 64, std::nullopt},
-    {"F8_E4M3", 8, std::nullopt},
+    {"F8_E4M3", 8, DType::f8_e4m3},
     {"F8_E5M2", 8, std::nullopt},
     {"F8_E8M0", 8, std::nullopt},
     {"F8_E4M3FNUZ", 8, std::nullopt},

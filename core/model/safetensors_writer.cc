@@ -13,7 +13,10 @@ uint64_t row_bytes(const PlannedTensor& tensor) {
   return columns * dtype_bits(tensor.dtype) / 8;
 }
 uint64_t row_count(const PlannedTensor& tensor) {
-  return tensor.shape[0] * (tensor.shape.size() == 3 ? tensor.shape[1] : 1);
+  uint64_t rows = 1;
+  const size_t behind = tensor.shape.size() > 1 ? 1 : 0;  // the columns
+  for (size_t i = 0; i + behind < tensor.shape.size(); ++i) rows *= tensor.shape[i];
+  return rows;
 }
 
 // The JSON with its length in front.

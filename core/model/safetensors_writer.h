@@ -17,9 +17,8 @@ namespace tenon {
 struct PlannedTensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<uint64_t>
-      shape;      // [rows, columns], [rows] with one column, or [experts, rows, columns]
-  FillRows fill;  // in the tensor's dtype
+  std::vector<uint64_t> shape;  // […, columns], or [rows] with one column; empty = a scalar
+  FillRows fill;                // in the tensor's dtype
 };
 
 // As write_tensor_file.

@@ -103,10 +103,11 @@ struct Drawn {
   const TensorSpec* spec;
 };
 
-// Experts as the family stores them: apart, or gate and up of all in one tensor, k_in first.
-void add_experts(const TensorSpec& spec, ExpertLayout layout, std::vector<Drawn>& out) {
+// Experts as the family stores them: apart, or gate and up of all in one tensor, with k_in behind
+// or in front.
+void add_experts(const TensorSpec& spec, const FamilyTensors& family, std::vector<Drawn>& out) {
   const bool matrix = spec.columns != 0;
-  if (layout == ExpertLayout::apart) {
+  if (family.experts == ExpertLayout::apart) {
     for (uint32_t expert = 0; expert < spec.experts; ++expert) {
       std::vector<uint64_t> shape = {spec.rows};
       if (matrix) shape.push_back(spec.columns);
@@ -117,10 +118,11 @@ void add_experts(const TensorSpec& spec, ExpertLayout layout, std::vector<Drawn>
   if (spec.role == Role::expert_up) return;
   const bool gate = spec.role == Role::expert_gate;
   const std::string name =
-      std::string(gate ? "gate_up_proj" : "down_proj") + (matrix ? "" : "_bias");
+      std::string(gate ? family.stacked_in : family.stacked_out) + (matrix ? "" : "_bias");
   const uint64_t width = (gate ? 2 : 1) * spec.rows;
   std::vector<uint64_t> shape = {spec.experts, width};
-  if (matrix) shape.insert(shape.begin() + 1, spec.columns);
+  const bool turned = family.experts == ExpertLayout::interleaved;
+  if (matrix) shape.insert(turned ? shape.begin() + 1 : shape.end(), spec.columns);
   out.push_back({stacked_name(spec.name, name), std::move(shape), &spec});
 }
 
@@ -129,7 +131,7 @@ std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOp
   std::vector<Drawn> drawn;
   for (const TensorSpec& spec : specs) {
     if (spec.experts > 0) {
-      add_experts(spec, family_of(plan).tensors.experts, drawn);
+      add_experts(spec, family_of(plan).tensors, drawn);
       continue;
     }
     drawn.push_back({spec.name, {spec.rows}, &spec});

@@ -26,9 +26,6 @@ constexpr MatrixMembers kMatrices[] = {
     {Role::ssm_x_bc, &LayerWeights::ssm_bc, nullptr},
     {Role::ssm_dt, &LayerWeights::ssm_dt, &LayerWeights::ssm_dt_bias},
     {Role::ssm_out, &LayerWeights::ssm_out, &LayerWeights::ssm_out_bias},
-};
-
-constexpr MatrixMembers kMatricesBesideExperts[] = {
     {Role::router, &LayerWeights::router, &LayerWeights::router_bias},
     {Role::shared_gate, &LayerWeights::shared_gate, nullptr},
     {Role::shared_up, &LayerWeights::shared_up, nullptr},
@@ -88,7 +85,10 @@ std::vector<std::pair<Role, uint64_t>> parts_of(const TensorSpec& spec, const Mo
             {Role::ssm_in_x, r.channels()},
             {Role::ssm_in_step, r.heads}};
   }
-  if (spec.role == Role::gate_up) return {{Role::gate, spec.rows / 2}, {Role::up, spec.rows / 2}};
+  if (holds_gate_and_up(spec.role)) {
+    const auto [gate, up] = gate_and_up(spec.role);
+    return {{gate, spec.rows / 2}, {up, spec.rows / 2}};
+  }
   return {{spec.role, spec.rows}};
 }
 
@@ -145,11 +145,6 @@ std::vector<Place> places(AnyModel& model, const TensorSpec& spec) {
   }
   if (spec.role == Role::sinks) {
     return {{spec.rows, nullptr, &model.plan.sinks[static_cast<size_t>(spec.layer)]}};
-  }
-  for (const MatrixMembers& matrix : kMatricesBesideExperts) {
-    if (matrix.role != spec.role) continue;
-    if (spec.bias) return {{spec.rows, nullptr, &(layer.*matrix.bias)}};
-    return {{spec.rows, &(layer.*matrix.matrix), nullptr}};
   }
   for (const VectorMembers& own : kVectors) {
     if (own.role != spec.role) continue;

@@ -223,8 +223,12 @@ void Lister::experts(const ExpertsPlan& e) {
   matrix(Role::expert_down, plan_.hidden, kHidden, e.width, kOther, e.bias);
   experts_ = 0;
   if (e.shared_width == 0) return;
-  matrix(Role::shared_gate, e.shared_width, kOther, plan_.hidden, kHidden);
-  matrix(Role::shared_up, e.shared_width, kOther, plan_.hidden, kHidden);
+  if (names_.has(Role::shared_gate_up)) {
+    matrix(Role::shared_gate_up, 2 * uint64_t{e.shared_width}, kOther, plan_.hidden, kHidden);
+  } else {
+    matrix(Role::shared_gate, e.shared_width, kOther, plan_.hidden, kHidden);
+    matrix(Role::shared_up, e.shared_width, kOther, plan_.hidden, kHidden);
+  }
   matrix(Role::shared_down, plan_.hidden, kHidden, e.shared_width, kOther);
   if (e.shared_gate) matrix(Role::shared_router, 1, kOther, plan_.hidden, kHidden);
 }
@@ -292,9 +296,12 @@ TensorNames::TensorNames(const Family& family)
       in_layer_(merged(kInLayer, family.tensors.names, true)) {}
 
 TensorNames::TensorNames(const ModelPlan& plan) : TensorNames(family_of(plan)) {
+  const FamilyTensors& tensors = family_of(plan).tensors;
   const LayerPlan& layer = plan.layers.front();
-  if (!layer.parallel || !layer.mlp_norm) return;
-  in_layer_ = merged(in_layer_, family_of(plan).tensors.two_norm_names, true);
+  if (layer.parallel && layer.mlp_norm) in_layer_ = merged(in_layer_, tensors.two_norm_names, true);
+  if (std::ranges::any_of(plan.layers, [](const LayerPlan& l) { return bool{l.experts}; })) {
+    in_layer_ = merged(in_layer_, tensors.expert_names, true);
+  }
 }
 
 const TensorName* TensorNames::find(Role role) const {

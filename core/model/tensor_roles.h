@@ -2,6 +2,7 @@
 // Loading, packing, `model info`, `model convert` and `model synth` all walk this one list.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -59,6 +60,7 @@ enum class Role : uint8_t {
   shared_gate,
   shared_up,
   shared_down,
+  shared_gate_up,  // one tensor in place of the two
   shared_router,
   // Latent attention, beside q and output.
   q_a,
@@ -80,9 +82,10 @@ enum class FolderLayout : uint8_t { plain, per_head, transposed };
 //   apart        a tensor for each matrix; or, as transformers 5 holds them in memory, one of all
 //                experts: experts.gate_up_proj [experts, 2 · width, hidden], the gate's rows first,
 //                and experts.down_proj [experts, hidden, width]
+//   stacked      always those two tensors, by the family's own names
 //   interleaved  the same two tensors with k_in in front of n_out, and the gate's columns in turn
 //                with those of up
-enum class ExpertLayout : uint8_t { apart, interleaved };
+enum class ExpertLayout : uint8_t { apart, stacked, interleaved };
 
 // Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
 struct TensorName {
@@ -96,11 +99,16 @@ struct FamilyTensors {
   std::span<const TensorName> names = {};  // where they differ from Llama's
   // In place of those, where parallel halves have a norm each.
   std::span<const TensorName> two_norm_names = {};
+  // In place of those, in models with experts.
+  std::span<const TensorName> expert_names = {};
   std::string_view base = "model.";     // what bare base models leave out
   std::string_view layers = "layers.";  // behind it
   FolderLayout layout = FolderLayout::plain;
   bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
   ExpertLayout experts = ExpertLayout::apart;
+  // What stands in place of the * and what follows it, where experts stand together.
+  std::string_view stacked_in = "gate_up_proj";
+  std::string_view stacked_out = "down_proj";
   // A part of the names that checkpoints of transformers 5 may call otherwise.
   std::string_view part = {};
   std::string_view newer_part = {};
@@ -143,6 +151,16 @@ std::string expert_name(std::string_view name, uint32_t expert);
 // That of a tensor of all experts: "experts.*.gate_proj.weight", "gate_up_proj" →
 // "experts.gate_up_proj".
 std::string stacked_name(std::string_view name, std::string_view tensor);
+
+// One tensor that holds a gate's rows, then as many of up.
+constexpr bool holds_gate_and_up(Role role) {
+  return role == Role::gate_up || role == Role::shared_gate_up;
+}
+// The two that it holds.
+constexpr std::array<Role, 2> gate_and_up(Role both) {
+  if (both == Role::shared_gate_up) return {Role::shared_gate, Role::shared_up};
+  return {Role::gate, Role::up};
+}
 
 // Every tensor that the plan needs, in the order of use; no head when tied.
 std::vector<TensorSpec> list_tensors(const ModelPlan& plan);

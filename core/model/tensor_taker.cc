@@ -71,6 +71,8 @@ TensorTaker::TensorTaker(Model& model)
   const Family& family = family_of(model.plan);
   layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
   experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
+  stacked_in_ = family.tensors.stacked_in;
+  stacked_out_ = family.tensors.stacked_out;
   adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
   for (const Role role : {Role::final_norm, Role::embedding}) {
@@ -94,7 +96,7 @@ std::string TensorTaker::name(const std::string& full) const {
   // Experts are looked for one by one, and all together.
   const bool there = newer.find('*') == std::string::npos
                          ? has(newer)
-                         : has(stacked_name(newer, "gate_up_proj")) || has(expert_name(newer, 0));
+                         : has(stacked_name(newer, stacked_in_)) || has(expert_name(newer, 0));
   return there ? newer : own;
 }
 
@@ -180,22 +182,22 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
 }
 
 void TensorTaker::take_gate_and_up(const TensorSpec& both) {
-  const TensorNames names(family_of(model_.plan));
-  for (const Role role : {Role::gate, Role::up}) {
+  for (const Role role : gate_and_up(both.role)) {
     TensorSpec one = both;
     one.role = role;
     one.rows = both.rows / 2;
-    one.name = names.stem(role, both.layer) + ".weight";
+    one.name = names_.stem(role, both.layer) + ".weight";
     take_matrix(one);
   }
 }
 
 void TensorTaker::take_matrix(const TensorSpec& spec) {
   if (spec.role == Role::kv_b) return take_latent_heads(spec);
-  if (spec.role == Role::gate_up && !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up) {
-    return take_gate_and_up(spec);
-  }
-  const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0;
+  const bool parted = !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up;
+  if (parted && holds_gate_and_up(spec.role)) return take_gate_and_up(spec);
+  // Quantised matrices are stored as other families have them.
+  const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0 &&
+                      checkpoint_.quant_format(name(spec.name)).empty();
   Weight whole = turned ? transposed(matrix(name(spec.name), spec.columns, spec.rows))
                         : matrix(name(spec.name), spec.rows, spec.columns);
   if (whole.n_out == 0) return;
@@ -235,12 +237,21 @@ Weight TensorTaker::matrices(const std::string& name, uint64_t count, uint64_t n
 Weight TensorTaker::weight_of(const std::string& name, const TensorView& view, uint64_t n_out,
                               uint64_t k_in) {
   const std::string_view format = checkpoint_.quant_format(name);
-  return {checkpoint_.stored_name(name),
-          std::string(format.empty() ? dtype_name(view.dtype) : format),
-          static_cast<uint32_t>(n_out),
-          static_cast<uint32_t>(k_in),
-          {view},
-          checkpoint_.row_order(name)};
+  Weight weight{checkpoint_.stored_name(name),
+                std::string(format.empty() ? dtype_name(view.dtype) : format),
+                static_cast<uint32_t>(n_out),
+                static_cast<uint32_t>(k_in),
+                {view},
+                checkpoint_.row_order(name)};
+  if (const std::span<const int32_t> order = checkpoint_.column_order(name); !order.empty()) {
+    TensorView& columns = weight.parts.emplace_back();
+    columns.data = order.data();
+    columns.dtype = DType::i32;
+    columns.rank = 1;
+    columns.shape[0] = order.size();
+    columns.stride[0] = 1;
+  }
+  return weight;
 }
 
 std::byte* TensorTaker::copy(size_t bytes) {
@@ -255,6 +266,7 @@ Weight TensorTaker::transposed(const Weight& weight) {
   const uint64_t rows = weight.k_in, columns = weight.n_out;
   Weight turned = weight;
   turned.format = blocks ? dtype_name(DType::f32) : weight.format;
+  turned.parts.resize(1);  // rows are read with their columns in order
   TensorView& view = turned.parts.front();
   if (blocks) view.dtype = DType::f32;
   const uint64_t bytes = dtype_bits(view.dtype) / 8;
@@ -308,7 +320,7 @@ void TensorTaker::put_heads_apart(const TensorSpec& spec, Weight& weight) {
   const SelfAttentionPlan& attention =
       model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
   TensorView& view = weight.parts.front();
-  const uint64_t bytes = spec.columns * dtype_bits(view.dtype) / 8;
+  const uint64_t bytes = view.shape[1] * dtype_bits(view.dtype) / 8;
   std::byte* to = copy(spec.rows * bytes);
   const auto* from = static_cast<const std::byte*>(view.data);
   for (uint64_t n = 0; n < spec.rows; ++n) {
@@ -355,6 +367,20 @@ bool TensorTaker::belongs_here(const std::string& name) const {
   return *digits >= '0' && *digits <= '9' && layer < model_.plan.layers.size();
 }
 
+// Tools that quantise write zeros where a matrix has no bias.
+bool TensorTaker::is_idle_bias(const std::string& name) const {
+  constexpr std::string_view kBias = ".bias";
+  if (!folder_ || !name.ends_with(kBias)) return false;
+  const std::string matrix = name.substr(0, name.size() - kBias.size()) + ".weight";
+  const TensorView* view = checkpoint_.find(name);
+  if (view == nullptr || checkpoint_.quant_format(matrix).empty()) return false;
+  if (view->dtype != DType::f32 && view->dtype != DType::f16 && view->dtype != DType::bf16) {
+    return false;
+  }
+  const std::vector<float> values = widen(*view);
+  return std::ranges::all_of(values, [](float value) { return value == 0.0f; });
+}
+
 void TensorTaker::refuse_leftovers() {
   for (const std::string& name : checkpoint_.names()) {
     if (enough_faults()) return;
@@ -367,6 +393,7 @@ void TensorTaker::refuse_leftovers() {
     if (std::ranges::any_of(kBuffers, [&](auto buffer) { return name.ends_with(buffer); })) {
       continue;
     }
+    if (is_idle_bias(name)) continue;
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }

@@ -41,6 +41,7 @@ class TensorTaker {
  private:
   void fault(std::string_view text);
   bool belongs_here(const std::string& name) const;
+  bool is_idle_bias(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
@@ -65,6 +66,8 @@ class TensorTaker {
   void take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
                     uint64_t all_rows);
   void take_interleaved(const TensorSpec& spec);
+  void take_interleaved_blocks(const TensorSpec& spec, const std::string& stored, uint64_t step,
+                               uint64_t first);
   void take_interleaved_vectors(const TensorSpec& spec);
   void widen_router(Weight& router);
 
@@ -79,6 +82,7 @@ class TensorTaker {
   bool folder_;
   FolderLayout layout_;
   ExpertLayout experts_;
+  std::string_view stacked_in_, stacked_out_;
   std::string part_, newer_part_;  // of names, where the checkpoint has the newer one
   bool adds_one_;                  // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;

@@ -6,14 +6,13 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/quote.h"
-#include "core/tokenizer/gguf_patterns.h"
+#include "core/tokenizer/gguf_pre_name.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/loading.h"
 
 namespace tenon {
 namespace {
 
-using tok::JsonNode;
 using tok::PieceType;
 using tok::TokenizerParts;
 
@@ -69,55 +68,15 @@ void write_ends(const TokenizerParts& parts, bool with_eos, GgufMetadata& out) {
 // --- tokenizer.json
 // -------------------------------------------------------------------------------
 
-// The patterns that a pre-tokenizer splits at in turn, before bytes are mapped; nothing where it
-// does anything else.
-std::optional<std::vector<std::string>> patterns_of(const JsonNode& node) {
-  std::vector<std::string> patterns;
-  const auto type = node.text_at("type");
-  if (!type.ok()) return std::nullopt;
-  if (*type == "Sequence") {
-    const auto items = node.at("pretokenizers");
-    const auto list = items.ok() ? items->list() : Result<std::vector<JsonNode>>(internal(""));
-    if (!list.ok()) return std::nullopt;
-    for (const JsonNode& item : *list) {
-      auto inner = patterns_of(item);
-      if (!inner) return std::nullopt;
-      patterns.insert(patterns.end(), inner->begin(), inner->end());
-    }
-    return patterns;
+// What becomes of the tokenizer elsewhere; empty: the same.
+std::string note_on(const tok::PreName& pre) {
+  if (pre.differs.empty()) return {};
+  if (pre.name == tok::kNoPreName) {
+    return "llama.cpp will not load this file: its tokenizer " + pre.differs +
+           "; llama.cpp has no name for that, and 'tokenizer.ggml.pre' is 'custom'";
   }
-  if (*type == "Digits") {
-    const auto single = node.boolean_at("individual_digits");
-    if (!single.ok()) return std::nullopt;
-    return std::vector<std::string>{*single ? "\\p{N}" : "\\p{N}+"};
-  }
-  if (*type == "ByteLevel") {
-    const auto prefix = node.boolean_or("add_prefix_space", false);
-    const auto splits = node.boolean_or("use_regex", true);
-    if (!prefix.ok() || !splits.ok() || *prefix) return std::nullopt;
-    if (*splits) patterns.emplace_back(tok::gpt2_pattern());
-    return patterns;
-  }
-  if (*type != "Split") return std::nullopt;
-  const auto pattern = node.at("pattern");
-  const auto regex = pattern.ok() ? pattern->text_at("Regex") : Result<std::string>(internal(""));
-  const auto behavior = node.text_at("behavior");
-  const auto invert = node.boolean_or("invert", false);
-  if (!regex.ok() || !behavior.ok() || *behavior != "Isolated" || !invert.ok() || *invert) {
-    return std::nullopt;
-  }
-  return std::vector<std::string>{*regex};
-}
-
-// The name under which other programs know how text is split; "custom" is none of theirs, so that
-// they refuse the file instead of splitting it in another way.
-std::string pre_name(const JsonNode& root, const JsonNode& model) {
-  const auto node = root.find("pre_tokenizer");
-  const auto ignore_merges = model.boolean_or("ignore_merges", false);
-  const bool plain = !root.find("normalizer") && ignore_merges.ok();
-  const auto patterns = node && plain ? patterns_of(*node) : std::nullopt;
-  const tok::SplitRule* rule = patterns ? tok::find_split_rule(*patterns, *ignore_merges) : nullptr;
-  return rule != nullptr ? std::string(rule->names.front()) : "custom";
+  return "llama.cpp will give some texts other tokens: this tokenizer " + pre.differs +
+         ", which 'tokenizer.ggml.pre' = " + in_quotes(pre.name) + " does not say";
 }
 
 PieceType type_of(const TokenizerParts& parts, TokenId id) {
@@ -130,12 +89,10 @@ PieceType type_of(const TokenizerParts& parts, TokenId id) {
   return is_byte ? PieceType::byte : PieceType::normal;
 }
 
-Status add_json(const std::string& source, std::string_view text, uint32_t vocabulary,
-                bool with_eos, GgufMetadata& out) {
+Result<std::string> add_json(const std::string& source, std::string_view text, uint32_t vocabulary,
+                             bool with_eos, GgufMetadata& out) {
   TENON_ASSIGN_OR_RETURN(const auto parts, tok::load_tokenizer_parts(source));
   TENON_ASSIGN_OR_RETURN(const tok::TokenizerJson file, tok::parse_tokenizer_json(text));
-  const JsonNode root(file.document, "");
-  TENON_ASSIGN_OR_RETURN(const JsonNode model, root.at("model"));
   const bool bytes = parts->kind == "byte-level bpe";
   if (!bytes && parts->kind != "sentencepiece bpe") {
     return unsupported("a tokenizer of the kind " + in_quotes(parts->kind) +
@@ -161,12 +118,13 @@ Status add_json(const std::string& source, std::string_view text, uint32_t vocab
   }
   TENON_RETURN_IF_ERROR(columns.pad(vocabulary));
   out.add_text("tokenizer.ggml.model", bytes ? "gpt2" : "llama");
-  out.add_text("tokenizer.ggml.pre", bytes ? pre_name(root, model) : "default");
+  const tok::PreName pre = bytes ? tok::pre_name(file, *parts) : tok::PreName{"default", ""};
+  out.add_text("tokenizer.ggml.pre", pre.name);
   columns.write(!bytes, out);
   if (bytes) out.add_texts("tokenizer.ggml.merges", merges);
   write_ends(*parts, with_eos, out);
   out.add_text("tokenizer.huggingface.json", text);
-  return {};
+  return note_on(pre);
 }
 
 // --- tokenizer.model
@@ -230,11 +188,12 @@ Result<std::string> chat_template(const std::string& folder) {
   return found->get<std::string>();
 }
 
-Status add_from_folder(const std::string& folder, uint32_t vocabulary, bool with_eos,
-                       GgufMetadata& out) {
+Result<std::string> add_from_folder(const std::string& folder, uint32_t vocabulary, bool with_eos,
+                                    GgufMetadata& out) {
+  std::string note;
   if (const std::string path = folder + "/tokenizer.json"; exists(path)) {
     TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
-    TENON_RETURN_IF_ERROR(add_json(folder, text, vocabulary, with_eos, out));
+    TENON_ASSIGN_OR_RETURN(note, add_json(folder, text, vocabulary, with_eos, out));
   } else if (const std::string model_path = folder + "/tokenizer.model"; exists(model_path)) {
     TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(model_path, kLargestFileBytes));
     TENON_ASSIGN_OR_RETURN(const auto model,
@@ -245,30 +204,48 @@ Status add_from_folder(const std::string& folder, uint32_t vocabulary, bool with
   }
   TENON_ASSIGN_OR_RETURN(const std::string chat, chat_template(folder));
   if (!chat.empty()) out.add_text("tokenizer.chat_template", chat);
-  return {};
+  return note;
+}
+
+// The name of a file whose JSON says more than the name: earlier versions knew fewer.
+Result<tok::PreName> renamed(const GgufFile& file, const std::string& name) {
+  const GgufValue* json = file.find("tokenizer.huggingface.json");
+  const auto text = json != nullptr ? json->text() : std::nullopt;
+  if (name != tok::kNoPreName || !text) return tok::PreName{name, ""};
+  TENON_ASSIGN_OR_RETURN(const auto parts, tok::read_tokenizer_json(*text));
+  TENON_ASSIGN_OR_RETURN(const tok::TokenizerJson parsed, tok::parse_tokenizer_json(*text));
+  return tok::pre_name(parsed, *parts);
 }
 
 // Of another GGUF file: the same keys again.
-Status add_from_file(const std::string& path, bool with_eos, GgufMetadata& out) {
+Result<std::string> add_from_file(const std::string& path, bool with_eos, GgufMetadata& out) {
   TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
   TENON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(mapped.bytes()));
   if (file.find("tokenizer.ggml.tokens") == nullptr) {
     return not_found(path_in_quotes(path) + " has no tokenizer");
   }
+  std::string note;
   for (const auto& [key, value] : file.metadata()) {
     const bool is_end = key == "tokenizer.ggml.eos_token_id" ||
                         key == "tokenizer.ggml.eot_token_id" ||
                         key == "tokenizer.ggml.eom_token_id";
     const bool is_tokenizer = key.starts_with("tokenizer.") || key.starts_with("tenon.tokenizer.");
-    if (is_tokenizer && (with_eos || !is_end)) out.add_value(key, value);
+    if (!is_tokenizer || (is_end && !with_eos)) continue;
+    if (key != "tokenizer.ggml.pre" || !value.text()) {
+      out.add_value(key, value);
+      continue;
+    }
+    TENON_ASSIGN_OR_RETURN(const tok::PreName pre, renamed(file, std::string(*value.text())));
+    out.add_text(key, pre.name);
+    note = note_on(pre);
   }
-  return {};
+  return note;
 }
 
 }  // namespace
 
-Status add_gguf_tokenizer(const std::string& source, uint32_t vocabulary, bool with_eos,
-                          GgufMetadata& out) {
+Result<std::string> add_gguf_tokenizer(const std::string& source, uint32_t vocabulary,
+                                       bool with_eos, GgufMetadata& out) {
   std::error_code error;
   if (std::filesystem::is_regular_file(source, error)) return add_from_file(source, with_eos, out);
   return add_from_folder(source, vocabulary, with_eos, out);

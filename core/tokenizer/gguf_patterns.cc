@@ -1,6 +1,7 @@
 #include "core/tokenizer/gguf_patterns.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tenon::tok {
 namespace {
@@ -34,6 +35,13 @@ constexpr Text kSeedCoder = TENON_CONTRACTIONS TENON_WORDS
 constexpr Text kBailing =
     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
     "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
+
+// The same in other notations, as files have them.
+constexpr std::pair<Text, Text> kNotations[] = {
+    {"'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", kGpt2},
+    {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}"
+     "| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+",
+     kLlama3}};
 
 #undef TENON_CONTRACTIONS
 #undef TENON_WORDS
@@ -143,11 +151,21 @@ const SplitRule* find_split_rule(std::string_view name) {
   return found == std::end(kRules) ? nullptr : found;
 }
 
+std::string_view usual_notation(std::string_view pattern) {
+  const auto* found = std::ranges::find(kNotations, pattern, &std::pair<Text, Text>::first);
+  return found == std::end(kNotations) ? pattern : found->second;
+}
+
 const SplitRule* find_split_rule(const std::vector<std::string>& patterns, bool ignore_merges) {
   const auto found = std::ranges::find_if(kRules, [&](const SplitRule& rule) {
-    return rule.ignore_merges == ignore_merges && std::ranges::equal(rule.patterns, patterns);
+    return rule.ignore_merges == ignore_merges &&
+           std::ranges::equal(rule.patterns, patterns, {}, {}, usual_notation);
   });
   return found == std::end(kRules) ? nullptr : found;
+}
+
+std::span<const SplitRule> split_rules() {
+  return kRules;
 }
 
 std::string split_rule_names() {

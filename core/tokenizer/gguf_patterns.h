@@ -18,8 +18,11 @@ struct SplitRule {
 
 // Null when the name is unknown.
 const SplitRule* find_split_rule(std::string_view name);
-// The rule with exactly these patterns; null when there is none.
+// The first rule with these patterns, in whatever notation; null when there is none.
 const SplitRule* find_split_rule(const std::vector<std::string>& patterns, bool ignore_merges);
+// A pattern that files write in several ways, as the table has it; any other as it is.
+std::string_view usual_notation(std::string_view pattern);
+std::span<const SplitRule> split_rules();
 // "default, gpt-2, …"
 std::string split_rule_names();
 // What ByteLevel with use_regex splits at.

@@ -1,7 +1,8 @@
 """The tiny checkpoints of tests/golden/models whose layers have experts, for make_model_goldens.py.
 Sizes are odd on purpose: five experts, three KV heads, heads of 20, a vocabulary of 99."""
 import torch
-from transformers import (GptOssConfig, MixtralConfig, OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig)
+from transformers import (GptOssConfig, GraniteMoeConfig, GraniteMoeSharedConfig, MixtralConfig,
+                          OlmoeConfig, Qwen2MoeConfig, Qwen3MoeConfig)
 
 SMALL = dict(vocab_size=99, hidden_size=48, num_hidden_layers=2, num_attention_heads=6,
              num_key_value_heads=3, max_position_embeddings=128, bos_token_id=1, eos_token_id=2,
@@ -9,6 +10,10 @@ SMALL = dict(vocab_size=99, hidden_size=48, num_hidden_layers=2, num_attention_h
 PLAIN = dict(rope_type="default", rope_theta=10000.0)
 YARN = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
             truncate=False, original_max_position_embeddings=32)
+
+
+GRANITE = dict(embedding_multiplier=12.0, attention_multiplier=0.3, residual_multiplier=0.22,
+               logits_scaling=4.0)
 
 
 def small(**changes):
@@ -56,6 +61,14 @@ CASES = {
                                   attention_bias=False, swiglu_alpha=1.3, swiglu_limit=0.6,
                                   layer_types=["full_attention", "sliding_attention",
                                                "sliding_attention"]),
+    "granitemoe": GraniteMoeConfig(**small(), **GRANITE, intermediate_size=22,
+                                   num_local_experts=5, num_experts_per_tok=2),
+    "granitemoe_biases": GraniteMoeConfig(**small(tie_word_embeddings=True), **GRANITE,
+                                          intermediate_size=14, num_local_experts=3,
+                                          num_experts_per_tok=1, attention_bias=True),
+    "granitemoeshared": GraniteMoeSharedConfig(**small(), **GRANITE, intermediate_size=18,
+                                               num_local_experts=5, num_experts_per_tok=3,
+                                               shared_intermediate_size=26),
 }
 DTYPES = {"mixtral_bf16": torch.bfloat16}
 # Written as transformers 5 holds them in memory: all experts in one tensor.

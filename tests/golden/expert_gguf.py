@@ -11,11 +11,13 @@ NAMES = {
                   "mlp.shared_expert_gate": "ffn_gate_inp_shexp"},
     "qwen3_moe": PLAIN,
     "olmoe": PLAIN,
+    "granitemoeshared": {"block_sparse_moe.router.layer": "ffn_gate_inp",
+                         "shared_mlp.output_linear": "ffn_down_shexp"},
     "gpt_oss": {"mlp.router": "ffn_gate_inp", "post_attention_layernorm": "post_attention_norm"},
 }
 ARCHITECTURES = {"mixtral": "llama", "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe",
-                 "gpt_oss": "gpt-oss"}
-FILES = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "gpt_oss")
+                 "gpt_oss": "gpt-oss", "granitemoeshared": "granitemoe"}
+FILES = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "gpt_oss", "granitemoeshared")
 KINDS = {"w1": "gate", "w3": "up", "w2": "down", "gate_proj": "gate", "up_proj": "up",
          "down_proj": "down"}
 
@@ -28,8 +30,9 @@ def add_config(writer, family, config):
     writer.add_expert_used_count(config["num_experts_per_tok"])
     if "moe_intermediate_size" in config:
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
-    if "shared_expert_intermediate_size" in config:
-        writer.add_expert_shared_feed_forward_length(config["shared_expert_intermediate_size"])
+    for shared in ("shared_expert_intermediate_size", "shared_intermediate_size"):
+        if shared in config:
+            writer.add_expert_shared_feed_forward_length(config[shared])
     if family == "gpt_oss":
         rope = config["rope_parameters"]
         writer.add_key_length(config["head_dim"])
@@ -60,11 +63,32 @@ def add_gpt_oss(writer, name, values):
     return True
 
 
+def parts_of_granite(name, values):
+    """(the rest of the stored name, values) of one of Granite's tensors that files have apart."""
+    if name.endswith("block_sparse_moe.output_linear.weight"):
+        return [("ffn_down_exps.weight", values)]
+    kind = {"block_sparse_moe": "exps", "shared_mlp": "shexp"}.get(name.split(".")[3])
+    if not name.endswith("input_linear.weight"):
+        return []
+    gate, up = np.split(values, 2, axis=-2)
+    return [(f"ffn_gate_{kind}.weight", gate), (f"ffn_up_{kind}.weight", up)]
+
+
+def add_granite(writer, name, values):
+    """False: the tensor is none that files have apart."""
+    parts = parts_of_granite(name, values)
+    for rest, part in parts:
+        writer.add_tensor(f"blk.{name.split('.')[2]}.{rest}", np.ascontiguousarray(part))
+    return bool(parts)
+
+
 def add_experts(writer, family, tensors):
     """Writes those of `tensors` that are experts, and gives back the others."""
     stacks, others = {}, []
     for name, values in tensors:
         if family == "gpt_oss" and add_gpt_oss(writer, name, values):
+            continue
+        if family.startswith("granite") and name.count(".") > 3 and add_granite(writer, name, values):
             continue
         if ".experts." not in name:
             # The converter drops dimensions of one.

@@ -47,7 +47,7 @@ NAMES["mpt"] = {"transformer.wte": "token_embd", "transformer.norm_f": "output_n
 ARCHITECTURES = {"phi": "phi2", "gemma3_text": "gemma3", "gpt_neox": "gptneox", "cohere": "command-r",
                  **expert_gguf.ARCHITECTURES}
 LAYER_PREFIXES = ("model.layers.", "transformer.h.", "gpt_neox.layers.", "transformer.blocks.")
-PAIRED = ("granite", "smollm3", "olmo", "mixtral")
+PAIRED = ("granite", "granitemoeshared", "smollm3", "olmo", "mixtral")
 # Which files are made, of which case.
 FILES = ("phi3_long", "olmo2", "granite", "smollm3", "starcoder2", "gpt2", "gpt_neox",
          "stablelm_parallel", "cohere", "gemma2_plain", "gemma3_deep", "mpt", "bloom",
@@ -146,7 +146,7 @@ def add_config(writer, family, config):
     if "use_parallel_residual" in config:
         writer.add_parallel_residual(config["use_parallel_residual"])
     expert_gguf.add_config(writer, family, config)
-    if family == "granite":
+    if family.startswith("granite"):
         writer.add_attention_scale(config["attention_multiplier"])
         writer.add_embedding_scale(config["embedding_multiplier"])
         writer.add_residual_scale(config["residual_multiplier"])

@@ -11,7 +11,8 @@ needs gguf and numpy. Writes
   tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
   tests/golden/gguf/deepseek_v2_f32.gguf, …             those of latent_cases.py
   tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
-  tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in every format
+  tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in eight formats
+  tests/golden/gguf/llama_low_bits.gguf                 three layers in those of fewer bits
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
 import json
@@ -173,10 +174,21 @@ def write_quants():
 
 # Where the f16 scales of a block stand.
 HALVES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2],
-          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208]}
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+          "IQ4_NL": [0], "MXFP4": [], "Q2_K": [80, 82], "Q3_K": [108], "IQ4_XS": [0],
+          "TQ1_0": [52], "TQ2_0": [64], "IQ2_XXS": [0], "IQ2_XS": [0], "IQ2_S": [0],
+          "IQ3_XXS": [0], "IQ3_S": [0], "IQ1_S": [0], "IQ1_M": []}
+
+
+def spread_scales(blocks, scales):
+    """The f16 scale of iq1_m is four top nibbles."""
+    for i in range(4):
+        nibble = (scales.view(np.uint16) >> (4 * i) & 15).astype(np.uint8)
+        blocks[:, 49 + 2 * i] = blocks[:, 49 + 2 * i] & 15 | nibble << 4
 
 
 def write_blocks():
+    """One after the other: what is added at the end changes none of those before."""
     random = np.random.default_rng(11)
     for kind, halves in HALVES.items():
         type_ = gguf.GGMLQuantizationType[kind]
@@ -188,6 +200,8 @@ def write_blocks():
             scales[0] = 6e-8  # the smallest f16
             scales[1] = -65504
             blocks[:, at:at + 2] = scales.reshape(-1, 1).view(np.uint8)
+        if kind == "IQ1_M":
+            spread_scales(blocks, random.normal(size=count).astype(np.float16))
         (OUT / f"blocks_{kind.lower()}.bin").write_bytes(blocks.tobytes())
         np.save(OUT / f"blocks_{kind.lower()}.npy",
                 gguf.quants.dequantize(blocks, type_).reshape(-1).astype(np.float32))
@@ -195,7 +209,10 @@ def write_blocks():
 
 # f16 scale and minimum that make random blocks of a kind spread by about 0.05.
 SPREAD = {"Q4_0": [1e-2], "Q4_1": [1e-2, -8e-2], "Q5_0": [6e-3], "Q5_1": [6e-3, -9e-2],
-          "Q4_K": [3e-4, 2e-3], "Q5_K": [2e-4, 2e-3], "Q6_K": [4e-5], "Q8_0": [7e-4]}
+          "Q4_K": [3e-4, 2e-3], "Q5_K": [2e-4, 2e-3], "Q6_K": [4e-5], "Q8_0": [7e-4],
+          "Q2_K": [5e-3, 5e-3], "Q3_K": [1.5e-3], "IQ4_XS": [5e-5], "TQ1_0": [5e-2],
+          "TQ2_0": [5e-2], "IQ2_XXS": [1e-3], "IQ2_XS": [1e-3], "IQ2_S": [1e-3],
+          "IQ3_XXS": [4e-4], "IQ3_S": [4e-4], "IQ1_S": [6e-3], "IQ1_M": []}
 
 
 def random_blocks(random, kind, rows, columns):
@@ -203,6 +220,8 @@ def random_blocks(random, kind, rows, columns):
     blocks = random.integers(0, 256, size=(rows * columns // values, size)).astype(np.uint8)
     for at, spread in zip(HALVES[kind], SPREAD[kind]):
         blocks[:, at:at + 2] = np.array([spread], np.float16).view(np.uint8)
+    if kind == "IQ1_M":
+        spread_scales(blocks, np.full(len(blocks), 6e-3, np.float16))
     return blocks.reshape(rows, -1)
 
 
@@ -221,6 +240,39 @@ def write_mixed():
         writer.add_tensor(f"{name}.weight", random_blocks(random, kind, rows, columns),
                           raw_dtype=gguf.GGMLQuantizationType[kind])
     for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(256, np.float32))
+    finish(writer)
+
+
+def write_low_bits():
+    """What is read in blocks of 256 and has fewer than five bits, with a tokenizer of letters."""
+    random = np.random.default_rng(17)
+    writer = gguf.GGUFWriter(str(OUT / "llama_low_bits.gguf"), "llama")
+    add_config(writer, "llama", {
+        "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_size": 256, "head_dim": 32,
+        "max_position_embeddings": 64, "num_hidden_layers": 3, "intermediate_size": 32,
+        "rms_norm_eps": 1e-5, "rope_theta": 1e4})
+    tokens = ["<unk>", "<s>", "</s>", "\u2581"] + [chr(ord("a") + i) for i in range(26)]
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(tokens)
+    writer.add_token_scores([-float(i) for i in range(len(tokens))])
+    writer.add_token_types([2, 3, 3] + [1] * (len(tokens) - 3))
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    kinds = iter(["Q2_K", "Q3_K", "TQ1_0", "TQ2_0", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS",
+                  "IQ3_S", "IQ1_S", "IQ1_M", "Q2_K", "Q3_K", "IQ4_XS", "IQ3_S"])
+    matrices = [("token_embd", "IQ4_XS", len(tokens), 256)]
+    for layer in range(3):
+        for name, rows in (("attn_q", 64), ("attn_k", 32), ("attn_v", 32), ("ffn_gate", 32),
+                           ("ffn_up", 32)):
+            matrices.append((f"blk.{layer}.{name}", next(kinds), rows, 256))
+        matrices += [(f"blk.{layer}.attn_output", "Q8_0", 256, 64),
+                     (f"blk.{layer}.ffn_down", "Q4_0", 256, 32)]
+    for name, kind, rows, columns in matrices:
+        writer.add_tensor(f"{name}.weight", random_blocks(random, kind, rows, columns),
+                          raw_dtype=gguf.GGMLQuantizationType[kind])
+    for name in ["output_norm"] + [f"blk.{layer}.{norm}" for layer in range(3)
+                                   for norm in ("attn_norm", "ffn_norm")]:
         writer.add_tensor(f"{name}.weight", np.ones(256, np.float32))
     finish(writer)
 
@@ -281,6 +333,7 @@ def main():
     write_quants()
     write_blocks()
     write_mixed()
+    write_low_bits()
     write_model("llama_gqa", "F32", "llama_gqa_f32.gguf")
     write_model("llama_bf16", "BF16", "llama_bf16.gguf")
     write_model("llama_biases", "F32", "llama_biases_f32.gguf")

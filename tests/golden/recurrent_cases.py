@@ -33,6 +33,11 @@ CASES = {
         tie_word_embeddings=True,
         layer_types=["full_attention", "linear_attention", "linear_attention",
                      "full_attention"]),
+    "granite4_experts": GraniteMoeHybridConfig(
+        **{**GRANITE, "num_local_experts": 5, "num_experts_per_tok": 2, "intermediate_size": 22,
+           "num_hidden_layers": 3},
+        mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=8, mamba_chunk_size=16,
+        layer_types=["linear_attention", "full_attention", "linear_attention"]),
 }
 
 
@@ -55,6 +60,7 @@ def randomise(model, generator):
         elif "embed" in name:
             values *= 0.6 if model.config.tie_word_embeddings else 1.0
         else:
-            values *= (3.0 if "head" in name else 1.3) / parameter.shape[1] ** 0.5
+            gain = 3.0 if "head" in name or "router" in name else 1.3
+            values *= gain / parameter.shape[-1 if values.dim() == 3 else 1] ** 0.5
         with torch.no_grad():
             parameter.copy_(values)

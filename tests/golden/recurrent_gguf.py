@@ -3,6 +3,7 @@ for make_gguf_goldens.py."""
 import gguf
 import numpy as np
 
+import expert_gguf
 import family_gguf
 
 MIXER = {
@@ -15,7 +16,7 @@ MIXER = {
 }
 OUTSIDE = {"backbone.embeddings": "token_embd", "backbone.norm_f": "output_norm"}
 ARCHITECTURES = {"granitemoehybrid": "granitehybrid"}
-FILES = ("mamba", "mamba2", "granite4")
+FILES = ("mamba", "mamba2", "granite4", "granite4_experts")
 
 
 def is_attention(kind):
@@ -48,7 +49,9 @@ def add_config(writer, config):
         writer.add_head_count(0)
     else:
         writer.add_context_length(config["max_position_embeddings"])
-        writer.add_feed_forward_length(config["shared_intermediate_size"])
+        experts = config["num_local_experts"]
+        writer.add_feed_forward_length(
+            config["intermediate_size" if experts else "shared_intermediate_size"])
         writer.add_head_count(config["num_attention_heads"])
         writer.add_head_count_kv([config["num_key_value_heads"] if is_attention(kind) else 0
                                   for kind in config["layer_types"]])
@@ -57,7 +60,10 @@ def add_config(writer, config):
         writer.add_residual_scale(config["residual_multiplier"])
         writer.add_logit_scale(config["logits_scaling"])
         writer.add_rope_scaling_finetuned(False)
-        writer.add_expert_count(0)
+        writer.add_expert_count(experts)
+        if experts:
+            writer.add_expert_used_count(config["num_experts_per_tok"])
+            writer.add_expert_shared_feed_forward_length(config["shared_intermediate_size"])
     add_ssm(writer, config)
 
 
@@ -86,14 +92,20 @@ def tensors_of(config, name, values):
             own = rest.removeprefix(mixer)
             yield block + MIXER[own], of_mixer(config, own, values)
             return
-    if rest == "norm.weight":
+    experts = config.get("num_local_experts", 0) > 0
+    apart = expert_gguf.parts_of_granite(name, values) if experts else []
+    if apart:
+        yield from ((block + own, part) for own, part in apart)
+    elif rest == "block_sparse_moe.router.layer.weight":
+        yield block + "ffn_gate_inp.weight", values
+    elif rest == "norm.weight":
         yield block + "attn_norm.weight", values
     elif rest == "shared_mlp.input_linear.weight":
         gate, up = np.split(values, 2)
         yield block + "ffn_gate.weight", gate
         yield block + "ffn_up.weight", up
     elif rest == "shared_mlp.output_linear.weight":
-        yield block + "ffn_down.weight", values
+        yield block + ("ffn_down_shexp.weight" if experts else "ffn_down.weight"), values
     else:
         if ".q_proj." in name:
             values = family_gguf.in_pairs(values, config["num_attention_heads"])

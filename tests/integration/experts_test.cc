@@ -15,8 +15,9 @@
 namespace tenon::test {
 namespace {
 
-constexpr const char* kModels[] = {"mixtral",   "mixtral_bf16",  "qwen2_moe", "qwen2_moe_sparse",
-                                   "qwen3_moe", "olmoe_clipped", "gpt_oss",   "gpt_oss_plain"};
+constexpr const char* kModels[] = {"mixtral",    "mixtral_bf16",    "qwen2_moe", "qwen2_moe_sparse",
+                                   "qwen3_moe",  "olmoe_clipped",   "gpt_oss",   "gpt_oss_plain",
+                                   "granitemoe", "granitemoeshared"};
 
 std::unique_ptr<Model> open_golden(const std::string& name) {
   auto model = open_model(source_folder() + "/tests/golden/models/" + name);

@@ -64,7 +64,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("mixtral", "mixtral_f32.gguf"), std::pair("qwen2_moe", "qwen2_moe_f32.gguf"),
         std::pair("qwen3_moe", "qwen3_moe_f32.gguf"), std::pair("olmoe", "olmoe_f32.gguf"),
         std::pair("gpt_oss", "gpt_oss_f32.gguf"), std::pair("mamba", "mamba_f32.gguf"),
-        std::pair("mamba2", "mamba2_f32.gguf"), std::pair("granite4", "granite4_f32.gguf")),
+        std::pair("mamba2", "mamba2_f32.gguf"), std::pair("granite4", "granite4_f32.gguf"),
+        std::pair("granitemoeshared", "granitemoeshared_f32.gguf"),
+        std::pair("granite4_experts", "granite4_experts_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {
@@ -139,6 +141,14 @@ TEST_P(MixedBlocks, a_layer_with_every_format_and_a_tied_q6_k_head_agrees_with_t
   EXPECT_LE(largest_difference(logits_of(*file, GetParam()), oracle), 1e-4);
 }
 
+TEST_P(MixedBlocks, layers_in_every_format_of_few_bits_agree_with_the_oracle) {
+  const auto file = open_or_fail(kFiles + "llama_low_bits.gguf");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(file->layers[2].q.format, "iq1_m");
+  const Logits oracle = logits_of(*file, {});
+  EXPECT_LE(largest_difference(logits_of(*file, GetParam()), oracle), 1e-4);
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, MixedBlocks, testing::ValuesIn(cpu_cases()),
                          [](const auto& test) { return test.param.name(); });
 
@@ -179,7 +189,9 @@ TEST_P(Blocks, values_are_those_of_the_format_s_own_library_bit_for_bit) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, Blocks,
                          testing::Values("q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q5_k",
-                                         "q6_k"),
+                                         "q6_k", "iq4_nl", "mxfp4", "q2_k", "q3_k", "iq4_xs",
+                                         "tq1_0", "tq2_0", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs",
+                                         "iq3_s", "iq1_s", "iq1_m"),
                          kFormatName);
 
 }  // namespace

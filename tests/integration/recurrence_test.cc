@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Recurrence,
                          testing::Combine(testing::ValuesIn(executor_cases()),
                                           testing::Values("mamba", "mamba_biases", "mamba2",
                                                           "mamba2_groups", "granite4",
-                                                          "granite4_rope")),
+                                                          "granite4_rope", "granite4_experts")),
                          [](const auto& test) {
                            return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
                          });

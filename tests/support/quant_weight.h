@@ -4,7 +4,9 @@
 #include <tenon/linear.h>
 #include <tenon/sdk/half.h>
 
+#include <cmath>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +16,22 @@
 
 namespace tenon {
 
-constexpr std::string_view kQuantFormats[] = {"q8_0", "q4_0", "q4_1", "q5_0",
-                                              "q5_1", "q6_k", "q4_k", "q5_k"};
+constexpr std::string_view kAllQuantFormats[] = {
+    "q8_0",   "q4_0",    "q4_1",   "q5_0",   "q5_1",    "q6_k",  "q4_k",   "q5_k",
+    "iq4_nl", "mxfp4",   "u2_32",  "u2_64",  "u3_32",   "u3_64", "u3_128", "u4_32",
+    "u4_64",  "u4_128",  "u8_32",  "u8_64",  "q2_k",    "q3_k",  "iq4_xs", "tq1_0",
+    "tq2_0",  "iq2_xxs", "iq2_xs", "iq2_s",  "iq3_xxs", "iq3_s", "iq1_s",  "iq1_m",
+    "nf4_32", "nf4_64",  "fp4_32", "fp4_64", "f8_32",   "f8_128"};
+// A kernel with integer products rounds the levels of some tables, and has no FP8.
+inline std::span<const std::string_view> quant_formats_of(std::string_view kernel) {
+  const std::span all(kAllQuantFormats);
+  return kernel == "int8" ? all.first(all.size() - 2) : all;
+}
+// Those whose values it takes as they are.
+inline std::span<const std::string_view> exact_formats_of(std::string_view kernel) {
+  const std::span all(kAllQuantFormats);
+  return kernel == "int8" ? all.first(all.size() - 6) : all;
+}
 
 // `values` or a few more: whole blocks of a format.
 inline uint32_t whole_blocks(std::string_view format, uint32_t values) {
@@ -50,6 +66,7 @@ struct QuantWeight {
       for (uint32_t b = 0; b < block_count(); ++b) {
         set_scale(n, b, sdk::float_to_f16(0.01f + 0.02f * noise[(n + b) % noise.size()]));
         set_minimum(n, b, sdk::float_to_f16(0.05f * noise[(n + 2 * b + 1) % noise.size()]));
+        set_zero(n, b, noise[(n + 3 * b + 1) % noise.size()]);
       }
     }
     tensor.data = bytes.data() + misalignment;
@@ -65,17 +82,51 @@ struct QuantWeight {
   std::byte* block(uint32_t row, uint32_t index) {
     return bytes.data() + misalignment + (size_t{row} * block_count() + index) * blocks.bytes;
   }
+  // Powers of two: those of mxfp4.
+  bool has_power_scale() const { return format == "mxfp4"; }
   void set_scale(uint32_t row, uint32_t index, uint16_t half) {
-    std::memcpy(block(row, index) + (format == "q6_k" ? 208 : 0), &half, 2);
+    const float scale = sdk::f16_to_float(half);
+    if (has_power_scale()) {
+      *block(row, index) = static_cast<std::byte>(scale == 0 ? 0 : 127 + std::ilogb(scale));
+    } else if (format.starts_with("f8_")) {
+      std::memcpy(block(row, index), &scale, 4);
+    } else if (format == "iq1_m") {
+      for (uint32_t i = 0; i < 4; ++i) {
+        std::byte& top = block(row, index)[49 + 2 * i];
+        top = (top & std::byte{15}) | static_cast<std::byte>((half >> (4 * i) & 15) << 4);
+      }
+    } else {
+      std::memcpy(block(row, index) + scale_at(), &half, 2);
+    }
+  }
+  // Of the f16 scale in a block.
+  size_t scale_at() const {
+    if (format == "q2_k") return 80;
+    // Otherwise it begins the block, or ends it.
+    for (std::string_view last : {"q6_k", "q3_k", "tq1_0", "tq2_0"}) {
+      if (format == last) return blocks.bytes - 2;
+    }
+    return 0;
+  }
+  // Where the format has one: a whole number that a code may be.
+  void set_zero(uint32_t row, uint32_t index, float noise) {
+    if (!format.starts_with("u")) return;
+    const int levels = 1 << (format[1] - '0');
+    const uint16_t half =
+        sdk::float_to_f16(std::floor((noise + 1) / 2 * static_cast<float>(levels)));
+    std::memcpy(block(row, index) + 2, &half, 2);
   }
   // Where the format has one.
   void set_minimum(uint32_t row, uint32_t index, uint16_t half) {
-    if (format == "q4_1" || format == "q5_1" || format == "q4_k" || format == "q5_k") {
-      std::memcpy(block(row, index) + 2, &half, 2);
+    for (std::string_view with : {"q4_1", "q5_1", "q4_k", "q5_k", "q2_k"}) {
+      if (format == with) std::memcpy(block(row, index) + scale_at() + 2, &half, 2);
     }
   }
-  // Whether a product of 127s needs more bits than f32 has.
-  bool has_long_products() const { return blocks.elements == 256; }
+  // Whether a product of 127s needs more bits than f32 has, as levels that are no short fractions
+  // do.
+  bool has_long_products() const {
+    return blocks.elements == 256 || format.starts_with("nf4") || format.starts_with("fp4");
+  }
   WeightView view() const {
     return {.format = format, .name = "w", .n_out = n_out, .k_in = k_in, .parts = {&tensor, 1}};
   }

@@ -55,6 +55,7 @@ class CpuExecutor final : public Executor {
 
   std::string numerics() const override;
   uint64_t weight_bytes() const override { return step_.weights.bytes(); }
+  uint64_t shared_weight_bytes() const override { return step_.weights.shared_bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
  private:
@@ -90,7 +91,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, *setup.shape, setup.adapters, setup.linear,
-                                           *pool_, setup.progress));
+                                           *pool_, setup.progress, setup.sharing));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
   prefault_memory();
   loaded_ = true;

@@ -7,6 +7,7 @@
 
 #include "core/base/canary.h"
 #include "core/base/quote.h"
+#include "core/base/sha256.h"
 #include "core/base/text.h"
 #include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
@@ -53,7 +54,8 @@ void release_pages(const Model& model, const Weight& weight) {
 
 Status PackedWeights::load(const Model& model, const ModelShape& shape,
                            std::span<const Adapter* const> adapters, const LinearResolver& resolve,
-                           WorkerPool& pool, const LoadProgress& progress) {
+                           WorkerPool& pool, const LoadProgress& progress,
+                           const WeightSharing& sharing) {
   *this = PackedWeights();
   for (const Adapter* adapter : adapters) {
     for (const AdapterMatrix& matrix : adapter->matrices) {
@@ -62,9 +64,48 @@ Status PackedWeights::load(const Model& model, const ModelShape& shape,
   }
   TENON_RETURN_IF_ERROR(add_all(model, shape, resolve));
   TENON_RETURN_IF_ERROR(add_adapters(adapters, resolve));
+  TENON_RETURN_IF_ERROR(place_and_pack(model, pool, progress, sharing));
+  placements_.clear();
+  if (model.plan.tied_embeddings) embedding_ = head_;
+  return {};
+}
+
+// Empty where a kernel does not say how it packs.
+std::string PackedWeights::name_of_layout(const WeightSharing& sharing) const {
+  std::string text = sharing.files;
+  for (const Placement& placement : placements_) {
+    if (placement.packs_as.empty()) return {};
+    const Weight& source = *placement.matrix->source;
+    for (const std::string& part :
+         {source.name, source.format, placement.packs_as, std::to_string(source.n_out),
+          std::to_string(source.k_in), std::to_string(placement.offset)}) {
+      text += part;
+      text += '\n';
+    }
+  }
+  return sha256_hex(text);
+}
+
+Status PackedWeights::place_and_pack(const Model& model, WorkerPool& pool,
+                                     const LoadProgress& progress, const WeightSharing& sharing) {
+  const std::string name = sharing.with == nullptr ? "" : name_of_layout(sharing);
+  if (!name.empty()) memory_ = sharing.with->find(name);
+  if (memory_ != nullptr) {
+    shared_ = true;
+    for (const Placement& placement : placements_) {
+      placement.matrix->data = memory_->data() + placement.offset;
+      release_pages(model, *placement.matrix->source);
+    }
+    if (progress) progress(bytes(), bytes());
+    return {};
+  }
   TENON_ASSIGN_OR_RETURN(
-      memory_, HostMemory::allocate(total_bytes_, HostMemory::Backing::eager, "the packed model"));
-  return pack_all(model, pool, progress);
+      HostMemory memory,
+      HostMemory::allocate(total_bytes_, HostMemory::Backing::eager, "the packed model"));
+  TENON_RETURN_IF_ERROR(pack_all(model, pool, progress, memory));
+  memory_ = std::make_shared<const HostMemory>(std::move(memory));
+  if (!name.empty()) sharing.with->keep(name, sharing.files, memory_);
+  return {};
 }
 
 Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
@@ -178,7 +219,7 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
   const auto adapted = adapted_.find(&weight);
   if (adapted != adapted_.end()) matrix.adapted = &adapted->second;
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
-  placements_.push_back({&matrix, total_bytes_});
+  placements_.push_back({&matrix, total_bytes_, chosen.packs_as});
   guard_bytes_ += kCanaryBytes;
   total_bytes_ = saturating_add(
       total_bytes_,
@@ -193,14 +234,15 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
 
 // Workers take pieces as they get done, matrix after matrix and without a barrier in between: how
 // long a piece takes depends on the pages that it meets first.
-Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress) {
+Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress,
+                               HostMemory& memory) {
   std::vector<PackQueue> queues(placements_.size());
   for (size_t i = 0; i < placements_.size(); ++i) {
     PackedMatrix& matrix = *placements_[i].matrix;
-    matrix.data = memory_.data() + placements_[i].offset;
+    matrix.data = memory.data() + placements_[i].offset;
     const uint64_t end = i + 1 < placements_.size() ? placements_[i + 1].offset : total_bytes_;
     queues[i].bytes = end - placements_[i].offset - kCanaryBytes;
-    set_canary(memory_.data() + end - kCanaryBytes);
+    set_canary(memory.data() + end - kCanaryBytes);
     queues[i].pieces = static_cast<uint32_t>(queues[i].bytes / kPieceBytes + 1);
   }
   std::vector<PackFault> faults(pool.size());
@@ -213,7 +255,7 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
         done += queues[i].bytes;
       }
       faults[worker].matrix = i;
-      if (worker == 0 && progress) progress(done, bytes());
+      if (worker == 0 && progress) progress(done, total_bytes_ - guard_bytes_);
     }
   });
   const auto first = std::ranges::min_element(faults, {}, [](const PackFault& fault) {
@@ -229,9 +271,7 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
                     std::string(matrix.kernel->numerics()) +
                     "' wrote behind the packed_bytes that it had asked for");
   }
-  if (progress) progress(bytes(), bytes());
-  placements_.clear();
-  if (model.plan.tied_embeddings) embedding_ = head_;
+  if (progress) progress(total_bytes_ - guard_bytes_, total_bytes_ - guard_bytes_);
   return {};
 }
 

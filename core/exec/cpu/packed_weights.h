@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,16 +77,20 @@ class PackedWeights {
   // Packs every matrix on all workers, straight from the mapped checkpoint into memory that is
   // first touched so, and drops each one's pages of the checkpoint behind it: memory peaks at the
   // packed size. Layers that share another's K/V have no
-  // k and v. A plain embedding that is not the head stays in the checkpoint.
+  // k and v. A plain embedding that is not the head stays in the checkpoint. What another executor
+  // has packed in the same way is used as it is.
   Status load(const Model& model, const ModelShape& shape, std::span<const Adapter* const> adapters,
-              const LinearResolver& resolve, WorkerPool& pool, const LoadProgress& progress);
+              const LinearResolver& resolve, WorkerPool& pool, const LoadProgress& progress,
+              const WeightSharing& sharing = {});
 
   const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
   const PackedMatrix& head() const { return head_; }
   // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
-  uint64_t bytes() const { return memory_.bytes() - guard_bytes_; }
+  uint64_t bytes() const { return memory_ ? memory_->bytes() - guard_bytes_ : 0; }
+  // Of them, what another executor had packed.
+  uint64_t shared_bytes() const { return shared_ ? bytes() : 0; }
   // What the largest preparation of any matrix takes, or of the matrices of all heads together.
   uint64_t prepared_bytes(uint32_t rows) const;
   // Of adapters: the same of B alone; the highest rank; and, where a kernel lacks Epilogue::add for
@@ -105,7 +111,11 @@ class PackedWeights {
                      PackedLayer& to);
   Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
   Status add_adapters(std::span<const Adapter* const> adapters, const LinearResolver& resolve);
-  Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress);
+  std::string name_of_layout(const WeightSharing& sharing) const;
+  Status place_and_pack(const Model& model, WorkerPool& pool, const LoadProgress& progress,
+                        const WeightSharing& sharing);
+  Status pack_all(const Model& model, WorkerPool& pool, const LoadProgress& progress,
+                  HostMemory& memory);
 
   std::vector<PackedLayer> layers_;
   PackedMatrix head_;
@@ -114,6 +124,7 @@ class PackedWeights {
   struct Placement {
     PackedMatrix* matrix;
     uint64_t offset;  // in memory_
+    std::string packs_as;
   };
   std::vector<Placement> placements_;  // while loading, in the order of packing
   uint64_t total_bytes_ = 0;
@@ -123,7 +134,8 @@ class PackedWeights {
   std::map<const Weight*, AdaptedMatrix> adapted_;                   // by the model's matrix
   uint32_t highest_rank_ = 0;
   uint32_t widest_beside_ = 0;
-  HostMemory memory_;
+  std::shared_ptr<const HostMemory> memory_;  // written while it is packed alone
+  bool shared_ = false;                       // somebody else packed it
 };
 
 }  // namespace tenon

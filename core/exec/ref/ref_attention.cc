@@ -1,6 +1,7 @@
 #include "core/exec/ref/ref_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -25,10 +26,8 @@ struct Cached {
   void write(uint32_t entry, uint32_t head, std::span<const float> row) const {
     write_kv_row(dtype, row, at(entry, head));
   }
-  std::vector<float> read(uint32_t entry, uint32_t head, uint32_t dim) const {
-    std::vector<float> row(dim);
+  void read(uint32_t entry, uint32_t head, std::span<float> row) const {
     read_kv_row(dtype, at(entry, head), row);
-    return row;
   }
 };
 
@@ -37,14 +36,6 @@ struct Cache {
   const KvGroup& group;
   Cached k;
   Cached v;
-
-  // A row of V may be the beginning of the row of K.
-  std::vector<float> value(uint32_t entry, uint32_t head) const {
-    if (!group.v_inside_k()) return v.read(entry, head, group.v_dim);
-    std::vector<float> row = k.read(entry, head, group.k_dim);
-    row.resize(group.v_dim);
-    return row;
-  }
 };
 Cache cache_of(const Attention& step, LayerId id, size_t sequence) {
   const LayerShape& layer = step.shape.layers[id];
@@ -55,6 +46,41 @@ Cache cache_of(const Attention& step, LayerId id, size_t sequence) {
           {planes.k, table, storage.block_tokens, storage.dtype},
           {planes.v, table, storage.block_tokens, storage.dtype}};
 }
+
+// K and V of one head as f32, read once for all rows of a step.
+class HeadRows {
+ public:
+  HeadRows(const Cache& cache, uint32_t head, uint32_t entries)
+      : cache_(cache),
+        head_(head),
+        known_(entries),
+        k_(uint64_t{entries} * cache.group.k_dim),
+        v_(cache.group.v_inside_k() ? 0 : uint64_t{entries} * cache.group.v_dim) {}
+
+  const float* key(uint32_t entry) {
+    if (!known_[entry]) read(entry);
+    return &k_[uint64_t{entry} * cache_.group.k_dim];
+  }
+  // A row of V may be the beginning of the row of K.
+  const float* value(uint32_t entry) {
+    if (!known_[entry]) read(entry);
+    return v_.empty() ? key(entry) : &v_[uint64_t{entry} * cache_.group.v_dim];
+  }
+
+ private:
+  void read(uint32_t entry) {
+    const KvGroup& group = cache_.group;
+    known_[entry] = true;
+    cache_.k.read(entry, head_, {&k_[uint64_t{entry} * group.k_dim], group.k_dim});
+    if (v_.empty()) return;
+    cache_.v.read(entry, head_, {&v_[uint64_t{entry} * group.v_dim], group.v_dim});
+  }
+
+  const Cache& cache_;
+  const uint32_t head_;
+  std::vector<bool> known_;
+  std::vector<float> k_, v_;
+};
 
 // The entries that a row sees, in the order of their positions, and the row's own position.
 struct Seen {
@@ -91,33 +117,48 @@ void softmax(std::vector<double>& scores, const float* sink) {
   for (double& score : scores) score /= sum;
 }
 
-double score(const LayerShape& layer, const float* q, std::span<const float> k) {
-  double sum = 0;
-  for (size_t i = 0; i < k.size(); ++i) sum += double{q[i]} * k[i];
+constexpr size_t kSideBySide = 4;  // sums that do not wait for each other
+
+// q · k of up to four keys, each added up in order.
+std::array<double, kSideBySide> scores(const float* q,
+                                       const std::array<const float*, kSideBySide>& keys,
+                                       uint32_t dim) {
+  std::array<double, kSideBySide> sums{};
+  for (uint32_t i = 0; i < dim; ++i) {
+    for (size_t j = 0; j < kSideBySide; ++j) sums[j] += double{q[i]} * keys[j][i];
+  }
+  return sums;
+}
+
+double with_cap(const LayerShape& layer, double sum) {
   sum *= layer.scale;
   return layer.soft_cap > 0 ? layer.soft_cap * std::tanh(sum / layer.soft_cap) : sum;
 }
 
 // One query head of one row.
-void attend_head(const LayerShape& layer, const Cache& cache, const Seen& seen, uint32_t head,
-                 const float* q, float* out) {
-  const KvGroup& group = cache.group;
-  const uint32_t kv_head = head / (layer.query_heads / group.kv_heads);
+void attend_head(const LayerShape& layer, const KvGroup& group, HeadRows& rows, const Seen& seen,
+                 uint32_t head, const float* q, float* out) {
   const float slope = layer.alibi_slopes != nullptr ? layer.alibi_slopes[head] : 0;
-  std::vector<double> weights;
-  std::vector<std::vector<float>> values;
-  for (const uint32_t entry : seen.entries) {
-    const auto key = static_cast<double>(seen.first_position + weights.size());
-    const double bias = slope * (key - seen.position);
-    weights.push_back(score(layer, q, cache.k.read(entry, kv_head, group.k_dim)) + bias);
-    values.push_back(cache.value(entry, kv_head));
+  const std::vector<uint32_t>& entries = seen.entries;
+  std::vector<double> weights(entries.size());
+  for (size_t first = 0; first < entries.size(); first += kSideBySide) {
+    std::array<const float*, kSideBySide> keys{};
+    for (size_t j = 0; j < kSideBySide; ++j) {
+      keys[j] = rows.key(entries[std::min(first + j, entries.size() - 1)]);
+    }
+    const std::array<double, kSideBySide> sums = scores(q, keys, group.k_dim);
+    for (size_t j = 0; j < kSideBySide && first + j < entries.size(); ++j) {
+      const auto key = static_cast<double>(seen.first_position + first + j);
+      weights[first + j] = with_cap(layer, sums[j]) + slope * (key - seen.position);
+    }
   }
   softmax(weights, layer.sinks != nullptr ? &layer.sinks[head] : nullptr);
-  for (uint32_t i = 0; i < group.v_dim; ++i) {
-    double sum = 0;
-    for (size_t p = 0; p < weights.size(); ++p) sum += weights[p] * values[p][i];
-    out[i] = static_cast<float>(sum);
+  std::vector<double> sums(group.v_dim);
+  for (size_t p = 0; p < weights.size(); ++p) {
+    const float* value = rows.value(seen.entries[p]);
+    for (uint32_t i = 0; i < group.v_dim; ++i) sums[i] += weights[p] * value[i];
   }
+  std::ranges::transform(sums, out, [](double sum) { return static_cast<float>(sum); });
 }
 
 }  // namespace
@@ -144,11 +185,16 @@ void Attention::attend(LayerId id, const float* q, float* out) const {
   for (size_t s = 0; s < batch.sequences.size(); ++s) {
     const BatchSequence& sequence = batch.sequences[s];
     const Cache cache = cache_of(*this, id, s);
+    std::vector<HeadRows> heads;
+    for (uint32_t head = 0; head < cache.group.kv_heads; ++head) {
+      heads.emplace_back(cache, head, batch.groups[layer.group].kv_tokens[s]);
+    }
     for (uint32_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
       const Seen seen = seen_by(*this, layer.group, sequence, row);
       for (uint32_t head = 0; head < layer.query_heads; ++head) {
         const uint64_t item = uint64_t{row} * layer.query_heads + head;
-        attend_head(layer, cache, seen, head, q + item * cache.group.k_dim,
+        HeadRows& rows = heads[head / (layer.query_heads / cache.group.kv_heads)];
+        attend_head(layer, cache.group, rows, seen, head, q + item * cache.group.k_dim,
                     out + item * cache.group.v_dim);
       }
     }

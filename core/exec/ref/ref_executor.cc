@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/exec/batch_check.h"
@@ -36,6 +37,8 @@ constexpr Fact kProvides[] = {
 
 class RefExecutor final : public Executor, private DecoderOps {
  public:
+  explicit RefExecutor(ref::Multiply multiply) : multiply_(std::move(multiply)) {}
+
   std::string_view name() const override { return "ref"; }
   std::span<const Fact> provides() const override { return kProvides; }
   std::span<const Fact> requirements() const override { return {}; }
@@ -44,7 +47,9 @@ class RefExecutor final : public Executor, private DecoderOps {
   bool takes_adapters() const override { return true; }
 
   Status load(const ExecutorSetup& setup) override;
-  Result<std::unique_ptr<Executor>> sibling() const override { return make_ref_executor(); }
+  Result<std::unique_ptr<Executor>> sibling() const override {
+    return make_ref_executor(multiply_);
+  }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
@@ -86,6 +91,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   void latent_qkv(uint32_t layer);
   void keep_hidden(uint32_t layer, const std::vector<float>& rows);
 
+  const ref::Multiply multiply_;
   const Model* model_ = nullptr;
   const ModelShape* shape_ = nullptr;
   BatchLimits limits_;
@@ -223,16 +229,16 @@ void RefExecutor::mlp_norm(uint32_t layer) {
 // changes W (arXiv:2106.09685, section 4.1).
 void RefExecutor::multiply(const Weight& weight, std::span<const float> bias, const float* x,
                            float* y) const {
-  ref::multiply(weight, bias, x, batch_->rows, y);
+  multiply_(weight, bias, x, batch_->rows, y);
   for (const BatchSequence& sequence : batch_->sequences) {
     if (sequence.adapter == 0) continue;
     const AdapterMatrix* low = adapters_[sequence.adapter - 1]->find(weight);
     if (low == nullptr) continue;
     std::vector<float> inner(size_t{sequence.rows} * low->a.n_out);
     std::vector<float> added(size_t{sequence.rows} * low->b.n_out);
-    ref::multiply(low->a, {}, x + size_t{sequence.first_row} * weight.k_in, sequence.rows,
-                  inner.data());
-    ref::multiply(low->b, {}, inner.data(), sequence.rows, added.data());
+    multiply_(low->a, {}, x + size_t{sequence.first_row} * weight.k_in, sequence.rows,
+              inner.data());
+    multiply_(low->b, {}, inner.data(), sequence.rows, added.data());
     float* to = y + size_t{sequence.first_row} * weight.n_out;
     for (size_t i = 0; i < added.size(); ++i) to[i] += low->scale * added[i];
   }
@@ -283,7 +289,7 @@ void RefExecutor::absorb(uint32_t layer) {
   for (size_t item = 0; item < batch_->rows * heads; ++item) {
     const float* from = &expanded_[item * latent.q_dim()];
     float* to = &q_[item * latent.row_dim()];
-    ref::multiply(w.k_absorb[item % heads], {}, from, 1, to);
+    multiply_(w.k_absorb[item % heads], {}, from, 1, to);
     std::copy_n(from + latent.nope_dim, latent.rope_dim, to + latent.kv_rank);
   }
   attended_.resize(batch_->rows * heads * latent.kv_rank);
@@ -296,8 +302,8 @@ void RefExecutor::expand(uint32_t layer) {
   const size_t heads = plan(layer).attention.heads;
   expanded_.resize(batch_->rows * heads * latent.v_dim);
   for (size_t item = 0; item < batch_->rows * heads; ++item) {
-    ref::multiply(w.v_expand[item % heads], {}, &attended_[item * latent.kv_rank], 1,
-                  &expanded_[item * latent.v_dim]);
+    multiply_(w.v_expand[item % heads], {}, &attended_[item * latent.kv_rank], 1,
+              &expanded_[item * latent.v_dim]);
   }
 }
 
@@ -395,9 +401,9 @@ void RefExecutor::recur(uint32_t layer) {
   } else {
     const size_t rows = batch_->rows;
     std::vector<float> low(rows * own.step_rank), bc(rows * 2 * own.state);
-    ref::multiply(w.ssm_low, {}, x_.data(), batch_->rows, low.data());
-    ref::multiply(w.ssm_bc, {}, x_.data(), batch_->rows, bc.data());
-    ref::multiply(w.ssm_dt, {}, low.data(), batch_->rows, step_.data());
+    multiply_(w.ssm_low, {}, x_.data(), batch_->rows, low.data());
+    multiply_(w.ssm_bc, {}, x_.data(), batch_->rows, bc.data());
+    multiply_(w.ssm_dt, {}, low.data(), batch_->rows, step_.data());
     recurrence.scan_channels(x_.data(), step_.data(), bc.data(), scanned_.data());
   }
   ref::gate(own, w.ssm_norm, gate_.data(), batch_->rows, scanned_.data());
@@ -416,7 +422,7 @@ void RefExecutor::mlp_in(uint32_t layer) {
   const float* x = input(plan(layer).mlp_input_norm()).data();
   if (plan(layer).experts) {
     inner_.resize(size_t{batch_->rows} * plan().hidden);
-    return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data());
+    return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data(), multiply_);
   }
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   multiply(w.up, w.up_bias, x, up_.data());
@@ -458,8 +464,8 @@ void RefExecutor::logits() {
     apply_norm(norm, &hidden_[batch_->logits_rows[i] * width], model_->final_norm,
                model_->final_norm_bias, &normed_[i * width]);
   }
-  ref::multiply(model_->head, model_->head_bias, normed_.data(),
-                static_cast<uint32_t>(batch_->logits_rows.size()), logits_.data());
+  multiply_(model_->head, model_->head_bias, normed_.data(),
+            static_cast<uint32_t>(batch_->logits_rows.size()), logits_.data());
   for (float& logit : logits_) {
     logit *= plan().logit_scale;
     if (plan().logit_soft_cap > 0.0f) logit = ref::soft_cap(logit, plan().logit_soft_cap);
@@ -468,8 +474,8 @@ void RefExecutor::logits() {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_ref_executor() {
-  return std::make_unique<RefExecutor>();
+std::unique_ptr<Executor> make_ref_executor(ref::Multiply multiply) {
+  return std::make_unique<RefExecutor>(std::move(multiply));
 }
 
 }  // namespace tenon

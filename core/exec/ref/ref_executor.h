@@ -8,9 +8,12 @@
 #include <memory>
 
 #include "core/exec/executor.h"
+#include "core/exec/ref/ref_math.h"
 
 namespace tenon {
 
-std::unique_ptr<Executor> make_ref_executor();
+// `multiply` makes the products by the weights; it may be called by the thread that calls the
+// executor alone.
+std::unique_ptr<Executor> make_ref_executor(ref::Multiply multiply = ref::multiply);
 
 }  // namespace tenon

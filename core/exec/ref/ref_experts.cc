@@ -5,8 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "core/exec/ref/ref_math.h"
-
 namespace tenon::ref {
 namespace {
 
@@ -49,7 +47,7 @@ void leave_out_groups(const ExpertsPlan& plan, std::vector<double>& worth) {
 
 // y [hidden] += factor · down(act(gate(x)) · up(x))
 void add_expert(const ExpertsPlan& plan, const ExpertWeights& expert, const float* x, double factor,
-                std::span<double> y) {
+                std::span<double> y, const Multiply& multiply) {
   std::vector<float> gate(expert.gate.n_out), up(expert.up.n_out), out(expert.down.n_out);
   multiply(expert.gate, expert.gate_bias, x, 1, gate.data());
   multiply(expert.up, expert.up_bias, x, 1, up.data());
@@ -66,8 +64,8 @@ void add_expert(const ExpertsPlan& plan, const ExpertWeights& expert, const floa
   for (size_t i = 0; i < y.size(); ++i) y[i] += factor * out[i];
 }
 
-void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x,
-                std::span<double> y) {
+void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x, std::span<double> y,
+                const Multiply& multiply) {
   double factor = 1.0;
   if (plan.shared_gate) {
     float score = 0;
@@ -76,7 +74,8 @@ void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x,
   }
   ExpertsPlan shared;
   shared.activation = plan.activation;
-  add_expert(shared, {w.shared_gate, w.shared_up, w.shared_down, {}, {}, {}}, x, factor, y);
+  add_expert(shared, {w.shared_gate, w.shared_up, w.shared_down, {}, {}, {}}, x, factor, y,
+             multiply);
 }
 
 }  // namespace
@@ -107,7 +106,7 @@ std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> score
 }
 
 void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* x, uint32_t rows,
-             float* out) {
+             float* out, const Multiply& multiply) {
   const size_t hidden = weights.router.k_in;
   std::vector<float> scores(size_t{rows} * plan.count);
   multiply(weights.router, weights.router_bias, x, rows, scores.data());
@@ -116,9 +115,9 @@ void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* 
     const float* x_row = x + row * hidden;
     const std::span<const float> of_row(&scores[size_t{row} * plan.count], plan.count);
     for (const Chosen& chosen : choose(plan, of_row, weights.router_correction)) {
-      add_expert(plan, weights.experts[chosen.expert], x_row, chosen.factor, sum);
+      add_expert(plan, weights.experts[chosen.expert], x_row, chosen.factor, sum, multiply);
     }
-    if (plan.shared_width > 0) add_shared(plan, weights, x_row, sum);
+    if (plan.shared_width > 0) add_shared(plan, weights, x_row, sum, multiply);
     std::ranges::transform(sum, out + row * hidden,
                            [](double value) { return static_cast<float>(value); });
   }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/exec/ref/ref_math.h"
 #include "core/model/model.h"
 
 namespace tenon::ref {
@@ -21,6 +22,6 @@ std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> score
 // out [rows, hidden] = Σ factor · expert(x) over the chosen experts of each row, and the shared
 // expert's result. x [rows, hidden]
 void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* x, uint32_t rows,
-             float* out);
+             float* out, const Multiply& multiply = ref::multiply);
 
 }  // namespace tenon::ref

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "core/model/model.h"
@@ -11,6 +12,9 @@ namespace tenon::ref {
 // y [rows, n_out] = x [rows, k_in] · Wᵀ + bias. Bias [n_out] or empty.
 void multiply(const Weight& weight, std::span<const float> bias, const float* x, uint32_t rows,
               float* y);
+// In place of it, for who wants to see what enters a product or has the weights at hand.
+using Multiply = std::function<void(const Weight& weight, std::span<const float> bias,
+                                    const float* x, uint32_t rows, float* y)>;
 // out [size] = x / sqrt(mean(x²) + eps) · scale (arXiv:1910.07467). May work in place.
 void rms_norm(const float* x, std::span<const float> scale, float eps, float* out);
 // out [size] = (x - mean(x)) / sqrt(var(x) + eps) · scale + bias (arXiv:1607.06450). Bias [size] or

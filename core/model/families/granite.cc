@@ -5,23 +5,28 @@
 #include <cmath>
 
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
 
-void read(const JsonFields& config, ModelPlan& plan) {
-  const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
+LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
   layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
-  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
-  layer.mlp.bias = config.flag("mlp_bias", false);
   layer.attention.scale = read_multiplier(config, "attention_multiplier");
   layer.residual_scale = read_multiplier(config, "residual_multiplier");
   plan.embedding_scale = read_multiplier(config, "embedding_multiplier");
   plan.logit_scale = 1.0f / read_multiplier(config, "logits_scaling");
   plan.final_norm = layer.attention_norm;
   plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
+  return layer;
+}
+
+namespace {
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
+  LayerPlan layer = read_granite_layer(config, shape, plan);
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
+  layer.mlp.bias = config.flag("mlp_bias", false);
   plan.layers.assign(shape.layers, layer);
 }
 

@@ -3,9 +3,28 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/model/family.h"
+#include "core/model/families/reading.h"
 
 namespace tenon {
+
+// Llama's layer with the multipliers on scores and residuals; sets what the plan has of all layers.
+LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan);
+
+// Experts of `width` beside an MLP that sees every token (`shared_width`, 0: none).
+ExpertsPlan read_granite_experts(const JsonFields& config, uint32_t width, uint32_t shared_width);
+// Where folders and GGUF files have them, and no MLP of another name.
+inline constexpr TensorName kGraniteExpertNames[] = {
+    {Role::router, "block_sparse_moe.router.layer", "ffn_gate_inp"},
+    {Role::expert_gate, "block_sparse_moe.*.gate", "ffn_gate_exps"},
+    {Role::expert_up, "block_sparse_moe.*.up", "ffn_up_exps"},
+    {Role::expert_down, "block_sparse_moe.*.down", "ffn_down_exps"},
+    {Role::gate_up, "", ""},
+    {Role::down, "", ""},
+    {Role::shared_gate_up, "shared_mlp.input_linear", "ffn_gate_up_shexp"},
+    {Role::shared_down, "shared_mlp.output_linear", "ffn_down_shexp"},
+};
+constexpr std::string_view kGraniteStackedIn = "input_linear.weight";
+constexpr std::string_view kGraniteStackedOut = "output_linear.weight";
 
 // The multipliers on embeddings, scores, residuals and logits in GGUF files.
 void multipliers_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config);

@@ -1,10 +1,11 @@
-// Granite 4: layers of Granite that attend or run a Mamba-2 mixer, each with a gated MLP. The
-// models with experts beside that MLP are refused.
+// Granite 4: layers of Granite that attend or run a Mamba-2 mixer, each with a gated MLP and, in
+// some models, experts beside it.
 #include <algorithm>
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
 #include "core/model/families/granite.h"
+#include "core/model/families/reading_experts.h"
 #include "core/model/families/recurrence.h"
 
 namespace tenon {
@@ -55,12 +56,14 @@ std::vector<bool> read_attending(const JsonFields& config, size_t layers) {
   return attending;
 }
 
-void refuse_experts(const JsonFields& config) {
-  const uint32_t experts = config.count("num_local_experts", 8, 0, kMaxWidth);
+// The MLP's width is that of what is shared; intermediate_size is an expert's.
+ExpertsPlan read_experts_beside(const JsonFields& config, uint32_t mlp_width) {
+  const uint32_t width = config.count("intermediate_size", 11008, 1, kMaxWidth);
+  if (config.count("num_local_experts", 8, 0, kMaxWidth) > 0) {
+    return read_granite_experts(config, width, mlp_width);
+  }
   (void)config.find("num_experts_per_tok");
-  if (experts == 0) return;
-  config.faults().unsupported("'num_local_experts' is " + std::to_string(experts) +
-                              "; of Granite 4 the models without experts are built");
+  return {};
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {
@@ -73,7 +76,8 @@ void read(const JsonFields& config, ModelPlan& plan) {
   layer.attention.scale = read_multiplier(config, "attention_multiplier");
   layer.attention.rope = config.text("position_embedding_type", "nope") == "rope" ? 0 : -1;
   expect_silu(config);
-  refuse_experts(config);
+  layer.experts = read_experts_beside(config, shape.intermediate);
+  if (layer.experts) layer.mlp.width = layer.experts.width;
   plan.embedding_scale = read_multiplier(config, "embedding_multiplier");
   plan.logit_scale = 1.0f / read_multiplier(config, "logits_scaling");
   plan.final_norm = layer.attention_norm;
@@ -98,6 +102,10 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   if (recurs || fields.has(".ssm.inner_size")) mamba2_from_gguf(fields, kKeys, config);
   config["shared_intermediate_size"] = config["intermediate_size"];
   config["num_local_experts"] = 0;
+  if (fields.count(".expert_count", 0, 0, kMaxWidth) > 0) {
+    experts_from_gguf(
+        fields, {.count = "num_local_experts", .shared_width = "shared_intermediate_size"}, config);
+  }
   const bool turns = fields.flag(".rope.scaling.finetuned", false);
   config["position_embedding_type"] = turns ? nlohmann::ordered_json("rope") : nullptr;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -117,6 +125,7 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   const auto found = std::ranges::find_if(plan.layers, recurs);
   if (found != plan.layers.end()) mamba2_to_gguf(found->recurrent, architecture, out);
   out.add_flag(architecture + ".rope.scaling.finetuned", !plan.ropes.empty());
+  if (plan.layers.front().experts) experts_to_gguf(plan, architecture, out);
 }
 
 }  // namespace
@@ -125,7 +134,12 @@ const Family kGraniteHybrid{.model_type = "granitemoehybrid",
                             .class_stem = "GraniteMoeHybrid",
                             .architecture = "granitehybrid",
                             .read = read,
-                            .tensors = {.names = kNames, .gguf_parts_gate_up = true},
+                            .tensors = {.names = kNames,
+                                        .expert_names = kGraniteExpertNames,
+                                        .gguf_parts_gate_up = true,
+                                        .experts = ExpertLayout::stacked,
+                                        .stacked_in = kGraniteStackedIn,
+                                        .stacked_out = kGraniteStackedOut},
                             .gguf_pairs_rows = true,
                             .gguf_attention = GgufAttention::in_some_layers,
                             .from_gguf = from_gguf,

@@ -110,7 +110,10 @@ void set_experts(const std::vector<bool>& sparse, const ExpertsPlan& experts, Mo
 
 void experts_from_gguf(const GgufFields& fields, const GgufExpertKeys& keys, ordered_json& config) {
   config[keys.count] = fields.need_count(".expert_count", 0, kMaxExperts);
-  config["num_experts_per_tok"] = fields.need_count(".expert_used_count", 1, kMaxExperts);
+  // A file without experts uses none of them.
+  const bool any = config[keys.count].get<uint32_t>() > 0;
+  const uint32_t chosen = fields.need_count(".expert_used_count", any ? 1 : 0, kMaxExperts);
+  config["num_experts_per_tok"] = std::max(chosen, 1u);
   const auto feed_forward = config["intermediate_size"].get<uint32_t>();
   const char* width = keys.width != nullptr ? keys.width : "intermediate_size";
   config[width] = fields.count(".expert_feed_forward_length", feed_forward, 1, kMaxWidth);
@@ -153,8 +156,8 @@ void experts_to_gguf(const ModelPlan& plan, const std::string& architecture, Ggu
       plan.layers, [](const LayerPlan& layer) { return static_cast<bool>(layer.experts); });
   const ExpertsPlan experts = found == plan.layers.end() ? ExpertsPlan{} : found->experts;
   out.add_count(architecture + ".expert_count", experts.count);
-  if (!experts) return out.add_count(architecture + ".expert_used_count", 1);
-  out.add_count(architecture + ".expert_used_count", experts.chosen);
+  out.add_count(architecture + ".expert_used_count", experts ? experts.chosen : 0);
+  if (!experts) return;
   out.add_count(architecture + ".expert_feed_forward_length", experts.width);
   if (experts.shared_width > 0) {
     out.add_count(architecture + ".expert_shared_feed_forward_length", experts.shared_width);

@@ -48,7 +48,9 @@ using sdk::panel_count;
 class Dense {
  public:
   Dense(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : kernels_(choose_kernels(*host.facts)), scratch_(host) {}
+      : kernels_(choose_kernels(*host.facts)),
+        asks_ahead_(!sdk::fetches_by_itself(*host.facts)),
+        scratch_(host) {}
 
   Status bind(const LinearLimits& limits) {
     Status status = kCalls.check(limits);
@@ -63,8 +65,8 @@ class Dense {
     Format format;
     DType dtype;
     if (!parse_format(weight.format, format, dtype)) return 0;
-    return sizeof(PackedHeader) + panel_count(weight.n_out, kernels_.panel_columns) *
-                                      panel_bytes(format, kernels_.panel_columns, weight.k_in);
+    return order_at(weight, format) +
+           (sdk::column_order(weight) == nullptr ? 0 : uint64_t{weight.k_in} * sizeof(int32_t));
   }
 
   Status pack(const WeightView& weight, void* packed, Slice slice) {
@@ -73,7 +75,17 @@ class Dense {
     PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
     DType dtype;
     parse_format(weight.format, header.format, dtype);
-    if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
+    if (is_quant_format(header.format)) {
+      header.format = format_of(sdk::panel_format(quant_format(header.format)));
+    }
+    if (slice.index == 0) {
+      if (const int32_t* order = sdk::column_order(weight)) {
+        header.order_at = order_at(weight, header.format);
+        std::memcpy(static_cast<std::byte*>(packed) + header.order_at, order,
+                    uint64_t{weight.k_in} * sizeof(int32_t));
+      }
+      std::memcpy(packed, &header, sizeof(header));
+    }
 
     auto* panels = static_cast<std::byte*>(packed) + sizeof(PackedHeader);
     const auto mine = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
@@ -107,6 +119,7 @@ class Dense {
   }
 
   Preparation preparation(const WeightView& weight) const {
+    if (const uint64_t order = sdk::column_order_key(weight)) return {order | 2, weight.k_in};
     const bool pairs = kernels_.uses_pairs && weight.format == "bf16";
     return {static_cast<uint64_t>(pairs ? RowForm::pairs : RowForm::singles), weight.k_in};
   }
@@ -127,6 +140,7 @@ class Dense {
                       .first_row = mine.first,
                       .last_row = mine.last,
                       .form = form_of(call.preparation),
+                      .order = call.preparation.key > 1 ? order_of(call.packed) : nullptr,
                       .prepared = call.prepared});
     return Status();
   }
@@ -160,8 +174,14 @@ class Dense {
     return sdk::check_plain_weight(weight, dtype, "dense");
   }
 
+  // Bytes in front of a weight's order of columns, which ends it.
+  uint64_t order_at(const WeightView& weight, Format format) const noexcept {
+    return sizeof(PackedHeader) + panel_count(weight.n_out, kernels_.panel_columns) *
+                                      panel_bytes(format, kernels_.panel_columns, weight.k_in);
+  }
+
   static RowForm form_of(Preparation preparation) noexcept {
-    return static_cast<RowForm>(preparation.key);
+    return preparation.key == 1 ? RowForm::pairs : RowForm::singles;
   }
 
   void unpack_row(const GatherCall& call, uint32_t row, float* out) const noexcept {
@@ -169,7 +189,7 @@ class Dense {
     const auto* panels = static_cast<const std::byte*>(call.packed) + sizeof(PackedHeader);
     if (is_quant_format(format)) {
       const auto layout = quant_panels(format, kernels_.panel_columns, call.k_in);
-      return sdk::unpack_quant_row(layout, panels, row, out);
+      return sdk::unpack_quant_row(layout, panels, row, order_of(call.packed), out);
     }
     kernels_.unpack_row(format, panels, call.k_in, row, out);
   }
@@ -182,16 +202,22 @@ class Dense {
     task.panels = packed + sizeof(PackedHeader);
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = job.prepared;
+    task.asks_ahead = asks_ahead_;
     task.scratch = reinterpret_cast<float*>(scratch);
     kernels_.multiply[static_cast<uint32_t>(task.format)](task);
   }
 
   const KernelSet& kernels_;
+  const bool asks_ahead_;
   sdk::WorkerScratch scratch_;
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "weight.format", .words = "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k"},
+    {.key = "weight.format",
+     .words = "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k iq4_nl mxfp4 nf4_32 nf4_64 "
+              "fp4_32 fp4_64 u2_32 u2_64 u2_128 u3_32 u3_64 u3_128 u4_32 u4_64 u4_128 u8_32 u8_64 "
+              "u8_128 f8_32 f8_64 f8_128 q2_k q3_k iq4_xs tq1_0 tq2_0 iq2_xxs iq2_xs iq2_s iq3_xxs "
+              "iq3_s iq1_s iq1_m"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

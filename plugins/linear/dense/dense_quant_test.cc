@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tests/support/published_products.h"
 #include "tests/support/quant_kernel_battery.h"
 
 namespace tenon {
@@ -10,8 +11,8 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Isa, QuantKernel, quant_kernel_cases("dense", 1e-5), quant_kernel_name);
 
 TEST_P(QuantKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_were_f32) {
-  constexpr uint32_t kOut = 37;
-  for (std::string_view format : kQuantFormats) {
+  constexpr uint32_t kOut = 133;  // four panels and some more in every set
+  for (std::string_view format : quant_formats_of("dense")) {
     const uint32_t k_in = whole_blocks(format, 288);
     QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> w = weight.values();
@@ -29,6 +30,18 @@ TEST_P(QuantKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_
         ASSERT_EQ(y[i], sum) << format << " rows " << rows << " element " << i;
       }
     }
+  }
+}
+
+TEST_P(QuantKernel, published_checkpoints_give_the_products_that_their_numbers_stand_for) {
+  for (const PublishedCase& published : kPublishedCases) {
+    const PublishedProducts golden(published.name);
+    golden.for_each(
+        [&](const Weight& weight, const std::vector<float>& x, const std::vector<double>& wanted) {
+          ASSERT_TRUE(rig_.kernel().accepts(weight.view()).ok()) << published.name;
+          EXPECT_LE(relative_rms(rig_.multiply(weight.view(), x, 1), wanted), 3e-3)
+              << published.name << " " << weight.name;
+        });
   }
 }
 

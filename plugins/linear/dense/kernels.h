@@ -29,7 +29,9 @@ constexpr sdk::QuantFormat quant_format(Format format) noexcept {
 // q4_0 is read by a table of 16 signed values: nibbles in turn, in two's complement.
 constexpr sdk::QuantPanels quant_panels(Format format, uint32_t columns, uint32_t k_in) noexcept {
   const bool table = quant_format(format) == sdk::QuantFormat::q4_0;
-  return {.format = quant_format(format),
+  // Formats with blocks of several lengths have a header for each 32: weights are widened a group
+  // at a time, and one piece of code serves all lengths.
+  return {.format = sdk::panel_format(quant_format(format)),
           .columns = columns,
           .k_in = k_in,
           .order = table ? sdk::NibbleOrder::in_turn : sdk::NibbleOrder::halves,
@@ -48,8 +50,15 @@ struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::f32;
   uint32_t panel_columns = 0;
-  uint32_t reserved[13] = {};
+  // Bytes from this header to the order of columns, i32 [k_in], behind the panels; 0 = in turn.
+  uint64_t order_at = 0;
+  uint32_t reserved[10] = {};
 };
+inline const int32_t* order_of(const void* packed) noexcept {
+  const uint64_t at = static_cast<const PackedHeader*>(packed)->order_at;
+  if (at == 0) return nullptr;
+  return reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(packed) + at);
+}
 static_assert(sizeof(PackedHeader) == 64);
 
 using sdk::round_up;
@@ -64,6 +73,7 @@ constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) n
 // the first cache beside 12 rows of x. Strides are constants, which the compiler folds into
 // addresses, and odd numbers of cache lines, so that rows side by side never share a cache set.
 enum class RowForm : uint64_t { singles = 0, pairs = 1 };  // the key of a preparation
+// … or, for weights whose columns are in another order, a key above these: as singles.
 inline constexpr uint32_t kBlockValues = 256;
 inline constexpr uint32_t kF32Stride = kBlockValues + 16;       // in f32
 inline constexpr uint32_t kPairStride = kBlockValues / 2 + 16;  // in pairs
@@ -92,6 +102,7 @@ struct PrepareTask {
   uint32_t first_row = 0;
   uint32_t last_row = 0;
   RowForm form = RowForm::singles;
+  const int32_t* order = nullptr;  // [k_in] which value of x comes next; null: in turn
   void* prepared = nullptr;
 };
 
@@ -101,6 +112,7 @@ struct MultiplyTask : sdk::PanelTask {
   const std::byte* second_panels = nullptr;  // silu_mul only
   const void* prepared = nullptr;            // in the form that the weights' format takes
   float* scratch = nullptr;                  // KernelSet::scratch_bytes, aligned to 64
+  bool asks_ahead = true;                    // for what comes next, also for a single row
 };
 
 // One tile of the micro-kernel: a block of k, some rows of x and some panels. `W` in tile.h says
@@ -113,6 +125,8 @@ struct TileTask {
   float* sums = nullptr;     // [panels][rows][panel_columns]
   uint64_t sums_stride = 0;  // floats from one panel's to the next
   bool resume = false;       // continue the sums found there
+  // How far ahead of their use a tile that has its panels to itself asks for lines; 0: it does not.
+  uint32_t near_bytes = 2048;
   // Cache lines to ask for while this block is multiplied by tiles that share it.
   const std::byte* ahead = nullptr;
   uint32_t ahead_lines = 0;

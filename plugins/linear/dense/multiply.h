@@ -8,6 +8,7 @@
 
 #include "plugins/linear/dense/kernels.h"
 #include "plugins/linear/dense/quant_weights.h"
+#include "plugins/linear/dense/row_tile.h"
 #include "plugins/linear/dense/tile.h"
 
 namespace tenon::dense {
@@ -156,6 +157,16 @@ void multiply_expanded(const MultiplyTask& job, const TileTask& task, uint32_t r
     block.steps = groups * sdk::kQuantGroupValues;
     return multiply_block<F32Weights>(block, rows, false);
   }
+  if (rows == 1) {
+    static_assert(panels_at_once(1) % kRowPanels == 0);
+    TileTask pair = task;
+    for (uint32_t p = 0; p < panels; p += kRowPanels) {
+      row_tile<W>(pair);
+      pair.panel += kRowPanels * task.panel_bytes;
+      pair.sums += kRowPanels * task.sums_stride;
+    }
+    return;
+  }
   for (uint32_t g = 0; g < groups; ++g) {
     for (uint32_t p = 0; p < panels; ++p) {
       W::widen(task.panel + p * task.panel_bytes, g, widened + p * kGroupFloats);
@@ -194,6 +205,7 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
                      .sums = task.scratch + kSumsAt + i * unit * panel_floats,
                      .sums_stride = panel_floats,
                      .resume = begin > 0};
+      if (!task.asks_ahead && pass.rows == 1) block.near_bytes = 0;
       uint64_t ahead_steps = block.steps;
       if (i + 1 < sources) {
         block.ahead = source(i + 1) + at;

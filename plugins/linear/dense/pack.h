@@ -109,8 +109,15 @@ inline void prepare(const PrepareTask& task) {
     const float* x = task.x + (task.x_rows == nullptr ? r : task.x_rows[r]) * task.x_stride;
     for (uint32_t first = 0; first < task.k_in; first += kBlockValues) {
       const uint32_t left = task.k_in - first;
+      const uint32_t now = left < kBlockValues ? left : kBlockValues;
       const uint64_t place = uint64_t{first / kBlockValues} * task.rows + r;
-      prepare_block(x + first, left < kBlockValues ? left : kBlockValues, task.form,
+      float ordered[kBlockValues];
+      const float* from = x + first;
+      if (task.order != nullptr) {
+        for (uint32_t i = 0; i < now; ++i) ordered[i] = x[task.order[first + i]];
+        from = ordered;
+      }
+      prepare_block(from, now, task.form,
                     static_cast<uint32_t*>(task.prepared) + place * row_stride(task.form));
     }
   }

@@ -1,6 +1,7 @@
-// Quantised formats as weights of a tile. q8_0 and q4_0 are widened in registers; the others a
-// group at a time in memory, 32 values of a panel as f32, which the tile of f32 then reads: their
-// values take more instructions than a tile has registers for.
+// Quantised formats as weights of a tile. q8_0 and q4_0 are widened in registers; the others only
+// for a single row (row_tile.h). For several rows a group at a time in memory, 32 values of a panel
+// as f32, which the tile of f32 then reads: their values take more instructions than a tile has
+// registers for.
 #pragma once
 
 #include <tenon/sdk/linear/quant_steps.h>
@@ -12,38 +13,105 @@ namespace {
 
 inline constexpr uint32_t kGroupFloats = sdk::kQuantGroupValues * kPanelColumns;
 
+// What the codes of a step stand for, before scale and bias.
+template <class F>
+[[gnu::always_inline]] inline F32 levels_of(Words codes) {
+  if constexpr (F::kShape.float8) {
+    // The exponent is 120 short where the bits of e4m3 are put into those of an f32.
+    const Words bits = (codes & 0x7f) << 20 | (codes & 0x80) << 24;
+    return simd::mul((F32)bits, simd::set1(0x1p120f));
+  } else if constexpr (F::kShape.table != nullptr) {
+#if defined(__AVX512F__)
+    return _mm512_permutexvar_ps((__m512i)codes, simd::load(F::kShape.table));
+#elif defined(__AVX2__)
+    const F32 low = _mm256_permutevar8x32_ps(simd::load(F::kShape.table), (__m256i)codes);
+    const F32 high = _mm256_permutevar8x32_ps(simd::load(F::kShape.table + 8), (__m256i)codes);
+    return _mm256_blendv_ps(low, high, (F32)(codes << 28));
+#else
+    F32 levels{};
+    for (uint32_t i = 0; i < simd::kLanes; ++i) levels[i] = F::kShape.table[codes[i]];
+    return levels;
+#endif
+  } else {
+    return __builtin_convertvector(codes, F32);
+  }
+}
+
+// Byte `i` of each word of a step, as levels_of.
+template <class F, uint32_t i>
+[[gnu::always_inline]] inline F32 level_of_byte(sdk::StepBytes bytes) {
+  const sdk::StepBytes shifted = bytes >> static_cast<int>(8 * i);
+#if defined(__AVX512F__)
+  // The permutation reads four bits of an index, so nothing needs to be cut off.
+  constexpr bool kFourBits =
+      F::kShape.bits <= 4 && F::kShape.small != sdk::SmallScales::shifted_halves;
+  if constexpr (kFourBits) {
+    if constexpr (F::kShape.table != nullptr) return levels_of<F>((Words)shifted);
+    const F32 table = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_permutexvar_ps((__m512i)shifted, table);
+  }
+#endif
+  return levels_of<F>((Words)(i == 3 ? shifted : shifted & 255u));
+}
+
 // A step is a block. F: the struct of the format.
 template <class F>
 struct QuantWeights : F32Weights {
+  using Block = F;
   using Steps = sdk::QuantSteps<F, kPanelVectors>;
   static constexpr uint32_t kStep = F::kShape.values;
   static constexpr uint32_t kVectorBytes = Steps::kBlockBytes / kPanelVectors;
 
+  // Where a group stands; its next ones are asked for.
+  struct Group {
+    const std::byte *block, *small, *values;
+    Group(const std::byte* first, uint32_t group)
+        : block(first + group / Steps::kGroups * Steps::kBlockBytes),
+          small(Steps::small_of(block, at(block, group), group % Steps::kGroups)),
+          values(at(block, group)) {
+      for (uint32_t line = 0; line < Steps::kGroupBytes; line += 64) {
+        __builtin_prefetch(values + line + kWidenAhead);
+      }
+    }
+    [[gnu::always_inline]] F32 scale(uint32_t v, uint32_t which) const {
+      return Steps::scale(block, small, v, which);
+    }
+    [[gnu::always_inline]] F32 bias(uint32_t v, uint32_t which, F32 scale) const {
+      return Steps::bias(block, small, v, which, scale);
+    }
+    [[gnu::always_inline]] sdk::StepBytes step(uint32_t v, uint32_t s) const {
+      return Steps::step(values, small, v, s);
+    }
+
+   private:
+    static const std::byte* at(const std::byte* block, uint32_t group) {
+      return block + Steps::kHeaderBytes + group % Steps::kGroups * Steps::kGroupBytes;
+    }
+  };
+
   // Group `group`, counted from the first of `block`, as f32 [32][kPanelColumns]. Exact: the values
   // that the format defines.
   static void widen(const std::byte* block, uint32_t group, float* to) {
-    block += group / Steps::kGroups * Steps::kBlockBytes;
-    const std::byte* from =
-        block + Steps::kHeaderBytes + group % Steps::kGroups * Steps::kGroupBytes;
-    for (uint32_t line = 0; line < Steps::kGroupBytes; line += 64) {
-      __builtin_prefetch(from + line + kWidenAhead);
-    }
+    const Group from(block, group);
 #pragma GCC unroll 2
     for (uint32_t v = 0; v < kPanelVectors; ++v) {
       F32 scale{}, bias{};
 #pragma GCC unroll 8
       for (uint32_t s = 0; s < sdk::kQuantGroupValues / 4; ++s) {
         if (s % (8 / Steps::kScales) == 0) {
-          scale = Steps::scale(block, from, v, s * Steps::kScales / 8);
-          bias = Steps::bias(block, from, v, scale);
+          const uint32_t which = s * Steps::kScales / 8;
+          scale = from.scale(v, which);
+          bias = from.bias(v, which, scale);
         }
-        const sdk::StepBytes bytes = Steps::step(from, v, s);
-#pragma GCC unroll 4
-        for (uint32_t i = 0; i < 4; ++i) {
-          const auto q = (Words)(bytes >> static_cast<int>(8 * i) & 255u);
+        const sdk::StepBytes bytes = from.step(v, s);
+        const auto put = [&](uint32_t i, F32 level) {
           simd::store(to + (4 * s + i) * kPanelColumns + v * simd::kLanes,
-                      simd::fma(__builtin_convertvector(q, F32), scale, bias));
-        }
+                      simd::fma(level, scale, bias));
+        };
+        put(0, level_of_byte<F, 0>(bytes));
+        put(1, level_of_byte<F, 1>(bytes));
+        put(2, level_of_byte<F, 2>(bytes));
+        put(3, level_of_byte<F, 3>(bytes));
       }
     }
   }

@@ -40,9 +40,9 @@ constexpr uint32_t panels_at_once(uint32_t rows) {
   return rows == 1 ? 2 : 1;
 }
 
-// A tile that has its panels to itself asks for them this far ahead of their use. One panel comes
-// to the second cache, since many rows take long over a line and the first cache is small.
-inline constexpr uint32_t kNearBytes = 2048;
+// A tile that has its panels to itself asks for them TileTask::near_bytes ahead of their use. One
+// panel comes to the second cache, from further ahead, since many rows take long over a line and
+// the first cache is small.
 inline constexpr uint32_t kFarBytes = 4096;
 // Tiles that share a block ask for their part of the next one, every so many steps.
 inline constexpr uint32_t kRoundSteps = 16;
@@ -100,7 +100,7 @@ template <class W, uint32_t R, uint32_t P, bool alone>
         for (uint32_t v = 0; v < kPanelVectors; ++v) {
           word[p][v] = W::load(panel[p] + v * W::kVectorBytes);
           if constexpr (alone && P > 1) {
-            __builtin_prefetch(panel[p] + v * W::kVectorBytes + kNearBytes);
+            __builtin_prefetch(panel[p] + v * W::kVectorBytes + task.near_bytes);
           } else if constexpr (alone) {
             __builtin_prefetch(panel[p] + v * W::kVectorBytes + kFarBytes, 0, 2);
           }

@@ -38,6 +38,11 @@ inline constexpr int32_t kStartBits = 0x4b400000;
 [[gnu::always_inline]] inline Bytes high_nibbles(Bytes pairs) {
   return low_nibbles(_mm512_srli_epi16(pairs, 4));
 }
+// Bytes below 16 as bytes of a table.
+[[gnu::always_inline]] inline Bytes lookup(const int8_t* table, Bytes index) {
+  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(sixteen), index);
+}
 [[gnu::always_inline]] inline void store_bytes(Bytes value, std::byte* to) {
   _mm512_storeu_si512(to, value);
 }
@@ -93,6 +98,10 @@ inline constexpr int32_t kStartBits = 0;
 }
 [[gnu::always_inline]] inline Bytes high_nibbles(Bytes pairs) {
   return low_nibbles(_mm256_srli_epi16(pairs, 4));
+}
+[[gnu::always_inline]] inline Bytes lookup(const int8_t* table, Bytes index) {
+  const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(sixteen), index);
 }
 [[gnu::always_inline]] inline void store_bytes(Bytes value, std::byte* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value);
@@ -151,7 +160,7 @@ struct DotUnsigned : DotBase {
   }
 };
 
-// Nibbles are small: eight steps of pairs stay below 8 · 2 · 15 · 128 and fit 16 bits.
+// Nibbles, and less, are small: eight steps of pairs stay below 8 · 2 · 15 · 128 and fit 16 bits.
 struct DotQ4 : DotBase {
   struct Weights {
     Bytes bytes;
@@ -188,6 +197,15 @@ inline constexpr int32_t kStartBits = 0;
 }
 [[gnu::always_inline]] inline Bytes high_nibbles(Bytes pairs) {
   return (Bytes)((Bits)pairs >> 4) & 0x0f0f0f0f;
+}
+[[gnu::always_inline]] inline Bytes lookup(const int8_t* table, Bytes index) {
+  uint8_t at[sizeof(Bytes)];
+  int8_t found[sizeof(Bytes)];
+  __builtin_memcpy(at, &index, sizeof(index));
+  for (uint32_t i = 0; i < sizeof(Bytes); ++i) found[i] = table[at[i] & 15];
+  Bytes value;
+  __builtin_memcpy(&value, found, sizeof(value));
+  return value;
 }
 [[gnu::always_inline]] inline void store_bytes(Bytes value, std::byte* to) {
   __builtin_memcpy(to, &value, sizeof(value));
@@ -235,18 +253,6 @@ using DotQ4 = DotQ8;
 using DotUnsigned = DotQ8;
 
 #endif
-
-// For bytes of so many bits, unsigned.
-template <uint32_t bits>
-struct DotOfBitsChoice {
-  using Type = DotUnsigned;
-};
-template <>
-struct DotOfBitsChoice<4> {
-  using Type = DotQ4;
-};
-template <uint32_t bits>
-using DotOfBits = typename DotOfBitsChoice<bits>::Type;
 
 }  // namespace
 }  // namespace tenon::int8

@@ -1,4 +1,4 @@
-// Weights of 4 to 8 bits in blocks times activations of 8 bits, in integer dot products.
+// Weights of 2 to 8 bits in blocks times activations of 8 bits, in integer dot products.
 //
 // Rows of x are quantised once, with a scale for each 32 values as the weights have; sums over 32
 // values are exact integers, and they are added in f32 in rising k. So a row's bits depend on the
@@ -30,7 +30,9 @@ const KernelSet& choose_kernels(const HostFacts& host) {
 class Int8 {
  public:
   Int8(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : kernels_(choose_kernels(*host.facts)), scratch_(host) {}
+      : kernels_(choose_kernels(*host.facts)),
+        asks_ahead_(!sdk::fetches_by_itself(*host.facts)),
+        scratch_(host) {}
 
   Status bind(const LinearLimits& limits) {
     Status status = kCalls.check(limits);
@@ -39,22 +41,32 @@ class Int8 {
   }
   EpilogueMask epilogues() const { return kCalls.epilogues; }
 
-  Status accepts(const WeightView& weight) const { return sdk::check_quant_weight(weight, "int8"); }
+  Status accepts(const WeightView& weight) const {
+    return sdk::check_quant_weight(weight, "int8", true);
+  }
 
   uint64_t packed_bytes(const WeightView& weight) const {
     Format format;
     if (!sdk::parse_quant_format(weight.format, format)) return 0;
-    return sizeof(PackedHeader) + sdk::panel_count(weight.n_out, kernels_.panel_columns) *
-                                      panels_of(format, weight.k_in).panel_bytes();
+    return order_at(weight, header_of(format)) +
+           (sdk::column_order(weight) == nullptr ? 0 : uint64_t{weight.k_in} * sizeof(int32_t));
   }
 
   Status pack(const WeightView& weight, void* packed, Slice slice) {
     Status status = accepts(weight);
     if (!status.ok()) return status;
-    PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
-    sdk::parse_quant_format(weight.format, header.format);
-    if (slice.index == 0) std::memcpy(packed, &header, sizeof(header));
-    const sdk::QuantPanels panels = panels_of(header.format, weight.k_in);
+    Format format = Format::q8_0;
+    sdk::parse_quant_format(weight.format, format);
+    PackedHeader header = header_of(format);
+    if (slice.index == 0) {
+      if (const int32_t* order = sdk::column_order(weight)) {
+        header.order_at = order_at(weight, header);
+        std::memcpy(static_cast<std::byte*>(packed) + header.order_at, order,
+                    uint64_t{weight.k_in} * sizeof(int32_t));
+      }
+      std::memcpy(packed, &header, sizeof(header));
+    }
+    const sdk::QuantPanels panels = panels_of(header, weight.k_in);
     const auto mine = sdk::share_of(sdk::panel_count(weight.n_out, kernels_.panel_columns), slice);
     for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
       sdk::pack_quant_panel(
@@ -67,17 +79,20 @@ class Int8 {
   Status gather(const GatherCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
-    const Format format = static_cast<const PackedHeader*>(call.packed)->format;
+    const auto& header = *static_cast<const PackedHeader*>(call.packed);
     const auto* panels = static_cast<const std::byte*>(call.packed) + sizeof(PackedHeader);
     const auto mine = sdk::share_of(call.rows.size(), slice);
     for (uint32_t i = mine.first; i < mine.last; ++i) {
-      sdk::unpack_quant_row(panels_of(format, call.k_in), panels, call.rows[i],
+      sdk::unpack_quant_row(panels_of(header, call.k_in), panels, call.rows[i],
+                            order_of(call.packed),
                             static_cast<float*>(call.out) + i * call.out_stride);
     }
     return Status();
   }
 
-  Preparation preparation(const WeightView& weight) const { return {0, weight.k_in}; }
+  Preparation preparation(const WeightView& weight) const {
+    return {sdk::column_order_key(weight), weight.k_in};
+  }
 
   uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const {
     return block_count(preparation.k_in) * rows * kRowBlockBytes;
@@ -94,6 +109,7 @@ class Int8 {
                       .k_in = call.preparation.k_in,
                       .first_row = mine.first,
                       .last_row = mine.last,
+                      .order = call.preparation.key == 0 ? nullptr : order_of(call.packed),
                       .prepared = static_cast<std::byte*>(call.prepared)});
     return Status();
   }
@@ -114,33 +130,56 @@ class Int8 {
   }
 
  private:
-  sdk::QuantPanels panels_of(Format format, uint32_t k_in) const {
-    return {.format = format,
+  // Without an order of columns.
+  PackedHeader header_of(Format format) const {
+    const sdk::QuantShape shape = sdk::quant_shape(format);
+    return {.magic = kMagic,
+            .format = sdk::panel_format(format),
+            .panel_columns = kernels_.panel_columns,
+            .block_groups = shape.nested() ? 0 : shape.groups()};
+  }
+  sdk::QuantPanels panels_of(const PackedHeader& header, uint32_t k_in) const {
+    uint32_t offset = 0;
+    if (header.format == Format::q8_0) offset = kernels_.stored_offset[0];
+    if (header.format == Format::u8_32) offset = 128 - kernels_.stored_offset[0];
+    return {.format = header.format,
             .columns = kernels_.panel_columns,
             .k_in = k_in,
-            .offset = format == Format::q8_0 ? kernels_.stored_offset[0] : 0};
+            .offset = offset,
+            .header_groups = header.block_groups};
+  }
+  // Bytes in front of a weight's order of columns, which ends it.
+  uint64_t order_at(const WeightView& weight, const PackedHeader& header) const {
+    return sizeof(PackedHeader) + sdk::panel_count(weight.n_out, kernels_.panel_columns) *
+                                      panels_of(header, weight.k_in).panel_bytes();
   }
 
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
     const auto* packed = static_cast<const std::byte*>(job.packed);
     const auto* second = static_cast<const std::byte*>(job.packed_second);
-    const Format format = reinterpret_cast<const PackedHeader*>(packed)->format;
+    const auto& header = *reinterpret_cast<const PackedHeader*>(packed);
     MultiplyTask task{sdk::panel_task(job, panels)};
-    task.format = format;
-    task.panel_bytes = panels_of(format, job.k_in).panel_bytes();
+    task.format = header.format;
+    task.block_groups = header.block_groups;
+    task.asks_ahead = asks_ahead_;
+    task.panel_bytes = panels_of(header, job.k_in).panel_bytes();
     task.panels = packed + sizeof(PackedHeader);
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = static_cast<const std::byte*>(job.prepared);
     task.scratch = scratch;
-    kernels_.multiply[static_cast<uint32_t>(format)](task);
+    kernels_.multiply[static_cast<uint32_t>(task.format)](task);
   }
 
   const KernelSet& kernels_;
+  const bool asks_ahead_;
   sdk::WorkerScratch scratch_;
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "weight.format", .words = "q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k"},
+    {.key = "weight.format",
+     .words = "q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k iq4_nl mxfp4 nf4_32 nf4_64 fp4_32 fp4_64 "
+              "u2_32 u2_64 u2_128 u3_32 u3_64 u3_128 u4_32 u4_64 u4_128 u8_32 u8_64 u8_128 "
+              "q2_k q3_k iq4_xs tq1_0 tq2_0 iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s iq1_s iq1_m"},
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

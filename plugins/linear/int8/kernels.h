@@ -16,27 +16,39 @@ using Format = sdk::QuantFormat;
 inline constexpr uint32_t kGroupValues = sdk::kQuantGroupValues;  // values with one scale
 
 // Packed weights: a header of 64 bytes, then one panel after the other as sdk/linear/quant_panels.h
-// lays them out, nibbles in halves. Where dot products take unsigned times signed bytes, q8_0 is
-// stored with an offset that makes its values unsigned; the other formats are.
+// lays them out, nibbles in halves, formats with blocks of several lengths as their base with as
+// many groups behind a header as share a scale. Where dot products take unsigned times signed
+// bytes, q8_0 is stored with an offset that makes its values unsigned; u8 the other way round where
+// they take signed ones; the other formats are.
 struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::q8_0;
   uint32_t panel_columns = 0;
-  uint32_t reserved[13] = {};
+  uint32_t block_groups = 0;  // that share a scale, of formats without nested scales
+  uint32_t reserved[1] = {};
+  // Bytes from this header to the order of columns, i32 [k_in], behind the panels; 0 = in turn.
+  uint64_t order_at = 0;
+  uint32_t more_reserved[8] = {};
 };
+inline const int32_t* order_of(const void* packed) noexcept {
+  const uint64_t at = static_cast<const PackedHeader*>(packed)->order_at;
+  if (at == 0) return nullptr;
+  return reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(packed) + at);
+}
 static_assert(sizeof(PackedHeader) == 64);
 
 // 32 values of one row of x: x = q · scale.
 struct RowGroup {
   int8_t q[kGroupValues];
   float scale;
+  float sum;  // of q, times scale
   // What a sum over the group starts with, for weights of q8_0 and q4_0: it takes back what their
-  // unsigned values add. For q6_k, of either half.
+  // unsigned values add. Of either half, for weights that are 32 too large.
   int32_t start[2];
   int32_t half_start[2];
-  float sum;  // of q, times scale
+  float half_sum[2];  // as `sum`
 };
-static_assert(sizeof(RowGroup) == 56);
+static_assert(sizeof(RowGroup) == 64);
 
 // Prepared activations: [blocks][rows] of kRowBlockBytes. A block of weights (16 groups of 32
 // columns, 17 KiB in q8_0) fits the first cache beside a dozen rows of x. The stride between rows
@@ -55,11 +67,14 @@ struct PrepareTask {
   uint32_t k_in = 0;
   uint32_t first_row = 0;
   uint32_t last_row = 0;
+  const int32_t* order = nullptr;  // [k_in] which value of x comes next; null: in turn
   std::byte* prepared = nullptr;
 };
 
 struct MultiplyTask : sdk::PanelTask {
   Format format = Format::q8_0;
+  uint32_t block_groups = 1;  // PackedHeader
+  bool asks_ahead = true;     // for the next block, also for a single row
   uint64_t panel_bytes = 0;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only

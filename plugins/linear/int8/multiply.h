@@ -12,7 +12,7 @@
 namespace tenon::int8 {
 namespace {
 
-// Rows of one pass over the weights: 132 rows of a block of x are 110 KB of the second cache.
+// Rows of one pass over the weights: 132 rows of a block of x are 140 KiB of the second cache.
 inline constexpr uint32_t kChunkRows = 132;
 // Panels of one pass over x; their sums, 8 x 132 rows x 128 bytes = 132 KiB, stay there as well.
 inline constexpr uint32_t kPassPanels = 8;
@@ -32,9 +32,9 @@ inline constexpr uint64_t kScratchBytes =
 
 // Bytes of the first `groups` groups of a panel, whole blocks.
 template <class L>
-constexpr uint64_t bytes_of_groups(uint64_t groups) {
+constexpr uint64_t bytes_of_groups(uint64_t groups, uint32_t block_groups) {
   if constexpr (IsBlocks<L>) {
-    return groups * L::kBlockBytes / L::kGroups;
+    return groups * L::kGroupBytes + groups / L::block_groups(block_groups) * L::kHeaderBytes;
   } else {
     return groups * kGroupBytes<L>;
   }
@@ -75,7 +75,7 @@ inline const std::byte* block_of_x(const MultiplyTask& task, const Pass& pass, u
 
 // `groups` groups of a panel, widened.
 template <class L>
-requires(!IsBlocks<L>) const std::byte* widen(const std::byte* from, uint32_t groups,
+requires(!IsBlocks<L>) const std::byte* widen(const std::byte* from, uint32_t groups, uint32_t,
                                               std::byte* to) {
   constexpr uint32_t kWords = 8 / L::kSteps;
   const std::byte* made = to;
@@ -128,6 +128,7 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass) {
   const uint32_t sources = gated ? 2 * pass.panels : pass.panels;
   const uint32_t groups = task.k_in / kGroupValues;
   const uint64_t panel_floats = uint64_t{pass.rows} * kPanelColumns;
+  const uint32_t each = task.block_groups;
   auto* all_sums = reinterpret_cast<float*>(task.scratch);
   const auto source = [&](uint32_t i) {
     return i < pass.panels ? panel_at(task, false, pass.first_panel + i)
@@ -137,22 +138,25 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass) {
     const uint32_t now = groups - begin < kBlockGroups ? groups - begin : kBlockGroups;
     const std::byte* x = block_of_x(task, pass, begin / kBlockGroups);
     for (uint32_t i = 0; i < sources; ++i) {
-      TileTask block{.panel = source(i) + bytes_of_groups<L>(begin),
+      TileTask block{.panel = source(i) + bytes_of_groups<L>(begin, each),
                      .x = x,
                      .groups = now,
+                     .block_groups = each,
                      .sums = all_sums + i * panel_floats,
                      .resume = begin > 0};
       const uint32_t next_panel = pass.first_panel + pass.panels;
       if (i + 1 < sources) {
-        block.ahead = source(i + 1) + bytes_of_groups<L>(begin);
+        block.ahead = source(i + 1) + bytes_of_groups<L>(begin, each);
       } else if (begin + now < groups) {
-        block.ahead = source(0) + bytes_of_groups<L>(begin + now);
+        block.ahead = source(0) + bytes_of_groups<L>(begin + now, each);
       } else if (next_panel < task.last_panel) {
         block.ahead = panel_at(task, false, next_panel);
       }
-      const uint64_t ahead_bytes = block.ahead == nullptr ? 0 : bytes_of_groups<L>(1);
+      const bool asks = block.ahead != nullptr && (task.asks_ahead || pass.rows > 1);
+      block.in_turn = !task.asks_ahead && pass.rows == 1;
+      const uint64_t ahead_bytes = asks ? bytes_of_groups<L>(now, each) / now : 0;
       if (pass.rows >= widen_rows(L::kFormat)) {
-        block.panel = widen<L>(block.panel, now, task.scratch + kSumsBytes + kRowsBytes);
+        block.panel = widen<L>(block.panel, now, each, task.scratch + kSumsBytes + kRowsBytes);
         multiply_block<typename WidenedForm<L>::Type>(block, pass.rows, ahead_bytes);
       } else {
         multiply_block<L>(block, pass.rows, ahead_bytes);

@@ -33,6 +33,7 @@ inline void quantise(const float* x, RowGroup& to) {
     const float sum = simd::reduce_add(totals[half]);  // exact: integers below 2^11
     sums[half] = sum == sum ? static_cast<int32_t>(sum) : 0;
     to.half_start[half] = kStartBits - 32 * sums[half];
+    to.half_sum[half] = static_cast<float>(sums[half]) * to.scale;
   }
   for (uint32_t format = 0; format < 2; ++format) {
     to.start[format] =
@@ -48,7 +49,14 @@ inline void prepare(const PrepareTask& task) {
     for (uint32_t g = 0; g < groups; ++g) {
       const uint64_t block = g / kBlockGroups;
       std::byte* to = task.prepared + (block * task.rows + r) * kRowBlockBytes;
-      quantise(x + uint64_t{g} * kGroupValues, reinterpret_cast<RowGroup*>(to)[g % kBlockGroups]);
+      const float* from = x + uint64_t{g} * kGroupValues;
+      float ordered[kGroupValues];
+      if (task.order != nullptr) {
+        const int32_t* order = task.order + uint64_t{g} * kGroupValues;
+        for (uint32_t i = 0; i < kGroupValues; ++i) ordered[i] = x[order[i]];
+        from = ordered;
+      }
+      quantise(from, reinterpret_cast<RowGroup*>(to)[g % kBlockGroups]);
     }
   }
 }

@@ -57,12 +57,15 @@ struct TileTask {
   const std::byte* panel = nullptr;  // the block's first group
   const std::byte* x = nullptr;      // the first row's first group; rows kRowBlockBytes apart
   uint32_t groups = 0;
-  float* sums = nullptr;  // [R][kPanelColumns]
-  bool resume = false;    // continue the sums found there
+  uint32_t block_groups = 1;  // that share a header
+  float* sums = nullptr;      // [R][kPanelColumns]
+  bool resume = false;        // continue the sums found there
   // Asked for while this block is multiplied: `ahead_lines` cache lines for each group.
   const std::byte* ahead = nullptr;
   uint64_t ahead_stride = 0;
   uint32_t ahead_lines = 0;
+  // Where nothing is asked for ahead: a group's lines are asked for in turn before they are read.
+  bool in_turn = false;
 };
 
 template <class L, uint32_t R>

@@ -1,25 +1,60 @@
 #include <tenon/sdk/linear/quant_formats.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tenon::sdk {
 
-std::string quant_formats_text() {
-  std::string text;
+std::string quant_formats_text(bool skip_float8) {
+  std::string text, last;
   for (uint32_t i = 0; i < kQuantFormats; ++i) {
-    if (i > 0) text += i + 1 == kQuantFormats ? " and " : ", ";
-    text += quant_shape(static_cast<QuantFormat>(i)).name;
+    const QuantShape shape = quant_shape(static_cast<QuantFormat>(i));
+    if (skip_float8 && shape.float8) continue;
+    if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
+    last = shape.name;
   }
-  return text;
+  return text + " and " + last;
 }
 
-Status check_quant_weight(const WeightView& weight, std::string_view id) {
+uint64_t column_order_key(const WeightView& weight) noexcept {
+  const int32_t* order = column_order(weight);
+  if (order == nullptr) return 0;
+  uint64_t key = 0xcbf29ce484222325u;  // FNV-1a, a number at a time
+  for (uint32_t k = 0; k < weight.k_in; ++k) {
+    key = (key ^ static_cast<uint32_t>(order[k])) * 0x100000001b3u;
+    key ^= key >> 29;
+  }
+  return key == 0 ? 1 : key;
+}
+
+namespace {
+
+// A permutation of the columns, behind the blocks.
+bool is_column_order(const TensorView& order, uint32_t k_in) {
+  if (order.data == nullptr || order.dtype != DType::i32 || order.rank != 1 ||
+      order.shape[0] != k_in || reinterpret_cast<uintptr_t>(order.data) % sizeof(int32_t) != 0) {
+    return false;
+  }
+  std::vector<bool> seen(k_in);
+  const auto* columns = static_cast<const int32_t*>(order.data);
+  for (uint32_t k = 0; k < k_in; ++k) {
+    if (columns[k] < 0 || static_cast<uint32_t>(columns[k]) >= k_in) return false;
+    if (seen[static_cast<uint32_t>(columns[k])]) return false;
+    seen[static_cast<uint32_t>(columns[k])] = true;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status check_quant_weight(const WeightView& weight, std::string_view id, bool skip_float8) {
   constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 46;  // beyond any machine's memory
   const std::string name = "\"" + std::string(id) + "\"";
   QuantFormat format;
-  if (!parse_quant_format(weight.format, format)) {
+  if (!parse_quant_format(weight.format, format) || (skip_float8 && quant_shape(format).float8)) {
     return refuse_weight(weight, "has format \"" + std::string(weight.format) + "\"; " + name +
-                                     " multiplies " + quant_formats_text() +
+                                     " multiplies " + quant_formats_text(skip_float8) +
                                      "; choose a linear plugin for that format, or \"auto\"");
   }
   const QuantShape shape = quant_shape(format);
@@ -33,9 +68,14 @@ Status check_quant_weight(const WeightView& weight, std::string_view id) {
                                      values + ", so the length must be a multiple of " + values +
                                      "; the checkpoint is damaged");
   }
-  if (weight.parts.size() != 1 || weight.parts[0].data == nullptr) {
+  if (weight.parts.empty() || weight.parts.size() > 2 || weight.parts[0].data == nullptr) {
     return refuse_weight(weight, "has " + std::to_string(weight.parts.size()) + " parts; " + name +
                                      " expects one tensor with data");
+  }
+  if (weight.parts.size() == 2 && !is_column_order(weight.parts[1], weight.k_in)) {
+    return refuse_weight(weight, "has a second part that does not order its " +
+                                     std::to_string(weight.k_in) +
+                                     " columns; the reader of the checkpoint is at fault");
   }
   const TensorView& tensor = weight.parts[0];
   const uint64_t row_bytes = uint64_t{weight.k_in} / shape.values * shape.bytes;

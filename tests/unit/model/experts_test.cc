@@ -89,11 +89,6 @@ TEST(Experts, keys_of_another_choice_are_refused_by_name) {
               HasSubstr("'num_experts' is 8; mixture of experts is not built"));
 }
 
-TEST(Experts, checkpoints_in_mxfp4_are_refused_in_words) {
-  EXPECT_THAT(refusal(R"({"model_type":"gpt_oss","quantization_config":{"quant_method":"mxfp4"}})"),
-              HasSubstr("'quantization_config' (\"mxfp4\") is not built"));
-}
-
 TEST(Experts, groups_must_hold_what_is_chosen) {
   nlohmann::json empty = nlohmann::json::object();
   const auto fault = [&](const ExpertsPlan& plan) {

@@ -133,7 +133,7 @@ TEST(Families, heads_that_do_not_fill_the_inner_width_are_refused) {
               HasSubstr("recurrent layers are built for \"silu\" only"));
 }
 
-TEST(Families, granite_4_attends_in_some_layers_and_has_no_experts) {
+TEST(Families, granite_4_attends_in_some_layers) {
   const ModelPlan plan = plan_of(R"({"model_type":"granitemoehybrid","num_local_experts":0,
       "num_hidden_layers":3,"layer_types":["mamba","attention","linear_attention"]})");
   EXPECT_FALSE(plan.layers[0].attends());
@@ -145,11 +145,38 @@ TEST(Families, granite_4_attends_in_some_layers_and_has_no_experts) {
   const ModelShape& shape = storage.shape();
   ASSERT_EQ(shape.group_count, 2u);
   EXPECT_EQ(shape.groups[shape.ledger_group].kind, KvKind::attention);
-  EXPECT_THAT(refusal(R"({"model_type":"granitemoehybrid"})"),
-              HasSubstr("'num_local_experts' is 8; of Granite 4 the models without experts"));
   EXPECT_THAT(refusal(R"({"model_type":"granitemoehybrid","num_local_experts":0,
       "num_hidden_layers":1,"layer_types":["sliding_attention"]})"),
               HasSubstr("'layer_types' has \"sliding_attention\"; there are"));
+}
+
+TEST(Families, granite_4_may_have_experts_beside_its_mlp) {
+  const ModelPlan plan = plan_of(R"({"model_type":"granitemoehybrid","num_hidden_layers":1,
+      "intermediate_size":512,"shared_intermediate_size":1024})");
+  const ExpertsPlan& experts = plan.layers[0].experts;
+  EXPECT_EQ(experts.count, 8u);
+  EXPECT_EQ(experts.chosen, 2u);
+  EXPECT_EQ(experts.width, 512u);
+  EXPECT_EQ(experts.shared_width, 1024u);
+  EXPECT_TRUE(experts.normalised);
+  EXPECT_FALSE(plan_of(R"({"model_type":"granitemoehybrid","num_hidden_layers":1,
+      "num_local_experts":0})")
+                   .layers[0]
+                   .experts);
+}
+
+TEST(Families, granite_of_experts_has_a_shared_one_by_its_name_alone) {
+  const auto experts = [](const std::string& keys) {
+    return plan_of(R"({"num_hidden_layers":1,)" + keys + "}").layers[0].experts;
+  };
+  EXPECT_EQ(experts(R"("model_type":"granitemoe","intermediate_size":512)").width, 512u);
+  EXPECT_EQ(experts(R"("model_type":"granitemoe")").shared_width, 0u);
+  EXPECT_EQ(experts(R"("model_type":"granitemoeshared")").shared_width, 0u);
+  EXPECT_EQ(
+      experts(R"("model_type":"granitemoeshared","shared_intermediate_size":64)").shared_width,
+      64u);
+  EXPECT_THAT(refusal(R"({"model_type":"granitemoe","num_local_experts":0})"),
+              HasSubstr("'num_local_experts' is 0"));
 }
 
 TEST(Families, slopes_of_alibi_are_powers_that_end_at_the_same_one) {

@@ -184,8 +184,8 @@ TEST(GgufModel, experts_make_a_llama_file_a_mixtral) {
   EXPECT_THAT(draft.fault(),
               testing::AllOf(HasSubstr("'blk.0.ffn_gate_exps.weight' is [4, "),
                              HasSubstr("'blk.0.ffn_down_exps.weight' is missing; expected [3, ")));
-  draft.add("blk.0.ffn_down_exps.weight", {3, hidden, width}, 39);
-  EXPECT_THAT(draft.fault(), HasSubstr("is stored as mxfp4, which is not built"));
+  draft.add("blk.0.ffn_down_exps.weight", {3, hidden, width}, 9);
+  EXPECT_THAT(draft.fault(), HasSubstr("is stored as q8_1, which is not built"));
 }
 
 TEST(GgufModel, what_is_not_built_is_refused_by_its_key) {
@@ -221,15 +221,18 @@ TEST(GgufModel, tensors_of_other_types_are_refused_by_name_and_type) {
   draft.counts["llama.feed_forward_length"] = 256;
   draft.add("blk.0.ffn_gate.weight", {256, 32});
   draft.add("blk.0.ffn_up.weight", {256, 32});
-  draft.add("blk.0.ffn_down.weight", {32, 256}, find_tensor_type("q3_k")->id);
+  draft.add("blk.0.ffn_down.weight", {32, 256}, find_tensor_type("q8_k")->id);
   EXPECT_THAT(
       draft.fault(),
-      EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q3_k, which is not built; there "
-               "are f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k and q6_k"));
+      EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q8_k, which is not built; there "
+               "are f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q2_k, "
+               "q3_k, iq4_nl, iq4_xs, iq3_xxs, iq3_s, iq2_xxs, iq2_xs, iq2_s, iq1_s, iq1_m, tq1_0, "
+               "tq2_0 and mxfp4"));
 }
 
 TEST(GgufModel, a_matrix_keeps_the_name_and_the_bytes_of_its_blocks) {
-  for (const char* name : {"q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k"}) {
+  for (const char* name :
+       {"q4_1", "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "q2_k", "iq4_xs", "iq1_m", "tq1_0"}) {
     const TensorType& type = *find_tensor_type(std::string_view(name));
     GgufDraft draft;
     draft.counts["llama.feed_forward_length"] = 512;

@@ -169,7 +169,7 @@ using SafetensorsFiles = Files;
 
 TEST_F(SafetensorsFiles, a_tensor_of_a_type_without_a_view_is_refused_only_when_asked_for) {
   const auto checkpoint = open(safetensors_file(
-      R"({"odd":)" + tensor("F8_E4M3", "[1]", "[0,1]") + R"(,"new":)" +
+      R"({"odd":)" + tensor("F8_E5M2", "[1]", "[0,1]") + R"(,"new":)" +
           tensor("Q9_X", "[7]", "[1,3]") + R"(,"deep":)" + tensor("U8", "[1,1,1,1,1]", "[3,4]") +
           R"(,"plain":)" + tensor("F32", "[1]", "[4,8]") + "}",
       "12345678"));
@@ -177,7 +177,7 @@ TEST_F(SafetensorsFiles, a_tensor_of_a_type_without_a_view_is_refused_only_when_
   EXPECT_NE(checkpoint->find("plain"), nullptr);
   EXPECT_EQ(checkpoint->find("odd"), nullptr);
   EXPECT_THAT(std::string(checkpoint->get("odd").status().message()),
-              HasSubstr("a.safetensors: tensor 'odd' has element type 'F8_E4M3'"));
+              HasSubstr("a.safetensors: tensor 'odd' has element type 'F8_E5M2'"));
   EXPECT_EQ(checkpoint->get("new").status().code(), StatusCode::unsupported);
   EXPECT_THAT(std::string(checkpoint->get("deep").status().message()),
               HasSubstr("has 5 dimensions; at most 4"));

@@ -1,4 +1,8 @@
 // The tokenizer of the bundled demo model.
+#include <gmock/gmock.h>
+
+#include "core/base/gguf_metadata.h"
+#include "core/tokenizer/gguf_export.h"
 #include "tests/support/folders.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
@@ -34,6 +38,17 @@ TEST(BundledModel, finds_the_tokens_of_a_chat) {
   EXPECT_EQ(ids->back(), 4095);
   EXPECT_EQ(*tokenizer->decode(*ids), "Hi");
   EXPECT_EQ(*tokenizer->decode(*ids, /*skip_special=*/false), "<|user|>Hi<|end|>");
+}
+
+// Under this name llama.cpp loads what is converted.
+TEST(BundledModel, splits_text_as_gpt2_does) {
+  for (const char* model : {"tale", "tale-draft"}) {
+    GgufMetadata metadata;
+    const std::string folder = source_folder() + "/configs/models/" + model;
+    EXPECT_EQ(must(add_gguf_tokenizer(folder, 4096, true, metadata)), "");
+    const std::string gpt2("\x08\0\0\0\x05\0\0\0\0\0\0\0gpt-2", 17);  // a text of five bytes
+    EXPECT_THAT(metadata.bytes(), testing::HasSubstr("tokenizer.ggml.pre" + gpt2));
+  }
 }
 
 }  // namespace

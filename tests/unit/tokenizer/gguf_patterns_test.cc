@@ -12,9 +12,10 @@
 namespace tenon {
 namespace {
 
-std::vector<std::string> words_of(const tok::SplitRule& rule, const std::string& text) {
+std::vector<std::string> words_of(std::span<const std::string_view> patterns,
+                                  const std::string& text) {
   tok::PreTokenizer steps;
-  for (const std::string_view pattern : rule.patterns) {
+  for (const std::string_view pattern : patterns) {
     steps.add(tok::make_split(must(tok::Pattern::regex(pattern)), tok::SplitBehavior::isolated,
                               /*invert=*/false),
               "split");
@@ -34,10 +35,26 @@ TEST(SplitRules, cut_text_as_the_library_does) {
     ASSERT_NE(rule, nullptr) << name;
     for (size_t i = 0; i < expected.size(); ++i) {
       const auto text = golden["texts"][i].get<std::string>();
-      EXPECT_EQ(words_of(*rule, text), expected[i].get<std::vector<std::string>>())
+      EXPECT_EQ(words_of(rule->patterns, text), expected[i].get<std::vector<std::string>>())
           << name << ": " << text;
     }
   }
+}
+
+TEST(SplitRules, in_other_notations_cut_text_at_the_same_places) {
+  const auto golden = nlohmann::json::parse(read_file(data_path("splits.json")));
+  const std::string_view notations[] = {
+      R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+      R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+      R"(|\s*[\r\n]|\s+(?!\S)|\s+)"};
+  for (const std::string_view notation : notations) {
+    const std::string_view usual = tok::usual_notation(notation);
+    EXPECT_NE(usual, notation);
+    for (const auto& text : golden["texts"]) {
+      EXPECT_EQ(words_of({{notation}}, text), words_of({{usual}}, text)) << text;
+    }
+  }
+  EXPECT_EQ(tok::usual_notation("[a-z]+"), "[a-z]+");
 }
 
 TEST(SplitRules, are_found_by_each_of_their_names) {

@@ -64,7 +64,8 @@ class Fixture : public testing::TestWithParam<std::string> {
   void SetUp() override {
     write_folder(folder_, GetParam());
     expected_ = must(Tokenizer::load(folder_.path()));
-    status_ = add_gguf_tokenizer(folder_.path(), expected_->vocab_size() + 3, true, metadata_);
+    status_ = add_gguf_tokenizer(folder_.path(), expected_->vocab_size() + 3, true, metadata_)
+                  .take_status();
   }
   // The kinds that GGUF files have words for.
   bool is_expressible() const { return expected_->kind() != "bpe"; }
@@ -157,6 +158,97 @@ TEST(GgufTokenizer, the_split_rule_says_whether_digits_stand_alone_and_whether_a
   EXPECT_EQ(*must(load(explicit_end))->encode("lo"), (std::vector<TokenId>{0, 3}));
 }
 
+// What is written for a tokenizer, and what the user is told about it.
+struct Written {
+  std::string pre, note;
+};
+Written written_for(const std::string& source) {
+  GgufMetadata metadata;
+  const std::string note = must(add_gguf_tokenizer(source, 200000, true, metadata));
+  const std::string bytes = file_of(metadata);
+  const GgufFile parsed = must(GgufFile::parse(std::as_bytes(std::span(bytes))));
+  return {std::string(*parsed.find("tokenizer.ggml.pre")->text()), note};
+}
+Written written_for(const nlohmann::json& document) {
+  const TemporaryFolder folder;
+  folder.write_file("tokenizer.json", document.dump());
+  return written_for(folder.path());
+}
+
+TEST(GgufTokenizer, every_split_rule_is_written_under_its_name_again) {
+  for (const tok::SplitRule& rule : tok::split_rules()) {
+    for (const std::string_view name : rule.names) {
+      const TemporaryFolder folder;
+      const std::string path = folder.write_file("t.gguf", file_of(small_bpe(name)));
+      ASSERT_TRUE(write_tokenizer_folder(path, folder.path()).ok()) << name;
+      const Written written = written_for(folder.path());
+      EXPECT_EQ(written.pre, rule.names.front()) << name;
+      EXPECT_EQ(written.note, "") << name;
+    }
+  }
+}
+
+TEST(GgufTokenizer, a_split_that_drops_what_is_between_its_matches_is_known_where_nothing_is) {
+  auto json = nlohmann::json::parse(read_file(data_path("llama3.json")));
+  auto& split = json["pre_tokenizer"]["pretokenizers"][0];
+  split["behavior"] = "Removed";
+  split["invert"] = true;
+  EXPECT_EQ(written_for(json).pre, "llama-bpe");
+  split["invert"] = false;
+  EXPECT_EQ(written_for(json).pre, "custom");
+}
+
+TEST(GgufTokenizer, looking_words_up_first_is_no_matter_where_merges_reach_every_piece) {
+  auto json = nlohmann::json::parse(read_file(data_path("gpt2.json")));
+  json["model"]["ignore_merges"] = true;
+  EXPECT_EQ(written_for(json).pre, "gpt-2");
+  json["model"]["vocab"]["zqx"] = json["model"]["vocab"].size() + 1;  // behind the added token
+  EXPECT_EQ(written_for(json).pre, "custom");
+  EXPECT_THAT(written_for(json).note,
+              HasSubstr("looks words up before it merges, which 'gpt-2' does not"));
+  json["model"]["ignore_merges"] = false;
+  EXPECT_EQ(written_for(json).pre, "gpt-2");
+}
+
+TEST(GgufTokenizer, what_llama_cpp_does_otherwise_is_said) {
+  const auto json = nlohmann::json::parse(read_file(data_path("gpt2.json")));
+  EXPECT_EQ(written_for(json).note, "");
+  auto composing = json;
+  composing["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}};
+  EXPECT_EQ(written_for(composing).pre, "gpt-2");
+  EXPECT_EQ(written_for(composing).note,
+            "llama.cpp will give some texts other tokens: this tokenizer brings text into the "
+            "normal form NFC first, which 'tokenizer.ggml.pre' = 'gpt-2' does not say");
+  auto nothing = json;
+  nothing["normalizer"] = {{"type", "Sequence"}, {"normalizers", nlohmann::json::array()}};
+  EXPECT_EQ(written_for(nothing).note, "");
+  auto lower = json;
+  lower["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_EQ(written_for(lower).note,
+            "llama.cpp will not load this file: its tokenizer changes text before it is split "
+            "(Lowercase); llama.cpp has no name for that, and 'tokenizer.ggml.pre' is 'custom'");
+  auto spaced = json;
+  spaced["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_THAT(written_for(spaced).note, HasSubstr("puts a space in front of each text"));
+  auto other = json;
+  other["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"}, {"pattern", {{"Regex", "[a-z]+"}}}, {"behavior", "Isolated"}},
+        json["pre_tokenizer"]}}};
+  EXPECT_THAT(written_for(other).note, HasSubstr("its tokenizer splits text at '[a-z]+ and then "));
+  EXPECT_EQ(written_for(other).pre, "custom");
+  other["pre_tokenizer"]["pretokenizers"][0] = {{"type", "Punctuation"}};
+  EXPECT_THAT(written_for(other).note, HasSubstr("splits text by 'Punctuation'"));
+}
+
+TEST(GgufTokenizer, a_file_without_a_name_gets_one_where_its_json_has_it) {
+  const TemporaryFolder folder;
+  GgufMetadata old = small_bpe("custom");
+  old.add_text("tokenizer.huggingface.json", read_file(data_path("smollm.json")));
+  EXPECT_EQ(written_for(folder.write_file("old.gguf", file_of(old))).pre, "smollm");
+}
+
 TEST(GgufTokenizer, control_tokens_are_special_and_those_of_users_are_always_found) {
   const auto tokenizer = must(load(small_bpe("gpt-2")));
   EXPECT_TRUE(tokenizer->is_special(0));
@@ -206,7 +298,7 @@ TEST(GgufTokenizer, more_tokens_than_the_model_has_rows_are_refused) {
   const TemporaryFolder folder;
   write_folder(folder, "gpt2.json");
   GgufMetadata metadata;
-  EXPECT_THAT(std::string(add_gguf_tokenizer(folder.path(), 5, true, metadata).message()),
+  EXPECT_THAT(std::string(add_gguf_tokenizer(folder.path(), 5, true, metadata).status().message()),
               HasSubstr("the model's vocabulary only 5"));
 }
 

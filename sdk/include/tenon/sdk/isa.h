@@ -32,4 +32,14 @@ const KernelSet& best_kernels(const HostFacts& host,
 #define TENON_X86(kernels) nullptr
 #endif
 
+// Whether the processor itself fetches what one row reads front to back, so that asking for lines
+// beside it only takes bandwidth from it: Zen 4 (docs/experiments/008-linear-kernels.md).
+inline bool fetches_by_itself([[maybe_unused]] const HostFacts& host) noexcept {
+#if defined(__x86_64__)
+  return host.cpu.has(CpuFeature::avx512_vnni) && __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace tenon::sdk

@@ -18,6 +18,7 @@
 //   widen_low widen_high                                 32-bit words of two bf16: either half
 //   load_bf16 load_f16 store_bf16 store_f16              contiguous 16-bit values
 //   load_i8 signed_byte<j>                               signed bytes: contiguous; of 32-bit words
+//   load_u8_words                                        unsigned bytes as 32-bit words
 //   load_nibbles(from, even, odd) nibble<j>              0 … 15: 2·kLanes contiguous; of words
 //   load_halves(low, high)                               kLanes / 2 words from each
 //   transpose(rows)                                      kLanes vectors in place

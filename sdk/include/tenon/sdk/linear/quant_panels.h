@@ -1,21 +1,29 @@
 // Weights of quantised formats as column panels. A panel holds `columns` rows of W (columns of y)
 // side by side and walks k group by group, 32 values at a time:
 //
-//   block   [columns] f16 scale, [columns] f16 minimum where the format has one
-//           then its groups, one or eight:
-//   group   [2] [columns] small scales, where the format is nested
+//   block   [columns] scale (QuantShape::scale_type), [columns] f16 minimum or zero point where the
+//           format has one
+//           [groups] [columns] small scales of all groups, where each has one byte
+//           then its groups, one to eight, or as many as the kernel wants:
+//   group   [2] [columns] small scales, where each group has two bytes
 //           8 bits  [8] [columns] word of 4 values: value i in byte i
 //           4 bits  [4] [columns] word of 8 values, by `NibbleOrder`:
 //                     halves    value i in the low, value i + 4 in the high nibble of byte i
 //                     in_turn   value i in bits 4i … 4i + 3
+//           2 bits  [2] [columns] word of 16 values: value i in bits 2 · (i / 4) … of byte i % 4
+//           3 bits  [3] [columns] words of 8 values: value i of the first four in the low three
+//           bits
+//                   of byte i, of the next four in bits 4 … 6; value i of the last eight in bit 3
+//                   (i < 4) or 7 of byte i % 4 of the three words, low bits first
 //           5 bits  as 4 bits in halves, then [columns] word of the top bits: of value i in byte
 //                   i % 4, bit i / 4
 //           6 bits  [2] [3] [columns] words of 16 values: value i in the low bits of byte i % 4 of
 //                   word i / 4; the last four in the top two bits of each, high bits first
 //
-// These are as many bytes as in the file, but for q4_k and q5_k: their small scales take 8 bits
-// instead of 6 (2.8 % and 2.3 % more). Values are stored as in the file or with an offset of the
-// kernel's choice, modulo 2^bits. Columns beyond n_out are zero.
+// These are as many bytes as in the file, but where small scales have fewer than 8 bits there (q4_k
+// and q5_k 2.8 % and 2.3 % more, q3_k 3.6 %, iq4_xs 1.5 %), in tq1_0, and in formats of a lattice.
+// Values are stored as in the file or with an offset of the kernel's choice, modulo 2^bits. Columns
+// beyond n_out are zero.
 #pragma once
 
 #include <tenon/sdk/linear/quant_formats.h>
@@ -34,21 +42,48 @@ struct QuantPanels {
   uint32_t k_in = 0;
   NibbleOrder order = NibbleOrder::halves;
   uint32_t offset = 0;  // added to every stored value
+  // Groups behind one header, which divide those of the format; 0 = as many as it has. More headers
+  // say the same several times.
+  uint32_t header_groups = 0;
 
-  constexpr uint64_t header_bytes() const noexcept {
-    return uint64_t{columns} * (quant_shape(format).has_minimum ? 4 : 2);
+  constexpr uint32_t block_groups() const noexcept {
+    return header_groups == 0 ? quant_shape(format).groups() : header_groups;
   }
+  constexpr uint64_t scales_bytes() const noexcept {
+    return uint64_t{columns} * scale_bytes(quant_shape(format).scale_type);
+  }
+  constexpr uint64_t second_bytes() const noexcept {
+    return quant_shape(format).has_second() ? uint64_t{columns} * 2 : 0;
+  }
+  // Whether small scales stand in the header.
+  constexpr bool small_first() const noexcept {
+    return small_bytes_of(quant_shape(format).small) == 1;
+  }
+  constexpr uint64_t header_bytes() const noexcept {
+    return scales_bytes() + second_bytes() +
+           (small_first() ? uint64_t{block_groups()} * columns : 0);
+  }
+  // In front of each group.
   constexpr uint64_t small_bytes() const noexcept {
-    return quant_shape(format).nested ? uint64_t{columns} * 2 : 0;
+    return small_first() ? 0 : uint64_t{columns} * small_bytes_of(quant_shape(format).small);
+  }
+  // From a block to the small scales of its group `group`.
+  constexpr uint64_t small_at(uint64_t group) const noexcept {
+    if (small_first()) return scales_bytes() + second_bytes() + group * columns;
+    return header_bytes() + group * group_bytes();
   }
   constexpr uint64_t group_bytes() const noexcept {
     return small_bytes() + uint64_t{columns} * quant_shape(format).bits * (kQuantGroupValues / 8);
   }
   constexpr uint64_t block_bytes() const noexcept {
-    return header_bytes() + group_bytes() * quant_shape(format).groups();
+    return header_bytes() + group_bytes() * block_groups();
+  }
+  // Of the panel's first `groups` groups, whole blocks.
+  constexpr uint64_t groups_bytes(uint64_t groups) const noexcept {
+    return groups / block_groups() * block_bytes();
   }
   constexpr uint64_t panel_bytes() const noexcept {
-    return round_up(k_in / quant_shape(format).values * block_bytes(), 64);
+    return round_up(groups_bytes(k_in / kQuantGroupValues), 64);
   }
 };
 
@@ -76,6 +111,13 @@ constexpr BitPieces bits_of_value(uint32_t bits, NibbleOrder order, uint32_t col
     return {
         {{byte(first, b), 6, 4, 2}, {byte(first + 1, b), 6, 2, 2}, {byte(first + 2, b), 6, 0, 2}},
         3};
+  }
+  if (bits == 2) return {{{byte(k / 16, b), k / 4 % 4 * 2, 0, 2}}, 1};
+  if (bits == 3) {
+    const uint32_t step = k / 4, at = step % 2 * 4;
+    if (step < 6) return {{{byte(step / 2, b), at, 0, 3}}, 1};
+    return {{{byte(0, b), at + 3, 0, 1}, {byte(1, b), at + 3, 1, 1}, {byte(2, b), at + 3, 2, 1}},
+            3};
   }
   if (order == NibbleOrder::in_turn) return {{{byte(k / 8, k % 8 / 2), k % 2 * 4, 0, 4}}, 1};
   const BitPiece low{byte(k / 8, b), k / 4 % 2 * 4, 0, 4};
@@ -111,6 +153,20 @@ class GroupWriter {
     if constexpr (bits == 8) {
       put(2 * index, static_cast<uint32_t>(values));
       put(2 * index + 1, static_cast<uint32_t>(values >> 32));
+    } else if constexpr (bits == 2) {
+      const uint64_t pairs = values & 3 * kEachByte;
+      if (index % 2 == 1) {
+        const uint64_t four = before_ | pairs << 4;
+        put(index / 2, static_cast<uint32_t>(four | four >> 30));
+      }
+      before_ = pairs;
+    } else if constexpr (bits == 3) {
+      const uint64_t codes = values & 7 * kEachByte;
+      if (index < 3) {
+        eights_[index] = static_cast<uint32_t>(codes | codes >> 28);
+      } else {
+        put_threes(static_cast<uint32_t>(codes), static_cast<uint32_t>(codes >> 32));
+      }
     } else if constexpr (bits == 6) {
       if (index % 2 == 1) put_sixteen(index / 2, before_, values);
       before_ = values;
@@ -127,6 +183,12 @@ class GroupWriter {
   [[gnu::always_inline]] void put(uint32_t word, uint32_t value) const noexcept {
     std::memcpy(to_ + word * stride_, &value, 4);
   }
+  // The first 24 values, and the last eight in two words.
+  [[gnu::always_inline]] void put_threes(uint32_t low, uint32_t high) const noexcept {
+    for (uint32_t i = 0; i < 3; ++i) {
+      put(i, eights_[i] | (low >> i & 0x01010101u) << 3 | (high >> i & 0x01010101u) << 7);
+    }
+  }
   [[gnu::always_inline]] void put_sixteen(uint32_t half, uint64_t low,
                                           uint64_t high) const noexcept {
     const auto last = static_cast<uint32_t>(high >> 32);
@@ -139,8 +201,26 @@ class GroupWriter {
   std::byte* to_;
   uint64_t stride_;
   NibbleOrder order_;
-  uint64_t before_ = 0;  // 6 bits: the eight before; 5 bits: the top bits so far
+  uint64_t before_ = 0;      // 2 and 6 bits: the eight before; 5 bits: the top bits so far
+  uint32_t eights_[3] = {};  // 3 bits: the values so far
 };
+
+// Where a block's scales go in the header at `to`.
+template <class F>
+[[gnu::always_inline]] inline void put_header(const QuantPanels& panels, uint32_t column,
+                                              const std::byte* block, std::byte* to) noexcept {
+  constexpr QuantShape kShape = F::kShape;
+  constexpr uint32_t kScale = scale_bytes(kShape.scale_type);
+  if constexpr (requires { F::scale_bits(block); }) {
+    const uint16_t bits = F::scale_bits(block);
+    std::memcpy(to + kScale * column, &bits, kScale);
+  } else {
+    std::memcpy(to + kScale * column, block + kShape.scale_at, kScale);
+  }
+  if (kShape.has_second()) {
+    std::memcpy(to + panels.scales_bytes() + 2 * column, block + kShape.scale_at + kScale, 2);
+  }
+}
 
 // `panels` is a copy with the format's constants in it, which no store to bytes can change.
 template <class F>
@@ -148,16 +228,21 @@ template <class F>
                                                     const std::byte* block,
                                                     std::byte* to) noexcept {
   constexpr QuantShape kShape = F::kShape;
+  panels.header_groups = panels.block_groups();
   panels.format = kShape.format;
-  std::memcpy(to + 2 * column, block + kShape.scale_at, 2);
-  if (kShape.has_minimum) {
-    std::memcpy(to + 2 * (panels.columns + column), block + kShape.scale_at + 2, 2);
-  }
-  std::byte* group = to + panels.header_bytes();
+  std::byte *group = to, *header = to;
   for (uint32_t g = 0; g < kShape.groups(); ++g, group += panels.group_bytes()) {
-    if constexpr (kShape.nested) {
-      group[column] = static_cast<std::byte>(F::small(block, g, 0));
-      group[panels.columns + column] = static_cast<std::byte>(F::small(block, g, 1));
+    const uint32_t within = g % panels.header_groups;
+    if (within == 0) {
+      header = group;
+      put_header<F>(panels, column, block, header);
+      group += panels.header_bytes();
+    }
+    for (uint32_t i = 0; i < small_bytes_of(kShape.small); ++i) {
+      if constexpr (kShape.nested()) {
+        header[panels.small_at(within) + i * panels.columns + column] =
+            static_cast<std::byte>(F::small(block, g, i));
+      }
     }
     GroupWriter<kShape.bits> writer(group + panels.small_bytes() + 4 * column,
                                     uint64_t{4} * panels.columns, panels.order);
@@ -176,19 +261,74 @@ template <class F>
 struct QuantScale {
   float scale, minimum;
 };
+inline float panel_scale(ScaleType type, const std::byte* scales, uint32_t column) noexcept {
+  if (type == ScaleType::f16) return f16_to_float(half_at(scales + 2 * column));
+  if (type == ScaleType::bf16) return bf16_to_float(half_at(scales + 2 * column));
+  float scale;
+  std::memcpy(&scale, scales + 4 * column, 4);
+  return scale;
+}
+// `small`: the small scales of the group.
 inline QuantScale scale_of_value(const QuantPanels& panels, const std::byte* block,
-                                 const std::byte* group, uint32_t column, uint32_t k) noexcept {
+                                 const std::byte* small, uint32_t column, uint32_t k) noexcept {
   const QuantShape shape = quant_shape(panels.format);
-  const std::byte* minimums = block + 2 * uint64_t{panels.columns};
-  QuantScale out{f16_to_float(half_at(block + 2 * column)), -0.0f};
-  if (shape.has_minimum) out.minimum = f16_to_float(half_at(minimums + 2 * column));
-  if (!shape.nested) return out;
-  const auto small = [&](uint32_t which) {
-    return static_cast<float>(static_cast<int8_t>(group[which * panels.columns + column]));
+  const std::byte* second = block + panels.scales_bytes() + 2 * uint64_t{column};
+  QuantScale out{panel_scale(shape.scale_type, block, column), -0.0f};
+  if (shape.has_minimum) out.minimum = f16_to_float(half_at(second));
+  if (shape.has_zero) out.minimum = -(out.scale * f16_to_float(half_at(second)));
+  const auto byte_of = [&](uint32_t which) {
+    return static_cast<int8_t>(small[which * panels.columns + column]);
   };
-  out.scale *= small(shape.has_minimum ? 0 : k / 16);
-  if (shape.has_minimum) out.minimum *= -small(1);
+  const uint32_t half = k / 16;
+  const auto nibble_of = [&](uint32_t which, uint32_t high) {
+    return static_cast<float>(static_cast<uint8_t>(byte_of(which)) >> (4 * high) & 15);
+  };
+  switch (shape.small) {
+    case SmallScales::none:
+      break;
+    case SmallScales::minimum:
+      out = {out.scale * static_cast<float>(byte_of(0)),
+             out.minimum * -static_cast<float>(byte_of(1))};
+      break;
+    case SmallScales::halves:
+      out.scale *= static_cast<float>(byte_of(half));
+      break;
+    case SmallScales::half_minima:
+      out = {out.scale * nibble_of(half, 0), out.minimum * -nibble_of(half, 1)};
+      break;
+    case SmallScales::whole:
+      out.scale *= static_cast<float>(byte_of(0));
+      break;
+    case SmallScales::odd_halves:
+      out.scale *= nibble_of(0, half) * 2 + 1;
+      break;
+    case SmallScales::shifted: {
+      const float eighth = out.scale * static_cast<float>(byte_of(0)) / 8;
+      out = {byte_of(0) < 0 ? -8 * eighth : 8 * eighth, eighth};
+      break;
+    }
+    case SmallScales::shifted_halves:
+      out.scale *= nibble_of(half, 0) * shape.unit;
+      break;
+  }
   return out;
+}
+// What is stored of value k, behind the bits that the panel holds.
+inline uint32_t whole_code(const QuantShape& shape, uint32_t columns, const std::byte* small,
+                           uint32_t column, uint32_t k, uint32_t stored) noexcept {
+  if (shape.small != SmallScales::shifted_halves) return stored;
+  const auto bits = static_cast<uint32_t>(small[k / 16 * columns + column]);
+  return 8 * stored + 2 * (bits >> (4 + k / 8 % 2) & 1);
+}
+
+// What bits of a panel stand for, before scale and minimum.
+inline float level_of(const QuantShape& shape, uint32_t stored, uint32_t offset) noexcept {
+  const uint32_t code = offset == 0 ? stored : (stored - offset) & ((1u << shape.bits) - 1);
+  if (shape.table != nullptr) return shape.table[code];
+  if (shape.float8) return float8_value(code);
+  auto whole = static_cast<int32_t>(code);
+  if (shape.format == QuantFormat::q8_0) whole = static_cast<int8_t>(code);
+  return static_cast<float>(whole - static_cast<int32_t>(shape.zero));
 }
 
 }  // namespace detail
@@ -200,11 +340,15 @@ inline void pack_quant_panel(const WeightView& weight, const QuantPanels& panels
   const uint32_t first = panel * panels.columns;
   const uint32_t columns =
       weight.n_out - first < panels.columns ? weight.n_out - first : panels.columns;
-  const uint64_t bytes = panels.k_in / quant_shape(panels.format).values * panels.block_bytes();
+  const uint64_t bytes = panels.groups_bytes(panels.k_in / kQuantGroupValues);
   if (columns < panels.columns) std::memset(to, 0, bytes);
   std::memset(to + bytes, 0, panels.panel_bytes() - bytes);
-  with_quant_format(panels.format, [&](auto format) {
+  // The panel's format may be the base of the weight's.
+  QuantFormat stored = panels.format;
+  parse_quant_format(weight.format, stored);
+  with_quant_format(stored, [&](auto format) {
     using F = decltype(format);
+    const uint64_t packed_bytes = panels.groups_bytes(F::kShape.groups());
     // Some 256 bytes of a row at a time: whole cache lines are read, and what is written stays in
     // the first cache until all columns are there.
     constexpr uint64_t kRun = F::kShape.bytes < 128 ? 256 / F::kShape.bytes : 1;
@@ -215,25 +359,26 @@ inline void pack_quant_panel(const WeightView& weight, const QuantPanels& panels
         const std::byte* row = static_cast<const std::byte*>(tensor.data) +
                                weight.stored_row(first + c) * tensor.stride[0];
         for (uint64_t b = begin; b < end; ++b) {
-          detail::pack_quant_block<F>(panels, c, row + b * F::kShape.bytes,
-                                      to + b * panels.block_bytes());
+          detail::pack_quant_block<F>(panels, c, row + b * F::kShape.bytes, to + b * packed_bytes);
         }
       }
     }
   });
 }
 
-// Row `row` of the packed panels as f32 [k_in].
+// Row `row` of the packed panels as f32 [k_in]; value i goes to out[order[i]], if there is one.
 inline void unpack_quant_row(const QuantPanels& panels, const std::byte* packed, uint32_t row,
-                             float* out) noexcept {
+                             const int32_t* order, float* out) noexcept {
   const QuantShape shape = quant_shape(panels.format);
   const uint32_t column = row % panels.columns;
+  const uint32_t values_a_block = panels.block_groups() * kQuantGroupValues;
   const std::byte* block = packed + row / panels.columns * panels.panel_bytes();
   for (uint32_t first = 0; first < panels.k_in; first += kQuantGroupValues) {
-    if (first > 0 && first % shape.values == 0) block += panels.block_bytes();
+    if (first > 0 && first % values_a_block == 0) block += panels.block_bytes();
     const std::byte* group = block + panels.header_bytes() +
-                             first % shape.values / kQuantGroupValues * panels.group_bytes();
+                             first % values_a_block / kQuantGroupValues * panels.group_bytes();
     const std::byte* values = group + panels.small_bytes();
+    const std::byte* small = block + panels.small_at(first % values_a_block / kQuantGroupValues);
     for (uint32_t k = 0; k < kQuantGroupValues; ++k) {
       const auto place = detail::bits_of_value(shape.bits, panels.order, panels.columns, column, k);
       uint32_t stored = 0;
@@ -242,12 +387,10 @@ inline void unpack_quant_row(const QuantPanels& panels, const std::byte* packed,
         const auto byte = static_cast<uint32_t>(values[piece.byte]);
         stored |= (byte >> piece.at & ((1u << piece.count) - 1)) << piece.from;
       }
-      const uint32_t mask = (1u << shape.bits) - 1;
-      auto whole = static_cast<int32_t>((stored - panels.offset) & mask);
-      if (shape.bits == 8) whole = static_cast<int8_t>(whole);
-      const auto scale = detail::scale_of_value(panels, block, group, column, k);
-      out[first + k] = scale.scale * static_cast<float>(whole - static_cast<int32_t>(shape.zero)) +
-                       scale.minimum;
+      const auto scale = detail::scale_of_value(panels, block, small, column, k);
+      stored = detail::whole_code(shape, panels.columns, small, column, k, stored);
+      out[order == nullptr ? first + k : static_cast<uint32_t>(order[first + k])] =
+          scale.scale * detail::level_of(shape, stored, panels.offset) + scale.minimum;
     }
   }
 }

@@ -127,6 +127,10 @@ inline constexpr uint32_t kRegisters = 16;
   const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(from));
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
+[[gnu::always_inline]] inline F32 load_u8_words(const void* from) noexcept {
+  const __m128i bytes = _mm_loadl_epi64(static_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_cvtepu8_epi32(bytes));
+}
 template <int j>
 [[gnu::always_inline]] inline F32 signed_byte(F32 words) noexcept {
   const __m256i high = _mm256_slli_epi32(_mm256_castps_si256(words), 24 - 8 * j);

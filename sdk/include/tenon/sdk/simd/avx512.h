@@ -129,6 +129,10 @@ inline constexpr uint32_t kRegisters = 32;
   const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(from));
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
+[[gnu::always_inline]] inline F32 load_u8_words(const void* from) noexcept {
+  const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(from));
+  return _mm512_castsi512_ps(_mm512_cvtepu8_epi32(bytes));
+}
 template <int j>
 [[gnu::always_inline]] inline F32 signed_byte(F32 words) noexcept {
   const __m512i high = _mm512_slli_epi32(_mm512_castps_si512(words), 24 - 8 * j);

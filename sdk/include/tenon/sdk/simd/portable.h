@@ -132,6 +132,11 @@ inline constexpr uint32_t kRegisters = 16;
   __builtin_memcpy(values, from, sizeof(values));
   return __builtin_convertvector((Mask{values[0], values[1], values[2], values[3]}), F32);
 }
+[[gnu::always_inline]] inline F32 load_u8_words(const void* from) noexcept {
+  uint8_t values[4];
+  __builtin_memcpy(values, from, sizeof(values));
+  return (F32)Bits{values[0], values[1], values[2], values[3]};
+}
 template <int j>
 [[gnu::always_inline]] inline F32 signed_byte(F32 words) noexcept {
   return __builtin_convertvector((Mask)((Bits)words << (24 - 8 * j)) >> 24, F32);

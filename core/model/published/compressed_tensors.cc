@@ -1,0 +1,219 @@
+// compressed-tensors, as llm-compressor writes it. Of a matrix [n, k]:
+//   pack-quantized   weight_packed i32 [n, k·b/32]: codes plus 2^(b−1), along the input
+//                    weight_scale [n, groups]
+//                    weight_zero_point i32 [n·b/32, groups]: along the output, with the same offset
+//                    weight_shape i64 [2]: n, k; weight_g_idx i32 [k]
+//   int-quantized    weight i8 [n, k], weight_scale [n, groups], [n, 1] or one
+//   float-quantized  weight F8_E4M3, weight_scale as in float8.cc
+#include <cstring>
+
+#include "core/model/published/reader.h"
+#include "core/model/tensor_values.h"
+
+namespace tenon::published {
+namespace {
+
+constexpr std::string_view kPackedScale = ".weight_scale", kPackedZero = ".weight_zero_point";
+
+enum class Packing : uint8_t { packed, integers, float8 };
+
+struct Scheme {
+  Packing packing = Packing::packed;
+  uint32_t bits = 4;
+  uint64_t group = 0;  // 0: a whole row
+  bool one_scale = false;
+  bool symmetric = true;
+  std::optional<BlockShape> block;
+};
+
+class CompressedTensors final : public Reader {
+ public:
+  explicit CompressedTensors(const Scheme& scheme) : scheme_(scheme) {}
+
+  std::string_view main_suffix() const override {
+    return scheme_.packing == Packing::packed ? ".weight_packed" : ".weight";
+  }
+  bool is_quantised(const TensorView& view) const override {
+    if (scheme_.packing == Packing::packed) return true;
+    return view.dtype == (scheme_.packing == Packing::float8 ? DType::f8_e4m3 : DType::i8);
+  }
+  std::vector<std::string_view> other_suffixes() const override {
+    return {kPackedScale,    kPackedZero,    ".weight_shape",
+            ".weight_g_idx", ".input_scale", ".input_zero_point"};
+  }
+  Result<Matrix> read(const Tensors& tensors) const override {
+    if (scheme_.packing == Packing::float8)
+      return read_float8(tensors, kPackedScale, scheme_.block);
+    return scheme_.packing == Packing::packed ? read_packed(tensors) : read_integers(tensors);
+  }
+
+ private:
+  Result<Matrix> read_packed(const Tensors& tensors) const {
+    const uint32_t bits = scheme_.bits, each = 32 / bits;
+    TENON_ASSIGN_OR_RETURN(const TensorView* words, tensors.get(".weight_packed", {DType::i32}, 2));
+    TENON_ASSIGN_OR_RETURN(const TensorView* shape,
+                           tensors.get(".weight_shape", {DType::i64, DType::i32}, {2}));
+    const auto extent = [&](uint64_t i) {
+      int64_t value = 0;
+      const uint64_t bytes = shape->dtype == DType::i64 ? 8 : 4;
+      std::memcpy(&value, static_cast<const std::byte*>(shape->data) + i * bytes, bytes);
+      return static_cast<uint64_t>(value);
+    };
+    const uint64_t n = words->shape[0], k = extent(1);
+    if (extent(0) != n || k == 0 || k > (uint64_t{1} << 31) ||
+        (k + each - 1) / each != words->shape[1]) {
+      return tensors.refuse(".weight_shape",
+                            "is [" + std::to_string(extent(0)) + ", " + std::to_string(k) +
+                                "], of which 'weight_packed' would be another size");
+    }
+    const uint64_t group = scheme_.group == 0 ? k : scheme_.group, groups = (k + group - 1) / group;
+    TENON_ASSIGN_OR_RETURN(const TensorView* scales,
+                           tensors.get(kPackedScale, kRealTypes, {n, groups}));
+    const TensorView* zeros = nullptr;
+    if (!scheme_.symmetric) {
+      TENON_ASSIGN_OR_RETURN(
+          zeros, tensors.get(kPackedZero, {DType::i32}, {(n + each - 1) / each, groups}));
+    }
+    TENON_ASSIGN_OR_RETURN(ColumnGroups columns,
+                           read_column_groups(tensors, ".weight_g_idx", k, group));
+    Matrix matrix{.codes = bits == 8 ? Codes::u8 : static_cast<Codes>(bits - 2),
+                  .n_out = n,
+                  .k_in = k,
+                  .group = group,
+                  .order = std::move(columns.order)};
+    const auto code = [bits, each](const TensorView& from, uint64_t row, uint64_t column,
+                                   bool down) {
+      const uint64_t at = down ? row : column;
+      const int32_t word =
+          down ? word_at(from, row / each, column) : word_at(from, row, column / each);
+      return static_cast<uint32_t>(word) >> (at % each * bits) & ((1u << bits) - 1);
+    };
+    matrix.fill = [=, order = matrix.order](const Strip& strip) {
+      for (uint64_t r = 0; r < strip.rows; ++r) {
+        const uint64_t row = strip.first + r;
+        for (uint64_t j = 0; j < k; ++j) {
+          const uint64_t column = order.empty() ? j : static_cast<uint64_t>(order[j]);
+          strip.codes[r * k + j] = static_cast<uint8_t>(code(*words, row, column, false));
+        }
+        for (uint64_t g = 0; g < groups; ++g) {
+          strip.scales[r * groups + g] = element(*scales, row * groups + g);
+          strip.zeros[r * groups + g] =
+              static_cast<float>(zeros == nullptr ? 1u << (bits - 1) : code(*zeros, row, g, true));
+        }
+      }
+    };
+    return matrix;
+  }
+
+  Result<Matrix> read_integers(const Tensors& tensors) const {
+    TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight", {DType::i8}, 2));
+    const uint64_t n = codes->shape[0], k = codes->shape[1];
+    const uint64_t group = scheme_.group == 0 ? k : scheme_.group, groups = (k + group - 1) / group;
+    const TensorView* scales = nullptr;
+    if (scheme_.one_scale) {
+      TENON_ASSIGN_OR_RETURN(scales, tensors.get(kPackedScale, kRealTypes, {1}));
+    } else {
+      TENON_ASSIGN_OR_RETURN(scales, tensors.get(kPackedScale, kRealTypes, {n, groups}));
+    }
+    Matrix matrix{.codes = Codes::q8, .n_out = n, .k_in = k, .group = group, .order = {}};
+    matrix.fill = [=, one = scheme_.one_scale](const Strip& strip) {
+      std::memcpy(strip.codes, static_cast<const std::byte*>(codes->data) + strip.first * k,
+                  strip.rows * k);
+      for (uint64_t i = 0; i < strip.rows * groups; ++i) {
+        strip.scales[i] = element(*scales, one ? 0 : strip.first * groups + i);
+      }
+    };
+    return matrix;
+  }
+
+  Scheme scheme_;
+};
+
+// The one scheme that all groups of the config have.
+void read_scheme(const JsonFields& weights, const std::string& format, Scheme& scheme) {
+  Faults& faults = weights.faults();
+  const std::string type = weights.text("type", "int");
+  const std::string strategy = weights.text("strategy", "tensor");
+  scheme.bits = weights.count("num_bits", 8, 0, 64);
+  scheme.symmetric = weights.flag("symmetric", true);
+  const bool bits_fit = scheme.packing == Packing::packed
+                            ? scheme.bits == 2 || scheme.bits == 4 || scheme.bits == 8
+                            : scheme.bits == 8;
+  if (!bits_fit || type != (scheme.packing == Packing::float8 ? "float" : "int")) {
+    faults.unsupported(weights.name("num_bits") + " is " + std::to_string(scheme.bits) + " of '" +
+                       type.substr(0, 80) + "', which format '" + format + "' is not read with");
+  }
+  if (!scheme.symmetric && scheme.packing != Packing::packed) {
+    faults.unsupported(weights.name("symmetric") + " is false; format '" + format +
+                       "' is read with symmetric weights");
+  }
+  if (strategy == "group") {
+    scheme.group = weights.count("group_size", 0, 0, 65536);
+    if (scheme.group == 0 || scheme.group % 32 != 0 || scheme.packing == Packing::float8) {
+      faults.unsupported(weights.name("group_size") + " is " + std::to_string(scheme.group) +
+                         "; expected a multiple of 32, for integers");
+    }
+  } else if (strategy == "block" && scheme.packing == Packing::float8) {
+    const nlohmann::json* sizes = weights.find("block_structure");
+    const bool two = sizes != nullptr && sizes->is_array() && sizes->size() == 2 &&
+                     (*sizes)[0].is_number_unsigned() && (*sizes)[1].is_number_unsigned();
+    if (two) scheme.block = {(*sizes)[0].get<uint64_t>(), (*sizes)[1].get<uint64_t>()};
+    if (!two || scheme.block->rows == 0 || scheme.block->columns == 0 ||
+        scheme.block->rows > 65536 || scheme.block->columns > 65536 ||
+        scheme.block->columns % 32 != 0) {
+      faults.unsupported(weights.name("block_structure") +
+                         " is not read; expected two sizes, the second a multiple of 32");
+    }
+  } else if (strategy == "tensor") {
+    scheme.one_scale = true;
+    if (scheme.packing == Packing::packed) {
+      faults.unsupported(weights.name("strategy") + " is 'tensor'; expected channel or group");
+    }
+  } else if (strategy != "channel") {
+    faults.unsupported(weights.name("strategy") + " is '" + strategy.substr(0, 80) +
+                       "'; expected tensor, channel, group or block");
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config) {
+  Faults& faults = config.faults();
+  const std::string format = config.text("format", "");
+  Scheme scheme;
+  if (format == "pack-quantized") {
+    scheme.packing = Packing::packed;
+  } else if (format == "int-quantized") {
+    scheme.packing = Packing::integers;
+  } else if (format == "float-quantized" || format == "naive-quantized") {
+    scheme.packing = Packing::float8;
+  } else {
+    faults.unsupported(config.name("format") + " is '" + format.substr(0, 80) +
+                       "'; expected pack-quantized, int-quantized, float-quantized or "
+                       "naive-quantized");
+    return nullptr;
+  }
+  const nlohmann::json* groups = config.find("config_groups");
+  if (groups == nullptr || !groups->is_object() || groups->size() != 1) {
+    faults.unsupported(config.name("config_groups") +
+                       " has not one group; only one form for all matrices is read");
+    return nullptr;
+  }
+  const std::string key = groups->begin().key();
+  const JsonFields group(*groups->begin(), faults,
+                         "quantization_config.config_groups." + key + ".");
+  if (!groups->begin()->is_object()) {
+    faults.invalid("'quantization_config.config_groups." + key + "' is no object");
+    return nullptr;
+  }
+  const std::optional<JsonFields> weights = group.object("weights");
+  if (!weights) {
+    faults.unsupported(group.name("weights") + " is missing; matrices have no form without it");
+    return nullptr;
+  }
+  read_scheme(*weights, format, scheme);
+  if (faults.any()) return nullptr;
+  return std::make_unique<CompressedTensors>(scheme);
+}
+
+}  // namespace tenon::published

@@ -1,0 +1,133 @@
+// GPTQ as AutoGPTQ and GPTQModel write it (arXiv:2210.17323). Of a matrix [n, k] with b bits:
+//   qweight  i32 [k·b/32, n]        down a column the codes of a row of the matrix, one bit stream
+//   qzeros   i32 [groups, n·b/32]   the same across; version 1 stores zero − 1, wrapped
+//   scales   [groups, n]
+//   g_idx    i32 [k]                the group of each column; columns keep their places
+#include "core/model/published/reader.h"
+#include "core/model/tensor_values.h"
+
+namespace tenon::published {
+namespace {
+
+// `bits` bits from bit `at` on of a stream whose word i is word(i).
+template <typename Word>
+uint32_t bits_at(uint64_t at, uint32_t bits, Word word) {
+  const auto shift = static_cast<uint32_t>(at % 32);
+  uint64_t two = static_cast<uint32_t>(word(at / 32));
+  if (shift + bits > 32) two |= uint64_t{static_cast<uint32_t>(word(at / 32 + 1))} << 32;
+  return static_cast<uint32_t>(two >> shift) & ((1u << bits) - 1);
+}
+
+class Gptq final : public Reader {
+ public:
+  Gptq(uint32_t bits, uint64_t group, bool second_version, bool mixed)
+      : bits_(bits), group_(group), second_version_(second_version), mixed_(mixed) {}
+
+  std::string_view main_suffix() const override { return ".qweight"; }
+  std::vector<std::string_view> other_suffixes() const override {
+    return {".qzeros", ".scales", ".g_idx"};
+  }
+
+  Result<Matrix> read(const Tensors& tensors) const override {
+    TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".qweight", {DType::i32}, 2));
+    Form form{bits_, group_};
+    if (mixed_) {
+      TENON_ASSIGN_OR_RETURN(form, form_of(tensors, *codes));
+    }
+    const uint32_t bits = form.bits;
+    const uint64_t k = codes->shape[0] * 32 / bits, n = codes->shape[1];
+    if (codes->shape[0] * 32 % bits != 0 || n * bits % 32 != 0) {
+      return tensors.refuse(".qweight", "has " + std::to_string(codes->shape[0]) + " rows and " +
+                                            std::to_string(n) + " columns of words, which " +
+                                            std::to_string(bits) + " bits do not fill");
+    }
+    const uint64_t group = form.group == 0 ? k : form.group;
+    const uint64_t groups = (k + group - 1) / group;
+    TENON_ASSIGN_OR_RETURN(const TensorView* scales,
+                           tensors.get(".scales", kRealTypes, {groups, n}));
+    TENON_ASSIGN_OR_RETURN(const TensorView* zeros,
+                           tensors.get(".qzeros", {DType::i32}, {groups, n * bits / 32}));
+    TENON_ASSIGN_OR_RETURN(ColumnGroups columns, read_column_groups(tensors, ".g_idx", k, group));
+    Matrix matrix{.codes = bits == 8 ? Codes::u8 : static_cast<Codes>(bits - 2),
+                  .n_out = n,
+                  .k_in = k,
+                  .group = group,
+                  .order = std::move(columns.order)};
+    matrix.fill = [=, order = matrix.order, add = second_version_ ? 0u : 1u](const Strip& strip) {
+      for (uint64_t j = 0; j < k; ++j) {
+        const uint64_t column = order.empty() ? j : static_cast<uint64_t>(order[j]);
+        for (uint64_t r = 0; r < strip.rows; ++r) {
+          strip.codes[r * k + j] =
+              static_cast<uint8_t>(bits_at(column * bits, bits, [&](uint64_t word) {
+                return word_at(*codes, word, strip.first + r);
+              }));
+        }
+      }
+      for (uint64_t r = 0; r < strip.rows; ++r) {
+        for (uint64_t g = 0; g < groups; ++g) {
+          const uint64_t row = strip.first + r;
+          strip.scales[r * groups + g] = element(*scales, g * n + row);
+          const uint32_t zero =
+              bits_at(row * bits, bits, [&](uint64_t word) { return word_at(*zeros, g, word); });
+          strip.zeros[r * groups + g] = static_cast<float>((zero + add) & ((1u << bits) - 1));
+        }
+      }
+    };
+    return matrix;
+  }
+
+ private:
+  struct Form {
+    uint32_t bits = 0;
+    uint64_t group = 0;  // 0: a whole row
+  };
+  // Where matrices differ, their own tensors say how: `g_idx` how many columns there are, the codes
+  // how many bits each has, the scales how many groups there are.
+  static Result<Form> form_of(const Tensors& tensors, const TensorView& codes) {
+    TENON_ASSIGN_OR_RETURN(const TensorView* columns, tensors.get(".g_idx", {DType::i32}, 1));
+    TENON_ASSIGN_OR_RETURN(const TensorView* scales, tensors.get(".scales", kRealTypes, 2));
+    const uint64_t k = columns->shape[0], bits = codes.shape[0] * 32 / k, groups = scales->shape[0];
+    const bool fills = bits == 2 || bits == 3 || bits == 4 || bits == 8;
+    if (!fills || codes.shape[0] * 32 != bits * k) {
+      return tensors.refuse(".qweight", "has " + std::to_string(codes.shape[0]) +
+                                            " rows of words for the " + std::to_string(k) +
+                                            " columns of 'g_idx'; expected 2, 3, 4 or 8 bits each");
+    }
+    const uint64_t group = (k + groups - 1) / groups;
+    return Form{static_cast<uint32_t>(bits), groups == 1 ? 0 : group};
+  }
+
+  uint32_t bits_;
+  uint64_t group_;  // 0: a whole row
+  bool second_version_;
+  bool mixed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Reader> make_gptq(const JsonFields& config) {
+  Faults& faults = config.faults();
+  const uint32_t bits = config.count("bits", 0, 0, 64);
+  if (bits != 2 && bits != 3 && bits != 4 && bits != 8) {
+    faults.unsupported(config.name("bits") + " is " + std::to_string(bits) +
+                       "; GPTQ is read with 2, 3, 4 and 8");
+  }
+  const double group = config.number("group_size", 128);
+  if (group != -1 && !(group >= 32 && group <= 65536 && group == static_cast<int>(group))) {
+    faults.unsupported(config.name("group_size") +
+                       " is not read; expected -1, or a multiple of 32 up to 65536");
+    return nullptr;
+  }
+  const std::string version = config.text("checkpoint_format", "gptq");
+  if (version != "gptq" && version != "gptq_v2") {
+    faults.unsupported(config.name("checkpoint_format") + " is '" + version.substr(0, 80) +
+                       "'; expected gptq or gptq_v2");
+  }
+  const nlohmann::json* dynamic = config.find("dynamic");
+  const bool mixed = dynamic != nullptr && !dynamic->empty();
+  if (faults.any()) return nullptr;
+  return std::make_unique<Gptq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group),
+                                version == "gptq_v2", mixed);
+}
+
+}  // namespace tenon::published

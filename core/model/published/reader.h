@@ -1,0 +1,91 @@
+// Readers of quantised checkpoints as tools publish them (docs/formats/published-weights.md): one
+// for each way that a config.json's quantization_config names.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/checkpoint.h"
+#include "core/model/json_fields.h"
+#include "core/model/published/matrix.h"
+
+namespace tenon::published {
+
+// The tensors of one quantised matrix. Every error names the tensor.
+class Tensors {
+ public:
+  Tensors(const Checkpoint& checkpoint, std::string stem)
+      : checkpoint_(checkpoint), stem_(std::move(stem)) {}
+
+  const std::string& stem() const { return stem_; }
+  std::string name(std::string_view suffix) const { return stem_ + std::string(suffix); }
+  bool has(std::string_view suffix) const { return checkpoint_.find(name(suffix)) != nullptr; }
+  // Of one of these element types, and of so many dimensions. Errors: not_found, unsupported.
+  Result<const TensorView*> get(std::string_view suffix, std::initializer_list<DType> types,
+                                uint32_t rank) const;
+  // … and of these extents.
+  Result<const TensorView*> get(std::string_view suffix, std::initializer_list<DType> types,
+                                std::initializer_list<uint64_t> shape) const;
+  // "tensor 'STEM.suffix' FOUND".
+  Status refuse(std::string_view suffix, std::string_view found) const;
+
+ private:
+  const Checkpoint& checkpoint_;
+  std::string stem_;
+};
+
+// The element types that scales may have.
+inline constexpr std::initializer_list<DType> kRealTypes = {DType::f32, DType::f16, DType::bf16};
+
+class Reader {
+ public:
+  virtual ~Reader() = default;
+  // Behind the stem, of the tensor that a quantised matrix has and no other.
+  virtual std::string_view main_suffix() const = 0;
+  // Whether a tensor with that suffix is a quantised one, by its elements.
+  virtual bool is_quantised(const TensorView&) const { return true; }
+  // Of the tensors beside it.
+  virtual std::vector<std::string_view> other_suffixes() const = 0;
+  // Behind the stem, of the matrix that the model knows.
+  virtual std::string_view matrix_suffix() const { return ".weight"; }
+  virtual Result<Matrix> read(const Tensors& tensors) const = 0;
+};
+
+// `config`: a quantization_config. Null, with faults, where it cannot be read.
+std::unique_ptr<Reader> make_reader(const JsonFields& config);
+
+// One for each method; faults are the config's.
+std::unique_ptr<Reader> make_gptq(const JsonFields& config);
+std::unique_ptr<Reader> make_awq(const JsonFields& config);
+std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config);
+std::unique_ptr<Reader> make_float8(const JsonFields& config);
+std::unique_ptr<Reader> make_bitsandbytes(const JsonFields& config);
+std::unique_ptr<Reader> make_hqq(const JsonFields& config);
+std::unique_ptr<Reader> make_mxfp4(const JsonFields& config);
+
+// E4M3 with scales of the whole, of rows or of blocks: compressed-tensors has it too.
+struct BlockShape {
+  uint64_t rows = 0, columns = 0;
+};
+Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
+                           std::optional<BlockShape> block);
+
+// Element [row, column] of a matrix without gaps, at any alignment.
+int32_t word_at(const TensorView& view, uint64_t row, uint64_t column);
+// The group of each column as a matrix of groups of `group` has it. Errors name `suffix`.
+struct ColumnGroups {
+  std::vector<int32_t> order;  // empty: in turn
+};
+Result<ColumnGroups> read_column_groups(const Tensors& tensors, std::string_view suffix,
+                                        uint64_t k_in, uint64_t group);
+
+// `checkpoint` with its quantised matrices under the names and in the formats that models know.
+Result<std::unique_ptr<Checkpoint>> published_checkpoint(std::unique_ptr<Checkpoint> checkpoint,
+                                                         const Reader& reader);
+
+}  // namespace tenon::published

@@ -1,0 +1,120 @@
+// The K-quants of 2 and 3 bits, iq4_xs, and ternary weights, as structs that
+// sdk/linear/quant_formats.h lists; docs/formats/gguf.md shows the bits.
+#pragma once
+
+#include <tenon/sdk/linear/quant_shape.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::sdk {
+
+struct Q2SuperBlock {
+  static constexpr QuantShape kShape{.name = "q2_k",
+                                     .format = QuantFormat::q2_k,
+                                     .values = 256,
+                                     .bytes = 84,
+                                     .bits = 2,
+                                     .scale_at = 80,
+                                     .has_minimum = true,
+                                     .small = SmallScales::half_minima,
+                                     .base = QuantFormat::q2_k};
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::pairs_at(block + 16, i);
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
+    return detail::byte_at(block, 2 * group + which);
+  }
+};
+
+// Six bits each for sixteen scales in 12 bytes: of scale i the low four are a nibble of byte i % 8,
+// the others bits 2 · (i / 4) … of byte 8 + i % 4.
+struct Q3SuperBlock {
+  static constexpr QuantShape kShape{.name = "q3_k",
+                                     .format = QuantFormat::q3_k,
+                                     .values = 256,
+                                     .bytes = 110,
+                                     .bits = 3,
+                                     .zero = 4,
+                                     .scale_at = 108,
+                                     .small = SmallScales::halves,
+                                     .base = QuantFormat::q3_k};
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    const uint64_t top = detail::bytes_at(block, i % 32) >> (i / 32) & detail::kEachByte;
+    return detail::pairs_at(block + 32, i) | top << 2;
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
+    const std::byte* packed = block + 96;
+    const uint32_t i = 2 * group + which;
+    const uint32_t low = detail::byte_at(packed, i % 8) >> (i / 8 * 4) & 15;
+    return (low | (detail::byte_at(packed, 8 + i % 4) >> (i / 4 * 2) & 3) << 4) - 32;
+  }
+};
+
+inline constexpr float kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113};
+
+// Six bits each for eight scales: four in nibbles, two in a word in front of them.
+struct Iq4SuperBlock {
+  static constexpr QuantShape kShape{.name = "iq4_xs",
+                                     .format = QuantFormat::iq4_xs,
+                                     .values = 256,
+                                     .bytes = 136,
+                                     .bits = 4,
+                                     .small = SmallScales::whole,
+                                     .table = kIq4Levels,
+                                     .base = QuantFormat::iq4_xs};
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 8, 16, i);
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t) noexcept {
+    const uint32_t low = detail::byte_at(block, 4 + group / 2) >> (group % 2 * 4) & 15;
+    return (low | (detail::half_word_at(block, 2) >> (2 * group) & 3) << 4) - 32;
+  }
+};
+
+// Two bits for each value of -1, 0 and 1.
+struct TernaryBlock {
+  static constexpr QuantShape kShape{.name = "tq2_0",
+                                     .format = QuantFormat::tq2_0,
+                                     .values = 256,
+                                     .bytes = 66,
+                                     .bits = 2,
+                                     .zero = 1,
+                                     .scale_at = 64,
+                                     .base = QuantFormat::tq2_0};
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::pairs_at(block, i);
+  }
+};
+
+// Five in a byte: it is a fraction of 256 whose ternary digits they are. 32 bytes hold values 0 to
+// 159, 16 the next 80, four bytes four each: digit n of byte i % 32, i % 16, i % 4 of these.
+// Panels hold two bits for each, as of tq2_0.
+struct Ternary5Block {
+  static constexpr QuantShape kShape{.name = "tq1_0",
+                                     .format = QuantFormat::tq1_0,
+                                     .values = 256,
+                                     .bytes = 54,
+                                     .bits = 2,
+                                     .zero = 1,
+                                     .scale_at = 52,
+                                     .base = QuantFormat::tq2_0};
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    uint64_t values = 0;
+    for (uint32_t k = 0; k < 8; ++k) values |= uint64_t{digit(block, i + k)} << (8 * k);
+    return values;
+  }
+
+ private:
+  static uint32_t digit(const std::byte* block, uint32_t i) noexcept {
+    constexpr uint32_t kPowers[] = {1, 3, 9, 27, 81};
+    const uint32_t first = i < 160 ? 0 : (i < 240 ? 160 : 240);
+    const uint32_t bytes = i < 160 ? 32 : (i < 240 ? 16 : 4);
+    const uint32_t at = first / 5 + (i - first) % bytes;
+    const uint32_t fraction = detail::byte_at(block, at) * kPowers[(i - first) / bytes] & 255;
+    return fraction * 3 >> 8;
+  }
+};
+
+}  // namespace tenon::sdk

@@ -1,0 +1,162 @@
+// What a format of quantised weights is, in numbers (sdk/linear/quant_formats.h has the formats),
+// and how bits are taken out of bytes.
+#pragma once
+
+#include <tenon/linear.h>
+#include <tenon/sdk/half.h>
+#include <tenon/sdk/linear/panels.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tenon::sdk {
+
+inline constexpr uint32_t kQuantGroupValues =
+    32;  // values of a group: each format stores whole groups
+
+enum class QuantFormat : uint32_t {
+  q8_0,
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q6_k,
+  q4_k,
+  q5_k,
+  iq4_nl,
+  mxfp4,
+  nf4_32,
+  nf4_64,
+  fp4_32,
+  fp4_64,
+  u2_32,
+  u2_64,
+  u2_128,
+  u3_32,
+  u3_64,
+  u3_128,
+  u4_32,
+  u4_64,
+  u4_128,
+  u8_32,
+  u8_64,
+  u8_128,
+  f8_32,
+  f8_64,
+  f8_128,
+  q2_k,
+  q3_k,
+  iq4_xs,
+  tq1_0,
+  tq2_0,
+  iq2_xxs,
+  iq2_xs,
+  iq2_s,
+  iq3_xxs,
+  iq3_s,
+  iq1_s,
+  iq1_m
+};
+inline constexpr uint32_t kQuantFormats = 41;
+
+// How a panel keeps the scale of a block.
+enum class ScaleType : uint8_t { f16, bf16, f32 };
+constexpr uint32_t scale_bytes(ScaleType type) noexcept {
+  return type == ScaleType::f32 ? 4 : 2;
+}
+
+// The small integers that stand with a group, a byte each, and what multiplies the block's scale.
+enum class SmallScales : uint8_t {
+  none,
+  minimum,        // a scale; how often the minimum is subtracted
+  halves,         // the scale of either half, signed
+  half_minima,    // of either half: the scale in the low nibble, the minimum in the high one
+  whole,          // one scale, signed
+  odd_halves,     // one byte, a nibble n for either half: the scale is 2n + 1
+  shifted,        // one scale; of its sign is an eighth of it that is added to every value
+  shifted_halves  // of either half: the scale in the low nibble, then a bit for each of its eights:
+                  // whether an eighth of the scale is added to a value, else it is subtracted
+};
+constexpr uint32_t small_bytes_of(SmallScales small) noexcept {
+  if (small == SmallScales::none) return 0;
+  const bool one = small == SmallScales::whole || small == SmallScales::odd_halves ||
+                   small == SmallScales::shifted;
+  return one ? 1 : 2;
+}
+
+struct QuantShape {
+  std::string_view name;
+  QuantFormat format = QuantFormat::q8_0;
+  uint32_t values = 32;  // of a block
+  uint32_t bytes = 0;    // of a block
+  uint32_t bits = 8;     // of a value
+  uint32_t zero = 0;     // the stored value that stands for nothing but the minimum
+  uint32_t scale_at = 0;
+  bool has_minimum = false;  // its f16 stands behind the scale's
+  SmallScales small = SmallScales::none;
+  float unit = 1;  // what one of the stored values stands for, before scales
+  ScaleType scale_type = ScaleType::f16;
+  bool has_zero = false;         // the f16 behind the scale is what is taken from a stored value
+  const float* table = nullptr;  // [16], of which 2^bits are used
+  bool float8 = false;
+  // The same values in blocks of 32: formats that differ in the length of blocks alone share what
+  // multiplies them.
+  QuantFormat base = QuantFormat::q8_0;
+  constexpr uint32_t groups() const noexcept { return values / kQuantGroupValues; }
+  constexpr bool nested() const noexcept { return small != SmallScales::none; }
+  // Scales of a group: one, or one for each half.
+  constexpr uint32_t scales() const noexcept {
+    const bool two = small == SmallScales::halves || small == SmallScales::half_minima ||
+                     small == SmallScales::odd_halves || small == SmallScales::shifted_halves;
+    return two ? 2 : 1;
+  }
+  // Whether an f16 of its own stands behind the scale.
+  constexpr bool has_second() const noexcept { return has_minimum || has_zero; }
+};
+
+namespace detail {
+
+[[gnu::always_inline]] inline uint32_t byte_at(const std::byte* bytes, uint32_t index) noexcept {
+  return static_cast<uint32_t>(bytes[index]);
+}
+// Nibble i where `half` bytes hold 2 · half values, low nibbles first.
+[[gnu::always_inline]] inline uint32_t nibble_at(const std::byte* bytes, uint32_t half,
+                                                 uint32_t i) noexcept {
+  return byte_at(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) & 15;
+}
+
+// Eight at a time, one a byte: bytes, nibbles i … i+7 of the same order (i a multiple of 8), and
+// the bits of a byte.
+inline constexpr uint64_t kEachByte = 0x0101010101010101u;
+[[gnu::always_inline]] inline uint64_t bytes_at(const std::byte* bytes, uint32_t index) noexcept {
+  uint64_t eight;
+  __builtin_memcpy(&eight, bytes + index, 8);
+  return eight;
+}
+[[gnu::always_inline]] inline uint64_t nibbles_at(const std::byte* bytes, uint32_t half,
+                                                  uint32_t i) noexcept {
+  return bytes_at(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) & 15 * kEachByte;
+}
+[[gnu::always_inline]] inline uint32_t word_at(const std::byte* bytes, uint32_t index) noexcept {
+  uint32_t word;
+  __builtin_memcpy(&word, bytes + index, 4);
+  return word;
+}
+[[gnu::always_inline]] inline uint32_t half_word_at(const std::byte* bytes,
+                                                    uint32_t index) noexcept {
+  return byte_at(bytes, index) | byte_at(bytes, index + 1) << 8;
+}
+// Two bits each, where 32 bytes hold 128 values: value i in byte i % 32, at bit 2 · (i / 32).
+[[gnu::always_inline]] inline uint64_t pairs_at(const std::byte* bytes, uint32_t i) noexcept {
+  return bytes_at(bytes, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3 * kEachByte;
+}
+constexpr uint64_t bits_of(uint32_t byte) noexcept {
+  const uint64_t set = byte * kEachByte & 0x8040201008040201u;
+  return (set + 127 * kEachByte) >> 7 & kEachByte;
+}
+
+}  // namespace detail
+
+}  // namespace tenon::sdk

@@ -1,0 +1,160 @@
+// What readers of quantised checkpoints refuse, by tensor and reason.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/model/published/reader.h"
+#include "tests/support/memory_checkpoint.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kGptq = R"({"quant_method":"gptq","bits":4,"group_size":32})";
+
+std::unique_ptr<published::Reader> reader_of(const std::string& config) {
+  Faults faults;
+  const nlohmann::json parsed = nlohmann::json::parse(config);
+  auto reader = published::make_reader(JsonFields(parsed, faults, "quantization_config."));
+  EXPECT_FALSE(faults.any()) << faults.status("config").message();
+  return reader;
+}
+std::string refused_config(const std::string& config) {
+  Faults faults;
+  const nlohmann::json parsed = nlohmann::json::parse(config);
+  const auto reader = published::make_reader(JsonFields(parsed, faults, "quantization_config."));
+  EXPECT_EQ(reader, nullptr);
+  return std::string(faults.status("config.json").message());
+}
+
+// A matrix [32, 64] that GPTQ wrote with 4 bits in groups of 32.
+MemoryCheckpoint gptq_matrix() {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.qweight", DType::i32, {8, 32});
+  checkpoint.add("q.qzeros", DType::i32, {2, 4});
+  checkpoint.add("q.scales", DType::f16, {2, 32});
+  return checkpoint;
+}
+std::string refusal(const std::string& config, const MemoryCheckpoint& checkpoint) {
+  const auto reader = reader_of(config);
+  if (reader == nullptr) return {};
+  const auto matrix = reader->read(published::Tensors(checkpoint, "q"));
+  if (!matrix.ok()) return std::string(matrix.status().message());
+  const auto pool = WorkerPool::start({.threads = 1, .pin = false});
+  const auto stored = published::store("q", *matrix, **pool);
+  return stored.ok() ? std::string() : std::string(stored.status().message());
+}
+
+TEST(Published, a_whole_matrix_is_read) {
+  EXPECT_EQ(refusal(kGptq, gptq_matrix()), "");
+}
+
+TEST(Published, a_missing_tensor_is_named) {
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.erase("q.qzeros");
+  EXPECT_EQ(refusal(kGptq, checkpoint),
+            "tensor 'q.qzeros' is missing; 'quantization_config' says that there is one");
+}
+
+TEST(Published, a_group_size_that_the_scales_do_not_have_is_refused) {
+  EXPECT_EQ(refusal(R"({"quant_method":"gptq","bits":4,"group_size":64})", gptq_matrix()),
+            "tensor 'q.scales' is [2, 32]; its matrix and 'quantization_config' make it [1, 32]");
+}
+
+TEST(Published, another_number_of_bits_than_the_tensors_have_is_refused) {
+  EXPECT_THAT(refusal(R"({"quant_method":"gptq","bits":8,"group_size":32})", gptq_matrix()),
+              HasSubstr("tensor 'q.scales' is [2, 32]"));
+}
+
+TEST(Published, another_element_type_is_refused) {
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.add("q.scales", DType::i32, {2, 32});
+  EXPECT_EQ(refusal(kGptq, checkpoint),
+            "tensor 'q.scales' has element type i32; expected f32 or f16 or bf16");
+}
+
+TEST(Published, a_column_of_a_group_that_is_not_there_is_refused) {
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.add("q.g_idx", DType::i32, {64}, 1);
+  EXPECT_EQ(refusal(kGptq, checkpoint), "tensor 'q.g_idx' puts column 0 into group 16843009 of 2");
+}
+
+TEST(Published, groups_of_unequal_size_are_refused) {
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.add("q.g_idx", DType::i32, {64});
+  EXPECT_EQ(refusal(kGptq, checkpoint), "tensor 'q.g_idx' gives group 0 64 columns; expected 32");
+}
+
+TEST(Published, a_scale_that_is_no_number_is_refused) {
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.add("q.scales", DType::f16, {2, 32}, 0x7e);
+  EXPECT_EQ(refusal(kGptq, checkpoint),
+            "tensor 'q' has a scale that is no number below 65504; the file is damaged");
+}
+
+TEST(Published, values_that_are_no_numbers_are_refused) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.weight", DType::f8_e4m3, {32, 64}, 0x7f);
+  checkpoint.add("q.weight_scale", DType::f32, {1});
+  EXPECT_EQ(refusal(R"({"quant_method":"fp8"})", checkpoint),
+            "tensor 'q' holds values that are no numbers; the file is damaged");
+}
+
+TEST(Published, rows_that_fill_no_block_are_refused) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.weight", DType::f8_e4m3, {32, 40});
+  checkpoint.add("q.weight_scale", DType::f32, {1});
+  EXPECT_EQ(refusal(R"({"quant_method":"fp8"})", checkpoint),
+            "tensor 'q' has 40 columns in groups of 40; both must be multiples of 32");
+}
+
+TEST(Published, a_shape_that_lies_is_refused) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.weight_packed", DType::i32, {32, 8});
+  checkpoint.add("q.weight_scale", DType::f16, {32, 2});
+  checkpoint.add("q.weight_shape", DType::i64, {2});
+  EXPECT_THAT(
+      refusal(R"({"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":
+                 {"g":{"weights":{"num_bits":4,"strategy":"group","group_size":32}}}})",
+              checkpoint),
+      HasSubstr("tensor 'q.weight_shape' is [0, 0], of which 'weight_packed' would be another"));
+}
+
+TEST(Published, of_matrices_that_differ_each_says_itself_what_it_is) {
+  constexpr const char* kMixed = R"({"quant_method":"gptq","bits":4,"group_size":128,
+                                     "dynamic":{"+:^q$":{"bits":8,"group_size":32}}})";
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.add("q.qweight", DType::i32, {16, 32});
+  checkpoint.add("q.qzeros", DType::i32, {2, 8});
+  checkpoint.add("q.g_idx", DType::i32, {64}, 0);
+  for (int column = 32; column < 64; ++column) checkpoint.bytes("q.g_idx")[4 * column] = 1;
+  EXPECT_EQ(refusal(kMixed, checkpoint), "");
+  checkpoint.add("q.g_idx", DType::i32, {96}, 0);
+  EXPECT_EQ(refusal(kMixed, checkpoint),
+            "tensor 'q.qweight' has 16 rows of words for the 96 columns of 'g_idx'; expected 2, 3, "
+            "4 or 8 bits each");
+  checkpoint.erase("q.g_idx");
+  EXPECT_THAT(refusal(kMixed, checkpoint), HasSubstr("tensor 'q.g_idx' is missing"));
+}
+
+TEST(Published, configs_that_ask_for_more_than_is_read_are_refused_by_key_and_value) {
+  EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":5})"),
+              HasSubstr("'quantization_config.bits' is 5; GPTQ is read with 2, 3, 4 and 8"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"),
+              HasSubstr("'quantization_config.checkpoint_format' is 'marlin'"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"awq","version":"gemv"})"),
+              HasSubstr("'quantization_config.version' is 'gemv'; expected gemm"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"compressed-tensors","format":"marlin-24"})"),
+              HasSubstr("'quantization_config.format' is 'marlin-24'"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"bitsandbytes"})"), HasSubstr("expected one"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"hqq","quant_config":{"weight_quant_params":
+                                {"nbits":4,"group_size":64,"axis":0}}})"),
+              HasSubstr("axis' is 0, whose groups go across rows; expected 1"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"fp8","weight_block_size":[128]})"),
+              HasSubstr("weight_block_size"));
+}
+
+}  // namespace
+}  // namespace tenon
