@@ -13,13 +13,19 @@ namespace {
 
 constexpr SeqId kForcedSeq = 0;
 
+struct WatchedLayers {
+  std::span<const LayerId> layers;
+  const HiddenSink& sink;
+};
+
 // One sequence's way through the KV manager and the executor.
 class ForcedSequence {
  public:
-  ForcedSequence(const EngineParts& parts, uint64_t adapter, std::span<const TokenId> tokens,
-                 uint64_t& step_id)
+  ForcedSequence(const EngineParts& parts, uint64_t adapter, const WatchedLayers& watched,
+                 std::span<const TokenId> tokens, uint64_t& step_id)
       : parts_(parts),
         adapter_(adapter),
+        watched_(watched),
         tokens_(tokens),
         tables_(parts.shape->group_count),
         step_id_(step_id) {}
@@ -104,17 +110,30 @@ class ForcedSequence {
     batch.sequences = {&sequence, 1};
     batch.groups = groups;
     batch.logits_rows = all_rows;
+    if (!watched_.layers.empty()) batch.hidden_rows = all_rows;
+    batch.hidden_layers = watched_.layers;
     TENON_RETURN_IF_ERROR(parts_.executor->launch(batch));
     TENON_ASSIGN_OR_RETURN(const StepOutput output, parts_.executor->collect(step_id_));
     for (uint32_t row = 0; row < rows; ++row) {
+      TENON_RETURN_IF_ERROR(show_hidden(output, row, positions[row]));
       TENON_RETURN_IF_ERROR(
           sink(positions[row], {output.logits + row * output.vocabulary, output.vocabulary}));
     }
     return {};
   }
 
+  Status show_hidden(const StepOutput& output, uint32_t row, uint32_t position) {
+    const size_t width = parts_.shape->hidden;
+    for (size_t i = 0; i < watched_.layers.size(); ++i) {
+      TENON_RETURN_IF_ERROR(
+          watched_.sink(position, watched_.layers[i], {output.hidden[i] + row * width, width}));
+    }
+    return {};
+  }
+
   const EngineParts& parts_;
   const uint64_t adapter_;
+  const WatchedLayers watched_;
   std::span<const TokenId> tokens_;
   std::vector<KvTableView> tables_;
   uint64_t& step_id_;
@@ -159,7 +178,7 @@ Status TeacherForcing::run(std::span<const TokenId> tokens, std::span<const uint
                            const LogitsSink& sink) {
   TENON_RETURN_IF_ERROR(check_tokens(parts_, tokens));
   TENON_RETURN_IF_ERROR(check_whole(parts_, tokens.size(), chunks));
-  ForcedSequence sequence(parts_, adapter_, tokens, step_id_);
+  ForcedSequence sequence(parts_, adapter_, {layers_, hidden_sink_}, tokens, step_id_);
   TENON_RETURN_IF_ERROR(sequence.begin(++sequences_));
   Status status;
   for (size_t step = 0; status.ok() && !sequence.done(); ++step) {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "core/engine/engine_parts.h"
 
@@ -15,6 +17,11 @@ namespace tenon {
 // place; borrowed for the call.
 using LogitsSink = std::function<Status(uint32_t position, std::span<const float> logits)>;
 
+// `hidden` [hidden] is the stream behind `layer` at tokens[position], that of layer_count behind
+// the final norm; borrowed for the call, which comes before that of the position's logits.
+using HiddenSink =
+    std::function<Status(uint32_t position, LayerId layer, std::span<const float> hidden)>;
+
 // Sequences one after the other, each computed from its first token on: none takes K and V over
 // from an earlier one. No engine may run on `parts` at the same time.
 class TeacherForcing {
@@ -22,6 +29,12 @@ class TeacherForcing {
   // `adapter` as in BatchSequence; 0 = the base model.
   explicit TeacherForcing(const EngineParts& parts, uint64_t adapter = 0)
       : parts_(parts), adapter_(adapter) {}
+
+  // Hidden states behind these layers (rising, 0 … layer_count) go to `sink` from now on.
+  void watch(std::vector<LayerId> layers, HiddenSink sink) {
+    layers_ = std::move(layers);
+    hidden_sink_ = std::move(sink);
+  }
 
   // Computes `tokens` in chunks of the given sizes in turn, the last size repeating (empty = as
   // large as the pipeline's batch allows). Diffusion models take all in one. Errors: more tokens
@@ -32,6 +45,8 @@ class TeacherForcing {
  private:
   const EngineParts parts_;
   const uint64_t adapter_;
+  std::vector<LayerId> layers_;
+  HiddenSink hidden_sink_;
   uint64_t step_id_ = 0;
   uint64_t sequences_ = 0;
 };

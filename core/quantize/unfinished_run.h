@@ -1,0 +1,57 @@
+// What a run has done so far, in the folder that it writes: a run that was interrupted goes on from
+// it. The folder `quantize.partial` inside holds
+//
+//   run.json                   settings and a hash of all that the result follows from
+//   layer-00003.safetensors    what a layer became; it is there once the layer is done
+//   states-00004.f32           hidden states in front of the first layer that is not done
+//
+// and disappears when the model is whole.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/new_file.h"
+#include "core/base/result.h"
+#include "core/model/checkpoint.h"
+#include "core/quantize/made_tensor.h"
+
+namespace tenon::quantize {
+
+class UnfinishedRun {
+ public:
+  // Makes the folder, or goes on in one with the same hash. Errors: invalid_argument (the folder
+  // holds a model, or a run with other settings), failed (another program is writing there).
+  static Result<UnfinishedRun> open(const std::string& folder, const std::string& settings,
+                                    const std::string& hash);
+
+  uint32_t layers_done() const { return layers_done_; }
+  // In front of layer layers_done().
+  Result<std::vector<float>> read_states() const;
+  // `states` (may be empty) are those behind the layer, which is layers_done().
+  Status add_layer(const MadeTensors& tensors, const std::vector<std::string>& replaced,
+                   std::span<const float> states);
+
+  // What all layers became.
+  struct Layer {
+    std::unique_ptr<Checkpoint> tensors;
+    std::vector<std::string> replaced;  // names in the source
+  };
+  Result<std::vector<Layer>> layers() const;
+  void remove();
+
+ private:
+  UnfinishedRun(std::string folder, NewFolder lock)
+      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  std::string path(const char* kind, uint32_t layer, const char* extension) const;
+
+  std::string folder_;  // quantize.partial
+  NewFolder lock_;
+  uint32_t layers_done_ = 0;
+};
+
+}  // namespace tenon::quantize
