@@ -1,0 +1,29 @@
+// A step's sequences in one KV group, as the attention kernels read them.
+#pragma once
+
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/exec/cuda/kernels/launches.h"
+
+namespace tenon::cuda {
+
+struct AttentionPlanArrays {
+  std::vector<AttentionSequence> sequences;
+  std::vector<AttentionTile> tiles;
+  std::vector<int32_t> tables;
+  // [rows]
+  std::vector<uint32_t> slots, row_sequence;
+  std::vector<uint32_t> blocks, offsets;  // where the row is stored
+  int warps = 1;                          // of a tile
+  uint32_t splits = 1;                    // of the longest sequence
+};
+
+// `heads` query heads share `kv_heads` KV heads. The batch has passed check_batch.
+AttentionPlanArrays plan_attention(const BatchView& batch, GroupId group, uint32_t block_tokens,
+                                   uint32_t heads, uint32_t kv_heads);
+
+}  // namespace tenon::cuda

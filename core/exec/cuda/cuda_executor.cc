@@ -1,0 +1,174 @@
+#include "core/exec/cuda/cuda_executor.h"
+
+#include <string>
+#include <vector>
+
+#include "core/exec/batch_check.h"
+#include "core/exec/cuda/cuda_kv.h"
+#include "core/exec/cuda/cuda_step.h"
+#include "core/exec/cuda/cuda_weights.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr Fact kProvides[] = {
+    {.key = "device.space", .words = "host"},
+    {.key = "kv.dtype", .words = "f32 bf16"},
+    {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.soft_cap", .words = "no yes"},
+    {.key = "attn.sinks", .words = "no yes"},
+    {.key = "kv.swap", .words = "no yes"},
+    {.key = "numerics.rows", .words = "invariant"},
+};
+
+class CudaExecutor final : public Executor {
+ public:
+  explicit CudaExecutor(std::shared_ptr<Driver> driver)
+      : driver_(std::move(driver)),
+        weights_(*driver_),
+        kv_(*driver_),
+        step_(*driver_, weights_, kv_) {}
+  ~CudaExecutor() override { (void)driver_->wait(); }
+
+  std::string_view name() const override { return "cuda"; }
+  std::span<const Fact> provides() const override { return kProvides; }
+  std::span<const Fact> requirements() const override { return {}; }
+  bool uses_kernels() const override { return false; }
+  uint32_t workers() const override { return 1; }
+
+  Status load(const ExecutorSetup& setup) override;
+  Result<std::unique_ptr<Executor>> sibling() const override { return make_cuda_executor(driver_); }
+  Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
+  Status launch(const BatchView& batch) override;
+  Result<StepOutput> collect(uint64_t step_id) override;
+
+  std::string numerics() const override {
+    return weights_.type() == Input::f32 ? "cuda/f32" : "cuda/bf16";
+  }
+  uint64_t weight_bytes() const override { return weights_.bytes(); }
+  uint64_t kv_bytes() const override { return kv_.bytes(); }
+
+ private:
+  std::shared_ptr<Driver> driver_;
+  DeviceWeights weights_;
+  CudaKv kv_;
+  CudaStep step_;
+  const Model* model_ = nullptr;
+  const ModelShape* shape_ = nullptr;
+  std::vector<KvGroupGeometry> groups_;
+  BatchLimits limits_;
+  bool in_flight_ = false;
+  StepOutput output_;
+};
+
+Status refuse(LayerId layer, std::string_view has) {
+  return unsupported(
+      "layer " + std::to_string(layer) + " has " + std::string(has) +
+      ", which the executor 'cuda' does not run; choose [executor] plugin = \"cpu\"");
+}
+
+Status check_layer(const LayerPlan& layer, LayerId id) {
+  if (layer.recurrent) return refuse(id, "a recurrence");
+  if (layer.latent) return refuse(id, "latent attention");
+  if (layer.experts) return refuse(id, "experts");
+  if (!layer.attends()) return refuse(id, "no attention");
+  if (layer.attention.alibi_max_bias > 0.0f) return refuse(id, "biases that fall with distance");
+  if (layer.attention.head_dim > static_cast<uint32_t>(kMaxHeadDim)) {
+    return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
+  }
+  return {};
+}
+
+Status check_setup(const ExecutorSetup& setup) {
+  if (setup.model == nullptr || setup.shape == nullptr) {
+    return internal("the executor 'cuda' was loaded without a model");
+  }
+  TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
+  const std::vector<LayerPlan>& layers = setup.model->plan.layers;
+  for (LayerId id = 0; id < layers.size(); ++id) {
+    TENON_RETURN_IF_ERROR(check_layer(layers[id], id));
+  }
+  for (GroupId id = 0; id < setup.shape->group_count; ++id) {
+    const DType dtype = setup.geometry.groups[id].dtype;
+    if (dtype == DType::f32 || dtype == DType::bf16) continue;
+    return unsupported("K and V of " + std::string(dtype_name(dtype)) +
+                       "; the executor 'cuda' keeps them in f32 or bf16: set kv_cache.dtype");
+  }
+  return {};
+}
+
+std::string mebibytes(uint64_t bytes) {
+  return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
+}
+
+// Before anything is uploaded, with the whole sum.
+Status check_memory(const Driver& driver, uint64_t weights, uint64_t kv, uint64_t step) {
+  const uint64_t free = driver.free_bytes();
+  if (weights + kv + step <= free) return {};
+  return out_of_memory("the model needs " + mebibytes(weights + kv + step) + " of device memory (" +
+                       mebibytes(weights) + " weights, " + mebibytes(kv) + " K and V, " +
+                       mebibytes(step) + " activations); " + driver.device_name() + " has " +
+                       mebibytes(free) +
+                       " free: lower kv_cache.memory or limits.max_batch_tokens, or choose a "
+                       "smaller model");
+}
+
+Status CudaExecutor::load(const ExecutorSetup& setup) {
+  TENON_RETURN_IF_ERROR(check_setup(setup));
+  model_ = setup.model;
+  shape_ = setup.shape;
+  groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
+  limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
+  const StepSetup step = {model_, shape_, groups_, setup.max_rows, setup.max_sequences};
+  TENON_RETURN_IF_ERROR(check_memory(*driver_, DeviceWeights::matrix_bytes(*model_),
+                                     CudaKv::bytes_for(*shape_, setup.geometry),
+                                     CudaStep::bytes_for(step)));
+  TENON_RETURN_IF_ERROR(weights_.load(*model_));
+  TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry));
+  TENON_RETURN_IF_ERROR(step_.load(step));
+  if (setup.progress) setup.progress(model_->weight_bytes(), model_->weight_bytes());
+  return {};
+}
+
+Status CudaExecutor::launch(const BatchView& batch) {
+  if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
+  if (in_flight_) return internal("a second step was launched; one may be in flight");
+  TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
+  if (batch.inputs.data != nullptr) return unsupported("the executor 'cuda' embeds tokens only");
+  if (!batch.tree_parents.empty() || !batch.sees_to.empty()) {
+    return unsupported("the executor 'cuda' runs rows that follow each other, no trees or spans");
+  }
+  const Status enqueued = step_.enqueue(batch);
+  if (!enqueued.ok()) {
+    // What was put on the queue reads arrays of this step.
+    (void)driver_->wait();
+    return internal(std::string(enqueued.message()));
+  }
+  in_flight_ = true;
+  output_ = {batch.step_id,
+             step_.host_logits().data(),
+             static_cast<uint32_t>(batch.logits_rows.size()),
+             model_->plan.vocabulary,
+             step_.hidden().arrays(),
+             static_cast<uint32_t>(batch.hidden_rows.size())};
+  return {};
+}
+
+Result<StepOutput> CudaExecutor::collect(uint64_t step_id) {
+  if (model_ == nullptr || output_.step_id != step_id) {
+    return internal("step " + std::to_string(step_id) + " was not the last one launched");
+  }
+  in_flight_ = false;
+  TENON_RETURN_IF_ERROR(driver_->wait());
+  return output_;
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver) {
+  return std::make_unique<CudaExecutor>(std::move(driver));
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,58 @@
+// The bytes of the KV cache on the device, the swap pool beside them in host memory, and the moves
+// that a KV manager asks for. Attention groups alone: a K and a V plane a storage, in the order
+// [block][head][token][element].
+#pragma once
+
+#include <tenon/attention.h>
+#include <tenon/kv_cache.h>
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/exec/cuda/device_memory.h"
+
+namespace tenon::cuda {
+
+class CudaKv {
+ public:
+  explicit CudaKv(Driver& driver) : memory_(driver) {}
+
+  static uint64_t bytes_for(const ModelShape& shape, const KvGeometry& geometry);
+  Status allocate(const ModelShape& shape, const KvGeometry& geometry);
+  // By LayerShape::index_in_group.
+  void* k(GroupId group, uint32_t index) const { return planes_of_[group][index].k; }
+  void* v(GroupId group, uint32_t index) const { return planes_of_[group][index].v; }
+  uint64_t bytes() const { return memory_.held_bytes() - scratch_bytes_; }
+
+  // On the queue, in order. Nothing is moved when any of the moves is out of range.
+  Status apply(std::span<const KvMove> moves);
+
+ private:
+  struct Storage {
+    void* k = nullptr;
+    void* v = nullptr;
+  };
+  struct Plane {
+    GroupId group = 0;
+    uint32_t heads = 0;
+    KvPlane strides;  // its base is the cache's
+    std::vector<std::byte> pool;
+
+    std::byte* at(const KvPlace& place, uint64_t offset);
+  };
+  Status check(const KvMove& move) const;
+  Status move_part(std::byte* to, KvTier to_tier, const std::byte* from, KvTier from_tier,
+                   uint64_t bytes);
+  Result<void*> add_plane(GroupId group, uint32_t heads, KvPlane strides);
+
+  DeviceMemory memory_;
+  std::vector<KvGroupGeometry> groups_;
+  std::vector<std::vector<Storage>> planes_of_;
+  std::vector<Plane> planes_;
+  std::byte* scratch_ = nullptr;  // of moves that may overlap themselves
+  uint64_t scratch_bytes_ = 0;
+};
+
+}  // namespace tenon::cuda

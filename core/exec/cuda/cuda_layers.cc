@@ -1,0 +1,271 @@
+// What each operation of the decoder launches.
+#include "core/exec/cuda/cuda_step.h"
+
+namespace tenon::cuda {
+namespace {
+
+ActivationKind activation_kind(Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return ActivationKind::silu;
+    case Activation::gelu:
+      return ActivationKind::gelu;
+    case Activation::gelu_tanh:
+      return ActivationKind::gelu_tanh;
+    case Activation::relu:
+      return ActivationKind::relu;
+    case Activation::relu_squared:
+      return ActivationKind::relu_squared;
+  }
+  return ActivationKind::silu;
+}
+
+}  // namespace
+
+void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
+                    uint32_t rows, void* out, Input type) {
+  const uint32_t width = setup_.model->plan.hidden;
+  NormShape shape;
+  shape.rows = rows;
+  shape.width = static_cast<int>(width);
+  shape.out_stride = out == normed_ ? DeviceWeights::input_stride(width) : shape.width;
+  shape.eps = norm.eps;
+  shape.centered = norm.kind == NormKind::layer;
+  keep(launch_norm(driver_.stream(), x, weight, bias, out, type, shape), "a norm");
+}
+
+void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
+                        float* y, bool add, float factor) {
+  MultiplyCall call = {};
+  call.x = x;
+  call.w = w.data;
+  call.bias = bias;
+  call.y = y;
+  call.rows = rows;
+  call.n_out = w.n_out;
+  call.k_in = w.k_in;
+  call.x_stride = DeviceWeights::input_stride(static_cast<uint32_t>(w.k_in));
+  call.w_stride = w.stride;
+  call.y_stride = w.n_out;
+  call.add = add;
+  call.factor = factor;
+  keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
+}
+
+void CudaStep::embed() {
+  const ModelPlan& plan = setup_.model->plan;
+  EmbedCall call = {};
+  call.tokens = tokens_;
+  call.positions = positions_;
+  call.table = weights_.embedding.data;
+  call.position_table = plan.learned_positions ? weights_.positions.data : nullptr;
+  call.weights = weights_.type();
+  call.hidden = hidden_;
+  call.rows = rows_;
+  call.width = static_cast<int>(plan.hidden);
+  call.stride = weights_.embedding.stride;
+  call.scale = plan.embedding_scale;
+  keep(launch_embed(driver_.stream(), call), "the embedding");
+  if (!plan.embedding_norm) return;
+  norm(plan.embedding_norm, weights_.embedding_norm, weights_.embedding_norm_bias, hidden_, rows_,
+       hidden_, Input::f32);
+}
+
+void CudaStep::attention_norm(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
+  norm(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias, hidden_, rows_, normed_,
+       weights_.type());
+}
+
+void CudaStep::mlp_norm(uint32_t layer) {
+  if (!plan(layer).mlp_norm) return attention_norm(layer);
+  const DeviceLayer& w = weights_.layers[layer];
+  norm(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias, hidden_, rows_, normed_, weights_.type());
+}
+
+void CudaStep::input_of(bool has_norm) {
+  if (has_norm) return;
+  const uint32_t width = setup_.model->plan.hidden;
+  keep(launch_take_rows(driver_.stream(), hidden_, nullptr, normed_, weights_.type(), rows_,
+                        static_cast<int>(width), DeviceWeights::input_stride(width)),
+       "a layer's input");
+}
+
+void CudaStep::qkv(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
+  input_of(static_cast<bool>(plan(layer).attention_norm));
+  multiply(w.q, w.q_bias, normed_, rows_, q_);
+  if (shares_kv(layer)) return;
+  multiply(w.k, w.k_bias, normed_, rows_, k_);
+  multiply(w.v, w.v_bias, normed_, rows_, v_);
+}
+
+void CudaStep::norm_heads(const SelfAttentionPlan& attention, const float* weight,
+                          const float* bias, float* heads, uint32_t count) {
+  const bool whole = attention.qk_norm_extent == QkNormExtent::whole;
+  NormShape shape;
+  shape.rows = whole ? rows_ : rows_ * count;
+  shape.width = static_cast<int>(whole ? count * attention.head_dim : attention.head_dim);
+  shape.out_stride = shape.width;
+  shape.weight_rows = attention.qk_norm_extent == QkNormExtent::own_head ? count : 1;
+  shape.eps = attention.qk_norm.eps;
+  shape.centered = attention.qk_norm.kind == NormKind::layer;
+  keep(launch_norm(driver_.stream(), heads, weight, bias, heads, Input::f32, shape),
+       "the norm of heads");
+}
+
+void CudaStep::qk_norm(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  norm_heads(attention, w.q_norm, w.q_norm_bias, q_, attention.heads);
+  if (!shares_kv(layer)) norm_heads(attention, w.k_norm, w.k_norm_bias, k_, attention.kv_heads);
+}
+
+void CudaStep::clip(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const auto hold = [&](float* x, uint32_t width) {
+    keep(launch_adjust(driver_.stream(), x, uint64_t{rows_} * width, 1.0f, 0.0f, attention.clip),
+         "clipping");
+  };
+  hold(q_, attention.q_width());
+  if (shares_kv(layer)) return;
+  hold(k_, attention.kv_width());
+  hold(v_, attention.kv_width());
+}
+
+void CudaStep::rotate(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const auto rope = static_cast<size_t>(attention.rope);
+  const RopePlan& turn = setup_.model->plan.ropes[rope];
+  const auto turn_heads = [&](float* heads, uint32_t count) {
+    keep(launch_rotate(driver_.stream(), heads, device_angles_[rope], rows_,
+                       static_cast<int>(count), static_cast<int>(attention.head_dim),
+                       static_cast<int>(turn.dim / 2), turn.pairs),
+         "the rotation");
+  };
+  turn_heads(q_, attention.heads);
+  if (!shares_kv(layer)) turn_heads(k_, attention.kv_heads);
+}
+
+void CudaStep::attend(uint32_t layer) {
+  const LayerShape& shape = setup_.shape->layers[layer];
+  const GroupPlan& own = plan_of(layer);
+  const KvGroup& group = setup_.shape->groups[shape.group];
+  const KvGroupGeometry& geometry = setup_.groups[shape.group];
+  AttentionArrays arrays = own.device;
+  arrays.q = q_;
+  arrays.k = kv_.k(shape.group, shape.index_in_group);
+  arrays.v = kv_.v(shape.group, shape.index_in_group);
+  arrays.sinks = weights_.layers[layer].sinks;
+  arrays.partial = partial_;
+  arrays.sums = sums_;
+  arrays.out = attended_;
+  AttentionShape call = {};
+  call.cache = {geometry.dtype == DType::f32 ? Input::f32 : Input::bf16,
+                static_cast<int>(group.kv_heads), static_cast<int>(group.k_dim),
+                static_cast<int>(geometry.block_tokens)};
+  call.out_type = weights_.type();
+  call.out_stride = DeviceWeights::input_stride(plan(layer).attention.q_width());
+  call.heads = static_cast<int>(own.heads);
+  call.rows = rows_;
+  call.tiles = static_cast<uint32_t>(own.host.tiles.size());
+  call.warps = own.host.warps;
+  call.splits = own.host.splits;
+  call.window = group.window_tokens;
+  call.scale = shape.scale;
+  call.cap = shape.soft_cap;
+  if (!shares_kv(layer)) {
+    const auto store = [&](const float* from, const void* to) {
+      keep(launch_store(driver_.stream(), from, own.blocks, own.offsets, const_cast<void*>(to),
+                        rows_, call.cache),
+           "storing K and V");
+    };
+    store(k_, arrays.k);
+    store(v_, arrays.v);
+  }
+  keep(launch_attention(driver_.stream(), arrays, call), "attention");
+}
+
+// hidden += scale · post_norm(x · Wᵀ + bias)
+void CudaStep::add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
+                             const float* bias, const DeviceMatrix& w, const float* w_bias,
+                             const void* x) {
+  if (!post_norm) return multiply(w, w_bias, x, rows_, hidden_, true, layer.residual_scale);
+  multiply(w, w_bias, x, rows_, update_);
+  NormShape shape;
+  shape.rows = rows_;
+  shape.width = shape.out_stride = static_cast<int>(setup_.model->plan.hidden);
+  shape.eps = post_norm.eps;
+  shape.centered = post_norm.kind == NormKind::layer;
+  shape.add = true;
+  shape.factor = layer.residual_scale;
+  keep(launch_norm(driver_.stream(), update_, weight, bias, hidden_, Input::f32, shape),
+       "the norm of an update");
+}
+
+void CudaStep::attention_output(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
+  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias, w.output, w.output_bias, attended_);
+}
+
+void CudaStep::mlp_in(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
+  const MlpPlan& mlp = plan(layer).mlp;
+  input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
+  multiply(w.up, w.up_bias, normed_, rows_, up_);
+  if (mlp.gated) multiply(w.gate, w.gate_bias, normed_, rows_, gate_);
+  keep(launch_gate(driver_.stream(), mlp.gated ? gate_ : nullptr, up_, inner_, weights_.type(),
+                   rows_, static_cast<int>(mlp.width), DeviceWeights::input_stride(mlp.width),
+                   activation_kind(mlp.activation)),
+       "the activation");
+}
+
+void CudaStep::mlp_out(uint32_t layer) {
+  const DeviceLayer& w = weights_.layers[layer];
+  add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias,
+                w.down, w.down_bias, inner_);
+}
+
+void CudaStep::layer_done(uint32_t layer) {
+  float* const to = kept_.of_layer(layer);
+  const auto count = static_cast<uint32_t>(batch_->hidden_rows.size());
+  if (to == nullptr || count == 0) return;
+  const uint32_t width = setup_.model->plan.hidden;
+  keep(launch_take_rows(driver_.stream(), hidden_, hidden_rows_, wanted_, Input::f32, count,
+                        static_cast<int>(width), static_cast<int>(width)),
+       "hidden rows");
+  keep(driver_.fetch(to, wanted_, uint64_t{count} * width * sizeof(float)));
+}
+
+void CudaStep::logits() {
+  const ModelPlan& plan = setup_.model->plan;
+  const auto take = [&](const uint32_t* rows, uint32_t count) {
+    keep(launch_take_rows(driver_.stream(), hidden_, rows, wanted_, Input::f32, count,
+                          static_cast<int>(plan.hidden), static_cast<int>(plan.hidden)),
+         "wanted rows");
+  };
+  float* const last = kept_.of_layer(static_cast<LayerId>(plan.layers.size()));
+  const auto kept = static_cast<uint32_t>(batch_->hidden_rows.size());
+  if (last != nullptr && kept > 0) {
+    take(hidden_rows_, kept);
+    norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, kept, update_,
+         Input::f32);
+    keep(driver_.fetch(last, update_, uint64_t{kept} * plan.hidden * sizeof(float)));
+  }
+  const auto count = static_cast<uint32_t>(batch_->logits_rows.size());
+  if (count == 0) return;
+  take(logits_rows_, count);
+  norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, count, normed_,
+       weights_.type());
+  multiply(weights_.head, weights_.head_bias, normed_, count, logits_);
+  const uint64_t numbers = uint64_t{count} * plan.vocabulary;
+  if (plan.logit_scale != 1.0f || plan.logit_soft_cap > 0.0f) {
+    keep(launch_adjust(driver_.stream(), logits_, numbers, plan.logit_scale, plan.logit_soft_cap,
+                       0.0f),
+         "the scale of logits");
+  }
+  keep(driver_.fetch(host_logits_.data(), logits_, numbers * sizeof(float)));
+}
+
+}  // namespace tenon::cuda

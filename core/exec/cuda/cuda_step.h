@@ -1,0 +1,126 @@
+// The decoder's operations as kernels on the queue, and the arrays that a step needs on the device.
+// The host knows shapes and plans and nothing of what arrays hold.
+#pragma once
+
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/cuda_kv.h"
+#include "core/exec/cuda/cuda_weights.h"
+#include "core/exec/hidden_rows.h"
+#include "core/model/decoder.h"
+#include "core/model/model.h"
+
+namespace tenon::cuda {
+
+struct StepSetup {
+  const Model* model = nullptr;
+  const ModelShape* shape = nullptr;
+  std::vector<KvGroupGeometry> groups;
+  uint32_t max_rows = 0;
+  uint32_t max_sequences = 0;
+};
+
+class CudaStep final : private DecoderOps {
+ public:
+  CudaStep(Driver& driver, const DeviceWeights& weights, const CudaKv& kv)
+      : driver_(driver), weights_(weights), kv_(kv), memory_(driver) {}
+
+  // What `load` will allocate.
+  static uint64_t bytes_for(const StepSetup& setup);
+  Status load(const StepSetup& setup);
+  // Puts the step's work on the queue. The batch stays valid, and results are not read, until the
+  // driver has waited.
+  Status enqueue(const BatchView& batch);
+  const std::vector<float>& host_logits() const { return host_logits_; }
+  const HiddenRows& hidden() const { return kept_; }
+
+ private:
+  // What kernels read of a step in one group, for layers with the same number of query heads.
+  struct GroupPlan {
+    GroupId group = 0;
+    uint32_t heads = 0;
+    AttentionPlanArrays host;
+    AttentionArrays device = {};
+    uint64_t table_entries = 0;  // that there is room for
+    uint32_t* blocks = nullptr;
+    uint32_t* offsets = nullptr;
+  };
+  struct Widths;  // the largest of all layers
+
+  void embed() override;
+  void attention_norm(uint32_t layer) override;
+  void qkv(uint32_t layer) override;
+  void qk_norm(uint32_t layer) override;
+  void clip(uint32_t layer) override;
+  void rotate(uint32_t layer) override;
+  void absorb(uint32_t) override {}
+  void attend(uint32_t layer) override;
+  void expand(uint32_t) override {}
+  void attention_output(uint32_t layer) override;
+  void recur_in(uint32_t) override {}
+  void recur(uint32_t) override {}
+  void recur_out(uint32_t) override {}
+  void mlp_norm(uint32_t layer) override;
+  void mlp_in(uint32_t layer) override;
+  void mlp_out(uint32_t layer) override;
+  void layer_done(uint32_t layer) override;
+  void logits() override;
+
+  const LayerPlan& plan(uint32_t layer) const { return setup_.model->plan.layers[layer]; }
+  bool shares_kv(uint32_t layer) const { return setup_.shape->layers[layer].shares_kv_with >= 0; }
+  Status load_plans();
+  Status send_step(const BatchView& batch);
+  Status send_plan(GroupPlan& plan, const BatchView& batch);
+  template <typename T>
+  Status send(T* to, const std::vector<T>& from) {
+    return from.empty() ? Status() : driver_.send(to, from.data(), from.size() * sizeof(T));
+  }
+
+  // Keeps the first failure.
+  void keep(int error, std::string_view operation);
+  void keep(Status status);
+  void norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
+            uint32_t rows, void* out, Input type);
+  void norm_heads(const SelfAttentionPlan& attention, const float* weight, const float* bias,
+                  float* heads, uint32_t count);
+  // The layer's input where it has no norm.
+  void input_of(bool has_norm);
+  void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
+                bool add = false, float factor = 1.0f);
+  void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
+                     const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
+  const GroupPlan& plan_of(uint32_t layer) const { return plans_[plan_of_layer_[layer]]; }
+
+  Driver& driver_;
+  const DeviceWeights& weights_;
+  const CudaKv& kv_;
+  DeviceMemory memory_;
+  StepSetup setup_;
+  std::vector<std::vector<float>> frequencies_;  // [ropes][dim / 2]
+  std::vector<std::vector<float>> angles_;       // [ropes][rows, 2, dim / 2]
+  std::vector<float*> device_angles_;
+  std::vector<GroupPlan> plans_;
+  std::vector<size_t> plan_of_layer_;
+
+  const BatchView* batch_ = nullptr;
+  uint32_t rows_ = 0;
+  Status failed_;
+
+  int32_t* tokens_ = nullptr;
+  uint32_t *positions_ = nullptr, *logits_rows_ = nullptr, *hidden_rows_ = nullptr;
+  float *hidden_ = nullptr, *update_ = nullptr, *wanted_ = nullptr;  // [rows, hidden]
+  float *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;                 // [rows, heads, head_dim]
+  float *gate_ = nullptr, *up_ = nullptr;                            // [rows, MLP width]
+  void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
+  float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
+  std::vector<float> host_logits_;
+  HiddenRows kept_;
+};
+
+}  // namespace tenon::cuda

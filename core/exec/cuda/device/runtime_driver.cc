@@ -1,0 +1,98 @@
+#include "core/exec/cuda/device/runtime_driver.h"
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+namespace tenon::cuda {
+namespace {
+
+// What kernels were compiled for, and what later devices translate.
+constexpr int kLeastCapability = 80;
+
+Status failure(cudaError_t error, std::string_view operation) {
+  if (error == cudaSuccess) return {};
+  const std::string text =
+      std::string(operation) + " failed on the device: " + cudaGetErrorString(error);
+  return error == cudaErrorMemoryAllocation ? out_of_memory(text) : internal(text);
+}
+
+class RuntimeDriver final : public Driver {
+ public:
+  ~RuntimeDriver() override {
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+  }
+  Status open(const cudaDeviceProp& properties) {
+    name_ = properties.name;
+    return failure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  }
+
+  std::string device_name() const override { return name_; }
+  uint64_t free_bytes() const override {
+    size_t free = 0;
+    size_t total = 0;
+    return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+  }
+  Result<void*> allocate(uint64_t bytes, std::string_view what) override {
+    void* at = nullptr;
+    TENON_RETURN_IF_ERROR(failure(cudaMalloc(&at, bytes), "allocating " + std::string(what)));
+    return at;
+  }
+  void free(void* at) override { (void)cudaFree(at); }
+
+  Status send(void* to, const void* from, uint64_t bytes) override {
+    return copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+  Status fetch(void* to, const void* from, uint64_t bytes) override {
+    return copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+  Status copy(void* to, const void* from, uint64_t bytes) override {
+    return copy(to, from, bytes, cudaMemcpyDeviceToDevice);
+  }
+  Status wait() override { return failure(cudaStreamSynchronize(stream_), "a step"); }
+  void* stream() const override { return stream_; }
+  Status launched(int error, std::string_view operation) const override {
+    return failure(static_cast<cudaError_t>(error), operation);
+  }
+
+ private:
+  Status copy(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind) {
+    if (bytes == 0) return {};
+    return failure(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy");
+  }
+
+  std::string name_;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Driver>> make_runtime_driver() {
+  int count = 0;
+  const cudaError_t found = cudaGetDeviceCount(&count);
+  if (found == cudaErrorInsufficientDriver) {
+    int version = 0;
+    if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) {
+      return unsupported("there is no CUDA driver here");
+    }
+    return unsupported("the CUDA driver here is older than the runtime it was built with: " +
+                       std::to_string(version) + ", expected " + std::to_string(CUDART_VERSION) +
+                       " or later; update it");
+  }
+  if (found == cudaErrorNoDevice || count == 0) return unsupported("there is no CUDA device here");
+  TENON_RETURN_IF_ERROR(failure(found, "looking for devices"));
+  cudaDeviceProp properties;
+  TENON_RETURN_IF_ERROR(failure(cudaGetDeviceProperties(&properties, 0), "looking at device 0"));
+  const int capability = properties.major * 10 + properties.minor;
+  if (capability < kLeastCapability) {
+    return unsupported(std::string(properties.name) + " is of compute capability " +
+                       std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                       "; expected 8.0 or later");
+  }
+  auto driver = std::make_shared<RuntimeDriver>();
+  TENON_RETURN_IF_ERROR(failure(cudaSetDevice(0), "choosing device 0"));
+  TENON_RETURN_IF_ERROR(driver->open(properties));
+  return std::shared_ptr<Driver>(std::move(driver));
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,40 @@
+// What the executor `cuda` asks of a machine beside launching kernels: memory, copies, waiting. Two
+// bodies: CUDA's runtime, and the emulator in tests.
+//
+// There is one queue. What is put on it runs in order and later; memory of the host that a copy
+// reads or writes must stay as it is until `wait` returns.
+//
+// Threads: one thread calls.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+
+namespace tenon::cuda {
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual std::string device_name() const = 0;
+  // What could be allocated now.
+  virtual uint64_t free_bytes() const = 0;
+  // Aligned to 256. `what` leads messages. Errors: out_of_memory.
+  virtual Result<void*> allocate(uint64_t bytes, std::string_view what) = 0;
+  virtual void free(void* at) = 0;
+
+  // On the queue.
+  virtual Status send(void* to_device, const void* from_host, uint64_t bytes) = 0;
+  virtual Status fetch(void* to_host, const void* from_device, uint64_t bytes) = 0;
+  // Both on the device, not overlapping.
+  virtual Status copy(void* to, const void* from, uint64_t bytes) = 0;
+  virtual Status wait() = 0;
+  virtual void* stream() const = 0;
+
+  // What a launch returned, as a Status that names the operation.
+  virtual Status launched(int error, std::string_view operation) const = 0;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,361 @@
+// Attention over paged K and V. One kernel serves prompts, chunks and single rows: a tile is 16
+// items, rows of a sequence times the query heads that share a KV head, and walks that head's
+// entries in steps of 32 from the beginning of a range of kSplitEntries. What a row may not see
+// has the score -inf, which changes no bit of its sums. Ranges of a long sequence are computed
+// beside each other and added up in their order by the second kernel.
+#pragma once
+
+#include <tenon/cuda/machine.h>
+
+#include "core/exec/cuda/kernels/elements.cuh"
+#include "core/exec/cuda/kernels/launches.h"
+
+namespace tenon::cuda {
+
+inline constexpr int kEntries = 32;  // of K and V in shared memory
+inline constexpr float kLog2E = 1.44269504f;
+
+struct AttentionView {
+  Global<const float> q;
+  Global<const BFloat16> k, v;       // of attend_tiles; attend_plain has its own
+  Global<const uint32_t> sequences;  // AttentionSequence, 3 numbers each
+  Global<const uint32_t> tiles;      // AttentionTile, 2 numbers each
+  Global<const uint32_t> slots;
+  Global<const int32_t> tables;
+  Global<float> partial, sums;
+  int heads, kv_heads, head_dim, block_tokens;
+  uint32_t rows, window;
+  float scale, cap;
+};
+
+// The items of one tile, and what its sequence is.
+struct Items {
+  uint32_t first_row, count, first_entry, first;
+  int group;  // query heads of a KV head
+  int kv_head;
+
+  TENON_DEVICE Items(const AttentionView& a, uint32_t tile, int head) : kv_head(head) {
+    const int64_t sequence = uint32_t{a.tiles[2 * static_cast<int64_t>(tile)]};
+    first = a.tiles[2 * static_cast<int64_t>(tile) + 1];
+    group = a.heads / a.kv_heads;
+    first_row = a.sequences[3 * sequence];
+    count = a.sequences[3 * sequence + 1] * static_cast<uint32_t>(group);
+    first_entry = a.sequences[3 * sequence + 2];
+  }
+  TENON_DEVICE bool there(uint32_t item) const { return item < count; }
+  TENON_DEVICE uint32_t row(uint32_t item) const {
+    return first_row + item / static_cast<uint32_t>(group);
+  }
+  TENON_DEVICE int head(uint32_t item) const {
+    return kv_head * group + static_cast<int>(item % static_cast<uint32_t>(group));
+  }
+};
+
+// Entries first … last-1 that a row sees; first_visible of <tenon/model.h>.
+struct Visible {
+  uint32_t first = 0, last = 0;
+  TENON_DEVICE Visible() {}
+  TENON_DEVICE Visible(uint32_t slot, uint32_t window)
+      : first(window == 0 || slot < window ? 0 : slot - window + 1), last(slot + 1) {}
+};
+
+TENON_DEVICE float final_score(const AttentionView& a, float product) {
+  float score = product * a.scale;
+  if (a.cap > 0.0f) score = a.cap * tanhf(score / a.cap);
+  return score * kLog2E;
+}
+
+// Where an entry's row of K or V begins in its plane.
+TENON_DEVICE int64_t entry_place(const AttentionView& a, const Items& items, uint32_t entry) {
+  const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
+  const int64_t block = int32_t{a.tables[static_cast<int64_t>(items.first_entry + entry / tokens)]};
+  return ((block * a.kv_heads + items.kv_head) * a.block_tokens + entry % tokens) * a.head_dim;
+}
+
+template <int head_dim>
+struct AttentionTileShape {
+  static constexpr int kStride = head_dim + 8;  // elements: rows of matrices meet no bank twice
+  static constexpr int kPieces = head_dim / 8;  // of 16 bytes
+};
+
+// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read.
+template <int head_dim, int warps>
+TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane,
+                               const AttentionView& a, const Items& items, uint32_t entry,
+                               Visible seen) {
+  using Shape = AttentionTileShape<head_dim>;
+  for (int i = static_cast<int>(threadIdx.x); i < kEntries * Shape::kPieces; i += warps * 32) {
+    const uint32_t own = entry + static_cast<uint32_t>(i / Shape::kPieces);
+    const int piece = i % Shape::kPieces * 8;
+    const bool there = own >= seen.first && own < seen.last;
+    const int64_t from = there ? entry_place(a, items, own) + piece : 0;
+    copy_async_16(to + (i / Shape::kPieces * Shape::kStride + piece), plane + from,
+                  there ? 16u : 0u);
+  }
+}
+
+// q of the block's items as bf16; items that are not there are zero.
+template <int head_dim, int warps>
+TENON_DEVICE void load_queries(Shared<BFloat16> to, const AttentionView& a, const Items& items) {
+  for (int i = static_cast<int>(threadIdx.x); i < 16 * warps * head_dim; i += warps * 32) {
+    const uint32_t item = items.first + static_cast<uint32_t>(i / head_dim);
+    float x = 0.0f;
+    if (items.there(item)) {
+      x = a.q[(static_cast<int64_t>(items.row(item)) * a.heads + items.head(item)) * head_dim +
+              i % head_dim];
+    }
+    to[i / head_dim * AttentionTileShape<head_dim>::kStride + i % head_dim] = to_bfloat16(x);
+  }
+}
+
+// Running sums of the two rows of a tile that a lane holds a part of.
+template <int head_dim>
+struct Running {
+  float largest[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {};
+  float out[head_dim / 8][4] = {};
+};
+
+// Scores of 16 items × 32 entries → probabilities as the A fragments of the second product, with
+// `state` brought to the new largest scores.
+template <int head_dim>
+TENON_DEVICE void soften(float (&scores)[kEntries / 8][4], const AttentionView& a, uint32_t entry,
+                         const Visible (&seen)[2], Running<head_dim>& state,
+                         uint32_t (&p)[kEntries / 16][4]) {
+  const uint32_t column = threadIdx.x % 4 * 2;
+  TENON_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    float largest = state.largest[half];
+    TENON_UNROLL
+    for (int n = 0; n < kEntries / 8; ++n) {
+      TENON_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const uint32_t own = entry + static_cast<uint32_t>(n * 8 + i) + column;
+        float& score = scores[n][half * 2 + i];
+        score =
+            own >= seen[half].first && own < seen[half].last ? final_score(a, score) : -INFINITY;
+        largest = fmaxf(largest, score);
+      }
+    }
+    largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, 2));
+    const float base = largest == -INFINITY ? 0.0f : largest;
+    const float shrink = exp2f(state.largest[half] - base);
+    float sum = 0.0f;
+    TENON_UNROLL
+    for (int n = 0; n < kEntries / 8; ++n) {
+      const float low = exp2f(scores[n][half * 2] - base);
+      const float high = exp2f(scores[n][half * 2 + 1] - base);
+      sum += low + high;
+      p[n / 2][n % 2 * 2 + half] = pack_bfloat16(low, high);
+    }
+    sum += __shfl_xor_sync(kAllLanes, sum, 1);
+    sum += __shfl_xor_sync(kAllLanes, sum, 2);
+    state.sum[half] = state.sum[half] * shrink + sum;
+    state.largest[half] = largest;
+    TENON_UNROLL
+    for (int n = 0; n < head_dim / 8; ++n) {
+      state.out[n][half * 2] *= shrink;
+      state.out[n][half * 2 + 1] *= shrink;
+    }
+  }
+}
+
+template <int head_dim>
+TENON_DEVICE void multiply_keys(float (&scores)[kEntries / 8][4], Shared<BFloat16> q,
+                                Shared<BFloat16> k) {
+  constexpr int kStride = AttentionTileShape<head_dim>::kStride;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TENON_UNROLL
+  for (int d = 0; d < head_dim; d += 16) {
+    uint32_t rows[4];
+    load_matrix_x4(rows, q + (lane % 16 * kStride + d + lane / 16 * 8));
+    TENON_UNROLL
+    for (int n = 0; n < kEntries / 8; n += 2) {
+      uint32_t pair[4];
+      load_matrix_x4(pair,
+                     k + ((n * 8 + lane / 16 * 8 + lane % 8) * kStride + d + lane / 8 % 2 * 8));
+      mma_bf16(scores[n], rows, {pair[0], pair[1]});
+      mma_bf16(scores[n + 1], rows, {pair[2], pair[3]});
+    }
+  }
+}
+
+template <int head_dim>
+TENON_DEVICE void multiply_values(Running<head_dim>& state, const uint32_t (&p)[kEntries / 16][4],
+                                  Shared<BFloat16> v) {
+  constexpr int kStride = AttentionTileShape<head_dim>::kStride;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  TENON_UNROLL
+  for (int e = 0; e < kEntries / 16; ++e) {
+    TENON_UNROLL
+    for (int n = 0; n < head_dim / 8; n += 2) {
+      uint32_t pair[4];
+      load_matrix_x4_transposed(
+          pair, v + ((e * 16 + lane / 8 % 2 * 8 + lane % 8) * kStride + n * 8 + lane / 16 * 8));
+      mma_bf16(state.out[n], p[e], {pair[0], pair[1]});
+      mma_bf16(state.out[n + 1], p[e], {pair[2], pair[3]});
+    }
+  }
+}
+
+// What any row of the block sees: rows' windows move forward with the rows.
+template <int warps>
+TENON_DEVICE Visible seen_by_block(const AttentionView& a, const Items& items) {
+  const uint32_t last =
+      items.first + 16 * warps < items.count ? items.first + 16 * warps : items.count;
+  const Visible first_row(a.slots[static_cast<int64_t>(items.row(items.first))], a.window);
+  Visible all(a.slots[static_cast<int64_t>(items.row(last - 1))], a.window);
+  all.first = first_row.first;
+  return all;
+}
+
+template <int head_dim>
+TENON_DEVICE void put_partial(const AttentionView& a, const Items& items, uint32_t item,
+                              const Running<head_dim>& state, int half) {
+  if (!items.there(item)) return;
+  const int64_t at =
+      (static_cast<int64_t>(blockIdx.z) * a.rows + items.row(item)) * a.heads + items.head(item);
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+  TENON_UNROLL
+  for (int n = 0; n < head_dim / 8; ++n) {
+    const Pack<float, 2> two = {{state.out[n][half * 2], state.out[n][half * 2 + 1]}};
+    store_pack(a.partial + (at * head_dim + n * 8 + column), two);
+  }
+  if (column != 0) return;
+  a.sums[2 * at] = state.largest[half];
+  a.sums[2 * at + 1] = state.sum[half];
+}
+
+// Grid: tiles, KV heads, ranges.
+template <int head_dim, int warps>
+__global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
+  constexpr int kStride = AttentionTileShape<head_dim>::kStride;
+  SharedArena arena;
+  Shared<BFloat16> q = arena.take<BFloat16>(16 * warps * kStride);
+  Shared<BFloat16> k = arena.take<BFloat16>(kEntries * kStride);
+  Shared<BFloat16> v = arena.take<BFloat16>(kEntries * kStride);
+  const Items items(a, blockIdx.x, static_cast<int>(blockIdx.y));
+  const Visible block_sees = seen_by_block<warps>(a, items);
+  const uint32_t begin = blockIdx.z * kSplitEntries;
+  const uint32_t split_end = begin + kSplitEntries;
+  const uint32_t end = block_sees.last < split_end ? block_sees.last : split_end;
+  uint32_t entry = block_sees.first > begin ? block_sees.first / kEntries * kEntries : begin;
+
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const uint32_t item = items.first + static_cast<uint32_t>(warp * 16) + threadIdx.x % 32 / 4;
+  Visible seen[2];
+  for (uint32_t half = 0; half < 2; ++half) {
+    if (!items.there(item + 8 * half)) continue;
+    seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(item + 8 * half))], a.window);
+  }
+  load_queries<head_dim, warps>(q, a, items);
+  Running<head_dim> state;
+  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a, items, entry, block_sees);
+  copy_async_commit();
+  for (; entry < end; entry += kEntries) {
+    copy_async_wait<0>();
+    __syncthreads();  // K is there, and the last V was used
+    copy_entries<head_dim, warps>(v, a.v, a, items, entry, block_sees);
+    copy_async_commit();
+    float scores[kEntries / 8][4] = {};
+    multiply_keys<head_dim>(scores, q + warp * 16 * kStride, k);
+    copy_async_wait<0>();
+    __syncthreads();  // V is there, and K was used
+    if (entry + kEntries < end) {
+      copy_entries<head_dim, warps>(k, a.k, a, items, entry + kEntries, block_sees);
+    }
+    copy_async_commit();
+    uint32_t p[kEntries / 16][4];
+    soften<head_dim>(scores, a, entry, seen, state, p);
+    multiply_values<head_dim>(state, p, v);
+  }
+  put_partial(a, items, item, state, 0);
+  put_partial(a, items, item + 8, state, 1);
+}
+
+// The same in f32, for any head_dim: a warp for each row, head and range; lanes hold elements of
+// the head. Grid: rows · heads, ranges. Not made to be fast.
+inline constexpr int kLaneElements = 8;  // head_dim up to 256
+
+template <typename T>
+__global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T> v,
+                             Global<const uint32_t> row_sequence) {
+  const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
+  const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
+  const int lane = static_cast<int>(threadIdx.x);
+  const int64_t sequence = uint32_t{row_sequence[row]};
+  const uint32_t table = a.sequences[3 * sequence + 2];
+  const Visible seen(a.slots[row], a.window);
+  const uint32_t begin = blockIdx.y * kSplitEntries;
+  const uint32_t end = seen.last < begin + kSplitEntries ? seen.last : begin + kSplitEntries;
+  float q[kLaneElements] = {};
+  float out[kLaneElements] = {};
+  for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
+    q[i] = a.q[(row * a.heads + head) * a.head_dim + lane + 32 * i];
+  }
+  float largest = -INFINITY;
+  float sum = 0.0f;
+  const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
+  const int kv_head = head / (a.heads / a.kv_heads);
+  for (uint32_t entry = begin > seen.first ? begin : seen.first; entry < end; ++entry) {
+    const int64_t block = int32_t{a.tables[static_cast<int64_t>(table + entry / tokens)]};
+    const int64_t at =
+        ((block * a.kv_heads + kv_head) * a.block_tokens + entry % tokens) * a.head_dim;
+    float product = 0.0f;
+    for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
+      product = fmaf(q[i], get(k, at + lane + 32 * i), product);
+    }
+    for (int with = 16; with > 0; with /= 2) product += __shfl_xor_sync(kAllLanes, product, with);
+    const float score = final_score(a, product);
+    const float now = fmaxf(largest, score);
+    const float shrink = exp2f(largest - now);
+    const float weight = exp2f(score - now);
+    sum = sum * shrink + weight;
+    for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
+      out[i] = out[i] * shrink + weight * get(v, at + lane + 32 * i);
+    }
+    largest = now;
+  }
+  const int64_t to = static_cast<int64_t>(blockIdx.y) * a.rows * a.heads + blockIdx.x;
+  for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
+    a.partial[to * a.head_dim + lane + 32 * i] = out[i];
+  }
+  if (lane != 0) return;
+  a.sums[2 * to] = largest;
+  a.sums[2 * to + 1] = sum;
+}
+
+// Adds up a row's ranges in their order, and the head's sink. Grid: rows · heads.
+template <typename T>
+__global__ void combine_splits(AttentionView a, Global<const float> sinks, Global<T> out,
+                               int out_stride) {
+  const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
+  const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
+  const uint32_t splits = uint32_t{a.slots[row]} / kSplitEntries + 1;
+  for (int d = static_cast<int>(threadIdx.x); d < a.head_dim; d += kRowThreads) {
+    float largest = -INFINITY;
+    float sum = 0.0f;
+    float value = 0.0f;
+    for (uint32_t split = 0; split < splits; ++split) {
+      const int64_t at = static_cast<int64_t>(split) * a.rows * a.heads + blockIdx.x;
+      const float own = a.sums[2 * at];
+      if (own == -INFINITY) continue;
+      const float now = fmaxf(largest, own);
+      const float shrink = exp2f(largest - now);
+      const float weight = exp2f(own - now);
+      sum = sum * shrink + a.sums[2 * at + 1] * weight;
+      value = value * shrink + a.partial[at * a.head_dim + d] * weight;
+      largest = now;
+    }
+    if (sinks) {
+      const float sink = sinks[head] * kLog2E;
+      const float now = fmaxf(largest, sink);
+      sum = sum * exp2f(largest - now) + exp2f(sink - now);
+      value *= exp2f(largest - now);
+    }
+    put(out, row * out_stride + static_cast<int64_t>(head) * a.head_dim + d, value / sum);
+  }
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,161 @@
+// The kernels of the executor `cuda`, as functions that put them on a stream. Plain C++: what is
+// behind it was compiled by nvcc for a device, or by the C++ compiler for the emulator of
+// sdk/cuda_host. All pointers are device memory; arrays are row-major; each returns 0 or CUDA's
+// error number.
+//
+// A row's bits depend on its own numbers and on shapes alone: not on how many rows there are, how a
+// prompt was cut, or where blocks lie.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cuda {
+
+struct BFloat16;
+
+// What products read: f32 where weights are f32 and nothing is rounded, else bf16.
+enum class Input : uint8_t { f32, bf16 };
+
+struct NormShape {
+  uint32_t rows = 0;
+  int width = 0;
+  int out_stride = 0;        // elements
+  uint32_t weight_rows = 1;  // row r has weight r % weight_rows
+  float eps = 0.0f;
+  bool centered = false;  // a layer norm; else an rms norm
+  bool add = false;       // out += factor · norm, f32 only
+  float factor = 1.0f;
+};
+
+enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+
+struct EmbedCall {
+  const int32_t* tokens;      // [rows]
+  const uint32_t* positions;  // [rows], where there is a position table
+  const void* table;          // [vocabulary, stride] of `weights`
+  const void* position_table;
+  Input weights;
+  float* hidden;  // [rows, width]
+  uint32_t rows;
+  int width;
+  int stride;
+  float scale;
+};
+int launch_embed(void* stream, const EmbedCall& call);
+
+// Weight and bias may be null. `out` is of type `out_type`.
+int launch_norm(void* stream, const float* x, const float* weight, const float* bias, void* out,
+                Input out_type, const NormShape& shape);
+
+// heads [rows, head_count, head_dim] in place; angles [rows, 2, half].
+int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows, int head_count,
+                  int head_dim, int half, bool pairs);
+
+// out [rows, out_stride] = activation(gate [rows, width]) · up; gate null: activation(up).
+int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
+                uint32_t rows, int width, int out_stride, ActivationKind kind);
+
+// to [count, to_stride] = rows of from [.., width]; `rows` null: the first ones.
+int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
+                     uint32_t count, int width, int to_stride);
+
+// x = cap · tanh(scale · x / cap), without a cap scale · x; then held within ±limit, if that is >
+// 0.
+int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap, float limit);
+
+// What a cache's plane is made of: [block][kv_head][token][element].
+struct CacheShape {
+  Input type;  // of elements
+  int kv_heads;
+  int head_dim;
+  int block_tokens;
+};
+// from [rows, kv_heads, head_dim] to block blocks[row], token offsets[row].
+int launch_store(void* stream, const float* from, const uint32_t* blocks, const uint32_t* offsets,
+                 void* cache, uint32_t rows, const CacheShape& shape);
+
+// y [rows, y_stride] = x · Wᵀ + bias, or y += factor · (x · Wᵀ + bias).
+//
+// x has `k_in` elements a row and x_stride from row to row, a multiple of 8 for bf16. Sums run over
+// K in order: f32 one by one, bf16 in steps of 16.
+struct MultiplyCall {
+  const void* x;
+  const void* w;      // [n_out, w_stride]; bf16: w_stride a multiple of 32, zeros behind k_in
+  const float* bias;  // [n_out] or null
+  float* y;
+  uint32_t rows;
+  int n_out;
+  int k_in;
+  int x_stride;
+  int w_stride;
+  int y_stride;
+  bool add;
+  float factor;
+};
+int launch_multiply(void* stream, Input type, const MultiplyCall& call);
+
+// Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
+//   w = (q - zero) · scale     8 bits: q signed, no zero; 4 bits: q 0 … 15, low nibble first
+// The integers are multiplied as bf16, which holds them exactly; scales enter in f32 behind each
+// group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4 bits) or 32 (8 bits).
+struct QuantCall {
+  MultiplyCall call;
+  const uint16_t* scales;  // f16 [n_out, groups]
+  const uint8_t* zeros;    // [n_out, groups], null = 0 (8 bits) or 8 (4 bits)
+  int groups;
+  int group;
+  int bits;
+};
+int launch_multiply_quant(void* stream, const QuantCall& call);
+
+// Sequences of a step. Items of a sequence and KV head are its rows times the query heads that
+// share that head: item i is row i / (heads / kv_heads).
+struct AttentionTile {
+  uint32_t sequence;
+  uint32_t first_item;
+};
+struct AttentionSequence {
+  uint32_t first_row;
+  uint32_t rows;
+  uint32_t first_entry;  // of its table, in `tables`
+};
+struct AttentionArrays {
+  const float* q;  // [rows, heads, head_dim]
+  const void* k;   // planes
+  const void* v;
+  const AttentionSequence* sequences;
+  const AttentionTile* tiles;
+  const uint32_t* slots;         // [rows] entries in front of the row
+  const uint32_t* row_sequence;  // [rows] which of `sequences`
+  const int32_t* tables;         // block ids; of blocks that no row sees they are not read
+  const float* sinks;            // [heads] or null
+  float* partial;                // [splits, rows · heads, head_dim]
+  float* sums;                   // [splits, rows · heads, 2]: largest score (base 2), sum
+  void* out;                     // [rows, out_stride]
+};
+struct AttentionShape {
+  CacheShape cache;
+  Input out_type;
+  int out_stride;
+  int heads;
+  uint32_t rows;    // of the step
+  uint32_t tiles;   // of kTileItems · warps items
+  int warps;        // 1, or 4 where sequences have many rows; changes no bit
+  uint32_t splits;  // attention_splits of the longest sequence
+  uint32_t window;  // 0 = none
+  float scale;
+  float cap;  // 0 = none
+};
+// Entries are summed up in ranges of this many, which begin at position 0, and the ranges' results
+// in order.
+inline constexpr uint32_t kSplitEntries = 512;
+inline constexpr uint32_t kTileItems = 16;
+constexpr uint32_t attention_splits(uint32_t entries) {
+  return (entries + kSplitEntries - 1) / kSplitEntries;
+}
+// Tensor cores serve bf16 caches with a head_dim of 64, 80, 96, 128 and 256; all else, up to
+// kMaxHeadDim, is computed in f32.
+inline constexpr int kMaxHeadDim = 256;
+int launch_attention(void* stream, const AttentionArrays& arrays, const AttentionShape& shape);
+
+}  // namespace tenon::cuda

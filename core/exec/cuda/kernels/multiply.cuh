@@ -1,0 +1,147 @@
+// Products of a step's rows with weight matrices. A block makes a tile of rows × 64 columns; warps
+// share it by columns where rows are few, by rows where they are many. Either way an element of y
+// is the same sequence of mma over K, so its bits depend on its own row and column alone.
+#pragma once
+
+#include <tenon/cuda/machine.h>
+
+#include "core/exec/cuda/kernels/launches.h"
+
+namespace tenon::cuda {
+
+inline constexpr int kMultiplyThreads = 128;
+inline constexpr int kColumns = 64;           // of a block
+inline constexpr int kStep = 32;              // of K, for each stage
+inline constexpr int kStages = 3;             // two on their way while one is multiplied
+inline constexpr int kRowStride = kStep + 8;  // elements: rows of 80 bytes meet no bank twice
+
+// A call's numbers with watched pointers in place of plain ones.
+template <typename T>
+struct Factors {
+  Global<const T> x;
+  Global<const T> w;
+  Global<const float> bias;
+  Global<float> y;
+  uint32_t rows;
+  int n_out, k_in, x_stride, w_stride, y_stride;
+  bool add;
+  float factor;
+};
+
+template <typename T>
+TENON_DEVICE void put_product(const Factors<T>& f, int64_t row, int column, float sum) {
+  if (row >= static_cast<int64_t>(f.rows) || column >= f.n_out) return;
+  if (f.bias) sum += f.bias[column];
+  const int64_t at = row * f.y_stride + column;
+  f.y[at] = f.add ? fmaf(f.factor, sum, f.y[at]) : sum;
+}
+
+// A block's share of rows and columns, and its warp's part of them.
+template <int tile_rows>
+struct Tile {
+  static constexpr int kRowWarps = tile_rows / 16;
+  static constexpr int kColumnWarps = kMultiplyThreads / 32 / kRowWarps;
+  static constexpr int kTiles = kColumns / kColumnWarps / 8;  // of 8 columns, for a warp
+  int64_t row;                                                // of the block
+  int column;
+  int lane, warp_row, warp_column;  // the last two within the block
+
+  TENON_DEVICE Tile()
+      : row(static_cast<int64_t>(blockIdx.y) * tile_rows),
+        column(static_cast<int>(blockIdx.x) * kColumns),
+        lane(static_cast<int>(threadIdx.x) % 32),
+        warp_row(static_cast<int>(threadIdx.x) / 32 / kColumnWarps * 16),
+        warp_column(static_cast<int>(threadIdx.x) / 32 % kColumnWarps * (kTiles * 8)) {}
+};
+
+// 16 bytes of a matrix of bf16 to shared memory, zeros where it ends.
+TENON_DEVICE void copy_piece(Shared<BFloat16> to, Global<const BFloat16> matrix, int64_t row,
+                             int64_t rows, int k, int k_end, int stride) {
+  const int left = row < rows ? (k_end - k) * 2 : 0;
+  const uint32_t valid = left <= 0 ? 0u : left >= 16 ? 16u : static_cast<uint32_t>(left);
+  copy_async_16(to, valid > 0 ? matrix + (row * stride + k) : matrix, valid);
+}
+
+template <int tile_rows>
+TENON_DEVICE void copy_inputs(Shared<BFloat16> to, Global<const BFloat16> x, uint32_t rows,
+                              int64_t first_row, int k, int k_in, int stride) {
+  TENON_UNROLL
+  for (int i = static_cast<int>(threadIdx.x); i < tile_rows * kStep / 8; i += kMultiplyThreads) {
+    const int row = i / (kStep / 8);
+    const int piece = i % (kStep / 8) * 8;
+    copy_piece(to + (row * kRowStride + piece), x, first_row + row, rows, k + piece, k_in, stride);
+  }
+}
+
+// One step of 16 along K: A from rows of x, B from 16 · n columns of W.
+TENON_DEVICE void load_a(uint32_t (&a)[4], Shared<BFloat16> rows, int lane, int k) {
+  load_matrix_x4(a, rows + (lane % 16 * kRowStride + k + lane / 16 * 8));
+}
+TENON_DEVICE void load_b_pair(uint32_t (&b)[4], Shared<BFloat16> columns, int lane, int k) {
+  load_matrix_x4(b, columns + ((lane / 16 * 8 + lane % 8) * kRowStride + k + lane / 8 % 2 * 8));
+}
+
+template <int tile_rows>
+__global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFloat16> f) {
+  using T = Tile<tile_rows>;
+  SharedArena arena;
+  Shared<BFloat16> x = arena.take<BFloat16>(kStages * tile_rows * kRowStride);
+  Shared<BFloat16> w = arena.take<BFloat16>(kStages * kColumns * kRowStride);
+  const T tile;
+  const int steps = (f.k_in + kStep - 1) / kStep;
+  const auto fill = [&](int step) {
+    if (step < steps) {
+      const int stage = step % kStages;
+      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, f.rows, tile.row,
+                             step * kStep, f.k_in, f.x_stride);
+      copy_inputs<kColumns>(w + stage * kColumns * kRowStride, f.w, static_cast<uint32_t>(f.n_out),
+                            tile.column, step * kStep, f.w_stride, f.w_stride);
+    }
+    copy_async_commit();
+  };
+  float sums[T::kTiles][4] = {};
+  for (int step = 0; step < kStages - 1; ++step) fill(step);
+  for (int step = 0; step < steps; ++step) {
+    copy_async_wait<kStages - 2>();
+    __syncthreads();  // this stage is there, and the one that is filled next was used
+    fill(step + kStages - 1);
+    const int stage = step % kStages;
+    const Shared<BFloat16> rows = x + (stage * tile_rows + tile.warp_row) * kRowStride;
+    const Shared<BFloat16> columns = w + (stage * kColumns + tile.warp_column) * kRowStride;
+    TENON_UNROLL
+    for (int k = 0; k < kStep; k += 16) {
+      uint32_t a[4];
+      load_a(a, rows, tile.lane, k);
+      TENON_UNROLL
+      for (int n = 0; n < T::kTiles; n += 2) {
+        uint32_t pair[4];
+        load_b_pair(pair, columns + n * 8 * kRowStride, tile.lane, k);
+        mma_bf16(sums[n], a, {pair[0], pair[1]});
+        mma_bf16(sums[n + 1], a, {pair[2], pair[3]});
+      }
+    }
+  }
+  TENON_UNROLL
+  for (int n = 0; n < T::kTiles; ++n) {
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      put_product(f, tile.row + tile.warp_row + tile.lane / 4 + i / 2 * 8,
+                  tile.column + tile.warp_column + n * 8 + tile.lane % 4 * 2 + i % 2, sums[n][i]);
+    }
+  }
+}
+
+// The path that rounds nothing: a thread an element, one product after the other. Not made to be
+// fast.
+__global__ void multiply_f32(Factors<float> f) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int64_t row = blockIdx.y;
+  if (column >= f.n_out) return;
+  float sum = 0.0f;
+  for (int k = 0; k < f.k_in; ++k) {
+    sum = fmaf(f.x[row * f.x_stride + k], f.w[static_cast<int64_t>(column) * f.w_stride + k], sum);
+  }
+  put_product(f, row, column, sum);
+}
+
+}  // namespace tenon::cuda

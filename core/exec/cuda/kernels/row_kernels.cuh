@@ -1,0 +1,159 @@
+// Operations on the rows of a step that no product hides: embedding, norms, rotation, activations,
+// the way into the cache. Each sum's order follows from the width alone, so a row's bits depend on
+// no other row.
+#pragma once
+
+#include <tenon/cuda/machine.h>
+
+#include "core/exec/cuda/kernels/elements.cuh"
+#include "core/exec/cuda/kernels/launches.h"
+
+namespace tenon::cuda {
+
+// The sum over a block's threads, the same number in all of them: lanes in a butterfly, then warps
+// in order. `sums` has a place for each warp.
+TENON_DEVICE float block_sum(float x, Shared<float> sums) {
+  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
+  __syncthreads();  // of the sum before
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (threadIdx.x % 32 == 0) sums[warp] = x;
+  __syncthreads();
+  float sum = 0.0f;
+  for (int i = 0; i < kRowThreads / 32; ++i) sum += sums[i];
+  return sum;
+}
+
+// hidden [rows, width] = table[token] · scale, and the vector of the position where there are any.
+template <typename T>
+__global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
+                             Global<const T> table, Global<const T> position_table,
+                             Global<float> hidden, int width, int stride, float scale) {
+  const int64_t row = blockIdx.x;
+  const int64_t token = tokens[row];
+  const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
+    float x = get(table, token * stride + i) * scale;
+    if (position_table) x += get(position_table, position * stride + i);
+    hidden[row * width + i] = x;
+  }
+}
+
+// Rows of `width` numbers; row r has the weights r % weight_rows. out = norm(x) · weight + bias,
+// or out += factor · that.
+template <typename T>
+__global__ void norm_kernel(Global<const float> x, Global<const float> weight,
+                            Global<const float> bias, Global<T> out, NormShape shape) {
+  SharedArena arena;
+  Shared<float> sums = arena.take<float>(kRowThreads / 32);
+  const int64_t from = static_cast<int64_t>(blockIdx.x) * shape.width;
+  const int64_t to = static_cast<int64_t>(blockIdx.x) * shape.out_stride;
+  const int64_t own = static_cast<int64_t>(blockIdx.x % shape.weight_rows) * shape.width;
+  const int first = static_cast<int>(threadIdx.x);
+  const float count = static_cast<float>(shape.width);
+  float mean = 0.0f;
+  if (shape.centered) {
+    float sum = 0.0f;
+    for (int i = first; i < shape.width; i += kRowThreads) sum += x[from + i];
+    mean = block_sum(sum, sums) / count;
+  }
+  float squares = 0.0f;
+  for (int i = first; i < shape.width; i += kRowThreads) {
+    const float away = x[from + i] - mean;
+    squares = fmaf(away, away, squares);
+  }
+  const float size = sqrtf(block_sum(squares, sums) / count + shape.eps);
+  for (int i = first; i < shape.width; i += kRowThreads) {
+    float y = (x[from + i] - mean) / size;
+    if (weight) y *= weight[own + i];
+    if (bias) y += bias[own + i];
+    if (shape.add) {
+      y *= shape.factor;
+      y += get(Global<const T>(out), to + i);
+    }
+    put(out, to + i, y);
+  }
+}
+
+// Turns the first 2 · half elements of each head: angles are [rows, cosines and sines, half].
+__global__ void rotate_kernel(Global<float> heads, Global<const float> angles, int head_count,
+                              int head_dim, int half, bool pairs) {
+  const int64_t row = blockIdx.x / static_cast<uint32_t>(head_count);
+  const Global<float> head = heads + static_cast<int64_t>(blockIdx.x) * head_dim;
+  for (int i = static_cast<int>(threadIdx.x); i < half; i += kRowThreads) {
+    const float cosine = angles[row * 2 * half + i];
+    const float sine = angles[row * 2 * half + half + i];
+    const int low = pairs ? 2 * i : i;
+    const int high = pairs ? 2 * i + 1 : i + half;
+    const float a = head[low];
+    const float b = head[high];
+    head[low] = a * cosine - b * sine;
+    head[high] = b * cosine + a * sine;
+  }
+}
+
+// out = activation(gate) · up, or activation(up) without a gate.
+TENON_DEVICE float activate(ActivationKind kind, float x) {
+  switch (kind) {
+    case ActivationKind::silu:
+      return x / (1.0f + expf(-x));
+    case ActivationKind::gelu:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+    case ActivationKind::gelu_tanh:
+      return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+    case ActivationKind::relu:
+      return fmaxf(x, 0.0f);
+    case ActivationKind::relu_squared:
+      return fmaxf(x, 0.0f) * fmaxf(x, 0.0f);
+  }
+  return x;
+}
+
+template <typename T>
+__global__ void gate_kernel(Global<const float> gate, Global<const float> up, Global<T> out,
+                            int width, int out_stride, ActivationKind kind) {
+  const int64_t row = blockIdx.x;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
+    const float u = up[row * width + i];
+    put(out, row * out_stride + i,
+        gate ? activate(kind, gate[row * width + i]) * u : activate(kind, u));
+  }
+}
+
+// Rows of f32 into rows of a product's input, each from where `rows` says.
+template <typename T>
+__global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t> rows,
+                                 Global<T> to, int width, int to_stride) {
+  const int64_t row =
+      rows ? static_cast<int64_t>(uint32_t{rows[blockIdx.x]}) : static_cast<int64_t>(blockIdx.x);
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
+    put(to, static_cast<int64_t>(blockIdx.x) * to_stride + i, from[row * width + i]);
+  }
+}
+
+// x = cap · tanh(scale · x / cap), or scale · x; then held within ± limit where there is one.
+__global__ void adjust_kernel(Global<float> x, uint64_t count, float scale, float cap,
+                              float limit) {
+  const uint64_t i = uint64_t{blockIdx.x} * kRowThreads + threadIdx.x;
+  if (i >= count) return;
+  float y = scale * x[static_cast<int64_t>(i)];
+  if (cap > 0.0f) y = cap * tanhf(y / cap);
+  if (limit > 0.0f) y = fminf(fmaxf(y, -limit), limit);
+  x[static_cast<int64_t>(i)] = y;
+}
+
+// K and V of a step's rows to their places: [block][head][token][element].
+template <typename T>
+__global__ void store_kernel(Global<const float> from, Global<const uint32_t> blocks,
+                             Global<const uint32_t> offsets, Global<T> cache, int kv_heads,
+                             int head_dim, int block_tokens) {
+  const int64_t row = blockIdx.x / static_cast<uint32_t>(kv_heads);
+  const int64_t head = blockIdx.x % static_cast<uint32_t>(kv_heads);
+  const int64_t block = uint32_t{blocks[row]};
+  const int64_t offset = uint32_t{offsets[row]};
+  const int64_t to = ((block * kv_heads + head) * block_tokens + offset) * head_dim;
+  for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kRowThreads) {
+    put(cache, to + i, from[(row * kv_heads + head) * head_dim + i]);
+  }
+}
+
+}  // namespace tenon::cuda

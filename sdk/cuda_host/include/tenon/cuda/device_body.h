@@ -1,0 +1,181 @@
+// The device body of machine.h: pointers, and one instruction an operation. For nvcc alone.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#define TENON_DEVICE __device__ __forceinline__
+#define TENON_UNROLL _Pragma("unroll")
+
+namespace tenon::cuda {
+
+template <typename T>
+struct Global {
+  T* at;
+  __host__ __device__ Global() : at(nullptr) {}
+  __host__ __device__ explicit Global(T* pointer) : at(pointer) {}
+  template <typename U>
+  __host__ __device__ Global(Global<U> other) : at(other.at) {}
+  TENON_DEVICE T& operator[](int64_t i) const { return at[i]; }
+  TENON_DEVICE Global operator+(int64_t i) const { return Global(at + i); }
+  __host__ __device__ explicit operator bool() const { return at != nullptr; }
+};
+
+template <typename T>
+struct Shared {
+  T* at;
+  TENON_DEVICE explicit Shared(T* pointer) : at(pointer) {}
+  template <typename U>
+  TENON_DEVICE Shared(Shared<U> other) : at(other.at) {}
+  TENON_DEVICE T& operator[](int i) const { return at[i]; }
+  TENON_DEVICE Shared operator+(int i) const { return Shared(at + i); }
+};
+
+extern __shared__ __align__(128) unsigned char launch_shared[];
+
+class SharedArena {
+ public:
+  template <typename T>
+  TENON_DEVICE Shared<T> take(uint32_t count) {
+    T* at = reinterpret_cast<T*>(launch_shared + used_);
+    used_ += (count * sizeof(T) + 15) / 16 * 16;
+    return Shared<T>(at);
+  }
+
+ private:
+  uint32_t used_ = 0;
+};
+
+template <typename T, int n>
+struct alignas(sizeof(T) * n) Pack {
+  T v[n];
+  TENON_DEVICE T& operator[](int i) { return v[i]; }
+  TENON_DEVICE const T& operator[](int i) const { return v[i]; }
+};
+
+template <int n, template <typename> class View, typename T>
+TENON_DEVICE Pack<T, n> load_pack(View<const T> from) {
+  return *reinterpret_cast<const Pack<T, n>*>(from.at);
+}
+template <int n, template <typename> class View, typename T>
+TENON_DEVICE Pack<T, n> load_pack(View<T> from) {
+  return *reinterpret_cast<const Pack<T, n>*>(from.at);
+}
+template <int n, template <typename> class View, typename T>
+TENON_DEVICE void store_pack(View<T> to, const Pack<T, n>& pack) {
+  *reinterpret_cast<Pack<T, n>*>(to.at) = pack;
+}
+
+template <template <typename> class View, typename T>
+TENON_DEVICE T atomic_add(View<T> to, T value) {
+  return atomicAdd(to.at, value);
+}
+template <template <typename> class View, typename T>
+TENON_DEVICE T atomic_max(View<T> to, T value) {
+  return atomicMax(to.at, value);
+}
+
+TENON_DEVICE uint32_t shared_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+template <typename T, typename U>
+TENON_DEVICE void copy_async_16(Shared<T> to, Global<U> from, uint32_t valid_bytes = 16) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to.at)),
+               "l"(from.at), "r"(valid_bytes)
+               : "memory");
+}
+TENON_DEVICE void copy_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int n>
+TENON_DEVICE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+
+template <typename T>
+TENON_DEVICE void load_matrix_x4(uint32_t (&r)[4], Shared<T> row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row.at))
+               : "memory");
+}
+template <typename T>
+TENON_DEVICE void load_matrix_x2(uint32_t (&r)[2], Shared<T> row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(shared_address(row.at))
+               : "memory");
+}
+template <typename T>
+TENON_DEVICE void load_matrix_x4_transposed(uint32_t (&r)[4], Shared<T> row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row.at))
+               : "memory");
+}
+template <typename T>
+TENON_DEVICE void load_matrix_x2_transposed(uint32_t (&r)[2], Shared<T> row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(shared_address(row.at))
+               : "memory");
+}
+
+TENON_DEVICE void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+TENON_DEVICE void mma_f16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+TENON_DEVICE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+TENON_DEVICE float to_float(BFloat16 x) {
+  return __uint_as_float(static_cast<uint32_t>(x.bits) << 16);
+}
+TENON_DEVICE float to_float(Half x) {
+  return __half2float(__ushort_as_half(x.bits));
+}
+TENON_DEVICE float to_float(float x) {
+  return x;
+}
+// `low` in the lower half.
+TENON_DEVICE uint32_t pack_bfloat16(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+TENON_DEVICE BFloat16 to_bfloat16(float x) {
+  return {static_cast<uint16_t>(pack_bfloat16(x, 0.0f))};
+}
+TENON_DEVICE Half to_half(float x) {
+  return {__half_as_ushort(__float2half_rn(x))};
+}
+
+template <typename... P, typename... A>
+int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
+  if (config.shared_bytes > 48 * 1024) {
+    const cudaError_t set = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                 static_cast<int>(config.shared_bytes));
+    if (set != cudaSuccess) return static_cast<int>(set);
+  }
+  const dim3 grid(config.grid.x, config.grid.y, config.grid.z);
+  const dim3 block(config.block.x, config.block.y, config.block.z);
+  kernel<<<grid, block, config.shared_bytes, static_cast<cudaStream_t>(config.stream)>>>(
+      P(arguments)...);
+  return static_cast<int>(cudaGetLastError());
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,133 @@
+// A CUDA machine for kernels that were compiled against the host body of machine.h. It runs them to
+// find mistakes, not to be quick, and it is an adversary:
+//
+//   - lanes, warps and blocks run in an order that follows from the seed and changes whenever
+//     threads wait for each other
+//   - cp.async lands when it is waited for and not before; until then its target is no data
+//   - memory that nobody wrote is filled with a pattern, and reading it is a finding
+//   - every access is held against the array it began in, and against its own size's alignment
+//   - two threads that touch one byte without a barrier between them, one of them writing, are a
+//     race: __syncthreads orders a block, __syncwarp the lanes of its mask, a launch's end all
+//   - lanes of one warp that meet in different operations, a mask that names a lane that does not
+//     come, a barrier that some threads do not reach: each is a finding
+//
+// A finding names the kernel and its line; the launch ends with it. What cannot be found here: what
+// a device's memory model does beyond that (fences, volatile), how tensor cores round, how fast
+// anything is. Blocks of a launch run one after the other, so a block that waits for another one
+// waits forever, and is found out as stuck.
+//
+// Registers are poisoned where kernels are compiled with -ftrivial-auto-var-init=pattern.
+//
+// Threads: one emulator at a time, used by one thread at a time.
+#pragma once
+
+#include <tenon/cuda/machine.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon::cuda {
+
+struct Region;
+class Block;
+
+enum class FindingKind : uint8_t {
+  out_of_bounds,
+  misaligned,
+  not_written,   // read although nobody wrote it
+  not_landed,    // read, or written, while a cp.async was on its way there
+  never_waited,  // a cp.async that its thread did not wait for
+  race,
+  constant,           // a write to an array that is constant
+  divergent_barrier,  // __syncthreads that some threads of the block do not reach
+  divergent_warp,     // lanes that should meet and do not
+  wrong_lane,         // a mask without the lane itself, a shuffle from a lane outside of the mask
+  shared_memory,      // more of it than the launch has
+  stuck,
+  bad_launch,
+};
+const char* finding_name(FindingKind kind);
+
+struct Finding {
+  FindingKind kind = FindingKind::bad_launch;
+  std::string kernel;
+  std::string file;
+  uint32_t line = 0;
+  std::string text;  // what was found, what was expected, what to do
+
+  std::string message() const;  // "kernel 'x', file:line: race: …"
+};
+
+// What launches did, summed up.
+struct Counts {
+  uint64_t launches = 0;
+  uint64_t blocks = 0;
+  uint64_t read_bytes = 0;     // from global memory, by kernels
+  uint64_t written_bytes = 0;  // to global memory
+  uint64_t mma = 0;            // instructions, one for a warp
+  uint64_t barriers = 0;       // __syncthreads, one for a block
+};
+
+enum class Content : uint8_t { variable, constant };
+
+// A queue that is late: work that was put on it runs when somebody waits.
+class LateQueue {
+ public:
+  void push(std::function<void()> work) { work_.push_back(std::move(work)); }
+  void run_all();
+  uint64_t waiting() const { return work_.size(); }
+
+ private:
+  std::deque<std::function<void()>> work_;
+};
+
+class Emulator {
+ public:
+  // Becomes the machine that Global<T> and launch refer to, until it is destroyed.
+  explicit Emulator(uint64_t seed = 1);
+  ~Emulator();
+  Emulator(const Emulator&) = delete;
+  Emulator& operator=(const Emulator&) = delete;
+
+  // Null when there is more than `limit_memory` allows. Aligned to 256; never next to another.
+  std::byte* allocate(uint64_t bytes, const std::string& name);
+  void free(void* at);
+  void limit_memory(uint64_t bytes) { memory_limit_ = bytes; }
+  uint64_t allocated_bytes() const { return allocated_; }
+
+  // The host's accesses; a region that is constant from then on may not be written by kernels.
+  // False where the range is no part of one allocation.
+  bool copy_in(void* to, const void* from, uint64_t bytes, Content content = Content::variable);
+  bool copy_out(void* to, const void* from, uint64_t bytes) const;
+  bool copy_inside(void* to, const void* from, uint64_t bytes);
+
+  const std::vector<Finding>& findings() const { return findings_; }
+  const Counts& counts() const { return counts_; }
+
+  static Emulator* current();
+  // For the machine's own parts.
+  Region* find(const void* at, int64_t& offset);
+  int run(const LaunchConfig& config, const std::function<void()>& thread);
+  uint64_t random();
+  Counts& count() { return counts_; }
+
+ private:
+  bool range(const void* at, uint64_t bytes, Region** region, int64_t& offset) const;
+
+  std::map<const std::byte*, std::unique_ptr<Region>> regions_;
+  std::vector<Finding> findings_;
+  Counts counts_;
+  uint64_t state_;
+  uint64_t memory_limit_ = ~uint64_t{0};
+  uint64_t allocated_ = 0;
+  Emulator* before_;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,69 @@
+// The operations of a CUDA machine, once for kernels that nvcc compiles and once for the emulator
+// that a plain C++ compiler builds. A kernel includes this header alone and is plain CUDA C++ but
+// for one thing: memory is reached through Global<T> and Shared<T>, which are pointers on a device
+// and watch every access in the emulator.
+//
+//   Global<T>, Shared<T>       x[i], x + i; reads, writes, +=
+//   SharedArena                takes arrays out of the launch's shared memory, 16-aligned
+//   Pack<T, n>                 n elements side by side: load_pack<n>(x + i), store_pack(x + i, p);
+//                              the address must be a multiple of the pack's size
+//   threadIdx blockIdx blockDim gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
+//   __shfl_down_sync, __shfl_up_sync, __ballot_sync, __any_sync, __all_sync
+//                              as CUDA has them. The emulator wants every lane that a mask names
+//                              to come to the same operation, and none to have returned
+//   atomic_add, atomic_max     on an element
+//   copy_async_16(to, from, n) cp.async of 16 bytes to shared memory; the last 16 - n become zero.
+//   copy_async_commit(), copy_async_wait<n>()
+//                              groups; behind wait<n> all but the latest n have landed, for the
+//                              thread that asked. Others see them behind a barrier
+//   load_matrix_x4(r, row), load_matrix_x2, …_transposed
+//                              ldmatrix: lanes 8i … 8i + 7 point to the rows of matrix i, 8
+//                              elements of 2 bytes each, 16-aligned
+//   mma_bf16(d, a, b), mma_f16 d [16, 8] += a [16, 16] · b [16, 8], f32 sums
+//   mma_s8(d, a, b)            d [16, 8] += a [16, 32] · b [32, 8], i32 sums
+//                              (fragment_layout.h says which lane holds what)
+//   to_float, to_bfloat16, pack_bfloat16, to_half …
+//                              16-bit floats; rounding to nearest, ties to even
+//   launch(config, kernel, arguments…)
+//                              puts a kernel on a queue; returns 0, or CUDA's error number
+//
+// PTX ISA 8.0, sections 9.7.8 (cp.async) and 9.7.14 (mma, ldmatrix). Everything here runs on sm_80
+// and later.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cuda {
+
+inline constexpr uint32_t kWarp = 32;
+inline constexpr uint32_t kAllLanes = 0xffffffffu;
+
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Half {
+  uint16_t bits;
+};
+
+struct Extent {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t z = 1;
+};
+
+// What a launch is made of. `name` is for messages and must outlive the launch.
+struct LaunchConfig {
+  const char* name = "";
+  Extent grid = {};
+  Extent block = {};
+  uint32_t shared_bytes = 0;  // for SharedArena
+  void* stream = nullptr;     // a cudaStream_t; the emulator has one queue, which is never late
+};
+
+}  // namespace tenon::cuda
+
+#ifdef __CUDACC__
+#include <tenon/cuda/device_body.h>
+#else
+#include <tenon/cuda/host_body.h>
+#endif

@@ -1,0 +1,211 @@
+// What a thread touches: bounds, alignment, whether anything stands there, and races.
+#include <algorithm>
+#include <cstring>
+
+#include "sdk/cuda_host/src/block.h"
+
+namespace tenon::cuda {
+namespace {
+
+std::string quoted(const std::string& name) {
+  return "'" + name + "'";
+}
+
+}  // namespace
+
+// Whether a record is of an epoch that is over, and then whether it is in order with what this
+// block does now: of this block it is, of another one only where its launch is over.
+bool Block::earlier(uint32_t epoch, bool shared, bool& ordered) const {
+  if (epoch >= epoch_) return false;
+  ordered = shared || epoch >= first_epoch_ || epoch < launch_.first_epoch;
+  return true;
+}
+
+bool Block::in_order(const LastWrite& before) const {
+  if (before.thread == running_) return true;
+  if (before.thread / kWarp != running_ / kWarp) return false;
+  return before.stamp < warps_[running_ / kWarp].seen[lane()][before.thread % kWarp];
+}
+
+bool Block::in_order(const LastReads& before) const {
+  if (before.warp != running_ / kWarp) return false;
+  for (uint32_t of = 0; of < kWarp; ++of) {
+    if ((before.lanes >> of & 1) == 0 || of == lane()) continue;
+    if (before.stamp >= warps_[before.warp].seen[lane()][of]) return false;
+  }
+  return true;
+}
+
+void Block::check_range(Region* region, int64_t offset, uint32_t bytes, Line line,
+                        const char* verb) {
+  if (region == nullptr) {
+    fail(FindingKind::out_of_bounds, line,
+         std::string(verb) + " what is no device memory; pass an address that was allocated");
+  }
+  if (!region->holds(offset, bytes)) {
+    fail(FindingKind::out_of_bounds, line,
+         std::string(verb) + " bytes " + std::to_string(offset) + " to " +
+             std::to_string(offset + bytes - 1) + " of " + quoted(region->name) + ", which has " +
+             std::to_string(region->bytes) + "; keep indices below the array's length");
+  }
+  if ((bytes & (bytes - 1)) == 0 && offset % bytes != 0) {
+    fail(FindingKind::misaligned, line,
+         std::string(verb) + " " + std::to_string(bytes) + " bytes at byte " +
+             std::to_string(offset) + " of " + quoted(region->name) +
+             "; the address must be a multiple of the size");
+  }
+}
+
+void Block::fail_race(const Region& region, uint64_t byte, Line line, const char* verb,
+                      const Cell& cell, bool with_write) {
+  const uint32_t epoch = with_write ? cell.written.epoch : cell.read.epoch;
+  const uint32_t other = with_write ? cell.written.line : cell.read.line;
+  const uint32_t warp = with_write ? cell.written.thread / kWarp : cell.read.warp;
+  const char* way = epoch < first_epoch_ ? "another block of the launch; blocks have no order"
+                    : warp == running_ / kWarp
+                        ? "another lane of the warp; put a __syncwarp between"
+                        : "another thread; put a __syncthreads between";
+  fail(FindingKind::race, line,
+       std::string(verb) + " byte " + std::to_string(byte) + " of " + quoted(region.name) +
+           ", which line " + std::to_string(other) + (with_write ? " wrote" : " read") + " in " +
+           way);
+}
+
+void Block::note_read(Cell& cell, Line line) const {
+  LastReads& read = cell.read;
+  const Thread& own = threads_[running_];
+  const uint32_t bit = uint32_t{1} << lane();
+  const uint32_t warp = running_ / kWarp;
+  if (read.epoch != epoch_ || in_order(read)) {
+    read = {epoch_, own.stamp, line.number, bit, warp};
+    return;
+  }
+  read.warp = read.warp == warp ? warp : kManyWarps;
+  read.lanes |= bit;
+  read.stamp = std::max(read.stamp, own.stamp);
+  read.line = line.number;
+}
+
+void Block::read(Region* region, int64_t offset, uint32_t bytes, Line line) {
+  check_range(region, offset, bytes, line, "reads");
+  read_allowed(region, offset, bytes, line);
+  if (!region->shared) counts().read_bytes += bytes;
+}
+
+// The same without a rule for alignment.
+void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line line) {
+  const auto first = static_cast<uint64_t>(offset);
+  for (uint64_t byte = first; byte < first + bytes; ++byte) {
+    if (region->states[byte] == ByteState::nothing) {
+      fail(FindingKind::not_written, line,
+           "reads byte " + std::to_string(byte) + " of " + quoted(region->name) +
+               ", which nobody wrote; write it first");
+    }
+    if (region->states[byte] == ByteState::landing) {
+      fail(FindingKind::not_landed, line,
+           "reads byte " + std::to_string(byte) + " of " + quoted(region->name) +
+               ", where a cp.async has not landed; wait for its group, and then for the block");
+    }
+    if (region->constant) continue;
+    Cell& cell = region->cell(byte);
+    bool ordered = true;
+    if (!earlier(cell.written.epoch, region->shared, ordered)) ordered = in_order(cell.written);
+    if (!ordered) fail_race(*region, byte, line, "reads", cell, true);
+    note_read(cell, line);
+  }
+}
+
+void Block::write(Region* region, int64_t offset, uint32_t bytes, Line line, Write how) {
+  check_range(region, offset, bytes, line, "writes");
+  if (region->constant) {
+    fail(
+        FindingKind::constant, line,
+        "writes to " + quoted(region->name) + ", which is constant; write to an array that is not");
+  }
+  const auto first = static_cast<uint64_t>(offset);
+  const Thread& own = threads_[running_];
+  for (uint64_t byte = first; byte < first + bytes; ++byte) {
+    ByteState& state = region->states[byte];
+    if (state == ByteState::landing) {
+      fail(FindingKind::not_landed, line,
+           "writes byte " + std::to_string(byte) + " of " + quoted(region->name) +
+               ", where a cp.async has not landed; wait for its group first");
+    }
+    Cell& cell = region->cell(byte);
+    bool ordered = true;
+    if (!earlier(cell.written.epoch, region->shared, ordered)) ordered = in_order(cell.written);
+    if (!ordered && !(cell.written.atomic && how == Write::atomic)) {
+      fail_race(*region, byte, line, "writes", cell, true);
+    }
+    ordered = true;
+    if (!earlier(cell.read.epoch, region->shared, ordered)) ordered = in_order(cell.read);
+    if (!ordered) fail_race(*region, byte, line, "writes", cell, false);
+    cell.written = {epoch_, own.stamp, line.number, static_cast<uint16_t>(running_),
+                    how == Write::atomic};
+    state = how == Write::landing ? ByteState::landing : ByteState::written;
+  }
+  if (!region->shared) counts().written_bytes += bytes;
+}
+
+Region* Block::take_shared(uint32_t& used, uint64_t bytes, Line line) {
+  const uint64_t end = used + bytes;
+  if (end > launch_.config->shared_bytes) {
+    fail(FindingKind::shared_memory, line,
+         "takes " + std::to_string(end) + " bytes of shared memory, launched with " +
+             std::to_string(launch_.config->shared_bytes) + "; launch with more");
+  }
+  // Arrays are found again by where they begin: every thread of the block takes the same ones.
+  const std::string name =
+      "shared memory at " + std::to_string(used) + ", taken in line " + std::to_string(line.number);
+  auto& regions = *launch_.shared;
+  const auto found =
+      std::ranges::find_if(regions, [&](const auto& region) { return region->name == name; });
+  used = static_cast<uint32_t>((end + 15) / 16 * 16);
+  if (found == regions.end()) {
+    regions.push_back(std::make_unique<Region>(name, bytes, true));
+    shared_used_ = std::max(shared_used_, used);
+    return regions.back().get();
+  }
+  return found->get();
+}
+
+void Block::copy_async(Region* to, int64_t to_offset, Region* from, int64_t from_offset,
+                       uint32_t valid, Line line) {
+  if (valid > 16) fail(FindingKind::bad_launch, line, "copies more than 16 bytes; pass at most 16");
+  if (valid > 0) {
+    check_range(from, from_offset, valid, line, "reads");
+    if (from_offset % 16 != 0) {
+      fail(FindingKind::misaligned, line,
+           "a cp.async reads at byte " + std::to_string(from_offset) + " of " + quoted(from->name) +
+               "; the address must be a multiple of 16");
+    }
+    read_allowed(from, from_offset, valid, line);
+    counts().read_bytes += valid;
+  }
+  write(to, to_offset, 16, line, Write::landing);
+  threads_[running_].open.push_back({to, to_offset, from, from_offset, valid, line});
+}
+
+void Block::commit_async() {
+  Thread& own = threads_[running_];
+  own.groups.push_back(std::move(own.open));
+  own.open.clear();
+}
+
+void Block::wait_async(uint32_t groups_left) {
+  Thread& own = threads_[running_];
+  while (own.groups.size() > groups_left) {
+    for (const Copy& copy : own.groups.front()) land(copy);
+    own.groups.pop_front();
+  }
+}
+
+void Block::land(const Copy& copy) {
+  std::byte* to = copy.to->base + copy.to_offset;
+  std::memset(to, 0, 16);
+  if (copy.valid > 0) std::memcpy(to, copy.from->base + copy.from_offset, copy.valid);
+  std::fill_n(copy.to->states.begin() + copy.to_offset, 16, ByteState::nothing);
+  write(copy.to, copy.to_offset, 16, copy.line, Write::plain);
+}
+
+}  // namespace tenon::cuda

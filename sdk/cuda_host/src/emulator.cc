@@ -1,0 +1,196 @@
+#include <tenon/cuda/emulator.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sdk/cuda_host/src/block.h"
+
+namespace tenon::cuda {
+namespace {
+
+Emulator* emulator_now = nullptr;
+// Never falls, so that records of an emulator that is gone mean nothing to the next one either.
+uint32_t epoch_now = 0;
+
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxSharedBytes = 99 * 1024;  // what every device from sm_80 on can give
+
+}  // namespace
+
+const char* finding_name(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::out_of_bounds:
+      return "out of bounds";
+    case FindingKind::misaligned:
+      return "misaligned";
+    case FindingKind::not_written:
+      return "not written";
+    case FindingKind::not_landed:
+      return "not landed";
+    case FindingKind::never_waited:
+      return "never waited for";
+    case FindingKind::race:
+      return "race";
+    case FindingKind::constant:
+      return "constant";
+    case FindingKind::divergent_barrier:
+      return "divergent barrier";
+    case FindingKind::divergent_warp:
+      return "divergent warp";
+    case FindingKind::wrong_lane:
+      return "wrong lane";
+    case FindingKind::shared_memory:
+      return "shared memory";
+    case FindingKind::stuck:
+      return "stuck";
+    case FindingKind::bad_launch:
+      return "bad launch";
+  }
+  return "";
+}
+
+std::string Finding::message() const {
+  return "kernel '" + kernel + "', " + file + ":" + std::to_string(line) + ": " +
+         finding_name(kind) + ": " + text;
+}
+
+void LateQueue::run_all() {
+  while (!work_.empty()) {
+    const std::function<void()> work = std::move(work_.front());
+    work_.pop_front();
+    work();
+  }
+}
+
+Emulator::Emulator(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1), before_(emulator_now) {
+  emulator_now = this;
+}
+
+Emulator::~Emulator() {
+  emulator_now = before_;
+}
+
+Emulator* Emulator::current() {
+  return emulator_now;
+}
+
+// SplitMix64.
+uint64_t Emulator::random() {
+  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+std::byte* Emulator::allocate(uint64_t bytes, const std::string& name) {
+  if (bytes > memory_limit_ - std::min(memory_limit_, allocated_)) return nullptr;
+  auto region = std::make_unique<Region>(name, bytes, false);
+  std::byte* base = region->base;
+  allocated_ += bytes;
+  regions_[base] = std::move(region);
+  return base;
+}
+
+void Emulator::free(void* at) {
+  const auto found = regions_.find(static_cast<std::byte*>(at));
+  if (found == regions_.end()) return;
+  allocated_ -= found->second->bytes;
+  regions_.erase(found);
+}
+
+Region* Emulator::find(const void* at, int64_t& offset) {
+  Region* region = nullptr;
+  return range(at, 0, &region, offset) ? region : nullptr;
+}
+
+bool Emulator::range(const void* at, uint64_t bytes, Region** region, int64_t& offset) const {
+  const auto* address = static_cast<const std::byte*>(at);
+  auto found = regions_.upper_bound(address);
+  if (found == regions_.begin()) return false;
+  --found;
+  offset = address - found->first;
+  *region = found->second.get();
+  return found->second->holds(offset, bytes);
+}
+
+bool Emulator::copy_in(void* to, const void* from, uint64_t bytes, Content content) {
+  Region* region = nullptr;
+  int64_t offset = 0;
+  if (!range(to, bytes, &region, offset)) return false;
+  std::memcpy(to, from, bytes);
+  std::fill_n(region->states.begin() + offset, bytes, ByteState::written);
+  if (content == Content::constant) region->constant = true;
+  return true;
+}
+
+bool Emulator::copy_out(void* to, const void* from, uint64_t bytes) const {
+  Region* region = nullptr;
+  int64_t offset = 0;
+  if (!range(from, bytes, &region, offset)) return false;
+  std::memcpy(to, from, bytes);
+  return true;
+}
+
+bool Emulator::copy_inside(void* to, const void* from, uint64_t bytes) {
+  Region *target = nullptr, *source = nullptr;
+  int64_t at = 0, of = 0;
+  if (!range(to, bytes, &target, at) || !range(from, bytes, &source, of)) return false;
+  std::memmove(to, from, bytes);
+  const std::vector<ByteState> states(source->states.begin() + of,
+                                      source->states.begin() + of + static_cast<int64_t>(bytes));
+  std::ranges::copy(states, target->states.begin() + at);
+  return true;
+}
+
+int Emulator::run(const LaunchConfig& config, const std::function<void()>& thread) {
+  const uint64_t threads = uint64_t{config.block.x} * config.block.y * config.block.z;
+  const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
+  const bool grid_fits = config.grid.y < 65536 && config.grid.z < 65536 && blocks > 0;
+  if (threads == 0 || threads > kMaxThreads || config.shared_bytes > kMaxSharedBytes ||
+      !grid_fits) {
+    findings_.push_back({FindingKind::bad_launch, config.name, "", 0,
+                         "a launch of " + std::to_string(blocks) + " blocks of " +
+                             std::to_string(threads) + " threads with " +
+                             std::to_string(config.shared_bytes) +
+                             " bytes of shared memory; expected 1 to 1024 threads, some blocks, "
+                             "at most 65535 along y and z, and at most 101376 bytes"});
+    return 1;
+  }
+  ++counts_.launches;
+  blockDim = config.block;
+  gridDim = config.grid;
+  std::vector<std::unique_ptr<Region>> shared;
+  const LaunchState launch{&config, &thread, this, epoch_now + 1, &epoch_now, &shared, &findings_};
+  std::vector<uint64_t> order(blocks);
+  for (uint64_t i = 0; i < blocks; ++i) order[i] = i;
+  for (uint64_t i = blocks; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  for (const uint64_t i : order) {
+    blockIdx = {static_cast<uint32_t>(i % config.grid.x),
+                static_cast<uint32_t>(i / config.grid.x % config.grid.y),
+                static_cast<uint32_t>(i / config.grid.x / config.grid.y)};
+    ++counts_.blocks;
+    for (const auto& region : shared) region->forget();
+    if (!Block(launch).run()) return 1;
+  }
+  return 0;
+}
+
+namespace host {
+
+Region* find_region(const void* at, int64_t& offset) {
+  return emulator_now == nullptr ? nullptr : emulator_now->find(at, offset);
+}
+
+int run(const LaunchConfig& config, const void*, std::function<void()> thread) {
+  if (emulator_now == nullptr) return 1;
+  if (config.stream == nullptr) return emulator_now->run(config, thread);
+  const auto late = [config, thread = std::move(thread), on = emulator_now] {
+    on->run(config, thread);
+  };
+  static_cast<LateQueue*>(config.stream)->push(late);
+  return 0;
+}
+
+}  // namespace host
+}  // namespace tenon::cuda

@@ -1,0 +1,38 @@
+#include "sdk/cuda_host/src/region.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon::cuda {
+namespace {
+
+// As f32 and as bf16 it is a large negative number, as an index far outside of anything.
+constexpr int kNothing = 0xfb;
+constexpr uint64_t kAlignment = 256;
+
+}  // namespace
+
+Region::Region(std::string what, uint64_t size, bool is_shared)
+    : name(std::move(what)),
+      shared(is_shared),
+      bytes(size),
+      memory(new std::byte[size + kAlignment]),
+      states(size),
+      pages_((size + kPage - 1) / kPage) {
+  const auto at = reinterpret_cast<uintptr_t>(memory.get());
+  base = memory.get() + (kAlignment - at % kAlignment) % kAlignment;
+  forget();
+}
+
+void Region::forget() {
+  std::memset(base, kNothing, bytes);
+  std::ranges::fill(states, ByteState::nothing);
+}
+
+Cell& Region::cell(uint64_t byte) {
+  auto& page = pages_[byte / kPage];
+  if (page == nullptr) page = std::make_unique<Cell[]>(kPage);
+  return page[byte % kPage];
+}
+
+}  // namespace tenon::cuda

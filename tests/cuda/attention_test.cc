@@ -1,0 +1,317 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/exec/cuda/attention_plan.h"
+#include "tests/cuda/emulated_device.h"
+
+namespace tenon::cuda::test {
+namespace {
+
+struct Model {
+  Input cache = Input::bf16;
+  int head_dim = 64;
+  int heads = 4;
+  int kv_heads = 2;
+  uint32_t window = 0;
+  float cap = 0.0f;
+  bool sinks = false;
+};
+
+// The last `rows` of `entries` entries are computed in a step; their numbers follow from the
+// sequence's seed and their place.
+struct Sequence {
+  uint32_t entries;
+  uint32_t rows;
+  uint64_t seed = 1;
+};
+
+float number(uint64_t seed, uint32_t what, uint32_t entry, int head, int i) {
+  Numbers numbers(seed * 1000003 + what * 101 + entry * 7919 + static_cast<uint32_t>(head) * 37 +
+                  static_cast<uint32_t>(i) * 104729);
+  numbers.next();
+  return to_float(to_bfloat16(2.0f * numbers.next()));
+}
+enum What : uint32_t { kQ, kK, kV };
+
+float sink(int head) {
+  return 0.3f * static_cast<float>(head) - 0.5f;
+}
+
+struct How {
+  uint32_t block_tokens = 16;
+  uint64_t seed = 1;
+  int warps = 0;  // 0 = as planned
+};
+
+// Output rows of all sequences, [rows][heads · head_dim].
+using Rows = std::vector<std::vector<float>>;
+
+// The cache and the batch of a step. Behind what sequences store there is NaN.
+class Step {
+ public:
+  Step(const Model& model, const std::vector<Sequence>& sequences, const How& how)
+      : model_(model), how_(how), device_(how.seed) {
+    uint32_t blocks = 0;
+    for (const Sequence& s : sequences) blocks += s.entries / how.block_tokens + 1;
+    const uint64_t plane = uint64_t{blocks} * how.block_tokens * model.kv_heads * model.head_dim;
+    k_.assign(plane, NAN);
+    v_.assign(plane, NAN);
+    uint32_t next = 0;
+    for (const Sequence& s : sequences) {
+      std::vector<BlockId>& table = tables_.emplace_back();
+      for (uint32_t i = 0; i <= (s.entries - 1) / how.block_tokens; ++i) {
+        table.push_back(static_cast<BlockId>(blocks - 1 - next++));
+      }
+      add(s, table);
+    }
+    for (const auto& table : tables_) views_.emplace_back().blocks = table;
+  }
+
+  Rows run() {
+    BatchView batch;
+    const BatchGroup group{slots_, kv_tokens_, views_};
+    batch.rows = static_cast<uint32_t>(slots_.size());
+    batch.sequences = sequences_;
+    batch.groups = {&group, 1};
+    AttentionPlanArrays plan =
+        plan_attention(batch, 0, how_.block_tokens, model_.heads, model_.kv_heads);
+    if (how_.warps != 0) set_warps(plan);
+    return launch_plan(plan, batch.rows);
+  }
+
+ private:
+  void add(const Sequence& s, const std::vector<BlockId>& table) {
+    BatchSequence& added = sequences_.emplace_back();
+    added.first_row = static_cast<uint32_t>(slots_.size());
+    added.rows = s.rows;
+    kv_tokens_.push_back(s.entries);
+    // What no row sees is not there: its block may be gone.
+    const uint32_t seen = first_visible(s.entries - s.rows, model_.window);
+    for (uint32_t entry = seen; entry < s.entries; ++entry) {
+      for (int head = 0; head < model_.kv_heads; ++head) {
+        for (int i = 0; i < model_.head_dim; ++i) {
+          const uint64_t block = static_cast<uint64_t>(table[entry / how_.block_tokens]);
+          const uint64_t at =
+              ((block * model_.kv_heads + head) * how_.block_tokens + entry % how_.block_tokens) *
+                  model_.head_dim +
+              i;
+          k_[at] = number(s.seed, kK, entry, head, i);
+          v_[at] = number(s.seed, kV, entry, head, i);
+        }
+      }
+    }
+    for (uint32_t entry = s.entries - s.rows; entry < s.entries; ++entry) {
+      slots_.push_back(entry);
+      for (int head = 0; head < model_.heads; ++head) {
+        for (int i = 0; i < model_.head_dim; ++i) q_.push_back(number(s.seed, kQ, entry, head, i));
+      }
+    }
+  }
+
+  void set_warps(AttentionPlanArrays& plan) const {
+    plan.warps = how_.warps;
+    plan.tiles.clear();
+    const uint32_t items = kTileItems * static_cast<uint32_t>(how_.warps);
+    const uint32_t per_row = static_cast<uint32_t>(model_.heads / model_.kv_heads);
+    for (uint32_t i = 0; i < sequences_.size(); ++i) {
+      for (uint32_t item = 0; item < sequences_[i].rows * per_row; item += items) {
+        plan.tiles.push_back({i, item});
+      }
+    }
+  }
+
+  const void* upload_plane(const std::vector<float>& plane, const char* name) {
+    if (model_.cache == Input::f32) return device_.upload(plane, name);
+    return device_.upload(rounded(plane), name);
+  }
+
+  Rows launch_plan(const AttentionPlanArrays& plan, uint32_t rows) {
+    const uint64_t width = static_cast<uint64_t>(model_.heads) * model_.head_dim;
+    std::vector<float> sinks;
+    for (int head = 0; head < model_.heads; ++head) sinks.push_back(sink(head));
+    AttentionArrays arrays = {};
+    arrays.q = device_.upload(q_, "q");
+    arrays.k = upload_plane(k_, "k");
+    arrays.v = upload_plane(v_, "v");
+    arrays.sequences = device_.upload(plan.sequences, "sequences");
+    arrays.tiles = device_.upload(plan.tiles, "tiles");
+    arrays.slots = device_.upload(plan.slots, "slots");
+    arrays.row_sequence = device_.upload(plan.row_sequence, "row_sequence");
+    arrays.tables = device_.upload(plan.tables, "tables");
+    arrays.sinks = model_.sinks ? device_.upload(sinks, "sinks") : nullptr;
+    arrays.partial = device_.make<float>(plan.splits * rows * width, "partial");
+    arrays.sums = device_.make<float>(2ull * plan.splits * rows * model_.heads, "sums");
+    float* out = device_.make<float>(rows * width, "out");
+    arrays.out = out;
+    AttentionShape shape = {};
+    shape.cache = {model_.cache, model_.kv_heads, model_.head_dim,
+                   static_cast<int>(how_.block_tokens)};
+    shape.out_type = Input::f32;
+    shape.out_stride = static_cast<int>(width);
+    shape.heads = model_.heads;
+    shape.rows = rows;
+    shape.tiles = static_cast<uint32_t>(plan.tiles.size());
+    shape.warps = plan.warps;
+    shape.splits = plan.splits;
+    shape.window = model_.window;
+    shape.scale = 0.1f;
+    shape.cap = model_.cap;
+    EXPECT_EQ(launch_attention(nullptr, arrays, shape), 0);
+    const std::vector<float> all = device_.download(out, rows * width);
+    Rows result;
+    for (uint32_t row = 0; row < rows; ++row) {
+      const auto first = all.begin() + static_cast<ptrdiff_t>(row * width);
+      result.emplace_back(first, first + static_cast<ptrdiff_t>(width));
+    }
+    return result;
+  }
+
+  Model model_;
+  How how_;
+  EmulatedDevice device_;
+  std::vector<float> q_, k_, v_;
+  std::vector<uint32_t> slots_, kv_tokens_;
+  std::vector<std::vector<BlockId>> tables_;
+  std::vector<KvTableView> views_;
+  std::vector<BatchSequence> sequences_;
+};
+
+Rows attend(const Model& model, const std::vector<Sequence>& sequences, const How& how = {}) {
+  return Step(model, sequences, how).run();
+}
+
+// The formula of <tenon/attention.h> in double.
+std::vector<double> expected_row(const Model& model, const Sequence& s, uint32_t entry) {
+  std::vector<double> out;
+  for (int head = 0; head < model.heads; ++head) {
+    const int kv_head = head / (model.heads / model.kv_heads);
+    std::map<uint32_t, double> scores;
+    double largest = model.sinks ? sink(head) : -INFINITY;
+    for (uint32_t p = first_visible(entry, model.window); p <= entry; ++p) {
+      double score = 0.0;
+      for (int i = 0; i < model.head_dim; ++i) {
+        score += double{number(s.seed, kQ, entry, head, i)} * number(s.seed, kK, p, kv_head, i);
+      }
+      score *= 0.1f;
+      if (model.cap > 0.0f) score = model.cap * std::tanh(score / model.cap);
+      scores[p] = score;
+      largest = std::max(largest, score);
+    }
+    double sum = model.sinks ? std::exp(sink(head) - largest) : 0.0;
+    std::vector<double> values(static_cast<size_t>(model.head_dim), 0.0);
+    for (const auto& [p, score] : scores) {
+      const double weight = std::exp(score - largest);
+      sum += weight;
+      for (int i = 0; i < model.head_dim; ++i)
+        values[i] += weight * number(s.seed, kV, p, kv_head, i);
+    }
+    for (const double x : values) out.push_back(x / sum);
+  }
+  return out;
+}
+
+void expect_formula(const Model& model, const std::vector<Sequence>& sequences,
+                    const How& how = {}) {
+  SCOPED_TRACE("head_dim " + std::to_string(model.head_dim) + ", heads " +
+               std::to_string(model.heads) + "/" + std::to_string(model.kv_heads));
+  const Rows rows = attend(model, sequences, how);
+  const double tolerance = model.cache == Input::f32 ? 2e-5 : 2e-2;
+  size_t row = 0;
+  for (const Sequence& s : sequences) {
+    for (uint32_t entry = s.entries - s.rows; entry < s.entries; ++entry, ++row) {
+      const std::vector<double> expected = expected_row(model, s, entry);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_NEAR(rows[row][i], expected[i], tolerance) << "entry " << entry << ", number " << i;
+      }
+    }
+  }
+}
+
+TEST(CudaAttention, follows_the_formula_for_every_width_of_heads) {
+  for (const int head_dim : {64, 80, 96, 128, 256}) {
+    for (const Input cache : {Input::bf16, Input::f32}) {
+      expect_formula({.cache = cache, .head_dim = head_dim, .heads = 2, .kv_heads = 1},
+                     {{37, 1, 1}, {5, 5, 2}});
+    }
+  }
+}
+
+TEST(CudaAttention, lets_query_heads_share_heads_of_the_cache) {
+  for (const int group : {1, 3, 7, 16}) {
+    expect_formula({.heads = 2 * group, .kv_heads = 2}, {{20, 3, 1}, {33, 1, 2}});
+  }
+}
+
+TEST(CudaAttention, knows_windows_caps_and_sinks) {
+  for (const Input cache : {Input::bf16, Input::f32}) {
+    expect_formula({.cache = cache, .window = 7}, {{45, 6, 1}, {3, 2, 2}});
+    expect_formula({.cache = cache, .cap = 0.7f}, {{21, 3, 1}});
+    expect_formula({.cache = cache, .sinks = true}, {{21, 3, 1}, {1, 1, 2}});
+  }
+}
+
+TEST(CudaAttention, adds_up_the_ranges_of_long_sequences) {
+  for (const Input cache : {Input::bf16, Input::f32}) {
+    const Model model{.cache = cache, .head_dim = 64, .heads = 1, .kv_heads = 1};
+    expect_formula(model, {{kSplitEntries + 40, 2, 1}, {9, 1, 2}}, {.block_tokens = 64});
+    expect_formula({.cache = cache, .heads = 1, .kv_heads = 1, .window = 50, .sinks = true},
+                   {{2 * kSplitEntries + 20, 1, 1}}, {.block_tokens = 64});
+  }
+}
+
+class CudaAttentionBitsTest : public testing::TestWithParam<Input> {
+ protected:
+  Model model() const { return {.cache = GetParam(), .window = 30}; }
+  const Sequence whole_ = {45, 40, 3};
+};
+std::string cache_name(const testing::TestParamInfo<Input>& info) {
+  return info.param == Input::f32 ? "f32" : "bf16";
+}
+INSTANTIATE_TEST_SUITE_P(Caches, CudaAttentionBitsTest, testing::Values(Input::f32, Input::bf16),
+                         cache_name);
+
+TEST_P(CudaAttentionBitsTest, are_the_same_for_blocks_of_any_size) {
+  const Rows expected = attend(model(), {whole_});
+  for (const uint32_t block_tokens : {1u, 3u, 64u}) {
+    EXPECT_EQ(attend(model(), {whole_}, {.block_tokens = block_tokens, .seed = block_tokens}),
+              expected)
+        << block_tokens;
+  }
+}
+
+TEST_P(CudaAttentionBitsTest, are_the_same_among_other_sequences) {
+  const Rows expected = attend(model(), {whole_});
+  const Rows all = attend(model(), {{17, 1, 8}, whole_, {60, 13, 9}}, {.seed = 5});
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), all.begin() + 1));
+}
+
+TEST_P(CudaAttentionBitsTest, are_the_same_however_a_prompt_is_cut) {
+  const Rows expected = attend(model(), {whole_});
+  for (const uint32_t chunk : {1u, 7u}) {
+    Rows rows;
+    for (uint32_t entry = 5; entry < 45; entry += chunk) {
+      const uint32_t end = std::min(entry + chunk, 45u);
+      for (auto& row : attend(model(), {{end, end - entry, 3}}, {.seed = end})) rows.push_back(row);
+    }
+    EXPECT_EQ(rows, expected) << chunk;
+  }
+}
+
+TEST_P(CudaAttentionBitsTest, are_the_same_with_one_warp_and_four) {
+  EXPECT_EQ(attend(model(), {whole_}, {.warps = 1}), attend(model(), {whole_}, {.warps = 4}));
+}
+
+TEST_P(CudaAttentionBitsTest, are_the_same_where_others_are_longer) {
+  const Model plain{.cache = GetParam(), .heads = 1, .kv_heads = 1};
+  const Rows all = attend(plain, {{30, 2, 4}, {kSplitEntries + 3, 1, 5}}, {.block_tokens = 64});
+  const Rows alone = attend(plain, {{30, 2, 4}});
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), all.begin()));
+}
+
+}  // namespace
+}  // namespace tenon::cuda::test

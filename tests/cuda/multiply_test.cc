@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/exec/cuda/kernels/launches.h"
+#include "tests/cuda/emulated_device.h"
+
+namespace tenon::cuda::test {
+namespace {
+
+int up_to(int count, int multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+// x [rows, k], W [n, k] and a bias, rounded to bf16 where products read that.
+struct Problem {
+  uint32_t rows;
+  int n, k;
+  std::vector<float> x, w, bias, y;
+
+  Problem(uint32_t row_count, int n_out, int k_in, uint64_t seed = 1)
+      : rows(row_count), n(n_out), k(k_in) {
+    Numbers numbers(seed);
+    w = widened(rounded(numbers.many(static_cast<uint64_t>(n) * k)));
+    bias = numbers.many(static_cast<uint64_t>(n));
+    x = widened(rounded(numbers.many(static_cast<uint64_t>(rows) * k)));
+    y = numbers.many(static_cast<uint64_t>(rows) * n);
+  }
+  double expected(uint32_t row, int column) const {
+    double sum = 0.0;
+    for (int i = 0; i < k; ++i) sum += double{x[row * k + i]} * double{w[column * k + i]};
+    return sum + bias[column];
+  }
+  std::string name() const {
+    return std::to_string(rows) + " rows, " + std::to_string(n) + " columns, K " +
+           std::to_string(k);
+  }
+};
+
+std::vector<float> padded(const std::vector<float>& from, int width, int stride, float with) {
+  std::vector<float> result;
+  for (size_t row = 0; row < from.size() / static_cast<size_t>(width); ++row) {
+    for (int i = 0; i < stride; ++i) {
+      result.push_back(i < width ? from[row * static_cast<size_t>(width) + i] : with);
+    }
+  }
+  return result;
+}
+
+std::vector<float> multiply(Input type, const Problem& p, bool add = false, uint64_t seed = 1) {
+  EmulatedDevice device(seed);
+  MultiplyCall call = {};
+  call.rows = p.rows;
+  call.n_out = p.n;
+  call.k_in = p.k;
+  call.x_stride = up_to(p.k, 8);
+  call.w_stride = up_to(p.k, 32);
+  call.y_stride = p.n;
+  call.add = add;
+  call.factor = 0.5f;
+  // What stands behind a row of x is never used.
+  const std::vector<float> x = padded(p.x, p.k, call.x_stride, NAN);
+  const std::vector<float> w = padded(p.w, p.k, call.w_stride, 0.0f);
+  if (type == Input::bf16) {
+    call.x = device.upload(rounded(x), "x");
+    call.w = device.upload(rounded(w), "w");
+  } else {
+    call.x = device.upload(x, "x");
+    call.w = device.upload(w, "w");
+  }
+  call.bias = device.upload(p.bias, "bias");
+  call.y = add ? device.upload_variable(p.y, "y") : device.make<float>(p.y.size(), "y");
+  EXPECT_EQ(launch_multiply(nullptr, type, call), 0);
+  return device.download(call.y, p.y.size());
+}
+
+void expect_product(Input type, const Problem& p) {
+  SCOPED_TRACE(p.name());
+  const std::vector<float> y = multiply(type, p);
+  for (uint32_t row = 0; row < p.rows; ++row) {
+    for (int column = 0; column < p.n; ++column) {
+      ASSERT_NEAR(y[row * p.n + column], p.expected(row, column), 1e-5 * p.k)
+          << "row " << row << ", column " << column;
+    }
+  }
+}
+
+TEST(CudaMultiply, multiplies_matrices_of_odd_shapes) {
+  for (const uint32_t rows : {1u, 2u, 15u, 16u, 17u, 64u, 67u}) {
+    expect_product(Input::bf16, {rows, 70, 72});
+    expect_product(Input::f32, {rows, 70, 72});
+  }
+  for (const int n : {1, 7, 8, 63, 64, 65, 129}) expect_product(Input::bf16, {3, n, 40});
+  for (const int k : {1, 8, 15, 16, 31, 32, 33, 96, 100, 130}) {
+    expect_product(Input::bf16, {3, 9, k});
+    expect_product(Input::f32, {3, 9, k});
+  }
+}
+
+TEST(CudaMultiply, adds_to_what_is_there) {
+  const Problem p(5, 33, 48);
+  for (const Input type : {Input::bf16, Input::f32}) {
+    const std::vector<float> y = multiply(type, p, true);
+    for (uint32_t row = 0; row < p.rows; ++row) {
+      for (int column = 0; column < p.n; ++column) {
+        const size_t at = row * static_cast<size_t>(p.n) + column;
+        EXPECT_NEAR(y[at], p.y[at] + 0.5 * p.expected(row, column), 1e-4);
+      }
+    }
+  }
+}
+
+TEST(CudaMultiply, gives_a_row_the_same_bits_among_any_rows) {
+  const Problem all(67, 70, 100);
+  for (const Input type : {Input::bf16, Input::f32}) {
+    const std::vector<float> whole = multiply(type, all);
+    for (const uint32_t rows : {1u, 16u, 17u, 33u}) {
+      Problem some = all;
+      some.rows = rows;
+      some.x.resize(rows * static_cast<size_t>(all.k));
+      some.y.resize(rows * static_cast<size_t>(all.n));
+      const std::vector<float> part = multiply(type, some, false, rows);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows";
+    }
+  }
+}
+
+// Weights in integers with a scale for each group.
+struct Quantised {
+  int bits, group, groups;
+  std::vector<uint8_t> bytes, zeros;
+  std::vector<uint16_t> scales;
+  std::vector<double> w;
+
+  Quantised(const Problem& p, int bit_count, int group_elements, bool with_zeros)
+      : bits(bit_count), group(group_elements), groups((p.k + group - 1) / group) {
+    Numbers numbers(7);
+    const int stride = up_to(p.k, 32) * bits / 8;
+    bytes.resize(static_cast<size_t>(p.n) * stride);
+    for (int i = 0; i < p.n * groups; ++i) {
+      scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
+      if (with_zeros) zeros.push_back(static_cast<uint8_t>(numbers.below(16)));
+    }
+    for (int i = 0; i < p.n * p.k; ++i) {
+      const int row = i / p.k, k = i % p.k, own = row * groups + k / group;
+      const int q = bits == 4 ? static_cast<int>(numbers.below(16))
+                              : static_cast<int>(numbers.below(255)) - 127;
+      if (bits == 4) {
+        bytes[row * stride + k / 2] |= static_cast<uint8_t>(q << (4 * (k % 2)));
+      } else {
+        bytes[row * stride + k] = static_cast<uint8_t>(q);
+      }
+      const int zero = with_zeros ? zeros[own] : bits == 4 ? 8 : 0;
+      w.push_back((q - zero) * double{to_float(Half{scales[own]})});
+    }
+  }
+};
+
+std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed = 1) {
+  EmulatedDevice device(seed);
+  QuantCall call = {};
+  call.call.rows = p.rows;
+  call.call.n_out = p.n;
+  call.call.k_in = p.k;
+  call.call.x_stride = up_to(p.k, 8);
+  call.call.w_stride = up_to(p.k, 32) * q.bits / 8;
+  call.call.y_stride = p.n;
+  call.call.x = device.upload(rounded(padded(p.x, p.k, call.call.x_stride, NAN)), "x");
+  call.call.w = device.upload(q.bytes, "w");
+  call.call.y = device.make<float>(p.y.size(), "y");
+  call.scales = device.upload(q.scales, "scales");
+  call.zeros = q.zeros.empty() ? nullptr : device.upload(q.zeros, "zeros");
+  call.groups = q.groups;
+  call.group = q.group;
+  call.bits = q.bits;
+  EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
+  return device.download(call.call.y, p.y.size());
+}
+
+TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
+  for (const int bits : {8, 4}) {
+    for (const int group : {32, 64, 128}) {
+      for (const uint32_t rows : {1u, 5u, 18u}) {
+        const Problem p(rows, 67, 160);
+        const Quantised q(p, bits, group, group == 64);
+        const std::vector<float> y = multiply(p, q);
+        for (uint32_t row = 0; row < rows; ++row) {
+          for (int column = 0; column < p.n; ++column) {
+            double sum = 0.0;
+            for (int i = 0; i < p.k; ++i) sum += double{p.x[row * p.k + i]} * q.w[column * p.k + i];
+            ASSERT_NEAR(y[row * p.n + column], sum, 2e-4)
+                << bits << " bits, groups of " << group << ", row " << row << ", column " << column;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
+  const Problem all(20, 67, 100);
+  for (const int bits : {8, 4}) {
+    const Quantised q(all, bits, 32, true);
+    const std::vector<float> whole = multiply(all, q);
+    for (const uint32_t rows : {1u, 16u}) {
+      Problem some = all;
+      some.rows = rows;
+      some.x.resize(rows * static_cast<size_t>(all.k));
+      some.y.resize(rows * static_cast<size_t>(all.n));
+      const std::vector<float> part = multiply(some, q, rows);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::cuda::test

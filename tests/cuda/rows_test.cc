@@ -1,0 +1,238 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "core/exec/cuda/kernels/launches.h"
+#include "tests/cuda/emulated_device.h"
+
+namespace tenon::cuda::test {
+namespace {
+
+constexpr int kWidths[] = {1, 5, 64, 129, 300};
+
+TEST(CudaRows, embeds_tokens_scaled_and_with_positions) {
+  Numbers numbers(1);
+  const int width = 21, stride = 24;
+  const std::vector<float> table = widened(rounded(numbers.many(10 * stride)));
+  const std::vector<float> positions = widened(rounded(numbers.many(6 * stride)));
+  for (const Input type : {Input::f32, Input::bf16}) {
+    EmulatedDevice device;
+    EmbedCall call = {};
+    call.tokens = device.upload<int32_t>({9, 0, 4}, "tokens");
+    call.positions = device.upload<uint32_t>({5, 0, 2}, "positions");
+    const bool wide = type == Input::f32;
+    call.table = wide ? static_cast<const void*>(device.upload(table, "table"))
+                      : device.upload(rounded(table), "table");
+    call.position_table = wide ? static_cast<const void*>(device.upload(positions, "positions"))
+                               : device.upload(rounded(positions), "positions");
+    call.weights = type;
+    call.hidden = device.make<float>(3 * width, "hidden");
+    call.rows = 3;
+    call.width = width;
+    call.stride = stride;
+    call.scale = 3.0f;
+    EXPECT_EQ(launch_embed(nullptr, call), 0);
+    const std::vector<float> hidden = device.download(call.hidden, 3 * width);
+    const int tokens[] = {9, 0, 4}, places[] = {5, 0, 2};
+    for (int row = 0; row < 3; ++row) {
+      for (int i = 0; i < width; ++i) {
+        EXPECT_EQ(hidden[row * width + i],
+                  table[tokens[row] * stride + i] * 3.0f + positions[places[row] * stride + i]);
+      }
+    }
+  }
+}
+
+struct NormCase {
+  bool centered;
+  uint32_t weight_rows;
+  bool bias;
+};
+
+std::vector<float> norm(const std::vector<float>& x, const std::vector<float>& weight,
+                        const std::vector<float>& bias, NormShape shape, uint64_t seed = 1) {
+  EmulatedDevice device(seed);
+  float* out = device.make<float>(x.size(), "out");
+  EXPECT_EQ(
+      launch_norm(nullptr, device.upload(x, "x"), device.upload(weight, "weight"),
+                  bias.empty() ? nullptr : device.upload(bias, "bias"), out, Input::f32, shape),
+      0);
+  return device.download(out, x.size());
+}
+
+TEST(CudaRows, norms_follow_their_formulas) {
+  for (const int width : kWidths) {
+    for (const NormCase& c : {NormCase{false, 1, false}, {true, 1, true}, {false, 3, false}}) {
+      Numbers numbers(2);
+      NormShape shape;
+      shape.rows = 6;
+      shape.width = shape.out_stride = width;
+      shape.weight_rows = c.weight_rows;
+      shape.eps = 1e-5f;
+      shape.centered = c.centered;
+      const std::vector<float> x = numbers.many(6ull * width);
+      const std::vector<float> weight = numbers.many(uint64_t{c.weight_rows} * width);
+      const std::vector<float> bias = c.bias ? numbers.many(width) : std::vector<float>();
+      const std::vector<float> y = norm(x, weight, bias, shape);
+      for (int row = 0; row < 6; ++row) {
+        double mean = 0.0, squares = 0.0;
+        for (int i = 0; i < width; ++i) mean += c.centered ? x[row * width + i] / width : 0.0;
+        for (int i = 0; i < width; ++i) squares += std::pow(x[row * width + i] - mean, 2) / width;
+        for (int i = 0; i < width; ++i) {
+          const double expected = (x[row * width + i] - mean) / std::sqrt(squares + 1e-5) *
+                                      weight[row % c.weight_rows * width + i] +
+                                  (c.bias ? bias[i] : 0.0f);
+          EXPECT_NEAR(y[row * width + i], expected, 1e-5) << width << " wide, row " << row;
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaRows, norms_have_the_same_bits_in_any_order_of_threads) {
+  Numbers numbers(3);
+  NormShape shape;
+  shape.rows = 2;
+  shape.width = shape.out_stride = 300;
+  const std::vector<float> x = numbers.many(600), weight = numbers.many(300);
+  const std::vector<float> expected = norm(x, weight, {}, shape);
+  for (uint64_t seed = 2; seed < 8; ++seed) EXPECT_EQ(norm(x, weight, {}, shape, seed), expected);
+}
+
+TEST(CudaRows, norms_add_to_what_is_there_and_round_for_products) {
+  Numbers numbers(4);
+  EmulatedDevice device;
+  const std::vector<float> x = numbers.many(20), weight = numbers.many(10), y = numbers.many(20);
+  NormShape shape;
+  shape.rows = 2;
+  shape.width = 10;
+  shape.out_stride = 10;
+  const std::vector<float> plain = norm(x, weight, {}, shape);
+  shape.add = true;
+  shape.factor = 2.0f;
+  float* added = device.upload_variable(y, "added");
+  const float* from = device.upload(x, "x");
+  const float* scale = device.upload(weight, "weight");
+  EXPECT_EQ(launch_norm(nullptr, from, scale, nullptr, added, Input::f32, shape), 0);
+  shape.add = false;
+  shape.out_stride = 16;
+  BFloat16* round = device.make<BFloat16>(32, "rounded");
+  EXPECT_EQ(launch_norm(nullptr, from, scale, nullptr, round, Input::bf16, shape), 0);
+  const std::vector<float> sums = device.download(added, 20);
+  const std::vector<BFloat16> bits = device.download(round, 32);
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_FLOAT_EQ(sums[i], y[i] + 2.0f * plain[i]);
+    EXPECT_EQ(bits[i / 10 * 16 + i % 10].bits, to_bfloat16(plain[i]).bits);
+  }
+}
+
+TEST(CudaRows, turns_halves_and_pairs_and_leaves_the_rest) {
+  Numbers numbers(5);
+  const int rows = 2, heads = 3, dim = 10, half = 4;
+  const std::vector<float> x = numbers.many(rows * heads * dim);
+  std::vector<float> angles;
+  for (int row = 0; row < rows; ++row) {
+    for (int i = 0; i < half; ++i) angles.push_back(std::cos(static_cast<float>(row + i)));
+    for (int i = 0; i < half; ++i) angles.push_back(std::sin(static_cast<float>(row + i)));
+  }
+  for (const bool pairs : {false, true}) {
+    EmulatedDevice device;
+    float* turned = device.upload_variable(x, "heads");
+    EXPECT_EQ(launch_rotate(nullptr, turned, device.upload(angles, "angles"), rows, heads, dim,
+                            half, pairs),
+              0);
+    const std::vector<float> y = device.download(turned, x.size());
+    for (int head = 0; head < rows * heads; ++head) {
+      const int row = head / heads;
+      for (int i = 0; i < half; ++i) {
+        const int low = head * dim + (pairs ? 2 * i : i);
+        const int high = head * dim + (pairs ? 2 * i + 1 : i + half);
+        const float c = std::cos(static_cast<float>(row + i)),
+                    s = std::sin(static_cast<float>(row + i));
+        EXPECT_NEAR(y[low], x[low] * c - x[high] * s, 1e-6);
+        EXPECT_NEAR(y[high], x[high] * c + x[low] * s, 1e-6);
+      }
+      for (int i = 2 * half; i < dim; ++i) EXPECT_EQ(y[head * dim + i], x[head * dim + i]);
+    }
+  }
+}
+
+double activation(ActivationKind kind, double x) {
+  switch (kind) {
+    case ActivationKind::silu:
+      return x / (1.0 + std::exp(-x));
+    case ActivationKind::gelu:
+      return x * 0.5 * (1.0 + std::erf(x / std::sqrt(2.0)));
+    case ActivationKind::gelu_tanh:
+      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case ActivationKind::relu:
+      return std::max(x, 0.0);
+    case ActivationKind::relu_squared:
+      return std::pow(std::max(x, 0.0), 2);
+  }
+  return NAN;
+}
+
+TEST(CudaRows, gates_with_every_activation) {
+  using enum ActivationKind;
+  Numbers numbers(6);
+  const std::vector<float> gate = numbers.many(2 * 130), up = numbers.many(2 * 130);
+  for (const ActivationKind kind : {silu, gelu, gelu_tanh, relu, relu_squared}) {
+    for (const bool gated : {true, false}) {
+      EmulatedDevice device;
+      float* out = device.make<float>(2 * 136, "out");
+      EXPECT_EQ(launch_gate(nullptr, gated ? device.upload(gate, "gate") : nullptr,
+                            device.upload(up, "up"), out, Input::f32, 2, 130, 136, kind),
+                0);
+      const std::vector<float> y = device.download(out, 2 * 136);
+      for (int i = 0; i < 260; ++i) {
+        const double expected = gated ? activation(kind, gate[i]) * up[i] : activation(kind, up[i]);
+        EXPECT_NEAR(y[i / 130 * 136 + i % 130], expected, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(CudaRows, takes_rows_and_stores_them_in_blocks) {
+  Numbers numbers(7);
+  const std::vector<float> x = numbers.many(4 * 12);
+  EmulatedDevice device;
+  const float* from = device.upload(x, "x");
+  float* taken = device.make<float>(2 * 12, "taken");
+  EXPECT_EQ(launch_take_rows(nullptr, from, device.upload<uint32_t>({3, 1}, "rows"), taken,
+                             Input::f32, 2, 12, 12),
+            0);
+  const std::vector<float> rows = device.download(taken, 24);
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(rows[i], x[(i < 12 ? 36 : 12) + i % 12]);
+  // Two heads of 6; blocks of 3 tokens.
+  BFloat16* cache = device.make<BFloat16>(5 * 2 * 3 * 6, "cache");
+  EXPECT_EQ(launch_store(nullptr, from, device.upload<uint32_t>({4, 0, 0, 2}, "blocks"),
+                         device.upload<uint32_t>({0, 1, 2, 2}, "offsets"), cache, 4,
+                         {Input::bf16, 2, 6, 3}),
+            0);
+  const std::vector<BFloat16> stored = device.download(cache, 5 * 2 * 3 * 6);
+  const int blocks[] = {4, 0, 0, 2}, offsets[] = {0, 1, 2, 2};
+  for (int row = 0; row < 4; ++row) {
+    for (int i = 0; i < 12; ++i) {
+      const int at = ((blocks[row] * 2 + i / 6) * 3 + offsets[row]) * 6 + i % 6;
+      EXPECT_EQ(stored[at].bits, to_bfloat16(x[row * 12 + i]).bits);
+    }
+  }
+}
+
+TEST(CudaRows, scales_caps_and_clips) {
+  EmulatedDevice device;
+  const std::vector<float> x = {-3.0f, 0.5f, 2.0f};
+  float* scaled = device.upload_variable(x, "scaled");
+  float* capped = device.upload_variable(x, "capped");
+  EXPECT_EQ(launch_adjust(nullptr, scaled, 3, 2.0f, 0.0f, 1.5f), 0);
+  EXPECT_EQ(launch_adjust(nullptr, capped, 3, 1.0f, 2.0f, 0.0f), 0);
+  EXPECT_EQ(device.download(scaled, 3), (std::vector<float>{-1.5f, 1.0f, 1.5f}));
+  const std::vector<float> y = device.download(capped, 3);
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 2.0f * std::tanh(x[i] / 2.0f), 1e-6);
+}
+
+}  // namespace
+}  // namespace tenon::cuda::test
