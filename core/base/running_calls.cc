@@ -87,6 +87,10 @@ CallName name_call(std::string_view method, std::string_view who) {
   return number;
 }
 
+std::string_view call_text(CallName name) {
+  return name_of(name);
+}
+
 void CallWatch::look(int64_t now_ns) {
   now_ns_ = now_ns;
   seen_.resize(kMostSlots);

@@ -18,6 +18,8 @@ namespace tenon {
 // names are told apart. [any thread]
 using CallName = uint16_t;
 CallName name_call(std::string_view method, std::string_view who);
+// Its text; "a plugin" for a number that names none. [any thread]
+std::string_view call_text(CallName name);
 
 namespace detail {
 
@@ -35,18 +37,26 @@ extern thread_local constinit CallSlot* call_slot;
 // The calling thread's from here on; one that nobody reads where there are too many threads.
 CallSlot* take_call_slot() noexcept;
 
+// Whether calls are kept (call_trace.h), and what keeps one that has just ended.
+extern constinit std::atomic<bool> tracing_calls;
+int64_t trace_now() noexcept;
+void trace_call(CallName name, int64_t begin_ns) noexcept;
+
 }  // namespace detail
 
 // Around a call of a plugin.
 class RunningCall {
  public:
   explicit RunningCall(CallName name) noexcept
-      : slot_(detail::call_slot != nullptr ? detail::call_slot : detail::take_call_slot()) {
+      : slot_(detail::call_slot != nullptr ? detail::call_slot : detail::take_call_slot()),
+        name_(name) {
+    if (detail::tracing_calls.load(std::memory_order_relaxed)) begin_ns_ = detail::trace_now();
     const uint32_t depth = slot_->depth++;
     if (depth >= detail::CallSlot::kDepth) return;
     slot_->words[depth].store((++slot_->calls << 16) | name, std::memory_order_relaxed);
   }
   ~RunningCall() {
+    if (begin_ns_ != 0) detail::trace_call(name_, begin_ns_);
     const uint32_t depth = --slot_->depth;
     if (depth >= detail::CallSlot::kDepth) return;
     slot_->words[depth].store(0, std::memory_order_relaxed);
@@ -56,6 +66,8 @@ class RunningCall {
 
  private:
   detail::CallSlot* const slot_;
+  const CallName name_;
+  int64_t begin_ns_ = 0;  // where calls are traced
 };
 
 // Looks at all threads now and then, and knows since when each of their calls has been running.

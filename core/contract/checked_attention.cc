@@ -9,8 +9,10 @@ constexpr size_t kMostNumerics = 200;
 
 }  // namespace
 
-CheckedAttention::CheckedAttention(AttentionKernel& plugin, const std::string& name)
+CheckedAttention::CheckedAttention(AttentionKernel& plugin, const std::string& name,
+                                   CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       bind_(name_call("bind", "attention '" + name + "'")),
       sizes_(name_call("workspace_bytes", "attention '" + name + "'")),
       plan_(name_call("plan", "attention '" + name + "'")),
@@ -20,13 +22,13 @@ CheckedAttention::CheckedAttention(AttentionKernel& plugin, const std::string& n
 Status CheckedAttention::bind(const AttentionBinding& binding) noexcept {
   Status status;
   {
-    const RunningCall call(bind_);
-    status = readable(plugin_.bind(binding));
+    CheckedCall call(bind_, checks_);
+    status = call.readable(plugin_.bind(binding));
   }
   if (!status.ok()) return status;
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   if (numerics_.empty()) return no_numerics();
-  const RunningCall call(sizes_);
+  CheckedCall call(sizes_, checks_);
   return rooms_.ask(plugin_, binding.groups);
 }
 
@@ -41,16 +43,16 @@ uint64_t CheckedAttention::workspace_bytes(GroupId group) const noexcept {
 Status CheckedAttention::plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept {
   Status status;
   {
-    const RunningCall call(plan_);
-    status = readable(plugin_.plan(plan, out));
+    CheckedCall call(plan_, checks_);
+    status = call.readable(plugin_.plan(plan, out));
   }
   if (!status.ok()) return status;
   return rooms_.check(plan.group, out);
 }
 
 Status CheckedAttention::run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept {
-  const RunningCall running(run_);
-  return readable(plugin_.run(call, phase, slice));
+  CheckedCall running(run_, checks_);
+  return running.readable(plugin_.run(call, phase, slice));
 }
 
 }  // namespace tenon

@@ -12,7 +12,8 @@ namespace tenon {
 
 class CheckedAttention final : public AttentionKernel {
  public:
-  CheckedAttention(AttentionKernel& plugin, const std::string& name);
+  CheckedAttention(AttentionKernel& plugin, const std::string& name,
+                   CallChecks checks = CallChecks::usual);
 
   Status bind(const AttentionBinding& binding) noexcept override;
   uint64_t plan_bytes(GroupId group) const noexcept override;
@@ -23,6 +24,7 @@ class CheckedAttention final : public AttentionKernel {
 
  private:
   AttentionKernel& plugin_;
+  const CallChecks checks_;
   const CallName bind_, sizes_, plan_, run_;
   std::string numerics_;
   KernelRooms rooms_;

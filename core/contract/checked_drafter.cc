@@ -13,8 +13,10 @@ std::string of(const DraftRequest& request) {
 
 }  // namespace
 
-CheckedDrafter::CheckedDrafter(Drafter& plugin, const std::string& name, uint32_t vocabulary)
+CheckedDrafter::CheckedDrafter(Drafter& plugin, const std::string& name, uint32_t vocabulary,
+                               CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       vocabulary_(vocabulary),
       bind_(name_call("bind", "drafter '" + name + "'")),
       begin_(name_call("begin", "drafter '" + name + "'")),
@@ -29,8 +31,8 @@ Status CheckedDrafter::bind(const ModelShape& target, HiddenLayersOut& wanted) n
   const std::span<LayerId> room = wanted.layers;
   Status status;
   {
-    const RunningCall call(bind_);
-    status = readable(plugin_.bind(target, wanted));
+    CheckedCall call(bind_, checks_);
+    status = call.readable(plugin_.bind(target, wanted));
   }
   wanted.layers = room;
   if (!status.ok()) return status;
@@ -50,40 +52,47 @@ Status CheckedDrafter::bind(const ModelShape& target, HiddenLayersOut& wanted) n
 }
 
 Status CheckedDrafter::begin(SeqId seq, SeqId parent) noexcept {
-  const RunningCall call(begin_);
-  return readable(plugin_.begin(seq, parent));
+  CheckedCall call(begin_, checks_);
+  return call.readable(plugin_.begin(seq, parent));
 }
 Status CheckedDrafter::end(SeqId seq) noexcept {
-  const RunningCall call(end_);
-  return readable(plugin_.end(seq));
+  CheckedCall call(end_, checks_);
+  return call.readable(plugin_.end(seq));
 }
 Status CheckedDrafter::accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                               uint32_t accepted) noexcept {
-  const RunningCall call(accept_);
-  return readable(plugin_.accept(seq, history, drafted, accepted));
+  CheckedCall call(accept_, checks_);
+  return call.readable(plugin_.accept(seq, history, drafted, accepted));
 }
 Status CheckedDrafter::measured(const DraftStepCost& cost) noexcept {
-  const RunningCall call(measured_);
-  return readable(plugin_.measured(cost));
+  CheckedCall call(measured_, checks_);
+  return call.readable(plugin_.measured(cost));
 }
 Status CheckedDrafter::observe(std::span<const HiddenView> hidden) noexcept {
-  const RunningCall call(observe_);
-  return readable(plugin_.observe(hidden));
+  CheckedCall call(observe_, checks_);
+  return call.readable(plugin_.observe(hidden));
 }
 
 void CheckedDrafter::note(const std::string& what) {
   if (cut_++ == 0) first_cut_ = what;
 }
 
+void CheckedDrafter::show(std::span<const DraftRequest> requests) {
+  shown_.begin();
+  if (checks_ == CallChecks::more) shown_.add(requests);
+}
+
 Status CheckedDrafter::offer(std::span<const DraftRequest> requests,
                              std::span<uint32_t> offered) noexcept {
+  show(requests);
   Status status;
   {
     const std::span<uint32_t> given = offered_.give(offered);
-    const RunningCall call(offer_);
-    status = readable(plugin_.offer(requests, given));
+    CheckedCall call(offer_, checks_);
+    status = call.readable(plugin_.offer(requests, given));
   }
   if (!offered_.take(offered, offered.size())) return wrote_behind("offer", "offers");
+  if (!shown_.unchanged()) return wrote_into("offer", "requests");
   for (size_t i = 0; i < offered.size() && status.ok(); ++i) {
     if (offered[i] <= requests[i].max_tokens) continue;
     note("offer promised " + std::to_string(offered[i]) + " drafts" + of(requests[i]) +
@@ -96,12 +105,14 @@ Status CheckedDrafter::offer(std::span<const DraftRequest> requests,
 Status CheckedDrafter::draft(std::span<const DraftRequest> requests,
                              std::span<DraftOut> drafts) noexcept {
   given_.assign(drafts.begin(), drafts.end());
+  show(requests);
   Status status;
   {
-    const RunningCall call(draft_);
-    status = readable(plugin_.draft(requests, drafts));
+    CheckedCall call(draft_, checks_);
+    status = call.readable(plugin_.draft(requests, drafts));
   }
   for (size_t i = 0; i < drafts.size(); ++i) cut_draft(requests[i], given_[i], drafts[i]);
+  if (!shown_.unchanged()) return wrote_into("draft", "requests");
   return status;
 }
 

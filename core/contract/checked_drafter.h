@@ -14,7 +14,8 @@ namespace tenon {
 class CheckedDrafter final : public Drafter {
  public:
   // `vocabulary` of the target.
-  CheckedDrafter(Drafter& plugin, const std::string& name, uint32_t vocabulary);
+  CheckedDrafter(Drafter& plugin, const std::string& name, uint32_t vocabulary,
+                 CallChecks checks = CallChecks::usual);
 
   // Refuses layers that do not exist or do not rise.
   Status bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept override;
@@ -36,14 +37,17 @@ class CheckedDrafter final : public Drafter {
 
  private:
   void note(const std::string& what);
+  void show(std::span<const DraftRequest> requests);
   void cut_draft(const DraftRequest& request, const DraftOut& given, DraftOut& out);
   uint32_t sound(const DraftRequest& request, const DraftOut& out);
 
   Drafter& plugin_;
+  const CallChecks checks_;
   const uint32_t vocabulary_;
   const CallName bind_, begin_, end_, offer_, draft_, accept_, measured_, observe_;
   std::vector<DraftOut> given_;
   GuardedRoom<uint32_t> offered_;
+  ShownCopy shown_;
   uint64_t cut_ = 0;
   std::string first_cut_;
 };

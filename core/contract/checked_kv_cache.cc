@@ -33,8 +33,10 @@ uint32_t end_of(std::span<const BlockId> blocks) {
 }  // namespace
 
 CheckedKvCache::CheckedKvCache(KVCacheManager& plugin, const std::string& name,
-                               const ModelShape& shape, const KvGeometry& geometry)
+                               const ModelShape& shape, const KvGeometry& geometry,
+                               CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       geometry_(geometry),
       capacity_(has(shape.ledger_group) ? slots(shape.ledger_group) : UINT32_MAX),
       bind_(name_call("bind", "kv_cache '" + name + "'")),
@@ -57,21 +59,21 @@ uint64_t CheckedKvCache::slots(GroupId group) const {
 }
 
 Status CheckedKvCache::bind(const ModelShape& model, const KvGeometry& geometry) noexcept {
-  const RunningCall call(bind_);
-  return readable(plugin_.bind(model, geometry));
+  CheckedCall call(bind_, checks_);
+  return call.readable(plugin_.bind(model, geometry));
 }
 
 Status CheckedKvCache::begin(const KvSequence& sequence) noexcept {
-  const RunningCall call(begin_);
-  Status status = readable(plugin_.begin(sequence));
+  CheckedCall call(begin_, checks_);
+  Status status = call.readable(plugin_.begin(sequence));
   if (status.ok()) contents_.begin(sequence);
   return status;
 }
 
 Status CheckedKvCache::match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,
                              KvMatch& out) noexcept {
-  const RunningCall call(match_);
-  if (Status status = readable(plugin_.match(seq, tokens, wanted_tokens, out)); !status.ok()) {
+  CheckedCall call(match_, checks_);
+  if (Status status = call.readable(plugin_.match(seq, tokens, wanted_tokens, out)); !status.ok()) {
     return status;
   }
   if (uint64_t{out.ready} + out.promised > tokens.size()) {
@@ -91,8 +93,8 @@ Status CheckedKvCache::match(SeqId seq, std::span<const TokenId> tokens, uint32_
 
 Status CheckedKvCache::grow(const KvRequest& request, KvGrant& out) noexcept {
   contents_.know(request.seq, request.tokens);
-  const RunningCall call(grow_);
-  if (Status status = readable(plugin_.grow(request, out)); !status.ok()) return status;
+  CheckedCall call(grow_, checks_);
+  if (Status status = call.readable(plugin_.grow(request, out)); !status.ok()) return status;
   // At least the last known token is left to compute.
   const uint64_t left =
       request.tokens.size() > request.computed ? request.tokens.size() - request.computed : 1;
@@ -114,27 +116,27 @@ Status CheckedKvCache::grow(const KvRequest& request, KvGrant& out) noexcept {
 }
 
 Status CheckedKvCache::trim(SeqId seq, uint32_t tokens) noexcept {
-  const RunningCall call(trim_);
-  return readable(plugin_.trim(seq, tokens));
+  CheckedCall call(trim_, checks_);
+  return call.readable(plugin_.trim(seq, tokens));
 }
 
 Status CheckedKvCache::resolve(const KvOutcome& outcome) noexcept {
-  const RunningCall call(resolve_);
-  Status status = readable(plugin_.resolve(outcome));
+  CheckedCall call(resolve_, checks_);
+  Status status = call.readable(plugin_.resolve(outcome));
   contents_.keep(outcome.seq, outcome.computed + outcome.in_flight);
   return status;
 }
 
 Status CheckedKvCache::release(SeqId seq, ReleaseHow how) noexcept {
-  const RunningCall call(release_);
-  Status status = readable(plugin_.release(seq, how));
+  CheckedCall call(release_, checks_);
+  Status status = call.readable(plugin_.release(seq, how));
   if (status.ok() || how == ReleaseHow::end) contents_.release(seq, how);
   return status;
 }
 
 Status CheckedKvCache::table(SeqId seq, GroupId group, KvTableView& out) noexcept {
-  const RunningCall call(table_);
-  if (Status status = readable(plugin_.table(seq, group, out)); !status.ok()) return status;
+  CheckedCall call(table_, checks_);
+  if (Status status = call.readable(plugin_.table(seq, group, out)); !status.ok()) return status;
   if (!has(group)) return {};
   const KvGroupGeometry& sizes = geometry_.groups[group];
   const uint64_t most = geometry_.context_tokens / std::max(sizes.block_tokens, 1u) + uint64_t{2};
@@ -177,8 +179,8 @@ Status CheckedKvCache::check_move(const KvMove& move) const {
 Status CheckedKvCache::take_moves(KvMovesOut& out) noexcept {
   const std::span<KvMove> room = out.moves;
   out.moves = moves_.give(room);
-  const RunningCall call(take_moves_);
-  Status status = readable(plugin_.take_moves(out));
+  CheckedCall call(take_moves_, checks_);
+  Status status = call.readable(plugin_.take_moves(out));
   out.moves = room;
   if (!moves_.take(room, std::min<size_t>(out.count, room.size()))) {
     return wrote_behind("take_moves", "moves");
@@ -205,18 +207,18 @@ Status CheckedKvCache::take_moves(KvMovesOut& out) noexcept {
 
 Status CheckedKvCache::step_begin(uint64_t step_id) noexcept {
   moved_tokens_ = 0;
-  const RunningCall call(step_begin_);
-  return readable(plugin_.step_begin(step_id));
+  CheckedCall call(step_begin_, checks_);
+  return call.readable(plugin_.step_begin(step_id));
 }
 
 Status CheckedKvCache::step_done(uint64_t step_id) noexcept {
-  const RunningCall call(step_done_);
-  return readable(plugin_.step_done(step_id));
+  CheckedCall call(step_done_, checks_);
+  return call.readable(plugin_.step_done(step_id));
 }
 
 Status CheckedKvCache::usage(GroupId group, KvUsage& out) const noexcept {
-  const RunningCall call(usage_);
-  if (Status status = readable(plugin_.usage(group, out)); !status.ok()) return status;
+  CheckedCall call(usage_, checks_);
+  if (Status status = call.readable(plugin_.usage(group, out)); !status.ok()) return status;
   const uint64_t most = has(group) ? slots(group) : UINT64_MAX;
   const bool fits = out.total_tokens <= most && out.free_tokens <= out.total_tokens &&
                     out.reserved_tokens <= out.total_tokens - out.free_tokens &&
@@ -232,8 +234,8 @@ Status CheckedKvCache::usage(GroupId group, KvUsage& out) const noexcept {
 }
 
 Status CheckedKvCache::check() const noexcept {
-  const RunningCall call(check_);
-  return readable(plugin_.check());
+  CheckedCall call(check_, checks_);
+  return call.readable(plugin_.check());
 }
 
 }  // namespace tenon

@@ -16,7 +16,7 @@ class CheckedKvCache final : public KVCacheManager {
   // `shape` is the target's, `geometry` that of all groups; both outlive it. For a manager that is
   // bound already.
   CheckedKvCache(KVCacheManager& plugin, const std::string& name, const ModelShape& shape,
-                 const KvGeometry& geometry);
+                 const KvGeometry& geometry, CallChecks checks = CallChecks::usual);
 
   // Before a step is launched: whether it would read, and write, what its sequences own.
   Status write(const BatchView& batch) { return contents_.write(batch); }
@@ -42,6 +42,7 @@ class CheckedKvCache final : public KVCacheManager {
   Status check_move(const KvMove& move) const;
 
   KVCacheManager& plugin_;
+  const CallChecks checks_;
   const KvGeometry geometry_;
   const uint64_t capacity_;  // slots of the ledger's group
   const CallName bind_, begin_, match_, grow_, trim_, resolve_, release_, table_, take_moves_,

@@ -20,8 +20,9 @@ uint64_t most_bytes(uint64_t rows, uint64_t columns) {
 
 }  // namespace
 
-CheckedLinear::CheckedLinear(LinearKernel& plugin, const std::string& name)
+CheckedLinear::CheckedLinear(LinearKernel& plugin, const std::string& name, CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       name_("linear '" + name + "'"),
       bind_(name_call("bind", name_)),
       accepts_(name_call("accepts", name_)),
@@ -37,8 +38,8 @@ Status CheckedLinear::named(Status status) const {
 }
 
 Status CheckedLinear::bind(const LinearLimits& limits) noexcept {
-  const RunningCall call(bind_);
-  if (Status status = named(plugin_.bind(limits)); !status.ok()) return status;
+  CheckedCall call(bind_, checks_);
+  if (Status status = named(call.readable(plugin_.bind(limits))); !status.ok()) return status;
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   if (numerics_.empty()) return named(no_numerics());
   max_rows_ = std::max(limits.max_rows, 1u);
@@ -48,8 +49,8 @@ Status CheckedLinear::bind(const LinearLimits& limits) noexcept {
 }
 
 Status CheckedLinear::accepts(const WeightView& weight) const noexcept {
-  const RunningCall call(accepts_);
-  if (Status status = named(plugin_.accepts(weight)); !status.ok()) return status;
+  CheckedCall call(accepts_, checks_);
+  if (Status status = named(call.readable(plugin_.accepts(weight))); !status.ok()) return status;
   return named(check_sizes(weight));
 }
 
@@ -90,13 +91,13 @@ uint64_t CheckedLinear::packed_bytes(const WeightView& weight) const noexcept {
 }
 
 Status CheckedLinear::pack(const WeightView& weight, void* packed, Slice slice) noexcept {
-  const RunningCall call(pack_);
-  return named(plugin_.pack(weight, packed, slice));
+  CheckedCall call(pack_, checks_);
+  return named(call.readable(plugin_.pack(weight, packed, slice)));
 }
 
 Status CheckedLinear::gather(const GatherCall& call, Slice slice) noexcept {
-  const RunningCall running(gather_);
-  return named(plugin_.gather(call, slice));
+  CheckedCall running(gather_, checks_);
+  return named(running.readable(plugin_.gather(call, slice)));
 }
 
 Preparation CheckedLinear::preparation(const WeightView& weight) const noexcept {
@@ -112,14 +113,14 @@ uint64_t CheckedLinear::prepared_bytes(Preparation preparation, uint32_t rows) c
 }
 
 Status CheckedLinear::prepare(const PrepareCall& call, Slice slice) noexcept {
-  const RunningCall running(prepare_);
-  return named(plugin_.prepare(call, slice));
+  CheckedCall running(prepare_, checks_);
+  return named(running.readable(plugin_.prepare(call, slice)));
 }
 
 Status CheckedLinear::run(std::span<const LinearJob> jobs, WorkRange range,
                           DeviceQueue queue) noexcept {
-  const RunningCall call(run_);
-  return named(plugin_.run(jobs, range, queue));
+  CheckedCall call(run_, checks_);
+  return named(call.readable(plugin_.run(jobs, range, queue)));
 }
 
 }  // namespace tenon

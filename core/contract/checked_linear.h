@@ -16,7 +16,8 @@ namespace tenon {
 
 class CheckedLinear final : public LinearKernel {
  public:
-  CheckedLinear(LinearKernel& plugin, const std::string& name);
+  CheckedLinear(LinearKernel& plugin, const std::string& name,
+                CallChecks checks = CallChecks::usual);
 
   Status bind(const LinearLimits& limits) noexcept override;
   // As it was behind `bind`: workers must not see different answers.
@@ -44,6 +45,7 @@ class CheckedLinear final : public LinearKernel {
   const Sizes& sizes_of(const WeightView& weight) const;
 
   LinearKernel& plugin_;
+  const CallChecks checks_;
   const std::string name_;  // "linear 'dense'"
   const CallName bind_, accepts_, pack_, gather_, prepare_, run_;
   EpilogueMask epilogues_ = epilogue_bit(Epilogue::store);

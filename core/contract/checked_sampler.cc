@@ -201,6 +201,26 @@ class SamplerRoom {
   size_t next_top_ = 0, next_result_ = 0, next_path_ = 0;
 };
 
+// Nothing that a grammar forbids has a probability.
+Status check_allowed(const SampleRow& row, std::span<const float> probs) {
+  for (size_t token = 0; row.allowed != nullptr && token < probs.size(); ++token) {
+    const bool allowed = ((row.allowed[token / 64] >> token % 64) & 1) != 0;
+    if (allowed || probs[token] == 0.0f) continue;
+    return broken_promise(
+        "distribution",
+        "gave token " + std::to_string(token) + " the probability " + std::to_string(probs[token]),
+        "0, as the row does not allow it");
+  }
+  return {};
+}
+
+// Empty.
+ShownCopy& shown_by_this_thread() {
+  thread_local ShownCopy instance;
+  instance.begin();
+  return instance;
+}
+
 }  // namespace
 
 Status check_distribution(std::string_view method, std::span<const float> probs) {
@@ -230,8 +250,9 @@ Status check_distribution(std::string_view method, std::span<const float> probs)
                         "none below 0 and a sum of 1");
 }
 
-CheckedSampler::CheckedSampler(Sampler& plugin, const std::string& name)
+CheckedSampler::CheckedSampler(Sampler& plugin, const std::string& name, CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       begin_(name_call("begin", "sampler '" + name + "'")),
       end_(name_call("end", "sampler '" + name + "'")),
       sample_(name_call("sample", "sampler '" + name + "'")),
@@ -239,29 +260,32 @@ CheckedSampler::CheckedSampler(Sampler& plugin, const std::string& name)
       distribution_(name_call("distribution", "sampler '" + name + "'")) {}
 
 Status CheckedSampler::begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept {
-  const RunningCall call(begin_);
-  return readable(plugin_.begin(seq, params, parent));
+  CheckedCall call(begin_, checks_);
+  return call.readable(plugin_.begin(seq, params, parent));
 }
 
 Status CheckedSampler::end(SeqId seq) noexcept {
-  const RunningCall call(end_);
-  return readable(plugin_.end(seq));
+  CheckedCall call(end_, checks_);
+  return call.readable(plugin_.end(seq));
 }
 
 Status CheckedSampler::sample(std::span<const SampleRow> rows,
                               std::span<SampleResult> results) noexcept {
   SamplerRoom& room = SamplerRoom::of_this_thread();
+  ShownCopy& shown = shown_by_this_thread();
+  if (checks_ == CallChecks::more) shown.add(rows);
   room.begin();
   room.add(results);
   room.rewind();
   Status status;
   {
     const std::span<SampleResult> given = room.give(results.size());
-    const RunningCall call(sample_);
-    status = readable(plugin_.sample(rows, given));
+    CheckedCall call(sample_, checks_);
+    status = call.readable(plugin_.sample(rows, given));
   }
   room.rewind();
   if (!room.take(results)) return wrote_behind("sample", "results");
+  if (!shown.unchanged()) return wrote_into("sample", "rows");
   for (size_t i = 0; i < rows.size() && status.ok(); ++i) {
     status = check_result("sample", rows[i], results[i]);
   }
@@ -271,6 +295,11 @@ Status CheckedSampler::sample(std::span<const SampleRow> rows,
 Status CheckedSampler::verify(std::span<const VerifyRows> rows,
                               std::span<VerifyResult> results) noexcept {
   SamplerRoom& room = SamplerRoom::of_this_thread();
+  ShownCopy& shown = shown_by_this_thread();
+  if (checks_ == CallChecks::more) {
+    shown.add(rows);
+    for (const VerifyRows& row : rows) shown.add(row.drafts);
+  }
   room.begin();
   for (const VerifyResult& result : results) {
     room.add(result.tokens);
@@ -285,8 +314,8 @@ Status CheckedSampler::verify(std::span<const VerifyRows> rows,
   }
   Status status;
   {
-    const RunningCall call(verify_);
-    status = readable(plugin_.verify(rows, given));
+    CheckedCall call(verify_, checks_);
+    status = call.readable(plugin_.verify(rows, given));
   }
   room.rewind();
   bool sound = true;
@@ -296,6 +325,7 @@ Status CheckedSampler::verify(std::span<const VerifyRows> rows,
     results[i].count = given[i].count;
   }
   if (!sound) return wrote_behind("verify", "results");
+  if (!shown.unchanged()) return wrote_into("verify", "rows");
   for (size_t i = 0; i < rows.size() && status.ok(); ++i) {
     status = check_verified(rows[i], results[i]);
   }
@@ -305,10 +335,14 @@ Status CheckedSampler::verify(std::span<const VerifyRows> rows,
 Status CheckedSampler::distribution(const SampleRow& row, std::span<float> probs) noexcept {
   Status status;
   {
-    const RunningCall call(distribution_);
-    status = readable(plugin_.distribution(row, probs));
+    CheckedCall call(distribution_, checks_);
+    status = call.readable(plugin_.distribution(row, probs));
   }
-  return status.ok() ? check_distribution("distribution", probs) : std::move(status);
+  if (!status.ok()) return status;
+  if (checks_ == CallChecks::more) {
+    if (Status forbidden = check_allowed(row, probs); !forbidden.ok()) return forbidden;
+  }
+  return check_distribution("distribution", probs);
 }
 
 }  // namespace tenon

@@ -12,7 +12,7 @@ namespace tenon {
 
 class CheckedSampler final : public Sampler {
  public:
-  CheckedSampler(Sampler& plugin, const std::string& name);
+  CheckedSampler(Sampler& plugin, const std::string& name, CallChecks checks = CallChecks::usual);
 
   Status begin(SeqId seq, const SamplingParams& params, SeqId parent) noexcept override;
   Status end(SeqId seq) noexcept override;
@@ -23,6 +23,7 @@ class CheckedSampler final : public Sampler {
 
  private:
   Sampler& plugin_;
+  const CallChecks checks_;
   const CallName begin_, end_, sample_, verify_, distribution_;
 };
 

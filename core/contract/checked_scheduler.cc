@@ -11,28 +11,35 @@ constexpr int64_t kLongestWaitNs = int64_t{3600} * 1'000'000'000;
 
 }  // namespace
 
-CheckedScheduler::CheckedScheduler(Scheduler& plugin, const std::string& name)
+CheckedScheduler::CheckedScheduler(Scheduler& plugin, const std::string& name, CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       on_event_(name_call("on_event", "scheduler '" + name + "'")),
       plan_(name_call("plan", "scheduler '" + name + "'")) {}
 
 Status CheckedScheduler::on_event(const SequenceEvent& event) noexcept {
-  const RunningCall call(on_event_);
-  return readable(plugin_.on_event(event));
+  CheckedCall call(on_event_, checks_);
+  return call.readable(plugin_.on_event(event));
 }
 
 Status CheckedScheduler::plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept {
   const std::span<Grant> room = out.grants;
   out.grants = grants_.give(room);
+  shown_.begin();
+  if (checks_ == CallChecks::more) {
+    shown_.add(view.waiting);
+    shown_.add(view.running);
+  }
   Status status;
   {
-    const RunningCall call(plan_);
-    status = readable(plugin_.plan(view, ledger, out));
+    CheckedCall call(plan_, checks_);
+    status = call.readable(plugin_.plan(view, ledger, out));
   }
   out.grants = room;
   if (!grants_.take(room, std::min<size_t>(out.grant_count, room.size()))) {
     return wrote_behind("plan", "grants");
   }
+  if (!shown_.unchanged()) return wrote_into("plan", "sequences");
   if (!status.ok()) return status;
   if (out.grant_count > room.size()) {
     return broken_promise("plan", "made " + std::to_string(out.grant_count) + " grants",

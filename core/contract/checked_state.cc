@@ -9,8 +9,9 @@ constexpr size_t kMostNumerics = 200;
 
 }  // namespace
 
-CheckedState::CheckedState(StateKernel& plugin, const std::string& name)
+CheckedState::CheckedState(StateKernel& plugin, const std::string& name, CallChecks checks)
     : plugin_(plugin),
+      checks_(checks),
       accepts_(name_call("accepts", "state '" + name + "'")),
       bind_(name_call("bind", "state '" + name + "'")),
       sizes_(name_call("workspace_bytes", "state '" + name + "'")),
@@ -19,20 +20,20 @@ CheckedState::CheckedState(StateKernel& plugin, const std::string& name)
       numerics_(one_line(plugin.numerics(), kMostNumerics)) {}
 
 Status CheckedState::accepts(const LayerShape& layer) const noexcept {
-  const RunningCall call(accepts_);
-  return readable(plugin_.accepts(layer));
+  CheckedCall call(accepts_, checks_);
+  return call.readable(plugin_.accepts(layer));
 }
 
 Status CheckedState::bind(const StateBinding& binding) noexcept {
   Status status;
   {
-    const RunningCall call(bind_);
-    status = readable(plugin_.bind(binding));
+    CheckedCall call(bind_, checks_);
+    status = call.readable(plugin_.bind(binding));
   }
   if (!status.ok()) return status;
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   if (numerics_.empty()) return no_numerics();
-  const RunningCall call(sizes_);
+  CheckedCall call(sizes_, checks_);
   return rooms_.ask(plugin_, binding.groups);
 }
 
@@ -47,16 +48,16 @@ uint64_t CheckedState::workspace_bytes(GroupId group) const noexcept {
 Status CheckedState::plan(const StatePlan& plan, KernelPlanOut& out) noexcept {
   Status status;
   {
-    const RunningCall call(plan_);
-    status = readable(plugin_.plan(plan, out));
+    CheckedCall call(plan_, checks_);
+    status = call.readable(plugin_.plan(plan, out));
   }
   if (!status.ok()) return status;
   return rooms_.check(plan.group, out);
 }
 
 Status CheckedState::run(const StateCall& call, uint32_t phase, Slice slice) noexcept {
-  const RunningCall running(run_);
-  return readable(plugin_.run(call, phase, slice));
+  CheckedCall running(run_, checks_);
+  return running.readable(plugin_.run(call, phase, slice));
 }
 
 }  // namespace tenon

@@ -12,7 +12,7 @@ namespace tenon {
 
 class CheckedState final : public StateKernel {
  public:
-  CheckedState(StateKernel& plugin, const std::string& name);
+  CheckedState(StateKernel& plugin, const std::string& name, CallChecks checks = CallChecks::usual);
 
   Status accepts(const LayerShape& layer) const noexcept override;
   Status bind(const StateBinding& binding) noexcept override;
@@ -24,6 +24,7 @@ class CheckedState final : public StateKernel {
 
  private:
   StateKernel& plugin_;
+  const CallChecks checks_;
   const CallName accepts_, bind_, sizes_, plan_, run_;
   std::string numerics_;
   KernelRooms rooms_;

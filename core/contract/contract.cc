@@ -15,6 +15,19 @@ Status wrote_behind(std::string_view method, std::string_view room) {
                   " – whatever stood there is lost: use another plugin");
 }
 
+Status wrote_into(std::string_view method, std::string_view what) {
+  return broken_promise(method, "changed the " + std::string(what) + " that it was shown",
+                        "that it only reads them: use another plugin");
+}
+
+Status CheckedCall::computes_otherwise() {
+  before_->restore();
+  const std::string_view call = call_text(name_);
+  return broken_promise(call.substr(0, call.find(' ')),
+                        "left this thread computing with another floating-point state",
+                        "the rounding, subnormals and traps that it found");
+}
+
 Status readable_error(const Status& status) {
   const StatusCode code = status.code();
   const bool known = code != StatusCode::ok && code <= StatusCode::internal;

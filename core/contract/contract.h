@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "core/base/canary.h"
+#include "core/base/floating_point_state.h"
 #include "core/base/running_calls.h"
 
 namespace tenon {
@@ -37,6 +39,61 @@ Status broken_promise(std::string_view method, const std::string& found,
 
 // "draft wrote behind the room for tokens"
 Status wrote_behind(std::string_view method, std::string_view room);
+
+// "plan changed the sequences that it was shown"
+Status wrote_into(std::string_view method, std::string_view what);
+
+// How closely calls are looked at. `more` adds what costs a little at every call: how the calling
+// thread computes with floating point is as it was, and what the plugin was shown is unchanged.
+enum class CallChecks : uint8_t { usual = 0, more = 1 };
+
+// Around a call of a plugin.
+class CheckedCall {
+ public:
+  CheckedCall(CallName name, CallChecks checks) noexcept : call_(name), name_(name) {
+    if (checks == CallChecks::more) before_ = FloatingPointState::current();
+  }
+  // What the plugin answered, as the host passes it on. Where the call is looked at closely and
+  // left another floating-point state, that is undone and an error.
+  Status readable(Status status) {
+    const bool as_before = !before_ || *before_ == FloatingPointState::current();
+    return as_before ? tenon::readable(std::move(status)) : computes_otherwise();
+  }
+
+ private:
+  Status computes_otherwise();
+
+  const RunningCall call_;
+  const CallName name_;
+  std::optional<FloatingPointState> before_;
+};
+
+// What a plugin is shown and must not change, kept to compare with. Its memory is used again.
+class ShownCopy {
+ public:
+  void begin() { parts_.clear(), bytes_.clear(); }
+  template <typename T>
+  void add(std::span<const T> shown) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const std::span<const std::byte> bytes = std::as_bytes(shown);
+    parts_.push_back(bytes);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  bool unchanged() const {
+    size_t at = 0;
+    for (const std::span<const std::byte> part : parts_) {
+      if (!part.empty() && std::memcmp(part.data(), bytes_.data() + at, part.size()) != 0) {
+        return false;
+      }
+      at += part.size();
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::span<const std::byte>> parts_;
+  std::vector<std::byte> bytes_;
+};
 
 // Of a kernel whose `numerics` are an empty text, so that nobody could tell its bits from others'.
 Status no_numerics();

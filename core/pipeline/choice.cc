@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
 
@@ -101,6 +102,8 @@ class Chooser {
                          "\" does its own arithmetic and takes no " + section +
                          " plugin; remove [" + section + "], or choose executor.plugin = \"cpu\""));
   }
+
+  void refuse(const std::string& why) { faults_.push_back(invalid_argument(why)); }
 
   // All faults in one error, with the code of the first.
   Status finish() {
@@ -227,9 +230,14 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
   all.push_back(engine_participant(config));
   all.push_back(model_participant("model", model, config.model_path.origin));
   all.push_back(executor_participant(executor, config.executor.origin));
-  const ChosenPlugin* const plugins[] = {
-      &chosen.scheduler,  &chosen.kv_cache, chosen.attention.get(), chosen.attention_decode.get(),
-      chosen.state.get(), &chosen.sampler,  chosen.drafter.get()};
+  const ChosenPlugin* const plugins[] = {&chosen.scheduler,
+                                         chosen.fallback_scheduler.get(),
+                                         &chosen.kv_cache,
+                                         chosen.attention.get(),
+                                         chosen.attention_decode.get(),
+                                         chosen.state.get(),
+                                         &chosen.sampler,
+                                         chosen.drafter.get()};
   for (const ChosenPlugin* plugin : plugins) {
     if (plugin != nullptr) all.push_back(plugin->participant());
   }
@@ -408,6 +416,27 @@ void choose_attention(Chooser& chooser, const PipelineConfig& config, ChosenPlug
 
 }  // namespace
 
+namespace {
+
+// Another scheduler with its usual options, where the one that was chosen may be lost.
+void choose_fallback(Chooser& chooser, const PipelineConfig& config, ChosenPlugins& chosen) {
+  const LoadedLibrary* library = chosen.scheduler.plugin.library;
+  if (library == nullptr || library->foreign == nullptr) return;
+  const ComponentConfig component{config.fallback_scheduler, {}};
+  chosen.fallback_scheduler = std::make_unique<ChosenPlugin>();
+  chooser.choose("engine.fallback.scheduler", kSchedulerInterface, component,
+                 *chosen.fallback_scheduler);
+  const LoadedLibrary* other = chosen.fallback_scheduler->plugin.library;
+  if (other != nullptr && other->foreign != nullptr) {
+    chooser.refuse(config.fallback_scheduler.origin.text() + ": engine.fallback.scheduler is " +
+                   in_quotes(config.fallback_scheduler.value) +
+                   ", which would be isolated itself; name one of the program's own, such as "
+                   "\"continuous\"");
+  }
+}
+
+}  // namespace
+
 Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipeline& pipeline) {
   const PipelineConfig& config = request.config;
   const Model& model = *pipeline.model;
@@ -416,6 +445,7 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipel
   Chooser chooser(request, pipeline.host);
   ChosenPlugins chosen;
   chooser.choose("scheduler", kSchedulerInterface, config.scheduler, chosen.scheduler);
+  choose_fallback(chooser, config, chosen);
   chooser.choose("kv_cache", kKvCacheInterface, config.kv_cache, chosen.kv_cache);
   if (executor.uses_kernels()) {
     if (attends(model.plan) || (second != nullptr && attends(second->plan))) {

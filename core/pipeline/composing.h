@@ -29,6 +29,7 @@ struct LinearChoice {
 
 struct ChosenPlugins {
   ChosenPlugin scheduler, kv_cache, sampler;
+  std::unique_ptr<ChosenPlugin> fallback_scheduler;  // null where the scheduler is not isolated
   // Of attention the one for prompts, and the one for single rows where that is another.
   std::unique_ptr<ChosenPlugin> attention, attention_decode, drafter;
   std::unique_ptr<ChosenPlugin> state;  // null where no layer has a recurrence
@@ -55,6 +56,21 @@ Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings);
 Status load_second_model(Pipeline& pipeline, const LinearResolver& linear);
 
+// Reads the file of [drafter] text, if there is one, as the model's tokens. Drafters find them as
+// extension "drafter_text/1", a `const std::span<const TokenId>`.
+Status read_draft_text(Pipeline& pipeline);
+// Whether the drafter, which was created, asked for the text that it was given.
+Status check_draft_text(const Pipeline& pipeline);
+// How closely calls of this pipeline's plugins are looked at.
+CallChecks call_checks(const PipelineConfig& config);
+// From here on the registry loads, or isolates, as the configuration says.
+void guard_registry(const PipelineRequest& request);
+// Who plans where the isolated scheduler's process is lost; the scheduler is there already.
+Status create_fallback(Pipeline& pipeline, ChosenPlugins& chosen,
+                       const PluginSurroundings& surroundings);
+// What an isolated scheduler hears of a plan that was refused; empty where there is none.
+std::function<void()> refusal_of_plans(const Pipeline& pipeline);
+
 // Tells the drafter what the target looks like, and learns which hidden states it wants to see.
 Status bind_drafter(Pipeline& pipeline);
 
@@ -71,6 +87,11 @@ Participant executor_participant(const Executor& executor, const Origin& origin)
 // Block size, element type and number of blocks, from the facts, the memory that is allowed, and
 // how much of a sequence the KV manager keeps.
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
+
+// The files that weights come from, with what tells one that was changed: what an executor that
+// shares weights goes by. Those of a pipeline are its model's and its adapters'.
+std::string weight_files(const Model& model);
+std::string weight_files(const Pipeline& pipeline);
 
 // Whether any layer of the model does.
 bool attends(const ModelPlan& plan);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/base/quote.h"
+#include "core/base/saturating.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
 
@@ -21,13 +22,6 @@ Result<DType> dtype_named(std::string_view name) {
 
 uint64_t round_up(uint64_t value, uint64_t step) {
   return (value + step - 1) / step * step;
-}
-
-uint64_t saturating_mul(uint64_t a, uint64_t b) {
-  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
-uint64_t saturating_add(uint64_t a, uint64_t b) {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 // Slots that a running sequence holds: its state, and where its step may end; planned ahead, the
@@ -81,8 +75,11 @@ uint64_t slots_of(const Pipeline& pipeline, const StateNeeds& needs, uint64_t me
 uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipeline,
                          uint64_t sequence_bytes, const StateNeeds& states) {
   const uint64_t available = request.available_memory_bytes;
-  const uint64_t taken =
-      pipeline.weight_bytes() + pipeline.config.kv_swap_bytes.value;  // below 2^51 each
+  // Weights that another pipeline holds are no longer among what is available.
+  const bool held =
+      request.shared_weights != nullptr && request.shared_weights->holds(weight_files(pipeline));
+  const uint64_t taken = (held ? 0 : pipeline.weight_bytes()) +
+                         pipeline.config.kv_swap_bytes.value;  // below 2^51 each
   const uint64_t left = available > taken ? (available - taken) / 2 : 0;
   return std::min(
       left, saturating_add(sequence_bytes * pipeline.limits.max_sequences, states.most_bytes()));

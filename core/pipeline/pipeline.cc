@@ -59,6 +59,7 @@ Status refuse_drafter(const PipelineConfig& config, const Model& model) {
 Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
+  pipeline.shared_weights = request.shared_weights;
   if (request.clock != nullptr) pipeline.clock = request.clock;
   if (const auto isa = request.config.isa.value) {
     pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
@@ -166,7 +167,8 @@ Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
 NamedState state_kernel_of(Pipeline& pipeline) {
   if (!pipeline.state) return {};
   const std::string id(pipeline.state.object().descriptor().id);
-  pipeline.checked_state = std::make_unique<CheckedState>(*pipeline.state, id);
+  pipeline.checked_state =
+      std::make_unique<CheckedState>(*pipeline.state, id, call_checks(pipeline.config));
   return {pipeline.checked_state.get(), id};
 }
 
@@ -185,6 +187,9 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   std::vector<const Adapter*> adapters;
   for (const auto& adapter : pipeline.adapters) adapters.push_back(adapter.get());
   setup.adapters = adapters;
+  if (pipeline.shared_weights != nullptr) {
+    setup.sharing = {pipeline.shared_weights, weight_files(pipeline)};
+  }
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
   if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
@@ -243,11 +248,29 @@ uint32_t most_experts_chosen(const Pipeline& pipeline) {
   return most;
 }
 
+// Plugin, options, and what its packed form may follow from.
+std::string packing_of(const Pipeline& pipeline, const PluginRef& plugin) {
+  std::string text = plugin.library->path + "\n" + std::string(plugin.descriptor->id) + "\n" +
+                     std::to_string(pipeline.host.cpu.bits) +
+                     (pipeline.host.slow_bf16_dot ? " slow_bf16_dot" : "") + "\n" +
+                     std::to_string(pipeline.executor->workers());
+  for (const FilledOptions::Item& item : pipeline.components.back().options) {
+    text += "\n" + item.key + "=" + item.toml;
+  }
+  return text;
+}
+
+ChosenLinear bound_linear(const Pipeline& pipeline, size_t index) {
+  ChosenLinear chosen(pipeline.checked_linear[index].get(), pipeline.linear_finish[index]);
+  chosen.packs_as = pipeline.linear_packs_as[index];
+  return chosen;
+}
+
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
 Result<ChosenLinear> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
   for (size_t i = 0; i < pipeline.linear.size(); ++i) {
     if (&pipeline.linear[i].object().descriptor() == plugin.descriptor) {
-      return ChosenLinear(pipeline.checked_linear[i].get(), pipeline.linear_finish[i]);
+      return bound_linear(pipeline, i);
     }
   }
   ChosenPlugin chosen;
@@ -260,33 +283,17 @@ Result<ChosenLinear> linear_instance(Pipeline& pipeline, const PluginRef& plugin
   LinearLimits limits;
   limits.max_rows = pipeline.limits.max_batch_tokens * most_experts_chosen(pipeline);
   limits.workers = pipeline.executor->workers();
-  auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id));
+  auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id),
+                                                 call_checks(pipeline.config));
   TENON_RETURN_IF_ERROR(checked->bind(limits));
   const RunningCall call(
       name_call("extension", "linear '" + std::string(plugin.descriptor->id) + "'"));
   pipeline.linear_finish.push_back(instance.extension<GateFinish>(kGateFinish));
   pipeline.linear.push_back(std::move(instance));
   pipeline.checked_linear.push_back(std::move(checked));
-  return ChosenLinear(pipeline.checked_linear.back().get(), pipeline.linear_finish.back());
+  pipeline.linear_packs_as.push_back(packing_of(pipeline, plugin));
+  return bound_linear(pipeline, pipeline.linear.size() - 1);
 }
-
-}  // namespace
-
-AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
-                            const PluginInstance<AttentionKernel>& decode) {
-  const auto named = [&](const PluginInstance<AttentionKernel>& kernel) {
-    const std::string id(kernel.object().descriptor().id);
-    pipeline.checked_attention.push_back(std::make_unique<CheckedAttention>(*kernel, id));
-    return NamedAttention{pipeline.checked_attention.back().get(), id};
-  };
-  AttentionKernels kernels;
-  if (!prefill) return kernels;
-  kernels.prefill = named(prefill);
-  kernels.decode = decode ? named(decode) : kernels.prefill;
-  return kernels;
-}
-
-namespace {
 
 std::string kv_cache_name(const Pipeline& pipeline) {
   return "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
@@ -340,6 +347,7 @@ Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, Chosen
   }
   if (chosen.state) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.state, pipeline.state));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
+  TENON_RETURN_IF_ERROR(create_fallback(pipeline, chosen, surroundings_of(pipeline)));
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
   TENON_RETURN_IF_ERROR(learn_eviction(pipeline));
   TENON_RETURN_IF_ERROR(plan_kv_memory(request, pipeline));
@@ -348,7 +356,9 @@ Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, Chosen
   }
   TENON_RETURN_IF_ERROR(create(pipeline, chosen.sampler, pipeline.sampler));
   if (chosen.drafter) {
+    TENON_RETURN_IF_ERROR(read_draft_text(pipeline));
     TENON_RETURN_IF_ERROR(create(pipeline, *chosen.drafter, pipeline.drafter));
+    TENON_RETURN_IF_ERROR(check_draft_text(pipeline));
     TENON_RETURN_IF_ERROR(bind_drafter(pipeline));
   }
   for (const LinearChoice& choice : chosen.linear) {
@@ -388,6 +398,7 @@ uint64_t Pipeline::weight_bytes() const {
 EngineParts Pipeline::parts() {
   EngineParts made;
   made.scheduler = scheduler.get();
+  made.plan_refused = refusal_of_plans(*this);
   made.kv_cache = kv_cache.get();
   made.eviction = eviction ? &*eviction : nullptr;
   made.sampler = sampler.get();
@@ -430,6 +441,7 @@ EngineParts Pipeline::parts() {
 EngineOptions Pipeline::engine_options() const {
   EngineOptions options;
   options.plan_ahead = config.plan_ahead.value;
+  options.check_calls = config.guard.value != GuardLevel::off;
   return options;
 }
 
@@ -454,6 +466,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   if (request.available_memory_bytes == 0) {
     request.available_memory_bytes = available_memory_bytes();
   }
+  guard_registry(request);
   TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
   TENON_RETURN_IF_ERROR(set_limits(*pipeline));
   TENON_RETURN_IF_ERROR(make_executor(request, *pipeline));

@@ -41,6 +41,9 @@ struct PipelineRequest {
   uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now
   const Clock* clock = nullptr;         // borrowed, outlives the pipeline; null = the system's
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
+  // Borrowed, may be null: pipelines of one process that are given the same one keep packed weights
+  // once where they are the same.
+  SharedWeights* shared_weights = nullptr;
 };
 
 // A smaller model beside the one that generates, for drafters that run one ([drafter] model). It
@@ -76,8 +79,9 @@ struct Pipeline {
   DType kv_dtype = DType::f32;
   SchedulerLimits limits;
   ResolvedFacts facts;
-  PipelineFacts fact_view;    // what plugins hold on to
-  ExtensionTable extensions;  // as well
+  PipelineFacts fact_view;                       // what plugins hold on to
+  ExtensionTable extensions;                     // as well
+  PluginInstance<Scheduler> fallback_scheduler;  // where `scheduler` is isolated
   PluginInstance<Scheduler> scheduler;
   PluginInstance<KVCacheManager> kv_cache;
   std::string evicts;                         // what it says for the numerics id, where it evicts
@@ -89,9 +93,12 @@ struct Pipeline {
   // What executors are given in front of the kernels: of each of `linear`, and of all attention.
   std::vector<std::unique_ptr<CheckedLinear>> checked_linear;
   std::vector<const GateFinish*> linear_finish;  // of each of `linear`; null: it offers none
+  std::vector<std::string> linear_packs_as;      // of each of `linear` (ChosenLinear::packs_as)
   std::vector<std::unique_ptr<CheckedAttention>> checked_attention;
   std::unique_ptr<CheckedState> checked_state;
   std::unique_ptr<SecondModel> second;  // null without [drafter] model
+  std::vector<TokenId> draft_text;      // of the file [drafter] text; empty without
+  std::span<const TokenId> draft_text_view;
   PluginInstance<Sampler> sampler;
   PluginInstance<Drafter> drafter;     // empty without speculation
   std::vector<LayerId> hidden_layers;  // whose hidden states it asked for
@@ -99,8 +106,9 @@ struct Pipeline {
   std::unique_ptr<Executor> executor;
 
   std::vector<ResolvedComponent> components;
-  std::string hash;      // config_hash
-  std::string numerics;  // the numerics id
+  SharedWeights* shared_weights = nullptr;  // as the request has it
+  std::string hash;                         // config_hash
+  std::string numerics;                     // the numerics id
 
   // The groups of all models that run here, as KV managers see them.
   const ModelShape& kv_shape() const { return (joint_shape ? joint_shape : shape)->shape(); }

@@ -153,6 +153,9 @@ Status load_second_model(Pipeline& pipeline, const LinearResolver& linear) {
   setup.max_sequences = pipeline.limits.max_sequences;
   setup.attention = kernels_of(pipeline, second.attention, second.attention_decode);
   setup.linear = linear;
+  if (pipeline.shared_weights != nullptr) {
+    setup.sharing = {pipeline.shared_weights, weight_files(*second.model)};
+  }
   const Status loaded = second.executor->load(setup);
   return loaded.ok() ? Status() : with_context("the second model", loaded);
 }

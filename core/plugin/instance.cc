@@ -20,8 +20,15 @@ Result<PluginObject> PluginObject::create(const PluginRef& plugin, FilledOptions
   Status status;
   {
     const RunningCall call(name_call("create", name));
-    status = descriptor.create(object.host_->services(), *surroundings.facts,
-                               object.options_.data(), &object.instance_);
+    if (const ForeignLibrary* foreign = plugin.library->foreign; foreign != nullptr) {
+      auto made =
+          foreign->create(descriptor, object.options_, surroundings, object.host_->services());
+      if (made.ok()) object.instance_ = *made;
+      status = made.take_status();
+    } else {
+      status = descriptor.create(object.host_->services(), *surroundings.facts,
+                                 object.options_.data(), &object.instance_);
+    }
   }
   if (!status.ok()) {
     object.instance_ = nullptr;  // nothing was made, whatever the plugin left there
@@ -40,7 +47,11 @@ PluginObject::~PluginObject() {
   {
     const std::string role(interface_word(descriptor().interface));
     const RunningCall call(name_call("destroy", role + " '" + std::string(descriptor().id) + "'"));
-    plugin_.descriptor->destroy(instance_);
+    if (const ForeignLibrary* foreign = plugin_.library->foreign; foreign != nullptr) {
+      foreign->destroy(*plugin_.descriptor, instance_);
+    } else {
+      plugin_.descriptor->destroy(instance_);
+    }
   }
   if (const uint64_t left = host_->live_allocations(); left > 0) {
     log(LogLevel::warning, host_->name(),
@@ -48,8 +59,15 @@ PluginObject::~PluginObject() {
   }
 }
 
+ProcessLosses PluginObject::losses() const {
+  if (!isolated() || instance_ == nullptr) return {};
+  return plugin_.library->foreign->losses(*plugin_.descriptor, instance_);
+}
+
 const void* PluginObject::extension(std::string_view id) const {
-  if (instance_ == nullptr || plugin_.descriptor->extension == nullptr) return nullptr;
+  // Of one in another process there is no pointer to have.
+  const bool none = plugin_.library == nullptr || plugin_.library->foreign != nullptr;
+  if (none || instance_ == nullptr || plugin_.descriptor->extension == nullptr) return nullptr;
   return plugin_.descriptor->extension(instance_, id);
 }
 

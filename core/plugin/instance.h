@@ -43,6 +43,9 @@ class PluginObject {
   const LoadedLibrary& library() const { return *plugin_.library; }
   const FilledOptions& options() const { return options_; }
   const PluginHost& host() const { return *host_; }
+  // Whether it lives in a process of its own, and what became of that. [any]
+  bool isolated() const { return plugin_.library->foreign != nullptr; }
+  ProcessLosses losses() const;
   // What the instance offers beyond its interface; null when it has nothing of that id. [control]
   const void* extension(std::string_view id) const;
 

@@ -60,7 +60,8 @@ Result<std::unique_ptr<LoadedLibrary>> open_library(const std::string& file,
   }
   auto descriptors = read_table(*static_cast<const PluginLibrary*>(table), stamp);
   if (!descriptors.ok()) return with_context(path, descriptors.status());
-  return std::make_unique<LoadedLibrary>(LoadedLibrary{path, stamp, *std::move(descriptors)});
+  return std::make_unique<LoadedLibrary>(
+      LoadedLibrary{path, stamp, *std::move(descriptors), nullptr});
 }
 
 // An anonymous sealed file with these bytes. It is never closed: the loader knows libraries by

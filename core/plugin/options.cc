@@ -201,6 +201,7 @@ std::string default_as_toml(const OptionSpec& spec) {
 Result<FilledOptions> fill_options(const PluginDescriptor& descriptor,
                                    std::span<const Setting> settings) {
   FilledOptions filled;
+  filled.settings_.assign(settings.begin(), settings.end());
   const size_t alignment = std::max<size_t>(descriptor.options_alignment, sizeof(void*));
   const size_t bytes = std::max<size_t>(descriptor.options_bytes, 1);
   void* memory = nullptr;

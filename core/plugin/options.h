@@ -29,6 +29,8 @@ class FilledOptions {
 
   const void* data() const { return memory_.get(); }
   std::span<const Item> items() const { return items_; }  // in the table's order
+  // As they were given.
+  std::span<const Setting> settings() const { return settings_; }
 
  private:
   friend Result<FilledOptions> fill_options(const PluginDescriptor&, std::span<const Setting>);
@@ -38,6 +40,7 @@ class FilledOptions {
   std::unique_ptr<void, Free> memory_;
   std::deque<std::string> texts_;
   std::vector<Item> items_;
+  std::vector<Setting> settings_;
 };
 
 // Every error of every setting in one message, a line each, led by where it was set. Relative path

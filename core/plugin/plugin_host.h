@@ -16,14 +16,25 @@ namespace tenon {
 // Further services by id, the same for every plugin of a pipeline. Filled before plugins are made.
 class ExtensionTable {
  public:
-  void add(std::string id, const void* extension) { extensions_[std::move(id)] = extension; }
+  void add(std::string id, const void* extension) { extensions_[std::move(id)].what = extension; }
   const void* find(std::string_view id) const {
     const auto found = extensions_.find(id);
-    return found == extensions_.end() ? nullptr : found->second;
+    if (found == extensions_.end()) return nullptr;
+    found->second.asked = true;
+    return found->second.what;
+  }
+  // Whether a plugin has asked for it.
+  bool asked(std::string_view id) const {
+    const auto found = extensions_.find(id);
+    return found != extensions_.end() && found->second.asked;
   }
 
  private:
-  std::map<std::string, const void*, std::less<>> extensions_;
+  struct Entry {
+    const void* what = nullptr;
+    mutable std::atomic<bool> asked = false;
+  };
+  std::map<std::string, Entry, std::less<>> extensions_;
 };
 
 // `facts`, `clock` and `extensions` (may be null) must outlive it; it stays where it was made.

@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/plugin/descriptor_check.h"
+#include "core/plugin/signature.h"
 
 namespace tenon {
 namespace {
@@ -20,7 +21,7 @@ bool plugin_file_name(const std::string& name) {
 // Best first; names come sorted, so a stable sort leaves ties in alphabetical order.
 void sort_by_score(std::vector<PluginRef>& plugins, const HostFacts& host) {
   std::stable_sort(plugins.begin(), plugins.end(), [&](const PluginRef& a, const PluginRef& b) {
-    return score_of(*a.descriptor, host) > score_of(*b.descriptor, host);
+    return score_of(a, host) > score_of(b, host);
   });
 }
 
@@ -42,7 +43,7 @@ void tell_order(const std::vector<PluginRef>& plugins, const HostFacts& host) {
   std::string text;
   for (const PluginRef& plugin : plugins) {
     text += (text.empty() ? "" : ", ") + std::string(plugin.descriptor->id) + " (score " +
-            std::to_string(score_of(*plugin.descriptor, host)) + ")";
+            std::to_string(score_of(plugin, host)) + ")";
   }
   log(LogLevel::debug, "plugins",
       std::string(interface_word(plugins[0].descriptor->interface)) + ", best first: " + text);
@@ -79,9 +80,26 @@ uint32_t score_of(const PluginDescriptor& descriptor, const HostFacts& host) {
   return descriptor.score == nullptr ? 1 : descriptor.score(host);
 }
 
+uint32_t score_of(const PluginRef& plugin, const HostFacts& host) {
+  const ForeignLibrary* foreign = plugin.library->foreign;
+  return foreign == nullptr ? score_of(*plugin.descriptor, host)
+                            : foreign->score(*plugin.descriptor, host);
+}
+
+bool may_be_isolated(std::string_view interface) {
+  return interface == kSchedulerInterface || interface == kSamplerInterface ||
+         interface == kDrafterInterface;
+}
+
 Result<PluginRegistry> PluginRegistry::open(PluginSearch search) {
   PluginRegistry registry;
   registry.search_ = std::move(search);
+  if (registry.search_.policy == PluginPolicy::locked && registry.search_.lock_file.empty()) {
+    return not_found(
+        "plugins.policy is \"locked\", but there is no plugins.lock beside the configuration; "
+        "write "
+        "it with `tenon plugins lock`, and look at what it lists");
+  }
   if (!registry.search_.lock_file.empty()) {
     TENON_ASSIGN_OR_RETURN(registry.pins_, read_plugin_lock(registry.search_.lock_file));
   }
@@ -139,9 +157,18 @@ bool PluginRegistry::add_file(const std::string& path, const std::string& source
     file.problem = stamp.take_status();
     file.stray = file.problem.code() == StatusCode::unsupported;
   }
+  file.installed = lies_in_installation(file.path);
   tell_file(file, source);
   files_.push_back(std::move(file));
   return true;
+}
+
+bool PluginRegistry::lies_in_installation(const std::string& path) const {
+  const fs::path folder = fs::path(path).parent_path();
+  return std::ranges::any_of(search_.folders, [&](const PluginSearch::Folder& known) {
+    std::error_code error;
+    return known.source == "install" && fs::canonical(known.path, error) == folder && !error;
+  });
 }
 
 std::vector<PluginName> PluginRegistry::names(std::string_view interface) const {
@@ -234,11 +261,26 @@ Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view 
                                   [&](const PluginPin& p) { return p.file_name == name; });
     if (pin == pins_->end()) {
       return failed(file.path + ": not pinned in " + path_in_quotes(search_.lock_file) +
-                    "; add its line if you trust it (sha256sum prints it)");
+                    "; add it if you trust it (`tenon plugins lock` writes all)");
     }
     sha256 = pin->sha256;
   }
-  TENON_ASSIGN_OR_RETURN(const LoadedLibrary* library, load_library(file.path, sha256));
+  if (search_.policy == PluginPolicy::is_signed && !file.installed) {
+    TENON_ASSIGN_OR_RETURN(const std::string verified,
+                           verify_signed_file(file.path, search_.public_key));
+    // A pin that says something else is told as such.
+    if (sha256.empty()) sha256 = verified;
+  }
+  const bool isolated = isolate_ && (only_looks_ || !file.installed);
+  if (isolated && !only_looks_ && !may_be_isolated(interface)) {
+    return unsupported(file.path + ": engine.guard is \"isolate\", but plugins for " +
+                       std::string(interface_word(interface)) +
+                       " share memory with the executor and cannot have a process of their own; "
+                       "install the file where the program's own plugins are if you trust it, or "
+                       "set engine.guard = \"checks\"");
+  }
+  TENON_ASSIGN_OR_RETURN(const LoadedLibrary* library,
+                         isolated ? isolate_(file.path, sha256) : load_library(file.path, sha256));
   const PluginDescriptor* descriptor = library->find(interface, id);
   if (descriptor == nullptr) {
     return failed(file.path + ": it changed since it was listed; start again");
@@ -258,7 +300,7 @@ Result<PluginRef> PluginRegistry::find(std::string_view interface, std::string_v
 Result<PluginRef> PluginRegistry::find_usable(std::string_view interface, std::string_view id,
                                               const HostFacts& host, const Origin& asked) {
   TENON_ASSIGN_OR_RETURN(const PluginRef plugin, find(interface, id, asked));
-  if (score_of(*plugin.descriptor, host) > 0) return plugin;
+  if (score_of(plugin, host) > 0) return plugin;
   const std::string_view why = plugin.descriptor->unavailable;
   return unsupported(
       lead(asked) + std::string(interface_word(interface)) + " plugin " + in_quotes(id) +

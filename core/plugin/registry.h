@@ -4,6 +4,7 @@
 
 #include <tenon/plugin.h>
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,7 +24,8 @@ struct PluginFile {
   std::string path;
   std::optional<PluginStamp> stamp;
   Status problem;
-  bool stray = false;  // a sound library that is no plugin: nobody misses anything in it
+  bool stray = false;      // a sound library that is no plugin: nobody misses anything in it
+  bool installed = false;  // lies in a folder of the installation
 
   bool has(std::string_view interface, std::string_view id) const;
 };
@@ -40,10 +42,26 @@ struct PluginRef {
 // Threads: [control], one at a time.
 class PluginRegistry {
  public:
+  // Makes a library known without loading it into this process (core/isolation).
+  using Isolate = std::function<Result<const LoadedLibrary*>(const std::string& path,
+                                                             const std::string& sha256)>;
+
   // Looks into every folder and named file of `search`. Errors: a required folder that does not
   // exist, a named file that cannot be used, a plugins.lock that cannot be read. Files of folders
   // that cannot be used are kept with their reason: whoever finds no other plugin hears of them.
   static Result<PluginRegistry> open(PluginSearch search);
+
+  // From here on plugins of files that are not part of the installation are not loaded into this
+  // process: schedulers, samplers and drafters come by `isolate`, others are refused. Empty: all
+  // are loaded, as at first.
+  void isolate_others(Isolate isolate) { isolate_ = std::move(isolate); }
+
+  // From here on libraries are known by what `look` says of them, and nothing is loaded into this
+  // process. What `find` returns can be read, and not created.
+  void only_look(Isolate look) {
+    isolate_ = std::move(look);
+    only_looks_ = true;
+  }
 
   const std::vector<PluginFile>& files() const { return files_; }
   // Names from stamps of files that can be used, sorted, of one interface or (empty) of all that
@@ -75,12 +93,19 @@ class PluginRegistry {
   Status check_unique(std::string_view interface, std::string_view id) const;
   Result<PluginRef> load(const PluginFile& file, std::string_view interface, std::string_view id);
 
+  bool lies_in_installation(const std::string& path) const;
+
   PluginSearch search_;
+  Isolate isolate_;
+  bool only_looks_ = false;     // at all of them, by `isolate_`
   std::set<std::string> told_;  // of files that cannot be loaded: once is enough
   std::vector<PluginFile> files_;
   std::optional<std::vector<PluginPin>> pins_;
 };
 
 uint32_t score_of(const PluginDescriptor& descriptor, const HostFacts& host);
+uint32_t score_of(const PluginRef& plugin, const HostFacts& host);
+// Whether a plugin of this interface can run in a process of its own.
+bool may_be_isolated(std::string_view interface);
 
 }  // namespace tenon

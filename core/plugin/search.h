@@ -2,6 +2,7 @@
 // the configuration names, the install folder. Never the current directory.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,12 @@
 #include "core/base/result.h"
 
 namespace tenon {
+
+// Which files may be loaded.
+//   open     any; where there is a lock, only what it pins
+//   locked   a lock must be there
+//   signed   as open, and each that is not part of the installation has a signature
+enum class PluginPolicy : uint8_t { open = 0, locked = 1, is_signed = 2 };
 
 struct PluginSearch {
   struct NamedFile {
@@ -22,7 +29,9 @@ struct PluginSearch {
   };
   std::vector<Folder> folders;
   std::vector<NamedFile> files;
-  std::string lock_file;  // path of a plugins.lock; empty = nothing is pinned
+  PluginPolicy policy = PluginPolicy::open;
+  std::string public_key;  // with is_signed, as minisign prints it
+  std::string lock_file;   // path of a plugins.lock; empty = nothing is pinned
 
   // From the command line (folders, each may be a ':' separated list), the environment, and the
   // program's own place.

@@ -16,6 +16,7 @@ class Listener final : public Scheduler {
   }
   Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override {
     seen = view;
+    for (const SequenceView& one : view.waiting) deadlines.push_back(one.deadline_ns);
     clock->advance(1000 * static_cast<int64_t>(view.step_id));
     return scheduler_.plan(view, ledger, out);
   }
@@ -23,6 +24,7 @@ class Listener final : public Scheduler {
   SchedulerView seen;
   VirtualClock* clock = nullptr;
   std::vector<SequenceEvent> events;
+  std::vector<int64_t> deadlines;  // of those that waited
 
  private:
   Scheduler& scheduler_;
@@ -50,6 +52,25 @@ TEST(SchedulerView, says_what_the_last_step_cost) {
   EXPECT_EQ(first.duration_ns, 1000);
   rig.run();
   EXPECT_EQ(listener.seen.last_step.duration_ns, 3000);
+}
+
+TEST(SchedulerView, says_when_a_request_is_wanted) {
+  LoadedPlugin<Scheduler> plugin("scheduler", "continuous");
+  Listener listener(*plugin);
+  RigOptions options;
+  options.own_scheduler = &listener;
+  options.engine.plan_ahead = false;
+  Rig rig(options);
+  listener.clock = &rig.clock();
+  rig.clock().advance(500);
+  Request soon = greedy_request({1, 2}, 1);
+  soon.arrival_ns = 400;
+  soon.deadline_ns = 2000;
+  const RequestId id = rig.submit(soon);
+  rig.submit(greedy_request({3, 4}, 1));
+  rig.run();
+  EXPECT_EQ(listener.deadlines, (std::vector<int64_t>{2400, 0})) << "arrival and deadline together";
+  EXPECT_EQ(rig.result(id).record.deadline_ns, 2400);
 }
 
 TEST(SchedulerEvents, name_tenant_and_prompt) {

@@ -475,6 +475,16 @@ TEST_F(PipelineTest, wants_a_second_model_for_a_drafter_that_runs_one_and_for_no
       "--set: drafter.model is set, but drafter \"rewinder\" runs no second model; remove it");
 }
 
+TEST_F(PipelineTest, refuses_a_text_that_cannot_be_read_or_that_no_drafter_looks_in) {
+  EXPECT_THAT(error_of(kRef, {"drafter.plugin=rewinder", "drafter.text=no/such/file"}),
+              StartsWith("--set: drafter.text: "));
+  EXPECT_EQ(
+      error_of(kRef, {"drafter.plugin=rewinder", "drafter.text=" + source_folder() + "/README.md"}),
+      "--set: drafter.text is set, but drafter 'rewinder' looks in no text; remove it");
+  EXPECT_EQ(error_of(kRef, {"drafter.text=README.md"}),
+            "--set: 'drafter.text' is set, but there is no drafter; set drafter.plugin too");
+}
+
 TEST_F(PipelineTest, refuses_a_second_model_where_the_executor_runs_only_one) {
   EXPECT_THAT(
       error_of(kAsking, {"drafter.plugin=draft_model", second_model("configs/models/tale-draft")}),

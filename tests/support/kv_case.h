@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/conformance/kv_groups.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon::test {
@@ -59,36 +60,7 @@ inline KvUsage usage(const KVCacheManager& kv, GroupId group = 0) {
   return made;
 }
 
-struct KvTestGroup {
-  KvKind kind = KvKind::attention;
-  DType dtype = DType::f32;
-  uint32_t block_tokens = 4;  // 1 of recurrent groups
-  uint32_t blocks = 24;
-  uint32_t swap_blocks = 0;
-  uint32_t window_tokens = 0;
-  // Of managers that evict, in whole blocks: what stays, and how much goes at a time. 0 = all
-  // stays.
-  uint32_t sink_tokens = 0;
-  uint32_t kept_tokens = 0;
-  uint32_t stride_tokens = 0;
-
-  bool recurrent() const { return kind == KvKind::recurrent; }
-  // How many entries behind the sinks the row at `position` does not see: as many strides as leave
-  // it the tokens to keep.
-  uint32_t evicted(uint32_t position) const {
-    if (kept_tokens == 0) return 0;
-    uint32_t gone = 0;
-    while (sink_tokens + gone + stride_tokens + kept_tokens <= position + 1) gone += stride_tokens;
-    return gone;
-  }
-  // Rows from `position` on that see the same in front of them.
-  uint32_t alike(uint32_t position) const {
-    if (kept_tokens == 0) return UINT32_MAX;
-    uint32_t rows = 1;
-    while (evicted(position + rows) == evicted(position)) ++rows;
-    return rows;
-  }
-};
+using tenon::KvTestGroup;
 
 class KvCase : public testing::Test {
  protected:

@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "core/base/call_trace.h"
+
 namespace tenon {
 namespace {
 
@@ -24,6 +26,33 @@ TEST(RunningCalls, are_named_while_they_run) {
     EXPECT_EQ(running_now(), "match of kv_cache 'b'");
   }
   EXPECT_EQ(running_now(), "");
+}
+
+TEST(RunningCalls, are_traced_with_their_times_where_that_is_asked_for) {
+  const CallName plan = name_call("plan", "scheduler 'a'");
+  const CallName sample = name_call("sample", "sampler 'c'");
+  { const RunningCall before(plan); }
+  start_call_trace();
+  {
+    const RunningCall outer(plan);
+    const RunningCall inner(sample);
+  }
+  std::thread other([&] { const RunningCall call(sample); });
+  other.join();
+  const CallTrace trace = take_call_trace();
+  { const RunningCall after(plan); }
+  EXPECT_EQ(take_call_trace().calls.size(), 0u);
+  ASSERT_EQ(trace.calls.size(), 3u);
+  EXPECT_EQ(trace.lost, 0u);
+  const TracedCall &inner = trace.calls[0], &outer = trace.calls[1], &elsewhere = trace.calls[2];
+  EXPECT_EQ(call_text(inner.name), "sample of sampler 'c'");
+  EXPECT_EQ(call_text(outer.name), "plan of scheduler 'a'");
+  EXPECT_LE(0, outer.begin_ns);
+  EXPECT_LE(outer.begin_ns, inner.begin_ns);
+  EXPECT_LE(inner.begin_ns, inner.end_ns);
+  EXPECT_LE(inner.end_ns, outer.end_ns);
+  EXPECT_EQ(inner.thread, outer.thread);
+  EXPECT_NE(inner.thread, elsewhere.thread);
 }
 
 TEST(RunningCalls, have_one_number_a_name) {

@@ -2,15 +2,15 @@
 // read is looked at.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <tenon/kv_cache.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
-#include "tests/support/kv_memory.h"
+#include "core/conformance/kv_memory.h"
 
-namespace tenon::test {
+namespace tenon {
 
 // A sequence's part in a step.
 struct KvShare {
@@ -38,7 +38,9 @@ struct KvLaunch {
 
 class KvDevice {
  public:
-  explicit KvDevice(const std::vector<KvTestGroup>& groups) : groups_(groups), memory_(groups) {}
+  // Notes in `fault` what is wrong; it outlives the device.
+  KvDevice(const std::vector<KvTestGroup>& groups, FirstFault& fault)
+      : groups_(groups), memory_(groups), fault_(fault) {}
 
   const KvMemory& memory() const { return memory_; }
   void carry(const std::vector<KvMove>& moves) {
@@ -53,11 +55,13 @@ class KvDevice {
       const uint32_t size = groups_[g].block_tokens;
       const uint32_t seen = first_visible(share.base, groups_[g].window_tokens) / size;
       for (size_t i = groups_[g].recurrent() ? 0 : seen; i < table.blocks.size(); ++i) {
-        EXPECT_EQ(table.borrowed.blocks[i], table.blocks[i])
-            << "sequence " << share.seq << " group " << g << " entry " << i;
+        fault_.expect(table.borrowed.blocks[i] == table.blocks[i],
+                      "planning further changed entry " + std::to_string(i) + " of the table of " +
+                          named(share.seq, g) + ", which a step in flight reads");
       }
       for (size_t i = 0; i < table.ends.size(); ++i) {
-        EXPECT_EQ(table.borrowed.ends[i], table.ends[i]);
+        fault_.expect(table.borrowed.ends[i] == table.ends[i],
+                      "planning further changed the ends of " + named(share.seq, g));
       }
     }
   }
@@ -79,7 +83,10 @@ class KvDevice {
       }
       for (uint32_t p = share.base; p < ids.size(); ++p) {
         uint64_t* at = memory_.slot(g, share.tables[g], p);
-        ASSERT_NE(at, nullptr) << "no slot for a granted token";
+        if (!fault_.expect(at != nullptr, named(share.seq, g) + " has no slot for position " +
+                                              std::to_string(p) + ", which was granted")) {
+          return;
+        }
         *at = ids[p];
       }
       read(share.seq, g, share.tables[g], share.base, std::span(ids).first(known.size()));
@@ -95,21 +102,30 @@ class KvDevice {
         continue;
       }
       for (uint32_t p = share.base; p < share.base + share.slots; ++p) {
-        *memory_.slot(g, table, p) = ++junk_;
+        if (uint64_t* at = memory_.slot(g, table, p); at != nullptr) *at = ++junk_;
       }
     }
   }
   // A recurrent group: from the state that the table names to those behind its rows.
   void advance(const KvShare& share, GroupId g, std::span<const uint64_t> ids, uint64_t root) {
     const KvTableCopy& table = share.tables[g];
-    ASSERT_EQ(table.blocks.size(), table.ends.size());
-    ASSERT_EQ(table.ends[0], share.base);
-    ASSERT_EQ(table.blocks[0] == kNoBlock, share.base == 0);
+    const bool sound = table.blocks.size() == table.ends.size() && !table.ends.empty() &&
+                       table.ends[0] == share.base &&
+                       (table.blocks[0] == kNoBlock) == (share.base == 0);
+    if (!fault_.expect(sound, "the table of " + named(share.seq, g) +
+                                  " does not start at the state behind what is computed")) {
+      return;
+    }
     const uint64_t start = share.base == 0 ? root : memory_.cell(g, {{}, table.blocks[0]});
-    ASSERT_EQ(start, share.base == 0 ? root : ids[share.base - 1])
-        << "sequence " << share.seq << " starts from another state";
+    if (!fault_.expect(start == (share.base == 0 ? root : ids[share.base - 1]),
+                       named(share.seq, g) + " starts from another state than its own")) {
+      return;
+    }
     for (size_t i = 1; i < table.ends.size(); ++i) {
-      ASSERT_GT(table.ends[i], table.ends[i - 1]);
+      if (!fault_.expect(table.ends[i] > table.ends[i - 1],
+                         "the ends of " + named(share.seq, g) + " do not rise")) {
+        return;
+      }
       const bool reached = table.ends[i] <= ids.size();
       memory_.cell(g, {{}, table.blocks[i]}) = reached ? ids[table.ends[i] - 1] : ++junk_;
     }
@@ -117,20 +133,34 @@ class KvDevice {
   void read(SeqId seq, GroupId g, const KvTableCopy& table, uint32_t row,
             std::span<const uint64_t> ids) {
     const uint32_t evicted = groups_[g].evicted(row), sinks = groups_[g].sink_tokens;
-    ASSERT_EQ(table.borrowed.evicted, evicted) << "sequence " << seq << " row " << row;
+    if (!fault_.expect(table.borrowed.evicted == evicted,
+                       named(seq, g) + " evicted " + std::to_string(table.borrowed.evicted) +
+                           " entries, not " + std::to_string(evicted))) {
+      return;
+    }
     for (uint32_t p = first_visible(row, groups_[g].window_tokens); p < ids.size(); ++p) {
       if (p >= sinks && p < sinks + evicted) continue;
       const uint64_t* at = memory_.slot(g, table, p);
-      ASSERT_NE(at, nullptr) << "sequence " << seq << " lost position " << p;
-      ASSERT_EQ(*at, ids[p]) << "sequence " << seq << " group " << g << " position " << p << " of "
-                             << ids.size();
+      if (!fault_.expect(at != nullptr, named(seq, g) + " lost position " + std::to_string(p))) {
+        return;
+      }
+      if (!fault_.expect(*at == ids[p], named(seq, g) + " reads at position " + std::to_string(p) +
+                                            " of " + std::to_string(ids.size()) +
+                                            " what was computed for other tokens")) {
+        return;
+      }
     }
   }
 
  private:
+  static std::string named(SeqId seq, GroupId group) {
+    return "sequence " + std::to_string(seq) + " in group " + std::to_string(group);
+  }
+
   std::vector<KvTestGroup> groups_;
   KvMemory memory_;
+  FirstFault& fault_;
   uint64_t junk_ = 1;
 };
 
-}  // namespace tenon::test
+}  // namespace tenon

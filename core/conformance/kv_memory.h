@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "tests/support/kv_case.h"
+#include "core/conformance/kv_groups.h"
 
-namespace tenon::test {
+namespace tenon {
 
 // A table as a step was launched with it.
 struct KvTableCopy {
@@ -91,4 +91,4 @@ class KvMemory {
   uint64_t copied_tokens_ = 0;
 };
 
-}  // namespace tenon::test
+}  // namespace tenon

@@ -1,0 +1,54 @@
+#include "core/conformance/battery.h"
+
+#include <exception>
+#include <utility>
+
+#include "core/conformance/cases.h"
+#include "core/plugin/stamp.h"
+
+namespace tenon {
+
+std::string_view case_verdict_name(CaseVerdict verdict) {
+  constexpr std::string_view kNames[] = {"pass",  "skip", "warn", "fail",
+                                         "crash", "hang", "leak", "too slow"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
+bool breaks_contract(CaseVerdict verdict) {
+  return verdict >= CaseVerdict::fail;
+}
+
+std::span<const ConformanceCase> conformance_cases() {
+  static const CaseList kAll = [] {
+    CaseList made;
+    for (const CaseList& list :
+         {lifecycle_cases(), scheduler_cases(), kv_cache_cases(), sampler_cases(), drafter_cases(),
+          linear_cases(), attention_cases(), state_cases()}) {
+      made.insert(made.end(), list.begin(), list.end());
+    }
+    return made;
+  }();
+  return kAll;
+}
+
+const ConformanceCase* find_case(std::string_view name) {
+  for (const ConformanceCase& one : conformance_cases()) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+Finding run_case(const ConformanceCase& one, Subject& subject) {
+  if (std::string needs = subject.needs(); !needs.empty()) return skipped(std::move(needs));
+  try {
+    return one.run(subject);
+  } catch (const std::exception& error) {
+    return broke(std::string("what it answered cannot be worked with: ") + error.what());
+  }
+}
+
+bool concerns(const ConformanceCase& one, std::string_view interface) {
+  return one.interface.empty() || one.interface == interface_word(interface);
+}
+
+}  // namespace tenon

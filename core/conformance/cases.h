@@ -1,0 +1,21 @@
+// The cases of each interface, a list a source.
+#pragma once
+
+#include <vector>
+
+#include "core/conformance/battery.h"
+
+namespace tenon {
+
+using CaseList = std::vector<ConformanceCase>;
+
+CaseList lifecycle_cases();
+CaseList scheduler_cases();
+CaseList kv_cache_cases();
+CaseList sampler_cases();
+CaseList drafter_cases();
+CaseList linear_cases();
+CaseList attention_cases();
+CaseList state_cases();
+
+}  // namespace tenon

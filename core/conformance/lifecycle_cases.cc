@@ -1,0 +1,268 @@
+// What plugins of every interface keep to: options, creation and destruction, the state of the
+// thread, and the same answers to the same questions.
+#include <malloc.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/floating_point_state.h"
+#include "core/base/quote.h"
+#include "core/conformance/cases.h"
+#include "core/conformance/exercise.h"
+#include "core/plugin/plugin_host.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kCycles = 200;
+constexpr uint32_t kUses = 16;
+constexpr uint64_t kLeakBytes = 16;  // a cycle: less is the allocator's own doing
+constexpr uint64_t kLeakBytesOfUse = 512;
+
+Finding defaults(Subject& subject) {
+  auto made = subject.make_object();
+  if (!made.ok()) return broke(message_of(made.status()));
+  return {};
+}
+
+// Values at the edges of what an option's table allows.
+std::vector<SettingValue> edges(const OptionSpec& option) {
+  switch (option.type) {
+    case OptionType::boolean:
+      return {false, true};
+    case OptionType::integer:
+      return {option.min, option.max};
+    case OptionType::bytes:
+      return {option.min, option.max};
+    case OptionType::duration:
+      return {std::to_string(option.min) + "ns", std::to_string(option.max) + "ns"};
+    case OptionType::real:
+      return {option.min_real, option.max_real};
+    case OptionType::choice: {
+      std::vector<SettingValue> all;
+      for (uint32_t i = 0; i < option.choice_count; ++i) {
+        all.emplace_back(std::string(option.choices[i]));
+      }
+      return all;
+    }
+    case OptionType::text:
+    case OptionType::path:
+      return {std::string(), std::string(1 << 16, 'x')};
+  }
+  return {};
+}
+
+bool is_free_text(const OptionSpec& option) {
+  return option.type == OptionType::text || option.type == OptionType::path;
+}
+
+Finding option_bounds(Subject& subject) {
+  const PluginDescriptor& plugin = subject.descriptor();
+  if (plugin.option_count == 0) return skipped("it has no options");
+  for (const OptionSpec& option : std::span(plugin.options, plugin.option_count)) {
+    std::vector<SettingValue> values = edges(option);
+    if (option.accepts_auto) values.emplace_back(std::string("auto"));
+    for (const SettingValue& value : values) {
+      // What `validate` refuses across options never reaches `create`; texts are anybody's guess.
+      auto filled = subject.fill({{std::string(option.key), value, {}}});
+      if (!filled.ok()) continue;
+      auto made = subject.make_object({{std::string(option.key), value, {}}});
+      const std::string set =
+          "with " + std::string(option.key) + " = " + one_line(to_toml(value), 80);
+      if (!made.ok() && !is_free_text(option)) {
+        return {CaseVerdict::warn,
+                set + ", which its own table allows: " + message_of(made.status())};
+      }
+      if (!made.ok() && made.status().message().empty())
+        return broke(set + ": fails without a word");
+    }
+  }
+  return {};
+}
+
+Finding unknown_extension(Subject& subject) {
+  auto made = subject.make_object();
+  if (!made.ok()) return skipped(message_of(made.status()));
+  for (const std::string_view id : {"", "nobody.knows/1", "kv_eviction", "\xff\xfe"}) {
+    if (made->extension(id) != nullptr) {
+      return broke("extension('" + one_line(id) + "') is something");
+    }
+  }
+  return {};
+}
+
+// Bytes that malloc has handed out and not taken back; 0 where it does not tell.
+uint64_t heap_bytes() {
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+  return ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+#else
+  return 0;
+#endif
+}
+
+// Creates and destroys one; returns how much of what its host gave it did not give back.
+Result<uint64_t> live_and_die(Subject& subject) {
+  TENON_ASSIGN_OR_RETURN(const FilledOptions options, subject.fill());
+  const PluginDescriptor& plugin = subject.descriptor();
+  const PluginHost host(subject.name(), subject.host(), subject.clock(), &subject.extensions());
+  void* instance = nullptr;
+  TENON_RETURN_IF_ERROR(plugin.create(host.services(), subject.facts(), options.data(), &instance));
+  if (instance == nullptr) return failed("`create` neither fails nor makes an instance");
+  plugin.destroy(instance);
+  return host.live_allocations();
+}
+
+// The heap's growth in each of `rounds` rounds of `once`, in bytes, after as many to warm up. What
+// an allocator keeps for later comes once; what is lost comes again and again, so the smaller one
+// of two measurements counts. Error: that of `once`.
+template <typename Once>
+Result<uint64_t> growth_of(uint32_t rounds, Once once) {
+  uint64_t before = 0, least = UINT64_MAX;
+  for (uint32_t measured = 0; measured < 3; ++measured) {
+    for (uint32_t i = 0; i < rounds; ++i) TENON_RETURN_IF_ERROR(once());
+    const uint64_t now = heap_bytes();
+    if (measured > 0) least = std::min(least, now - std::min(now, before));
+    before = now;
+  }
+  return least / rounds;
+}
+
+Finding created_repeatedly(Subject& subject) {
+  uint64_t kept = 0;
+  const auto growth = growth_of(kCycles, [&]() -> Status {
+    TENON_ASSIGN_OR_RETURN(const uint64_t left, live_and_die(subject));
+    kept = std::max(kept, left);
+    return {};
+  });
+  if (!growth.ok()) return broke(message_of(growth.status()));
+  if (kept > 0) {
+    return {CaseVerdict::leak,
+            std::to_string(kept) + " allocations of the host were not freed by `destroy`"};
+  }
+  if (*growth <= kLeakBytes) return {};
+  return {CaseVerdict::leak, std::to_string(*growth) +
+                                 " bytes are lost each time an instance is created and destroyed"};
+}
+
+// Host services without any memory.
+HostServices poor(const PluginHost& host) {
+  HostServices services = host.services();
+  services.allocate = [](void*, Space, uint64_t, uint64_t) noexcept -> void* { return nullptr; };
+  return services;
+}
+
+Finding created_without_memory(Subject& subject) {
+  auto options = subject.fill();
+  if (!options.ok()) return skipped(message_of(options.status()));
+  const PluginHost host(subject.name(), subject.host(), subject.clock(), &subject.extensions());
+  const HostServices services = poor(host);
+  void* instance = nullptr;
+  const PluginDescriptor& plugin = subject.descriptor();
+  const Status status = plugin.create(services, subject.facts(), options->data(), &instance);
+  if (!status.ok()) {
+    if (status.message().empty()) return broke("`create` fails without a word");
+    return {};
+  }
+  if (instance == nullptr) return broke("`create` neither fails nor makes an instance");
+  plugin.destroy(instance);
+  return {};
+}
+
+Finding keeps_floating_point_state(Subject& subject) {
+  const FloatingPointState before = FloatingPointState::current();
+  const auto answers = exercise(subject, subject.seed());
+  const bool same = before == FloatingPointState::current();
+  before.restore();
+  if (!same) return broke("rounding, subnormals or traps of the thread differ behind its calls");
+  if (!answers.ok()) return skipped(message_of(answers.status()));
+  return {};
+}
+
+Finding answers_are_the_same(Subject& subject) {
+  for (uint32_t round = 0; round < subject.effort(); ++round) {
+    const auto once = exercise(subject, subject.seed() + round);
+    if (!once.ok()) return skipped(message_of(once.status()));
+    const auto again = exercise(subject, subject.seed() + round);
+    if (!again.ok()) return broke("a second instance fails: " + message_of(again.status()));
+    for (size_t i = 0; i < std::max(once->size(), again->size()); ++i) {
+      const std::string one = i < once->size() ? (*once)[i] : "nothing";
+      const std::string other = i < again->size() ? (*again)[i] : "nothing";
+      if (one != other) {
+        return broke("one instance answers '" + one_line(one) +
+                     "', another one, asked the same, '" + one_line(other) + "'");
+      }
+    }
+  }
+  return {};
+}
+
+Finding exercised_repeatedly(Subject& subject) {
+  const auto growth = growth_of(kUses, [&]() -> Status {
+    auto answers = exercise(subject, subject.seed());
+    return answers.ok() ? Status() : answers.take_status();
+  });
+  if (!growth.ok()) return skipped(message_of(growth.status()));
+  if (*growth <= kLeakBytesOfUse) return {};
+  return {CaseVerdict::leak,
+          std::to_string(*growth) +
+              " bytes are lost each time an instance is created, used, destroyed"};
+}
+
+}  // namespace
+
+Result<Transcript> exercise(Subject& subject, uint64_t seed) {
+  if (std::string needs = subject.needs(); !needs.empty()) return unsupported(needs);
+  using Call = Result<Transcript> (*)(Subject&, uint64_t);
+  constexpr std::pair<std::string_view, Call> kCalls[] = {
+      {kSchedulerInterface, &exercise_scheduler}, {kKvCacheInterface, &exercise_kv_cache},
+      {kSamplerInterface, &exercise_sampler},     {kDrafterInterface, &exercise_drafter},
+      {kLinearInterface, &exercise_linear},       {kAttentionInterface, &exercise_attention},
+      {kStateInterface, &exercise_state}};
+  for (const auto& [interface, call] : kCalls) {
+    if (subject.descriptor().interface == interface) return call(subject, seed);
+  }
+  return unsupported("these cases know no interface of that name");
+}
+
+CaseList lifecycle_cases() {
+  return {
+      {"any.defaults",
+       {},
+       "descriptor.h",
+       "One instance. `host`, `facts` and `options` stay valid",
+       &defaults},
+      {"any.option_bounds",
+       {},
+       "options.h",
+       "From one table come validation, `tenon plugins inspect`, the reference pages, and the "
+       "tests "
+       "that try every option at its bounds.",
+       &option_bounds},
+      {"any.unknown_extension",
+       {},
+       "descriptor.h",
+       "Null when it has none of that id.",
+       &unknown_extension},
+      {"any.created_repeatedly",
+       {},
+       "types.h",
+       "Nothing is kept across calls and nothing is freed across modules, unless a declaration "
+       "says "
+       "otherwise.",
+       &created_repeatedly},
+      {"any.no_memory", {}, "host.h", "Null when none.", &created_without_memory},
+      {"any.floating_point_state",
+       {},
+       "host.h",
+       "This is the only way back",
+       &keeps_floating_point_state},
+      {"any.same_answers",
+       {},
+       "host.h",
+       "opens no files, starts no threads and reads no clock or random device of its own.",
+       &answers_are_the_same},
+      {"any.used_repeatedly", {}, "descriptor.h", "valid until `destroy`", &exercised_repeatedly},
+  };
+}
+
+}  // namespace tenon

@@ -1,0 +1,94 @@
+// A linear kernel under test: weights, activations and results in memory that nobody may leave.
+#pragma once
+
+#include <tenon/linear.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/conformance/guarded_memory.h"
+#include "core/conformance/subject.h"
+#include "core/contract/checked_linear.h"
+
+namespace tenon {
+
+// `count` or a few more: whole blocks of a format.
+uint32_t whole_blocks_of(std::string_view format, uint32_t count);
+
+// A weight [n_out, k_in] of random numbers, in a format as checkpoints have it.
+class TestWeight {
+ public:
+  TestWeight(std::string_view format, uint32_t n_out, uint32_t k_in, uint64_t seed);
+  TestWeight(const TestWeight&) = delete;
+  TestWeight& operator=(const TestWeight&) = delete;
+
+  WeightView view() const;
+  const std::vector<float>& values() const { return values_; }  // what the bytes stand for
+  // What is left of them once a kernel that rounds weights has packed them.
+  void take_values(std::vector<float> values) { values_ = std::move(values); }
+  uint32_t n_out() const { return n_out_; }
+  uint32_t k_in() const { return k_in_; }
+
+ private:
+  std::string format_, name_;  // the name is no other weight's
+  uint32_t n_out_, k_in_;
+  std::vector<float> values_;
+  std::optional<GuardedMemory> bytes_;
+  TensorView tensor_;
+};
+
+struct PackedTestWeight {
+  GuardedMemory memory;
+  Preparation preparation;
+  uint32_t n_out = 0;
+};
+
+// How a product is asked for.
+struct ProductOrder {
+  uint32_t parts = 1;      // of the work
+  uint32_t slices = 1;     // of `prepare`
+  bool backwards = false;  // the last part first
+  Epilogue epilogue = Epilogue::store;
+  const PackedTestWeight* second = nullptr;
+  std::vector<float> before;  // what y has at first
+  std::vector<float> bias;
+  std::vector<uint32_t> rows;  // of the prepared ones; empty = all
+};
+
+class LinearBench {
+ public:
+  static constexpr uint32_t kMostRows = 64;
+  static Result<std::unique_ptr<LinearBench>> make(Subject& subject);
+
+  LinearKernel& kernel() { return *kernel_; }
+  // Formats that it takes, of those that these cases know. `k_in` of each is a multiple of its
+  // block.
+  std::vector<std::string> formats();
+  Result<PackedTestWeight> pack(const TestWeight& weight, uint32_t slices = 1);
+  // The same; where the kernel rounds weights, `weight` has the values of its packed rows then.
+  Result<PackedTestWeight> pack_for_product(TestWeight& weight);
+  // The largest relative error of packed weights, as the kernel states it by its extension
+  // "weight_rounding/1", a `const float`; 0 where it states none.
+  double weight_rounding() const { return weight_rounding_; }
+  // y [rows, n_out] of x [rows, k_in]. Errors: the kernel's, and internal where it wrote beside
+  // what is its to write.
+  Result<std::vector<float>> multiply(const PackedTestWeight& weight, const std::vector<float>& x,
+                                      uint32_t rows, const ProductOrder& order = {});
+  Result<std::vector<float>> gather(const PackedTestWeight& weight,
+                                    const std::vector<uint32_t>& rows);
+
+ private:
+  PluginInstance<LinearKernel> plugin_;
+  std::unique_ptr<CheckedLinear> kernel_;
+  double weight_rounding_ = 0;
+};
+
+std::vector<float> random_activations(uint64_t seed, size_t count);
+// In double precision.
+std::vector<double> plain_product(const TestWeight& weight, const std::vector<float>& x,
+                                  uint32_t rows);
+double relative_error(const std::vector<float>& found, const std::vector<double>& wanted);
+
+}  // namespace tenon

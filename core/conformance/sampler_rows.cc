@@ -1,0 +1,30 @@
+#include "core/conformance/sampler_rows.h"
+
+#include <algorithm>
+
+namespace tenon {
+
+std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread) {
+  std::vector<float> logits(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    logits[i] = spread * random.value() + 1e-5f * static_cast<float>(i);
+  }
+  return logits;
+}
+
+Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows) {
+  std::vector<SampleRow> views;
+  for (const TestRow& row : rows) views.push_back(row.view());
+  std::vector<SampleResult> results(rows.size());
+  TENON_RETURN_IF_ERROR(sampler.sample(views, results));
+  std::vector<TokenId> tokens;
+  for (const SampleResult& result : results) tokens.push_back(result.token);
+  return tokens;
+}
+
+Result<TokenId> draw_one(Sampler& sampler, const TestRow& row) {
+  TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, draw(sampler, {&row, 1}));
+  return tokens[0];
+}
+
+}  // namespace tenon

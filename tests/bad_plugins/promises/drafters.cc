@@ -1,0 +1,106 @@
+// Drafters that break one promise each.
+#define SOUND_PLUGIN "sound_drafter.h"
+#include "tests/bad_plugins/promises/wrong.h"
+
+namespace {
+
+using Sound = sdk::LookupDrafter<PairIndex, Options>;
+using Requests = std::span<const DraftRequest>;
+
+struct OffersMore : Sound {
+  using Sound::Sound;
+  void offer(Requests requests, std::span<uint32_t> offered) {
+    Sound::offer(requests, offered);
+    for (size_t i = 0; i < requests.size(); ++i) offered[i] = requests[i].max_tokens + 1;
+  }
+};
+struct DraftsMore : Sound {
+  using Sound::Sound;
+  void draft(Requests requests, std::span<DraftOut> drafts) {
+    Sound::draft(requests, drafts);
+    for (size_t i = 0; i < requests.size(); ++i) drafts[i].count = requests[i].max_tokens + 1;
+  }
+};
+struct DraftsStrangers : Sound {
+  using Sound::Sound;
+  void draft(Requests requests, std::span<DraftOut> drafts) {
+    Sound::draft(requests, drafts);
+    for (DraftOut& out : drafts) {
+      if (out.count > 0) out.tokens[0] = 1'000'000;
+    }
+  }
+};
+struct RemembersTheLast : Sound {
+  using Sound::Sound;
+  void draft(Requests requests, std::span<DraftOut> drafts) {
+    Sound::draft(requests, drafts);
+    for (DraftOut& out : drafts) {
+      if (out.count == 0) continue;
+      const TokenId first = out.tokens[0];
+      out.tokens[0] = (first + last_) % 40;
+      last_ = first;
+    }
+  }
+  TokenId last_ = 0;
+};
+TokenId last_of_all = 0;
+struct SharesState : Sound {
+  using Sound::Sound;
+  void draft(Requests requests, std::span<DraftOut> drafts) {
+    Sound::draft(requests, drafts);
+    for (DraftOut& out : drafts) {
+      if (out.count > 0) out.tokens[0] = last_of_all++ % 40;
+    }
+  }
+};
+// One index of whatever is offered, whoever's it is.
+struct MixesSequences : Sound {
+  using Sound::Sound;
+  void draft(Requests requests, std::span<DraftOut> drafts) {
+    Sound::draft(requests, drafts);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].seq > 1) mixed_ = requests[i].history.back();
+      if (drafts[i].count > 0 && mixed_ != kNoToken) drafts[i].tokens[0] = mixed_;
+    }
+  }
+  void offer(Requests requests, std::span<uint32_t> offered) {
+    Sound::offer(requests, offered);
+    for (const DraftRequest& request : requests) {
+      if (request.seq > 1) mixed_ = request.history.back();
+    }
+  }
+  TokenId mixed_ = kNoToken;
+};
+struct NeedsParents : Sound {
+  using Sound::Sound;
+  Status begin(SeqId seq, SeqId parent) {
+    Sound::begin(seq, parent);
+    parent_ = parent;
+    return {};
+  }
+  Status end(SeqId seq) {
+    Sound::end(seq);
+    if (seq == parent_) return Status::error(StatusCode::failed, "a child still needs its parent");
+    return {};
+  }
+  SeqId parent_ = kNoSeq;
+};
+
+template <typename Class>
+constexpr PluginDescriptor made(std::string_view id) {
+  return wrong<Drafter, Class, Options>(id);
+}
+constexpr PluginDescriptor kWrong[] = {
+    made<OffersMore>("test.offers_more"),
+    made<DraftsMore>("test.drafts_more"),
+    made<DraftsStrangers>("test.drafts_strangers"),
+    made<RemembersTheLast>("test.remembers_the_last"),
+    made<SharesState>("test.shares_state"),
+    made<MixesSequences>("test.mixes_sequences"),
+    made<NeedsParents>("test.needs_parents"),
+};
+
+}  // namespace
+
+TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
+                     &kWrong[5], &kWrong[6])

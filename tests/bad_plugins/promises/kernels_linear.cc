@@ -1,0 +1,135 @@
+// Linear kernels that break one promise each.
+#define SOUND_PLUGIN "sound_linear.h"
+#include <vector>
+
+#include "tests/bad_plugins/promises/wrong.h"
+
+namespace {
+
+using Sound = SoundLinear;
+using Jobs = std::span<const LinearJob>;
+
+// Runs jobs that `change` has changed.
+template <typename Change>
+Status run_changed(const Sound& sound, Jobs jobs, WorkRange range, DeviceQueue queue,
+                   Change change) {
+  std::vector<LinearJob> changed(jobs.begin(), jobs.end());
+  for (LinearJob& job : changed) change(job);
+  return sound.run(changed, range, queue);
+}
+
+struct SkipsAColumn : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) { --job.n_out; });
+  }
+};
+struct CountsRows : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    Status status = Sound::run(jobs, range, queue);
+    float* y = static_cast<float*>(jobs[0].y);
+    if (range.last == range.count && jobs[0].x_rows > 1) y[0] += y[0] * 0x1.0p-20f;
+    return status;
+  }
+};
+struct WritesBehind : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    static_cast<float*>(jobs[0].y)[jobs[0].row_count() * jobs[0].y_stride] = 1;
+    return Sound::run(jobs, range, queue);
+  }
+};
+struct ReadsBehind : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    const auto* x = static_cast<const volatile float*>(jobs[0].prepared);
+    const float behind = x[jobs[0].x_rows * jobs[0].x_stride + 32];
+    static_cast<void>(behind);
+    return Sound::run(jobs, range, queue);
+  }
+};
+struct PacksBehind : Sound {
+  using Sound::Sound;
+  Status pack(const WeightView& weight, void* packed, Slice slice) const {
+    static_cast<char*>(packed)[packed_bytes(weight)] = 1;
+    return Sound::pack(weight, packed, slice);
+  }
+};
+struct RoundsMore : Sound {
+  using Sound::Sound;
+  Status pack(const WeightView& weight, void* packed, Slice slice) const {
+    const Status status = Sound::pack(weight, packed, {0, 1});
+    if (slice.index + 1 < slice.count) return Sound::pack(weight, packed, slice);
+    auto* values = static_cast<float*>(packed);
+    for (uint64_t i = 0; i < packed_bytes(weight) / sizeof(float); i += 4) values[i] = 0;
+    return Status();
+  }
+  const void* extension(std::string_view id) const {
+    static constexpr float kRounding = 0.1f;
+    return id == "weight_rounding/1" ? &kRounding : nullptr;
+  }
+};
+struct ForgetsBias : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) { job.bias = nullptr; });
+  }
+};
+struct StoresWhereItAdds : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) {
+      if (job.epilogue == Epilogue::add) job.epilogue = Epilogue::store;
+    });
+  }
+};
+struct TakesAnyEpilogue : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) {
+      if (job.epilogue > Epilogue::gelu_mul) job.epilogue = Epilogue::store;
+    });
+  }
+};
+struct TakesRowsInOrder : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) {
+      job.x_rows = job.row_count();
+      job.rows = {};
+    });
+  }
+};
+struct GathersTheFirst : Sound {
+  using Sound::Sound;
+  Status gather(const GatherCall& call, Slice slice) const {
+    const std::vector<uint32_t> rows(call.rows.size(), 0);
+    GatherCall changed = call;
+    changed.rows = rows;
+    return Sound::gather(changed, slice);
+  }
+};
+
+template <typename Class>
+constexpr PluginDescriptor made(std::string_view id) {
+  return wrong<LinearKernel, Class>(id);
+}
+constexpr PluginDescriptor kWrong[] = {
+    made<SkipsAColumn>("test.skips_a_column"),
+    made<CountsRows>("test.counts_rows"),
+    made<WritesBehind>("test.writes_behind"),
+    made<ReadsBehind>("test.reads_behind"),
+    made<PacksBehind>("test.packs_behind"),
+    made<RoundsMore>("test.rounds_more"),
+    made<ForgetsBias>("test.forgets_bias"),
+    made<StoresWhereItAdds>("test.stores_where_it_adds"),
+    made<TakesAnyEpilogue>("test.takes_any_epilogue"),
+    made<TakesRowsInOrder>("test.takes_rows_in_order"),
+    made<GathersTheFirst>("test.gathers_the_first"),
+};
+
+}  // namespace
+
+TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10])

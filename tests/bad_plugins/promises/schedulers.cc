@@ -1,0 +1,245 @@
+// Schedulers that break one promise each, and what every plugin can do wrong.
+#define SOUND_PLUGIN "sound_scheduler.h"
+#include <cfenv>
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "tests/bad_plugins/promises/wrong.h"
+
+namespace {
+
+using Sound = SoundScheduler;
+
+struct GrantsTwice : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    if (out.grant_count > 0) out.push(out.grants[0]);
+  }
+};
+struct GrantsStrangers : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    if (out.grant_count > 0) out.grants[0].seq = 4'000'000;
+  }
+};
+struct GrantsMore : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    if (out.grant_count > 0) ++out.grants[0].tokens;
+  }
+};
+struct GrantsNothing : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    if (out.grant_count > 0) out.grants[0].tokens = 0;
+  }
+};
+struct InventsDrafts : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    for (Grant& grant : out.grants.first(out.grant_count)) {
+      if (grant.tokens < 2) continue;
+      --grant.tokens;
+      ++grant.drafts;
+      return;
+    }
+  }
+};
+struct ExceedsTokens : Sound {
+  using Sound::Sound;
+  void plan(SchedulerView view, KvLedger& ledger, PlanOut& out) {
+    view.limits.max_batch_tokens *= 4;
+    Sound::plan(view, ledger, out);
+  }
+};
+struct ExceedsRows : Sound {
+  using Sound::Sound;
+  void plan(SchedulerView view, KvLedger& ledger, PlanOut& out) {
+    view.limits.max_sequences += 1000;
+    Sound::plan(view, ledger, out);
+  }
+};
+struct Starves : Sound {
+  using Sound::Sound;
+  void plan(SchedulerView view, KvLedger& ledger, PlanOut& out) {
+    if (!view.running.empty()) view.running = view.running.subspan(1);
+    Sound::plan(view, ledger, out);
+  }
+};
+
+// Memory that takes nothing back.
+class Grasping final : public KvLedger {
+ public:
+  explicit Grasping(KvLedger& real) : real_(real) {}
+  CachedTokens cached(SeqId seq) noexcept override { return real_.cached(seq); }
+  uint64_t cost(SeqId, uint32_t) noexcept override { return 1; }
+  GrowResult try_grow(SeqId seq, uint32_t least, uint32_t most) noexcept override {
+    return real_.try_grow(seq, least, most);
+  }
+  HeldTokens held(SeqId seq) noexcept override { return real_.held(seq); }
+  bool release(SeqId, ReleaseHow) noexcept override { return false; }
+  uint64_t free_tokens() noexcept override { return 1u << 20; }
+
+ private:
+  KvLedger& real_;
+};
+struct NeverPreempts : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Grasping grasping(ledger);
+    Sound::plan(view, grasping, out);
+  }
+};
+struct Insists : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    do {
+      Sound::plan(view, ledger, out);
+    } while (out.grant_count == 0 && !view.running.empty());
+  }
+};
+struct WritesBehind : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    out.grants.data()[out.grants.size()] = {1, 1, 1};
+  }
+};
+struct KnowsAllEvents : Sound {
+  using Sound::Sound;
+  Status on_event(const SequenceEvent& event) {
+    if (event.kind <= EventKind::finished) return {};
+    return Status::error(StatusCode::invalid_argument, "there is no such event");
+  }
+};
+uint64_t plans_of_all = 0;
+struct SharesState : Sound {
+  using Sound::Sound;
+  void plan(SchedulerView view, KvLedger& ledger, PlanOut& out) {
+    if (++plans_of_all % 5 == 0) view.waiting = {};
+    Sound::plan(view, ledger, out);
+  }
+};
+struct Slow : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    // By the clock: a count of turns that is slow on one processor is quick on the next.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
+    while (view.running.size() > 200 && std::chrono::steady_clock::now() < until) {
+    }
+    Sound::plan(view, ledger, out);
+  }
+};
+
+// What any plugin can do wrong.
+class Throws final : public Scheduler {
+ public:
+  Throws(const HostServices&, const PipelineFacts&, const Options&) {}
+  Status on_event(const SequenceEvent&) noexcept override { return {}; }
+  Status plan(const SchedulerView&, KvLedger&, PlanOut&) noexcept override {
+    fail();
+    return {};
+  }
+
+ private:
+  static void fail() { throw std::runtime_error("nobody catches this"); }
+};
+struct Exits : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView&, KvLedger&, PlanOut&) { std::exit(0); }
+};
+struct FailsAtOnce : Sound {
+  FailsAtOnce(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options) {
+    throw std::runtime_error("the defaults do not do");
+  }
+};
+struct CrashesAtBounds : Sound {
+  CrashesAtBounds(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options) {
+    if (options.piece_tokens == 1 << 20) std::abort();
+  }
+};
+struct HasEverything : Sound {
+  using Sound::Sound;
+  const void* extension(std::string_view) { return this; }
+};
+struct LosesMemory : Sound {
+  LosesMemory(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options), lost_(new char[100]) {}
+  char* lost_;
+};
+struct KeepsHostMemory : Sound {
+  KeepsHostMemory(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options), kept_(host.allocate(host.context, {}, 64, 64)) {}
+  void* kept_;
+};
+struct NeedsMemory : Sound {
+  NeedsMemory(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options), host_(host), memory_(host.allocate(host.context, {}, 64, 64)) {
+    *static_cast<volatile char*>(memory_) = 1;
+  }
+  ~NeedsMemory() { host_.free(host_.context, {}, memory_); }
+  const HostServices& host_;
+  void* memory_;
+};
+struct Rounds : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    std::fesetround(FE_UPWARD);
+    Sound::plan(view, ledger, out);
+  }
+};
+struct LosesMemoryInPlan : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    lost_ = new char[64];
+    Sound::plan(view, ledger, out);
+  }
+  char* lost_ = nullptr;
+};
+
+template <typename Class>
+constexpr PluginDescriptor made(std::string_view id) {
+  return wrong<Scheduler, Class, Options>(id);
+}
+constexpr PluginDescriptor kWrong[] = {
+    made<GrantsTwice>("test.grants_twice"),
+    made<GrantsStrangers>("test.grants_strangers"),
+    made<GrantsMore>("test.grants_more"),
+    made<GrantsNothing>("test.grants_nothing"),
+    made<InventsDrafts>("test.invents_drafts"),
+    made<ExceedsTokens>("test.exceeds_tokens"),
+    made<ExceedsRows>("test.exceeds_rows"),
+    made<Starves>("test.starves"),
+    made<NeverPreempts>("test.never_preempts"),
+    made<Insists>("test.insists"),
+    made<WritesBehind>("test.writes_behind"),
+    made<KnowsAllEvents>("test.knows_all_events"),
+    made<SharesState>("test.shares_state"),
+    made<Slow>("test.slow"),
+    made<Throws>("test.throws"),
+    made<Exits>("test.exits"),
+    made<FailsAtOnce>("test.fails_at_once"),
+    made<CrashesAtBounds>("test.crashes_at_bounds"),
+    made<HasEverything>("test.has_everything"),
+    made<LosesMemory>("test.loses_memory"),
+    made<KeepsHostMemory>("test.keeps_host_memory"),
+    made<NeedsMemory>("test.needs_memory"),
+    made<Rounds>("test.rounds"),
+    made<LosesMemoryInPlan>("test.loses_memory_in_plan"),
+};
+
+}  // namespace
+
+TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
+                     &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
+                     &kWrong[23])

@@ -1,0 +1,6 @@
+// tenon-guest: the process that a plugin has to itself (docs/guard.md). tenon starts it.
+#include "core/isolation/guest.h"
+
+int main() {
+  return tenon::run_guest();
+}
