@@ -20,15 +20,17 @@ uint64_t capacity_of(const EngineParts& parts) {
   return uint64_t{group.blocks} * group.block_tokens;
 }
 
-Contracts contracts_of(const EngineParts& parts) {
+Contracts contracts_of(const EngineParts& parts, const EngineOptions& options) {
+  const CallChecks checks = options.check_calls ? CallChecks::more : CallChecks::usual;
   Contracts contracts;
-  contracts.scheduler = std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name);
+  contracts.scheduler =
+      std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name, checks);
   contracts.kv_cache = std::make_unique<CheckedKvCache>(*parts.kv_cache, parts.kv_cache_name,
-                                                        *parts.shape, parts.geometry);
-  contracts.sampler = std::make_unique<CheckedSampler>(*parts.sampler, parts.sampler_name);
+                                                        *parts.shape, parts.geometry, checks);
+  contracts.sampler = std::make_unique<CheckedSampler>(*parts.sampler, parts.sampler_name, checks);
   if (parts.drafter != nullptr) {
     contracts.drafter = std::make_unique<CheckedDrafter>(*parts.drafter, parts.drafter_name,
-                                                         parts.shape->vocabulary);
+                                                         parts.shape->vocabulary, checks);
   }
   return contracts;
 }
@@ -51,7 +53,7 @@ bool bounded_by_context(const EngineParts& parts, uint64_t capacity) {
 
 // The last token of a sequence is never computed and needs no slot.
 EngineContext::EngineContext(EngineParts engine_parts, EngineOptions engine_options)
-    : contracts(contracts_of(engine_parts)),
+    : contracts(contracts_of(engine_parts, engine_options)),
       parts(with(contracts, std::move(engine_parts))),
       options(std::move(engine_options)),
       kv_tokens(capacity_of(parts)),

@@ -26,6 +26,7 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       sampling_(context_, admission_, beam_groups_),
       finishing_(context_, admission_, drafting_),
       progress_guard_(context_),
+      observing_(context_),
       steps_{Step(BatchBuilder(context_.parts, context_.options.plan_ahead)),
              Step(BatchBuilder(context_.parts, context_.options.plan_ahead))} {
   const EngineParts& made_of = context_.parts;

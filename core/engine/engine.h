@@ -31,6 +31,7 @@
 #include "core/engine/forward.h"
 #include "core/engine/grammar_masks.h"
 #include "core/engine/inbox.h"
+#include "core/engine/observing.h"
 #include "core/engine/planner.h"
 #include "core/engine/progress_guard.h"
 #include "core/engine/sampling.h"
@@ -92,6 +93,7 @@ class Engine {
   Sampling sampling_;
   Finishing finishing_;
   ProgressGuard progress_guard_;
+  Observing observing_;
   Step steps_[2];           // the second for planning ahead
   Step* flying_ = nullptr;  // launched and not collected
   uint64_t last_id_ = 0;

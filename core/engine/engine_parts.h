@@ -22,6 +22,7 @@
 namespace tenon {
 
 class DraftRunner;
+class StepObserver;
 
 // A decoder for one sample; may return null (no text).
 using TextDecoderFactory = std::function<std::unique_ptr<TextDecoder>(const Request& request)>;
@@ -54,6 +55,7 @@ struct EngineParts {
   std::vector<TokenId> eos_tokens;       // end of text
   // Not kNoToken: the model generates by diffusion. Its answers begin as this token.
   TokenId mask_token = kNoToken;
+  std::function<void()> plan_refused;  // tells the scheduler of a plan that was; may be empty
   // Plugin ids, for messages.
   std::string scheduler_name = "?";
   std::string kv_cache_name = "?";
@@ -63,6 +65,7 @@ struct EngineParts {
 
 struct EngineOptions {
   bool logits_digest = false;      // hash the logits that tokens are drawn from
+  bool check_calls = false;        // plugins are looked at closely (CallChecks::more)
   bool check_kv = false;           // KVCacheManager::check behind every step
   uint32_t inbox_requests = 4096;  // submitted and not yet admitted
   uint32_t max_draft_tokens = 32;  // asked of a drafter at most, a sequence and step
@@ -74,6 +77,7 @@ struct EngineOptions {
   // beside those that computing all live sequences again could take.
   uint32_t futile_steps = 1000;
   std::function<void(const StepRecord&)> on_step = {};  // [step]
+  StepObserver* observer = nullptr;                     // borrowed; null = nobody looks
 };
 
 }  // namespace tenon

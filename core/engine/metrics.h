@@ -62,6 +62,7 @@ struct RequestRecord {
   uint32_t drafted_tokens = 0;
   uint32_t accepted_tokens = 0;
   int64_t arrival_ns = 0;
+  int64_t deadline_ns = 0;   // wanted done by then; 0 = none was named
   int64_t admitted_ns = -1;  // first granted; -1 = never
   int64_t end_ns = 0;
   std::vector<int64_t> token_ns;  // when each generated token was delivered

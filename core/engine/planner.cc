@@ -72,12 +72,13 @@ Status Planner::ask_scheduler(const Step& step, Planning planning) {
     at_fault_ = ledger_.faulty();
     return with_context("kv_cache " + in_quotes(parts.kv_cache_name), ledger_.fault());
   }
-  if (!planned.ok()) return with_context("scheduler " + in_quotes(parts.scheduler_name), planned);
-  if (Status checked = check_plan(); !checked.ok()) {
-    return with_context("scheduler " + in_quotes(parts.scheduler_name) + " broke its contract",
-                        checked);
-  }
-  return {};
+  const bool answered = planned.ok();
+  Status refused = answered ? check_plan() : std::move(planned);
+  if (refused.ok()) return {};
+  if (parts.plan_refused) parts.plan_refused();
+  return with_context(
+      "scheduler " + in_quotes(parts.scheduler_name) + (answered ? " broke its contract" : ""),
+      refused);
 }
 
 Status Planner::check_plan() {

@@ -138,6 +138,7 @@ struct Request {
   bool prompt_logprobs = false;             // the prompt is scored too, with as many alternatives
   int32_t priority = 0;                     // lower runs first, where the scheduler looks at it
   uint32_t tenant = 0;
+  int64_t deadline_ns = 0;  // wanted done so long after its arrival, likewise; 0 = whenever
   uint64_t cache_salt = 0;  // requests of different salts share no K/V
   int64_t arrival_ns = -1;  // on the engine's clock; negative = when it is submitted
   // The answer follows it, from its first token on; it may end where the grammar is satisfied.

@@ -36,6 +36,8 @@ Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arr
   sequence.record.sample = sample;
   sequence.record.prompt_tokens = sequence.prompt_tokens;
   sequence.record.arrival_ns = arrival_ns;
+  const int64_t deadline_ns = request.request.deadline_ns;
+  if (deadline_ns > 0) sequence.record.deadline_ns = arrival_ns + deadline_ns;
   by_id_.emplace(sequence.id, std::move(made));
   insert_by_arrival(waiting_, &sequence);
   return sequence;
@@ -148,6 +150,7 @@ SequenceView view_of(const Sequence& sequence) {
   view.adapter = request.adapter;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;
+  view.deadline_ns = sequence.record.deadline_ns;
   if (sequence.canvas != nullptr) view.whole_tokens = view.known_tokens - view.computed_tokens;
   return view;
 }

@@ -27,6 +27,7 @@ Status Engine::step() {
   finishing_.gather(step);
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
   finishing_.resolve(step);
+  observing_.look(step);
   beam_groups_.advance(step);
   finishing_.deliver(step);
   if (next != nullptr && flying_ == nullptr) forward_.done(*next);
@@ -115,6 +116,7 @@ void Engine::take_back(Step& step) {
 Status Engine::record(Step& step) {
   const bool in_flight = flying_ != nullptr;
   progress_guard_.watch(step);
+  observing_.note_results();
   context_.sweep(in_flight);
   inbox_.set_busy(in_flight || !context_.table.empty(), in_flight ? 0 : planner_.wake_ns());
   StepRecord& record = step.record;
@@ -130,6 +132,7 @@ Status Engine::record(Step& step) {
     drafting_.tell_cost(cost, record);
   }
   if (context_.options.on_step) context_.options.on_step(record);
+  observing_.tell(record);
   if (!context_.options.check_kv) return {};
   Status status = context_.parts.kv_cache->check();
   if (status.ok()) return status;

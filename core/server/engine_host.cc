@@ -13,9 +13,10 @@ uint64_t kv_tokens_of(const EngineParts& parts) {
   return uint64_t{group.blocks} * group.block_tokens;
 }
 
-EngineOptions with_hooks(EngineOptions options, uint32_t requests,
+EngineOptions with_hooks(EngineOptions options, const HostOptions& host,
                          std::function<void(const StepRecord&)> on_step) {
-  options.inbox_requests = requests + 1;
+  options.inbox_requests = host.requests + 1;
+  options.observer = host.observer;
   options.on_step = std::move(on_step);
   return options;
 }
@@ -25,7 +26,7 @@ EngineOptions with_hooks(EngineOptions options, uint32_t requests,
 EngineHost::EngineHost(Pipeline& pipeline, HostOptions options)
     : options_(std::move(options)),
       kv_tokens_(kv_tokens_of(pipeline.parts())),
-      engine_(pipeline.parts(), with_hooks(pipeline.engine_options(), options_.requests,
+      engine_(pipeline.parts(), with_hooks(pipeline.engine_options(), options_,
                                            [this](const StepRecord& step) { note_step(step); })),
       thread_([this] { run(); }) {}
 

@@ -15,6 +15,7 @@ namespace tenon::server {
 struct HostOptions {
   uint32_t requests = 1024;                                     // running and waiting, at most
   std::function<void(const StepRecord&)> on_step = {};          // [step]
+  StepObserver* observer = nullptr;                             // borrowed; null = none
   std::function<void(const std::string& problem)> on_end = {};  // the engine is broken [step]
 };
 

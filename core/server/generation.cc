@@ -84,6 +84,10 @@ class Generation::Sink final : public RequestSink {
       event.generated_tokens = end.record->generated_tokens;
       event.cached_tokens = end.record->reused_tokens;
       generation_->metrics_.add(end.reason, *end.record);
+      if (RequestTrace* trace = generation_->http_->trace()) {
+        trace->add(*end.record, finish_reason_name(end.reason),
+                   generation_->model_.pipeline->clock->now_ns());
+      }
       // Once a prompt, whatever its samples; of requests that were cut off too.
       const uint64_t prompt_tokens = end.sample == 0 ? end.record->prompt_tokens : 0;
       if (Key* key = generation_->http_->key()) {

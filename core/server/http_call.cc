@@ -29,12 +29,14 @@ http::Response error_response(const api::ApiError& error, ErrorShape shape) {
 }
 
 HttpCall::HttpCall(const http::Request& request, std::shared_ptr<http::Exchange> exchange,
-                   ErrorShape shape, std::vector<http::Field> fields, RequestLog* log, Key* key)
+                   ErrorShape shape, std::vector<http::Field> fields, RequestLog* log, Key* key,
+                   trace::Tracer* tracer)
     : exchange_(std::move(exchange)),
       shape_(shape),
       fields_(std::move(fields)),
       log_(log),
-      key_(key) {
+      key_(key),
+      trace_(RequestTrace::begin(tracer, request)) {
   entry_.id = fresh_id();
   entry_.method = request.method;
   entry_.path = request.path;
@@ -44,6 +46,7 @@ HttpCall::HttpCall(const http::Request& request, std::shared_ptr<http::Exchange>
 }
 
 HttpCall::~HttpCall() {
+  if (trace_ != nullptr) trace_->end(entry_);
   if (log_ == nullptr) return;
   const auto spent = std::chrono::steady_clock::now() - started_;
   entry_.total_ms = std::chrono::duration<double, std::milli>(spent).count();

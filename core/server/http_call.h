@@ -12,6 +12,7 @@
 #include "core/server/http/server.h"
 #include "core/server/keys.h"
 #include "core/server/request_log.h"
+#include "core/server/request_trace.h"
 
 namespace tenon::server {
 
@@ -22,10 +23,11 @@ http::Response error_response(const api::ApiError& error, ErrorShape shape);
 
 class HttpCall {
  public:
-  // `log` may be null and outlives the call; so does `key`.
+  // `log` may be null and outlives the call; so do `key` and `tracer`.
   HttpCall(const http::Request& request, std::shared_ptr<http::Exchange> exchange, ErrorShape shape,
-           std::vector<http::Field> fields, RequestLog* log, Key* key);
-  // What there is to say goes into the log.
+           std::vector<http::Field> fields, RequestLog* log, Key* key,
+           trace::Tracer* tracer = nullptr);
+  // What there is to say goes into the log, and to the tracer.
   ~HttpCall();
   HttpCall(const HttpCall&) = delete;
   HttpCall& operator=(const HttpCall&) = delete;
@@ -39,6 +41,7 @@ class HttpCall {
   http::Exchange& exchange() { return *exchange_; }
   ErrorShape shape() const { return shape_; }
   Key* key() const { return key_; }
+  RequestTrace* trace() { return trace_.get(); }  // null where it is not traced
   const std::string& id() const { return entry_.id; }
   std::chrono::steady_clock::time_point started() const { return started_; }
   // Changes what is noted. [any thread]
@@ -54,6 +57,7 @@ class HttpCall {
   std::vector<http::Field> fields_;  // of every response
   RequestLog* const log_;
   Key* const key_;
+  const std::unique_ptr<RequestTrace> trace_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   LogEntry entry_;

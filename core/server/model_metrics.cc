@@ -202,6 +202,13 @@ void ModelMetrics::write(const std::string& model, const EngineHost& host, const
   counter("tenon:swapped_in_tokens_total", "And back.", totals.swapped_in_tokens);
   counter("tenon:plan_faults_total", "Plans that failed.", totals.plan_faults);
   counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
+  const uint64_t shared = pipeline.executor->shared_weight_bytes();
+  const auto weights = [&](const char* kind, uint64_t bytes) {
+    out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",
+              {{"model_name", model}, {"held", kind}}, static_cast<double>(bytes));
+  };
+  weights("own", pipeline.executor->weight_bytes() - shared);
+  weights("shared", shared);
   const EngineParts& parts = host.parts();
   const auto part = [&](const char* name, const std::string& plugin, int64_t ns) {
     out.value("tenon:part_seconds_total", "counter", "Time inside each part of the engine.",

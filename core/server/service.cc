@@ -8,6 +8,7 @@
 namespace tenon::server {
 namespace {
 
+// At least: as many may wait to be read as may wait in an engine.
 constexpr size_t kWaitingJobs = 4096;
 constexpr std::string_view kModelPath = "/v1/models/";
 
@@ -32,16 +33,18 @@ Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOption
                  std::function<void()> on_broken)
     : options_(std::move(options)),
       generation_{.queue_bytes = options_.queue_bytes, .constrain = options_.constrain},
-      pool_(options_.threads, kWaitingJobs) {
+      pool_(options_.threads, std::max<size_t>(kWaitingJobs, options_.requests)) {
   for (std::unique_ptr<ServedModel>& model : models) {
     Served& served = served_.emplace_back();
     served.model = std::move(model);
     served.metrics = std::make_unique<ModelMetrics>();
+    served.feed = std::make_unique<StepFeed>();
     served.model->host = std::make_unique<EngineHost>(
         *served.model->pipeline,
         HostOptions{.requests = options_.requests,
                     .on_step = [counts = served.metrics.get()](
                                    const StepRecord& step) { counts->add(step); },
+                    .observer = served.feed.get(),
                     .on_end =
                         [this, on_broken](const std::string&) {
                           broken_ = true;
@@ -53,6 +56,11 @@ Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOption
 Service::~Service() {
   pool_.stop();
   for (Served& served : served_) served.model->host.reset();
+}
+
+void Service::drain() {
+  draining_ = true;
+  for (Served& served : served_) served.feed->close();
 }
 
 http::Handlers Service::handlers() {
@@ -70,6 +78,7 @@ http::Handlers Service::handlers() {
 std::span<const Service::Route> Service::routes() {
   using S = Service;
   static constexpr Route kRoutes[] = {
+      {"GET", "/", &S::page, true},
       {"GET", "/health", &S::health, true},
       {"GET", "/ready", &S::ready},
       {"GET", "/version", &S::version},
@@ -77,6 +86,7 @@ std::span<const Service::Route> Service::routes() {
       {"GET", "/openapi.json", &S::openapi},
       {"GET", "/v1/models", &S::models},
       {"GET", kModelPath, &S::one_model},
+      {"GET", "/v1/engine/steps", &S::steps},
       {"POST", "/v1/completions", &S::completions, false, true},
       {"POST", "/v1/chat/completions", &S::chat_completions, false, true},
       {"POST", "/v1/responses", &S::responses, false, true},
@@ -93,7 +103,7 @@ const Service::Route* Service::find(const http::Request& request, std::string& a
   const std::string_view method =
       request.method == "HEAD" ? "GET" : std::string_view(request.method);
   for (const Route& route : routes()) {
-    const bool is_prefix = route.path.ends_with('/');
+    const bool is_prefix = route.path.size() > 1 && route.path.ends_with('/');
     const bool matches =
         is_prefix ? request.path.starts_with(route.path) && request.path.size() > route.path.size()
                   : request.path == route.path;
@@ -183,8 +193,10 @@ void Service::handle(http::Request request, std::shared_ptr<http::Exchange> exch
   std::string allowed;
   const Route* route = find(request, allowed);
   Key* key = route->is_open ? nullptr : key_of(request);
+  // Who looks whether the server lives is no request of anybody's.
+  trace::Tracer* tracer = route->is_slow ? options_.tracer : nullptr;
   const auto call = std::make_shared<HttpCall>(request, std::move(exchange), route->shape,
-                                               common_fields(), options_.log, key);
+                                               common_fields(), options_.log, key, tracer);
   if (!route->is_slow) return (this->*route->handler)(call, request);
   if (const unsigned wait = key == nullptr ? 0 : key->admit(std::chrono::steady_clock::now())) {
     return call->refuse({.status = 429,

@@ -14,6 +14,7 @@
 #include "core/server/model_metrics.h"
 #include "core/server/request_log.h"
 #include "core/server/served_model.h"
+#include "core/server/step_feed.h"
 #include "core/server/work_pool.h"
 
 namespace tenon::server {
@@ -23,9 +24,10 @@ struct ServiceOptions {
   uint32_t threads = 2;      // of the pool
   uint32_t requests = 1024;  // of each model, running and waiting
   size_t queue_bytes = size_t{1} << 20;
-  std::string cors_origin = {};   // that pages may come from: one, or "*"; empty = none
-  const KeyRing* keys = nullptr;  // borrowed; null = everybody may
-  RequestLog* log = nullptr;      // borrowed
+  std::string cors_origin = {};     // that pages may come from: one, or "*"; empty = none
+  const KeyRing* keys = nullptr;    // borrowed; null = everybody may
+  RequestLog* log = nullptr;        // borrowed
+  trace::Tracer* tracer = nullptr;  // borrowed; null = nothing is traced
   // What holds answers to forms (structured output).
   FormConstrainer constrain = {};
 };
@@ -43,13 +45,14 @@ class Service {
   http::Handlers handlers();
   // Of the server's own figures in /metrics. Borrowed; null until there is one.
   void show(const http::ServerFigures* figures) { figures_ = figures; }
-  // From now on /ready says no. [any thread]
-  void drain() { draining_ = true; }
+  // From now on /ready says no, and who watches engines is let go. [any thread]
+  void drain();
 
  private:
   struct Served {
     std::unique_ptr<ServedModel> model;
     std::unique_ptr<ModelMetrics> metrics;
+    std::unique_ptr<StepFeed> feed;
   };
   using Call = std::shared_ptr<HttpCall>;
   using Handler = void (Service::*)(const Call& call, const http::Request& request);
@@ -79,6 +82,8 @@ class Service {
   void openapi(const Call& call, const http::Request& request);
   void models(const Call& call, const http::Request& request);
   void one_model(const Call& call, const http::Request& request);
+  void steps(const Call& call, const http::Request& request);
+  void page(const Call& call, const http::Request& request);
   void completions(const Call& call, const http::Request& request);
   void chat_completions(const Call& call, const http::Request& request);
   void messages(const Call& call, const http::Request& request);

@@ -1,7 +1,9 @@
 #include "core/server/api/dialects.h"
 #include "core/server/api/openapi.h"
 #include "core/server/embedding_job.h"
+#include "core/server/page.h"
 #include "core/server/service.h"
+#include "core/server/step_stream.h"
 
 namespace tenon::server {
 namespace {
@@ -20,6 +22,7 @@ api::Json model_json(const ServedModel& model) {
           {"created", model.created},
           {"owned_by", "tenon"},
           {"max_model_len", model.host->sequence_limit_tokens()},
+          {"has_chat", model.chat.has_value()},
           {"numerics", model.pipeline->numerics},
           {"pipeline", model.pipeline->hash}};
 }
@@ -72,6 +75,15 @@ void Service::metrics(const Call& call, const http::Request&) {
   for (const Served& served : served_) {
     served.metrics->write(served.model->name, *served.model->host, *served.model->pipeline, text);
   }
+  if (const trace::Tracer* tracer = options_.tracer) {
+    const auto spans = [&](const char* what, uint64_t count) {
+      text.value("tenon:trace_spans_total", "counter",
+                 "Spans of traces: taken by the collector, or lost.", {{"delivery", what}},
+                 static_cast<double>(count));
+    };
+    spans("sent", tracer->sent());
+    spans("dropped", tracer->dropped());
+  }
   if (figures_ != nullptr) {
     text.value("tenon:http_connections", "gauge", "Connections that are open.", {},
                figures_->open.load());
@@ -98,6 +110,22 @@ void Service::one_model(const Call& call, const http::Request& request) {
   auto found = model_of(name);
   if (!found.ok()) return call->refuse(found.error());
   call->answer_json(api::to_text(model_json(*(*found)->model)));
+}
+
+void Service::steps(const Call& call, const http::Request& request) {
+  auto query = read_step_query(request.query);
+  if (!query.ok()) return call->refuse(query.error());
+  auto found = model_of(query->model);
+  if (!found.ok()) return call->refuse(found.error());
+  call->note([&](LogEntry& entry) {
+    entry.model = (*found)->model->name;
+    entry.stream = true;
+  });
+  stream_steps(call, *(*found)->model, *(*found)->feed, query->since);
+}
+
+void Service::page(const Call& call, const http::Request& request) {
+  call->answer(page_response(request));
 }
 
 void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parsed) {

@@ -26,6 +26,10 @@ using Parser = beast::http::request_parser<beast::http::string_body>;
 constexpr size_t kPipelinedBytes = 64 << 10;
 constexpr size_t kBufferBytes = 256 << 10;
 constexpr size_t kReadBytes = 4 << 10;
+// Of a connection under TLS that waits for a request: there are many of them.
+constexpr size_t kIdleBytes = 256;
+// The first byte of TLS: a record of the handshake.
+constexpr unsigned char kHandshakeRecord = 22;
 // A body that nobody wants is read to its end up to here, so that the connection can go on.
 constexpr uint64_t kSmallBody = 64 << 10;
 constexpr size_t kLingerBytes = 1 << 20;
@@ -110,10 +114,11 @@ class Connection::Reply final : public Exchange {
   std::shared_ptr<Pending> pending_;
 };
 
-Connection::Connection(asio::io_context& io, Socket socket, std::string peer,
+Connection::Connection(asio::io_context& io, Socket socket, TlsContext tls, std::string peer,
                        const ServerOptions& options, const Handlers& handlers)
     : io_(io),
-      socket_(std::move(socket)),
+      wire_(std::move(socket)),
+      tls_(std::move(tls)),
       peer_(std::move(peer)),
       options_(options),
       handlers_(handlers),
@@ -130,16 +135,14 @@ void Connection::look(SteadyTime now) {
   if (now < deadline_) return;
   deadline_ = SteadyTime::max();
   timed_out_ = true;
-  Error ignored;
-  socket_.cancel(ignored);
+  wire_.cancel();
 }
 
 void Connection::drain() {
   draining_ = true;
-  if (waiting_ == Waiting::for_request || waiting_ == Waiting::for_header) {
-    Error ignored;
-    socket_.cancel(ignored);
-  }
+  const bool is_between = waiting_ == Waiting::for_handshake || waiting_ == Waiting::for_request ||
+                          waiting_ == Waiting::for_header;
+  if (is_between) wire_.cancel();
 }
 
 void Connection::cut() {
@@ -150,8 +153,7 @@ void Connection::cut() {
 }
 
 void Connection::close() {
-  Error ignored;
-  socket_.close(ignored);
+  wire_.close();
 }
 
 void Connection::give(Pending& pending, Response response) {
@@ -169,14 +171,29 @@ void Connection::gone(Pending& pending) {
 
 Async<void> Connection::serve() {
   const auto self = shared_from_this();
-  bool go_on = true;
-  while (go_on && !draining_ && socket_.is_open()) {
+  bool go_on = tls_ == nullptr || co_await secure();
+  while (go_on && !draining_ && wire_.socket().is_open()) {
     Received received;
     go_on = co_await receive(received);
     if (go_on && !received.refused) go_on = co_await answer(std::move(received));
   }
+  if (wire_.is_secret() && !is_cut_short_) co_await part();
   wait_at_most(Waiting::nothing, {});
   close();
+}
+
+// Who speaks HTTP to a port of TLS is told so, in the open.
+Async<bool> Connection::secure() {
+  wait_at_most(Waiting::for_handshake, options_.handshake_timeout);
+  const auto first = co_await wire_.peek();
+  if (!first) co_return false;
+  if (*first != kHandshakeRecord) {
+    co_return co_await refuse(400, "this port speaks TLS – write https:// in place of http://");
+  }
+  Error error;
+  co_await wire_.accept_tls(std::move(tls_), error);
+  is_cut_short_ = static_cast<bool>(error);
+  co_return !error;
 }
 
 Async<bool> Connection::wait_for_bytes() {
@@ -185,7 +202,13 @@ Async<bool> Connection::wait_for_bytes() {
   buffer_.shrink_to_fit();
   wait_at_most(Waiting::for_request, options_.idle_timeout);
   Error error;
-  co_await socket_.async_wait(Socket::wait_read, into(error));
+  if (wire_.is_secret()) {
+    // Bytes that the socket no longer has may wait to be deciphered.
+    const size_t count = co_await wire_.async_read_some(buffer_.prepare(kIdleBytes), into(error));
+    buffer_.commit(count);
+  } else {
+    co_await wire_.socket().async_wait(Socket::wait_read, into(error));
+  }
   co_return !error;
 }
 
@@ -197,7 +220,7 @@ Async<bool> Connection::receive(Received& received) {
   parser.header_limit(static_cast<uint32_t>(options_.header_bytes));
   parser.body_limit(options_.body_bytes);
   Error error;
-  co_await beast::http::async_read_header(socket_, buffer_, parser, into(error));
+  co_await beast::http::async_read_header(wire_, buffer_, parser, into(error));
   if (timed_out_) co_return co_await refuse(408, "the head of the request took too long");
   if (error && !is_of_http(error)) co_return false;
   if (error == beast::http::error::end_of_stream) co_return false;
@@ -220,7 +243,7 @@ Async<bool> Connection::receive(Received& received) {
   if (!received.has_rest && !parser.is_done()) {
     if (expected != nullptr && !co_await write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
     wait_at_most(Waiting::for_body, options_.body_timeout);
-    co_await beast::http::async_read(socket_, buffer_, parser, into(error));
+    co_await beast::http::async_read(wire_, buffer_, parser, into(error));
     if (timed_out_) co_return co_await refuse(408, "the body of the request took too long");
     if (error && !is_of_http(error)) co_return false;
     if (error == beast::http::error::partial_message) co_return false;
@@ -272,7 +295,7 @@ Async<void> Connection::watch(std::shared_ptr<Pending> pending) {
   const auto self = shared_from_this();
   while (buffer_.size() < kPipelinedBytes) {
     Error error;
-    const size_t count = co_await socket_.async_read_some(buffer_.prepare(kReadBytes), into(error));
+    const size_t count = co_await wire_.async_read_some(buffer_.prepare(kReadBytes), into(error));
     buffer_.commit(count);
     if (error == asio::error::operation_aborted) break;
     if (!error) continue;
@@ -284,10 +307,7 @@ Async<void> Connection::watch(std::shared_ptr<Pending> pending) {
 }
 
 Async<void> Connection::stop_watching() {
-  if (watching_) {
-    Error ignored;
-    socket_.cancel(ignored);
-  }
+  if (watching_) wire_.cancel();
   while (watching_) co_await changed_.wait();
 }
 
@@ -321,7 +341,10 @@ Async<bool> Connection::send_stream(BodyStream& stream, bool chunked) {
       if (pending_ && pending_->gone) co_return false;
       co_await changed_.wait();
     }
-    if (next == BodyStream::Next::broken) co_return false;
+    if (next == BodyStream::Next::broken) {
+      is_cut_short_ = true;
+      co_return false;
+    }
     if (next == BodyStream::Next::end) break;
   }
   if (!chunked) co_return true;
@@ -333,9 +356,11 @@ Async<bool> Connection::write(std::string bytes) {
   while (written < bytes.size()) {
     wait_at_most(Waiting::to_write, options_.write_timeout);
     Error error;
-    written += co_await socket_.async_write_some(
+    written += co_await wire_.async_write_some(
         asio::buffer(bytes.data() + written, bytes.size() - written), into(error));
-    if (error) co_return false;
+    if (!error) continue;
+    is_cut_short_ = true;
+    co_return false;
   }
   wait_at_most(Waiting::nothing, {});
   co_return true;
@@ -343,13 +368,22 @@ Async<bool> Connection::write(std::string bytes) {
 
 // Closing while bytes of the client are on their way would take our last words from it.
 Async<void> Connection::linger() {
+  if (wire_.is_secret()) co_await part();
   Error error;
-  socket_.shutdown(Socket::shutdown_send, error);
+  Socket& socket = wire_.socket();
+  socket.shutdown(Socket::shutdown_send, error);
   wait_at_most(Waiting::for_body, kLingerTime);
   std::string waste(kReadBytes, '\0');
   for (size_t total = 0; !error && total < kLingerBytes;) {
-    total += co_await socket_.async_read_some(asio::buffer(waste), into(error));
+    total += co_await socket.async_read_some(asio::buffer(waste), into(error));
   }
+  is_cut_short_ = true;
+}
+
+// The end of TLS, in both directions.
+Async<void> Connection::part() {
+  wait_at_most(Waiting::for_body, kLingerTime);
+  co_await wire_.end_tls();
 }
 
 }  // namespace tenon::http

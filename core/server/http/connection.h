@@ -6,8 +6,6 @@
 #include <utility>
 // clang-format on
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -16,13 +14,11 @@
 #include <string>
 
 #include "core/server/http/server.h"
+#include "core/server/http/wire.h"
 
 namespace tenon::http {
 
-using Socket = boost::asio::generic::stream_protocol::socket;
 using SteadyTime = std::chrono::steady_clock::time_point;
-template <typename T>
-using Async = boost::asio::awaitable<T>;
 
 // Wakes one coroutine.
 class Signal {
@@ -45,7 +41,8 @@ struct Pending {
 
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(boost::asio::io_context& io, Socket socket, std::string peer,
+  // `tls` may be null: the connection is in the open.
+  Connection(boost::asio::io_context& io, Socket socket, TlsContext tls, std::string peer,
              const ServerOptions& options, const Handlers& handlers);
 
   // Until the connection ends.
@@ -59,7 +56,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
  private:
   class Reply;
-  enum class Waiting : uint8_t { nothing, for_request, for_header, for_body, to_write };
+  enum class Waiting : uint8_t {
+    nothing,
+    for_handshake,
+    for_request,
+    for_header,
+    for_body,
+    to_write
+  };
   struct Received {
     Request request;
     bool keep_alive = false;
@@ -67,6 +71,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     std::optional<Response> refused;  // by its head; has been sent
   };
 
+  Async<bool> secure();
   Async<bool> receive(Received& received);
   Async<bool> wait_for_bytes();
   Async<bool> refuse(unsigned status, std::string message);
@@ -77,13 +82,15 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Async<bool> send_stream(BodyStream& stream, bool chunked);
   Async<bool> write(std::string bytes);
   Async<void> linger();
+  Async<void> part();
   void wait_at_most(Waiting for_what, std::chrono::milliseconds time);
   void give(Pending& pending, Response response);
   void gone(Pending& pending);
   void close();
 
   boost::asio::io_context& io_;
-  Socket socket_;
+  Wire wire_;
+  TlsContext tls_;
   const std::string peer_;
   const ServerOptions& options_;
   const Handlers& handlers_;
@@ -95,6 +102,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool timed_out_ = false;
   bool watching_ = false;
   bool draining_ = false;
+  bool is_cut_short_ = false;  // the peer did not get what it was to get
 };
 
 }  // namespace tenon::http

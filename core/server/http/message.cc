@@ -13,6 +13,7 @@ struct Phrase {
 constexpr Phrase kPhrases[] = {
     {200, "OK"},
     {204, "No Content"},
+    {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},
@@ -77,9 +78,11 @@ std::string response_head(const Response& response, const HeadOptions& options) 
   head.append(reason_phrase(response.status)).append("\r\n");
   append_field(head, "Date", http_date());
   for (const Field& field : response.fields) append_field(head, field.name, field.value);
-  if (options.length >= 0) {
+  // These two have no body, and a length would be that of another answer.
+  const bool has_body = response.status != 204 && response.status != 304;
+  if (has_body && options.length >= 0) {
     append_field(head, "Content-Length", std::to_string(options.length));
-  } else if (!options.is_1_0) {
+  } else if (has_body && !options.is_1_0) {
     append_field(head, "Transfer-Encoding", "chunked");
   }
   if (!options.keep_alive) {

@@ -40,6 +40,20 @@ std::string shown(const Tcp::endpoint& endpoint) {
   return text + ":" + std::to_string(endpoint.port());
 }
 
+// Tokens are small, and wanted at once. A peer that vanished without a word, while it waits for its
+// turn and nothing is written to it, is asked for after a minute, and given up after another.
+void set_options(Tcp::socket& socket) {
+  Error ignored;
+  socket.set_option(Tcp::no_delay(true), ignored);
+  socket.set_option(Tcp::socket::keep_alive(true), ignored);
+  const auto set = [&](int option, int value) {
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, option, &value, sizeof(value));
+  };
+  set(TCP_KEEPIDLE, 60);
+  set(TCP_KEEPINTVL, 20);
+  set(TCP_KEEPCNT, 3);
+}
+
 std::string peer_of(const Tcp::endpoint& endpoint) {
   return shown(endpoint);
 }
@@ -68,6 +82,7 @@ class Server::State {
   }
 
   Status listen(std::vector<std::string>& addresses);
+  Status renew_certificate();
   void run();
   void drain(std::chrono::milliseconds limit);
   const ServerFigures& figures() const { return figures_; }
@@ -78,7 +93,7 @@ class Server::State {
   template <typename Protocol>
   Async<void> accept(asio::basic_socket_acceptor<Protocol>& acceptor);
   Async<void> look();
-  void begin(Socket socket, std::string peer);
+  void begin(Socket socket, std::string peer, TlsContext tls);
   void begin_drain(std::chrono::milliseconds limit);
 
   const ServerOptions options_;
@@ -88,6 +103,7 @@ class Server::State {
   Tcp::acceptor tcp_;
   Local::acceptor local_;
   std::string bound_path_;
+  TlsContext tls_;  // of the port
   std::unordered_set<Connection*> connections_;
   ServerFigures figures_;
   bool draining_ = false;
@@ -95,6 +111,9 @@ class Server::State {
 };
 
 Status Server::State::listen(std::vector<std::string>& addresses) {
+  if (!options_.tls_certificate.empty()) {
+    TENON_ASSIGN_OR_RETURN(tls_, server_tls(options_.tls_certificate, options_.tls_key));
+  }
   if (options_.port) TENON_RETURN_IF_ERROR(listen_tcp(addresses));
   if (!options_.socket_path.empty()) TENON_RETURN_IF_ERROR(listen_local(addresses));
   return Status();
@@ -119,7 +138,7 @@ Status Server::State::listen_tcp(std::vector<std::string>& addresses) {
     return failed("cannot listen on " + shown(endpoint) + ": " + error.message() +
                   " – choose another --port (0: any that is free) or --host");
   }
-  addresses.push_back("http://" + shown(tcp_.local_endpoint()));
+  addresses.push_back((tls_ ? "https://" : "http://") + shown(tcp_.local_endpoint()));
   return Status();
 }
 
@@ -147,11 +166,17 @@ Status Server::State::listen_local(std::vector<std::string>& addresses) {
   return Status();
 }
 
-void Server::State::begin(Socket socket, std::string peer) {
+Status Server::State::renew_certificate() {
+  TENON_ASSIGN_OR_RETURN(TlsContext tls, server_tls(options_.tls_certificate, options_.tls_key));
+  asio::post(io_, [this, tls = std::move(tls)] { tls_ = tls; });
+  return {};
+}
+
+void Server::State::begin(Socket socket, std::string peer, TlsContext tls) {
   ++figures_.accepted;
   ++figures_.open;
-  auto connection =
-      std::make_shared<Connection>(io_, std::move(socket), std::move(peer), options_, handlers_);
+  auto connection = std::make_shared<Connection>(io_, std::move(socket), std::move(tls),
+                                                 std::move(peer), options_, handlers_);
   connections_.insert(connection.get());
   asio::co_spawn(io_, connection->serve(), [this, connection](const std::exception_ptr& problem) {
     connections_.erase(connection.get());
@@ -185,9 +210,12 @@ Async<void> Server::State::accept(asio::basic_socket_acceptor<Protocol>& accepto
       co_await pause.async_wait(into(error));
       continue;
     }
-    // Tokens are small, and wanted at once.
-    if constexpr (std::is_same_v<Protocol, Tcp>) socket.set_option(Tcp::no_delay(true), error);
-    begin(Socket(std::move(socket)), peer_of(endpoint));
+    TlsContext tls;
+    if constexpr (std::is_same_v<Protocol, Tcp>) {
+      set_options(socket);
+      tls = tls_;
+    }
+    begin(Socket(std::move(socket)), peer_of(endpoint), std::move(tls));
   }
 }
 
@@ -240,6 +268,10 @@ void Server::run() {
 
 void Server::drain(std::chrono::milliseconds limit) {
   state_->drain(limit);
+}
+
+Status Server::renew_certificate() {
+  return state_->renew_certificate();
 }
 
 const ServerFigures& Server::figures() const {

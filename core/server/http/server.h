@@ -27,10 +27,13 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   std::optional<uint16_t> port = 8000;  // absent = no TCP; 0 = one that is free
   std::string socket_path = {};         // of a unix socket; empty = none
+  std::string tls_certificate = {};     // files of PEM, for TLS on the port; the unix socket, whose
+  std::string tls_key = {};             // file says who may use it, has none. Empty = no TLS
   uint32_t connections = 16384;         // at once; more wait to be accepted
   size_t header_bytes = 16 << 10;
   size_t body_bytes = size_t{16} << 20;
-  std::chrono::milliseconds header_timeout{10'000};  // from its first byte to its last
+  std::chrono::milliseconds handshake_timeout{10'000};  // of TLS
+  std::chrono::milliseconds header_timeout{10'000};     // from its first byte to its last
   std::chrono::milliseconds body_timeout{30'000};
   std::chrono::milliseconds idle_timeout{75'000};   // between requests
   std::chrono::milliseconds write_timeout{60'000};  // without a byte taken
@@ -66,8 +69,8 @@ struct ServerFigures {
 
 class Server {
  public:
-  // Binds and listens. Errors: invalid_argument (the address is none), failed (it is in use, or not
-  // allowed).
+  // Binds and listens. Errors: invalid_argument (the address is none; the certificate or its key
+  // cannot be used), failed (the address is in use, or not allowed).
   static Result<std::unique_ptr<Server>> open(const ServerOptions& options, Handlers handlers);
   // Every Exchange must be gone by now.
   ~Server();
@@ -80,7 +83,11 @@ class Server {
   // what is left after `limit` is cut off. [any thread]
   void drain(std::chrono::milliseconds limit);
 
-  // "http://127.0.0.1:8000", "unix:/run/tenon.sock", one each.
+  // Reads the certificate and its key again, for connections that begin from now on. Where that
+  // fails, nothing changes. Errors: invalid_argument. [any thread]
+  Status renew_certificate();
+
+  // "https://127.0.0.1:8000", "unix:/run/tenon.sock", one each.
   const std::vector<std::string>& addresses() const { return addresses_; }
   const ServerFigures& figures() const;
 

@@ -13,7 +13,7 @@ std::string line(const std::string& name, const std::string& key, const std::str
   return name + " " + sha256_hex(key) + " " + limits + "\n";
 }
 
-TEST(KeyRing, FindsKeysByTheirHashes) {
+TEST(KeyRing, finds_keys_by_their_hashes) {
   const auto ring = KeyRing::parse(
       "# keys\n\n" + line("alice", "secret-a") + line("bob", "secret-b", "requests=5"), "keys");
   ASSERT_TRUE(ring.ok()) << ring.status().message();
@@ -25,7 +25,7 @@ TEST(KeyRing, FindsKeysByTheirHashes) {
   EXPECT_EQ(ring->find(sha256_hex("secret-a")), nullptr);
 }
 
-TEST(KeyRing, NamesTheLineAtFault) {
+TEST(KeyRing, names_the_line_at_fault) {
   for (const std::string& text :
        {std::string("x\nalice 1234\n"), line("a", "k") + line("a", "l"),
         line("a", "k") + line("b", "k"), line("a", "k") + line("b", "l", "request=5"),
@@ -37,7 +37,7 @@ TEST(KeyRing, NamesTheLineAtFault) {
   EXPECT_FALSE(KeyRing::parse("# nobody\n", "keys").ok());
 }
 
-TEST(Key, IsHeldToItsRequestsAMinute) {
+TEST(Key, is_held_to_its_requests_a_minute) {
   const auto ring = KeyRing::parse(line("a", "k", "requests=2"), "keys");
   Key& key = *ring->find("k");
   const Allowance::Time start(seconds(1000));
@@ -53,7 +53,7 @@ TEST(Key, IsHeldToItsRequestsAMinute) {
   EXPECT_EQ(key.admit(start + seconds(10000)), 30u);
 }
 
-TEST(Key, PaysForTokensAfterwards) {
+TEST(Key, pays_for_tokens_afterwards) {
   const auto ring = KeyRing::parse(line("a", "k", "tokens=600"), "keys");
   Key& key = *ring->find("k");
   const Allowance::Time start(seconds(1000));
@@ -63,7 +63,7 @@ TEST(Key, PaysForTokensAfterwards) {
   EXPECT_EQ(key.admit(start + seconds(60)), 0u);
 }
 
-TEST(Key, WithoutLimitsMayDoAnything) {
+TEST(Key, without_limits_may_do_anything) {
   const auto ring = KeyRing::parse(line("a", "k"), "keys");
   Key& key = *ring->find("k");
   key.spend_tokens(1u << 30);

@@ -6,7 +6,7 @@
 namespace tenon::server {
 namespace {
 
-TEST(Histogram, CountsUpToEachBound) {
+TEST(Histogram, counts_up_to_each_bound) {
   constexpr double kBounds[] = {1.0, 2.0};
   Histogram values(kBounds);
   for (const double value : {0.5, 1.0, 1.5, 7.0}) values.add(value);
@@ -16,7 +16,7 @@ TEST(Histogram, CountsUpToEachBound) {
   EXPECT_DOUBLE_EQ(values.sum(), 10.0);
 }
 
-TEST(MetricsText, KeepsAFamilyTogether) {
+TEST(MetricsText, keeps_a_family_together) {
   MetricsText text;
   text.value("a", "gauge", "About a.", {{"m", "x\"y\\\n"}}, 1);
   text.value("b", "counter", "About b.", {}, 0.5);
@@ -26,7 +26,7 @@ TEST(MetricsText, KeepsAFamilyTogether) {
             "# HELP b About b.\n# TYPE b counter\nb 0.5\n");
 }
 
-TEST(MetricsText, ShowsHistogramsWithASumAndACount) {
+TEST(MetricsText, shows_histograms_with_a_sum_and_a_count) {
   constexpr double kBounds[] = {0.5};
   Histogram values(kBounds);
   values.add(0.25);
@@ -38,7 +38,7 @@ TEST(MetricsText, ShowsHistogramsWithASumAndACount) {
             "h_bucket{m=\"x\",le=\"+Inf\"} 2\nh_sum{m=\"x\"} 1.25\nh_count{m=\"x\"} 2\n");
 }
 
-TEST(RequestLog, HasALineOfJsonARequest) {
+TEST(RequestLog, has_a_line_of_json_a_request) {
   LogEntry entry;
   entry.id = "1";
   entry.method = "POST";

@@ -7,7 +7,7 @@
 namespace tenon::server {
 namespace {
 
-TEST(WorkPool, RefusesWhatIsBeyondItsCapacity) {
+TEST(WorkPool, refuses_what_is_beyond_its_capacity) {
   std::promise<void> begun, go_on;
   WorkPool pool(1, 1);
   ASSERT_TRUE(pool.post([&] {
@@ -22,7 +22,7 @@ TEST(WorkPool, RefusesWhatIsBeyondItsCapacity) {
   done.get_future().wait();
 }
 
-TEST(WorkPool, DoesWhatIsUrgentFirst) {
+TEST(WorkPool, does_what_is_urgent_first) {
   std::promise<void> begun, go_on, done;
   std::string order;
   WorkPool pool(1, 8);
@@ -41,7 +41,7 @@ TEST(WorkPool, DoesWhatIsUrgentFirst) {
   EXPECT_EQ(order, "ab");
 }
 
-TEST(WorkPool, SurvivesAJobThatThrows) {
+TEST(WorkPool, survives_a_job_that_throws) {
   std::promise<void> done;
   WorkPool pool(1, 8);
   pool.post([] { throw std::runtime_error("no memory"); });
@@ -49,7 +49,7 @@ TEST(WorkPool, SurvivesAJobThatThrows) {
   done.get_future().wait();
 }
 
-TEST(WorkPool, TakesNothingOnceItIsStopped) {
+TEST(WorkPool, takes_nothing_once_it_is_stopped) {
   WorkPool pool(2, 8);
   pool.stop();
   EXPECT_FALSE(pool.post([] {}));

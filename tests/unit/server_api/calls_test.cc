@@ -22,7 +22,7 @@ std::string param_of(const Outcome<T>& call) {
   return call.ok() ? "" : call.error().param;
 }
 
-TEST(Completion, TakesOpenAisFields) {
+TEST(Completion, takes_open_ais_fields) {
   const auto call = completion(
       R"({"model": "m", "prompt": "x", "max_tokens": 5, "temperature": 0.5, "top_p": 0.9, "n": 2,
           "stop": ["a", "b"], "seed": 7, "logit_bias": {"3": -100}, "presence_penalty": 1,
@@ -43,12 +43,12 @@ TEST(Completion, TakesOpenAisFields) {
   EXPECT_EQ(call->ignored, std::vector<std::string>{"user"});
 }
 
-TEST(Completion, HasOpenAisLimitWhereNoneIsGiven) {
+TEST(Completion, has_open_ais_limit_where_none_is_given) {
   EXPECT_EQ(completion(R"({"prompt": "x"})")->answer.max_tokens, 16u);
   EXPECT_EQ(chat("")->answer.max_tokens, std::nullopt);
 }
 
-TEST(Completion, TakesVllmsNames) {
+TEST(Completion, takes_vllms_names) {
   const auto call = completion(
       R"({"prompt": "x", "top_k": -1, "min_p": 0.1, "stop_token_ids": [1, 2], "ignore_eos": true,
           "min_tokens": 3, "repetition_penalty": 1.1, "include_stop_str_in_output": true,
@@ -65,7 +65,7 @@ TEST(Completion, TakesVllmsNames) {
   EXPECT_FALSE(call->add_special);
 }
 
-TEST(Completion, TakesPromptsOfFourShapes) {
+TEST(Completion, takes_prompts_of_four_shapes) {
   EXPECT_EQ(completion(R"({"prompt": "x"})")->prompts.size(), 1u);
   EXPECT_EQ(completion(R"({"prompt": ["x", "y"]})")->prompts[1].text, "y");
   EXPECT_EQ(completion(R"({"prompt": [1, 2]})")->prompts[0].tokens, (std::vector<TokenId>{1, 2}));
@@ -74,7 +74,7 @@ TEST(Completion, TakesPromptsOfFourShapes) {
   EXPECT_EQ(lists->prompts[1].tokens, (std::vector<TokenId>{2, 3}));
 }
 
-TEST(Completion, NamesTheFieldAtFault) {
+TEST(Completion, names_the_field_at_fault) {
   for (const auto& [body, param] : std::vector<std::pair<const char*, const char*>>{
            {R"({})", "prompt"},
            {R"({"prompt": [1, "a"]})", "prompt"},
@@ -93,12 +93,12 @@ TEST(Completion, NamesTheFieldAtFault) {
             std::string::npos);
 }
 
-TEST(Completion, TakesNullForAbsent) {
+TEST(Completion, takes_null_for_absent) {
   EXPECT_TRUE(
       completion(R"({"prompt": "x", "temperature": null, "stop": null, "logprobs": null})").ok());
 }
 
-TEST(Chat, TakesItsOwnFields) {
+TEST(Chat, takes_its_own_fields) {
   const auto call = chat(
       R"(, "max_completion_tokens": 9, "logprobs": true, "top_logprobs": 4, "stream": true,
          "stream_options": {"include_usage": true}, "reasoning_effort": "low",
@@ -112,7 +112,7 @@ TEST(Chat, TakesItsOwnFields) {
   EXPECT_FALSE(call->form);
 }
 
-TEST(Chat, KeepsFormsAndToolsForThoseWhoServeThem) {
+TEST(Chat, keeps_forms_and_tools_for_those_who_serve_them) {
   const auto form = chat(
       R"(, "response_format": {"type": "json_schema",
           "json_schema": {"name": "n", "strict": true, "schema": {"type": "object"}}})");
@@ -130,7 +130,7 @@ TEST(Chat, KeepsFormsAndToolsForThoseWhoServeThem) {
   EXPECT_NE(tools->chat.tools, "");
 }
 
-TEST(Chat, RefusesWhatDoesNotGoTogether) {
+TEST(Chat, refuses_what_does_not_go_together) {
   EXPECT_EQ(param_of(chat(R"(, "top_logprobs": 4)")), "top_logprobs");
   EXPECT_EQ(param_of(chat(R"(, "tool_choice": "required")")), "tool_choice");
   EXPECT_EQ(param_of(chat(R"(, "tools": [])")), "tools");
@@ -146,14 +146,14 @@ TEST(Chat, RefusesWhatDoesNotGoTogether) {
             "guided_regex");
 }
 
-TEST(Messages, JoinPartsThatAreTexts) {
+TEST(Messages, join_parts_that_are_texts) {
   const auto messages = read_messages(json(
       R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])"));
   ASSERT_TRUE(messages.ok());
   EXPECT_EQ((*messages)[0]["content"], "a\nb");
 }
 
-TEST(Messages, MayLackContentWhereToolsAreCalled) {
+TEST(Messages, may_lack_content_where_tools_are_called) {
   EXPECT_TRUE(read_messages(json(R"([{"role": "assistant", "content": null, "tool_calls": [{}],
                                       "refusal": null}])"))
                   .ok());
@@ -161,7 +161,7 @@ TEST(Messages, MayLackContentWhereToolsAreCalled) {
             "messages[0].content");
 }
 
-TEST(Base64, IsThatOfRfc4648) {
+TEST(Base64, is_that_of_rfc4648) {
   for (const auto& [bytes, text] :
        std::vector<std::pair<std::string, std::string>>{{"", ""},
                                                         {"f", "Zg=="},
@@ -175,7 +175,7 @@ TEST(Base64, IsThatOfRfc4648) {
   }
 }
 
-TEST(Embedding, TakesBothEncodings) {
+TEST(Embedding, takes_both_encodings) {
   const auto call = read_embedding(json(R"({"input": "x", "encoding_format": "base64"})"));
   ASSERT_TRUE(call.ok());
   EXPECT_EQ(
@@ -186,7 +186,7 @@ TEST(Embedding, TakesBothEncodings) {
             "encoding_format");
 }
 
-TEST(Tokenize, TakesATextOrAConversation) {
+TEST(Tokenize, takes_a_text_or_a_conversation) {
   EXPECT_EQ(read_tokenize(json(R"({"prompt": "x"})"))->prompt, "x");
   EXPECT_TRUE(read_tokenize(json(R"({"prompt": "x"})"))->add_special);
   const auto chat_call = read_tokenize(json(R"({"messages": [{"role": "user", "content": "x"}]})"));

@@ -52,7 +52,7 @@ std::string written(const GenerationCall& call, const std::vector<AnswerEvent>& 
   return out;
 }
 
-TEST(MessagesCall, BecomesAConversation) {
+TEST(MessagesCall, becomes_a_conversation) {
   const auto call = read_messages_call(json(
       R"({"model": "m", "max_tokens": 5, "system": [{"type": "text", "text": "be"}],
           "messages": [{"role": "user", "content": "a"},
@@ -72,7 +72,7 @@ TEST(MessagesCall, BecomesAConversation) {
   EXPECT_EQ(messages[4], json(R"({"role": "user", "content": "c"})"));
 }
 
-TEST(MessagesCall, GoesOnWithAnAnswerThatIsBegun) {
+TEST(MessagesCall, goes_on_with_an_answer_that_is_begun) {
   const auto call = read_messages_call(json(
       R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"},
                                         {"role": "assistant", "content": "b"}]})"));
@@ -81,7 +81,7 @@ TEST(MessagesCall, GoesOnWithAnAnswerThatIsBegun) {
   EXPECT_FALSE(call->chat_options.add_generation_prompt);
 }
 
-TEST(MessagesCall, NamesTheFieldAtFault) {
+TEST(MessagesCall, names_the_field_at_fault) {
   for (const auto& [body, param] : std::vector<std::pair<const char*, const char*>>{
            {R"({"messages": [{"role": "user", "content": "a"}]})", "max_tokens"},
            {R"({"max_tokens": 1, "messages": []})", "messages"},
@@ -96,7 +96,7 @@ TEST(MessagesCall, NamesTheFieldAtFault) {
   }
 }
 
-TEST(MessagesWriter, WritesAMessage) {
+TEST(MessagesWriter, writes_a_message) {
   GenerationCall call;
   call.dialect = Dialect::messages;
   const Json message =
@@ -109,7 +109,7 @@ TEST(MessagesWriter, WritesAMessage) {
   EXPECT_EQ(message["usage"]["output_tokens"], 3);
 }
 
-TEST(MessagesWriter, StreamsBlocks) {
+TEST(MessagesWriter, streams_blocks) {
   GenerationCall call;
   call.dialect = Dialect::messages;
   call.stream = true;
@@ -129,7 +129,7 @@ TEST(MessagesWriter, StreamsBlocks) {
   EXPECT_EQ(events[6].second["delta"]["stop_reason"], "max_tokens");
 }
 
-TEST(ResponsesCall, TakesATextOrMessages) {
+TEST(ResponsesCall, takes_a_text_or_messages) {
   const auto text = read_responses_call(json(R"({"input": "a", "instructions": "be"})"));
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_EQ(json(text->chat.messages),
@@ -141,7 +141,7 @@ TEST(ResponsesCall, TakesATextOrMessages) {
   EXPECT_EQ(list->answer.max_tokens, 4u);
 }
 
-TEST(ResponsesCall, RefusesWhatWouldHaveToBeKept) {
+TEST(ResponsesCall, refuses_what_would_have_to_be_kept) {
   for (const char* field : {R"("store": true)", R"("previous_response_id": "x")",
                             R"("background": true)", R"("conversation": "x")"}) {
     const auto call = read_responses_call(json(std::string(R"({"input": "a", )") + field + "}"));
@@ -150,7 +150,7 @@ TEST(ResponsesCall, RefusesWhatWouldHaveToBeKept) {
   }
 }
 
-TEST(ResponsesWriter, WritesAResponse) {
+TEST(ResponsesWriter, writes_a_response) {
   GenerationCall call;
   call.dialect = Dialect::responses;
   const Json response =
@@ -160,7 +160,7 @@ TEST(ResponsesWriter, WritesAResponse) {
   EXPECT_EQ(response["usage"]["total_tokens"], 13);
 }
 
-TEST(ResponsesWriter, StreamsEventsInOrder) {
+TEST(ResponsesWriter, streams_events_in_order) {
   GenerationCall call;
   call.dialect = Dialect::responses;
   call.stream = true;

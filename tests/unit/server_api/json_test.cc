@@ -10,13 +10,13 @@ std::string fault_of(std::string_view text) {
   return body.ok() ? "" : body.error().message;
 }
 
-TEST(ParseBody, TakesAnObjectAndKeepsTheOrderOfItsKeys) {
+TEST(ParseBody, takes_an_object_and_keeps_the_order_of_its_keys) {
   const auto body = parse_body(R"({"b": 1, "a": {"d": [], "c": "x"}})");
   ASSERT_TRUE(body.ok());
   EXPECT_EQ(to_text(*body), R"({"b":1,"a":{"d":[],"c":"x"}})");
 }
 
-TEST(ParseBody, SaysWhatIsWrongWithOthers) {
+TEST(ParseBody, says_what_is_wrong_with_others) {
   EXPECT_NE(fault_of("").find("empty"), std::string::npos);
   EXPECT_NE(fault_of("[1]").find("not a JSON object"), std::string::npos);
   EXPECT_NE(fault_of("{").find("not JSON"), std::string::npos);
@@ -25,11 +25,11 @@ TEST(ParseBody, SaysWhatIsWrongWithOthers) {
             std::string::npos);
 }
 
-TEST(ParseBody, TakesTheSameKeyInDifferentObjects) {
+TEST(ParseBody, takes_the_same_key_in_different_objects) {
   EXPECT_EQ(fault_of(R"({"a": {"x": 1}, "b": [{"x": 1}, {"x": 2}]})"), "");
 }
 
-TEST(ParseBody, RefusesDepthWhereverItIs) {
+TEST(ParseBody, refuses_depth_wherever_it_is) {
   const auto nested = [](size_t depth) {
     return "{\"a\":" + std::string(depth, '[') + std::string(depth, ']') + "}";
   };
@@ -40,18 +40,18 @@ TEST(ParseBody, RefusesDepthWhereverItIs) {
   EXPECT_EQ(fault_of("{\"a\": \"" + std::string(1000, '[') + "\\\"" + "\"}"), "");
 }
 
-TEST(ToText, PutsAReplacementForWhatIsNoText) {
+TEST(ToText, puts_a_replacement_for_what_is_no_text) {
   EXPECT_EQ(to_text({{"a", "x\xffy"}}), "{\"a\":\"x\xef\xbf\xbdy\"}");
 }
 
-TEST(Events, HaveNamesWhereTheyAreGiven) {
+TEST(Events, have_names_where_they_are_given) {
   std::string out;
   append_event({{"a", 1}}, out);
   append_event({{"b", 2}}, out, "ping");
   EXPECT_EQ(out, "data: {\"a\":1}\n\nevent: ping\ndata: {\"b\":2}\n\n");
 }
 
-TEST(Errors, HaveTheShapesOfBothDialects) {
+TEST(Errors, have_the_shapes_of_both_dialects) {
   const ApiError error{.status = 404, .message = "no such model", .param = "model", .code = "x"};
   EXPECT_EQ(
       error_json(error),

@@ -70,7 +70,7 @@ GenerationCall call_of(Dialect dialect, bool stream = false, uint32_t samples = 
   return call;
 }
 
-TEST(ChatWriter, PutsAWholeAnswerTogether) {
+TEST(ChatWriter, puts_a_whole_answer_together) {
   Written written(call_of(Dialect::chat, false, 2));
   written.take(delta(1, "b"));
   written.take(delta(0, "Hel"));
@@ -86,7 +86,7 @@ TEST(ChatWriter, PutsAWholeAnswerTogether) {
       "total_tokens": 15, "prompt_tokens_details": {"cached_tokens": 4}})"));
 }
 
-TEST(ChatWriter, StreamsARoleThenTextThenAReason) {
+TEST(ChatWriter, streams_a_role_then_text_then_a_reason) {
   Written written(call_of(Dialect::chat, true));
   written.take(delta(0, "Hi"));
   written.take(delta(0, ""));
@@ -102,7 +102,7 @@ TEST(ChatWriter, StreamsARoleThenTextThenAReason) {
   EXPECT_FALSE(events[2].contains("usage"));
 }
 
-TEST(ChatWriter, SendsUsageLastWhereItIsWanted) {
+TEST(ChatWriter, sends_usage_last_where_it_is_wanted) {
   GenerationCall call = call_of(Dialect::chat, true);
   call.include_usage = true;
   Written written(std::move(call));
@@ -113,7 +113,7 @@ TEST(ChatWriter, SendsUsageLastWhereItIsWanted) {
   EXPECT_EQ(events.front()["usage"], Json());
 }
 
-TEST(ChatWriter, ShowsLogprobsOfTokensWhoseTextIsHeldBack) {
+TEST(ChatWriter, shows_logprobs_of_tokens_whose_text_is_held_back) {
   GenerationCall call = call_of(Dialect::chat, true);
   call.logprobs = true;
   call.top_logprobs = 1;
@@ -148,7 +148,7 @@ std::unique_ptr<AnswerReader> toy_reader(const ReaderInput&) {
   return std::make_unique<ToyReader>();
 }
 
-TEST(ChatWriter, GivesThoughtsAndCallsOfToolsTheirPlaces) {
+TEST(ChatWriter, gives_thoughts_and_calls_of_tools_their_places) {
   for (const bool stream : {false, true}) {
     Written written(call_of(Dialect::chat, stream), toy_reader);
     for (const char* text :
@@ -176,7 +176,7 @@ TEST(ChatWriter, GivesThoughtsAndCallsOfToolsTheirPlaces) {
   }
 }
 
-TEST(CompletionWriter, NumbersChoicesByPromptAndSample) {
+TEST(CompletionWriter, numbers_choices_by_prompt_and_sample) {
   GenerationCall call = call_of(Dialect::completions, false, 2);
   call.prompts.resize(2);
   Written written(std::move(call));
@@ -197,7 +197,7 @@ TEST(CompletionWriter, NumbersChoicesByPromptAndSample) {
   EXPECT_EQ(answer["usage"]["completion_tokens"], 4);
 }
 
-TEST(CompletionWriter, CountsOffsetsInCharacters) {
+TEST(CompletionWriter, counts_offsets_in_characters) {
   GenerationCall call = call_of(Dialect::completions);
   call.logprobs = true;
   call.top_logprobs = 2;
@@ -211,7 +211,7 @@ TEST(CompletionWriter, CountsOffsetsInCharacters) {
   EXPECT_EQ(logprobs["top_logprobs"][0], Json::parse(R"({"a": -1.0, "bytes:\\xf0\\x9f": -2.0})"));
 }
 
-TEST(CompletionWriter, EchoesThePromptOnceASample) {
+TEST(CompletionWriter, echoes_the_prompt_once_a_sample) {
   GenerationCall call = call_of(Dialect::completions, true);
   call.echo = true;
   call.logprobs = true;
@@ -237,7 +237,7 @@ TEST(CompletionWriter, EchoesThePromptOnceASample) {
             Json::parse("[3]"));
 }
 
-TEST(Writers, SayWhatWentWrong) {
+TEST(Writers, say_what_went_wrong) {
   for (const Dialect dialect : {Dialect::completions, Dialect::chat}) {
     Written written(call_of(dialect, true));
     AnswerEvent over = end(0, FinishReason::error, 0);

@@ -13,7 +13,7 @@ unsigned status_of(std::vector<Field> fields, unsigned version = 11) {
   return check_head(request, version).status;
 }
 
-TEST(CheckHead, TakesWhatIsClear) {
+TEST(CheckHead, takes_what_is_clear) {
   EXPECT_EQ(status_of({{"host", "x"}}), 0u);
   EXPECT_EQ(status_of({{"host", "x"}, {"content-length", "12"}}), 0u);
   EXPECT_EQ(status_of({{"host", "x"}, {"transfer-encoding", "Chunked"}}), 0u);
@@ -21,7 +21,7 @@ TEST(CheckHead, TakesWhatIsClear) {
   EXPECT_EQ(status_of({{"host", "x"}, {"expect", "100-Continue"}}), 0u);
 }
 
-TEST(CheckHead, RefusesWhatTwoReadersCouldUnderstandDifferently) {
+TEST(CheckHead, refuses_what_two_readers_could_understand_differently) {
   const Field host{"host", "x"}, length{"content-length", "2"},
       chunks{"transfer-encoding", "chunked"};
   EXPECT_EQ(status_of({host, length, chunks}), 400u);
@@ -36,14 +36,14 @@ TEST(CheckHead, RefusesWhatTwoReadersCouldUnderstandDifferently) {
   EXPECT_EQ(status_of({}), 400u);
 }
 
-TEST(CheckHead, RefusesOtherVersionsAndExpectations) {
+TEST(CheckHead, refuses_other_versions_and_expectations) {
   EXPECT_EQ(status_of({{"host", "x"}}, 20), 505u);
   EXPECT_EQ(status_of({{"host", "x"}}, 12), 505u);
   EXPECT_EQ(status_of({{"host", "x"}, {"expect", "tea"}}), 417u);
   EXPECT_EQ(status_of({{"expect", "100-continue"}}, 10), 417u);
 }
 
-TEST(Target, IsAPathAndAQuery) {
+TEST(Target, is_a_path_and_a_query) {
   Request request;
   set_target("/a/b?c=d?e", request);
   EXPECT_EQ(request.path, "/a/b");
@@ -52,7 +52,7 @@ TEST(Target, IsAPathAndAQuery) {
   EXPECT_EQ(request.path, "/x");
 }
 
-TEST(ResponseHead, HasNoLineThatAValueMade) {
+TEST(ResponseHead, has_no_line_that_a_value_made) {
   const Response response{.status = 404, .fields = {{"X", "a\r\nSet-Cookie: b"}}};
   const std::string head = response_head(response, {.length = 3});
   EXPECT_TRUE(head.starts_with("HTTP/1.1 404 Not Found\r\n"));
@@ -61,7 +61,7 @@ TEST(ResponseHead, HasNoLineThatAValueMade) {
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
 }
 
-TEST(ResponseHead, SaysHowTheBodyEnds) {
+TEST(ResponseHead, says_how_the_body_ends) {
   const auto head = [](HeadOptions options) { return response_head({}, options); };
   EXPECT_NE(head({}).find("Transfer-Encoding: chunked"), std::string::npos);
   const std::string old = head({.is_1_0 = true, .keep_alive = false});
@@ -70,14 +70,22 @@ TEST(ResponseHead, SaysHowTheBodyEnds) {
   EXPECT_NE(head({.is_1_0 = true, .length = 0}).find("Connection: keep-alive"), std::string::npos);
 }
 
-TEST(PercentDecoding, RefusesHalfAnEscape) {
+TEST(ResponseHead, says_no_length_where_there_can_be_no_body) {
+  for (const unsigned status : {204u, 304u}) {
+    const std::string text = response_head({.status = status}, {.length = 0});
+    EXPECT_EQ(text.find("Content-Length"), text.npos);
+    EXPECT_EQ(text.find("Transfer-Encoding"), text.npos);
+  }
+}
+
+TEST(PercentDecoding, refuses_half_an_escape) {
   std::string out;
   EXPECT_TRUE(percent_decoded("a%2Fb%20", out));
   EXPECT_EQ(out, "a/b ");
   for (const char* text : {"%", "%2", "a%g0", "%0g"}) EXPECT_FALSE(percent_decoded(text, out));
 }
 
-TEST(Chunk, StatesItsSizeInHexadecimal) {
+TEST(Chunk, states_its_size_in_hexadecimal) {
   EXPECT_EQ(chunk(std::string(26, 'x')), "1a\r\n" + std::string(26, 'x') + "\r\n");
 }
 

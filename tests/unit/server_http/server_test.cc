@@ -134,7 +134,7 @@ class ServerTest : public ::testing::Test {
   bool is_gone_ = false;
 };
 
-TEST_F(ServerTest, KeepsAConnectionForManyRequests) {
+TEST_F(ServerTest, keeps_a_connection_for_many_requests) {
   Client client(port_);
   for (int i = 0; i < 3; ++i) {
     client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
@@ -144,7 +144,7 @@ TEST_F(ServerTest, KeepsAConnectionForManyRequests) {
   }
 }
 
-TEST_F(ServerTest, SendsAStreamInChunksAsItComes) {
+TEST_F(ServerTest, sends_a_stream_in_chunks_as_it_comes) {
   Client client(port_);
   client.get("/stream");
   EXPECT_NE(client.read("\r\n\r\n").find("Transfer-Encoding: chunked"), std::string::npos);
@@ -159,7 +159,7 @@ TEST_F(ServerTest, SendsAStreamInChunksAsItComes) {
   EXPECT_TRUE(client.read("z").starts_with("HTTP/1.1 200 OK\r\n"));
 }
 
-TEST_F(ServerTest, ClosesWhereAStreamIsBroken) {
+TEST_F(ServerTest, closes_where_a_stream_is_broken) {
   Client client(port_);
   client.get("/stream");
   const auto exchange = held();
@@ -169,7 +169,7 @@ TEST_F(ServerTest, ClosesWhereAStreamIsBroken) {
   EXPECT_TRUE(all.ends_with("4\r\nhalf\r\n")) << all;
 }
 
-TEST_F(ServerTest, SeesAConnectionEnd) {
+TEST_F(ServerTest, sees_a_connection_end) {
   std::shared_ptr<Exchange> exchange;
   {
     Client client(port_);
@@ -182,13 +182,13 @@ TEST_F(ServerTest, SeesAConnectionEnd) {
   exchange->wake();
 }
 
-TEST_F(ServerTest, AnswersARequestThatWasDropped) {
+TEST_F(ServerTest, answers_a_request_that_was_dropped) {
   Client client(port_);
   client.get("/drop");
   EXPECT_TRUE(client.read("dropped").starts_with("HTTP/1.1 500 "));
 }
 
-TEST_F(ServerTest, TakesTheFirstOfSeveralAnswers) {
+TEST_F(ServerTest, takes_the_first_of_several_answers) {
   Client client(port_);
   client.get("/wait");
   const auto exchange = held();
@@ -199,7 +199,7 @@ TEST_F(ServerTest, TakesTheFirstOfSeveralAnswers) {
   EXPECT_TRUE(client.read("no").starts_with("HTTP/1.1 404"));
 }
 
-TEST_F(ServerTest, LetsARequestFinishWhenItDrains) {
+TEST_F(ServerTest, lets_a_request_finish_when_it_drains) {
   Client idle(port_), busy(port_);
   busy.get("/wait");
   const auto exchange = held();
@@ -211,7 +211,7 @@ TEST_F(ServerTest, LetsARequestFinishWhenItDrains) {
   thread_.join();
 }
 
-TEST_F(ServerTest, CutsOffWhatDoesNotFinish) {
+TEST_F(ServerTest, cuts_off_what_does_not_finish) {
   Client busy(port_);
   busy.get("/wait");
   const auto exchange = held();
@@ -221,7 +221,7 @@ TEST_F(ServerTest, CutsOffWhatDoesNotFinish) {
   thread_.join();
 }
 
-TEST(Server, EndsRequestsThatTakeTooLong) {
+TEST(Server, ends_requests_that_take_too_long) {
   Handlers handlers;
   handlers.gate = [](const Request&) -> std::optional<Response> { return Response{}; };
   handlers.refuse = [](unsigned status, const std::string&) { return Response{.status = status}; };
@@ -243,7 +243,7 @@ TEST(Server, EndsRequestsThatTakeTooLong) {
   thread.join();
 }
 
-TEST(Server, SaysWhatItCannotListenOn) {
+TEST(Server, says_what_it_cannot_listen_on) {
   EXPECT_FALSE(Server::open({.host = "no such host."}, {}).ok());
   const auto unix_server =
       Server::open({.port = std::nullopt, .socket_path = std::string(200, 'x')}, {});

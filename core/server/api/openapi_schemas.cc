@@ -1,0 +1,313 @@
+#include "core/server/api/openapi_schemas.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/base/parameters.h"
+
+namespace tenon::api {
+namespace {
+
+Json text() {
+  return {{"type", "string"}};
+}
+// One of these values, of whatever type.
+Json words(const std::vector<Json>& values) {
+  Json list = Json::array();
+  for (const Json& value : values) list.push_back(value);
+  return {{"enum", std::move(list)}};
+}
+Json flag() {
+  return {{"type", "boolean"}};
+}
+Json any_object() {
+  return {{"type", "object"}};
+}
+Json anything() {
+  return Json::object();
+}
+Json list_of(Json items, size_t least = 0) {
+  Json list = {{"type", "array"}, {"items", std::move(items)}};
+  if (least > 0) list["minItems"] = least;
+  return list;
+}
+Json one_of(Json several) {
+  return {{"anyOf", std::move(several)}};
+}
+Json token_id() {
+  return {{"type", "integer"}, {"minimum", 0}, {"maximum", kMostTokenId}};
+}
+// Null is what is not there.
+Json or_absent(Json schema) {
+  return one_of(Json::array({std::move(schema), Json{{"type", "null"}}}));
+}
+
+// Numbers are kept as floats: what lies between a bound and its neighbour there is the bound.
+double inside(double bound, double towards, bool is_out) {
+  const auto kept = static_cast<float>(bound);
+  return is_out ? std::nextafter(kept, static_cast<float>(towards)) : bound;
+}
+
+Json number_schema(const NumberSpec& spec) {
+  if (spec.whole) {
+    return {{"type", "integer"}, {"minimum", spec.least}, {"maximum", spec.most}};
+  }
+  return {{"type", "number"},
+          {"minimum", inside(spec.min, spec.max, spec.above_min)},
+          {"maximum", inside(spec.max, spec.min, spec.below_max)}};
+}
+
+Json parameter_schema(const Parameter& known) {
+  switch (known.kind) {
+    case ParameterKind::number:
+      return number_schema(known.number);
+    case ParameterKind::flag:
+      return flag();
+    case ParameterKind::word:
+    case ParameterKind::stages:
+    case ParameterKind::name:
+      return text();
+    case ParameterKind::texts: {
+      const Json one = {{"type", "string"}, {"minLength", 1}};
+      return one_of(Json::array({one, list_of(one)}));
+    }
+    case ParameterKind::ids:
+      return list_of(token_id());
+    case ParameterKind::biases:
+      return {{"type", "object"},
+              {"propertyNames", {{"pattern", "^[0-9]{1,9}$"}}},
+              {"additionalProperties", {{"type", "number"}}}};
+    case ParameterKind::settings:
+      return any_object();
+  }
+  return anything();
+}
+
+// Members that may be left out.
+void add(Json& properties, std::initializer_list<std::pair<const char*, Json>> members) {
+  for (const auto& [name, schema] : members) properties[name] = or_absent(schema);
+}
+
+Json object_of(std::initializer_list<std::pair<const char*, Json>> needed,
+               std::initializer_list<std::pair<const char*, Json>> members = {}) {
+  Json properties = Json::object(), required = Json::array();
+  for (const auto& [name, schema] : needed) {
+    properties[name] = schema;
+    required.push_back(name);
+  }
+  add(properties, members);
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"required", std::move(required)},
+          {"additionalProperties", false}};
+}
+
+Json described(const Parameter& known) {
+  Json schema = or_absent(parameter_schema(known));
+  schema["description"] =
+      std::string(known.sentence) + " (absent: " + std::string(known.otherwise) + ")";
+  return schema;
+}
+
+// What the requests of OpenAI's older dialects have in common.
+void add_sampling(Json& properties) {
+  for (const Parameter& known : parameters()) {
+    if (known.name == "logprobs" || known.name == "prompt_logprobs") continue;
+    properties[std::string(known.name)] = described(known);
+  }
+  constexpr std::pair<const char*, const char*> kAlso[] = {
+      {"n", "samples"},
+      {"stop_token_ids", "stop_tokens"},
+      {"allowed_token_ids", "allowed_tokens"},
+      {"include_stop_str_in_output", "include_stop"}};
+  for (const auto& [name, known] : kAlso) properties[name] = properties[known];
+  const Json stream = object_of({}, {{"include_usage", flag()},
+                                     {"continuous_usage_stats", flag()},
+                                     {"include_obfuscation", anything()}});
+  const Json form = object_of({{"type", words({"text", "json_object", "json_schema"})}},
+                              {{"json_schema", any_object()}});
+  add(properties, {{"model", text()},
+                   {"stream", flag()},
+                   {"stream_options", stream},
+                   {"response_format", form},
+                   {"guided_json", anything()},
+                   {"guided_regex", text()},
+                   {"guided_grammar", text()},
+                   {"guided_choice", list_of(text())},
+                   {"structured_outputs", any_object()},
+                   {"priority", {{"type", "integer"}}},
+                   {"cache_salt", text()},
+                   {"return_token_ids", flag()},
+                   {"skip_special_tokens", words({true})}});
+  for (const char* name :
+       {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "request_id",
+        "spaces_between_special_tokens"}) {
+    properties[name] = {{"description", "has no effect here"}};
+  }
+}
+
+Json prompt_schema() {
+  const Json one = {{"type", "string"}, {"minLength", 1}};
+  const Json ids = list_of(token_id(), 1);
+  return one_of(Json::array({one, list_of(one, 1), ids, list_of(ids, 1)}));
+}
+
+Json content() {
+  const Json part = {
+      {"type", "object"},
+      {"properties", {{"type", words({"text", "input_text", "output_text"})}, {"text", text()}}},
+      {"required", Json::array({"type", "text"})}};
+  return one_of(Json::array({text(), list_of(part, 1)}));
+}
+
+Json message() {
+  const std::vector<Json> roles = {"system", "developer", "user", "assistant", "tool", "function"};
+  return object_of({{"role", words(roles)}, {"content", content()}},
+                   {{"name", text()},
+                    {"tool_call_id", text()},
+                    {"reasoning_content", text()},
+                    {"reasoning", text()},
+                    {"thinking", text()},
+                    {"tool_calls", list_of(any_object())}});
+}
+
+Json completion() {
+  Json schema = object_of({{"prompt", prompt_schema()}});
+  add_sampling(schema["properties"]);
+  add(schema["properties"], {{"logprobs", number_schema(parameter("logprobs").number)},
+                             {"echo", flag()},
+                             {"suffix", words({""})},
+                             {"add_special_tokens", flag()}});
+  return schema;
+}
+
+Json chat() {
+  Json schema = object_of({{"messages", list_of(schema_ref("Message"), 1)}});
+  Json& properties = schema["properties"];
+  add_sampling(properties);
+  properties["max_completion_tokens"] = properties["max_tokens"];
+  const Json tool = {{"type", "object"},
+                     {"properties", {{"type", words({"function"})}, {"function", any_object()}}},
+                     {"required", Json::array({"type", "function"})}};
+  add(properties,
+      {{"logprobs", flag()},
+       {"top_logprobs", number_schema(parameter("logprobs").number)},
+       {"tools", list_of(tool)},
+       {"tool_choice", one_of(Json::array({words({"none", "auto", "required"}), any_object()}))},
+       {"parallel_tool_calls", flag()},
+       {"reasoning_effort", text()},
+       {"documents", list_of(any_object())},
+       {"chat_template_kwargs", any_object()},
+       {"add_generation_prompt", flag()},
+       {"continue_final_message", flag()},
+       {"add_special_tokens", words({false})},
+       {"modalities", words({Json::array({"text"})})},
+       {"store", words({false})}});
+  for (const char* name : {"metadata", "service_tier", "verbosity"}) {
+    properties[name] = {{"description", "has no effect here"}};
+  }
+  return schema;
+}
+
+// Parameters that the newer dialects take.
+void add_few(Json& properties) {
+  for (const char* name : {"temperature", "top_p", "top_k", "seed"}) {
+    properties[name] = described(parameter(name));
+  }
+  add(properties, {{"stream", flag()}, {"model", text()}});
+}
+
+Json messages(bool counts_only) {
+  const Json block = {
+      {"type", "object"}, {"properties", {{"type", text()}}}, {"required", Json::array({"type"})}};
+  const Json blocks = one_of(Json::array({text(), list_of(block, 1)}));
+  const Json turn = object_of({{"role", words({"user", "assistant"})}, {"content", blocks}});
+  Json schema = object_of({{"messages", list_of(turn, 1)}});
+  Json& properties = schema["properties"];
+  add_few(properties);
+  properties["max_tokens"] = parameter_schema(parameter("max_tokens"));
+  if (!counts_only) schema["required"].push_back("max_tokens");
+  const Json tool = {{"type", "object"},
+                     {"properties", {{"name", text()}, {"input_schema", any_object()}}},
+                     {"required", Json::array({"name"})}};
+  add(properties, {{"system", content()},
+                   {"stop_sequences", parameter_schema(parameter("stop"))},
+                   {"tools", list_of(tool)},
+                   {"tool_choice", any_object()},
+                   {"thinking", any_object()},
+                   {"metadata", anything()},
+                   {"service_tier", anything()}});
+  return schema;
+}
+
+Json responses() {
+  const Json turn = object_of({{"role", text()}, {"content", content()}},
+                              {{"type", words({"message"})}, {"id", text()}, {"status", text()}});
+  Json schema = object_of({{"input", one_of(Json::array({text(), list_of(turn, 1)}))}});
+  Json& properties = schema["properties"];
+  add_few(properties);
+  properties["max_output_tokens"] = described(parameter("max_tokens"));
+  add(properties, {{"instructions", text()},
+                   {"text", any_object()},
+                   {"reasoning", any_object()},
+                   {"metadata", any_object()},
+                   {"store", words({false})},
+                   {"background", words({false})},
+                   {"tools", words({Json::array()})},
+                   {"include", words({Json::array()})}});
+  for (const char* name : {"user", "service_tier", "truncation", "tool_choice",
+                           "parallel_tool_calls", "safety_identifier", "prompt_cache_key",
+                           "stream_options", "top_logprobs", "max_tool_calls"}) {
+    properties[name] = {{"description", "has no effect here"}};
+  }
+  return schema;
+}
+
+// OpenAI's errors have an object with all four; Anthropic's say what they are outside it.
+Json error_schema() {
+  const Json inner = {{"type", "object"},
+                      {"required", Json::array({"message", "type", "param", "code"})},
+                      {"properties",
+                       {{"message", text()},
+                        {"type", text()},
+                        {"param", or_absent(text())},
+                        {"code", or_absent(text())}}}};
+  return {
+      {"type", "object"}, {"required", Json::array({"error"})}, {"properties", {{"error", inner}}}};
+}
+
+Json anthropic_error_schema() {
+  const Json inner = {{"type", "object"},
+                      {"required", Json::array({"type", "message"})},
+                      {"properties", {{"type", text()}, {"message", text()}}}};
+  return {{"type", "object"},
+          {"required", Json::array({"type", "error"})},
+          {"properties", {{"type", words({"error"})}, {"error", inner}}}};
+}
+
+}  // namespace
+
+Json schema_ref(const char* name) {
+  return {{"$ref", std::string("#/components/schemas/") + name}};
+}
+
+Json request_schemas() {
+  return {{"Message", message()},
+          {"Completion", completion()},
+          {"Chat", chat()},
+          {"Messages", messages(false)},
+          {"CountTokens", messages(true)},
+          {"Responses", responses()},
+          {"Embedding",
+           object_of({{"input", prompt_schema()}}, {{"model", text()},
+                                                    {"encoding_format", words({"float", "base64"})},
+                                                    {"user", anything()}})},
+          {"Tokenize", object_of({{"prompt", text()}}, {{"model", text()},
+                                                        {"add_special_tokens", flag()},
+                                                        {"return_token_strs", flag()}})},
+          {"Detokenize", object_of({{"tokens", list_of(token_id())}}, {{"model", text()}})},
+          {"Error", error_schema()},
+          {"AnthropicError", anthropic_error_schema()}};
+}
+
+}  // namespace tenon::api
