@@ -21,6 +21,9 @@ struct AsciiSet {
     high |= more.high;
     others = others || more.others;
   }
+  // `byte` is below 128.
+  bool has(uint8_t byte) const { return ((byte < 64 ? low : high) >> (byte % 64) & 1) != 0; }
+  bool operator==(const AsciiSet&) const = default;
   // All of it is below 128 and in `set`.
   bool is_within(const AsciiSet& set) const {
     return (low & ~set.low) == 0 && (high & ~set.high) == 0 && !others;

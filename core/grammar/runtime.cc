@@ -3,11 +3,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/grammar/run.h"
+
 namespace tenon::grammar {
 namespace {
 
 constexpr uint64_t kMostWork = 4'000'000;  // pairs looked at for one mask: some 100 ms
+// With more room than that for any text, whole tries are allowed at once.
+constexpr uint32_t kMuchFreeText = 32;
+// Of the vocabulary, the part that may be tried a token at a time: all at once cost less a token.
+constexpr size_t kWorthwhilePart = 6;
 constexpr size_t kMostMachineBytes = 4 * Runtime::kMachineBytes;  // … before it is given up
+
+// Plain characters (code_set.h).
+AsciiSet plain_ascii() {
+  AsciiSet set;
+  for (uint8_t byte = 0x20; byte < 0x80; ++byte) {
+    if (byte != '"' && byte != '\\') set.add(byte);
+  }
+  set.others = true;
+  return set;
+}
 
 void set_bit(std::vector<uint64_t>& mask, TokenId token) {
   const auto id = static_cast<uint32_t>(token);
@@ -55,17 +71,97 @@ Status Runtime::make_mask(ConfigId config, std::vector<uint64_t>& mask) {
   work_limit_ = machine.work() + kMostWork;
   (void)machine.take_overflow();
   bool done = true;
-  for (const Trie& trie : vocabulary_->tries()) {
-    if (trie.is_plain() && free_text >= trie.nodes.front().most_below) {
-      for (size_t word = 0; word < mask.size(); ++word) mask[word] |= trie.all[word];
-    } else {
-      done = done && walk(trie, config, mask);
-    }
+  if (free_text > 0 && free_text < kMuchFreeText) {
+    done = fill_short_text(config, mask);
+  } else if (free_text > 0 || !fill_runs(config, mask, done)) {
+    done = walk_tries(config, mask);
   }
   if (done && !machine.take_overflow()) return {};
   return failed(
       "the grammar has too many readings of the text so far – a few at a time are possible – write "
       "it so that fewer of its parts match the same text");
+}
+
+bool Runtime::walk_tries(ConfigId config, std::vector<uint64_t>& mask) {
+  const uint32_t free_text = findings_->machine.free_text(config);
+  return std::all_of(vocabulary_->tries().begin(), vocabulary_->tries().end(),
+                     [&](const Trie& trie) {
+                       if (!trie.is_plain() || free_text < trie.nodes.front().most_below) {
+                         return walk(trie, config, mask);
+                       }
+                       for (size_t word = 0; word < mask.size(); ++word)
+                         mask[word] |= trie.all[word];
+                       return true;
+                     });
+}
+
+bool Runtime::fill_short_text(ConfigId config, std::vector<uint64_t>& mask) {
+  const uint32_t free_text = findings_->machine.free_text(config);
+  for (const bool behind_space : {false, true}) {
+    const TokenIndex& index = vocabulary_->index(behind_space);
+    const uint32_t room =
+        std::min(behind_space ? free_text - 1 : free_text, TokenIndex::kMostCharacters);
+    const auto plain = index.within(plain_ascii());
+    const TokenIndex::Bits& at_most = index.at_most(room);
+    for (size_t word = 0; word < mask.size(); ++word) mask[word] |= (*plain)[word] & at_most[word];
+    const bool may_be_long = free_text > TokenIndex::kMostCharacters;
+    if (may_be_long && !walk_each(index.long_ones(), config, mask)) return false;
+  }
+  return std::all_of(vocabulary_->tries().begin(), vocabulary_->tries().end(),
+                     [&](const Trie& trie) { return trie.is_plain() || walk(trie, config, mask); });
+}
+
+bool Runtime::fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done) {
+  Machine& machine = findings_->machine;
+  std::optional<Run> runs[2];
+  std::vector<std::span<const TokenId>> others;  // that are tried one at a time
+  size_t count = 0;
+  const auto add = [&](std::span<const TokenId> tokens) {
+    others.push_back(tokens);
+    count += tokens.size();
+  };
+  for (const bool behind_space : {false, true}) {
+    const ConfigId from = behind_space ? machine.step(config, ' ') : config;
+    if (from == kDeadConfig) continue;
+    const auto& run = runs[behind_space ? 1 : 0] =
+        find_run(machine, grammar_->automaton(), from, TokenIndex::kMostCharacters);
+    if (!run) return false;
+    const TokenIndex& index = vocabulary_->index(behind_space);
+    add(index.long_ones());
+    if (run->characters.others) add(index.broken());
+    if (run->ways_out.others) add(index.beyond_ascii());
+    for (uint8_t byte = 0; byte < 128; ++byte) {
+      if (run->ways_out.has(byte)) add(index.with(byte));
+    }
+  }
+  if (count > vocabulary_->size() / kWorthwhilePart) return false;
+  for (const bool behind_space : {false, true}) {
+    const auto& run = runs[behind_space ? 1 : 0];
+    if (!run) continue;
+    const TokenIndex& index = vocabulary_->index(behind_space);
+    const auto within = index.within(run->characters);
+    const TokenIndex::Bits& at_most = index.at_most(run->most);
+    for (size_t word = 0; word < mask.size(); ++word) {
+      mask[word] |= (*within)[word] & at_most[word];
+    }
+  }
+  done = std::all_of(others.begin(), others.end(),
+                     [&](const auto& tokens) { return walk_each(tokens, config, mask); });
+  return true;
+}
+
+bool Runtime::walk_each(std::span<const TokenId> tokens, ConfigId config,
+                        std::vector<uint64_t>& mask) {
+  return std::all_of(tokens.begin(), tokens.end(), [&](TokenId token) {
+    const std::string_view bytes = vocabulary_->bytes(token);
+    if (findings_->machine.walk(config, bytes) != kDeadConfig) set_bit(mask, token);
+    return may_go_on();
+  });
+}
+
+bool Runtime::may_go_on() const {
+  const Machine& machine = findings_->machine;
+  return machine.work() <= work_limit_ && machine.bytes() <= kMostMachineBytes;
 }
 
 bool Runtime::walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask) {

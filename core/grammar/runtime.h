@@ -46,6 +46,16 @@ class Runtime {
 
  private:
   Status make_mask(ConfigId config, std::vector<uint64_t>& mask);
+  // Where few plain characters may follow, whatever they are. False where it took too long.
+  bool fill_short_text(ConfigId config, std::vector<uint64_t>& mask);
+  // Where runs of characters begin that lead on together (run.h), behind a space or without one.
+  // False where that would not be less work; `done` is false where it took too long.
+  bool fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done);
+  bool walk_tries(ConfigId config, std::vector<uint64_t>& mask);
+  // These tokens, one at a time. False as above.
+  bool walk_each(std::span<const TokenId> tokens, ConfigId config, std::vector<uint64_t>& mask);
+  // Whether there is room and time for more.
+  bool may_go_on() const;
   // The tokens of one trie, into the mask. False where it took too long.
   bool walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask);
 

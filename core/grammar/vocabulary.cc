@@ -101,6 +101,10 @@ class TrieBuilder {
 Result<std::shared_ptr<const Vocabulary>> Vocabulary::make(std::vector<std::string> bytes) {
   auto made = std::make_shared<Vocabulary>();
   made->bytes_ = std::move(bytes);
+  for (const bool behind_space : {false, true}) {
+    made->indexes_[behind_space ? 1 : 0] =
+        std::make_unique<const TokenIndex>(made->bytes_, behind_space);
+  }
   constexpr size_t kPlainKinds = std::size(kLengths);
   std::vector<std::vector<TokenId>> kinds(kPlainKinds + 1);
   for (size_t id = 0; id < made->bytes_.size(); ++id) {

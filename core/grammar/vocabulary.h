@@ -18,6 +18,7 @@
 
 #include "core/base/result.h"
 #include "core/grammar/ascii_set.h"
+#include "core/grammar/token_index.h"
 
 namespace tenon::grammar {
 
@@ -56,11 +57,14 @@ class Vocabulary {
     return bytes_[static_cast<size_t>(token)];
   }
   std::span<const Trie> tries() const { return tries_; }
+  // Of the tokens with a space in front, and of all others.
+  const TokenIndex& index(bool behind_space) const { return *indexes_[behind_space ? 1 : 0]; }
   uint32_t depth() const { return depth_; }
 
  private:
   std::vector<std::string> bytes_;
   std::vector<Trie> tries_;
+  std::unique_ptr<const TokenIndex> indexes_[2];
   uint32_t depth_ = 0;
 };
 

@@ -17,7 +17,7 @@ factor ::= number | "(" sum ")"
 number ::= "-"? [0-9]{1,3}
 )gbnf";
 
-TEST(Gbnf, RulesRecur) {
+TEST(Gbnf, rules_recur) {
   const auto grammar = compiled(GrammarKind::gbnf, kArithmetic);
   ASSERT_NE(grammar, nullptr);
   EXPECT_TRUE(matches(*grammar, "1+2*(3-(4))\n"));
@@ -29,7 +29,7 @@ TEST(Gbnf, RulesRecur) {
   EXPECT_FALSE(matches(*grammar, "1"));
 }
 
-TEST(Gbnf, ReadsWhatLlamaCppReads) {
+TEST(Gbnf, reads_what_llama_cpp_reads) {
   const auto grammar = compiled(GrammarKind::gbnf,
                                 "root ::=\n  first |\n  \"\\x41\\u00e4\\\"\" . [^a-z\\]]\n"
                                 "first ::= [\\u00e0-\\u00fc]+ last{2}\nlast ::= \"z\"?\n");
@@ -42,7 +42,7 @@ TEST(Gbnf, ReadsWhatLlamaCppReads) {
   EXPECT_FALSE(matches(*grammar, "Aä\"\n]"));
 }
 
-TEST(Gbnf, StacksMayBeDeepAndEndSomewhere) {
+TEST(Gbnf, stacks_may_be_deep_and_end_somewhere) {
   const auto grammar = compiled(GrammarKind::gbnf, "root ::= \"(\" root \")\" | \"x\"\n");
   ASSERT_NE(grammar, nullptr);
   const auto nested = [](size_t depth) {
@@ -60,7 +60,7 @@ TEST(Gbnf, StacksMayBeDeepAndEndSomewhere) {
   EXPECT_NE(machine.step(config, 'x'), kDeadConfig) << "a way out is left";
 }
 
-TEST(Gbnf, AmbiguityIsNoTrouble) {
+TEST(Gbnf, ambiguity_is_no_trouble) {
   const auto grammar =
       compiled(GrammarKind::gbnf,
                "root ::= word (\" \" word)*\nword ::= any | any any | any any any\n"
@@ -70,7 +70,7 @@ TEST(Gbnf, AmbiguityIsNoTrouble) {
   EXPECT_FALSE(matches(*grammar, "none  of these"));
 }
 
-TEST(Gbnf, RefusesByNameLineAndColumn) {
+TEST(Gbnf, refuses_by_name_line_and_column) {
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= \"a\" b\n"),
               HasSubstr("line 1, column 14: rule 'b' is used"));
   EXPECT_THAT(refusal(GrammarKind::gbnf, "rot ::= \"a\"\n"), HasSubstr("no rule 'root'"));
@@ -90,7 +90,7 @@ TEST(Gbnf, RefusesByNameLineAndColumn) {
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= \"a\" )"), HasSubstr("line 1, column 14"));
 }
 
-TEST(Gbnf, LimitsAreSaidInWords) {
+TEST(Gbnf, limits_are_said_in_words) {
   const std::string large = "root ::= " + std::string(900'000, '.');
   EXPECT_THAT(refusal(GrammarKind::gbnf, large), HasSubstr("parts – that is the limit"));
   EXPECT_THAT(refusal(GrammarKind::gbnf, std::string(2 << 20, ' ')), HasSubstr("is the limit"));

@@ -86,7 +86,7 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
-TEST(JsonSchema, AllowsWhatSatisfiesItAndNothingElse) {
+TEST(JsonSchema, allows_what_satisfies_it_and_nothing_else) {
   for (const Case& one : cases()) {
     const auto grammar = compiled(GrammarKind::json_schema, one.schema);
     ASSERT_NE(grammar, nullptr);
@@ -101,7 +101,7 @@ TEST(JsonSchema, AllowsWhatSatisfiesItAndNothingElse) {
   }
 }
 
-TEST(JsonSchema, NamesCannotComeTwiceInAnySpelling) {
+TEST(JsonSchema, names_cannot_come_twice_in_any_spelling) {
   const auto grammar = compiled(GrammarKind::json_schema,
                                 R"({"type":"object","properties":{"a\"":{"type":"integer"}}})");
   EXPECT_TRUE(matches(*grammar, R"({"a\"":1})"));
@@ -110,7 +110,7 @@ TEST(JsonSchema, NamesCannotComeTwiceInAnySpelling) {
   EXPECT_TRUE(matches(*grammar, R"({"a":"x","a\"b":null})"));
 }
 
-TEST(JsonSchema, MembersComeInOrder) {
+TEST(JsonSchema, members_come_in_order) {
   const auto grammar =
       compiled(GrammarKind::json_schema,
                R"({"type":"object","properties":{"b":{},"a":{}},"required":["z"]})");
@@ -119,7 +119,7 @@ TEST(JsonSchema, MembersComeInOrder) {
   EXPECT_FALSE(matches(*grammar, R"({"z":3,"a":2})"));
 }
 
-TEST(JsonSchema, WhiteSpaceIsBounded) {
+TEST(JsonSchema, white_space_is_bounded) {
   const auto grammar = compiled(GrammarKind::json_object, "");
   EXPECT_TRUE(matches(*grammar, "{ \"a\": 1, \"b\": [ ] }"));
   EXPECT_TRUE(matches(*grammar, "{\n" + std::string(32, ' ') + "\"a\": 1\n}"));
@@ -130,13 +130,13 @@ TEST(JsonSchema, WhiteSpaceIsBounded) {
   EXPECT_FALSE(matches(*grammar, "{\"a\" :1}"));
 }
 
-TEST(JsonSchema, JsonObjectIsAnObject) {
+TEST(JsonSchema, json_object_is_an_object) {
   EXPECT_TRUE(matches(GrammarKind::json_object, "", R"({"a":[{},[1e5,"x\n"],null,true]})"));
   EXPECT_FALSE(matches(GrammarKind::json_object, "", "[]"));
   EXPECT_FALSE(matches(GrammarKind::json_object, "", R"({"a"})"));
 }
 
-TEST(JsonSchema, FormatsAreThoseOfTheTable) {
+TEST(JsonSchema, formats_are_those_of_the_table) {
   const auto with = [](const std::string& format, const std::string& text) {
     return matches(GrammarKind::json_schema, R"({"type":"string","format":")" + format + "\"}",
                    "\"" + text + "\"");
@@ -144,6 +144,10 @@ TEST(JsonSchema, FormatsAreThoseOfTheTable) {
   EXPECT_TRUE(with("date", "2026-11-30"));
   EXPECT_FALSE(with("date", "2026-11-31"));
   EXPECT_FALSE(with("date", "2026-13-01"));
+  EXPECT_TRUE(with("date", "2000-02-29"));
+  EXPECT_TRUE(with("date", "2024-02-29"));
+  EXPECT_FALSE(with("date", "2026-02-29"));
+  EXPECT_FALSE(with("date", "2100-02-29"));
   EXPECT_TRUE(with("time", "23:59:00Z"));
   EXPECT_TRUE(with("date-time", "2026-01-31T00:00:00.5+02:00"));
   EXPECT_FALSE(with("date-time", "2026-01-31 00:00:00Z"));
@@ -151,15 +155,26 @@ TEST(JsonSchema, FormatsAreThoseOfTheTable) {
   EXPECT_TRUE(with("ipv4", "255.0.10.1"));
   EXPECT_FALSE(with("ipv4", "256.0.10.1"));
   EXPECT_TRUE(with("ipv6", "2001:db8:0:0:0:0:0:1"));
+  for (const char* text : {"::", "::1", "d6::", "1:d6::42", "1:2:3:4:5:6::", "::2:3:4:5:6:7"}) {
+    EXPECT_TRUE(with("ipv6", text)) << text;
+  }
+  for (const char* text : {":", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7::8", "12345::"}) {
+    EXPECT_FALSE(with("ipv6", text)) << text;
+  }
   EXPECT_TRUE(with("email", "a.b@example.org"));
   EXPECT_FALSE(with("email", "a.b@"));
-  EXPECT_TRUE(with("hostname", "www.example.org"));
+  EXPECT_TRUE(with("hostname", "www.example-1.org"));
+  EXPECT_FALSE(with("hostname", "xn--hello-txk"));
   EXPECT_TRUE(with("uri", "https://example.org/a/b?c=d#e"));
+  EXPECT_TRUE(with("uri", "https://example.org/a_(b)%20c?d=e:f"));
+  EXPECT_FALSE(with("uri", "https://example.org/%2"));
   EXPECT_TRUE(with("duration", "P3DT4H"));
+  EXPECT_TRUE(with("duration", "P1Y2M3DT4H5M6S"));
+  EXPECT_FALSE(with("duration", "P1Y2D"));
   EXPECT_TRUE(with("json-pointer", "/a/~0b"));
 }
 
-TEST(JsonSchema, RefusesByNameAndPlace) {
+TEST(JsonSchema, refuses_by_name_and_place) {
   const auto refused = [](std::string_view schema) {
     return refusal(GrammarKind::json_schema, schema);
   };

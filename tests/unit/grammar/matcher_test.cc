@@ -30,6 +30,31 @@ std::shared_ptr<const Vocabulary> mixed_vocabulary() {
   return kVocabulary;
 }
 
+// Many short words, so that runs of characters are worth while; few tokens of other kinds.
+std::shared_ptr<const Vocabulary> wordy_vocabulary() {
+  static const std::shared_ptr<const Vocabulary> kVocabulary = [] {
+    std::vector<std::string> more = {
+        "",          "\"}",     "\",", "a\"",  "e@e", ".net",  "ab.", "x,y",   "\xc3", "\xa4x",
+        "n\xf0\x9f", " ",       "  a", " a b", " é",  " \xc3", " \"", "\\n",   "\\u0", "😀tea",
+        "A1b",       "teNet_s", "-t",  "_a",   "e-",  "\n  ",  "0x",  "tone\""};
+    std::mt19937 random(4);
+    for (int i = 0; i < 3000; ++i) {
+      std::string text;
+      const size_t length = 1 + (i % 100 == 0 ? 12 + random() % 12 : random() % 9);
+      if (random() % 2 == 0) text = " ";
+      for (size_t at = 0; at < length; ++at) {
+        const bool is_other = random() % 12 == 0;
+        text += is_other
+                    ? std::vector<std::string>{"ä", "é", "的", "7", "0", "_", "T"}[random() % 7]
+                    : std::string(1, "etaoinshrdluabcf"[random() % 16]);
+      }
+      more.push_back(text);
+    }
+    return byte_vocabulary(more);
+  }();
+  return kVocabulary;
+}
+
 const TokenId kEnd = 256;  // without bytes
 
 Matcher matcher_of(GrammarKind kind, std::string_view text) {
@@ -52,11 +77,10 @@ TokenId draw(const std::vector<uint64_t>& mask, std::mt19937& random) {
 }
 
 // The mask is exactly the tokens behind which something can still follow, or the text is whole.
-void expect_exact(const Grammar& grammar, const std::string& so_far,
+void expect_exact(const Grammar& grammar, const Vocabulary& vocabulary, const std::string& so_far,
                   const std::vector<uint64_t>& mask) {
   Machine machine(grammar.automaton());
   const ConfigId here = machine.walk(machine.start(), so_far);
-  const Vocabulary& vocabulary = *mixed_vocabulary();
   for (TokenId token = 0; token < static_cast<TokenId>(vocabulary.size()); ++token) {
     const std::string_view bytes = vocabulary.bytes(token);
     const bool expected = token == kEnd
@@ -67,7 +91,25 @@ void expect_exact(const Grammar& grammar, const std::string& so_far,
   }
 }
 
-TEST(Matcher, MasksAreExactAlongRandomWays) {
+void expect_exact_along_ways(GrammarKind kind, const std::string& text,
+                             const std::shared_ptr<const Vocabulary>& vocabulary) {
+  std::mt19937 random(5);
+  const auto grammar = compiled(kind, text);
+  for (int round = 0; round < 6; ++round) {
+    Matcher matcher(grammar, vocabulary, {kEnd});
+    std::string so_far;
+    for (int step = 0; step < 25 && !matcher.is_finished(); ++step) {
+      const std::vector<uint64_t> mask = mask_of(matcher, *vocabulary);
+      ASSERT_NO_FATAL_FAILURE(expect_exact(*grammar, *vocabulary, so_far, mask));
+      const TokenId token = draw(mask, random);
+      ASSERT_NE(token, kNoToken);
+      ASSERT_TRUE(matcher.accept(token));
+      so_far += vocabulary->bytes(token);
+    }
+  }
+}
+
+TEST(Matcher, masks_are_exact_along_random_ways) {
   const std::pair<GrammarKind, std::string> grammars[] = {
       {GrammarKind::json_schema, kRecord},
       {GrammarKind::json_object, ""},
@@ -75,25 +117,34 @@ TEST(Matcher, MasksAreExactAlongRandomWays) {
       {GrammarKind::json_schema, R"({"type":"string","pattern":"^[abc ]*$"})"},
       {GrammarKind::regex, "(.{0,20}x|[ab]{5,9})+ä*"},
       {GrammarKind::gbnf, "root ::= \"[\" (root | [^\\]\\[]{0,70}) \"]\"\n"}};
-  std::mt19937 random(5);
   for (const auto& [kind, text] : grammars) {
-    const auto grammar = compiled(kind, text);
-    for (int round = 0; round < 6; ++round) {
-      Matcher matcher(grammar, mixed_vocabulary(), {kEnd});
-      std::string so_far;
-      for (int step = 0; step < 25 && !matcher.is_finished(); ++step) {
-        const std::vector<uint64_t> mask = mask_of(matcher, *mixed_vocabulary());
-        ASSERT_NO_FATAL_FAILURE(expect_exact(*grammar, so_far, mask));
-        const TokenId token = draw(mask, random);
-        ASSERT_NE(token, kNoToken);
-        ASSERT_TRUE(matcher.accept(token));
-        so_far += mixed_vocabulary()->bytes(token);
-      }
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_exact_along_ways(kind, text, mixed_vocabulary())) << text;
   }
 }
 
-TEST(Matcher, AnyAllowedTokenLeadsToTextThatValidates) {
+TEST(Matcher, masks_of_runs_are_exact) {
+  const std::pair<GrammarKind, std::string> grammars[] = {
+      {GrammarKind::regex, "([a-z_]+,)*"},
+      {GrammarKind::regex, "([a-zA-Z0-9]{1,5}-)*"},
+      {GrammarKind::regex, "[A-Z]?[a-z]*( [a-z]+)*T"},
+      {GrammarKind::regex, "([a-z ]{2,9},)*"},
+      {GrammarKind::regex, "([^,]+,)*"},
+      {GrammarKind::regex, "([^T]{2,7}T)*"},
+      {GrammarKind::regex, "([a-t][a-z0-9]{3,}é?)*"},
+      {GrammarKind::regex, "([a-zä]{0,9}[a-zé]{0,9}x)*"},
+      {GrammarKind::regex, "(foo|[a-z]{4}|tea.*)*"},
+      {GrammarKind::json_schema, R"({"type":"string","minLength":3,"maxLength":20})"},
+      {GrammarKind::json_schema, R"({"type":"array","items":{"type":"string","maxLength":9}})"},
+      {GrammarKind::json_schema, R"({"type":"array","items":{"type":"string","format":"email"}})"},
+      {GrammarKind::json_schema,
+       R"({"type":"array","items":{"type":"string","format":"hostname"}})"},
+      {GrammarKind::json_schema, R"({"type":"string","pattern":"^[\\w ]{2,30}$"})"}};
+  for (const auto& [kind, text] : grammars) {
+    ASSERT_NO_FATAL_FAILURE(expect_exact_along_ways(kind, text, wordy_vocabulary())) << text;
+  }
+}
+
+TEST(Matcher, any_allowed_token_leads_to_text_that_validates) {
   const std::string schemas[] = {
       kRecord,
       R"({"type":"object","properties":{"id":{"type":"string","pattern":"^[a-c]{2,6}$"},"kind":{"enum":["x","y"]}},"required":["kind"]})",
@@ -130,7 +181,7 @@ TEST(Matcher, AnyAllowedTokenLeadsToTextThatValidates) {
   }
 }
 
-TEST(Matcher, EndsAreAllowedWhereTheTextIsWhole) {
+TEST(Matcher, ends_are_allowed_where_the_text_is_whole) {
   Matcher matcher = matcher_of(GrammarKind::regex, "a{1,2}");
   EXPECT_FALSE(matcher.accept(kEnd));
   EXPECT_TRUE(matcher.accept('a'));
@@ -150,7 +201,7 @@ TEST(Matcher, EndsAreAllowedWhereTheTextIsWhole) {
   EXPECT_TRUE(matcher.accept('a'));
 }
 
-TEST(Matcher, TokensWithoutBytesAreNeverContent) {
+TEST(Matcher, tokens_without_bytes_are_never_content) {
   Matcher matcher = matcher_of(GrammarKind::regex, "[\\s\\S]*");
   EXPECT_FALSE(matcher.accept(257));
   EXPECT_FALSE(matcher.accept(-1));
@@ -158,7 +209,7 @@ TEST(Matcher, TokensWithoutBytesAreNeverContent) {
   EXPECT_FALSE(is_set(mask_of(matcher, *mixed_vocabulary()), 257));
 }
 
-TEST(Matcher, RollbackAndCopiesAreLikeAFreshRun) {
+TEST(Matcher, rollback_and_copies_are_like_a_fresh_run) {
   const auto grammar = compiled(GrammarKind::json_schema, kRecord);
   const auto runtime = std::make_shared<Runtime>(grammar, mixed_vocabulary());
   std::mt19937 random(21);
@@ -188,7 +239,7 @@ TEST(Matcher, RollbackAndCopiesAreLikeAFreshRun) {
 }
 
 // So many states are seen that findings are begun anew on the way.
-TEST(Matcher, ForgettingWhatWasFoundChangesNothing) {
+TEST(Matcher, forgetting_what_was_found_changes_nothing) {
   const auto grammar = compiled(GrammarKind::gbnf,
                                 "root ::= \"(\" root \")\" | [a-z]{1,400000} | \"1\" root \"2\"\n");
   const auto runtime = std::make_shared<Runtime>(grammar, mixed_vocabulary());
@@ -215,7 +266,7 @@ TEST(Matcher, ForgettingWhatWasFoundChangesNothing) {
   EXPECT_TRUE(first.expired()) << "all have carried over what they need";
 }
 
-TEST(Matcher, TooManyReadingsAreSaidInWords) {
+TEST(Matcher, too_many_readings_are_said_in_words) {
   Matcher matcher = matcher_of(
       GrammarKind::gbnf, "root ::= ([a-z] | [a-z] [a-z] | [a-z] [a-z] [a-z]){1,100000} \"!\"\n");
   Status status;

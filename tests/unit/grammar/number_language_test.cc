@@ -16,7 +16,7 @@ std::string hundredths(int value) {
   return text + "." + (rest[1] == '0' ? rest.substr(0, 1) : rest);
 }
 
-TEST(NumberLanguage, BoundsOfIntegersHoldForEachInteger) {
+TEST(NumberLanguage, bounds_of_integers_hold_for_each_integer) {
   std::mt19937 random(11);
   for (int round = 0; round < 60; ++round) {
     const int a = static_cast<int>(random() % 400) - 200,
@@ -36,7 +36,7 @@ TEST(NumberLanguage, BoundsOfIntegersHoldForEachInteger) {
   }
 }
 
-TEST(NumberLanguage, BoundsOfNumbersHoldForEachHundredth) {
+TEST(NumberLanguage, bounds_of_numbers_hold_for_each_hundredth) {
   std::mt19937 random(12);
   for (int round = 0; round < 40; ++round) {
     const int low = static_cast<int>(random() % 600) - 300;
@@ -55,7 +55,7 @@ TEST(NumberLanguage, BoundsOfNumbersHoldForEachHundredth) {
   }
 }
 
-TEST(NumberLanguage, MultiplesAreExact) {
+TEST(NumberLanguage, multiples_are_exact) {
   const auto sevens =
       compiled(GrammarKind::json_schema, R"({"type":"integer","multipleOf":7,"minimum":-60})");
   const auto quarters =
@@ -67,7 +67,7 @@ TEST(NumberLanguage, MultiplesAreExact) {
   EXPECT_FALSE(matches(*quarters, "1.250001"));
 }
 
-TEST(NumberLanguage, WithoutBoundsIsAnyNumberOfJson) {
+TEST(NumberLanguage, without_bounds_is_any_number_of_json) {
   const auto number = compiled(GrammarKind::json_schema, R"({"type":"number"})");
   for (const char* text : {"0", "-0", "12", "-1.5", "1e5", "2.25E-10", "0.001"}) {
     EXPECT_TRUE(matches(*number, text)) << text;

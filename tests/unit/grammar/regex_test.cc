@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Regex, TheWholeTextIsMeant) {
+TEST(Regex, the_whole_text_is_meant) {
   EXPECT_TRUE(matches(GrammarKind::regex, "ab|c", "ab"));
   EXPECT_TRUE(matches(GrammarKind::regex, "ab|c", "c"));
   EXPECT_FALSE(matches(GrammarKind::regex, "ab|c", "abc"));
@@ -19,7 +19,7 @@ TEST(Regex, TheWholeTextIsMeant) {
   EXPECT_TRUE(matches(GrammarKind::regex, "(^a|b$)", "b"));
 }
 
-TEST(Regex, CharactersAreWholeOnes) {
+TEST(Regex, characters_are_whole_ones) {
   EXPECT_TRUE(matches(GrammarKind::regex, ".", "ä"));
   EXPECT_TRUE(matches(GrammarKind::regex, ".", "😀"));
   EXPECT_FALSE(matches(GrammarKind::regex, "..", "ä"));
@@ -32,7 +32,7 @@ TEST(Regex, CharactersAreWholeOnes) {
 }
 
 // Expressions that std::regex reads the same way, against it on random texts.
-TEST(Regex, AgreesWithAnotherEngine) {
+TEST(Regex, agrees_with_another_engine) {
   const std::string patterns[] = {"a*b",
                                   "(ab|a)(c|bcd)",
                                   "[a-c]{2,4}",
@@ -69,7 +69,7 @@ TEST(Regex, AgreesWithAnotherEngine) {
   EXPECT_GT(matched, 400);
 }
 
-TEST(Regex, CountsFarWithoutWritingItOut) {
+TEST(Regex, counts_far_without_writing_it_out) {
   const auto grammar = compiled(GrammarKind::regex, "(ab|c){1000,2000}d");
   EXPECT_LT(grammar->states(), 50u);
   std::string text;
@@ -81,7 +81,7 @@ TEST(Regex, CountsFarWithoutWritingItOut) {
   EXPECT_FALSE(matches(*grammar, text + "cd"));
 }
 
-TEST(Regex, RefusesByNameAndPlace) {
+TEST(Regex, refuses_by_name_and_place) {
   EXPECT_THAT(refusal(GrammarKind::regex, "a(?=b)"), HasSubstr("at byte 1: this kind of group"));
   EXPECT_THAT(refusal(GrammarKind::regex, "(a)\\1"), HasSubstr("at byte 3: a back reference"));
   EXPECT_THAT(refusal(GrammarKind::regex, "\\bword"), HasSubstr("a word boundary"));
