@@ -177,8 +177,15 @@ class Pairs:
                 states.append(self.state(work, file))
             state = states[-1]
             self.sort_round(work, file, order, costs, states, shares, pairs, dropped, alone)
+        ratios = {}
+        for name, kept in pairs.items():
+            # A load that took no longer than its first token is within what timing can tell.
+            if costs := [(pair["tenon"], pair["peer"]) for pair in kept
+                         if pair["tenon"] > 0 and pair["peer"] > 0]:
+                ratios[name] = self.tenon.ratio_of(costs)
         return {"settings": {name: list(map(str, settings[name])) for name in engines},
-                "pairs": pairs, "dropped": dropped, "alone": alone, "failures": failures}
+                "pairs": pairs, "ratios": ratios, "dropped": dropped, "alone": alone,
+                "failures": failures}
 
     def sort_round(self, work, file, order, costs, states, shares, pairs, dropped, alone):
         """Keeps the pairs of a round whose states agree, and which others left alone."""

@@ -35,6 +35,7 @@ class Work:
         self.type = type_name
         self.batch, self.tokens = entry.get("batch", 1), entry.get("tokens", 1)
         self.context = entry.get("context", 0)
+        self.layers = entry.get("layers")
         self.steps = entry.get("steps", 16)
         self.busy = entry.get("busy", 0)
         self.repeat = entry.get("repeat", 3)
@@ -96,12 +97,15 @@ class Checkpoints:
         print(f"  {done.output.strip()}", file=sys.stderr, flush=True)
 
     def file(self, work):
-        file = self.folder / f"{work.shape}-{work.type}.gguf"
+        # Fewer layers than the shape's own are other files.
+        name = work.shape + (f"-{work.layers}" if work.layers else "")
+        file = self.folder / f"{name}-{work.type}.gguf"
         if not file.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            source = self.folder / work.shape
+            source = self.folder / name
             if not (source / "config.json").is_file():
-                self.make("synth", "--shape", work.shape, "--out", source, "--seed", "1")
+                layers = ["--layers", work.layers] if work.layers else []
+                self.make("synth", "--shape", work.shape, *layers, "--out", source, "--seed", "1")
                 (source / "tokenizer.json").write_text(plain_tokenizer())
             self.make("convert", source, file, "--type", work.type)
         if file not in self.marks:
@@ -142,7 +146,7 @@ def measure(flags):
     works = chosen_works(flags)
     checkpoints = Checkpoints(tenon, flags.models)
     pairs = Pairs(tenon, peers, flags)
-    results = {"format": 1, "threads": flags.threads, "machine": tenon.limits(flags.state_seconds),
+    results = {"format": 2, "threads": flags.threads, "machine": tenon.limits(flags.state_seconds),
                "peers": [peer.name for peer in peers], "absent": absent,
                "agree": flags.agree, "share": flags.share, "works": []}
     for work in works:
@@ -158,8 +162,8 @@ def measure(flags):
 def read_results(path):
     try:
         results = json.loads(pathlib.Path(path).read_text())
-        if results["format"] != 1:
-            raise KeyError("format 1")
+        if results["format"] != 2:
+            raise KeyError("format 2")
         return results
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise Failure(f"'{path}' holds no results of this program ({problem}); make them with "

@@ -3,6 +3,7 @@
 import math
 import statistics
 
+from engines import CONFIDENCE
 from pairs import limit_of_load, mean_state, step_load
 
 
@@ -28,9 +29,6 @@ class Line:
         if not pairs or self.kind == "verify" or self.beside_others:
             return None
         return statistics.median(pair["limit"] / pair[member] for pair in pairs)
-
-    def ratios(self, peer):
-        return sorted(pair["peer"] / pair["tenon"] for pair in self.pairs.get(peer, []))
 
     def text(self, cost):
         if cost is None:
@@ -64,10 +62,11 @@ class Line:
 def ratio_text(line, peer):
     if peer in line.failures:
         return "failed"
-    ratios = line.ratios(peer)
-    if not ratios:
+    if peer not in line.ratios:
         return f"– ({line.dropped[peer]} dropped)" if peer in line.dropped else "–"
-    text = f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}–{ratios[-1]:.2f})"
+    ratio = line.ratios[peer]
+    low, high = ("?" if ratio[end] is None else f"{ratio[end]:.2f}" for end in ("low", "high"))
+    text = f"{ratio['estimate']:.2f} [{low}, {high}]"
     return text + (f", {line.dropped[peer]} dropped" if line.dropped[peer] else "")
 
 
@@ -183,8 +182,8 @@ def show(results, markdown):
         print(f"{'### ' if markdown else ''}{shape}\n")
         print_rows(*rows_of([line for line in lines if line.shape == shape], peers), markdown)
         print()
-    print("Tokens a second, in brackets the fraction of the limit; Tenon / peer: median of the "
-          "pairs (least–greatest); dropped: pairs whose states differ by more than "
+    print("Tokens a second, in brackets the fraction of the limit; Tenon / peer: the mean ratio of "
+          f"the pairs and its interval ({CONFIDENCE:.0%}); dropped: pairs whose states differ by more than "
           f"{results['agree']:.0%}, or with less than {results['share']:.0%} of the processors.")
     if results["share"] == 0:
         print("Other programs ran beside these (`--share 0`): ratios hold, fractions do not.")

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "core/base/parameters.h"
@@ -38,6 +39,16 @@ struct AnswerSettings {
 
 // `first`, completed by `then`.
 AnswerSettings overlaid(AnswerSettings first, const AnswerSettings& then);
+
+// What was said, one by one, by the names of parameters(): absent members are left out.
+using AnswerValue =
+    std::variant<int64_t, double, bool, std::string, std::vector<std::string>, std::vector<TokenId>,
+                 std::vector<LogitBias>, std::vector<VendorSetting>>;
+struct NamedSetting {
+  std::string_view name;
+  AnswerValue value;
+};
+std::vector<NamedSetting> named_settings(const AnswerSettings& answer);
 
 // Each puts what was written for `parameter` in its place, or says what is wrong with it; the text
 // is empty where nothing is. The parameter is of that kind.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/mapped_file.h"
+#include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/table_reader.h"
@@ -15,12 +16,16 @@ namespace tenon {
 namespace {
 
 constexpr size_t kLargestComparisonBytes = size_t{1} << 20;
-constexpr std::array<std::string_view, 26> kKeys = {
-    "format", "title",  "claim",       "loses",    "base",         "base_name",  "model",
-    "set",    "arm",    "several",     "workload", "same_answers", "max_tokens", "in_flight",
-    "rate",   "cache",  "metric",      "margin",   "confidence",   "pairs",      "budget",
-    "seed",   "unlike", "noise_pairs", "slo",      "expect"};
-constexpr std::array<std::string_view, 4> kArmKeys = {"name", "set", "model", "program"};
+constexpr std::array<std::string_view, 36> kKeys = {
+    "format",     "title",       "claim",       "loses",      "base",     "base_name",
+    "model",      "set",         "arm",         "several",    "workload", "same_answers",
+    "max_tokens", "in_flight",   "rate",        "cache",      "metric",   "margin",
+    "confidence", "pairs",       "budget",      "seed",       "unlike",   "noise_pairs",
+    "slo",        "expect",      "trace",       "burstiness", "scale",    "goodput",
+    "text",       "text_tokens", "text_window", "url",        "answers",  "authorities"};
+constexpr std::array<std::string_view, 4> kTraceKeys = {"limit", "skip", "length_scale", "context"};
+constexpr std::array<std::string_view, 6> kArmKeys = {"name",    "set",     "model",
+                                                      "weights", "program", "url"};
 constexpr std::array<std::string_view, 2> kSloKeys = {"ttft", "gap"};
 constexpr std::array<std::string_view, 3> kBandKeys = {"metric", "low", "high"};
 
@@ -49,8 +54,17 @@ class ComparisonReader {
     reader_.text(table, "loses", out_.loses);
     path(table, "base", out_.base);
     reader_.text(table, "base_name", out_.base_name);
-    path(table, "model", out_.model);
+    reader_.text(table, "url", out_.url);
+    path(table, "authorities", out_.authorities);
+    model(table, out_.url, out_.model);
     texts(table, "set", out_.set);
+    std::string answers;
+    reader_.text(table, "answers", answers);
+    if (answers == "may differ") out_.same_answers = false;
+    if (!answers.empty() && answers != "may differ" && answers != "equal") {
+      reader_.error(table.get("answers")->source(),
+                    "answers is " + in_quotes(answers) + "; expected \"equal\" or \"may differ\"");
+    }
     reader_.flag(table, "several", out_.several);
     reader_.flag(table, "same_answers", out_.same_answers);
     for (const toml::table* arm : tables(table, "arm")) {
@@ -59,23 +73,37 @@ class ComparisonReader {
       reader_.text(*arm, "name", added.name);
       if (added.name.empty()) reader_.error(arm->source(), "an arm has no 'name'");
       texts(*arm, "set", added.set);
-      path(*arm, "model", added.model);
+      reader_.text(*arm, "url", added.url);
+      model(*arm, added.url, added.model);
+      reader_.text(*arm, "weights", added.weights);
       path(*arm, "program", added.program);
     }
   }
 
   void read_work(const toml::table& table) {
     path(table, "workload", out_.workload);
+    path(table, "text", out_.text);
+    whole(table, whole_number("text_tokens", 2, kMostParameterTokens), out_.text_tokens);
+    whole(table, whole_number("text_window", 2, kMostParameterTokens), out_.text_window);
     whole(table, whole_number("max_tokens", 1, 1 << 20), out_.max_tokens);
     whole(table, whole_number("in_flight", 1, 1 << 20), out_.in_flight);
     out_.rate = reader_.real(table, real_number("rate", 1e-3, 1e6)).value_or(0);
+    out_.burstiness = reader_.real(table, real_number("burstiness", 0.01, 1000)).value_or(1);
+    out_.scale = reader_.real(table, real_number("scale", 1e-6, 1e6)).value_or(1);
+    if (const toml::node* trace = table.get("trace")) read_trace(*trace);
     std::string cache(cache_state_name(out_.cache));
     reader_.text(table, "cache", cache);
     if (const auto state = parse_cache_state(cache)) {
       out_.cache = *state;
     } else {
       reader_.error(table.get("cache")->source(),
-                    in_quotes(cache) + " is no state of the cache; expected cold or warm");
+                    in_quotes(cache) + " is no state of the cache; expected cold, warm or steady");
+    }
+    std::string goodput;
+    reader_.text(table, "goodput", goodput);
+    if (const Status status = goodput.empty() ? Status() : set_goodput(goodput, out_);
+        !status.ok()) {
+      reader_.error(table.get("goodput")->source(), message_of(status));
     }
     const toml::node* slo = table.get("slo");
     if (slo == nullptr) return;
@@ -87,6 +115,20 @@ class ComparisonReader {
       reader_.error(slo->source(),
                     "'slo' must be a table such as { ttft = \"500ms\", gap = \"50ms\" }");
     }
+  }
+
+  void read_trace(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      reader_.error(node.source(), "'trace' must be a table such as { limit = 200 }");
+      return;
+    }
+    reader_.expect_known(*table, kTraceKeys);
+    whole(*table, whole_number("limit", 1, 1'000'000), out_.trace.limit);
+    whole(*table, whole_number("skip", 0, 1'000'000'000), out_.trace.skip);
+    whole(*table, whole_number("context", 2, kMostParameterTokens), out_.trace.context_tokens);
+    out_.trace.length_scale =
+        reader_.real(*table, real_number("length_scale", 1e-6, 1e3)).value_or(1);
   }
 
   void read_statistics(const toml::table& table) {
@@ -120,6 +162,15 @@ class ComparisonReader {
     if (const auto value = reader_.integer(table, spec)) out = static_cast<T>(*value);
   }
 
+  // A file, or what a server calls it.
+  void model(const toml::table& table, const std::string& url, std::string& out) {
+    if (url.empty()) {
+      path(table, "model", out);
+    } else {
+      reader_.text(table, "model", out);
+    }
+  }
+
   void path(const toml::table& table, std::string_view key, std::string& out) {
     std::string text;
     reader_.text(table, key, text);
@@ -141,7 +192,7 @@ class ComparisonReader {
 
   // Settings that name models are paths like any other here.
   std::string setting(const std::string& text) const {
-    for (const std::string key : {"model.path=", "drafter.model="}) {
+    for (const std::string key : {"model.path=", "drafter.model=", "drafter.text="}) {
       if (!text.starts_with(key)) continue;
       return key +
              (std::filesystem::path(folder_) / text.substr(key.size())).lexically_normal().string();
@@ -172,7 +223,23 @@ class ComparisonReader {
   Comparison out_;
 };
 
-Status check_arm(const ComparisonArm& arm, bool several) {
+Status check_arm(const ComparisonArm& arm, const std::string& base_url, bool several) {
+  if (!arm.url.empty() && (!arm.set.empty() || !arm.program.empty() || !arm.weights.empty())) {
+    return invalid_argument("arm " + in_quotes(arm.name) +
+                            " is a running server and has settings, weights or a program of its "
+                            "own – a server runs as it was started – take them away");
+  }
+  if (!arm.weights.empty() && !base_url.empty()) {
+    return invalid_argument("arm " + in_quotes(arm.name) + " wants the base's weights as " +
+                            in_quotes(arm.weights) +
+                            ", and the base is a running server, which shows nobody its weights – "
+                            "name a model of that type (model)");
+  }
+  if (!arm.weights.empty() && !arm.model.empty()) {
+    return invalid_argument("arm " + in_quotes(arm.name) +
+                            " has a model of its own and weights of another type – which of them "
+                            "made the difference nobody would know – keep one");
+  }
   const std::vector<std::string> keys = arm.keys();
   if (several || keys.size() <= 1) return {};
   return invalid_argument("arm " + in_quotes(arm.name) + " differs in " +
@@ -186,16 +253,18 @@ Status check_arm(const ComparisonArm& arm, bool several) {
 std::vector<std::string> ComparisonArm::keys() const {
   std::set<std::string> keys;
   for (const std::string& setting : set) keys.insert(setting.substr(0, setting.find('=')));
+  if (!url.empty()) return {"url"};
   if (!model.empty()) keys.insert("model.path");
+  if (!weights.empty()) keys.insert("weights");
   if (!program.empty()) keys.insert("program");
   return {keys.begin(), keys.end()};
 }
 
 std::string_view cache_state_name(CacheState state) {
-  return state == CacheState::cold ? "cold" : "warm";
+  return state == CacheState::cold ? "cold" : state == CacheState::warm ? "warm" : "steady";
 }
 std::optional<CacheState> parse_cache_state(std::string_view name) {
-  for (const CacheState state : {CacheState::cold, CacheState::warm}) {
+  for (const CacheState state : {CacheState::cold, CacheState::warm, CacheState::steady}) {
     if (cache_state_name(state) == name) return state;
   }
   return std::nullopt;
@@ -234,11 +303,47 @@ Status add_arm(std::string_view text, Comparison& comparison) {
   }
   if (setting.starts_with("model=")) {
     arm->model = value;
+  } else if (setting.starts_with("weights=")) {
+    arm->weights = value;
   } else if (setting.starts_with("program=")) {
     arm->program = value;
+  } else if (setting.starts_with("url=")) {
+    arm->url = value;
   } else if (!setting.empty()) {
     arm->set.emplace_back(setting);
   }
+  return {};
+}
+
+Status set_goodput(std::string_view text, Comparison& comparison) {
+  const auto wrong = [&](const std::string& why) {
+    return invalid_argument("goodput " + in_quotes(text) + ": " + why +
+                            " – expected bounds such as ttft=500ms,gap=50ms, and, as one likes, "
+                            "share=0.99 and probes=8");
+  };
+  comparison.probes = 8;
+  for (const std::string_view part : split(text, ',')) {
+    const size_t equals = part.find('=');
+    const std::string_view key = trim(part.substr(0, equals));
+    const std::string_view value = equals == part.npos ? "" : trim(part.substr(equals + 1));
+    if (key == "ttft" || key == "gap") {
+      const auto bound = parse_duration_ns(value);
+      if (!bound || *bound <= 0) return wrong(in_quotes(value) + " is no time");
+      (key == "ttft" ? comparison.slo_ttft_ns : comparison.slo_gap_ns) = *bound;
+    } else if (key == "share" || key == "probes") {
+      const NumberSpec spec =
+          key == "share" ? real_number("share", 0.5, 0.999) : whole_number("probes", 3, 40);
+      const WrittenNumber written = written_number(value);
+      if (const std::string fault = number_fault(spec, written); !fault.empty())
+        return wrong(fault);
+      if (key == "share") comparison.slo_share = as_real(written);
+      if (key == "probes") comparison.probes = static_cast<uint32_t>(std::get<int64_t>(written));
+    } else {
+      return wrong(in_quotes(key) + " is none of them");
+    }
+  }
+  if (comparison.slo_ttft_ns == 0 && comparison.slo_gap_ns == 0) return wrong("there is no bound");
+  comparison.metric = "goodput_rate";
   return {};
 }
 
@@ -256,13 +361,32 @@ Status check_comparison(const Comparison& comparison) {
         "– "
         "keep one");
   }
+  if (comparison.probes > 0 && (comparison.rate > 0 || comparison.in_flight > 0)) {
+    return invalid_argument(
+        "'goodput' searches the rate of arrivals, and 'rate' or 'in_flight' says it – keep one");
+  }
+  if ((comparison.probes > 0) != (comparison.metric == "goodput_rate")) {
+    return invalid_argument(
+        "the metric 'goodput_rate' and a search of the rate (goodput) go together, and the metric "
+        "is " +
+        in_quotes(comparison.metric) + " – leave 'metric' out");
+  }
+  if (comparison.burstiness != 1 && comparison.rate == 0 && comparison.probes == 0) {
+    return invalid_argument(
+        "'burstiness' is of random arrivals, and there is no 'rate' – say so many a second (rate)");
+  }
+  if (comparison.scale != 1 && (comparison.rate > 0 || comparison.in_flight > 0)) {
+    return invalid_argument(
+        "'scale' is of the workload's own arrivals, and 'rate' or 'in_flight' stand in place of "
+        "them – keep one");
+  }
   std::set<std::string> names = {comparison.base_name};
   for (const ComparisonArm& arm : comparison.arms) {
     if (!names.insert(arm.name).second) {
       return invalid_argument("two arms are called " + in_quotes(arm.name) +
                               " – reports need a name for each – give one another name");
     }
-    TENON_RETURN_IF_ERROR(check_arm(arm, comparison.several));
+    TENON_RETURN_IF_ERROR(check_arm(arm, comparison.url, comparison.several));
   }
   return {};
 }

@@ -171,7 +171,7 @@ void Composition::drop_options(std::string_view section, const SettingValue& plu
   const auto goes = [&](const Setting& setting) {
     if (setting.key.starts_with(table + ".")) return true;
     if (section != "drafter") return false;
-    return setting.key == "drafter.model" ||
+    return setting.key == "drafter.model" || setting.key == "drafter.text" ||
            (setting.key == "drafter.verify" && plugin == SettingValue(std::string("none")));
   };
   std::copy_if(merged_.begin(), merged_.end(), std::back_inserter(config_.dropped_options), goes);
@@ -259,6 +259,22 @@ void Composition::apply(const Setting& setting) {
   }
 }
 
+void Composition::check_drafter_keys() {
+  if (config_.drafter) return;
+  const auto unused = [this](std::string_view key, const Origin& origin) {
+    error(origin, in_quotes(key) + " is set, but there is no drafter; set drafter.plugin too");
+  };
+  if (!config_.draft_model_path.value.empty()) {
+    unused("drafter.model", config_.draft_model_path.origin);
+  }
+  if (!config_.draft_text_path.value.empty()) {
+    unused("drafter.text", config_.draft_text_path.origin);
+  }
+  if (!config_.draft_verify.origin.file.empty()) {
+    unused("drafter.verify", config_.draft_verify.origin);
+  }
+}
+
 Result<PipelineConfig> Composition::finish() && {
   for (const ConfigKey& known : config_keys()) {
     if (!known.optional) known.set(config_, known.spec.default_value, {});
@@ -268,14 +284,7 @@ Result<PipelineConfig> Composition::finish() && {
     return split_option_key(setting.key).section.empty();
   });
   for (const Setting& setting : merged_) apply(setting);
-  if (!config_.drafter && !config_.draft_model_path.value.empty()) {
-    error(config_.draft_model_path.origin,
-          "'drafter.model' is set, but there is no drafter; set drafter.plugin too");
-  }
-  if (!config_.drafter && !config_.draft_verify.origin.file.empty()) {
-    error(config_.draft_verify.origin,
-          "'drafter.verify' is set, but there is no drafter; set drafter.plugin too");
-  }
+  check_drafter_keys();
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;
   errors_.resize(errors_.size() - more);

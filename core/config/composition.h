@@ -32,6 +32,7 @@ class Composition {
   void add_base(const Setting& extends, const std::string& folder);
   void check_format(const Setting* format, const std::string& name);
   void check_tables(FlatToml& flat);
+  void check_drafter_keys();
   void apply(const Setting& setting);
   void apply_option(std::string_view section, Setting setting);
   void apply_load(const Setting& setting);

@@ -19,6 +19,7 @@
 #include "core/base/result.h"
 #include "core/base/sampling_keys.h"
 #include "core/plugin/options.h"
+#include "core/plugin/search.h"
 #include "core/plugin/settings.h"
 
 namespace tenon {
@@ -45,6 +46,12 @@ struct NamedAdapter {
 // How drafts are judged: as if there were none, or so that the distribution stays the same.
 enum class DraftVerify : uint8_t { exact = 0, rejection = 1 };
 
+// How far plugins are trusted; each level holds what those before it do (docs/guard.md).
+//   off      what they answer is checked before it is used, as always
+//   checks   calls are looked at more closely
+//   isolate  and those of untrusted origin that can run in a process of their own do
+enum class GuardLevel : uint8_t { off = 0, checks = 1, isolate = 2 };
+
 struct PipelineConfig {
   std::string path;  // of the outermost file; empty when it was read from text
 
@@ -59,13 +66,23 @@ struct PipelineConfig {
 
   Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
 
+  Configured<GuardLevel> guard;
+  // With GuardLevel::isolate: how long a call may take, how much memory a process may have, and the
+  // scheduler that goes on where the isolated one cannot.
+  Configured<int64_t> call_limit_ns{10'000'000'000, {}};
+  Configured<uint64_t> process_memory_bytes{uint64_t{1} << 30, {}};
+  Configured<std::string> fallback_scheduler{"continuous", {}};
+
   std::vector<Configured<std::string>> plugin_files;  // [plugins] load
+  Configured<PluginPolicy> plugin_policy;
+  Configured<std::string> plugin_key;  // with PluginPolicy::is_signed
 
   ComponentConfig scheduler, kv_cache, attention, state, linear, sampler;
   // Kernels of their own for prompts and for single rows; absent = `attention`.
   std::optional<ComponentConfig> attention_prefill, attention_decode;
   std::optional<ComponentConfig> drafter;    // absent = no speculation
   Configured<std::string> draft_model_path;  // as model_path; empty = the drafter needs none
+  Configured<std::string> draft_text_path;   // likewise: a file of text for it to look in
   Configured<DraftVerify> draft_verify;
 
   Configured<std::optional<uint64_t>> kv_memory_bytes;  // null = auto

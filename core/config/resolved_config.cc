@@ -96,13 +96,24 @@ std::string pad(std::string text, size_t width) {
 }
 
 void print_load(const PipelineConfig& config, bool origins, std::string& text) {
-  if (config.plugin_files.empty()) return;
   std::vector<std::string> files;
   for (const auto& file : config.plugin_files) files.push_back(file.value);
+  const bool open = config.plugin_policy.value == PluginPolicy::open;
+  if (files.empty() && open && config.plugin_key.value.empty()) return;
   text += "\n[plugins]\n";
-  const std::string line = "load = " + to_toml(SettingValue(files));
-  text += (origins ? pad(line, kOriginColumn) + "# " + config.plugin_files[0].origin.text() : line);
-  text += "\n";
+  const auto print = [&](const std::string& line, const Origin& origin) {
+    text += (origins ? pad(line, kOriginColumn) + "# " + origin.text() : line) + "\n";
+  };
+  if (!files.empty()) {
+    print("load = " + to_toml(SettingValue(files)), config.plugin_files[0].origin);
+  }
+  if (!open) {
+    const bool locked = config.plugin_policy.value == PluginPolicy::locked;
+    print(locked ? "policy = \"locked\"" : "policy = \"signed\"", config.plugin_policy.origin);
+  }
+  if (!config.plugin_key.value.empty()) {
+    print("key = " + quote_toml(config.plugin_key.value), config.plugin_key.origin);
+  }
 }
 
 void print_dropped(const PipelineConfig& config, std::string& text) {

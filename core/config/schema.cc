@@ -20,6 +20,8 @@ constexpr std::string_view kSections[] = {
 // In the order of NamedIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
 constexpr std::string_view kVerifies[] = {"exact", "rejection"};
+constexpr std::string_view kPolicies[] = {"open", "locked", "signed"};
+constexpr std::string_view kGuards[] = {"off", "checks", "isolate"};
 constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};
 
 // A checked value as the type of a member, and back.
@@ -209,6 +211,40 @@ ConfigKey plan_ahead() {
   return made;
 }
 
+// Away where it is off.
+ConfigKey guard() {
+  ConfigKey made = choice<&PipelineConfig::guard>(
+      "engine.guard", kGuards, "how closely plugins are watched; tokens are the same");
+  made.optional = true;
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (config.guard.value == GuardLevel::off) return std::nullopt;
+    return Member<GuardLevel>::to(config.guard.value);
+  };
+  return made;
+}
+
+// Away where no plugin is isolated.
+template <auto member>
+ConfigKey isolating(ConfigKey made) {
+  using T = std::remove_cvref_t<decltype((std::declval<PipelineConfig&>().*member).value)>;
+  made.optional = true;
+  static const T kDefault = (PipelineConfig().*member).value;
+  made.spec.default_value = Member<T>::to(kDefault);
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (config.guard.value != GuardLevel::isolate) return std::nullopt;
+    return Member<T>::to((config.*member).value);
+  };
+  return made;
+}
+
+// Of [plugins], which is printed by itself and counts in no hash: what may be loaded says nothing
+// about what it computes.
+ConfigKey beside_load(ConfigKey made) {
+  made.optional = true;
+  made.get = [](const PipelineConfig&) -> std::optional<OptionValue> { return std::nullopt; };
+  return made;
+}
+
 ConfigKey drafter_verify() {
   ConfigKey made = choice<&PipelineConfig::draft_verify>(
       "drafter.verify", kVerifies, "keeps every token as without drafts, or their distribution");
@@ -277,6 +313,20 @@ std::vector<ConfigKey> make_keys() {
           "executor.deterministic",
           "refuses parts whose results may depend on what else is in the batch"),
       plan_ahead(),
+      guard(),
+      isolating<&C::call_limit_ns>(whole<&C::call_limit_ns>(
+          "engine.call_limit", 1'000'000, int64_t{3600} * 1'000'000'000, "",
+          "how long a call of an isolated plugin may take", OptionType::duration)),
+      isolating<&C::process_memory_bytes>(whole<&C::process_memory_bytes>(
+          "engine.process_memory", int64_t{64} << 20, int64_t{1} << 50, "bytes",
+          "memory of an isolated plugin's process", OptionType::bytes)),
+      isolating<&C::fallback_scheduler>(
+          key<&C::fallback_scheduler>("engine.fallback.scheduler", OptionType::text,
+                                      "goes on where an isolated scheduler cannot")),
+      beside_load(choice<&C::plugin_policy>("plugins.policy", kPolicies,
+                                            "which plugin files may be loaded")),
+      beside_load(key<&C::plugin_key>("plugins.key", OptionType::text,
+                                      "minisign's public key of plugins that are signed")),
       plugin<&C::scheduler>("scheduler.plugin", "continuous",
                             "decides which sequence computes what"),
       plugin<&C::kv_cache>("kv_cache.plugin", "paged", "hands out KV blocks"),
@@ -309,6 +359,7 @@ std::vector<ConfigKey> make_keys() {
                                    "proposes tokens to verify; absent or \"none\": no speculation"),
       path<&C::draft_model_path>("drafter.model",
                                  "folder of the second model, for drafters that run one"),
+      path<&C::draft_text_path>("drafter.text", "file of text, for drafters that look in one"),
       drafter_verify(),
       generation<&C::max_tokens>("generation.max_tokens"),
       generation<&C::temperature>("generation.temperature"),
@@ -378,6 +429,10 @@ OptionKey split_option_key(std::string_view name) {
   return {};
 }
 
+std::string_view guard_level_name(GuardLevel level) {
+  return kGuards[static_cast<size_t>(level)];
+}
+
 std::string_view adapter_name(std::string_view key) {
   constexpr std::string_view kTable = "adapters.";
   if (!key.starts_with(kTable)) return {};
@@ -389,6 +444,7 @@ bool known_table(std::string_view name) {
   for (std::string_view section : kSections) {
     if (name == section || name == std::string(section) + ".options") return true;
   }
+  if (name == "engine.fallback") return true;
   return name.find('.') == name.npos && !names_inside(name).empty();
 }
 

@@ -39,6 +39,8 @@ OptionKey split_option_key(std::string_view key);
 
 // NAME of "adapters.NAME", a key of [adapters]; else empty.
 std::string_view adapter_name(std::string_view key);
+// As `engine.guard` is written.
+std::string_view guard_level_name(GuardLevel level);
 
 // A table that a file may have: "scheduler", "scheduler.options".
 bool known_table(std::string_view key);

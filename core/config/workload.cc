@@ -10,9 +10,9 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/answer_reader.h"
+#include "core/config/request_table.h"
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
-#include "core/config/workload_draw.h"
 
 namespace tenon {
 namespace {
@@ -20,21 +20,43 @@ namespace {
 constexpr int64_t kMaxRequests = 1'000'000;
 // Parsed TOML takes far more memory than its text.
 constexpr size_t kLargestWorkloadBytes = size_t{16} << 20;
-constexpr uint64_t kMostBytes = 1 << 30;
 constexpr double kLatestSeconds = 1e8;  // three years; whole nanoseconds then cannot overflow
 constexpr std::array<std::string_view, 5> kFileKeys = {"format", "title", "ignore_eos", "draw_seed",
                                                        "request"};
 // Beside the names of parameters().
-constexpr std::array<std::string_view, 13> kRequestKeys = {
-    "prompt",  "prompt_tokens", "prefix", "prefix_tokens", "max_tokens", "count",    "ignore_eos",
-    "arrival", "every",         "rate",   "priority",      "tenant",     "vary_seed"};
+constexpr std::array<std::string_view, 21> kRequestKeys = {"prompt",
+                                                           "prompt_tokens",
+                                                           "prefix",
+                                                           "prefix_tokens",
+                                                           "blocks",
+                                                           "block_tokens",
+                                                           "last_block_tokens",
+                                                           "max_tokens",
+                                                           "count",
+                                                           "turns",
+                                                           "turn_tokens",
+                                                           "think",
+                                                           "ignore_eos",
+                                                           "arrival",
+                                                           "every",
+                                                           "rate",
+                                                           "burstiness",
+                                                           "priority",
+                                                           "tenant",
+                                                           "deadline",
+                                                           "vary_seed"};
 constexpr std::array<std::string_view, 4> kLengthKeys = {"mean", "spread", "min", "max"};
 
 constexpr NumberSpec kNumbers[] = {
     whole_number("prompt_tokens", 1, kMostParameterTokens),
     whole_number("prefix_tokens", 0, kMostParameterTokens),
+    whole_number("block_tokens", 1, kMostParameterTokens),
+    whole_number("last_block_tokens", 1, kMostParameterTokens),
+    whole_number("turn_tokens", 1, kMostParameterTokens),
     whole_number("count", 1, kMaxRequests),
+    whole_number("turns", 1, 1000),
     real_number("rate", 1e-6, 1e6),
+    real_number("burstiness", 0.01, 1000),
     whole_number("priority", INT32_MIN, INT32_MAX),
     whole_number("tenant", 0, UINT32_MAX),
     whole_number("draw_seed", 0, kMostSeed),
@@ -47,24 +69,6 @@ const NumberSpec& number(std::string_view name) {
   return *std::find_if(std::begin(kNumbers), std::end(kNumbers),
                        [&](const NumberSpec& known) { return known.name == name; });
 }
-
-// FNV-1a: streams of drawn tokens are named by text.
-uint64_t stream_of(std::string_view name, uint64_t seed) {
-  uint64_t hash = 14695981039346656037ull ^ seed;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
-  return hash;
-}
-
-// One [[request]] table, which may stand for several requests.
-struct RequestTable {
-  WorkloadRequest request;
-  std::optional<LengthDistribution> prompt_tokens, max_tokens;
-  std::string prefix;
-  uint32_t count = 1;
-  int64_t every_ns = 0;
-  std::optional<double> rate;
-  bool vary_seed = false;
-};
 
 class RequestReader {
  public:
@@ -90,18 +94,63 @@ class RequestReader {
     reader_.text(table_, "prompt", out_.request.prompt);
     reader_.text(table_, "prefix", out_.prefix);
     out_.prompt_tokens = length(number("prompt_tokens"));
-    out_.request.prefix.tokens = whole("prefix_tokens", 0);
+    out_.prefix_tokens = whole("prefix_tokens", 0);
+    read_blocks();
     const bool text = table_.get("prompt") != nullptr;
-    const bool drawn = table_.get("prompt_tokens") != nullptr;
+    const bool blocks = table_.get("blocks") != nullptr;
+    const bool drawn = blocks || table_.get("prompt_tokens") != nullptr;
     if (!text && !drawn) {
       reader_.error(table_.source(), "a request has no 'prompt', nor 'prompt_tokens' to be drawn");
     } else if (text && drawn) {
-      reader_.error(table_.source(), "a request has a 'prompt' and 'prompt_tokens' – keep one");
-    } else if (text && out_.request.prefix.tokens > 0) {
+      reader_.error(table_.source(), "a request has a 'prompt' and '" +
+                                         std::string(blocks ? "blocks" : "prompt_tokens") +
+                                         "' – keep one");
+    } else if (text && out_.prefix_tokens > 0) {
       reader_.error(table_.source(),
                     "'prefix_tokens' belongs to drawn prompts – give the request "
                     "'prompt_tokens' in place of 'prompt', or write the prefix "
                     "into 'prompt'");
+    }
+    read_turns(text);
+  }
+
+  void read_blocks() {
+    out_.block_tokens = whole("block_tokens", 0);
+    out_.last_block_tokens = whole("last_block_tokens", 0);
+    const toml::node* node = table_.get("blocks");
+    if (node == nullptr) {
+      if (out_.block_tokens + out_.last_block_tokens > 0) {
+        reader_.error(table_.source(),
+                      "'block_tokens' says how long blocks are – name the 'blocks'");
+      }
+      return;
+    }
+    const toml::array* list = node->as_array();
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+      const auto id = list->get(i)->value_exact<int64_t>();
+      if (id && *id >= 0) out_.blocks.push_back(*id);
+    }
+    if (list == nullptr || list->empty() || out_.blocks.size() != list->size()) {
+      reader_.error(node->source(), "'blocks' must be a list of whole numbers such as [0, 17, 18]");
+    }
+    if (out_.block_tokens == 0 || out_.last_block_tokens > out_.block_tokens) {
+      reader_.error(node->source(),
+                    "'blocks' needs 'block_tokens', and no longer 'last_block_tokens'");
+    }
+  }
+
+  void read_turns(bool text) {
+    out_.turns = whole("turns", 1);
+    out_.turn_tokens = length(number("turn_tokens"));
+    reader_.duration(table_, "think", out_.think_ns);
+    if (out_.turns > 1 && text) {
+      reader_.error(table_.source(),
+                    "'turns' belongs to drawn prompts – give the request 'prompt_tokens' in place "
+                    "of 'prompt', or write a request for each turn");
+    } else if (out_.turns == 1 && (out_.turn_tokens || out_.think_ns > 0)) {
+      reader_.error(table_.source(),
+                    "'turn_tokens' and 'think' are of further turns – say how many "
+                    "'turns' there are");
     }
   }
 
@@ -110,12 +159,17 @@ class RequestReader {
     reader_.duration(table_, "arrival", out_.request.arrival_ns);
     reader_.duration(table_, "every", out_.every_ns);
     out_.rate = reader_.real(table_, number("rate"));
+    out_.burstiness = reader_.real(table_, number("burstiness")).value_or(1);
+    if (table_.get("burstiness") != nullptr && !out_.rate) {
+      reader_.error(table_.source(), "'burstiness' is of random arrivals – say their 'rate'");
+    }
     if (table_.get("every") != nullptr && table_.get("rate") != nullptr) {
       reader_.error(table_.source(), "a request has 'every' and 'rate' – keep one");
     }
     const double count = out_.count;
     const double seconds = static_cast<double>(out_.request.arrival_ns) * 1e-9 +
                            static_cast<double>(out_.every_ns) * 1e-9 * count +
+                           static_cast<double>(out_.think_ns) * 1e-9 * out_.turns +
                            (out_.rate ? count / *out_.rate : 0.0);
     if (seconds > kLatestSeconds) {
       reader_.error(table_.source(), "the last request arrives after " + format_real(seconds) +
@@ -130,6 +184,7 @@ class RequestReader {
     request.priority =
         static_cast<int32_t>(reader_.integer(table_, number("priority")).value_or(0));
     request.tenant = whole("tenant", 0);
+    reader_.duration(table_, "deadline", request.deadline_ns);
     reader_.flag(table_, "vary_seed", out_.vary_seed);
     read_answer(reader_, table_, kRequestKeys, request.answer);
     const int64_t first = static_cast<int64_t>(request.answer.seed.value_or(0));
@@ -176,45 +231,6 @@ class RequestReader {
   RequestTable out_;
 };
 
-// What one more request takes, beside its own size.
-uint64_t bytes_of(const WorkloadRequest& request) {
-  const AnswerSettings& answer = request.answer;
-  uint64_t bytes = request.prompt.size() +
-                   sizeof(TokenId) * (uint64_t{request.prefix.tokens} + request.own.tokens +
-                                      answer.stop_tokens.size() + answer.allowed_tokens.size()) +
-                   sizeof(LogitBias) * answer.logit_bias.size();
-  for (const auto* texts : {&answer.stop, &answer.bad_words, &answer.dry_breakers}) {
-    for (const std::string& text : *texts) bytes += sizeof(text) + text.size();
-  }
-  for (const VendorSetting& setting : answer.params) {
-    bytes += sizeof(setting) + setting.key.size() + setting.text.size();
-  }
-  return bytes;
-}
-
-// Writes out what one table stands for; `bytes` counts what all so far take. False
-// where that becomes too much.
-bool expand(const RequestTable& table, uint64_t draw_seed, WorkloadDraw& draw, uint64_t& bytes,
-            std::vector<WorkloadRequest>& out) {
-  int64_t arrival_ns = table.request.arrival_ns;
-  for (uint32_t i = 0; i < table.count; ++i) {
-    WorkloadRequest request = table.request;
-    request.max_tokens = table.max_tokens ? draw.length(*table.max_tokens) : 1;
-    if (table.prompt_tokens) {
-      request.own = {stream_of("request " + std::to_string(out.size()), draw_seed),
-                     draw.length(*table.prompt_tokens)};
-      request.prefix.stream = stream_of("prefix " + table.prefix, draw_seed);
-    }
-    bytes += bytes_of(request);
-    if (bytes > kMostBytes) return false;
-    if (table.rate && i > 0) arrival_ns += draw.gap_ns(*table.rate);
-    request.arrival_ns = arrival_ns + table.every_ns * i;
-    if (table.vary_seed) request.answer.seed = table.request.answer.seed.value_or(0) + i;
-    out.push_back(std::move(request));
-  }
-  return true;
-}
-
 Result<Workload> read_table(const toml::table& table, const std::string& name) {
   std::vector<std::string> errors;
   TableReader reader(name, "a workload", errors);
@@ -229,8 +245,7 @@ Result<Workload> read_table(const toml::table& table, const std::string& name) {
   reader.text(table, "title", workload.title);
   reader.flag(table, "ignore_eos", ignore_eos);
   const auto seed = static_cast<uint64_t>(reader.integer(table, number("draw_seed")).value_or(0));
-  WorkloadDraw draw(seed);
-  uint64_t bytes = 0;
+  RequestExpansion expansion(seed);
   const toml::node* list = table.get("request");
   const toml::array* requests = list == nullptr ? nullptr : list->as_array();
   if (requests == nullptr || requests->empty()) {
@@ -244,14 +259,14 @@ Result<Workload> read_table(const toml::table& table, const std::string& name) {
       continue;
     }
     const RequestTable read = RequestReader(reader, *request).read(ignore_eos);
-    if (workload.requests.size() + read.count > size_t{kMaxRequests}) {
+    if (workload.requests.size() + read.requests() > size_t{kMaxRequests}) {
       reader.error(requests->source(), "there are more than " + std::to_string(kMaxRequests) +
                                            " requests – that many are read at most");
       break;
     }
-    if (!errors.empty() || expand(read, seed, draw, bytes, workload.requests)) continue;
+    if (!errors.empty() || expansion.expand(read, workload.requests)) continue;
     reader.error(request->source(),
-                 "the requests take more than " + approximate_bytes(kMostBytes) +
+                 "the requests take more than " + approximate_bytes(kMostWorkloadBytes) +
                      " together – that much is read at most – make them fewer or shorter");
     break;
   }

@@ -21,15 +21,19 @@ struct DrawnTokens {
 };
 
 struct WorkloadRequest {
-  std::string prompt;       // text; or, where it is drawn, empty
-  DrawnTokens prefix, own;  // a drawn prompt: what it shares with others, what it does not
+  std::string prompt;              // text; or, where it is drawn, empty
+  std::vector<DrawnTokens> drawn;  // the parts of a drawn prompt: shared ones first
   uint32_t max_tokens = 0;
   bool ignore_eos = true;  // an answer then has exactly max_tokens tokens
   int64_t arrival_ns = 0;  // after the start
   int32_t priority = 0;    // lower runs first
   uint32_t tenant = 0;
-  AnswerSettings answer;  // everything else that it says about its answer
+  int64_t deadline_ns = 0;  // wanted done so long after its arrival; 0 = whenever
+  AnswerSettings answer;    // everything else that it says about its answer
 };
+
+// What all requests of a workload may take together: prompts and settings.
+inline constexpr uint64_t kMostWorkloadBytes = 1 << 30;
 
 struct Workload {
   std::string path;
@@ -45,6 +49,7 @@ Result<Workload> read_workload(const std::string& path);
 Result<Workload> parse_workload(std::string_view text, const std::string& name);
 
 // The token ids of a drawn prompt, each at least 0 and less than `vocabulary` (> 0).
-std::vector<int32_t> drawn_prompt(DrawnTokens prefix, DrawnTokens own, uint32_t vocabulary);
+std::vector<int32_t> drawn_prompt(std::span<const DrawnTokens> parts, uint32_t vocabulary);
+uint64_t tokens_of(std::span<const DrawnTokens> parts);
 
 }  // namespace tenon

@@ -21,11 +21,14 @@ class WorkloadDraw {
   explicit WorkloadDraw(uint64_t seed) : engine_(seed) {}
 
   uint32_t length(const LengthDistribution& distribution);
-  // Time to the next arrival of a Poisson process.
-  int64_t gap_ns(double arrivals_per_second);
+  // Time to the next arrival: gamma distributed, `burstiness` its shape. 1 is a Poisson process,
+  // less comes in bursts (the variance is 1 / burstiness times that), more is more even.
+  int64_t gap_ns(double arrivals_per_second, double burstiness = 1);
 
  private:
   double uniform();  // in (0, 1]
+  double normal();
+  double gamma(double shape);
   std::mt19937_64 engine_;
 };
 

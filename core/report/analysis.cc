@@ -7,7 +7,11 @@
 
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
+#include "core/report/format.h"
+#include "core/report/goodput.h"
 #include "core/report/interval.h"
+#include "core/report/like_states.h"
+#include "core/report/machine_use.h"
 #include "core/report/power.h"
 #include "core/report/sequence.h"
 #include "core/report/steady.h"
@@ -25,26 +29,17 @@ const MeasuredPiece* find_piece(const MeasuredComparison& measured, PieceKind ki
   return nullptr;
 }
 
-// The states around two pieces: the worst of what was measured before, behind and meanwhile.
-bool alike(const MeasuredPiece& a, const MeasuredPiece& b, double unlike) {
-  const double meanwhile = a.processor_share > 0 && b.processor_share > 0
-                               ? std::abs(std::log(a.processor_share / b.processor_share))
-                               : 0;
-  const double bound = std::log1p(unlike);
-  return distance_of(a.before, b.before) <= bound && distance_of(a.after, b.after) <= bound &&
-         meanwhile <= bound;
-}
-
 PiecePairs pairs(const MeasuredComparison& measured, PieceKind kind, std::string_view arm,
                  bool again) {
   PiecePairs out;
   if (measured.arms.empty()) return out;
   const std::string& base = measured.arms.front().name;
+  const LikeStates states(measured);
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind != kind || piece.arm != arm || piece.again != again) continue;
     const MeasuredPiece* other = find_piece(measured, kind, base, false, piece.block);
     if (other == nullptr || other == &piece) continue;
-    if (alike(*other, piece, measured.plan.unlike)) {
+    if (states.alike(*other, piece)) {
       out.like.emplace_back(other, &piece);
     } else {
       ++out.dropped;
@@ -103,16 +98,88 @@ std::string difference_in(const MeasuredPiece& expected, const MeasuredPiece& fo
   return "";
 }
 
+// How many of the texts that an arm's first piece brought are those of the base's.
+std::string equal_texts(const MeasuredComparison& measured, const MeasuredArm& arm) {
+  const MeasuredPiece *a = nullptr, *b = nullptr;
+  for (const MeasuredPiece& piece : measured.pieces) {
+    if (a == nullptr && piece.arm == measured.arms.front().name) a = &piece;
+    if (b == nullptr && piece.arm == arm.name) b = &piece;
+  }
+  if (a == nullptr || b == nullptr) return "nothing was answered";
+  size_t equal = 0;
+  for (size_t i = 0; i < std::min(a->requests.size(), b->requests.size()); ++i) {
+    equal += a->requests[i].text == b->requests[i].text ? 1 : 0;
+  }
+  return std::to_string(equal) + " of " + std::to_string(b->requests.size()) +
+         " texts are the base's";
+}
+
+void compare_texts(const MeasuredComparison& measured, ArmResult& out) {
+  const std::string equal = equal_texts(measured, *out.arm);
+  if (!measured.plan.same_answers) {
+    out.answers = equal + "; the comparison says that answers may differ";
+    return;
+  }
+  const std::string& base = measured.arms.front().name;
+  const MeasuredPiece* expected = nullptr;
+  for (const MeasuredPiece& piece : measured.pieces) {
+    if (piece.arm == base && expected == nullptr) expected = &piece;
+    if (expected == nullptr || (piece.arm != out.arm->name && piece.arm != base)) continue;
+    for (size_t i = 0; i < std::max(piece.requests.size(), expected->requests.size()); ++i) {
+      if (i < piece.requests.size() && i < expected->requests.size() &&
+          piece.requests[i].text == expected->requests[i].text) {
+        continue;
+      }
+      out.different_answers = true;
+      out.answers = piece.arm + ": answer " + std::to_string(i) + " has another text (" + equal +
+                    "); say that answers may differ (answers = \"may differ\") to rank speeds all "
+                    "the same";
+      return;
+    }
+  }
+  out.answers = "equal: every text of every piece";
+}
+
+// What stands between an arm and a fair figure, where one of both is a server.
+void note_servers(const MeasuredComparison& measured, const PiecePairs& pairs, ArmResult& out) {
+  const MeasuredArm& base = measured.arms.front();
+  if (base.is_server != out.arm->is_server) {
+    out.notes.push_back((base.is_server ? base.name : out.arm->name) +
+                        " is asked over HTTP and the other is not: that is part of the difference");
+  }
+  double tokens[2] = {0, 0}, found[2] = {0, 0};
+  for (const auto& [a, b] : pairs.like) {
+    tokens[0] += static_cast<double>(a->generated_tokens);
+    tokens[1] += static_cast<double>(b->generated_tokens);
+    for (const RequestRow& row : a->requests) found[0] += row.reused_tokens;
+    for (const RequestRow& row : b->requests) found[1] += row.reused_tokens;
+  }
+  if (std::abs(tokens[0] - tokens[1]) > 0.01 * tokens[0]) {
+    out.notes.push_back(
+        format("%s generates %.4g tokens where %s generates %.4g: whole answers are "
+               "not of one length",
+               out.arm->name.c_str(), tokens[1], base.name.c_str(), tokens[0]));
+  }
+  if (measured.plan.cache == "cold" && found[0] + found[1] > 0) {
+    out.notes.push_back(
+        "parts of prompts were found in a cache, although it should be cold: a "
+        "server keeps its own");
+  }
+}
+
 void compare_answers(const MeasuredComparison& measured, ArmResult& out) {
   const MeasuredArm& base = measured.arms.front();
+  if (base.is_server || out.arm->is_server) return compare_texts(measured, out);
   out.same_numerics = base.numerics == out.arm->numerics;
   if (!measured.plan.same_answers) {
     out.answers = "not compared: the comparison says that they may differ";
     return;
   }
   if (!out.same_numerics) {
-    out.answers = "not compared: the numerics differ (" + base.numerics + ", " + out.arm->numerics +
-                  "); what the answers are worth is not judged here";
+    out.answers =
+        "not compared: the numerics differ (" + base.numerics + ", " + out.arm->numerics + ")";
+    const std::string worth = fidelity_text(out.arm->fidelity, measured.plan.confidence);
+    out.answers += worth.empty() ? "; what the answers are worth is not judged" : "; " + worth;
     return;
   }
   const MeasuredPiece* expected = nullptr;
@@ -144,20 +211,54 @@ MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pai
   return out;
 }
 
+// The rates that searches of one block found: a pair. Each is only known to lie within its bracket,
+// so the interval is wider by what that leaves open.
+MetricResult searched_result(const MeasuredComparison& measured, const Metric& metric,
+                             double confidence, ArmResult& arm) {
+  MetricResult out{.metric = &metric};
+  if (metric.name != "goodput_rate") {
+    out.absent = "rates were searched";
+    return out;
+  }
+  const std::vector<RateFound> base = rates_found(measured, measured.arms.front().name);
+  const std::vector<RateFound> other = rates_found(measured, arm.arm->name);
+  const LikeStates states(measured);
+  std::vector<double> a, b;
+  double open = 0;
+  for (size_t i = 0; i < std::min(base.size(), other.size()); ++i) {
+    if (!base[i].bracket.bounded() || !other[i].bracket.bounded()) continue;
+    if (!states.alike(*base[i].first, *base[i].last, *other[i].first, *other[i].last)) {
+      ++arm.dropped;
+      continue;
+    }
+    a.push_back(base[i].bracket.middle());
+    b.push_back(other[i].bracket.middle());
+    open += base[i].bracket.half_width() + other[i].bracket.half_width();
+  }
+  arm.pairs = a.size();
+  if (a.empty()) {
+    out.absent =
+        "no search of both arms found a rate that keeps the bounds and one that breaks them";
+    return out;
+  }
+  out.log_ratios = log_ratios(a, b);
+  out.base = median(a);
+  out.arm = median(b);
+  out.log_ratio = mean_sequence(out.log_ratios, confidence);
+  out.log_ratio.low -= open / static_cast<double>(a.size());
+  out.log_ratio.high += open / static_cast<double>(a.size());
+  out.verdict = judge(out.log_ratio, measured.plan.margin, 0, metric.better);
+  return out;
+}
+
 void note_saturation(const MeasuredComparison& measured, std::string_view arm,
                      std::vector<std::string>& notes) {
   if (!measured.plan.open_loop) return;
   size_t pieces = 0, saturated = 0;
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind != PieceKind::measured || piece.arm != arm) continue;
-    std::vector<const RequestRow*> rows;
-    for (const RequestRow& row : piece.requests) rows.push_back(&row);
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const auto* a, const auto* b) { return a->arrival_ms < b->arrival_ms; });
-    std::vector<double> waits;
-    for (const RequestRow* row : rows) waits.push_back(row->ttft_ms);
     ++pieces;
-    saturated += is_saturated(waits) ? 1 : 0;
+    saturated += is_saturated(piece) ? 1 : 0;
   }
   if (2 * saturated <= pieces) return;
   notes.push_back(
@@ -174,6 +275,12 @@ void note_drops(const ArmResult& arm, std::vector<std::string>& notes) {
                   "quiet, or allow more (unlike)");
 }
 
+bool differs(const ArmResult& arm, const std::string& metric) {
+  const MetricResult* found = arm.find(metric);
+  return found != nullptr &&
+         (found->verdict == Verdict::better || found->verdict == Verdict::worse);
+}
+
 ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm, double confidence,
                      double floor) {
   ArmResult out{.arm = &arm};
@@ -183,14 +290,25 @@ ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm,
   compare_answers(measured, out);
   for (const Metric& metric : metrics()) {
     if (out.different_answers) break;  // no speed is ranked
-    out.metrics.push_back(result_of(measured, found, metric, confidence, floor));
+    out.metrics.push_back(measured.plan.probes > 0
+                              ? searched_result(measured, metric, confidence, out)
+                              : result_of(measured, found, metric, confidence, floor));
   }
   std::vector<const MeasuredPiece*> a, b;
   for (const auto& [first, second] : found.like) {
     a.push_back(first);
     b.push_back(second);
   }
-  if (!out.different_answers) out.why = why_they_differ(a, b, measured.arms.front(), arm);
+  const bool served = arm.is_server || measured.arms.front().is_server;
+  if (!out.different_answers && !served) {
+    out.why = why_they_differ(a, b, measured.arms.front(), arm);
+    if (out.why.empty() && differs(out, measured.plan.primary)) {
+      const std::string likely = likely_reason(a, b, measured.arms.front(), arm);
+      if (!likely.empty()) out.why.push_back(likely);
+    }
+    out.machine_use = machine_use(a, b, measured.arms.front().name);
+  }
+  if (!out.different_answers && served) note_servers(measured, found, out);
   note_drops(out, out.notes);
   note_saturation(measured, arm.name, out.notes);
   return out;
@@ -229,11 +347,32 @@ Analysis analyse(const MeasuredComparison& measured, size_t planned_pairs) {
     out.arms.push_back(arm_result(measured, measured.arms[i], out.confidence, out.noise.floor));
   }
   note_saturation(measured, measured.arms.front().name, out.notes);
+  for (const MeasuredArm& arm : measured.arms) {
+    const std::string rate = rate_text(measured, arm.name);
+    if (!rate.empty()) out.notes.push_back(bounds_text(measured.plan) + ": " + rate);
+  }
   if (out.noise.floor > 0) {
     out.notes.push_back("A against A differs by " + percent_text(out.noise.log_ratio) +
                         ": differences below that are not told from it");
   }
   return out;
+}
+
+std::string fidelity_text(const Fidelity& fidelity, double confidence) {
+  if (!fidelity.fault.empty()) {
+    return "what the answers are worth is not judged: " + one_line(fidelity.fault);
+  }
+  if (fidelity.tokens == 0) return "";
+  const Interval kl = mean_interval(fidelity.window_kl_nats, confidence);
+  const Interval more = mean_interval(fidelity.window_nats_more, confidence);
+  std::string out = format("on %llu tokens of %s: KL divergence %.3g nats a token",
+                           static_cast<unsigned long long>(fidelity.tokens),
+                           one_line(fidelity.text).c_str(), kl.estimate);
+  if (kl.bounded()) out += format(" [%.3g, %.3g]", std::max(0.0, kl.low), kl.high);
+  return out + format(" (99 %% of tokens below %.3g), ", fidelity.kl_p99_nats) +
+         format("the same likeliest token in %.4g %%, perplexity %.5g instead of %.5g (",
+                100 * fidelity.same_top, fidelity.perplexity, fidelity.base_perplexity) +
+         percent_text(more) + ")";
 }
 
 std::string percent_text(double log_ratio) {

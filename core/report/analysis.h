@@ -38,7 +38,8 @@ struct ArmResult {
   bool different_answers = false;
   std::string answers = {};  // "equal", or what differs first, or why they were not compared
   std::vector<MetricResult> metrics = {};
-  std::vector<std::string> why = {};  // largest first
+  std::vector<std::string> why = {};          // largest first
+  std::vector<std::string> machine_use = {};  // what each phase needs, and its part of the limit
   std::vector<std::string> notes = {};
 
   const MetricResult* find(std::string_view metric) const;
@@ -61,6 +62,10 @@ struct PiecePairs {
 };
 PiecePairs pairs_of(const MeasuredComparison& measured, std::string_view arm);
 PiecePairs noise_pairs_of(const MeasuredComparison& measured);
+
+// "KL 0.0012 nats a token [0.0008, 0.0016] (99 %: 0.02), …": what an arm's predictions of a text
+// are worth, with intervals over its windows. Empty where it was not judged.
+std::string fidelity_text(const Fidelity& fidelity, double confidence);
 
 // "+12.3 %" of a log ratio.
 std::string percent_text(double log_ratio);

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 #include "core/base/text.h"
+#include "core/report/format.h"
 #include "core/report/interval.h"
 
 namespace tenon {
@@ -14,15 +13,6 @@ namespace {
 constexpr double kLeastShare = 0.02;
 constexpr size_t kMostSentences = 5;
 constexpr double kCertain = 0.99;  // of a part's difference over the pairs, before it is blamed
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  char text[400];
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text, sizeof(text), pattern, arguments);
-  va_end(arguments);
-  return text;
-}
 
 template <typename Value>
 double mean_over(std::span<const MeasuredPiece* const> pieces, const Value& value) {
@@ -87,6 +77,10 @@ bool is_certain(const PartDifference& difference, std::span<const MeasuredPiece*
   return !mean_interval(changes, kCertain).holds(0);
 }
 
+double seconds_of_pieces(std::span<const MeasuredPiece* const> pieces) {
+  return mean_over(pieces, [](const MeasuredPiece& piece) { return piece.seconds; });
+}
+
 std::string named(const std::string& part, const MeasuredArm& base, const MeasuredArm& arm) {
   const auto id = [&](const MeasuredArm& of) {
     const auto found = of.plugins.find(part);
@@ -122,7 +116,7 @@ std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> b
                                          std::span<const MeasuredPiece* const> arm,
                                          const MeasuredArm& base_arm, const MeasuredArm& other) {
   std::vector<std::string> sentences;
-  const double whole = mean_over(base, [](const MeasuredPiece& piece) { return piece.seconds; });
+  const double whole = seconds_of_pieces(base);
   for (const PartDifference& each : differences_of(base, arm)) {
     const double change = each.difference();
     if (sentences.size() == kMostSentences || std::abs(change) < kLeastShare * whole) break;
@@ -141,6 +135,18 @@ std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> b
     sentences.push_back(std::move(sentence));
   }
   return sentences;
+}
+
+std::string likely_reason(std::span<const MeasuredPiece* const> base,
+                          std::span<const MeasuredPiece* const> arm, const MeasuredArm& base_arm,
+                          const MeasuredArm& other) {
+  const PartDifference largest = differences_of(base, arm).front();
+  if (std::abs(largest.difference()) < kLeastShare * seconds_of_pieces(base)) return {};
+  return format(
+      "%zu pairs do not tell for certain; most differs %s in steps that %s: %.1f instead "
+      "of %.1f ms a piece",
+      base.size(), named(largest.part, base_arm, other).c_str(), largest.phase.c_str(),
+      1e3 * largest.arm_seconds, 1e3 * largest.base_seconds);
 }
 
 }  // namespace tenon

@@ -25,5 +25,10 @@ std::vector<PartDifference> differences_of(std::span<const MeasuredPiece* const>
 std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> base,
                                          std::span<const MeasuredPiece* const> arm,
                                          const MeasuredArm& base_arm, const MeasuredArm& other);
+// For a difference that is certain while no part's is: the part whose mean differs most, as what it
+// is. Empty where no part differs by 2 % of the base's time.
+std::string likely_reason(std::span<const MeasuredPiece* const> base,
+                          std::span<const MeasuredPiece* const> arm, const MeasuredArm& base_arm,
+                          const MeasuredArm& other);
 
 }  // namespace tenon

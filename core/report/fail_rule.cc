@@ -1,5 +1,6 @@
 #include "core/report/fail_rule.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/number.h"
@@ -21,8 +22,10 @@ std::string names_of_metrics() {
   return join(names);
 }
 
-Status read_factor(std::string_view text, std::string_view right, FailRule& rule) {
+// [NUMBER *] BASE
+Status read_right(std::string_view text, std::string_view right, FailRule& rule) {
   const size_t star = right.find('*');
+  rule.base = trim(star == right.npos ? right : right.substr(star + 1));
   if (star == right.npos) return {};
   const WrittenNumber written = written_number(trim(right.substr(0, star)));
   const NumberSpec spec = {.name = "the factor", .min = 0, .max = 1e6, .above_min = true};
@@ -51,12 +54,26 @@ Result<FailRule> parse_fail_rule(std::string_view text) {
   }
   const std::string_view right = trim(text.substr(sign + 1));
   if (right.empty() || right.ends_with('*')) return no_rule(text, "nothing stands on the right");
-  TENON_RETURN_IF_ERROR(read_factor(text, right, rule));
+  TENON_RETURN_IF_ERROR(read_right(text, right, rule));
   return rule;
+}
+
+Status check_names(const FailRule& rule, std::span<const std::string> arms) {
+  const std::span<const std::string> others = arms.subspan(1);
+  if (std::find(others.begin(), others.end(), rule.arm) == others.end()) {
+    return no_rule(rule.text, "there is no arm " + in_quotes(rule.arm) + " (there are " +
+                                  join({others.begin(), others.end()}) + ")");
+  }
+  if (rule.base == arms.front()) return {};
+  return no_rule(rule.text,
+                 "the base is called " + in_quotes(arms.front()) + ", not " + in_quotes(rule.base));
 }
 
 Result<Rule> check(const FailRule& rule, const MeasuredComparison& measured,
                    const Analysis& analysis) {
+  std::vector<std::string> names;
+  for (const MeasuredArm& arm : measured.arms) names.push_back(arm.name);
+  TENON_RETURN_IF_ERROR(check_names(rule, names));
   for (const ArmResult& arm : analysis.arms) {
     if (arm.arm->name != rule.arm) continue;
     if (arm.different_answers) return Rule::broken;
@@ -65,10 +82,16 @@ Result<Rule> check(const FailRule& rule, const MeasuredComparison& measured,
     if (rule.above ? ratio.low > bound : ratio.high < bound) return Rule::broken;
     return (rule.above ? ratio.high <= bound : ratio.low >= bound) ? Rule::kept : Rule::open;
   }
-  std::vector<std::string> names;
-  for (size_t i = 1; i < measured.arms.size(); ++i) names.push_back(measured.arms[i].name);
-  return no_rule(rule.text,
-                 "there is no arm " + in_quotes(rule.arm) + " (there are " + join(names) + ")");
+  return Rule::open;
+}
+
+bool waits_for_pairs(const FailRule& rule, const MeasuredComparison& measured,
+                     const Analysis& analysis) {
+  const Result<Rule> found = check(rule, measured, analysis);
+  if (!found.ok() || *found != Rule::open) return false;
+  return std::any_of(analysis.arms.begin(), analysis.arms.end(), [&](const ArmResult& arm) {
+    return arm.arm->name == rule.arm && arm.find(rule.metric->name)->absent.empty();
+  });
 }
 
 }  // namespace tenon

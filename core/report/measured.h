@@ -22,7 +22,8 @@ struct RequestRow {
   double longest_gap_ms = 0;
   double latency_ms = 0;
   std::string finish = {};
-  std::string answer = {};  // hash of its tokens
+  std::string answer = {};  // hash of its tokens; empty where a server does not give them
+  std::string text = {};    // hash of its text
   std::string digest = {};  // of its logits; empty where none were computed
 };
 
@@ -30,6 +31,7 @@ struct RequestRow {
 struct MachineState {
   double read_gbps = 0;
   double fma_gflops = 0;
+  double bf16_gflops = 0, int8_gops = 0;  // 0: this processor has none
   double processor_share = 1;
 };
 // How far apart two states are: the largest |log ratio| of any of their figures.
@@ -55,7 +57,8 @@ struct TimelinePoint {
 enum class PieceKind : uint8_t {
   warm_up = 0,  // not counted; has digests
   noise = 1,    // A against A
-  measured = 2
+  measured = 2,
+  probe = 3  // of a search for a rate
 };
 std::string_view piece_kind_name(PieceKind kind);
 
@@ -65,6 +68,7 @@ struct MeasuredPiece {
   std::string arm = {};
   uint32_t block = 0;  // pieces of one block and kind make pairs
   bool again = false;  // noise: of the second process of the base
+  double rate = 0;     // probe: requests that arrived a second
   MachineState before = {}, after = {};
   double processor_share = 1;  // that the arm was given while it worked
   double seconds = 0;
@@ -76,6 +80,19 @@ struct MeasuredPiece {
   std::vector<RequestRow> requests = {};
 };
 
+// What an arm of other numerics predicts of a text, held against what the base predicts.
+struct Fidelity {
+  std::string text = {};   // its file's name
+  std::string fault = {};  // why it was not judged; the rest says nothing then
+  uint64_t tokens = 0;     // predicted; 0 = it was not judged
+  double same_top = 0;     // share of tokens whose likeliest next one is the same
+  double base_perplexity = 0, perplexity = 0;
+  double kl_p99_nats = 0;  // KL(base || arm) of a token's distribution, 99 % quantile
+  // Means of each window of the text, which is computed from its own first token.
+  std::vector<double> window_kl_nats = {};
+  std::vector<double> window_nats_more = {};  // -ln p of the arm less that of the base
+};
+
 struct MeasuredArm {
   std::string name = {};
   std::vector<std::string> differences = {};  // "scheduler.plugin: continuous → chunked", resolved
@@ -83,6 +100,8 @@ struct MeasuredArm {
   std::string hash = {};  // of the configuration
   std::string resolved = {};
   std::map<std::string, std::string> plugins = {};  // interface → id
+  Fidelity fidelity = {};
+  bool is_server = false;  // asked over HTTP: answers are texts, and nothing is known of its parts
 };
 
 struct MeasuredPlan {
@@ -94,6 +113,8 @@ struct MeasuredPlan {
   bool same_answers = true;
   double margin = 0.01, confidence = 0.99, unlike = 0.15;
   double slo_ttft_ms = 0, slo_gap_ms = 0;
+  double slo_share = 0.9;  // of requests that keep them, at a rate that keeps them
+  uint32_t probes = 0;     // of a search for that rate; 0 = none is searched
   std::string workload_hash = {}, machine = {}, command = {}, version = {},
               ended = {};  // ended: why it ended
   uint64_t seed = 0;

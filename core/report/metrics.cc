@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/base/statistics.h"
+#include "core/report/goodput.h"
 #include "core/report/interval.h"
 
 namespace tenon {
@@ -14,6 +15,7 @@ constexpr Metric kMetrics[] = {
     {"throughput", "tokens/s", Better::higher, "tokens generated a second"},
     {"requests", "1/s", Better::higher, "requests answered a second"},
     {"goodput", "1/s", Better::higher, "requests a second that kept every bound"},
+    {"goodput_rate", "1/s", Better::higher, "highest rate of arrivals that keeps every bound"},
     {"ttft_mean", "ms", Better::lower, "time to the first token, mean"},
     {"ttft_p50", "ms", Better::lower, "time to the first token, median", 0.5},
     {"ttft_p90", "ms", Better::lower, "time to the first token, 90 %", 0.9},
@@ -39,16 +41,12 @@ size_t needed(const Metric& metric) {
   return metric.quantile == 0 ? 1 : static_cast<size_t>(std::lround(1 / (1 - metric.quantile)));
 }
 
-bool within_bounds(const RequestRow& row, const MeasuredPlan& plan) {
-  return row.ttft_ms >= 0 && (plan.slo_ttft_ms == 0 || row.ttft_ms <= plan.slo_ttft_ms) &&
-         (plan.slo_gap_ms == 0 || row.longest_gap_ms <= plan.slo_gap_ms);
-}
-
 std::optional<double> rate_of(std::string_view name, const MeasuredPiece& piece,
                               const MeasuredPlan& plan) {
   if (piece.seconds <= 0) return std::nullopt;
   if (name == "throughput") return static_cast<double>(piece.generated_tokens) / piece.seconds;
   if (name == "requests") return static_cast<double>(piece.requests.size()) / piece.seconds;
+  if (name != "goodput") return std::nullopt;
   if (plan.slo_ttft_ms == 0 && plan.slo_gap_ms == 0) return std::nullopt;
   const auto kept = std::count_if(piece.requests.begin(), piece.requests.end(),
                                   [&](const RequestRow& row) { return within_bounds(row, plan); });
@@ -78,7 +76,8 @@ double distance_of(const MachineState& a, const MachineState& b) {
 }
 
 std::string_view piece_kind_name(PieceKind kind) {
-  return kind == PieceKind::warm_up ? "warm_up" : kind == PieceKind::noise ? "noise" : "measured";
+  constexpr std::string_view kNames[] = {"warm_up", "noise", "measured", "probe"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Quantiles quantiles_of(const std::vector<double>& values) {
@@ -109,6 +108,7 @@ std::string why_absent(const Metric& metric, const MeasuredPiece& piece, const M
   if (metric.name == "goodput" && plan.slo_ttft_ms == 0 && plan.slo_gap_ms == 0) {
     return "no bound is given (slo)";
   }
+  if (metric.name == "goodput_rate") return "was not searched (goodput)";
   if (metric.name.starts_with("gap")) {
     return "needs 100 gaps between tokens in a piece; there are " +
            std::to_string(piece.gap_ms.count);

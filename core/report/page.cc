@@ -123,6 +123,9 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
       format("±%.3g %%.</p>\n", 100 * measured.plan.margin);
   out += card(metric_table(measured, arm, confidence));
   if (!arm.why.empty()) out += element("h3", "Why") + list_of(arm.why);
+  if (!arm.machine_use.empty()) {
+    out += element("h3", "Of what the machine can do") + list_of(arm.machine_use);
+  }
   return out + list_of(arm.notes);
 }
 
@@ -265,7 +268,7 @@ std::string html_page(const MeasuredComparison& measured, const Analysis& analys
   bool any = false;
   for (const ArmResult& arm : analysis.arms) {
     out += arm_section(measured, arm, analysis.confidence);
-    any |= arm.pairs > 0;
+    any |= arm.pairs > 0 && measured.plan.probes == 0;
   }
   if (any) out += parts(measured) + distributions(measured) + timelines(measured);
   return out + method(measured, analysis) + "</main>\n</body>\n</html>\n";

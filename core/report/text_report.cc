@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -57,24 +58,27 @@ std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, d
     return out + field("verdict", "different answers – no speed is ranked");
   out += field("pairs", std::to_string(arm.pairs) + " (" + std::to_string(arm.dropped) +
                             " dropped: unlike states of the machine)");
-  out += "  " + padded("", 24) + padded(measured.arms.front().name, 12, true) +
-         padded(arm.arm->name, 12, true) + "   " +
+  // A space before each name, however long it is.
+  out += "  " + padded("", 24) + " " + padded(measured.arms.front().name, 11, true) + " " +
+         padded(arm.arm->name, 11, true) + "   " +
          padded(format("difference [%.4g %%]", 100 * confidence), 28) + "verdict\n";
-  std::vector<std::string> absent;
+  std::map<std::string, std::vector<std::string>> absent;  // metrics by the reason
   for (const MetricResult& result : arm.metrics) {
     if (result.absent.empty()) {
       out += row_of(result, *primary);
-    } else if (result.metric == primary || result.metric->name != "goodput") {
-      absent.push_back(std::string(result.metric->name) + " " + result.absent);
+    } else if (result.metric == primary ||
+               (measured.plan.probes == 0 && !result.metric->name.starts_with("goodput"))) {
+      absent[result.absent].emplace_back(result.metric->name);
     }
   }
-  if (!absent.empty()) out += field("not there", join(absent, "; "));
+  for (const auto& [why, names] : absent) out += field("not there", join(names) + ": " + why);
   if (const MetricResult* result = arm.find(primary->name); result != nullptr) {
     if (const std::string band = band_text(measured.plan, *result); !band.empty()) {
       out += field("expected", band);
     }
   }
   for (const std::string& why : arm.why) out += field("why", why);
+  for (const std::string& use : arm.machine_use) out += field("machine", use);
   for (const std::string& note : arm.notes) out += field("note", note);
   return out;
 }
@@ -148,7 +152,7 @@ std::vector<std::string> summary_of(const MeasuredComparison& measured, const An
 std::vector<std::string> overview_of(const MeasuredComparison& measured, const Analysis& analysis) {
   std::vector<std::string> out;
   for (const ArmResult& arm : analysis.arms) {
-    std::string line = padded(arm.arm->name, 18) + padded(measured.plan.primary, 13);
+    std::string line = padded(arm.arm->name, 17) + " " + padded(measured.plan.primary, 12) + " ";
     const MetricResult* result = arm.find(measured.plan.primary);
     if (arm.different_answers) {
       line += "different answers: " + arm.answers;
@@ -196,10 +200,12 @@ std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t
   if (noise.pairs == 0 && noise.dropped == 0) return "not measured";
   const std::string dropped = std::to_string(noise.dropped);
   if (noise.pairs == 0) {
-    return "not known: the machine's state changed within each of " + dropped + " pairs";
+    return noise.dropped == 1
+               ? "not known: the machine changed within the only pair"
+               : "not known: the machine changed within each of " + dropped + " pairs";
   }
   const std::string so_many =
-      planned_pairs == 0 ? "so many pairs as here" : std::to_string(planned_pairs) + " pairs";
+      planned_pairs == 0 ? "as many pairs as these" : std::to_string(planned_pairs) + " pairs";
   return percent_text(noise.log_ratio) + " " + std::string(primary) + " in " +
          std::to_string(noise.pairs) + " pairs (" + dropped + " dropped); " +
          (noise.pairs < 2 ? "one pair does not tell what more would show"

@@ -26,8 +26,15 @@ std::vector<std::string> command_of(const Comparison& comparison, const Comparis
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) command.insert(command.end(), {flag, value});
   };
+  if (!arm.url.empty()) {
+    add("--url", arm.url);
+    add("--served", arm.model);
+    if (arm.url.starts_with("https://")) add("--authorities", comparison.authorities);
+    return command;
+  }
   add("--config", comparison.base);
-  add("--model", arm.model.empty() ? comparison.model : arm.model);
+  // Where the base is a server, its model is a name there.
+  add("--model", arm.model.empty() && comparison.url.empty() ? comparison.model : arm.model);
   for (const std::string& folder : plugin_path) add("--plugin-path", folder);
   for (const auto* settings : {&comparison.set, &arm.set}) {
     for (const std::string& setting : *settings) add("--set", setting);
@@ -60,11 +67,23 @@ std::map<std::string, std::string> values_of(const std::string& toml) {
   return values;
 }
 
+// Prompts that are drawn for servers are ids that any vocabulary has.
+constexpr uint32_t kServedVocabulary = 1000;
+
+uint32_t drawn_vocabulary(const Comparison& comparison) {
+  const bool any = !comparison.url.empty() ||
+                   std::any_of(comparison.arms.begin(), comparison.arms.end(),
+                               [](const ComparisonArm& arm) { return !arm.url.empty(); });
+  return any ? kServedVocabulary : 0;
+}
+
 }  // namespace
 
 ComparisonArm base_arm(const Comparison& comparison) {
   ComparisonArm base;
   base.name = comparison.base_name;
+  base.url = comparison.url;
+  if (!base.url.empty()) base.model = comparison.model;
   return base;
 }
 
@@ -112,16 +131,23 @@ Result<std::vector<int64_t>> RunningArm::load(const std::string& workload,
   Json order = {{"do", "load"},
                 {"workload", workload},
                 {"max_tokens", comparison.max_tokens},
-                {"in_flight", comparison.in_flight}};
+                {"in_flight", comparison.in_flight},
+                {"vocabulary", drawn_vocabulary(comparison)}};
   if (arrivals_ns != nullptr) order["arrivals_ns"] = *arrivals_ns;
   TENON_ASSIGN_OR_RETURN(const auto loaded, ask(order));
   if (!loaded) return ended_by_interrupt();
   return loaded->at("arrivals_ns").get<std::vector<int64_t>>();
 }
 
-Result<std::optional<MeasuredPiece>> RunningArm::run(bool digests, uint64_t salt, bool warm) {
-  TENON_ASSIGN_OR_RETURN(
-      const auto found, ask({{"do", "run"}, {"digests", digests}, {"salt", salt}, {"warm", warm}}));
+Result<std::optional<MeasuredPiece>> RunningArm::run(const Order& order) {
+  Json json = {{"do", "run"},
+               {"digests", order.digests},
+               {"salt", order.salt},
+               {"warm", order.warm},
+               {"keep", order.keep}};
+  if (!order.record.empty()) json["record"] = order.record;
+  if (order.arrivals_ns != nullptr) json["arrivals_ns"] = *order.arrivals_ns;
+  TENON_ASSIGN_OR_RETURN(const auto found, ask(json));
   if (!found) return std::optional<MeasuredPiece>();
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(*found));
   for (const Json& row : found->at("requests")) {
@@ -130,6 +156,27 @@ Result<std::optional<MeasuredPiece>> RunningArm::run(bool digests, uint64_t salt
   }
   piece.arm = described_.name;
   return std::optional<MeasuredPiece>(std::move(piece));
+}
+
+Result<std::string> RunningArm::predict(const Comparison& comparison, const std::string& file) {
+  TENON_ASSIGN_OR_RETURN(const auto found, ask({{"do", "predict"},
+                                                {"text", comparison.text},
+                                                {"tokens", comparison.text_tokens},
+                                                {"window", comparison.text_window},
+                                                {"out", file}}));
+  return found ? found->at("ids").get<std::string>() : std::string();
+}
+
+Result<Fidelity> RunningArm::judge(const Comparison& comparison, const std::string& file,
+                                   const std::string& base_ids) {
+  TENON_ASSIGN_OR_RETURN(const auto found, ask({{"do", "judge"},
+                                                {"text", comparison.text},
+                                                {"tokens", comparison.text_tokens},
+                                                {"window", comparison.text_window},
+                                                {"against", file},
+                                                {"ids", base_ids}}));
+  if (!found) return ended_by_interrupt();
+  return fidelity_of(*found);
 }
 
 Status RunningArm::check_model() const {

@@ -25,11 +25,26 @@ class RunningArm {
                                                    std::function<bool()> go_on);
 
   const MeasuredArm& described() const { return described_; }
+  const std::string& model_path() const { return model_path_; }  // "" of a server
   // Gives back when requests arrive.
   Result<std::vector<int64_t>> load(const std::string& workload, const Comparison& comparison,
                                     const std::vector<int64_t>* arrivals_ns);
-  // Null where `go_on` ended it.
-  Result<std::optional<MeasuredPiece>> run(bool digests, uint64_t salt, bool warm);
+  // One replay. Null where `go_on` ended it.
+  struct Order {
+    bool digests = false;
+    uint64_t salt = 0;
+    bool warm = false;
+    bool keep = false;        // in one engine with all others that are kept
+    std::string record = {};  // a file for the scheduler's views
+    const std::vector<int64_t>* arrivals_ns = nullptr;  // null: those of load()
+  };
+  Result<std::optional<MeasuredPiece>> run(const Order& order);
+  // Of the base: its predictions of a text into a file; gives back what judge() of another arm
+  // takes.
+  // "" where `go_on` ended it.
+  Result<std::string> predict(const Comparison& comparison, const std::string& file);
+  Result<Fidelity> judge(const Comparison& comparison, const std::string& file,
+                         const std::string& base_ids);
   // Error: files of the model are not what they were at the start.
   Status check_model() const;
 

@@ -3,19 +3,27 @@
 //
 //   {"do": "describe"}                                   {"numerics": …, "resolved": …, …}
 //   {"do": "load", "workload": PATH, "max_tokens": n,
-//    "in_flight": n, "arrivals_ns": […]}                 {"requests": n}
-//   {"do": "run", "digests": true, "salt": n, "warm": b} a piece, with its "requests"
+//    "in_flight": n, "vocabulary": n, "arrivals_ns": […]} {"requests": n}
+//   {"do": "run", "digests": true, "salt": n, "warm": b,
+//    "keep": b, "arrivals_ns": […]}                      a piece, with its "requests"
+//   {"do": "predict", "text": PATH, "tokens": n,
+//    "window": n, "out": PATH}                           {"ids": …}: the base's predictions
+//   {"do": "judge", …, "ids": …, "against": PATH}        a Fidelity
 //
 // What fails is answered by {"error": …}. The process ends with its standard input.
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <functional>
 #include <iostream>
 #include <memory>
 
 #include "tools/tenon/compare_command.h"
 #include "tools/tenon/compare_json.h"
+#include "tools/tenon/compare_judge.h"
 #include "tools/tenon/compare_replay.h"
+#include "tools/tenon/compare_server_arm.h"
+#include "tools/tenon/flags.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/standard_output.h"
 
@@ -33,6 +41,8 @@ class CompareArm {
     if (what == "describe") return describe();
     if (what == "load") return load(order);
     if (what == "run") return run(order);
+    if (what == "predict") return predict(order);
+    if (what == "judge") return judge(order);
     return invalid_argument("an order that is none: " + order.dump());
   }
 
@@ -50,34 +60,64 @@ class CompareArm {
   }
 
   Result<Json> load(const Json& order) {
+    kept_ = nullptr;
     TENON_ASSIGN_OR_RETURN(work_,
                            read_replay_work(pipeline_, order.at("workload").get<std::string>(),
-                                            order.at("max_tokens").get<uint32_t>()));
+                                            order.at("max_tokens").get<uint32_t>(),
+                                            order.at("vocabulary").get<uint32_t>()));
     work_.in_flight = order.at("in_flight").get<uint32_t>();
-    if (order.contains("arrivals_ns")) {
-      work_.arrivals_ns = order.at("arrivals_ns").get<std::vector<int64_t>>();
-    }
-    if (work_.arrivals_ns.size() != work_.requests.size()) {
-      return invalid_argument("there are " + std::to_string(work_.arrivals_ns.size()) +
-                              " arrivals of " + std::to_string(work_.requests.size()) +
-                              " requests");
-    }
+    TENON_RETURN_IF_ERROR(take_arrivals(order));
     return Json{{"requests", work_.requests.size()}, {"arrivals_ns", work_.arrivals_ns}};
   }
 
+  Status take_arrivals(const Json& order) {
+    if (order.contains("arrivals_ns")) {
+      work_.arrivals_ns = order.at("arrivals_ns").get<std::vector<int64_t>>();
+    }
+    if (work_.arrivals_ns.size() == work_.requests.size()) return {};
+    return invalid_argument("there are " + std::to_string(work_.arrivals_ns.size()) +
+                            " arrivals of " + std::to_string(work_.requests.size()) + " requests");
+  }
+
   Result<Json> run(const Json& order) {
+    TENON_RETURN_IF_ERROR(take_arrivals(order));
     const ReplayOptions options{.digests = order.at("digests").get<bool>(),
                                 .salt = order.at("salt").get<uint64_t>(),
-                                .warm = order.at("warm").get<bool>()};
-    TENON_ASSIGN_OR_RETURN(const MeasuredPiece piece, replay(pipeline_, work_, options));
+                                .warm = order.at("warm").get<bool>(),
+                                .record = order.value("record", "")};
+    // One engine for all pieces, whose cache goes on from one to the next.
+    const bool keep = order.at("keep").get<bool>();
+    if (keep && !kept_) kept_ = keep_replaying(pipeline_, work_, options);
+    TENON_ASSIGN_OR_RETURN(const MeasuredPiece piece,
+                           keep ? kept_() : replay(pipeline_, work_, options));
     Json out = piece_json(piece);
     out["requests"] = Json::array();
     for (const RequestRow& row : piece.requests) out["requests"].push_back(row_json(row));
     return out;
   }
 
+  static JudgedText text_of(const Json& order) {
+    return {order.at("text").get<std::string>(), order.at("tokens").get<uint32_t>(),
+            order.at("window").get<uint32_t>()};
+  }
+
+  Result<Json> predict(const Json& order) {
+    TENON_ASSIGN_OR_RETURN(
+        const std::string ids,
+        write_predictions(pipeline_, text_of(order), order.at("out").get<std::string>()));
+    return Json{{"ids", ids}};
+  }
+
+  Result<Json> judge(const Json& order) {
+    TENON_ASSIGN_OR_RETURN(const Fidelity found, judge_text(pipeline_, text_of(order),
+                                                            order.at("against").get<std::string>(),
+                                                            order.at("ids").get<std::string>()));
+    return fidelity_json(found);
+  }
+
   Pipeline& pipeline_;
   ReplayWork work_;
+  std::function<Result<MeasuredPiece>()> kept_;
 };
 
 void send(const Json& json) {
@@ -88,16 +128,9 @@ void send_error(const Status& status) {
   send({{"error", message_of(status)}});
 }
 
-int serve(const PipelineFlags& flags) {
-  // It must not outlive who asks it, however that ended.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const Result<OpenedPipeline> opened = open_pipeline(flags);
-  if (!opened.ok()) {
-    send_error(opened.status());
-    return 1;
-  }
+template <typename Arm>
+int answer_orders(Arm& arm) {
   send({{"ready", true}});
-  CompareArm arm(*opened->pipeline);
   for (std::string line; std::getline(std::cin, line);) {
     try {
       const Result<Json> answer = arm.answer(Json::parse(line));
@@ -113,14 +146,41 @@ int serve(const PipelineFlags& flags) {
   return 0;
 }
 
+struct ArmFlags {
+  PipelineFlags pipeline;
+  std::string url, served, authorities;
+};
+
+int serve(const ArmFlags& flags) {
+  // It must not outlive who asks it, however that ended.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!flags.url.empty()) {
+    Result<CompareServerArm> arm =
+        CompareServerArm::open(flags.url, flags.served, flags.authorities);
+    if (arm.ok()) return answer_orders(*arm);
+    send_error(arm.status());
+    return 1;
+  }
+  const Result<OpenedPipeline> opened = open_pipeline(flags.pipeline);
+  if (!opened.ok()) {
+    send_error(opened.status());
+    return 1;
+  }
+  CompareArm arm(*opened->pipeline);
+  return answer_orders(arm);
+}
+
 }  // namespace
 
 void add_compare_arm_command(CLI::App& app, Action& action) {
-  auto flags = std::make_shared<PipelineFlags>();
+  auto flags = std::make_shared<ArmFlags>();
   CLI::App* command =
       app.add_subcommand("compare-arm", "An arm of `tenon compare`; it starts them");
   command->group("");  // not shown by --help
-  flags->add_to(*command);
+  flags->pipeline.add_to(*command);
+  add_text(*command, "--url", flags->url, "a running server in place of a pipeline");
+  add_text(*command, "--served", flags->served, "its model");
+  add_text(*command, "--authorities", flags->authorities, "whose certificates are believed");
   command->callback([flags, &action] { action = [flags] { return serve(*flags); }; });
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "core/base/new_file.h"
+#include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/comparison.h"
@@ -18,6 +19,7 @@
 #include "tools/tenon/compare_folder.h"
 #include "tools/tenon/compare_json.h"
 #include "tools/tenon/compare_run.h"
+#include "tools/tenon/compare_weights.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/json_text.h"
@@ -31,14 +33,16 @@ namespace fs = std::filesystem;
 
 constexpr int kRuleBroken = 3;
 constexpr int kDifferentAnswers = 4;
+constexpr size_t kLongestName = 15;  // of a comparison of ours
 
 struct CompareFlags {
-  std::string file, base, model, workload, out, metric, budget, cache;
+  std::string file, base, authorities, model, workload, out, metric, budget, cache, goodput, text;
   std::vector<std::string> arms, settings, plugin_path, fail_if, folders;
-  std::optional<uint32_t> pairs, noise_pairs, in_flight, max_tokens;
+  std::optional<uint32_t> pairs, noise_pairs, in_flight, max_tokens, text_tokens, text_window;
   std::optional<uint64_t> seed;
-  std::optional<double> rate, margin, confidence, unlike;
-  bool several = false, all = false, quick = false;
+  std::optional<double> rate, burstiness, scale, margin, confidence, unlike;
+  bool record = false;
+  bool several = false, may_differ = false, all = false, quick = false;
   bool json = false, csv = false, markdown = false, quiet = false;
 };
 
@@ -50,20 +54,31 @@ Status apply(const CompareFlags& flags, Comparison& out) {
   const auto number = [](const auto& from, auto& to) {
     if (from) to = *from;
   };
-  text(flags.base == "default" ? "" : flags.base, out.base);
+  const bool served = flags.base.starts_with("http://") || flags.base.starts_with("https://") ||
+                      flags.base.starts_with("unix:");
+  text(served ? flags.base : "", out.url);
+  text(served || flags.base == "default" ? "" : flags.base, out.base);
+  text(flags.authorities, out.authorities);
   text(flags.model, out.model);
   text(flags.workload, out.workload);
+  text(flags.text, out.text);
+  if (!flags.goodput.empty()) TENON_RETURN_IF_ERROR(set_goodput(flags.goodput, out));
   text(flags.metric, out.metric);
   out.set.insert(out.set.end(), flags.settings.begin(), flags.settings.end());
   number(flags.pairs, out.pairs);
   number(flags.noise_pairs, out.noise_pairs);
   number(flags.in_flight, out.in_flight);
   number(flags.max_tokens, out.max_tokens);
+  number(flags.text_tokens, out.text_tokens);
+  number(flags.text_window, out.text_window);
   number(flags.seed, out.seed);
   number(flags.rate, out.rate);
+  number(flags.burstiness, out.burstiness);
+  number(flags.scale, out.scale);
   number(flags.margin, out.margin);
   number(flags.confidence, out.confidence);
   number(flags.unlike, out.unlike);
+  if (flags.may_differ) out.same_answers = false;
   if (flags.several) out.several = true;
   if (!flags.cache.empty()) out.cache = *parse_cache_state(flags.cache);
   if (!flags.budget.empty()) out.budget_ns = *parse_duration_ns(flags.budget);
@@ -75,7 +90,7 @@ Status apply(const CompareFlags& flags, Comparison& out) {
 void make_quick(Comparison& comparison) {
   comparison.pairs = std::min(comparison.pairs, 8u);
   comparison.noise_pairs = std::min(comparison.noise_pairs, 3u);
-  comparison.budget_ns = std::min(comparison.budget_ns, int64_t{60} * 1'000'000'000);
+  comparison.budget_ns = std::min(comparison.budget_ns, int64_t{50} * 1'000'000'000);
 }
 
 Result<Comparison> comparison_of(const CompareFlags& flags, const std::string& file) {
@@ -85,18 +100,31 @@ Result<Comparison> comparison_of(const CompareFlags& flags, const std::string& f
   }
   TENON_RETURN_IF_ERROR(apply(flags, comparison));
   if (flags.quick) make_quick(comparison);
+  if (comparison.text.empty()) {
+    TENON_ASSIGN_OR_RETURN(const std::string data, data_folder());
+    comparison.text = data + "/configs/models/valid.txt";
+  }
   TENON_RETURN_IF_ERROR(check_comparison(comparison));
+  TENON_RETURN_IF_ERROR(check_weights(comparison));
   if (find_metric(comparison.metric) == nullptr) {
     std::vector<std::string> names;
     for (const Metric& metric : metrics()) names.emplace_back(metric.name);
     return invalid_argument(in_quotes(comparison.metric) + " is no metric; there are " +
                             join(names) + did_you_mean(comparison.metric, names));
   }
-  for (const std::string& rule : flags.fail_if) {
-    TENON_ASSIGN_OR_RETURN(const FailRule parsed, parse_fail_rule(rule));
-    static_cast<void>(parsed);
-  }
   return comparison;
+}
+
+Result<std::vector<FailRule>> rules_of(const CompareFlags& flags, const Comparison& comparison) {
+  std::vector<std::string> names = {comparison.base_name};
+  for (const ComparisonArm& arm : comparison.arms) names.push_back(arm.name);
+  std::vector<FailRule> rules;
+  for (const std::string& text : flags.fail_if) {
+    TENON_ASSIGN_OR_RETURN(FailRule rule, parse_fail_rule(text));
+    TENON_RETURN_IF_ERROR(check_names(rule, names));
+    rules.push_back(std::move(rule));
+  }
+  return rules;
 }
 
 std::string slug_of(const Comparison& comparison) {
@@ -160,8 +188,10 @@ Result<int> judged(const CompareFlags& flags, const MeasuredComparison& measured
 
 Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
                         const std::string& command, const std::string& out_folder) {
+  TENON_ASSIGN_OR_RETURN(std::vector<FailRule> rules, rules_of(flags, comparison));
   TENON_ASSIGN_OR_RETURN(CompareFolder folder, CompareFolder::create(out_folder));
-  CompareRun run(comparison, {flags.plugin_path, command, flags.quiet}, folder);
+  CompareRun run(comparison,
+                 {flags.plugin_path, command, std::move(rules), flags.quiet, flags.record}, folder);
   // An interrupt ends the run between two pieces, or in the middle of one: nobody waits for it.
   GracefulEnd end([] { return false; });
   const Status status = run.run();
@@ -209,7 +239,8 @@ Result<int> compare_all(const CompareFlags& flags, const std::string& command) {
     const Result<MeasuredComparison> measured = read_compare_folder(into + "/" + name, notes);
     if (!measured.ok()) continue;
     for (const std::string& line : overview_of(*measured, analyse(*measured))) {
-      table += name + ": " + line + "\n";
+      const size_t space = name.size() < kLongestName ? kLongestName - name.size() : 0;
+      table += name + ": " + std::string(space, ' ') + line + "\n";
     }
   }
   put("\n" + printable(table, size_t{1} << 20));
@@ -236,35 +267,51 @@ Result<int> show(const CompareFlags& flags) {
   return status;
 }
 
-void add_output_flags(CLI::App& command, CompareFlags& flags) {
+CLI::Option* add_output_flags(CLI::App& command, CompareFlags& flags) {
   CLI::Option* json = command.add_flag("--json", flags.json, "print the result as JSON");
   CLI::Option* csv = command.add_flag("--csv", flags.csv, "print a line for each arm and metric");
   CLI::Option* markdown = command.add_flag("--markdown", flags.markdown, "print Markdown");
   json->excludes(csv)->excludes(markdown);
   csv->excludes(markdown);
-  add_texts(command, "--fail-if", flags.fail_if,
-            "exit with 3 where this is certain: 'b.ttft_p50 > 1.05 * a'");
+  return add_texts(command, "--fail-if", flags.fail_if,
+                   "exit with 3 where this is certain: 'b.ttft_p50 > 1.05 * a'");
 }
 
 void add_work_flags(CLI::App& command, CompareFlags& flags) {
-  add_text(command, "--workload", flags.workload, "requests: a workload's TOML file, or prompts");
+  add_text(command, "--workload", flags.workload,
+           "requests: a workload's TOML file, a published trace, or prompts");
   add_number(command, whole_number("--max-tokens", 1, 1 << 20), flags.max_tokens,
              "of an answer where the workload does not say (default: 64)");
   CLI::Option* closed = add_number(command, whole_number("--in-flight", 1, 1 << 20),
                                    flags.in_flight, "closed loop: so many requests at once");
   CLI::Option* open = add_number(command, real_number("--rate", 1e-3, 1e6), flags.rate,
-                                 "open loop: Poisson arrivals, requests a second");
+                                 "open loop: random arrivals, requests a second");
   closed->excludes(open);
+  add_number(command, real_number("--burstiness", 0.01, 1000), flags.burstiness,
+             "of random arrivals: below 1 in bursts, above 1 more even (default: 1, Poisson)");
+  add_number(command, real_number("--scale", 1e-6, 1e6), flags.scale,
+             "the workload's own arrivals, so many times as fast (default: 1)");
+  add_text(command, "--text", flags.text,
+           "that arms of other numerics are judged by (default: a bundled one)");
+  add_number(command, whole_number("--text-tokens", 2, kMostParameterTokens), flags.text_tokens,
+             "of it, from its beginning (default: 1024)");
+  add_number(command, whole_number("--text-window", 2, kMostParameterTokens), flags.text_window,
+             "tokens that are computed from their own first one (default: 256)");
+  add_text(command, "--goodput", flags.goodput,
+           "search the highest rate that keeps bounds: ttft=500ms,gap=50ms,share=0.9,probes=8")
+      ->excludes(closed)
+      ->excludes(open);
   command.add_option_function<std::string>(
       "--cache",
       [&flags](const std::string& text) {
-        refuse("--cache",
-               parse_cache_state(text)
-                   ? ""
-                   : in_quotes(text) + " is no state of the cache; expected cold or warm");
+        refuse("--cache", parse_cache_state(text)
+                              ? ""
+                              : in_quotes(text) +
+                                    " is no state of the cache; expected cold, warm or "
+                                    "steady");
         flags.cache = text;
       },
-      "what requests find in the K/V cache: cold (default) or warm");
+      "what requests find in the K/V cache: cold (default), warm or steady");
 }
 
 void add_statistics_flags(CLI::App& command, CompareFlags& flags) {
@@ -298,32 +345,43 @@ void add_compare_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "compare", "Say whether one pipeline is better than another, and how sure that is");
   CLI::Option* file = command->add_option("file", flags->file, "the comparison's TOML file");
-  add_text(*command, "--base", flags->base, "pipeline file of the base (default: the bundled one)");
+  add_text(*command, "--base", flags->base,
+           "the base: a pipeline file (default: the bundled one), or a running server's address");
   add_texts(*command, "--arm", flags->arms,
             "a difference from the base: scheduler.plugin=chunked, or NAME:KEY=VALUE");
+  add_text(*command, "--authorities", flags->authorities,
+           "a PEM file of those whose certificates servers show (default: the system's)");
   add_text(*command, "--model", flags->model, "model of all arms");
   add_texts(*command, "--set", flags->settings, "override a value in all arms");
   add_texts(*command, "--plugin-path", flags->plugin_path, "look for plugins here first");
   command->add_flag("--several", flags->several, "an arm may differ in more than one key");
+  command->add_flag("--answers-may-differ", flags->may_differ,
+                    "rank speeds of arms that give other answers, too");
   add_work_flags(*command, *flags);
   add_statistics_flags(*command, *flags);
   add_text(*command, "--out", flags->out, "folder of results (default: one in comparisons/)");
-  CLI::Option* all = command->add_flag("--all", flags->all, "run all of configs/comparisons");
-  all->excludes(file);
-  command->add_flag("--quick", flags->quick, "few pairs, a minute at most");
+  command->add_flag("--quick", flags->quick, "few pairs, 50 seconds at most");
+  command->add_flag("--record", flags->record,
+                    "keep what each arm's scheduler sees and decides in its first piece");
   command->add_flag("--quiet", flags->quiet, "no progress, nothing but the result");
-  add_output_flags(*command, *flags);
+  CLI::Option* rules = add_output_flags(*command, *flags);
+  // Arms of different comparisons have different names.
+  command->add_flag("--all", flags->all, "run all of configs/comparisons")
+      ->excludes(file)
+      ->excludes(rules);
   CLI::App* shown = command->add_subcommand("show", "Report results again, also across folders");
   shown->add_option("folder", flags->folders, "folders of results")->required();
   add_output_flags(*shown, *flags);
+  CLI::App* replayed = add_compare_replay(*command, action);
+  CLI::App* given = add_compare_pairs(*command, action);
   shown->callback([flags, &action] {
     action = [flags] {
       const Result<int> status = show(*flags);
       return status.ok() ? *status : report_failure(status.status());
     };
   });
-  command->callback([flags, shown, &action] {
-    if (shown->parsed()) return;
+  command->callback([flags, shown, replayed, given, &action] {
+    if (shown->parsed() || replayed->parsed() || given->parsed()) return;
     action = [flags] {
       const std::string typed = typed_command();
       const Result<int> status = flags->all ? compare_all(*flags, typed) : compare(*flags, typed);

@@ -6,6 +6,10 @@
 namespace tenon {
 
 void add_compare_command(CLI::App& app, Action& action);
+// `tenon compare replay`, of `compare`.
+CLI::App* add_compare_replay(CLI::App& compare, Action& action);
+// `tenon compare pairs`, likewise.
+CLI::App* add_compare_pairs(CLI::App& compare, Action& action);
 void add_compare_arm_command(CLI::App& app, Action& action);
 
 }  // namespace tenon

@@ -70,16 +70,19 @@ Result<CompareFolder> CompareFolder::create(const std::string& path) {
   return folder;
 }
 
-Result<CompareFolder::CopiedWorkload> CompareFolder::keep_workload(
-    const std::string& path, const std::string& arrivals_json) const {
+Result<std::string> CompareFolder::keep_workload(const std::string& path) const {
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
-  CopiedWorkload copied;
-  copied.path = file("workload" + fs::path(path).extension().string());
-  TENON_RETURN_IF_ERROR(write_file(copied.path, {text}));
+  std::string copied = file("workload" + fs::path(path).extension().string());
+  TENON_RETURN_IF_ERROR(write_file(copied, {text}));
+  return copied;
+}
+
+Result<std::string> CompareFolder::keep_arrivals(const std::string& workload,
+                                                 const std::string& arrivals_json) const {
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(workload));
   if (!arrivals_json.empty())
     TENON_RETURN_IF_ERROR(write_file(file("arrivals.json"), {arrivals_json}));
-  copied.hash = sha256_hex(text + arrivals_json);
-  return copied;
+  return sha256_hex(text + arrivals_json);
 }
 
 Status CompareFolder::write_head(const MeasuredComparison& measured) const {

@@ -18,12 +18,11 @@ class CompareFolder {
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  // Copies the workload in; gives back where it is now, and its SHA-256.
-  struct CopiedWorkload {
-    std::string path, hash;
-  };
-  Result<CopiedWorkload> keep_workload(const std::string& path,
-                                       const std::string& arrivals_json) const;
+  // Copies the workload in; gives back where it is now.
+  Result<std::string> keep_workload(const std::string& path) const;
+  // Writes arrivals.json, unless it is empty; gives back the SHA-256 of the work with it.
+  Result<std::string> keep_arrivals(const std::string& workload,
+                                    const std::string& arrivals_json) const;
   // comparison.json and the resolved pipelines, as far as they are known.
   Status write_head(const MeasuredComparison& measured) const;
   Status add(const MeasuredPiece& piece);

@@ -29,11 +29,15 @@ void get(const Json& json, const char* key, T& out) {
 Json state_json(const MachineState& state) {
   return {{"read_gbps", state.read_gbps},
           {"fma_gflops", state.fma_gflops},
+          {"bf16_gflops", state.bf16_gflops},
+          {"int8_gops", state.int8_gops},
           {"processor_share", state.processor_share}};
 }
 void read_state(const Json& json, MachineState& out) {
   get(json, "read_gbps", out.read_gbps);
   get(json, "fma_gflops", out.fma_gflops);
+  out.bf16_gflops = json.value("bf16_gflops", 0.0);
+  out.int8_gops = json.value("int8_gops", 0.0);
   get(json, "processor_share", out.processor_share);
 }
 
@@ -60,7 +64,7 @@ void read_parts(const Json& json, PartSeconds& out) {
 }
 
 PieceKind kind_of(const std::string& name) {
-  for (const PieceKind kind : {PieceKind::warm_up, PieceKind::noise}) {
+  for (const PieceKind kind : {PieceKind::warm_up, PieceKind::noise, PieceKind::probe}) {
     if (name == piece_kind_name(kind)) return kind;
   }
   return PieceKind::measured;
@@ -91,17 +95,27 @@ Json result_json(const MetricResult& result) {
   return out;
 }
 
-Json arm_result_json(const ArmResult& arm) {
+Json arm_result_json(const ArmResult& arm, double confidence) {
   Json metrics = Json::array();
   for (const MetricResult& result : arm.metrics) metrics.push_back(result_json(result));
-  return {{"name", arm.arm->name},
-          {"pairs", arm.pairs},
-          {"dropped_pairs", arm.dropped},
-          {"different_answers", arm.different_answers},
-          {"answers", arm.answers},
-          {"metrics", std::move(metrics)},
-          {"why", arm.why},
-          {"notes", arm.notes}};
+  Json out = {{"name", arm.arm->name},
+              {"pairs", arm.pairs},
+              {"dropped_pairs", arm.dropped},
+              {"different_answers", arm.different_answers},
+              {"answers", arm.answers},
+              {"metrics", std::move(metrics)},
+              {"why", arm.why},
+              {"machine_use", arm.machine_use},
+              {"notes", arm.notes}};
+  if (arm.arm->fidelity.tokens > 0) {
+    const Interval kl = mean_interval(arm.arm->fidelity.window_kl_nats, confidence);
+    Json fidelity = fidelity_json(arm.arm->fidelity);
+    fidelity["kl_nats"] = {{"mean", kl.estimate}, {"low", kl.low}, {"high", kl.high}};
+    fidelity["perplexity_ratio"] =
+        ratio_json(mean_interval(arm.arm->fidelity.window_nats_more, confidence));
+    out["fidelity"] = std::move(fidelity);
+  }
+  return out;
 }
 
 }  // namespace
@@ -120,6 +134,7 @@ Json row_json(const RequestRow& row) {
               {"latency_ms", row.latency_ms},
               {"finish", row.finish},
               {"answer", row.answer}};
+  if (!row.text.empty()) out["text"] = row.text;
   if (!row.digest.empty()) out["digest"] = row.digest;
   return out;
 }
@@ -139,6 +154,7 @@ Result<RequestRow> row_of(const Json& json) {
     get(json, "latency_ms", out.latency_ms);
     get(json, "finish", out.finish);
     get(json, "answer", out.answer);
+    out.text = json.value("text", "");
     out.digest = json.value("digest", "");
   });
 }
@@ -152,6 +168,7 @@ Json piece_json(const MeasuredPiece& piece) {
           {"arm", piece.arm},
           {"block", piece.block},
           {"again", piece.again},
+          {"rate", piece.rate},
           {"seconds", piece.seconds},
           {"generated_tokens", piece.generated_tokens},
           {"processor_share", piece.processor_share},
@@ -170,6 +187,7 @@ Result<MeasuredPiece> piece_of(const Json& json) {
     get(json, "arm", out.arm);
     get(json, "block", out.block);
     get(json, "again", out.again);
+    out.rate = json.value("rate", 0.0);
     get(json, "seconds", out.seconds);
     get(json, "generated_tokens", out.generated_tokens);
     get(json, "processor_share", out.processor_share);
@@ -185,9 +203,41 @@ Result<MeasuredPiece> piece_of(const Json& json) {
   });
 }
 
+Json fidelity_json(const Fidelity& fidelity) {
+  if (!fidelity.fault.empty()) return {{"fault", fidelity.fault}};
+  return {{"text", fidelity.text},
+          {"tokens", fidelity.tokens},
+          {"same_top", fidelity.same_top},
+          {"base_perplexity", fidelity.base_perplexity},
+          {"perplexity", fidelity.perplexity},
+          {"kl_p99_nats", fidelity.kl_p99_nats},
+          {"window_kl_nats", fidelity.window_kl_nats},
+          {"window_nats_more", fidelity.window_nats_more}};
+}
+
+Result<Fidelity> fidelity_of(const Json& json) {
+  return reading<Fidelity>("what an arm predicts", [&](Fidelity& out) {
+    out.fault = json.value("fault", "");
+    if (!out.fault.empty()) return;
+    get(json, "text", out.text);
+    get(json, "tokens", out.tokens);
+    get(json, "same_top", out.same_top);
+    get(json, "base_perplexity", out.base_perplexity);
+    get(json, "perplexity", out.perplexity);
+    get(json, "kl_p99_nats", out.kl_p99_nats);
+    get(json, "window_kl_nats", out.window_kl_nats);
+    get(json, "window_nats_more", out.window_nats_more);
+  });
+}
+
 Json arm_json(const MeasuredArm& arm) {
-  return {{"name", arm.name}, {"differences", arm.differences}, {"numerics", arm.numerics},
-          {"hash", arm.hash}, {"plugins", arm.plugins},         {"resolved", arm.resolved}};
+  Json out = {{"name", arm.name}, {"differences", arm.differences}, {"numerics", arm.numerics},
+              {"hash", arm.hash}, {"plugins", arm.plugins},         {"resolved", arm.resolved}};
+  if (arm.is_server) out["is_server"] = true;
+  if (arm.fidelity.tokens > 0 || !arm.fidelity.fault.empty()) {
+    out["fidelity"] = fidelity_json(arm.fidelity);
+  }
+  return out;
 }
 
 Result<MeasuredArm> arm_of(const Json& json) {
@@ -198,6 +248,11 @@ Result<MeasuredArm> arm_of(const Json& json) {
     get(json, "hash", out.hash);
     get(json, "plugins", out.plugins);
     get(json, "resolved", out.resolved);
+    out.is_server = json.value("is_server", false);
+    if (const auto found = json.find("fidelity"); found != json.end()) {
+      Result<Fidelity> fidelity = fidelity_of(*found);
+      if (fidelity.ok()) out.fidelity = *std::move(fidelity);
+    }
   });
 }
 
@@ -219,6 +274,8 @@ Json plan_json(const MeasuredPlan& plan) {
           {"unlike", plan.unlike},
           {"slo_ttft_ms", plan.slo_ttft_ms},
           {"slo_gap_ms", plan.slo_gap_ms},
+          {"slo_share", plan.slo_share},
+          {"probes", plan.probes},
           {"workload_sha256", plan.workload_hash},
           {"machine", plan.machine},
           {"command", plan.command},
@@ -243,6 +300,8 @@ Result<MeasuredPlan> plan_of(const Json& json) {
     get(json, "unlike", out.unlike);
     get(json, "slo_ttft_ms", out.slo_ttft_ms);
     get(json, "slo_gap_ms", out.slo_gap_ms);
+    out.slo_share = json.value("slo_share", out.slo_share);
+    out.probes = json.value("probes", 0u);
     get(json, "workload_sha256", out.workload_hash);
     get(json, "machine", out.machine);
     get(json, "command", out.command);
@@ -257,7 +316,8 @@ Result<MeasuredPlan> plan_of(const Json& json) {
 
 Json analysis_json(const MeasuredComparison& measured, const Analysis& analysis) {
   Json arms = Json::array();
-  for (const ArmResult& arm : analysis.arms) arms.push_back(arm_result_json(arm));
+  for (const ArmResult& arm : analysis.arms)
+    arms.push_back(arm_result_json(arm, measured.plan.confidence));
   Json out = {{"format", 1}, {"plan", plan_json(measured.plan)}};
   out["base"] = measured.arms.empty() ? "" : measured.arms.front().name;
   out["noise"] = {{"pairs", analysis.noise.pairs},

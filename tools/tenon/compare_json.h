@@ -14,6 +14,7 @@ using CompareJson = nlohmann::ordered_json;
 CompareJson piece_json(const MeasuredPiece& piece);  // without its requests
 CompareJson row_json(const RequestRow& row);
 CompareJson arm_json(const MeasuredArm& arm);
+CompareJson fidelity_json(const Fidelity& fidelity);
 CompareJson plan_json(const MeasuredPlan& plan);
 CompareJson analysis_json(const MeasuredComparison& measured, const Analysis& analysis);
 
@@ -21,6 +22,7 @@ CompareJson analysis_json(const MeasuredComparison& measured, const Analysis& an
 Result<MeasuredPiece> piece_of(const CompareJson& json);
 Result<RequestRow> row_of(const CompareJson& json);
 Result<MeasuredArm> arm_of(const CompareJson& json);
+Result<Fidelity> fidelity_of(const CompareJson& json);
 Result<MeasuredPlan> plan_of(const CompareJson& json);
 
 }  // namespace tenon

@@ -5,9 +5,13 @@
 #include <cstdio>
 #include <numeric>
 
+#include "core/base/parameters.h"
 #include "core/base/run_queue.h"
 #include "core/base/sha256.h"
 #include "core/engine/engine.h"
+#include "core/report/answer_text.h"
+#include "tools/tenon/bench_measure.h"
+#include "tools/tenon/compare_views.h"
 #include "tools/tenon/generation_flags.h"
 #include "tools/tenon/prompts.h"
 
@@ -33,11 +37,14 @@ std::string answer_of(const std::vector<TokenId>& tokens) {
 // Keeps requests in the engine: all that have arrived, or so many at once.
 class Replay {
  public:
-  Replay(Pipeline& pipeline, const ReplayWork& work, const ReplayOptions& options)
+  // `recorder` outlives it; null = none.
+  Replay(Pipeline& pipeline, const ReplayWork& work, const ReplayOptions& options,
+         Scheduler* recorder = nullptr)
       : clock_(*pipeline.clock),
         work_(work),
         salt_(options.salt),
-        engine_(pipeline.parts(), engine_options(pipeline, options)) {
+        needed_(work_of(pipeline)),
+        engine_(recorded(pipeline.parts(), recorder), engine_options(pipeline, options)) {
     order_.resize(work.requests.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
     if (work.in_flight > 0) return;
@@ -72,6 +79,11 @@ class Replay {
   }
 
  private:
+  static EngineParts recorded(EngineParts parts, Scheduler* recorder) {
+    if (recorder != nullptr) parts.scheduler = recorder;
+    return parts;
+  }
+
   EngineOptions engine_options(const Pipeline& pipeline, const ReplayOptions& options) {
     EngineOptions out = pipeline.engine_options();
     out.logits_digest = options.digests;
@@ -117,10 +129,27 @@ class Replay {
       }
       ++out.counters[prefill ? "prefill_steps" : "decode_steps"];
       out.counters[prefill ? "prefill_rows" : "decode_rows"] += step.rows;
+      add_needs(step, prefill, out);
       if (i % stride != 0) continue;
       out.timeline.push_back({ms(step.end_ns - start_ns_), step.running, step.waiting, step.rows,
                               step.kv_used_tokens});
     }
+  }
+
+  // What the step's arithmetic has to read at least, and to compute.
+  void add_needs(const StepRecord& step, bool prefill, MeasuredPiece& out) const {
+    if (step.rows == 0) return;
+    const BenchLoad load = {.rows = static_cast<double>(step.rows),
+                            .sampled_rows = static_cast<double>(step.logits_rows),
+                            .kv_tokens = static_cast<double>(step.kv_used_tokens),
+                            .expert_bytes = static_cast<double>(step.expert_bytes)};
+    const BenchOperations operations = operations_of(needed_, load);
+    const std::string phase = prefill ? "prefill_" : "decode_";
+    out.counters[phase + "weight_bytes"] += weight_bytes_of(needed_, load);
+    out.counters[phase + "kv_bytes"] += needed_.bytes_of(load);
+    out.counters[phase + "int8_operations"] += operations.int8;
+    out.counters[phase + "bf16_operations"] += operations.bf16;
+    out.counters[phase + "f32_operations"] += operations.f32;
   }
 
   Status add_rows(MeasuredPiece& out) const {
@@ -159,6 +188,7 @@ class Replay {
     }
     row.finish = finish_reason_name(sample.reason);
     row.answer = answer_of(sample.ids());
+    row.text = text_hash(sample.text);
     if (record.logits_digest != 0) row.digest = hex(record.logits_digest);
     return row;
   }
@@ -185,6 +215,7 @@ class Replay {
   const Clock& clock_;
   const ReplayWork& work_;
   const uint64_t salt_;
+  const BenchWork needed_;
   std::vector<StepRecord> steps_;
   Engine engine_;
   std::vector<size_t> order_;
@@ -197,33 +228,70 @@ class Replay {
 
 }  // namespace
 
+Result<std::vector<Prompt>> read_replay_prompts(const std::string& path, uint32_t max_tokens,
+                                                uint32_t vocabulary) {
+  TENON_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, path.ends_with(".toml")
+                                                          ? read_workload_prompts(path)
+                                                          : read_prompt_file(path));
+  for (Prompt& prompt : prompts) {
+    if (!prompt.answer.max_tokens) prompt.answer.max_tokens = max_tokens;
+    if (vocabulary == 0) continue;
+    if (!prompt.drawn.empty()) prompt.tokens = drawn_prompt(prompt.drawn, vocabulary);
+    const std::vector<NamedSetting> said = named_settings(prompt.answer);
+    if (std::any_of(said.begin(), said.end(),
+                    [](const NamedSetting& each) { return each.name == "temperature"; })) {
+      continue;
+    }
+    static_cast<void>(set_number(prompt.answer, parameter("temperature"), WrittenNumber(0.0)));
+  }
+  return prompts;
+}
+
 Result<ReplayWork> read_replay_work(const Pipeline& pipeline, const std::string& path,
-                                    uint32_t max_tokens) {
-  TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts, path.ends_with(".toml")
-                                                                ? read_workload_prompts(path)
-                                                                : read_prompt_file(path));
+                                    uint32_t max_tokens, uint32_t vocabulary) {
+  TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts,
+                         read_replay_prompts(path, max_tokens, vocabulary));
   ReplayWork work;
   const GenerationFlags flags;
   for (size_t i = 0; i < prompts.size(); ++i) {
     Result<Request> request = make_request(pipeline, flags, prompts[i]);
     if (!request.ok()) return with_context("request " + std::to_string(i), request.status());
-    if (request->max_tokens == 0) request->max_tokens = max_tokens;
     work.requests.push_back(*std::move(request));
     work.arrivals_ns.push_back(prompts[i].arrival_ns);
   }
   return work;
 }
 
-Result<MeasuredPiece> replay(Pipeline& pipeline, const ReplayWork& work,
-                             const ReplayOptions& options) {
-  Replay run(pipeline, work, options);
-  if (options.warm) TENON_RETURN_IF_ERROR(run.run());
+namespace {
+
+Result<MeasuredPiece> measured_run(Replay& run, const Pipeline& pipeline) {
   const double waited = run_queue_seconds();
   TENON_RETURN_IF_ERROR(run.run());
   const double lost = run_queue_seconds() - waited;
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, run.piece());
   piece.processor_share = 1 - lost / (piece.seconds * pipeline.executor->workers());
   return piece;
+}
+
+}  // namespace
+
+Result<MeasuredPiece> replay(Pipeline& pipeline, const ReplayWork& work,
+                             const ReplayOptions& options) {
+  std::unique_ptr<ViewRecorder> recorder;
+  if (!options.record.empty()) {
+    TENON_ASSIGN_OR_RETURN(recorder,
+                           ViewRecorder::open(*pipeline.parts().scheduler, options.record));
+  }
+  Replay run(pipeline, work, options, recorder.get());
+  if (options.warm) TENON_RETURN_IF_ERROR(run.run());
+  return measured_run(run, pipeline);
+}
+
+std::function<Result<MeasuredPiece>()> keep_replaying(Pipeline& pipeline, const ReplayWork& work,
+                                                      const ReplayOptions& options) {
+  return [&pipeline, run = std::make_shared<Replay>(pipeline, work, options)] {
+    return measured_run(*run, pipeline);
+  };
 }
 
 }  // namespace tenon

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 
 #include "core/base/clock.h"
 #include "core/base/cpu_features.h"
+#include "core/base/new_file.h"
 #include "core/base/text.h"
+#include "core/config/workload_draw.h"
 #include "core/exec/cpu/machine_limits.h"
 #include "core/report/random_draws.h"
 #include "core/report/text_report.h"
@@ -17,13 +20,16 @@
 #include "tools/tenon/machine.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/standard_output.h"
+#include "tools/tenon/trace.h"
 
 namespace tenon {
 namespace {
 
 constexpr uint32_t kFewestPairs = 5;       // before an early end
 constexpr uint32_t kMostWarmUpPieces = 4;  // of an arm
+constexpr uint32_t kMostFillPieces = 12;   // of an arm whose cache goes on from piece to piece
 constexpr double kSettled = 0.05;          // a piece this little faster than the last: warm
+constexpr double kHitsSettled = 0.01;      // a share of reused tokens this near to the last one's
 constexpr double kNoiseShare = 0.3;        // of the budget, at most
 constexpr double kStateSeconds = 0.05;     // spent on the machine's state between two pieces
 
@@ -39,10 +45,16 @@ std::string work_words(const Comparison& comparison, size_t requests) {
   if (comparison.in_flight > 0) {
     return count + ", closed loop, " + std::to_string(comparison.in_flight) + " in flight";
   }
+  const std::string kind =
+      comparison.burstiness == 1
+          ? "Poisson arrivals"
+          : "gamma arrivals (shape " + format_real(comparison.burstiness) + ")";
+  if (comparison.probes > 0) return count + ", open loop, " + kind + " at rates that are searched";
   if (comparison.rate > 0) {
-    return count + ", open loop, Poisson arrivals at " + format_real(comparison.rate) + " a second";
+    return count + ", open loop, " + kind + " at " + format_real(comparison.rate) + " a second";
   }
-  return count + ", arrivals as the workload says";
+  return count + ", arrivals as the workload says" +
+         (comparison.scale == 1 ? "" : ", " + format_real(comparison.scale) + " times as fast");
 }
 
 MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
@@ -52,13 +64,14 @@ MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
   plan.loses = comparison.loses;
   plan.primary = comparison.metric;
   plan.cache = cache_state_name(comparison.cache);
-  plan.open_loop = comparison.rate > 0;
   plan.same_answers = comparison.same_answers;
   plan.margin = comparison.margin;
   plan.confidence = comparison.confidence;
   plan.unlike = comparison.unlike;
   plan.slo_ttft_ms = static_cast<double>(comparison.slo_ttft_ns) * 1e-6;
   plan.slo_gap_ms = static_cast<double>(comparison.slo_gap_ns) * 1e-6;
+  plan.slo_share = comparison.slo_share;
+  plan.probes = comparison.probes;
   plan.seed = comparison.seed;
   plan.command = command;
   plan.version = TENON_SDK_VERSION;
@@ -79,12 +92,22 @@ std::vector<size_t> order_of(uint32_t block, size_t arms, uint64_t seed) {
   return order;
 }
 
+double reused_share(const MeasuredPiece& piece) {
+  double prompt = 0, reused = 0;
+  for (const RequestRow& row : piece.requests) {
+    prompt += row.prompt_tokens;
+    reused += row.reused_tokens;
+  }
+  return prompt > 0 ? reused / prompt : 0;
+}
+
 }  // namespace
 
 Status CompareRun::run() {
   started_ns_ = now_ns();
   measured_.plan = plan_of(comparison_, options_.command);
-  const auto steps = {&CompareRun::start_arms, &CompareRun::load_work, &CompareRun::warm_up_all,
+  const auto steps = {&CompareRun::start_arms,    &CompareRun::load_work,
+                      &CompareRun::judge_arms,    &CompareRun::warm_up_all,
                       &CompareRun::measure_noise, &CompareRun::measure_blocks};
   Status status;
   for (const auto step : steps) {
@@ -105,16 +128,7 @@ Status CompareRun::run() {
 Status CompareRun::start_arms() {
   std::vector<ComparisonArm> arms = {base_arm(comparison_)};
   arms.insert(arms.end(), comparison_.arms.begin(), comparison_.arms.end());
-  for (const ComparisonArm& arm : arms) {
-    say_progress(arm.name, "loading");
-    TENON_ASSIGN_OR_RETURN(auto running,
-                           RunningArm::start(comparison_, arm, options_.plugin_path, go_on));
-    arms_.push_back(std::move(running));
-    measured_.arms.push_back(arms_.back()->described());
-    MeasuredArm& added = measured_.arms.back();
-    added.differences = differences_between(measured_.arms.front().resolved, added.resolved);
-    if (!arm.program.empty()) added.differences.push_back("program: this → " + arm.program);
-  }
+  for (ComparisonArm& arm : arms) TENON_RETURN_IF_ERROR(start_arm(std::move(arm)));
   for (size_t i = 1; i < measured_.arms.size(); ++i) {
     const MeasuredArm& arm = measured_.arms[i];
     say_line(arm.name + " differs from " + measured_.arms.front().name + " in " +
@@ -123,22 +137,45 @@ Status CompareRun::start_arms() {
   return {};
 }
 
+Status CompareRun::start_arm(ComparisonArm arm) {
+  if (!arm.weights.empty()) {
+    say_progress(arm.name, "writing weights as " + arm.weights);
+    TENON_ASSIGN_OR_RETURN(arm.model, weights_.made(arms_.front()->model_path(), arm.weights));
+  }
+  say_progress(arm.name, "loading");
+  TENON_ASSIGN_OR_RETURN(auto running,
+                         RunningArm::start(comparison_, arm, options_.plugin_path, go_on));
+  arms_.push_back(std::move(running));
+  measured_.arms.push_back(arms_.back()->described());
+  MeasuredArm& added = measured_.arms.back();
+  if (added.is_server != measured_.arms.front().is_server) {
+    added.differences = {"answered by: " + (arm.url.empty() ? "a pipeline" : arm.url)};
+  } else {
+    added.differences = differences_between(measured_.arms.front().resolved, added.resolved);
+  }
+  if (!arm.weights.empty()) {
+    std::erase_if(added.differences,
+                  [](const std::string& each) { return each.starts_with("model.path:"); });
+    added.differences.push_back("weights: as they are → " + arm.weights);
+  }
+  if (!arm.program.empty()) added.differences.push_back("program: this → " + arm.program);
+  return {};
+}
+
 Status CompareRun::load_work() {
   RunningArm& base = *arms_.front();
-  TENON_ASSIGN_OR_RETURN(arrivals_ns_, base.load(comparison_.workload, comparison_, nullptr));
+  TENON_ASSIGN_OR_RETURN(workload_, keep_work());
+  TENON_ASSIGN_OR_RETURN(arrivals_ns_, base.load(workload_, comparison_, nullptr));
+  draw_arrivals();
+  TENON_RETURN_IF_ERROR(check_requests());
   std::string arrivals;
-  if (comparison_.rate > 0) {
-    RandomDraws draws(comparison_.seed);
-    double seconds = 0;
-    for (int64_t& arrival : arrivals_ns_) {
-      arrival = static_cast<int64_t>(seconds * 1e9);
-      seconds += draws.exponential() / comparison_.rate;
-    }
+  if (comparison_.rate > 0 || comparison_.scale != 1) {
     arrivals = CompareJson(arrivals_ns_).dump() + "\n";
   }
-  TENON_ASSIGN_OR_RETURN(const auto copied, folder_.keep_workload(comparison_.workload, arrivals));
-  workload_ = copied.path;
-  measured_.plan.workload_hash = copied.hash;
+  TENON_ASSIGN_OR_RETURN(measured_.plan.workload_hash, folder_.keep_arrivals(workload_, arrivals));
+  measured_.plan.open_loop =
+      comparison_.in_flight == 0 && std::any_of(arrivals_ns_.begin(), arrivals_ns_.end(),
+                                                [](int64_t arrival) { return arrival > 0; });
   measured_.plan.work = work_words(comparison_, arrivals_ns_.size());
   const HostFacts host = host_facts();
   measured_.plan.machine = cpu_brand() + ", " + std::to_string(host.workers) + " processors";
@@ -149,8 +186,37 @@ Status CompareRun::load_work() {
   return folder_.write_head(measured_);
 }
 
+// The workload's copy in the folder, which all arms read. A trace becomes a workload of ours.
+Result<std::string> CompareRun::keep_work() {
+  if (!is_trace(comparison_.workload)) return folder_.keep_workload(comparison_.workload);
+  TENON_ASSIGN_OR_RETURN(const TraceWorkload made,
+                         read_trace(comparison_.workload, comparison_.trace));
+  const size_t left_out = made.empty + made.too_long;
+  if (left_out > 0) say_line(std::to_string(left_out) + " requests of the trace are left out");
+  const std::string path = folder_.file("workload.toml");
+  TENON_RETURN_IF_ERROR(write_file(path, {made.toml}));
+  return path;
+}
+
+void CompareRun::draw_arrivals() {
+  if (comparison_.probes > 0) {
+    std::fill(arrivals_ns_.begin(), arrivals_ns_.end(), 0);  // of the warm-up
+  } else if (comparison_.rate > 0) {
+    WorkloadDraw draw(comparison_.seed);
+    int64_t next_ns = 0;
+    for (int64_t& arrival : arrivals_ns_) {
+      arrival = next_ns;
+      next_ns += draw.gap_ns(comparison_.rate, comparison_.burstiness);
+    }
+  } else if (comparison_.scale != 1) {
+    for (int64_t& arrival : arrivals_ns_) {
+      arrival = std::llround(static_cast<double>(arrival) / comparison_.scale);
+    }
+  }
+}
+
 Status CompareRun::measure_noise() {
-  if (comparison_.noise_pairs == 0 || is_out(*arms_.front())) return {};
+  if (comparison_.noise_pairs == 0 || comparison_.probes > 0 || is_out(*arms_.front())) return {};
   say_progress(comparison_.base_name, "loading a second time, for A against A");
   TENON_ASSIGN_OR_RETURN(const auto twin, RunningArm::start(comparison_, base_arm(comparison_),
                                                             options_.plugin_path, go_on));
@@ -160,8 +226,10 @@ Status CompareRun::measure_noise() {
   for (uint32_t pair = 0; pair < comparison_.noise_pairs && !interrupted(); ++pair) {
     const int64_t start = now_ns();
     for (const size_t second : order_of(pair, 2, comparison_.seed)) {
-      TENON_ASSIGN_OR_RETURN(const bool done, measure(second == 1 ? *twin : *arms_.front(),
-                                                      PieceKind::noise, pair, second == 1));
+      TENON_ASSIGN_OR_RETURN(
+          const bool done,
+          measure(second == 1 ? *twin : *arms_.front(),
+                  {.kind = PieceKind::noise, .block = pair, .again = second == 1}));
       if (!done) return {};
     }
     const double seconds = static_cast<double>(now_ns() - start) * 1e-9;
@@ -173,16 +241,56 @@ Status CompareRun::measure_noise() {
   return {};
 }
 
-// Pieces do not count until one is not much faster than the one before it. The first has digests.
+// What arms of other numerics predict of a text. That one cannot be judged ends nothing.
+Status CompareRun::judge_arms() {
+  const std::string file = folder_.file("predictions.tmp");
+  Result<std::string> ids = std::string();
+  for (size_t i = 1; i < arms_.size(); ++i) {
+    MeasuredArm& arm = measured_.arms[i];
+    const bool server = arm.is_server || measured_.arms.front().is_server;
+    if (server || arm.numerics == measured_.arms.front().numerics) continue;
+    if (!time_for(0)) {
+      arm.fidelity.fault = "the budget is spent";
+      continue;
+    }
+    say_progress(arm.name, "judging its predictions of a text");
+    if (ids.ok() && ids->empty()) ids = arms_.front()->predict(comparison_, file);
+    const Result<Fidelity> found =
+        ids.ok() ? arms_[i]->judge(comparison_, file, *ids) : Result<Fidelity>(copy(ids.status()));
+    if (interrupted()) break;
+    if (found.ok()) {
+      arm.fidelity = *found;
+    } else {
+      arm.fidelity.fault = message_of(found.status());
+    }
+  }
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  return folder_.write_head(measured_);
+}
+
+// Whether the latest piece was not much faster than the one before it and, where the cache goes on,
+// found as much in it.
+bool CompareRun::settled(double seconds_before, double share_before) const {
+  const MeasuredPiece& piece = measured_.pieces.back();
+  const bool as_fast = piece.seconds > seconds_before * (1 - kSettled);
+  return as_fast && (comparison_.cache != CacheState::steady ||
+                     std::abs(reused_share(piece) - share_before) < kHitsSettled);
+}
+
+// Pieces do not count until they have settled. The first has digests, and a cache of its own.
 Status CompareRun::warm_up(RunningArm& arm, bool again) {
-  double last = 0;
-  for (uint32_t i = 0; i < kMostWarmUpPieces && !interrupted(); ++i) {
-    TENON_ASSIGN_OR_RETURN(const bool done, measure(arm, PieceKind::warm_up, i, again));
+  const bool steady = comparison_.cache == CacheState::steady;
+  double last = 0, share = -1;
+  for (uint32_t i = 0; i < (steady ? kMostFillPieces : kMostWarmUpPieces) && !interrupted(); ++i) {
+    TENON_ASSIGN_OR_RETURN(const bool done,
+                           measure(arm, {.kind = PieceKind::warm_up, .block = i, .again = again}));
     if (!done) return {};
     const double seconds = measured_.pieces.back().seconds;
-    if (i > 0 && seconds > last * (1 - kSettled)) break;
+    if (i > (steady ? 1 : 0) && settled(last, share)) break;
     if (!time_for(seconds * 4)) break;
     last = seconds;
+    share = reused_share(measured_.pieces.back());
   }
   return {};
 }
@@ -207,7 +315,8 @@ Status CompareRun::measure_blocks() {
   if (is_out(*arms_.front())) return {};
   for (uint32_t block = 0; !interrupted(); ++block) {
     if (block == comparison_.pairs) {
-      measured_.plan.ended = std::to_string(block) + " pairs were run";
+      measured_.plan.ended = std::to_string(block) +
+                             (comparison_.probes > 0 ? " searches were made" : " pairs were run");
       return {};
     }
     if (!time_for(slowest_block_)) {
@@ -219,7 +328,8 @@ Status CompareRun::measure_blocks() {
     TENON_RETURN_IF_ERROR(measure_block(block));
     slowest_block_ = std::max(slowest_block_, static_cast<double>(now_ns() - start) * 1e-9);
     if (block + 1 >= kFewestPairs && decided(analyse(measured_))) {
-      measured_.plan.ended = "every verdict on " + comparison_.metric + " is in";
+      measured_.plan.ended = "every verdict on " + comparison_.metric + " is in" +
+                             (options_.rules.empty() ? "" : ", and every rule is decided");
       return {};
     }
   }
@@ -229,28 +339,55 @@ Status CompareRun::measure_blocks() {
 Status CompareRun::measure_block(uint32_t block) {
   for (const size_t index : order_of(block, arms_.size(), comparison_.seed)) {
     if (is_out(*arms_[index])) continue;
-    TENON_ASSIGN_OR_RETURN(const bool done,
-                           measure(*arms_[index], PieceKind::measured, block, false));
+    TENON_ASSIGN_OR_RETURN(const bool done, comparison_.probes > 0
+                                                ? search(*arms_[index], block)
+                                                : measure(*arms_[index], {.block = block}));
     if (!done) return {};
   }
   return {};
 }
 
-Result<bool> CompareRun::measure(RunningArm& arm, PieceKind kind, uint32_t block, bool again) {
-  const std::string what = kind == PieceKind::warm_up ? "warming up"
-                           : kind == PieceKind::noise
-                               ? "A against A, pair " + std::to_string(block + 1)
-                               : "pair " + std::to_string(block + 1) + " of at most " +
-                                     std::to_string(comparison_.pairs);
-  say_progress(arm.described().name, what);
+std::string CompareRun::words_of(const Piece& order) const {
+  const std::string number = std::to_string(order.block + 1);
+  switch (order.kind) {
+    case PieceKind::warm_up:
+      return "warming up";
+    case PieceKind::noise:
+      return "A against A, pair " + number;
+    case PieceKind::probe:
+      return "search " + number + ", " + format_real(order.rate) + " requests a second";
+    case PieceKind::measured:
+      break;
+  }
+  return "pair " + number + " of at most " + std::to_string(comparison_.pairs);
+}
+
+// Files are numbered as those of the resolved pipelines are.
+std::string CompareRun::record_of(const RunningArm& arm) const {
+  for (size_t i = 0; options_.record && i < measured_.arms.size(); ++i) {
+    if (measured_.arms[i].name != arm.described().name || measured_.arms[i].is_server) continue;
+    return folder_.file("views" + std::to_string(i) + ".jsonl");
+  }
+  return "";
+}
+
+Result<bool> CompareRun::measure(RunningArm& arm, const Piece& order) {
+  say_progress(arm.described().name, words_of(order));
   TENON_RETURN_IF_ERROR(arm.check_model());
   if (state_.read_gbps == 0) state_ = machine_state();
-  TENON_ASSIGN_OR_RETURN(auto piece, arm.run(kind == PieceKind::warm_up && block == 0, ++pieces_,
-                                             comparison_.cache == CacheState::warm));
+  const bool first = order.kind == PieceKind::warm_up && order.block == 0;
+  TENON_ASSIGN_OR_RETURN(auto piece,
+                         arm.run({.digests = first,
+                                  .salt = ++pieces_,
+                                  .warm = comparison_.cache == CacheState::warm,
+                                  .keep = comparison_.cache == CacheState::steady && !first,
+                                  .record = first && !order.again ? record_of(arm) : "",
+                                  .arrivals_ns = order.arrivals_ns}));
   if (!piece) return false;
-  piece->kind = kind;
-  piece->block = block;
-  piece->again = again;
+  piece->kind = order.kind;
+  piece->block = order.block;
+  piece->again = order.again;
+  piece->rate = order.rate;
   piece->before = state_;
   piece->after = state_ = machine_state();
   // Kept as soon as it is there: what follows may fail.
@@ -262,10 +399,17 @@ Result<bool> CompareRun::measure(RunningArm& arm, PieceKind kind, uint32_t block
 MachineState CompareRun::machine_state() {
   const HostFacts host = host_facts();
   const MachineLimits limits = measure_machine_limits(host.cpu, host.workers, kStateSeconds);
-  return {limits.read_median_gbps, limits.fma_flops * 1e-9, limits.processor_share};
+  return {.read_gbps = limits.read_median_gbps,
+          .fma_gflops = limits.fma_flops * 1e-9,
+          .bf16_gflops = limits.bf16_flops * 1e-9,
+          .int8_gops = limits.int8_ops * 1e-9,
+          .processor_share = limits.processor_share};
 }
 
 bool CompareRun::decided(const Analysis& analysis) const {
+  for (const FailRule& rule : options_.rules) {
+    if (waits_for_pairs(rule, measured_, analysis)) return false;
+  }
   return std::all_of(analysis.arms.begin(), analysis.arms.end(), [&](const ArmResult& arm) {
     if (arm.different_answers) return true;
     const MetricResult* result = arm.find(comparison_.metric);

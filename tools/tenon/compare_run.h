@@ -9,22 +9,26 @@
 
 #include "core/config/comparison.h"
 #include "core/report/analysis.h"
+#include "core/report/fail_rule.h"
 #include "core/report/measured.h"
 #include "tools/tenon/compare_arm.h"
 #include "tools/tenon/compare_folder.h"
+#include "tools/tenon/compare_weights.h"
 
 namespace tenon {
 
 struct CompareRunOptions {
   std::vector<std::string> plugin_path;
-  std::string command;  // as it was typed
+  std::string command;          // as it was typed
+  std::vector<FailRule> rules;  // an early end waits until each is decided
   bool quiet = false;
+  bool record = false;  // what the scheduler of each arm sees and decides in its first piece
 };
 
 class CompareRun {
  public:
   CompareRun(const Comparison& comparison, CompareRunOptions options, CompareFolder& folder)
-      : comparison_(comparison), options_(std::move(options)), folder_(folder) {}
+      : comparison_(comparison), options_(std::move(options)), folder_(folder), weights_(folder) {}
 
   // What was measured stays in `measured()` and in the folder whatever this gives back. An
   // interrupt is no error: `measured().plan.ended` says so.
@@ -33,25 +37,45 @@ class CompareRun {
 
  private:
   Status start_arms();
+  Status start_arm(ComparisonArm arm);
   Status load_work();
+  Result<std::string> keep_work();
+  void draw_arrivals();
+  Status judge_arms();
   Status measure_noise();
   Status warm_up(RunningArm& arm, bool again);
   Status warm_up_all();
   Status measure_blocks();
   Status measure_block(uint32_t block);
   // False where it was ended by an interrupt.
-  Result<bool> measure(RunningArm& arm, PieceKind kind, uint32_t block, bool again);
+  struct Piece {
+    PieceKind kind = PieceKind::measured;
+    uint32_t block = 0;
+    bool again = false;
+    double rate = 0;
+    const std::vector<int64_t>* arrivals_ns = nullptr;
+  };
+  Result<bool> measure(RunningArm& arm, const Piece& order);
+  std::string record_of(const RunningArm& arm) const;
+  std::string words_of(const Piece& order) const;
+  // compare_search.cc
+  Result<bool> search(RunningArm& arm, uint32_t block);
+  double start_rate(const std::string& arm) const;
+  std::vector<int64_t> arrivals_at(double rate, uint32_t block) const;
+  Status check_requests() const;
   MachineState machine_state();
   bool decided(const Analysis& analysis) const;
   bool time_for(double seconds) const;
   double seconds_left() const;
   void say_progress(const std::string& arm, const std::string& what) const;
   void say_line(const std::string& line) const;
+  bool settled(double seconds_before, double share_before) const;
   bool is_out(const RunningArm& arm) const;
 
   const Comparison& comparison_;
   CompareRunOptions options_;
   CompareFolder& folder_;
+  ComparedWeights weights_;
   MeasuredComparison measured_;
   std::vector<std::unique_ptr<RunningArm>> arms_;  // the base first
   std::vector<int64_t> arrivals_ns_;

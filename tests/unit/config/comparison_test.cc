@@ -56,6 +56,49 @@ TEST(Comparison, takes_models_in_settings_from_its_own_folder_too) {
               ElementsAre("drafter.model=/models/small", "a.b=c/d"));
 }
 
+TEST(Comparison, takes_servers_and_what_they_call_their_models) {
+  const Comparison c = parsed(R"(
+url = "http://127.0.0.1:8000"
+model = "org/name"
+answers = "may differ"
+[[arm]]
+name = "served"
+url = "http://127.0.0.1:8001"
+model = "other/name"
+[[arm]]
+name = "ours"
+model = "models/tale"
+)");
+  EXPECT_EQ(c.model, "org/name");
+  EXPECT_FALSE(c.same_answers);
+  EXPECT_EQ(c.arms[0].model, "other/name");
+  EXPECT_THAT(c.arms[0].keys(), ElementsAre("url"));
+  EXPECT_EQ(c.arms[1].model, "/claims/models/tale");
+}
+
+TEST(Comparison, searches_a_rate_between_bounds) {
+  const Comparison c = parsed("goodput = \"ttft=500ms, gap=50ms, share=0.99, probes=6\"");
+  EXPECT_EQ(c.slo_ttft_ns, 500'000'000);
+  EXPECT_EQ(c.slo_gap_ns, 50'000'000);
+  EXPECT_EQ(c.slo_share, 0.99);
+  EXPECT_EQ(c.probes, 6);
+  EXPECT_EQ(c.metric, "goodput_rate");
+  EXPECT_THAT(error_of("goodput = \"ttft=500ms,probes=2\""), HasSubstr("probes is 2"));
+  EXPECT_THAT(error_of("goodput = \"latency=1s\""), HasSubstr("'latency' is none of them"));
+}
+
+TEST(Comparison, takes_a_part_of_a_trace) {
+  const Comparison c = parsed(
+      "workload = \"conv.csv\"\nscale = 4.0\nburstiness = 0.5\n"
+      "trace = { limit = 20, skip = 3, length_scale = 0.5, context = 512 }");
+  EXPECT_EQ(c.trace.limit, 20);
+  EXPECT_EQ(c.trace.skip, 3);
+  EXPECT_EQ(c.trace.length_scale, 0.5);
+  EXPECT_EQ(c.trace.context_tokens, 512);
+  EXPECT_EQ(c.scale, 4);
+  EXPECT_EQ(c.burstiness, 0.5);
+}
+
 TEST(Comparison, names_every_fault_with_its_place) {
   EXPECT_THAT(error_of("cache = \"hot\"\npairs = 2\nmetrics = \"x\"\n"),
               AllOf(HasSubstr("c.toml:2:9: 'hot' is no state of the cache"),
@@ -78,6 +121,15 @@ TEST(Arms, of_a_command_line_are_named_after_their_value_or_as_is_said) {
   EXPECT_THAT(c.arms[1].keys(), ElementsAre("model.path", "scheduler.plugin"));
   EXPECT_EQ(c.arms[1].model, "other");
   EXPECT_TRUE(c.arms[2].keys().empty());
+}
+
+TEST(Arms, may_have_weights_of_another_type) {
+  Comparison c;
+  EXPECT_TRUE(add_arm("weights=q8_0", c).ok());
+  ASSERT_EQ(c.arms.size(), 1);
+  EXPECT_EQ(c.arms[0].name, "q8_0");
+  EXPECT_EQ(c.arms[0].weights, "q8_0");
+  EXPECT_THAT(c.arms[0].keys(), ElementsAre("weights"));
 }
 
 TEST(Arms, that_are_no_difference_are_refused) {
@@ -115,6 +167,18 @@ TEST(CheckComparison, refuses_what_cannot_be_compared) {
   c.in_flight = 4;
   c.rate = 2;
   EXPECT_THAT(fault_of(c), HasSubstr("'in_flight' and 'rate'"));
+  c = complete();
+  EXPECT_TRUE(add_arm("q8:weights=q8_0", c).ok());
+  EXPECT_EQ(fault_of(c), "");
+  c.url = "http://127.0.0.1:1";
+  EXPECT_THAT(fault_of(c), HasSubstr("a running server, which shows nobody its weights"));
+  c = complete();
+  c.arms[0].weights = "q8_0";
+  EXPECT_THAT(fault_of(c), HasSubstr("differs in 2 keys (scheduler.plugin, weights)"));
+  c.arms[0] = {.name = "q8", .model = "other", .weights = "q8_0"};
+  EXPECT_THAT(fault_of(c), HasSubstr("has a model of its own and weights of another type"));
+  c.arms[0] = {.name = "q8", .weights = "q8_0", .url = "http://127.0.0.1:1"};
+  EXPECT_THAT(fault_of(c), HasSubstr("has settings, weights or a program of its own"));
   c = complete();
   c.base_name = "chunked";
   EXPECT_THAT(fault_of(c), HasSubstr("two arms are called 'chunked'"));

@@ -137,6 +137,30 @@ TEST(PipelineConfig, takes_numbers_within_the_range_of_their_key_alone) {
   }
 }
 
+TEST(PipelineConfig, reads_how_plugins_are_guarded) {
+  const PipelineConfig plain = parsed("");
+  EXPECT_EQ(plain.guard.value, GuardLevel::off);
+  EXPECT_EQ(plain.call_limit_ns.value, 10'000'000'000);
+  EXPECT_EQ(plain.fallback_scheduler.value, "continuous");
+  const PipelineConfig config = parsed(R"(
+[engine]
+guard = "isolate"
+call_limit = "250ms"
+process_memory = "2GiB"
+[engine.fallback]
+scheduler = "static"
+)",
+                                       {"engine.process_memory=128MiB"});
+  EXPECT_EQ(config.guard.value, GuardLevel::isolate);
+  EXPECT_EQ(config.call_limit_ns.value, 250'000'000);
+  EXPECT_EQ(config.process_memory_bytes.value, uint64_t{128} << 20);
+  EXPECT_EQ(config.fallback_scheduler.value, "static");
+  EXPECT_THAT(error_of("[engine]\nguard = \"on\"\n"),
+              HasSubstr("expected one of \"off\", \"checks\", \"isolate\""));
+  EXPECT_THAT(error_of("[engine.fallback]\nsampler = \"standard\"\n"),
+              HasSubstr("unknown key 'engine.fallback.sampler'"));
+}
+
 TEST(PipelineConfig, refuses_empty_texts) {
   for (const ConfigKey& key : config_keys()) {
     EXPECT_NE(error_of("", {std::string(key.spec.key) + "=\"\""}), "") << key.spec.key;

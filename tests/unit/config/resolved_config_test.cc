@@ -33,6 +33,15 @@ TEST(ResolvedConfig, adapters_stand_behind_the_model_and_count_by_name_and_last_
   EXPECT_NE(hash(text), hash(""));
 }
 
+TEST(ResolvedConfig, says_of_isolation_only_where_plugins_are_isolated) {
+  EXPECT_EQ(hash("[engine]\nguard = 'off'\ncall_limit = '1s'\n"), hash(""));
+  EXPECT_THAT(resolved_toml(parsed("[engine]\nguard = 'checks'\n"), {}, false),
+              HasSubstr("[engine]\nguard = \"checks\"\n\n"));
+  EXPECT_THAT(resolved_toml(parsed("[engine]\nguard = 'isolate'\n"), {}, false),
+              HasSubstr("guard = \"isolate\"\ncall_limit = \"10s\"\nprocess_memory = \"1GiB\"\n\n"
+                        "[engine.fallback]\nscheduler = \"continuous\"\n\n"));
+}
+
 TEST(ResolvedConfig, spells_everything_out) {
   EXPECT_EQ(resolved_toml(parsed(kSome), {}, false),
             R"(format = 1

@@ -35,6 +35,7 @@ samples = 2
 seed = 9
 temperature = 0.5
 priority = -1
+deadline = "250ms"
 )",
                                          "w.toml");
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -51,6 +52,8 @@ priority = -1
   EXPECT_EQ(second.answer.seed, 9u);
   EXPECT_EQ(second.answer.sampling[*find_sampling_key("temperature")], 0.5);
   EXPECT_EQ(second.priority, -1);
+  EXPECT_EQ(second.deadline_ns, 250'000'000);
+  EXPECT_EQ(read->requests[0].deadline_ns, 0);
 }
 
 TEST(Workload, takes_whatever_a_request_may_ask_for) {
@@ -153,7 +156,7 @@ vary_seed = true
   EXPECT_EQ(last.arrival_ns, 1'500'000'000);
   EXPECT_EQ(last.answer.seed, 12u);
   EXPECT_EQ(last.tenant, 4u);
-  const auto of = [](const WorkloadRequest& r) { return drawn_prompt(r.prefix, r.own, 100); };
+  const auto of = [](const WorkloadRequest& r) { return drawn_prompt(r.drawn, 100); };
   const std::vector<int32_t> one = of(first), other = of(last);
   ASSERT_EQ(one.size(), 25u);
   EXPECT_TRUE(std::equal(one.begin(), one.begin() + 20, other.begin()));
@@ -175,7 +178,7 @@ rate = 10
   double prompt = 0;
   uint32_t shortest = UINT32_MAX, longest = 0;
   for (const WorkloadRequest& request : read->requests) {
-    prompt += request.own.tokens;
+    prompt += static_cast<double>(tokens_of(request.drawn));
     shortest = std::min(shortest, request.max_tokens);
     longest = std::max(longest, request.max_tokens);
   }
@@ -186,6 +189,98 @@ rate = 10
   EXPECT_NEAR(static_cast<double>(read->requests[3999].arrival_ns) * 1e-9, 400, 30);
   Result<Workload> again = parse_workload(text, "other.toml");
   EXPECT_EQ(again->requests[7].max_tokens, read->requests[7].max_tokens);
+}
+
+TEST(Workload, blocks_of_one_number_are_the_same_tokens) {
+  Result<Workload> read = parse_workload(R"(
+format = 1
+[[request]]
+blocks = [7, 8, 9]
+block_tokens = 16
+last_block_tokens = 5
+max_tokens = 1
+[[request]]
+blocks = [7, 8]
+block_tokens = 16
+prompt_tokens = 3
+max_tokens = 1
+)",
+                                         "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const std::vector<int32_t> one = drawn_prompt(read->requests[0].drawn, 1000);
+  const std::vector<int32_t> other = drawn_prompt(read->requests[1].drawn, 1000);
+  ASSERT_EQ(one.size(), 37u);
+  ASSERT_EQ(other.size(), 35u);
+  EXPECT_TRUE(std::equal(one.begin(), one.begin() + 32, other.begin()));
+  EXPECT_FALSE(std::equal(one.begin() + 32, one.begin() + 35, other.begin() + 32));
+  EXPECT_FALSE(std::equal(one.begin(), one.begin() + 16, one.begin() + 16));
+}
+
+TEST(Workload, turns_of_a_conversation_begin_with_all_before_them) {
+  Result<Workload> read = parse_workload(R"(
+format = 1
+[[request]]
+count = 2
+turns = 3
+prefix = "system"
+prefix_tokens = 10
+prompt_tokens = 20
+turn_tokens = 5
+max_tokens = 7
+think = "2s"
+every = "1s"
+)",
+                                         "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  ASSERT_EQ(read->requests.size(), 6u);
+  std::vector<std::vector<int32_t>> prompts;
+  for (const WorkloadRequest& request : read->requests) {
+    prompts.push_back(drawn_prompt(request.drawn, 1000));
+  }
+  const auto begins_with = [](const auto& longer, const auto& shorter) {
+    return std::equal(shorter.begin(), shorter.end(), longer.begin());
+  };
+  EXPECT_EQ(prompts[0].size(), 30u);
+  EXPECT_EQ(prompts[2].size(), 30u + 2 * (7 + 5));
+  EXPECT_TRUE(begins_with(prompts[1], prompts[0]));
+  EXPECT_TRUE(begins_with(prompts[2], prompts[1]));
+  EXPECT_FALSE(begins_with(prompts[4], prompts[0]));
+  EXPECT_EQ(read->requests[2].arrival_ns, 4'000'000'000);
+  EXPECT_EQ(read->requests[5].arrival_ns, 5'000'000'000);
+}
+
+TEST(Workload, burstiness_changes_the_spread_of_arrivals_and_not_their_rate) {
+  for (const double burstiness : {0.25, 1.0, 4.0}) {
+    Result<Workload> read = parse_workload(
+        "format = 1\n[[request]]\ncount = 8000\nprompt_tokens = 1\nmax_tokens = 1\nrate = 50\n"
+        "burstiness = " +
+            std::to_string(burstiness) + "\n",
+        "w.toml");
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    double sum = 0, squares = 0;
+    for (size_t i = 1; i < read->requests.size(); ++i) {
+      const double gap =
+          static_cast<double>(read->requests[i].arrival_ns - read->requests[i - 1].arrival_ns) *
+          1e-9;
+      sum += gap;
+      squares += gap * gap;
+    }
+    const double mean = sum / 7999;
+    EXPECT_NEAR(mean, 0.02, 0.002);
+    EXPECT_NEAR((squares / 7999 - mean * mean) / (mean * mean), 1 / burstiness, 0.25 / burstiness);
+  }
+}
+
+TEST(Workload, says_what_does_not_belong_together) {
+  const std::string drawn = "format = 1\n[[request]]\nmax_tokens = 1\nprompt_tokens = 1\n";
+  EXPECT_THAT(error_of(drawn + "burstiness = 2.0\n"), testing::HasSubstr("say their 'rate'"));
+  EXPECT_THAT(error_of(drawn + "think = \"1s\"\n"), testing::HasSubstr("are of further turns"));
+  EXPECT_THAT(error_of(drawn + "block_tokens = 16\n"), testing::HasSubstr("name the 'blocks'"));
+  EXPECT_THAT(error_of(drawn + "blocks = [1]\n"), testing::HasSubstr("needs 'block_tokens'"));
+  EXPECT_THAT(error_of(drawn + "blocks = [1, -2]\nblock_tokens = 4\n"),
+              testing::HasSubstr("must be a list of whole numbers"));
+  EXPECT_THAT(error_of("format = 1\n[[request]]\nmax_tokens = 1\nprompt = \"a\"\nturns = 2\n"),
+              testing::HasSubstr("'turns' belongs to drawn prompts"));
 }
 
 TEST(Workload, a_prompt_is_text_or_drawn) {
@@ -211,6 +306,11 @@ std::string with(const NumberSpec& spec, const std::string& value) {
     return "format = 1\n[[request]]\nmax_tokens = 1\nprompt_tokens = " + value + "\n";
   }
   std::string length = "{ mean = 5 }", line = name + " = " + value + "\n";
+  // What some belong to.
+  if (name == "burstiness") line += "rate = 1.0\n";
+  if (name.ends_with("block_tokens")) line += "blocks = [1]\n";
+  if (name == "last_block_tokens") line += "block_tokens = 16777216\n";
+  if (name == "turn_tokens") line += "turns = 2\n";
   for (std::string_view part : {"mean", "spread", "min", "max"}) {
     if (part != name) continue;
     length = "{ " + (part == "mean" ? "" : std::string("mean = 5, ")) + name + " = " + value + " }";

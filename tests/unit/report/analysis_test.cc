@@ -10,6 +10,7 @@ namespace tenon {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
@@ -54,6 +55,49 @@ TEST(Analysis, does_not_compare_answers_of_other_numerics) {
   EXPECT_THAT(found.arms[0].answers, HasSubstr("the numerics differ (n, m)"));
 }
 
+TEST(Analysis, holds_the_texts_of_servers_against_each_other) {
+  World world;
+  world.measured.arms[1].is_server = true;
+  world.measured.arms[1].numerics = "of a server";
+  world.pairs(10, 0.8);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    for (RequestRow& row : piece.requests) row.text = "text" + std::to_string(row.index);
+  }
+  const Analysis equal = analyse(world.measured);
+  EXPECT_THAT(equal.arms[0].answers, StartsWith("equal: every text"));
+  EXPECT_EQ(equal.arms[0].find("throughput")->verdict, Verdict::better);
+  EXPECT_THAT(equal.arms[0].why, IsEmpty());
+  EXPECT_THAT(equal.arms[0].notes, Contains(HasSubstr("b is asked over HTTP")));
+  world.measured.pieces[1].requests[2].text = "other";
+  EXPECT_TRUE(analyse(world.measured).arms[0].different_answers);
+  EXPECT_THAT(analyse(world.measured).arms[0].answers, HasSubstr("answer 2 has another text"));
+  world.measured.plan.same_answers = false;
+  const Analysis meant = analyse(world.measured);
+  EXPECT_FALSE(meant.arms[0].different_answers);
+  EXPECT_THAT(meant.arms[0].answers, HasSubstr("11 of 12 texts are the base's"));
+}
+
+TEST(Analysis, says_what_a_lossy_arm_predicts) {
+  World world;
+  world.pairs(5, 1);
+  world.measured.arms[1].numerics = "m";
+  world.measured.arms[1].fidelity = {.text = "valid.txt",
+                                     .tokens = 400,
+                                     .same_top = 0.97,
+                                     .base_perplexity = 20,
+                                     .perplexity = 21,
+                                     .kl_p99_nats = 0.4,
+                                     .window_kl_nats = {0.01, 0.02, 0.03, 0.02},
+                                     .window_nats_more = {0.04, 0.05, 0.06, 0.05}};
+  const std::string answers = analyse(world.measured).arms[0].answers;
+  EXPECT_THAT(answers, HasSubstr("on 400 tokens of valid.txt: KL divergence 0.02 nats a token ["));
+  EXPECT_THAT(answers,
+              HasSubstr("the same likeliest token in 97 %, perplexity 21 instead of 20 (+5"));
+  world.measured.arms[1].fidelity.fault = "there is no tokenizer";
+  EXPECT_THAT(analyse(world.measured).arms[0].answers,
+              HasSubstr("what the answers are worth is not judged: there is no tokenizer"));
+}
+
 TEST(Analysis, drops_pairs_between_which_the_machine_changed) {
   World world;
   world.pairs(6, 1);
@@ -62,6 +106,27 @@ TEST(Analysis, drops_pairs_between_which_the_machine_changed) {
   const Analysis found = analyse(world.measured);
   EXPECT_EQ(found.arms[0].pairs, 4);
   EXPECT_EQ(found.arms[0].dropped, 2);
+}
+
+TEST(Analysis, drops_pairs_of_unlike_shares_of_the_processors_sooner) {
+  World world;
+  world.pairs(6, 1);
+  world.measured.pieces[0].processor_share = 0.93;  // a third of 15 % is 4.8 %
+  world.measured.pieces[2].processor_share = 0.96;
+  EXPECT_EQ(analyse(world.measured).arms[0].dropped, 1);
+}
+
+TEST(Analysis, takes_no_unrest_of_the_machine_for_a_change) {
+  World world;
+  world.pairs(10, 1);
+  for (size_t i = 0; i < world.measured.pieces.size(); i += 2) {
+    world.measured.pieces[i].before.read_gbps = 20;  // states of a pair are always 20 % apart
+  }
+  EXPECT_EQ(analyse(world.measured).arms[0].dropped, 0);
+  world.measured.pieces[5].before.read_gbps = world.measured.pieces[5].after.read_gbps = 60;
+  const Analysis found = analyse(world.measured);
+  EXPECT_EQ(found.arms[0].dropped, 1);
+  EXPECT_EQ(found.arms[0].pairs, 9);
 }
 
 TEST(Analysis, needs_enough_requests_for_a_tail) {
@@ -104,7 +169,7 @@ TEST(Analysis, knows_no_noise_floor_where_every_pair_was_dropped) {
   const NoiseFloor noise = analyse(world.measured).noise;
   EXPECT_EQ(noise.dropped, 1u);
   EXPECT_EQ(noise_text("throughput", noise, 8),
-            "not known: the machine's state changed within each of 1 pairs");
+            "not known: the machine changed within the only pair");
 }
 
 TEST(Analysis, tells_what_planned_pairs_can_show) {
@@ -155,11 +220,64 @@ TEST(Why, blames_nobody_for_one_slow_piece) {
   EXPECT_THAT(analyse(world.measured).arms[0].why, IsEmpty());
 }
 
+TEST(Why, says_of_a_certain_difference_that_no_part_is_certain) {
+  World world;
+  world.pairs(6, 0.5);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    piece.decode = {};
+    piece.prefill = {};
+  }
+  // The scheduler takes longer in every piece, and in one of them far longer.
+  for (MeasuredPiece& piece : world.measured.pieces)
+    piece.decode[1] = piece.arm == "b" ? 0.1 : 0.05;
+  for (size_t i = world.measured.pieces.size(); i-- > 0;) {
+    if (world.measured.pieces[i].arm != "b") continue;
+    world.measured.pieces[i].decode[1] = 3;
+    break;
+  }
+  EXPECT_THAT(analyse(world.measured).arms[0].why,
+              ElementsAre(StartsWith("6 pairs do not tell for certain; most differs scheduler")));
+}
+
 TEST(Why, is_silent_where_nothing_differs) {
   World world;
   world.spread = 0;
   world.pairs(4, 1);
   EXPECT_THAT(analyse(world.measured).arms[0].why, IsEmpty());
+}
+
+TEST(MachineUse, is_the_larger_of_reading_weights_and_computing_and_then_k_and_v) {
+  World world;
+  world.spread = 0;
+  world.pairs(4, 2);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    // 0.8 s of the executor in arm a. At 30 GB/s 0.2 s of weights and 0.1 s of K and V; at 100
+    // GFLOP/s 0.3 s of arithmetic.
+    piece.counters["decode_weight_bytes"] = 6e9;
+    piece.counters["decode_kv_bytes"] = 3e9;
+    piece.counters["decode_f32_operations"] = 3e10;
+  }
+  EXPECT_THAT(analyse(world.measured).arms[0].machine_use,
+              ElementsAre("decode needs 6.00 GB of weights, 3.00 GB of K and V and 0.030 TOP a "
+                          "piece: 0.25 of the limit; a: 0.50"));
+}
+
+TEST(MachineUse, counts_operations_at_the_rate_of_their_kind) {
+  World world;
+  world.spread = 0;
+  world.pairs(4, 1);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    piece.before.int8_gops = piece.after.int8_gops = 400;
+    piece.counters["decode_int8_operations"] = 1.6e11;
+  }
+  EXPECT_THAT(analyse(world.measured).arms[0].machine_use,
+              ElementsAre(HasSubstr("0.50 of the limit")));
+}
+
+TEST(MachineUse, is_silent_where_nothing_was_counted) {
+  World world;
+  world.pairs(4, 1);
+  EXPECT_THAT(analyse(world.measured).arms[0].machine_use, IsEmpty());
 }
 
 TEST(Percent, shows_intervals_and_what_is_unknown) {

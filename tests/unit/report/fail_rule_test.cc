@@ -63,6 +63,27 @@ TEST(FailRule, is_broken_only_where_the_whole_interval_is_beyond) {
   EXPECT_EQ(world.checked(0.95, 1.2, "b.ttft_p50 < 0.9 * a"), Rule::kept);
 }
 
+TEST(FailRule, waits_for_pairs_only_while_they_could_tell) {
+  Measurements world;
+  const FailRule open = rule("b.ttft_p50 > 1.05 * a");
+  EXPECT_EQ(world.checked(1.01, 1.2, open.text), Rule::open);
+  EXPECT_TRUE(waits_for_pairs(open, world.measured, world.analysis));
+  world.analysis.arms[0].metrics[0].absent = "needs 10 requests in a piece; there are 3";
+  EXPECT_FALSE(waits_for_pairs(open, world.measured, world.analysis));
+  world.analysis.arms[0].metrics[0].absent = "";
+  EXPECT_EQ(world.checked(1.06, 1.2, open.text), Rule::broken);
+  EXPECT_FALSE(waits_for_pairs(open, world.measured, world.analysis));
+}
+
+TEST(FailRule, knows_the_names_of_its_arms_beforehand) {
+  const std::string names[] = {"a", "b"};
+  EXPECT_TRUE(check_names(rule("b.ttft_p50 > 1.05 * a"), names).ok());
+  EXPECT_THAT(message_of(check_names(rule("a.ttft_p50 > a"), names)),
+              HasSubstr("there is no arm 'a' (there are b)"));
+  EXPECT_THAT(message_of(check_names(rule("b.ttft_p50 > base"), names)),
+              HasSubstr("the base is called 'a', not 'base'"));
+}
+
 TEST(FailRule, is_broken_by_other_answers_and_knows_no_other_arms) {
   Measurements world;
   world.analysis.arms[0].different_answers = true;

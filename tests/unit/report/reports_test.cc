@@ -59,7 +59,8 @@ TEST(TextReport, has_a_row_for_each_figure_and_says_what_is_not_there) {
   const std::string text = text_report(world.measured, analyse(world.measured));
   EXPECT_THAT(text, HasSubstr("differs in     scheduler.plugin: static → chunked"));
   EXPECT_THAT(text, HasSubstr("› throughput tokens/s"));
-  EXPECT_THAT(text, HasSubstr("ttft_p99 needs 100 requests in a piece; there are 12"));
+  EXPECT_THAT(text,
+              HasSubstr("ttft_p99, latency_p99: needs 100 requests in a piece; there are 12"));
   EXPECT_THAT(text, HasSubstr("A against A    not measured"));
 }
 

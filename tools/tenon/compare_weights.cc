@@ -1,0 +1,41 @@
+#include "tools/tenon/compare_weights.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "core/base/quote.h"
+#include "core/model/model.h"
+#include "tools/tenon/conversion.h"
+
+namespace tenon {
+
+Status check_weights(const Comparison& comparison) {
+  for (const ComparisonArm& arm : comparison.arms) {
+    const auto type = writable_type("weights", arm.weights);
+    if (!type.ok()) return with_context("arm " + in_quotes(arm.name), type.status());
+  }
+  return {};
+}
+
+ComparedWeights::~ComparedWeights() {
+  for (const auto& [type, file] : files_) {
+    std::error_code error;
+    std::filesystem::remove(file, error);
+  }
+}
+
+Result<std::string> ComparedWeights::made(const std::string& model, const std::string& type) {
+  if (const auto found = files_.find(type); found != files_.end()) return found->second;
+  TENON_ASSIGN_OR_RETURN(const TensorType* const wanted, writable_type("weights", type));
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> opened, open_model(model));
+  TENON_ASSIGN_OR_RETURN(const bool tokenizer, has_tokenizer(model));
+  const std::string file = folder_.file("weights-" + type + ".gguf");
+  TENON_ASSIGN_OR_RETURN(
+      const ConvertedFile made,
+      convert_to_file(*opened, model, file, tokenizer, {.type = wanted, .progress = {}}));
+  static_cast<void>(made);  // rows that are no whole blocks stay what they are
+  files_.emplace(type, file);
+  return file;
+}
+
+}  // namespace tenon

@@ -1,0 +1,32 @@
+// Arms whose weights are the base's in another type: a file in the folder of results, made before
+// anything is measured and removed when the comparison has ended.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/config/comparison.h"
+#include "tools/tenon/compare_folder.h"
+
+namespace tenon {
+
+// Error: an arm wants a type that nothing writes.
+Status check_weights(const Comparison& comparison);
+
+class ComparedWeights {
+ public:
+  explicit ComparedWeights(const CompareFolder& folder) : folder_(folder) {}
+  ~ComparedWeights();
+  ComparedWeights(const ComparedWeights&) = delete;
+  ComparedWeights& operator=(const ComparedWeights&) = delete;
+
+  // A file with the matrices of `model` as `type`; once a type.
+  Result<std::string> made(const std::string& model, const std::string& type);
+
+ private:
+  const CompareFolder& folder_;
+  std::map<std::string, std::string> files_;  // by type
+};
+
+}  // namespace tenon
