@@ -10,9 +10,17 @@ trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/installed" --component sdk > /dev/null
 # What a stranger looks for: the program, its documents, its licence, something to start from.
 cmake --install "$build" --prefix "$work/all" > /dev/null
-for file in bin/tenon share/doc/tenon/LICENSE share/doc/tenon/README.md \
+for file in bin/tenon libexec/tenon/tenon-guest share/doc/tenon/LICENSE share/doc/tenon/README.md \
   share/doc/tenon/docs/architecture.md share/tenon/examples/01-minimal/lottery.cc; do
   [[ -f $work/all/$file ]] || { echo "'$file' is not installed" >&2; exit 1; }
+done
+grep -q "^ExecStart=$work/all/bin/tenon serve" "$work/all/lib/systemd/system/tenon.service" || {
+  echo "the installed service does not start the installed program" >&2
+  exit 1
+}
+# Pages that installed files speak of are installed, too.
+grep -rhoE 'docs/[a-z0-9_/-]+\.md' "$work/all/share/tenon" | sort -u | while read -r page; do
+  [[ -f $work/all/share/doc/tenon/$page ]] || { echo "'$page' is named, not installed" >&2; exit 1; }
 done
 # Sanitizers of two compilers do not go together.
 compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")

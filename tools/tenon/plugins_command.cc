@@ -12,6 +12,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/json_text.h"
+#include "tools/tenon/looked_at.h"
 #include "tools/tenon/machine.h"
 #include "tools/tenon/standard_output.h"
 
@@ -68,8 +69,8 @@ Json describe_plugin(const PluginRef& plugin, const HostFacts& host) {
   out["license"] = descriptor.license;
   out["summary"] = descriptor.summary;
   out["file"] = plugin.library->path;
-  out["score"] = score_of(descriptor, host);
-  if (score_of(descriptor, host) == 0) out["unavailable"] = descriptor.unavailable;
+  out["score"] = score_of(plugin, host);
+  if (score_of(plugin, host) == 0) out["unavailable"] = descriptor.unavailable;
   out["options"] = Json::array();
   for (const OptionSpec& option : std::span(descriptor.options, descriptor.option_count)) {
     out["options"].push_back({{"key", option.key},
@@ -114,8 +115,28 @@ void print_plugin(const Json& plugin) {
   }
 }
 
-void print_listed(const PluginRegistry& registry, const std::string& wanted) {
-  for (const PluginFile& file : registry.files()) {
+bool offers(const PluginFile& file, const std::string& wanted) {
+  return file.stamp && std::ranges::any_of(file.stamp->plugins, [&](const PluginName& name) {
+           return wanted == interface_word(name.interface) || wanted == name.interface;
+         });
+}
+
+// Files that were not looked at have plugins of other interfaces.
+void print_problems(LookedAtPlugins& plugins, const std::string& wanted) {
+  for (const PluginFile& file : plugins.registry().files()) {
+    if (!file.problem.ok()) {
+      putf("%s: %s\n", file.stray ? "skipped" : "cannot be used", one_line(file.problem).c_str());
+      continue;
+    }
+    if (!wanted.empty() && !offers(file, wanted)) continue;
+    if (const Status problem = plugins.problem(file); !problem.ok()) {
+      putf("cannot be used: %s\n", one_line(problem).c_str());
+    }
+  }
+}
+
+void print_listed(LookedAtPlugins& plugins, const std::string& wanted) {
+  for (const PluginFile& file : plugins.registry().files()) {
     if (!file.stamp) continue;
     for (const PluginName& name : file.stamp->plugins) {
       const std::string word(interface_word(name.interface));
@@ -126,10 +147,7 @@ void print_listed(const PluginRegistry& registry, const std::string& wanted) {
       putf("  skipped: %s\n", one_line(unknown_interface(name.interface)).c_str());
     }
   }
-  for (const PluginFile& file : registry.files()) {
-    if (file.problem.ok()) continue;
-    putf("%s: %s\n", file.stray ? "skipped" : "cannot be used", one_line(file.problem).c_str());
-  }
+  print_problems(plugins, wanted);
 }
 
 std::vector<std::string> known_words() {
@@ -140,32 +158,36 @@ std::vector<std::string> known_words() {
 
 // Files may have plugins of interfaces that this program doesn't know.
 bool known_or_offered(const PluginRegistry& registry, const std::string& wanted) {
-  if (knows_interface(wanted)) return true;
-  for (const PluginFile& file : registry.files()) {
-    if (!file.stamp) continue;
-    for (const PluginName& name : file.stamp->plugins) {
-      if (wanted == interface_word(name.interface) || wanted == name.interface) return true;
-    }
-  }
-  return false;
+  return knows_interface(wanted) ||
+         std::ranges::any_of(registry.files(),
+                             [&](const PluginFile& file) { return offers(file, wanted); });
+}
+
+Json listed(PluginRegistry& registry, const PluginName& name, const HostFacts& host) {
+  const auto plugin = registry.find(name.interface, name.id);
+  if (plugin.ok()) return describe_plugin(*plugin, host);
+  return {{"interface", interface_word(name.interface)},
+          {"id", name.id},
+          {"problem", one_line(plugin.status())}};
 }
 
 Status list(const Flags& flags) {
-  TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
-                         PluginRegistry::open(PluginSearch::standard(flags.plugin_path)));
+  const HostFacts host = host_facts();
+  TENON_ASSIGN_OR_RETURN(LookedAtPlugins plugins, LookedAtPlugins::open(flags.plugin_path, host));
+  PluginRegistry& registry = plugins.registry();
   const std::string wanted = flags.interface.empty() ? "" : interface_id(flags.interface);
   if (!wanted.empty() && !known_or_offered(registry, wanted)) {
     return invalid_argument("there is no interface " + in_quotes(wanted) + "; expected one of " +
                             join(known_words()));
   }
+  plugins.look_at_all(wanted);
   if (!flags.json) {
-    print_listed(registry, wanted);
+    print_listed(plugins, wanted);
     return {};
   }
   Json out = Json::array();
   for (const PluginName& name : registry.names(wanted)) {
-    TENON_ASSIGN_OR_RETURN(const PluginRef plugin, registry.find(name.interface, name.id));
-    out.push_back(describe_plugin(plugin, host_facts()));
+    out.push_back(listed(registry, name, host));
   }
   put(json_text(out));
   return {};
@@ -178,12 +200,12 @@ Status inspect(const Flags& flags) {
                             " does not name a plugin; expected INTERFACE/ID, for example "
                             "scheduler/continuous: `tenon plugins list` shows them");
   }
-  TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
-                         PluginRegistry::open(PluginSearch::standard(flags.plugin_path)));
-  TENON_ASSIGN_OR_RETURN(
-      const PluginRef plugin,
-      registry.find(interface_id(flags.name.substr(0, slash)), flags.name.substr(slash + 1)));
-  const Json described = describe_plugin(plugin, host_facts());
+  const HostFacts host = host_facts();
+  TENON_ASSIGN_OR_RETURN(LookedAtPlugins plugins, LookedAtPlugins::open(flags.plugin_path, host));
+  TENON_ASSIGN_OR_RETURN(const PluginRef plugin,
+                         plugins.registry().find(interface_id(flags.name.substr(0, slash)),
+                                                 flags.name.substr(slash + 1)));
+  const Json described = describe_plugin(plugin, host);
   if (flags.json) {
     put(json_text(described));
   } else {
@@ -214,6 +236,10 @@ void add_plugins_command(CLI::App& app, Action& action) {
   }
   listing->callback([flags, &action] { action = [flags] { return finish(list(*flags)); }; });
   inspecting->callback([flags, &action] { action = [flags] { return finish(inspect(*flags)); }; });
+  add_plugins_new(*plugins, action);
+  add_plugins_build(*plugins, action);
+  add_plugins_check(*plugins, action);
+  add_plugins_lock(*plugins, action);
 }
 
 }  // namespace tenon

@@ -262,6 +262,16 @@ TEST_F(Adaptors, lead_to_the_extensions_of_a_plain_class) {
   EXPECT_EQ(kBareScheduler.extension(made.get(), "acme.other/1"), nullptr);
 }
 
+TEST(Descriptors, name_the_interface_that_they_make_whatever_was_written) {
+  constexpr PluginDescriptor kMade =
+      sdk::descriptor<Scheduler, BareScheduler>({.interface = "sampler/2",
+                                                 .id = "test.bare",
+                                                 .version = "1.0.0",
+                                                 .summary = "does nothing",
+                                                 .license = "Apache-2.0"});
+  EXPECT_EQ(kMade.interface, kSchedulerInterface);
+}
+
 TEST(VendorParams, reach_the_sampler_that_announced_them) {
   TestHost host;
   const PluginInstance<Sampler> made("acme.heated", host);

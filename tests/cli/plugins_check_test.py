@@ -1,0 +1,266 @@
+"""`tenon plugins check`: every deliberately wrong plugin is caught by the case that should catch it."""
+import json
+import os
+import pathlib
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+from program import BINARY, SANITIZED, run
+
+FOLDER = pathlib.Path(BINARY).parent.parent / "tests/bad_plugins"
+
+# Of each library: the wrong plugins, the case that sees it, and as what.
+WRONG = {
+    "schedulers": ("scheduler", {
+        "grants_twice": ("scheduler.random_views", "fail"),
+        "grants_strangers": ("scheduler.random_views", "fail"),
+        "grants_more": ("scheduler.random_views", "fail"),
+        "grants_nothing": ("scheduler.random_views", "fail"),
+        "invents_drafts": ("scheduler.random_views", "fail"),
+        "exceeds_tokens": ("scheduler.random_views", "fail"),
+        "exceeds_rows": ("scheduler.serves_everyone", "fail"),
+        "starves": ("scheduler.serves_everyone", "fail"),
+        "never_preempts": ("scheduler.scarce_memory", "fail"),
+        "insists": ("scheduler.refusals", "hang"),
+        "writes_behind": ("scheduler.random_views", "fail"),
+        "knows_all_events": ("scheduler.unknown_events", "fail"),
+        "shares_state": ("scheduler.state_of_its_own", "fail"),
+        "slow": ("scheduler.speed", "too slow"),
+        "throws": ("scheduler.nothing_to_do", "crash"),
+        "exits": ("scheduler.nothing_to_do", "crash"),
+        "fails_at_once": ("any.defaults", "fail"),
+        "crashes_at_bounds": ("any.option_bounds", "crash"),
+        "has_everything": ("any.unknown_extension", "fail"),
+        "loses_memory": ("any.created_repeatedly", "leak"),
+        "keeps_host_memory": ("any.created_repeatedly", "leak"),
+        "needs_memory": ("any.no_memory", "crash"),
+        "rounds": ("any.floating_point_state", "fail"),
+        "loses_memory_in_plan": ("any.used_repeatedly", "leak"),
+    }),
+    "kv_caches": ("kv_cache", {
+        "loses_blocks": ("kv_cache.comes_back", "fail"),
+        "grants_anyway": ("kv_cache.failure_changes_nothing", "fail"),
+        "forgets_salts": ("kv_cache.keys", "fail"),
+        "keeps_moves": ("kv_cache.traffic", "fail"),
+        "counts_wrong": ("kv_cache.traffic", "fail"),
+        "is_never_sound": ("kv_cache.traffic", "fail"),
+        "hands_out_too_early": ("kv_cache.scarce_traffic", "fail"),
+        "shares_its_table": ("kv_cache.traffic", "fail"),
+        "promises_more": ("kv_cache.traffic", "fail"),
+        "fails_for_no_reason": ("kv_cache.traffic", "fail"),
+    }),
+    "samplers": ("sampler", {
+        "counts_rows": ("sampler.key_alone", "fail"),
+        "ignores_seeds": ("sampler.key_counts", "fail"),
+        "ignores_positions": ("sampler.key_counts", "fail"),
+        "last_of_equals": ("sampler.greedy", "fail"),
+        "ignores_allowed": ("sampler.allowed", "fail"),
+        "fails_for_all": ("sampler.faulty_rows", "fail"),
+        "draws_from_nothing": ("sampler.faulty_rows", "fail"),
+        "ignores_scores": ("sampler.score", "fail"),
+        "says_other_shares": ("sampler.distribution", "fail"),
+        "sums_to_two": ("sampler.looking", "fail"),
+        "draws_when_asked": ("sampler.looking", "fail"),
+        "keeps_too_many": ("sampler.top_k", "fail"),
+        "accepts_all": ("sampler.verify", "fail"),
+        "names_strangers": ("sampler.key_alone", "fail"),
+    }),
+    "drafters": ("drafter", {
+        "offers_more": ("drafter.no_room", "fail"),
+        "drafts_more": ("drafter.room", "fail"),
+        "drafts_strangers": ("drafter.room", "fail"),
+        "remembers_the_last": ("drafter.fresh", "fail"),
+        "shares_state": ("any.same_answers", "fail"),
+        "mixes_sequences": ("drafter.apart", "fail"),
+        "needs_parents": ("drafter.forks", "fail"),
+    }),
+    "kernels_linear": ("linear", {
+        "skips_a_column": ("linear.products", "fail"),
+        "counts_rows": ("linear.same_bits", "fail"),
+        "writes_behind": ("linear.products", None),
+        "reads_behind": ("linear.products", "crash"),
+        "packs_behind": ("linear.products", None),
+        "rounds_more": ("linear.gather", "fail"),
+        "forgets_bias": ("linear.epilogues", "fail"),
+        "stores_where_it_adds": ("linear.epilogues", "fail"),
+        "takes_any_epilogue": ("linear.refusals", "fail"),
+        "takes_rows_in_order": ("linear.rows", "fail"),
+        "gathers_the_first": ("linear.gather", "fail"),
+    }),
+    "kernels_attention": ("attention", {
+        "forgets_scale": ("attention.formula", "fail"),
+        "forgets_windows": ("attention.windows", "fail"),
+        "sees_too_little": ("attention.formula", "fail"),
+        "skips_a_slice": ("attention.formula", "fail"),
+        "counts_rows": ("attention.same_bits", "fail"),
+        "plans_behind": ("attention.formula", None),
+        "writes_behind": ("attention.formula", None),
+    }),
+    "kernels_state": ("state", {
+        "changes_its_start": ("state.start", "fail"),
+        "writes_unreached": ("state.start", "fail"),
+        "starts_from_nothing": ("state.same_bits", "fail"),
+        "skips_a_slice": ("state.formula", "fail"),
+        "writes_behind": ("state.formula", None),
+    }),
+}
+# A sanitizer sees these itself, and counts no memory for anybody else.
+UNDER_SANITIZERS = {"leak": None, "crash": None}
+
+
+def library(name):
+    return FOLDER / f"libtenon-promises_{name}.so"
+
+
+def check(*arguments, **keywords):
+    return run("plugins", "check", *arguments, "--quick", **keywords)
+
+
+class Wrong(unittest.TestCase):
+    def test_each_is_caught_by_the_case_that_should(self):
+        for name, (interface, plugins) in WRONG.items():
+            for plugin, (case, verdict) in plugins.items():
+                with self.subTest(library=name, plugin=plugin):
+                    if SANITIZED and verdict in UNDER_SANITIZERS:
+                        continue
+                    limit = 2 if verdict == "hang" else 60
+                    done = check(library(name), "--plugin", f"{interface}/test.{plugin}", "--case",
+                                 case, "--time-limit", limit, "--json")
+                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                    found = [one for one in json.loads(done.stdout)["cases"] if one["case"] == case]
+                    self.assertEqual(len(found), 1)
+                    if verdict is None:  # a page that nobody may touch, or bytes behind the end
+                        self.assertIn(found[0]["verdict"], ["fail", "crash"])
+                    else:
+                        self.assertEqual(found[0]["verdict"], verdict, found[0]["what"])
+                    self.assertNotEqual(found[0]["what"], "")
+
+    def test_there_are_forty_of_them_and_more(self):
+        self.assertGreater(sum(len(plugins) for _, plugins in WRONG.values()), 40)
+
+    def test_every_wrong_plugin_of_a_library_is_on_the_list(self):
+        for name, (interface, plugins) in WRONG.items():
+            with tempfile.TemporaryDirectory() as folder:
+                (pathlib.Path(folder) / library(name).name).symlink_to(library(name))
+                listed = json.loads(run("plugins", "list", interface, "--plugin-path", folder,
+                                        "--json").stdout)
+            found = {one["id"][5:] for one in listed if one["id"].startswith("test.")}
+            self.assertEqual(found - {"sound"}, set(plugins))
+
+
+class Sound(unittest.TestCase):
+    def test_what_the_templates_write_keeps_every_promise_whatever_the_seed(self):
+        for name, (interface, _) in WRONG.items():
+            for seed in [1, 2, 77]:
+                with self.subTest(interface=interface, seed=seed):
+                    done = check(library(name), "--plugin", f"{interface}/test.sound", "--seed", seed)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn("passed", done.stdout)
+                    self.assertNotIn("  warn", done.stdout)
+
+
+class Report(unittest.TestCase):
+    def test_a_finding_quotes_the_promise_and_says_how_to_see_it_again(self):
+        done = check(library("samplers"), "--plugin", "sampler/test.ignores_scores", "--case",
+                     "sampler.score", "--seed", "17")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("<tenon/sampler.h> says: \"nothing is drawn, the result is this token\"",
+                      done.stdout)
+        again = f"again: tenon plugins check {library('samplers')} --plugin " \
+                "sampler/test.ignores_scores --case sampler.score --seed 17 --quick"
+        self.assertIn(again, done.stdout)
+
+    def test_a_crash_names_the_call(self):
+        done = check(library("schedulers"), "--plugin", "scheduler/test.throws", "--case",
+                     "scheduler.nothing_to_do")
+        self.assertIn("crash", done.stdout)
+        self.assertIn("plan of scheduler 'test.throws'" if not SANITIZED else "crash", done.stdout)
+
+    def test_junit_has_a_test_case_for_each_case(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "report.xml"
+            done = check(library("samplers"), "--plugin", "sampler/test.ignores_scores", "--case",
+                         "sampler", "--junit", path)
+            self.assertEqual(done.returncode, 1)
+            suite = xml.etree.ElementTree.parse(path).getroot()
+        self.assertEqual(suite.get("failures"), "1")
+        names = [case.get("name") for case in suite]
+        self.assertIn("sampler.score", names)
+        failed = [case.get("name") for case in suite if case.find("failure") is not None]
+        self.assertEqual(failed, ["sampler.score"])
+
+    def test_the_same_seed_finds_the_same(self):
+        found = [check(library("drafters"), "--plugin", "drafter/test.remembers_the_last", "--case",
+                       "drafter.fresh", "--seed", "5").stdout for _ in range(2)]
+        self.assertEqual(found[0], found[1])
+
+
+class Usage(unittest.TestCase):
+    def assert_refused(self, done, *texts):
+        self.assertEqual(done.returncode, 1, done.stdout)
+        for text in texts:
+            self.assertIn(text, done.stdout + done.stderr)
+
+    def test_a_library_without_a_stamp_fails_its_first_case(self):
+        done = check(FOLDER / "libtenon-no_stamp.so")
+        self.assert_refused(done, "fail", "file.stamp")
+        self.assertNotIn("file.loads", done.stdout)
+
+    def test_a_library_that_cannot_be_loaded_fails_its_second_case(self):
+        self.assert_refused(check(FOLDER / "libtenon-missing_symbol.so"), "fail      file.loads")
+
+    def test_a_case_that_does_not_exist_is_refused(self):
+        self.assert_refused(check(library("samplers"), "--case", "sampler.gready"),
+                            "'sampler.gready'", "did you mean 'sampler.greedy'")
+
+    def test_a_plugin_that_the_file_has_not_is_refused(self):
+        self.assert_refused(check(library("samplers"), "--plugin", "sampler/test.nobody"),
+                            "sampler/test.nobody")
+
+    def test_a_duration_of_fuzzing_is_one(self):
+        self.assert_refused(check(library("samplers"), "--fuzz", "soon"), "--fuzz 'soon'", "60s")
+
+    def test_a_file_that_does_not_exist_is_refused(self):
+        self.assert_refused(check("/nowhere/libtenon-x.so"), "/nowhere/libtenon-x.so")
+
+
+class Reports(unittest.TestCase):
+    ONE = ("--plugin", "sampler/test.sound", "--case", "sampler.greedy")
+
+    def test_a_page_stands_alone_and_says_what_is_broken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            check(library("samplers"), "--plugin", "sampler/test.ignores_allowed", "--case",
+                  "sampler.allowed", "--html", page)
+            text = page.read_text()
+        self.assertIn("Breaks what its interfaces promise", text)
+        self.assertIn("<code>sampler.allowed</code>", text)
+        self.assertIn("--case sampler.allowed --seed 1", text)
+        self.assertNotIn("<script", text)
+        self.assertNotIn("http", text)
+
+    def test_a_page_of_a_sound_plugin_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            done = check(library("samplers"), *self.ONE, "--html", page)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("Keeps what its interfaces promise", page.read_text())
+
+    def test_fuzzing_goes_on_with_further_seeds(self):
+        done = check(library("samplers"), *self.ONE, "--fuzz", "1s", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        told = json.loads(done.stdout)
+        self.assertGreater(told["fuzz"]["seeds"], 0)
+        self.assertGreater(told["fuzz"]["cases"], 0)
+        self.assertEqual([case["case"] for case in told["cases"]].count("sampler.greedy"), 1)
+
+    def test_fuzzing_does_not_begin_where_something_is_broken(self):
+        done = check(library("samplers"), "--plugin", "sampler/test.ignores_allowed", "--case",
+                     "sampler.allowed", "--fuzz", "1s", "--json")
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn("fuzz", json.loads(done.stdout))
+
+
+if __name__ == "__main__":
+    unittest.main()
