@@ -214,7 +214,10 @@ int main(int argc, char** argv) {
   for (auto [library, id] :
        {std::pair("linear_dense", "dense"), std::pair("linear_int8", "int8")}) {
     register_all(load(library, id), id,
-                 {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q6_k", "q4_k", "q5_k"});
+                 {"q8_0",    "q4_0",   "q4_1",  "q5_0",    "q5_1",   "q6_k",   "q4_k",
+                  "q5_k",    "u2_64",  "u3_64", "u4_64",   "u4_128", "nf4_64", "fp4_64",
+                  "mxfp4",   "iq4_nl", "q2_k",  "q3_k",    "iq4_xs", "tq1_0",  "tq2_0",
+                  "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s",  "iq1_s",  "iq1_m"});
   }
 #ifdef TENON_HAS_ONEDNN
   register_all(load("linear_onednn", "onednn"), "onednn", {"bf16", "f32"});

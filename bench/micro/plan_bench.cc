@@ -2,6 +2,8 @@
 // executor and a sampler that answer at once. All sequences decode.
 //
 //   plan_bench --benchmark_filter='paged/1024'
+//   plan_bench --benchmark_filter='continuous/paged/256(/checks|/isolate)?$'   what engine.guard
+//   costs
 //
 // Counters, medians over steps in microseconds: `scheduler` without the ledger, `kv` the ledger and
 // the manager in it, `engine` all else; `plan` = scheduler + kv.
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/micro/bench_isolated.h"
 #include "bench/micro/bench_machine.h"
 #include "bench/micro/bench_plugin.h"
 #include "core/engine/engine.h"
@@ -42,6 +45,8 @@ class InstantSampler final : public Sampler {
   Status distribution(const SampleRow&, std::span<float>) noexcept override { return {}; }
 };
 
+enum class Guard { off, checks, isolate };
+
 double median_us(std::vector<int64_t>& times) {
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   return static_cast<double>(times[times.size() / 2]) / 1e3;
@@ -68,7 +73,7 @@ struct Parts {
 
 // `decoding` sequences run; `waiting` more have no row.
 void bench_plan(benchmark::State& state, const std::string& scheduler, const std::string& kv,
-                uint32_t decoding, uint32_t waiting) {
+                uint32_t decoding, uint32_t waiting, Guard guard) {
   const uint32_t context = kv == "naive" ? 2048 : kContext;
   const uint32_t block = kv == "naive" ? context : kBlock;
   KvGroup group;
@@ -81,7 +86,12 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   InstantSampler sampler;
   WallClock clock;
   EngineParts parts;
-  parts.scheduler = &kernel<Scheduler>("scheduler_" + scheduler, kSchedulerInterface, scheduler);
+  if (guard == Guard::isolate) {
+    parts.scheduler = isolated<Scheduler>("scheduler_" + scheduler, scheduler, kBlock, 1);
+  } else {
+    parts.scheduler = &kernel<Scheduler>("scheduler_" + scheduler, kSchedulerInterface, scheduler);
+  }
+  if (parts.scheduler == nullptr) return state.SkipWithError("no scheduler");
   parts.kv_cache = &kernel<KVCacheManager>("kv_cache_" + kv, kKvCacheInterface, kv);
   parts.sampler = &sampler;
   parts.executor = &executor;
@@ -96,6 +106,7 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   Parts times;
   bool measuring = false;
   EngineOptions options;
+  options.check_calls = guard != Guard::off;
   options.on_step = [&](const StepRecord& record) {
     if (measuring) times.add(record);
   };
@@ -117,12 +128,14 @@ void bench_plan(benchmark::State& state, const std::string& scheduler, const std
   engine.run_until_idle(0).ok();
 }
 
-void add(const char* scheduler, const char* kv, uint32_t decoding, uint32_t waiting) {
+void add(const char* scheduler, const char* kv, uint32_t decoding, uint32_t waiting,
+         Guard guard = Guard::off) {
+  constexpr const char* kGuards[] = {"", "/checks", "/isolate"};
   const std::string name = std::string(scheduler) + "/" + kv + "/" + std::to_string(decoding) +
-                           (waiting > 0 ? "/waiting" : "");
+                           (waiting > 0 ? "/waiting" : "") + kGuards[static_cast<int>(guard)];
   benchmark::RegisterBenchmark(
       name.c_str(),
-      [=](benchmark::State& state) { bench_plan(state, scheduler, kv, decoding, waiting); })
+      [=](benchmark::State& state) { bench_plan(state, scheduler, kv, decoding, waiting, guard); })
       ->Iterations(1000)
       ->Unit(benchmark::kMicrosecond);
 }
@@ -136,7 +149,9 @@ int main(int argc, char** argv) {
   for (const uint32_t decoding : {256u, 1024u}) {
     for (const uint32_t waiting : {0u, 1000u}) {
       for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
-        add(scheduler, "paged", decoding, waiting);
+        for (const Guard guard : {Guard::off, Guard::checks, Guard::isolate}) {
+          add(scheduler, "paged", decoding, waiting, guard);
+        }
       }
       add("chunked", "prefix", decoding, waiting);
       add("chunked", "radix", decoding, waiting);

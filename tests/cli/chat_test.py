@@ -38,7 +38,7 @@ class Pipes(unittest.TestCase):
     def template(self, text):
         path = self.folder / "t.jinja"
         path.write_text(text)
-        return ["--template-file", path]
+        return ["--chat-template", path]
 
     def test_each_line_is_a_turn_and_only_answers_are_printed(self):
         done = chat(["Once upon a time", "", "The wolf"])
@@ -142,7 +142,7 @@ class Pipes(unittest.TestCase):
         done = chat(["A fox"], "--model", bare)
         self.assertEqual(done.returncode, 1)
         self.assertIn("has no chat template", done.stderr)
-        self.assertIn("--template-file FILE", done.stderr)
+        self.assertIn("--chat-template FILE", done.stderr)
         self.assertIn("tenon run", done.stderr)
         done = chat(["A fox"], "--model", bare, *self.template("{{ messages[0].content }}"))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -193,7 +193,7 @@ class Masks(unittest.TestCase):
             self.assertEqual(lines[1].split(), [str(m) for m in report["mask"]])
             template = pathlib.Path(folder) / "t.jinja"
             template.write_text("{{ messages[0].content }}")
-            done = run(*flags, "--mask", "--template-file", template)
+            done = run(*flags, "--mask", "--chat-template", template)
             self.assertEqual(done.returncode, 1)
             self.assertIn("marks no answers", done.stderr)
 

@@ -58,7 +58,7 @@ class ChatRender(unittest.TestCase):
                                  "{{ ' A:' if add_generation_prompt }}{{ mood }}\n")
 
     def render(self, *flags):
-        return run("chat", "render", "--messages", self.messages, "--template-file",
+        return run("chat", "render", "--messages", self.messages, "--chat-template",
                    self.template, *flags)
 
     def test_a_conversation_is_printed_as_the_template_writes_it(self):
@@ -155,6 +155,28 @@ class Models(unittest.TestCase):
                 done = run("run", "The old witch", "--model", file, "--max-tokens", "4",
                            *settings(executor__plugin=executor, kv_cache__dtype="f32"))
                 self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_model_in_formats_of_few_bits_is_described_converted_and_run(self):
+        source = SOURCE / "tests/golden/gguf/llama_low_bits.gguf"
+        formats = {"q2_k": 2, "q3_k": 2, "iq4_xs": 2, "tq1_0": 1, "tq2_0": 1, "iq2_xxs": 1,
+                   "iq2_xs": 1, "iq2_s": 1, "iq3_xxs": 1, "iq3_s": 2, "iq1_s": 1, "iq1_m": 1,
+                   "q8_0": 3, "q4_0": 3}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "again.gguf"
+            done = run("model", "convert", source, file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for path in (source, file):
+                info = json.loads(run("model", "info", path, "--json").stdout)
+                self.assertEqual({name: count for name, count in info["formats"].items()
+                                  if name != "f32"}, formats)
+            done = run("model", "convert", source, pathlib.Path(folder) / "folder")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for model in (file, pathlib.Path(folder) / "folder"):
+                for executor in ("cpu", "ref"):
+                    done = run("run", "the old witch", "--model", model, "--max-tokens", "4",
+                               "--json", *settings(executor__plugin=executor,
+                                                   kv_cache__dtype="f32"))
+                    self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_info_lists_what_a_file_holds_that_cannot_be_run(self):
         text = lambda value: struct.pack("<Q", len(value)) + value.encode()  # noqa: E731

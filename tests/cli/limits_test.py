@@ -193,6 +193,8 @@ class Options(Case):
                (["model", "perplexity", "--file", "x"], "--context", 2, 1 << 24),
                (["model", "perplexity", "--file", "x"], "--stride", 1, 1 << 24),
                (["model", "perplexity", "--file", "x"], "--max-tokens", 1, 1 << 30),
+               (["model", "compare", "a", "b", "--file", "x"], "--context", 2, 1 << 24),
+               (["model", "quantize", "a", "b", "--method", "rtn"], "--context", 16, 1 << 24),
                (["model", "synth"], "--seed", 0, 2**63 - 1),
                (["watermark", "detect", "x"], "--key", 0, 2**53 - 1),
                (["watermark", "detect", "x"], "--context", 0, 16)]

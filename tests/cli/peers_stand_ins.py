@@ -4,10 +4,12 @@ import textwrap
 
 # Answers from answers.json beside it: {"states": [read GB/s …], "decode": seconds, …}.
 TENON = """
-    import json, pathlib, sys
+    import json, os, pathlib, sys
     here = pathlib.Path(__file__).parent
     answers = json.loads((here / "answers.json").read_text())
     arguments = sys.argv[1:]
+    if arguments[0] == "compare":  # nothing is measured there
+        os.execv(<<binary>>, [<<binary>>, *arguments])
     with open(here / "calls.txt", "a") as calls:
         calls.write("tenon " + " ".join(arguments) + "\\n")
     if arguments[0] == "model":

@@ -19,7 +19,7 @@ class Peers(unittest.TestCase):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
-        program(self.folder / "tenon", TENON)
+        program(self.folder / "tenon", TENON, binary=repr(str(BINARY)))
         self.works()
         self.answers()
 
@@ -65,7 +65,7 @@ class Peers(unittest.TestCase):
         row = next(line for line in done.stdout.splitlines() if line.startswith("decode"))
         self.assertIn("5/s (0.50)", row)
         self.assertIn("2.5/s (0.25)", row.replace("2.475/s", "2.5/s"))
-        self.assertIn("2.02 (2.02–2.02)", row)
+        self.assertIn("2.02 [2.02, 2.02]", row)
 
     def test_programs_run_in_turns_in_reversed_order_each_time(self):
         self.run_script(*self.peer(), pairs=3)
@@ -144,7 +144,7 @@ class Peers(unittest.TestCase):
         for pair in results["works"][0]["pairs"]["llama.cpp"]:
             self.assertAlmostEqual(pair["peer"], 0.4)
         self.assertIn("10/s", output)  # 4 tokens in 0.4 s
-        self.assertIn("2.00 (2.00–2.00)", output)
+        self.assertIn("2.00 [2.00, 2.00]", output)
 
     def test_busy_processes_run_beside_each_piece_and_end_with_it(self):
         # Each piece counts the processes that compute in a loop; states are measured without them.
@@ -163,7 +163,7 @@ class Peers(unittest.TestCase):
         self.assertEqual(seen[2:], ["busy 2"] * 2)
         self.assertEqual(len(results["works"][0]["pairs"]["llama.cpp"]), 2)
         row = next(line for line in output.splitlines() if line.startswith("beside 2"))
-        self.assertIn("2.02 (2.02–2.02)", row)
+        self.assertIn("2.02 [2.02, 2.02]", row)
         self.assertNotIn("(0.50)", row)  # a fraction of a limit that nobody had
 
     def test_the_time_of_busy_processes_is_not_that_of_strangers(self):

@@ -13,7 +13,8 @@ What is recorded is never rewritten. A kernel that rounds differently takes a ne
 
 adds the ids that the file lacks; the entry of an id that no kernel has any more is deleted by hand.
 The only other reason is a change of the requests or of the bundled model, which the file names by
-hashes: delete it, and record it anew with a build that still gave the recorded answers before.
+hashes: delete it, and record it anew with a build that still gave the recorded answers before. Where the
+bundled model's files change and no answer does, its hash alone is replaced: all answers are still held.
 """
 import hashlib
 import json

@@ -27,6 +27,22 @@ class Run(unittest.TestCase):
         reported = run_json(*flags)["requests"][0]["text"]
         self.assertEqual(streamed, reported + "\n")
 
+    def test_a_trace_has_every_call_of_the_plugins_with_its_times(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            done = run("run", PROMPT, "--max-tokens", 4, "--trace", path)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            trace = json.loads(path.read_text())
+        calls = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        names = [call["name"] for call in calls]
+        self.assertGreaterEqual(names.count("plan of scheduler 'continuous'"), 4)
+        self.assertGreaterEqual(names.count("sample of sampler 'standard'"), 4)
+        self.assertIn("linear", {call["cat"] for call in calls})
+        self.assertEqual(trace["lost_calls"], 0)
+        for call in calls:
+            self.assertGreaterEqual(call["ts"], 0)
+            self.assertGreaterEqual(call["dur"], 0)
+
     def test_the_same_seed_gives_the_same_text_and_another_one_another(self):
         def text(seed):
             return run_json(PROMPT, "--max-tokens", 32, "--seed", seed)["requests"][0]["text"]

@@ -28,10 +28,11 @@ class Keys(unittest.TestCase):
     def ask(self, server, headers=None):
         return server.post("/v1/completions", PROMPT, headers=headers or {})
 
-    def test_only_health_is_open(self):
+    def test_only_health_and_the_page_are_open(self):
         with Server("--keys", self.file) as server:
-            self.assertEqual(server.get("/health")[0], 200)
-            for path in ("/ready", "/version", "/metrics", "/v1/models", "/openapi.json"):
+            self.assertEqual([server.get(path)[0] for path in ("/health", "/")], [200, 200])
+            for path in ("/ready", "/version", "/metrics", "/v1/models", "/openapi.json",
+                         "/v1/engine/steps"):
                 status, headers, answer = server.get(path)
                 self.assertEqual((status, headers["WWW-Authenticate"]), (401, "Bearer"), path)
                 self.assertEqual(answer["error"]["code"], "invalid_api_key")
@@ -82,6 +83,11 @@ class Service(unittest.TestCase):
             text = server.get("/metrics")[2].decode()
             self.assertIn('plugin="chunked"', text)
             self.assertIn('plugin="continuous"', text)
+            held = {model: int(float(re.search(
+                f'tenon:weight_bytes{{model_name="{model}",held="shared"}} (.+)', text)[1]))
+                for model in ids}
+            self.assertEqual(held["continuous"], 0)
+            self.assertGreater(held["other"], 1 << 20)
 
     def test_two_pipelines_of_one_name_are_refused(self):
         file = SOURCE / "configs/pipelines/chunked.toml"
@@ -104,6 +110,17 @@ class Service(unittest.TestCase):
             self.assertEqual(len(families), len(set(families)))
             for line in text.splitlines():
                 self.assertRegex(line, r"^(# (HELP|TYPE) \S+ .+|[a-z:_A-Z0-9]+(\{.*\})? -?[0-9.e+-]+)$")
+
+    def test_the_dashboard_asks_for_figures_that_there_are(self):
+        board = json.loads((SOURCE / "configs/grafana/tenon.json").read_text())
+        asked = {name for panel in board["panels"] for target in panel["targets"]
+                 for name in re.findall(r"(?:vllm|tenon):\w+", target["expr"])}
+        self.assertGreater(len(asked), 15)
+        with Server() as server:
+            server.post("/v1/completions", PROMPT)
+            text = server.get("/metrics")[2].decode()
+        shown = set(re.findall(r"^((?:vllm|tenon):\w+)", text, re.M))
+        self.assertEqual(asked - shown, set())
 
     def test_the_log_has_a_line_a_request(self):
         with Server() as other:
@@ -141,12 +158,33 @@ class Service(unittest.TestCase):
             self.assertEqual(document["openapi"], "3.1.0")
             for path, item in document["paths"].items():
                 for method in item:
-                    status = server.request("GET" if method == "get" else "POST",
+                    # One of them never ends: its head must do.
+                    status = server.request("HEAD" if method == "get" else "POST",
                                             path.replace("{model}", "tale"),
                                             None if method == "get" else "{}")[0]
                     self.assertIn(status, (200, 400), path)
             seed = document["components"]["schemas"]["Chat"]["properties"]["seed"]["anyOf"][0]
             self.assertEqual(seed["minimum"], 0)
+
+    def test_what_the_openapi_document_lets_be_null_may_be(self):
+        few = {"max_tokens": 2}
+        needed = {"/v1/completions": {"prompt": "a"} | few,
+                  "/v1/chat/completions": {"messages": CHAT} | few,
+                  "/v1/messages": {"messages": CHAT} | few,
+                  "/v1/messages/count_tokens": {"messages": CHAT},
+                  "/v1/responses": {"input": "a", "max_output_tokens": 2},
+                  "/v1/embeddings": {"input": "a"}, "/tokenize": {"prompt": "a"},
+                  "/detokenize": {"tokens": [5]}}
+        with Server() as server:
+            document = server.get("/openapi.json")[2]
+            for path, body in needed.items():
+                content = document["paths"][path]["post"]["requestBody"]["content"]
+                name = content["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
+                schema = document["components"]["schemas"][name]
+                self.assertEqual(set(schema["required"]) - set(body), set(), path)
+                nulls = {key: None for key in schema["properties"] if key not in body}
+                status, _, answer = server.post(path, nulls | body)
+                self.assertEqual(status, 200, (path, answer))
 
 
 class Dialects(unittest.TestCase):

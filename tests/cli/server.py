@@ -71,7 +71,7 @@ class Server:
         data = answer.read()
         if connection is None:
             own.close()
-        if (answer.headers.get("Content-Type") or "").startswith("application/json"):
+        if method != "HEAD" and (answer.headers.get("Content-Type") or "").startswith("application/json"):
             data = json.loads(data)
         return answer.status, answer.headers, data
 

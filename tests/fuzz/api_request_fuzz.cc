@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/server/api/dialects.h"
 #include "core/server/api/other_calls.h"
 #include "core/server/api/writer.h"
 
@@ -36,7 +37,7 @@ void write(const GenerationCall& call, std::string_view text) {
   if (call.answer.samples.value_or(1) > 64 || call.prompts.size() > 64) return;
   WriterContext context;
   context.call = &call;
-  context.id = "x-1";
+  context.id = "resp_x-1";
   context.token_text = [&](TokenId) { return std::string(text); };
   const auto writer = make_writer(std::move(context));
   std::string out;
@@ -52,6 +53,13 @@ void write(const GenerationCall& call, std::string_view text) {
   if (!call.stream && !Json::accept(out)) std::abort();
 }
 
+int generate(const Outcome<GenerationCall>& call, std::string_view text) {
+  if (!taken(call)) return 0;
+  check(call->answer);
+  write(*call, text.substr(0, 64));
+  return 0;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -59,15 +67,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto body = parse_body(text);
   if (!taken(body)) return 0;
-  switch (data[0] % 5) {
+  switch (data[0] % 8) {
     case 0:
-    case 1: {
-      const auto call = data[0] % 5 == 0 ? read_completion(*body) : read_chat(*body);
-      if (!taken(call)) break;
-      check(call->answer);
-      write(*call, text.substr(0, 64));
-      break;
-    }
+      return generate(read_completion(*body), text);
+    case 1:
+      return generate(read_chat(*body), text);
+    case 5:
+      return generate(read_messages_call(*body), text);
+    case 6:
+      return generate(read_messages_call(*body, true), text);
+    case 7:
+      return generate(read_responses_call(*body), text);
     case 2:
       (void)taken(read_embedding(*body));
       break;

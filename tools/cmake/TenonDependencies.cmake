@@ -3,15 +3,21 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(Boost 1.74 REQUIRED COMPONENTS filesystem)
 # Asio with coroutines, which it does not look for where the compiler is clang.
 add_library(tenon_asio INTERFACE)
 add_library(tenon::asio ALIAS tenon_asio)
 target_link_libraries(tenon_asio INTERFACE Boost::headers Threads::Threads)
+# Beast asserts of an empty chunked body that it does not come byte by byte, which peers decide; what
+# follows the assertion needs no such thing.
+target_compile_definitions(tenon_asio INTERFACE BOOST_DISABLE_ASSERTS)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_definitions(tenon_asio INTERFACE BOOST_ASIO_HAS_CO_AWAIT
                                                   BOOST_ASIO_HAS_STD_COROUTINE)
 endif()
+# libcrypto is the room `plugin`'s, libssl `server/http`'s.
+find_package(OpenSSL 3.0 REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)

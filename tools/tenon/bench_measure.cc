@@ -8,6 +8,7 @@
 #include "core/base/statistics.h"
 #include "core/engine/engine.h"
 #include "core/model/tensor_values.h"
+#include "core/report/machine_use.h"
 #include "tools/tenon/interrupt.h"
 
 namespace tenon {
@@ -131,13 +132,6 @@ double stored_bytes(const Weight& weight) {
   return bytes;
 }
 
-BenchOperations all_operations(const BenchWork& work, const BenchLoad& load) {
-  BenchOperations all;
-  add(all, work.row, load.rows);
-  add(all, work.head, load.sampled_rows);
-  return all;
-}
-
 }  // namespace
 
 Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uint32_t variant) {
@@ -217,8 +211,11 @@ double BenchWork::bytes_of(const BenchLoad& load) const {
   return load.kv_tokens * kv_bytes_per_token + load.sampled_rows * 2 * state_bytes;
 }
 
-double operations_of(const BenchWork& work, const BenchLoad& load) {
-  return all_operations(work, load).sum();
+BenchOperations operations_of(const BenchWork& work, const BenchLoad& load) {
+  BenchOperations all;
+  add(all, work.row, load.rows);
+  add(all, work.head, load.sampled_rows);
+  return all;
 }
 
 // Executors that do not tell which experts they used count as if they used all.
@@ -227,14 +224,16 @@ double weight_bytes_of(const BenchWork& work, const BenchLoad& load) {
 }
 
 double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits) {
-  const BenchOperations operations = all_operations(work, load);
-  const double f32 = limits.fma_flops;
-  const double computing = operations.int8 / std::max(limits.int8_ops, f32) +
-                           operations.bf16 / std::max(limits.bf16_flops, f32) +
-                           operations.f32 / f32;
-  const double bandwidth = limits.read_median_gbps * 1e9;
-  return std::max(weight_bytes_of(work, load) / bandwidth, computing) +
-         work.bytes_of(load) / bandwidth;
+  const BenchOperations operations = operations_of(work, load);
+  return least_seconds({.weight_bytes = weight_bytes_of(work, load),
+                        .kv_bytes = work.bytes_of(load),
+                        .int8_operations = operations.int8,
+                        .bf16_operations = operations.bf16,
+                        .f32_operations = operations.f32},
+                       {.read_bytes = limits.read_median_gbps * 1e9,
+                        .f32 = limits.fma_flops,
+                        .bf16 = limits.bf16_flops,
+                        .int8 = limits.int8_ops});
 }
 
 }  // namespace tenon

@@ -74,6 +74,6 @@ double weight_bytes_of(const BenchWork& work, const BenchLoad& load);
 // max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV and states /
 // bandwidth.
 double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits);
-double operations_of(const BenchWork& work, const BenchLoad& load);
+BenchOperations operations_of(const BenchWork& work, const BenchLoad& load);
 
 }  // namespace tenon

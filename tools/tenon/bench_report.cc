@@ -159,7 +159,7 @@ Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
   speed.seconds = seconds;
   speed.tokens_per_second = load.rows / seconds;
   speed.gigabytes_per_second = (weight_bytes_of(work, load) + work.bytes_of(load)) / seconds / 1e9;
-  speed.teraops = operations_of(work, load) / seconds / 1e12;
+  speed.teraops = operations_of(work, load).sum() / seconds / 1e12;
   if (!limits) return speed;
   speed.processor_share = limits->processor_share;
   if (!speed.busy()) speed.limit_seconds = limit_seconds(work, load, *limits);

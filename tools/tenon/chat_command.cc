@@ -105,14 +105,14 @@ Status render(const RenderFlags& flags) {
   if (flags.mask && rendered.generations.empty() && !marks_generations(chat, flags.options.name)) {
     return invalid_argument(
         "the chat template marks no answers with {% generation %}, so there is no mask of them – "
-        "leave --mask out, or give a template that does with --template-file");
+        "leave --mask out, or give a template that does with --chat-template");
   }
   return print(flags, rendered);
 }
 
 void add_render_flags(CLI::App& command, RenderFlags& flags) {
   add_text(command, "--model", flags.model, "model folder or GGUF file");
-  add_text(command, "--template-file", flags.file, "a template by itself, in place of the model's");
+  add_text(command, "--chat-template", flags.file, "a template by itself, in place of the model's");
   add_text(command, "--template", flags.options.name, "which of the model's templates, by name");
   add_text(command, "--messages", flags.messages, "a JSON file: the list of messages")->required();
   add_text(command, "--tools", flags.tools, "a JSON file: the list of tools");
@@ -146,7 +146,7 @@ void add_talk(CLI::App& chat, Action& action) {
   add_text(chat, "--documents", flags->documents, "a JSON file: the list of documents");
   add_text(chat, "--variables", flags->variables,
            "a JSON object of more names for the template, such as {\"enable_thinking\": false}");
-  add_text(chat, "--template-file", flags->template_file,
+  add_text(chat, "--chat-template", flags->template_file,
            "a chat template by itself, in place of the model's");
   add_text(chat, "--template", flags->template_name,
            "which of the model's chat templates, by name");

@@ -28,7 +28,7 @@ Result<ChatTemplate> open_template(const ChatFlags& flags, const Pipeline& pipel
   if (own.ok() || own.status().code() != StatusCode::not_found) return own;
   return not_found(path_in_quotes(model) +
                    " has no chat template, so it was hardly trained for conversations – give one "
-                   "with --template-file FILE, or have a text continued with 'tenon run'");
+                   "with --chat-template FILE, or have a text continued with 'tenon run'");
 }
 
 Result<std::string> optional_file(const std::string& path) {

@@ -21,11 +21,24 @@ void add_convert_command(CLI::App& model, Action& action);  // of `tenon model`
 void add_plugins_command(CLI::App& app, Action& action);
 void add_config_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
+void add_workload_command(CLI::App& app, Action& action);
 void add_watermark_command(CLI::App& app, Action& action);
 void add_serve_command(CLI::App& app, Action& action);
+void add_load_command(CLI::App& app, Action& action);
+void add_packaging_commands(CLI::App& app, Action& action);  // of what is installed beside it
+void add_doctor_command(CLI::App& app, Action& action);
+
+// Of `plugins`' commands.
+void add_plugins_new(CLI::App& plugins, Action& action);
+void add_plugins_build(CLI::App& plugins, Action& action);
+void add_plugins_check(CLI::App& plugins, Action& action);
+void add_plugins_lock(CLI::App& plugins, Action& action);
 
 // Of `model`'s commands.
 void add_perplexity(CLI::App& model, Action& action);
+void add_model_compare(CLI::App& model, Action& action);
+void add_model_quantize(CLI::App& model, Action& action);
+void add_model_prune(CLI::App& model, Action& action);
 
 // Prints "tenon: <message>" to standard error and returns 1.
 int report_failure(const Status& status);

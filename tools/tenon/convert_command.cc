@@ -1,15 +1,13 @@
-#include <filesystem>
 #include <memory>
 
 #include "core/base/new_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/model/convert.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model_folder_writer.h"
 #include "core/tokenizer/gguf_export.h"
-#include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/conversion.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/standard_output.h"
@@ -23,43 +21,15 @@ struct ConvertFlags {
   std::string type;
 };
 
-Result<const TensorType*> type_named(const std::string& name) {
-  if (name.empty()) return static_cast<const TensorType*>(nullptr);
-  for (const char* known : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
-    if (name == known) return find_tensor_type(std::string_view(name));
-  }
-  return invalid_argument("--type: " + in_quotes(name) +
-                          " cannot be written; expected f32, f16, bf16, q8_0 or q4_0");
-}
-
-// A model without a tokenizer stays one; a tokenizer that cannot be read is no reason to lose it.
-Result<bool> has_tokenizer(const std::string& path) {
-  const auto tokenizer = Tokenizer::load(path);
-  if (tokenizer.ok()) return true;
-  if (tokenizer.status().code() == StatusCode::not_found) return false;
-  return copy(tokenizer.status());
-}
-
 Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
                const ConvertOptions& options) {
-  std::error_code error;
-  if (std::filesystem::exists(flags.out, error)) {
-    return invalid_argument(path_in_quotes(flags.out) +
-                            " is already there; choose another name, or remove it first");
+  TENON_ASSIGN_OR_RETURN(const ConvertedFile made,
+                         convert_to_file(model, flags.in, flags.out, tokenizer, options));
+  if (!made.kept.empty()) {
+    putf("kept the type of %zu matrices whose rows are no whole blocks: %s%s\n", made.kept.size(),
+         one_line(made.kept.front()).c_str(), made.kept.size() > 1 ? ", …" : "");
   }
-  GgufMetadata metadata;
-  const bool with_eos = model.plan.eos.empty() && model.generation.eos.empty();
-  if (tokenizer) {
-    TENON_RETURN_IF_ERROR(add_gguf_tokenizer(flags.in, model.plan.vocabulary, with_eos, metadata));
-  } else {
-    metadata.add_text("tokenizer.ggml.model", "no_vocab");  // other programs insist on the key
-  }
-  TENON_ASSIGN_OR_RETURN(const std::vector<std::string> kept,
-                         write_gguf_model(model, flags.out, metadata, options));
-  if (!kept.empty()) {
-    putf("kept the type of %zu matrices whose rows are no whole blocks: %s%s\n", kept.size(),
-         one_line(kept.front()).c_str(), kept.size() > 1 ? ", …" : "");
-  }
+  if (!made.note.empty()) putf("note: %s\n", made.note.c_str());
   return {};
 }
 
@@ -76,7 +46,7 @@ Status to_folder(const Model& model, const ConvertFlags& flags, bool tokenizer,
 }
 
 Status convert(const ConvertFlags& flags) {
-  TENON_ASSIGN_OR_RETURN(const TensorType* type, type_named(flags.type));
+  TENON_ASSIGN_OR_RETURN(const TensorType* type, writable_type("--type", flags.type));
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in));
   TENON_ASSIGN_OR_RETURN(const bool tokenizer, has_tokenizer(flags.in));
   Progress progress("writing", Progress::Unit::bytes, true);

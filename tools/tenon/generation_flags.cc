@@ -136,9 +136,7 @@ std::string add_written(AnswerSettings& answer, const Parameter& parameter,
 
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
   if (prompt.tokens) return *prompt.tokens;
-  if (prompt.own.tokens > 0) {
-    return drawn_prompt(prompt.prefix, prompt.own, pipeline.model->plan.vocabulary);
-  }
+  if (!prompt.drawn.empty()) return drawn_prompt(prompt.drawn, pipeline.model->plan.vocabulary);
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
                             message_of(pipeline.tokenizer_problem));
@@ -170,6 +168,7 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   }
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;
+  request.deadline_ns = prompt.deadline_ns;
   return request;
 }
 

@@ -34,6 +34,8 @@ std::atomic<int> kept_interrupts{0};
 constexpr int kMostKeptInterrupts = 2;
 enum class Drain : int { unwanted, wanted, asked, over };
 std::atomic<Drain> draining{Drain::unwanted};
+enum class Renewal : int { unwanted, wanted, asked };
+std::atomic<Renewal> renewing{Renewal::unwanted};
 int wake[2] = {-1, -1};  // a pipe: what a signal handler may use to wake a thread
 
 const char* name_of(int number) {
@@ -62,6 +64,12 @@ void wake_thread() {
 void on_signal(int number) {
   if (number == SIGINT && keeps_interrupts && ++kept_interrupts <= kMostKeptInterrupts) return;
   const int reason = errno;
+  if (number == SIGHUP && renewing != Renewal::unwanted) {
+    renewing = Renewal::asked;
+    wake_thread();
+    errno = reason;
+    return;
+  }
   Drain wanted = Drain::wanted;
   if (draining.compare_exchange_strong(wanted, Drain::asked)) {
     wake_thread();
@@ -151,15 +159,18 @@ void GracefulEnd::wait_and_end() {
   end_at_once(status, {text, running_call_line(text, kUnreturned)});
 }
 
-DrainOnSignal::DrainOnSignal(std::function<void()> drain) : drain_(std::move(drain)) {
+DrainOnSignal::DrainOnSignal(std::function<void()> drain, std::function<void()> renew)
+    : drain_(std::move(drain)), renew_(std::move(renew)) {
   if (wake[0] < 0) return;
   draining = Drain::wanted;
+  if (renew_) renewing = Renewal::wanted;
   thread_ = std::thread([this] { wait_and_drain(); });
 }
 
 DrainOnSignal::~DrainOnSignal() {
   if (!thread_.joinable()) return;
   draining = Drain::over;
+  renewing = Renewal::unwanted;
   wake_thread();
   thread_.join();
 }
@@ -170,6 +181,8 @@ void DrainOnSignal::wait_and_drain() {
     ::poll(&ready, 1, -1);
     char drained[8];
     static_cast<void>(!::read(wake[0], drained, sizeof(drained)));
+    Renewal asked = Renewal::asked;
+    if (renewing.compare_exchange_strong(asked, Renewal::wanted)) renew_();
   }
   if (draining == Drain::asked) drain_();
 }

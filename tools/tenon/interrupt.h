@@ -59,10 +59,11 @@ class KeptInterrupts {
 
 // While it lives, the first signal is a wish that the command ends when it is done with what it has
 // begun: `drain` is called, on a thread of its own, and nothing counts as interrupted. A second
-// signal ends the program at once.
+// signal ends the program at once. With `renew`, SIGHUP calls that instead, each time, also on that
+// thread.
 class DrainOnSignal {
  public:
-  explicit DrainOnSignal(std::function<void()> drain);
+  explicit DrainOnSignal(std::function<void()> drain, std::function<void()> renew = nullptr);
   DrainOnSignal(const DrainOnSignal&) = delete;
   DrainOnSignal& operator=(const DrainOnSignal&) = delete;
   ~DrainOnSignal();
@@ -70,7 +71,7 @@ class DrainOnSignal {
  private:
   void wait_and_drain();
 
-  std::function<void()> drain_;
+  std::function<void()> drain_, renew_;
   std::thread thread_;
 };
 

@@ -44,10 +44,14 @@ int run_program(int argc, char** argv) {
   add_plugins_command(app, action);
   add_config_command(app, action);
   add_bench_command(app, action);
+  add_workload_command(app, action);
   add_watermark_command(app, action);
   add_serve_command(app, action);
+  add_load_command(app, action);
   add_compare_command(app, action);
   add_compare_arm_command(app, action);
+  add_doctor_command(app, action);
+  add_packaging_commands(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -225,8 +225,11 @@ void add_model_command(CLI::App& app, Action& action) {
   add_info(*model, action);
   add_logits(*model, action);
   add_perplexity(*model, action);
+  add_model_compare(*model, action);
   add_synth(*model, action);
   add_convert_command(*model, action);
+  add_model_quantize(*model, action);
+  add_model_prune(*model, action);
 }
 
 }  // namespace tenon

@@ -1,5 +1,7 @@
 #include "tools/tenon/pipeline_flags.h"
 
+#include <algorithm>
+
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/config/schema.h"
@@ -22,14 +24,6 @@ ExecutorFactories executors() {
           {"ref", [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
              return make_ref_executor();
            }}};
-}
-
-// Where the files are that a configuration names, and those beside it.
-PluginSearch search_for(const PipelineFlags& flags, const PipelineConfig& config) {
-  PluginSearch search = PluginSearch::standard(flags.plugin_path);
-  for (const auto& file : config.plugin_files) search.files.push_back({file.value, file.origin});
-  search.use_lock_beside(config.path);
-  return search;
 }
 
 LogLevel log_level_of(const std::string& name) {
@@ -109,16 +103,29 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags) {
   if (!flags.model.empty()) set("model.path", flags.model, flags.model_from);
   if (!flags.isa.empty()) set("executor.isa", flags.isa, "--isa");
   if (flags.threads) set("executor.threads", int64_t{*flags.threads}, "--threads");
-  return load_pipeline_config(path, flags.overrides, settings);
+  TENON_ASSIGN_OR_RETURN(PipelineConfig config,
+                         load_pipeline_config(path, flags.overrides, settings));
+  config.guard.value = std::max(config.guard.value, flags.guard_at_least);
+  return config;
 }
 
-Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights) {
+PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& config) {
+  PluginSearch search = PluginSearch::standard(flags.plugin_path);
+  for (const auto& file : config.plugin_files) search.files.push_back({file.value, file.origin});
+  search.policy = config.plugin_policy.value;
+  search.public_key = config.plugin_key.value;
+  search.use_lock_beside(config.path);
+  return search;
+}
+
+Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights,
+                                     SharedWeights* shared) {
   if (flags.log_level) set_log_level(*flags.log_level);
   PipelineRequest request;
   TENON_ASSIGN_OR_RETURN(request.config, load_config(flags));
   warn_of_unheard(request.config);
   TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
-                         PluginRegistry::open(search_for(flags, request.config)));
+                         PluginRegistry::open(plugin_search(flags, request.config)));
   OpenedPipeline opened;
   opened.registry = std::make_unique<PluginRegistry>(std::move(registry));
   request.registry = opened.registry.get();
@@ -128,6 +135,7 @@ Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weigh
   };
   request.host = host_facts();
   request.load_weights = load_weights;
+  request.shared_weights = shared;
   Progress progress("loading weights", Progress::Unit::bytes, true);
   request.progress = [&progress](uint64_t done, uint64_t total) { progress.update(done, total); };
   TENON_ASSIGN_OR_RETURN(opened.pipeline, build_pipeline(std::move(request)));

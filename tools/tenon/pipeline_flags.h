@@ -21,7 +21,8 @@ struct PipelineFlags {
   std::string isa;
   std::optional<uint32_t> threads;
   std::optional<LogLevel> log_level;
-  std::string model_from = "--model";  // what `model` was given as, for messages
+  GuardLevel guard_at_least = GuardLevel::off;  // whatever the file says
+  std::string model_from = "--model";           // what `model` was given as, for messages
 
   void add_to(CLI::App& command);
   // The same, and the model as the first argument.
@@ -41,7 +42,11 @@ struct OpenedPipeline {
 };
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags);
+// Where the files are that a configuration names, and those beside it.
+PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& config);
 // Shows progress of loading on a terminal. Without weights, everything but the executor is ready.
-Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights = true);
+// `shared` (may be null) outlives the pipeline.
+Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights = true,
+                                     SharedWeights* shared = nullptr);
 
 }  // namespace tenon

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 
@@ -15,5 +16,16 @@ Result<std::string> data_folder();
 Result<std::string> default_pipeline();  // configs/pipelines/default.toml
 Result<std::string> chat_pipeline();     // configs/pipelines/chat.toml
 Result<std::string> bundled_model();     // configs/models/tale
+// What `tenon plugins new` writes from. Error: the SDK is not installed.
+Result<std::string> template_folder();
+
+// What a plugin is compiled with: folders of headers, the SDK's library, and the linker's script
+// that leaves one symbol visible. Error: the SDK is not installed.
+struct SdkPlaces {
+  std::vector<std::string> includes;
+  std::string library;
+  std::string exports;
+};
+Result<SdkPlaces> sdk_places();
 
 }  // namespace tenon

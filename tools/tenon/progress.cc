@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace tenon {
@@ -28,6 +29,8 @@ void Progress::update(uint64_t done, uint64_t total) {
   using namespace std::chrono_literals;
   if (!enabled_ || total == 0) return;
   const Clock::time_point now = Clock::now();
+  if (!begun_) first_done_ = done;
+  begun_ = true;
   if (now - started_ < 500ms || (shown_ && now - last_ < 100ms && done < total)) return;
   last_ = now;
   shown_ = true;
@@ -38,6 +41,16 @@ void Progress::update(uint64_t done, uint64_t total) {
   if (unit_ == Unit::bytes) {
     std::fprintf(stderr, "\r%s [%s] %.0f of %.0f MB", label_.c_str(), bar.c_str(),
                  static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6);
+  } else if (unit_ == Unit::parts) {
+    const double worked = std::chrono::duration<double>(now - started_).count();
+    const double made = static_cast<double>(done - std::min(done, first_done_));
+    std::fprintf(stderr, "\r%s [%s] %.0f %%", label_.c_str(), bar.c_str(),
+                 100.0 * static_cast<double>(done) / static_cast<double>(total));
+    if (made > 0) {
+      const double left = worked * static_cast<double>(total - std::min(done, total)) / made;
+      std::fprintf(stderr, ", %.0f:%02.0f left\033[K", std::floor(left / 60),
+                   std::floor(std::fmod(left, 60)));
+    }
   } else {
     std::fprintf(stderr, "\r%s [%s] %llu of %llu", label_.c_str(), bar.c_str(),
                  static_cast<unsigned long long>(done), static_cast<unsigned long long>(total));

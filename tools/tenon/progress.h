@@ -10,8 +10,9 @@ namespace tenon {
 
 class Progress {
  public:
-  // `unit` is shown behind the numbers; bytes are shown as MB.
-  enum class Unit { bytes, items };
+  // `unit` is shown behind the numbers; bytes are shown as MB, parts as per cent with the time that
+  // the rest may take.
+  enum class Unit { bytes, items, parts };
   Progress(std::string label, Unit unit, bool enabled);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -26,6 +27,8 @@ class Progress {
   Unit unit_;
   bool enabled_;
   bool shown_ = false;
+  uint64_t first_done_ = 0;  // what was done before this program began
+  bool begun_ = false;
   Clock::time_point started_ = Clock::now();
   Clock::time_point last_;
 };

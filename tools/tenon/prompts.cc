@@ -119,11 +119,11 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
   for (const WorkloadRequest& request : workload.requests) {
     Prompt& prompt = prompts.emplace_back();
     prompt.text = request.prompt;
-    prompt.prefix = request.prefix;
-    prompt.own = request.own;
+    prompt.drawn = request.drawn;
     prompt.arrival_ns = request.arrival_ns;
     prompt.priority = request.priority;
     prompt.tenant = request.tenant;
+    prompt.deadline_ns = request.deadline_ns;
     AnswerSettings& answer = prompt.answer;
     answer = request.answer;
     answer.max_tokens = request.max_tokens;

@@ -18,12 +18,13 @@ namespace tenon {
 struct Prompt {
   std::string text;
   std::optional<std::vector<TokenId>> tokens;  // instead of text
-  DrawnTokens prefix, own;                     // instead of both, where `own` has tokens
+  std::vector<DrawnTokens> drawn;              // instead of both, where there are any
   AnswerSettings answer;
   std::optional<grammar::GrammarSpec> grammar;
   int32_t priority = 0;
   uint32_t tenant = 0;
-  int64_t arrival_ns = 0;  // after the start
+  int64_t deadline_ns = 0;  // wanted done so long after its arrival; 0 = whenever
+  int64_t arrival_ns = 0;   // after the start
 };
 
 // A file of prompts: one a line; or, when its name ends in ".jsonl", one JSON object a line:

@@ -3,7 +3,10 @@
 #include <memory>
 #include <mutex>
 
+#include "core/base/call_trace.h"
+#include "core/base/new_file.h"
 #include "core/engine/engine.h"
+#include "tools/tenon/call_trace_json.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/generation_flags.h"
@@ -27,6 +30,7 @@ struct RunFlags {
   std::optional<std::string> prompt;
   std::string file;
   std::string workload;
+  std::string trace;  // file for the calls of plugins; empty = none
   bool json = false;
   bool quiet = false;
   bool echo = true;
@@ -164,7 +168,9 @@ void show(const RunFlags& flags, const Pipeline& pipeline, RunOutput& output,
   output.flush(true);
   if (flags.json) put(run_json(pipeline, output, figures));
   flush_output();
-  if (!flags.json && !flags.quiet) say(run_summary(pipeline, output, figures));
+  if (flags.json || flags.quiet) return;
+  say(run_summary(pipeline, output, figures));
+  for (const std::string& line : guard_summary(pipeline)) say(line);
 }
 
 Result<int> run(const RunFlags& flags) {
@@ -193,7 +199,11 @@ Result<int> run(const RunFlags& flags) {
     if (lock.owns_lock()) show(flags, pipeline, output, drive.figures());
     return lock.owns_lock();
   });
+  if (!flags.trace.empty()) start_call_trace();
   TENON_RETURN_IF_ERROR(drive.run());
+  if (!flags.trace.empty()) {
+    TENON_RETURN_IF_ERROR(write_file(flags.trace, {call_trace_json(take_call_trace())}));
+  }
   end.answered();
   show(flags, pipeline, output, drive.figures());
   if (interrupted()) return interrupted_status();
@@ -215,10 +225,13 @@ void add_run_command(CLI::App& app, Action& action) {
   file->excludes(workload);
   CLI::Option* json =
       command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
+  add_text(*command, "--trace", flags->trace,
+           "write every call of plugins, with its time, as a trace for Perfetto or Chrome");
   command->add_flag("--quiet", flags->quiet, "no summary line");
   command->add_flag("!--no-echo", flags->echo, "do not repeat the prompt in front of its text");
   command->add_flag("--check-plugins", flags->check_plugins,
-                    "have the KV manager check its books behind every step (slow)");
+                    "engine.guard = \"checks\" at least, and the KV manager checks its books "
+                    "behind every step (slow)");
   flags->generation.add_to(*command);
   // Nothing else shows them.
   for (const char* name : {"--logprobs", "--prompt-logprobs"}) {
@@ -226,6 +239,7 @@ void add_run_command(CLI::App& app, Action& action) {
   }
   flags->pipeline.add_to(*command);
   command->callback([flags, &action] {
+    if (flags->check_plugins) flags->pipeline.guard_at_least = GuardLevel::checks;
     action = [flags] {
       Result<int> status = run(*flags);
       return status.ok() ? *status : report_failure(status.status());

@@ -8,8 +8,10 @@
 #include <numeric>
 #include <vector>
 
+#include "core/base/quote.h"
 #include "core/base/statistics.h"
 #include "core/base/text.h"
+#include "core/config/schema.h"
 #include "tools/tenon/json_text.h"
 
 namespace tenon {
@@ -60,9 +62,18 @@ Json sample_json(size_t index, size_t number, const ResultSink& result) {
   out["ttft_ms"] = ms(static_cast<double>(record.time_to_first_token_ns()));
   out["tpot_ms"] = ms(record.time_per_output_token_ns());
   out["total_ms"] = ms(static_cast<double>(record.end_ns - record.arrival_ns));
+  if (record.deadline_ns > 0) {
+    out["deadline_ms"] = ms(static_cast<double>(record.deadline_ns - record.arrival_ns));
+  }
   out["reused_tokens"] = record.reused_tokens;
   out["preemptions"] = record.preemptions;
   return out;
+}
+
+// How closely calls of a plugin were looked at: only strangers' plugins are isolated.
+std::string_view guard_word(const Pipeline& pipeline, const PluginObject& plugin) {
+  if (plugin.isolated()) return guard_level_name(GuardLevel::isolate);
+  return guard_level_name(std::min(pipeline.config.guard.value, GuardLevel::checks));
 }
 
 Json pipeline_json(const Pipeline& pipeline) {
@@ -73,7 +84,10 @@ Json pipeline_json(const Pipeline& pipeline) {
     const std::string id(object->descriptor().id);
     entry = entry.is_string() ? entry.get<std::string>() + " " + id : id;
   }
-  return {{"hash", pipeline.hash}, {"numerics", pipeline.numerics}, {"plugins", plugins}};
+  return {{"hash", pipeline.hash},
+          {"numerics", pipeline.numerics},
+          {"guard", guard_level_name(pipeline.config.guard.value)},
+          {"plugins", plugins}};
 }
 
 Json totals_json(const EngineTotals& totals, const RunFigures& figures) {
@@ -159,6 +173,12 @@ Json plugins_json(const Pipeline& pipeline, const PartTimes& times) {
                  {"ms", ms(static_cast<double>(times.executor_ns))}});
   for (const auto& [word, object] : pipeline.plugins()) {
     Json entry = {{"interface", word}, {"id", object->descriptor().id}};
+    entry["guard"] = guard_word(pipeline, *object);
+    const ProcessLosses lost = object->losses();
+    if (lost.times > 0) {
+      entry["lost"] = {{"times", lost.times}, {"why", lost.why}, {"then", lost.then}};
+    }
+    if (!lost.refused.empty()) entry["refused"] = lost.refused;
     const int64_t ns = time_of(times, word);
     if (ns >= 0) entry["ms"] = ms(static_cast<double>(ns));
     entry["counters"] = Json::object();
@@ -203,6 +223,30 @@ std::string run_json(const Pipeline& pipeline, const RunOutput& output, const Ru
   out["kv"] = kv_json(pipeline, totals, figures);
   out["plugins"] = plugins_json(pipeline, totals.times);
   return json_text(out);
+}
+
+std::vector<std::string> guard_summary(const Pipeline& pipeline) {
+  if (pipeline.config.guard.value != GuardLevel::isolate) return {};
+  std::vector<std::string> isolated, lines;
+  for (const auto& [word, object] : pipeline.plugins()) {
+    if (!object->isolated()) continue;
+    const std::string name = word + " " + in_quotes(object->descriptor().id);
+    isolated.push_back(name);
+    const ProcessLosses lost = object->losses();
+    if (!lost.refused.empty()) {
+      lines.push_back(name + " asked the system for " + in_quotes(lost.refused) +
+                      ", which was refused");
+    }
+    if (lost.times == 0) continue;
+    const std::string often = lost.times > 1 ? " " + std::to_string(lost.times) + " times" : "";
+    lines.push_back(name + " was lost" + often + ": " + lost.why +
+                    (lost.then.empty() ? "" : "; " + lost.then));
+  }
+  lines.insert(lines.begin(), isolated.empty()
+                                  ? "in processes of their own: none, as all plugins are the "
+                                    "installation's own"
+                                  : "in processes of their own: " + join(isolated));
+  return lines;
 }
 
 std::string run_summary(const Pipeline& pipeline, const RunOutput& output,

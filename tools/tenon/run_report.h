@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/engine/engine.h"
 #include "core/pipeline/pipeline.h"
@@ -22,5 +23,8 @@ std::string run_json(const Pipeline& pipeline, const RunOutput& output, const Ru
 // "61 tokens · first after 3.1 ms · 0.42 ms a token · 2310 tokens/s · KV 0.5 % of 12 MiB"
 std::string run_summary(const Pipeline& pipeline, const RunOutput& output,
                         const RunFigures& figures);
+// Which plugins had a process of their own, and what became of those: a line each, or none where
+// nobody asked for that (engine.guard).
+std::vector<std::string> guard_summary(const Pipeline& pipeline);
 
 }  // namespace tenon

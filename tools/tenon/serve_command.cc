@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <set>
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/server/answer_form.h"
+#include "core/server/collector.h"
 #include "core/server/service.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
@@ -25,6 +27,8 @@ struct ServeFlags {
   std::string max_body;
   uint32_t drain_s = 30;
   std::string keys, request_log, chat_template;
+  std::string traces_endpoint;
+  trace::TracerOptions traces;
   bool random_seeds = false;
   server::ServiceOptions service;
 };
@@ -73,6 +77,29 @@ Status limit_body(ServeFlags& flags) {
   return Status();
 }
 
+Status check_tls(const ServeFlags& flags) {
+  const bool has_certificate = !flags.http.tls_certificate.empty();
+  if (has_certificate != !flags.http.tls_key.empty()) {
+    return invalid_argument(
+        "one of --tls-certificate and --tls-key is missing – TLS takes both, or neither");
+  }
+  if (has_certificate && !flags.http.port) {
+    return invalid_argument(
+        "there is no port that TLS could protect, since --socket stands alone – say --port too");
+  }
+  return {};
+}
+
+// SIGHUP: a certificate that cannot be used leaves the old one in place.
+void renew_certificate(http::Server& server) {
+  const Status status = server.renew_certificate();
+  if (status.ok()) {
+    log(LogLevel::info, "server", "the certificate was read again");
+  } else {
+    log(LogLevel::error, "server", "the certificate stays as it was: " + message_of(status));
+  }
+}
+
 // A connection takes a descriptor; what the system allows is taken.
 void allow_connections(http::ServerOptions& options) {
   constexpr rlim_t kOthers = 256;
@@ -91,6 +118,7 @@ void allow_connections(http::ServerOptions& options) {
 
 // Pipelines in the order of their models; the models use them, and go first.
 struct Opened {
+  std::unique_ptr<SharedWeights> weights = std::make_unique<SharedWeights>();
   std::vector<OpenedPipeline> pipelines;
   std::vector<std::unique_ptr<server::ServedModel>> models;
 };
@@ -101,7 +129,7 @@ Result<Opened> open_all(const ServeFlags& flags) {
   for (const NamedPipeline& named : all) {
     PipelineFlags own = flags.pipeline;
     if (!named.file.empty()) own.config = named.file;
-    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline, open_pipeline(own));
+    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline, open_pipeline(own, true, opened.weights.get()));
     const std::string name =
         named.name.empty() ? stem_of(pipeline.pipeline->model->path) : named.name;
     TENON_ASSIGN_OR_RETURN(
@@ -120,12 +148,21 @@ std::string names_of(const Opened& opened) {
   return join(names);
 }
 
+// Null where nothing is traced.
+Result<std::unique_ptr<trace::Tracer>> make_tracer(const ServeFlags& flags) {
+  if (flags.traces_endpoint.empty()) return std::unique_ptr<trace::Tracer>();
+  Result<trace::Deliver> deliver = server::collector_at(flags.traces_endpoint);
+  if (!deliver.ok()) return with_context("--otlp-traces-endpoint", deliver.status());
+  return std::make_unique<trace::Tracer>(flags.traces, *std::move(deliver));
+}
+
 Result<int> serve(ServeFlags flags) {
   TENON_RETURN_IF_ERROR(limit_body(flags));
   if (flags.port || flags.http.socket_path.empty())
     flags.http.port = flags.port.value_or(8000);
   else
     flags.http.port.reset();
+  TENON_RETURN_IF_ERROR(check_tls(flags));
   std::optional<server::KeyRing> keys;
   if (!flags.keys.empty()) {
     TENON_ASSIGN_OR_RETURN(keys, server::KeyRing::load(flags.keys));
@@ -136,7 +173,9 @@ Result<int> serve(ServeFlags flags) {
     TENON_ASSIGN_OR_RETURN(log, server::RequestLog::open(flags.request_log));
     flags.service.log = log.get();
   }
-  flags.service.version = TENON_SDK_VERSION;
+  flags.service.version = flags.traces.version = TENON_SDK_VERSION;
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<trace::Tracer> tracer, make_tracer(flags));
+  flags.service.tracer = tracer.get();
   flags.service.constrain = server::make_form_constrainer();
   allow_connections(flags.http);
   TENON_ASSIGN_OR_RETURN(Opened opened, open_all(flags));
@@ -154,10 +193,14 @@ Result<int> serve(ServeFlags flags) {
   running = server.get();
   if (broken) server->drain(std::chrono::milliseconds(0));
   {
-    const DrainOnSignal drain([&] {
-      service->drain();
-      server->drain(std::chrono::seconds(flags.drain_s));
-    });
+    std::function<void()> renew;
+    if (!flags.http.tls_certificate.empty()) renew = [&] { renew_certificate(*server); };
+    const DrainOnSignal drain(
+        [&] {
+          service->drain();
+          server->drain(std::chrono::seconds(flags.drain_s));
+        },
+        renew);
     for (const std::string& address : server->addresses()) {
       put("serving " + names + " at " + address + "\n");
     }
@@ -181,6 +224,10 @@ void add_network_flags(CLI::App& command, ServeFlags& flags) {
   add_text(command, "--socket", flags.http.socket_path,
            "a unix socket to listen on; without --port, it alone")
       ->group(group);
+  add_text(command, "--tls-certificate", flags.http.tls_certificate,
+           "a PEM file of the server's certificate, and those that signed it: TLS on the port")
+      ->group(group);
+  add_text(command, "--tls-key", flags.http.tls_key, "a PEM file of its private key")->group(group);
   add_text(command, "--keys", flags.keys,
            "a file of keys; without one everybody may use the server")
       ->group(group);
@@ -189,6 +236,20 @@ void add_network_flags(CLI::App& command, ServeFlags& flags) {
       ->group(group);
   add_text(command, "--request-log", flags.request_log,
            "adds a line of JSON a request to this file")
+      ->group(group);
+}
+
+void add_trace_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Traces";
+  add_text(command, "--otlp-traces-endpoint", flags.traces_endpoint,
+           "an OpenTelemetry collector to send traces to, as http://127.0.0.1:4318/v1/traces "
+           "(default: none are made)")
+      ->group(group);
+  add_text(command, "--otlp-service-name", flags.traces.service,
+           "what the traces call this server (default: tenon)")
+      ->group(group);
+  add_number(command, real_number("--trace-share", 0.0, 1.0), flags.traces.share,
+             "of requests that belong to no trace, the share that gets one (default: 1)")
       ->group(group);
 }
 
@@ -223,6 +284,7 @@ void add_serve_command(CLI::App& app, Action& action) {
           ->type_name("PIPELINE");
   add_network_flags(*command, *flags);
   add_limit_flags(*command, *flags);
+  add_trace_flags(*command, *flags);
   add_text(*command, "--chat-template", flags->chat_template,
            "a template for conversations, in place of the models' own");
   command->add_flag("--random-seeds", flags->random_seeds,

@@ -1,0 +1,29 @@
+// A process of its own for something that may crash, hang or eat all memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace tenon {
+
+struct EndedProcess {
+  enum class How : uint8_t { exited, killed_by_signal, out_of_time };
+  How how = How::exited;
+  int number = 0;  // the exit status, or the signal
+  std::string output;
+  std::string errors;  // what it said on standard error
+  double seconds = 0;
+};
+
+// Runs `command` (a path and its arguments) to its end, or ends it and all that it started after
+// `limit_seconds`. Keeps the first MiB of what it says. Error: it cannot be started.
+Result<EndedProcess> run_process(const std::vector<std::string>& command, double limit_seconds);
+
+// For this process: no core files, and memory that ends somewhere. Not where sanitizers, which map
+// terabytes, watch it.
+void limit_this_process();
+
+}  // namespace tenon
