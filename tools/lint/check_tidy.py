@@ -4,9 +4,9 @@ database: all of core, plugins, sdk and tools, without tests.
 
     check_tidy.py BUILD [FILE ...]
 
-Most of its time goes into headers, so sources that are compiled alike are looked at several in one
-translation unit, where no two of them define the same name. A group that does not come out clean is
-looked at again, source by source: that is what is reported.
+Most of its time goes into headers, so sources of a room that are compiled alike are looked at several in
+one translation unit. A group that does not come out clean is looked at again, source by source: that is
+what is reported.
 """
 import json
 import os
@@ -23,14 +23,20 @@ ROOMS = ("core", "plugins", "sdk", "tools")
 # Coroutines of GCC's library, which clang 14 cannot parse.
 NOT_READ = {"core/server/http/client.cc", "core/server/http/connection.cc",
             "core/server/http/places.cc", "core/server/http/server.cc", "core/server/http/wire.cc"}
-MOST = 8  # sources of a group
+MOST = 16  # sources of a group
+WITH_WORD = {"-isystem", "-include", "-x"}
 # Sources that are built several at a time stand in a file that includes them.
 INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 GCC_ALONE = "-Wno-subobject-linkage"
+UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check would read
 # What begins at a line's first column stands in a namespace.
 TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
 FUNCTION = re.compile(r"[^(=;]*?([\w:~]+)\(")
 VARIABLE = re.compile(r"[^(=;{]*?([\w:]+)(?:\[[^\]]*\])* ?(?:=|;|\{)")
+HEADER = re.compile(r"^#include .+$", re.MULTILINE)
+# What TENON_PLUGIN_LIBRARY defines.
+OF_A_LIBRARY = {"kTenonDescriptors", "kTenonCount", "kTenonStampBytes", "kTenonNote",
+                "tenon_plugin_library_v1"}
 NO_DEFINITION = ("}", "#", "//", "namespace", "using namespace", "template", "extern", " ", "public:",
                  "private:", "protected:")
 
@@ -60,37 +66,95 @@ def flags_of(entry):
     compiler = 1 if words[0].endswith("ccache") else 0
     source = os.path.basename(entry["file"])
     return tuple(word for word in words[compiler + 1:]
-                 if word not in ("-c", GCC_ALONE) and os.path.basename(word) != source)
+                 if word not in ("-c", GCC_ALONE) and os.path.basename(word) != source
+                 and not UNREAD.fullmatch(word))
 
 
 def names_in(source):
     """What the source itself defines in a namespace, overloads as one."""
     names = set()
-    for line in (ROOT / source).read_text().splitlines():
+    text = (ROOT / source).read_text()
+    if "TENON_PLUGIN_LIBRARY(" in text:
+        names |= OF_A_LIBRARY
+    for line in text.splitlines():
         if not line or line.startswith(NO_DEFINITION):
             continue
         found = TYPE.match(line) or FUNCTION.match(line) or VARIABLE.match(line)
         name = next(filter(None, found.groups()), "") if found else ""
-        if name and "::" not in name:
+        if name and "::" not in name and not name.isupper():
             names.add(name)
     return names
 
 
+def options_of(flags):
+    """The flags, each with the word that belongs to it."""
+    words = iter(flags)
+    return [(word, next(words)) if word in WITH_WORD else (word,) for word in words]
+
+
+def kind_of(flags):
+    """What sources of one group have in common: the processor and the language they are compiled for."""
+    return frozenset(option for option in options_of(flags) if option[0].startswith(("-m", "-x")))
+
+
+def room_of(source):
+    """Sources of a room read the same headers."""
+    parts = source.split("/")
+    return tuple(parts[:2 if parts[0] == "core" else 1])
+
+
+def is_member(name, text):
+    return re.search(rf"(?:::|\.|->){name}\b", text) is not None
+
+
+class Group:
+    """Sources of one kind and room. What several of them define gets a number where they are put together;
+    that cannot be done to what a member of something is called, too, or what a header declares, which
+    sources of one name define."""
+
+    def __init__(self):
+        self.sources, self.names, self.files = [], {}, set()
+
+    def takes(self, source, names, text):
+        return (len(self.sources) < MOST and os.path.basename(source) not in self.files
+                and not any(is_member(name, text) for name in names & self.names.keys()))
+
+    def add(self, source, names):
+        self.sources.append(source)
+        self.files.add(os.path.basename(source))
+        for name in names:
+            self.names.setdefault(name, source)
+
+
 def groups_of(sources):
-    groups = []
-    by_flags = {}
+    rooms = {}
     for source, flags in sorted(sources.items()):
-        names = names_in(source)
-        for group, taken in by_flags.setdefault(flags, []):
-            if len(group) < MOST and not names & taken:
-                group.append(source)
-                taken |= names
-                break
-        else:
-            group = [source]
-            by_flags[flags].append((group, names))
-            groups.append((flags, group))
-    return groups
+        names, text = names_in(source), (ROOT / source).read_text()
+        groups = rooms.setdefault((kind_of(flags), room_of(source)), [])
+        group = next((group for group in groups if group.takes(source, names, text)), None)
+        if group is None:
+            groups.append(group := Group())
+        group.add(source, names)
+    return [group for groups in rooms.values() for group in groups]
+
+
+def together(group):
+    """The text of a group's sources as one. Not their names in #include: some checks look at the main file
+    alone. Headers come first: numbers behind names must not touch them."""
+    texts = {source: (ROOT / source).read_text() for source in group.sources}
+    lines = list(dict.fromkeys(line for text in texts.values() for line in HEADER.findall(text)))
+    for number, (source, text) in enumerate(texts.items()):
+        again = sorted(name for name in names_in(source) if group.names[name] != source)
+        lines += [f"#define {name} {name}{number}" for name in again]
+        lines.append(text)
+        lines += [f"#undef {name}" for name in again]
+    return "\n".join(lines)
+
+
+def flags_of_all(sources, group):
+    """Macros and folders of headers that one source has harm no other of its group."""
+    options = dict.fromkeys(option for source in group.sources for option in options_of(sources[source]))
+    return [word for option in options for word in option]
 
 
 def tidy(path, flags, directory):
@@ -102,16 +166,15 @@ def tidy(path, flags, directory):
 
 def look_at(task):
     """The complaints about a group's sources, and whether they were looked at one by one."""
-    directory, scratch, number, flags, group = task
-    if len(group) > 1:
+    directory, scratch, number, sources, group = task
+    if len(group.sources) > 1:
         whole = scratch / f"group_{number}.cc"
-        # Not by #include: some checks look at the main file alone.
-        whole.write_text("\n".join((ROOT / source).read_text() for source in group))
+        whole.write_text(together(group))
         # A header's parameter may be called as something in the source in front of it.
-        if tidy(whole, (*flags, "-Wno-shadow"), directory)[0]:
+        if tidy(whole, (*flags_of_all(sources, group), "-Wno-shadow"), directory)[0]:
             return [], False
-    results = [tidy(ROOT / source, flags, directory) for source in group]
-    return [text for clean, text in results if not clean], len(group) > 1
+    results = [tidy(ROOT / source, sources[source], directory) for source in group.sources]
+    return [text for clean, text in results if not clean], len(group.sources) > 1
 
 
 def main():
@@ -120,8 +183,8 @@ def main():
                                  for file in sys.argv[2:]})
     groups = groups_of(sources)
     with tempfile.TemporaryDirectory() as scratch:
-        tasks = [(build, pathlib.Path(scratch), number, flags, group)
-                 for number, (flags, group) in enumerate(groups)]
+        tasks = [(build, pathlib.Path(scratch), number, sources, group)
+                 for number, group in enumerate(groups)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             looked_at = list(pool.map(look_at, tasks))
     complaints = [text for texts, _ in looked_at for text in texts]
