@@ -89,8 +89,6 @@ class SchemaReader {
   // Lets one more schema apply. `chain`: as Constraint::Choice has it.
   Status fold(Constraint& constraint, const SchemaRef& schema,
               std::vector<const JsonValue*> chain = {});
-  // Whether no value can satisfy both.
-  Result<bool> exclude_each_other(const Constraint& a, const Constraint& b, uint32_t depth = 0);
 
  private:
   struct Keyword {

@@ -70,40 +70,4 @@ Status SchemaReader::merge_items(Constraint& into, const JsonValue& schema,
   return {};
 }
 
-Result<bool> SchemaReader::exclude_each_other(const Constraint& a, const Constraint& b,
-                                              uint32_t depth) {
-  constexpr uint32_t kDeepest = 4;
-  if (a.never || b.never || (a.types & b.types) == 0) return true;
-  if (a.values && b.values) {
-    return std::none_of(a.values->begin(), a.values->end(), [&](const JsonValue* x) {
-      return std::any_of(b.values->begin(), b.values->end(),
-                         [&](const JsonValue* y) { return equal(*x, *y); });
-    });
-  }
-  const auto common = static_cast<uint8_t>(a.types & b.types);
-  if ((common & ~kNumber) == 0) {
-    const auto above = [](const std::optional<Bound>& low, const std::optional<Bound>& high) {
-      if (!low || !high) return false;
-      const int order = compare(low->value, high->value);
-      return order > 0 || (order == 0 && (low->exclusive || high->exclusive));
-    };
-    return above(a.numbers.low, b.numbers.high) || above(b.numbers.low, a.numbers.high);
-  }
-  if (common != kObject || depth >= kDeepest) return false;
-  for (const Constraint* one : {&a, &b}) {
-    const Constraint& other = one == &a ? b : a;
-    for (const std::string& name : one->required) {
-      const Constraint::Property* mine = one->property(name);
-      const Constraint::Property* theirs = other.property(name);
-      TENON_ASSIGN_OR_RETURN(const Constraint x,
-                             read(mine == nullptr ? one->additional : mine->schemas));
-      TENON_ASSIGN_OR_RETURN(const Constraint y,
-                             read(theirs == nullptr ? other.additional : theirs->schemas));
-      TENON_ASSIGN_OR_RETURN(const bool apart, exclude_each_other(x, y, depth + 1));
-      if (apart) return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace tenon::grammar

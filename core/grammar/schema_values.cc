@@ -1,4 +1,5 @@
-// Whether one value, of an enum or a const, satisfies all else that a schema says.
+// Whether one value, of an enum or a const, satisfies all else that a schema says; whether two
+// schemas have a value in common.
 #include <algorithm>
 
 #include "core/base/utf8.h"
@@ -108,6 +109,51 @@ Result<bool> SchemaWriter::satisfies_plain(const JsonValue& value, const Constra
     if (!sound) return false;
   }
   return true;
+}
+
+Result<bool> SchemaWriter::exclude_each_other(const Constraint& a, const Constraint& b,
+                                              uint32_t depth) {
+  constexpr uint32_t kDeepestObject = 4;
+  if (a.never || b.never || (a.types & b.types) == 0) return true;
+  if (a.values && b.values) {
+    return std::none_of(a.values->begin(), a.values->end(), [&](const JsonValue* x) {
+      return std::any_of(b.values->begin(), b.values->end(),
+                         [&](const JsonValue* y) { return equal(*x, *y); });
+    });
+  }
+  if (a.values || b.values) {
+    const Constraint& listed = a.values ? a : b;
+    const Constraint& other = a.values ? b : a;
+    for (const JsonValue* value : *listed.values) {
+      TENON_ASSIGN_OR_RETURN(const bool both, satisfies(*value, other, depth));
+      if (both) return false;
+    }
+    return true;
+  }
+  const auto common = static_cast<uint8_t>(a.types & b.types);
+  if ((common & ~kNumber) == 0) {
+    const auto above = [](const std::optional<Bound>& low, const std::optional<Bound>& high) {
+      if (!low || !high) return false;
+      const int order = compare(low->value, high->value);
+      return order > 0 || (order == 0 && (low->exclusive || high->exclusive));
+    };
+    return above(a.numbers.low, b.numbers.high) || above(b.numbers.low, a.numbers.high);
+  }
+  if (common != kObject || depth >= kDeepestObject) return false;
+  for (const Constraint* one : {&a, &b}) {
+    const Constraint& other = one == &a ? b : a;
+    for (const std::string& name : one->required) {
+      const Constraint::Property* mine = one->property(name);
+      const Constraint::Property* theirs = other.property(name);
+      TENON_ASSIGN_OR_RETURN(const Constraint x,
+                             reader_.read(mine == nullptr ? one->additional : mine->schemas));
+      TENON_ASSIGN_OR_RETURN(const Constraint y,
+                             reader_.read(theirs == nullptr ? other.additional : theirs->schemas));
+      TENON_ASSIGN_OR_RETURN(const bool apart, exclude_each_other(x, y, depth + 1));
+      if (apart) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tenon::grammar

@@ -82,13 +82,13 @@ Status SchemaWriter::check_exactly_one(const Constraint& rest, const Constraint:
     for (size_t j = 0; j < i; ++j) {
       bool apart = false;
       if (read.size() <= kMostAlternatives) {
-        TENON_ASSIGN_OR_RETURN(apart, reader_.exclude_each_other(read[i], read[j]));
+        TENON_ASSIGN_OR_RETURN(apart, exclude_each_other(read[i], read[j]));
       }
       if (apart) continue;
       return unsupported(at_schema(
           choice.path, "alternatives " + std::to_string(j) + " and " + std::to_string(i) +
                            " of the oneOf may hold at the same time, as far as can be seen – they "
-                           "must differ in type, or in a required property's const or enum – use "
+                           "must differ in type, const or enum, or in a required property's – use "
                            "anyOf"));
     }
   }

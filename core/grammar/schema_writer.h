@@ -52,6 +52,8 @@ class SchemaWriter {
 
   // The texts between the quotes that all patterns and lengths allow.
   Result<std::shared_ptr<const ByteAutomaton>> text_of(const Constraint& constraint);
+  // Whether no value can satisfy both.
+  Result<bool> exclude_each_other(const Constraint& a, const Constraint& b, uint32_t depth = 0);
   Result<bool> satisfies(const JsonValue& value, Constraint constraint, uint32_t depth);
   Result<bool> satisfies_plain(const JsonValue& value, const Constraint& constraint,
                                uint32_t depth);

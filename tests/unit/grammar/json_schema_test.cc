@@ -65,6 +65,12 @@ const std::vector<Case>& cases() {
       {R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"},"v":{"type":"integer"}},"required":["k","v"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})",
        {R"({"k":"a","v":1})", R"({"k":"b"})"},
        {R"({"k":"a"})", R"({"k":"c"})"}},
+      {R"({"oneOf":[{"type":"null"},{"const":"x"},{"type":"string","minLength":2},{"type":"integer","minimum":8},{"enum":[1,2]}]})",
+       {"null", "\"x\"", "\"xy\"", "9", "2"},
+       {"\"y\"", "7"}},
+      {R"({"oneOf":[{"type":"object","properties":{"k":{"type":"integer"}},"required":["k"]},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})",
+       {R"({"k":1})", R"({"k":"b"})"},
+       {R"({"k":"c"})"}},
       {R"({"type":"integer","anyOf":[{"minimum":5},{"maximum":-5}],"maximum":7})",
        {"5", "7", "-5"},
        {"4", "0", "8"}},
@@ -193,6 +199,8 @@ TEST(JsonSchema, refuses_by_name_and_place) {
   EXPECT_THAT(refused(R"({"$ref":"#"})"), HasSubstr("refers to itself"));
   EXPECT_THAT(refused(R"({"anyOf":[{"$ref":"#"},{"type":"null"}]})"),
               HasSubstr("refers to itself"));
+  EXPECT_THAT(refused(R"({"oneOf":[{"type":"integer"},{"const":7}]})"),
+              HasSubstr("alternatives 0 and 1 of the oneOf"));
   EXPECT_THAT(refused(R"({"oneOf":[{"type":"integer"},{"type":"number"}]})"),
               HasSubstr("alternatives 0 and 1 of the oneOf"));
   EXPECT_THAT(refused(R"({"minProperties":1})"), HasSubstr("minProperties"));
