@@ -44,15 +44,17 @@ std::string_view prefix_of(api::Dialect dialect) {
 // What the engine says about one of the call's prompts.
 class Generation::Sink final : public RequestSink {
  public:
-  // `first` is the prompt's first token.
-  Sink(std::shared_ptr<Generation> generation, uint32_t prompt, TokenId first,
+  Sink(std::shared_ptr<Generation> generation, uint32_t prompt, const Request& request,
        std::shared_ptr<void> slot)
       : generation_(std::move(generation)),
         prompt_(prompt),
-        first_(first),
+        first_(request.prompt.empty() ? kNoToken : request.prompt.front()),
+        only_first_(request.prompt_logprobs && request.prompt.size() == 1),
         slot_(std::move(slot)) {}
 
   void on_delta(const RequestDelta& delta) override {
+    if (only_first_) show_prompt({{first_, 0.0f, {}}});
+    only_first_ = false;
     api::AnswerEvent event;
     event.prompt = prompt_;
     event.sample = delta.sample;
@@ -63,13 +65,10 @@ class Generation::Sink final : public RequestSink {
     generation_->push(std::move(event));
   }
   void on_prompt(const PromptDelta& delta) override {
-    api::AnswerEvent event;
-    event.kind = api::AnswerEvent::Kind::prompt;
-    event.prompt = prompt_;
-    event.tokens = kept(delta.tokens);
+    auto tokens = kept(delta.tokens);
     // Nothing stands before the first token, so that the engine has nothing to say about it.
-    if (delta.position == 1) event.tokens.insert(event.tokens.begin(), {first_, 0.0f, {}});
-    generation_->push(std::move(event));
+    if (delta.position == 1) tokens.insert(tokens.begin(), {first_, 0.0f, {}});
+    show_prompt(std::move(tokens));
   }
   void on_end(const RequestEnd& end) override {
     api::AnswerEvent event;
@@ -98,9 +97,18 @@ class Generation::Sink final : public RequestSink {
   }
 
  private:
+  void show_prompt(std::vector<api::AnswerToken> tokens) {
+    api::AnswerEvent event;
+    event.kind = api::AnswerEvent::Kind::prompt;
+    event.prompt = prompt_;
+    event.tokens = std::move(tokens);
+    generation_->push(std::move(event));
+  }
+
   const std::shared_ptr<Generation> generation_;
   const uint32_t prompt_;
   const TokenId first_;
+  bool only_first_;  // of a prompt that is shown and has no other token, and is still to be shown
   const std::shared_ptr<void> slot_;
 };
 
@@ -211,9 +219,8 @@ void Generation::start() {
 bool Generation::submit(std::vector<Request> requests, std::shared_ptr<void> slot) {
   const bool is_one = requests.size() == 1;
   for (size_t i = 0; i < requests.size(); ++i) {
-    const TokenId first = requests[i].prompt.empty() ? kNoToken : requests[i].prompt.front();
     requests[i].sink =
-        std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), first, slot);
+        std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), requests[i], slot);
     Result<RequestId> id = model_.host->submit(std::move(requests[i]));
     if (!id.ok()) {
       api::ApiError error = api::error_of(id.status());

@@ -132,6 +132,14 @@ class Answers(WithServer):
         self.assertEqual(len(choice["logprobs"]["tokens"]), prompt_tokens + 1)
         self.assertIsNone(choice["logprobs"]["token_logprobs"][0])
         self.assertTrue(all(x < 0 for x in choice["logprobs"]["token_logprobs"][1:]))
+        # Of one token, which nothing is said about.
+        answer = self.post("/v1/completions", {"prompt": "a", "max_tokens": 2, "n": 2, "echo": True,
+                                               "logprobs": 1})
+        for choice in answer["choices"]:
+            told = choice["logprobs"]
+            self.assertEqual("".join(told["tokens"]), choice["text"])
+            self.assertEqual(told["text_offset"][:2], [0, 1])
+            self.assertEqual([x is None for x in told["token_logprobs"]], [True, False, False])
 
     def test_a_half_matched_stop_is_delivered_at_the_end(self):
         whole = self.post("/v1/completions", STORY)["choices"][0]["text"]
