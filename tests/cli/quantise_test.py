@@ -239,6 +239,11 @@ class Quantize(Case):
                      *quantize, model, out, "--method", "gptq")
         self.refused("5 bits; rtn is written with 2, 3, 4 or 8", *quantize, model, out, "--method",
                      "rtn", "--bits", 5)
+        for method, name, *flag in [("nf4", "x", "--bits", 3), ("int8", "x", "--act-order"),
+                                    ("rtn", "x", "--calibrate", self.learn), ("fp8", "x", "--bits", 4.25),
+                                    ("awq", "x", "--symmetric"), ("q4_0", "x.gguf", "--group", 32)]:
+            self.refused(f"; {method} would ignore it – leave it out", *quantize, model,
+                         self.folder / name, "--method", method, *flag)
         self.learn.write_text("Once upon a time.")
         self.refused("tokens, 0 windows of 512; expected at least 4 windows",
                      *quantize, model, out, "--method", "awq", "--calibrate", self.learn)

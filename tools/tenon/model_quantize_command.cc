@@ -24,6 +24,23 @@ namespace {
 constexpr uint32_t kCalibrationWindows = 128;
 constexpr uint32_t kCalibrationTokens = 512;  // of a window
 
+// An option that some methods read and others would ignore.
+struct OptionOfSome {
+  const char* name;
+  std::string_view methods;  // of folders, between commas
+  bool of_text;              // of budgets, too, and of formats of GGUF files
+};
+constexpr OptionOfSome kOptionsOfSome[] = {{"--bits", "rtn, gptq, awq", false},
+                                           {"--group", "rtn, gptq, awq", false},
+                                           {"--symmetric", "rtn, gptq", false},
+                                           {"--gptq-v2", "rtn, gptq", false},
+                                           {"--search-ranges", "rtn, gptq", false},
+                                           {"--act-order", "gptq", false},
+                                           {"--damping", "gptq", false},
+                                           {"--calibrate", "gptq, awq", true},
+                                           {"--context", "gptq, awq", true},
+                                           {"--windows", "gptq, awq", true}};
+
 struct QuantizeFlags {
   std::string in, out;
   std::string method;
@@ -37,7 +54,27 @@ struct QuantizeFlags {
   uint32_t context = kCalibrationTokens;
   uint32_t windows = kCalibrationWindows;
   double damping = 0.01;
+  std::vector<const OptionOfSome*> given;  // on the command line
+
+  bool writes_file() const { return out.ends_with(".gguf"); }
+  bool has_budget() const { return bits != std::floor(bits); }
 };
+
+Status refuse_unread(const QuantizeFlags& flags) {
+  for (const OptionOfSome* option : flags.given) {
+    const std::string methods = ", " + std::string(option->methods) + ",";
+    const bool read = flags.writes_file()
+                          ? option->of_text
+                          : methods.find(", " + flags.method + ",") != methods.npos ||
+                                (option->of_text && flags.has_budget());
+    if (read) continue;
+    return invalid_argument(std::string(option->name) + " is read by " +
+                            std::string(option->methods) +
+                            (option->of_text ? ", budgets and formats of GGUF files" : "") + "; " +
+                            flags.method + " would ignore it – leave it out");
+  }
+  return {};
+}
 
 Result<quantize::MethodOptions> method_options(const QuantizeFlags& flags) {
   quantize::MethodOptions options;
@@ -46,8 +83,7 @@ Result<quantize::MethodOptions> method_options(const QuantizeFlags& flags) {
     return invalid_argument("--group is " + std::to_string(flags.group) +
                             "; expected 32, 64, 128, or -1 for a whole row");
   }
-  const bool is_budget = flags.bits != std::floor(flags.bits);
-  if (is_budget) {
+  if (flags.has_budget()) {
     options.budget_bits = flags.bits;
   } else {
     options.grid.bits = static_cast<uint32_t>(flags.bits);
@@ -79,6 +115,7 @@ void show_share(Progress& progress, double share) {
 Status quantize_folder(const QuantizeFlags& flags) {
   quantize::QuantizeRequest request;
   TENON_ASSIGN_OR_RETURN(request.options, method_options(flags));
+  TENON_RETURN_IF_ERROR(refuse_unread(flags));
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in));
   request.out = flags.out;
   if (!flags.calibrate.empty() && request.options.needs_text()) {
@@ -108,6 +145,9 @@ Status quantize_file(const QuantizeFlags& flags) {
     return invalid_argument(path_in_quotes(flags.out) +
                             " is already there; choose another name, or remove it first");
   }
+  if (quantize::find_block_encoder(flags.method) != nullptr) {
+    TENON_RETURN_IF_ERROR(refuse_unread(flags));
+  }
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in));
   quantize::GgufQuantizeRequest request{.format = flags.method, .out = flags.out};
   if (!flags.calibrate.empty()) {
@@ -136,7 +176,7 @@ Status quantize_file(const QuantizeFlags& flags) {
 }
 
 Status quantize_to(const QuantizeFlags& flags) {
-  return flags.out.ends_with(".gguf") ? quantize_file(flags) : quantize_folder(flags);
+  return flags.writes_file() ? quantize_file(flags) : quantize_folder(flags);
 }
 
 }  // namespace
@@ -162,7 +202,7 @@ void add_model_quantize(CLI::App& model, Action& action) {
   command->add_flag("--gptq-v2", flags->second_version,
                     "zero points as they are, in place of version 1's less one");
   command->add_flag("--search-ranges", flags->search_ranges,
-                    "gptq: cut the range of a group where that lowers its error");
+                    "rtn and gptq: cut the range of a group where that lowers its error");
   add_text(*command, "--calibrate", flags->calibrate,
            "text that gptq and awq learn from; formats of files choose their scales by it");
   add_number(*command, whole_number("--context", 16, kMostParameterTokens), flags->context,
@@ -171,7 +211,10 @@ void add_model_quantize(CLI::App& model, Action& action) {
              "windows of that text, at most (default: 128)");
   add_number(*command, real_number("--damping", 0.0, 1.0), flags->damping,
              "gptq: of the mean of the Hessian's diagonal, added to it (default: 0.01)");
-  command->callback([flags, &action] {
+  command->callback([flags, command, &action] {
+    for (const OptionOfSome& option : kOptionsOfSome) {
+      if (command->count(option.name) > 0) flags->given.push_back(&option);
+    }
     action = [flags] {
       const Status status = quantize_to(*flags);
       return status.ok() ? 0 : report_failure(status);
