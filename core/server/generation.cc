@@ -53,8 +53,7 @@ class Generation::Sink final : public RequestSink {
         slot_(std::move(slot)) {}
 
   void on_delta(const RequestDelta& delta) override {
-    if (only_first_) show_prompt({{first_, 0.0f, {}}});
-    only_first_ = false;
+    show_only_token();
     api::AnswerEvent event;
     event.prompt = prompt_;
     event.sample = delta.sample;
@@ -71,6 +70,7 @@ class Generation::Sink final : public RequestSink {
     show_prompt(std::move(tokens));
   }
   void on_end(const RequestEnd& end) override {
+    show_only_token();
     api::AnswerEvent event;
     event.kind = api::AnswerEvent::Kind::end;
     event.prompt = prompt_;
@@ -97,6 +97,10 @@ class Generation::Sink final : public RequestSink {
   }
 
  private:
+  void show_only_token() {
+    if (only_first_) show_prompt({{first_, 0.0f, {}}});
+    only_first_ = false;
+  }
   void show_prompt(std::vector<api::AnswerToken> tokens) {
     api::AnswerEvent event;
     event.kind = api::AnswerEvent::Kind::prompt;

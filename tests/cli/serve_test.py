@@ -141,6 +141,24 @@ class Answers(WithServer):
             self.assertEqual(told["text_offset"][:2], [0, 1])
             self.assertEqual([x is None for x in told["token_logprobs"]], [True, False, False])
 
+    def test_a_prompt_is_scored_alone(self):
+        body = {"prompt": ["The king and the queen", "a"], "echo": True, "logprobs": 2}
+        with_answer = self.post("/v1/completions", body | {"max_tokens": 1})
+        answer = self.post("/v1/completions", body | {"max_tokens": 0})
+        self.assertEqual(answer["usage"]["completion_tokens"], 0)
+        for prompt, choice, longer in zip(body["prompt"], answer["choices"], with_answer["choices"]):
+            self.assertEqual(choice["text"], prompt)
+            self.assertEqual(choice["finish_reason"], "length")
+            for key, values in choice["logprobs"].items():
+                self.assertEqual(values, longer["logprobs"][key][:-1], key)
+            self.assertEqual("".join(choice["logprobs"]["tokens"]), prompt)
+        *events, done = self.server.events("/v1/completions", body | {"max_tokens": 0, "stream": True})
+        self.assertEqual(done, "[DONE]")
+        self.assertEqual({json.loads(event)["choices"][0]["text"] for event in events},
+                         set(body["prompt"]))
+        self.refused("/v1/completions", {"prompt": "a", "max_tokens": 0}, param="max_tokens",
+                     words="asks for nothing")
+
     def test_a_half_matched_stop_is_delivered_at_the_end(self):
         whole = self.post("/v1/completions", STORY)["choices"][0]["text"]
         stop = whole[-3:] + "\x00never"

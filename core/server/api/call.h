@@ -56,6 +56,7 @@ struct GenerationCall {
   bool include_usage = false;     // a last event with it
   bool continuous_usage = false;  // … and in every event
   bool echo = false;
+  bool prompt_only = false;  // completions of no token, with `echo`: the prompt is shown, or scored
   bool logprobs = false;
   uint32_t top_logprobs = 0;
   bool token_ids = false;

@@ -14,32 +14,8 @@ class CompletionWriter final : public AnswerWriter {
 
   void take(const AnswerEvent& event, std::string& out) override {
     if (event.kind == AnswerEvent::Kind::prompt) return take_prompt(event);
-    Choice& choice = choices_.at(index_of(event));
-    if (event.kind == AnswerEvent::Kind::end) {
-      note_end(event);
-      choice.end = event;
-    }
-    if (!call().stream) {
-      choice.text += event.text;
-      choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
-      return;
-    }
-    if (problem()) return;
-    const bool is_end = event.kind == AnswerEvent::Kind::end;
-    if (!is_end && event.text.empty() && event.tokens.empty()) return;
-    Json shown = begin(choice, index_of(event));
-    shown["text"] = echo_text(event, choice) + event.text;
-    const std::vector<AnswerToken> tokens = with_prompt(event, choice, event.tokens);
-    put_tokens(tokens, choice, shown);
-    shown["finish_reason"] = is_end ? Json(openai_finish_reason(event.reason)) : Json();
-    shown["stop_reason"] = is_end ? stop_reason(event) : Json();
-    choice.has_spoken = true;
-    Json answer = head();
-    answer["choices"] = Json::array({std::move(shown)});
-    if (call().include_usage) {
-      answer["usage"] = call().continuous_usage ? usage_json(usage()) : Json();
-    }
-    append_event(answer, out);
+    if (call().prompt_only) return take_answer(without_answer(event), out);
+    take_answer(event, out);
   }
 
   void finish(std::string& out) override {
@@ -76,6 +52,45 @@ class CompletionWriter final : public AnswerWriter {
   const GenerationCall& call() const { return *context_.call; }
   size_t index_of(const AnswerEvent& event) const {
     return size_t{event.prompt} * samples_ + event.sample;
+  }
+
+  static AnswerEvent without_answer(AnswerEvent event) {
+    event.text.clear();
+    event.tokens.clear();
+    event.stop.clear();
+    event.generated_tokens = 0;
+    const bool stopped = event.reason == FinishReason::stop || event.reason == FinishReason::eos;
+    if (stopped) event.reason = FinishReason::length;
+    return event;
+  }
+
+  void take_answer(const AnswerEvent& event, std::string& out) {
+    Choice& choice = choices_.at(index_of(event));
+    if (event.kind == AnswerEvent::Kind::end) {
+      note_end(event);
+      choice.end = event;
+    }
+    if (!call().stream) {
+      choice.text += event.text;
+      choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());
+      return;
+    }
+    if (problem()) return;
+    const bool is_end = event.kind == AnswerEvent::Kind::end;
+    if (!is_end && event.text.empty() && event.tokens.empty()) return;
+    Json shown = begin(choice, index_of(event));
+    shown["text"] = echo_text(event, choice) + event.text;
+    const std::vector<AnswerToken> tokens = with_prompt(event, choice, event.tokens);
+    put_tokens(tokens, choice, shown);
+    shown["finish_reason"] = is_end ? Json(openai_finish_reason(event.reason)) : Json();
+    shown["stop_reason"] = is_end ? stop_reason(event) : Json();
+    choice.has_spoken = true;
+    Json answer = head();
+    answer["choices"] = Json::array({std::move(shown)});
+    if (call().include_usage) {
+      answer["usage"] = call().continuous_usage ? usage_json(usage()) : Json();
+    }
+    append_event(answer, out);
   }
 
   // The prompt's tokens belong to each of its samples.

@@ -178,6 +178,7 @@ Json completion() {
                              {"echo", flag()},
                              {"suffix", words({""})},
                              {"add_special_tokens", flag()}});
+  schema["properties"]["max_tokens"]["minimum"] = 0;  // with "echo"
   return schema;
 }
 

@@ -50,6 +50,18 @@ void read_logprobs(Fields& fields, GenerationCall& call) {
   call.answer.logprobs = std::max(call.top_logprobs, 1u);
 }
 
+// "max_tokens"; 0 with "echo" asks for the prompt alone. The engine makes a token all the same,
+// which nobody is shown.
+void read_length(Fields& fields, GenerationCall& call) {
+  call.echo = fields.flag("echo", false);
+  const Json* length = fields.take("max_tokens");
+  call.prompt_only = length != nullptr && *length == Json(0);
+  if (!call.prompt_only) return read_as(fields, "max_tokens", "max_tokens", call.answer);
+  call.answer.max_tokens = 1;
+  if (call.echo) return;
+  fields.refuse("max_tokens", "is 0, which asks for nothing – with \"echo\" the prompt is shown");
+}
+
 }  // namespace
 
 Outcome<std::vector<PromptInput>> read_inputs(const Json& value, const std::string& name) {
@@ -94,10 +106,9 @@ Outcome<GenerationCall> read_completion(const Json& body) {
   } else {
     fields.refuse("prompt", "is missing – expected a text or token ids");
   }
-  read_as(fields, "max_tokens", "max_tokens", call.answer);
+  read_length(fields, call);
   read_sampling(fields, call.answer);
   read_logprobs(fields, call);
-  call.echo = fields.flag("echo", false);
   if (call.echo && call.logprobs) call.answer.prompt_logprobs = true;
   if (const std::string suffix = fields.text("suffix"); !suffix.empty()) {
     fields.refuse("suffix", "is not offered: nothing is filled in between two texts here");
