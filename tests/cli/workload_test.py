@@ -74,11 +74,19 @@ class Traces(unittest.TestCase):
         self.assertIn("1 requests (left out: 0 without prompt or answer, 0 too long)", done.stderr)
         done = self.trace(AZURE_2023, "--context", 100)
         self.assertIn("1 requests (left out: 1 without prompt or answer, 2 too long)", done.stderr)
+        # 1,030 tokens in blocks of 32, 32 and 0.375 – at least 1 – and an answer of 1.
+        cut = ("--length-scale", 0.0625, "--context")
+        self.assertEqual(len(self.requests(MOONCAKE, *cut, 66, name="trace.jsonl")), 2)
+        self.assertEqual(len(self.requests(MOONCAKE, *cut, 65, name="trace.jsonl")), 1)
+
+    def test_a_table_may_begin_with_empty_lines(self):
+        self.assertEqual(len(self.requests("\n\n" + BURST)), 2)
 
     def test_what_is_no_trace_is_named_by_its_line(self):
         for text, name, expected in (
                 ("a,b,c\n1,2,3\n", "t.csv", "t.csv:1: its columns are"),
                 (AZURE_2023 + "yesterday,3,4\n", "t.csv", "t.csv:6: 'yesterday' is no time"),
+                (BURST + "nan,GPT-4,5,6,11,x\n", "t.csv", "t.csv:5: 'nan' is no time"),
                 (AZURE_2023 + "2023-11-17 00:00:01.0,x,4\n", "t.csv", "'x' is no number of tokens"),
                 (MOONCAKE + '{"timestamp": 1}\n', "t.jsonl", "t.jsonl:3: not a line of such a trace"),
                 (MOONCAKE.replace("[0, 1]", "[0]"), "t.jsonl", "1 hash_ids stand for 600 tokens"),

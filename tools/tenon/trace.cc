@@ -32,7 +32,9 @@ struct TraceRecord {
 std::optional<double> real_of(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    return std::nullopt;
+  }
   return value;
 }
 
@@ -147,12 +149,14 @@ Result<std::vector<TraceRecord>> read_records(const std::string& path) {
   const bool csv = path.ends_with(".csv");
   std::vector<TraceRecord> records;
   CsvTrace table;
+  bool begun = false;  // the header was read
   std::istringstream lines(text);
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
     const std::string place = path + ":" + std::to_string(number);
     if (trim(line).empty()) continue;
-    if (csv && number == 1) {
+    if (csv && !begun) {
+      begun = true;
       if (const Status status = table.begin(line); !status.ok()) return with_context(place, status);
       continue;
     }
@@ -181,6 +185,11 @@ uint32_t scaled(int64_t tokens, double scale) {
       std::clamp<double>(std::round(static_cast<double>(tokens) * scale), 1, kMostParameterTokens));
 }
 
+int64_t last_block_of(const TraceRecord& record) {
+  return record.prompt_tokens -
+         int64_t{kHashedTokens} * (static_cast<int64_t>(record.blocks.size()) - 1);
+}
+
 std::string request_toml(const TraceRecord& record, const TraceCut& cut, double first_seconds) {
   std::ostringstream out;
   out << "\n[[request]]\narrival = \""
@@ -190,18 +199,21 @@ std::string request_toml(const TraceRecord& record, const TraceCut& cut, double 
     out << "prompt_tokens = " << scaled(record.prompt_tokens, cut.length_scale) << "\n";
     return out.str();
   }
-  const int64_t last =
-      record.prompt_tokens - kHashedTokens * (static_cast<int64_t>(record.blocks.size()) - 1);
   out << "block_tokens = " << scaled(kHashedTokens, cut.length_scale)
-      << "\nlast_block_tokens = " << scaled(last, cut.length_scale) << "\nblocks = [";
+      << "\nlast_block_tokens = " << scaled(last_block_of(record), cut.length_scale)
+      << "\nblocks = [";
   for (size_t i = 0; i < record.blocks.size(); ++i) out << (i == 0 ? "" : ", ") << record.blocks[i];
   out << "]\n";
   return out.str();
 }
 
+// Of the request that is written; blocks are scaled each.
 uint64_t length_of(const TraceRecord& record, const TraceCut& cut) {
-  return uint64_t{scaled(record.prompt_tokens, cut.length_scale)} +
-         scaled(record.answer_tokens, cut.length_scale);
+  const auto tokens = [&](int64_t count) { return uint64_t{scaled(count, cut.length_scale)}; };
+  const uint64_t answer = tokens(record.answer_tokens);
+  if (record.blocks.empty()) return tokens(record.prompt_tokens) + answer;
+  return tokens(kHashedTokens) * (record.blocks.size() - 1) + tokens(last_block_of(record)) +
+         answer;
 }
 
 }  // namespace
