@@ -186,13 +186,36 @@ void compare_answers(const MeasuredComparison& measured, ArmResult& out) {
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.arm == base.name && expected == nullptr) expected = &piece;
     if (expected == nullptr || (piece.arm != out.arm->name && piece.arm != base.name)) continue;
+    if (piece.requests.empty()) {
+      out.answers = "not known: there are pieces without a request's row";
+      return;
+    }
     const std::string difference = difference_in(*expected, piece);
     if (difference.empty()) continue;
     out.different_answers = true;
     out.answers = piece.arm + ": " + difference;
     return;
   }
-  out.answers = "equal: every token of every piece, and the digests of logits";
+  out.answers = expected == nullptr
+                    ? "not known: nothing was answered"
+                    : "equal: every token of every piece, and the digests of logits";
+}
+
+// A pair with a zero has no ratio. Without such pairs a mean would be of the others alone, so there
+// is none.
+void take_zeros(const std::vector<double>& base, const std::vector<double>& arm,
+                MetricResult& out) {
+  size_t pairs = 0, arms = 0;
+  for (size_t i = 0; i < base.size(); ++i) {
+    pairs += base[i] <= 0 || arm[i] <= 0 ? 1 : 0;
+    arms += base[i] > 0 && arm[i] <= 0 ? 1 : 0;
+  }
+  if (pairs == 0) return;
+  out.log_ratios.clear();
+  out.arm_has_none = arms == base.size();
+  out.absent = "is 0 in " + std::to_string(pairs) + " of " + std::to_string(base.size()) +
+               " pairs, which have no ratio" +
+               (out.arm_has_none ? ": the base has some in each, the arm in none" : "");
 }
 
 MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pairs,
@@ -202,9 +225,10 @@ MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pai
   out.log_ratios = ratios_of(pairs, metric, measured.plan, &a, &b);
   out.base = median(a);
   out.arm = median(b);
+  take_zeros(a, b, out);
   out.log_ratio = mean_sequence(out.log_ratios, confidence);
   out.verdict = judge(out.log_ratio, measured.plan.margin, floor, metric.better);
-  if (out.log_ratios.empty()) {
+  if (out.log_ratios.empty() && out.absent.empty()) {
     out.absent = pairs.like.empty() ? "no pair was measured"
                                     : why_absent(metric, *pairs.like.front().second, measured.plan);
   }

@@ -29,6 +29,9 @@ struct MetricResult {
   double base = 0, arm = 0;             // medians over the pieces of the pairs
   Verdict verdict = Verdict::inconclusive;
   std::string absent = {};  // why there is none
+  // In every pair the base has some of what is counted and the arm none: no ratio, and all the same
+  // certain.
+  bool arm_has_none = false;
 };
 
 struct ArmResult {

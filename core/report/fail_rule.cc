@@ -59,6 +59,7 @@ Result<FailRule> parse_fail_rule(std::string_view text) {
 }
 
 Status check_names(const FailRule& rule, std::span<const std::string> arms) {
+  if (arms.empty()) return no_rule(rule.text, "no arm was started");
   const std::span<const std::string> others = arms.subspan(1);
   if (std::find(others.begin(), others.end(), rule.arm) == others.end()) {
     return no_rule(rule.text, "there is no arm " + in_quotes(rule.arm) + " (there are " +
@@ -77,7 +78,9 @@ Result<Rule> check(const FailRule& rule, const MeasuredComparison& measured,
   for (const ArmResult& arm : analysis.arms) {
     if (arm.arm->name != rule.arm) continue;
     if (arm.different_answers) return Rule::broken;
-    const Interval ratio = arm.find(rule.metric->name)->log_ratio;
+    const MetricResult& result = *arm.find(rule.metric->name);
+    if (result.arm_has_none) return rule.above ? Rule::kept : Rule::broken;
+    const Interval ratio = result.log_ratio;
     const double bound = std::log(rule.factor);
     if (rule.above ? ratio.low > bound : ratio.high < bound) return Rule::broken;
     return (rule.above ? ratio.high <= bound : ratio.low >= bound) ? Rule::kept : Rule::open;

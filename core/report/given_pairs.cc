@@ -28,7 +28,12 @@ Result<double> figure_of(std::string_view text, size_t line) {
   return as_real(written);
 }
 
-Status read_line(std::string_view text, size_t line, GivenPairs& pairs) {
+// A column's, and no figure that was not read.
+bool is_name(std::string_view text) {
+  return !text.empty() && text.find_first_of("0123456789+-.") != 0 && !is_number(text);
+}
+
+Status read_line(std::string_view text, size_t line, bool is_first, GivenPairs& pairs) {
   const size_t comma = text.find(',');
   if (comma == text.npos || text.find(',', comma + 1) != text.npos) {
     return invalid_argument("line " + std::to_string(line) + ": " + in_quotes(std::string(text)) +
@@ -36,8 +41,7 @@ Status read_line(std::string_view text, size_t line, GivenPairs& pairs) {
                             "base's first – write one pair a line");
   }
   const std::string_view first = trim(text.substr(0, comma)), second = trim(text.substr(comma + 1));
-  const bool named = pairs.base.empty() && !is_number(first) && !is_number(second);
-  if (named && !first.empty() && !second.empty()) {
+  if (is_first && first != second && is_name(first) && is_name(second)) {
     pairs.base_name = first;
     pairs.arm_name = second;
     return {};
@@ -54,13 +58,15 @@ Status read_line(std::string_view text, size_t line, GivenPairs& pairs) {
 Result<GivenPairs> parse_pairs(std::string_view text) {
   GivenPairs pairs;
   size_t line = 0;
+  bool is_first = true;  // with something in it
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view content = trim(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     ++line;
     if (content.empty() || content.starts_with('#')) continue;
-    TENON_RETURN_IF_ERROR(read_line(content, line, pairs));
+    TENON_RETURN_IF_ERROR(read_line(content, line, is_first, pairs));
+    is_first = false;
     if (pairs.base.size() > kMostPairs) {
       return invalid_argument("line " + std::to_string(line) + ": there are more than " +
                               std::to_string(kMostPairs) + " pairs – give fewer");
@@ -102,6 +108,7 @@ std::string pairs_report(const GivenPairs& pairs, const PairsQuestion& question,
                 pairs.base_name.c_str(), percent_text(answer.log_ratio).c_str(), pairs.base.size(),
                 answer.arm, answer.base);
   if (told) return out;
+  if (pairs.base.size() < 2) return out + "one pair does not tell how many more would show it\n";
   if (std::isfinite(answer.detectable)) {
     out += format("so many pairs show differences from %.3g %% on; ",
                   std::expm1(answer.detectable) * 100);

@@ -32,7 +32,9 @@ constexpr Metric kMetrics[] = {
 std::vector<double> column(const MeasuredPiece& piece, double RequestRow::*member) {
   std::vector<double> values;
   for (const RequestRow& row : piece.requests) {
-    if (row.ttft_ms >= 0) values.push_back(row.*member);
+    // An answer of one token has no time a token.
+    const bool has_none = member == &RequestRow::tpot_ms && row.tokens < 2 && row.tpot_ms <= 0;
+    if (row.ttft_ms >= 0 && !has_none) values.push_back(row.*member);
   }
   return values;
 }
@@ -110,8 +112,11 @@ std::string why_absent(const Metric& metric, const MeasuredPiece& piece, const M
   }
   if (metric.name == "goodput_rate") return "was not searched (goodput)";
   if (metric.name.starts_with("gap")) {
-    return "needs 100 gaps between tokens in a piece; there are " +
-           std::to_string(piece.gap_ms.count);
+    return std::string(metric.name == "gap_p99" ? "needs 100 gaps" : "needs gaps") +
+           " between tokens in a piece; there are " + std::to_string(piece.gap_ms.count);
+  }
+  if (metric.name.starts_with("tpot") && !piece.requests.empty()) {
+    return "needs answers of two tokens and more; there are none";
   }
   return "needs " + std::to_string(needed(metric)) + " requests in a piece; there are " +
          std::to_string(piece.requests.size());

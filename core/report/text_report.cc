@@ -188,9 +188,14 @@ std::string unpaired_report(std::span<const MeasuredComparison> all,
     for (const MeasuredArm& arm : first.arms) {
       const std::vector<double> a = logs(first, arm.name), b = logs(all[i], arm.name);
       if (a.empty() || b.empty()) continue;
+      const auto found = std::ranges::find(all[i].arms, arm.name, &MeasuredArm::name);
+      const bool same_arm = found != all[i].arms.end() && found->hash == arm.hash;
+      const MeasuredPlan &here = first.plan, &there = all[i].plan;
+      const bool same_work = here.workload_hash == there.workload_hash && here.work == there.work &&
+                             here.cache == there.cache;
       out += "  " + padded(names[i], 30) + padded(arm.name, 18) + padded(first.plan.primary, 13) +
              percent_text(difference_interval(a, b, first.plan.confidence)) +
-             (first.plan.workload_hash == all[i].plan.workload_hash ? "" : "   other work!") + "\n";
+             (same_work ? "" : "   other work!") + (same_arm ? "" : "   other arm!") + "\n";
     }
   }
   return out;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/report/fail_rule.h"
 #include "core/report/text_report.h"
 #include "tests/unit/report/measured_world.h"
 
@@ -182,6 +183,58 @@ TEST(Analysis, tells_what_planned_pairs_can_show) {
   EXPECT_THAT(noise_text("throughput", one),
               testing::EndsWith("does not tell what more would show"));
   EXPECT_EQ(noise_text("throughput", {}), "not measured");
+}
+
+TEST(Analysis, has_no_ratio_where_an_arm_keeps_no_bound) {
+  World world;
+  world.measured.plan.slo_ttft_ms = 50;
+  world.pairs(6, 1);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    for (RequestRow& row : piece.requests) row.ttft_ms = piece.arm == "b" ? 60 : 5;
+  }
+  const auto rule = [&](const std::string& text) {
+    const auto parsed = parse_fail_rule(text);
+    return *check(*parsed, world.measured, analyse(world.measured));
+  };
+  EXPECT_EQ(
+      analyse(world.measured).arms[0].find("goodput")->absent,
+      "is 0 in 6 of 6 pairs, which have no ratio: the base has some in each, the arm in none");
+  EXPECT_EQ(rule("b.goodput < 0.5 * a"), Rule::broken);
+  EXPECT_EQ(rule("b.goodput > 0.5 * a"), Rule::kept);
+  // In two of them it keeps the bound: a mean over these two would be of its best pieces alone.
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    if (piece.block > 1) continue;
+    for (RequestRow& row : piece.requests) row.ttft_ms = 5;
+  }
+  EXPECT_EQ(analyse(world.measured).arms[0].find("goodput")->absent,
+            "is 0 in 4 of 6 pairs, which have no ratio");
+  EXPECT_EQ(rule("b.goodput < 0.5 * a"), Rule::open);
+}
+
+TEST(Analysis, takes_the_time_a_token_of_answers_with_several) {
+  World world;
+  world.pairs(4, 1);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    for (RequestRow& row : piece.requests) {
+      row.tokens = row.index == 0 ? 1 : 9;
+      row.tpot_ms = row.index == 0 ? 0 : 2;
+    }
+  }
+  EXPECT_EQ(analyse(world.measured).arms[0].find("tpot_mean")->arm, 2);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    for (RequestRow& row : piece.requests) row.tokens = 1, row.tpot_ms = 0;
+  }
+  EXPECT_EQ(analyse(world.measured).arms[0].find("tpot_mean")->absent,
+            "needs answers of two tokens and more; there are none");
+}
+
+TEST(Analysis, knows_nothing_of_answers_that_are_not_there) {
+  World world;
+  world.pairs(4, 1);
+  world.measured.pieces[3].requests.clear();
+  EXPECT_THAT(analyse(world.measured).arms[0].answers, StartsWith("not known"));
+  world.measured.pieces.clear();
+  EXPECT_THAT(analyse(world.measured).arms[0].answers, StartsWith("not known"));
 }
 
 TEST(Analysis, says_that_an_open_loop_is_saturated) {

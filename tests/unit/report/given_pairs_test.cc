@@ -10,6 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string fault_of(std::string_view text) {
   const Result<GivenPairs> pairs = parse_pairs(text);
@@ -34,6 +35,17 @@ TEST(GivenPairs, that_are_none_are_refused_with_their_line) {
   EXPECT_THAT(fault_of("1,nan"), HasSubstr("line 1"));
   EXPECT_THAT(fault_of("a,b\n"), HasSubstr("there is no pair"));
   EXPECT_THAT(fault_of(""), HasSubstr("there is no pair"));
+  // A first line that is no pair of names, either.
+  for (const char* first : {"12.1s,13.4s", "n/a,n/a", "-x,y", "0x10,0x20", "a,b\nc,d"}) {
+    EXPECT_THAT(fault_of(first + std::string("\n1,2\n")), HasSubstr("line")) << first;
+  }
+}
+
+TEST(GivenPairs, do_not_tell_from_one_how_many_it_takes) {
+  const GivenPairs one{.base = {1}, .arm = {2}};
+  const std::string text = pairs_report(one, {}, judge_pairs(one, {}));
+  EXPECT_THAT(text, HasSubstr("one pair does not tell"));
+  EXPECT_THAT(text, Not(HasSubstr("would show 1")));
 }
 
 GivenPairs spread(double ratio, double spread, size_t count) {
