@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import tempfile
@@ -151,6 +152,21 @@ class Load(unittest.TestCase):
         self.assertEqual(rows[0]["texts"], ["xxxx"])
         self.assertEqual(rows[0]["answer"], rows[2]["answer"])
         self.assertGreaterEqual(rows[0]["latency_ms"], rows[0]["ttft_ms"])
+
+    def test_a_full_disk_takes_the_rows_and_nothing_else(self):
+        """To whoever writes a file, a limit on its size is a disk that is full."""
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        with StandIn("good") as server:
+            done = subprocess.run(
+                [BINARY, "load", server.url, "--workload", self.workload, "--json", "--rows",
+                 self.path("rows.jsonl")],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                timeout=PATIENCE, preexec_fn=limit, restore_signals=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["answered"], 4)
+        self.assertFalse(self.path("rows.jsonl").exists())
 
     def test_a_table_has_a_line_a_figure(self):
         with StandIn("good") as server:

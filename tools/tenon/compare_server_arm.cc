@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/report/answer_text.h"
 #include "tools/tenon/compare_replay.h"
+#include "tools/tenon/descriptors.h"
 #include "tools/tenon/prompts.h"
 
 namespace tenon {
@@ -71,6 +72,7 @@ RequestRow row_of(const client::LoadRow& row, uint32_t number, int64_t start_ns,
 
 Result<CompareServerArm> CompareServerArm::open(const std::string& url, std::string model,
                                                 const std::string& authorities) {
+  allow_descriptors();
   const char* key = std::getenv("TENON_API_KEY");
   TENON_ASSIGN_OR_RETURN(auto session, client::Session::open({.url = url,
                                                               .key = key == nullptr ? "" : key,

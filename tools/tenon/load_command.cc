@@ -1,6 +1,7 @@
 // `tenon load`: a workload to a running server, and what that came to.
 #include <sys/resource.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "core/base/run_queue.h"
 #include "core/base/text.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/descriptors.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/json_text.h"
@@ -31,7 +33,7 @@ struct LoadFlags {
 };
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
 client::ServerSettings settings_of(const LoadFlags& flags) {
@@ -50,14 +52,6 @@ Result<std::string> only_model(client::Session& session) {
   if (names->size() == 1) return names->front();
   return invalid_argument(session.address() + " serves " + std::to_string(names->size()) +
                           " models (" + one_line(join(*names)) + ") – say which: --model NAME");
-}
-
-// Every request under way has a connection.
-void allow_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 double processor_seconds() {
@@ -139,9 +133,10 @@ std::string load_json(const LoadRun& run, const LoadSummary& summary) {
   return json_text(out);
 }
 
-// Runs it and gathers the rows.
+// Runs it and gathers the rows. `kept`: whether they are in their file; a full disk takes nothing
+// from the figures.
 Result<LoadRun> drive_load(const LoadFlags& flags, client::Session& session,
-                           std::vector<client::LoadRequest> requests) {
+                           std::vector<client::LoadRequest> requests, Status& kept) {
   LoadRun run{.server = session.address(),
               .model = flags.work.model,
               .work = work_text(flags, requests.size()),
@@ -165,11 +160,10 @@ Result<LoadRun> drive_load(const LoadFlags& flags, client::Session& session,
   run.ended_by = interrupt_name();
   for (const client::LoadRow& row : ended) {
     run.samples.push_back(load_sample(row, result.start_ns));
-    if (!rows) continue;
-    TENON_RETURN_IF_ERROR(
-        rows->append(load_row_json(run.samples.back(), flags.texts ? &row.answer : nullptr)));
+    if (!rows || !kept.ok()) continue;
+    kept = rows->append(load_row_json(run.samples.back(), flags.texts ? &row.answer : nullptr));
   }
-  if (rows) TENON_RETURN_IF_ERROR(rows->keep(Existing::replace));
+  if (rows && kept.ok()) kept = rows->keep(Existing::replace);
   return run;
 }
 
@@ -186,7 +180,8 @@ Result<int> send_load(LoadFlags flags) {
   allow_descriptors();
   // The load ends within a moment of a signal; what hangs after that is standard output.
   GracefulEnd end([] { return false; });
-  TENON_ASSIGN_OR_RETURN(const LoadRun run, drive_load(flags, *session, std::move(requests)));
+  Status kept;
+  TENON_ASSIGN_OR_RETURN(const LoadRun run, drive_load(flags, *session, std::move(requests), kept));
   const LoadSummary summary = summary_of(run);
   end.answered();
   if (flags.json) {
@@ -195,6 +190,7 @@ Result<int> send_load(LoadFlags flags) {
     put(flags.csv ? load_csv(summary) : load_text(run, summary));
   }
   flush_output();
+  if (!kept.ok()) return kept;
   if (interrupted()) return interrupted_status();
   if (summary.failed > 0) {
     tell(std::to_string(summary.failed) + " of " + std::to_string(run.samples.size()) +
