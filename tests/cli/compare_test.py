@@ -100,6 +100,31 @@ class Results(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("is no folder of a comparison", done.stderr)
 
+    def test_a_folder_of_another_program_is_refused(self):
+        self.assertEqual(self.compare("--arm", "b:").returncode, 0)
+        path = self.out / "comparison.json"
+        head = json.loads(path.read_text())
+        for change, expected in (({"plan": head["plan"] | {"primary": "speed"}}, "is about 'speed'"),
+                                 ({"format": "1"}, "is not of format 1"),
+                                 ({"plan": 3}, "is not of format 1"),
+                                 ({"arms": {}}, "is not of format 1")):
+            path.write_text(json.dumps(head | change))
+            done = run("compare", "show", self.out)
+            self.assertEqual(done.returncode, 1, change)
+            self.assertIn(expected, done.stderr)
+
+    def test_the_command_line_wins_over_the_file(self):
+        file = self.folder / "file.toml"
+        file.write_text('format = 1\nurl = "http://127.0.0.1:1"\nrate = 200.0\n[[arm]]\nname = "b"\n')
+        done = self.compare(file, "--base", "default", "--in-flight", 2, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("closed loop, 2 in flight", json.loads(done.stdout)["plan"]["work"])
+        self.out = self.folder / "served"
+        file.write_text('format = 1\nbase = "default"\n[[arm]]\nname = "b"\n')
+        done = self.compare(file, "--base", "http://127.0.0.1:1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("http://127.0.0.1:1", done.stderr)
+
     def test_poisson_arrivals_are_drawn_once_and_kept(self):
         done = self.compare("--arm", "b:", "--rate", 200, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -369,6 +394,11 @@ class Pairs(unittest.TestCase):
     def test_what_is_no_pair_is_refused_with_its_line(self):
         errors = self.judged("1,2\n1;2\n", status=1).stderr
         self.assertIn("standard input: line 2: '1;2' is no pair", errors)
+
+    def test_names_stand_on_the_first_line_only(self):
+        errors = self.judged("1,2\na,b\n", status=1).stderr
+        self.assertIn("standard input: line 2", errors)
+        self.assertIn("one pair does not tell", self.judged("a,b\n1,2\n").stdout)
 
 
 class Files(unittest.TestCase):

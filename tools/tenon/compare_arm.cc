@@ -136,7 +136,9 @@ Result<std::vector<int64_t>> RunningArm::load(const std::string& workload,
   if (arrivals_ns != nullptr) order["arrivals_ns"] = *arrivals_ns;
   TENON_ASSIGN_OR_RETURN(const auto loaded, ask(order));
   if (!loaded) return ended_by_interrupt();
-  return loaded->at("arrivals_ns").get<std::vector<int64_t>>();
+  std::vector<int64_t> arrivals;
+  TENON_RETURN_IF_ERROR(get_member(*loaded, "arrivals_ns", arrivals));
+  return arrivals;
 }
 
 Result<std::optional<MeasuredPiece>> RunningArm::run(const Order& order) {
@@ -150,7 +152,9 @@ Result<std::optional<MeasuredPiece>> RunningArm::run(const Order& order) {
   TENON_ASSIGN_OR_RETURN(const auto found, ask(json));
   if (!found) return std::optional<MeasuredPiece>();
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(*found));
-  for (const Json& row : found->at("requests")) {
+  std::vector<Json> rows;
+  TENON_RETURN_IF_ERROR(get_member(*found, "requests", rows));
+  for (const Json& row : rows) {
     TENON_ASSIGN_OR_RETURN(RequestRow read, row_of(row));
     piece.requests.push_back(std::move(read));
   }
@@ -164,7 +168,9 @@ Result<std::string> RunningArm::predict(const Comparison& comparison, const std:
                                                 {"tokens", comparison.text_tokens},
                                                 {"window", comparison.text_window},
                                                 {"out", file}}));
-  return found ? found->at("ids").get<std::string>() : std::string();
+  std::string ids;
+  if (found) TENON_RETURN_IF_ERROR(get_member(*found, "ids", ids));
+  return ids;
 }
 
 Result<Fidelity> RunningArm::judge(const Comparison& comparison, const std::string& file,
@@ -186,6 +192,17 @@ Status RunningArm::check_model() const {
                 " changed while it was measured – all pieces must be of one model – compare again");
 }
 
+template <typename T>
+Status RunningArm::get_member(const Json& json, const char* name, T& out) const {
+  try {
+    json.at(name).get_to(out);
+  } catch (const Json::exception&) {
+    return failure(failed("its answer has no '" + std::string(name) +
+                          "' that can be read – expected a program of this version"));
+  }
+  return {};
+}
+
 Status RunningArm::failure(const Status& status) const {
   return with_context("arm " + in_quotes(described_.name), status);
 }
@@ -199,7 +216,7 @@ Result<std::optional<Json>> RunningArm::answer() {
     return failure(failed("it answered with " + in_quotes(**line) + " – expected JSON"));
   }
   if (const auto error = json.find("error"); error != json.end()) {
-    return failure(failed(error->get<std::string>()));
+    return failure(failed(error->is_string() ? error->get<std::string>() : error->dump()));
   }
   return std::optional<Json>(std::move(json));
 }

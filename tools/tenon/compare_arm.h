@@ -53,6 +53,9 @@ class RunningArm {
       : process_(std::move(process)), go_on_(std::move(go_on)) {}
   Result<std::optional<CompareJson>> answer();
   Result<std::optional<CompareJson>> ask(const CompareJson& order);
+  // A member of what the arm answered.
+  template <typename T>
+  Status get_member(const CompareJson& json, const char* name, T& out) const;
   Status failure(const Status& status) const;
 
   ChildProcess process_;

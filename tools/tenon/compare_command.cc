@@ -46,6 +46,17 @@ struct CompareFlags {
   bool json = false, csv = false, markdown = false, quiet = false;
 };
 
+// One way of sending requests takes the place of another.
+void take_loop(const CompareFlags& flags, Comparison& out) {
+  if (!flags.in_flight && !flags.rate && flags.goodput.empty()) return;
+  const Comparison none;
+  out.in_flight = none.in_flight;
+  out.rate = none.rate;
+  if (flags.rate) return;
+  out.burstiness = none.burstiness;
+  out.scale = none.scale;
+}
+
 // What the command line says in place of the file.
 Status apply(const CompareFlags& flags, Comparison& out) {
   const auto text = [](const std::string& from, std::string& to) {
@@ -56,12 +67,17 @@ Status apply(const CompareFlags& flags, Comparison& out) {
   };
   const bool served = flags.base.starts_with("http://") || flags.base.starts_with("https://") ||
                       flags.base.starts_with("unix:");
-  text(served ? flags.base : "", out.url);
-  text(served || flags.base == "default" ? "" : flags.base, out.base);
+  if (!flags.base.empty()) {
+    // A server's model is the server's.
+    if (served != !out.url.empty()) out.model.clear();
+    out.url = served ? flags.base : "";
+    out.base = served || flags.base == "default" ? "" : flags.base;
+  }
   text(flags.authorities, out.authorities);
   text(flags.model, out.model);
   text(flags.workload, out.workload);
   text(flags.text, out.text);
+  take_loop(flags, out);
   if (!flags.goodput.empty()) TENON_RETURN_IF_ERROR(set_goodput(flags.goodput, out));
   text(flags.metric, out.metric);
   out.set.insert(out.set.end(), flags.settings.begin(), flags.settings.end());
@@ -138,13 +154,21 @@ std::string slug_of(const Comparison& comparison) {
   return slug + time;
 }
 
+// Between single quotes, where a shell changes nothing; one of its own is written outside of them.
+std::string shell_quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
 // The command line of this process, as a shell would take it again.
 std::string typed_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string out;
   for (std::string word; std::getline(file, word, '\0');) {
-    const bool plain = word.find_first_of(" \t\n'\"\\$*?&|;<>()") == word.npos;
-    out += (out.empty() ? "" : " ") + (plain ? word : in_quotes(word, kMostPathBytes));
+    const bool plain =
+        word.find_first_of(" \t\n'\"\\$*?&|;<>()`#~!{}[]") == word.npos && !word.empty();
+    out += (out.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
   }
   return out;
 }
@@ -186,6 +210,14 @@ Result<int> judged(const CompareFlags& flags, const MeasuredComparison& measured
   return status == 0 && differ ? kDifferentAnswers : status;
 }
 
+// The default name: a folder of this second's may be there already.
+std::string free_folder(const std::string& wanted) {
+  std::error_code error;
+  std::string name = wanted;
+  for (int i = 2; fs::exists(name, error); ++i) name = wanted + "-" + std::to_string(i);
+  return name;
+}
+
 Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
                         const std::string& command, const std::string& out_folder) {
   TENON_ASSIGN_OR_RETURN(std::vector<FailRule> rules, rules_of(flags, comparison));
@@ -211,8 +243,9 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
 
 Result<int> compare(const CompareFlags& flags, const std::string& command) {
   TENON_ASSIGN_OR_RETURN(const Comparison comparison, comparison_of(flags, flags.file));
-  return compare_one(flags, comparison, command,
-                     flags.out.empty() ? "comparisons/" + slug_of(comparison) : flags.out);
+  return compare_one(
+      flags, comparison, command,
+      flags.out.empty() ? free_folder("comparisons/" + slug_of(comparison)) : flags.out);
 }
 
 // Every comparison of configs/comparisons, one after the other.
@@ -227,7 +260,8 @@ Result<int> compare_all(const CompareFlags& flags, const std::string& command) {
   if (files.empty()) return not_found("there are no comparisons in " + path_in_quotes(data));
   int worst = 0;
   std::string table;
-  const std::string into = flags.out.empty() ? "comparisons/" + slug_of({}) : flags.out;
+  const std::string into =
+      flags.out.empty() ? free_folder("comparisons/" + slug_of({})) : flags.out;
   for (const std::string& file : files) {
     const std::string name = fs::path(file).stem().string();
     TENON_ASSIGN_OR_RETURN(const Comparison comparison, comparison_of(flags, file));
@@ -319,7 +353,7 @@ void add_statistics_flags(CLI::App& command, CompareFlags& flags) {
   add_number(command, real_number("--margin", 1e-4, 1), flags.margin,
              "differences below this do not matter (default: 0.01)");
   add_number(command, real_number("--confidence", 0.5, 0.9999), flags.confidence,
-             "of all intervals together (default: 0.99)");
+             "of one metric's intervals, those of all arms together (default: 0.99)");
   add_number(command, whole_number("--pairs", 4, 100000), flags.pairs,
              "pairs of pieces at most (default: 40)");
   add_number(command, whole_number("--noise-pairs", 0, 100000), flags.noise_pairs,

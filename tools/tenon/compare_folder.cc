@@ -46,7 +46,9 @@ Result<std::vector<Json>> read_lines(const std::string& path, std::vector<std::s
 // Rows go to the piece whose number they name.
 Status add_rows(const std::vector<Json>& rows, std::vector<MeasuredPiece>& pieces) {
   for (const Json& json : rows) {
-    const size_t number = json.value("piece", SIZE_MAX);
+    const auto piece = json.find("piece");
+    const bool numbered = piece != json.end() && piece->is_number_unsigned();
+    const size_t number = numbered ? piece->get<size_t>() : SIZE_MAX;
     if (number >= pieces.size()) continue;  // of a piece that was cut
     TENON_ASSIGN_OR_RETURN(RequestRow row, row_of(json));
     pieces[number].requests.push_back(std::move(row));
@@ -127,13 +129,20 @@ Result<MeasuredComparison> read_compare_folder(const std::string& path,
                             " is no folder of a comparison: " + message_of(text.status()));
   }
   const Json head = Json::parse(*text, nullptr, false);
-  if (head.is_discarded() || !head.is_object() || head.value("format", 0) != 1) {
+  if (head.is_discarded() || !head.is_object() || !head.contains("format") || head["format"] != 1 ||
+      !head.value("plan", Json::object()).is_object() ||
+      !head.value("arms", Json::array()).is_array()) {
     return invalid_argument(path +
                             "/comparison.json is not of format 1 – expected what `tenon "
                             "compare` wrote – name its folder");
   }
   MeasuredComparison out;
   TENON_ASSIGN_OR_RETURN(out.plan, plan_of(head.value("plan", Json::object())));
+  if (find_metric(out.plan.primary) == nullptr) {
+    return invalid_argument(
+        path + "/comparison.json is about " + in_quotes(out.plan.primary) +
+        ", which this program does not know – show it with the one that wrote it");
+  }
   for (const Json& json : head.value("arms", Json::array())) {
     TENON_ASSIGN_OR_RETURN(MeasuredArm arm, arm_of(json));
     out.arms.push_back(std::move(arm));
