@@ -208,6 +208,14 @@ class Verdicts(Case):
         self.assertIn("arm 'q9': weights: 'q9' cannot be written; expected f32", done.stderr)
         self.assertFalse(self.out.exists())
 
+    def test_weights_that_no_block_fits_are_named(self):
+        model = self.folder / "model"  # with rows of 172
+        self.assertEqual(run("model", "synth", "--shape", "stories-260k", "--out", model).returncode, 0)
+        done = self.compare("--model", model, "--arm", "weights=q8_0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("as they are → q8_0, but where rows are no whole blocks: "
+                      "blk.0.ffn_down.weight and 4 more", done.stdout)
+
     def test_an_arm_that_cannot_be_judged_is_measured_all_the_same(self):
         text = self.folder / "text"
         text.write_text("")

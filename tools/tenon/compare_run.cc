@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/cpu_features.h"
 #include "core/base/new_file.h"
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/workload_draw.h"
 #include "core/exec/cpu/machine_limits.h"
@@ -55,6 +56,13 @@ std::string work_words(const Comparison& comparison, size_t requests) {
   }
   return count + ", arrivals as the workload says" +
          (comparison.scale == 1 ? "" : ", " + format_real(comparison.scale) + " times as fast");
+}
+
+// Which of an arm's matrices are the base's after all.
+std::string kept_words(const std::vector<std::string>& kept) {
+  if (kept.empty()) return "";
+  return ", but where rows are no whole blocks: " + one_line(kept.front()) +
+         (kept.size() > 1 ? " and " + std::to_string(kept.size() - 1) + " more" : "");
 }
 
 MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
@@ -138,9 +146,13 @@ Status CompareRun::start_arms() {
 }
 
 Status CompareRun::start_arm(ComparisonArm arm) {
+  std::string kept;
   if (!arm.weights.empty()) {
     say_progress(arm.name, "writing weights as " + arm.weights);
-    TENON_ASSIGN_OR_RETURN(arm.model, weights_.made(arms_.front()->model_path(), arm.weights));
+    TENON_ASSIGN_OR_RETURN(const ComparedWeights::File file,
+                           weights_.made(arms_.front()->model_path(), arm.weights));
+    arm.model = file.path;
+    kept = kept_words(file.kept);
   }
   say_progress(arm.name, "loading");
   TENON_ASSIGN_OR_RETURN(auto running,
@@ -156,7 +168,7 @@ Status CompareRun::start_arm(ComparisonArm arm) {
   if (!arm.weights.empty()) {
     std::erase_if(added.differences,
                   [](const std::string& each) { return each.starts_with("model.path:"); });
-    added.differences.push_back("weights: as they are → " + arm.weights);
+    added.differences.push_back("weights: as they are → " + arm.weights + kept);
   }
   if (!arm.program.empty()) added.differences.push_back("program: this → " + arm.program);
   return {};

@@ -20,22 +20,20 @@ Status check_weights(const Comparison& comparison) {
 ComparedWeights::~ComparedWeights() {
   for (const auto& [type, file] : files_) {
     std::error_code error;
-    std::filesystem::remove(file, error);
+    std::filesystem::remove(file.path, error);
   }
 }
 
-Result<std::string> ComparedWeights::made(const std::string& model, const std::string& type) {
+Result<ComparedWeights::File> ComparedWeights::made(const std::string& model,
+                                                    const std::string& type) {
   if (const auto found = files_.find(type); found != files_.end()) return found->second;
   TENON_ASSIGN_OR_RETURN(const TensorType* const wanted, writable_type("weights", type));
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> opened, open_model(model));
   TENON_ASSIGN_OR_RETURN(const bool tokenizer, has_tokenizer(model));
-  const std::string file = folder_.file("weights-" + type + ".gguf");
-  TENON_ASSIGN_OR_RETURN(
-      const ConvertedFile made,
-      convert_to_file(*opened, model, file, tokenizer, {.type = wanted, .progress = {}}));
-  static_cast<void>(made);  // rows that are no whole blocks stay what they are
-  files_.emplace(type, file);
-  return file;
+  const std::string path = folder_.file("weights-" + type + ".gguf");
+  TENON_ASSIGN_OR_RETURN(ConvertedFile made, convert_to_file(*opened, model, path, tokenizer,
+                                                             {.type = wanted, .progress = {}}));
+  return files_.emplace(type, File{path, std::move(made.kept)}).first->second;
 }
 
 }  // namespace tenon

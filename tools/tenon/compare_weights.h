@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/config/comparison.h"
 #include "tools/tenon/compare_folder.h"
@@ -22,11 +23,15 @@ class ComparedWeights {
   ComparedWeights& operator=(const ComparedWeights&) = delete;
 
   // A file with the matrices of `model` as `type`; once a type.
-  Result<std::string> made(const std::string& model, const std::string& type);
+  struct File {
+    std::string path;
+    std::vector<std::string> kept;  // matrices that stay as they are: rows of no whole blocks
+  };
+  Result<File> made(const std::string& model, const std::string& type);
 
  private:
   const CompareFolder& folder_;
-  std::map<std::string, std::string> files_;  // by type
+  std::map<std::string, File> files_;  // by type
 };
 
 }  // namespace tenon
