@@ -12,7 +12,7 @@ std::vector<api::AnswerToken> kept(std::span<const GeneratedToken> tokens) {
   std::vector<api::AnswerToken> all;
   all.reserve(tokens.size());
   for (const GeneratedToken& token : tokens) {
-    all.push_back({token.token, token.logprob, {token.top.begin(), token.top.end()}});
+    all.push_back({token.token, token.logprob, {token.top.begin(), token.top.end()}, token.rank});
   }
   return all;
 }
@@ -66,7 +66,7 @@ class Generation::Sink final : public RequestSink {
   void on_prompt(const PromptDelta& delta) override {
     auto tokens = kept(delta.tokens);
     // Nothing stands before the first token, so that the engine has nothing to say about it.
-    if (delta.position == 1) tokens.insert(tokens.begin(), {first_, 0.0f, {}});
+    if (delta.position == 1) tokens.insert(tokens.begin(), {.id = first_});
     show_prompt(std::move(tokens));
   }
   void on_end(const RequestEnd& end) override {
@@ -98,7 +98,7 @@ class Generation::Sink final : public RequestSink {
 
  private:
   void show_only_token() {
-    if (only_first_) show_prompt({{first_, 0.0f, {}}});
+    if (only_first_) show_prompt({{.id = first_}});
     only_first_ = false;
   }
   void show_prompt(std::vector<api::AnswerToken> tokens) {
@@ -149,6 +149,7 @@ api::Outcome<std::vector<std::vector<TokenId>>> Generation::encode() {
     }
     all.push_back(*std::move(tokens));
   }
+  if (all.size() == 1) prompt_ids_ = all.front();
   return all;
 }
 

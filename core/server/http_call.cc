@@ -18,13 +18,15 @@ std::string fresh_id() {
 
 http::Response error_response(const api::ApiError& error, ErrorShape shape) {
   http::Response response{.status = error.status};
-  response.fields.push_back({"Content-Type", "application/json"});
+  const bool is_json = shape != ErrorShape::sentence;
+  response.fields.push_back({"Content-Type", is_json ? "application/json" : "text/plain"});
   if (error.retry_after_s > 0) {
     response.fields.push_back({"Retry-After", std::to_string(error.retry_after_s)});
   }
   if (error.status == 401) response.fields.push_back({"WWW-Authenticate", "Bearer"});
-  response.body =
-      shape == ErrorShape::anthropic ? api::messages_error_json(error) : api::error_json(error);
+  response.body = !is_json                         ? error.message
+                  : shape == ErrorShape::anthropic ? api::messages_error_json(error)
+                                                   : api::error_json(error);
   return response;
 }
 

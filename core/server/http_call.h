@@ -17,7 +17,11 @@
 namespace tenon::server {
 
 // Which shape errors have.
-enum class ErrorShape : uint8_t { openai, anthropic };
+enum class ErrorShape : uint8_t {
+  openai,
+  anthropic,
+  sentence,  // of a protocol that has a status of its own: the message alone
+};
 
 http::Response error_response(const api::ApiError& error, ErrorShape shape);
 

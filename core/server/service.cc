@@ -27,6 +27,12 @@ bool is_json(const http::Request& request) {
   return lower == "application/json";
 }
 
+api::ApiError key_needed() {
+  return {.status = 401,
+          .message = "a key is needed – send it as \"Authorization: Bearer KEY\"",
+          .code = "invalid_api_key"};
+}
+
 }  // namespace
 
 Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
@@ -144,11 +150,7 @@ Key* Service::key_of(const http::Request& request) const {
 
 std::optional<api::ApiError> Service::fault_of(const http::Request& request,
                                                const Route& route) const {
-  if (options_.keys != nullptr && !route.is_open && key_of(request) == nullptr) {
-    return api::ApiError{.status = 401,
-                         .message = "a key is needed – send it as \"Authorization: Bearer KEY\"",
-                         .code = "invalid_api_key"};
-  }
+  if (options_.keys != nullptr && !route.is_open && key_of(request) == nullptr) return key_needed();
   if (route.method != "POST") return std::nullopt;
   if (const std::string* coding = request.find("content-encoding")) {
     if (*coding != "identity") {
@@ -198,6 +200,24 @@ void Service::handle(http::Request request, std::shared_ptr<http::Exchange> exch
   const auto call = std::make_shared<HttpCall>(request, std::move(exchange), route->shape,
                                                common_fields(), options_.log, key, tracer);
   if (!route->is_slow) return (this->*route->handler)(call, request);
+  const auto work = std::make_shared<http::Request>(std::move(request));
+  work_on(call, [this, route, call, work] { (this->*route->handler)(call, *work); });
+}
+
+void Service::generate_for(http::Request request, std::shared_ptr<http::Exchange> exchange,
+                           CallReader read) {
+  Key* key = key_of(request);
+  const auto call =
+      std::make_shared<HttpCall>(request, std::move(exchange), ErrorShape::sentence,
+                                 std::vector<http::Field>(), options_.log, key, options_.tracer);
+  if (options_.keys != nullptr && key == nullptr) return call->refuse(key_needed());
+  const auto body = std::make_shared<std::string>(std::move(request.body));
+  work_on(call, [this, call, body, read = std::move(read)] { generate(call, read(*body)); });
+}
+
+// On the pool, where the key allows it and there is room.
+void Service::work_on(const Call& call, std::function<void()> work) {
+  Key* key = call->key();
   if (const unsigned wait = key == nullptr ? 0 : key->admit(std::chrono::steady_clock::now())) {
     return call->refuse({.status = 429,
                          .message = "the key " + in_quotes(key->name()) +
@@ -206,10 +226,7 @@ void Service::handle(http::Request request, std::shared_ptr<http::Exchange> exch
                          .code = "rate_limit_exceeded",
                          .retry_after_s = wait});
   }
-  const auto work = std::make_shared<http::Request>(std::move(request));
-  const bool posted =
-      pool_.post([this, route, call, work] { (this->*route->handler)(call, *work); });
-  if (!posted) {
+  if (!pool_.post(std::move(work))) {
     call->refuse({.status = 429,
                   .message = "too many requests wait – try again later",
                   .code = "queue_full",

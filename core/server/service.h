@@ -43,6 +43,11 @@ class Service {
   Service& operator=(const Service&) = delete;
 
   http::Handlers handlers();
+  // A request of another protocol, for an answer: keys, limits, log and traces are HTTP's. `read`
+  // is called on the pool with the request's body. Errors have the shape `sentence`. [any thread]
+  using CallReader = std::function<api::Outcome<api::GenerationCall>(const std::string& body)>;
+  void generate_for(http::Request request, std::shared_ptr<http::Exchange> exchange,
+                    CallReader read);
   // Of the server's own figures in /metrics. Borrowed; null until there is one.
   void show(const http::ServerFigures* figures) { figures_ = figures; }
   // From now on /ready says no, and who watches engines is let go. [any thread]
@@ -69,6 +74,7 @@ class Service {
   std::optional<http::Response> gate(const http::Request& request) const;
   std::optional<api::ApiError> fault_of(const http::Request& request, const Route& route) const;
   void handle(http::Request request, std::shared_ptr<http::Exchange> exchange);
+  void work_on(const Call& call, std::function<void()> work);
   std::vector<http::Field> common_fields() const;
   Key* key_of(const http::Request& request) const;
   http::Response preflight() const;

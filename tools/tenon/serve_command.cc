@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "core/server/answer_form.h"
 #include "core/server/collector.h"
+#include "core/server/grpc/grpc_server.h"
 #include "core/server/service.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
@@ -23,7 +24,7 @@ struct ServeFlags {
   PipelineFlags pipeline;
   std::vector<std::string> pipelines;  // "FILE", "NAME=FILE"
   http::ServerOptions http;
-  std::optional<uint16_t> port;
+  std::optional<uint16_t> port, grpc_port;
   std::string max_body;
   uint32_t drain_s = 30;
   std::string keys, request_log, chat_template;
@@ -156,8 +157,21 @@ Result<std::unique_ptr<trace::Tracer>> make_tracer(const ServeFlags& flags) {
   return std::make_unique<trace::Tracer>(flags.traces, *std::move(deliver));
 }
 
+// Null where nobody asked for it.
+Result<std::unique_ptr<server::GrpcServer>> open_grpc(const ServeFlags& flags,
+                                                      server::Service& service) {
+  if (!flags.grpc_port) return std::unique_ptr<server::GrpcServer>();
+  return server::GrpcServer::open({.host = flags.http.host,
+                                   .port = *flags.grpc_port,
+                                   .tls_certificate = flags.http.tls_certificate,
+                                   .tls_key = flags.http.tls_key,
+                                   .message_bytes = flags.http.body_bytes},
+                                  service);
+}
+
 Result<int> serve(ServeFlags flags) {
   TENON_RETURN_IF_ERROR(limit_body(flags));
+  if (flags.grpc_port) TENON_RETURN_IF_ERROR(server::GrpcServer::available());
   if (flags.port || flags.http.socket_path.empty())
     flags.http.port = flags.port.value_or(8000);
   else
@@ -189,6 +203,7 @@ Result<int> serve(ServeFlags flags) {
     if (http::Server* at = running.load()) at->drain(std::chrono::milliseconds(0));
   });
   TENON_ASSIGN_OR_RETURN(server, http::Server::open(flags.http, service->handlers()));
+  TENON_ASSIGN_OR_RETURN(auto grpc, open_grpc(flags, *service));
   service->show(&server->figures());
   running = server.get();
   if (broken) server->drain(std::chrono::milliseconds(0));
@@ -199,15 +214,18 @@ Result<int> serve(ServeFlags flags) {
         [&] {
           service->drain();
           server->drain(std::chrono::seconds(flags.drain_s));
+          if (grpc != nullptr) grpc->drain(std::chrono::seconds(flags.drain_s));
         },
         renew);
     for (const std::string& address : server->addresses()) {
       put("serving " + names + " at " + address + "\n");
     }
+    if (grpc != nullptr) put("serving " + names + " by gRPC at " + grpc->address() + "\n");
     flush_output();
     server->run();
   }
-  // Who answers goes before what the answers would go through.
+  // Calls end before what they ask; who answers goes before what the answers would go through.
+  grpc.reset();
   service.reset();
   server.reset();
   return broken ? 1 : 0;
@@ -220,6 +238,9 @@ void add_network_flags(CLI::App& command, ServeFlags& flags) {
       ->group(group);
   add_number(command, whole_number("--port", 0, 65535), flags.port,
              "port to listen on; 0 = any that is free, and printed (default: 8000)")
+      ->group(group);
+  add_number(command, whole_number("--grpc-port", 0, 65535), flags.grpc_port,
+             "port for gRPC (vllm.Inference) beside HTTP; 0 = any that is free (default: none)")
       ->group(group);
   add_text(command, "--socket", flags.http.socket_path,
            "a unix socket to listen on; without --port, it alone")

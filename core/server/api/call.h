@@ -5,6 +5,8 @@
 #include <tenon/types.h>
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,10 @@ struct ToolUse {
   bool parallel = true;
 };
 
+struct WriterContext;
+class AnswerWriter;
+using AnswerWriterFactory = std::function<std::unique_ptr<AnswerWriter>(WriterContext)>;
+
 struct GenerationCall {
   Dialect dialect = Dialect::completions;
   std::string model;
@@ -62,6 +68,7 @@ struct GenerationCall {
   bool token_ids = false;
   Json metadata;                     // is handed back
   std::vector<std::string> ignored;  // fields without an effect here
+  AnswerWriterFactory writer = {};   // of answers; empty: the dialect's own
 };
 
 // Errors: status 400, with the field at fault.

@@ -15,7 +15,8 @@ namespace tenon::api {
 struct AnswerToken {
   TokenId id = kNoToken;
   float logprob = 0.0f;
-  std::vector<TokenLogprob> top;  // most likely first
+  std::vector<TokenLogprob> top = {};  // most likely first
+  uint32_t rank = 0;                   // 1 = no token was more likely; 0 = not known
 };
 
 struct AnswerEvent {

@@ -62,6 +62,7 @@ void AnswerWriter::note_end(const AnswerEvent& end) {
 }
 
 std::unique_ptr<AnswerWriter> make_writer(WriterContext context) {
+  if (context.call->writer) return context.call->writer(std::move(context));
   switch (context.call->dialect) {
     case Dialect::completions:
       return make_completion_writer(std::move(context));

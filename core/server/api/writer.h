@@ -20,7 +20,7 @@ struct WriterContext {
   TokenText token_text;
   AnswerReaderFactory reader = {};
   std::vector<std::string> prompt_texts = {};  // completions with `echo`, and conversations
-  std::vector<TokenId> prompt_ids = {};        // of a conversation
+  std::vector<TokenId> prompt_ids = {};        // where there is one prompt
 };
 
 class AnswerWriter {
