@@ -2,7 +2,7 @@
 // a tree.
 #include <numeric>
 
-#include "plugins/attention/cpu/cpu_rig.h"
+#include "tests/support/attention_rig.h"
 
 namespace tenon {
 namespace {

@@ -1,5 +1,5 @@
-// What tests of the kernel share: one layer of attention over a cache that is poisoned wherever
-// nobody stored, and what comes of it in double precision.
+// What tests of attention kernels share: one layer of attention over a cache that is poisoned
+// wherever nobody stored, and what comes of it in double precision.
 #pragma once
 
 #include <gtest/gtest.h>
