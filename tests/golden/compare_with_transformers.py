@@ -11,7 +11,8 @@ the range of the logits; the exit status is 1 where one is above --tolerance.
 With --text, perplexity is compared instead, over windows of --context tokens: the exit status is 1
 where it differs by more than --tolerance of itself.
 
-Needs torch, transformers and numpy.
+Needs torch, transformers and numpy; for quantised folders the packages that transformers reads them with
+(compressed-tensors, bitsandbytes, gptqmodel).
 """
 import argparse
 import json
@@ -26,7 +27,7 @@ import numpy as np
 def transformers_logits(model, tokens):
     import torch
     with torch.no_grad():
-        return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].numpy()
+        return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].float().numpy()
 
 
 def tenon_logits(binary, folder, tokens, extra):
