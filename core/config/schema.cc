@@ -455,6 +455,11 @@ std::string unknown_table_text(std::string_view table) {
 }
 
 std::string unknown_key_text(std::string_view name) {
+  if (known_table(name)) {
+    const auto keys = names_inside(name);
+    return in_quotes(name) + " is a table, not a key" +
+           (keys.empty() ? "" : " (it has: " + join(keys) + ")");
+  }
   size_t dot = name.rfind('.');
   if (dot == name.npos || !known_table(name.substr(0, dot))) dot = name.find('.');
   const std::string_view table = dot == name.npos ? "" : name.substr(0, dot);

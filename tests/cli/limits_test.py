@@ -173,6 +173,7 @@ class Parameters(Case):
 
     def test_prompt_files_have_no_keys_that_nobody_knows(self):
         for line, fault in [
+                ('{"prompt": "x", "n": 4}', '"n" is no key of a prompt; did you mean \'samples\'?'),
                 ('{"prompt": "x", "max_token": 4}', '"max_token" is no key of a prompt; did you '
                                                     "mean 'max_tokens'?"),
                 ('{"prompt": "x", "acme.heat": 4}', 'parameters of third parties stand in "params"'),

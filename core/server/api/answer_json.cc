@@ -87,7 +87,14 @@ Status unknown_key(const std::string& key, std::string_view what,
                             key + "\": …} – write it there");
   }
   std::vector<std::string> known(others.begin(), others.end());
-  for (const Parameter& parameter : parameters()) known.emplace_back(parameter.name);
+  for (const Parameter& parameter : parameters()) {
+    // The command line calls some otherwise.
+    if (parameter.option == key) {
+      return invalid_argument("\"" + key + "\" is no key of " + std::string(what) +
+                              "; did you mean " + in_quotes(parameter.name) + "?");
+    }
+    known.emplace_back(parameter.name);
+  }
   return invalid_argument("\"" + key + "\" is no key of " + std::string(what) +
                           did_you_mean(key, known));
 }

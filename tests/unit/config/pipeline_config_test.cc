@@ -263,7 +263,8 @@ TEST(PipelineConfig, says_what_a_value_should_have_been) {
   EXPECT_THAT(error_of("[kv_cache]\nmemory = '1 GB'\n"), HasSubstr("expected a size from 1B"));
   EXPECT_THAT(error_of("[plugins]\nload = 'a.so'\n"),
               HasSubstr("'plugins.load' is the text \"a.so\"; expected a list of plugin files"));
-  EXPECT_THAT(error_of("scheduler = 'chunked'\n"), HasSubstr("unknown key 'scheduler'"));
+  EXPECT_THAT(error_of("scheduler = 'chunked'\n"),
+              HasSubstr("'scheduler' is a table, not a key (it has: plugin, options)"));
 }
 
 TEST(PipelineConfig, reports_all_faults_at_once) {
