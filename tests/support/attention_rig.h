@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/closeness.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {
@@ -376,19 +377,6 @@ class Rig {
   std::pair<uint32_t, uint32_t> given_at_{~0u, ~0u};
   std::vector<float> given_;
 };
-
-inline double relative_rms(const float* got, const std::vector<double>& want) {
-  double error = 0;
-  double size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
-}
-inline bool same_bits(const float* a, const float* b, size_t count) {
-  return std::memcmp(a, b, count * sizeof(float)) == 0;
-}
 
 inline Shape latent_shape(uint32_t dim, uint32_t v_dim, uint32_t heads, DType dtype) {
   return {.kv_heads = 1,

@@ -173,6 +173,10 @@ class KvCase : public testing::Test {
     expect_sound();
     return status;
   }
+  // A step of `count` behind `computed`, where nothing was to be found.
+  void compute(SeqId seq, uint32_t computed, uint32_t count) {
+    EXPECT_EQ(compute(seq, tokens(computed + count), computed), 0u);
+  }
   // A step that computes everything known behind `computed`. Returns what was found.
   uint32_t compute(SeqId seq, const Tokens& known, uint32_t computed = 0) {
     const KvGrant grant = grow(seq, known, computed);

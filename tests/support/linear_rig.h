@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/closeness.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {
@@ -167,20 +168,6 @@ inline std::vector<double> reference_product(const std::vector<float>& w, uint32
     }
   }
   return y;
-}
-
-inline double relative_rms(const std::vector<float>& got, const std::vector<double>& want) {
-  double error = 0;
-  double size = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    size += want[i] * want[i];
-  }
-  return std::sqrt(error / size);
-}
-
-inline bool same_bits(const float* a, const float* b, size_t count) {
-  return std::memcmp(a, b, count * sizeof(float)) == 0;
 }
 
 }  // namespace tenon

@@ -11,7 +11,9 @@ class CpuAccuracy : public testing::TestWithParam<CpuFeatures> {
     Rig rig(shape, GetParam());
     const auto out = rig.step({{0, 0, tokens}}, 2);
     for (uint32_t token : {0u, tokens / 3, tokens - 1}) {
-      EXPECT_LE(relative_rms(&out[token * rig.row_floats()], rig.reference(0, token)), 1e-5)
+      EXPECT_LE(
+          relative_rms({&out[token * rig.row_floats()], rig.row_floats()}, rig.reference(0, token)),
+          1e-5)
           << "head_dim " << shape.head_dim << " group " << shape.group << " block "
           << shape.block_tokens << " token " << token << " of " << tokens << " "
           << (shape.latent ? "latent " : "") << dtype_name(shape.dtype) << " window "

@@ -14,11 +14,6 @@ using testing::HasSubstr;
 class Paged : public test::KvCase {
  protected:
   Paged() : KvCase("paged") {}
-
-  // Grants and computes `count` more.
-  void compute(SeqId seq, uint32_t computed, uint32_t count) {
-    EXPECT_EQ(KvCase::compute(seq, tokens(computed + count), computed), 0u);
-  }
 };
 
 TEST_F(Paged, takes_blocks_as_tokens_need_them) {

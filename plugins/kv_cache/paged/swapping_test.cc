@@ -14,11 +14,6 @@ using test::tokens;
 class PagedSwapping : public test::KvCase {
  protected:
   PagedSwapping() : KvCase("paged") {}
-
-  // Grants and computes `count` more.
-  void compute(SeqId seq, uint32_t computed, uint32_t count) {
-    EXPECT_EQ(KvCase::compute(seq, tokens(computed + count), computed), 0u);
-  }
 };
 
 TEST_F(PagedSwapping, has_nothing_to_swap_to_without_a_pool) {

@@ -20,10 +20,6 @@ class Streaming : public test::KvCase {
                              {"window_tokens", option(7)},
                              {"stride_tokens", option(1)}}) {}
 
-  // A step of `count` behind `computed`.
-  void compute(SeqId seq, uint32_t computed, uint32_t count) {
-    EXPECT_EQ(KvCase::compute(seq, tokens(computed + count), computed), 0u);
-  }
   // As many steps as it takes, none over a place where blocks go.
   void compute_to(SeqId seq, uint32_t end) {
     for (uint32_t from = 0; from < end;) {
