@@ -105,11 +105,13 @@ class Guest {
       const uint64_t bytes = lane.header().call_bytes.load(std::memory_order_relaxed);
       WireReader in(lane.call_room().first(std::min<size_t>(bytes, lane.call_room().size())));
       const auto method = static_cast<GuestMethod>(lane.header().method.load());
+      // Acquires what lane 0 made: the program's word, which leads here, crosses processes.
+      GuestServer* server = server_.load(std::memory_order_acquire);
       GuestReply reply(lane.reply_room(), host_.get());
       const KeepFloatingPointState keep;
       if (method <= GuestMethod::destroy) {
         control(method, in, reply);
-      } else if (GuestServer* server = server_.load(std::memory_order_acquire)) {
+      } else if (server != nullptr) {
         host_->set_now_ns(in.get<int64_t>());
         server->serve(method, in, lane, reply);
       }
