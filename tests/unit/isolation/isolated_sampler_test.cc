@@ -70,6 +70,7 @@ TEST_F(IsolatedSamplers, several_threads_get_their_own_rows_also_from_a_process_
   constexpr uint32_t kThreads = 6;  // more than there are lanes
   for (SeqId seq = 0; seq < kThreads; ++seq) begin(seq);
   for (int round = 0; round < 3; ++round) {
+    const pid_t process = isolated().process();
     std::vector<std::thread> threads;
     for (SeqId seq = 0; seq < kThreads; ++seq) {
       threads.emplace_back([this, seq] {
@@ -82,7 +83,7 @@ TEST_F(IsolatedSamplers, several_threads_get_their_own_rows_also_from_a_process_
         }
       });
     }
-    ::kill(isolated().process(), SIGKILL);
+    ::kill(process, SIGKILL);
     for (std::thread& thread : threads) thread.join();
   }
   for (SeqId seq = 0; seq < kThreads; ++seq) EXPECT_TRUE(sampler_->end(seq).ok());
