@@ -62,8 +62,9 @@ void AnswerWriter::note_end(const AnswerEvent& end) {
 }
 
 std::unique_ptr<AnswerWriter> make_writer(WriterContext context) {
-  if (context.call->writer) return context.call->writer(std::move(context));
-  switch (context.call->dialect) {
+  const GenerationCall& call = *context.call;
+  if (call.writer) return call.writer(std::move(context));
+  switch (call.dialect) {
     case Dialect::completions:
       return make_completion_writer(std::move(context));
     case Dialect::messages:
