@@ -345,13 +345,26 @@ std::vector<double> plain_product(const TestWeight& weight, const std::vector<fl
   return y;
 }
 
-double relative_error(const std::vector<float>& found, const std::vector<double>& wanted) {
+double usual_size(const TestWeight& weight, const std::vector<float>& x, uint32_t rows) {
+  double sum = 0;
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (size_t i = 0; i < weight.values().size(); ++i) {
+      const double term =
+          double{weight.values()[i]} * x[size_t{r} * weight.k_in() + i % weight.k_in()];
+      sum += term * term;
+    }
+  }
+  return std::sqrt(sum);
+}
+
+double relative_error(const std::vector<float>& found, const std::vector<double>& wanted,
+                      double least_size) {
   double error = 0, size = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
     error += (found[i] - wanted[i]) * (found[i] - wanted[i]);
     size += wanted[i] * wanted[i];
   }
-  return std::sqrt(error / size);
+  return std::sqrt(error) / std::max(std::sqrt(size), least_size);
 }
 
 }  // namespace tenon

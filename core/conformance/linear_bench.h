@@ -104,6 +104,10 @@ std::vector<float> random_activations(uint64_t seed, size_t count);
 // In double precision.
 std::vector<double> plain_product(const TestWeight& weight, const std::vector<float>& x,
                                   uint32_t rows);
-double relative_error(const std::vector<float>& found, const std::vector<double>& wanted);
+// What a product's size is where its terms do not cancel each other: of few elements that is luck.
+double usual_size(const TestWeight& weight, const std::vector<float>& x, uint32_t rows);
+// Of the size of what is wanted, or of `least_size`.
+double relative_error(const std::vector<float>& found, const std::vector<double>& wanted,
+                      double least_size = 0);
 
 }  // namespace tenon
