@@ -31,7 +31,7 @@ TEST(CudaRows, embeds_tokens_scaled_and_with_positions) {
     call.hidden = device.make<float>(3 * width, "hidden");
     call.rows = 3;
     call.width = width;
-    call.stride = stride;
+    call.stride = call.position_stride = stride;
     call.scale = 3.0f;
     EXPECT_EQ(launch_embed(nullptr, call), 0);
     const std::vector<float> hidden = device.download(call.hidden, 3 * width);

@@ -44,9 +44,7 @@ class CudaExecutor final : public Executor {
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
 
-  std::string numerics() const override {
-    return weights_.type() == Input::f32 ? "cuda/f32" : "cuda/bf16";
-  }
+  std::string numerics() const override { return std::string(weights_.numerics()); }
   uint64_t weight_bytes() const override { return weights_.bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
@@ -122,8 +120,8 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
   const StepSetup step = {model_, shape_, groups_, setup.max_rows, setup.max_sequences};
-  TENON_RETURN_IF_ERROR(check_memory(*driver_, DeviceWeights::matrix_bytes(*model_),
-                                     CudaKv::bytes_for(*shape_, setup.geometry),
+  TENON_ASSIGN_OR_RETURN(const uint64_t weights, DeviceWeights::bytes_for(*model_));
+  TENON_RETURN_IF_ERROR(check_memory(*driver_, weights, CudaKv::bytes_for(*shape_, setup.geometry),
                                      CudaStep::bytes_for(step)));
   TENON_RETURN_IF_ERROR(weights_.load(*model_));
   TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry));

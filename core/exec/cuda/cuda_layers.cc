@@ -20,6 +20,10 @@ ActivationKind activation_kind(Activation activation) {
   return ActivationKind::silu;
 }
 
+QuantScales scales_of(const DeviceMatrix& w) {
+  return {w.scales, w.zeros, w.groups, w.group, w.bits};
+}
+
 }  // namespace
 
 void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
@@ -49,7 +53,11 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
   call.y_stride = w.n_out;
   call.add = add;
   call.factor = factor;
-  keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
+  if (w.bits == 0) {
+    return keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
+  }
+  keep(launch_multiply_quant(driver_.stream(), {call, scales_of(w)}),
+       "a product with packed weights");
 }
 
 void CudaStep::embed() {
@@ -58,12 +66,14 @@ void CudaStep::embed() {
   call.tokens = tokens_;
   call.positions = positions_;
   call.table = weights_.embedding.data;
+  call.quant = scales_of(weights_.embedding);
   call.position_table = plan.learned_positions ? weights_.positions.data : nullptr;
   call.weights = weights_.type();
   call.hidden = hidden_;
   call.rows = rows_;
   call.width = static_cast<int>(plan.hidden);
   call.stride = weights_.embedding.stride;
+  call.position_stride = weights_.positions.stride;
   call.scale = plan.embedding_scale;
   keep(launch_embed(driver_.stream(), call), "the embedding");
   if (!plan.embedding_norm) return;

@@ -79,11 +79,12 @@ int launch_multiply_quant(void* stream, const QuantCall& call) {
   QuantFactors f;
   f.f = factors<BFloat16>(call.call);
   f.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.call.w));
-  f.scales = Global<const Half>(reinterpret_cast<const Half*>(call.scales));
-  f.zeros = Global<const uint8_t>(call.zeros);
-  f.groups = call.groups;
-  f.group = call.group;
-  return call.bits == 4 ? multiply_bits<4>(stream, call, f) : multiply_bits<8>(stream, call, f);
+  f.scales = Global<const Half>(reinterpret_cast<const Half*>(call.quant.scales));
+  f.zeros = Global<const uint8_t>(call.quant.zeros);
+  f.groups = call.quant.groups;
+  f.group = call.quant.group;
+  return call.quant.bits == 4 ? multiply_bits<4>(stream, call, f)
+                              : multiply_bits<8>(stream, call, f);
 }
 
 }  // namespace tenon::cuda

@@ -16,12 +16,28 @@ template <typename T>
 int embed(void* stream, const EmbedCall& c) {
   return launch(rows_config("embed", c.rows, stream), embed_kernel<T>, c.tokens, c.positions,
                 static_cast<const T*>(c.table), static_cast<const T*>(c.position_table), c.hidden,
-                c.width, c.stride, c.scale);
+                c.width, c.stride, c.position_stride, c.scale);
+}
+
+template <int bits>
+int embed_quant(void* stream, const EmbedCall& c) {
+  EmbedTable table;
+  table.codes = Global<const uint8_t>(static_cast<const uint8_t*>(c.table));
+  table.scales = Global<const Half>(reinterpret_cast<const Half*>(c.quant.scales));
+  table.zeros = Global<const uint8_t>(c.quant.zeros);
+  table.stride = c.stride;
+  table.groups = c.quant.groups;
+  table.group = c.quant.group;
+  return launch(rows_config("embed_quant", c.rows, stream), embed_quant_kernel<bits>, c.tokens,
+                c.positions, table, static_cast<const BFloat16*>(c.position_table), c.hidden,
+                c.width, c.position_stride, c.scale);
 }
 
 }  // namespace
 
 int launch_embed(void* stream, const EmbedCall& call) {
+  if (call.quant.bits == 8) return embed_quant<8>(stream, call);
+  if (call.quant.bits == 4) return embed_quant<4>(stream, call);
   return call.weights == Input::bf16 ? embed<BFloat16>(stream, call) : embed<float>(stream, call);
 }
 

@@ -29,16 +29,28 @@ struct NormShape {
 
 enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
 
+// Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
+//   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, low nibble first
+struct QuantScales {
+  const uint16_t* scales;  // f16 [n_out, groups]
+  const uint8_t* zeros;    // [n_out, groups], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
+  int groups;
+  int group;
+  int bits;
+};
+
 struct EmbedCall {
-  const int32_t* tokens;      // [rows]
-  const uint32_t* positions;  // [rows], where there is a position table
-  const void* table;          // [vocabulary, stride] of `weights`
-  const void* position_table;
+  const int32_t* tokens;       // [rows]
+  const uint32_t* positions;   // [rows], where there is a position table
+  const void* table;           // [vocabulary, stride] of `weights`, or of bytes
+  QuantScales quant;           // of the table; bits 0: it is not quantised
+  const void* position_table;  // [context, position_stride] of `weights`
   Input weights;
   float* hidden;  // [rows, width]
   uint32_t rows;
   int width;
   int stride;
+  int position_stride;
   float scale;
 };
 int launch_embed(void* stream, const EmbedCall& call);
@@ -94,17 +106,12 @@ struct MultiplyCall {
 };
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
 
-// Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
-//   w = (q - zero) · scale     8 bits: q signed, no zero; 4 bits: q 0 … 15, low nibble first
-// The integers are multiplied as bf16, which holds them exactly; scales enter in f32 behind each
-// group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4 bits) or 32 (8 bits).
+// Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
+// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4
+// bits) or 32 (8 bits).
 struct QuantCall {
   MultiplyCall call;
-  const uint16_t* scales;  // f16 [n_out, groups]
-  const uint8_t* zeros;    // [n_out, groups], null = 0 (8 bits) or 8 (4 bits)
-  int groups;
-  int group;
-  int bits;
+  QuantScales quant;
 };
 int launch_multiply_quant(void* stream, const QuantCall& call);
 

@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
         const int column = first + n * 8 + tile.lane / 4;
         zero[n] = bits == 4 ? 8 : 0;
         if (q.zeros && column < f.n_out) {
-          zero[n] = uint8_t{q.zeros[static_cast<int64_t>(column) * q.groups + group]};
+          const uint8_t byte = q.zeros[static_cast<int64_t>(column) * q.groups + group];
+          zero[n] = bits == 4 ? byte : static_cast<int8_t>(byte);
         }
         TENON_UNROLL
         for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;

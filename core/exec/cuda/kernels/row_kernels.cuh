@@ -27,13 +27,52 @@ TENON_DEVICE float block_sum(float x, Shared<float> sums) {
 template <typename T>
 __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                              Global<const T> table, Global<const T> position_table,
-                             Global<float> hidden, int width, int stride, float scale) {
+                             Global<float> hidden, int width, int stride, int position_stride,
+                             float scale) {
   const int64_t row = blockIdx.x;
   const int64_t token = tokens[row];
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
     float x = get(table, token * stride + i) * scale;
-    if (position_table) x += get(position_table, position * stride + i);
+    if (position_table) x += get(position_table, position * position_stride + i);
+    hidden[row * width + i] = x;
+  }
+}
+
+// The same from a table of integers with scales.
+struct EmbedTable {
+  Global<const uint8_t> codes;
+  Global<const Half> scales;
+  Global<const uint8_t> zeros;
+  int stride, groups, group;
+};
+
+template <int bits>
+TENON_DEVICE float table_element(const EmbedTable& table, int64_t row, int i) {
+  const int64_t own = row * table.groups + i / table.group;
+  const Half scale = table.scales[own];
+  int code, zero = bits == 4 ? 8 : 0;
+  if (bits == 4) {
+    code = uint8_t{table.codes[row * table.stride + i / 2]} >> (i % 2 * 4) & 15;
+    if (table.zeros) zero = uint8_t{table.zeros[own]};
+  } else {
+    code = static_cast<int8_t>(uint8_t{table.codes[row * table.stride + i]});
+    if (table.zeros) zero = static_cast<int8_t>(uint8_t{table.zeros[own]});
+  }
+  return static_cast<float>(code - zero) * to_float(scale);
+}
+
+template <int bits>
+__global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
+                                   EmbedTable table, Global<const BFloat16> position_table,
+                                   Global<float> hidden, int width, int position_stride,
+                                   float scale) {
+  const int64_t row = blockIdx.x;
+  const int64_t token = tokens[row];
+  const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
+    float x = table_element<bits>(table, token, i) * scale;
+    if (position_table) x += get(position_table, position * position_stride + i);
     hidden[row * width + i] = x;
   }
 }
