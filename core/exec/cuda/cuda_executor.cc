@@ -70,7 +70,6 @@ Status refuse(LayerId layer, std::string_view has) {
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) return refuse(id, "a recurrence");
   if (layer.latent) return refuse(id, "latent attention");
-  if (layer.experts) return refuse(id, "experts");
   if (!layer.attends()) return refuse(id, "no attention");
   if (layer.attention.alibi_max_bias > 0.0f) return refuse(id, "biases that fall with distance");
   if (layer.attention.head_dim > static_cast<uint32_t>(kMaxHeadDim)) {

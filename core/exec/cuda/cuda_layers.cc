@@ -2,7 +2,6 @@
 #include "core/exec/cuda/cuda_step.h"
 
 namespace tenon::cuda {
-namespace {
 
 ActivationKind activation_kind(Activation activation) {
   switch (activation) {
@@ -24,8 +23,6 @@ QuantScales scales_of(const DeviceMatrix& w) {
   return {w.scales, w.zeros, w.groups, w.group, w.bits};
 }
 
-}  // namespace
-
 void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
                     uint32_t rows, void* out, Input type) {
   const uint32_t width = setup_.model->plan.hidden;
@@ -38,8 +35,8 @@ void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias
   keep(launch_norm(driver_.stream(), x, weight, bias, out, type, shape), "a norm");
 }
 
-void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
-                        float* y, bool add, float factor) {
+MultiplyCall CudaStep::multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
+                                     uint32_t rows, float* y) {
   MultiplyCall call = {};
   call.x = x;
   call.w = w.data;
@@ -51,6 +48,12 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
   call.x_stride = DeviceWeights::input_stride(static_cast<uint32_t>(w.k_in));
   call.w_stride = w.stride;
   call.y_stride = w.n_out;
+  return call;
+}
+
+void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
+                        float* y, bool add, float factor) {
+  MultiplyCall call = multiply_call(w, bias, x, rows, y);
   call.add = add;
   call.factor = factor;
   if (w.bits == 0) {
@@ -87,10 +90,16 @@ void CudaStep::attention_norm(uint32_t layer) {
        weights_.type());
 }
 
-void CudaStep::mlp_norm(uint32_t layer) {
-  if (!plan(layer).mlp_norm) return attention_norm(layer);
+void CudaStep::norm_for_mlp(uint32_t layer, void* out, Input type) {
+  const LayerPlan& own = plan(layer);
   const DeviceLayer& w = weights_.layers[layer];
-  norm(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias, hidden_, rows_, normed_, weights_.type());
+  if (own.mlp_norm)
+    return norm(own.mlp_norm, w.mlp_norm, w.mlp_norm_bias, hidden_, rows_, out, type);
+  norm(own.attention_norm, w.attention_norm, w.attention_norm_bias, hidden_, rows_, out, type);
+}
+
+void CudaStep::mlp_norm(uint32_t layer) {
+  norm_for_mlp(layer, normed_, weights_.type());
 }
 
 void CudaStep::input_of(bool has_norm) {
@@ -202,6 +211,11 @@ void CudaStep::add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, 
                              const void* x) {
   if (!post_norm) return multiply(w, w_bias, x, rows_, hidden_, true, layer.residual_scale);
   multiply(w, w_bias, x, rows_, update_);
+  add_normed(layer, post_norm, weight, bias);
+}
+
+void CudaStep::add_normed(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
+                          const float* bias) {
   NormShape shape;
   shape.rows = rows_;
   shape.width = shape.out_stride = static_cast<int>(setup_.model->plan.hidden);
@@ -220,6 +234,7 @@ void CudaStep::attention_output(uint32_t layer) {
 }
 
 void CudaStep::mlp_in(uint32_t layer) {
+  if (plan(layer).experts) return experts_in(layer);
   const DeviceLayer& w = weights_.layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
@@ -232,6 +247,7 @@ void CudaStep::mlp_in(uint32_t layer) {
 }
 
 void CudaStep::mlp_out(uint32_t layer) {
+  if (plan(layer).experts) return experts_out(layer);
   const DeviceLayer& w = weights_.layers[layer];
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias,
                 w.down, w.down_bias, inner_);

@@ -15,7 +15,7 @@ struct CudaStep::Widths {
     for (const LayerPlan& layer : setup.model->plan.layers) {
       q = std::max(q, layer.attention.q_width());
       kv = std::max(kv, layer.attention.kv_width());
-      mlp = std::max(mlp, layer.mlp.width);
+      mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
       heads = std::max(heads, layer.attention.heads);
     }
   }
@@ -28,7 +28,8 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const uint64_t numbers = 3ull * plan.hidden + widest.q + 2ull * widest.kv + 2ull * widest.mlp +
                            plan.vocabulary +
                            uint64_t{widest.splits} * (widest.q + 2ull * widest.heads);
-  return setup.max_rows * (inputs + numbers * sizeof(float));
+  return setup.max_rows * (inputs + numbers * sizeof(float)) +
+         ExpertArrays::bytes_for(plan, setup.max_rows, DeviceWeights::type_for(*setup.model));
 }
 
 Status CudaStep::load(const StepSetup& setup) {
@@ -57,6 +58,7 @@ Status CudaStep::load(const StepSetup& setup) {
     const auto stride = static_cast<uint64_t>(DeviceWeights::input_stride(width));
     TENON_ASSIGN_OR_RETURN(*made, memory_.bytes(rows * stride * element, "activations"));
   }
+  TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
   TENON_ASSIGN_OR_RETURN(tokens_, memory_.array<int32_t>(rows, "a step's arrays"));
   for (uint32_t** made : {&positions_, &logits_rows_, &hidden_rows_}) {
     TENON_ASSIGN_OR_RETURN(*made, memory_.array<uint32_t>(rows, "a step's arrays"));

@@ -18,14 +18,59 @@ std::vector<const Weight*> all_matrices(const Model& model) {
   return all;
 }
 
+using ExpertMatrix = Weight ExpertWeights::*;
+using ExpertBias = std::vector<float> ExpertWeights::*;
+
+Result<DeviceMatrix> all_experts(const LayerWeights& from, ExpertMatrix which,
+                                 WeightUpload& upload) {
+  std::vector<const Weight*> weights;
+  for (const ExpertWeights& expert : from.experts) weights.push_back(&(expert.*which));
+  return upload.matrix(weights);
+}
+
+Status load_experts(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+  const std::pair<DeviceMatrix*, ExpertMatrix> matrices[] = {
+      {&to.expert_gate, &ExpertWeights::gate},
+      {&to.expert_up, &ExpertWeights::up},
+      {&to.expert_down, &ExpertWeights::down}};
+  for (const auto& [made, which] : matrices) {
+    TENON_ASSIGN_OR_RETURN(*made, all_experts(from, which, upload));
+  }
+  const std::pair<const float**, ExpertBias> biases[] = {
+      {&to.expert_gate_bias, &ExpertWeights::gate_bias},
+      {&to.expert_up_bias, &ExpertWeights::up_bias},
+      {&to.expert_down_bias, &ExpertWeights::down_bias}};
+  for (const auto& [made, which] : biases) {
+    std::vector<float> all;
+    for (const ExpertWeights& expert : from.experts) {
+      all.insert(all.end(), (expert.*which).begin(), (expert.*which).end());
+    }
+    TENON_ASSIGN_OR_RETURN(*made, upload.vector(all));
+  }
+  for (const auto& [made, weight] :
+       {std::pair(&to.router, &from.router), std::pair(&to.shared_router, &from.shared_router)}) {
+    const Weight* const one[] = {weight};
+    TENON_ASSIGN_OR_RETURN(*made, upload.elements(one, Input::f32));
+  }
+  return {};
+}
+
 Status load_layer(const Model& model, size_t index, WeightUpload& upload, DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
-  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {
-      {&to.q, &from.q},       {&to.k, &from.k},   {&to.v, &from.v},      {&to.output, &from.output},
-      {&to.gate, &from.gate}, {&to.up, &from.up}, {&to.down, &from.down}};
+  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.q, &from.q},
+                                                              {&to.k, &from.k},
+                                                              {&to.v, &from.v},
+                                                              {&to.output, &from.output},
+                                                              {&to.gate, &from.gate},
+                                                              {&to.up, &from.up},
+                                                              {&to.down, &from.down},
+                                                              {&to.shared_gate, &from.shared_gate},
+                                                              {&to.shared_up, &from.shared_up},
+                                                              {&to.shared_down, &from.shared_down}};
   for (const auto& [made, weight] : matrices) {
     TENON_ASSIGN_OR_RETURN(*made, upload.matrix(*weight));
   }
+  TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
   const std::vector<float> none;
   const std::vector<float>& sinks = model.plan.sinks.empty() ? none : model.plan.sinks[index];
   const std::pair<const float**, const std::vector<float>*> vectors[] = {
@@ -48,6 +93,8 @@ Status load_layer(const Model& model, size_t index, WeightUpload& upload, Device
       {&to.gate_bias, &from.gate_bias},
       {&to.up_bias, &from.up_bias},
       {&to.down_bias, &from.down_bias},
+      {&to.router_bias, &from.router_bias},
+      {&to.router_correction, &from.router_correction},
       {&to.sinks, &sinks}};
   for (const auto& [made, values] : vectors) {
     TENON_ASSIGN_OR_RETURN(*made, upload.vector(*values));

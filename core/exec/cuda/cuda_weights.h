@@ -13,6 +13,10 @@ namespace tenon::cuda {
 
 struct DeviceLayer {
   DeviceMatrix q, k, v, output, gate, up, down;
+  // All experts, one below the other; routers are f32.
+  DeviceMatrix expert_gate, expert_up, expert_down;
+  DeviceMatrix shared_gate, shared_up, shared_down;
+  DeviceMatrix router, shared_router;
   // null = absent
   const float *attention_norm, *attention_norm_bias, *attention_post_norm,
       *attention_post_norm_bias;
@@ -20,6 +24,8 @@ struct DeviceLayer {
   const float *q_norm, *k_norm, *q_norm_bias, *k_norm_bias;
   const float *q_bias, *k_bias, *v_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
   const float* sinks;
+  const float *router_bias, *router_correction;
+  const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;
 };
 
 struct DeviceArrays {

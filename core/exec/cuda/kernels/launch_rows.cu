@@ -59,14 +59,15 @@ int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows
 }
 
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
-                uint32_t rows, int width, int out_stride, ActivationKind kind) {
+                uint32_t rows, int width, int out_stride, ActivationKind kind,
+                SwigluLimit limited) {
   const LaunchConfig config = rows_config("gate", rows, stream);
   if (out_type == Input::f32) {
     return launch(config, gate_kernel<float>, gate, up, static_cast<float*>(out), width, out_stride,
-                  kind);
+                  kind, limited);
   }
   return launch(config, gate_kernel<BFloat16>, gate, up, static_cast<BFloat16*>(out), width,
-                out_stride, kind);
+                out_stride, kind, limited);
 }
 
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,

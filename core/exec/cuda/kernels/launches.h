@@ -28,6 +28,12 @@ struct NormShape {
 };
 
 enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+// With a limit above 0, in place of activation(gate) · up:
+//   g · σ(alpha · g) · (clamp(up, ±limit) + 1), g = min(gate, limit)
+struct SwigluLimit {
+  float alpha = 0.0f;
+  float limit = 0.0f;
+};
 
 // Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
 //   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, low nibble first
@@ -65,7 +71,8 @@ int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows
 
 // out [rows, out_stride] = activation(gate [rows, width]) · up; gate null: activation(up).
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
-                uint32_t rows, int width, int out_stride, ActivationKind kind);
+                uint32_t rows, int width, int out_stride, ActivationKind kind,
+                SwigluLimit limited = {});
 
 // to [count, to_stride] = rows of from [.., width]; `rows` null: the first ones.
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
@@ -114,6 +121,66 @@ struct QuantCall {
   QuantScales quant;
 };
 int launch_multiply_quant(void* stream, const QuantCall& call);
+
+// Experts. A row chooses some of them; its choice number i has the place row · chosen + i, and what
+// a row's experts make stands at its places.
+enum class RouteScoring : uint8_t { softmax, softmax_of_chosen, sigmoid };  // ExpertScoring
+struct RouteShape {
+  int width;  // of a row
+  int x_stride;
+  int router_stride;
+  int count;  // experts
+  int chosen;
+  int groups;
+  int groups_chosen;
+  RouteScoring scoring;
+  bool normalised;
+  bool best_two;  // judge a group
+  float scale;
+};
+struct RouteCall {
+  const float* x;              // [rows, x_stride]
+  const float* router;         // [count, router_stride]
+  const float* bias;           // [count] or null
+  const float* correction;     // [count] or null
+  const float* shared_router;  // [width] or null
+  uint32_t* experts;           // [rows, chosen], best first
+  float* factors;              // [rows, chosen + 1]: the last is the shared expert's
+  uint32_t rows;
+};
+int launch_route(void* stream, const RouteCall& call, const RouteShape& shape);
+
+// What rows chose, and the same by experts: an expert's places, rising, are the first counts[e] of
+// its `room` numbers in `lists`.
+struct ExpertRows {
+  const uint32_t* experts;  // [rows, chosen]
+  const uint32_t* lists;    // [count, room]
+  const uint32_t* counts;   // [count]
+  uint32_t rows;
+  uint32_t chosen;
+  uint32_t count;
+  uint32_t room;
+};
+int launch_collect_places(void* stream, const ExpertRows& rows, uint32_t* lists, uint32_t* counts);
+
+// For each place, with its expert's matrix and bias: y[place] = x[place / each] · Wᵀ + bias. W has
+// [count · n_out] rows; with bits its integers and scales are those of `quant`. `each` is 1 where x
+// has a row a place. `call.rows` is not read.
+int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
+                            const QuantScales& quant, const ExpertRows& rows, uint32_t each);
+
+struct AddExpertsCall {
+  const float* of;       // [rows · chosen, width]
+  const float* factors;  // [rows, chosen + 1]
+  const float* shared;   // [rows, width] or null
+  float* out;            // [rows, width]
+  uint32_t rows;
+  int chosen;
+  int width;
+  bool add;  // out += scale · sum; else out = sum
+  float scale;
+};
+int launch_add_experts(void* stream, const AddExpertsCall& call);
 
 // Sequences of a step. Items of a sequence and KV head are its rows times the query heads that
 // share that head: item i is row i / (heads / kv_heads).

@@ -147,14 +147,25 @@ TENON_DEVICE float activate(ActivationKind kind, float x) {
   return x;
 }
 
+TENON_DEVICE float limited_swiglu(const SwigluLimit& by, float gate, float up) {
+  const float g = fminf(gate, by.limit);
+  const float u = fminf(fmaxf(up, -by.limit), by.limit);
+  return g / (1.0f + expf(-by.alpha * g)) * (u + 1.0f);
+}
+
 template <typename T>
 __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Global<T> out,
-                            int width, int out_stride, ActivationKind kind) {
+                            int width, int out_stride, ActivationKind kind, SwigluLimit limited) {
   const int64_t row = blockIdx.x;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
     const float u = up[row * width + i];
-    put(out, row * out_stride + i,
-        gate ? activate(kind, gate[row * width + i]) * u : activate(kind, u));
+    float y;
+    if (limited.limit > 0.0f) {
+      y = limited_swiglu(limited, gate[row * width + i], u);
+    } else {
+      y = gate ? activate(kind, gate[row * width + i]) * u : activate(kind, u);
+    }
+    put(out, row * out_stride + i, y);
   }
 }
 
