@@ -15,11 +15,14 @@ namespace {
 struct Model {
   Input cache = Input::bf16;
   int head_dim = 64;
+  int v_dim = 0;  // 0 = head_dim; else V is the beginning of K's rows
   int heads = 4;
   int kv_heads = 2;
   uint32_t window = 0;
   float cap = 0.0f;
   bool sinks = false;
+
+  int values() const { return v_dim == 0 ? head_dim : v_dim; }
 };
 
 // The last `rows` of `entries` entries are computed in a step; their numbers follow from the
@@ -37,6 +40,10 @@ float number(uint64_t seed, uint32_t what, uint32_t entry, int head, int i) {
   return to_float(to_bfloat16(2.0f * numbers.next()));
 }
 enum What : uint32_t { kQ, kK, kV };
+
+float value(const Model& model, uint64_t seed, uint32_t entry, int head, int i) {
+  return number(seed, model.v_dim == 0 ? kV : kK, entry, head, i);
+}
 
 float sink(int head) {
   return 0.3f * static_cast<float>(head) - 0.5f;
@@ -79,12 +86,19 @@ class Step {
     batch.sequences = sequences_;
     batch.groups = {&group, 1};
     AttentionPlanArrays plan =
-        plan_attention(batch, 0, how_.block_tokens, model_.heads, model_.kv_heads);
+        plan_attention(batch, 0, group_of(model_), how_.block_tokens, model_.heads);
     if (how_.warps != 0) set_warps(plan);
     return launch_plan(plan, batch.rows);
   }
 
  private:
+  static KvGroup group_of(const Model& model) {
+    KvGroup group;
+    group.kind = model.v_dim == 0 ? KvKind::attention : KvKind::latent;
+    group.kv_heads = static_cast<uint32_t>(model.kv_heads);
+    return group;
+  }
+
   void add(const Sequence& s, const std::vector<BlockId>& table) {
     BatchSequence& added = sequences_.emplace_back();
     added.first_row = static_cast<uint32_t>(slots_.size());
@@ -131,13 +145,13 @@ class Step {
   }
 
   Rows launch_plan(const AttentionPlanArrays& plan, uint32_t rows) {
-    const uint64_t width = static_cast<uint64_t>(model_.heads) * model_.head_dim;
+    const uint64_t width = static_cast<uint64_t>(model_.heads) * model_.values();
     std::vector<float> sinks;
     for (int head = 0; head < model_.heads; ++head) sinks.push_back(sink(head));
     AttentionArrays arrays = {};
     arrays.q = device_.upload(q_, "q");
     arrays.k = upload_plane(k_, "k");
-    arrays.v = upload_plane(v_, "v");
+    arrays.v = model_.v_dim == 0 ? upload_plane(v_, "v") : arrays.k;
     arrays.sequences = device_.upload(plan.sequences, "sequences");
     arrays.tiles = device_.upload(plan.tiles, "tiles");
     arrays.slots = device_.upload(plan.slots, "slots");
@@ -151,7 +165,9 @@ class Step {
     AttentionShape shape = {};
     shape.cache = {model_.cache, model_.kv_heads, model_.head_dim,
                    static_cast<int>(how_.block_tokens)};
+    shape.v_dim = model_.values();
     shape.out_type = Input::f32;
+    shape.out_head_stride = model_.values();
     shape.out_stride = static_cast<int>(width);
     shape.heads = model_.heads;
     shape.rows = rows;
@@ -203,12 +219,13 @@ std::vector<double> expected_row(const Model& model, const Sequence& s, uint32_t
       largest = std::max(largest, score);
     }
     double sum = model.sinks ? std::exp(sink(head) - largest) : 0.0;
-    std::vector<double> values(static_cast<size_t>(model.head_dim), 0.0);
+    std::vector<double> values(static_cast<size_t>(model.values()), 0.0);
     for (const auto& [p, score] : scores) {
       const double weight = std::exp(score - largest);
       sum += weight;
-      for (int i = 0; i < model.head_dim; ++i)
-        values[i] += weight * number(s.seed, kV, p, kv_head, i);
+      for (int i = 0; i < model.values(); ++i) {
+        values[i] += weight * value(model, s.seed, p, kv_head, i);
+      }
     }
     for (const double x : values) out.push_back(x / sum);
   }
@@ -262,6 +279,27 @@ TEST(CudaAttention, adds_up_the_ranges_of_long_sequences) {
     expect_formula({.cache = cache, .heads = 1, .kv_heads = 1, .window = 50, .sinks = true},
                    {{2 * kSplitEntries + 20, 1, 1}}, {.block_tokens = 64});
   }
+}
+
+TEST(CudaAttention, reads_values_inside_of_keys) {
+  for (const Input cache : {Input::bf16, Input::f32}) {
+    expect_formula({.cache = cache, .head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1},
+                   {{70, 3, 1}, {5, 5, 2}});
+    expect_formula({.cache = cache, .head_dim = 28, .v_dim = 20, .heads = 3, .kv_heads = 1},
+                   {{21, 3, 1}});
+  }
+  expect_formula({.head_dim = 576, .v_dim = 512, .heads = 20, .kv_heads = 1, .window = 40},
+                 {{kSplitEntries + 33, 1, 1}}, {.block_tokens = 64});
+}
+
+TEST(CudaAttention, gives_rows_of_latent_attention_the_same_bits_in_any_chunks_and_batch) {
+  const Model model{.head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1};
+  const Rows whole = attend(model, {{40, 12, 3}});
+  const Rows among = attend(model, {{17, 1, 8}, {40, 12, 3}}, {.block_tokens = 3, .seed = 5});
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), among.begin() + 1));
+  Rows chunks = attend(model, {{33, 5, 3}}, {.seed = 2});
+  for (const auto& row : attend(model, {{40, 7, 3}}, {.seed = 3})) chunks.push_back(row);
+  EXPECT_EQ(chunks, whole);
 }
 
 class CudaAttentionBitsTest : public testing::TestWithParam<Input> {

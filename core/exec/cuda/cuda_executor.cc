@@ -17,6 +17,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.latent", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
@@ -69,10 +70,10 @@ Status refuse(LayerId layer, std::string_view has) {
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) return refuse(id, "a recurrence");
-  if (layer.latent) return refuse(id, "latent attention");
   if (!layer.attends()) return refuse(id, "no attention");
   if (layer.attention.alibi_max_bias > 0.0f) return refuse(id, "biases that fall with distance");
-  if (layer.attention.head_dim > static_cast<uint32_t>(kMaxHeadDim)) {
+  const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
+  if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
   }
   return {};

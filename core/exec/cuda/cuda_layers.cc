@@ -113,6 +113,7 @@ void CudaStep::input_of(bool has_norm) {
 void CudaStep::qkv(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   input_of(static_cast<bool>(plan(layer).attention_norm));
+  if (plan(layer).latent) return latent_qkv(layer);
   multiply(w.q, w.q_bias, normed_, rows_, q_);
   if (shares_kv(layer)) return;
   multiply(w.k, w.k_bias, normed_, rows_, k_);
@@ -156,14 +157,21 @@ void CudaStep::rotate(uint32_t layer) {
   const SelfAttentionPlan& attention = plan(layer).attention;
   const auto rope = static_cast<size_t>(attention.rope);
   const RopePlan& turn = setup_.model->plan.ropes[rope];
-  const auto turn_heads = [&](float* heads, uint32_t count) {
-    keep(launch_rotate(driver_.stream(), heads, device_angles_[rope], rows_,
-                       static_cast<int>(count), static_cast<int>(attention.head_dim),
-                       static_cast<int>(turn.dim / 2), turn.pairs),
-         "the rotation");
+  const auto turn_heads = [&](float* heads, uint32_t count, uint32_t dim) {
+    keep(
+        launch_rotate(driver_.stream(), heads, device_angles_[rope], rows_, static_cast<int>(count),
+                      static_cast<int>(dim), static_cast<int>(turn.dim / 2), turn.pairs),
+        "the rotation");
   };
-  turn_heads(q_, attention.heads);
-  if (!shares_kv(layer)) turn_heads(k_, attention.kv_heads);
+  // Of latent attention the last elements turn.
+  const LatentAttentionPlan& latent = plan(layer).latent;
+  if (latent) {
+    turn_heads(latent_.expanded + latent.nope_dim, attention.heads, latent.q_dim());
+  } else {
+    turn_heads(q_, attention.heads, attention.head_dim);
+  }
+  if (shares_kv(layer)) return;
+  turn_heads(k_ + latent.kv_rank, attention.kv_heads, attention.head_dim);
 }
 
 void CudaStep::attend(uint32_t layer) {
@@ -184,7 +192,14 @@ void CudaStep::attend(uint32_t layer) {
                 static_cast<int>(group.kv_heads), static_cast<int>(group.k_dim),
                 static_cast<int>(geometry.block_tokens)};
   call.out_type = weights_.type();
+  call.v_dim = static_cast<int>(group.v_dim);
+  call.out_head_stride = call.v_dim;
   call.out_stride = DeviceWeights::input_stride(plan(layer).attention.q_width());
+  if (plan(layer).latent) {
+    // Heads are inputs of products one by one.
+    call.out_head_stride = DeviceWeights::input_stride(group.v_dim);
+    call.out_stride = static_cast<int>(own.heads) * call.out_head_stride;
+  }
   call.heads = static_cast<int>(own.heads);
   call.rows = rows_;
   call.tiles = static_cast<uint32_t>(own.host.tiles.size());
@@ -200,7 +215,7 @@ void CudaStep::attend(uint32_t layer) {
            "storing K and V");
     };
     store(k_, arrays.k);
-    store(v_, arrays.v);
+    if (!group.v_inside_k()) store(v_, arrays.v);
   }
   keep(launch_attention(driver_.stream(), arrays, call), "attention");
 }

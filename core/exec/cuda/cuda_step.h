@@ -13,6 +13,7 @@
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/exec/cuda/cuda_weights.h"
 #include "core/exec/cuda/expert_arrays.h"
+#include "core/exec/cuda/latent_arrays.h"
 #include "core/exec/hidden_rows.h"
 #include "core/model/decoder.h"
 #include "core/model/model.h"
@@ -63,9 +64,9 @@ class CudaStep final : private DecoderOps {
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
-  void absorb(uint32_t) override {}
+  void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;
-  void expand(uint32_t) override {}
+  void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t) override {}
   void recur(uint32_t) override {}
@@ -106,6 +107,11 @@ class CudaStep final : private DecoderOps {
                   const float* bias);
   void norm_for_mlp(uint32_t layer, void* out, Input type);
 
+  // cuda_latent.cc
+  void latent_qkv(uint32_t layer);
+  void multiply_heads(const DeviceMatrix& w, uint32_t heads, const void* x, int x_head, float* y,
+                      int y_head);
+
   // cuda_experts.cc
   void route(uint32_t layer);
   void experts_in(uint32_t layer);
@@ -137,6 +143,7 @@ class CudaStep final : private DecoderOps {
   float *gate_ = nullptr, *up_ = nullptr;                            // [rows, MLP width]
   void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
   ExpertArrays experts_;
+  LatentArrays latent_;
   float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
   std::vector<float> host_logits_;
   HiddenRows kept_;

@@ -55,7 +55,15 @@ Status load_experts(const LayerWeights& from, WeightUpload& upload, DeviceLayer&
   return {};
 }
 
-Status load_layer(const Model& model, size_t index, WeightUpload& upload, DeviceLayer& to) {
+// Each is small, and a view of a matrix that may be in blocks: they are not packed.
+Result<DeviceMatrix> all_heads(const std::vector<Weight>& from, Input type, WeightUpload& upload) {
+  std::vector<const Weight*> weights;
+  for (const Weight& head : from) weights.push_back(&head);
+  return upload.elements(weights, type);
+}
+
+Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
+                  DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
   const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.q, &from.q},
                                                               {&to.k, &from.k},
@@ -66,10 +74,14 @@ Status load_layer(const Model& model, size_t index, WeightUpload& upload, Device
                                                               {&to.down, &from.down},
                                                               {&to.shared_gate, &from.shared_gate},
                                                               {&to.shared_up, &from.shared_up},
-                                                              {&to.shared_down, &from.shared_down}};
+                                                              {&to.shared_down, &from.shared_down},
+                                                              {&to.q_a, &from.q_a},
+                                                              {&to.kv_a, &from.kv_a}};
   for (const auto& [made, weight] : matrices) {
     TENON_ASSIGN_OR_RETURN(*made, upload.matrix(*weight));
   }
+  TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
+  TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
   TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
   const std::vector<float> none;
   const std::vector<float>& sinks = model.plan.sinks.empty() ? none : model.plan.sinks[index];
@@ -93,6 +105,10 @@ Status load_layer(const Model& model, size_t index, WeightUpload& upload, Device
       {&to.gate_bias, &from.gate_bias},
       {&to.up_bias, &from.up_bias},
       {&to.down_bias, &from.down_bias},
+      {&to.q_a_norm, &from.q_a_norm},
+      {&to.kv_a_norm, &from.kv_a_norm},
+      {&to.q_a_bias, &from.q_a_bias},
+      {&to.kv_a_bias, &from.kv_a_bias},
       {&to.router_bias, &from.router_bias},
       {&to.router_correction, &from.router_correction},
       {&to.sinks, &sinks}};
@@ -119,7 +135,7 @@ Status load_arrays(const Model& model, WeightUpload& upload, Input type, DeviceA
   TENON_ASSIGN_OR_RETURN(to.head_bias, upload.vector(model.head_bias));
   to.layers.resize(model.layers.size());
   for (size_t i = 0; i < to.layers.size(); ++i) {
-    TENON_RETURN_IF_ERROR(load_layer(model, i, upload, to.layers[i]));
+    TENON_RETURN_IF_ERROR(load_layer(model, i, type, upload, to.layers[i]));
   }
   return {};
 }

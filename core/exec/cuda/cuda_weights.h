@@ -17,6 +17,8 @@ struct DeviceLayer {
   DeviceMatrix expert_gate, expert_up, expert_down;
   DeviceMatrix shared_gate, shared_up, shared_down;
   DeviceMatrix router, shared_router;
+  // Of latent attention; those of all heads one below the other.
+  DeviceMatrix q_a, kv_a, k_absorb, v_expand;
   // null = absent
   const float *attention_norm, *attention_norm_bias, *attention_post_norm,
       *attention_post_norm_bias;
@@ -24,6 +26,7 @@ struct DeviceLayer {
   const float *q_norm, *k_norm, *q_norm_bias, *k_norm_bias;
   const float *q_bias, *k_bias, *v_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
   const float* sinks;
+  const float *q_a_norm, *kv_a_norm, *q_a_bias, *kv_a_bias;
   const float *router_bias, *router_correction;
   const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;
 };

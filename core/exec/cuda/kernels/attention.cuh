@@ -23,7 +23,7 @@ struct AttentionView {
   Global<const uint32_t> slots;
   Global<const int32_t> tables;
   Global<float> partial, sums;
-  int heads, kv_heads, head_dim, block_tokens;
+  int heads, kv_heads, head_dim, v_dim, block_tokens;
   uint32_t rows, window;
   float scale, cap;
 };
@@ -94,10 +94,10 @@ TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane
   }
 }
 
-// q of the block's items as bf16; items that are not there are zero.
-template <int head_dim, int warps>
+// q of so many items as bf16; items that are not there are zero.
+template <int head_dim, int item_count, int warps>
 TENON_DEVICE void load_queries(Shared<BFloat16> to, const AttentionView& a, const Items& items) {
-  for (int i = static_cast<int>(threadIdx.x); i < 16 * warps * head_dim; i += warps * 32) {
+  for (int i = static_cast<int>(threadIdx.x); i < item_count * head_dim; i += warps * 32) {
     const uint32_t item = items.first + static_cast<uint32_t>(i / head_dim);
     float x = 0.0f;
     if (items.there(item)) {
@@ -108,7 +108,7 @@ TENON_DEVICE void load_queries(Shared<BFloat16> to, const AttentionView& a, cons
   }
 }
 
-// Running sums of the two rows of a tile that a lane holds a part of.
+// Running sums of the two rows of a tile that a lane holds a part of: `head_dim` columns of V.
 template <int head_dim>
 struct Running {
   float largest[2] = {-INFINITY, -INFINITY};
@@ -181,10 +181,9 @@ TENON_DEVICE void multiply_keys(float (&scores)[kEntries / 8][4], Shared<BFloat1
   }
 }
 
-template <int head_dim>
+template <int head_dim, int kStride>
 TENON_DEVICE void multiply_values(Running<head_dim>& state, const uint32_t (&p)[kEntries / 16][4],
                                   Shared<BFloat16> v) {
-  constexpr int kStride = AttentionTileShape<head_dim>::kStride;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TENON_UNROLL
   for (int e = 0; e < kEntries / 16; ++e) {
@@ -210,19 +209,20 @@ TENON_DEVICE Visible seen_by_block(const AttentionView& a, const Items& items) {
   return all;
 }
 
-template <int head_dim>
+// The columns of V from `first` on; its rows have v_dim.
+template <int v_dim, int columns>
 TENON_DEVICE void put_partial(const AttentionView& a, const Items& items, uint32_t item,
-                              const Running<head_dim>& state, int half) {
+                              const Running<columns>& state, int half, int first = 0) {
   if (!items.there(item)) return;
   const int64_t at =
       (static_cast<int64_t>(blockIdx.z) * a.rows + items.row(item)) * a.heads + items.head(item);
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
   TENON_UNROLL
-  for (int n = 0; n < head_dim / 8; ++n) {
+  for (int n = 0; n < columns / 8; ++n) {
     const Pack<float, 2> two = {{state.out[n][half * 2], state.out[n][half * 2 + 1]}};
-    store_pack(a.partial + (at * head_dim + n * 8 + column), two);
+    store_pack(a.partial + (at * v_dim + first + n * 8 + column), two);
   }
-  if (column != 0) return;
+  if (column != 0 || first != 0) return;
   a.sums[2 * at] = state.largest[half];
   a.sums[2 * at + 1] = state.sum[half];
 }
@@ -249,7 +249,7 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
     if (!items.there(item + 8 * half)) continue;
     seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(item + 8 * half))], a.window);
   }
-  load_queries<head_dim, warps>(q, a, items);
+  load_queries<head_dim, 16 * warps, warps>(q, a, items);
   Running<head_dim> state;
   if (entry < end) copy_entries<head_dim, warps>(k, a.k, a, items, entry, block_sees);
   copy_async_commit();
@@ -268,17 +268,20 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
     copy_async_commit();
     uint32_t p[kEntries / 16][4];
     soften<head_dim>(scores, a, entry, seen, state, p);
-    multiply_values<head_dim>(state, p, v);
+    multiply_values<head_dim, kStride>(state, p, v);
   }
-  put_partial(a, items, item, state, 0);
-  put_partial(a, items, item + 8, state, 1);
+  put_partial<head_dim>(a, items, item, state, 0);
+  put_partial<head_dim>(a, items, item + 8, state, 1);
 }
 
 // The same in f32, for any head_dim: a warp for each row, head and range; lanes hold elements of
 // the head. Grid: rows · heads, ranges. Not made to be fast.
-inline constexpr int kLaneElements = 8;  // head_dim up to 256
+template <int dim>
+struct PlainLane {
+  static constexpr int kElements = dim / 32;
+};
 
-template <typename T>
+template <typename T, int dim>
 __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T> v,
                              Global<const uint32_t> row_sequence) {
   const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
@@ -289,6 +292,7 @@ __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T>
   const Visible seen(a.slots[row], a.window);
   const uint32_t begin = blockIdx.y * kSplitEntries;
   const uint32_t end = seen.last < begin + kSplitEntries ? seen.last : begin + kSplitEntries;
+  constexpr int kLaneElements = PlainLane<dim>::kElements;
   float q[kLaneElements] = {};
   float out[kLaneElements] = {};
   for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
@@ -312,14 +316,14 @@ __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T>
     const float shrink = exp2f(largest - now);
     const float weight = exp2f(score - now);
     sum = sum * shrink + weight;
-    for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
+    for (int i = 0; i < kLaneElements && lane + 32 * i < a.v_dim; ++i) {
       out[i] = out[i] * shrink + weight * get(v, at + lane + 32 * i);
     }
     largest = now;
   }
   const int64_t to = static_cast<int64_t>(blockIdx.y) * a.rows * a.heads + blockIdx.x;
-  for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
-    a.partial[to * a.head_dim + lane + 32 * i] = out[i];
+  for (int i = 0; i < kLaneElements && lane + 32 * i < a.v_dim; ++i) {
+    a.partial[to * a.v_dim + lane + 32 * i] = out[i];
   }
   if (lane != 0) return;
   a.sums[2 * to] = largest;
@@ -329,11 +333,11 @@ __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T>
 // Adds up a row's ranges in their order, and the head's sink. Grid: rows · heads.
 template <typename T>
 __global__ void combine_splits(AttentionView a, Global<const float> sinks, Global<T> out,
-                               int out_stride) {
+                               int out_stride, int out_head_stride) {
   const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
   const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
   const uint32_t splits = uint32_t{a.slots[row]} / kSplitEntries + 1;
-  for (int d = static_cast<int>(threadIdx.x); d < a.head_dim; d += kRowThreads) {
+  for (int d = static_cast<int>(threadIdx.x); d < a.v_dim; d += kRowThreads) {
     float largest = -INFINITY;
     float sum = 0.0f;
     float value = 0.0f;
@@ -345,7 +349,7 @@ __global__ void combine_splits(AttentionView a, Global<const float> sinks, Globa
       const float shrink = exp2f(largest - now);
       const float weight = exp2f(own - now);
       sum = sum * shrink + a.sums[2 * at + 1] * weight;
-      value = value * shrink + a.partial[at * a.head_dim + d] * weight;
+      value = value * shrink + a.partial[at * a.v_dim + d] * weight;
       largest = now;
     }
     if (sinks) {
@@ -354,7 +358,7 @@ __global__ void combine_splits(AttentionView a, Global<const float> sinks, Globa
       sum = sum * exp2f(largest - now) + exp2f(sink - now);
       value *= exp2f(largest - now);
     }
-    put(out, row * out_stride + static_cast<int64_t>(head) * a.head_dim + d, value / sum);
+    put(out, row * out_stride + static_cast<int64_t>(head) * out_head_stride + d, value / sum);
   }
 }
 

@@ -1,18 +1,23 @@
-#include "core/exec/cuda/kernels/attention.cuh"
+#include "core/exec/cuda/kernels/attention_latent.cuh"
 
 namespace tenon::cuda {
 namespace {
 
-bool has_tiles(const CacheShape& cache) {
-  const int dim = cache.head_dim;
-  return cache.type == Input::bf16 &&
-         (dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256);
+bool is_latent(const AttentionShape& shape) {
+  return shape.v_dim != shape.cache.head_dim;
+}
+
+bool has_tiles(const AttentionShape& shape) {
+  const int dim = shape.cache.head_dim;
+  if (shape.cache.type != Input::bf16) return false;
+  if (is_latent(shape)) return dim == kLatentRow && shape.v_dim == kLatentValues;
+  return dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
 }
 
 AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   AttentionView a;
   a.q = Global<const float>(arrays.q);
-  if (has_tiles(shape.cache)) {
+  if (has_tiles(shape)) {
     a.k = Global<const BFloat16>(static_cast<const BFloat16*>(arrays.k));
     a.v = Global<const BFloat16>(static_cast<const BFloat16*>(arrays.v));
   }
@@ -25,6 +30,7 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   a.heads = shape.heads;
   a.kv_heads = shape.cache.kv_heads;
   a.head_dim = shape.cache.head_dim;
+  a.v_dim = shape.v_dim;
   a.block_tokens = shape.cache.block_tokens;
   a.rows = shape.rows;
   a.window = shape.window;
@@ -50,7 +56,19 @@ int attend(void* stream, const AttentionView& a, const AttentionShape& shape) {
                           : attend<head_dim, 4>(stream, a, shape);
 }
 
+int attend_latent_bf16(void* stream, const AttentionView& a, const AttentionShape& shape) {
+  LaunchConfig config;
+  config.name = "attend_latent";
+  config.grid = {shape.tiles, 1, shape.splits};
+  config.block.x = kLatentWarps * 32;
+  config.shared_bytes = (16 + 2 * kEntries) * AttentionTileShape<kLatentRow>::kStride * 2 +
+                        16 * kScoreStride * sizeof(float);
+  config.stream = stream;
+  return launch(config, attend_latent<kLatentRow, kLatentValues>, a);
+}
+
 int attend_bf16(void* stream, const AttentionView& a, const AttentionShape& shape) {
+  if (is_latent(shape)) return attend_latent_bf16(stream, a, shape);
   switch (shape.cache.head_dim) {
     case 64:
       return attend<64>(stream, a, shape);
@@ -65,7 +83,7 @@ int attend_bf16(void* stream, const AttentionView& a, const AttentionShape& shap
   }
 }
 
-template <typename T>
+template <typename T, int dim>
 int attend_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
                 const AttentionShape& shape) {
   LaunchConfig config;
@@ -73,13 +91,22 @@ int attend_rows(void* stream, const AttentionView& a, const AttentionArrays& arr
   config.grid = {shape.rows * static_cast<uint32_t>(shape.heads), shape.splits, 1};
   config.block.x = kWarp;
   config.stream = stream;
-  return launch(config, attend_plain<T>, a, static_cast<const T*>(arrays.k),
+  return launch(config, attend_plain<T, dim>, a, static_cast<const T*>(arrays.k),
                 static_cast<const T*>(arrays.v), arrays.row_sequence);
+}
+
+template <typename T>
+int attend_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
+                const AttentionShape& shape) {
+  if (shape.cache.head_dim > kMaxHeadDim) {
+    return attend_rows<T, kMaxLatentDim>(stream, a, arrays, shape);
+  }
+  return attend_rows<T, kMaxHeadDim>(stream, a, arrays, shape);
 }
 
 int attend(void* stream, const AttentionView& a, const AttentionArrays& arrays,
            const AttentionShape& shape) {
-  if (has_tiles(shape.cache)) return attend_bf16(stream, a, shape);
+  if (has_tiles(shape)) return attend_bf16(stream, a, shape);
   if (shape.cache.type == Input::bf16) return attend_rows<BFloat16>(stream, a, arrays, shape);
   return attend_rows<float>(stream, a, arrays, shape);
 }
@@ -98,10 +125,10 @@ int launch_attention(void* stream, const AttentionArrays& arrays, const Attentio
   const Global<const float> sinks(arrays.sinks);
   if (shape.out_type == Input::f32) {
     return launch(config, combine_splits<float>, a, sinks, static_cast<float*>(arrays.out),
-                  shape.out_stride);
+                  shape.out_stride, shape.out_head_stride);
   }
   return launch(config, combine_splits<BFloat16>, a, sinks, static_cast<BFloat16*>(arrays.out),
-                shape.out_stride);
+                shape.out_stride, shape.out_head_stride);
 }
 
 }  // namespace tenon::cuda

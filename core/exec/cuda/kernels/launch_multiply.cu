@@ -37,6 +37,24 @@ Factors<T> factors(const MultiplyCall& c) {
   return f;
 }
 
+LaunchConfig elements_config(const char* name, const MultiplyCall& call, uint32_t rows,
+                             void* stream) {
+  LaunchConfig config;
+  config.name = name;
+  config.block.x = 64;
+  config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
+  config.grid.y = rows;
+  config.stream = stream;
+  return config;
+}
+
+template <typename T>
+Factors<T> factors_with_w(const MultiplyCall& call) {
+  Factors<T> f = factors<T>(call);
+  f.w = Global<const T>(static_cast<const T*>(call.w));
+  return f;
+}
+
 QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& quant) {
   QuantFactors q;
   q.f = factors<BFloat16>(call);
@@ -90,8 +108,7 @@ int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& 
     return experts_config(call, rows, tile_rows, weight_bytes, stream);
   };
   if (quant.bits == 0) {
-    Factors<BFloat16> f = factors<BFloat16>(call);
-    f.w = Global<const BFloat16>(static_cast<const BFloat16*>(call.w));
+    Factors<BFloat16> f = factors_with_w<BFloat16>(call);
     f.by = expert_factors(rows, each);
     return launch(config(kRowStride * 2), multiply_experts_bf16<tile_rows>, f);
   }
@@ -109,16 +126,10 @@ int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
                             const QuantScales& quant, const ExpertRows& rows, uint32_t each) {
   const uint32_t places = rows.rows * rows.chosen;
   if (type == Input::f32) {
-    LaunchConfig config;
-    config.name = "multiply_experts";
-    config.block.x = 64;
-    config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
-    config.grid.y = places;
-    config.stream = stream;
-    Factors<float> f = factors<float>(call);
-    f.w = Global<const float>(static_cast<const float*>(call.w));
+    Factors<float> f = factors_with_w<float>(call);
     f.by = expert_factors(rows, each);
-    return launch(config, multiply_experts_f32, f);
+    return launch(elements_config("multiply_experts", call, places, stream), multiply_experts_f32,
+                  f);
   }
   if (places <= rows.count * kFewRows) {
     return multiply_experts<kFewRows>(stream, call, quant, rows, each);
@@ -128,18 +139,10 @@ int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
 
 int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
   if (type == Input::f32) {
-    LaunchConfig config;
-    config.name = "multiply_f32";
-    config.block.x = 64;
-    config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
-    config.grid.y = call.rows;
-    config.stream = stream;
-    Factors<float> f = factors<float>(call);
-    f.w = Global<const float>(static_cast<const float*>(call.w));
-    return launch(config, multiply_f32, f);
+    return launch(elements_config("multiply_f32", call, call.rows, stream), multiply_f32,
+                  factors_with_w<float>(call));
   }
-  Factors<BFloat16> f = factors<BFloat16>(call);
-  f.w = Global<const BFloat16>(static_cast<const BFloat16*>(call.w));
+  const Factors<BFloat16> f = factors_with_w<BFloat16>(call);
   if (call.rows <= kFewRows) {
     const LaunchConfig config =
         tiles_config("multiply_bf16", call, kFewRows, kRowStride * 2, stream);
@@ -148,6 +151,22 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
   const LaunchConfig config =
       tiles_config("multiply_bf16", call, kManyRows, kRowStride * 2, stream);
   return launch(config, multiply_bf16<kManyRows>, f);
+}
+
+int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
+                          const HeadStrides& heads) {
+  if (type == Input::f32) {
+    LaunchConfig config = elements_config("multiply_heads", call, call.rows, stream);
+    config.grid.z = heads.count;
+    return launch(config, multiply_heads_f32, factors_with_w<float>(call), heads);
+  }
+  const bool few = call.rows <= kFewRows;
+  LaunchConfig config =
+      tiles_config("multiply_heads", call, few ? kFewRows : kManyRows, kRowStride * 2, stream);
+  config.grid.z = heads.count;
+  const Factors<BFloat16> f = factors_with_w<BFloat16>(call);
+  if (few) return launch(config, multiply_heads_bf16<kFewRows>, f, heads);
+  return launch(config, multiply_heads_bf16<kManyRows>, f, heads);
 }
 
 int launch_multiply_quant(void* stream, const QuantCall& call) {

@@ -71,14 +71,15 @@ int launch_gate(void* stream, const float* gate, const float* up, void* out, Inp
 }
 
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
-                     uint32_t count, int width, int to_stride) {
+                     uint32_t count, int width, int to_stride, int from_stride) {
   const LaunchConfig config = rows_config("take_rows", count, stream);
+  if (from_stride == 0) from_stride = width;
   if (to_type == Input::f32) {
     return launch(config, take_rows_kernel<float>, from, rows, static_cast<float*>(to), width,
-                  to_stride);
+                  to_stride, from_stride);
   }
   return launch(config, take_rows_kernel<BFloat16>, from, rows, static_cast<BFloat16*>(to), width,
-                to_stride);
+                to_stride, from_stride);
 }
 
 int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap, float limit) {

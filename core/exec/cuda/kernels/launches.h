@@ -19,7 +19,8 @@ enum class Input : uint8_t { f32, bf16 };
 struct NormShape {
   uint32_t rows = 0;
   int width = 0;
-  int out_stride = 0;        // elements
+  int x_stride = 0;  // elements; 0 = width
+  int out_stride = 0;
   uint32_t weight_rows = 1;  // row r has weight r % weight_rows
   float eps = 0.0f;
   bool centered = false;  // a layer norm; else an rms norm
@@ -74,9 +75,10 @@ int launch_gate(void* stream, const float* gate, const float* up, void* out, Inp
                 uint32_t rows, int width, int out_stride, ActivationKind kind,
                 SwigluLimit limited = {});
 
-// to [count, to_stride] = rows of from [.., width]; `rows` null: the first ones.
+// to [count, to_stride] = the first `width` of rows of from [.., from_stride]; `rows` null: the
+// first ones; from_stride 0: width.
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
-                     uint32_t count, int width, int to_stride);
+                     uint32_t count, int width, int to_stride, int from_stride = 0);
 
 // x = cap · tanh(scale · x / cap), without a cap scale · x; then held within ±limit, if that is >
 // 0.
@@ -112,6 +114,17 @@ struct MultiplyCall {
   float factor;
 };
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
+
+// `count` such products beside each other, of heads that have a matrix each: x, w and y of the next
+// one begin so many elements further. No bias; x must stay aligned to 16 bytes.
+struct HeadStrides {
+  uint32_t count;
+  int x;
+  int w;
+  int y;
+};
+int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
+                          const HeadStrides& heads);
 
 // Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
 // enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4
@@ -196,21 +209,23 @@ struct AttentionSequence {
 struct AttentionArrays {
   const float* q;  // [rows, heads, head_dim]
   const void* k;   // planes
-  const void* v;
+  const void* v;   // k again where V is the beginning of K's rows
   const AttentionSequence* sequences;
   const AttentionTile* tiles;
   const uint32_t* slots;         // [rows] entries in front of the row
   const uint32_t* row_sequence;  // [rows] which of `sequences`
   const int32_t* tables;         // block ids; of blocks that no row sees they are not read
   const float* sinks;            // [heads] or null
-  float* partial;                // [splits, rows · heads, head_dim]
+  float* partial;                // [splits, rows · heads, v_dim]
   float* sums;                   // [splits, rows · heads, 2]: largest score (base 2), sum
   void* out;                     // [rows, out_stride]
 };
 struct AttentionShape {
   CacheShape cache;
+  int v_dim;  // elements of a row of V: head_dim, or fewer of latent attention
   Input out_type;
   int out_stride;
+  int out_head_stride;
   int heads;
   uint32_t rows;    // of the step
   uint32_t tiles;   // of kTileItems · warps items
@@ -227,9 +242,10 @@ inline constexpr uint32_t kTileItems = 16;
 constexpr uint32_t attention_splits(uint32_t entries) {
   return (entries + kSplitEntries - 1) / kSplitEntries;
 }
-// Tensor cores serve bf16 caches with a head_dim of 64, 80, 96, 128 and 256; all else, up to
-// kMaxHeadDim, is computed in f32.
+// Tensor cores serve bf16 caches with a head_dim of 64, 80, 96, 128 and 256, and latent attention
+// with rows of 576 of which V is 512; all else, up to these, is computed in f32.
 inline constexpr int kMaxHeadDim = 256;
+inline constexpr int kMaxLatentDim = 576;
 int launch_attention(void* stream, const AttentionArrays& arrays, const AttentionShape& shape);
 
 }  // namespace tenon::cuda

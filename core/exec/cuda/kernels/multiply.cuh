@@ -205,6 +205,23 @@ __global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_experts_bf16(Fac
   multiply_tile<tile_rows>(f, rows, arena);
 }
 
+// Grid: columns, rows, heads.
+template <typename T>
+TENON_DEVICE void choose_head(Factors<T>& f, const HeadStrides& heads) {
+  const int64_t head = blockIdx.z;
+  f.x = f.x + head * heads.x;
+  f.w = f.w + head * heads.w;
+  f.y = f.y + head * heads.y;
+}
+template <int tile_rows>
+__global__ void __launch_bounds__(kMultiplyThreads, 4)
+    multiply_heads_bf16(Factors<BFloat16> f, HeadStrides heads) {
+  SharedArena arena;
+  choose_head(f, heads);
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
+  multiply_tile<tile_rows>(f, StraightRows{first, static_cast<int64_t>(f.rows)}, arena);
+}
+
 // The path that rounds nothing: a thread an element, one product after the other. Not made to be
 // fast.
 TENON_DEVICE void multiply_element(const Factors<float>& f, int64_t from, int64_t to, int column) {
@@ -217,6 +234,12 @@ TENON_DEVICE void multiply_element(const Factors<float>& f, int64_t from, int64_
 
 __global__ void multiply_f32(Factors<float> f) {
   const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
+}
+
+__global__ void multiply_heads_f32(Factors<float> f, HeadStrides heads) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  choose_head(f, heads);
   if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
 }
 

@@ -84,7 +84,8 @@ __global__ void norm_kernel(Global<const float> x, Global<const float> weight,
                             Global<const float> bias, Global<T> out, NormShape shape) {
   SharedArena arena;
   Shared<float> sums = arena.take<float>(kRowThreads / 32);
-  const int64_t from = static_cast<int64_t>(blockIdx.x) * shape.width;
+  const int64_t from =
+      static_cast<int64_t>(blockIdx.x) * (shape.x_stride == 0 ? shape.width : shape.x_stride);
   const int64_t to = static_cast<int64_t>(blockIdx.x) * shape.out_stride;
   const int64_t own = static_cast<int64_t>(blockIdx.x % shape.weight_rows) * shape.width;
   const int first = static_cast<int>(threadIdx.x);
@@ -172,11 +173,11 @@ __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Gl
 // Rows of f32 into rows of a product's input, each from where `rows` says.
 template <typename T>
 __global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t> rows,
-                                 Global<T> to, int width, int to_stride) {
+                                 Global<T> to, int width, int to_stride, int from_stride) {
   const int64_t row =
       rows ? static_cast<int64_t>(uint32_t{rows[blockIdx.x]}) : static_cast<int64_t>(blockIdx.x);
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
-    put(to, static_cast<int64_t>(blockIdx.x) * to_stride + i, from[row * width + i]);
+    put(to, static_cast<int64_t>(blockIdx.x) * to_stride + i, from[row * from_stride + i]);
   }
 }
 
