@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <tenon/attention.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,13 +8,14 @@
 #include <vector>
 
 #include "core/exec/cuda/attention_plan.h"
+#include "core/exec/kv_row.h"
 #include "tests/cuda/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {
 
 struct Model {
-  Input cache = Input::bf16;
+  CacheType cache = CacheType::bf16;
   int head_dim = 64;
   int v_dim = 0;  // 0 = head_dim; else V is the beginning of K's rows
   int heads = 4;
@@ -21,6 +23,7 @@ struct Model {
   uint32_t window = 0;
   float cap = 0.0f;
   bool sinks = false;
+  bool slopes = false;
 
   int values() const { return v_dim == 0 ? head_dim : v_dim; }
 };
@@ -41,8 +44,20 @@ float number(uint64_t seed, uint32_t what, uint32_t entry, int head, int i) {
 }
 enum What : uint32_t { kQ, kK, kV };
 
-float value(const Model& model, uint64_t seed, uint32_t entry, int head, int i) {
-  return number(seed, model.v_dim == 0 ? kV : kK, entry, head, i);
+// A row of K or V as the cache gives it back.
+std::vector<float> kept(const Model& model, uint64_t seed, What what, uint32_t entry, int head) {
+  std::vector<float> row;
+  for (int i = 0; i < model.head_dim; ++i) row.push_back(number(seed, what, entry, head, i));
+  if (!is_quantised(model.cache)) return row;
+  const DType dtype = model.cache == CacheType::i8 ? DType::i8 : DType::i4;
+  std::vector<std::byte> bytes(kv_row_bytes(dtype, static_cast<uint32_t>(model.head_dim)));
+  write_kv_row(dtype, row, bytes.data());
+  read_kv_row(dtype, bytes.data(), row);
+  return row;
+}
+
+float slope(int head) {
+  return 0.02f * static_cast<float>(head + 1);
 }
 
 float sink(int head) {
@@ -140,14 +155,25 @@ class Step {
   }
 
   const void* upload_plane(const std::vector<float>& plane, const char* name) {
-    if (model_.cache == Input::f32) return device_.upload(plane, name);
-    return device_.upload(rounded(plane), name);
+    if (model_.cache == CacheType::f32) return device_.upload(plane, name);
+    if (model_.cache == CacheType::bf16) return device_.upload(rounded(plane), name);
+    const DType dtype = model_.cache == CacheType::i8 ? DType::i8 : DType::i4;
+    const auto dim = static_cast<size_t>(model_.head_dim);
+    const uint64_t row_bytes = kv_row_bytes(dtype, static_cast<uint32_t>(dim));
+    std::vector<std::byte> rows(plane.size() / dim * row_bytes);
+    for (size_t row = 0; row < plane.size() / dim; ++row) {
+      write_kv_row(dtype, {&plane[row * dim], dim}, &rows[row * row_bytes]);
+    }
+    return device_.upload(rows, name);
   }
 
   Rows launch_plan(const AttentionPlanArrays& plan, uint32_t rows) {
     const uint64_t width = static_cast<uint64_t>(model_.heads) * model_.values();
-    std::vector<float> sinks;
-    for (int head = 0; head < model_.heads; ++head) sinks.push_back(sink(head));
+    std::vector<float> sinks, slopes;
+    for (int head = 0; head < model_.heads; ++head) {
+      sinks.push_back(sink(head));
+      slopes.push_back(slope(head));
+    }
     AttentionArrays arrays = {};
     arrays.q = device_.upload(q_, "q");
     arrays.k = upload_plane(k_, "k");
@@ -158,6 +184,7 @@ class Step {
     arrays.row_sequence = device_.upload(plan.row_sequence, "row_sequence");
     arrays.tables = device_.upload(plan.tables, "tables");
     arrays.sinks = model_.sinks ? device_.upload(sinks, "sinks") : nullptr;
+    arrays.slopes = model_.slopes ? device_.upload(slopes, "slopes") : nullptr;
     arrays.partial = device_.make<float>(plan.splits * rows * width, "partial");
     arrays.sums = device_.make<float>(2ull * plan.splits * rows * model_.heads, "sums");
     float* out = device_.make<float>(rows * width, "out");
@@ -209,12 +236,14 @@ std::vector<double> expected_row(const Model& model, const Sequence& s, uint32_t
     std::map<uint32_t, double> scores;
     double largest = model.sinks ? sink(head) : -INFINITY;
     for (uint32_t p = first_visible(entry, model.window); p <= entry; ++p) {
+      const std::vector<float> key = kept(model, s.seed, kK, p, kv_head);
       double score = 0.0;
       for (int i = 0; i < model.head_dim; ++i) {
-        score += double{number(s.seed, kQ, entry, head, i)} * number(s.seed, kK, p, kv_head, i);
+        score += double{number(s.seed, kQ, entry, head, i)} * key[i];
       }
       score *= 0.1f;
       if (model.cap > 0.0f) score = model.cap * std::tanh(score / model.cap);
+      if (model.slopes) score += slope(head) * (static_cast<double>(p) - entry);
       scores[p] = score;
       largest = std::max(largest, score);
     }
@@ -222,9 +251,10 @@ std::vector<double> expected_row(const Model& model, const Sequence& s, uint32_t
     std::vector<double> values(static_cast<size_t>(model.values()), 0.0);
     for (const auto& [p, score] : scores) {
       const double weight = std::exp(score - largest);
+      const std::vector<float> own = kept(model, s.seed, model.v_dim == 0 ? kV : kK, p, kv_head);
       sum += weight;
       for (int i = 0; i < model.values(); ++i) {
-        values[i] += weight * value(model, s.seed, p, kv_head, i);
+        values[i] += weight * own[i];
       }
     }
     for (const double x : values) out.push_back(x / sum);
@@ -237,7 +267,7 @@ void expect_formula(const Model& model, const std::vector<Sequence>& sequences,
   SCOPED_TRACE("head_dim " + std::to_string(model.head_dim) + ", heads " +
                std::to_string(model.heads) + "/" + std::to_string(model.kv_heads));
   const Rows rows = attend(model, sequences, how);
-  const double tolerance = model.cache == Input::f32 ? 2e-5 : 2e-2;
+  const double tolerance = model.cache == CacheType::f32 ? 2e-5 : 2e-2;
   size_t row = 0;
   for (const Sequence& s : sequences) {
     for (uint32_t entry = s.entries - s.rows; entry < s.entries; ++entry, ++row) {
@@ -251,7 +281,7 @@ void expect_formula(const Model& model, const std::vector<Sequence>& sequences,
 
 TEST(CudaAttention, follows_the_formula_for_every_width_of_heads) {
   for (const int head_dim : {64, 80, 96, 128, 256}) {
-    for (const Input cache : {Input::bf16, Input::f32}) {
+    for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
       expect_formula({.cache = cache, .head_dim = head_dim, .heads = 2, .kv_heads = 1},
                      {{37, 1, 1}, {5, 5, 2}});
     }
@@ -264,16 +294,17 @@ TEST(CudaAttention, lets_query_heads_share_heads_of_the_cache) {
   }
 }
 
-TEST(CudaAttention, knows_windows_caps_and_sinks) {
-  for (const Input cache : {Input::bf16, Input::f32}) {
+TEST(CudaAttention, knows_windows_caps_sinks_and_slopes) {
+  for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
     expect_formula({.cache = cache, .window = 7}, {{45, 6, 1}, {3, 2, 2}});
     expect_formula({.cache = cache, .cap = 0.7f}, {{21, 3, 1}});
     expect_formula({.cache = cache, .sinks = true}, {{21, 3, 1}, {1, 1, 2}});
+    expect_formula({.cache = cache, .heads = 6, .slopes = true}, {{45, 3, 1}, {1, 1, 2}});
   }
 }
 
 TEST(CudaAttention, adds_up_the_ranges_of_long_sequences) {
-  for (const Input cache : {Input::bf16, Input::f32}) {
+  for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
     const Model model{.cache = cache, .head_dim = 64, .heads = 1, .kv_heads = 1};
     expect_formula(model, {{kSplitEntries + 40, 2, 1}, {9, 1, 2}}, {.block_tokens = 64});
     expect_formula({.cache = cache, .heads = 1, .kv_heads = 1, .window = 50, .sinks = true},
@@ -282,7 +313,7 @@ TEST(CudaAttention, adds_up_the_ranges_of_long_sequences) {
 }
 
 TEST(CudaAttention, reads_values_inside_of_keys) {
-  for (const Input cache : {Input::bf16, Input::f32}) {
+  for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
     expect_formula({.cache = cache, .head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1},
                    {{70, 3, 1}, {5, 5, 2}});
     expect_formula({.cache = cache, .head_dim = 28, .v_dim = 20, .heads = 3, .kv_heads = 1},
@@ -302,15 +333,29 @@ TEST(CudaAttention, gives_rows_of_latent_attention_the_same_bits_in_any_chunks_a
   EXPECT_EQ(chunks, whole);
 }
 
-class CudaAttentionBitsTest : public testing::TestWithParam<Input> {
+TEST(CudaAttention, reads_rows_of_8_and_4_bits) {
+  for (const CacheType cache : {CacheType::i8, CacheType::i4}) {
+    for (const int head_dim : {64, 128, 20, 7}) {
+      expect_formula({.cache = cache, .head_dim = head_dim, .heads = 4, .kv_heads = 2},
+                     {{37, 2, 1}, {5, 5, 2}});
+    }
+    expect_formula({.cache = cache, .window = 7, .sinks = true}, {{45, 20, 1}});
+    expect_formula({.cache = cache, .head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1},
+                   {{40, 2, 1}});
+  }
+}
+
+class CudaAttentionBitsTest : public testing::TestWithParam<CacheType> {
  protected:
   Model model() const { return {.cache = GetParam(), .window = 30}; }
   const Sequence whole_ = {45, 40, 3};
 };
-std::string cache_name(const testing::TestParamInfo<Input>& info) {
-  return info.param == Input::f32 ? "f32" : "bf16";
+std::string cache_name(const testing::TestParamInfo<CacheType>& info) {
+  return std::vector<std::string>{"f32", "bf16", "i8", "i4"}[static_cast<size_t>(info.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Caches, CudaAttentionBitsTest, testing::Values(Input::f32, Input::bf16),
+INSTANTIATE_TEST_SUITE_P(Caches, CudaAttentionBitsTest,
+                         testing::Values(CacheType::f32, CacheType::bf16, CacheType::i8,
+                                         CacheType::i4),
                          cache_name);
 
 TEST_P(CudaAttentionBitsTest, are_the_same_for_blocks_of_any_size) {

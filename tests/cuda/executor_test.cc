@@ -63,7 +63,9 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(
     Types, CudaExecutorTest,
     testing::Values(Case{"f32"}, Case{"bf16_on_tensor_cores", DType::bf16, DType::bf16, 64, 2e-2f},
-                    Case{"bf16_of_odd_heads", DType::bf16, DType::bf16, 8, 2e-2f}),
+                    Case{"bf16_of_odd_heads", DType::bf16, DType::bf16, 8, 2e-2f},
+                    Case{"f32_with_i8", DType::f32, DType::i8, 8, 1e-2f},
+                    Case{"f32_with_i4_on_tensor_cores", DType::f32, DType::i4, 64, 2e-2f}),
     case_name);
 
 TEST_P(CudaExecutorTest, gives_the_logits_of_the_oracle) {
@@ -143,6 +145,12 @@ TEST(CudaExecutor, sees_windows_and_blocks_that_are_gone) {
   device.steps.table(sequence)[0] = kNoBlock;
   device.steps.table(sequence)[1] = kNoBlock;
   EXPECT_EQ(device.steps.step({{sequence, {text.back()}}})[0], expected[19]);
+}
+
+TEST(CudaExecutor, knows_biases_that_fall_with_distance) {
+  for (const char* name : {"bloom", "mpt", "mpt_scaled"}) {
+    expect_oracle(std::string("models/") + name, 1e-4f, {});
+  }
 }
 
 TEST(CudaExecutor, follows_the_oracle_on_the_models_that_are_bundled) {

@@ -6,6 +6,7 @@
 
 #include "core/exec/cuda/cuda_weights.h"
 #include "core/exec/cuda/kernels/launches.h"
+#include "core/model/weight_rows.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"
 
@@ -57,6 +58,54 @@ TEST(CudaLatent, models_give_the_logits_of_the_oracle) {
        {"deepseek_v2", "deepseek_v2_experts", "deepseek_v2_groups", "deepseek_v2_low_rank_q",
         "deepseek_v3", "deepseek_v3_experts", "deepseek_v3_halves", "deepseek_v3_one_group"}) {
     expect_oracle(std::string("models/") + name, 1e-4f, {});
+  }
+}
+
+// The same model with matrices of bf16, but for routers.
+void narrow(Model& model, std::vector<std::vector<BFloat16>>& storage) {
+  std::vector<Weight*> all = {&model.embedding, &model.head};
+  for (LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) {
+      if (weight != &layer.router) all.push_back(const_cast<Weight*>(weight));
+    }
+  }
+  for (Weight* weight : all) {
+    std::vector<float> values(size_t{weight->n_out} * weight->k_in);
+    for (uint32_t row = 0; row < weight->n_out; ++row) {
+      read_row(*weight, row, &values[size_t{row} * weight->k_in]);
+    }
+    storage.push_back(rounded(values));
+    TensorView view;
+    view.data = storage.back().data();
+    view.dtype = DType::bf16;
+    view.rank = 2;
+    view.shape[0] = weight->n_out;
+    view.shape[1] = view.stride[0] = weight->k_in;
+    view.stride[1] = 1;
+    weight->format = "bf16";
+    weight->row_order = {};
+    weight->parts = {view};
+  }
+}
+
+TEST(CudaLatent, in_bf16_gives_the_logits_of_the_oracle) {
+  for (const char* name : {"models/deepseek_v2", "models/deepseek_v3"}) {
+    SCOPED_TRACE(name);
+    const auto model = open_golden(name);
+    ASSERT_NE(model, nullptr);
+    std::vector<std::vector<BFloat16>> storage;
+    narrow(*model, storage);
+    const ModelShapeStorage shape(model->plan, 64);
+    LoadOptions options;
+    options.kv_dtype = DType::bf16;
+    options.max_rows = 40;
+    const auto tokens = some_tokens(19, model->plan.vocabulary, 3);
+    const auto ref = make_ref_executor();
+    StepDriver oracle(*ref, *model, shape.shape(), options);
+    OnDevice device(*model, shape.shape(), options);
+    const Logits whole = device.steps.feed(tokens, {19});
+    expect_near(whole, oracle.feed(tokens, {19}), 2e-2f);
+    EXPECT_EQ(device.steps.feed(tokens, {1}), whole);
   }
 }
 

@@ -13,13 +13,14 @@ namespace {
 
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
-    {.key = "kv.dtype", .words = "f32 bf16"},
+    {.key = "kv.dtype", .words = "f32 bf16 i8 i4"},
     {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
     {.key = "attn.latent", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };
@@ -71,7 +72,6 @@ Status refuse(LayerId layer, std::string_view has) {
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) return refuse(id, "a recurrence");
   if (!layer.attends()) return refuse(id, "no attention");
-  if (layer.attention.alibi_max_bias > 0.0f) return refuse(id, "biases that fall with distance");
   const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
   if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
@@ -90,9 +90,10 @@ Status check_setup(const ExecutorSetup& setup) {
   }
   for (GroupId id = 0; id < setup.shape->group_count; ++id) {
     const DType dtype = setup.geometry.groups[id].dtype;
-    if (dtype == DType::f32 || dtype == DType::bf16) continue;
-    return unsupported("K and V of " + std::string(dtype_name(dtype)) +
-                       "; the executor 'cuda' keeps them in f32 or bf16: set kv_cache.dtype");
+    if (dtype == DType::f32 || dtype == DType::bf16 || kv_is_quantised(dtype)) continue;
+    return unsupported(
+        "K and V of " + std::string(dtype_name(dtype)) +
+        "; the executor 'cuda' keeps them in f32, bf16, i8 or i4: set kv_cache.dtype");
   }
   return {};
 }

@@ -19,6 +19,19 @@ ActivationKind activation_kind(Activation activation) {
   return ActivationKind::silu;
 }
 
+CacheType cache_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CacheType::f32;
+    case DType::i8:
+      return CacheType::i8;
+    case DType::i4:
+      return CacheType::i4;
+    default:
+      return CacheType::bf16;
+  }
+}
+
 QuantScales scales_of(const DeviceMatrix& w) {
   return {w.scales, w.zeros, w.groups, w.group, w.bits};
 }
@@ -184,13 +197,13 @@ void CudaStep::attend(uint32_t layer) {
   arrays.k = kv_.k(shape.group, shape.index_in_group);
   arrays.v = kv_.v(shape.group, shape.index_in_group);
   arrays.sinks = weights_.layers[layer].sinks;
+  arrays.slopes = weights_.layers[layer].slopes;
   arrays.partial = partial_;
   arrays.sums = sums_;
   arrays.out = attended_;
   AttentionShape call = {};
-  call.cache = {geometry.dtype == DType::f32 ? Input::f32 : Input::bf16,
-                static_cast<int>(group.kv_heads), static_cast<int>(group.k_dim),
-                static_cast<int>(geometry.block_tokens)};
+  call.cache = {cache_type(geometry.dtype), static_cast<int>(group.kv_heads),
+                static_cast<int>(group.k_dim), static_cast<int>(geometry.block_tokens)};
   call.out_type = weights_.type();
   call.v_dim = static_cast<int>(group.v_dim);
   call.out_head_stride = call.v_dim;

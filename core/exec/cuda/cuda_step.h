@@ -29,6 +29,7 @@ struct StepSetup {
 };
 
 ActivationKind activation_kind(Activation activation);
+CacheType cache_type(DType dtype);
 QuantScales scales_of(const DeviceMatrix& w);
 
 class CudaStep final : private DecoderOps {

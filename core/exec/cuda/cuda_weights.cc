@@ -83,6 +83,11 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
   TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
   TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
   TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
+  const SelfAttentionPlan& attention = model.plan.layers[index].attention;
+  if (attention.alibi_max_bias > 0.0f) {
+    const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
+    TENON_ASSIGN_OR_RETURN(to.slopes, upload.vector(slopes));
+  }
   const std::vector<float> none;
   const std::vector<float>& sinks = model.plan.sinks.empty() ? none : model.plan.sinks[index];
   const std::pair<const float**, const std::vector<float>*> vectors[] = {

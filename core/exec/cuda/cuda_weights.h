@@ -25,7 +25,7 @@ struct DeviceLayer {
   const float *mlp_norm, *mlp_norm_bias, *mlp_post_norm, *mlp_post_norm_bias;
   const float *q_norm, *k_norm, *q_norm_bias, *k_norm_bias;
   const float *q_bias, *k_bias, *v_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
-  const float* sinks;
+  const float *sinks, *slopes;
   const float *q_a_norm, *kv_a_norm, *q_a_bias, *kv_a_bias;
   const float *router_bias, *router_correction;
   const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;

@@ -7,7 +7,7 @@
 
 #include <tenon/cuda/machine.h>
 
-#include "core/exec/cuda/kernels/elements.cuh"
+#include "core/exec/cuda/kernels/cache_rows.cuh"
 #include "core/exec/cuda/kernels/launches.h"
 
 namespace tenon::cuda {
@@ -17,13 +17,17 @@ inline constexpr float kLog2E = 1.44269504f;
 
 struct AttentionView {
   Global<const float> q;
-  Global<const BFloat16> k, v;       // of attend_tiles; attend_plain has its own
-  Global<const uint32_t> sequences;  // AttentionSequence, 3 numbers each
-  Global<const uint32_t> tiles;      // AttentionTile, 2 numbers each
+  Global<const BFloat16> k, v;             // of tiles; attend_plain has its own
+  Global<const uint8_t> k_bytes, v_bytes;  // in place of k and v, of i8 and i4
+  Global<const uint32_t> sequences;        // AttentionSequence, 3 numbers each
+  Global<const uint32_t> tiles;            // AttentionTile, 2 numbers each
   Global<const uint32_t> slots;
   Global<const int32_t> tables;
+  Global<const float> slopes;
   Global<float> partial, sums;
   int heads, kv_heads, head_dim, v_dim, block_tokens;
+  int row_bytes, scale_at;  // of i8 and i4
+  CacheType type;
   uint32_t rows, window;
   float scale, cap;
 };
@@ -59,17 +63,23 @@ struct Visible {
       : first(window == 0 || slot < window ? 0 : slot - window + 1), last(slot + 1) {}
 };
 
-TENON_DEVICE float final_score(const AttentionView& a, float product) {
+// `distance`: of the entry from the row's own, 0 or below.
+TENON_DEVICE float final_score(const AttentionView& a, float product, float slope, float distance) {
   float score = product * a.scale;
   if (a.cap > 0.0f) score = a.cap * tanhf(score / a.cap);
+  if (a.slopes) score += slope * distance;
   return score * kLog2E;
 }
 
-// Where an entry's row of K or V begins in its plane.
-TENON_DEVICE int64_t entry_place(const AttentionView& a, const Items& items, uint32_t entry) {
+TENON_DEVICE float distance_of(uint32_t entry, Visible seen) {
+  return static_cast<float>(static_cast<int>(entry) + 1 - static_cast<int>(seen.last));
+}
+
+// Which row of its plane an entry is.
+TENON_DEVICE int64_t entry_row(const AttentionView& a, const Items& items, uint32_t entry) {
   const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
   const int64_t block = int32_t{a.tables[static_cast<int64_t>(items.first_entry + entry / tokens)]};
-  return ((block * a.kv_heads + items.kv_head) * a.block_tokens + entry % tokens) * a.head_dim;
+  return (block * a.kv_heads + items.kv_head) * a.block_tokens + entry % tokens;
 }
 
 template <int head_dim>
@@ -78,19 +88,26 @@ struct AttentionTileShape {
   static constexpr int kPieces = head_dim / 8;  // of 16 bytes
 };
 
-// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read.
+// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read. What is not
+// bf16 becomes it, and is there behind the next barrier, as what is copied.
 template <int head_dim, int warps>
 TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane,
-                               const AttentionView& a, const Items& items, uint32_t entry,
-                               Visible seen) {
+                               Global<const uint8_t> bytes, const AttentionView& a,
+                               const Items& items, uint32_t entry, Visible seen) {
   using Shape = AttentionTileShape<head_dim>;
   for (int i = static_cast<int>(threadIdx.x); i < kEntries * Shape::kPieces; i += warps * 32) {
     const uint32_t own = entry + static_cast<uint32_t>(i / Shape::kPieces);
     const int piece = i % Shape::kPieces * 8;
     const bool there = own >= seen.first && own < seen.last;
-    const int64_t from = there ? entry_place(a, items, own) + piece : 0;
-    copy_async_16(to + (i / Shape::kPieces * Shape::kStride + piece), plane + from,
-                  there ? 16u : 0u);
+    const Shared<BFloat16> at = to + (i / Shape::kPieces * Shape::kStride + piece);
+    const int64_t row = there ? entry_row(a, items, own) : 0;
+    if (a.type == CacheType::bf16) {
+      copy_async_16(at, plane + (row * a.head_dim + (there ? piece : 0)), there ? 16u : 0u);
+      continue;
+    }
+    Pack<BFloat16, 8> eight = {};
+    if (there) eight = quantised_piece(bytes + row * a.row_bytes, a.type, a.scale_at, piece);
+    store_pack(at, eight);
   }
 }
 
@@ -120,8 +137,8 @@ struct Running {
 // `state` brought to the new largest scores.
 template <int head_dim>
 TENON_DEVICE void soften(float (&scores)[kEntries / 8][4], const AttentionView& a, uint32_t entry,
-                         const Visible (&seen)[2], Running<head_dim>& state,
-                         uint32_t (&p)[kEntries / 16][4]) {
+                         const Visible (&seen)[2], const float (&slope)[2],
+                         Running<head_dim>& state, uint32_t (&p)[kEntries / 16][4]) {
   const uint32_t column = threadIdx.x % 4 * 2;
   TENON_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -132,8 +149,8 @@ TENON_DEVICE void soften(float (&scores)[kEntries / 8][4], const AttentionView& 
       for (int i = 0; i < 2; ++i) {
         const uint32_t own = entry + static_cast<uint32_t>(n * 8 + i) + column;
         float& score = scores[n][half * 2 + i];
-        score =
-            own >= seen[half].first && own < seen[half].last ? final_score(a, score) : -INFINITY;
+        const bool sees = own >= seen[half].first && own < seen[half].last;
+        score = sees ? final_score(a, score, slope[half], distance_of(own, seen[half])) : -INFINITY;
         largest = fmaxf(largest, score);
       }
     }
@@ -227,6 +244,18 @@ TENON_DEVICE void put_partial(const AttentionView& a, const Items& items, uint32
   a.sums[2 * at + 1] = state.sum[half];
 }
 
+// What the two rows of a tile that a lane holds a part of see, and their heads' slopes.
+TENON_DEVICE void look_at_items(const AttentionView& a, const Items& items, uint32_t item,
+                                Visible (&seen)[2], float (&slope)[2]) {
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint32_t own = item + 8 * half;
+    slope[half] = 0.0f;
+    if (!items.there(own)) continue;
+    seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(own))], a.window);
+    if (a.slopes) slope[half] = a.slopes[items.head(own)];
+  }
+}
+
 // Grid: tiles, KV heads, ranges.
 template <int head_dim, int warps>
 __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
@@ -245,29 +274,27 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t item = items.first + static_cast<uint32_t>(warp * 16) + threadIdx.x % 32 / 4;
   Visible seen[2];
-  for (uint32_t half = 0; half < 2; ++half) {
-    if (!items.there(item + 8 * half)) continue;
-    seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(item + 8 * half))], a.window);
-  }
+  float slope[2];
+  look_at_items(a, items, item, seen, slope);
   load_queries<head_dim, 16 * warps, warps>(q, a, items);
   Running<head_dim> state;
-  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a, items, entry, block_sees);
+  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, items, entry, block_sees);
   copy_async_commit();
   for (; entry < end; entry += kEntries) {
     copy_async_wait<0>();
     __syncthreads();  // K is there, and the last V was used
-    copy_entries<head_dim, warps>(v, a.v, a, items, entry, block_sees);
+    copy_entries<head_dim, warps>(v, a.v, a.v_bytes, a, items, entry, block_sees);
     copy_async_commit();
     float scores[kEntries / 8][4] = {};
     multiply_keys<head_dim>(scores, q + warp * 16 * kStride, k);
     copy_async_wait<0>();
     __syncthreads();  // V is there, and K was used
     if (entry + kEntries < end) {
-      copy_entries<head_dim, warps>(k, a.k, a, items, entry + kEntries, block_sees);
+      copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, items, entry + kEntries, block_sees);
     }
     copy_async_commit();
     uint32_t p[kEntries / 16][4];
-    soften<head_dim>(scores, a, entry, seen, state, p);
+    soften<head_dim>(scores, a, entry, seen, slope, state, p);
     multiply_values<head_dim, kStride>(state, p, v);
   }
   put_partial<head_dim>(a, items, item, state, 0);
@@ -281,9 +308,8 @@ struct PlainLane {
   static constexpr int kElements = dim / 32;
 };
 
-template <typename T, int dim>
-__global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T> v,
-                             Global<const uint32_t> row_sequence) {
+template <typename Rows, int dim>
+__global__ void attend_plain(AttentionView a, Rows k, Rows v, Global<const uint32_t> row_sequence) {
   const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
   const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
   const int lane = static_cast<int>(threadIdx.x);
@@ -298,26 +324,26 @@ __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T>
   for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
     q[i] = a.q[(row * a.heads + head) * a.head_dim + lane + 32 * i];
   }
+  const float slope = a.slopes ? float{a.slopes[head]} : 0.0f;
   float largest = -INFINITY;
   float sum = 0.0f;
   const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
   const int kv_head = head / (a.heads / a.kv_heads);
   for (uint32_t entry = begin > seen.first ? begin : seen.first; entry < end; ++entry) {
     const int64_t block = int32_t{a.tables[static_cast<int64_t>(table + entry / tokens)]};
-    const int64_t at =
-        ((block * a.kv_heads + kv_head) * a.block_tokens + entry % tokens) * a.head_dim;
+    const int64_t at = (block * a.kv_heads + kv_head) * a.block_tokens + entry % tokens;
     float product = 0.0f;
     for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
-      product = fmaf(q[i], get(k, at + lane + 32 * i), product);
+      product = fmaf(q[i], k(at, lane + 32 * i), product);
     }
     for (int with = 16; with > 0; with /= 2) product += __shfl_xor_sync(kAllLanes, product, with);
-    const float score = final_score(a, product);
+    const float score = final_score(a, product, slope, distance_of(entry, seen));
     const float now = fmaxf(largest, score);
     const float shrink = exp2f(largest - now);
     const float weight = exp2f(score - now);
     sum = sum * shrink + weight;
     for (int i = 0; i < kLaneElements && lane + 32 * i < a.v_dim; ++i) {
-      out[i] = out[i] * shrink + weight * get(v, at + lane + 32 * i);
+      out[i] = out[i] * shrink + weight * v(at, lane + 32 * i);
     }
     largest = now;
   }

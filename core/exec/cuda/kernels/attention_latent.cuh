@@ -65,17 +65,16 @@ __global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t item = items.first + threadIdx.x % 32 / 4;
   Visible seen[2];
-  for (uint32_t half = 0; half < 2; ++half) {
-    if (!items.there(item + 8 * half)) continue;
-    seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(item + 8 * half))], a.window);
-  }
+  float slope[2];
+  look_at_items(a, items, item, seen, slope);
   load_queries<k_dim, 16, kLatentWarps>(q, a, items);
   Running<kColumns> state;
-  if (entry < end) copy_entries<k_dim, kLatentWarps>(rows, a.k, a, items, entry, block_sees);
+  if (entry < end)
+    copy_entries<k_dim, kLatentWarps>(rows, a.k, a.k_bytes, a, items, entry, block_sees);
   copy_async_commit();
   for (int buffer = 0; entry < end; entry += kEntries, buffer ^= 1) {
     if (entry + kEntries < end) {
-      copy_entries<k_dim, kLatentWarps>(rows + (buffer ^ 1) * kBuffer, a.k, a, items,
+      copy_entries<k_dim, kLatentWarps>(rows + (buffer ^ 1) * kBuffer, a.k, a.k_bytes, a, items,
                                         entry + kEntries, block_sees);
     }
     copy_async_commit();
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView
     float scores[kEntries / 8][4];
     take_scores(scores, all_scores);
     uint32_t p[kEntries / 16][4];
-    soften<kColumns>(scores, a, entry, seen, state, p);
+    soften<kColumns>(scores, a, entry, seen, slope, state, p);
     multiply_values<kColumns, kStride>(state, p, rows + (buffer * kBuffer + warp * kColumns));
     __syncthreads();  // scores and entries were used
   }

@@ -9,7 +9,7 @@ bool is_latent(const AttentionShape& shape) {
 
 bool has_tiles(const AttentionShape& shape) {
   const int dim = shape.cache.head_dim;
-  if (shape.cache.type != Input::bf16) return false;
+  if (shape.cache.type == CacheType::f32) return false;
   if (is_latent(shape)) return dim == kLatentRow && shape.v_dim == kLatentValues;
   return dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
 }
@@ -17,7 +17,13 @@ bool has_tiles(const AttentionShape& shape) {
 AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   AttentionView a;
   a.q = Global<const float>(arrays.q);
-  if (has_tiles(shape)) {
+  a.type = shape.cache.type;
+  a.row_bytes = cache_row_bytes(a.type, shape.cache.head_dim);
+  a.scale_at = cache_scale_at(a.type, shape.cache.head_dim);
+  if (is_quantised(a.type)) {
+    a.k_bytes = Global<const uint8_t>(static_cast<const uint8_t*>(arrays.k));
+    a.v_bytes = Global<const uint8_t>(static_cast<const uint8_t*>(arrays.v));
+  } else if (has_tiles(shape)) {
     a.k = Global<const BFloat16>(static_cast<const BFloat16*>(arrays.k));
     a.v = Global<const BFloat16>(static_cast<const BFloat16*>(arrays.v));
   }
@@ -25,6 +31,7 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   a.tiles = Global<const uint32_t>(reinterpret_cast<const uint32_t*>(arrays.tiles));
   a.slots = Global<const uint32_t>(arrays.slots);
   a.tables = Global<const int32_t>(arrays.tables);
+  a.slopes = Global<const float>(arrays.slopes);
   a.partial = Global<float>(arrays.partial);
   a.sums = Global<float>(arrays.sums);
   a.heads = shape.heads;
@@ -67,7 +74,7 @@ int attend_latent_bf16(void* stream, const AttentionView& a, const AttentionShap
   return launch(config, attend_latent<kLatentRow, kLatentValues>, a);
 }
 
-int attend_bf16(void* stream, const AttentionView& a, const AttentionShape& shape) {
+int attend_with_tiles(void* stream, const AttentionView& a, const AttentionShape& shape) {
   if (is_latent(shape)) return attend_latent_bf16(stream, a, shape);
   switch (shape.cache.head_dim) {
     case 64:
@@ -83,32 +90,60 @@ int attend_bf16(void* stream, const AttentionView& a, const AttentionShape& shap
   }
 }
 
-template <typename T, int dim>
-int attend_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
-                const AttentionShape& shape) {
+template <typename Rows, int dim>
+int attend_rows(void* stream, const AttentionView& a, const Rows& k, const Rows& v,
+                const AttentionArrays& arrays, const AttentionShape& shape) {
   LaunchConfig config;
   config.name = "attend_plain";
   config.grid = {shape.rows * static_cast<uint32_t>(shape.heads), shape.splits, 1};
   config.block.x = kWarp;
   config.stream = stream;
-  return launch(config, attend_plain<T, dim>, a, static_cast<const T*>(arrays.k),
-                static_cast<const T*>(arrays.v), arrays.row_sequence);
+  return launch(config, attend_plain<Rows, dim>, a, k, v,
+                Global<const uint32_t>(arrays.row_sequence));
+}
+
+template <typename Rows>
+int attend_rows(void* stream, const AttentionView& a, const Rows& k, const Rows& v,
+                const AttentionArrays& arrays, const AttentionShape& shape) {
+  if (shape.cache.head_dim > kMaxHeadDim) {
+    return attend_rows<Rows, kMaxLatentDim>(stream, a, k, v, arrays, shape);
+  }
+  return attend_rows<Rows, kMaxHeadDim>(stream, a, k, v, arrays, shape);
 }
 
 template <typename T>
-int attend_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
-                const AttentionShape& shape) {
-  if (shape.cache.head_dim > kMaxHeadDim) {
-    return attend_rows<T, kMaxLatentDim>(stream, a, arrays, shape);
-  }
-  return attend_rows<T, kMaxHeadDim>(stream, a, arrays, shape);
+int attend_plain_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
+                      const AttentionShape& shape) {
+  const auto rows = [&](const void* plane) {
+    PlainRows<T> made;
+    made.plane = Global<const T>(static_cast<const T*>(plane));
+    made.dim = a.head_dim;
+    return made;
+  };
+  return attend_rows(stream, a, rows(arrays.k), rows(arrays.v), arrays, shape);
+}
+
+int attend_quantised_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
+                          const AttentionShape& shape) {
+  const auto rows = [&](Global<const uint8_t> plane) {
+    QuantisedRows made;
+    made.plane = plane;
+    made.type = a.type;
+    made.row_bytes = a.row_bytes;
+    made.scale_at = a.scale_at;
+    return made;
+  };
+  return attend_rows(stream, a, rows(a.k_bytes), rows(a.v_bytes), arrays, shape);
 }
 
 int attend(void* stream, const AttentionView& a, const AttentionArrays& arrays,
            const AttentionShape& shape) {
-  if (has_tiles(shape)) return attend_bf16(stream, a, shape);
-  if (shape.cache.type == Input::bf16) return attend_rows<BFloat16>(stream, a, arrays, shape);
-  return attend_rows<float>(stream, a, arrays, shape);
+  if (has_tiles(shape)) return attend_with_tiles(stream, a, shape);
+  if (is_quantised(shape.cache.type)) return attend_quantised_rows(stream, a, arrays, shape);
+  if (shape.cache.type == CacheType::bf16) {
+    return attend_plain_rows<BFloat16>(stream, a, arrays, shape);
+  }
+  return attend_plain_rows<float>(stream, a, arrays, shape);
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "core/exec/cuda/kernels/cache_rows.cuh"
 #include "core/exec/cuda/kernels/row_kernels.cuh"
 
 namespace tenon::cuda {
@@ -90,8 +91,14 @@ int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap
 int launch_store(void* stream, const float* from, const uint32_t* blocks, const uint32_t* offsets,
                  void* cache, uint32_t rows, const CacheShape& shape) {
   const uint64_t count = uint64_t{rows} * static_cast<uint32_t>(shape.kv_heads);
-  const LaunchConfig config = rows_config("store", count, stream);
-  if (shape.type == Input::f32) {
+  LaunchConfig config = rows_config("store", count, stream);
+  if (is_quantised(shape.type)) {
+    config.block.x = kWarp;
+    return launch(config, store_quantised_kernel, from, blocks, offsets,
+                  static_cast<uint8_t*>(cache), shape, cache_row_bytes(shape.type, shape.head_dim),
+                  cache_scale_at(shape.type, shape.head_dim));
+  }
+  if (shape.type == CacheType::f32) {
     return launch(config, store_kernel<float>, from, blocks, offsets, static_cast<float*>(cache),
                   shape.kv_heads, shape.head_dim, shape.block_tokens);
   }

@@ -84,9 +84,23 @@ int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void
 // 0.
 int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap, float limit);
 
+// Elements of K and V, as <tenon/attention.h> has them: rows of i8 and i4 end with a scale.
+enum class CacheType : uint8_t { f32, bf16, i8, i4 };
+constexpr bool is_quantised(CacheType type) {
+  return type == CacheType::i8 || type == CacheType::i4;
+}
+// Of a row of i8 or i4: where its scale stands, and how long it is.
+constexpr int cache_scale_at(CacheType type, int dim) {
+  const int bytes = type == CacheType::i8 ? dim : (dim + 1) / 2;
+  return (bytes + 1) / 2 * 2;
+}
+constexpr int cache_row_bytes(CacheType type, int dim) {
+  return cache_scale_at(type, dim) + (type == CacheType::i8 ? 2 : 4);
+}
+
 // What a cache's plane is made of: [block][kv_head][token][element].
 struct CacheShape {
-  Input type;  // of elements
+  CacheType type;
   int kv_heads;
   int head_dim;
   int block_tokens;
@@ -216,6 +230,7 @@ struct AttentionArrays {
   const uint32_t* row_sequence;  // [rows] which of `sequences`
   const int32_t* tables;         // block ids; of blocks that no row sees they are not read
   const float* sinks;            // [heads] or null
+  const float* slopes;           // [heads] or null: slope · (entry - row's own) on a score
   float* partial;                // [splits, rows · heads, v_dim]
   float* sums;                   // [splits, rows · heads, 2]: largest score (base 2), sum
   void* out;                     // [rows, out_stride]
@@ -242,8 +257,9 @@ inline constexpr uint32_t kTileItems = 16;
 constexpr uint32_t attention_splits(uint32_t entries) {
   return (entries + kSplitEntries - 1) / kSplitEntries;
 }
-// Tensor cores serve bf16 caches with a head_dim of 64, 80, 96, 128 and 256, and latent attention
-// with rows of 576 of which V is 512; all else, up to these, is computed in f32.
+// Tensor cores serve caches of bf16, and of i8 and i4, which become bf16 on their way, with a
+// head_dim of 64, 80, 96, 128 and 256, and latent attention with rows of 576 of which V is 512; all
+// else, up to these, is computed in f32.
 inline constexpr int kMaxHeadDim = 256;
 inline constexpr int kMaxLatentDim = 576;
 int launch_attention(void* stream, const AttentionArrays& arrays, const AttentionShape& shape);
