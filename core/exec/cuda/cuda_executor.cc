@@ -13,12 +13,14 @@ namespace {
 
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
-    {.key = "kv.dtype", .words = "f32 bf16"},
+    {.key = "kv.dtype", .words = "f32 bf16 i8 i4"},
     {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.latent", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };
@@ -44,9 +46,7 @@ class CudaExecutor final : public Executor {
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
 
-  std::string numerics() const override {
-    return weights_.type() == Input::f32 ? "cuda/f32" : "cuda/bf16";
-  }
+  std::string numerics() const override { return std::string(weights_.numerics()); }
   uint64_t weight_bytes() const override { return weights_.bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
@@ -71,11 +71,9 @@ Status refuse(LayerId layer, std::string_view has) {
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) return refuse(id, "a recurrence");
-  if (layer.latent) return refuse(id, "latent attention");
-  if (layer.experts) return refuse(id, "experts");
   if (!layer.attends()) return refuse(id, "no attention");
-  if (layer.attention.alibi_max_bias > 0.0f) return refuse(id, "biases that fall with distance");
-  if (layer.attention.head_dim > static_cast<uint32_t>(kMaxHeadDim)) {
+  const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
+  if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
   }
   return {};
@@ -92,9 +90,10 @@ Status check_setup(const ExecutorSetup& setup) {
   }
   for (GroupId id = 0; id < setup.shape->group_count; ++id) {
     const DType dtype = setup.geometry.groups[id].dtype;
-    if (dtype == DType::f32 || dtype == DType::bf16) continue;
-    return unsupported("K and V of " + std::string(dtype_name(dtype)) +
-                       "; the executor 'cuda' keeps them in f32 or bf16: set kv_cache.dtype");
+    if (dtype == DType::f32 || dtype == DType::bf16 || kv_is_quantised(dtype)) continue;
+    return unsupported(
+        "K and V of " + std::string(dtype_name(dtype)) +
+        "; the executor 'cuda' keeps them in f32, bf16, i8 or i4: set kv_cache.dtype");
   }
   return {};
 }
@@ -122,8 +121,8 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
   const StepSetup step = {model_, shape_, groups_, setup.max_rows, setup.max_sequences};
-  TENON_RETURN_IF_ERROR(check_memory(*driver_, DeviceWeights::matrix_bytes(*model_),
-                                     CudaKv::bytes_for(*shape_, setup.geometry),
+  TENON_ASSIGN_OR_RETURN(const uint64_t weights, DeviceWeights::bytes_for(*model_));
+  TENON_RETURN_IF_ERROR(check_memory(*driver_, weights, CudaKv::bytes_for(*shape_, setup.geometry),
                                      CudaStep::bytes_for(step)));
   TENON_RETURN_IF_ERROR(weights_.load(*model_));
   TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry));

@@ -27,6 +27,8 @@ Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
     for (uint32_t i = 0; i < group.layers; ++i) {
       Storage& storage = planes_of_[id].emplace_back();
       TENON_ASSIGN_OR_RETURN(storage.k, add_plane(id, group.kv_heads, strides));
+      storage.v = storage.k;
+      if (group.v_inside_k()) continue;
       TENON_ASSIGN_OR_RETURN(storage.v, add_plane(id, group.kv_heads, strides));
     }
   }

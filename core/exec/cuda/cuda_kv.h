@@ -1,6 +1,6 @@
 // The bytes of the KV cache on the device, the swap pool beside them in host memory, and the moves
-// that a KV manager asks for. Attention groups alone: a K and a V plane a storage, in the order
-// [block][head][token][element].
+// that a KV manager asks for. Attention groups alone: a K and a V plane a storage, or one plane
+// where V is inside K, in the order [block][head][token][element].
 #pragma once
 
 #include <tenon/attention.h>

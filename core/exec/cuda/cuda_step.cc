@@ -8,15 +8,18 @@
 namespace tenon::cuda {
 
 struct CudaStep::Widths {
-  uint32_t q = 0, kv = 0, mlp = 0, heads = 0;
+  uint32_t q = 0, kv = 0, mlp = 0, heads = 0, attended = 0;
   uint32_t splits = 0;
 
   explicit Widths(const StepSetup& setup) : splits(attention_splits(setup.shape->context_tokens)) {
     for (const LayerPlan& layer : setup.model->plan.layers) {
       q = std::max(q, layer.attention.q_width());
       kv = std::max(kv, layer.attention.kv_width());
-      mlp = std::max(mlp, layer.mlp.width);
+      mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
       heads = std::max(heads, layer.attention.heads);
+      // Latent attention's heads are inputs of products one by one, then together.
+      const auto rank = static_cast<uint32_t>(DeviceWeights::input_stride(layer.latent.kv_rank));
+      attended = std::max({attended, layer.attended_width(), layer.attention.heads * rank});
     }
   }
 };
@@ -24,11 +27,14 @@ struct CudaStep::Widths {
 uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
-  const uint64_t inputs = 4ull * (plan.hidden + widest.q + widest.mlp + 24);
+  const uint64_t inputs = 4ull * (plan.hidden + widest.attended + widest.mlp + 24);
   const uint64_t numbers = 3ull * plan.hidden + widest.q + 2ull * widest.kv + 2ull * widest.mlp +
                            plan.vocabulary +
                            uint64_t{widest.splits} * (widest.q + 2ull * widest.heads);
-  return setup.max_rows * (inputs + numbers * sizeof(float));
+  const Input type = DeviceWeights::type_for(*setup.model);
+  return setup.max_rows * (inputs + numbers * sizeof(float)) +
+         ExpertArrays::bytes_for(plan, setup.max_rows, type) +
+         LatentArrays::bytes_for(plan, setup.max_rows, type);
 }
 
 Status CudaStep::load(const StepSetup& setup) {
@@ -51,12 +57,14 @@ Status CudaStep::load(const StepSetup& setup) {
     TENON_ASSIGN_OR_RETURN(*made, memory_.array<float>(rows * width, "activations"));
   }
   const std::pair<void**, uint32_t> inputs[] = {
-      {&normed_, plan.hidden}, {&attended_, widest.q}, {&inner_, widest.mlp}};
+      {&normed_, plan.hidden}, {&attended_, widest.attended}, {&inner_, widest.mlp}};
   const uint64_t element = weights_.type() == Input::f32 ? 4 : 2;
   for (const auto& [made, width] : inputs) {
     const auto stride = static_cast<uint64_t>(DeviceWeights::input_stride(width));
     TENON_ASSIGN_OR_RETURN(*made, memory_.bytes(rows * stride * element, "activations"));
   }
+  TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
+  TENON_RETURN_IF_ERROR(latent_.allocate(plan, rows, weights_.type(), memory_));
   TENON_ASSIGN_OR_RETURN(tokens_, memory_.array<int32_t>(rows, "a step's arrays"));
   for (uint32_t** made : {&positions_, &logits_rows_, &hidden_rows_}) {
     TENON_ASSIGN_OR_RETURN(*made, memory_.array<uint32_t>(rows, "a step's arrays"));
@@ -100,9 +108,8 @@ Status CudaStep::load_plans() {
 }
 
 Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
-  const uint32_t kv_heads = setup_.shape->groups[to.group].kv_heads;
-  to.host =
-      plan_attention(batch, to.group, setup_.groups[to.group].block_tokens, to.heads, kv_heads);
+  to.host = plan_attention(batch, to.group, setup_.shape->groups[to.group],
+                           setup_.groups[to.group].block_tokens, to.heads);
   if (to.host.tables.size() > to.table_entries) {
     return internal("block tables have " + std::to_string(to.host.tables.size()) +
                     " entries together; expected at most " + std::to_string(to.table_entries));

@@ -12,6 +12,8 @@
 #include "core/exec/cuda/attention_plan.h"
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/exec/cuda/cuda_weights.h"
+#include "core/exec/cuda/expert_arrays.h"
+#include "core/exec/cuda/latent_arrays.h"
 #include "core/exec/hidden_rows.h"
 #include "core/model/decoder.h"
 #include "core/model/model.h"
@@ -25,6 +27,10 @@ struct StepSetup {
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
 };
+
+ActivationKind activation_kind(Activation activation);
+CacheType cache_type(DType dtype);
+QuantScales scales_of(const DeviceMatrix& w);
 
 class CudaStep final : private DecoderOps {
  public:
@@ -59,9 +65,9 @@ class CudaStep final : private DecoderOps {
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
-  void absorb(uint32_t) override {}
+  void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;
-  void expand(uint32_t) override {}
+  void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t) override {}
   void recur(uint32_t) override {}
@@ -91,10 +97,29 @@ class CudaStep final : private DecoderOps {
                   float* heads, uint32_t count);
   // The layer's input where it has no norm.
   void input_of(bool has_norm);
+  static MultiplyCall multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
+                                    uint32_t rows, float* y);
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                      const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
+  // hidden += scale · post_norm(update)
+  void add_normed(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
+                  const float* bias);
+  void norm_for_mlp(uint32_t layer, void* out, Input type);
+
+  // cuda_latent.cc
+  void latent_qkv(uint32_t layer);
+  void multiply_heads(const DeviceMatrix& w, uint32_t heads, const void* x, int x_head, float* y,
+                      int y_head);
+
+  // cuda_experts.cc
+  void route(uint32_t layer);
+  void experts_in(uint32_t layer);
+  void experts_out(uint32_t layer);
+  ExpertRows expert_rows(const ExpertsPlan& experts) const;
+  void multiply_experts(const ExpertsPlan& experts, const DeviceMatrix& w, const float* bias,
+                        const void* x, uint32_t each, float* y);
   const GroupPlan& plan_of(uint32_t layer) const { return plans_[plan_of_layer_[layer]]; }
 
   Driver& driver_;
@@ -118,6 +143,8 @@ class CudaStep final : private DecoderOps {
   float *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;                 // [rows, heads, head_dim]
   float *gate_ = nullptr, *up_ = nullptr;                            // [rows, MLP width]
   void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
+  ExpertArrays experts_;
+  LatentArrays latent_;
   float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
   std::vector<float> host_logits_;
   HiddenRows kept_;
