@@ -1,5 +1,8 @@
 #include "tests/cuda/emulated_driver.h"
 
+#include <cstring>
+#include <utility>
+
 namespace tenon::cuda::test {
 
 EmulatedDriver::EmulatedDriver(uint64_t memory_bytes, uint64_t seed)
@@ -15,36 +18,80 @@ Result<void*> EmulatedDriver::allocate(uint64_t bytes, std::string_view what) {
                        " are free");
 }
 
-Status EmulatedDriver::out_of_range(std::string_view what) const {
-  return internal(std::string(what) + " is outside of what was allocated");
+Result<void*> EmulatedDriver::allocate_pinned(uint64_t bytes, std::string_view) {
+  Pinned made{bytes, std::make_unique<std::byte[]>(bytes)};
+  std::byte* const at = made.memory.get();
+  std::memset(at, 0xfb, bytes);
+  pinned_[at] = std::move(made);
+  return static_cast<void*>(at);
+}
+
+bool EmulatedDriver::is_pinned(const void* at, uint64_t bytes) const {
+  const auto* const from = static_cast<const std::byte*>(at);
+  auto found = pinned_.upper_bound(from);
+  if (found == pinned_.begin()) return false;
+  --found;
+  return static_cast<uint64_t>(from - found->first) + bytes <= found->second.bytes;
+}
+
+Status EmulatedDriver::push_copy(const void* host, uint64_t bytes, std::function<bool()> copy) {
+  const bool pinned = is_pinned(host, bytes);
+  pageable_copies_ += pinned ? 0 : 1;
+  queue_.push([this, host, bytes, pinned, copy = std::move(copy)] {
+    if (pinned && !is_pinned(host, bytes)) {
+      failed_ = internal("a copy from or to pinned memory that was given back");
+    } else if (!copy()) {
+      failed_ = internal("a copy is outside of what was allocated");
+    }
+  });
+  return {};
 }
 
 Status EmulatedDriver::send(void* to_device, const void* from_host, uint64_t bytes) {
-  queue_.push([=, this] {
-    if (bytes > 0 && !machine_.copy_in(to_device, from_host, bytes))
-      failed_ = out_of_range("a copy");
-  });
-  return {};
+  if (bytes == 0) return {};
+  sent_ahead_ += fetches_waiting_ > 0 ? 1 : 0;
+  return push_copy(from_host, bytes,
+                   [=, this] { return machine_.copy_in(to_device, from_host, bytes); });
 }
 
 Status EmulatedDriver::fetch(void* to_host, const void* from_device, uint64_t bytes) {
-  queue_.push([=, this] {
-    if (!machine_.copy_out(to_host, from_device, bytes)) failed_ = out_of_range("a copy");
+  if (bytes == 0) return {};
+  ++fetches_waiting_;
+  return push_copy(to_host, bytes, [=, this] {
+    --fetches_waiting_;
+    return machine_.copy_out(to_host, from_device, bytes);
   });
-  return {};
 }
 
 Status EmulatedDriver::copy(void* to, const void* from, uint64_t bytes) {
   queue_.push([=, this] {
-    if (!machine_.copy_inside(to, from, bytes)) failed_ = out_of_range("a copy");
+    if (!machine_.copy_inside(to, from, bytes)) {
+      failed_ = internal("a copy is outside of what was allocated");
+    }
   });
   return {};
 }
 
+Status EmulatedDriver::outcome() {
+  if (!machine_.findings().empty()) return internal(machine_.findings()[0].message());
+  return std::exchange(failed_, {});
+}
+
 Status EmulatedDriver::wait() {
   queue_.run_all();
-  if (!machine_.findings().empty()) return internal(machine_.findings()[0].message());
-  return std::move(failed_);
+  return outcome();
+}
+
+Result<uint64_t> EmulatedDriver::mark() {
+  const uint64_t ticket = ++marks_;
+  queue_.push([=, this] { passed_ = ticket; });
+  return ticket;
+}
+
+Status EmulatedDriver::wait_for(uint64_t ticket) {
+  while (passed_ < ticket && queue_.run_one()) {
+  }
+  return outcome();
 }
 
 Status EmulatedDriver::launched(int error, std::string_view operation) const {

@@ -41,6 +41,7 @@ class CudaExecutor final : public Executor {
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override { return make_cuda_executor(driver_); }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
+  void stage(const BatchView& batch) override;
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
 
@@ -51,6 +52,8 @@ class CudaExecutor final : public Executor {
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
  private:
+  Status check(const BatchView& batch, bool open_tokens) const;
+
   std::shared_ptr<Driver> driver_;
   DeviceWeights weights_;
   CudaKv kv_;
@@ -59,8 +62,6 @@ class CudaExecutor final : public Executor {
   const ModelShape* shape_ = nullptr;
   std::vector<KvGroupGeometry> groups_;
   BatchLimits limits_;
-  bool in_flight_ = false;
-  StepOutput output_;
 };
 
 Status refuse(LayerId layer, std::string_view has) {
@@ -120,7 +121,10 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
   model_ = setup.model;
   shape_ = setup.shape;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
-  limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
+  limits_ = {.shape = shape_,
+             .groups = groups_.data(),
+             .max_rows = setup.max_rows,
+             .max_sequences = setup.max_sequences};
   const StepSetup step = {model_, shape_, groups_, setup.max_rows, setup.max_sequences};
   TENON_RETURN_IF_ERROR(check_memory(*driver_, DeviceWeights::matrix_bytes(*model_),
                                      CudaKv::bytes_for(*shape_, setup.geometry),
@@ -132,37 +136,34 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
   return {};
 }
 
-Status CudaExecutor::launch(const BatchView& batch) {
+Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {
   if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
-  if (in_flight_) return internal("a second step was launched; one may be in flight");
-  TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
+  BatchLimits limits = limits_;
+  limits.open_tokens = open_tokens;
+  TENON_RETURN_IF_ERROR(check_batch(batch, limits));
   if (batch.inputs.data != nullptr) return unsupported("the executor 'cuda' embeds tokens only");
   if (!batch.tree_parents.empty() || !batch.sees_to.empty()) {
     return unsupported("the executor 'cuda' runs rows that follow each other, no trees or spans");
   }
-  const Status enqueued = step_.enqueue(batch);
-  if (!enqueued.ok()) {
-    // What was put on the queue reads arrays of this step.
-    (void)driver_->wait();
-    return internal(std::string(enqueued.message()));
-  }
-  in_flight_ = true;
-  output_ = {batch.step_id,
-             step_.host_logits().data(),
-             static_cast<uint32_t>(batch.logits_rows.size()),
-             model_->plan.vocabulary,
-             step_.hidden().arrays(),
-             static_cast<uint32_t>(batch.hidden_rows.size())};
   return {};
 }
 
+// What is wrong with the batch is said when it is launched.
+void CudaExecutor::stage(const BatchView& batch) {
+  if (check(batch, true).ok()) step_.stage(batch);
+}
+
+Status CudaExecutor::launch(const BatchView& batch) {
+  TENON_RETURN_IF_ERROR(check(batch, false));
+  const Status enqueued = step_.enqueue(batch);
+  if (enqueued.ok()) return {};
+  // What was put on the queue writes to memory of this step.
+  (void)driver_->wait();
+  return internal(std::string(enqueued.message()));
+}
+
 Result<StepOutput> CudaExecutor::collect(uint64_t step_id) {
-  if (model_ == nullptr || output_.step_id != step_id) {
-    return internal("step " + std::to_string(step_id) + " was not the last one launched");
-  }
-  in_flight_ = false;
-  TENON_RETURN_IF_ERROR(driver_->wait());
-  return output_;
+  return step_.collect(step_id);
 }
 
 }  // namespace

@@ -38,13 +38,13 @@ class CudaKv {
     GroupId group = 0;
     uint32_t heads = 0;
     KvPlane strides;  // its base is the cache's
-    std::vector<std::byte> pool;
+    PinnedMemory pool;
 
     std::byte* at(const KvPlace& place, uint64_t offset);
   };
   Status check(const KvMove& move) const;
-  Status move_part(std::byte* to, KvTier to_tier, const std::byte* from, KvTier from_tier,
-                   uint64_t bytes);
+  // `bytes` from one place of a plane to another one.
+  Status move_part(Plane& plane, const KvMove& move, uint64_t offset, uint64_t bytes);
   Result<void*> add_plane(GroupId group, uint32_t heads, KvPlane strides);
 
   DeviceMemory memory_;

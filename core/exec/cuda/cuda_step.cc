@@ -57,17 +57,19 @@ Status CudaStep::load(const StepSetup& setup) {
     const auto stride = static_cast<uint64_t>(DeviceWeights::input_stride(width));
     TENON_ASSIGN_OR_RETURN(*made, memory_.bytes(rows * stride * element, "activations"));
   }
-  TENON_ASSIGN_OR_RETURN(tokens_, memory_.array<int32_t>(rows, "a step's arrays"));
+  TENON_ASSIGN_OR_RETURN(tokens_, input<int32_t>(rows, "a step's arrays"));
   for (uint32_t** made : {&positions_, &logits_rows_, &hidden_rows_}) {
-    TENON_ASSIGN_OR_RETURN(*made, memory_.array<uint32_t>(rows, "a step's arrays"));
+    TENON_ASSIGN_OR_RETURN(*made, input<uint32_t>(rows, "a step's arrays"));
   }
   angles_.resize(plan.ropes.size());
   for (const RopePlan& rope : plan.ropes) {
     frequencies_.push_back(rope_frequencies(rope, setup.shape->context_tokens));
-    TENON_ASSIGN_OR_RETURN(float* const at, memory_.array<float>(rows * rope.dim, "angles"));
+    TENON_ASSIGN_OR_RETURN(float* const at, input<float>(rows * rope.dim, "angles"));
     device_angles_.push_back(at);
   }
-  return load_plans();
+  TENON_RETURN_IF_ERROR(load_plans());
+  for (StepTurn& turn : turns_) TENON_RETURN_IF_ERROR(turn.load(input_bytes_));
+  return {};
 }
 
 Status CudaStep::load_plans() {
@@ -87,14 +89,13 @@ Status CudaStep::load_plans() {
         sequences * (setup_.shape->context_tokens / setup_.groups[group].block_tokens + 2);
     const uint64_t tiles = rows * heads / kTileItems + 2 * sequences + 1;
     const char* const what = "a step's plan";
-    TENON_ASSIGN_OR_RETURN(made.device.sequences,
-                           memory_.array<AttentionSequence>(sequences, what));
-    TENON_ASSIGN_OR_RETURN(made.device.tiles, memory_.array<AttentionTile>(tiles, what));
-    TENON_ASSIGN_OR_RETURN(made.device.tables, memory_.array<int32_t>(made.table_entries, what));
-    TENON_ASSIGN_OR_RETURN(made.device.slots, memory_.array<uint32_t>(rows, what));
-    TENON_ASSIGN_OR_RETURN(made.device.row_sequence, memory_.array<uint32_t>(rows, what));
-    TENON_ASSIGN_OR_RETURN(made.blocks, memory_.array<uint32_t>(rows, what));
-    TENON_ASSIGN_OR_RETURN(made.offsets, memory_.array<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.device.sequences, input<AttentionSequence>(sequences, what));
+    TENON_ASSIGN_OR_RETURN(made.device.tiles, input<AttentionTile>(tiles, what));
+    TENON_ASSIGN_OR_RETURN(made.device.tables, input<int32_t>(made.table_entries, what));
+    TENON_ASSIGN_OR_RETURN(made.device.slots, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.device.row_sequence, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.blocks, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.offsets, input<uint32_t>(rows, what));
   }
   return {};
 }
@@ -120,18 +121,14 @@ Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
 }
 
 Status CudaStep::send_step(const BatchView& batch) {
-  const auto bytes = [](size_t count) { return count * sizeof(uint32_t); };
-  TENON_RETURN_IF_ERROR(driver_.send(tokens_, batch.tokens.data(), bytes(rows_)));
-  TENON_RETURN_IF_ERROR(driver_.send(positions_, batch.positions.data(), bytes(rows_)));
-  TENON_RETURN_IF_ERROR(
-      driver_.send(logits_rows_, batch.logits_rows.data(), bytes(batch.logits_rows.size())));
-  TENON_RETURN_IF_ERROR(
-      driver_.send(hidden_rows_, batch.hidden_rows.data(), bytes(batch.hidden_rows.size())));
+  TENON_RETURN_IF_ERROR(turn().send(positions_, batch.positions));
+  TENON_RETURN_IF_ERROR(turn().send(logits_rows_, batch.logits_rows));
+  TENON_RETURN_IF_ERROR(turn().send(hidden_rows_, batch.hidden_rows));
   for (size_t i = 0; i < angles_.size(); ++i) {
     const RopePlan& rope = setup_.model->plan.ropes[i];
     const size_t half = rope.dim / 2;
-    angles_[i].resize(rows_ * 2 * half);
-    for (uint32_t row = 0; row < rows_; ++row) {
+    angles_[i].resize(batch.rows * 2 * half);
+    for (uint32_t row = 0; row < batch.rows; ++row) {
       float* const own = &angles_[i][row * 2 * half];
       rotary_angles(batch.positions[row], frequencies_[i],
                     static_cast<float>(rope.scaling.attention_factor), own, own + half);
@@ -142,16 +139,54 @@ Status CudaStep::send_step(const BatchView& batch) {
   return {};
 }
 
+void CudaStep::stage(const BatchView& batch) {
+  const ModelPlan& plan = setup_.model->plan;
+  const auto send_all = [&]() -> Status {
+    TENON_RETURN_IF_ERROR(turn().begin(batch, plan.hidden, plan.vocabulary));
+    if (batch.rows > 0) TENON_RETURN_IF_ERROR(send_step(batch));
+    return turn().mark();
+  };
+  staging_ = send_all();
+  staged_ = batch.step_id;
+}
+
 Status CudaStep::enqueue(const BatchView& batch) {
-  batch_ = &batch;
+  if (turn().in_flight) return internal("a third step was launched; two may be in flight");
+  if (staged_ != batch.step_id) stage(batch);
+  staged_.reset();
+  TENON_RETURN_IF_ERROR(std::move(staging_));
+  if (batch.rows > 0) TENON_RETURN_IF_ERROR(run(batch));
+  TENON_RETURN_IF_ERROR(turn().mark());
+  turn().in_flight = true;
+  next_ = 1 - next_;
+  return {};
+}
+
+Status CudaStep::run(const BatchView& batch) {
   rows_ = batch.rows;
+  logits_count_ = static_cast<uint32_t>(batch.logits_rows.size());
+  hidden_count_ = static_cast<uint32_t>(batch.hidden_rows.size());
   failed_ = {};
-  kept_.begin(batch, setup_.model->plan.hidden);
-  host_logits_.resize(batch.logits_rows.size() * size_t{setup_.model->plan.vocabulary});
-  if (rows_ == 0) return {};
-  TENON_RETURN_IF_ERROR(send_step(batch));
+  TENON_RETURN_IF_ERROR(turn().send(tokens_, batch.tokens));
   run_decoder(setup_.model->plan, *this);
-  return std::move(failed_);
+  TENON_RETURN_IF_ERROR(std::move(failed_));
+  return fetch_logits();
+}
+
+Status CudaStep::fetch_logits() {
+  if (logits_count_ == 0) return {};
+  return driver_.fetch(turn().logits(), logits_,
+                       uint64_t{logits_count_} * setup_.model->plan.vocabulary * sizeof(float));
+}
+
+Result<StepOutput> CudaStep::collect(uint64_t step_id) {
+  for (StepTurn& turn : turns_) {
+    if (!turn.in_flight || turn.output().step_id != step_id) continue;
+    turn.in_flight = false;
+    TENON_RETURN_IF_ERROR(turn.wait());
+    return turn.output();
+  }
+  return internal("step " + std::to_string(step_id) + " was collected and is not in flight");
 }
 
 void CudaStep::keep(Status status) {

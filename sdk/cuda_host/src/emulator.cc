@@ -56,11 +56,16 @@ std::string Finding::message() const {
 }
 
 void LateQueue::run_all() {
-  while (!work_.empty()) {
-    const std::function<void()> work = std::move(work_.front());
-    work_.pop_front();
-    work();
+  while (run_one()) {
   }
+}
+
+bool LateQueue::run_one() {
+  if (work_.empty()) return false;
+  const std::function<void()> work = std::move(work_.front());
+  work_.pop_front();
+  work();
+  return true;
 }
 
 Emulator::Emulator(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1), before_(emulator_now) {

@@ -20,10 +20,17 @@ Status failure(cudaError_t error, std::string_view operation) {
 class RuntimeDriver final : public Driver {
  public:
   ~RuntimeDriver() override {
+    for (cudaEvent_t event : events_) {
+      if (event != nullptr) (void)cudaEventDestroy(event);
+    }
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
   Status open(const cudaDeviceProp& properties) {
     name_ = properties.name;
+    for (cudaEvent_t& event : events_) {
+      TENON_RETURN_IF_ERROR(
+          failure(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+    }
     return failure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
 
@@ -39,6 +46,13 @@ class RuntimeDriver final : public Driver {
     return at;
   }
   void free(void* at) override { (void)cudaFree(at); }
+  Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) override {
+    void* at = nullptr;
+    TENON_RETURN_IF_ERROR(failure(cudaHostAlloc(&at, bytes, cudaHostAllocDefault),
+                                  "allocating host memory for " + std::string(what)));
+    return at;
+  }
+  void free_pinned(void* at) override { (void)cudaFreeHost(at); }
 
   Status send(void* to, const void* from, uint64_t bytes) override {
     return copy(to, from, bytes, cudaMemcpyHostToDevice);
@@ -50,6 +64,16 @@ class RuntimeDriver final : public Driver {
     return copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }
   Status wait() override { return failure(cudaStreamSynchronize(stream_), "a step"); }
+  Result<uint64_t> mark() override {
+    const uint64_t ticket = marks_ + 1;
+    TENON_RETURN_IF_ERROR(failure(cudaEventRecord(events_[ticket % kEvents], stream_), "a mark"));
+    return marks_ = ticket;
+  }
+  // An event that was recorded again since stands for more than it has to: that is waited for too.
+  Status wait_for(uint64_t ticket) override {
+    if (ticket == 0) return {};
+    return failure(cudaEventSynchronize(events_[ticket % kEvents]), "a step");
+  }
   void* stream() const override { return stream_; }
   Status launched(int error, std::string_view operation) const override {
     return failure(static_cast<cudaError_t>(error), operation);
@@ -61,8 +85,11 @@ class RuntimeDriver final : public Driver {
     return failure(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy");
   }
 
+  static constexpr uint64_t kEvents = 16;
   std::string name_;
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t events_[kEvents] = {};
+  uint64_t marks_ = 0;
 };
 
 }  // namespace

@@ -82,6 +82,8 @@ class LateQueue {
  public:
   void push(std::function<void()> work) { work_.push_back(std::move(work)); }
   void run_all();
+  // The first of what waits. False where nothing does.
+  bool run_one();
   uint64_t waiting() const { return work_.size(); }
 
  private:
