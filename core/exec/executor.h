@@ -86,6 +86,9 @@ struct ExecutorSetup {
   // Low-rank adapters of the model. BatchSequence::adapter is an index in it, plus 1.
   std::span<const Adapter* const> adapters = {};
   WeightSharing sharing = {};  // an executor may do without
+  // Device memory for steps that are captured to be launched as one; 0: none are. Executors of the
+  // host have no use for it.
+  uint64_t graph_bytes = 0;
 };
 
 // What one step produced. Borrowed until the next `launch`.

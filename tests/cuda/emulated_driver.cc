@@ -11,11 +11,62 @@ EmulatedDriver::EmulatedDriver(uint64_t memory_bytes, uint64_t seed)
 }
 
 Result<void*> EmulatedDriver::allocate(uint64_t bytes, std::string_view what) {
+  TENON_RETURN_IF_ERROR(not_captured("allocating"));
   void* const at = machine_.allocate(bytes, std::string(what));
+  if (what == "activations") activations_.push_back(at);
+  if (what == "a step's arrays" || what == "a step's plan" || what == "angles") {
+    inputs_.push_back(at);
+  }
   if (at != nullptr) return at;
   return out_of_memory(std::string(what) + " needs " + std::to_string(bytes) +
                        " bytes of device memory, of which " + std::to_string(free_bytes()) +
                        " are free");
+}
+
+void EmulatedDriver::free(void* at) {
+  std::erase(activations_, at);
+  std::erase(inputs_, at);
+  machine_.free(at);
+}
+
+Status EmulatedDriver::not_captured(std::string_view what) const {
+  if (!capturing_) return {};
+  return internal(std::string(what) + " while launches are captured; expected launches alone");
+}
+
+Status EmulatedDriver::begin_capture() {
+  TENON_RETURN_IF_ERROR(not_captured("beginning to capture"));
+  capturing_ = true;
+  return {};
+}
+
+Result<DeviceGraph> EmulatedDriver::end_capture() {
+  capturing_ = false;
+  if (refuses_captures_) {
+    (void)captured_.take();
+    return internal("capturing a step failed on the device");
+  }
+  ++captures_;
+  auto launches = std::make_shared<Launches>(captured_.take());
+  const DeviceGraph graph{launches.get(), launches->size() * 1024};
+  graphs_[graph.handle] = std::move(launches);
+  return graph;
+}
+
+Status EmulatedDriver::replay(void* graph) {
+  TENON_RETURN_IF_ERROR(not_captured("replaying"));
+  ++replays_;
+  queue_.push([this, graph = std::weak_ptr<Launches>(graphs_.at(graph))] {
+    const std::shared_ptr<Launches> launches = graph.lock();
+    if (launches == nullptr) {
+      failed_ = internal("a graph was dropped before it ran");
+      return;
+    }
+    for (void* at : activations_) machine_.forget(at);
+    for (const auto& launch : *launches) launch();
+    for (void* at : inputs_) machine_.forget(at);
+  });
+  return {};
 }
 
 Result<void*> EmulatedDriver::allocate_pinned(uint64_t bytes, std::string_view) {
@@ -35,6 +86,7 @@ bool EmulatedDriver::is_pinned(const void* at, uint64_t bytes) const {
 }
 
 Status EmulatedDriver::push_copy(const void* host, uint64_t bytes, std::function<bool()> copy) {
+  TENON_RETURN_IF_ERROR(not_captured("a copy"));
   const bool pinned = is_pinned(host, bytes);
   pageable_copies_ += pinned ? 0 : 1;
   queue_.push([this, host, bytes, pinned, copy = std::move(copy)] {
@@ -64,6 +116,7 @@ Status EmulatedDriver::fetch(void* to_host, const void* from_device, uint64_t by
 }
 
 Status EmulatedDriver::copy(void* to, const void* from, uint64_t bytes) {
+  TENON_RETURN_IF_ERROR(not_captured("a copy"));
   queue_.push([=, this] {
     if (!machine_.copy_inside(to, from, bytes)) {
       failed_ = internal("a copy is outside of what was allocated");
@@ -78,11 +131,13 @@ Status EmulatedDriver::outcome() {
 }
 
 Status EmulatedDriver::wait() {
+  TENON_RETURN_IF_ERROR(not_captured("waiting"));
   queue_.run_all();
   return outcome();
 }
 
 Result<uint64_t> EmulatedDriver::mark() {
+  TENON_RETURN_IF_ERROR(not_captured("a mark"));
   const uint64_t ticket = ++marks_;
   queue_.push([=, this] { passed_ = ticket; });
   return ticket;

@@ -1,14 +1,21 @@
 // The driver of the executor `cuda` over the emulator: a queue that does nothing until somebody
 // waits, and then no more than was waited for; memory that counts. A copy reads and writes memory
 // of the host when it runs; pinned memory that was given back by then is a failure.
+//
+// A captured graph is its launches as they were recorded. Before it runs, nothing stands in a
+// step's activations, and nothing in the arrays that a step sends behind it: what a replay does not
+// write itself, and what the next step does not send, is found when it is read. Copies, waiting and
+// allocation fail while launches are captured, and so does a graph that is dropped too early.
 #pragma once
 
 #include <tenon/cuda/emulator.h>
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/exec/cuda/driver.h"
 
@@ -21,7 +28,7 @@ class EmulatedDriver final : public Driver {
   std::string device_name() const override { return "an emulated device"; }
   uint64_t free_bytes() const override { return memory_bytes_ - machine_.allocated_bytes(); }
   Result<void*> allocate(uint64_t bytes, std::string_view what) override;
-  void free(void* at) override { machine_.free(at); }
+  void free(void* at) override;
   Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) override;
   void free_pinned(void* at) override { pinned_.erase(static_cast<const std::byte*>(at)); }
   Status send(void* to_device, const void* from_host, uint64_t bytes) override;
@@ -30,7 +37,11 @@ class EmulatedDriver final : public Driver {
   Status wait() override;
   Result<uint64_t> mark() override;
   Status wait_for(uint64_t ticket) override;
-  void* stream() const override { return &queue_; }
+  void* stream() const override { return capturing_ ? &captured_ : &queue_; }
+  Status begin_capture() override;
+  Result<DeviceGraph> end_capture() override;
+  Status replay(void* graph) override;
+  void drop(void* graph) override { graphs_.erase(graph); }
   Status launched(int error, std::string_view operation) const override;
 
   Emulator& machine() { return machine_; }
@@ -39,6 +50,10 @@ class EmulatedDriver final : public Driver {
   uint64_t pageable_copies() const { return pageable_copies_; }
   // Copies to the device that were put behind results nobody had waited for yet.
   uint64_t sent_ahead() const { return sent_ahead_; }
+  uint64_t replays() const { return replays_; }
+  uint64_t captures() const { return captures_; }
+  size_t graphs() const { return graphs_.size(); }
+  void refuse_captures() { refuses_captures_ = true; }
 
  private:
   struct Pinned {
@@ -49,6 +64,7 @@ class EmulatedDriver final : public Driver {
   // `copy` runs on the queue; `host` is its side of the host.
   Status push_copy(const void* host, uint64_t bytes, std::function<bool()> copy);
   Status outcome();
+  Status not_captured(std::string_view what) const;
 
   Emulator machine_;
   uint64_t memory_bytes_;
@@ -57,8 +73,15 @@ class EmulatedDriver final : public Driver {
   uint64_t sent_ahead_ = 0;
   uint64_t fetches_waiting_ = 0;
   uint64_t marks_ = 0;
-  uint64_t passed_ = 0;  // the latest mark that the queue has come to
-  mutable LateQueue queue_;
+  uint64_t passed_ = 0;                      // the latest mark that the queue has come to
+  std::vector<void*> activations_, inputs_;  // of steps
+  using Launches = std::deque<std::function<void()>>;
+  std::map<void*, std::shared_ptr<Launches>> graphs_;
+  bool capturing_ = false;
+  bool refuses_captures_ = false;
+  uint64_t captures_ = 0;
+  uint64_t replays_ = 0;
+  mutable LateQueue queue_, captured_;
   Status failed_;
 };
 

@@ -38,6 +38,7 @@ StepLoop::StepLoop(const LoopCase& c)
   setup.geometry = world_.geometry;
   setup.max_rows = c.world.max_rows;
   setup.max_sequences = c.world.max_sequences;
+  setup.graph_bytes = c.graph_bytes;
   const Status loaded = executor_->load(setup);
   EXPECT_TRUE(loaded.ok()) << loaded.message();
   const Status bound = kv_cache_->bind(world_.shape, world_.geometry);

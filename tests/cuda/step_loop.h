@@ -26,6 +26,7 @@ struct LoopCase {
   std::string scheduler = "continuous";
   std::string kv_cache = "paged";
   bool plan_ahead = false;
+  uint64_t graph_bytes = 0;
   uint64_t seed = 1;
   // Called with every plan's number of pieces of work that wait on the device.
   std::function<void(uint64_t waiting)> on_plan = {};

@@ -52,6 +52,7 @@ class CudaExecutor final : public Executor {
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
  private:
+  Status allocate(const ExecutorSetup& setup, const StepSetup& step);
   Status check(const BatchView& batch, bool open_tokens) const;
 
   std::shared_ptr<Driver> driver_;
@@ -104,17 +105,20 @@ std::string mebibytes(uint64_t bytes) {
   return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
 }
 
-// Before anything is uploaded, with the whole sum.
-Status check_memory(const Driver& driver, uint64_t weights, uint64_t kv, uint64_t step) {
-  const uint64_t free = driver.free_bytes();
-  if (weights + kv + step <= free) return {};
-  return out_of_memory("the model needs " + mebibytes(weights + kv + step) + " of device memory (" +
-                       mebibytes(weights) + " weights, " + mebibytes(kv) + " K and V, " +
-                       mebibytes(step) + " activations); " + driver.device_name() + " has " +
-                       mebibytes(free) +
-                       " free: lower kv_cache.memory or limits.max_batch_tokens, or choose a "
-                       "smaller model");
-}
+// What a model needs of the device's memory.
+struct DeviceNeeds {
+  uint64_t weights = 0, kv = 0, step = 0, graphs = 0;
+
+  uint64_t sum() const { return weights + kv + step + graphs; }
+  Status refusal(const std::string& device, uint64_t free) const {
+    return out_of_memory("the model needs " + mebibytes(sum()) + " of device memory (" +
+                         mebibytes(weights) + " weights, " + mebibytes(kv) + " K and V, " +
+                         mebibytes(step) + " a step's arrays, " + mebibytes(graphs) +
+                         " captured steps); " + device + " has " + mebibytes(free) +
+                         " free: lower kv_cache.memory, limits.max_batch_tokens or "
+                         "executor.graph_memory, or choose a smaller model");
+  }
+};
 
 Status CudaExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(check_setup(setup));
@@ -125,15 +129,27 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
              .groups = groups_.data(),
              .max_rows = setup.max_rows,
              .max_sequences = setup.max_sequences};
-  const StepSetup step = {model_, shape_, groups_, setup.max_rows, setup.max_sequences};
-  TENON_RETURN_IF_ERROR(check_memory(*driver_, DeviceWeights::matrix_bytes(*model_),
-                                     CudaKv::bytes_for(*shape_, setup.geometry),
-                                     CudaStep::bytes_for(step)));
-  TENON_RETURN_IF_ERROR(weights_.load(*model_));
-  TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry));
-  TENON_RETURN_IF_ERROR(step_.load(step));
+  const StepSetup step = {model_,           shape_, groups_, setup.max_rows, setup.max_sequences,
+                          setup.graph_bytes};
+  const DeviceNeeds needs = {DeviceWeights::matrix_bytes(*model_),
+                             CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
+                             CudaStep::bytes_for(step), setup.graph_bytes};
+  // Before anything is uploaded; and where a device has less in one piece than it says.
+  const uint64_t free = driver_->free_bytes();
+  if (needs.sum() > free) return needs.refusal(driver_->device_name(), free);
+  Status allocated = allocate(setup, step);
+  if (allocated.code() == StatusCode::out_of_memory) {
+    return with_context(allocated.message(), needs.refusal(driver_->device_name(), free));
+  }
+  TENON_RETURN_IF_ERROR(std::move(allocated));
   if (setup.progress) setup.progress(model_->weight_bytes(), model_->weight_bytes());
   return {};
+}
+
+Status CudaExecutor::allocate(const ExecutorSetup& setup, const StepSetup& step) {
+  TENON_RETURN_IF_ERROR(weights_.load(*model_));
+  TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry, step.padding_rows()));
+  return step_.load(step);
 }
 
 Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/exec/cuda/padded_batch.h"
 #include "core/exec/executor.h"
 
 namespace tenon::cuda {
@@ -14,16 +15,21 @@ bool apart(const KvMove& move) {
 
 }  // namespace
 
-uint64_t CudaKv::bytes_for(const ModelShape& shape, const KvGeometry& geometry) {
+uint64_t CudaKv::bytes_for(const ModelShape& shape, const KvGeometry& geometry,
+                           uint32_t padding_rows) {
   uint64_t bytes = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
     const KvGroupGeometry& sizes = geometry.groups[group];
-    bytes += kv_bytes_per_token(shape, group, sizes.dtype) * sizes.block_tokens * sizes.blocks;
+    const uint64_t blocks =
+        uint64_t{sizes.blocks} + padding_blocks(padding_rows, sizes.block_tokens);
+    bytes += kv_bytes_per_token(shape, group, sizes.dtype) * sizes.block_tokens * blocks;
   }
   return bytes;
 }
 
-Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
+Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry,
+                        uint32_t padding_rows) {
+  padding_rows_ = padding_rows;
   groups_.assign(geometry.groups, geometry.groups + geometry.group_count);
   planes_of_.resize(shape.group_count);
   for (GroupId id = 0; id < shape.group_count; ++id) {
@@ -42,12 +48,15 @@ Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
 }
 
 Result<void*> CudaKv::add_plane(GroupId group, uint32_t heads, KvPlane strides) {
-  TENON_ASSIGN_OR_RETURN(void* const at, memory_.bytes(strides.block_bytes * groups_[group].blocks,
-                                                       "a layer of the KV cache"));
+  const KvGroupGeometry& sizes = groups_[group];
+  const uint64_t blocks =
+      uint64_t{sizes.blocks} + padding_blocks(padding_rows_, sizes.block_tokens);
+  TENON_ASSIGN_OR_RETURN(void* const at,
+                         memory_.bytes(strides.block_bytes * blocks, "a layer of the KV cache"));
   strides.base = static_cast<std::byte*>(at);
   PinnedMemory pool(memory_.driver());
   TENON_RETURN_IF_ERROR(
-      pool.reserve(strides.block_bytes * groups_[group].swap_blocks, "a layer's swap pool"));
+      pool.reserve(strides.block_bytes * sizes.swap_blocks, "a layer's swap pool"));
   planes_.push_back({group, heads, strides, std::move(pool)});
   return at;
 }

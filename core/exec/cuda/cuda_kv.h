@@ -19,8 +19,10 @@ class CudaKv {
  public:
   explicit CudaKv(Driver& driver) : memory_(driver) {}
 
-  static uint64_t bytes_for(const ModelShape& shape, const KvGeometry& geometry);
-  Status allocate(const ModelShape& shape, const KvGeometry& geometry);
+  // Behind each group's blocks there are some for so many rows of padding (padded_batch.h).
+  static uint64_t bytes_for(const ModelShape& shape, const KvGeometry& geometry,
+                            uint32_t padding_rows = 0);
+  Status allocate(const ModelShape& shape, const KvGeometry& geometry, uint32_t padding_rows = 0);
   // By LayerShape::index_in_group.
   void* k(GroupId group, uint32_t index) const { return planes_of_[group][index].k; }
   void* v(GroupId group, uint32_t index) const { return planes_of_[group][index].v; }
@@ -48,6 +50,7 @@ class CudaKv {
   Result<void*> add_plane(GroupId group, uint32_t heads, KvPlane strides);
 
   DeviceMemory memory_;
+  uint32_t padding_rows_ = 0;
   std::vector<KvGroupGeometry> groups_;
   std::vector<std::vector<Storage>> planes_of_;
   std::vector<Plane> planes_;

@@ -1,5 +1,10 @@
 // The decoder's operations as kernels on the queue, and the arrays that a step needs on the device.
 // The host knows shapes and plans and nothing of what arrays hold.
+//
+// A step whose sequences have one row each is padded to one of a few sizes and captured when its
+// launches come for the second time. So an operation may launch by `rows_`, the counts and the
+// numbers of `launch_key`, and by nothing else of a step; it may not copy from or to the host nor
+// wait, unless hidden states are wanted.
 #pragma once
 
 #include <tenon/batch.h>
@@ -10,8 +15,10 @@
 #include <vector>
 
 #include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/cuda_graphs.h"
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/exec/cuda/cuda_weights.h"
+#include "core/exec/cuda/padded_batch.h"
 #include "core/exec/cuda/step_turn.h"
 #include "core/model/decoder.h"
 #include "core/model/model.h"
@@ -24,6 +31,10 @@ struct StepSetup {
   std::vector<KvGroupGeometry> groups;
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
+  uint64_t graph_bytes = 0;  // 0: nothing is padded or captured
+
+  uint32_t most_padded() const;
+  uint32_t padding_rows() const { return graph_bytes > 0 ? most_padding(most_padded()) : 0; }
 };
 
 class CudaStep final : private DecoderOps {
@@ -33,6 +44,7 @@ class CudaStep final : private DecoderOps {
         weights_(weights),
         kv_(kv),
         memory_(driver),
+        graphs_(driver),
         turns_{StepTurn(driver), StepTurn(driver)} {}
 
   // What `load` will allocate.
@@ -46,6 +58,7 @@ class CudaStep final : private DecoderOps {
   Status enqueue(const BatchView& batch);
   // Waits for the step. Its results stay until the step after the next one is staged or enqueued.
   Result<StepOutput> collect(uint64_t step_id);
+  const CudaGraphs& graphs() const { return graphs_; }
 
  private:
   // What kernels read of a step in one group, for layers with the same number of query heads.
@@ -90,7 +103,12 @@ class CudaStep final : private DecoderOps {
     return turn().send(to, std::span<const T>(from));
   }
   Status run(const BatchView& batch);
-  Status fetch_logits();
+  // The kernels: as a graph, where there is one.
+  Status run_layers();
+  Status launch_layers();
+  Status capture(CudaGraphs::Key key);
+  // What all launches of a padded step follow from.
+  CudaGraphs::Key launch_key() const;
   StepTurn& turn() { return turns_[next_]; }
   // An array that every step sends, on the device.
   template <typename T>
@@ -129,6 +147,11 @@ class CudaStep final : private DecoderOps {
   uint32_t rows_ = 0;
   uint32_t logits_count_ = 0, hidden_count_ = 0;
   Status failed_;
+
+  CudaGraphs graphs_;
+  PaddedBatch padding_;
+  bool padded_ = false;
+  std::vector<TokenId> padded_tokens_;
 
   StepTurn turns_[2];
   uint32_t next_ = 0;  // the turn of the next step

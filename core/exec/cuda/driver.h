@@ -16,6 +16,12 @@
 
 namespace tenon::cuda {
 
+// Launches that were captured, to be put on the queue together.
+struct DeviceGraph {
+  void* handle = nullptr;
+  uint64_t bytes = 0;  // of device memory that it took
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -41,6 +47,15 @@ class Driver {
   virtual Result<uint64_t> mark() = 0;
   virtual Status wait_for(uint64_t ticket) = 0;
   virtual void* stream() const = 0;
+
+  // What is launched on `stream` between these two is kept and does not run. Only launches may come
+  // between them. Behind `end_capture`, also where it fails, launches run again.
+  virtual Status begin_capture() = 0;
+  virtual Result<DeviceGraph> end_capture() = 0;
+  // On the queue: the launches with the arguments that they had when they were captured.
+  virtual Status replay(void* graph) = 0;
+  // The queue has passed its last replay.
+  virtual void drop(void* graph) = 0;
 
   // What a launch returned, as a Status that names the operation.
   virtual Status launched(int error, std::string_view operation) const = 0;

@@ -148,6 +148,13 @@ bool Emulator::copy_inside(void* to, const void* from, uint64_t bytes) {
   return true;
 }
 
+bool Emulator::forget(void* at) {
+  const auto found = regions_.find(static_cast<std::byte*>(at));
+  if (found == regions_.end()) return false;
+  found->second->forget();
+  return true;
+}
+
 int Emulator::run(const LaunchConfig& config, const std::function<void()>& thread) {
   const uint64_t threads = uint64_t{config.block.x} * config.block.y * config.block.z;
   const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;

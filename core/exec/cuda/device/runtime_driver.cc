@@ -75,6 +75,35 @@ class RuntimeDriver final : public Driver {
     return failure(cudaEventSynchronize(events_[ticket % kEvents]), "a step");
   }
   void* stream() const override { return stream_; }
+
+  Status begin_capture() override {
+    return failure(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                   "beginning to capture a step");
+  }
+  Result<DeviceGraph> end_capture() override {
+    cudaGraph_t captured = nullptr;
+    TENON_RETURN_IF_ERROR(failure(cudaStreamEndCapture(stream_, &captured), "capturing a step"));
+    const uint64_t before = free_bytes();
+    cudaGraphExec_t graph = nullptr;
+    const cudaError_t made = cudaGraphInstantiate(&graph, captured, 0);
+    (void)cudaGraphDestroy(captured);
+    TENON_RETURN_IF_ERROR(failure(made, "making a graph of a step"));
+    if (Status status = failure(cudaGraphUpload(graph, stream_), "bringing a graph to the device");
+        !status.ok()) {
+      (void)cudaGraphExecDestroy(graph);
+      return status;
+    }
+    const uint64_t after = free_bytes();
+    return DeviceGraph{graph, before > after ? before - after : 0};
+  }
+  Status replay(void* graph) override {
+    return failure(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_),
+                   "replaying a step");
+  }
+  void drop(void* graph) override {
+    (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+  }
+
   Status launched(int error, std::string_view operation) const override {
     return failure(static_cast<cudaError_t>(error), operation);
   }
