@@ -34,6 +34,16 @@ Status EmulatedDriver::not_captured(std::string_view what) const {
   return internal(std::string(what) + " while launches are captured; expected launches alone");
 }
 
+Status EmulatedDriver::called(std::string_view what) {
+  TENON_RETURN_IF_ERROR(not_captured(what));
+  if (calls_until_fault_ == 0 || --calls_until_fault_ > 0) return {};
+  return internal(fault_);
+}
+
+void EmulatedDriver::fail_on_queue(std::string message) {
+  queue_.push([this, text = std::move(message)] { failed_ = internal(text); });
+}
+
 Status EmulatedDriver::begin_capture() {
   TENON_RETURN_IF_ERROR(not_captured("beginning to capture"));
   capturing_ = true;
@@ -54,7 +64,7 @@ Result<DeviceGraph> EmulatedDriver::end_capture() {
 }
 
 Status EmulatedDriver::replay(void* graph) {
-  TENON_RETURN_IF_ERROR(not_captured("replaying"));
+  TENON_RETURN_IF_ERROR(called("replaying"));
   ++replays_;
   queue_.push([this, graph = std::weak_ptr<Launches>(graphs_.at(graph))] {
     const std::shared_ptr<Launches> launches = graph.lock();
@@ -86,7 +96,7 @@ bool EmulatedDriver::is_pinned(const void* at, uint64_t bytes) const {
 }
 
 Status EmulatedDriver::push_copy(const void* host, uint64_t bytes, std::function<bool()> copy) {
-  TENON_RETURN_IF_ERROR(not_captured("a copy"));
+  TENON_RETURN_IF_ERROR(called("a copy"));
   const bool pinned = is_pinned(host, bytes);
   pageable_copies_ += pinned ? 0 : 1;
   queue_.push([this, host, bytes, pinned, copy = std::move(copy)] {
@@ -116,7 +126,7 @@ Status EmulatedDriver::fetch(void* to_host, const void* from_device, uint64_t by
 }
 
 Status EmulatedDriver::copy(void* to, const void* from, uint64_t bytes) {
-  TENON_RETURN_IF_ERROR(not_captured("a copy"));
+  TENON_RETURN_IF_ERROR(called("a copy"));
   queue_.push([=, this] {
     if (!machine_.copy_inside(to, from, bytes)) {
       failed_ = internal("a copy is outside of what was allocated");
@@ -137,7 +147,7 @@ Status EmulatedDriver::wait() {
 }
 
 Result<uint64_t> EmulatedDriver::mark() {
-  TENON_RETURN_IF_ERROR(not_captured("a mark"));
+  TENON_RETURN_IF_ERROR(called("a mark"));
   const uint64_t ticket = ++marks_;
   queue_.push([=, this] { passed_ = ticket; });
   return ticket;

@@ -54,6 +54,13 @@ class EmulatedDriver final : public Driver {
   uint64_t captures() const { return captures_; }
   size_t graphs() const { return graphs_.size(); }
   void refuse_captures() { refuses_captures_ = true; }
+  // The n-th call from now on that puts something on the queue fails.
+  void fail_call(uint64_t n, std::string message) {
+    calls_until_fault_ = n;
+    fault_ = std::move(message);
+  }
+  // Something that is put on the queue now fails when it runs.
+  void fail_on_queue(std::string message);
 
  private:
   struct Pinned {
@@ -65,6 +72,8 @@ class EmulatedDriver final : public Driver {
   Status push_copy(const void* host, uint64_t bytes, std::function<bool()> copy);
   Status outcome();
   Status not_captured(std::string_view what) const;
+  // Of a call that puts something on the queue.
+  Status called(std::string_view what);
 
   Emulator machine_;
   uint64_t memory_bytes_;
@@ -79,6 +88,8 @@ class EmulatedDriver final : public Driver {
   std::map<void*, std::shared_ptr<Launches>> graphs_;
   bool capturing_ = false;
   bool refuses_captures_ = false;
+  uint64_t calls_until_fault_ = 0;
+  std::string fault_;
   uint64_t captures_ = 0;
   uint64_t replays_ = 0;
   mutable LateQueue queue_, captured_;

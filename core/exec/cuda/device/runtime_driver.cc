@@ -1,6 +1,7 @@
 #include "core/exec/cuda/device/runtime_driver.h"
 
 #include <cuda_runtime.h>
+#include <tenon/cuda/last_kernel.h>
 
 #include <string>
 
@@ -10,10 +11,37 @@ namespace {
 // What kernels were compiled for, and what later devices translate.
 constexpr int kLeastCapability = 80;
 
-Status failure(cudaError_t error, std::string_view operation) {
+// Errors behind which a process gets nothing more out of its device.
+bool is_final(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidPc:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// "attention, kernel 'attend_tiles', failed on the device: …"
+Status failure(cudaError_t error, std::string_view operation, std::string_view kernel = {}) {
   if (error == cudaSuccess) return {};
-  const std::string text =
-      std::string(operation) + " failed on the device: " + cudaGetErrorString(error);
+  std::string text(operation);
+  if (!kernel.empty()) text += ", kernel '" + std::string(kernel) + "',";
+  text += std::string(" failed on the device: ") + cudaGetErrorString(error) + " (" +
+          cudaGetErrorName(error) + ")";
+  if (is_final(error)) {
+    text +=
+        "; the device runs nothing more for this process: start it again, with "
+        "CUDA_LAUNCH_BLOCKING=1 to be told the kernel";
+  }
   return error == cudaErrorMemoryAllocation ? out_of_memory(text) : internal(text);
 }
 
@@ -63,7 +91,9 @@ class RuntimeDriver final : public Driver {
   Status copy(void* to, const void* from, uint64_t bytes) override {
     return copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }
-  Status wait() override { return failure(cudaStreamSynchronize(stream_), "a step"); }
+  Status wait() override {
+    return failure(cudaStreamSynchronize(stream_), "what was put on the queue");
+  }
   Result<uint64_t> mark() override {
     const uint64_t ticket = marks_ + 1;
     TENON_RETURN_IF_ERROR(failure(cudaEventRecord(events_[ticket % kEvents], stream_), "a mark"));
@@ -105,7 +135,7 @@ class RuntimeDriver final : public Driver {
   }
 
   Status launched(int error, std::string_view operation) const override {
-    return failure(static_cast<cudaError_t>(error), operation);
+    return failure(static_cast<cudaError_t>(error), operation, last_kernel());
   }
 
  private:
