@@ -16,8 +16,8 @@ using testing::HasSubstr;
 constexpr const char* kFault = "a copy failed on the device: an emulated fault";
 
 const std::vector<Answer>& answers_without_faults() {
-  static const std::vector<Answer> answers = StepLoop({}).run();
-  return answers;
+  static const std::vector<Answer> kAnswers = StepLoop({}).run();
+  return kAnswers;
 }
 
 // Runs requests of which some fail, and the same requests once more.

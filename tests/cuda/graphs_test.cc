@@ -26,8 +26,8 @@ using tenon::test::StepDriver;
 constexpr uint64_t kRoom = uint64_t{1} << 20;
 
 const std::vector<Answer>& uncaptured_answers() {
-  static const std::vector<Answer> answers = StepLoop({}).run();
-  return answers;
+  static const std::vector<Answer> kAnswers = StepLoop({}).run();
+  return kAnswers;
 }
 
 using Strategies = std::tuple<std::string, std::string, bool>;

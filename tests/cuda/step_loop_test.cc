@@ -9,8 +9,8 @@ namespace tenon::cuda::test {
 namespace {
 
 const std::vector<Answer>& plain_answers() {
-  static const std::vector<Answer> answers = StepLoop({}).run();
-  return answers;
+  static const std::vector<Answer> kAnswers = StepLoop({}).run();
+  return kAnswers;
 }
 
 using Strategies = std::tuple<std::string, std::string>;
