@@ -68,6 +68,12 @@ void Forward::assemble(Step& step) {
   record.kv_used_tokens = usage.used_tokens + step.batch.rows;
 }
 
+void Forward::stage(const Step& step) {
+  if (step.empty()) return;
+  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
+  context_.parts.executor->stage(step.batch);
+}
+
 void Forward::launch(Step& step) {
   if (step.empty()) return;
   const EngineParts& parts = context_.parts;

@@ -72,6 +72,7 @@ void Engine::plan_ahead(const Step& step, Step& next) {
     share.sequence->undrawn = share.logits_rows > 0 ? 1 : 0;
   }
   prepare(next, Planning::ahead);
+  forward_.stage(next);
 }
 
 // Those that `step` has ended have no part in `next`; of the others every token is known now.
@@ -88,6 +89,7 @@ bool Engine::launch_ahead(const Step& step, Step& next) {
     take_back(next);
   } else if (ended > 0) {
     forward_.assemble(next);
+    forward_.stage(next);
   } else {
     next.batch_builder.fill_in_tokens(next.shares);
   }

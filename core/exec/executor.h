@@ -86,6 +86,9 @@ struct ExecutorSetup {
   // Low-rank adapters of the model. BatchSequence::adapter is an index in it, plus 1.
   std::span<const Adapter* const> adapters = {};
   WeightSharing sharing = {};  // an executor may do without
+  // Device memory for steps that are captured to be launched as one; 0: none are. Executors of the
+  // host have no use for it.
+  uint64_t graph_bytes = 0;
 };
 
 // What one step produced. Borrowed until the next `launch`.
@@ -146,6 +149,11 @@ class Executor {
   // Of those for weights, what another executor had packed (ExecutorSetup::sharing).
   virtual uint64_t shared_weight_bytes() const { return 0; }
   virtual uint64_t kv_bytes() const = 0;
+
+  // Says what step is likely to be launched next, while another one is in flight: its tokens may
+  // still be kNoToken. An executor may bring what is known of it to its device. A step that is put
+  // together anew is staged anew, else `launch` gets the same batch with its tokens.
+  virtual void stage(const BatchView& batch) { (void)batch; }
 };
 
 // The K and V planes of one attention group's block, in the order [block][head][token][element].

@@ -184,6 +184,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.state = state_kernel_of(pipeline);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
+  setup.graph_bytes = pipeline.config.graph_memory_bytes.value;
   std::vector<const Adapter*> adapters;
   for (const auto& adapter : pipeline.adapters) adapters.push_back(adapter.get());
   setup.adapters = adapters;

@@ -282,8 +282,8 @@ void CudaStep::mlp_out(uint32_t layer) {
 }
 
 void CudaStep::layer_done(uint32_t layer) {
-  float* const to = kept_.of_layer(layer);
-  const auto count = static_cast<uint32_t>(batch_->hidden_rows.size());
+  float* const to = turn().hidden().of_layer(layer);
+  const uint32_t count = hidden_count_;
   if (to == nullptr || count == 0) return;
   const uint32_t width = setup_.model->plan.hidden;
   keep(launch_take_rows(driver_.stream(), hidden_, hidden_rows_, wanted_, Input::f32, count,
@@ -299,15 +299,15 @@ void CudaStep::logits() {
                           static_cast<int>(plan.hidden), static_cast<int>(plan.hidden)),
          "wanted rows");
   };
-  float* const last = kept_.of_layer(static_cast<LayerId>(plan.layers.size()));
-  const auto kept = static_cast<uint32_t>(batch_->hidden_rows.size());
+  float* const last = turn().hidden().of_layer(static_cast<LayerId>(plan.layers.size()));
+  const uint32_t kept = hidden_count_;
   if (last != nullptr && kept > 0) {
     take(hidden_rows_, kept);
     norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, kept, update_,
          Input::f32);
     keep(driver_.fetch(last, update_, uint64_t{kept} * plan.hidden * sizeof(float)));
   }
-  const auto count = static_cast<uint32_t>(batch_->logits_rows.size());
+  const uint32_t count = logits_count_;
   if (count == 0) return;
   take(logits_rows_, count);
   norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, count, normed_,
@@ -319,7 +319,6 @@ void CudaStep::logits() {
                        0.0f),
          "the scale of logits");
   }
-  keep(driver_.fetch(host_logits_.data(), logits_, numbers * sizeof(float)));
 }
 
 }  // namespace tenon::cuda
