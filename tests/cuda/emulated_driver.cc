@@ -13,7 +13,7 @@ EmulatedDriver::EmulatedDriver(uint64_t memory_bytes, uint64_t seed)
 Result<void*> EmulatedDriver::allocate(uint64_t bytes, std::string_view what) {
   TENON_RETURN_IF_ERROR(not_captured("allocating"));
   void* const at = machine_.allocate(bytes, std::string(what));
-  if (what == "activations") activations_.push_back(at);
+  if (what.starts_with("activations")) activations_.push_back(at);
   if (what == "a step's arrays" || what == "a step's plan" || what == "angles") {
     inputs_.push_back(at);
   }
