@@ -39,12 +39,12 @@ INSTANTIATE_TEST_SUITE_P(Isa, CpuScores, testing::ValuesIn(distinct_isas()),
 
 TEST_P(CpuScores, agree_with_double_precision_for_every_type_and_size) {
   for (const DType dtype : kTypes) {
-    for (const uint32_t head_dim : {8u, 40u, 64u, 80u, 127u, 256u}) {
-      expect_accurate({.head_dim = head_dim, .dtype = dtype}, 70);
+    for (const uint32_t head_dim : {8u, 40u, 80u, 127u, 256u}) {
+      expect_accurate({.head_dim = head_dim, .dtype = dtype}, 35);
     }
-    expect_accurate({.kv_heads = 1, .group = 13, .head_dim = 32, .dtype = dtype}, 130);
-    expect_accurate({.kv_heads = 1, .group = 1, .head_dim = 16, .dtype = dtype}, 600);
-    expect_accurate(latent_shape(72, 64, 5, dtype), 100);
+    expect_accurate({.kv_heads = 1, .group = 13, .head_dim = 32, .dtype = dtype}, 66);
+    expect_accurate({.kv_heads = 1, .group = 1, .head_dim = 8, .dtype = dtype}, 200);
+    expect_accurate(latent_shape(72, 64, 5, dtype), 66);
     expect_accurate(latent_shape(200, 136, 3, dtype), 40);
   }
 }
