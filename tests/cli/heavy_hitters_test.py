@@ -95,7 +95,7 @@ class Answers(unittest.TestCase):
             return [request["tokens"] for request in report["requests"]]
         per_token = run_json("Hi", "--max-tokens", 1, *heavy())["kv"]
         per_token = per_token["bytes"] // (per_token["blocks"] * per_token["block_tokens"])
-        self.assertEqual(beams(kv_cache__memory=96 * per_token, scheduler__plugin="chunked",
+        self.assertEqual(beams(kv_cache__memory=144 * per_token, scheduler__plugin="chunked",
                                limits__max_batch_tokens=16), beams())
 
 

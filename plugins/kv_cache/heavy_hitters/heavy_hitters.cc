@@ -36,8 +36,8 @@ using sdk::SinkWindow;
 
 struct Options {
   int64_t sink_tokens = 4;
-  int64_t heavy_tokens = 508;
-  int64_t window_tokens = 512;
+  int64_t heavy_tokens = 252;
+  int64_t window_tokens = 768;
   int64_t stride_tokens = 128;
 };
 constexpr int64_t kMostTokens = 1 << 24;
@@ -45,10 +45,10 @@ constexpr OptionSpec kOptions[] = {
     sdk::integer<&Options::sink_tokens>("sink_tokens", 4, 0, kMostTokens, "tokens",
                                         "the first ones of a sequence, which stay"),
     sdk::integer<&Options::heavy_tokens>(
-        "heavy_tokens", 508, 1, kMostTokens, "tokens",
+        "heavy_tokens", 252, 1, kMostTokens, "tokens",
         "those that got the most attention, which stay; with the sinks up to whole blocks"),
     sdk::integer<&Options::window_tokens>(
-        "window_tokens", 512, 1, kMostTokens, "tokens",
+        "window_tokens", 768, 1, kMostTokens, "tokens",
         "the latest ones that every token sees, itself among them; up to whole blocks"),
     sdk::integer<&Options::stride_tokens>(
         "stride_tokens", 128, 1, kMostTokens, "tokens",
