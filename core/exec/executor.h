@@ -24,6 +24,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/result.h"
+#include "core/exec/entry_scores.h"
 #include "core/exec/shared_weights.h"
 #include "core/model/adapter.h"
 #include "core/model/model.h"
@@ -52,6 +53,7 @@ using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 struct NamedAttention {
   AttentionKernel* kernel = nullptr;
   std::string name;
+  const AttentionScores* scores = nullptr;  // null: it offers none
 };
 // Which kernel serves which of a step's sequences: `decode` those of one row, and of one row with
 // drafts behind it; `prefill` all others. They may be the same instance, and are for most
@@ -62,7 +64,7 @@ struct AttentionKernels {
 
   AttentionKernels() = default;
   AttentionKernels(AttentionKernel* kernel, std::string name = {})  // NOLINT: one for all
-      : prefill{kernel, name}, decode{kernel, std::move(name)} {}
+      : prefill{kernel, name, nullptr}, decode{kernel, std::move(name), nullptr} {}
 };
 
 // What runs recurrent layers; null where the model has none.
@@ -89,6 +91,8 @@ struct ExecutorSetup {
   // Device memory for steps that are captured to be launched as one; 0: none are. Executors of the
   // host have no use for it.
   uint64_t graph_bytes = 0;
+  // Groups of whose entries StepOutput::scores says what weight they got; of executors that can.
+  std::vector<GroupId> scored = {};
 };
 
 // What one step produced. Borrowed until the next `launch`.
@@ -103,6 +107,7 @@ struct StepOutput {
   uint32_t hidden_rows = 0;
   // Of weights, as stored: all experts that any row chose, each once a layer.
   uint64_t expert_bytes = 0;
+  const EntryScores* scores = nullptr;  // of the groups that ExecutorSetup::scored names
 };
 
 class Executor {
@@ -118,6 +123,8 @@ class Executor {
   virtual uint32_t workers() const = 0;
   // Whether ExecutorSetup::adapters may have any.
   virtual bool takes_adapters() const { return false; }
+  // Whether ExecutorSetup::scored may have any.
+  virtual bool scores_entries() const { return false; }
 
   // Once: packs weights, allocates the KV storage, binds the attention kernel.
   virtual Status load(const ExecutorSetup& setup) = 0;

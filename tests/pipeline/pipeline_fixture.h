@@ -62,7 +62,8 @@ class PipelineTest : public testing::Test {
          {"plugins/libtenon-scheduler_static", "plugins/libtenon-sampler_standard",
           "plugins/libtenon-scheduler_continuous", "plugins/libtenon-kv_cache_naive",
           "plugins/libtenon-kv_cache_paged", "plugins/libtenon-kv_cache_streaming",
-          "plugins/libtenon-drafter_draft_model", "tests/pipeline/libtenon-picky"}) {
+          "plugins/libtenon-kv_cache_heavy_hitters", "plugins/libtenon-drafter_draft_model",
+          "tests/pipeline/libtenon-picky"}) {
       search.files.push_back({build + "/" + name + ".so", {"test", 0, 0}});
     }
     auto opened = PluginRegistry::open(search);

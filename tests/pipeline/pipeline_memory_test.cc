@@ -81,6 +81,28 @@ TEST_F(PipelineTest, knows_when_nothing_is_ever_evicted) {
   EXPECT_EQ(pipeline->parts().eviction, nullptr);
 }
 
+constexpr const char* kHeavyHitters =
+    "[kv_cache]\nplugin = 'heavy_hitters'\nblock_tokens = 8\n"
+    "[kv_cache.options]\nheavy_tokens = 12\nwindow_tokens = 60\nstride_tokens = 16\n";
+
+TEST_F(PipelineTest, evicts_by_weight_where_the_executor_tells_it) {
+  const auto pipeline = built(kHeavyHitters, {"executor.plugin=ref"});
+  ASSERT_NE(pipeline, nullptr);
+  EXPECT_THAT(pipeline->numerics,
+              EndsWith("kv=f32,heavy_hitters(sinks=4 heavy=12 window=64 stride=16)"));
+  EXPECT_NE(pipeline->parts().scores, nullptr);
+  const auto roomy = built(kHeavyHitters, {"executor.plugin=ref", "limits.context_tokens=95"});
+  ASSERT_NE(roomy, nullptr);
+  EXPECT_EQ(roomy->parts().scores, nullptr) << "nothing is evicted";
+}
+
+TEST_F(PipelineTest, refuses_a_manager_that_evicts_by_weight_where_nobody_tells_it) {
+  EXPECT_THAT(error_of(kHeavyHitters, {"executor.plugin=asking"}),
+              HasSubstr("kv_cache 'heavy_hitters' evicts by the weight that tokens got, which "
+                        "executor 'asking' does not tell – use executor \"ref\", or executor and "
+                        "attention \"cpu\", or kv_cache \"streaming\", which needs no weights"));
+}
+
 TEST_F(PipelineTest, refuses_a_scheduler_that_cannot_end_a_prompt_where_blocks_go) {
   const std::string message = error_of(kStreaming, {"scheduler.plugin=whole"});
   EXPECT_THAT(message, AllOf(HasSubstr("sched.emits"), HasSubstr("kv_cache streaming"),
