@@ -180,8 +180,7 @@ class KVCacheManager {
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding
   // nothing. `swap` moves what is computed to the swap pool first; the next `grow`, with `computed`
   // 0, moves it back and reports it as reused. A sequence that is released again before `resolve`
-  // still has its copy there. `swap` may be refused: no pool (unsupported), or it is full
-  // (out_of_kv).
+  // still has its copy there. `swap` may be refused: no pool (unsupported), no room (out_of_kv).
   virtual Status release(SeqId seq, ReleaseHow how) noexcept = 0;
 
   // Of the latest grant. Borrowed until its step is resolved or the sequence released: planning
