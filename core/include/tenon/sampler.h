@@ -7,8 +7,7 @@
 // A sampler may assume that logits are finite or -inf, or NaN after a fault upstream: NaN counts as
 // -inf, and a row without any finite logit fails (only) its own request.
 //
-// Threads: `begin` and `end` are [step]; the others are [any] and may run at the same time for rows
-// of different sequences.
+// Threads: `begin` and `end` are [step]; the others are [any], several at once for other sequences.
 #pragma once
 
 #include <tenon/status.h>
