@@ -34,7 +34,7 @@ void take_embeddings(TensorTaker& tensors, Model& model) {
   ModelPlan& plan = model.plan;
   const TensorNames names(plan);
   const std::string embedding = tensors.name(names.stem(Role::embedding, -1) + ".weight");
-  const std::string head = names.stem(Role::head, -1) + ".weight";
+  const std::string head = tensors.name(names.stem(Role::head, -1) + ".weight");
   const bool swapped = plan.tied_embeddings && !tensors.has(embedding) && tensors.has(head);
   model.embedding = tensors.matrix(swapped ? head : embedding, plan.vocabulary, plan.hidden);
   if (plan.tied_embeddings && (swapped || !tensors.has(head))) {

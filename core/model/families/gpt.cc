@@ -137,15 +137,18 @@ const Family kGpt2{.model_type = "gpt2",
                                .layout = FolderLayout::transposed},
                    .gguf_eps_key = "layer_norm_epsilon",
                    .from_gguf = gpt2_from_gguf};
-const Family kGptNeox{
-    .model_type = "gpt_neox",
-    .class_stem = "GPTNeoX",
-    .architecture = "gptneox",
-    .read = read_neox,
-    .tensors = {.names = kNeoxNames, .base = "gpt_neox.", .layout = FolderLayout::per_head},
-    .gguf_partial_rotation = true,
-    .gguf_eps_key = "layer_norm_eps",
-    .from_gguf = neox_from_gguf,
-    .to_gguf = neox_to_gguf};
+const Family kGptNeox{.model_type = "gpt_neox",
+                      .class_stem = "GPTNeoX",
+                      .architecture = "gptneox",
+                      .read = read_neox,
+                      .tensors = {.names = kNeoxNames,
+                                  .base = "gpt_neox.",
+                                  .layout = FolderLayout::per_head,
+                                  .part = "embed_out",
+                                  .newer_part = "lm_head"},
+                      .gguf_partial_rotation = true,
+                      .gguf_eps_key = "layer_norm_eps",
+                      .from_gguf = neox_from_gguf,
+                      .to_gguf = neox_to_gguf};
 
 }  // namespace tenon

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/mapped_file.h"
 #include "core/base/npy.h"
 #include "core/model/model.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tenon {
 namespace {
@@ -43,6 +45,21 @@ std::unique_ptr<Model> open_golden(const std::string& name) {
   Result<std::unique_ptr<Model>> model = open_model(path_of(name));
   if (!model.ok()) ADD_FAILURE() << model.status().message();
   return model.ok() ? *std::move(model) : std::make_unique<Model>();
+}
+
+TEST(GoldenFolders, the_head_of_gpt_neox_has_a_newer_name_too) {
+  const std::string golden = path_of("gpt_neox/");
+  std::string file = *read_text_file(golden + "model.safetensors", uint64_t{1} << 20);
+  const std::string older = R"("embed_out.weight")", newer = R"("lm_head.weight"  )";
+  const size_t at = file.find(older);
+  ASSERT_NE(at, std::string::npos);
+  file.replace(at, older.size(), newer);
+  const TemporaryFolder folder;
+  folder.write_file("config.json", *read_text_file(golden + "config.json"));
+  folder.write_file("model.safetensors", file);
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ((*model)->head.name, "lm_head.weight");
 }
 
 TEST(GoldenFolders, every_folder_opens_and_fits_its_tokens_and_logits) {
