@@ -2,10 +2,13 @@
 """Makes the bundled model in every format that is written, judges each by `tenon model compare`, and
 puts the table into docs/quantising.md and the picture into docs/quality.svg.
 
-    tools/quality_table.py [--binary build/dev/bin/tenon] [--results FILE [--formats PATTERN]]
+    tools/quality_table.py [--binary build/dev/bin/tenon] [--speed [--layers N]] [--results FILE [--formats PATTERN]]
 
 With --results, what was measured is kept in a file, and what stands there is not measured again; with
---formats only what the pattern finds is measured, and the table has what is known by then.
+--formats only what the pattern finds is measured, and the table has what is known by then. With --speed the
+shape of Llama 3.2 1B is made in each format too (those that differ in calibration alone are stored and
+run alike, and measured once), and decoding and prefill are stated as fractions of the machine's limit. That
+wants a machine without other work, 8 GB of disk and some two minutes a format.
 
 The first half of configs/models/valid.txt is what methods learn from, the rest what they are judged on.
 """
@@ -14,6 +17,7 @@ import json
 import math
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +53,9 @@ FORMATS += [(f"{method}, calibrated", "GGUF blocks", ".gguf", ["--method", metho
 # What is read but not written.
 READ_ONLY = ["bitsandbytes FP4, LLM.int8", "HQQ 2, 3, 4, 8 bits", "compressed-tensors W4A16",
              "FP8 in blocks", "MXFP4 experts (gpt-oss)"]
+SHAPE = "llama-3.2-1b"
+# What a speed column says, and the flags of `tenon bench` that measure it.
+SPEEDS = {"decode": [], "batch 8": ["--batch", 8], "prefill": []}
 COLOURS = {"rtn": "#999999", "gptq": "#0072b2", "budget": "#56b4e9", "awq": "#d55e00",
            "bytes and levels": "#cc79a7", "GGUF blocks": "#009e73"}
 
@@ -75,18 +82,49 @@ def measure(binary, folder, name, family, ending, flags):
             "perplexity": report["other"]["perplexity"], "base": report["base"]["perplexity"]}
 
 
+def measure_speed(binary, folder, flags, ending):
+    """Fractions of the limit with the 1B shape; None where the machine was busy in all repetitions."""
+    whole = folder / SHAPE
+    made = folder / f"speed{ending}"
+    tenon(binary, "model", "quantize", whole, made, *flags)
+    fractions = {}
+    for column, more in SPEEDS.items():
+        if column == "prefill":
+            continue
+        said = json.loads(tenon(binary, "bench", "--model", made, "--json", "--decode-tokens", 24,
+                                "--repeat", 3, "--set", "limits.context_tokens=1024",
+                                "--set", "limits.max_sequences=8", *more))
+        fractions[column] = said["decode"].get("fraction_of_limit")
+        if not more:
+            fractions["prefill"] = said["prefill"].get("fraction_of_limit")
+            fractions["machine"] = said["machine"]["processor"]
+    shutil.rmtree(made) if made.is_dir() else made.unlink()
+    return fractions
+
+
+def speed_cells(speed):
+    if speed is None:
+        return ["" for _ in SPEEDS]
+    return ["busy" if speed[column] is None else f"{speed[column]:.2f}" for column in SPEEDS]
+
+
 def table(rows, known):
     base = rows[0]["base"]
+    speeds = [row["speed"] for row in rows if "speed" in row]
+    columns = ["format", "bits a weight", "MB as it is run", "KL divergence [95 %]", "same likeliest",
+               "perplexity", *(SPEEDS if speeds else [])]
     lines = [BEGIN, "",
              f"Perplexity of the model in BF16 on this text: {base:.3f}. All of these are written and read.",
-             "",
-             "| format | bits a weight | MB as it is run | KL divergence [95 %] | same likeliest | perplexity |",
-             "|---|---|---|---|---|---|"]
+             "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in rows:
         kl, more = row["kl"], 100 * (row["perplexity"] / base - 1)
         lines.append(f"| {row['name']} | {row['bits']:.3f} | {row['megabytes']:.2f} | "
                      f"{kl['estimate']:.5f} [{kl['low']:.5f}, {kl['high']:.5f}] | "
-                     f"{100 * row['top']:.1f} % | {row['perplexity']:.3f} ({more:+.2f} %) |")
+                     f"{100 * row['top']:.1f} % | {row['perplexity']:.3f} ({more:+.2f} %) |" +
+                     "".join(f" {cell} |" for cell in (speed_cells(row.get("speed")) if speeds else [])))
+    if speeds:
+        lines += ["", f"The last three columns: a step of one sequence, a step of eight, and a prompt of 512 "
+                  f"tokens, with the shape of {SHAPE} ({speeds[0]['machine']}), as fractions of the limit."]
     return "\n".join([*lines, "", *findings(known), "", "Read, not written: " + ", ".join(READ_ONLY) + ".", END])
 
 
@@ -169,6 +207,8 @@ def main():
     parser.add_argument("--binary", default=ROOT / "build/dev/bin/tenon")
     parser.add_argument("--results")
     parser.add_argument("--formats", default="")
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--layers", type=int, help="of the 1B shape, where time is short (default: all)")
     arguments = parser.parse_args()
     results = pathlib.Path(arguments.results) if arguments.results else None
     known = json.loads(results.read_text()) if results and results.exists() else {}
@@ -181,6 +221,17 @@ def main():
         for each in FORMATS:
             if each[0] not in known and re.search(arguments.formats, each[0]):
                 known[each[0]] = measure(arguments.binary, folder, *each)
+            if results:
+                results.write_text(json.dumps(known))
+        if arguments.speed:
+            layers = ["--layers", arguments.layers] if arguments.layers else []
+            tenon(arguments.binary, "model", "synth", "--shape", SHAPE, "--out", folder / SHAPE, *layers)
+        for name, _, ending, flags in FORMATS:
+            if not arguments.speed or "LEARN" in flags or not re.search(arguments.formats, name):
+                continue
+            if name in known and "speed" not in known[name]:
+                known[name]["speed"] = measure_speed(arguments.binary, folder, flags, ending)
+                print(f"{name}: {known[name]['speed']}", file=sys.stderr)
             if results:
                 results.write_text(json.dumps(known))
     rows = [known[each[0]] for each in FORMATS if each[0] in known]

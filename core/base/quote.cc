@@ -73,4 +73,12 @@ std::string printable(std::string_view message, size_t limit_bytes) {
   return shown(message, limit_bytes, true);
 }
 
+std::string shell_word(const std::string& word) {
+  constexpr std::string_view kNotPlain = " \t\n'\"\\$*?&|;<>()`#~!{}[]";
+  if (!word.empty() && word.find_first_of(kNotPlain) == word.npos) return word;
+  std::string made = "'";
+  for (const char c : word) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return made + "'";
+}
+
 }  // namespace tenon

@@ -22,6 +22,8 @@ std::string shown_text(std::string_view text);
 inline std::string path_in_quotes(std::string_view path) {
   return in_quotes(path, kMostPathBytes);
 }
+// A word of a command line as a shell takes it back, whatever it holds: as it is where it is plain.
+std::string shell_word(const std::string& word);
 // A message as a whole: it may have several lines.
 std::string printable(std::string_view message, size_t limit_bytes = kMostMessageBytes);
 

@@ -63,6 +63,8 @@ struct PipelineConfig {
   Configured<std::optional<uint32_t>> threads;  // null = auto: all cores
   Configured<std::optional<NamedIsa>> isa;      // null = auto: what the processor has
   Configured<bool> deterministic;               // refuse parts whose bits may depend on the batch
+  // Of an executor's device, for steps that are captured and launched as one; 0 = none are.
+  Configured<uint64_t> graph_memory_bytes{uint64_t{128} << 20, {}};
 
   Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
 

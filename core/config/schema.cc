@@ -211,6 +211,22 @@ ConfigKey plan_ahead() {
   return made;
 }
 
+// Away unless it was changed.
+ConfigKey graph_memory() {
+  ConfigKey made = whole<&PipelineConfig::graph_memory_bytes>(
+      "executor.graph_memory", 0, int64_t{1} << 40, "bytes",
+      "device memory for captured steps, of an executor that captures any; 0 = none are",
+      OptionType::bytes);
+  made.optional = true;
+  static const uint64_t kDefault = PipelineConfig().graph_memory_bytes.value;
+  made.spec.default_value.integer = static_cast<int64_t>(kDefault);
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (config.graph_memory_bytes.value == kDefault) return std::nullopt;
+    return Member<uint64_t>::to(config.graph_memory_bytes.value);
+  };
+  return made;
+}
+
 // Away where it is off.
 ConfigKey guard() {
   ConfigKey made = choice<&PipelineConfig::guard>(
@@ -312,6 +328,7 @@ std::vector<ConfigKey> make_keys() {
       off_unless_set<&C::deterministic>(
           "executor.deterministic",
           "refuses parts whose results may depend on what else is in the batch"),
+      graph_memory(),
       plan_ahead(),
       guard(),
       isolating<&C::call_limit_ns>(whole<&C::call_limit_ns>(

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "core/base/half.h"
 #include "core/base/quote.h"
@@ -44,15 +46,26 @@ struct Layout {
   uint32_t block_tokens = 8;
   uint32_t slices = 2;
   uint32_t window_tokens = 0;
+  DType dtype = DType::f32;
+  // What a layer may have beside the formula's first two lines.
+  float soft_cap = 0;
+  bool has_sinks = false, has_alibi = false;
+  bool sees_ahead = false;  // rows see all rows of their part
+  uint32_t moved_by = 0;    // BatchView::positions begin there
+  bool on_threads = false;  // slices run at once
 };
+constexpr float kSinks[kHeads] = {0.5f, -1.0f, 2.0f, 0.0f};
+constexpr float kSlopes[kHeads] = {0.25f, 0.125f, 0.5f, 0.03f};
+constexpr uint32_t kLayers = 3;  // the last one reads what the first one stored
 
 // A kernel bound to one layer, with a cache of its own.
 class Bench {
  public:
   static Result<std::unique_ptr<Bench>> make(Subject& subject, const Layout& layout) {
-    auto made = std::make_unique<Bench>(subject, layout);
+    auto made = std::make_unique<Bench>(layout);
     TENON_ASSIGN_OR_RETURN(made->plugin_, subject.make<AttentionKernel>());
-    made->kernel_ = std::make_unique<CheckedAttention>(*made->plugin_, subject.name());
+    made->kernel_ =
+        std::make_unique<CheckedAttention>(*made->plugin_, subject.name(), subject.checks());
     AttentionBinding& binding = made->binding_;
     binding.model = &made->model_;
     binding.groups = {&made->group_id_, 1};
@@ -64,31 +77,41 @@ class Bench {
     return made;
   }
 
-  Bench(const Subject& subject, const Layout& layout)
-      : layout_(layout), dtype_(dtype_of(subject)), row_bytes_(kv_row_bytes(dtype_, kDim)) {
+  explicit Bench(const Layout& layout)
+      : layout_(layout), row_bytes_(kv_row_bytes(layout.dtype, kDim)) {
     blocks_each_ = (kContext + layout.block_tokens - 1) / layout.block_tokens;
     const uint64_t head_bytes = layout.block_tokens * row_bytes_;
     const uint64_t block_bytes = kKvHeads * head_bytes;
     const uint64_t plane_bytes = kMostSequences * blocks_each_ * block_bytes;
     // Every byte is set to what reads as NaN: slots that nobody wrote may hold anything.
     for (auto& plane : planes_) plane.emplace(plane_bytes);
-    KvPlane plane{nullptr, block_bytes, head_bytes, row_bytes_};
-    layer_storage_.k = layer_storage_.v = plane;
-    layer_storage_.k.base = planes_[0]->as<std::byte>();
-    layer_storage_.v.base = planes_[1]->as<std::byte>();
-    storage_ = {dtype_, layout.block_tokens, {&layer_storage_, 1}};
-    group_.layers = 1;
+    const KvPlane plane{nullptr, block_bytes, head_bytes, row_bytes_};
+    for (size_t i = 0; i < 2; ++i) {
+      layer_storage_[i].k = layer_storage_[i].v = plane;
+      layer_storage_[i].k.base = planes_[2 * i]->as<std::byte>();
+      layer_storage_[i].v.base = planes_[2 * i + 1]->as<std::byte>();
+    }
+    storage_ = {layout.dtype, layout.block_tokens, layer_storage_};
+    group_.layers = 2;
     group_.kv_heads = kKvHeads;
     group_.k_dim = group_.v_dim = kDim;
     group_.window_tokens = layout.window_tokens;
-    layer_.query_heads = kHeads;
-    layer_.scale = 0.25f;
-    model_.layer_count = model_.group_count = 1;
+    for (LayerShape& layer : layers_) {
+      layer.query_heads = kHeads;
+      layer.scale = 0.25f;
+      layer.soft_cap = layout.soft_cap;
+      if (layout.has_sinks) layer.sinks = kSinks;
+      if (layout.has_alibi) layer.alibi_slopes = kSlopes;
+    }
+    layers_[1].index_in_group = 1;
+    layers_[2].shares_kv_with = 0;
+    model_.layer_count = kLayers;
+    model_.group_count = 1;
     model_.hidden = kHeads * kDim;
     model_.vocabulary = 10;
     model_.context_tokens = kContext;
     model_.groups = &group_;
-    model_.layers = &layer_;
+    model_.layers = layers_;
     // Blocks of the sequences lie in no order.
     for (uint32_t s = 0; s < kMostSequences; ++s) {
       std::vector<BlockId>& blocks = blocks_.emplace_back();
@@ -98,23 +121,26 @@ class Bench {
     }
   }
 
-  DType dtype() const { return dtype_; }
-
-  // out [rows, heads · dim] of all parts, one behind the other.
-  Result<std::vector<float>> step(const std::vector<Part>& parts) {
+  // out [rows, heads · dim] of all parts, one behind the other. With `own` the kernel is asked for
+  // these parts alone; rows of others are NaN then.
+  Result<std::vector<float>> step(const std::vector<Part>& parts, LayerId layer = 0,
+                                  std::vector<uint32_t> own = {}) {
     std::vector<BatchSequence> sequences;
-    std::vector<uint32_t> slots, positions, kv_tokens, own;
+    std::vector<uint32_t> slots, positions, kv_tokens, sees_to;
+    const bool asks_all = own.empty();
     std::vector<KvTableView> tables;
     std::vector<TokenId> tokens;
     std::vector<float> q, k, v;
     for (const Part& part : parts) {
-      own.push_back(static_cast<uint32_t>(sequences.size()));
+      if (asks_all) own.push_back(static_cast<uint32_t>(sequences.size()));
+      const auto last_row = static_cast<uint32_t>(slots.size()) + part.rows - 1;
       sequences.push_back({part.sequence, static_cast<uint32_t>(slots.size()), part.rows, 0, 0});
       tables.push_back({blocks_[part.sequence], {}, 0});
       kv_tokens.push_back(part.first + part.rows);
       for (uint32_t p = part.first; p < part.first + part.rows; ++p) {
         slots.push_back(p);
-        positions.push_back(p);
+        positions.push_back(p + layout_.moved_by);
+        if (layout_.sees_ahead) sees_to.push_back(last_row);
         tokens.push_back(1);
         const auto append = [](std::vector<float>& to, const std::vector<float>& from) {
           to.insert(to.end(), from.begin(), from.end());
@@ -129,22 +155,16 @@ class Bench {
     batch.padded_sequences = static_cast<uint32_t>(parts.size());
     batch.tokens = tokens;
     batch.positions = positions;
+    batch.sees_to = sees_to;
     batch.sequences = sequences;
     batch.groups = {&group, 1};
-    return run(batch, own, q, k, v);
+    return run(batch, layer, own, q, k, v);
   }
 
  private:
-  static DType dtype_of(const Subject& subject) {
-    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-      if (subject.provides("kv.dtype", dtype_name(type))) return type;
-    }
-    return DType::f32;
-  }
-
-  Result<std::vector<float>> run(const BatchView& batch, std::span<const uint32_t> own,
-                                 const std::vector<float>& q, const std::vector<float>& k,
-                                 const std::vector<float>& v) {
+  Result<std::vector<float>> run(const BatchView& batch, LayerId layer,
+                                 std::span<const uint32_t> own, const std::vector<float>& q,
+                                 const std::vector<float>& k, const std::vector<float>& v) {
     const GuardedMemory plan(kernel_->plan_bytes(0)), workspace(kernel_->workspace_bytes(0));
     const GuardedMemory queries = GuardedMemory::copy_of(std::span<const float>(q));
     const GuardedMemory keys = GuardedMemory::copy_of(std::span<const float>(k));
@@ -153,34 +173,55 @@ class Bench {
     KernelPlanOut planned;
     TENON_RETURN_IF_ERROR(kernel_->plan({0, &batch, own, plan.get()}, planned));
     AttentionCall call;
+    call.layer = layer;
     call.q = queries.get();
-    call.k = keys.get();
-    call.v = rows.get();
+    if (layers_[layer].shares_kv_with < 0) {
+      call.k = keys.get();
+      call.v = rows.get();
+    }
     call.out = out.get();
     call.plan = plan.get();
     call.workspace = workspace.get();
     call.padded_rows = batch.padded_rows;
     call.padded_sequences = batch.padded_sequences;
     for (uint32_t phase = 0; phase < planned.phases; ++phase) {
-      for (uint32_t slice = layout_.slices; slice-- > 0;) {
-        TENON_RETURN_IF_ERROR(kernel_->run(call, phase, {slice, layout_.slices}));
-      }
+      TENON_RETURN_IF_ERROR(run_phase(call, phase));
     }
-    const bool sound = plan.intact() && workspace.intact() && out.intact() &&
-                       planes_[0]->intact() && planes_[1]->intact();
+    bool sound = plan.intact() && workspace.intact() && out.intact();
+    for (const auto& plane : planes_) sound = sound && plane->intact();
     if (!sound) return internal("plan or run wrote beside the memory that it was given");
     return std::vector<float>(out.as<float>(), out.as<float>() + q.size());
   }
 
+  Status run_phase(const AttentionCall& call, uint32_t phase) {
+    const uint32_t slices = layout_.slices;
+    if (!layout_.on_threads) {
+      for (uint32_t slice = slices; slice-- > 0;) {
+        TENON_RETURN_IF_ERROR(kernel_->run(call, phase, {slice, slices}));
+      }
+      return {};
+    }
+    std::vector<Status> failures(slices);
+    {
+      std::vector<std::jthread> threads;
+      for (uint32_t slice = 0; slice < slices; ++slice) {
+        threads.emplace_back([&, slice] {
+          failures[slice] = kernel_->run(call, phase, {slice, slices});
+        });
+      }
+    }
+    for (Status& failure : failures) TENON_RETURN_IF_ERROR(std::move(failure));
+    return {};
+  }
+
   const Layout layout_;
-  const DType dtype_;
   const uint64_t row_bytes_;
   uint32_t blocks_each_ = 0;
-  std::optional<GuardedMemory> planes_[2];  // K, V
-  KvLayerStorage layer_storage_;
+  std::optional<GuardedMemory> planes_[4];  // K, V of both storages
+  KvLayerStorage layer_storage_[2];
   KvGroupStorage storage_;
   KvGroup group_;
-  LayerShape layer_;
+  LayerShape layers_[kLayers];
   ModelShape model_;
   const GroupId group_id_ = 0;
   AttentionBinding binding_;
@@ -196,26 +237,33 @@ float stored(float value, DType dtype) {
   return value;
 }
 
-// One row by the formula, in double precision.
-std::vector<double> wanted_row(const Text& text, uint32_t p, uint32_t window, DType dtype) {
+// One of `rows` rows by the formula, in double precision.
+std::vector<double> wanted_row(const Text& text, uint32_t p, uint32_t rows, const Layout& layout) {
   std::vector<double> out(kHeads * kDim, 0.0);
   const std::vector<float> q = text.q(p);
+  const uint32_t first = first_visible(p, layout.window_tokens);
+  const uint32_t last = layout.sees_ahead ? rows - 1 : p;
   for (uint32_t h = 0; h < kHeads; ++h) {
     const uint32_t g = h / (kHeads / kKvHeads);
-    std::vector<double> scores;
-    double total = 0;
-    for (uint32_t at = first_visible(p, window); at <= p; ++at) {
+    std::vector<double> shares;
+    double total = layout.has_sinks ? std::exp(double{kSinks[h]}) : 0.0;
+    for (uint32_t at = first; at <= last; ++at) {
       const std::vector<float> k = text.k(at);
-      double sum = 0;
-      for (uint32_t i = 0; i < kDim; ++i)
-        sum += double{q[h * kDim + i]} * stored(k[g * kDim + i], dtype);
-      scores.push_back(std::exp(0.25 * sum));
-      total += scores.back();
+      double score = 0;
+      for (uint32_t i = 0; i < kDim; ++i) {
+        score += double{q[h * kDim + i]} * stored(k[g * kDim + i], layout.dtype);
+      }
+      score *= 0.25;
+      if (layout.soft_cap > 0) score = layout.soft_cap * std::tanh(score / layout.soft_cap);
+      if (layout.has_alibi)
+        score += kSlopes[h] * (static_cast<double>(at) - static_cast<double>(p));
+      shares.push_back(std::exp(score));
+      total += shares.back();
     }
-    for (uint32_t at = first_visible(p, window), n = 0; at <= p; ++at, ++n) {
+    for (uint32_t at = first, n = 0; at <= last; ++at, ++n) {
       const std::vector<float> v = text.v(at);
       for (uint32_t i = 0; i < kDim; ++i) {
-        out[h * kDim + i] += scores[n] / total * stored(v[g * kDim + i], dtype);
+        out[h * kDim + i] += shares[n] / total * stored(v[g * kDim + i], layout.dtype);
       }
     }
   }
@@ -223,9 +271,9 @@ std::vector<double> wanted_row(const Text& text, uint32_t p, uint32_t window, DT
 }
 
 Finding differs_from_formula(const std::vector<float>& out, const Text& text, uint32_t rows,
-                             uint32_t window, DType dtype) {
+                             const Layout& layout) {
   for (uint32_t p = 0; p < rows; ++p) {
-    const std::vector<double> wanted = wanted_row(text, p, window, dtype);
+    const std::vector<double> wanted = wanted_row(text, p, rows, layout);
     double error = 0, size = 0;
     for (size_t i = 0; i < wanted.size(); ++i) {
       const double found = out[p * wanted.size() + i];
@@ -233,19 +281,36 @@ Finding differs_from_formula(const std::vector<float>& out, const Text& text, ui
       size += wanted[i] * wanted[i];
     }
     if (std::sqrt(error / size) <= 1e-3) continue;
-    return broke("the row at position " + std::to_string(p) + " differs from the formula by " +
+    return broke("over a cache of " + std::string(dtype_name(layout.dtype)) +
+                 " the row at position " + std::to_string(p) + " differs from the formula by " +
                  std::to_string(std::sqrt(error / size)) + " of its size");
   }
   return {};
 }
 
-Finding attend_text(Subject& subject, const Layout& layout) {
-  auto bench = Bench::make(subject, layout);
-  if (!bench.ok()) return broke(message_of(bench.status()));
-  const Text text{subject.seed() + 1};
-  const auto out = (*bench)->step({{text, 0, 0, 40}});
-  if (!out.ok()) return broke(message_of(out.status()));
-  return differs_from_formula(*out, text, 40, layout.window_tokens, (*bench)->dtype());
+// Lets `look` see the layout with each element type that the kernel takes and these cases know.
+template <typename Look>
+Finding each_dtype(Subject& subject, Layout layout, Look look) {
+  bool any = false;
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    if (!subject.provides("kv.dtype", dtype_name(type))) continue;
+    any = true;
+    layout.dtype = type;
+    Finding found = look(layout);
+    if (found.verdict != CaseVerdict::pass) return found;
+  }
+  return any ? Finding() : skipped("its caches are of types that these cases do not know");
+}
+
+Finding attend_text(Subject& subject, const Layout& any) {
+  return each_dtype(subject, any, [&](const Layout& layout) -> Finding {
+    auto bench = Bench::make(subject, layout);
+    if (!bench.ok()) return broke(message_of(bench.status()));
+    const Text text{subject.seed() + 1};
+    const auto out = (*bench)->step({{text, 0, 0, 40}});
+    if (!out.ok()) return broke(message_of(out.status()));
+    return differs_from_formula(*out, text, 40, layout);
+  });
 }
 
 Finding attends(Subject& subject) {
@@ -254,6 +319,68 @@ Finding attends(Subject& subject) {
 Finding attends_within_windows(Subject& subject) {
   if (!subject.provides("attn.mask.sliding", "yes")) return skipped("it attends within no window");
   return attend_text(subject, {.window_tokens = 7});
+}
+Finding caps_scores(Subject& subject) {
+  if (!subject.provides("attn.soft_cap", "yes")) return skipped("it caps no scores");
+  return attend_text(subject, {.soft_cap = 0.3f});
+}
+Finding attends_to_sinks(Subject& subject) {
+  if (!subject.provides("attn.sinks", "yes")) return skipped("it knows no sinks");
+  return attend_text(subject, {.has_sinks = true});
+}
+Finding attends_with_slopes(Subject& subject) {
+  if (!subject.provides("attn.alibi", "yes")) return skipped("it knows no slopes");
+  return attend_text(subject, {.has_alibi = true});
+}
+Finding attends_ahead(Subject& subject) {
+  if (!subject.provides("attn.mask.spans", "yes")) return skipped("its rows see none behind them");
+  return attend_text(subject, {.sees_ahead = true});
+}
+// The positions are those of rotary embedding, which is done.
+Finding takes_no_positions(Subject& subject) {
+  Layout layout;
+  layout.moved_by = 7;
+  if (subject.provides("attn.mask.sliding", "yes")) layout.window_tokens = 9;
+  layout.has_alibi = subject.provides("attn.alibi", "yes");
+  return attend_text(subject, layout);
+}
+
+Finding leaves_others_alone(Subject& subject) {
+  return each_dtype(subject, {}, [&](const Layout& layout) -> Finding {
+    auto bench = Bench::make(subject, layout);
+    if (!bench.ok()) return broke(message_of(bench.status()));
+    const Text text{subject.seed() + 1}, other{subject.seed() + 2};
+    const auto out = (*bench)->step({{other, 0, 0, 3}, {text, 1, 0, 5}, {other, 2, 0, 2}}, 0, {1});
+    if (!out.ok()) return broke(message_of(out.status()));
+    constexpr size_t kRow = kHeads * kDim;
+    for (size_t i = 0; i < out->size(); ++i) {
+      const bool is_its_own = i >= 3 * kRow && i < 8 * kRow;
+      if (is_its_own || std::isnan((*out)[i])) continue;
+      return broke("asked for one of three sequences, it writes the rows of another one");
+    }
+    const auto own = out->begin() + 3 * kRow;
+    return differs_from_formula({own, own + 5 * kRow}, text, 5, layout);
+  });
+}
+
+Finding shares_between_layers(Subject& subject) {
+  return each_dtype(subject, {}, [&](const Layout& layout) -> Finding {
+    auto bench = Bench::make(subject, layout);
+    if (!bench.ok()) return broke(message_of(bench.status()));
+    const Text text{subject.seed() + 1}, other{subject.seed() + 2};
+    const auto first = (*bench)->step({{text, 0, 0, 20}}, 0);
+    const auto second = (*bench)->step({{other, 0, 0, 20}}, 1);
+    const auto third = (*bench)->step({{text, 0, 0, 20}}, 2);
+    for (const auto* out : {&first, &second, &third}) {
+      if (!out->ok()) return broke(message_of(out->status()));
+    }
+    Finding found = differs_from_formula(*second, other, 20, layout);
+    if (found.verdict != CaseVerdict::pass) return found;
+    if (std::memcmp(first->data(), third->data(), first->size() * sizeof(float)) == 0) return {};
+    return broke(
+        "a layer that reads what another one stored, which it is given no K and V for, has "
+        "other bits than that one");
+  });
 }
 
 // The rows of one text of 40 tokens, cut into steps as `cuts` says, beside `others`.
@@ -276,9 +403,8 @@ Result<std::vector<float>> in_steps(Subject& subject, const Layout& layout,
   return all;
 }
 
-Finding gives_rows_their_own_bits(Subject& subject) {
-  if (subject.provides("numerics.rows", "batch")) return skipped("it states numerics.rows = batch");
-  const auto whole = in_steps(subject, {}, {40}, false);
+Finding same_bits(Subject& subject, const Layout& usual) {
+  const auto whole = in_steps(subject, usual, {40}, false);
   if (!whole.ok()) return broke(message_of(whole.status()));
   struct Way {
     const char* how;
@@ -291,13 +417,18 @@ Finding gives_rows_their_own_bits(Subject& subject) {
       {"a token a step", {}, std::vector<uint32_t>(40, 1), false},
       {"with one slice", {.slices = 1}, {40}, false},
       {"with five slices", {.slices = 5}, {40}, false},
+      {"when slices run at once", {.slices = 4, .on_threads = true}, {40}, false},
       {"in blocks of 32 tokens", {.block_tokens = 32}, {40}, false},
       {"in blocks of one token", {.block_tokens = 1}, {40}, false},
       {"beside other sequences", {}, {40}, true},
       {"in pieces, beside other sequences", {.slices = 3}, {20, 1, 1, 18}, true},
   };
+  const auto as_usual = [&](Layout layout) {
+    layout.dtype = usual.dtype;
+    return layout;
+  };
   for (const Way& way : ways) {
-    const auto again = in_steps(subject, way.layout, way.cuts, way.others);
+    const auto again = in_steps(subject, as_usual(way.layout), way.cuts, way.others);
     if (!again.ok()) return broke(std::string(way.how) + ": " + message_of(again.status()));
     if (std::memcmp(again->data(), whole->data(), whole->size() * sizeof(float)) != 0) {
       return broke(std::string("rows have other bits ") + way.how);
@@ -306,10 +437,18 @@ Finding gives_rows_their_own_bits(Subject& subject) {
   return {};
 }
 
+Finding gives_rows_their_own_bits(Subject& subject) {
+  if (subject.provides("numerics.rows", "batch")) return skipped("it states numerics.rows = batch");
+  return each_dtype(subject, {}, [&](const Layout& layout) { return same_bits(subject, layout); });
+}
 }  // namespace
 
 Result<Transcript> exercise_attention(Subject& subject, uint64_t seed) {
-  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::make(subject, {}));
+  Layout layout;
+  for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
+    if (subject.provides("kv.dtype", dtype_name(type))) layout.dtype = type;
+  }
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::make(subject, layout));
   TENON_ASSIGN_OR_RETURN(const std::vector<float> out, bench->step({{{seed + 1}, 0, 0, 20}}));
   Transcript transcript;
   for (size_t i = 0; i < out.size(); i += 17) {
@@ -327,6 +466,21 @@ CaseList attention_cases() {
        "score(p) = scale · q[r,h] · K[s,p,g] for each visible position p", &attends},
       {"attention.windows", kOf, kHeader, "what the group's window shows (first_visible)",
        &attends_within_windows},
+      {"attention.soft_cap", kOf, kHeader,
+       "with the layer's soft cap, slopes and sinks where it has them", &caps_scores},
+      {"attention.sinks", kOf, kHeader,
+       "with the layer's soft cap, slopes and sinks where it has them", &attends_to_sinks},
+      {"attention.alibi", kOf, kHeader,
+       "with the layer's soft cap, slopes and sinks where it has them", &attends_with_slopes},
+      {"attention.spans", kOf, "batch.h", "the last row of its sequence that a row sees",
+       &attends_ahead},
+      {"attention.positions", kOf, "model.h",
+       "A row's position here is the number of tokens in front of it, never what "
+       "BatchView::positions says.",
+       &takes_no_positions},
+      {"attention.own_rows", kOf, kHeader, "Rows of others are not touched.", &leaves_others_alone},
+      {"attention.shared_layers", kOf, kHeader, "null when the layer shares K/V",
+       &shares_between_layers},
       {"attention.same_bits", kOf, kHeader,
        "A kernel promises equal bits for a row whatever else is in the batch, however the prompt "
        "was "

@@ -13,6 +13,7 @@ CaseList lifecycle_cases();
 CaseList scheduler_cases();
 CaseList kv_cache_cases();
 CaseList sampler_cases();
+CaseList sampler_stage_cases();
 CaseList drafter_cases();
 CaseList linear_cases();
 CaseList attention_cases();

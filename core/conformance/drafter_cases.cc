@@ -47,7 +47,8 @@ class Bench {
   static Result<std::unique_ptr<Bench>> make(Subject& subject) {
     auto made = std::make_unique<Bench>();
     TENON_ASSIGN_OR_RETURN(made->plugin_, subject.make<Drafter>());
-    made->drafter_ = std::make_unique<CheckedDrafter>(*made->plugin_, subject.name(), kVocabulary);
+    made->drafter_ = std::make_unique<CheckedDrafter>(*made->plugin_, subject.name(), kVocabulary,
+                                                      subject.checks());
     made->group_.kv_heads = 1;
     made->group_.k_dim = made->group_.v_dim = 8;
     made->group_.layers = 1;
@@ -68,8 +69,9 @@ class Bench {
 
   // Offer and draft behind a text; what was proposed.
   Result<std::vector<TokenId>> propose(SeqId seq, std::span<const TokenId> known, uint32_t most) {
+    // What slots hold that nobody filled is anything.
     room_.assign(known.begin(), known.end());
-    room_.resize(known.size() + most, kNoToken);
+    room_.resize(known.size() + most, static_cast<TokenId>(asked_++ % kVocabulary));
     DraftRequest request;
     request.seq = seq;
     request.history = std::span<const TokenId>(room_).first(known.size());
@@ -94,7 +96,7 @@ class Bench {
   LayerShape layer_;
   ModelShape shape_;
   std::vector<TokenId> room_;
-  uint32_t offered_ = 0;
+  uint32_t offered_ = 0, asked_ = 0;
 };
 
 std::string text_of(std::span<const TokenId> tokens) {
@@ -229,6 +231,24 @@ Finding offers_nothing_in_no_room(Subject& subject) {
   return {};
 }
 
+Finding takes_short_histories(Subject& subject) {
+  auto bench = Bench::make(subject);
+  if (!bench.ok()) return broke(message_of(bench.status()));
+  const std::vector<TokenId> same(12, 3);
+  for (size_t known = 1; known < same.size(); ++known) {
+    Drafter& drafter = (*bench)->drafter();
+    Status status = drafter.begin(1, kNoSeq);
+    const std::span<const TokenId> history = std::span(same).first(known);
+    if (status.ok()) status = (*bench)->propose(1, history, 4).take_status();
+    if (status.ok()) status = drafter.end(1);
+    if (!status.ok()) {
+      return broke("behind " + std::to_string(known) + " tokens: " + message_of(status));
+    }
+  }
+  if ((*bench)->drafter().cut() > 0) return broke((*bench)->drafter().first_cut());
+  return {};
+}
+
 }  // namespace
 
 Result<Transcript> exercise_drafter(Subject& subject, uint64_t seed) {
@@ -248,6 +268,8 @@ CaseList drafter_cases() {
        &keeps_to_its_room},
       {"drafter.no_room", kOf, kHeader, "offered[i] <= requests[i].max_tokens.",
        &offers_nothing_in_no_room},
+      {"drafter.short_histories", kOf, kHeader, "fewer, or none, is always legal.",
+       &takes_short_histories},
       {"drafter.fresh", kOf, kHeader,
        "after any sequence of accepts it proposes what a fresh drafter that is shown the same "
        "history "

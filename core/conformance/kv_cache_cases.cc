@@ -133,6 +133,11 @@ Finding everything_comes_back(Subject& subject) {
       TENON_RETURN_IF_ERROR(bench.kv().begin({seq, {}, kContext, kNoSeq, 0}));
       TENON_ASSIGN_OR_RETURN(const uint32_t reused, bench.compute(seq, tokens));
       static_cast<void>(reused);
+      TENON_ASSIGN_OR_RETURN(const KvUsage held, bench.usage());
+      if (held.used_tokens != tokens.size() && !bench.evicts()) {
+        return broke(std::to_string(held.used_tokens) + " slots are used, it says, where one " +
+                     "sequence of " + std::to_string(tokens.size()) + " tokens is computed");
+      }
       TENON_RETURN_IF_ERROR(bench.kv().release(seq, ReleaseHow::end));
       TENON_RETURN_IF_ERROR(bench.next_step());
     }

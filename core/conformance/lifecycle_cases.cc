@@ -1,14 +1,17 @@
 // What plugins of every interface keep to: options, creation and destruction, the state of the
 // thread, and the same answers to the same questions.
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "core/base/floating_point_state.h"
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
+#include "core/conformance/import_watch.h"
 #include "core/plugin/plugin_host.h"
 
 namespace tenon {
@@ -178,6 +181,16 @@ Finding keeps_floating_point_state(Subject& subject) {
   return {};
 }
 
+Finding changes_no_view(Subject& subject) {
+  subject.look_closely();
+  const auto answers = exercise(subject, subject.seed());
+  if (answers.ok()) return {};
+  if (answers.status().code() == StatusCode::unsupported) {
+    return skipped(message_of(answers.status()));
+  }
+  return broke(message_of(answers.status()));
+}
+
 Finding answers_are_the_same(Subject& subject) {
   for (uint32_t round = 0; round < subject.effort(); ++round) {
     const auto once = exercise(subject, subject.seed() + round);
@@ -194,6 +207,64 @@ Finding answers_are_the_same(Subject& subject) {
     }
   }
   return {};
+}
+
+// What is written to this process's standard output while it lives.
+class WrittenOutput {
+ public:
+  WrittenOutput() : kept_(::dup(STDOUT_FILENO)), file_(std::tmpfile()) {
+    std::fflush(stdout);
+    if (file_ != nullptr) ::dup2(::fileno(file_), STDOUT_FILENO);
+  }
+  WrittenOutput(const WrittenOutput&) = delete;
+  WrittenOutput& operator=(const WrittenOutput&) = delete;
+  ~WrittenOutput() {
+    std::fflush(stdout);
+    ::dup2(kept_, STDOUT_FILENO);
+    ::close(kept_);
+    if (file_ != nullptr) std::fclose(file_);
+  }
+
+  // The beginning of it.
+  std::string text() const {
+    std::fflush(stdout);
+    char bytes[200];
+    const ssize_t got = file_ == nullptr ? 0 : ::pread(::fileno(file_), bytes, sizeof(bytes), 0);
+    return {bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))};
+  }
+
+ private:
+  int kept_;
+  std::FILE* file_;
+};
+
+Finding keeps_to_the_host(Subject& subject) {
+  struct Forbidden {
+    WatchedCall kind;
+    const char* instead;
+  };
+  constexpr Forbidden kForbidden[] = {
+      {WatchedCall::clock, "reads a clock, or waits for one – time comes in views and arguments"},
+      {WatchedCall::randomness, "draws from a generator of its own – randomness comes from keys"},
+      {WatchedCall::file, "opens a file – texts and models come from the host"},
+      {WatchedCall::thread, "starts a thread or a process – work is cut into slices by the host"},
+  };
+  const ImportWatch watch(reinterpret_cast<const void*>(subject.descriptor().create));
+  std::string printed;
+  {
+    const WrittenOutput output;
+    // What it could not answer is other cases' affair.
+    static_cast<void>(exercise(subject, subject.seed()).ok());
+    printed = output.text();
+  }
+  for (const Forbidden& one : kForbidden) {
+    if (const auto call = watch.seen(one.kind)) {
+      return broke("it calls " + std::string(call->function) + ", which " + one.instead);
+    }
+  }
+  if (printed.empty()) return {};
+  return broke("it writes to standard output: '" + one_line(printed, 80) +
+               "' – lines of text go through HostServices::log");
 }
 
 Finding exercised_repeatedly(Subject& subject) {
@@ -256,6 +327,17 @@ CaseList lifecycle_cases() {
        "host.h",
        "This is the only way back",
        &keeps_floating_point_state},
+      {"any.keeps_to_the_host",
+       {},
+       "host.h",
+       "This is the only way back: a plugin links nothing of the core, opens no files, starts no "
+       "threads and reads no clock or random device of its own.",
+       &keeps_to_the_host},
+      {"any.views",
+       {},
+       "types.h",
+       "a `…View` is borrowed and read-only, valid until the call that received it returns",
+       &changes_no_view},
       {"any.same_answers",
        {},
        "host.h",

@@ -20,7 +20,9 @@ uint32_t whole_blocks_of(std::string_view format, uint32_t count);
 // A weight [n_out, k_in] of random numbers, in a format as checkpoints have it.
 class TestWeight {
  public:
-  TestWeight(std::string_view format, uint32_t n_out, uint32_t k_in, uint64_t seed);
+  // `turned`: the last row is stored first, and rows of plain formats have room behind them.
+  TestWeight(std::string_view format, uint32_t n_out, uint32_t k_in, uint64_t seed,
+             bool turned = false);
   TestWeight(const TestWeight&) = delete;
   TestWeight& operator=(const TestWeight&) = delete;
 
@@ -32,11 +34,14 @@ class TestWeight {
   uint32_t k_in() const { return k_in_; }
 
  private:
+  std::vector<std::byte> turn(const std::vector<std::byte>& bytes);
+
   std::string format_, name_;  // the name is no other weight's
   uint32_t n_out_, k_in_;
   std::vector<float> values_;
   std::optional<GuardedMemory> bytes_;
   TensorView tensor_;
+  std::vector<uint32_t> row_order_;
 };
 
 struct PackedTestWeight {
@@ -55,6 +60,12 @@ struct ProductOrder {
   std::vector<float> before;  // what y has at first
   std::vector<float> bias;
   std::vector<uint32_t> rows;  // of the prepared ones; empty = all
+  // Elements between a row of x, or of y, and the next one.
+  uint32_t x_room = 0, y_room = 0;
+  std::vector<uint32_t> y_rows;              // where rows go; empty = 0, 1 …
+  std::vector<float> row_scale;              // of each row; empty = none
+  const PackedTestWeight* beside = nullptr;  // another job of the same call, a plain product
+  bool on_threads = false;                   // a part a worker, all at once
 };
 
 class LinearBench {
@@ -72,14 +83,18 @@ class LinearBench {
   // The largest relative error of packed weights, as the kernel states it by its extension
   // "weight_rounding/1", a `const float`; 0 where it states none.
   double weight_rounding() const { return weight_rounding_; }
-  // y [rows, n_out] of x [rows, k_in]. Errors: the kernel's, and internal where it wrote beside
-  // what is its to write.
+  // y [rows, n_out] of x [rows, k_in], in the job's order; behind it what is `beside`. Errors: the
+  // kernel's, and internal where it wrote beside what is its to write.
   Result<std::vector<float>> multiply(const PackedTestWeight& weight, const std::vector<float>& x,
                                       uint32_t rows, const ProductOrder& order = {});
+  // Rows of a weight, with so many elements between one and the next.
   Result<std::vector<float>> gather(const PackedTestWeight& weight,
-                                    const std::vector<uint32_t>& rows);
+                                    const std::vector<uint32_t>& rows, uint32_t room = 0);
 
  private:
+  Status run_parts(std::span<const LinearJob> jobs, const ProductOrder& order);
+  Status run_on_threads(std::span<const LinearJob> jobs);
+
   PluginInstance<LinearKernel> plugin_;
   std::unique_ptr<CheckedLinear> kernel_;
   double weight_rounding_ = 0;
@@ -89,6 +104,10 @@ std::vector<float> random_activations(uint64_t seed, size_t count);
 // In double precision.
 std::vector<double> plain_product(const TestWeight& weight, const std::vector<float>& x,
                                   uint32_t rows);
-double relative_error(const std::vector<float>& found, const std::vector<double>& wanted);
+// What a product's size is where its terms do not cancel each other: of few elements that is luck.
+double usual_size(const TestWeight& weight, const std::vector<float>& x, uint32_t rows);
+// Of the size of what is wanted, or of `least_size`.
+double relative_error(const std::vector<float>& found, const std::vector<double>& wanted,
+                      double least_size = 0);
 
 }  // namespace tenon

@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
@@ -14,8 +17,8 @@ namespace {
 struct Shape {
   uint32_t n_out, k_in;
 };
-// Sizes that fit no tile, in whole blocks of 32; fitting() makes them longer for other formats.
-constexpr Shape kShapes[] = {{1, 32}, {33, 64}, {70, 320}, {16, 512}, {97, 32}};
+// Sizes that fit no tile; fitting() makes them longer for formats of blocks.
+constexpr Shape kShapes[] = {{1, 32}, {33, 64}, {70, 320}, {16, 512}, {97, 32}, {29, 67}, {300, 1}};
 constexpr uint32_t kRowCounts[] = {1, 2, 5, 13, 37, 64};
 
 Shape fitting(Shape shape, std::string_view format) {
@@ -61,7 +64,8 @@ Finding multiplies(Subject& subject) {
           for (const uint32_t rows : kRowCounts) {
             const auto x = random_activations(subject.seed() + rows, size_t{rows} * shape.k_in);
             TENON_ASSIGN_OR_RETURN(const std::vector<float> y, bench.multiply(packed, x, rows));
-            const double error = relative_error(y, plain_product(weight, x, rows));
+            const double error =
+                relative_error(y, plain_product(weight, x, rows), usual_size(weight, x, rows));
             // Not a number is no error either.
             if (error <= tolerance_of(format)) continue;
             return broke(named(format, shape, rows) + ": the relative error is " +
@@ -213,6 +217,161 @@ Finding gives_rows_back(Subject& subject) {
       });
 }
 
+// One weight and nine rows of x, for calls that are asked in unusual ways.
+struct Product {
+  static constexpr uint32_t kRows = 9;
+  TestWeight weight;
+  std::optional<PackedTestWeight> packed;
+  std::vector<float> x;
+  std::vector<double> all;
+
+  Product(std::string_view format, Shape shape, uint64_t seed)
+      : weight(format, shape.n_out, shape.k_in, seed),
+        x(random_activations(seed, size_t{kRows} * shape.k_in)) {}
+  static Result<std::unique_ptr<Product>> make(Subject& subject, LinearBench& bench,
+                                               const std::string& format) {
+    auto made = std::make_unique<Product>(format, fitting({45, 64}, format), subject.seed());
+    TENON_ASSIGN_OR_RETURN(PackedTestWeight packed, bench.pack_for_product(made->weight));
+    made->packed.emplace(std::move(packed));
+    made->all = plain_product(made->weight, made->x, kRows);
+    return made;
+  }
+  // `wanted` may be another product.
+  Result<Finding> holds(LinearBench& bench, const std::string& format, const ProductOrder& order,
+                        const std::vector<double>& wanted, const std::string& what) const {
+    TENON_ASSIGN_OR_RETURN(const std::vector<float> y, bench.multiply(*packed, x, kRows, order));
+    if (relative_error(y, wanted) <= 2 * tolerance_of(format)) return Finding();
+    return broke(format + ": " + what);
+  }
+};
+
+Finding finds_stored_rows(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        const Shape shape = fitting({45, 64}, format);
+        TestWeight weight(format, shape.n_out, shape.k_in, subject.seed(), true);
+        // A kernel may refuse the layout, in words.
+        if (!bench.kernel().accepts(weight.view()).ok()) return Finding();
+        TENON_ASSIGN_OR_RETURN(const PackedTestWeight packed, bench.pack_for_product(weight));
+        const auto x = random_activations(subject.seed(), shape.k_in);
+        TENON_ASSIGN_OR_RETURN(const std::vector<float> y, bench.multiply(packed, x, 1));
+        const double error =
+            relative_error(y, plain_product(weight, x, 1), usual_size(weight, x, 1));
+        if (error <= tolerance_of(format)) return Finding();
+        return broke(format + ": of a weight whose rows are stored in another order, with room " +
+                     "between them, the product is another");
+      });
+}
+
+Finding follows_strides(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        TENON_ASSIGN_OR_RETURN(const auto product, Product::make(subject, bench, format));
+        ProductOrder order;
+        order.x_room = 5;
+        order.y_room = 3;
+        TENON_ASSIGN_OR_RETURN(
+            Finding found, product->holds(bench, format, order, product->all,
+                                          "with room between the rows of x and of y the product is "
+                                          "another"));
+        if (found.verdict != CaseVerdict::pass) return found;
+        const std::vector<uint32_t> rows = {3, 0, 44};
+        TENON_ASSIGN_OR_RETURN(const std::vector<float> dense,
+                               bench.gather(*product->packed, rows));
+        TENON_ASSIGN_OR_RETURN(const std::vector<float> spread,
+                               bench.gather(*product->packed, rows, 7));
+        if (same_bits(dense.data(), spread.data(), dense.size())) return found;
+        return broke(format + ": with room between them, gathered rows are others");
+      });
+}
+
+Finding writes_where_it_should(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        TENON_ASSIGN_OR_RETURN(const auto product, Product::make(subject, bench, format));
+        ProductOrder order;
+        order.y_rows = {4, 11, 0, 2, 7, 8, 1, 3, 9};
+        return product->holds(bench, format, order, product->all,
+                              "where rows go to other places in y, they are not what stands there");
+      });
+}
+
+Finding scales_rows(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        TENON_ASSIGN_OR_RETURN(const auto product, Product::make(subject, bench, format));
+        const uint32_t n_out = product->packed->n_out;
+        ProductOrder order;
+        order.row_scale = {0.5f, -2, 1, 3, 0.25f, 1, 7, -1, 0};
+        order.bias = random_activations(subject.seed() + 3, n_out);
+        std::vector<double> wanted = product->all, gated = product->all;
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          const double p = order.row_scale[i / n_out] * wanted[i];
+          wanted[i] = p + order.bias[i % n_out];
+          gated[i] = p / (1 + std::exp(-p)) * p;
+        }
+        TENON_ASSIGN_OR_RETURN(
+            Finding found,
+            product->holds(bench, format, order, wanted,
+                           "with a factor for each row, and a bias, the product is another"));
+        const bool is_gated = (bench.kernel().epilogues() & epilogue_bit(Epilogue::silu_mul)) != 0;
+        if (found.verdict != CaseVerdict::pass || !is_gated) return found;
+        order.bias.clear();
+        order.epilogue = Epilogue::silu_mul;
+        order.second = &*product->packed;
+        return product->holds(bench, format, order, gated,
+                              "with a factor for each row, the gated product is another");
+      });
+}
+
+Finding runs_several_jobs(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        TENON_ASSIGN_OR_RETURN(const auto product, Product::make(subject, bench, format));
+        TestWeight other(format, 13, product->weight.k_in(), subject.seed() + 1);
+        TENON_ASSIGN_OR_RETURN(const PackedTestWeight beside, bench.pack_for_product(other));
+        // Jobs share what was prepared, which is one for weights of the same preparation alone.
+        if (beside.preparation != product->packed->preparation) return Finding();
+        std::vector<double> wanted = product->all;
+        const auto more = plain_product(other, product->x, Product::kRows);
+        wanted.insert(wanted.end(), more.begin(), more.end());
+        for (const uint32_t parts : {1u, 5u}) {
+          ProductOrder order;
+          order.beside = &beside;
+          order.parts = parts;
+          TENON_ASSIGN_OR_RETURN(
+              Finding found, product->holds(bench, format, order, wanted,
+                                            "of two jobs in a call, in " + std::to_string(parts) +
+                                                " parts, a product is another"));
+          if (found.verdict != CaseVerdict::pass) return found;
+        }
+        return Finding();
+      });
+}
+
+// Each worker with a part of its own, all at once.
+Finding runs_on_threads(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        // So much work, and so often, that workers meet, also where they share one processor.
+        constexpr uint32_t kRows = 9, kRounds = 20;
+        const Shape shape = fitting({300, 512}, format);
+        const TestWeight weight(format, shape.n_out, shape.k_in, subject.seed());
+        TENON_ASSIGN_OR_RETURN(const PackedTestWeight packed, bench.pack(weight));
+        const auto x = random_activations(subject.seed(), size_t{kRows} * shape.k_in);
+        TENON_ASSIGN_OR_RETURN(const std::vector<float> alone, bench.multiply(packed, x, kRows));
+        ProductOrder order;
+        order.on_threads = true;
+        for (uint32_t round = 0; round < kRounds; ++round) {
+          TENON_ASSIGN_OR_RETURN(const std::vector<float> y,
+                                 bench.multiply(packed, x, kRows, order));
+          if (same_bits(y.data(), alone.data(), alone.size())) continue;
+          return broke(format + ": other bits when several workers run parts at once");
+        }
+        return Finding();
+      });
+}
+
 }  // namespace
 
 Result<Transcript> exercise_linear(Subject& subject, uint64_t seed) {
@@ -248,6 +407,20 @@ CaseList linear_cases() {
        &refuses_unknown_epilogues},
       {"linear.rows", kOf, kHeader, "which of them, in the job's order; empty = all",
        &chooses_rows},
+      {"linear.y_rows", kOf, kHeader, "where the job's rows go in y, each once; empty = 0, 1 …",
+       &writes_where_it_should},
+      {"linear.strides", kOf, kHeader, "elements from row to row", &follows_strides},
+      {"linear.row_scale", kOf, kHeader, "a factor for each of the job's rows, or null",
+       &scales_rows},
+      {"linear.jobs", kOf, kHeader, "All jobs of one call are independent of each other",
+       &runs_several_jobs},
+      {"linear.threads", kOf, kHeader,
+       "`pack`, `gather`, `prepare` and `run` are [worker], called by all slices or ranges with "
+       "equal arguments",
+       &runs_on_threads},
+      {"linear.stored_rows", kOf, kHeader,
+       "the row of the parts that is row n of the matrix; each stands there once.",
+       &finds_stored_rows},
       {"linear.gather", kOf, kHeader, "Rows of a packed weight as plain numbers", &gives_rows_back},
   };
 }

@@ -1,65 +1,23 @@
 // What <tenon/sampler.h> promises.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <thread>
 
-#include "core/base/quote.h"
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
-#include "core/conformance/sampler_rows.h"
-#include "core/contract/checked_sampler.h"
+#include "core/conformance/sampler_bench.h"
 
 namespace tenon {
 namespace {
 
-constexpr uint32_t kVocabulary = 200;
+constexpr uint32_t kVocabulary = 208;  // of whole cache lines: rows end at a forbidden page
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-// A sampler under test behind the host's own checks.
-struct Checked {
-  PluginInstance<Sampler> plugin;
-  std::unique_ptr<CheckedSampler> sampler;
-
-  static Result<Checked> make(Subject& subject) {
-    Checked made;
-    TENON_ASSIGN_OR_RETURN(made.plugin, subject.make<Sampler>());
-    made.sampler = std::make_unique<CheckedSampler>(*made.plugin, subject.name());
-    return made;
-  }
-};
-
-SamplingParams params_of(float temperature, uint64_t seed) {
-  SamplingParams params;
-  params.temperature = temperature;
-  params.seed = seed;
-  return params;
-}
-
 std::string text(TokenId token) {
   return std::to_string(token);
-}
-
-// Makes a sampler, begins sequence 1 with `params`, and lets `look` say what it finds.
-template <typename Look>
-Finding with_sampler(Subject& subject, const SamplingParams& params, Look look) {
-  auto made = Checked::make(subject);
-  if (!made.ok()) return broke(message_of(made.status()));
-  Sampler& sampler = *made->sampler;
-  if (const Status status = sampler.begin(1, params, kNoSeq); !status.ok()) {
-    return broke("begin fails: " + message_of(status));
-  }
-  Finding found = look(sampler);
-  const Status ended = sampler.end(1);
-  if (found.verdict == CaseVerdict::pass && !ended.ok())
-    return broke("end fails: " + message_of(ended));
-  return found;
-}
-
-Finding failed_call(const Status& status) {
-  return broke("sample fails: " + message_of(status));
 }
 
 Finding follows_the_key_alone(Subject& subject) {
@@ -82,6 +40,18 @@ Finding follows_the_key_alone(Subject& subject) {
     std::reverse(rows.begin(), rows.end());
     const auto reversed = draw(sampler, rows);
     if (!reversed.ok()) return failed_call(reversed.status());
+    if (const Status begun = sampler.begin(7, params, kNoSeq); !begun.ok()) {
+      return broke("begin fails: " + message_of(begun));
+    }
+    for (TestRow& row : rows) row.seq = 7;
+    const auto elsewhere = draw(sampler, rows);
+    if (!elsewhere.ok()) return failed_call(elsewhere.status());
+    if (const Status ended = sampler.end(7); !ended.ok()) {
+      return broke("end fails: " + message_of(ended));
+    }
+    if (*elsewhere != *reversed) {
+      return broke("rows of another sequence with the same logits and keys give other tokens");
+    }
     for (size_t i = 0; i < rows.size(); ++i) {
       const TokenId last = (*reversed)[rows.size() - 1 - i];
       if ((*together)[i] == alone[i] && last == alone[i]) continue;
@@ -110,7 +80,8 @@ Finding differs_by_key(Subject& subject) {
         seen.push_back(*token);
       }
       if (std::adjacent_find(seen.begin(), seen.end(), std::not_equal_to<>()) == seen.end()) {
-        return broke("200 equally likely tokens, and 24 keys that differ in " + std::string(what) +
+        return broke(std::to_string(kVocabulary) +
+                     " equally likely tokens, and 24 keys that differ in " + std::string(what) +
                      " all draw token " + text(seen[0]));
       }
     }
@@ -121,6 +92,15 @@ Finding differs_by_key(Subject& subject) {
 Finding greedy(Subject& subject) {
   return with_sampler(subject, params_of(0.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
+    TestRow large;
+    large.logits.assign(152064, 0.0f);
+    large.logits.back() = 1.0f;
+    const auto last = draw_one(sampler, large);
+    if (!last.ok()) return failed_call(last.status());
+    if (*last != 152063) {
+      return broke("of 152064 tokens, of which the last is the most likely, it draws token " +
+                   text(*last));
+    }
     for (uint32_t i = 0; i < 20 * subject.effort(); ++i) {
       TestRow row;
       row.logits = test_logits(random, kVocabulary);
@@ -139,6 +119,12 @@ Finding greedy(Subject& subject) {
   });
 }
 
+Result<std::vector<float>> distribution_of(Sampler& sampler, const TestRow& row) {
+  std::vector<float> probs(row.logits.size(), kNan);
+  TENON_RETURN_IF_ERROR(sampler.distribution(row.view(), probs));
+  return probs;
+}
+
 Finding allowed_alone(Subject& subject) {
   return with_sampler(subject, params_of(1.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
@@ -153,9 +139,18 @@ Finding allowed_alone(Subject& subject) {
       }
       const auto token = draw_one(sampler, row);
       if (!token.ok()) return failed_call(token.status());
-      const auto drawn = static_cast<uint32_t>(*token);
-      if (*token != kNoToken && (row.allowed[drawn / 64] >> drawn % 64 & 1) != 0) continue;
-      return broke("it draws token " + text(*token) + ", which `allowed` does not have");
+      const auto is_allowed = [&row](size_t one) {
+        return (row.allowed[one / 64] >> one % 64 & 1) != 0;
+      };
+      if (*token == kNoToken || !is_allowed(static_cast<size_t>(*token))) {
+        return broke("it draws token " + text(*token) + ", which `allowed` does not have");
+      }
+      const auto probs = distribution_of(sampler, row);
+      for (size_t one = 0; probs.ok() && one < probs->size(); ++one) {
+        if ((*probs)[one] == 0 || is_allowed(one)) continue;
+        return broke("its distribution has token " + std::to_string(one) +
+                     ", which `allowed` does not have");
+      }
     }
     return {};
   });
@@ -205,12 +200,6 @@ Finding scores(Subject& subject) {
     }
     return {};
   });
-}
-
-Result<std::vector<float>> distribution_of(Sampler& sampler, const TestRow& row) {
-  std::vector<float> probs(row.logits.size(), kNan);
-  TENON_RETURN_IF_ERROR(sampler.distribution(row.view(), probs));
-  return probs;
 }
 
 // What is drawn often enough must be what `distribution` says it is drawn from.
@@ -297,7 +286,6 @@ Finding keeps_the_most_likely(Subject& subject) {
     return {};
   });
 }
-
 // What is drawn behind `known` tokens: logits follow from the text alone.
 TestRow story_row(const std::vector<TokenId>& text_so_far, uint64_t seed) {
   uint64_t mixed = seed;
@@ -362,6 +350,72 @@ Finding verifies_as_it_draws(Subject& subject) {
   });
 }
 
+Finding verifies_trees(Subject& subject) {
+  if (!subject.provides("sampler.trees", "exact")) return skipped("it verifies no trees");
+  return with_sampler(subject, params_of(0.8f, subject.seed()), [&](Sampler& sampler) -> Finding {
+    CaseRandom random(subject.seed());
+    for (uint32_t round = 0; round < 20 * subject.effort(); ++round) {
+      const std::vector<TokenId> known = {1, 2, static_cast<TokenId>(random.below(12))};
+      std::vector<TokenId> wanted, told = known;
+      for (uint32_t i = 0; i < 3; ++i) {
+        const auto token = draw_one(sampler, story_row(told, subject.seed()));
+        if (!token.ok()) return failed_call(token.status());
+        told.push_back(*token);
+        wanted.push_back(*token);
+      }
+      // A wrong branch, then the right one, of two.
+      const auto other = [](TokenId token) { return (token + 1) % 12; };
+      const TokenId drafts[] = {other(wanted[0]), wanted[0], wanted[1], wanted[1]};
+      const int32_t parents[] = {-1, -1, 0, 1};
+      std::vector<TestRow> rows = {story_row(known, subject.seed())};
+      for (const uint32_t draft : {0u, 1u, 2u, 3u}) {
+        std::vector<TokenId> before = known;
+        if (parents[draft] >= 0) before.push_back(drafts[parents[draft]]);
+        before.push_back(drafts[draft]);
+        rows.push_back(story_row(before, subject.seed()));
+        rows.back().history = known;
+      }
+      std::vector<SampleRow> views;
+      for (const TestRow& row : rows) views.push_back(row.view());
+      SampleResult tokens[5];
+      uint32_t path[4] = {};
+      const VerifyRows verify{views, drafts, parents, nullptr};
+      VerifyResult result{tokens, path, 0};
+      if (const Status status = sampler.verify({&verify, 1}, {&result, 1}); !status.ok()) {
+        return broke("verify fails: " + message_of(status));
+      }
+      bool same = result.count == 3 && path[0] == 1 && path[1] == 3;
+      for (uint32_t i = 0; same && i < 3; ++i) same = tokens[i].token == wanted[i];
+      if (same) continue;
+      return broke(
+          "of a tree whose second branch is what it would have drawn, two tokens deep, it "
+          "keeps " +
+          std::to_string(result.count == 0 ? 0 : result.count - 1) +
+          " drafts, and not the tokens that it draws without drafts");
+    }
+    return {};
+  });
+}
+
+Finding follows_forks(Subject& subject) {
+  const SamplingParams params = params_of(1.0f, subject.seed());
+  auto made = SamplerBench::make(subject);
+  if (!made.ok()) return broke(message_of(made.status()));
+  Sampler& sampler = *made->sampler;
+  CaseRandom random(subject.seed());
+  TestRow row;
+  row.logits = test_logits(random, kVocabulary);
+  row.seq = 2;
+  Status status = sampler.begin(1, params, kNoSeq);
+  if (status.ok()) status = sampler.begin(2, params, 1);
+  if (status.ok()) status = sampler.end(1);  // a parent may end first
+  if (status.ok()) status = draw_one(sampler, row).take_status();
+  if (status.ok()) status = sampler.begin(1, params, 2);  // ids are used again
+  if (status.ok()) status = sampler.end(2);
+  if (status.ok()) status = sampler.end(1);
+  return status.ok() ? Finding() : broke(message_of(status));
+}
+
 Finding reports_log_probabilities(Subject& subject) {
   if (subject.provides_at_most("sampler.logprobs") == 0) return skipped("it reports none");
   SamplingParams params = params_of(0.7f, subject.seed());
@@ -397,7 +451,7 @@ Finding reports_log_probabilities(Subject& subject) {
 }
 
 Finding sampled_by_several_threads(Subject& subject) {
-  auto made = Checked::make(subject);
+  auto made = SamplerBench::make(subject);
   if (!made.ok()) return broke(message_of(made.status()));
   constexpr uint32_t kThreads = 3;
   CaseRandom random(subject.seed());
@@ -412,28 +466,37 @@ Finding sampled_by_several_threads(Subject& subject) {
       row.key = {subject.seed(), t, i};
     }
   }
-  std::vector<std::vector<TokenId>> alone(kThreads), together(kThreads);
-  const auto draw_all = [&](uint32_t t, std::vector<TokenId>& out) {
+  // Rounds enough that threads meet, also where they share one processor.
+  constexpr uint32_t kRounds = 25;
+  std::vector<std::vector<TokenId>> alone(kThreads);
+  std::atomic<bool> differs = false;
+  const auto draw_all = [&](uint32_t t) {
+    std::vector<TokenId> drawn;
     for (const TestRow& row : rows[t]) {
       const auto token = draw_one(*made->sampler, row);
-      out.push_back(token.ok() ? *token : kNoToken);
+      drawn.push_back(token.ok() ? *token : kNoToken);
     }
+    return drawn;
   };
-  for (uint32_t t = 0; t < kThreads; ++t) draw_all(t, alone[t]);
+  for (uint32_t t = 0; t < kThreads; ++t) alone[t] = draw_all(t);
   {
     std::vector<std::jthread> threads;
     for (uint32_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] { draw_all(t, together[t]); });
+      threads.emplace_back([&, t] {
+        for (uint32_t round = 0; round < kRounds && !differs; ++round) {
+          if (draw_all(t) != alone[t]) differs = true;
+        }
+      });
     }
   }
-  if (alone == together) return {};
+  if (!differs) return {};
   return broke("rows of different sequences give other tokens when several threads draw at once");
 }
 
 }  // namespace
 
 Result<Transcript> exercise_sampler(Subject& subject, uint64_t seed) {
-  TENON_ASSIGN_OR_RETURN(const Checked made, Checked::make(subject));
+  TENON_ASSIGN_OR_RETURN(const SamplerBench made, SamplerBench::make(subject));
   Transcript transcript;
   CaseRandom random(seed);
   for (SeqId seq = 1; seq <= 4; ++seq) {
@@ -451,7 +514,6 @@ Result<Transcript> exercise_sampler(Subject& subject, uint64_t seed) {
   for (SeqId seq = 1; seq <= 4; ++seq) TENON_RETURN_IF_ERROR(made.sampler->end(seq));
   return transcript;
 }
-
 CaseList sampler_cases() {
   constexpr std::string_view kOf = "sampler", kHeader = "sampler.h";
   return {
@@ -474,6 +536,11 @@ CaseList sampler_cases() {
       {"sampler.looking", kOf, kHeader, "never changes what the sequence will draw.",
        &looking_changes_nothing},
       {"sampler.top_k", kOf, kHeader, "keep the k most likely; 0 = all", &keeps_the_most_likely},
+      {"sampler.forks", kOf, kHeader, "`begin` and `end` are [step]", &follows_forks},
+      {"sampler.trees", kOf, kHeader,
+       "of a tree (`parents`), every history is what is known, and the sampler adds the drafts on "
+       "the way to the row.",
+       &verifies_trees},
       {"sampler.verify", kOf, kHeader,
        "The accepted drafts from the first on, then one token of the target's own",
        &verifies_as_it_draws},

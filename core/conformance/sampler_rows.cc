@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/conformance/guarded_memory.h"
+
 namespace tenon {
 
 std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread) {
@@ -14,7 +16,11 @@ std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread)
 
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows) {
   std::vector<SampleRow> views;
-  for (const TestRow& row : rows) views.push_back(row.view());
+  std::vector<GuardedMemory> logits;
+  for (const TestRow& row : rows) {
+    logits.push_back(GuardedMemory::copy_of(std::span<const float>(row.logits)));
+    views.emplace_back(row.view()).logits = logits.back().as<float>();
+  }
   std::vector<SampleResult> results(rows.size());
   TENON_RETURN_IF_ERROR(sampler.sample(views, results));
   std::vector<TokenId> tokens;

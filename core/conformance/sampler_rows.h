@@ -37,7 +37,8 @@ struct TestRow {
 // `count` logits within ± `spread`, no two of them equal.
 std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread = 4.0f);
 
-// The tokens of `rows`, sampled in one call. Error: the sampler's.
+// The tokens of `rows`, sampled in one call, with logits that end at a page which nobody may touch.
+// Error: the sampler's.
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows);
 Result<TokenId> draw_one(Sampler& sampler, const TestRow& row);
 

@@ -4,6 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
+#include "core/conformance/import_watch.h"
 #include "core/conformance/scheduler_world.h"
 #include "core/contract/checked_scheduler.h"
 
@@ -18,7 +19,8 @@ struct Checked {
   static Result<Checked> make(Subject& subject) {
     Checked made;
     TENON_ASSIGN_OR_RETURN(made.plugin, subject.make<Scheduler>());
-    made.scheduler = std::make_unique<CheckedScheduler>(*made.plugin, subject.name());
+    made.scheduler =
+        std::make_unique<CheckedScheduler>(*made.plugin, subject.name(), subject.checks());
     return made;
   }
 };
@@ -99,7 +101,9 @@ class RandomViews {
     if (!status.ok()) return "plan fails: " + message_of(status);
     std::string wrong = broken_by(view, ledger, out, whole_spans_);
     for (const auto* list : {&running, &waiting}) {
-      for (const SequenceView& one : *list) tell(EventKind::finished, one);
+      for (const SequenceView& one : *list) {
+        tell(one.seq % 2 == 0 ? EventKind::finished : EventKind::aborted, one);
+      }
     }
     return wrong;
   }
@@ -280,6 +284,37 @@ Finding plans_in_time(Subject& subject) {
           "a plan for 256 sequences takes " + std::to_string(durations[10] / 1000) + " µs"};
 }
 
+Finding plans_without_allocating(Subject& subject) {
+  constexpr uint64_t kWarmUp = 64, kSteps = 64;
+  auto made = Checked::make(subject);
+  if (!made.ok()) return broke(message_of(made.status()));
+  RecordingLedger ledger(1u << 20);
+  std::vector<SequenceView> running;
+  for (SeqId seq = 1; seq <= 32; ++seq) {
+    running.push_back(decoding(seq));
+    ledger.running[seq] = 0;
+    SequenceEvent event;
+    event.seq = seq;
+    event.prompt_tokens = running.back().prompt_tokens;
+    event.known_tokens = running.back().known_tokens;
+    if (const Status status = made->scheduler->on_event(event); !status.ok()) {
+      return broke("on_event fails: " + message_of(status));
+    }
+  }
+  ImportWatch watch(reinterpret_cast<const void*>(subject.descriptor().create));
+  for (uint64_t step = 1; step <= kWarmUp + kSteps; ++step) {
+    watch.begin();
+    const auto granted = plan_decoding(*made->scheduler, running, ledger, step);
+    if (!granted.ok()) return broke("plan fails: " + message_of(granted.status()));
+    const auto call = watch.seen(WatchedCall::memory);
+    if (step <= kWarmUp || !call) continue;
+    return broke("after " + std::to_string(step - 1) +
+                 " steps of the same sequences, `plan` takes memory by " +
+                 std::string(call->function));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Transcript> exercise_scheduler(Subject& subject, uint64_t seed) {
@@ -287,6 +322,7 @@ Result<Transcript> exercise_scheduler(Subject& subject, uint64_t seed) {
   SchedulerWorld world(*made.scheduler, usual_world(subject), seed);
   while (world.step()) {
   }
+  if (!world.problem().empty()) return failed(world.problem());
   return world.transcript();
 }
 
@@ -312,7 +348,10 @@ CaseList scheduler_cases() {
       {"scheduler.state_of_its_own", kOf, kHeader,
        "to decide from its arguments alone: no clock, no randomness, no state outside `this`;",
        &state_of_its_own},
-      {"scheduler.speed", kOf, kHeader, "not to allocate in `plan` after warm-up", &plans_in_time},
+      {"scheduler.memory", kOf, kHeader, "not to allocate in `plan` after warm-up",
+       &plans_without_allocating},
+      {"scheduler.speed", kOf, kHeader,
+       "decides, once a step, which sequence computes how many tokens.", &plans_in_time},
   };
 }
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
@@ -18,6 +20,9 @@ constexpr uint32_t kChannels = 19, kState = 5, kWidth = 4;
 constexpr uint64_t kKept = uint64_t{kWidth - 1} * kChannels;
 constexpr uint64_t kStateFloats = kKept + uint64_t{kState} * kChannels;
 constexpr uint32_t kRows = 24, kMostSequences = 3, kSlots = 12;
+constexpr LayerId kLayers = 2, kTried = 1;  // a slot has the state of both
+constexpr uint64_t kSlotFloats = kLayers * kStateFloats;
+constexpr uint32_t kTogether = 5;  // so many slices, and they run at once
 
 std::vector<float> numbers(uint64_t seed, uint64_t count) {
   CaseRandom random(seed);
@@ -60,13 +65,14 @@ class Bench {
   static Result<std::unique_ptr<Bench>> make(Subject& subject, uint32_t slices) {
     auto made = std::make_unique<Bench>(subject.seed(), slices);
     TENON_ASSIGN_OR_RETURN(made->plugin_, subject.make<StateKernel>());
-    made->kernel_ = std::make_unique<CheckedState>(*made->plugin_, subject.name());
-    TENON_RETURN_IF_ERROR(made->kernel_->accepts(made->layer_));
+    made->kernel_ =
+        std::make_unique<CheckedState>(*made->plugin_, subject.name(), subject.checks());
+    TENON_RETURN_IF_ERROR(made->kernel_->accepts(made->layers_[kTried]));
     StateBinding binding;
     binding.model = &made->model_;
     binding.groups = {&made->group_id_, 1};
     binding.storage = {&made->storage_, 1};
-    binding.parameters = {&made->of_layer_, 1};
+    binding.parameters = made->of_layers_;
     binding.max_rows = kRows;
     binding.max_sequences = kMostSequences;
     binding.slices = slices;
@@ -85,29 +91,44 @@ class Bench {
       view.rank = 1;
       view.shape[0] = values.size();
     }
-    of_layer_ = views_;
-    layer_.group = kNoGroup;
-    layer_.state_group = 0;
-    layer_.state_kind = "mamba";
-    layer_.state_dims[0] = kChannels;
-    layer_.state_dims[1] = kState;
-    layer_.state_dims[2] = kWidth;
-    layer_.state_bytes = kStateFloats * sizeof(float);
+    for (LayerId id = 0; id < kLayers; ++id) {
+      LayerShape& layer = layers_[id];
+      layer.group = kNoGroup;
+      layer.state_group = 0;
+      layer.state_kind = "mamba";
+      layer.state_dims[0] = kChannels;
+      layer.state_dims[1] = kState;
+      layer.state_dims[2] = kWidth;
+      layer.state_bytes = kStateFloats * sizeof(float);
+      layer.state_offset = id * layer.state_bytes;
+      of_layers_[id] = views_;
+    }
     group_.kind = KvKind::recurrent;
-    group_.layers = 1;
-    group_.state_bytes = layer_.state_bytes;
-    model_.layer_count = model_.group_count = 1;
+    group_.layers = kLayers;
+    group_.state_bytes = kSlotFloats * sizeof(float);
+    model_.layer_count = kLayers;
+    model_.group_count = 1;
     model_.hidden = kChannels;
     model_.context_tokens = kRows;
     model_.groups = &group_;
-    model_.layers = &layer_;
-    slots_.emplace(kSlots * layer_.state_bytes);
-    storage_ = {slots_->as<std::byte>(), layer_.state_bytes};
+    model_.layers = layers_;
+    slots_.emplace(kSlots * group_.state_bytes);
+    storage_ = {slots_->as<std::byte>(), group_.state_bytes};
   }
 
+  // The layer's part of it.
   std::vector<float> slot(BlockId block) const {
-    const float* from = slots_->as<float>() + static_cast<uint64_t>(block) * kStateFloats;
+    const float* from =
+        slots_->as<float>() + static_cast<uint64_t>(block) * kSlotFloats + kTried * kStateFloats;
     return {from, from + kStateFloats};
+  }
+  // Whether the parts of other layers are as they were made.
+  bool others_are_untouched() const {
+    for (uint64_t i = 0; i < kSlots * kSlotFloats; ++i) {
+      const bool is_tried = i % kSlotFloats / kStateFloats == kTried;
+      if (!is_tried && !std::isnan(slots_->as<float>()[i])) return false;
+    }
+    return true;
   }
   const std::vector<float>& parameter(size_t which) const { return parameters_[which]; }
 
@@ -138,6 +159,7 @@ class Bench {
                         bc = memory(&Text::bc, 2 * kState);
     const GuardedMemory c(rows * kChannels * sizeof(float)), y(rows * kChannels * sizeof(float));
     StateCall call;
+    call.layer = kTried;
     call.plan = plan.get();
     call.workspace = workspace.get();
     call.padded_rows = rows;
@@ -153,24 +175,42 @@ class Bench {
     if (!plan.intact() || !workspace.intact() || !c.intact() || !y.intact() || !slots_->intact()) {
       return internal("plan or run wrote beside the memory that it was given");
     }
+    if (!others_are_untouched()) return internal("run wrote to the state of another layer");
     return std::vector<float>(y.as<float>(), y.as<float>() + size_t{rows} * kChannels);
   }
 
  private:
   Status run(const StateCall& call, uint32_t phases) {
     for (uint32_t phase = 0; phase < phases; ++phase) {
+      if (slices_ >= kTogether) {
+        TENON_RETURN_IF_ERROR(run_together(call, phase));
+        continue;
+      }
       for (uint32_t slice = slices_; slice-- > 0;) {
         TENON_RETURN_IF_ERROR(kernel_->run(call, phase, {slice, slices_}));
       }
     }
     return {};
   }
+  Status run_together(const StateCall& call, uint32_t phase) {
+    std::vector<Status> failures(slices_);
+    {
+      std::vector<std::jthread> threads;
+      for (uint32_t slice = 0; slice < slices_; ++slice) {
+        threads.emplace_back([&, slice] {
+          failures[slice] = kernel_->run(call, phase, {slice, slices_});
+        });
+      }
+    }
+    for (Status& failure : failures) TENON_RETURN_IF_ERROR(std::move(failure));
+    return {};
+  }
 
   const uint32_t slices_;
   std::vector<std::vector<float>> parameters_;
   std::vector<TensorView> views_;
-  std::span<const TensorView> of_layer_;
-  LayerShape layer_;
+  std::span<const TensorView> of_layers_[kLayers];
+  LayerShape layers_[kLayers];
   KvGroup group_;
   ModelShape model_;
   std::optional<GuardedMemory> slots_;
@@ -247,7 +287,9 @@ Finding gives_rows_their_own_bits(Subject& subject) {
     TENON_ASSIGN_OR_RETURN(const std::vector<float> whole,
                            bench.step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}}));
     const std::vector<float> state = bench.slot(1);
-    for (const uint32_t slices : {1u, 2u, 5u}) {
+    std::vector<uint32_t> ways(30, kTogether);  // so often that slices meet
+    ways[0] = 1, ways[1] = 2;
+    for (const uint32_t slices : ways) {
       TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> again, Bench::make(subject, slices));
       std::vector<float> cut;
       BlockId from = kNoBlock, to = 2;

@@ -11,6 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/result.h"
 #include "core/conformance/random.h"
+#include "core/contract/contract.h"
 #include "core/plugin/instance.h"
 #include "core/plugin/negotiation.h"
 #include "core/plugin/settings.h"
@@ -32,6 +33,9 @@ class Subject {
   uint64_t seed() const { return seed_; }
   uint32_t effort() const { return effort_; }
   std::string name() const { return std::string(descriptor_.id); }
+  // How closely the contract looks at its calls.
+  CallChecks checks() const { return checks_; }
+  void look_closely() { checks_ = CallChecks::more; }
 
   // What its facts say.
   bool provides(std::string_view key, std::string_view word) const;
@@ -65,6 +69,7 @@ class Subject {
   const std::vector<Setting> settings_;
   const uint64_t seed_;
   const uint32_t effort_;
+  CallChecks checks_ = CallChecks::usual;
   VirtualClock clock_;
   ResolvedFacts resolved_;
   PipelineFacts facts_;

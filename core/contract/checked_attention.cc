@@ -17,6 +17,7 @@ CheckedAttention::CheckedAttention(AttentionKernel& plugin, const std::string& n
       sizes_(name_call("workspace_bytes", "attention '" + name + "'")),
       plan_(name_call("plan", "attention '" + name + "'")),
       run_(name_call("run", "attention '" + name + "'")),
+      add_(name_call("attention_scores", "attention '" + name + "'")),
       numerics_(one_line(plugin.numerics(), kMostNumerics)) {}
 
 Status CheckedAttention::bind(const AttentionBinding& binding) noexcept {
@@ -53,6 +54,18 @@ Status CheckedAttention::plan(const AttentionPlan& plan, KernelPlanOut& out) noe
 Status CheckedAttention::run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept {
   CheckedCall running(run_, checks_);
   return running.readable(plugin_.run(call, phase, slice));
+}
+
+const AttentionScores* CheckedAttention::scores(const AttentionScores& offered) noexcept {
+  offered_ = &offered;
+  scores_.self = this;
+  scores_.add = [](void* self, const AttentionCall& call, std::span<uint64_t* const> sums,
+                   Slice slice) noexcept {
+    const auto& checked = *static_cast<CheckedAttention*>(self);
+    CheckedCall running(checked.add_, checked.checks_);
+    return running.readable(checked.offered_->add(checked.offered_->self, call, sums, slice));
+  };
+  return &scores_;
 }
 
 }  // namespace tenon

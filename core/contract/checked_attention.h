@@ -22,10 +22,15 @@ class CheckedAttention final : public AttentionKernel {
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept override;
   std::string_view numerics() const noexcept override { return numerics_; }
 
+  // What the plugin offers as extension, which outlives this, behind the same checks.
+  const AttentionScores* scores(const AttentionScores& offered) noexcept;
+
  private:
   AttentionKernel& plugin_;
   const CallChecks checks_;
-  const CallName bind_, sizes_, plan_, run_;
+  const CallName bind_, sizes_, plan_, run_, add_;
+  const AttentionScores* offered_ = nullptr;
+  AttentionScores scores_;
   std::string numerics_;
   KernelRooms rooms_;
 };

@@ -52,6 +52,7 @@ CheckedKvCache::CheckedKvCache(KVCacheManager& plugin, const std::string& name,
       step_done_(name_call("step_done", "kv_cache '" + name + "'")),
       usage_(name_call("usage", "kv_cache '" + name + "'")),
       check_(name_call("check", "kv_cache '" + name + "'")),
+      score_(name_call("kv_scores", "kv_cache '" + name + "'")),
       contents_(shape, geometry) {}
 
 uint64_t CheckedKvCache::slots(GroupId group) const {
@@ -68,6 +69,12 @@ Status CheckedKvCache::begin(const KvSequence& sequence) noexcept {
   Status status = call.readable(plugin_.begin(sequence));
   if (status.ok()) contents_.begin(sequence);
   return status;
+}
+
+Status CheckedKvCache::score(const KvScores& offered, SeqId seq, GroupId group,
+                             std::span<const uint64_t> sums) {
+  CheckedCall call(score_, checks_);
+  return call.readable(offered.add(offered.self, seq, group, sums));
 }
 
 Status CheckedKvCache::match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,

@@ -20,6 +20,8 @@ class CheckedKvCache final : public KVCacheManager {
 
   // Before a step is launched: whether it would read, and write, what its sequences own.
   Status write(const BatchView& batch) { return contents_.write(batch); }
+  // Where the plugin evicts by weight: what one step's rows gave (KvScores).
+  Status score(const KvScores& offered, SeqId seq, GroupId group, std::span<const uint64_t> sums);
 
   Status bind(const ModelShape& model, const KvGeometry& geometry) noexcept override;
   Status begin(const KvSequence& sequence) noexcept override;
@@ -46,7 +48,7 @@ class CheckedKvCache final : public KVCacheManager {
   const KvGeometry geometry_;
   const uint64_t capacity_;  // slots of the ledger's group
   const CallName bind_, begin_, match_, grow_, trim_, resolve_, release_, table_, take_moves_,
-      step_begin_, step_done_, usage_, check_;
+      step_begin_, step_done_, usage_, check_, score_;
   KvContents contents_;
   GuardedRoom<KvMove> moves_;
   uint64_t moved_tokens_ = 0;  // in the step at hand

@@ -31,7 +31,8 @@ using TextDecoderFactory = std::function<std::unique_ptr<TextDecoder>(const Requ
 struct EngineParts {
   Scheduler* scheduler = nullptr;
   KVCacheManager* kv_cache = nullptr;
-  const KvEviction* eviction = nullptr;  // where the manager evicts within the context
+  const KvEviction* eviction = nullptr;  // where the manager evicts within the context …
+  const KvScores* scores = nullptr;      // … and not null: by what rows give to entries
   Sampler* sampler = nullptr;
   Drafter* drafter = nullptr;           // null = no speculation
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one

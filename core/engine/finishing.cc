@@ -13,7 +13,9 @@ void Finishing::resolve(Step& step) {
   const EngineParts& parts = context_.parts;
   for (const Share& share : step.shares) {
     if (share.parent != nullptr || share.sequence->state == SequenceState::ended) continue;
-    if (Status status = resolve_share(share); !status.ok()) {
+    Status status = parts.scores == nullptr ? Status() : score_share(step, share);
+    if (status.ok()) status = resolve_share(share);
+    if (!status.ok()) {
       context_.fail_request(
           *share.sequence->request,
           plugin_fault("kv_cache", parts.kv_cache_name, "could not resolve a step", status));
@@ -23,6 +25,26 @@ void Finishing::resolve(Step& step) {
     if (share.parent == nullptr || share.sequence->state == SequenceState::ended) continue;
     admission_.place_fork(*share.sequence, *share.parent, share.parent->computed);
   }
+}
+
+// What the rows that stay gave to entries; those of drafts that were refused have not been.
+Status Finishing::score_share(const Step& step, const Share& share) {
+  PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
+  const std::span<const BatchSequence> batch = step.batch.sequences;
+  const auto found =
+      std::ranges::find(batch, share.first_row, [](const BatchSequence& s) { return s.first_row; });
+  const auto index = static_cast<uint32_t>(found - batch.begin());
+  for (const GroupId group : step.scores.groups()) {
+    const auto add = [&](uint32_t line) {
+      return context_.contracts.kv_cache->score(*context_.parts.scores, share.sequence->id, group,
+                                                step.scores.line(group, index, line));
+    };
+    TENON_RETURN_IF_ERROR(add(EntryScores::kKnownRows));
+    for (uint32_t i = 0; i < share.accepted; ++i) {
+      TENON_RETURN_IF_ERROR(add(EntryScores::line_of(share.accepted_draft(i))));
+    }
+  }
+  return {};
 }
 
 Status Finishing::resolve_share(const Share& share) {

@@ -28,6 +28,7 @@ class Finishing {
   void deliver(Step& step);
 
  private:
+  Status score_share(const Step& step, const Share& share);
   Status resolve_share(const Share& share);
   void deliver_share(Step& step, const Share& share);
   void deliver_canvas(Step& step, const Share& share);

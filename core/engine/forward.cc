@@ -68,6 +68,12 @@ void Forward::assemble(Step& step) {
   record.kv_used_tokens = usage.used_tokens + step.batch.rows;
 }
 
+void Forward::stage(const Step& step) {
+  if (step.empty()) return;
+  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
+  context_.parts.executor->stage(step.batch);
+}
+
 void Forward::launch(Step& step) {
   if (step.empty()) return;
   const EngineParts& parts = context_.parts;
@@ -110,7 +116,15 @@ void Forward::done(const Step& step) {
 Status Forward::take_output(Step& step) {
   TENON_ASSIGN_OR_RETURN(step.output, context_.parts.executor->collect(step.id));
   step.record.expert_bytes = step.output.expert_bytes;
-  return check_output(step);
+  TENON_RETURN_IF_ERROR(check_output(step));
+  if (context_.parts.scores == nullptr) return {};
+  if (step.output.scores == nullptr) {
+    return internal("step " + std::to_string(step.id) +
+                    " came back without the weights of entries – expected them, since kv_cache '" +
+                    context_.parts.kv_cache_name + "' evicts by weight");
+  }
+  step.scores = *step.output.scores;
+  return {};
 }
 
 Status Forward::check_output(const Step& step) const {

@@ -19,6 +19,8 @@ class Forward {
   void move(Step& step);
   // Lays the shares side by side.
   void assemble(Step& step);
+  // Shows the executor a step that will be launched behind the one that is in flight.
+  void stage(const Step& step);
   // Begins the step; a fault shows when it is collected.
   void launch(Step& step);
   // Waits for its logits. A step that fails takes the requests along that have a share in it.

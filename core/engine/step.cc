@@ -3,6 +3,7 @@
 
 #include "core/base/quote.h"
 #include "core/engine/engine.h"
+#include "core/engine/eviction.h"
 
 namespace tenon {
 
@@ -55,6 +56,11 @@ bool Engine::may_plan_ahead(const Step& step) const {
   if (!context_.options.plan_ahead || step.empty() || parts.draft_runner != nullptr) return false;
   // What a step of a diffusion leaves open are tokens anywhere in the answer.
   if (parts.mask_token != kNoToken) return false;
+  // What goes where a manager evicts by weight follows from what this step's rows see.
+  const auto evicts_behind = [&parts](const Share& share) {
+    return share.rows() == tokens_alike(parts.eviction, share.base);
+  };
+  if (parts.scores != nullptr && std::ranges::any_of(step.shares, evicts_behind)) return false;
   const auto& running = context_.table.running();
   if (std::any_of(running.begin(), running.end(), [](auto* s) { return s->beam != nullptr; })) {
     return false;
@@ -72,6 +78,7 @@ void Engine::plan_ahead(const Step& step, Step& next) {
     share.sequence->undrawn = share.logits_rows > 0 ? 1 : 0;
   }
   prepare(next, Planning::ahead);
+  forward_.stage(next);
 }
 
 // Those that `step` has ended have no part in `next`; of the others every token is known now.
@@ -88,6 +95,7 @@ bool Engine::launch_ahead(const Step& step, Step& next) {
     take_back(next);
   } else if (ended > 0) {
     forward_.assemble(next);
+    forward_.stage(next);
   } else {
     next.batch_builder.fill_in_tokens(next.shares);
   }

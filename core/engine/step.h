@@ -31,6 +31,7 @@ struct Step {
   BatchView batch;  // into the builder
   Status launched;  // why it was not, where it was not
   StepOutput output;
+  EntryScores scores;  // of the output, which the next launch overwrites; where wanted
   // What was drawn: a row and a result for each new token, by Share.
   std::vector<SampleRow> rows;
   std::vector<SampleResult> results;

@@ -56,6 +56,7 @@ class ForcedSequence {
     computed_ += grant.reused;
     TENON_RETURN_IF_ERROR(move());
     TENON_RETURN_IF_ERROR(forward(grant.granted, sink));
+    TENON_RETURN_IF_ERROR(score());
     std::vector<uint32_t> kept(grant.granted);
     std::iota(kept.begin(), kept.end(), 0u);
     const uint32_t base = computed_;
@@ -114,10 +115,21 @@ class ForcedSequence {
     batch.hidden_layers = watched_.layers;
     TENON_RETURN_IF_ERROR(parts_.executor->launch(batch));
     TENON_ASSIGN_OR_RETURN(const StepOutput output, parts_.executor->collect(step_id_));
+    scores_ = output.scores;
     for (uint32_t row = 0; row < rows; ++row) {
       TENON_RETURN_IF_ERROR(show_hidden(output, row, positions[row]));
       TENON_RETURN_IF_ERROR(
           sink(positions[row], {output.logits + row * output.vocabulary, output.vocabulary}));
+    }
+    return {};
+  }
+
+  // Where the manager evicts by weight, what the step's rows gave.
+  Status score() {
+    if (parts_.scores == nullptr) return {};
+    for (const GroupId group : scores_->groups()) {
+      TENON_RETURN_IF_ERROR(parts_.scores->add(parts_.scores->self, kForcedSeq, group,
+                                               scores_->line(group, 0, EntryScores::kKnownRows)));
     }
     return {};
   }
@@ -137,6 +149,7 @@ class ForcedSequence {
   std::span<const TokenId> tokens_;
   std::vector<KvTableView> tables_;
   uint64_t& step_id_;
+  const EntryScores* scores_ = nullptr;  // of the step
   uint32_t computed_ = 0;
 };
 

@@ -67,10 +67,11 @@ Status check_inputs(const BatchView& batch, const ModelShape& shape) {
                   number(shape.hidden) + "], each row without gaps");
 }
 
-Status check_tokens(const BatchView& batch, const ModelShape& shape) {
+Status check_tokens(const BatchView& batch, const BatchLimits& limits) {
+  const ModelShape& shape = *limits.shape;
   TENON_RETURN_IF_ERROR(check_inputs(batch, shape));
   for (const TokenId token : batch.tokens) {
-    if (token == kNoToken && batch.inputs.data != nullptr) continue;
+    if (token == kNoToken && (limits.open_tokens || batch.inputs.data != nullptr)) continue;
     if (token < 0 || static_cast<uint32_t>(token) >= shape.vocabulary) {
       return invalid_argument("token id " + std::to_string(token) +
                               " is not of the vocabulary; expected 0 to " +
@@ -207,7 +208,7 @@ Status check_decoder_shape(const ModelShape& shape) {
 Status check_batch(const BatchView& batch, const BatchLimits& limits) {
   TENON_RETURN_IF_ERROR(check_sizes(batch, limits));
   TENON_RETURN_IF_ERROR(check_groups(batch, *limits.shape));
-  TENON_RETURN_IF_ERROR(check_tokens(batch, *limits.shape));
+  TENON_RETURN_IF_ERROR(check_tokens(batch, limits));
   TENON_RETURN_IF_ERROR(
       check_wanted(batch.logits_rows, batch.rows, "rows whose logits are wanted"));
   TENON_RETURN_IF_ERROR(

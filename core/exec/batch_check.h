@@ -14,7 +14,8 @@ struct BatchLimits {
   const KvGroupGeometry* groups = nullptr;  // [shape->group_count]
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
-  uint32_t adapters = 0;  // that were loaded: sequences name them 1 … adapters
+  uint32_t adapters = 0;     // that were loaded: sequences name them 1 … adapters
+  bool open_tokens = false;  // tokens may be kNoToken: they are not drawn yet
 };
 
 // Whether the model is such as the decoder runs: each layer attends or has a recurrence of a kind

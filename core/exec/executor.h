@@ -24,6 +24,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/result.h"
+#include "core/exec/entry_scores.h"
 #include "core/exec/shared_weights.h"
 #include "core/model/adapter.h"
 #include "core/model/model.h"
@@ -52,6 +53,7 @@ using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 struct NamedAttention {
   AttentionKernel* kernel = nullptr;
   std::string name;
+  const AttentionScores* scores = nullptr;  // null: it offers none
 };
 // Which kernel serves which of a step's sequences: `decode` those of one row, and of one row with
 // drafts behind it; `prefill` all others. They may be the same instance, and are for most
@@ -62,7 +64,7 @@ struct AttentionKernels {
 
   AttentionKernels() = default;
   AttentionKernels(AttentionKernel* kernel, std::string name = {})  // NOLINT: one for all
-      : prefill{kernel, name}, decode{kernel, std::move(name)} {}
+      : prefill{kernel, name, nullptr}, decode{kernel, std::move(name), nullptr} {}
 };
 
 // What runs recurrent layers; null where the model has none.
@@ -86,6 +88,11 @@ struct ExecutorSetup {
   // Low-rank adapters of the model. BatchSequence::adapter is an index in it, plus 1.
   std::span<const Adapter* const> adapters = {};
   WeightSharing sharing = {};  // an executor may do without
+  // Device memory for steps that are captured to be launched as one; 0: none are. Executors of the
+  // host have no use for it.
+  uint64_t graph_bytes = 0;
+  // Groups of whose entries StepOutput::scores says what weight they got; of executors that can.
+  std::vector<GroupId> scored = {};
 };
 
 // What one step produced. Borrowed until the next `launch`.
@@ -100,6 +107,7 @@ struct StepOutput {
   uint32_t hidden_rows = 0;
   // Of weights, as stored: all experts that any row chose, each once a layer.
   uint64_t expert_bytes = 0;
+  const EntryScores* scores = nullptr;  // of the groups that ExecutorSetup::scored names
 };
 
 class Executor {
@@ -115,6 +123,8 @@ class Executor {
   virtual uint32_t workers() const = 0;
   // Whether ExecutorSetup::adapters may have any.
   virtual bool takes_adapters() const { return false; }
+  // Whether ExecutorSetup::scored may have any.
+  virtual bool scores_entries() const { return false; }
 
   // Once: packs weights, allocates the KV storage, binds the attention kernel.
   virtual Status load(const ExecutorSetup& setup) = 0;
@@ -146,6 +156,11 @@ class Executor {
   // Of those for weights, what another executor had packed (ExecutorSetup::sharing).
   virtual uint64_t shared_weight_bytes() const { return 0; }
   virtual uint64_t kv_bytes() const = 0;
+
+  // Says what step is likely to be launched next, while another one is in flight: its tokens may
+  // still be kNoToken. An executor may bring what is known of it to its device. A step that is put
+  // together anew is staged anew, else `launch` gets the same batch with its tokens.
+  virtual void stage(const BatchView& batch) { (void)batch; }
 };
 
 // The K and V planes of one attention group's block, in the order [block][head][token][element].

@@ -15,9 +15,11 @@ struct WholeModel {
   std::string_view class_name;
   std::string_view text_type;  // where text_config does not say, or has a name of its own for it
   bool tied;                   // where nothing says so
+  const char* overlooked =
+      nullptr;  // key of the text model that transformers overlooks in the whole
 };
 constexpr WholeModel kWholeModels[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", true},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", true, "final_logit_softcapping"},
     {"llava", "LlavaForConditionalGeneration", "llama", false},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", false},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", true},
@@ -161,6 +163,7 @@ TextPart find_text_part(const json& config, Faults& faults) {
   part.config = apart ? *text : config;
   if (!apart) part.config.erase("vision_config");
   name_family(*whole, part.config, faults);
+  if (whole->overlooked != nullptr) part.config.erase(whole->overlooked);
   drop_axes(part.config);
   settle_ties(config, *whole, part.config);
   for (const char* key : {"quantization_config", "bos_token_id", "eos_token_id"}) {

@@ -24,7 +24,11 @@ AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKe
     const std::string id(kernel.object().descriptor().id);
     pipeline.checked_attention.push_back(
         std::make_unique<CheckedAttention>(*kernel, id, call_checks(pipeline.config)));
-    return NamedAttention{pipeline.checked_attention.back().get(), id};
+    CheckedAttention& checked = *pipeline.checked_attention.back();
+    const RunningCall call(name_call("extension", "attention '" + id + "'"));
+    const auto* scores = kernel.extension<AttentionScores>(kAttentionScores);
+    const bool whole = scores != nullptr && scores->add != nullptr;
+    return NamedAttention{&checked, id, whole ? checked.scores(*scores) : nullptr};
   };
   AttentionKernels kernels;
   if (!prefill) return kernels;

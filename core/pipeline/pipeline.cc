@@ -172,6 +172,16 @@ NamedState state_kernel_of(Pipeline& pipeline) {
   return {pipeline.checked_state.get(), id};
 }
 
+// Those that a manager may evict from by what weight entries got.
+std::vector<GroupId> scored_groups(const ModelShape& shape) {
+  std::vector<GroupId> scored;
+  for (GroupId id = 0; id < shape.group_count; ++id) {
+    const KvGroup& group = shape.groups[id];
+    if (group.kind != KvKind::recurrent && group.window_tokens == 0) scored.push_back(id);
+  }
+  return scored;
+}
+
 Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
   ExecutorSetup setup;
   setup.model = pipeline.model.get();
@@ -184,12 +194,14 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   setup.state = state_kernel_of(pipeline);
   if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
   setup.progress = request.progress;
+  setup.graph_bytes = pipeline.config.graph_memory_bytes.value;
   std::vector<const Adapter*> adapters;
   for (const auto& adapter : pipeline.adapters) adapters.push_back(adapter.get());
   setup.adapters = adapters;
   if (pipeline.shared_weights != nullptr) {
     setup.sharing = {pipeline.shared_weights, weight_files(pipeline)};
   }
+  if (pipeline.scores != nullptr) setup.scored = scored_groups(*setup.shape);
   TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
   if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
@@ -299,6 +311,29 @@ std::string kv_cache_name(const Pipeline& pipeline) {
   return "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
 }
 
+// Whether the manager evicts by the weight that entries got; if so, whoever attends must tell.
+Status learn_scores(Pipeline& pipeline, const std::string& name) {
+  pipeline.scores = pipeline.kv_cache.extension<KvScores>(kKvScores);
+  if (pipeline.scores == nullptr) return {};
+  if (pipeline.scores->add == nullptr) {
+    return failed(name + " offers " + std::string(kKvScores) +
+                  " without a function to call – expected one");
+  }
+  const auto refuse = [&name](const std::string& who) {
+    return unsupported(name + " evicts by the weight that tokens got, which " + who +
+                       " does not tell – use executor \"ref\", or executor and attention \"cpu\", "
+                       "or kv_cache \"streaming\", which needs no weights");
+  };
+  if (!pipeline.executor->scores_entries()) {
+    return refuse("executor '" + std::string(pipeline.executor->name()) + "'");
+  }
+  for (const auto* kernel : {&pipeline.attention, &pipeline.attention_decode}) {
+    if (!*kernel || kernel->extension<AttentionScores>(kAttentionScores) != nullptr) continue;
+    return refuse("attention '" + std::string(kernel->object().descriptor().id) + "'");
+  }
+  return {};
+}
+
 // Whether the manager takes out tokens of a sequence before the context is full.
 Status learn_eviction(Pipeline& pipeline) {
   const std::string name = kv_cache_name(pipeline);
@@ -323,7 +358,7 @@ Status learn_eviction(Pipeline& pipeline) {
   }
   pipeline.evicts = one_line(eviction.numerics);
   pipeline.eviction->numerics = pipeline.evicts;
-  return {};
+  return learn_scores(pipeline, name);
 }
 
 Status bind_kv_cache(Pipeline& pipeline) {
@@ -401,6 +436,7 @@ EngineParts Pipeline::parts() {
   made.plan_refused = refusal_of_plans(*this);
   made.kv_cache = kv_cache.get();
   made.eviction = eviction ? &*eviction : nullptr;
+  made.scores = scores;
   made.sampler = sampler.get();
   made.drafter = drafter.get();
   if (second) made.draft_runner = second->runner.get();

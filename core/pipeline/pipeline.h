@@ -86,6 +86,7 @@ struct Pipeline {
   PluginInstance<KVCacheManager> kv_cache;
   std::string evicts;                         // what it says for the numerics id, where it evicts
   std::optional<KvEviction> eviction;         // within the context; `numerics` is `evicts`
+  const KvScores* scores = nullptr;           // not null: by what weight entries got
   PluginInstance<AttentionKernel> attention;  // empty when the executor uses no kernels
   PluginInstance<AttentionKernel> attention_decode;  // where single rows have one of their own
   PluginInstance<StateKernel> state;                 // where layers have a recurrence

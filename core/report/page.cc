@@ -1,5 +1,7 @@
 #include "core/report/page.h"
 
+#include <algorithm>
+
 #include "core/report/charts.h"
 #include "core/report/format.h"
 #include "core/report/text_report.h"
@@ -114,6 +116,10 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
   std::string out = element("h2", arm.arm->name + " against " + measured.arms.front().name);
   out += element("p", "Answers: " + arm.answers + ".");
   if (arm.different_answers) return out;
+  const bool any = std::any_of(arm.metrics.begin(), arm.metrics.end(),
+                               [](const MetricResult& result) { return result.absent.empty(); });
+  if (!any)
+    return out + element("p", "Nothing can be shown: no pair was measured.") + list_of(arm.notes);
   out += card(forest_chart(arm, measured.plan.margin));
   out +=
       "<p class=\"soft\">" +

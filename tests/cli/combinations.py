@@ -43,9 +43,11 @@ MUST_FIRE = {
 ISAS = ["portable", "avx2", "avx512", "avx512_bf16"]
 CONTEXT = 192
 MEMORY_TOKENS = 2 * CONTEXT
-# What kv_cache "streaming" keeps: 48 tokens of a sequence, in blocks of 8.
-STREAMING = {"sink_tokens": 4, "window_tokens": 24, "stride_tokens": 16}
-STREAMING_TOKENS = 48
+# What managers that evict keep: 48 tokens of a sequence, in blocks of 8.
+EVICTING = {"streaming": {"sink_tokens": 4, "window_tokens": 24, "stride_tokens": 16},
+            "heavy_hitters": {"sink_tokens": 4, "heavy_tokens": 12, "window_tokens": 16,
+                              "stride_tokens": 16}}
+EVICTING_TOKENS = 48
 DOCUMENT = SOURCE / "docs/combinations.md"
 
 
@@ -88,14 +90,17 @@ def flags_of(cell, file, bytes_per_token, threads):
         values["kv_cache.block_tokens"] = 8
     if cell.get("short"):
         # Whole regions: enough for a fork to find one free.
-        tokens = {"naive": 6 * CONTEXT, "streaming": 3 * STREAMING_TOKENS}.get(
-            cell["kv_cache"], MEMORY_TOKENS)
+        tokens = MEMORY_TOKENS
+        if cell["kv_cache"] == "naive":
+            tokens = 6 * CONTEXT
+        elif cell["kv_cache"] in EVICTING:
+            tokens = 3 * EVICTING_TOKENS
         values["kv_cache.memory"] = tokens * bytes_per_token
         values["kv_cache.swap_memory"] = CONTEXT * bytes_per_token
         values["scheduler.options.preempt"] = "swap"
         values["limits.max_batch_tokens"] = 64
-    if cell["kv_cache"] == "streaming":
-        values |= {f"kv_cache.options.{key}": value for key, value in STREAMING.items()}
+    for key, value in EVICTING.get(cell["kv_cache"], {}).items():
+        values[f"kv_cache.options.{key}"] = value
     if cell["drafter"] != "none":
         values["drafter.plugin"] = cell["drafter"]
     if cell["drafter"] == "draft_model":
@@ -223,8 +228,9 @@ class Grid:
             "plenty of memory. (`naive` gets memory for six whole sequences.) The counters are sums over all combinations that contain the pair: "
             "sequences preempted, tokens swapped out, blocks copied before a write, tokens found in "
             "the cache, tokens drafted and accepted. A pair whose feature never fired would be "
-            "called *untested*. `streaming` forgets, so its answers are held against each other "
-            "(`tests/cli/streaming_test.py`).", ""]
+            "called *untested*. `streaming` and `heavy_hitters` forget, so the answers of each are "
+            "held against each other (`tests/cli/streaming_test.py`, "
+            "`tests/cli/heavy_hitters_test.py`).", ""]
         for a, b in itertools.combinations(self.axes, 2):
             lines += [f"## {a} × {b}", "", f"| | {' | '.join(self.axes[b])} |",
                       "|---" * (len(self.axes[b]) + 1) + "|"]

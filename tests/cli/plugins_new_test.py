@@ -51,6 +51,10 @@ class New(unittest.TestCase):
             self.assert_refused(self.new("scheduler", name), f"'{name}'", "VENDOR.NAME")
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_what_comes_next_can_be_pasted_whatever_the_folder_is_called(self):
+        done = self.new("scheduler", "acme.mine", "--folder", "mine & more")
+        self.assertIn("\n  cd 'mine & more'\n", done.stdout)
+
     def test_an_unknown_interface_is_refused_with_the_known_ones(self):
         self.assert_refused(self.new("shceduler", "acme.mine"), "'shceduler'",
                             "did you mean 'scheduler'", "drafter")

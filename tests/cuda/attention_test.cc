@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <tenon/attention.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,19 +8,24 @@
 #include <vector>
 
 #include "core/exec/cuda/attention_plan.h"
+#include "core/exec/kv_row.h"
 #include "tests/cuda/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {
 
 struct Model {
-  Input cache = Input::bf16;
+  CacheType cache = CacheType::bf16;
   int head_dim = 64;
+  int v_dim = 0;  // 0 = head_dim; else V is the beginning of K's rows
   int heads = 4;
   int kv_heads = 2;
   uint32_t window = 0;
   float cap = 0.0f;
   bool sinks = false;
+  bool slopes = false;
+
+  int values() const { return v_dim == 0 ? head_dim : v_dim; }
 };
 
 // The last `rows` of `entries` entries are computed in a step; their numbers follow from the
@@ -37,6 +43,22 @@ float number(uint64_t seed, uint32_t what, uint32_t entry, int head, int i) {
   return to_float(to_bfloat16(2.0f * numbers.next()));
 }
 enum What : uint32_t { kQ, kK, kV };
+
+// A row of K or V as the cache gives it back.
+std::vector<float> kept(const Model& model, uint64_t seed, What what, uint32_t entry, int head) {
+  std::vector<float> row;
+  for (int i = 0; i < model.head_dim; ++i) row.push_back(number(seed, what, entry, head, i));
+  if (!is_quantised(model.cache)) return row;
+  const DType dtype = model.cache == CacheType::i8 ? DType::i8 : DType::i4;
+  std::vector<std::byte> bytes(kv_row_bytes(dtype, static_cast<uint32_t>(model.head_dim)));
+  write_kv_row(dtype, row, bytes.data());
+  read_kv_row(dtype, bytes.data(), row);
+  return row;
+}
+
+float slope(int head) {
+  return 0.02f * static_cast<float>(head + 1);
+}
 
 float sink(int head) {
   return 0.3f * static_cast<float>(head) - 0.5f;
@@ -79,12 +101,19 @@ class Step {
     batch.sequences = sequences_;
     batch.groups = {&group, 1};
     AttentionPlanArrays plan =
-        plan_attention(batch, 0, how_.block_tokens, model_.heads, model_.kv_heads);
+        plan_attention(batch, 0, group_of(model_), how_.block_tokens, model_.heads);
     if (how_.warps != 0) set_warps(plan);
     return launch_plan(plan, batch.rows);
   }
 
  private:
+  static KvGroup group_of(const Model& model) {
+    KvGroup group;
+    group.kind = model.v_dim == 0 ? KvKind::attention : KvKind::latent;
+    group.kv_heads = static_cast<uint32_t>(model.kv_heads);
+    return group;
+  }
+
   void add(const Sequence& s, const std::vector<BlockId>& table) {
     BatchSequence& added = sequences_.emplace_back();
     added.first_row = static_cast<uint32_t>(slots_.size());
@@ -126,24 +155,36 @@ class Step {
   }
 
   const void* upload_plane(const std::vector<float>& plane, const char* name) {
-    if (model_.cache == Input::f32) return device_.upload(plane, name);
-    return device_.upload(rounded(plane), name);
+    if (model_.cache == CacheType::f32) return device_.upload(plane, name);
+    if (model_.cache == CacheType::bf16) return device_.upload(rounded(plane), name);
+    const DType dtype = model_.cache == CacheType::i8 ? DType::i8 : DType::i4;
+    const auto dim = static_cast<size_t>(model_.head_dim);
+    const uint64_t row_bytes = kv_row_bytes(dtype, static_cast<uint32_t>(dim));
+    std::vector<std::byte> rows(plane.size() / dim * row_bytes);
+    for (size_t row = 0; row < plane.size() / dim; ++row) {
+      write_kv_row(dtype, {&plane[row * dim], dim}, &rows[row * row_bytes]);
+    }
+    return device_.upload(rows, name);
   }
 
   Rows launch_plan(const AttentionPlanArrays& plan, uint32_t rows) {
-    const uint64_t width = static_cast<uint64_t>(model_.heads) * model_.head_dim;
-    std::vector<float> sinks;
-    for (int head = 0; head < model_.heads; ++head) sinks.push_back(sink(head));
+    const uint64_t width = static_cast<uint64_t>(model_.heads) * model_.values();
+    std::vector<float> sinks, slopes;
+    for (int head = 0; head < model_.heads; ++head) {
+      sinks.push_back(sink(head));
+      slopes.push_back(slope(head));
+    }
     AttentionArrays arrays = {};
     arrays.q = device_.upload(q_, "q");
     arrays.k = upload_plane(k_, "k");
-    arrays.v = upload_plane(v_, "v");
+    arrays.v = model_.v_dim == 0 ? upload_plane(v_, "v") : arrays.k;
     arrays.sequences = device_.upload(plan.sequences, "sequences");
     arrays.tiles = device_.upload(plan.tiles, "tiles");
     arrays.slots = device_.upload(plan.slots, "slots");
     arrays.row_sequence = device_.upload(plan.row_sequence, "row_sequence");
     arrays.tables = device_.upload(plan.tables, "tables");
     arrays.sinks = model_.sinks ? device_.upload(sinks, "sinks") : nullptr;
+    arrays.slopes = model_.slopes ? device_.upload(slopes, "slopes") : nullptr;
     arrays.partial = device_.make<float>(plan.splits * rows * width, "partial");
     arrays.sums = device_.make<float>(2ull * plan.splits * rows * model_.heads, "sums");
     float* out = device_.make<float>(rows * width, "out");
@@ -151,7 +192,9 @@ class Step {
     AttentionShape shape = {};
     shape.cache = {model_.cache, model_.kv_heads, model_.head_dim,
                    static_cast<int>(how_.block_tokens)};
+    shape.v_dim = model_.values();
     shape.out_type = Input::f32;
+    shape.out_head_stride = model_.values();
     shape.out_stride = static_cast<int>(width);
     shape.heads = model_.heads;
     shape.rows = rows;
@@ -193,22 +236,26 @@ std::vector<double> expected_row(const Model& model, const Sequence& s, uint32_t
     std::map<uint32_t, double> scores;
     double largest = model.sinks ? sink(head) : -INFINITY;
     for (uint32_t p = first_visible(entry, model.window); p <= entry; ++p) {
+      const std::vector<float> key = kept(model, s.seed, kK, p, kv_head);
       double score = 0.0;
       for (int i = 0; i < model.head_dim; ++i) {
-        score += double{number(s.seed, kQ, entry, head, i)} * number(s.seed, kK, p, kv_head, i);
+        score += double{number(s.seed, kQ, entry, head, i)} * key[i];
       }
       score *= 0.1f;
       if (model.cap > 0.0f) score = model.cap * std::tanh(score / model.cap);
+      if (model.slopes) score += slope(head) * (static_cast<double>(p) - entry);
       scores[p] = score;
       largest = std::max(largest, score);
     }
     double sum = model.sinks ? std::exp(sink(head) - largest) : 0.0;
-    std::vector<double> values(static_cast<size_t>(model.head_dim), 0.0);
+    std::vector<double> values(static_cast<size_t>(model.values()), 0.0);
     for (const auto& [p, score] : scores) {
       const double weight = std::exp(score - largest);
+      const std::vector<float> own = kept(model, s.seed, model.v_dim == 0 ? kV : kK, p, kv_head);
       sum += weight;
-      for (int i = 0; i < model.head_dim; ++i)
-        values[i] += weight * number(s.seed, kV, p, kv_head, i);
+      for (int i = 0; i < model.values(); ++i) {
+        values[i] += weight * own[i];
+      }
     }
     for (const double x : values) out.push_back(x / sum);
   }
@@ -220,7 +267,7 @@ void expect_formula(const Model& model, const std::vector<Sequence>& sequences,
   SCOPED_TRACE("head_dim " + std::to_string(model.head_dim) + ", heads " +
                std::to_string(model.heads) + "/" + std::to_string(model.kv_heads));
   const Rows rows = attend(model, sequences, how);
-  const double tolerance = model.cache == Input::f32 ? 2e-5 : 2e-2;
+  const double tolerance = model.cache == CacheType::f32 ? 2e-5 : 2e-2;
   size_t row = 0;
   for (const Sequence& s : sequences) {
     for (uint32_t entry = s.entries - s.rows; entry < s.entries; ++entry, ++row) {
@@ -234,7 +281,7 @@ void expect_formula(const Model& model, const std::vector<Sequence>& sequences,
 
 TEST(CudaAttention, follows_the_formula_for_every_width_of_heads) {
   for (const int head_dim : {64, 80, 96, 128, 256}) {
-    for (const Input cache : {Input::bf16, Input::f32}) {
+    for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
       expect_formula({.cache = cache, .head_dim = head_dim, .heads = 2, .kv_heads = 1},
                      {{37, 1, 1}, {5, 5, 2}});
     }
@@ -247,16 +294,17 @@ TEST(CudaAttention, lets_query_heads_share_heads_of_the_cache) {
   }
 }
 
-TEST(CudaAttention, knows_windows_caps_and_sinks) {
-  for (const Input cache : {Input::bf16, Input::f32}) {
+TEST(CudaAttention, knows_windows_caps_sinks_and_slopes) {
+  for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
     expect_formula({.cache = cache, .window = 7}, {{45, 6, 1}, {3, 2, 2}});
     expect_formula({.cache = cache, .cap = 0.7f}, {{21, 3, 1}});
     expect_formula({.cache = cache, .sinks = true}, {{21, 3, 1}, {1, 1, 2}});
+    expect_formula({.cache = cache, .heads = 6, .slopes = true}, {{45, 3, 1}, {1, 1, 2}});
   }
 }
 
 TEST(CudaAttention, adds_up_the_ranges_of_long_sequences) {
-  for (const Input cache : {Input::bf16, Input::f32}) {
+  for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
     const Model model{.cache = cache, .head_dim = 64, .heads = 1, .kv_heads = 1};
     expect_formula(model, {{kSplitEntries + 40, 2, 1}, {9, 1, 2}}, {.block_tokens = 64});
     expect_formula({.cache = cache, .heads = 1, .kv_heads = 1, .window = 50, .sinks = true},
@@ -264,15 +312,50 @@ TEST(CudaAttention, adds_up_the_ranges_of_long_sequences) {
   }
 }
 
-class CudaAttentionBitsTest : public testing::TestWithParam<Input> {
+TEST(CudaAttention, reads_values_inside_of_keys) {
+  for (const CacheType cache : {CacheType::bf16, CacheType::f32}) {
+    expect_formula({.cache = cache, .head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1},
+                   {{70, 3, 1}, {5, 5, 2}});
+    expect_formula({.cache = cache, .head_dim = 28, .v_dim = 20, .heads = 3, .kv_heads = 1},
+                   {{21, 3, 1}});
+  }
+  expect_formula({.head_dim = 576, .v_dim = 512, .heads = 20, .kv_heads = 1, .window = 40},
+                 {{kSplitEntries + 33, 1, 1}}, {.block_tokens = 64});
+}
+
+TEST(CudaAttention, gives_rows_of_latent_attention_the_same_bits_in_any_chunks_and_batch) {
+  const Model model{.head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1};
+  const Rows whole = attend(model, {{40, 12, 3}});
+  const Rows among = attend(model, {{17, 1, 8}, {40, 12, 3}}, {.block_tokens = 3, .seed = 5});
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), among.begin() + 1));
+  Rows chunks = attend(model, {{33, 5, 3}}, {.seed = 2});
+  for (const auto& row : attend(model, {{40, 7, 3}}, {.seed = 3})) chunks.push_back(row);
+  EXPECT_EQ(chunks, whole);
+}
+
+TEST(CudaAttention, reads_rows_of_8_and_4_bits) {
+  for (const CacheType cache : {CacheType::i8, CacheType::i4}) {
+    for (const int head_dim : {64, 128, 20, 7}) {
+      expect_formula({.cache = cache, .head_dim = head_dim, .heads = 4, .kv_heads = 2},
+                     {{37, 2, 1}, {5, 5, 2}});
+    }
+    expect_formula({.cache = cache, .window = 7, .sinks = true}, {{45, 20, 1}});
+    expect_formula({.cache = cache, .head_dim = 576, .v_dim = 512, .heads = 3, .kv_heads = 1},
+                   {{40, 2, 1}});
+  }
+}
+
+class CudaAttentionBitsTest : public testing::TestWithParam<CacheType> {
  protected:
   Model model() const { return {.cache = GetParam(), .window = 30}; }
   const Sequence whole_ = {45, 40, 3};
 };
-std::string cache_name(const testing::TestParamInfo<Input>& info) {
-  return info.param == Input::f32 ? "f32" : "bf16";
+std::string cache_name(const testing::TestParamInfo<CacheType>& info) {
+  return std::vector<std::string>{"f32", "bf16", "i8", "i4"}[static_cast<size_t>(info.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Caches, CudaAttentionBitsTest, testing::Values(Input::f32, Input::bf16),
+INSTANTIATE_TEST_SUITE_P(Caches, CudaAttentionBitsTest,
+                         testing::Values(CacheType::f32, CacheType::bf16, CacheType::i8,
+                                         CacheType::i4),
                          cache_name);
 
 TEST_P(CudaAttentionBitsTest, are_the_same_for_blocks_of_any_size) {

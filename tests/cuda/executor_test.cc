@@ -2,58 +2,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cuda_executor.h"
-#include "core/exec/ref/ref_executor.h"
-#include "tests/cuda/emulated_driver.h"
-#include "tests/support/executor_case.h"
-#include "tests/support/folders.h"
+#include "tests/cuda/on_device.h"
 #include "tests/support/tiny_model.h"
 
 namespace tenon::cuda::test {
 namespace {
 
 using tenon::test::FlatConfig;
-using tenon::test::LoadOptions;
-using tenon::test::Logits;
 using tenon::test::make_tiny_model;
-using tenon::test::some_tokens;
-using tenon::test::StepDriver;
 using tenon::test::tiny_config;
-
-// An executor over a model, and a driver of steps.
-struct OnDevice {
-  OnDevice(const Model& model, const ModelShape& shape, const LoadOptions& options = {},
-           uint64_t seed = 1)
-      : driver(std::make_shared<EmulatedDriver>(uint64_t{1} << 30, seed)),
-        executor(make_cuda_executor(driver)),
-        steps(*executor, model, shape, options) {
-    EXPECT_TRUE(steps.load_status().ok()) << steps.load_status().message();
-  }
-  std::shared_ptr<EmulatedDriver> driver;
-  std::unique_ptr<Executor> executor;
-  StepDriver steps;
-};
-
-// Within a part of the largest logit.
-void expect_near(const Logits& got, const Logits& expected, float tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  float largest = 1.0f;
-  for (const auto& row : expected) {
-    for (const float x : row) largest = std::max(largest, std::fabs(x));
-  }
-  for (size_t row = 0; row < got.size(); ++row) {
-    for (size_t i = 0; i < got[row].size(); ++i) {
-      ASSERT_NEAR(got[row][i], expected[row][i], tolerance * largest)
-          << "row " << row << ", token " << i << "; logits up to " << largest;
-    }
-  }
-}
 
 struct Case {
   const char* name;
@@ -101,7 +63,9 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(
     Types, CudaExecutorTest,
     testing::Values(Case{"f32"}, Case{"bf16_on_tensor_cores", DType::bf16, DType::bf16, 64, 2e-2f},
-                    Case{"bf16_of_odd_heads", DType::bf16, DType::bf16, 8, 2e-2f}),
+                    Case{"bf16_of_odd_heads", DType::bf16, DType::bf16, 8, 2e-2f},
+                    Case{"f32_with_i8", DType::f32, DType::i8, 8, 1e-2f},
+                    Case{"f32_with_i4_on_tensor_cores", DType::f32, DType::i4, 64, 2e-2f}),
     case_name);
 
 TEST_P(CudaExecutorTest, gives_the_logits_of_the_oracle) {
@@ -150,7 +114,9 @@ TEST_P(CudaExecutorTest, refuses_a_model_that_does_not_fit_with_the_sum) {
   EXPECT_EQ(steps.load_status().code(), StatusCode::out_of_memory);
   const std::string text(steps.load_status().message());
   EXPECT_NE(text.find("of device memory ("), std::string::npos) << text;
-  EXPECT_NE(text.find("an emulated device has 1 MiB free: lower kv_cache.memory"),
+  EXPECT_NE(text.find(" K and V, "), std::string::npos) << text;
+  EXPECT_NE(text.find(" captured steps); an emulated device has 1 MiB free: lower "
+                      "kv_cache.memory"),
             std::string::npos)
       << text;
 }
@@ -181,6 +147,12 @@ TEST(CudaExecutor, sees_windows_and_blocks_that_are_gone) {
   device.steps.table(sequence)[0] = kNoBlock;
   device.steps.table(sequence)[1] = kNoBlock;
   EXPECT_EQ(device.steps.step({{sequence, {text.back()}}})[0], expected[19]);
+}
+
+TEST(CudaExecutor, knows_biases_that_fall_with_distance) {
+  for (const char* name : {"bloom", "mpt", "mpt_scaled"}) {
+    expect_oracle(std::string("models/") + name, 1e-4f, {});
+  }
 }
 
 TEST(CudaExecutor, follows_the_oracle_on_the_models_that_are_bundled) {

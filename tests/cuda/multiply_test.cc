@@ -142,7 +142,7 @@ struct Quantised {
     bytes.resize(static_cast<size_t>(p.n) * stride);
     for (int i = 0; i < p.n * groups; ++i) {
       scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
-      if (with_zeros) zeros.push_back(static_cast<uint8_t>(numbers.below(16)));
+      if (with_zeros) zeros.push_back(static_cast<uint8_t>(numbers.below(bits == 4 ? 16 : 256)));
     }
     for (int i = 0; i < p.n * p.k; ++i) {
       const int row = i / p.k, k = i % p.k, own = row * groups + k / group;
@@ -153,7 +153,8 @@ struct Quantised {
       } else {
         bytes[row * stride + k] = static_cast<uint8_t>(q);
       }
-      const int zero = with_zeros ? zeros[own] : bits == 4 ? 8 : 0;
+      const int byte = with_zeros ? zeros[own] : bits == 4 ? 8 : 0;
+      const int zero = bits == 4 ? byte : static_cast<int8_t>(byte);
       w.push_back((q - zero) * double{to_float(Half{scales[own]})});
     }
   }
@@ -171,11 +172,11 @@ std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed 
   call.call.x = device.upload(rounded(padded(p.x, p.k, call.call.x_stride, NAN)), "x");
   call.call.w = device.upload(q.bytes, "w");
   call.call.y = device.make<float>(p.y.size(), "y");
-  call.scales = device.upload(q.scales, "scales");
-  call.zeros = q.zeros.empty() ? nullptr : device.upload(q.zeros, "zeros");
-  call.groups = q.groups;
-  call.group = q.group;
-  call.bits = q.bits;
+  call.quant.scales = device.upload(q.scales, "scales");
+  call.quant.zeros = q.zeros.empty() ? nullptr : device.upload(q.zeros, "zeros");
+  call.quant.groups = q.groups;
+  call.quant.group = q.group;
+  call.quant.bits = q.bits;
   EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
   return device.download(call.call.y, p.y.size());
 }

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
+#include <tenon/attention.h>
 
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
+#include "core/exec/kv_row.h"
 #include "tests/cuda/emulated_device.h"
 
 namespace tenon::cuda::test {
@@ -31,7 +33,7 @@ TEST(CudaRows, embeds_tokens_scaled_and_with_positions) {
     call.hidden = device.make<float>(3 * width, "hidden");
     call.rows = 3;
     call.width = width;
-    call.stride = stride;
+    call.stride = call.position_stride = stride;
     call.scale = 3.0f;
     EXPECT_EQ(launch_embed(nullptr, call), 0);
     const std::vector<float> hidden = device.download(call.hidden, 3 * width);
@@ -210,7 +212,7 @@ TEST(CudaRows, takes_rows_and_stores_them_in_blocks) {
   BFloat16* cache = device.make<BFloat16>(5 * 2 * 3 * 6, "cache");
   EXPECT_EQ(launch_store(nullptr, from, device.upload<uint32_t>({4, 0, 0, 2}, "blocks"),
                          device.upload<uint32_t>({0, 1, 2, 2}, "offsets"), cache, 4,
-                         {Input::bf16, 2, 6, 3}),
+                         {CacheType::bf16, 2, 6, 3}),
             0);
   const std::vector<BFloat16> stored = device.download(cache, 5 * 2 * 3 * 6);
   const int blocks[] = {4, 0, 0, 2}, offsets[] = {0, 1, 2, 2};
@@ -218,6 +220,46 @@ TEST(CudaRows, takes_rows_and_stores_them_in_blocks) {
     for (int i = 0; i < 12; ++i) {
       const int at = ((blocks[row] * 2 + i / 6) * 3 + offsets[row]) * 6 + i % 6;
       EXPECT_EQ(stored[at].bits, to_bfloat16(x[row * 12 + i]).bits);
+    }
+  }
+}
+
+TEST(CudaRows, stores_rows_of_8_and_4_bits_as_the_boundary_defines_them) {
+  for (const DType dtype : {DType::i8, DType::i4}) {
+    for (const int dim : {64, 7, 33}) {
+      SCOPED_TRACE(std::to_string(dim));
+      Numbers numbers(8);
+      std::vector<float> x = numbers.many(6ull * dim);
+      for (int i = 0; i < dim; ++i) x[dim + i] = 0.0f;
+      for (int i = 0; i < dim; ++i) x[2 * dim + i] = 3.0f + 0.001f * numbers.next();
+      x[3 * dim + 2] = INFINITY;
+      x[4 * dim + 5] = NAN;
+      EmulatedDevice device;
+      const CacheType type = dtype == DType::i8 ? CacheType::i8 : CacheType::i4;
+      const auto row_bytes = static_cast<int>(kv_row_bytes(dtype, static_cast<uint32_t>(dim)));
+      ASSERT_EQ(cache_row_bytes(type, dim), row_bytes);
+      auto* cache = device.make<uint8_t>(6ull * row_bytes, "cache");
+      EXPECT_EQ(launch_store(nullptr, device.upload(x, "x"),
+                             device.upload<uint32_t>({2, 0, 0, 1, 1, 2}, "blocks"),
+                             device.upload<uint32_t>({0, 1, 0, 1, 0, 1}, "offsets"), cache, 6,
+                             {type, 1, dim, 2}),
+                0);
+      const std::vector<uint8_t> stored = device.download(cache, 6ull * row_bytes);
+      const int places[] = {4, 1, 0, 3, 2, 5};
+      for (int row = 0; row < 6; ++row) {
+        std::vector<uint8_t> expected(static_cast<size_t>(row_bytes));
+        write_kv_row(dtype, {&x[row * dim], static_cast<size_t>(dim)},
+                     reinterpret_cast<std::byte*>(expected.data()));
+        const auto at = stored.begin() + places[row] * row_bytes;
+        std::vector<uint8_t> own(at, at + row_bytes);
+        if (row == 3 || row == 4) {  // any NaN is one
+          const size_t high = static_cast<size_t>(cache_scale_at(type, dim)) + 1;
+          EXPECT_EQ(own[high] & 0x7f, 0x7f);
+          own[high] = expected[high];
+          own[high - 1] = expected[high - 1];
+        }
+        EXPECT_EQ(own, expected) << "row " << row;
+      }
     }
   }
 }

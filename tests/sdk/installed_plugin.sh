@@ -53,6 +53,18 @@ check() {  # <folder> <name> <interface> <id>
 }
 check "$work/installed/share/tenon/examples/01-minimal" lottery scheduler example.lottery
 check "$source_dir/tests/sdk/borrowed" borrowed kv_cache test.borrowed
+# Without CMake, by what pkg-config says; also once the tree has been moved.
+if command -v pkg-config > /dev/null && [[ -z $sanitize ]]; then
+  mv "$work/installed" "$work/moved"
+  export PKG_CONFIG_PATH="$work/moved/lib/pkgconfig:$work/moved/lib64/pkgconfig"
+  mkdir "$work/by_hand"
+  # shellcheck disable=SC2046  # words are meant
+  "$compiler" -O2 -shared $(pkg-config --cflags tenon) "$work/lottery/lottery.cc" \
+    $(pkg-config --libs tenon) -o "$work/by_hand/libtenon-lottery.so"
+  given=$(run --plugin-path "$work/by_hand" --set scheduler.plugin=example.lottery)
+  [[ $given == "$expected" ]] || { echo "built by pkg-config's flags it gives '$given'" >&2; exit 1; }
+  mv "$work/moved" "$work/installed"
+fi
 cxx=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$build/CMakeCache.txt")
 complaint=$("$cxx" -std=c++17 -fsyntax-only -I"$work/installed/include" \
   "$work/lottery/lottery.cc" 2>&1 || true)

@@ -181,30 +181,35 @@ class Rig {
     return kernel().plan({0, &batch.view, batch.all, aligned(plan_)}, out);
   }
 
+  // A step, and what its rows give to entries: added to sums[sequence], [entries].
+  void step_scored(const std::vector<Chunk>& chunks, std::vector<std::vector<uint64_t>>& sums,
+                   uint32_t slices = 1) {
+    Batch batch(*this, chunks);
+    for (const Chunk& chunk : chunks) {
+      sums[chunk.sequence].resize(chunk.first_token + chunk.tokens);
+      scored_.insert(scored_.end(), chunk.tokens, sums[chunk.sequence].data());
+    }
+    run(batch, batch.all, slices);
+    scored_.clear();
+  }
+  // What one token gives to each entry that it sees, in double precision, all heads together.
+  std::vector<double> given(uint32_t sequence, uint32_t token) const {
+    std::vector<double> sums(token + 1);
+    for (uint32_t head = 0; head < shape_.query_heads(); ++head) {
+      const std::vector<double> weights = weights_of(sequence, token, head);
+      for (size_t i = 0; i < weights.size(); ++i) sums[first_seen(token) + i] += weights[i];
+    }
+    return sums;
+  }
+
   // Attention of one token in double precision, over K and V rounded to the cache's type.
   std::vector<double> reference(uint32_t sequence, uint32_t token) const {
     const uint32_t dim = shape_.head_dim;
     const uint32_t v_dim = shape_.values_dim();
     std::vector<double> out;
-    const uint32_t first = shape_.window_tokens != 0 && token + 1 > shape_.window_tokens
-                               ? token + 1 - shape_.window_tokens
-                               : 0;
+    const uint32_t first = first_seen(token);
     for (uint32_t head = 0; head < shape_.query_heads(); ++head) {
-      std::vector<double> weights;
-      for (uint32_t p = first; p <= token; ++p) {
-        const std::vector<double> row = cached(&k, sequence, p, head / shape_.group, dim);
-        double score = 0;
-        for (uint32_t d = 0; d < dim; ++d) score += double{q(sequence, token, head, d)} * row[d];
-        score *= layer_.scale;
-        if (shape_.soft_cap != 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
-        if (shape_.slopes)
-          score += slopes_[head] * (static_cast<double>(p) - static_cast<double>(token));
-        weights.push_back(score);
-      }
-      double largest = *std::max_element(weights.begin(), weights.end());
-      if (layer_.sinks != nullptr) largest = std::max<double>(largest, layer_.sinks[head]);
-      double total = layer_.sinks != nullptr ? std::exp(layer_.sinks[head] - largest) : 0.0;
-      for (double& weight : weights) total += weight = std::exp(weight - largest);
+      const std::vector<double> weights = weights_of(sequence, token, head);
       std::vector<double> sums(v_dim);
       for (uint32_t p = first; p <= token; ++p) {
         const std::vector<double> row = shape_.latent
@@ -212,7 +217,7 @@ class Rig {
                                             : cached(&v, sequence, p, head / shape_.group, v_dim);
         for (uint32_t d = 0; d < v_dim; ++d) sums[d] += weights[p - first] * row[d];
       }
-      for (const double sum : sums) out.push_back(sum / total);
+      out.insert(out.end(), sums.begin(), sums.end());
     }
     return out;
   }
@@ -247,6 +252,31 @@ class Rig {
   }
 
  private:
+  uint32_t first_seen(uint32_t token) const { return first_visible(token, shape_.window_tokens); }
+  // The softmax of one head, over the entries from first_seen on.
+  std::vector<double> weights_of(uint32_t sequence, uint32_t token, uint32_t head) const {
+    std::vector<double> weights;
+    for (uint32_t p = first_seen(token); p <= token; ++p) {
+      const std::vector<double> row = cached(&k, sequence, p, head / shape_.group, shape_.head_dim);
+      double score = 0;
+      for (uint32_t d = 0; d < shape_.head_dim; ++d) {
+        score += double{q(sequence, token, head, d)} * row[d];
+      }
+      score *= layer_.scale;
+      if (shape_.soft_cap != 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
+      if (shape_.slopes) {
+        score += slopes_[head] * (static_cast<double>(p) - static_cast<double>(token));
+      }
+      weights.push_back(score);
+    }
+    double largest = *std::max_element(weights.begin(), weights.end());
+    if (layer_.sinks != nullptr) largest = std::max<double>(largest, layer_.sinks[head]);
+    double total = layer_.sinks != nullptr ? std::exp(layer_.sinks[head] - largest) : 0.0;
+    for (double& weight : weights) total += weight = std::exp(weight - largest);
+    for (double& weight : weights) weight /= total;
+    return weights;
+  }
+
   struct Batch {
     std::vector<uint32_t> slots;
     std::vector<uint32_t> kv_tokens;
@@ -307,6 +337,13 @@ class Rig {
         status = kernel().run(call, phase, {i, slices});
         EXPECT_TRUE(status.ok()) << status.message();
       }
+    }
+    if (scored_.empty()) return;
+    const auto* scores = static_cast<const AttentionScores*>(kernel_->extension(kAttentionScores));
+    ASSERT_NE(scores, nullptr);
+    for (uint32_t i = slices; i-- > 0;) {
+      status = scores->add(scores->self, call, scored_, {i, slices});
+      EXPECT_TRUE(status.ok()) << status.message();
     }
   }
 
@@ -376,6 +413,7 @@ class Rig {
   std::vector<std::vector<BlockId>> tables_;
   std::pair<uint32_t, uint32_t> given_at_{~0u, ~0u};
   std::vector<float> given_;
+  std::vector<uint64_t*> scored_;  // [rows] of a step whose entries are scored
 };
 
 inline Shape latent_shape(uint32_t dim, uint32_t v_dim, uint32_t heads, DType dtype) {

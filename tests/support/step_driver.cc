@@ -40,6 +40,7 @@ StepDriver::StepDriver(Executor& executor, const Model& model, const ModelShape&
   setup.state = options.state;
   setup.linear = options.linear;
   setup.adapters = options.adapters;
+  setup.graph_bytes = options.graph_bytes;
   load_status_ = executor_.load(setup);
 }
 

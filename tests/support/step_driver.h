@@ -29,6 +29,7 @@ struct LoadOptions {
   NamedState state = {};
   LinearResolver linear = nullptr;
   std::vector<const Adapter*> adapters = {};
+  uint64_t graph_bytes = 0;
 };
 
 class StepDriver {

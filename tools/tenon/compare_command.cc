@@ -154,21 +154,12 @@ std::string slug_of(const Comparison& comparison) {
   return slug + time;
 }
 
-// Between single quotes, where a shell changes nothing; one of its own is written outside of them.
-std::string shell_quoted(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // The command line of this process, as a shell would take it again.
 std::string typed_command() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string out;
   for (std::string word; std::getline(file, word, '\0');) {
-    const bool plain =
-        word.find_first_of(" \t\n'\"\\$*?&|;<>()`#~!{}[]") == word.npos && !word.empty();
-    out += (out.empty() ? "" : " ") + (plain ? word : shell_quoted(word));
+    out += (out.empty() ? "" : " ") + shell_word(word);
   }
   return out;
 }

@@ -129,7 +129,7 @@ Values values_of(const ScaffoldRequest& request, const Kind& kind) {
           {"HEADER", std::string(kind.header)},
           {"VERSION", version},
           {"MODEL", quote_toml(request.model)},
-          {"PREFIX", request.prefix},
+          {"PREFIX", shell_word(request.prefix)},
           {"NOTES", notes}};
 }
 

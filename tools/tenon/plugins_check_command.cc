@@ -59,14 +59,6 @@ bool wanted(const CheckFlags& flags, std::string_view name) {
   return false;
 }
 
-std::string shell_quoted(const std::string& text) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-=,:+", c); };
-  if (!text.empty() && std::all_of(text.begin(), text.end(), plain)) return text;
-  std::string made = "'";
-  for (const char c : text) made += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return made + "'";
-}
-
 // What runs one case again, without the program's name.
 std::vector<std::string> case_arguments(const CheckFlags& flags, const std::string& plugin,
                                         std::string_view name) {
@@ -81,7 +73,7 @@ std::vector<std::string> case_arguments(const CheckFlags& flags, const std::stri
 
 std::string again_text(const std::vector<std::string>& arguments) {
   std::string text = "tenon";
-  for (const std::string& argument : arguments) text += " " + shell_quoted(argument);
+  for (const std::string& argument : arguments) text += " " + shell_word(argument);
   return text;
 }
 

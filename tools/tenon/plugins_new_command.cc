@@ -41,7 +41,8 @@ Status create_plugin(const NewFlags& flags) {
       "next:\n  cd %s\n  cmake -B build -DCMAKE_PREFIX_PATH=%s && cmake --build build\n"
       "  ctest --test-dir build --output-on-failure\n"
       "  tenon run \"Once upon a time\" --config pipeline.toml\n",
-      folder.c_str(), one_line(request.prefix, kMostPathBytes).c_str());
+      one_line(shell_word(made.folder), kMostPathBytes).c_str(),
+      one_line(shell_word(request.prefix), kMostPathBytes).c_str());
   return {};
 }
 

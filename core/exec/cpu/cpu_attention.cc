@@ -115,6 +115,10 @@ void CpuWorker::attend(uint32_t layer) {
     keep(step_.attention.run(call, phase, slice_));
     barrier();
   }
+  if (const auto sums = step_.scores.rows(layer); !sums.empty()) {
+    keep(step_.attention.score(call, sums, slice_));
+    barrier();  // the next layer stores and rotates where this reads
+  }
   if (is_last(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
 }
 

@@ -39,6 +39,7 @@ class CpuExecutor final : public Executor {
   bool uses_kernels() const override { return true; }
   uint32_t workers() const override { return pool_->size(); }
   bool takes_adapters() const override { return true; }
+  bool scores_entries() const override { return true; }
   void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {
     pool_->run([&](uint32_t worker) {
       for (uint32_t part = worker; part < parts; part += pool_->size()) function(part);
@@ -88,6 +89,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              {setup.max_rows, setup.max_sequences, pool_->size()}));
+  step_.scores.load(*setup.shape, setup.scored);
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, *setup.shape, setup.adapters, setup.linear,
@@ -141,6 +143,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
       if (!worker->status().ok()) return copy(worker->status());
     }
     TENON_RETURN_IF_ERROR(check_rooms());
+    TENON_RETURN_IF_ERROR(step_.attention.named(step_.scores.check()));
   }
   output_ = {batch.step_id,
              step_.buffers.logits.floats(),
@@ -148,7 +151,8 @@ Status CpuExecutor::launch(const BatchView& batch) {
              step_.model->plan.vocabulary,
              step_.hidden_out.arrays(),
              static_cast<uint32_t>(batch.hidden_rows.size()),
-             batch.rows > 0 ? step_.choice->used_bytes : 0};
+             batch.rows > 0 ? step_.choice->used_bytes : 0,
+             batch.rows > 0 ? &step_.scores : nullptr};
   launched_ = true;
   return {};
 }

@@ -123,6 +123,7 @@ void CpuStep::make_ropes() {
 void CpuStep::begin(const BatchView& next) {
   batch = &next;
   choice->used_bytes = 0;
+  scores.begin(next);
   const auto layers = static_cast<uint32_t>(model->plan.layers.size());
   hidden_out.begin(next, model->plan.hidden);
   kept.assign(next.logits_rows.begin(), next.logits_rows.end());

@@ -19,6 +19,7 @@
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
 #include "core/exec/cpu/step_states.h"
+#include "core/exec/entry_scores.h"
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_memory.h"
 #include "core/model/model.h"
@@ -95,6 +96,7 @@ struct CpuStep {
   WorkerPool* pool = nullptr;
   std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
   StepAttention attention;
+  EntryScores scores;
   StepStates states;
   PackedWeights weights;
   CpuBuffers buffers;

@@ -12,7 +12,7 @@ constexpr uint32_t kMaxPhases = 16;
 std::string name_of(const NamedAttention& attention) {
   return attention.name.empty() ? "attention" : "attention " + in_quotes(attention.name);
 }
-Status named(const NamedAttention& attention, const Status& status) {
+Status led_by(const NamedAttention& attention, const Status& status) {
   if (status.ok()) return {};
   return with_context(name_of(attention), status);
 }
@@ -43,7 +43,7 @@ Status StepAttention::load(const AttentionKernels& kernels, const ModelShape& sh
     serving_.emplace_back().attention = kernels.decode;
   }
   for (Serving& serving : serving_) {
-    TENON_RETURN_IF_ERROR(named(serving.attention, bind(serving, storage, limits)));
+    TENON_RETURN_IF_ERROR(led_by(serving.attention, bind(serving, storage, limits)));
   }
   return {};
 }
@@ -90,12 +90,12 @@ Status StepAttention::plan(const BatchView& batch) {
       memory.phases = 0;
       if (serving.sequences.empty()) continue;
       KernelPlanOut out;
-      TENON_RETURN_IF_ERROR(named(
+      TENON_RETURN_IF_ERROR(led_by(
           serving.attention, serving.attention.kernel->plan(
                                  {group, &batch, serving.sequences, memory.plan.data()}, out)));
       if (out.phases < 1 || out.phases > kMaxPhases) {
-        return named(serving.attention, internal("a step of " + std::to_string(out.phases) +
-                                                 " phases was planned; expected 1 to 16"));
+        return led_by(serving.attention, internal("a step of " + std::to_string(out.phases) +
+                                                  " phases was planned; expected 1 to 16"));
       }
       memory.phases = out.phases;
       phases_[group] = std::max(phases_[group], out.phases);
@@ -114,26 +114,55 @@ Status StepAttention::run(AttentionCall call, uint32_t phase, Slice slice) const
     call.plan = memory.plan.data();
     call.workspace = memory.workspace.data();
     TENON_RETURN_IF_ERROR(
-        named(serving.attention, serving.attention.kernel->run(call, phase, slice)));
+        led_by(serving.attention, serving.attention.kernel->run(call, phase, slice)));
   }
   return {};
+}
+
+Status StepAttention::score(AttentionCall call, std::span<uint64_t* const> sums,
+                            Slice slice) const {
+  const GroupId group = shape_->layers[call.layer].group;
+  call.padded_rows = batch_->padded_rows;
+  call.padded_sequences = batch_->padded_sequences;
+  for (const Serving& serving : serving_) {
+    const GroupMemory& memory = serving.groups[group];
+    if (memory.phases == 0) continue;
+    const AttentionScores* scores = serving.attention.scores;
+    if (scores == nullptr) {
+      return led_by(serving.attention,
+                    internal("the weights of entries are wanted, and it has none to tell"));
+    }
+    call.plan = memory.plan.data();
+    call.workspace = memory.workspace.data();
+    TENON_RETURN_IF_ERROR(led_by(serving.attention, scores->add(scores->self, call, sums, slice)));
+  }
+  return {};
+}
+
+Status StepAttention::named(const Status& status) const {
+  if (status.ok()) return {};
+  return with_context(names(), status);
+}
+
+std::string StepAttention::names() const {
+  std::string who = name_of(serving_.front().attention);
+  if (serving_.size() > 1) who += " or " + name_of(serving_.back().attention);
+  return who;
 }
 
 Status StepAttention::check_rooms() const {
   for (const Serving& serving : serving_) {
     for (const GroupMemory& memory : serving.groups) {
       if (memory.plan.intact() && memory.workspace.intact()) continue;
-      return named(serving.attention, internal("plan or run wrote behind the memory that it had "
-                                               "asked for – use another kernel"));
+      return led_by(serving.attention, internal("plan or run wrote behind the memory that it had "
+                                                "asked for – use another kernel"));
     }
   }
   return {};
 }
 
 Status StepAttention::wrote_behind(std::string_view room) const {
-  std::string who = name_of(serving_.front().attention);
-  if (serving_.size() > 1) who += " or " + name_of(serving_.back().attention);
-  return internal(who + ": run wrote behind " + std::string(room) + " – use another kernel");
+  return internal(names() + ": run wrote behind " + std::string(room) + " – use another kernel");
 }
 
 std::string StepAttention::numerics() const {

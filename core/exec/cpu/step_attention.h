@@ -34,6 +34,11 @@ class StepAttention {
   // This slice's share of one phase, in every kernel that has something to do in it. A barrier
   // belongs behind each phase: K and V that one kernel stores may be read by the other.
   Status run(AttentionCall call, uint32_t phase, Slice slice) const;
+  // Behind the barrier of the last phase: adds what weight this layer's rows gave to entries, in
+  // every kernel (AttentionScores).
+  Status score(AttentionCall call, std::span<uint64_t* const> sums, Slice slice) const;
+  // An error of one of the kernels, whichever it was.
+  Status named(const Status& status) const;
   // Behind the last `run`: whether kernels kept to their plans and workspaces.
   Status check_rooms() const;
   // The error of the kernels having written behind `room`, which all of them may write.
@@ -57,6 +62,7 @@ class StepAttention {
   };
   Status bind(Serving& serving, std::span<const KvGroupStorage> storage, const Limits& limits);
   void share_out(const BatchView& batch);
+  std::string names() const;  // of all kernels
 
   const ModelShape* shape_ = nullptr;
   std::vector<GroupId> groups_;   // that keep K/V

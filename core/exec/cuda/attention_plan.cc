@@ -10,11 +10,11 @@ constexpr uint32_t kManyItems = 64;
 
 }  // namespace
 
-AttentionPlanArrays plan_attention(const BatchView& batch, GroupId group, uint32_t block_tokens,
-                                   uint32_t heads, uint32_t kv_heads) {
+AttentionPlanArrays plan_attention(const BatchView& batch, GroupId id, const KvGroup& group,
+                                   uint32_t block_tokens, uint32_t heads) {
   AttentionPlanArrays plan;
-  const BatchGroup& own = batch.groups[group];
-  const uint32_t per_row = heads / kv_heads;
+  const BatchGroup& own = batch.groups[id];
+  const uint32_t per_row = heads / group.kv_heads;
   plan.slots.assign(own.slots.begin(), own.slots.end());
   plan.row_sequence.resize(batch.rows);
   plan.blocks.resize(batch.rows);
@@ -35,7 +35,8 @@ AttentionPlanArrays plan_attention(const BatchView& batch, GroupId group, uint32
     }
     most_items = std::max(most_items, sequence.rows * per_row);
   }
-  plan.warps = most_items >= kManyItems ? 4 : 1;
+  // The warps of latent attention share a tile already.
+  plan.warps = most_items >= kManyItems && !group.v_inside_k() ? 4 : 1;
   plan.splits = attention_splits(longest);
   const uint32_t tile_items = kTileItems * static_cast<uint32_t>(plan.warps);
   for (uint32_t i = 0; i < batch.sequences.size(); ++i) {

@@ -22,8 +22,8 @@ struct AttentionPlanArrays {
   uint32_t splits = 1;                    // of the longest sequence
 };
 
-// `heads` query heads share `kv_heads` KV heads. The batch has passed check_batch.
-AttentionPlanArrays plan_attention(const BatchView& batch, GroupId group, uint32_t block_tokens,
-                                   uint32_t heads, uint32_t kv_heads);
+// `heads` query heads share the group's KV heads. The batch has passed check_batch.
+AttentionPlanArrays plan_attention(const BatchView& batch, GroupId id, const KvGroup& group,
+                                   uint32_t block_tokens, uint32_t heads);
 
 }  // namespace tenon::cuda

@@ -13,12 +13,14 @@ namespace {
 
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
-    {.key = "kv.dtype", .words = "f32 bf16"},
+    {.key = "kv.dtype", .words = "f32 bf16 i8 i4"},
     {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.latent", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
     {.key = "kv.swap", .words = "no yes"},
     {.key = "numerics.rows", .words = "invariant"},
 };
@@ -41,16 +43,18 @@ class CudaExecutor final : public Executor {
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override { return make_cuda_executor(driver_); }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
+  void stage(const BatchView& batch) override;
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
 
-  std::string numerics() const override {
-    return weights_.type() == Input::f32 ? "cuda/f32" : "cuda/bf16";
-  }
+  std::string numerics() const override { return std::string(weights_.numerics()); }
   uint64_t weight_bytes() const override { return weights_.bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
  private:
+  Status allocate(const ExecutorSetup& setup, const StepSetup& step);
+  Status check(const BatchView& batch, bool open_tokens) const;
+
   std::shared_ptr<Driver> driver_;
   DeviceWeights weights_;
   CudaKv kv_;
@@ -59,8 +63,6 @@ class CudaExecutor final : public Executor {
   const ModelShape* shape_ = nullptr;
   std::vector<KvGroupGeometry> groups_;
   BatchLimits limits_;
-  bool in_flight_ = false;
-  StepOutput output_;
 };
 
 Status refuse(LayerId layer, std::string_view has) {
@@ -71,11 +73,9 @@ Status refuse(LayerId layer, std::string_view has) {
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) return refuse(id, "a recurrence");
-  if (layer.latent) return refuse(id, "latent attention");
-  if (layer.experts) return refuse(id, "experts");
   if (!layer.attends()) return refuse(id, "no attention");
-  if (layer.attention.alibi_max_bias > 0.0f) return refuse(id, "biases that fall with distance");
-  if (layer.attention.head_dim > static_cast<uint32_t>(kMaxHeadDim)) {
+  const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
+  if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
   }
   return {};
@@ -92,9 +92,10 @@ Status check_setup(const ExecutorSetup& setup) {
   }
   for (GroupId id = 0; id < setup.shape->group_count; ++id) {
     const DType dtype = setup.geometry.groups[id].dtype;
-    if (dtype == DType::f32 || dtype == DType::bf16) continue;
-    return unsupported("K and V of " + std::string(dtype_name(dtype)) +
-                       "; the executor 'cuda' keeps them in f32 or bf16: set kv_cache.dtype");
+    if (dtype == DType::f32 || dtype == DType::bf16 || kv_is_quantised(dtype)) continue;
+    return unsupported(
+        "K and V of " + std::string(dtype_name(dtype)) +
+        "; the executor 'cuda' keeps them in f32, bf16, i8 or i4: set kv_cache.dtype");
   }
   return {};
 }
@@ -103,66 +104,82 @@ std::string mebibytes(uint64_t bytes) {
   return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
 }
 
-// Before anything is uploaded, with the whole sum.
-Status check_memory(const Driver& driver, uint64_t weights, uint64_t kv, uint64_t step) {
-  const uint64_t free = driver.free_bytes();
-  if (weights + kv + step <= free) return {};
-  return out_of_memory("the model needs " + mebibytes(weights + kv + step) + " of device memory (" +
-                       mebibytes(weights) + " weights, " + mebibytes(kv) + " K and V, " +
-                       mebibytes(step) + " activations); " + driver.device_name() + " has " +
-                       mebibytes(free) +
-                       " free: lower kv_cache.memory or limits.max_batch_tokens, or choose a "
-                       "smaller model");
-}
+// What a model needs of the device's memory.
+struct DeviceNeeds {
+  uint64_t weights = 0, kv = 0, step = 0, graphs = 0;
+
+  uint64_t sum() const { return weights + kv + step + graphs; }
+  Status refusal(const std::string& device, uint64_t free) const {
+    return out_of_memory("the model needs " + mebibytes(sum()) + " of device memory (" +
+                         mebibytes(weights) + " weights, " + mebibytes(kv) + " K and V, " +
+                         mebibytes(step) + " a step's arrays, " + mebibytes(graphs) +
+                         " captured steps); " + device + " has " + mebibytes(free) +
+                         " free: lower kv_cache.memory, limits.max_batch_tokens or "
+                         "executor.graph_memory, or choose a smaller model");
+  }
+};
 
 Status CudaExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(check_setup(setup));
   model_ = setup.model;
   shape_ = setup.shape;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
-  limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences};
-  const StepSetup step = {model_, shape_, groups_, setup.max_rows, setup.max_sequences};
-  TENON_RETURN_IF_ERROR(check_memory(*driver_, DeviceWeights::matrix_bytes(*model_),
-                                     CudaKv::bytes_for(*shape_, setup.geometry),
-                                     CudaStep::bytes_for(step)));
-  TENON_RETURN_IF_ERROR(weights_.load(*model_));
-  TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry));
-  TENON_RETURN_IF_ERROR(step_.load(step));
+  limits_ = {.shape = shape_,
+             .groups = groups_.data(),
+             .max_rows = setup.max_rows,
+             .max_sequences = setup.max_sequences};
+  const StepSetup step = {model_,           shape_, groups_, setup.max_rows, setup.max_sequences,
+                          setup.graph_bytes};
+  TENON_ASSIGN_OR_RETURN(const uint64_t weights, DeviceWeights::bytes_for(*model_));
+  const DeviceNeeds needs = {weights,
+                             CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
+                             CudaStep::bytes_for(step), setup.graph_bytes};
+  // Before anything is uploaded; and where a device has less in one piece than it says.
+  const uint64_t free = driver_->free_bytes();
+  if (needs.sum() > free) return needs.refusal(driver_->device_name(), free);
+  Status allocated = allocate(setup, step);
+  if (allocated.code() == StatusCode::out_of_memory) {
+    return with_context(allocated.message(), needs.refusal(driver_->device_name(), free));
+  }
+  TENON_RETURN_IF_ERROR(std::move(allocated));
   if (setup.progress) setup.progress(model_->weight_bytes(), model_->weight_bytes());
   return {};
 }
 
-Status CudaExecutor::launch(const BatchView& batch) {
+Status CudaExecutor::allocate(const ExecutorSetup& setup, const StepSetup& step) {
+  TENON_RETURN_IF_ERROR(weights_.load(*model_));
+  TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry, step.padding_rows()));
+  return step_.load(step);
+}
+
+Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {
   if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
-  if (in_flight_) return internal("a second step was launched; one may be in flight");
-  TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
+  BatchLimits limits = limits_;
+  limits.open_tokens = open_tokens;
+  TENON_RETURN_IF_ERROR(check_batch(batch, limits));
   if (batch.inputs.data != nullptr) return unsupported("the executor 'cuda' embeds tokens only");
   if (!batch.tree_parents.empty() || !batch.sees_to.empty()) {
     return unsupported("the executor 'cuda' runs rows that follow each other, no trees or spans");
   }
-  const Status enqueued = step_.enqueue(batch);
-  if (!enqueued.ok()) {
-    // What was put on the queue reads arrays of this step.
-    (void)driver_->wait();
-    return internal(std::string(enqueued.message()));
-  }
-  in_flight_ = true;
-  output_ = {batch.step_id,
-             step_.host_logits().data(),
-             static_cast<uint32_t>(batch.logits_rows.size()),
-             model_->plan.vocabulary,
-             step_.hidden().arrays(),
-             static_cast<uint32_t>(batch.hidden_rows.size())};
   return {};
 }
 
+// What is wrong with the batch is said when it is launched.
+void CudaExecutor::stage(const BatchView& batch) {
+  if (check(batch, true).ok()) step_.stage(batch);
+}
+
+Status CudaExecutor::launch(const BatchView& batch) {
+  TENON_RETURN_IF_ERROR(check(batch, false));
+  const Status enqueued = step_.enqueue(batch);
+  if (enqueued.ok()) return {};
+  // What was put on the queue writes to memory of this step.
+  (void)driver_->wait();
+  return internal(std::string(enqueued.message()));
+}
+
 Result<StepOutput> CudaExecutor::collect(uint64_t step_id) {
-  if (model_ == nullptr || output_.step_id != step_id) {
-    return internal("step " + std::to_string(step_id) + " was not the last one launched");
-  }
-  in_flight_ = false;
-  TENON_RETURN_IF_ERROR(driver_->wait());
-  return output_;
+  return step_.collect(step_id);
 }
 
 }  // namespace

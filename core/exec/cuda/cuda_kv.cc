@@ -3,20 +3,33 @@
 #include <algorithm>
 #include <string>
 
+#include "core/exec/cuda/padded_batch.h"
 #include "core/exec/executor.h"
 
 namespace tenon::cuda {
+namespace {
 
-uint64_t CudaKv::bytes_for(const ModelShape& shape, const KvGeometry& geometry) {
+bool apart(const KvMove& move) {
+  return move.to.tier != move.from.tier || move.to.block != move.from.block;
+}
+
+}  // namespace
+
+uint64_t CudaKv::bytes_for(const ModelShape& shape, const KvGeometry& geometry,
+                           uint32_t padding_rows) {
   uint64_t bytes = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
     const KvGroupGeometry& sizes = geometry.groups[group];
-    bytes += kv_bytes_per_token(shape, group, sizes.dtype) * sizes.block_tokens * sizes.blocks;
+    const uint64_t blocks =
+        uint64_t{sizes.blocks} + padding_blocks(padding_rows, sizes.block_tokens);
+    bytes += kv_bytes_per_token(shape, group, sizes.dtype) * sizes.block_tokens * blocks;
   }
   return bytes;
 }
 
-Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
+Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry,
+                        uint32_t padding_rows) {
+  padding_rows_ = padding_rows;
   groups_.assign(geometry.groups, geometry.groups + geometry.group_count);
   planes_of_.resize(shape.group_count);
   for (GroupId id = 0; id < shape.group_count; ++id) {
@@ -27,6 +40,8 @@ Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
     for (uint32_t i = 0; i < group.layers; ++i) {
       Storage& storage = planes_of_[id].emplace_back();
       TENON_ASSIGN_OR_RETURN(storage.k, add_plane(id, group.kv_heads, strides));
+      storage.v = storage.k;
+      if (group.v_inside_k()) continue;
       TENON_ASSIGN_OR_RETURN(storage.v, add_plane(id, group.kv_heads, strides));
     }
   }
@@ -35,11 +50,16 @@ Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
 }
 
 Result<void*> CudaKv::add_plane(GroupId group, uint32_t heads, KvPlane strides) {
-  TENON_ASSIGN_OR_RETURN(void* const at, memory_.bytes(strides.block_bytes * groups_[group].blocks,
-                                                       "a layer of the KV cache"));
+  const KvGroupGeometry& sizes = groups_[group];
+  const uint64_t blocks =
+      uint64_t{sizes.blocks} + padding_blocks(padding_rows_, sizes.block_tokens);
+  TENON_ASSIGN_OR_RETURN(void* const at,
+                         memory_.bytes(strides.block_bytes * blocks, "a layer of the KV cache"));
   strides.base = static_cast<std::byte*>(at);
-  planes_.push_back({group, heads, strides,
-                     std::vector<std::byte>(strides.block_bytes * groups_[group].swap_blocks)});
+  PinnedMemory pool(memory_.driver());
+  TENON_RETURN_IF_ERROR(
+      pool.reserve(strides.block_bytes * sizes.swap_blocks, "a layer's swap pool"));
+  planes_.push_back({group, heads, strides, std::move(pool)});
   return at;
 }
 
@@ -68,16 +88,20 @@ Status CudaKv::check(const KvMove& move) const {
   return {};
 }
 
-Status CudaKv::move_part(std::byte* to, KvTier to_tier, const std::byte* from, KvTier from_tier,
-                         uint64_t bytes) {
+Status CudaKv::move_part(Plane& plane, const KvMove& move, uint64_t offset, uint64_t bytes) {
   Driver& driver = memory_.driver();
-  if (to_tier == KvTier::swap && from_tier == KvTier::swap) {
+  const bool to_swap = move.to.tier == KvTier::swap;
+  const bool from_swap = move.from.tier == KvTier::swap;
+  if (to_swap && from_swap) {
     return unsupported(
         "a KV move inside the swap pool; expected one that begins or ends in the "
         "cache");
   }
-  if (to_tier == KvTier::swap) return driver.fetch(to, from, bytes);
-  if (from_tier == KvTier::swap) return driver.send(to, from, bytes);
+  std::byte* const to = plane.at(move.to, offset);
+  const std::byte* const from = plane.at(move.from, offset);
+  if (to_swap) return driver.fetch(to, from, bytes);
+  if (from_swap) return driver.send(to, from, bytes);
+  if (apart(move)) return driver.copy(to, from, bytes);
   TENON_RETURN_IF_ERROR(driver.copy(scratch_, from, bytes));
   return driver.copy(to, scratch_, bytes);
 }
@@ -87,10 +111,13 @@ Status CudaKv::apply(std::span<const KvMove> moves) {
   for (const KvMove& move : moves) {
     for (Plane& plane : planes_) {
       if (plane.group != move.group) continue;
+      // Heads of a whole block lie behind each other.
+      if (move.tokens == groups_[move.group].block_tokens && apart(move)) {
+        TENON_RETURN_IF_ERROR(move_part(plane, move, 0, plane.strides.block_bytes));
+        continue;
+      }
       for (uint32_t head = 0; head < plane.heads; ++head) {
-        const uint64_t offset = head * plane.strides.head_bytes;
-        TENON_RETURN_IF_ERROR(move_part(plane.at(move.to, offset), move.to.tier,
-                                        plane.at(move.from, offset), move.from.tier,
+        TENON_RETURN_IF_ERROR(move_part(plane, move, head * plane.strides.head_bytes,
                                         move.tokens * plane.strides.token_bytes));
       }
     }

@@ -1,6 +1,6 @@
 // The bytes of the KV cache on the device, the swap pool beside them in host memory, and the moves
-// that a KV manager asks for. Attention groups alone: a K and a V plane a storage, in the order
-// [block][head][token][element].
+// that a KV manager asks for. Attention groups alone: a K and a V plane a storage, or one plane
+// where V is inside K, in the order [block][head][token][element].
 #pragma once
 
 #include <tenon/attention.h>
@@ -19,8 +19,10 @@ class CudaKv {
  public:
   explicit CudaKv(Driver& driver) : memory_(driver) {}
 
-  static uint64_t bytes_for(const ModelShape& shape, const KvGeometry& geometry);
-  Status allocate(const ModelShape& shape, const KvGeometry& geometry);
+  // Behind each group's blocks there are some for so many rows of padding (padded_batch.h).
+  static uint64_t bytes_for(const ModelShape& shape, const KvGeometry& geometry,
+                            uint32_t padding_rows = 0);
+  Status allocate(const ModelShape& shape, const KvGeometry& geometry, uint32_t padding_rows = 0);
   // By LayerShape::index_in_group.
   void* k(GroupId group, uint32_t index) const { return planes_of_[group][index].k; }
   void* v(GroupId group, uint32_t index) const { return planes_of_[group][index].v; }
@@ -38,16 +40,17 @@ class CudaKv {
     GroupId group = 0;
     uint32_t heads = 0;
     KvPlane strides;  // its base is the cache's
-    std::vector<std::byte> pool;
+    PinnedMemory pool;
 
     std::byte* at(const KvPlace& place, uint64_t offset);
   };
   Status check(const KvMove& move) const;
-  Status move_part(std::byte* to, KvTier to_tier, const std::byte* from, KvTier from_tier,
-                   uint64_t bytes);
+  // `bytes` from one place of a plane to another one.
+  Status move_part(Plane& plane, const KvMove& move, uint64_t offset, uint64_t bytes);
   Result<void*> add_plane(GroupId group, uint32_t heads, KvPlane strides);
 
   DeviceMemory memory_;
+  uint32_t padding_rows_ = 0;
   std::vector<KvGroupGeometry> groups_;
   std::vector<std::vector<Storage>> planes_of_;
   std::vector<Plane> planes_;

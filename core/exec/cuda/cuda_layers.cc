@@ -2,7 +2,6 @@
 #include "core/exec/cuda/cuda_step.h"
 
 namespace tenon::cuda {
-namespace {
 
 ActivationKind activation_kind(Activation activation) {
   switch (activation) {
@@ -20,7 +19,22 @@ ActivationKind activation_kind(Activation activation) {
   return ActivationKind::silu;
 }
 
-}  // namespace
+CacheType cache_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CacheType::f32;
+    case DType::i8:
+      return CacheType::i8;
+    case DType::i4:
+      return CacheType::i4;
+    default:
+      return CacheType::bf16;
+  }
+}
+
+QuantScales scales_of(const DeviceMatrix& w) {
+  return {w.scales, w.zeros, w.groups, w.group, w.bits};
+}
 
 void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
                     uint32_t rows, void* out, Input type) {
@@ -34,8 +48,8 @@ void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias
   keep(launch_norm(driver_.stream(), x, weight, bias, out, type, shape), "a norm");
 }
 
-void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
-                        float* y, bool add, float factor) {
+MultiplyCall CudaStep::multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
+                                     uint32_t rows, float* y) {
   MultiplyCall call = {};
   call.x = x;
   call.w = w.data;
@@ -47,9 +61,19 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
   call.x_stride = DeviceWeights::input_stride(static_cast<uint32_t>(w.k_in));
   call.w_stride = w.stride;
   call.y_stride = w.n_out;
+  return call;
+}
+
+void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
+                        float* y, bool add, float factor) {
+  MultiplyCall call = multiply_call(w, bias, x, rows, y);
   call.add = add;
   call.factor = factor;
-  keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
+  if (w.bits == 0) {
+    return keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
+  }
+  keep(launch_multiply_quant(driver_.stream(), {call, scales_of(w)}),
+       "a product with packed weights");
 }
 
 void CudaStep::embed() {
@@ -58,12 +82,14 @@ void CudaStep::embed() {
   call.tokens = tokens_;
   call.positions = positions_;
   call.table = weights_.embedding.data;
+  call.quant = scales_of(weights_.embedding);
   call.position_table = plan.learned_positions ? weights_.positions.data : nullptr;
   call.weights = weights_.type();
   call.hidden = hidden_;
   call.rows = rows_;
   call.width = static_cast<int>(plan.hidden);
   call.stride = weights_.embedding.stride;
+  call.position_stride = weights_.positions.stride;
   call.scale = plan.embedding_scale;
   keep(launch_embed(driver_.stream(), call), "the embedding");
   if (!plan.embedding_norm) return;
@@ -77,10 +103,16 @@ void CudaStep::attention_norm(uint32_t layer) {
        weights_.type());
 }
 
-void CudaStep::mlp_norm(uint32_t layer) {
-  if (!plan(layer).mlp_norm) return attention_norm(layer);
+void CudaStep::norm_for_mlp(uint32_t layer, void* out, Input type) {
+  const LayerPlan& own = plan(layer);
   const DeviceLayer& w = weights_.layers[layer];
-  norm(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias, hidden_, rows_, normed_, weights_.type());
+  if (own.mlp_norm)
+    return norm(own.mlp_norm, w.mlp_norm, w.mlp_norm_bias, hidden_, rows_, out, type);
+  norm(own.attention_norm, w.attention_norm, w.attention_norm_bias, hidden_, rows_, out, type);
+}
+
+void CudaStep::mlp_norm(uint32_t layer) {
+  norm_for_mlp(layer, normed_, weights_.type());
 }
 
 void CudaStep::input_of(bool has_norm) {
@@ -94,6 +126,7 @@ void CudaStep::input_of(bool has_norm) {
 void CudaStep::qkv(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   input_of(static_cast<bool>(plan(layer).attention_norm));
+  if (plan(layer).latent) return latent_qkv(layer);
   multiply(w.q, w.q_bias, normed_, rows_, q_);
   if (shares_kv(layer)) return;
   multiply(w.k, w.k_bias, normed_, rows_, k_);
@@ -137,14 +170,21 @@ void CudaStep::rotate(uint32_t layer) {
   const SelfAttentionPlan& attention = plan(layer).attention;
   const auto rope = static_cast<size_t>(attention.rope);
   const RopePlan& turn = setup_.model->plan.ropes[rope];
-  const auto turn_heads = [&](float* heads, uint32_t count) {
-    keep(launch_rotate(driver_.stream(), heads, device_angles_[rope], rows_,
-                       static_cast<int>(count), static_cast<int>(attention.head_dim),
-                       static_cast<int>(turn.dim / 2), turn.pairs),
-         "the rotation");
+  const auto turn_heads = [&](float* heads, uint32_t count, uint32_t dim) {
+    keep(
+        launch_rotate(driver_.stream(), heads, device_angles_[rope], rows_, static_cast<int>(count),
+                      static_cast<int>(dim), static_cast<int>(turn.dim / 2), turn.pairs),
+        "the rotation");
   };
-  turn_heads(q_, attention.heads);
-  if (!shares_kv(layer)) turn_heads(k_, attention.kv_heads);
+  // Of latent attention the last elements turn.
+  const LatentAttentionPlan& latent = plan(layer).latent;
+  if (latent) {
+    turn_heads(latent_.expanded + latent.nope_dim, attention.heads, latent.q_dim());
+  } else {
+    turn_heads(q_, attention.heads, attention.head_dim);
+  }
+  if (shares_kv(layer)) return;
+  turn_heads(k_ + latent.kv_rank, attention.kv_heads, attention.head_dim);
 }
 
 void CudaStep::attend(uint32_t layer) {
@@ -157,15 +197,22 @@ void CudaStep::attend(uint32_t layer) {
   arrays.k = kv_.k(shape.group, shape.index_in_group);
   arrays.v = kv_.v(shape.group, shape.index_in_group);
   arrays.sinks = weights_.layers[layer].sinks;
+  arrays.slopes = weights_.layers[layer].slopes;
   arrays.partial = partial_;
   arrays.sums = sums_;
   arrays.out = attended_;
   AttentionShape call = {};
-  call.cache = {geometry.dtype == DType::f32 ? Input::f32 : Input::bf16,
-                static_cast<int>(group.kv_heads), static_cast<int>(group.k_dim),
-                static_cast<int>(geometry.block_tokens)};
+  call.cache = {cache_type(geometry.dtype), static_cast<int>(group.kv_heads),
+                static_cast<int>(group.k_dim), static_cast<int>(geometry.block_tokens)};
   call.out_type = weights_.type();
+  call.v_dim = static_cast<int>(group.v_dim);
+  call.out_head_stride = call.v_dim;
   call.out_stride = DeviceWeights::input_stride(plan(layer).attention.q_width());
+  if (plan(layer).latent) {
+    // Heads are inputs of products one by one.
+    call.out_head_stride = DeviceWeights::input_stride(group.v_dim);
+    call.out_stride = static_cast<int>(own.heads) * call.out_head_stride;
+  }
   call.heads = static_cast<int>(own.heads);
   call.rows = rows_;
   call.tiles = static_cast<uint32_t>(own.host.tiles.size());
@@ -181,7 +228,7 @@ void CudaStep::attend(uint32_t layer) {
            "storing K and V");
     };
     store(k_, arrays.k);
-    store(v_, arrays.v);
+    if (!group.v_inside_k()) store(v_, arrays.v);
   }
   keep(launch_attention(driver_.stream(), arrays, call), "attention");
 }
@@ -192,6 +239,11 @@ void CudaStep::add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, 
                              const void* x) {
   if (!post_norm) return multiply(w, w_bias, x, rows_, hidden_, true, layer.residual_scale);
   multiply(w, w_bias, x, rows_, update_);
+  add_normed(layer, post_norm, weight, bias);
+}
+
+void CudaStep::add_normed(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
+                          const float* bias) {
   NormShape shape;
   shape.rows = rows_;
   shape.width = shape.out_stride = static_cast<int>(setup_.model->plan.hidden);
@@ -210,6 +262,7 @@ void CudaStep::attention_output(uint32_t layer) {
 }
 
 void CudaStep::mlp_in(uint32_t layer) {
+  if (plan(layer).experts) return experts_in(layer);
   const DeviceLayer& w = weights_.layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
@@ -222,14 +275,15 @@ void CudaStep::mlp_in(uint32_t layer) {
 }
 
 void CudaStep::mlp_out(uint32_t layer) {
+  if (plan(layer).experts) return experts_out(layer);
   const DeviceLayer& w = weights_.layers[layer];
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias,
                 w.down, w.down_bias, inner_);
 }
 
 void CudaStep::layer_done(uint32_t layer) {
-  float* const to = kept_.of_layer(layer);
-  const auto count = static_cast<uint32_t>(batch_->hidden_rows.size());
+  float* const to = turn().hidden().of_layer(layer);
+  const uint32_t count = hidden_count_;
   if (to == nullptr || count == 0) return;
   const uint32_t width = setup_.model->plan.hidden;
   keep(launch_take_rows(driver_.stream(), hidden_, hidden_rows_, wanted_, Input::f32, count,
@@ -245,15 +299,15 @@ void CudaStep::logits() {
                           static_cast<int>(plan.hidden), static_cast<int>(plan.hidden)),
          "wanted rows");
   };
-  float* const last = kept_.of_layer(static_cast<LayerId>(plan.layers.size()));
-  const auto kept = static_cast<uint32_t>(batch_->hidden_rows.size());
+  float* const last = turn().hidden().of_layer(static_cast<LayerId>(plan.layers.size()));
+  const uint32_t kept = hidden_count_;
   if (last != nullptr && kept > 0) {
     take(hidden_rows_, kept);
     norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, kept, update_,
          Input::f32);
     keep(driver_.fetch(last, update_, uint64_t{kept} * plan.hidden * sizeof(float)));
   }
-  const auto count = static_cast<uint32_t>(batch_->logits_rows.size());
+  const uint32_t count = logits_count_;
   if (count == 0) return;
   take(logits_rows_, count);
   norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, count, normed_,
@@ -265,7 +319,6 @@ void CudaStep::logits() {
                        0.0f),
          "the scale of logits");
   }
-  keep(driver_.fetch(host_logits_.data(), logits_, numbers * sizeof(float)));
 }
 
 }  // namespace tenon::cuda

@@ -1,38 +1,87 @@
 #include "core/exec/cuda/cuda_step.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
+#include "core/base/log.h"
 #include "core/exec/rotary.h"
 
 namespace tenon::cuda {
 
+uint32_t StepSetup::most_padded() const {
+  return std::min({max_rows, max_sequences, kMostPaddedRows});
+}
+
 struct CudaStep::Widths {
-  uint32_t q = 0, kv = 0, mlp = 0, heads = 0;
+  uint32_t q = 0, kv = 0, mlp = 0, heads = 0, attended = 0;
   uint32_t splits = 0;
 
   explicit Widths(const StepSetup& setup) : splits(attention_splits(setup.shape->context_tokens)) {
     for (const LayerPlan& layer : setup.model->plan.layers) {
       q = std::max(q, layer.attention.q_width());
       kv = std::max(kv, layer.attention.kv_width());
-      mlp = std::max(mlp, layer.mlp.width);
+      mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
       heads = std::max(heads, layer.attention.heads);
+      // Latent attention's heads are inputs of products one by one, then together.
+      const auto rank = static_cast<uint32_t>(DeviceWeights::input_stride(layer.latent.kv_rank));
+      attended = std::max({attended, layer.attended_width(), layer.attention.heads * rank});
     }
   }
 };
 
+namespace {
+
+// Of a row: tokens, positions, rows of logits and of hidden states; of a group's plan: slots, the
+// sequence, the block and the place in it.
+constexpr uint64_t kRowArrays = 4 * sizeof(uint32_t);
+
+// The plans that a model's layers need: a group, and a number of query heads.
+std::vector<std::pair<GroupId, uint32_t>> plan_kinds(const StepSetup& setup) {
+  std::vector<std::pair<GroupId, uint32_t>> kinds;
+  for (LayerId layer = 0; layer < setup.shape->layer_count; ++layer) {
+    const std::pair kind(setup.shape->layers[layer].group,
+                         setup.model->plan.layers[layer].attention.heads);
+    if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+struct PlanSizes {
+  uint64_t tiles;
+  uint64_t table_entries;
+
+  PlanSizes(const StepSetup& setup, GroupId group, uint32_t heads)
+      : tiles(uint64_t{setup.max_rows} * heads / kTileItems + 2ull * setup.max_sequences + 1),
+        table_entries(uint64_t{setup.max_sequences} *
+                      (setup.shape->context_tokens / setup.groups[group].block_tokens + 2)) {}
+};
+
+}  // namespace
+
 uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
-  const uint64_t inputs = 4ull * (plan.hidden + widest.q + widest.mlp + 24);
+  const uint64_t inputs = 4ull * (plan.hidden + widest.attended + widest.mlp + 24);
   const uint64_t numbers = 3ull * plan.hidden + widest.q + 2ull * widest.kv + 2ull * widest.mlp +
                            plan.vocabulary +
                            uint64_t{widest.splits} * (widest.q + 2ull * widest.heads);
-  return setup.max_rows * (inputs + numbers * sizeof(float));
+  const Input type = DeviceWeights::type_for(*setup.model);
+  uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
+                   LatentArrays::bytes_for(plan, setup.max_rows, type);
+  bytes += setup.max_rows * (inputs + numbers * sizeof(float) + kRowArrays);
+  for (const RopePlan& rope : plan.ropes) bytes += setup.max_rows * rope.dim * sizeof(float);
+  for (const auto& [group, heads] : plan_kinds(setup)) {
+    const PlanSizes sizes(setup, group, heads);
+    bytes += setup.max_sequences * sizeof(AttentionSequence) + sizes.tiles * sizeof(AttentionTile) +
+             sizes.table_entries * sizeof(int32_t) + setup.max_rows * kRowArrays;
+  }
+  return bytes;
 }
 
 Status CudaStep::load(const StepSetup& setup) {
   setup_ = setup;
+  graphs_.limit(setup.graph_bytes);
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
   const uint64_t rows = setup.max_rows;
@@ -51,58 +100,63 @@ Status CudaStep::load(const StepSetup& setup) {
     TENON_ASSIGN_OR_RETURN(*made, memory_.array<float>(rows * width, "activations"));
   }
   const std::pair<void**, uint32_t> inputs[] = {
-      {&normed_, plan.hidden}, {&attended_, widest.q}, {&inner_, widest.mlp}};
+      {&normed_, plan.hidden}, {&attended_, widest.attended}, {&inner_, widest.mlp}};
   const uint64_t element = weights_.type() == Input::f32 ? 4 : 2;
   for (const auto& [made, width] : inputs) {
     const auto stride = static_cast<uint64_t>(DeviceWeights::input_stride(width));
     TENON_ASSIGN_OR_RETURN(*made, memory_.bytes(rows * stride * element, "activations"));
   }
-  TENON_ASSIGN_OR_RETURN(tokens_, memory_.array<int32_t>(rows, "a step's arrays"));
+  TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
+  TENON_RETURN_IF_ERROR(latent_.allocate(plan, rows, weights_.type(), memory_));
+  TENON_ASSIGN_OR_RETURN(tokens_, input<int32_t>(rows, "a step's arrays"));
   for (uint32_t** made : {&positions_, &logits_rows_, &hidden_rows_}) {
-    TENON_ASSIGN_OR_RETURN(*made, memory_.array<uint32_t>(rows, "a step's arrays"));
+    TENON_ASSIGN_OR_RETURN(*made, input<uint32_t>(rows, "a step's arrays"));
   }
   angles_.resize(plan.ropes.size());
   for (const RopePlan& rope : plan.ropes) {
     frequencies_.push_back(rope_frequencies(rope, setup.shape->context_tokens));
-    TENON_ASSIGN_OR_RETURN(float* const at, memory_.array<float>(rows * rope.dim, "angles"));
+    TENON_ASSIGN_OR_RETURN(float* const at, input<float>(rows * rope.dim, "angles"));
     device_angles_.push_back(at);
   }
-  return load_plans();
+  TENON_RETURN_IF_ERROR(load_plans());
+  for (StepTurn& turn : turns_) TENON_RETURN_IF_ERROR(turn.load(input_bytes_));
+  return {};
 }
 
 Status CudaStep::load_plans() {
   const uint64_t rows = setup_.max_rows;
-  const uint64_t sequences = setup_.max_sequences;
-  for (LayerId layer = 0; layer < setup_.shape->layer_count; ++layer) {
-    const GroupId group = setup_.shape->layers[layer].group;
-    const uint32_t heads = plan(layer).attention.heads;
-    const auto same = [&](const GroupPlan& p) { return p.group == group && p.heads == heads; };
-    const auto found = std::ranges::find_if(plans_, same);
-    plan_of_layer_.push_back(static_cast<size_t>(found - plans_.begin()));
-    if (found != plans_.end()) continue;
+  const auto kinds = plan_kinds(setup_);
+  for (const auto& [group, heads] : kinds) {
+    const PlanSizes sizes(setup_, group, heads);
     GroupPlan& made = plans_.emplace_back();
     made.group = group;
     made.heads = heads;
-    made.table_entries =
-        sequences * (setup_.shape->context_tokens / setup_.groups[group].block_tokens + 2);
-    const uint64_t tiles = rows * heads / kTileItems + 2 * sequences + 1;
+    made.table_entries = sizes.table_entries;
     const char* const what = "a step's plan";
     TENON_ASSIGN_OR_RETURN(made.device.sequences,
-                           memory_.array<AttentionSequence>(sequences, what));
-    TENON_ASSIGN_OR_RETURN(made.device.tiles, memory_.array<AttentionTile>(tiles, what));
-    TENON_ASSIGN_OR_RETURN(made.device.tables, memory_.array<int32_t>(made.table_entries, what));
-    TENON_ASSIGN_OR_RETURN(made.device.slots, memory_.array<uint32_t>(rows, what));
-    TENON_ASSIGN_OR_RETURN(made.device.row_sequence, memory_.array<uint32_t>(rows, what));
-    TENON_ASSIGN_OR_RETURN(made.blocks, memory_.array<uint32_t>(rows, what));
-    TENON_ASSIGN_OR_RETURN(made.offsets, memory_.array<uint32_t>(rows, what));
+                           input<AttentionSequence>(setup_.max_sequences, what));
+    TENON_ASSIGN_OR_RETURN(made.device.tiles, input<AttentionTile>(sizes.tiles, what));
+    TENON_ASSIGN_OR_RETURN(made.device.tables, input<int32_t>(made.table_entries, what));
+    TENON_ASSIGN_OR_RETURN(made.device.slots, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.device.row_sequence, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.blocks, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.offsets, input<uint32_t>(rows, what));
+  }
+  for (LayerId layer = 0; layer < setup_.shape->layer_count; ++layer) {
+    const std::pair kind(setup_.shape->layers[layer].group, plan(layer).attention.heads);
+    plan_of_layer_.push_back(static_cast<size_t>(std::ranges::find(kinds, kind) - kinds.begin()));
   }
   return {};
 }
 
 Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
-  const uint32_t kv_heads = setup_.shape->groups[to.group].kv_heads;
-  to.host =
-      plan_attention(batch, to.group, setup_.groups[to.group].block_tokens, to.heads, kv_heads);
+  to.host = plan_attention(batch, to.group, setup_.shape->groups[to.group],
+                           setup_.groups[to.group].block_tokens, to.heads);
+  // More ranges than any sequence has are empty, and fewer numbers are fewer graphs.
+  if (padded_) {
+    to.host.splits =
+        std::min(std::bit_ceil(to.host.splits), attention_splits(setup_.shape->context_tokens));
+  }
   if (to.host.tables.size() > to.table_entries) {
     return internal("block tables have " + std::to_string(to.host.tables.size()) +
                     " entries together; expected at most " + std::to_string(to.table_entries));
@@ -120,18 +174,14 @@ Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
 }
 
 Status CudaStep::send_step(const BatchView& batch) {
-  const auto bytes = [](size_t count) { return count * sizeof(uint32_t); };
-  TENON_RETURN_IF_ERROR(driver_.send(tokens_, batch.tokens.data(), bytes(rows_)));
-  TENON_RETURN_IF_ERROR(driver_.send(positions_, batch.positions.data(), bytes(rows_)));
-  TENON_RETURN_IF_ERROR(
-      driver_.send(logits_rows_, batch.logits_rows.data(), bytes(batch.logits_rows.size())));
-  TENON_RETURN_IF_ERROR(
-      driver_.send(hidden_rows_, batch.hidden_rows.data(), bytes(batch.hidden_rows.size())));
+  TENON_RETURN_IF_ERROR(turn().send(positions_, batch.positions));
+  TENON_RETURN_IF_ERROR(turn().send(logits_rows_, batch.logits_rows));
+  TENON_RETURN_IF_ERROR(turn().send(hidden_rows_, batch.hidden_rows));
   for (size_t i = 0; i < angles_.size(); ++i) {
     const RopePlan& rope = setup_.model->plan.ropes[i];
     const size_t half = rope.dim / 2;
-    angles_[i].resize(rows_ * 2 * half);
-    for (uint32_t row = 0; row < rows_; ++row) {
+    angles_[i].resize(batch.rows * 2 * half);
+    for (uint32_t row = 0; row < batch.rows; ++row) {
       float* const own = &angles_[i][row * 2 * half];
       rotary_angles(batch.positions[row], frequencies_[i],
                     static_cast<float>(rope.scaling.attention_factor), own, own + half);
@@ -142,16 +192,94 @@ Status CudaStep::send_step(const BatchView& batch) {
   return {};
 }
 
+void CudaStep::stage(const BatchView& batch) {
+  const ModelPlan& plan = setup_.model->plan;
+  const uint32_t most = setup_.most_padded();
+  padded_ = graphs_.on() && PaddedBatch::fits(batch, most);
+  const BatchView& shown =
+      padded_ ? padding_.pad(batch, setup_.groups, padded_size(batch.rows, most)) : batch;
+  rows_ = shown.rows;
+  logits_count_ = static_cast<uint32_t>(shown.logits_rows.size());
+  hidden_count_ = static_cast<uint32_t>(shown.hidden_rows.size());
+  const auto send_all = [&]() -> Status {
+    TENON_RETURN_IF_ERROR(turn().begin(batch, plan.hidden, plan.vocabulary));
+    if (rows_ > 0) TENON_RETURN_IF_ERROR(send_step(shown));
+    return turn().mark();
+  };
+  staging_ = send_all();
+  staged_ = batch.step_id;
+}
+
 Status CudaStep::enqueue(const BatchView& batch) {
-  batch_ = &batch;
-  rows_ = batch.rows;
+  if (turn().in_flight) return internal("a third step was launched; two may be in flight");
+  if (staged_ != batch.step_id) stage(batch);
+  staged_.reset();
+  TENON_RETURN_IF_ERROR(std::move(staging_));
+  if (batch.rows > 0) TENON_RETURN_IF_ERROR(run(batch));
+  TENON_RETURN_IF_ERROR(turn().mark());
+  turn().in_flight = true;
+  next_ = 1 - next_;
+  return {};
+}
+
+Status CudaStep::run(const BatchView& batch) {
+  padded_tokens_.assign(batch.tokens.begin(), batch.tokens.end());
+  padded_tokens_.resize(rows_, 0);
+  TENON_RETURN_IF_ERROR(send(tokens_, padded_tokens_));
+  TENON_RETURN_IF_ERROR(run_layers());
+  const uint64_t numbers = turn().output().logits_rows * turn().output().vocabulary;
+  if (numbers == 0) return {};
+  return driver_.fetch(turn().logits(), logits_, numbers * sizeof(float));
+}
+
+Status CudaStep::launch_layers() {
   failed_ = {};
-  kept_.begin(batch, setup_.model->plan.hidden);
-  host_logits_.resize(batch.logits_rows.size() * size_t{setup_.model->plan.vocabulary});
-  if (rows_ == 0) return {};
-  TENON_RETURN_IF_ERROR(send_step(batch));
   run_decoder(setup_.model->plan, *this);
   return std::move(failed_);
+}
+
+CudaGraphs::Key CudaStep::launch_key() const {
+  CudaGraphs::Key key = {rows_, logits_count_};
+  for (const GroupPlan& each : plans_) {
+    key.push_back(static_cast<uint32_t>(each.host.tiles.size()));
+    key.push_back(static_cast<uint32_t>(each.host.warps));
+    key.push_back(each.host.splits);
+  }
+  return key;
+}
+
+Status CudaStep::run_layers() {
+  if (!padded_) return launch_layers();
+  CudaGraphs::Key key = launch_key();
+  if (void* const graph = graphs_.find(key)) return driver_.replay(graph);
+  if (!graphs_.wants(key)) return launch_layers();
+  const Status captured = capture(std::move(key));
+  if (captured.ok()) return driver_.replay(graphs_.latest());
+  // The step can do without.
+  graphs_.give_up();
+  log(LogLevel::warning, "executor cuda",
+      "steps are no longer captured: " + std::string(captured.message()));
+  return launch_layers();
+}
+
+Status CudaStep::capture(CudaGraphs::Key key) {
+  TENON_RETURN_IF_ERROR(driver_.begin_capture());
+  Status launched = launch_layers();
+  Result<DeviceGraph> graph = driver_.end_capture();
+  if (!graph.ok()) return launched.ok() ? graph.take_status() : std::move(launched);
+  if (launched.ok()) return graphs_.keep(std::move(key), *graph);
+  driver_.drop(graph->handle);
+  return launched;
+}
+
+Result<StepOutput> CudaStep::collect(uint64_t step_id) {
+  for (StepTurn& turn : turns_) {
+    if (!turn.in_flight || turn.output().step_id != step_id) continue;
+    turn.in_flight = false;
+    TENON_RETURN_IF_ERROR(turn.wait());
+    return turn.output();
+  }
+  return internal("step " + std::to_string(step_id) + " was collected and is not in flight");
 }
 
 void CudaStep::keep(Status status) {

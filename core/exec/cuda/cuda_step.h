@@ -1,18 +1,27 @@
 // The decoder's operations as kernels on the queue, and the arrays that a step needs on the device.
 // The host knows shapes and plans and nothing of what arrays hold.
+//
+// A step whose sequences have one row each is padded to one of a few sizes and captured when its
+// launches come for the second time. So an operation may launch by `rows_`, the counts and the
+// numbers of `launch_key`, and by nothing else of a step; it may not copy from or to the host nor
+// wait, unless hidden states are wanted.
 #pragma once
 
 #include <tenon/batch.h>
 #include <tenon/model.h>
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/cuda_graphs.h"
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/exec/cuda/cuda_weights.h"
-#include "core/exec/hidden_rows.h"
+#include "core/exec/cuda/expert_arrays.h"
+#include "core/exec/cuda/latent_arrays.h"
+#include "core/exec/cuda/padded_batch.h"
+#include "core/exec/cuda/step_turn.h"
 #include "core/model/decoder.h"
 #include "core/model/model.h"
 
@@ -24,21 +33,38 @@ struct StepSetup {
   std::vector<KvGroupGeometry> groups;
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
+  uint64_t graph_bytes = 0;  // 0: nothing is padded or captured
+
+  uint32_t most_padded() const;
+  uint32_t padding_rows() const { return graph_bytes > 0 ? most_padding(most_padded()) : 0; }
 };
+
+ActivationKind activation_kind(Activation activation);
+CacheType cache_type(DType dtype);
+QuantScales scales_of(const DeviceMatrix& w);
 
 class CudaStep final : private DecoderOps {
  public:
   CudaStep(Driver& driver, const DeviceWeights& weights, const CudaKv& kv)
-      : driver_(driver), weights_(weights), kv_(kv), memory_(driver) {}
+      : driver_(driver),
+        weights_(weights),
+        kv_(kv),
+        memory_(driver),
+        graphs_(driver),
+        turns_{StepTurn(driver), StepTurn(driver)} {}
 
   // What `load` will allocate.
   static uint64_t bytes_for(const StepSetup& setup);
   Status load(const StepSetup& setup);
-  // Puts the step's work on the queue. The batch stays valid, and results are not read, until the
-  // driver has waited.
+  // Sends what is known of a step before its tokens are: all but those. What of it fails is the
+  // error of its `enqueue`.
+  void stage(const BatchView& batch);
+  // Puts the step's work on the queue; what was not staged is sent. The batch may change when this
+  // returns. Two steps may be there that were not collected.
   Status enqueue(const BatchView& batch);
-  const std::vector<float>& host_logits() const { return host_logits_; }
-  const HiddenRows& hidden() const { return kept_; }
+  // Waits for the step. Its results stay until the step after the next one is staged or enqueued.
+  Result<StepOutput> collect(uint64_t step_id);
+  const CudaGraphs& graphs() const { return graphs_; }
 
  private:
   // What kernels read of a step in one group, for layers with the same number of query heads.
@@ -59,9 +85,9 @@ class CudaStep final : private DecoderOps {
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
   void rotate(uint32_t layer) override;
-  void absorb(uint32_t) override {}
+  void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;
-  void expand(uint32_t) override {}
+  void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t) override {}
   void recur(uint32_t) override {}
@@ -75,11 +101,26 @@ class CudaStep final : private DecoderOps {
   const LayerPlan& plan(uint32_t layer) const { return setup_.model->plan.layers[layer]; }
   bool shares_kv(uint32_t layer) const { return setup_.shape->layers[layer].shares_kv_with >= 0; }
   Status load_plans();
+  // All but the tokens.
   Status send_step(const BatchView& batch);
   Status send_plan(GroupPlan& plan, const BatchView& batch);
   template <typename T>
   Status send(T* to, const std::vector<T>& from) {
-    return from.empty() ? Status() : driver_.send(to, from.data(), from.size() * sizeof(T));
+    return turn().send(to, std::span<const T>(from));
+  }
+  Status run(const BatchView& batch);
+  // The kernels: as a graph, where there is one.
+  Status run_layers();
+  Status launch_layers();
+  Status capture(CudaGraphs::Key key);
+  // What all launches of a padded step follow from.
+  CudaGraphs::Key launch_key() const;
+  StepTurn& turn() { return turns_[next_]; }
+  // An array that every step sends, on the device.
+  template <typename T>
+  Result<T*> input(uint64_t count, std::string_view what) {
+    input_bytes_ += count * sizeof(T);
+    return memory_.array<T>(count, what);
   }
 
   // Keeps the first failure.
@@ -91,10 +132,29 @@ class CudaStep final : private DecoderOps {
                   float* heads, uint32_t count);
   // The layer's input where it has no norm.
   void input_of(bool has_norm);
+  static MultiplyCall multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
+                                    uint32_t rows, float* y);
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                      const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
+  // hidden += scale · post_norm(update)
+  void add_normed(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
+                  const float* bias);
+  void norm_for_mlp(uint32_t layer, void* out, Input type);
+
+  // cuda_latent.cc
+  void latent_qkv(uint32_t layer);
+  void multiply_heads(const DeviceMatrix& w, uint32_t heads, const void* x, int x_head, float* y,
+                      int y_head);
+
+  // cuda_experts.cc
+  void route(uint32_t layer);
+  void experts_in(uint32_t layer);
+  void experts_out(uint32_t layer);
+  ExpertRows expert_rows(const ExpertsPlan& experts) const;
+  void multiply_experts(const ExpertsPlan& experts, const DeviceMatrix& w, const float* bias,
+                        const void* x, uint32_t each, float* y);
   const GroupPlan& plan_of(uint32_t layer) const { return plans_[plan_of_layer_[layer]]; }
 
   Driver& driver_;
@@ -108,9 +168,21 @@ class CudaStep final : private DecoderOps {
   std::vector<GroupPlan> plans_;
   std::vector<size_t> plan_of_layer_;
 
-  const BatchView* batch_ = nullptr;
+  // Of the step that is put on the queue.
   uint32_t rows_ = 0;
+  uint32_t logits_count_ = 0, hidden_count_ = 0;
   Status failed_;
+
+  CudaGraphs graphs_;
+  PaddedBatch padding_;
+  bool padded_ = false;
+  std::vector<TokenId> padded_tokens_;
+
+  StepTurn turns_[2];
+  uint32_t next_ = 0;  // the turn of the next step
+  std::optional<uint64_t> staged_;
+  Status staging_;
+  uint64_t input_bytes_ = 0;
 
   int32_t* tokens_ = nullptr;
   uint32_t *positions_ = nullptr, *logits_rows_ = nullptr, *hidden_rows_ = nullptr;
@@ -118,9 +190,9 @@ class CudaStep final : private DecoderOps {
   float *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;                 // [rows, heads, head_dim]
   float *gate_ = nullptr, *up_ = nullptr;                            // [rows, MLP width]
   void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
+  ExpertArrays experts_;
+  LatentArrays latent_;
   float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
-  std::vector<float> host_logits_;
-  HiddenRows kept_;
 };
 
 }  // namespace tenon::cuda

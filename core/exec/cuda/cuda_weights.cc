@@ -1,19 +1,10 @@
 #include "core/exec/cuda/cuda_weights.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-
-#include "core/model/weight_rows.h"
+#include <utility>
 
 namespace tenon::cuda {
 namespace {
-
-uint16_t rounded_to_bf16(float x) {
-  if (std::isnan(x)) return 0x7fff;
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 std::vector<const Weight*> all_matrices(const Model& model) {
   std::vector<const Weight*> all = {&model.embedding};
@@ -27,72 +18,75 @@ std::vector<const Weight*> all_matrices(const Model& model) {
   return all;
 }
 
-uint64_t element_bytes(Input type) {
-  return type == Input::f32 ? sizeof(float) : sizeof(uint16_t);
+using ExpertMatrix = Weight ExpertWeights::*;
+using ExpertBias = std::vector<float> ExpertWeights::*;
+
+Result<DeviceMatrix> all_experts(const LayerWeights& from, ExpertMatrix which,
+                                 WeightUpload& upload) {
+  std::vector<const Weight*> weights;
+  for (const ExpertWeights& expert : from.experts) weights.push_back(&(expert.*which));
+  return upload.matrix(weights);
 }
 
-}  // namespace
-
-Input DeviceWeights::type_for(const Model& model) {
-  const bool wide = std::ranges::all_of(
-      all_matrices(model), [](const Weight* weight) { return weight->format == "f32"; });
-  return wide ? Input::f32 : Input::bf16;
-}
-
-uint64_t DeviceWeights::matrix_bytes(const Model& model) {
-  uint64_t bytes = 0;
-  for (const Weight* weight : all_matrices(model)) {
-    bytes += uint64_t{weight->n_out} * static_cast<uint64_t>(weight_stride(weight->k_in));
+Status load_experts(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+  const std::pair<DeviceMatrix*, ExpertMatrix> matrices[] = {
+      {&to.expert_gate, &ExpertWeights::gate},
+      {&to.expert_up, &ExpertWeights::up},
+      {&to.expert_down, &ExpertWeights::down}};
+  for (const auto& [made, which] : matrices) {
+    TENON_ASSIGN_OR_RETURN(*made, all_experts(from, which, upload));
   }
-  return bytes * element_bytes(type_for(model));
-}
-
-// Row by row through memory of the host, so that a model is never there twice.
-Result<DeviceMatrix> DeviceWeights::matrix(const Weight& weight) {
-  if (weight.n_out == 0) return DeviceMatrix();
-  TENON_RETURN_IF_ERROR(readable_by_rows(weight));
-  DeviceMatrix made;
-  made.n_out = static_cast<int>(weight.n_out);
-  made.k_in = static_cast<int>(weight.k_in);
-  made.stride = weight_stride(weight.k_in);
-  const auto stride = static_cast<size_t>(made.stride);
-  const uint64_t row_bytes = stride * element_bytes(type_);
-  TENON_ASSIGN_OR_RETURN(void* const at, memory_.bytes(weight.n_out * row_bytes, weight.name));
-  constexpr uint32_t kRowsAtOnce = 256;
-  std::vector<float> wide(kRowsAtOnce * stride, 0.0f);
-  std::vector<uint16_t> narrow(wide.size());
-  for (uint32_t row = 0; row < weight.n_out; row += kRowsAtOnce) {
-    const uint32_t count = std::min(kRowsAtOnce, weight.n_out - row);
-    for (uint32_t i = 0; i < count; ++i) read_row(weight, row + i, &wide[i * stride]);
-    const void* from = wide.data();
-    if (type_ == Input::bf16) {
-      std::ranges::transform(wide, narrow.begin(), rounded_to_bf16);
-      from = narrow.data();
+  const std::pair<const float**, ExpertBias> biases[] = {
+      {&to.expert_gate_bias, &ExpertWeights::gate_bias},
+      {&to.expert_up_bias, &ExpertWeights::up_bias},
+      {&to.expert_down_bias, &ExpertWeights::down_bias}};
+  for (const auto& [made, which] : biases) {
+    std::vector<float> all;
+    for (const ExpertWeights& expert : from.experts) {
+      all.insert(all.end(), (expert.*which).begin(), (expert.*which).end());
     }
-    void* const to = static_cast<std::byte*>(at) + row * row_bytes;
-    TENON_RETURN_IF_ERROR(memory_.driver().send(to, from, count * row_bytes));
-    TENON_RETURN_IF_ERROR(memory_.driver().wait());
+    TENON_ASSIGN_OR_RETURN(*made, upload.vector(all));
   }
-  made.data = at;
-  return made;
+  for (const auto& [made, weight] :
+       {std::pair(&to.router, &from.router), std::pair(&to.shared_router, &from.shared_router)}) {
+    const Weight* const one[] = {weight};
+    TENON_ASSIGN_OR_RETURN(*made, upload.elements(one, Input::f32));
+  }
+  return {};
 }
 
-Result<const float*> DeviceWeights::vector(std::span<const float> values) {
-  if (values.empty()) return static_cast<const float*>(nullptr);
-  TENON_ASSIGN_OR_RETURN(float* const at, memory_.array<float>(values.size(), "a weight vector"));
-  TENON_RETURN_IF_ERROR(memory_.driver().send(at, values.data(), values.size_bytes()));
-  TENON_RETURN_IF_ERROR(memory_.driver().wait());
-  return static_cast<const float*>(at);
+// Each is small, and a view of a matrix that may be in blocks: they are not packed.
+Result<DeviceMatrix> all_heads(const std::vector<Weight>& from, Input type, WeightUpload& upload) {
+  std::vector<const Weight*> weights;
+  for (const Weight& head : from) weights.push_back(&head);
+  return upload.elements(weights, type);
 }
 
-Status DeviceWeights::load_layer(const Model& model, size_t index) {
+Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
+                  DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
-  DeviceLayer& to = layers[index];
-  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {
-      {&to.q, &from.q},       {&to.k, &from.k},   {&to.v, &from.v},      {&to.output, &from.output},
-      {&to.gate, &from.gate}, {&to.up, &from.up}, {&to.down, &from.down}};
+  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.q, &from.q},
+                                                              {&to.k, &from.k},
+                                                              {&to.v, &from.v},
+                                                              {&to.output, &from.output},
+                                                              {&to.gate, &from.gate},
+                                                              {&to.up, &from.up},
+                                                              {&to.down, &from.down},
+                                                              {&to.shared_gate, &from.shared_gate},
+                                                              {&to.shared_up, &from.shared_up},
+                                                              {&to.shared_down, &from.shared_down},
+                                                              {&to.q_a, &from.q_a},
+                                                              {&to.kv_a, &from.kv_a}};
   for (const auto& [made, weight] : matrices) {
-    TENON_ASSIGN_OR_RETURN(*made, matrix(*weight));
+    TENON_ASSIGN_OR_RETURN(*made, upload.matrix(*weight));
+  }
+  TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
+  TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
+  TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
+  const SelfAttentionPlan& attention = model.plan.layers[index].attention;
+  if (attention.alibi_max_bias > 0.0f) {
+    const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
+    TENON_ASSIGN_OR_RETURN(to.slopes, upload.vector(slopes));
   }
   const std::vector<float> none;
   const std::vector<float>& sinks = model.plan.sinks.empty() ? none : model.plan.sinks[index];
@@ -116,31 +110,68 @@ Status DeviceWeights::load_layer(const Model& model, size_t index) {
       {&to.gate_bias, &from.gate_bias},
       {&to.up_bias, &from.up_bias},
       {&to.down_bias, &from.down_bias},
+      {&to.q_a_norm, &from.q_a_norm},
+      {&to.kv_a_norm, &from.kv_a_norm},
+      {&to.q_a_bias, &from.q_a_bias},
+      {&to.kv_a_bias, &from.kv_a_bias},
+      {&to.router_bias, &from.router_bias},
+      {&to.router_correction, &from.router_correction},
       {&to.sinks, &sinks}};
   for (const auto& [made, values] : vectors) {
-    TENON_ASSIGN_OR_RETURN(*made, vector(*values));
+    TENON_ASSIGN_OR_RETURN(*made, upload.vector(*values));
   }
   return {};
 }
 
-Status DeviceWeights::load(const Model& model) {
-  type_ = type_for(model);
-  TENON_ASSIGN_OR_RETURN(embedding, matrix(model.embedding));
-  head = embedding;
+Status load_arrays(const Model& model, WeightUpload& upload, Input type, DeviceArrays& to) {
+  TENON_ASSIGN_OR_RETURN(to.embedding, upload.matrix(model.embedding));
+  to.head = to.embedding;
   if (!model.plan.tied_embeddings) {
-    TENON_ASSIGN_OR_RETURN(head, matrix(model.head));
+    TENON_ASSIGN_OR_RETURN(to.head, upload.matrix(model.head));
   }
   if (model.plan.learned_positions) {
-    TENON_ASSIGN_OR_RETURN(positions, matrix(model.positions));
+    const Weight* const positions[] = {&model.positions};
+    TENON_ASSIGN_OR_RETURN(to.positions, upload.elements(positions, type));
   }
-  TENON_ASSIGN_OR_RETURN(embedding_norm, vector(model.embedding_norm));
-  TENON_ASSIGN_OR_RETURN(embedding_norm_bias, vector(model.embedding_norm_bias));
-  TENON_ASSIGN_OR_RETURN(final_norm, vector(model.final_norm));
-  TENON_ASSIGN_OR_RETURN(final_norm_bias, vector(model.final_norm_bias));
-  TENON_ASSIGN_OR_RETURN(head_bias, vector(model.head_bias));
-  layers.resize(model.layers.size());
-  for (size_t i = 0; i < layers.size(); ++i) TENON_RETURN_IF_ERROR(load_layer(model, i));
+  TENON_ASSIGN_OR_RETURN(to.embedding_norm, upload.vector(model.embedding_norm));
+  TENON_ASSIGN_OR_RETURN(to.embedding_norm_bias, upload.vector(model.embedding_norm_bias));
+  TENON_ASSIGN_OR_RETURN(to.final_norm, upload.vector(model.final_norm));
+  TENON_ASSIGN_OR_RETURN(to.final_norm_bias, upload.vector(model.final_norm_bias));
+  TENON_ASSIGN_OR_RETURN(to.head_bias, upload.vector(model.head_bias));
+  to.layers.resize(model.layers.size());
+  for (size_t i = 0; i < to.layers.size(); ++i) {
+    TENON_RETURN_IF_ERROR(load_layer(model, i, type, upload, to.layers[i]));
+  }
   return {};
+}
+
+}  // namespace
+
+Input DeviceWeights::type_for(const Model& model) {
+  const bool wide = std::ranges::all_of(
+      all_matrices(model), [](const Weight* weight) { return weight->format == "f32"; });
+  return wide ? Input::f32 : Input::bf16;
+}
+
+Result<uint64_t> DeviceWeights::bytes_for(const Model& model) {
+  const Input type = type_for(model);
+  WeightUpload counted(nullptr, type);
+  DeviceArrays arrays = {};
+  TENON_RETURN_IF_ERROR(load_arrays(model, counted, type, arrays));
+  return counted.bytes();
+}
+
+Status DeviceWeights::load(const Model& model) {
+  type_ = type_for(model);
+  WeightUpload upload(&memory_, type_);
+  TENON_RETURN_IF_ERROR(load_arrays(model, upload, type_, *this));
+  has_packed_ = upload.has_packed();
+  return {};
+}
+
+std::string_view DeviceWeights::numerics() const {
+  if (type_ == Input::f32) return "cuda/f32";
+  return has_packed_ ? "cuda/bf16+packed" : "cuda/bf16";
 }
 
 }  // namespace tenon::cuda

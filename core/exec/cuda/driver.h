@@ -2,7 +2,8 @@
 // bodies: CUDA's runtime, and the emulator in tests.
 //
 // There is one queue. What is put on it runs in order and later; memory of the host that a copy
-// reads or writes must stay as it is until `wait` returns.
+// reads or writes must stay as it is until the queue was waited for. Copies from and to pinned
+// memory are put there and return; others may make the caller wait.
 //
 // Threads: one thread calls.
 #pragma once
@@ -15,6 +16,12 @@
 
 namespace tenon::cuda {
 
+// Launches that were captured, to be put on the queue together.
+struct DeviceGraph {
+  void* handle = nullptr;
+  uint64_t bytes = 0;  // of device memory that it took
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -24,14 +31,31 @@ class Driver {
   // Aligned to 256. `what` leads messages. Errors: out_of_memory.
   virtual Result<void*> allocate(uint64_t bytes, std::string_view what) = 0;
   virtual void free(void* at) = 0;
+  // Of the host. Aligned to 64. Errors: out_of_memory.
+  virtual Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) = 0;
+  virtual void free_pinned(void* at) = 0;
 
   // On the queue.
   virtual Status send(void* to_device, const void* from_host, uint64_t bytes) = 0;
   virtual Status fetch(void* to_host, const void* from_device, uint64_t bytes) = 0;
   // Both on the device, not overlapping.
   virtual Status copy(void* to, const void* from, uint64_t bytes) = 0;
+  // For all that is on the queue. The error is of what ran.
   virtual Status wait() = 0;
+  // A ticket for what is on the queue now, to wait for that and no more. Tickets rise from 1; 0 is
+  // that of nothing.
+  virtual Result<uint64_t> mark() = 0;
+  virtual Status wait_for(uint64_t ticket) = 0;
   virtual void* stream() const = 0;
+
+  // What is launched on `stream` between these two is kept and does not run. Only launches may come
+  // between them. Behind `end_capture`, also where it fails, launches run again.
+  virtual Status begin_capture() = 0;
+  virtual Result<DeviceGraph> end_capture() = 0;
+  // On the queue: the launches with the arguments that they had when they were captured.
+  virtual Status replay(void* graph) = 0;
+  // The queue has passed its last replay.
+  virtual void drop(void* graph) = 0;
 
   // What a launch returned, as a Status that names the operation.
   virtual Status launched(int error, std::string_view operation) const = 0;

@@ -135,9 +135,11 @@ double with_cap(const LayerShape& layer, double sum) {
   return layer.soft_cap > 0 ? layer.soft_cap * std::tanh(sum / layer.soft_cap) : sum;
 }
 
-// One query head of one row.
+constexpr double kWholeWeight = 1 << 24;  // in AttentionScores' numbers
+
+// One query head of one row; `given` may be null.
 void attend_head(const LayerShape& layer, const KvGroup& group, HeadRows& rows, const Seen& seen,
-                 uint32_t head, const float* q, float* out) {
+                 uint32_t head, const float* q, float* out, uint64_t* given) {
   const float slope = layer.alibi_slopes != nullptr ? layer.alibi_slopes[head] : 0;
   const std::vector<uint32_t>& entries = seen.entries;
   std::vector<double> weights(entries.size());
@@ -153,6 +155,10 @@ void attend_head(const LayerShape& layer, const KvGroup& group, HeadRows& rows, 
     }
   }
   softmax(weights, layer.sinks != nullptr ? &layer.sinks[head] : nullptr);
+  for (size_t p = 0; p < weights.size() && given != nullptr; ++p) {
+    const double weight = std::nearbyint(weights[p] * kWholeWeight);
+    if (weight > 0) given[seen.entries[p]] += static_cast<uint64_t>(weight);
+  }
   std::vector<double> sums(group.v_dim);
   for (size_t p = 0; p < weights.size(); ++p) {
     const float* value = rows.value(seen.entries[p]);
@@ -180,7 +186,8 @@ void Attention::store(LayerId layer, const float* k, const float* v) const {
   }
 }
 
-void Attention::attend(LayerId id, const float* q, float* out) const {
+void Attention::attend(LayerId id, const float* q, float* out,
+                       std::span<uint64_t* const> sums) const {
   const LayerShape& layer = shape.layers[id];
   for (size_t s = 0; s < batch.sequences.size(); ++s) {
     const BatchSequence& sequence = batch.sequences[s];
@@ -195,7 +202,7 @@ void Attention::attend(LayerId id, const float* q, float* out) const {
         const uint64_t item = uint64_t{row} * layer.query_heads + head;
         HeadRows& rows = heads[head / (layer.query_heads / cache.group.kv_heads)];
         attend_head(layer, cache.group, rows, seen, head, q + item * cache.group.k_dim,
-                    out + item * cache.group.v_dim);
+                    out + item * cache.group.v_dim, sums.empty() ? nullptr : sums[row]);
       }
     }
   }

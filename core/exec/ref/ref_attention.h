@@ -19,8 +19,10 @@ struct Attention {
   // Stores every row's K and V at its slot: k [rows, kv_heads, k_dim], v [rows, kv_heads, v_dim];
   // v is null where V is inside K.
   void store(LayerId layer, const float* k, const float* v) const;
-  // q [rows, query_heads, k_dim] → out [rows, query_heads, v_dim].
-  void attend(LayerId layer, const float* q, float* out) const;
+  // q [rows, query_heads, k_dim] → out [rows, query_heads, v_dim]. What rows give to the entries
+  // that they see is added to sums[row], as AttentionScores says, where there are any.
+  void attend(LayerId layer, const float* q, float* out,
+              std::span<uint64_t* const> sums = {}) const;
 };
 
 }  // namespace tenon::ref

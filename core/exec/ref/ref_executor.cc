@@ -45,6 +45,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   bool uses_kernels() const override { return false; }
   uint32_t workers() const override { return 1; }
   bool takes_adapters() const override { return true; }
+  bool scores_entries() const override { return true; }
 
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
@@ -112,6 +113,7 @@ class RefExecutor final : public Executor, private DecoderOps {
   std::vector<float> gate_, scanned_;  // [rows, inner]
   std::vector<float> logits_;          // [logits_rows, vocabulary]
   HiddenRows kept_;
+  EntryScores scores_;
   StepOutput output_;
 };
 
@@ -151,6 +153,7 @@ Status RefExecutor::load(const ExecutorSetup& setup) {
   adapters_.assign(setup.adapters.begin(), setup.adapters.end());
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences,
              static_cast<uint32_t>(adapters_.size())};
+  scores_.load(*shape_, setup.scored);
   frequencies_.clear();
   for (const RopePlan& rope : plan().ropes) {
     frequencies_.push_back(rope_frequencies(rope, shape_->context_tokens));
@@ -167,9 +170,11 @@ Status RefExecutor::launch(const BatchView& batch) {
   logits_.resize(batch.logits_rows.size() * size_t{plan().vocabulary});
   batch_ = &batch;
   kept_.begin(batch, plan().hidden);
+  scores_.begin(batch);
   run_decoder(plan(), *this);
   output_ = {batch.step_id,     logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
              plan().vocabulary, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
+  output_.scores = &scores_;
   return {};
 }
 
@@ -356,7 +361,7 @@ void RefExecutor::rotate(uint32_t layer) {
 void RefExecutor::attend(uint32_t layer) {
   const ref::Attention attention{*shape_, kv_.storage(), *batch_};
   if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
-  attention.attend(layer, q_.data(), attended_.data());
+  attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
 }
 
 // hidden += scale · post_norm(update)

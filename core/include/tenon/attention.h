@@ -22,7 +22,6 @@
 //
 // A pipeline may have one kernel for prompts and one for single rows. It keeps the contract where
 // `numerics()` of both are the same text; else its numerics.rows is batch.
-//
 // Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
 // [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
 // differ in these pointers alone, which lead to the same values.
@@ -41,8 +40,7 @@ namespace tenon {
 // Where a layer's K or V of entry i, head h lies:
 //   base + block·block_bytes + h·head_bytes + (i mod block_tokens)·token_bytes
 // `token_bytes` covers the elements and, for quantised caches, what stands behind them. Of a group
-// whose V is inside K (KvKind::latent) both planes are the same and a row of V is the first v_dim
-// elements of the row of K.
+// whose V is inside K (KvKind::latent) both planes are the same, and V is the row's first elements.
 struct KvPlane {
   std::byte* base = nullptr;
   uint64_t block_bytes = 0;
@@ -125,6 +123,20 @@ struct AttentionCall {
   uint32_t padded_rows = 0;
   uint32_t padded_sequences = 0;
   DeviceQueue queue = nullptr;
+};
+
+// What a kernel on the host may offer as extension kAttentionScores: how much weight each entry
+// got. Behind the last phase of `run` and a barrier, by the same call, for each row r and entry e
+// it sees
+//   sums[r][e] += Σ_h round(2^24 · softmax(score)(e))     over the query heads h
+// In whole numbers, so no bit depends on an order. Rows of a sequence may share their sums, slices
+// add at once; null: not wanted. Rows that form trees or see rows behind them may be refused
+// (unsupported). [worker]
+inline constexpr std::string_view kAttentionScores = "attention_scores/1";
+struct AttentionScores {
+  void* self = nullptr;
+  Status (*add)(void* self, const AttentionCall& call, std::span<uint64_t* const> sums,
+                Slice slice) noexcept = nullptr;
 };
 
 class AttentionKernel {

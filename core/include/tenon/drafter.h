@@ -59,8 +59,7 @@ struct DraftStepCost {
   int64_t drafter_ns = 0;   // of the step's duration, inside the drafter
 };
 
-// Layers of the target behind which `observe` is to see the hidden states, rising; layer_count =
-// behind the final norm.
+// Behind which layers of the target `observe` is to see, rising; layer_count = the final norm.
 struct HiddenLayersOut {
   std::span<LayerId> layers;  // room for layer_count + 1
   uint32_t count = 0;

@@ -17,7 +17,6 @@
 // at; `resolve` keeps the one that came true.
 //
 // It may assume that calls name live sequences and that tokens passed are the sequence's own.
-//
 // Threads: every method is [step]; `bind` is [control].
 #pragma once
 
@@ -49,9 +48,8 @@ struct KvSequence {
 struct KvMatch {
   uint32_t ready = 0;     // leading tokens reusable now: found in the cache, or swapped out
   uint32_t promised = 0;  // further ones that another sequence is computing
-  // What it would take out of the ledger group's KvUsage::free_tokens to hold `wanted_tokens` (at
-  // least one more than `ready`), in whole blocks: new blocks, the copy of a shared one, and cached
-  // blocks that nobody holds yet.
+  // What holding `wanted_tokens` (at least one more than `ready`) takes out of the ledger group's
+  // KvUsage::free_tokens, in whole blocks: new ones, a shared one's copy, cached ones nobody holds.
   uint64_t tokens_needed = 0;
   uint64_t tokens_held = 0;  // slots this sequence holds now
   uint64_t tokens_exclusive = 0;
@@ -90,8 +88,8 @@ struct KvOutcome {
 // window has left behind is kNoBlock. Position p is stored at entry p, or at p - evicted where a
 // lossy manager took out entries in front of it.
 // Of a recurrent group: blocks[0] has the state behind ends[0] tokens, where the step starts
-// (kNoBlock: no tokens yet), and the step writes the state behind ends[i] tokens, i > 0, to
-// blocks[i], as far as its rows reach.
+// (kNoBlock: no tokens yet), and the step writes that behind ends[i] tokens, i > 0, to blocks[i],
+// as far as its rows reach.
 struct KvTableView {
   std::span<const BlockId> blocks;
   std::span<const uint32_t> ends;  // recurrent groups only, rising
@@ -133,14 +131,23 @@ struct KvUsage {
 };
 
 // What a manager that evicts offers as extension kKvEviction. What the row at position p sees
-// follows from p alone: a step computes no rows of a sequence on both sides of `first` + n ·
-// `every`.
+// follows from p (and, with kKvScores, from the tokens up to it): a step computes no rows of a
+// sequence on both sides of `first` + n · `every`.
 inline constexpr std::string_view kKvEviction = "kv_eviction/1";
 struct KvEviction {
   uint32_t first = 0;         // the first position whose row does not see all in front of it
   uint32_t every = 1;         // so many positions further, others are taken out
   uint32_t most_tokens = 0;   // slots that a sequence holds at once, in a group that evicts
   std::string_view numerics;  // what rows see, for the numerics id
+};
+
+// What one that evicts by weight offers as extension kKvScores, beside it. `add` takes what rows
+// gave to the entries of the table that they read, [kv_tokens] (AttentionScores): of each group of
+// tokens without a window, in front of the `resolve` that keeps the rows. [step]
+inline constexpr std::string_view kKvScores = "kv_scores/1";
+struct KvScores {
+  void* self = nullptr;
+  Status (*add)(void* self, SeqId, GroupId, std::span<const uint64_t> sums) noexcept = nullptr;
 };
 
 class KVCacheManager {
@@ -162,8 +169,7 @@ class KVCacheManager {
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
   // When planning is done, for a sequence that was granted more slots than the step will compute:
-  // `tokens` of them stay (0 = none), the others are given back. Nothing becomes final, and what
-  // was reused stays held.
+  // `tokens` of them stay (0 = none), others go. Nothing becomes final; what was reused stays held.
   virtual Status trim(SeqId seq, uint32_t tokens) noexcept = 0;
 
   // After a step that ran, in the order of steps: the first `computed` tokens are final. When
@@ -174,8 +180,7 @@ class KVCacheManager {
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding
   // nothing. `swap` moves what is computed to the swap pool first; the next `grow`, with `computed`
   // 0, moves it back and reports it as reused. A sequence that is released again before `resolve`
-  // still has its copy there. `swap` may be refused (unsupported: there is no pool; out_of_kv: it
-  // is full): nothing changed then.
+  // still has its copy there. `swap` may be refused: no pool (unsupported), no room (out_of_kv).
   virtual Status release(SeqId seq, ReleaseHow how) noexcept = 0;
 
   // Of the latest grant. Borrowed until its step is resolved or the sequence released: planning

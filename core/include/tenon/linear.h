@@ -141,8 +141,7 @@ struct LinearJob {
 };
 
 // Parts [first, last) of `count` equal parts of a call's work, where a job's work is its columns
-// times its rows. Workers fetch such ranges as they become free, so one worker may be handed
-// several; each part is handed out once.
+// times its rows. Workers fetch ranges as they become free, also several; each part once.
 struct WorkRange {
   uint32_t first = 0;
   uint32_t last = 1;
@@ -165,8 +164,7 @@ class LinearKernel {
   virtual Status gather(const GatherCall& call, Slice slice) noexcept = 0;
 
   virtual Preparation preparation(const WeightView& weight) const noexcept = 0;
-  // Bytes of prepared activations; their address is aligned to 64. 0 = this kernel reads x as it
-  // is: `prepare` is not called.
+  // Bytes of prepared activations, which are aligned to 64. 0 = `prepare` is not called, x is read.
   virtual uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const noexcept = 0;
   // Slice i of n prepares rows ⌊rows·i/n⌋ … ⌊rows·(i+1)/n⌋ - 1 and reads no others: so a worker
   // prepares the rows that it made without a barrier in between.
@@ -176,8 +174,7 @@ class LinearKernel {
   virtual Status run(std::span<const LinearJob> jobs, WorkRange range,
                      DeviceQueue queue) noexcept = 0;
 
-  // What distinguishes this kernel's bits from another's, e.g. "dense/avx512": part of the
-  // numerics id of every report. Static text.
+  // What distinguishes this kernel's bits ("dense/avx512"): part of the numerics id. Static text.
   virtual std::string_view numerics() const noexcept = 0;
 
  protected:

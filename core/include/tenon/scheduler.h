@@ -3,8 +3,7 @@
 // One rule serves prefill, chunks, prefix hits and speculation: a sequence has `computed` tokens,
 // whose K/V are in the cache, and `known` tokens, which exist as ids. A grant of n lets the step
 // move `computed` n tokens towards `known`; when the last known token is among them, the sequence
-// is sampled and gains at least one known token, or ends. There is no prefill mode and no decode
-// mode.
+// is sampled and gains at least one known token, or ends. There is no mode for prefill or decoding.
 //
 // A scheduler promises
 //   - to grant only sequences of the view, each at most once, and only what the ledger granted;
@@ -87,8 +86,7 @@ struct SchedulerView {
 
 enum class EventKind : uint8_t { arrived = 0, progressed = 1, aborted = 2, finished = 3 };
 
-// Results of a step reach the scheduler as events, never as return values, so that planning ahead
-// of the device needs no other signature.
+// Results of a step reach the scheduler as events, so planning ahead needs no other signature.
 struct SequenceEvent {
   EventKind kind = EventKind::arrived;
   SeqId seq = kNoSeq;

@@ -30,8 +30,8 @@ using BlockId = int32_t;   // index of a KV block inside its group and space
 using LayerId = uint32_t;  // index of a decoder layer
 using GroupId = uint32_t;  // index of a KV group
 // A device's queue of work (a cudaStream_t on CUDA devices, of the calling thread's current
-// device). An error of queued work shows when the step is collected. Null on the host, where calls
-// have done their work when they return.
+// device). An error of queued work shows when the step is collected. Null on the host, where the
+// work is done when a call returns.
 using DeviceQueue = void*;
 
 inline constexpr SeqId kNoSeq = 0xffffffffu;
@@ -40,18 +40,7 @@ inline constexpr BlockId kNoBlock = -1;
 inline constexpr GroupId kNoGroup = 0xffffffffu;
 
 // Element types of tensors in memory. Values are never reordered.
-enum class DType : uint8_t {
-  f32 = 0,
-  f16 = 1,
-  bf16 = 2,
-  i8 = 3,
-  i4 = 4,
-  i32 = 5,
-  i64 = 6,
-  u8 = 7,
-  f8_e4m3 = 8,
-  f8_e5m2 = 9
-};
+enum class DType : uint8_t { f32 = 0, f16, bf16, i8, i4, i32, i64, u8, f8_e4m3, f8_e5m2 };
 
 // Bits of one element; whole bytes except i4, of which two share a byte (low nibble first).
 constexpr uint32_t dtype_bits(DType type) noexcept {

@@ -95,6 +95,10 @@ void read_gemma3_ropes(const JsonFields& config, const Shape& shape, ModelPlan& 
                         : read_rope(config, full, dim, context),
                 of_local ? read_rope_object(config, *of_local, local, dim, context)
                          : plain_rope(config, local, dim)};
+  // transformers looks for it beside the types of layers alone.
+  const bool truncate = !parameters || parameters->flag("truncate", true);
+  if (of_full) plan.ropes[0].scaling.truncate = truncate;
+  if (of_local) plan.ropes[1].scaling.truncate = truncate;
 }
 
 void read_gemma3(const JsonFields& config, ModelPlan& plan) {

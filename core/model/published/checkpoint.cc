@@ -7,6 +7,15 @@
 namespace tenon::published {
 namespace {
 
+// What K, V and q were rounded by where the checkpoint was made. What the cache holds is the
+// pipeline's matter, as what kernels round activations to.
+bool is_scale_of_cache(std::string_view name) {
+  constexpr std::string_view kSuffixes[] = {".k_scale",      ".v_scale",      ".q_scale",
+                                            ".kv_scale",     ".k_zero_point", ".v_zero_point",
+                                            ".q_zero_point", ".output_scale"};
+  return std::ranges::any_of(kSuffixes, [&](auto suffix) { return name.ends_with(suffix); });
+}
+
 class PublishedCheckpoint final : public Checkpoint {
  public:
   explicit PublishedCheckpoint(std::unique_ptr<Checkpoint> inner) : inner_(std::move(inner)) {}
@@ -39,7 +48,7 @@ class PublishedCheckpoint final : public Checkpoint {
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (const std::string& name : inner_->names()) {
-      if (!hidden_.contains(name)) names.push_back(name);
+      if (!hidden_.contains(name) && !is_scale_of_cache(name)) names.push_back(name);
     }
     for (const auto& [name, matrix] : matrices_) names.push_back(name);
     std::ranges::sort(names);

@@ -24,6 +24,7 @@ struct Scheme {
   bool one_scale = false;
   bool symmetric = true;
   std::optional<BlockShape> block;
+  bool operator==(const Scheme&) const = default;
 };
 
 class CompressedTensors final : public Reader {
@@ -129,7 +130,6 @@ class CompressedTensors final : public Reader {
   Scheme scheme_;
 };
 
-// The one scheme that all groups of the config have.
 void read_scheme(const JsonFields& weights, const std::string& format, Scheme& scheme) {
   Faults& faults = weights.faults();
   const std::string type = weights.text("type", "int");
@@ -175,6 +175,55 @@ void read_scheme(const JsonFields& weights, const std::string& format, Scheme& s
   }
 }
 
+// The one scheme that all groups of the config have; false, with faults, where there is none.
+bool read_groups(const JsonFields& config, const std::string& format, Scheme& scheme) {
+  Faults& faults = config.faults();
+  const nlohmann::json* groups = config.find("config_groups");
+  if (groups == nullptr || !groups->is_object() || groups->empty()) {
+    faults.unsupported(config.name("config_groups") +
+                       " has no group; expected one, or several of one form");
+    return false;
+  }
+  const Scheme plain = scheme;
+  for (const auto& [key, value] : groups->items()) {
+    const std::string name = "quantization_config.config_groups." + key.substr(0, 80);
+    if (!value.is_object()) {
+      faults.invalid("'" + name + "' is no object");
+      return false;
+    }
+    const std::optional<JsonFields> weights =
+        JsonFields(value, faults, name + ".").object("weights");
+    if (!weights) {
+      faults.unsupported("'" + name + ".weights' is missing; matrices have no form without it");
+      return false;
+    }
+    Scheme own = plain;
+    read_scheme(*weights, format, own);
+    if (key != groups->begin().key() && own != scheme && !faults.any()) {
+      faults.unsupported(config.name("config_groups") +
+                         " has groups of several forms; only one form for all matrices is read");
+    }
+    scheme = own;
+  }
+  return true;
+}
+
+// What else a config may say of the matrices, so that their tensors would not be all there is.
+void check_other_parts(const JsonFields& config) {
+  const std::optional<JsonFields> transforms = config.object("transform_config");
+  const nlohmann::json* rotations = transforms ? transforms->find("config_groups") : nullptr;
+  if (rotations != nullptr && !rotations->empty()) {
+    config.faults().unsupported(transforms->name("config_groups") +
+                                " is there: activations would be rotated, which is not built; "
+                                "expected weights that are quantised alone");
+  }
+  const std::optional<JsonFields> sparsity = config.object("sparsity_config");
+  const std::string kept = sparsity ? sparsity->text("format", "dense") : "dense";
+  if (kept == "dense") return;
+  config.faults().unsupported(sparsity->name("format") + " is '" + kept.substr(0, 80) +
+                              "'; expected dense, with zeros stored as other values");
+}
+
 }  // namespace
 
 std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config) {
@@ -193,26 +242,8 @@ std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config) {
                        "naive-quantized");
     return nullptr;
   }
-  const nlohmann::json* groups = config.find("config_groups");
-  if (groups == nullptr || !groups->is_object() || groups->size() != 1) {
-    faults.unsupported(config.name("config_groups") +
-                       " has not one group; only one form for all matrices is read");
-    return nullptr;
-  }
-  const std::string key = groups->begin().key();
-  const JsonFields group(*groups->begin(), faults,
-                         "quantization_config.config_groups." + key + ".");
-  if (!groups->begin()->is_object()) {
-    faults.invalid("'quantization_config.config_groups." + key + "' is no object");
-    return nullptr;
-  }
-  const std::optional<JsonFields> weights = group.object("weights");
-  if (!weights) {
-    faults.unsupported(group.name("weights") + " is missing; matrices have no form without it");
-    return nullptr;
-  }
-  read_scheme(*weights, format, scheme);
-  if (faults.any()) return nullptr;
+  check_other_parts(config);
+  if (!read_groups(config, format, scheme) || faults.any()) return nullptr;
   return std::make_unique<CompressedTensors>(scheme);
 }
 

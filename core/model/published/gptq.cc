@@ -3,6 +3,8 @@
 //   qzeros   i32 [groups, n·b/32]   the same across; version 1 stores zero − 1, wrapped
 //   scales   [groups, n]
 //   g_idx    i32 [k]                the group of each column; columns keep their places
+#include <algorithm>
+
 #include "core/model/published/reader.h"
 #include "core/model/tensor_values.h"
 
@@ -81,20 +83,38 @@ class Gptq final : public Reader {
     uint32_t bits = 0;
     uint64_t group = 0;  // 0: a whole row
   };
-  // Where matrices differ, their own tensors say how: `g_idx` how many columns there are, the codes
-  // how many bits each has, the scales how many groups there are.
-  static Result<Form> form_of(const Tensors& tensors, const TensorView& codes) {
-    TENON_ASSIGN_OR_RETURN(const TensorView* columns, tensors.get(".g_idx", {DType::i32}, 1));
+  // Where matrices differ, their own tensors say how: the zero points how many bits a code has, the
+  // scales how many groups there are.
+  Result<Form> form_of(const Tensors& tensors, const TensorView& codes) const {
+    TENON_ASSIGN_OR_RETURN(const TensorView* zeros, tensors.get(".qzeros", {DType::i32}, 2));
     TENON_ASSIGN_OR_RETURN(const TensorView* scales, tensors.get(".scales", kRealTypes, 2));
-    const uint64_t k = columns->shape[0], bits = codes.shape[0] * 32 / k, groups = scales->shape[0];
+    const uint64_t n = codes.shape[1], words = zeros->shape[1], bits = words * 32 / n;
     const bool fills = bits == 2 || bits == 3 || bits == 4 || bits == 8;
-    if (!fills || codes.shape[0] * 32 != bits * k) {
-      return tensors.refuse(".qweight", "has " + std::to_string(codes.shape[0]) +
-                                            " rows of words for the " + std::to_string(k) +
-                                            " columns of 'g_idx'; expected 2, 3, 4 or 8 bits each");
+    if (!fills || words * 32 != bits * n || codes.shape[0] * 32 % bits != 0) {
+      return tensors.refuse(".qzeros", "has " + std::to_string(words) +
+                                           " columns of words beside the " + std::to_string(n) +
+                                           " of 'qweight'; expected 2, 3, 4 or 8 bits each");
     }
-    const uint64_t group = (k + groups - 1) / groups;
-    return Form{static_cast<uint32_t>(bits), groups == 1 ? 0 : group};
+    const uint64_t k = codes.shape[0] * 32 / bits;
+    TENON_ASSIGN_OR_RETURN(const uint64_t group, group_of(tensors, k, scales->shape[0]));
+    return Form{static_cast<uint32_t>(bits), group};
+  }
+
+  // How many columns share a scale, the last group aside, which may be partial: what `g_idx`
+  // counts. Where there is none, the config's size, or else groups that are equal.
+  Result<uint64_t> group_of(const Tensors& tensors, uint64_t k, uint64_t groups) const {
+    if (groups == 1) return uint64_t{0};
+    if (tensors.has(".g_idx")) {
+      TENON_ASSIGN_OR_RETURN(const TensorView* of, tensors.get(".g_idx", {DType::i32}, {k}));
+      uint64_t first = 0;
+      for (uint64_t column = 0; column < k; ++column) first += word_at(*of, 0, column) == 0;
+      return std::max<uint64_t>(first, 1);
+    }
+    if (group_ != 0 && (k + group_ - 1) / group_ == groups) return group_;
+    if (k % groups == 0) return k / groups;
+    return tensors.refuse(".scales", "has " + std::to_string(groups) + " groups for " +
+                                         std::to_string(k) +
+                                         " columns, and no 'g_idx' says which are whose");
   }
 
   uint32_t bits_;

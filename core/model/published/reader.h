@@ -71,6 +71,7 @@ std::unique_ptr<Reader> make_mxfp4(const JsonFields& config);
 // E4M3 with scales of the whole, of rows or of blocks: compressed-tensors has it too.
 struct BlockShape {
   uint64_t rows = 0, columns = 0;
+  bool operator==(const BlockShape&) const = default;
 };
 Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
                            std::optional<BlockShape> block);

@@ -11,14 +11,12 @@
 #include "plugins/attention/cpu/kernels.h"
 #include "plugins/attention/cpu/kv_tile.h"
 #include "plugins/attention/cpu/product.h"
+#include "plugins/attention/cpu/queries.h"
 #include "plugins/attention/cpu/softmax.h"
 
 namespace tenon::attention_cpu {
 namespace {
 
-inline Span visible(const LayerTask& task, uint32_t row) {
-  return {task.seen[row].low, task.seen[row].high};
-}
 constexpr Span range_span(uint32_t range) {
   return {range * kRangeTokens, (range + 1) * kRangeTokens};
 }
@@ -86,25 +84,9 @@ class Attention {
   }
   const Span& seen_by(uint32_t query) const { return seen_[query % queries_]; }
 
-  // Scaled, in base 2 unless a soft cap comes in between; zero behind the end.
   void load_queries() {
-    const F32 scale = simd::set1(task_.soft_cap != 0.0f ? task_.scale : task_.scale * kLog2OfE);
     for (uint32_t i = 0; i < all_queries(); ++i) {
-      const float* from =
-          task_.q + (uint64_t{row_of(i)} * task_.query_heads + head_of(i)) * task_.k_dim;
-      float* to = q_ + i * S::kQueryStride;
-      F32 sum = simd::zero();
-      for (uint32_t d = 0; d < k_columns_; d += simd::kLanes) {
-        F32 value = simd::zero();
-        if (d < task_.k_dim) {
-          const uint32_t left = task_.k_dim - d;
-          value = simd::mul(
-              left < simd::kLanes ? simd::load_first(from + d, left) : simd::load(from + d), scale);
-        }
-        simd::store(to + d, value);
-        sum = simd::add(sum, value);
-      }
-      if constexpr (E::kShifted) query_sums_[i] = simd::reduce_add(sum);
+      query_sums_[i] = load_query<E>(task_, row_of(i), head_of(i), q_ + i * S::kQueryStride);
     }
   }
 
@@ -259,7 +241,7 @@ class Attention {
     const float cap = task_.slopes == nullptr ? task_.soft_cap : 0.0f;  // else capped already
     for (uint32_t i = first; i < last; ++i) {
       float* scores = scores_ + i * kTileTokens;
-      if constexpr (E::kScaled) scale_scores(scores, query_sums_[base + i]);
+      if constexpr (E::kScaled) scale_scores<E>(scales_, query_sums_[base + i], scores);
       if (task_.slopes != nullptr) bias_scores(task_.soft_cap, slope_of(base + i), scores);
       found_[i] = in_tile_[i].empty() ? -__builtin_inff() : largest_score(cap, scores, in_tile_[i]);
     }
@@ -281,17 +263,6 @@ class Attention {
     return {task_.slopes[head_of(query)] * kLog2OfE, static_cast<float>(tile_start_) - own};
   }
 
-  // Products of q and quantised elements become scores.
-  void scale_scores(float* scores, float query_sum) {
-#pragma GCC unroll 16
-    for (uint32_t t = 0; t < kTileTokens; t += simd::kLanes) {
-      F32 score = simd::mul(simd::load(scores + t), simd::load(scales_.k_scale + t));
-      if constexpr (E::kShifted) {
-        score = simd::fma(simd::set1(query_sum), simd::load(scales_.k_least + t), score);
-      }
-      simd::store(scores + t, score);
-    }
-  }
   // V's scales become part of the weights of query i.
   void scale_weights(float* scores, uint32_t i) {
     F32 sum = simd::zero();

@@ -21,6 +21,8 @@ namespace tenon::attention_cpu {
 namespace {
 
 constexpr uint32_t kMaxContextTokens = 1u << 30;
+// That are scored together: enough that reading K serves many, few enough to be shared out.
+constexpr uint32_t kScoredRows = 24;
 
 const KernelSet& choose_kernels(const HostFacts& host) {
   return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
@@ -97,7 +99,15 @@ struct GroupWork {
 class CpuAttention {
  public:
   CpuAttention(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : kernels_(choose_kernels(*host.facts)) {}
+      : kernels_(choose_kernels(*host.facts)) {
+    scores_.self = this;
+    scores_.add = [](void* self, const AttentionCall& call, std::span<uint64_t* const> sums,
+                     Slice slice) noexcept {
+      return static_cast<const CpuAttention*>(self)->score(call, sums, slice);
+    };
+  }
+  CpuAttention(const CpuAttention&) = delete;
+  CpuAttention& operator=(const CpuAttention&) = delete;
 
   Status bind(const AttentionBinding& binding) {
     const ModelShape& model = *binding.model;
@@ -149,6 +159,10 @@ class CpuAttention {
   }
 
   std::string_view numerics() const { return kernels_.name; }
+
+  const void* extension(std::string_view id) const {
+    return id == kAttentionScores ? &scores_ : nullptr;
+  }
 
  private:
   struct Step {
@@ -329,7 +343,38 @@ class CpuAttention {
     }
   }
 
+  // Slices share out runs of rows x KV heads.
+  Status score(const AttentionCall& call, std::span<uint64_t* const> sums, Slice slice) const {
+    const Step step{*static_cast<const StepPlan*>(call.plan),
+                    groups_[binding_.model->layers[call.layer].group], call.workspace};
+    const BatchView& batch = *step.plan.batch;
+    if (!batch.tree_parents.empty()) {
+      return refuse("rows form a tree; \"cpu\" tells what weight entries got of chains alone");
+    }
+    const uint32_t shares = std::min(slice.count, step.plan.slices);
+    if (slice.index >= shares) return Status();
+    const LayerTask task = layer_task(call, step.plan);
+    float* scratch = static_cast<float*>(step.workspace) + slice.index * step.group.scratch_floats;
+    uint64_t turn = 0;
+    for (const uint32_t index : step.plan.sequences) {
+      const uint32_t first = batch.sequences[index].first_row;
+      const uint32_t end = first + batch.sequences[index].rows;
+      for (uint32_t row = first, behind = first; row < end; row = behind) {
+        while (behind < end && behind - row < kScoredRows && sums[behind] == sums[row]) ++behind;
+        if (sums[row] == nullptr) continue;
+        for (uint32_t head = 0; head < task.kv_heads; ++head, ++turn) {
+          if (turn % shares != slice.index) continue;
+          kernels_.score(
+              task, {step.plan.group->tables[index].blocks.data(), head, row, behind, sums[row]},
+              scratch);
+        }
+      }
+    }
+    return Status();
+  }
+
   const KernelSet& kernels_;
+  AttentionScores scores_;
   AttentionBinding binding_;
   std::vector<GroupWork> groups_;  // [group_count]
 };

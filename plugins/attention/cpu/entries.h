@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugins/attention/cpu/attend.h"
+#include "plugins/attention/cpu/score.h"
 
 namespace tenon::attention_cpu {
 namespace {
@@ -37,6 +38,17 @@ inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, 
     using E = decltype(elements);
     const auto attend = task.latent ? attend_as<E, LatentRows> : attend_as<E, HeadRows>;
     attend(task, item, scratch, partials);
+  });
+}
+
+inline void score(const LayerTask& task, const ScoreItem& item, float* scratch) {
+  with_elements(task.dtype, [&](auto elements) {
+    using E = decltype(elements);
+    if (task.latent) {
+      Scores<E, LatentRows>(task, item, scratch).run();
+    } else {
+      Scores<E, HeadRows>(task, item, scratch).run();
+    }
   });
 }
 

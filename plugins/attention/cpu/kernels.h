@@ -131,6 +131,15 @@ constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim, bool latent) n
   return round_up(tile + max_queries(latent) * a_query, 64);
 }
 
+// Rows of one sequence that have their sums together, and one KV head.
+struct ScoreItem {
+  const BlockId* blocks = nullptr;  // the sequence's table
+  uint32_t kv_head = 0;
+  uint32_t first_row = 0;
+  uint32_t last_row = 0;
+  uint64_t* sums = nullptr;  // [entries]; others may add at the same time
+};
+
 struct KernelSet {
   const char* name = nullptr;
   // K and V of batch row `row`, head `head` into the cache; `blocks` is its sequence's table.
@@ -142,6 +151,8 @@ struct KernelSet {
   // heads) and writes its row of `out`.
   void (*combine)(const LayerTask& task, const SplitItem& item, uint32_t query,
                   const float* partials) = nullptr;
+  // Adds what weight the item's queries gave to each entry (AttentionScores). Rows are a chain.
+  void (*score)(const LayerTask& task, const ScoreItem& item, float* scratch) = nullptr;
 };
 
 extern const KernelSet kPortableKernels;

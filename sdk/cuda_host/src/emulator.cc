@@ -56,11 +56,16 @@ std::string Finding::message() const {
 }
 
 void LateQueue::run_all() {
-  while (!work_.empty()) {
-    const std::function<void()> work = std::move(work_.front());
-    work_.pop_front();
-    work();
+  while (run_one()) {
   }
+}
+
+bool LateQueue::run_one() {
+  if (work_.empty()) return false;
+  const std::function<void()> work = std::move(work_.front());
+  work_.pop_front();
+  work();
+  return true;
 }
 
 Emulator::Emulator(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1), before_(emulator_now) {
@@ -140,6 +145,13 @@ bool Emulator::copy_inside(void* to, const void* from, uint64_t bytes) {
   const std::vector<ByteState> states(source->states.begin() + of,
                                       source->states.begin() + of + static_cast<int64_t>(bytes));
   std::ranges::copy(states, target->states.begin() + at);
+  return true;
+}
+
+bool Emulator::forget(void* at) {
+  const auto found = regions_.find(static_cast<std::byte*>(at));
+  if (found == regions_.end()) return false;
+  found->second->forget();
   return true;
 }
 

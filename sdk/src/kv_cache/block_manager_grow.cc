@@ -28,10 +28,11 @@ Status BlockManager::bind_groups(const ModelShape& model, const KvGeometry& geom
       states_.emplace_back(g, geometry.groups[g], order_, moves_, counters_);
       continue;
     }
-    const bool sees_all = model.groups[g].window_tokens == 0;
-    groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_,
-                         sees_all ? kept_of(model.groups[g], geometry.groups[g]) : SinkWindow(),
-                         moves_, counters_);
+    SinkWindow kept;
+    if (model.groups[g].window_tokens == 0) kept = kept_of(model.groups[g], geometry.groups[g]);
+    // Where the context ends before anything goes, nothing takes its place.
+    if (geometry.context_tokens <= kept.first()) kept.rewritten = false;
+    groups_.emplace_back(g, model.groups[g], geometry.groups[g], order_, kept, moves_, counters_);
   }
   if (model.ledger_group >= geometry.group_count) {
     return wrong("memory is to be counted in KV group " + std::to_string(model.ledger_group) +
@@ -73,6 +74,12 @@ bool BlockManager::tail_as_it_is(const BlockSequence& parent, uint32_t tokens) c
   return shares_tails() && tokens == parent.computed && parent.granted == parent.computed;
 }
 
+bool BlockManager::copies_tail(const BlockGroup& group, const BlockSequence& parent,
+                               uint32_t tokens) const {
+  return tokens % group.block_tokens() != 0 && !tail_as_it_is(parent, tokens) &&
+         tokens / group.block_tokens() >= group.unshared(group.blocks_for(tokens));
+}
+
 Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence& parent,
                                 uint32_t limit) {
   const uint32_t tokens = sequence.parent_tokens;
@@ -86,8 +93,15 @@ Status BlockManager::check_fork(const KvSequence& sequence, const BlockSequence&
                            "a fork at token " + std::to_string(tokens) +
                                " – the parent's window has left what it would see");
     }
-    const bool copy = tokens % group.block_tokens() != 0 && !tail_as_it_is(parent, tokens);
-    if (copy && group.pool.available() == 0) return out_of_kv();
+    if (group.rewrites() && tokens > 0 && tokens != parent.computed) {
+      return Status::error(StatusCode::unsupported,
+                           "a fork at token " + std::to_string(tokens) +
+                               " – what weight entries got is known behind token " +
+                               std::to_string(parent.computed) + " alone");
+    }
+    const uint32_t unshared = group.unshared(group.blocks_for(tokens));
+    const bool copy = copies_tail(group, parent, tokens);
+    if (group.pool.available() < unshared + (copy ? 1 : 0)) return out_of_kv();
   }
   for (const StateGroup& group : states_) {
     if (tokens == 0) break;
@@ -113,7 +127,11 @@ Status BlockManager::begin_sequence(const KvSequence& sequence) {
     const uint32_t limit = std::min(sequence.limit_tokens, context_);
     if (Status status = check_fork(sequence, *parent, limit); !status.ok()) return status;
   }
-  moves_.make_room(groups_.size() + states_.size());
+  size_t moves = groups_.size() + states_.size();
+  for (const BlockGroup& group : groups_) {
+    moves += group.unshared(group.blocks_for(sequence.parent_tokens));
+  }
+  moves_.make_room(moves);
   BlockSequence& child = blank(sequence.seq, sequence.limit_tokens);
   begun(child, sequence, parent);
   if (parent != nullptr) share_parent(child, *parent, sequence.parent_tokens);
@@ -122,7 +140,6 @@ Status BlockManager::begin_sequence(const KvSequence& sequence) {
 
 void BlockManager::share_parent(BlockSequence& child, const BlockSequence& parent,
                                 uint32_t tokens) {
-  const bool as_it_is = tail_as_it_is(parent, tokens);
   child.computed = child.granted = child.planned_from = tokens;
   child.last_step = parent.last_step;
   for (BlockGroup& group : groups_) {
@@ -132,8 +149,12 @@ void BlockManager::share_parent(BlockSequence& child, const BlockSequence& paren
     table.left_behind = std::min(from.left_behind, blocks);
     table.blocks.assign(from.blocks.begin(), from.blocks.begin() + blocks);
     group.each_held(table, [&](uint32_t i) { group.pool.share(table.blocks[i]); });
-    const bool inside = tokens % group.block_tokens() != 0 && table.left_behind < blocks;
-    if (inside && !as_it_is) group.copy_tail(table, tokens, take(group), child.last_step);
+    for (uint32_t i = 0; i < group.unshared(blocks); ++i) {
+      group.copy_block(table, i, tokens, take(group), child.last_step);
+    }
+    if (copies_tail(group, parent, tokens) && table.left_behind < blocks) {
+      group.copy_tail(table, tokens, take(group), child.last_step);
+    }
   }
   for (StateGroup& group : states_) {
     if (tokens > 0) group.share(state(child, group), state(parent, group), !shares_tails());

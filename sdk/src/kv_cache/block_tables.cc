@@ -4,9 +4,10 @@
 
 namespace tenon::sdk {
 
-void BlockGroup::copy_tail(BlockTable& table, uint32_t tokens, BlockId copy, uint64_t last_step) {
-  BlockId& entry = table.blocks[tokens / block_tokens_];
-  copy_into(entry, copy, tokens % block_tokens_);
+void BlockGroup::copy_block(BlockTable& table, uint32_t index, uint32_t tokens, BlockId copy,
+                            uint64_t last_step) {
+  BlockId& entry = table.blocks[index];
+  copy_into(entry, copy, tokens_in(index, tokens));
   pool.drop(entry, last_step);
   entry = copy;
 }

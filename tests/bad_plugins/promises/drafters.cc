@@ -86,6 +86,17 @@ struct NeedsParents : Sound {
   SeqId parent_ = kNoSeq;
 };
 
+struct NeedsTwoTokens : Sound {
+  using Sound::Sound;
+  Status offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+    for (const DraftRequest& request : requests) {
+      if (request.history.size() < 2) return Status::error(StatusCode::failed, "too short a text");
+    }
+    Sound::offer(requests, offered);
+    return {};
+  }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Drafter, Class, Options>(id);
@@ -98,9 +109,10 @@ constexpr PluginDescriptor kWrong[] = {
     made<SharesState>("test.shares_state"),
     made<MixesSequences>("test.mixes_sequences"),
     made<NeedsParents>("test.needs_parents"),
+    made<NeedsTwoTokens>("test.needs_two_tokens"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6])
+                     &kWrong[5], &kWrong[6], &kWrong[7])

@@ -14,7 +14,7 @@ class Mistaken : public Sound {
   Status bind(const AttentionBinding& binding) {
     layers_.assign(binding.model->layers, binding.model->layers + binding.model->layer_count);
     groups_.assign(binding.model->groups, binding.model->groups + binding.model->group_count);
-    Change()(layers_[0], groups_[0]);
+    Change()(layers_, groups_[0]);
     model_ = *binding.model;
     model_.layers = layers_.data();
     model_.groups = groups_.data();
@@ -28,14 +28,29 @@ class Mistaken : public Sound {
   std::vector<KvGroup> groups_;
   ModelShape model_;
 };
+using Layers = std::vector<LayerShape>;
 struct NoScale {
-  void operator()(LayerShape& layer, KvGroup&) const { layer.scale = 1; }
+  void operator()(Layers& layers, KvGroup&) const { layers[0].scale = 1; }
 };
 struct NoWindow {
-  void operator()(LayerShape&, KvGroup& group) const { group.window_tokens = 0; }
+  void operator()(Layers&, KvGroup& group) const { group.window_tokens = 0; }
 };
 struct SomeWindow {
-  void operator()(LayerShape&, KvGroup& group) const { group.window_tokens = 3; }
+  void operator()(Layers&, KvGroup& group) const { group.window_tokens = 3; }
+};
+struct NoCap {
+  void operator()(Layers& layers, KvGroup&) const { layers[0].soft_cap = 0; }
+};
+struct NoSinks {
+  void operator()(Layers& layers, KvGroup&) const { layers[0].sinks = nullptr; }
+};
+struct NoSlopes {
+  void operator()(Layers& layers, KvGroup&) const { layers[0].alibi_slopes = nullptr; }
+};
+struct OneStorage {
+  void operator()(Layers& layers, KvGroup&) const {
+    for (LayerShape& layer : layers) layer.index_in_group = 0;
+  }
 };
 
 struct SkipsASlice : Sound {
@@ -73,6 +88,40 @@ struct WritesBehind : Sound {
   }
 };
 
+struct SeesNothingAhead : Sound {
+  using Sound::Sound;
+  Status plan(const AttentionPlan& plan, KernelPlanOut& out) {
+    batch_ = *plan.batch;
+    batch_.sees_to = {};
+    AttentionPlan changed = plan;
+    changed.batch = &batch_;
+    return Sound::plan(changed, out);
+  }
+  BatchView batch_;
+};
+struct ServesAll : Sound {
+  using Sound::Sound;
+  Status plan(const AttentionPlan& plan, KernelPlanOut& out) {
+    all_.resize(plan.batch->sequences.size());
+    for (uint32_t i = 0; i < all_.size(); ++i) all_[i] = i;
+    AttentionPlan changed = plan;
+    changed.sequences = all_;
+    return Sound::plan(changed, out);
+  }
+  std::vector<uint32_t> all_;
+};
+struct FollowsPositions : Sound {
+  using Sound::Sound;
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
+    Status status = Sound::run(call, phase, slice);
+    const auto& plan = *static_cast<const AttentionPlan*>(call.plan);
+    if (phase == 1 && slice.index == 0 && call.layer == 0) {
+      static_cast<float*>(call.out)[0] += static_cast<float>(plan.batch->positions[0]);
+    }
+    return status;
+  }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<AttentionKernel, Class>(id);
@@ -85,9 +134,17 @@ constexpr PluginDescriptor kWrong[] = {
     made<CountsRows>("test.counts_rows"),
     made<PlansBehind>("test.plans_behind"),
     made<WritesBehind>("test.writes_behind"),
+    made<Mistaken<NoCap>>("test.forgets_soft_caps"),
+    made<Mistaken<NoSinks>>("test.forgets_sinks"),
+    made<Mistaken<NoSlopes>>("test.forgets_slopes"),
+    made<Mistaken<OneStorage>>("test.has_one_storage"),
+    made<SeesNothingAhead>("test.sees_nothing_ahead"),
+    made<ServesAll>("test.serves_all"),
+    made<FollowsPositions>("test.follows_positions"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
+                     &kWrong[11], &kWrong[12], &kWrong[13])

@@ -1,5 +1,6 @@
 // Linear kernels that break one promise each.
 #define SOUND_PLUGIN "sound_linear.h"
+#include <atomic>
 #include <vector>
 
 #include "tests/bad_plugins/promises/wrong.h"
@@ -111,6 +112,72 @@ struct GathersTheFirst : Sound {
   }
 };
 
+struct IgnoresRowScale : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) { job.row_scale = nullptr; });
+  }
+};
+struct IgnoresYRows : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) { job.y_rows = {}; });
+  }
+};
+struct IgnoresStrides : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) { job.x_stride = job.k_in; });
+  }
+};
+struct GathersWithoutRoom : Sound {
+  using Sound::Sound;
+  Status gather(GatherCall call, Slice slice) const {
+    call.out_stride = call.k_in;
+    return Sound::gather(call, slice);
+  }
+};
+struct RunsTheFirstJob : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return Sound::run(jobs.first(1), range, queue);
+  }
+};
+struct TakesRowsAsStored : Sound {
+  using Sound::Sound;
+  Status pack(WeightView weight, void* packed, Slice slice) const {
+    weight.row_order = {};
+    return Sound::pack(weight, packed, slice);
+  }
+};
+struct LosesTheTail : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob& job) {
+      if (job.k_in > 4 && job.k_in % 4 != 0) tail(job);
+    });
+  }
+
+ private:
+  static void tail(LinearJob& job) {
+    const auto* x = static_cast<const float*>(job.prepared);
+    for (uint32_t row = 0; row < job.x_rows; ++row) {
+      const_cast<float*>(x)[row * job.x_stride + job.k_in - 1] = 0;
+    }
+  }
+};
+struct WorksAlone : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    const bool is_alone = inside_.fetch_add(1) == 0;
+    Status status = Sound::run(jobs, range, queue);
+    inside_.fetch_sub(1);
+    if (is_alone) return status;
+    return Status::error(StatusCode::failed, "another worker is here");
+  }
+  mutable std::atomic<int> inside_ = 0;
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<LinearKernel, Class>(id);
@@ -127,9 +194,19 @@ constexpr PluginDescriptor kWrong[] = {
     made<TakesAnyEpilogue>("test.takes_any_epilogue"),
     made<TakesRowsInOrder>("test.takes_rows_in_order"),
     made<GathersTheFirst>("test.gathers_the_first"),
+    made<IgnoresRowScale>("test.ignores_row_scale"),
+    made<IgnoresYRows>("test.ignores_y_rows"),
+    made<IgnoresStrides>("test.ignores_strides"),
+    made<GathersWithoutRoom>("test.gathers_without_room"),
+    made<RunsTheFirstJob>("test.runs_the_first_job"),
+    made<TakesRowsAsStored>("test.takes_rows_as_stored"),
+    made<LosesTheTail>("test.loses_the_tail"),
+    made<WorksAlone>("test.works_alone"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
+                     &kWrong[17], &kWrong[18])

@@ -83,6 +83,23 @@ struct WritesBehind : Sound {
   }
 };
 
+struct ForgetsOffsets : Sound {
+  using Sound::Sound;
+  Status bind(const StateBinding& binding) {
+    model_ = *binding.model;
+    layers_.assign(model_.layers, model_.layers + model_.layer_count);
+    for (LayerShape& layer : layers_) layer.state_offset = 0;
+    model_.layers = layers_.data();
+    StateBinding changed = binding;
+    changed.model = &model_;
+    return Sound::bind(changed);
+  }
+
+ private:
+  ModelShape model_;
+  std::vector<LayerShape> layers_;
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<StateKernel, Class>(id);
@@ -93,8 +110,10 @@ constexpr PluginDescriptor kWrong[] = {
     made<StartsFromNothing>("test.starts_from_nothing"),
     made<SkipsASlice>("test.skips_a_slice"),
     made<WritesBehind>("test.writes_behind"),
+    made<ForgetsOffsets>("test.forgets_offsets"),
 };
 
 }  // namespace
 
-TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4])
+TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
+                     &kWrong[5])

@@ -97,6 +97,15 @@ struct FailsForNoReason final : Base {
   uint32_t asked_ = 0;
 };
 
+struct CountsNothingUsed final : Base {
+  using Base::Base;
+  Status usage(GroupId group, KvUsage& out) const noexcept override {
+    Status status = Base::usage(group, out);
+    out.used_tokens = 0;
+    return status;
+  }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<KVCacheManager, Class, Options>(id);
@@ -112,9 +121,10 @@ constexpr PluginDescriptor kWrong[] = {
     made<SharesItsTable>("test.shares_its_table"),
     made<PromisesMore>("test.promises_more"),
     made<FailsForNoReason>("test.fails_for_no_reason"),
+    made<CountsNothingUsed>("test.counts_nothing_used"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10])

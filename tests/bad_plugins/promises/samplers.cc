@@ -135,9 +135,84 @@ struct NamesStrangers : Sound {
   }
 };
 
+struct SpeaksOfBanned : Sound {
+  using Sound::Sound;
+  void distribution(SampleRow row, std::span<float> probs) const {
+    row.allowed = nullptr;
+    Sound::distribution(row, probs);
+  }
+};
+struct CountsSequences : Sound {
+  using Sound::Sound;
+  void sample(Rows rows, Results results) const {
+    sample_changed(*this, rows, results, [](SampleRow& row, size_t) { row.key.seed += row.seq; });
+  }
+};
+struct CutsIds : Sound {
+  using Sound::Sound;
+  void sample(Rows rows, Results results) const {
+    Sound::sample(rows, results);
+    for (SampleResult& result : results) result.token &= 0xffff;
+  }
+};
+struct ReadsBehind : Sound {
+  using Sound::Sound;
+  void sample(Rows rows, Results results) const {
+    for (const SampleRow& row : rows) {
+      const volatile float behind = row.logits[row.vocabulary];
+      static_cast<void>(behind);
+    }
+    Sound::sample(rows, results);
+  }
+};
+struct IgnoresTemperature : Sound {
+  using Sound::Sound;
+  void begin(SeqId seq, SamplingParams params, SeqId parent) {
+    if (params.temperature > 0) params.temperature = 1;
+    Sound::begin(seq, params, parent);
+  }
+};
+struct IgnoresTopP : Sound {
+  using Sound::Sound;
+  void begin(SeqId seq, SamplingParams params, SeqId parent) {
+    params.top_p = 1;
+    Sound::begin(seq, params, parent);
+  }
+};
+struct KnowsNoForks : Sound {
+  using Sound::Sound;
+  Status begin(SeqId seq, const SamplingParams& params, SeqId parent) {
+    if (parent != kNoSeq) return Status::error(StatusCode::failed, "a sequence has a parent");
+    Sound::begin(seq, params, parent);
+    return {};
+  }
+};
+struct TakesTreesForChains : Sound {
+  using Sound::Sound;
+  Status verify(std::span<const VerifyRows> rows, std::span<VerifyResult> results) const {
+    std::vector<VerifyRows> chains(rows.begin(), rows.end());
+    for (VerifyRows& one : chains) one.parents = {};
+    return Sound::verify(chains, results);
+  }
+};
+// All stages stand in its facts, and it has no more than before.
+constexpr Fact kClaims[] = {
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact"},
+    {.key = "sampler.stages",
+     .op = FactOp::in,
+     .number = 0,
+     .words = "bias bans penalties dry temperature top_n_sigma top_k top_p min_p xtc"},
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Sampler, Class>(id);
+}
+constexpr PluginDescriptor claims(std::string_view id) {
+  PluginDescriptor made = wrong<Sampler, Sound>(id);
+  made.provides = kClaims;
+  made.provide_count = 2;
+  return made;
 }
 constexpr PluginDescriptor kWrong[] = {
     made<CountsRows>("test.counts_rows"),
@@ -154,10 +229,27 @@ constexpr PluginDescriptor kWrong[] = {
     made<KeepsTooMany>("test.keeps_too_many"),
     made<AcceptsAll>("test.accepts_all"),
     made<NamesStrangers>("test.names_strangers"),
+    made<SpeaksOfBanned>("test.speaks_of_banned"),
+    made<CountsSequences>("test.counts_sequences"),
+    made<CutsIds>("test.cuts_ids"),
+    made<ReadsBehind>("test.reads_behind"),
+    made<IgnoresTemperature>("test.ignores_temperature"),
+    made<IgnoresTopP>("test.ignores_top_p"),
+    made<KnowsNoForks>("test.knows_no_forks"),
+    made<TakesTreesForChains>("test.takes_trees_for_chains"),
+    claims("test.claims_bias"),
+    claims("test.claims_bans"),
+    claims("test.claims_penalties"),
+    claims("test.claims_dry"),
+    claims("test.claims_top_n_sigma"),
+    claims("test.claims_min_p"),
+    claims("test.claims_xtc"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
-                     &kWrong[11], &kWrong[12], &kWrong[13])
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
+                     &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
+                     &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28])

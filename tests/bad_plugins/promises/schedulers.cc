@@ -2,8 +2,11 @@
 #define SOUND_PLUGIN "sound_scheduler.h"
 #include <cfenv>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/bad_plugins/promises/wrong.h"
 
@@ -137,7 +140,66 @@ struct Slow : Sound {
   }
 };
 
+struct TakesMemory : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    order_.reset(new SeqId[view.running.size() + 1]);
+    Sound::plan(view, ledger, out);
+  }
+  std::unique_ptr<SeqId[]> order_;
+};
+struct FailsWhereSomeoneGivesUp : Sound {
+  using Sound::Sound;
+  void on_event(const SequenceEvent& event) {
+    if (event.kind == EventKind::aborted) std::abort();
+  }
+};
+
 // What any plugin can do wrong.
+struct ReadsAClock : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    began_ = std::chrono::steady_clock::now();
+    Sound::plan(view, ledger, out);
+  }
+  std::chrono::steady_clock::time_point began_;
+};
+struct ReadsAFile : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    if (std::FILE* file = std::fopen("/proc/loadavg", "r")) std::fclose(file);
+    Sound::plan(view, ledger, out);
+  }
+};
+struct StartsAThread : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    std::thread([] {}).join();
+    Sound::plan(view, ledger, out);
+  }
+};
+struct DrawsNumbers : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    drawn_ = std::rand();
+    Sound::plan(view, ledger, out);
+  }
+  int drawn_ = 0;
+};
+struct Prints : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    std::puts("planning");
+    Sound::plan(view, ledger, out);
+  }
+};
+struct ChangesItsView : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    Sound::plan(view, ledger, out);
+    if (!view.running.empty()) ++const_cast<SequenceView&>(view.running[0]).limit_tokens;
+  }
+};
 class Throws final : public Scheduler {
  public:
   Throws(const HostServices&, const PipelineFacts&, const Options&) {}
@@ -234,6 +296,14 @@ constexpr PluginDescriptor kWrong[] = {
     made<NeedsMemory>("test.needs_memory"),
     made<Rounds>("test.rounds"),
     made<LosesMemoryInPlan>("test.loses_memory_in_plan"),
+    made<TakesMemory>("test.takes_memory"),
+    made<FailsWhereSomeoneGivesUp>("test.fails_where_someone_gives_up"),
+    made<ReadsAClock>("test.reads_a_clock"),
+    made<ReadsAFile>("test.reads_a_file"),
+    made<StartsAThread>("test.starts_a_thread"),
+    made<DrawsNumbers>("test.draws_numbers"),
+    made<Prints>("test.prints"),
+    made<ChangesItsView>("test.changes_its_view"),
 };
 
 }  // namespace
@@ -242,4 +312,5 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
-                     &kWrong[23])
+                     &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
+                     &kWrong[29], &kWrong[30], &kWrong[31])

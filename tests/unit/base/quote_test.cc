@@ -64,6 +64,14 @@ TEST(Quote, context_put_in_front_of_an_error_cuts_and_escapes_what_the_error_say
   EXPECT_TRUE(copy(huge).message().size() < kMostMessageBytes + 100);
 }
 
+TEST(Quote, a_word_of_a_command_line_is_quoted_where_a_shell_would_read_more_than_one) {
+  EXPECT_EQ(shell_word("/opt/tenon"), "/opt/tenon");
+  EXPECT_EQ(shell_word("sampler.order=top_k,top_p"), "sampler.order=top_k,top_p");
+  EXPECT_EQ(shell_word("/opt/my tenon"), "'/opt/my tenon'");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(Quote, a_line_of_the_log_is_one_line_without_characters_that_a_terminal_acts_upon) {
   std::string line;
   set_log_sink([&](LogLevel, std::string_view component, std::string_view text) {

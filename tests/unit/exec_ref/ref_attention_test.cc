@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/exec/host_kv.h"
@@ -51,7 +52,8 @@ class RefAttentionTest : public testing::Test {
     const ref::Attention attention{shape_, kv_.storage(), batch};
     attention.store(0, k_.data(), group_.v_inside_k() ? nullptr : v_.data());
     std::vector<float> out(kRows * 2 * group_.v_dim);
-    attention.attend(0, q_.data(), out.data());
+    const std::vector<uint64_t*> rows(sums_.empty() ? 0 : kRows, sums_.data());
+    attention.attend(0, q_.data(), out.data(), rows);
     return out;
   }
 
@@ -93,6 +95,7 @@ class RefAttentionTest : public testing::Test {
   std::vector<float> q_, k_, v_;
   std::vector<int32_t> parents_;
   std::vector<uint32_t> sees_to_;
+  std::vector<uint64_t> sums_;  // of all rows together; empty: nobody asks
 };
 
 TEST_F(RefAttentionTest, a_row_sees_those_before_it_and_itself) {
@@ -155,6 +158,23 @@ TEST_F(RefAttentionTest, a_row_may_see_rows_behind_it) {
   expect_row(out, 1, 0, expected(1, 0, {0, 1, 2, 3}));
   expect_row(out, 3, 1, expected(3, 1, {0, 1, 2, 3}));
   expect_row(out, 4, 0, expected(4, 0, {0, 1, 2, 3, 4}));
+}
+
+// V is 1 for one entry alone, so that what comes out is the weight that it got.
+TEST_F(RefAttentionTest, says_what_weight_each_entry_got_of_all_rows_and_heads) {
+  const float sinks[] = {0.5f, -1.0f};
+  layer_.sinks = sinks;
+  sums_.assign(kRows, 0);
+  (void)attend();
+  const std::vector<uint64_t> sums = std::exchange(sums_, {});
+  for (uint32_t entry = 0; entry < kRows; ++entry) {
+    std::fill(v_.begin(), v_.end(), 0.0f);
+    std::fill_n(v_.begin() + entry * 4, 4, 1.0f);
+    const std::vector<float> out = attend();
+    double weight = 0;
+    for (size_t item = 0; item < out.size(); item += 4) weight += out[item];
+    EXPECT_NEAR(static_cast<double>(sums[entry]) * 0x1.0p-24, weight, 1e-5) << "entry " << entry;
+  }
 }
 
 }  // namespace

@@ -75,6 +75,17 @@ TEST(Families, gemma_3_turns_layers_with_a_window_by_a_setting_of_their_own) {
   EXPECT_EQ(plan.ropes[1].scaling.kind, RopeScalingKind::none);
 }
 
+TEST(Families, gemma_3_looks_for_truncate_beside_the_types_of_layers_alone) {
+  const auto truncates = [](const std::string& inside, const std::string& beside) {
+    const ModelPlan plan = plan_of(R"({"model_type":"gemma3_text","rope_parameters":{)" + beside +
+                                   R"("full_attention":{"rope_type":"yarn","factor":4.0)" + inside +
+                                   R"(},"sliding_attention":{"rope_type":"default"}}})");
+    return plan.ropes.at(0).scaling.truncate;
+  };
+  EXPECT_TRUE(truncates(R"(,"truncate":false)", ""));
+  EXPECT_FALSE(truncates("", R"("truncate":false,)"));
+}
+
 TEST(Families, smollm3_has_no_positions_in_every_fourth_layer) {
   const ModelPlan plan = plan_of(R"({"model_type":"smollm3","num_hidden_layers":5})");
   EXPECT_THAT(ropes(plan), ElementsAre(0, 0, 0, -1, 0));

@@ -122,9 +122,10 @@ TEST(Published, a_shape_that_lies_is_refused) {
       HasSubstr("tensor 'q.weight_shape' is [0, 0], of which 'weight_packed' would be another"));
 }
 
+constexpr const char* kMixed = R"({"quant_method":"gptq","bits":4,"group_size":64,
+                                   "dynamic":{"+:^q$":{"bits":8,"group_size":32}}})";
+
 TEST(Published, of_matrices_that_differ_each_says_itself_what_it_is) {
-  constexpr const char* kMixed = R"({"quant_method":"gptq","bits":4,"group_size":128,
-                                     "dynamic":{"+:^q$":{"bits":8,"group_size":32}}})";
   MemoryCheckpoint checkpoint = gptq_matrix();
   checkpoint.add("q.qweight", DType::i32, {16, 32});
   checkpoint.add("q.qzeros", DType::i32, {2, 8});
@@ -133,10 +134,81 @@ TEST(Published, of_matrices_that_differ_each_says_itself_what_it_is) {
   EXPECT_EQ(refusal(kMixed, checkpoint), "");
   checkpoint.add("q.g_idx", DType::i32, {96}, 0);
   EXPECT_EQ(refusal(kMixed, checkpoint),
-            "tensor 'q.qweight' has 16 rows of words for the 96 columns of 'g_idx'; expected 2, 3, "
-            "4 or 8 bits each");
-  checkpoint.erase("q.g_idx");
-  EXPECT_THAT(refusal(kMixed, checkpoint), HasSubstr("tensor 'q.g_idx' is missing"));
+            "tensor 'q.g_idx' is [96]; its matrix and 'quantization_config' make it [64]");
+  checkpoint.add("q.qzeros", DType::i32, {2, 5});
+  EXPECT_EQ(refusal(kMixed, checkpoint),
+            "tensor 'q.qzeros' has 5 columns of words beside the 32 of 'qweight'; expected 2, 3, 4 "
+            "or 8 bits each");
+}
+
+TEST(Published, matrices_that_differ_may_end_in_a_partial_group) {
+  MemoryCheckpoint checkpoint = gptq_matrix();  // 96 columns of 4 bits, in groups of 64
+  checkpoint.add("q.qweight", DType::i32, {12, 32});
+  EXPECT_EQ(refusal(kMixed, checkpoint), "");
+  checkpoint.add("q.g_idx", DType::i32, {96}, 0);
+  for (int column = 64; column < 96; ++column) checkpoint.bytes("q.g_idx")[4 * column] = 1;
+  EXPECT_EQ(refusal(kMixed, checkpoint), "");
+  const auto matrix = reader_of(kMixed)->read(published::Tensors(checkpoint, "q"));
+  ASSERT_TRUE(matrix.ok()) << matrix.status().message();
+  EXPECT_EQ(matrix->group, 64u);
+  EXPECT_TRUE(matrix->order.empty());
+}
+
+TEST(Published, without_an_order_matrices_that_differ_have_equal_groups) {
+  MemoryCheckpoint checkpoint = gptq_matrix();
+  checkpoint.add("q.qweight", DType::i32, {16, 32});  // 128 columns of 4 bits
+  checkpoint.add("q.qzeros", DType::i32, {4, 4});
+  checkpoint.add("q.scales", DType::f16, {4, 32});
+  const auto matrix = reader_of(kMixed)->read(published::Tensors(checkpoint, "q"));
+  ASSERT_TRUE(matrix.ok()) << matrix.status().message();
+  EXPECT_EQ(matrix->group, 32u);
+  checkpoint.add("q.qzeros", DType::i32, {3, 4});
+  checkpoint.add("q.scales", DType::f16, {3, 32});
+  EXPECT_EQ(refusal(kMixed, checkpoint),
+            "tensor 'q.scales' has 3 groups for 128 columns, and no 'g_idx' says which are whose");
+}
+
+// One of compressed-tensors, with more members in front.
+std::string compressed(const std::string& members) {
+  return R"({"quant_method":"compressed-tensors","format":"pack-quantized",)" + members + "}";
+}
+constexpr const char* kFourBits = R"("weights":{"num_bits":4,"strategy":"group","group_size":32})";
+
+TEST(Published, config_groups_of_one_form_are_one) {
+  const std::string form = std::string("{") + kFourBits + "}";
+  const std::string other = R"({"weights":{"num_bits":8,"strategy":"group","group_size":32}})";
+  EXPECT_NE(reader_of(compressed(R"("config_groups":{"a":)" + form + R"(,"b":)" + form + "}")),
+            nullptr);
+  EXPECT_THAT(
+      refused_config(compressed(R"("config_groups":{"a":)" + form + R"(,"b":)" + other + "}")),
+      HasSubstr("'quantization_config.config_groups' has groups of several forms"));
+  EXPECT_THAT(refused_config(compressed(R"("config_groups":{})")),
+              HasSubstr("'quantization_config.config_groups' has no group"));
+}
+
+TEST(Published, transforms_and_left_out_zeros_are_refused_by_key) {
+  const std::string groups = std::string(R"("config_groups":{"a":{)") + kFourBits + "}},";
+  EXPECT_NE(reader_of(compressed(groups + R"("transform_config":{},
+                                             "sparsity_config":{"format":"dense"})")),
+            nullptr);
+  EXPECT_THAT(refused_config(compressed(groups + R"("transform_config":{"config_groups":{"R4":
+                                                      {"type":"hadamard"}}})")),
+              HasSubstr("'quantization_config.transform_config.config_groups' is there: "
+                        "activations would be rotated"));
+  EXPECT_THAT(
+      refused_config(compressed(groups + R"("sparsity_config":{"format":"sparse-24-bitmask"})")),
+      HasSubstr("'quantization_config.sparsity_config.format' is 'sparse-24-bitmask'; expected "
+                "dense"));
+}
+
+TEST(Published, scales_of_a_quantised_cache_are_no_tensors_of_the_model) {
+  auto checkpoint = std::make_unique<MemoryCheckpoint>(gptq_matrix());
+  checkpoint->add("attn.k_scale", DType::f32, {1});
+  checkpoint->add("attn.v_scale", DType::f32, {1});
+  checkpoint->add("attn.scale", DType::f32, {1});
+  const auto read = published::published_checkpoint(std::move(checkpoint), *reader_of(kGptq));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_THAT((*read)->names(), testing::ElementsAre("attn.scale", "q.weight"));
 }
 
 TEST(Published, configs_that_ask_for_more_than_is_read_are_refused_by_key_and_value) {

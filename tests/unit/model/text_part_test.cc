@@ -46,6 +46,14 @@ TEST(TextPart, embeddings_are_tied_where_either_config_says_so) {
   EXPECT_TRUE(plan_of(R"({"model_type":"gemma3","text_config":{}})").tied_embeddings);
 }
 
+TEST(TextPart, gemma_3_caps_no_logits_as_a_part_of_a_model_of_images) {
+  constexpr const char* kCap = R"("final_logit_softcapping":5.0})";
+  const std::string alone = std::string(R"({"model_type":"gemma3_text",)") + kCap;
+  EXPECT_EQ(plan_of(alone).logit_soft_cap, 5.0f);
+  const std::string whole = std::string(R"({"model_type":"gemma3","text_config":{)") + kCap + "}";
+  EXPECT_EQ(plan_of(whole).logit_soft_cap, 0.0f);
+}
+
 TEST(TextPart, axes_of_positions_are_one_for_text) {
   const ModelPlan plan = plan_of(R"({"model_type":"qwen2_vl","hidden_size":64,"rope_theta":5e5,
       "num_attention_heads":4,"num_key_value_heads":2,"vision_config":{"depth":2},

@@ -131,6 +131,8 @@ TEST(Page, of_nothing_measured_still_says_so) {
   World world;
   const std::string page = html_page(world.measured, analyse(world.measured));
   EXPECT_THAT(page, HasSubstr("could not be compared: no pair was measured"));
+  EXPECT_EQ(page.find("<svg"), page.npos);
+  EXPECT_EQ(page.find("<th class"), page.npos) << "a table without rows";
 }
 
 TEST(Overview, is_a_line_an_arm) {

@@ -1,6 +1,7 @@
 #include "core/exec/cuda/device/runtime_driver.h"
 
 #include <cuda_runtime.h>
+#include <tenon/cuda/last_kernel.h>
 
 #include <string>
 
@@ -10,20 +11,54 @@ namespace {
 // What kernels were compiled for, and what later devices translate.
 constexpr int kLeastCapability = 80;
 
-Status failure(cudaError_t error, std::string_view operation) {
+// Errors behind which a process gets nothing more out of its device.
+bool is_final(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorInvalidPc:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// "attention, kernel 'attend_tiles', failed on the device: …"
+Status failure(cudaError_t error, std::string_view operation, std::string_view kernel = {}) {
   if (error == cudaSuccess) return {};
-  const std::string text =
-      std::string(operation) + " failed on the device: " + cudaGetErrorString(error);
+  std::string text(operation);
+  if (!kernel.empty()) text += ", kernel '" + std::string(kernel) + "',";
+  text += std::string(" failed on the device: ") + cudaGetErrorString(error) + " (" +
+          cudaGetErrorName(error) + ")";
+  if (is_final(error)) {
+    text +=
+        "; the device runs nothing more for this process: start it again, with "
+        "CUDA_LAUNCH_BLOCKING=1 to be told the kernel";
+  }
   return error == cudaErrorMemoryAllocation ? out_of_memory(text) : internal(text);
 }
 
 class RuntimeDriver final : public Driver {
  public:
   ~RuntimeDriver() override {
+    for (cudaEvent_t event : events_) {
+      if (event != nullptr) (void)cudaEventDestroy(event);
+    }
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
   }
   Status open(const cudaDeviceProp& properties) {
     name_ = properties.name;
+    for (cudaEvent_t& event : events_) {
+      TENON_RETURN_IF_ERROR(
+          failure(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+    }
     return failure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
 
@@ -39,6 +74,13 @@ class RuntimeDriver final : public Driver {
     return at;
   }
   void free(void* at) override { (void)cudaFree(at); }
+  Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) override {
+    void* at = nullptr;
+    TENON_RETURN_IF_ERROR(failure(cudaHostAlloc(&at, bytes, cudaHostAllocDefault),
+                                  "allocating host memory for " + std::string(what)));
+    return at;
+  }
+  void free_pinned(void* at) override { (void)cudaFreeHost(at); }
 
   Status send(void* to, const void* from, uint64_t bytes) override {
     return copy(to, from, bytes, cudaMemcpyHostToDevice);
@@ -49,10 +91,51 @@ class RuntimeDriver final : public Driver {
   Status copy(void* to, const void* from, uint64_t bytes) override {
     return copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }
-  Status wait() override { return failure(cudaStreamSynchronize(stream_), "a step"); }
+  Status wait() override {
+    return failure(cudaStreamSynchronize(stream_), "what was put on the queue");
+  }
+  Result<uint64_t> mark() override {
+    const uint64_t ticket = marks_ + 1;
+    TENON_RETURN_IF_ERROR(failure(cudaEventRecord(events_[ticket % kEvents], stream_), "a mark"));
+    return marks_ = ticket;
+  }
+  // An event that was recorded again since stands for more than it has to: that is waited for too.
+  Status wait_for(uint64_t ticket) override {
+    if (ticket == 0) return {};
+    return failure(cudaEventSynchronize(events_[ticket % kEvents]), "a step");
+  }
   void* stream() const override { return stream_; }
+
+  Status begin_capture() override {
+    return failure(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                   "beginning to capture a step");
+  }
+  Result<DeviceGraph> end_capture() override {
+    cudaGraph_t captured = nullptr;
+    TENON_RETURN_IF_ERROR(failure(cudaStreamEndCapture(stream_, &captured), "capturing a step"));
+    const uint64_t before = free_bytes();
+    cudaGraphExec_t graph = nullptr;
+    const cudaError_t made = cudaGraphInstantiate(&graph, captured, 0);
+    (void)cudaGraphDestroy(captured);
+    TENON_RETURN_IF_ERROR(failure(made, "making a graph of a step"));
+    if (Status status = failure(cudaGraphUpload(graph, stream_), "bringing a graph to the device");
+        !status.ok()) {
+      (void)cudaGraphExecDestroy(graph);
+      return status;
+    }
+    const uint64_t after = free_bytes();
+    return DeviceGraph{graph, before > after ? before - after : 0};
+  }
+  Status replay(void* graph) override {
+    return failure(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_),
+                   "replaying a step");
+  }
+  void drop(void* graph) override {
+    (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
+  }
+
   Status launched(int error, std::string_view operation) const override {
-    return failure(static_cast<cudaError_t>(error), operation);
+    return failure(static_cast<cudaError_t>(error), operation, last_kernel());
   }
 
  private:
@@ -61,8 +144,11 @@ class RuntimeDriver final : public Driver {
     return failure(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy");
   }
 
+  static constexpr uint64_t kEvents = 16;
   std::string name_;
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t events_[kEvents] = {};
+  uint64_t marks_ = 0;
 };
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include <tenon/cuda/machine.h>
 
-#include "core/exec/cuda/kernels/elements.cuh"
+#include "core/exec/cuda/kernels/cache_rows.cuh"
 #include "core/exec/cuda/kernels/launches.h"
 
 namespace tenon::cuda {
@@ -17,13 +17,17 @@ inline constexpr float kLog2E = 1.44269504f;
 
 struct AttentionView {
   Global<const float> q;
-  Global<const BFloat16> k, v;       // of attend_tiles; attend_plain has its own
-  Global<const uint32_t> sequences;  // AttentionSequence, 3 numbers each
-  Global<const uint32_t> tiles;      // AttentionTile, 2 numbers each
+  Global<const BFloat16> k, v;             // of tiles; attend_plain has its own
+  Global<const uint8_t> k_bytes, v_bytes;  // in place of k and v, of i8 and i4
+  Global<const uint32_t> sequences;        // AttentionSequence, 3 numbers each
+  Global<const uint32_t> tiles;            // AttentionTile, 2 numbers each
   Global<const uint32_t> slots;
   Global<const int32_t> tables;
+  Global<const float> slopes;
   Global<float> partial, sums;
-  int heads, kv_heads, head_dim, block_tokens;
+  int heads, kv_heads, head_dim, v_dim, block_tokens;
+  int row_bytes, scale_at;  // of i8 and i4
+  CacheType type;
   uint32_t rows, window;
   float scale, cap;
 };
@@ -59,17 +63,23 @@ struct Visible {
       : first(window == 0 || slot < window ? 0 : slot - window + 1), last(slot + 1) {}
 };
 
-TENON_DEVICE float final_score(const AttentionView& a, float product) {
+// `distance`: of the entry from the row's own, 0 or below.
+TENON_DEVICE float final_score(const AttentionView& a, float product, float slope, float distance) {
   float score = product * a.scale;
   if (a.cap > 0.0f) score = a.cap * tanhf(score / a.cap);
+  if (a.slopes) score += slope * distance;
   return score * kLog2E;
 }
 
-// Where an entry's row of K or V begins in its plane.
-TENON_DEVICE int64_t entry_place(const AttentionView& a, const Items& items, uint32_t entry) {
+TENON_DEVICE float distance_of(uint32_t entry, Visible seen) {
+  return static_cast<float>(static_cast<int>(entry) + 1 - static_cast<int>(seen.last));
+}
+
+// Which row of its plane an entry is.
+TENON_DEVICE int64_t entry_row(const AttentionView& a, const Items& items, uint32_t entry) {
   const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
   const int64_t block = int32_t{a.tables[static_cast<int64_t>(items.first_entry + entry / tokens)]};
-  return ((block * a.kv_heads + items.kv_head) * a.block_tokens + entry % tokens) * a.head_dim;
+  return (block * a.kv_heads + items.kv_head) * a.block_tokens + entry % tokens;
 }
 
 template <int head_dim>
@@ -78,26 +88,33 @@ struct AttentionTileShape {
   static constexpr int kPieces = head_dim / 8;  // of 16 bytes
 };
 
-// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read.
+// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read. What is not
+// bf16 becomes it, and is there behind the next barrier, as what is copied.
 template <int head_dim, int warps>
 TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane,
-                               const AttentionView& a, const Items& items, uint32_t entry,
-                               Visible seen) {
+                               Global<const uint8_t> bytes, const AttentionView& a,
+                               const Items& items, uint32_t entry, Visible seen) {
   using Shape = AttentionTileShape<head_dim>;
   for (int i = static_cast<int>(threadIdx.x); i < kEntries * Shape::kPieces; i += warps * 32) {
     const uint32_t own = entry + static_cast<uint32_t>(i / Shape::kPieces);
     const int piece = i % Shape::kPieces * 8;
     const bool there = own >= seen.first && own < seen.last;
-    const int64_t from = there ? entry_place(a, items, own) + piece : 0;
-    copy_async_16(to + (i / Shape::kPieces * Shape::kStride + piece), plane + from,
-                  there ? 16u : 0u);
+    const Shared<BFloat16> at = to + (i / Shape::kPieces * Shape::kStride + piece);
+    const int64_t row = there ? entry_row(a, items, own) : 0;
+    if (a.type == CacheType::bf16) {
+      copy_async_16(at, plane + (row * a.head_dim + (there ? piece : 0)), there ? 16u : 0u);
+      continue;
+    }
+    Pack<BFloat16, 8> eight = {};
+    if (there) eight = quantised_piece(bytes + row * a.row_bytes, a.type, a.scale_at, piece);
+    store_pack(at, eight);
   }
 }
 
-// q of the block's items as bf16; items that are not there are zero.
-template <int head_dim, int warps>
+// q of so many items as bf16; items that are not there are zero.
+template <int head_dim, int item_count, int warps>
 TENON_DEVICE void load_queries(Shared<BFloat16> to, const AttentionView& a, const Items& items) {
-  for (int i = static_cast<int>(threadIdx.x); i < 16 * warps * head_dim; i += warps * 32) {
+  for (int i = static_cast<int>(threadIdx.x); i < item_count * head_dim; i += warps * 32) {
     const uint32_t item = items.first + static_cast<uint32_t>(i / head_dim);
     float x = 0.0f;
     if (items.there(item)) {
@@ -108,7 +125,7 @@ TENON_DEVICE void load_queries(Shared<BFloat16> to, const AttentionView& a, cons
   }
 }
 
-// Running sums of the two rows of a tile that a lane holds a part of.
+// Running sums of the two rows of a tile that a lane holds a part of: `head_dim` columns of V.
 template <int head_dim>
 struct Running {
   float largest[2] = {-INFINITY, -INFINITY};
@@ -120,8 +137,8 @@ struct Running {
 // `state` brought to the new largest scores.
 template <int head_dim>
 TENON_DEVICE void soften(float (&scores)[kEntries / 8][4], const AttentionView& a, uint32_t entry,
-                         const Visible (&seen)[2], Running<head_dim>& state,
-                         uint32_t (&p)[kEntries / 16][4]) {
+                         const Visible (&seen)[2], const float (&slope)[2],
+                         Running<head_dim>& state, uint32_t (&p)[kEntries / 16][4]) {
   const uint32_t column = threadIdx.x % 4 * 2;
   TENON_UNROLL
   for (int half = 0; half < 2; ++half) {
@@ -132,8 +149,8 @@ TENON_DEVICE void soften(float (&scores)[kEntries / 8][4], const AttentionView& 
       for (int i = 0; i < 2; ++i) {
         const uint32_t own = entry + static_cast<uint32_t>(n * 8 + i) + column;
         float& score = scores[n][half * 2 + i];
-        score =
-            own >= seen[half].first && own < seen[half].last ? final_score(a, score) : -INFINITY;
+        const bool sees = own >= seen[half].first && own < seen[half].last;
+        score = sees ? final_score(a, score, slope[half], distance_of(own, seen[half])) : -INFINITY;
         largest = fmaxf(largest, score);
       }
     }
@@ -181,10 +198,9 @@ TENON_DEVICE void multiply_keys(float (&scores)[kEntries / 8][4], Shared<BFloat1
   }
 }
 
-template <int head_dim>
+template <int head_dim, int kStride>
 TENON_DEVICE void multiply_values(Running<head_dim>& state, const uint32_t (&p)[kEntries / 16][4],
                                   Shared<BFloat16> v) {
-  constexpr int kStride = AttentionTileShape<head_dim>::kStride;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TENON_UNROLL
   for (int e = 0; e < kEntries / 16; ++e) {
@@ -210,21 +226,34 @@ TENON_DEVICE Visible seen_by_block(const AttentionView& a, const Items& items) {
   return all;
 }
 
-template <int head_dim>
+// The columns of V from `first` on; its rows have v_dim.
+template <int v_dim, int columns>
 TENON_DEVICE void put_partial(const AttentionView& a, const Items& items, uint32_t item,
-                              const Running<head_dim>& state, int half) {
+                              const Running<columns>& state, int half, int first = 0) {
   if (!items.there(item)) return;
   const int64_t at =
       (static_cast<int64_t>(blockIdx.z) * a.rows + items.row(item)) * a.heads + items.head(item);
   const int column = static_cast<int>(threadIdx.x) % 4 * 2;
   TENON_UNROLL
-  for (int n = 0; n < head_dim / 8; ++n) {
+  for (int n = 0; n < columns / 8; ++n) {
     const Pack<float, 2> two = {{state.out[n][half * 2], state.out[n][half * 2 + 1]}};
-    store_pack(a.partial + (at * head_dim + n * 8 + column), two);
+    store_pack(a.partial + (at * v_dim + first + n * 8 + column), two);
   }
-  if (column != 0) return;
+  if (column != 0 || first != 0) return;
   a.sums[2 * at] = state.largest[half];
   a.sums[2 * at + 1] = state.sum[half];
+}
+
+// What the two rows of a tile that a lane holds a part of see, and their heads' slopes.
+TENON_DEVICE void look_at_items(const AttentionView& a, const Items& items, uint32_t item,
+                                Visible (&seen)[2], float (&slope)[2]) {
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint32_t own = item + 8 * half;
+    slope[half] = 0.0f;
+    if (!items.there(own)) continue;
+    seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(own))], a.window);
+    if (a.slopes) slope[half] = a.slopes[items.head(own)];
+  }
 }
 
 // Grid: tiles, KV heads, ranges.
@@ -245,42 +274,42 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t item = items.first + static_cast<uint32_t>(warp * 16) + threadIdx.x % 32 / 4;
   Visible seen[2];
-  for (uint32_t half = 0; half < 2; ++half) {
-    if (!items.there(item + 8 * half)) continue;
-    seen[half] = Visible(a.slots[static_cast<int64_t>(items.row(item + 8 * half))], a.window);
-  }
-  load_queries<head_dim, warps>(q, a, items);
+  float slope[2];
+  look_at_items(a, items, item, seen, slope);
+  load_queries<head_dim, 16 * warps, warps>(q, a, items);
   Running<head_dim> state;
-  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a, items, entry, block_sees);
+  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, items, entry, block_sees);
   copy_async_commit();
   for (; entry < end; entry += kEntries) {
     copy_async_wait<0>();
     __syncthreads();  // K is there, and the last V was used
-    copy_entries<head_dim, warps>(v, a.v, a, items, entry, block_sees);
+    copy_entries<head_dim, warps>(v, a.v, a.v_bytes, a, items, entry, block_sees);
     copy_async_commit();
     float scores[kEntries / 8][4] = {};
     multiply_keys<head_dim>(scores, q + warp * 16 * kStride, k);
     copy_async_wait<0>();
     __syncthreads();  // V is there, and K was used
     if (entry + kEntries < end) {
-      copy_entries<head_dim, warps>(k, a.k, a, items, entry + kEntries, block_sees);
+      copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, items, entry + kEntries, block_sees);
     }
     copy_async_commit();
     uint32_t p[kEntries / 16][4];
-    soften<head_dim>(scores, a, entry, seen, state, p);
-    multiply_values<head_dim>(state, p, v);
+    soften<head_dim>(scores, a, entry, seen, slope, state, p);
+    multiply_values<head_dim, kStride>(state, p, v);
   }
-  put_partial(a, items, item, state, 0);
-  put_partial(a, items, item + 8, state, 1);
+  put_partial<head_dim>(a, items, item, state, 0);
+  put_partial<head_dim>(a, items, item + 8, state, 1);
 }
 
 // The same in f32, for any head_dim: a warp for each row, head and range; lanes hold elements of
 // the head. Grid: rows · heads, ranges. Not made to be fast.
-inline constexpr int kLaneElements = 8;  // head_dim up to 256
+template <int dim>
+struct PlainLane {
+  static constexpr int kElements = dim / 32;
+};
 
-template <typename T>
-__global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T> v,
-                             Global<const uint32_t> row_sequence) {
+template <typename Rows, int dim>
+__global__ void attend_plain(AttentionView a, Rows k, Rows v, Global<const uint32_t> row_sequence) {
   const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
   const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
   const int lane = static_cast<int>(threadIdx.x);
@@ -289,37 +318,38 @@ __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T>
   const Visible seen(a.slots[row], a.window);
   const uint32_t begin = blockIdx.y * kSplitEntries;
   const uint32_t end = seen.last < begin + kSplitEntries ? seen.last : begin + kSplitEntries;
+  constexpr int kLaneElements = PlainLane<dim>::kElements;
   float q[kLaneElements] = {};
   float out[kLaneElements] = {};
   for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
     q[i] = a.q[(row * a.heads + head) * a.head_dim + lane + 32 * i];
   }
+  const float slope = a.slopes ? float{a.slopes[head]} : 0.0f;
   float largest = -INFINITY;
   float sum = 0.0f;
   const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
   const int kv_head = head / (a.heads / a.kv_heads);
   for (uint32_t entry = begin > seen.first ? begin : seen.first; entry < end; ++entry) {
     const int64_t block = int32_t{a.tables[static_cast<int64_t>(table + entry / tokens)]};
-    const int64_t at =
-        ((block * a.kv_heads + kv_head) * a.block_tokens + entry % tokens) * a.head_dim;
+    const int64_t at = (block * a.kv_heads + kv_head) * a.block_tokens + entry % tokens;
     float product = 0.0f;
     for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
-      product = fmaf(q[i], get(k, at + lane + 32 * i), product);
+      product = fmaf(q[i], k(at, lane + 32 * i), product);
     }
     for (int with = 16; with > 0; with /= 2) product += __shfl_xor_sync(kAllLanes, product, with);
-    const float score = final_score(a, product);
+    const float score = final_score(a, product, slope, distance_of(entry, seen));
     const float now = fmaxf(largest, score);
     const float shrink = exp2f(largest - now);
     const float weight = exp2f(score - now);
     sum = sum * shrink + weight;
-    for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
-      out[i] = out[i] * shrink + weight * get(v, at + lane + 32 * i);
+    for (int i = 0; i < kLaneElements && lane + 32 * i < a.v_dim; ++i) {
+      out[i] = out[i] * shrink + weight * v(at, lane + 32 * i);
     }
     largest = now;
   }
   const int64_t to = static_cast<int64_t>(blockIdx.y) * a.rows * a.heads + blockIdx.x;
-  for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
-    a.partial[to * a.head_dim + lane + 32 * i] = out[i];
+  for (int i = 0; i < kLaneElements && lane + 32 * i < a.v_dim; ++i) {
+    a.partial[to * a.v_dim + lane + 32 * i] = out[i];
   }
   if (lane != 0) return;
   a.sums[2 * to] = largest;
@@ -329,11 +359,11 @@ __global__ void attend_plain(AttentionView a, Global<const T> k, Global<const T>
 // Adds up a row's ranges in their order, and the head's sink. Grid: rows · heads.
 template <typename T>
 __global__ void combine_splits(AttentionView a, Global<const float> sinks, Global<T> out,
-                               int out_stride) {
+                               int out_stride, int out_head_stride) {
   const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
   const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
   const uint32_t splits = uint32_t{a.slots[row]} / kSplitEntries + 1;
-  for (int d = static_cast<int>(threadIdx.x); d < a.head_dim; d += kRowThreads) {
+  for (int d = static_cast<int>(threadIdx.x); d < a.v_dim; d += kRowThreads) {
     float largest = -INFINITY;
     float sum = 0.0f;
     float value = 0.0f;
@@ -345,7 +375,7 @@ __global__ void combine_splits(AttentionView a, Global<const float> sinks, Globa
       const float shrink = exp2f(largest - now);
       const float weight = exp2f(own - now);
       sum = sum * shrink + a.sums[2 * at + 1] * weight;
-      value = value * shrink + a.partial[at * a.head_dim + d] * weight;
+      value = value * shrink + a.partial[at * a.v_dim + d] * weight;
       largest = now;
     }
     if (sinks) {
@@ -354,7 +384,7 @@ __global__ void combine_splits(AttentionView a, Global<const float> sinks, Globa
       sum = sum * exp2f(largest - now) + exp2f(sink - now);
       value *= exp2f(largest - now);
     }
-    put(out, row * out_stride + static_cast<int64_t>(head) * a.head_dim + d, value / sum);
+    put(out, row * out_stride + static_cast<int64_t>(head) * out_head_stride + d, value / sum);
   }
 }
 

@@ -1,18 +1,29 @@
-#include "core/exec/cuda/kernels/attention.cuh"
+#include "core/exec/cuda/kernels/attention_latent.cuh"
 
 namespace tenon::cuda {
 namespace {
 
-bool has_tiles(const CacheShape& cache) {
-  const int dim = cache.head_dim;
-  return cache.type == Input::bf16 &&
-         (dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256);
+bool is_latent(const AttentionShape& shape) {
+  return shape.v_dim != shape.cache.head_dim;
+}
+
+bool has_tiles(const AttentionShape& shape) {
+  const int dim = shape.cache.head_dim;
+  if (shape.cache.type == CacheType::f32) return false;
+  if (is_latent(shape)) return dim == kLatentRow && shape.v_dim == kLatentValues;
+  return dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
 }
 
 AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   AttentionView a;
   a.q = Global<const float>(arrays.q);
-  if (has_tiles(shape.cache)) {
+  a.type = shape.cache.type;
+  a.row_bytes = cache_row_bytes(a.type, shape.cache.head_dim);
+  a.scale_at = cache_scale_at(a.type, shape.cache.head_dim);
+  if (is_quantised(a.type)) {
+    a.k_bytes = Global<const uint8_t>(static_cast<const uint8_t*>(arrays.k));
+    a.v_bytes = Global<const uint8_t>(static_cast<const uint8_t*>(arrays.v));
+  } else if (has_tiles(shape)) {
     a.k = Global<const BFloat16>(static_cast<const BFloat16*>(arrays.k));
     a.v = Global<const BFloat16>(static_cast<const BFloat16*>(arrays.v));
   }
@@ -20,11 +31,13 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   a.tiles = Global<const uint32_t>(reinterpret_cast<const uint32_t*>(arrays.tiles));
   a.slots = Global<const uint32_t>(arrays.slots);
   a.tables = Global<const int32_t>(arrays.tables);
+  a.slopes = Global<const float>(arrays.slopes);
   a.partial = Global<float>(arrays.partial);
   a.sums = Global<float>(arrays.sums);
   a.heads = shape.heads;
   a.kv_heads = shape.cache.kv_heads;
   a.head_dim = shape.cache.head_dim;
+  a.v_dim = shape.v_dim;
   a.block_tokens = shape.cache.block_tokens;
   a.rows = shape.rows;
   a.window = shape.window;
@@ -50,7 +63,19 @@ int attend(void* stream, const AttentionView& a, const AttentionShape& shape) {
                           : attend<head_dim, 4>(stream, a, shape);
 }
 
-int attend_bf16(void* stream, const AttentionView& a, const AttentionShape& shape) {
+int attend_latent_bf16(void* stream, const AttentionView& a, const AttentionShape& shape) {
+  LaunchConfig config;
+  config.name = "attend_latent";
+  config.grid = {shape.tiles, 1, shape.splits};
+  config.block.x = kLatentWarps * 32;
+  config.shared_bytes = (16 + 2 * kEntries) * AttentionTileShape<kLatentRow>::kStride * 2 +
+                        16 * kScoreStride * sizeof(float);
+  config.stream = stream;
+  return launch(config, attend_latent<kLatentRow, kLatentValues>, a);
+}
+
+int attend_with_tiles(void* stream, const AttentionView& a, const AttentionShape& shape) {
+  if (is_latent(shape)) return attend_latent_bf16(stream, a, shape);
   switch (shape.cache.head_dim) {
     case 64:
       return attend<64>(stream, a, shape);
@@ -65,23 +90,60 @@ int attend_bf16(void* stream, const AttentionView& a, const AttentionShape& shap
   }
 }
 
-template <typename T>
-int attend_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
-                const AttentionShape& shape) {
+template <typename Rows, int dim>
+int attend_rows(void* stream, const AttentionView& a, const Rows& k, const Rows& v,
+                const AttentionArrays& arrays, const AttentionShape& shape) {
   LaunchConfig config;
   config.name = "attend_plain";
   config.grid = {shape.rows * static_cast<uint32_t>(shape.heads), shape.splits, 1};
   config.block.x = kWarp;
   config.stream = stream;
-  return launch(config, attend_plain<T>, a, static_cast<const T*>(arrays.k),
-                static_cast<const T*>(arrays.v), arrays.row_sequence);
+  return launch(config, attend_plain<Rows, dim>, a, k, v,
+                Global<const uint32_t>(arrays.row_sequence));
+}
+
+template <typename Rows>
+int attend_rows(void* stream, const AttentionView& a, const Rows& k, const Rows& v,
+                const AttentionArrays& arrays, const AttentionShape& shape) {
+  if (shape.cache.head_dim > kMaxHeadDim) {
+    return attend_rows<Rows, kMaxLatentDim>(stream, a, k, v, arrays, shape);
+  }
+  return attend_rows<Rows, kMaxHeadDim>(stream, a, k, v, arrays, shape);
+}
+
+template <typename T>
+int attend_plain_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
+                      const AttentionShape& shape) {
+  const auto rows = [&](const void* plane) {
+    PlainRows<T> made;
+    made.plane = Global<const T>(static_cast<const T*>(plane));
+    made.dim = a.head_dim;
+    return made;
+  };
+  return attend_rows(stream, a, rows(arrays.k), rows(arrays.v), arrays, shape);
+}
+
+int attend_quantised_rows(void* stream, const AttentionView& a, const AttentionArrays& arrays,
+                          const AttentionShape& shape) {
+  const auto rows = [&](Global<const uint8_t> plane) {
+    QuantisedRows made;
+    made.plane = plane;
+    made.type = a.type;
+    made.row_bytes = a.row_bytes;
+    made.scale_at = a.scale_at;
+    return made;
+  };
+  return attend_rows(stream, a, rows(a.k_bytes), rows(a.v_bytes), arrays, shape);
 }
 
 int attend(void* stream, const AttentionView& a, const AttentionArrays& arrays,
            const AttentionShape& shape) {
-  if (has_tiles(shape.cache)) return attend_bf16(stream, a, shape);
-  if (shape.cache.type == Input::bf16) return attend_rows<BFloat16>(stream, a, arrays, shape);
-  return attend_rows<float>(stream, a, arrays, shape);
+  if (has_tiles(shape)) return attend_with_tiles(stream, a, shape);
+  if (is_quantised(shape.cache.type)) return attend_quantised_rows(stream, a, arrays, shape);
+  if (shape.cache.type == CacheType::bf16) {
+    return attend_plain_rows<BFloat16>(stream, a, arrays, shape);
+  }
+  return attend_plain_rows<float>(stream, a, arrays, shape);
 }
 
 }  // namespace
@@ -98,10 +160,10 @@ int launch_attention(void* stream, const AttentionArrays& arrays, const Attentio
   const Global<const float> sinks(arrays.sinks);
   if (shape.out_type == Input::f32) {
     return launch(config, combine_splits<float>, a, sinks, static_cast<float*>(arrays.out),
-                  shape.out_stride);
+                  shape.out_stride, shape.out_head_stride);
   }
   return launch(config, combine_splits<BFloat16>, a, sinks, static_cast<BFloat16*>(arrays.out),
-                shape.out_stride);
+                shape.out_stride, shape.out_head_stride);
 }
 
 }  // namespace tenon::cuda

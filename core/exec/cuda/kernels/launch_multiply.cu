@@ -37,6 +37,35 @@ Factors<T> factors(const MultiplyCall& c) {
   return f;
 }
 
+LaunchConfig elements_config(const char* name, const MultiplyCall& call, uint32_t rows,
+                             void* stream) {
+  LaunchConfig config;
+  config.name = name;
+  config.block.x = 64;
+  config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
+  config.grid.y = rows;
+  config.stream = stream;
+  return config;
+}
+
+template <typename T>
+Factors<T> factors_with_w(const MultiplyCall& call) {
+  Factors<T> f = factors<T>(call);
+  f.w = Global<const T>(static_cast<const T*>(call.w));
+  return f;
+}
+
+QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& quant) {
+  QuantFactors q;
+  q.f = factors<BFloat16>(call);
+  q.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.w));
+  q.scales = Global<const Half>(reinterpret_cast<const Half*>(quant.scales));
+  q.zeros = Global<const uint8_t>(quant.zeros);
+  q.groups = quant.groups;
+  q.group = quant.group;
+  return q;
+}
+
 template <int bits>
 int multiply_bits(void* stream, const QuantCall& q, const QuantFactors& f) {
   if (q.call.rows <= kFewRows) {
@@ -49,22 +78,71 @@ int multiply_bits(void* stream, const QuantCall& q, const QuantFactors& f) {
   return launch(config, multiply_quant<kManyRows, bits>, f);
 }
 
+ExpertFactors expert_factors(const ExpertRows& rows, uint32_t each) {
+  ExpertFactors by;
+  by.experts = Global<const uint32_t>(rows.experts);
+  by.lists = Global<const uint32_t>(rows.lists);
+  by.counts = Global<const uint32_t>(rows.counts);
+  by.room = rows.room;
+  by.each = each;
+  return by;
+}
+
+// Every expert gets as many blocks as it has tiles if all rows chose it; those that are too many
+// leave at once.
+LaunchConfig experts_config(const MultiplyCall& call, const ExpertRows& rows, uint32_t tile_rows,
+                            int weight_bytes, void* stream) {
+  MultiplyCall of_expert = call;
+  of_expert.rows = rows.rows;
+  LaunchConfig config =
+      tiles_config("multiply_experts", of_expert, tile_rows, weight_bytes, stream);
+  config.grid.z = rows.count;
+  config.shared_bytes += tile_rows * sizeof(uint32_t);
+  return config;
+}
+
+template <int tile_rows>
+int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& quant,
+                     const ExpertRows& rows, uint32_t each) {
+  const auto config = [&](int weight_bytes) {
+    return experts_config(call, rows, tile_rows, weight_bytes, stream);
+  };
+  if (quant.bits == 0) {
+    Factors<BFloat16> f = factors_with_w<BFloat16>(call);
+    f.by = expert_factors(rows, each);
+    return launch(config(kRowStride * 2), multiply_experts_bf16<tile_rows>, f);
+  }
+  QuantFactors q = quant_factors(call, quant);
+  q.f.by = expert_factors(rows, each);
+  if (quant.bits == 4) {
+    return launch(config(QuantStage<4>::kStride), multiply_experts_quant<tile_rows, 4>, q);
+  }
+  return launch(config(QuantStage<8>::kStride), multiply_experts_quant<tile_rows, 8>, q);
+}
+
 }  // namespace
+
+int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
+                            const QuantScales& quant, const ExpertRows& rows, uint32_t each) {
+  const uint32_t places = rows.rows * rows.chosen;
+  if (type == Input::f32) {
+    Factors<float> f = factors_with_w<float>(call);
+    f.by = expert_factors(rows, each);
+    return launch(elements_config("multiply_experts", call, places, stream), multiply_experts_f32,
+                  f);
+  }
+  if (places <= rows.count * kFewRows) {
+    return multiply_experts<kFewRows>(stream, call, quant, rows, each);
+  }
+  return multiply_experts<kManyRows>(stream, call, quant, rows, each);
+}
 
 int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
   if (type == Input::f32) {
-    LaunchConfig config;
-    config.name = "multiply_f32";
-    config.block.x = 64;
-    config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
-    config.grid.y = call.rows;
-    config.stream = stream;
-    Factors<float> f = factors<float>(call);
-    f.w = Global<const float>(static_cast<const float*>(call.w));
-    return launch(config, multiply_f32, f);
+    return launch(elements_config("multiply_f32", call, call.rows, stream), multiply_f32,
+                  factors_with_w<float>(call));
   }
-  Factors<BFloat16> f = factors<BFloat16>(call);
-  f.w = Global<const BFloat16>(static_cast<const BFloat16*>(call.w));
+  const Factors<BFloat16> f = factors_with_w<BFloat16>(call);
   if (call.rows <= kFewRows) {
     const LaunchConfig config =
         tiles_config("multiply_bf16", call, kFewRows, kRowStride * 2, stream);
@@ -75,15 +153,26 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
   return launch(config, multiply_bf16<kManyRows>, f);
 }
 
+int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
+                          const HeadStrides& heads) {
+  if (type == Input::f32) {
+    LaunchConfig config = elements_config("multiply_heads", call, call.rows, stream);
+    config.grid.z = heads.count;
+    return launch(config, multiply_heads_f32, factors_with_w<float>(call), heads);
+  }
+  const bool few = call.rows <= kFewRows;
+  LaunchConfig config =
+      tiles_config("multiply_heads", call, few ? kFewRows : kManyRows, kRowStride * 2, stream);
+  config.grid.z = heads.count;
+  const Factors<BFloat16> f = factors_with_w<BFloat16>(call);
+  if (few) return launch(config, multiply_heads_bf16<kFewRows>, f, heads);
+  return launch(config, multiply_heads_bf16<kManyRows>, f, heads);
+}
+
 int launch_multiply_quant(void* stream, const QuantCall& call) {
-  QuantFactors f;
-  f.f = factors<BFloat16>(call.call);
-  f.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.call.w));
-  f.scales = Global<const Half>(reinterpret_cast<const Half*>(call.scales));
-  f.zeros = Global<const uint8_t>(call.zeros);
-  f.groups = call.groups;
-  f.group = call.group;
-  return call.bits == 4 ? multiply_bits<4>(stream, call, f) : multiply_bits<8>(stream, call, f);
+  const QuantFactors f = quant_factors(call.call, call.quant);
+  return call.quant.bits == 4 ? multiply_bits<4>(stream, call, f)
+                              : multiply_bits<8>(stream, call, f);
 }
 
 }  // namespace tenon::cuda

@@ -1,3 +1,4 @@
+#include "core/exec/cuda/kernels/cache_rows.cuh"
 #include "core/exec/cuda/kernels/row_kernels.cuh"
 
 namespace tenon::cuda {
@@ -16,12 +17,28 @@ template <typename T>
 int embed(void* stream, const EmbedCall& c) {
   return launch(rows_config("embed", c.rows, stream), embed_kernel<T>, c.tokens, c.positions,
                 static_cast<const T*>(c.table), static_cast<const T*>(c.position_table), c.hidden,
-                c.width, c.stride, c.scale);
+                c.width, c.stride, c.position_stride, c.scale);
+}
+
+template <int bits>
+int embed_quant(void* stream, const EmbedCall& c) {
+  EmbedTable table;
+  table.codes = Global<const uint8_t>(static_cast<const uint8_t*>(c.table));
+  table.scales = Global<const Half>(reinterpret_cast<const Half*>(c.quant.scales));
+  table.zeros = Global<const uint8_t>(c.quant.zeros);
+  table.stride = c.stride;
+  table.groups = c.quant.groups;
+  table.group = c.quant.group;
+  return launch(rows_config("embed_quant", c.rows, stream), embed_quant_kernel<bits>, c.tokens,
+                c.positions, table, static_cast<const BFloat16*>(c.position_table), c.hidden,
+                c.width, c.position_stride, c.scale);
 }
 
 }  // namespace
 
 int launch_embed(void* stream, const EmbedCall& call) {
+  if (call.quant.bits == 8) return embed_quant<8>(stream, call);
+  if (call.quant.bits == 4) return embed_quant<4>(stream, call);
   return call.weights == Input::bf16 ? embed<BFloat16>(stream, call) : embed<float>(stream, call);
 }
 
@@ -43,25 +60,27 @@ int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows
 }
 
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
-                uint32_t rows, int width, int out_stride, ActivationKind kind) {
+                uint32_t rows, int width, int out_stride, ActivationKind kind,
+                SwigluLimit limited) {
   const LaunchConfig config = rows_config("gate", rows, stream);
   if (out_type == Input::f32) {
     return launch(config, gate_kernel<float>, gate, up, static_cast<float*>(out), width, out_stride,
-                  kind);
+                  kind, limited);
   }
   return launch(config, gate_kernel<BFloat16>, gate, up, static_cast<BFloat16*>(out), width,
-                out_stride, kind);
+                out_stride, kind, limited);
 }
 
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
-                     uint32_t count, int width, int to_stride) {
+                     uint32_t count, int width, int to_stride, int from_stride) {
   const LaunchConfig config = rows_config("take_rows", count, stream);
+  if (from_stride == 0) from_stride = width;
   if (to_type == Input::f32) {
     return launch(config, take_rows_kernel<float>, from, rows, static_cast<float*>(to), width,
-                  to_stride);
+                  to_stride, from_stride);
   }
   return launch(config, take_rows_kernel<BFloat16>, from, rows, static_cast<BFloat16*>(to), width,
-                to_stride);
+                to_stride, from_stride);
 }
 
 int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap, float limit) {
@@ -72,8 +91,14 @@ int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap
 int launch_store(void* stream, const float* from, const uint32_t* blocks, const uint32_t* offsets,
                  void* cache, uint32_t rows, const CacheShape& shape) {
   const uint64_t count = uint64_t{rows} * static_cast<uint32_t>(shape.kv_heads);
-  const LaunchConfig config = rows_config("store", count, stream);
-  if (shape.type == Input::f32) {
+  LaunchConfig config = rows_config("store", count, stream);
+  if (is_quantised(shape.type)) {
+    config.block.x = kWarp;
+    return launch(config, store_quantised_kernel, from, blocks, offsets,
+                  static_cast<uint8_t*>(cache), shape, cache_row_bytes(shape.type, shape.head_dim),
+                  cache_scale_at(shape.type, shape.head_dim));
+  }
+  if (shape.type == CacheType::f32) {
     return launch(config, store_kernel<float>, from, blocks, offsets, static_cast<float*>(cache),
                   shape.kv_heads, shape.head_dim, shape.block_tokens);
   }

@@ -19,7 +19,8 @@ enum class Input : uint8_t { f32, bf16 };
 struct NormShape {
   uint32_t rows = 0;
   int width = 0;
-  int out_stride = 0;        // elements
+  int x_stride = 0;  // elements; 0 = width
+  int out_stride = 0;
   uint32_t weight_rows = 1;  // row r has weight r % weight_rows
   float eps = 0.0f;
   bool centered = false;  // a layer norm; else an rms norm
@@ -28,17 +29,35 @@ struct NormShape {
 };
 
 enum class ActivationKind : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+// With a limit above 0, in place of activation(gate) · up:
+//   g · σ(alpha · g) · (clamp(up, ±limit) + 1), g = min(gate, limit)
+struct SwigluLimit {
+  float alpha = 0.0f;
+  float limit = 0.0f;
+};
+
+// Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
+//   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, low nibble first
+struct QuantScales {
+  const uint16_t* scales;  // f16 [n_out, groups]
+  const uint8_t* zeros;    // [n_out, groups], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
+  int groups;
+  int group;
+  int bits;
+};
 
 struct EmbedCall {
-  const int32_t* tokens;      // [rows]
-  const uint32_t* positions;  // [rows], where there is a position table
-  const void* table;          // [vocabulary, stride] of `weights`
-  const void* position_table;
+  const int32_t* tokens;       // [rows]
+  const uint32_t* positions;   // [rows], where there is a position table
+  const void* table;           // [vocabulary, stride] of `weights`, or of bytes
+  QuantScales quant;           // of the table; bits 0: it is not quantised
+  const void* position_table;  // [context, position_stride] of `weights`
   Input weights;
   float* hidden;  // [rows, width]
   uint32_t rows;
   int width;
   int stride;
+  int position_stride;
   float scale;
 };
 int launch_embed(void* stream, const EmbedCall& call);
@@ -53,19 +72,35 @@ int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows
 
 // out [rows, out_stride] = activation(gate [rows, width]) · up; gate null: activation(up).
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
-                uint32_t rows, int width, int out_stride, ActivationKind kind);
+                uint32_t rows, int width, int out_stride, ActivationKind kind,
+                SwigluLimit limited = {});
 
-// to [count, to_stride] = rows of from [.., width]; `rows` null: the first ones.
+// to [count, to_stride] = the first `width` of rows of from [.., from_stride]; `rows` null: the
+// first ones; from_stride 0: width.
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
-                     uint32_t count, int width, int to_stride);
+                     uint32_t count, int width, int to_stride, int from_stride = 0);
 
 // x = cap · tanh(scale · x / cap), without a cap scale · x; then held within ±limit, if that is >
 // 0.
 int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap, float limit);
 
+// Elements of K and V, as <tenon/attention.h> has them: rows of i8 and i4 end with a scale.
+enum class CacheType : uint8_t { f32, bf16, i8, i4 };
+constexpr bool is_quantised(CacheType type) {
+  return type == CacheType::i8 || type == CacheType::i4;
+}
+// Of a row of i8 or i4: where its scale stands, and how long it is.
+constexpr int cache_scale_at(CacheType type, int dim) {
+  const int bytes = type == CacheType::i8 ? dim : (dim + 1) / 2;
+  return (bytes + 1) / 2 * 2;
+}
+constexpr int cache_row_bytes(CacheType type, int dim) {
+  return cache_scale_at(type, dim) + (type == CacheType::i8 ? 2 : 4);
+}
+
 // What a cache's plane is made of: [block][kv_head][token][element].
 struct CacheShape {
-  Input type;  // of elements
+  CacheType type;
   int kv_heads;
   int head_dim;
   int block_tokens;
@@ -94,19 +129,85 @@ struct MultiplyCall {
 };
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
 
-// Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
-//   w = (q - zero) · scale     8 bits: q signed, no zero; 4 bits: q 0 … 15, low nibble first
-// The integers are multiplied as bf16, which holds them exactly; scales enter in f32 behind each
-// group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4 bits) or 32 (8 bits).
+// `count` such products beside each other, of heads that have a matrix each: x, w and y of the next
+// one begin so many elements further. No bias; x must stay aligned to 16 bytes.
+struct HeadStrides {
+  uint32_t count;
+  int x;
+  int w;
+  int y;
+};
+int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
+                          const HeadStrides& heads);
+
+// Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
+// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4
+// bits) or 32 (8 bits).
 struct QuantCall {
   MultiplyCall call;
-  const uint16_t* scales;  // f16 [n_out, groups]
-  const uint8_t* zeros;    // [n_out, groups], null = 0 (8 bits) or 8 (4 bits)
-  int groups;
-  int group;
-  int bits;
+  QuantScales quant;
 };
 int launch_multiply_quant(void* stream, const QuantCall& call);
+
+// Experts. A row chooses some of them; its choice number i has the place row · chosen + i, and what
+// a row's experts make stands at its places.
+enum class RouteScoring : uint8_t { softmax, softmax_of_chosen, sigmoid };  // ExpertScoring
+struct RouteShape {
+  int width;  // of a row
+  int x_stride;
+  int router_stride;
+  int count;  // experts
+  int chosen;
+  int groups;
+  int groups_chosen;
+  RouteScoring scoring;
+  bool normalised;
+  bool best_two;  // judge a group
+  float scale;
+};
+struct RouteCall {
+  const float* x;              // [rows, x_stride]
+  const float* router;         // [count, router_stride]
+  const float* bias;           // [count] or null
+  const float* correction;     // [count] or null
+  const float* shared_router;  // [width] or null
+  uint32_t* experts;           // [rows, chosen], best first
+  float* factors;              // [rows, chosen + 1]: the last is the shared expert's
+  uint32_t rows;
+};
+int launch_route(void* stream, const RouteCall& call, const RouteShape& shape);
+
+// What rows chose, and the same by experts: an expert's places, rising, are the first counts[e] of
+// its `room` numbers in `lists`.
+struct ExpertRows {
+  const uint32_t* experts;  // [rows, chosen]
+  const uint32_t* lists;    // [count, room]
+  const uint32_t* counts;   // [count]
+  uint32_t rows;
+  uint32_t chosen;
+  uint32_t count;
+  uint32_t room;
+};
+int launch_collect_places(void* stream, const ExpertRows& rows, uint32_t* lists, uint32_t* counts);
+
+// For each place, with its expert's matrix and bias: y[place] = x[place / each] · Wᵀ + bias. W has
+// [count · n_out] rows; with bits its integers and scales are those of `quant`. `each` is 1 where x
+// has a row a place. `call.rows` is not read.
+int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
+                            const QuantScales& quant, const ExpertRows& rows, uint32_t each);
+
+struct AddExpertsCall {
+  const float* of;       // [rows · chosen, width]
+  const float* factors;  // [rows, chosen + 1]
+  const float* shared;   // [rows, width] or null
+  float* out;            // [rows, width]
+  uint32_t rows;
+  int chosen;
+  int width;
+  bool add;  // out += scale · sum; else out = sum
+  float scale;
+};
+int launch_add_experts(void* stream, const AddExpertsCall& call);
 
 // Sequences of a step. Items of a sequence and KV head are its rows times the query heads that
 // share that head: item i is row i / (heads / kv_heads).
@@ -122,21 +223,24 @@ struct AttentionSequence {
 struct AttentionArrays {
   const float* q;  // [rows, heads, head_dim]
   const void* k;   // planes
-  const void* v;
+  const void* v;   // k again where V is the beginning of K's rows
   const AttentionSequence* sequences;
   const AttentionTile* tiles;
   const uint32_t* slots;         // [rows] entries in front of the row
   const uint32_t* row_sequence;  // [rows] which of `sequences`
   const int32_t* tables;         // block ids; of blocks that no row sees they are not read
   const float* sinks;            // [heads] or null
-  float* partial;                // [splits, rows · heads, head_dim]
+  const float* slopes;           // [heads] or null: slope · (entry - row's own) on a score
+  float* partial;                // [splits, rows · heads, v_dim]
   float* sums;                   // [splits, rows · heads, 2]: largest score (base 2), sum
   void* out;                     // [rows, out_stride]
 };
 struct AttentionShape {
   CacheShape cache;
+  int v_dim;  // elements of a row of V: head_dim, or fewer of latent attention
   Input out_type;
   int out_stride;
+  int out_head_stride;
   int heads;
   uint32_t rows;    // of the step
   uint32_t tiles;   // of kTileItems · warps items
@@ -153,9 +257,11 @@ inline constexpr uint32_t kTileItems = 16;
 constexpr uint32_t attention_splits(uint32_t entries) {
   return (entries + kSplitEntries - 1) / kSplitEntries;
 }
-// Tensor cores serve bf16 caches with a head_dim of 64, 80, 96, 128 and 256; all else, up to
-// kMaxHeadDim, is computed in f32.
+// Tensor cores serve caches of bf16, and of i8 and i4, which become bf16 on their way, with a
+// head_dim of 64, 80, 96, 128 and 256, and latent attention with rows of 576 of which V is 512; all
+// else, up to these, is computed in f32.
 inline constexpr int kMaxHeadDim = 256;
+inline constexpr int kMaxLatentDim = 576;
 int launch_attention(void* stream, const AttentionArrays& arrays, const AttentionShape& shape);
 
 }  // namespace tenon::cuda

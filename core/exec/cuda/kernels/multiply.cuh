@@ -15,6 +15,13 @@ inline constexpr int kStep = 32;              // of K, for each stage
 inline constexpr int kStages = 3;             // two on their way while one is multiplied
 inline constexpr int kRowStride = kStep + 8;  // elements: rows of 80 bytes meet no bank twice
 
+// Of a product with experts: which of the rows an expert has (ExpertRows).
+struct ExpertFactors {
+  Global<const uint32_t> experts, lists, counts;
+  uint32_t room = 0;
+  uint32_t each = 1;
+};
+
 // A call's numbers with watched pointers in place of plain ones.
 template <typename T>
 struct Factors {
@@ -26,11 +33,13 @@ struct Factors {
   int n_out, k_in, x_stride, w_stride, y_stride;
   bool add;
   float factor;
+  ExpertFactors by;  // of products with experts alone
 };
 
+// A row below 0 is none.
 template <typename T>
 TENON_DEVICE void put_product(const Factors<T>& f, int64_t row, int column, float sum) {
-  if (row >= static_cast<int64_t>(f.rows) || column >= f.n_out) return;
+  if (row < 0 || column >= f.n_out) return;
   if (f.bias) sum += f.bias[column];
   const int64_t at = row * f.y_stride + column;
   f.y[at] = f.add ? fmaf(f.factor, sum, f.y[at]) : sum;
@@ -54,22 +63,68 @@ struct Tile {
         warp_column(static_cast<int>(threadIdx.x) / 32 % kColumnWarps * (kTiles * 8)) {}
 };
 
-// 16 bytes of a matrix of bf16 to shared memory, zeros where it ends.
-TENON_DEVICE void copy_piece(Shared<BFloat16> to, Global<const BFloat16> matrix, int64_t row,
-                             int64_t rows, int k, int k_end, int stride) {
-  const int left = row < rows ? (k_end - k) * 2 : 0;
+// Which rows of x a tile's rows are, and which of y; -1: none.
+struct StraightRows {
+  int64_t first, count;
+  TENON_DEVICE int64_t from(int row) const { return first + row < count ? first + row : -1; }
+  TENON_DEVICE int64_t to(int row) const { return from(row); }
+};
+// … of one expert: rows of y are places, those of x the rows that chose.
+struct ChosenRows {
+  static constexpr uint32_t kNone = 0xffffffffu;
+  Shared<uint32_t> places;  // [tile_rows]
+  uint32_t each;
+  TENON_DEVICE int64_t from(int row) const {
+    const uint32_t place = places[row];
+    return place == kNone ? -1 : static_cast<int64_t>(place / each);
+  }
+  TENON_DEVICE int64_t to(int row) const {
+    const uint32_t place = places[row];
+    return place == kNone ? -1 : static_cast<int64_t>(place);
+  }
+};
+
+TENON_DEVICE bool expert_is_done(const ExpertFactors& by, int64_t first_row) {
+  return first_row >= static_cast<int64_t>(uint32_t{by.counts[blockIdx.z]});
+}
+// Brings a tile's places to shared memory.
+template <int tile_rows>
+TENON_DEVICE ChosenRows chosen_rows(SharedArena& arena, const ExpertFactors& by,
+                                    int64_t first_row) {
+  const ChosenRows rows{arena.take<uint32_t>(tile_rows), by.each};
+  const int64_t count = uint32_t{by.counts[blockIdx.z]};
+  const int64_t list = static_cast<int64_t>(blockIdx.z) * by.room;
+  const int own = static_cast<int>(threadIdx.x);
+  if (own < tile_rows) {
+    rows.places[own] =
+        first_row + own < count ? uint32_t{by.lists[list + first_row + own]} : ChosenRows::kNone;
+  }
+  __syncthreads();
+  return rows;
+}
+// Moves to the matrix and the bias of expert `index`.
+template <typename T>
+TENON_DEVICE void choose_matrix(Factors<T>& f, int64_t index) {
+  f.w = f.w + index * f.n_out * f.w_stride;
+  if (f.bias) f.bias = f.bias + index * f.n_out;
+}
+
+// 16 bytes of a matrix of bf16 to shared memory, zeros where it ends and for a row below 0.
+TENON_DEVICE void copy_piece(Shared<BFloat16> to, Global<const BFloat16> matrix, int64_t row, int k,
+                             int k_end, int stride) {
+  const int left = row >= 0 ? (k_end - k) * 2 : 0;
   const uint32_t valid = left <= 0 ? 0u : left >= 16 ? 16u : static_cast<uint32_t>(left);
   copy_async_16(to, valid > 0 ? matrix + (row * stride + k) : matrix, valid);
 }
 
-template <int tile_rows>
-TENON_DEVICE void copy_inputs(Shared<BFloat16> to, Global<const BFloat16> x, uint32_t rows,
-                              int64_t first_row, int k, int k_in, int stride) {
+template <int tile_rows, typename Rows>
+TENON_DEVICE void copy_inputs(Shared<BFloat16> to, Global<const BFloat16> x, const Rows& rows,
+                              int k, int k_in, int stride) {
   TENON_UNROLL
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * kStep / 8; i += kMultiplyThreads) {
     const int row = i / (kStep / 8);
     const int piece = i % (kStep / 8) * 8;
-    copy_piece(to + (row * kRowStride + piece), x, first_row + row, rows, k + piece, k_in, stride);
+    copy_piece(to + (row * kRowStride + piece), x, rows.from(row), k + piece, k_in, stride);
   }
 }
 
@@ -81,21 +136,22 @@ TENON_DEVICE void load_b_pair(uint32_t (&b)[4], Shared<BFloat16> columns, int la
   load_matrix_x4(b, columns + ((lane / 16 * 8 + lane % 8) * kRowStride + k + lane / 8 % 2 * 8));
 }
 
-template <int tile_rows>
-__global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFloat16> f) {
+template <int tile_rows, typename Rows>
+TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
+                                SharedArena& arena) {
   using T = Tile<tile_rows>;
-  SharedArena arena;
   Shared<BFloat16> x = arena.take<BFloat16>(kStages * tile_rows * kRowStride);
   Shared<BFloat16> w = arena.take<BFloat16>(kStages * kColumns * kRowStride);
   const T tile;
+  const StraightRows columns_of{tile.column, f.n_out};
   const int steps = (f.k_in + kStep - 1) / kStep;
   const auto fill = [&](int step) {
     if (step < steps) {
       const int stage = step % kStages;
-      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, f.rows, tile.row,
-                             step * kStep, f.k_in, f.x_stride);
-      copy_inputs<kColumns>(w + stage * kColumns * kRowStride, f.w, static_cast<uint32_t>(f.n_out),
-                            tile.column, step * kStep, f.w_stride, f.w_stride);
+      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, rows_of, step * kStep, f.k_in,
+                             f.x_stride);
+      copy_inputs<kColumns>(w + stage * kColumns * kRowStride, f.w, columns_of, step * kStep,
+                            f.w_stride, f.w_stride);
     }
     copy_async_commit();
   };
@@ -125,23 +181,74 @@ __global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFl
   for (int n = 0; n < T::kTiles; ++n) {
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      put_product(f, tile.row + tile.warp_row + tile.lane / 4 + i / 2 * 8,
+      put_product(f, rows_of.to(tile.warp_row + tile.lane / 4 + i / 2 * 8),
                   tile.column + tile.warp_column + n * 8 + tile.lane % 4 * 2 + i % 2, sums[n][i]);
     }
   }
 }
 
+template <int tile_rows>
+__global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFloat16> f) {
+  SharedArena arena;
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
+  multiply_tile<tile_rows>(f, StraightRows{first, static_cast<int64_t>(f.rows)}, arena);
+}
+
+// Grid: columns, rows of an expert, experts.
+template <int tile_rows>
+__global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_experts_bf16(Factors<BFloat16> f) {
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
+  if (expert_is_done(f.by, first)) return;
+  SharedArena arena;
+  const ChosenRows rows = chosen_rows<tile_rows>(arena, f.by, first);
+  choose_matrix(f, blockIdx.z);
+  multiply_tile<tile_rows>(f, rows, arena);
+}
+
+// Grid: columns, rows, heads.
+template <typename T>
+TENON_DEVICE void choose_head(Factors<T>& f, const HeadStrides& heads) {
+  const int64_t head = blockIdx.z;
+  f.x = f.x + head * heads.x;
+  f.w = f.w + head * heads.w;
+  f.y = f.y + head * heads.y;
+}
+template <int tile_rows>
+__global__ void __launch_bounds__(kMultiplyThreads, 4)
+    multiply_heads_bf16(Factors<BFloat16> f, HeadStrides heads) {
+  SharedArena arena;
+  choose_head(f, heads);
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
+  multiply_tile<tile_rows>(f, StraightRows{first, static_cast<int64_t>(f.rows)}, arena);
+}
+
 // The path that rounds nothing: a thread an element, one product after the other. Not made to be
 // fast.
-__global__ void multiply_f32(Factors<float> f) {
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int64_t row = blockIdx.y;
-  if (column >= f.n_out) return;
+TENON_DEVICE void multiply_element(const Factors<float>& f, int64_t from, int64_t to, int column) {
   float sum = 0.0f;
   for (int k = 0; k < f.k_in; ++k) {
-    sum = fmaf(f.x[row * f.x_stride + k], f.w[static_cast<int64_t>(column) * f.w_stride + k], sum);
+    sum = fmaf(f.x[from * f.x_stride + k], f.w[static_cast<int64_t>(column) * f.w_stride + k], sum);
   }
-  put_product(f, row, column, sum);
+  put_product(f, to, column, sum);
+}
+
+__global__ void multiply_f32(Factors<float> f) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
+}
+
+__global__ void multiply_heads_f32(Factors<float> f, HeadStrides heads) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  choose_head(f, heads);
+  if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
+}
+
+// Grid: columns, places.
+__global__ void multiply_experts_f32(Factors<float> f) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (column >= f.n_out) return;
+  choose_matrix(f, uint32_t{f.by.experts[blockIdx.y]});
+  multiply_element(f, blockIdx.y / f.by.each, blockIdx.y, column);
 }
 
 }  // namespace tenon::cuda

@@ -51,12 +51,12 @@ TENON_DEVICE uint32_t quant_pair(Shared<uint8_t> column, int k, int zero) {
 }
 
 // The first of a group's steps reads zeros, the last one enters scales; rows of `tile.column`.
-template <int tile_rows, int bits>
-__global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors q) {
+template <int tile_rows, int bits, typename Rows>
+TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of,
+                                      SharedArena& arena) {
   using T = Tile<tile_rows>;
   using Stage = QuantStage<bits>;
   const Factors<BFloat16>& f = q.f;
-  SharedArena arena;
   Shared<BFloat16> x = arena.take<BFloat16>(kStages * tile_rows * kRowStride);
   Shared<uint8_t> w = arena.take<uint8_t>(kStages * kColumns * Stage::kStride);
   const T tile;
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
   const auto fill = [&](int step) {
     if (step < steps) {
       const int stage = step % kStages;
-      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, f.rows, tile.row,
-                             step * kStep, f.k_in, f.x_stride);
+      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, rows_of, step * kStep, f.k_in,
+                             f.x_stride);
       copy_quants<bits>(w + stage * kColumns * Stage::kStride, q, tile.column, step);
     }
     copy_async_commit();
@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
         const int column = first + n * 8 + tile.lane / 4;
         zero[n] = bits == 4 ? 8 : 0;
         if (q.zeros && column < f.n_out) {
-          zero[n] = uint8_t{q.zeros[static_cast<int64_t>(column) * q.groups + group]};
+          const uint8_t byte = q.zeros[static_cast<int64_t>(column) * q.groups + group];
+          zero[n] = bits == 4 ? byte : static_cast<int8_t>(byte);
         }
         TENON_UNROLL
         for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
@@ -124,10 +125,33 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
   for (int n = 0; n < T::kTiles; ++n) {
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      put_product(f, tile.row + tile.warp_row + tile.lane / 4 + i / 2 * 8,
+      put_product(f, rows_of.to(tile.warp_row + tile.lane / 4 + i / 2 * 8),
                   first + n * 8 + tile.lane % 4 * 2 + i % 2, sums[n][i]);
     }
   }
+}
+
+template <int tile_rows, int bits>
+__global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors q) {
+  SharedArena arena;
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
+  multiply_quant_tile<tile_rows, bits>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
+                                       arena);
+}
+
+// Grid: columns, rows of an expert, experts.
+template <int tile_rows, int bits>
+__global__ void __launch_bounds__(kMultiplyThreads) multiply_experts_quant(QuantFactors q) {
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
+  if (expert_is_done(q.f.by, first)) return;
+  SharedArena arena;
+  const ChosenRows rows = chosen_rows<tile_rows>(arena, q.f.by, first);
+  const int64_t skipped = static_cast<int64_t>(blockIdx.z) * q.f.n_out;
+  q.w = q.w + skipped * q.f.w_stride;
+  q.scales = q.scales + skipped * q.groups;
+  if (q.zeros) q.zeros = q.zeros + skipped * q.groups;
+  if (q.f.bias) q.f.bias = q.f.bias + skipped;
+  multiply_quant_tile<tile_rows, bits>(q, rows, arena);
 }
 
 }  // namespace tenon::cuda

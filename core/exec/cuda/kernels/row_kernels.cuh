@@ -27,13 +27,52 @@ TENON_DEVICE float block_sum(float x, Shared<float> sums) {
 template <typename T>
 __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                              Global<const T> table, Global<const T> position_table,
-                             Global<float> hidden, int width, int stride, float scale) {
+                             Global<float> hidden, int width, int stride, int position_stride,
+                             float scale) {
   const int64_t row = blockIdx.x;
   const int64_t token = tokens[row];
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
     float x = get(table, token * stride + i) * scale;
-    if (position_table) x += get(position_table, position * stride + i);
+    if (position_table) x += get(position_table, position * position_stride + i);
+    hidden[row * width + i] = x;
+  }
+}
+
+// The same from a table of integers with scales.
+struct EmbedTable {
+  Global<const uint8_t> codes;
+  Global<const Half> scales;
+  Global<const uint8_t> zeros;
+  int stride, groups, group;
+};
+
+template <int bits>
+TENON_DEVICE float table_element(const EmbedTable& table, int64_t row, int i) {
+  const int64_t own = row * table.groups + i / table.group;
+  const Half scale = table.scales[own];
+  int code, zero = bits == 4 ? 8 : 0;
+  if (bits == 4) {
+    code = uint8_t{table.codes[row * table.stride + i / 2]} >> (i % 2 * 4) & 15;
+    if (table.zeros) zero = uint8_t{table.zeros[own]};
+  } else {
+    code = static_cast<int8_t>(uint8_t{table.codes[row * table.stride + i]});
+    if (table.zeros) zero = static_cast<int8_t>(uint8_t{table.zeros[own]});
+  }
+  return static_cast<float>(code - zero) * to_float(scale);
+}
+
+template <int bits>
+__global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
+                                   EmbedTable table, Global<const BFloat16> position_table,
+                                   Global<float> hidden, int width, int position_stride,
+                                   float scale) {
+  const int64_t row = blockIdx.x;
+  const int64_t token = tokens[row];
+  const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
+  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
+    float x = table_element<bits>(table, token, i) * scale;
+    if (position_table) x += get(position_table, position * position_stride + i);
     hidden[row * width + i] = x;
   }
 }
@@ -45,7 +84,8 @@ __global__ void norm_kernel(Global<const float> x, Global<const float> weight,
                             Global<const float> bias, Global<T> out, NormShape shape) {
   SharedArena arena;
   Shared<float> sums = arena.take<float>(kRowThreads / 32);
-  const int64_t from = static_cast<int64_t>(blockIdx.x) * shape.width;
+  const int64_t from =
+      static_cast<int64_t>(blockIdx.x) * (shape.x_stride == 0 ? shape.width : shape.x_stride);
   const int64_t to = static_cast<int64_t>(blockIdx.x) * shape.out_stride;
   const int64_t own = static_cast<int64_t>(blockIdx.x % shape.weight_rows) * shape.width;
   const int first = static_cast<int>(threadIdx.x);
@@ -108,25 +148,36 @@ TENON_DEVICE float activate(ActivationKind kind, float x) {
   return x;
 }
 
+TENON_DEVICE float limited_swiglu(const SwigluLimit& by, float gate, float up) {
+  const float g = fminf(gate, by.limit);
+  const float u = fminf(fmaxf(up, -by.limit), by.limit);
+  return g / (1.0f + expf(-by.alpha * g)) * (u + 1.0f);
+}
+
 template <typename T>
 __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Global<T> out,
-                            int width, int out_stride, ActivationKind kind) {
+                            int width, int out_stride, ActivationKind kind, SwigluLimit limited) {
   const int64_t row = blockIdx.x;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
     const float u = up[row * width + i];
-    put(out, row * out_stride + i,
-        gate ? activate(kind, gate[row * width + i]) * u : activate(kind, u));
+    float y;
+    if (limited.limit > 0.0f) {
+      y = limited_swiglu(limited, gate[row * width + i], u);
+    } else {
+      y = gate ? activate(kind, gate[row * width + i]) * u : activate(kind, u);
+    }
+    put(out, row * out_stride + i, y);
   }
 }
 
 // Rows of f32 into rows of a product's input, each from where `rows` says.
 template <typename T>
 __global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t> rows,
-                                 Global<T> to, int width, int to_stride) {
+                                 Global<T> to, int width, int to_stride, int from_stride) {
   const int64_t row =
       rows ? static_cast<int64_t>(uint32_t{rows[blockIdx.x]}) : static_cast<int64_t>(blockIdx.x);
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
-    put(to, static_cast<int64_t>(blockIdx.x) * to_stride + i, from[row * width + i]);
+    put(to, static_cast<int64_t>(blockIdx.x) * to_stride + i, from[row * from_stride + i]);
   }
 }
 

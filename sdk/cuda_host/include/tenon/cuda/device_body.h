@@ -3,6 +3,7 @@
 
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <tenon/cuda/last_kernel.h>
 
 #define TENON_DEVICE __device__ __forceinline__
 #define TENON_UNROLL _Pragma("unroll")
@@ -165,6 +166,7 @@ TENON_DEVICE Half to_half(float x) {
 
 template <typename... P, typename... A>
 int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
+  last_kernel() = config.name;
   if (config.shared_bytes > 48 * 1024) {
     const cudaError_t set = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -82,6 +82,10 @@ class LateQueue {
  public:
   void push(std::function<void()> work) { work_.push_back(std::move(work)); }
   void run_all();
+  // The first of what waits. False where nothing does.
+  bool run_one();
+  // What waits, in order; it waits no longer.
+  std::deque<std::function<void()>> take() { return std::exchange(work_, {}); }
   uint64_t waiting() const { return work_.size(); }
 
  private:
@@ -107,6 +111,8 @@ class Emulator {
   bool copy_in(void* to, const void* from, uint64_t bytes, Content content = Content::variable);
   bool copy_out(void* to, const void* from, uint64_t bytes) const;
   bool copy_inside(void* to, const void* from, uint64_t bytes);
+  // Nothing stands in the whole array that begins there any more.
+  bool forget(void* at);
 
   const std::vector<Finding>& findings() const { return findings_; }
   const Counts& counts() const { return counts_; }

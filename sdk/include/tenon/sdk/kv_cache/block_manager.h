@@ -162,6 +162,15 @@ class BlockManager : public KVCacheManager {
     return sequence.states[static_cast<size_t>(&group - states_.data())];
   }
   KvCounters& counters() { return counters_; }
+  const HostServices& host() const { return host_; }
+  // Of hooks that move entries of a sequence's own; make room in front of what cannot fail.
+  MoveQueue& moves() { return moves_; }
+  // Null where there is none.
+  BlockSequence* find(SeqId seq) {
+    const uint32_t slot = slots_.find(seq);
+    return slot == SequenceMap::kNone ? nullptr : sequences_[slot].get();
+  }
+  static Status unknown(SeqId seq) { return wrong("no sequence " + std::to_string(seq)); }
   uint32_t context_tokens() const { return context_; }
   template <typename Visit>
   void each_sequence(Visit visit) const {
@@ -183,12 +192,6 @@ class BlockManager : public KVCacheManager {
     uint32_t restored = 0;  // of them, to bring back from the pool
   };
 
-  BlockSequence* find(SeqId seq) {
-    const uint32_t slot = slots_.find(seq);
-    return slot == SequenceMap::kNone ? nullptr : sequences_[slot].get();
-  }
-  static Status unknown(SeqId seq) { return wrong("no sequence " + std::to_string(seq)); }
-
   template <typename Visit>
   void each_pool(Visit visit) {
     for (BlockGroup& group : groups_) visit(group.pool), visit(group.swap);
@@ -205,6 +208,8 @@ class BlockManager : public KVCacheManager {
   Status begin_sequence(const KvSequence& sequence);
   Status check_fork(const KvSequence& sequence, const BlockSequence& parent, uint32_t limit);
   bool tail_as_it_is(const BlockSequence& parent, uint32_t tokens) const;
+  // Whether a fork at `tokens` needs a copy of the parent's last block.
+  bool copies_tail(const BlockGroup& group, const BlockSequence& parent, uint32_t tokens) const;
   void share_parent(BlockSequence& child, const BlockSequence& parent, uint32_t tokens);
   BlockSequence& blank(SeqId seq, uint32_t limit);
   void match_blocks(const BlockGroup& group, BlockSequence& sequence, const Reuse& reuse,

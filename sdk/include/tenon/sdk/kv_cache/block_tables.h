@@ -93,7 +93,15 @@ class BlockGroup {
     return index < table.blocks.size() && pool.shared(table.blocks[index]);
   }
   // Replaces the block that holds the last of `tokens` by `copy`, its own.
-  void copy_tail(BlockTable& table, uint32_t tokens, BlockId copy, uint64_t last_step);
+  void copy_tail(BlockTable& table, uint32_t tokens, BlockId copy, uint64_t last_step) {
+    copy_block(table, tokens / block_tokens_, tokens, copy, last_step);
+  }
+  // The same of block `index`, one of those that hold `tokens`.
+  void copy_block(BlockTable& table, uint32_t index, uint32_t tokens, BlockId copy,
+                  uint64_t last_step);
+  // Of so many leading blocks those that no two sequences share.
+  uint32_t unshared(uint32_t blocks) const { return kept_.rewritten ? sinks(blocks) : 0; }
+  bool rewrites() const { return kept_.rewritten; }
   void copy_into(BlockId from, BlockId to, uint32_t tokens);
 
   // Counts the slots of `tokens` in all blocks from position `from` on that are the table's alone.

@@ -19,6 +19,9 @@ struct SinkWindow {
   uint32_t sink_tokens = 0;
   uint32_t window_tokens = 0;  // 0 = nothing is evicted
   uint32_t stride_tokens = 0;
+  // What stands in the place of the sinks changes when others go: forks have copies of it, and
+  // begin where their parent is.
+  bool rewritten = false;
 
   bool evicts() const { return window_tokens > 0; }
   // Entries between sinks and window that the row at `position` does not see.

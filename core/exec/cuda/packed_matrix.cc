@@ -1,0 +1,114 @@
+#include "core/exec/cuda/packed_matrix.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/base/half.h"
+#include "core/model/quant_format.h"
+
+namespace tenon::cuda {
+namespace {
+
+// A block of the formats that can stay packed begins with an f16 scale. Those with a zero point
+// have it behind the scale, as an f16 too; 32 codes of 4 bits are 16 low nibbles and 16 high ones.
+struct Block {
+  int bits = 0;
+  bool has_zero = false;
+  bool is_signed = false;  // codes of 8 bits
+
+  size_t codes_at() const { return has_zero ? 4 : 2; }
+  int usual_zero() const { return bits == 4 ? 8 : is_signed ? 0 : 128; }
+};
+
+Block block_of(const QuantFormat& format) {
+  if (format.name == "q8_0") return {8, false, true};
+  if (format.name == "q4_0") return {4, false, false};
+  if (format.name.starts_with("u4_")) return {4, true, false};
+  if (format.name.starts_with("u8_")) return {8, true, false};
+  return {};
+}
+
+float half_at(const std::byte* from) {
+  uint16_t bits;
+  std::memcpy(&bits, from, 2);
+  return float_from_f16(bits);
+}
+
+const std::byte* row_of(const Weight& weight, uint32_t row) {
+  const TensorView& part = weight.parts[0];
+  return static_cast<const std::byte*>(part.data) + weight.view().stored_row(row) * part.stride[0];
+}
+
+// Whether all zero points are whole numbers that a byte holds; `others` where one is not the usual
+// one.
+bool zeros_fit(const Weight& weight, const QuantFormat& format, const Block& block, bool& others) {
+  for (uint32_t row = 0; row < weight.n_out; ++row) {
+    const std::byte* at = row_of(weight, row);
+    for (uint32_t i = 0; i < weight.k_in / format.elements; ++i, at += format.bytes) {
+      const float zero = half_at(at + 2);
+      if (!(zero >= 0.0f && zero <= 255.0f && zero == std::floor(zero))) return false;
+      others |= static_cast<int>(zero) != block.usual_zero();
+    }
+  }
+  return true;
+}
+
+// Neighbours share a byte, the first one in the low nibble.
+void pack_nibbles(const std::byte* codes, uint32_t count, uint8_t* to) {
+  const auto code = [&](uint32_t i) {
+    const auto both = static_cast<uint32_t>(codes[i / 32 * 16 + i % 16]);
+    return both >> (i % 32 / 16 * 4) & 15;
+  };
+  for (uint32_t i = 0; i < count; i += 2) {
+    to[i / 2] = static_cast<uint8_t>(code(i) | code(i + 1) << 4);
+  }
+}
+
+// Codes of 8 bits become signed; so does their zero point.
+void pack_bytes(const std::byte* codes, uint32_t count, bool is_signed, uint8_t* to) {
+  const uint8_t turn = is_signed ? 0 : 0x80;
+  for (uint32_t i = 0; i < count; ++i) to[i] = static_cast<uint8_t>(codes[i]) ^ turn;
+}
+
+}  // namespace
+
+PackedLayout packed_layout(const Weight& weight) {
+  const QuantFormat* const format = find_quant_format(weight.format);
+  if (format == nullptr || weight.parts.size() != 1) return {};
+  const Block block = block_of(*format);
+  PackedLayout layout{block.bits, static_cast<int>(format->elements), false};
+  if (block.bits == 0) return {};
+  if (block.has_zero && !zeros_fit(weight, *format, block, layout.zeros)) return {};
+  return layout;
+}
+
+PackedLayout packed_layout(std::span<const Weight* const> weights) {
+  PackedLayout all;
+  for (const Weight* weight : weights) {
+    const PackedLayout own = packed_layout(*weight);
+    if (!own || (all && (own.bits != all.bits || own.group != all.group))) return {};
+    all = {own.bits, own.group, all.zeros || own.zeros};
+  }
+  return all;
+}
+
+void pack_row(const Weight& weight, const PackedLayout& layout, uint32_t row, const PackedRow& to) {
+  const QuantFormat& format = *find_quant_format(weight.format);
+  const Block block = block_of(format);
+  const std::byte* at = row_of(weight, row);
+  for (uint32_t i = 0; i < weight.k_in / format.elements; ++i, at += format.bytes) {
+    std::memcpy(to.scales + i, at, 2);
+    if (layout.zeros) {
+      const int zero = block.has_zero ? static_cast<int>(half_at(at + 2)) : block.usual_zero();
+      to.zeros[i] = static_cast<uint8_t>(block.bits == 8 && !block.is_signed ? zero - 128 : zero);
+    }
+    uint8_t* const codes = to.codes + layout.code_bytes(i * format.elements);
+    if (block.bits == 4) {
+      pack_nibbles(at + block.codes_at(), format.elements, codes);
+    } else {
+      pack_bytes(at + block.codes_at(), format.elements, block.is_signed, codes);
+    }
+  }
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,35 @@
+// Matrices of blocks that stay packed on the device: which ones the kernels of 8 and 4 bits can
+// read (launches.h, QuantCall), and their rows in the order of those kernels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/model/model.h"
+
+namespace tenon::cuda {
+
+struct PackedLayout {
+  int bits = 0;  // 8 or 4; 0: the matrix is widened
+  int group = 0;
+  bool zeros = false;  // else each is 0 (8 bits) or 8 (4 bits)
+
+  explicit operator bool() const { return bits > 0; }
+  // Of a row.
+  uint64_t code_bytes(uint32_t k_in) const { return uint64_t{k_in} * bits / 8; }
+  uint64_t groups(uint32_t k_in) const { return k_in / static_cast<uint32_t>(group); }
+};
+
+// Q8_0, Q4_0, and u8 and u4 with whole zero points, columns in their order. Weights of one matrix,
+// one below the other, have one layout. They are readable by rows.
+PackedLayout packed_layout(std::span<const Weight* const> weights);
+PackedLayout packed_layout(const Weight& weight);
+
+struct PackedRow {
+  uint8_t* codes;    // [code_bytes]
+  uint16_t* scales;  // f16 [groups]
+  uint8_t* zeros;    // [groups], where the layout has them
+};
+void pack_row(const Weight& weight, const PackedLayout& layout, uint32_t row, const PackedRow& to);
+
+}  // namespace tenon::cuda

@@ -1,0 +1,85 @@
+// An executor `cuda` over the emulator and a model, held against the oracle.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "core/exec/cuda/cuda_executor.h"
+#include "core/exec/ref/ref_executor.h"
+#include "core/model/model.h"
+#include "tests/cuda/emulated_driver.h"
+#include "tests/support/folders.h"
+#include "tests/support/step_driver.h"
+
+namespace tenon::cuda::test {
+
+using tenon::test::LoadOptions;
+using tenon::test::Logits;
+using tenon::test::some_tokens;
+using tenon::test::StepDriver;
+
+// An executor over a model, and a driver of steps.
+struct OnDevice {
+  OnDevice(const Model& model, const ModelShape& shape, const LoadOptions& options = {},
+           uint64_t seed = 1)
+      : driver(std::make_shared<EmulatedDriver>(uint64_t{1} << 30, seed)),
+        executor(make_cuda_executor(driver)),
+        steps(*executor, model, shape, options) {
+    EXPECT_TRUE(steps.load_status().ok()) << steps.load_status().message();
+  }
+  std::shared_ptr<EmulatedDriver> driver;
+  std::unique_ptr<Executor> executor;
+  StepDriver steps;
+};
+
+// Within a part of the largest logit.
+inline void expect_near(const Logits& got, const Logits& expected, float tolerance) {
+  ASSERT_EQ(got.size(), expected.size());
+  float largest = 1.0f;
+  for (const auto& row : expected) {
+    for (const float x : row) largest = std::max(largest, std::fabs(x));
+  }
+  for (size_t row = 0; row < got.size(); ++row) {
+    for (size_t i = 0; i < got[row].size(); ++i) {
+      ASSERT_NEAR(got[row][i], expected[row][i], tolerance * largest)
+          << "row " << row << ", token " << i << "; logits up to " << largest;
+    }
+  }
+}
+
+// One of tests/golden, by its place there.
+inline std::unique_ptr<Model> open_golden(const std::string& name) {
+  auto model = open_model(source_folder() + "/tests/golden/" + name);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  return model.ok() ? *std::move(model) : nullptr;
+}
+
+// A golden model's logits are those of the oracle, and the same bits in any chunks, blocks and
+// batch.
+inline void expect_oracle(const std::string& name, float tolerance, LoadOptions options) {
+  SCOPED_TRACE(name);
+  const auto model = open_golden(name);
+  ASSERT_NE(model, nullptr);
+  const ModelShapeStorage shape(model->plan, 64);
+  options.max_rows = 40;
+  const auto tokens = some_tokens(19, model->plan.vocabulary, 3);
+  const auto ref = make_ref_executor();
+  StepDriver oracle(*ref, *model, shape.shape(), options);
+  OnDevice device(*model, shape.shape(), options);
+  const Logits whole = device.steps.feed(tokens, {19});
+  expect_near(whole, oracle.feed(tokens, {19}), tolerance);
+  options.block_tokens = 3;
+  OnDevice other(*model, shape.shape(), options, 2);
+  EXPECT_EQ(other.steps.feed(tokens, {1}), whole);
+  const size_t beside = other.steps.begin();
+  const size_t again = other.steps.begin();
+  const Logits both =
+      other.steps.step({{beside, some_tokens(20, model->plan.vocabulary, 9)}, {again, tokens}});
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), both.begin() + 20));
+}
+
+}  // namespace tenon::cuda::test

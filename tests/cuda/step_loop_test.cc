@@ -1,0 +1,43 @@
+// The step loop over the emulated device gives the same tokens, drawn from the same bits, whatever
+// the strategies, with steps that are planned and sent while the device computes, and without.
+#include "tests/cuda/step_loop.h"
+
+#include <string>
+#include <tuple>
+
+namespace tenon::cuda::test {
+namespace {
+
+const std::vector<Answer>& plain_answers() {
+  static const std::vector<Answer> kAnswers = StepLoop({}).run();
+  return kAnswers;
+}
+
+using Strategies = std::tuple<std::string, std::string>;
+class CudaStepLoop : public testing::TestWithParam<Strategies> {};
+INSTANTIATE_TEST_SUITE_P(
+    Combinations, CudaStepLoop,
+    testing::Values(Strategies{"continuous", "paged"}, Strategies{"chunked", "radix"},
+                    Strategies{"static", "naive"}, Strategies{"fair", "prefix"}),
+    [](const auto& test) { return std::get<0>(test.param) + "_" + std::get<1>(test.param); });
+
+TEST_P(CudaStepLoop, gives_the_same_tokens_and_digests_where_steps_are_planned_ahead) {
+  const auto& [scheduler, kv_cache] = GetParam();
+  LoopCase c{.world = tenon::test::engine_world(kv_cache),
+             .scheduler = scheduler,
+             .kv_cache = kv_cache,
+             .plan_ahead = true,
+             .seed = 5};
+  uint64_t ahead = 0;
+  c.on_plan = [&](uint64_t waiting) { ahead += waiting > 0 ? 1 : 0; };
+  StepLoop loop(c);
+  const uint64_t pageable = loop.driver().pageable_copies();
+  EXPECT_EQ(loop.run(), plain_answers());
+  EXPECT_EQ(loop.engine().last_fault(), "");
+  EXPECT_GT(ahead, 5u);
+  EXPECT_GT(loop.driver().sent_ahead(), 5u) << "of what was known of the next step";
+  EXPECT_EQ(loop.driver().pageable_copies(), pageable);
+}
+
+}  // namespace
+}  // namespace tenon::cuda::test
