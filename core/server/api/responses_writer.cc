@@ -49,9 +49,9 @@ class ResponsesWriter final : public AnswerWriter {
   const GenerationCall& call() const { return *context_.call; }
   bool is_whole() const { return reason_ != FinishReason::length; }
 
-  Json repeated(const char* name, Json otherwise) const {
+  Json repeated(const char* name, const Json& otherwise) const {
     const Json& all = call().handed_back;
-    return all.contains(name) ? all[name] : std::move(otherwise);
+    return all.contains(name) ? all[name] : otherwise;
   }
   Json response(std::string_view status) const {
     const bool is_over = status != "in_progress";
