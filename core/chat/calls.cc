@@ -85,8 +85,12 @@ Result<Value> Interpreter::attribute_of(const Value& value, std::string_view nam
   }
   if (const MethodEntry* method = find_method(value, name)) return bound_method(value, *method);
   if (const LoopState* loop = value.loop()) return loop_attribute(*loop, name, value);
-  if (const Macro* macro = value.macro(); macro != nullptr && name == "name") {
-    return text(macro->name);
+  if (const Macro* macro = value.macro()) {
+    if (name == "name") return text(macro->name);
+    constexpr std::string_view kMore[] = {"arguments", "caller", "catch_kwargs", "catch_varargs"};
+    if (std::find(std::begin(kMore), std::end(kMore), name) != std::end(kMore)) {
+      return unsupported("a macro's " + in_quotes(name) + " is not supported – only its name is");
+    }
   }
   if (const Dict* dict = value.dict()) {
     if (const Value* found = dict->find(name)) return *found;

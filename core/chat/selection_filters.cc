@@ -23,6 +23,11 @@ Result<std::string> name_at(const Arguments& arguments, size_t index) {
   return std::string(name.bytes());
 }
 
+// What is false has none, of whatever type it is: templates filter `tools`, which may be none.
+Result<Values> items_if_any(Interpreter& run, const Value& value) {
+  return is_true(value) ? run.items_of(value) : Values();
+}
+
 // select(test, …) and selectattr(attribute, test, …), and their opposites.
 Result<Value> choose(Interpreter& run, const Value& value, const Arguments& arguments,
                      bool by_attribute, bool keeps) {
@@ -37,7 +42,7 @@ Result<Value> choose(Interpreter& run, const Value& value, const Arguments& argu
     if (test == nullptr) return unsupported("there is no test " + in_quotes(name));
   }
   const Arguments rest = rest_of(arguments, test_at + 1);
-  TENON_ASSIGN_OR_RETURN(Values values, run.items_of(value));
+  TENON_ASSIGN_OR_RETURN(Values values, items_if_any(run, value));
   Values kept;
   for (Value& item : values) {
     Value tested = item;
@@ -68,7 +73,7 @@ Result<Value> reject_by(Interpreter& run, const Value& value, const Arguments& a
 
 Result<Value> map_attribute(Interpreter& run, const Value& value, const Arguments& arguments) {
   TENON_ASSIGN_OR_RETURN(const Bound bound, bind("map", arguments, {"attribute", "default"}, 1));
-  TENON_ASSIGN_OR_RETURN(Values values, run.items_of(value));
+  TENON_ASSIGN_OR_RETURN(Values values, items_if_any(run, value));
   for (Value& item : values) {
     TENON_ASSIGN_OR_RETURN(item, value_at(run, item, *bound[0], bound[1]));
   }
@@ -82,7 +87,7 @@ Result<Value> map(Interpreter& run, const Value& value, const Arguments& argumen
   const Filter* filter = find_filter(name);
   if (filter == nullptr) return unsupported("there is no filter " + in_quotes(name));
   const Arguments rest = rest_of(arguments, 1);
-  TENON_ASSIGN_OR_RETURN(Values values, run.items_of(value));
+  TENON_ASSIGN_OR_RETURN(Values values, items_if_any(run, value));
   for (Value& item : values) {
     TENON_ASSIGN_OR_RETURN(item, filter->run(run, item, rest));
     if (run.budget().is_exceeded()) return run.budget().status();

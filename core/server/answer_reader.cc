@@ -56,13 +56,21 @@ class FamilyReader final : public api::AnswerReader {
   std::vector<AnswerDelta> deltas_;
 };
 
+// A form is the whole answer, from its first byte on: what the template opened in the prompt is not
+// closed in it, and what looks like a call is what was asked for, unless a call was.
+AnswerFormat format_for(const api::GenerationCall& call, AnswerFormat family) {
+  if (call.tools && call.tools->is_forced()) return {ToolCallFormat::json, ReasoningFormat::none};
+  return call.form ? AnswerFormat() : family;
+}
+
 }  // namespace
 
 api::AnswerReaderFactory make_answer_reader(AnswerFormat format, const Tokenizer* tokenizer) {
   return [format, tokenizer](const api::ReaderInput& input) -> std::unique_ptr<api::AnswerReader> {
     const std::optional<api::ToolUse>& tools = input.call.tools;
     AnswerOptions options;
-    options.format = format;
+    options.format = format_for(input.call, format);
+    if (options.format == AnswerFormat()) return api::plain_reader();
     if (tools && tools->choice != "none") options.tools = input.call.chat.tools;
     options.prompt = input.prompt_text;
     options.whole_calls = true;

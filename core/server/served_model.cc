@@ -38,7 +38,6 @@ Status choose_pooling(ServedModel& model) {
 
 void read_answers_of(ServedModel& model) {
   const AnswerFormat format = answer_format_of(*model.chat);
-  if (format == AnswerFormat()) return;
   model.reader = make_answer_reader(format, model.pipeline->tokenizer.get());
   model.reads_calls = format.calls != ToolCallFormat::none;
 }

@@ -36,19 +36,14 @@ std::optional<api::ApiError> not_built(const api::GenerationCall& call, const Se
                          .param = call.form->field,
                          .code = "not_built"};
   }
-  if (!call.tools || call.tools->choice == "none") return std::nullopt;
+  // A call that is forced has a form of ours, and any model can be held to it.
+  if (!call.tools || call.tools->choice != "auto") return std::nullopt;
   if (!model.reads_calls) {
     return api::ApiError{.message = "the chat template of \"" + model.name +
                                     "\" does not say how its model calls tools, so nothing would "
-                                    "read the calls from the answer – leave them out",
+                                    "read the calls from the answer – leave them out, or force a "
+                                    "call by \"tool_choice\"",
                          .param = "tools",
-                         .code = "not_built"};
-  }
-  if (call.tools->choice != "auto") {
-    return api::ApiError{.message =
-                             "\"tool_choice\" cannot force a call here, as answers are not "
-                             "held to forms – use \"auto\" or \"none\"",
-                         .param = "tool_choice",
                          .code = "not_built"};
   }
   return std::nullopt;

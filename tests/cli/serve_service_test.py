@@ -228,6 +228,45 @@ class Dialects(unittest.TestCase):
         self.assertEqual("".join(data["delta"] for name, data in events
                                  if name == "response.output_text.delta"), self.said)
 
+    def test_a_call_that_is_forced_is_made(self):
+        schema = {"type": "object", "required": ["n", "next"], "additionalProperties": False,
+                  "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 9},
+                                 "next": {"$ref": "#/$defs/Next"}},
+                  "$defs": {"Next": {"enum": ["a", "b", None]}}}
+        function = {"name": "step", "parameters": schema}
+        flat = {"type": "function"} | function
+        tool = {"type": "function", "function": function}
+        other = {"type": "function", "function": {"name": "stop"}}
+        limit = {"model": "tale", "max_tokens": 400}
+        answer = self.server.post("/v1/chat/completions", limit | {
+            "messages": CHAT, "tools": [other, tool],
+            "tool_choice": {"type": "function", "function": {"name": "step"}}})[2]
+        choice = answer["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("tool_calls", None))
+        made, = choice["message"]["tool_calls"]
+        arguments = json.loads(made["function"]["arguments"])
+        self.assertEqual(made["function"]["name"], "step")
+        self.assertIn(arguments["n"], range(10))
+        self.assertIn(arguments["next"], ["a", "b", None])
+
+        answer = self.server.post("/v1/messages", limit | {
+            "messages": CHAT, "tools": [{"name": "step", "input_schema": schema}],
+            "tool_choice": {"type": "any", "disable_parallel_tool_use": True}})[2]
+        self.assertEqual(answer["stop_reason"], "tool_use")
+        self.assertIn(answer["content"][0]["input"]["n"], range(10))
+
+        body = {"model": "tale", "max_output_tokens": 400, "input": CHAT[0]["content"], "tools": [flat],
+                "tool_choice": {"type": "function", "name": "step"}}
+        item, = self.server.post("/v1/responses", body)[2]["output"]
+        self.assertEqual((item["type"], item["name"]), ("function_call", "step"))
+        events = self.named_events("/v1/responses", body | {"stream": True})
+        self.assertEqual(["".join(data["delta"] for name, data in events
+                                  if name == "response.function_call_arguments.delta")],
+                         [item["arguments"]])
+        back = [{"role": "user", "content": "x"}, item]
+        answer = self.server.post("/v1/responses", body | {"input": back})[2]
+        self.assertEqual(answer["output"][0]["type"], "function_call")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -38,6 +38,8 @@ struct ToolUse {
   std::string choice = "auto";  // "none", "auto", "required", or "function"
   std::string function;         // that must be called
   bool parallel = true;
+
+  bool is_forced() const { return choice == "required" || choice == "function"; }
 };
 
 struct WriterContext;
@@ -66,9 +68,9 @@ struct GenerationCall {
   bool logprobs = false;
   uint32_t top_logprobs = 0;
   bool token_ids = false;
-  Json metadata;                     // is handed back
-  std::vector<std::string> ignored;  // fields without an effect here
-  AnswerWriterFactory writer = {};   // of answers; empty: the dialect's own
+  Json handed_back = Json::object();  // members of the request that its response repeats
+  std::vector<std::string> ignored;   // fields without an effect here
+  AnswerWriterFactory writer = {};    // of answers; empty: the dialect's own
 };
 
 // Errors: status 400, with the field at fault.

@@ -53,7 +53,18 @@ std::optional<int64_t> Fields::whole(std::string_view name, int64_t least, int64
 }
 
 void Fields::ignore(std::string_view name) {
-  if (take(name) != nullptr) ignored_.emplace_back(name);
+  if (take(name) != nullptr) note_ignored(name);
+}
+
+void Fields::note_ignored(std::string_view name) {
+  if (std::find(ignored_.begin(), ignored_.end(), name) == ignored_.end()) {
+    ignored_.emplace_back(name);
+  }
+}
+
+void Fields::absorb(const Fields& inner) {
+  if (inner.fault()) refuse(*inner.fault());
+  for (const std::string& name : inner.ignored()) note_ignored(name);
 }
 
 void Fields::refuse(std::string_view name, const std::string& sentence, std::string code) {

@@ -27,6 +27,10 @@ class Fields {
   std::optional<int64_t> whole(std::string_view name, int64_t least, int64_t most);
   // One that has no effect here: taken, and named in ignored().
   void ignore(std::string_view name);
+  // A name for ignored(), once.
+  void note_ignored(std::string_view name);
+  // What was found in an object within this one: its fault, and what has no effect.
+  void absorb(const Fields& inner);
 
   // Keeps the fault, unless there was one before.
   void refuse(std::string_view name, const std::string& sentence, std::string code = {});

@@ -242,23 +242,32 @@ Json messages(bool counts_only) {
 }
 
 Json responses() {
-  const Json turn = object_of({{"role", text()}, {"content", content()}},
-                              {{"type", words({"message"})}, {"id", text()}, {"status", text()}});
-  Json schema = object_of({{"input", one_of(Json::array({text(), list_of(turn, 1)}))}});
+  Json item = any_object();
+  item["properties"] = {{"type", or_absent(words({"message", "function_call",
+                                                  "function_call_output", "reasoning"}))}};
+  const Json tool = {
+      {"type", "object"},
+      {"properties",
+       {{"type", words({"function"})}, {"name", text()}, {"parameters", any_object()}}},
+      {"required", Json::array({"type", "name"})}};
+  Json schema = object_of({{"input", one_of(Json::array({text(), list_of(item, 1)}))}});
   Json& properties = schema["properties"];
   add_few(properties);
   properties["max_output_tokens"] = described(parameter("max_tokens"));
-  add(properties, {{"instructions", text()},
-                   {"text", any_object()},
-                   {"reasoning", any_object()},
-                   {"metadata", any_object()},
-                   {"store", words({false})},
-                   {"background", words({false})},
-                   {"tools", words({Json::array()})},
-                   {"include", words({Json::array()})}});
-  for (const char* name : {"user", "service_tier", "truncation", "tool_choice",
-                           "parallel_tool_calls", "safety_identifier", "prompt_cache_key",
-                           "stream_options", "top_logprobs", "max_tool_calls"}) {
+  add(properties,
+      {{"instructions", text()},
+       {"text", any_object()},
+       {"reasoning", any_object()},
+       {"metadata", any_object()},
+       {"store", words({false})},
+       {"background", words({false})},
+       {"tools", list_of(tool)},
+       {"tool_choice", one_of(Json::array({words({"none", "auto", "required"}), any_object()}))},
+       {"parallel_tool_calls", flag()},
+       {"include", words({Json::array()})}});
+  for (const char* name :
+       {"user", "service_tier", "truncation", "safety_identifier", "prompt_cache_key",
+        "stream_options", "top_logprobs", "max_tool_calls"}) {
     properties[name] = {{"description", "has no effect here"}};
   }
   return schema;

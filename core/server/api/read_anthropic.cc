@@ -1,7 +1,11 @@
 // /v1/messages
+#include <set>
+
+#include "core/base/quote.h"
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/dialects.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/tools.h"
 
 namespace tenon::api {
 namespace {
@@ -22,6 +26,9 @@ class Blocks {
         return fault("has a block without a type");
       }
       if (auto problem = take(block, block["type"].get<std::string>())) return problem;
+      for (const char* name : {"cache_control", "citations", "is_error"}) {
+        if (block.contains(name)) ignored_.insert(name);
+      }
     }
     return std::nullopt;
   }
@@ -35,6 +42,8 @@ class Blocks {
     if (!calls_.empty()) message["tool_calls"] = calls_;
     messages.push_back(std::move(message));
   }
+  // Members of blocks that have no effect here.
+  const std::set<std::string>& ignored() const { return ignored_; }
 
  private:
   ApiError fault(const std::string& sentence) const {
@@ -72,13 +81,12 @@ class Blocks {
   const std::string role_, where_;
   std::string text_, thoughts_;
   Json calls_ = Json::array(), results_ = Json::array();
+  std::set<std::string> ignored_;
 };
 
-std::optional<ApiError> read_turn(const Json& message, size_t index, Json& out) {
+void read_turn(Fields& call, const Json& message, size_t index, Json& out) {
   const std::string where = "messages[" + std::to_string(index) + "]";
-  if (!message.is_object()) {
-    return ApiError{.message = "\"" + where + "\" must be an object", .param = where};
-  }
+  if (!message.is_object()) return call.refuse(where, "must be an object");
   Fields fields(message, where);
   const std::string role = fields.text("role");
   if (role != "user" && role != "assistant") {
@@ -91,9 +99,9 @@ std::optional<ApiError> read_turn(const Json& message, size_t index, Json& out) 
     fields.refuse("content", "is missing – expected a text");
   }
   fields.refuse_unknown();
-  if (fields.fault()) return fields.fault();
-  blocks.put(out);
-  return std::nullopt;
+  for (const std::string& name : blocks.ignored()) fields.note_ignored(name);
+  call.absorb(fields);
+  if (fields.ok()) blocks.put(out);
 }
 
 void read_conversation(Fields& fields, GenerationCall& call) {
@@ -108,9 +116,8 @@ void read_conversation(Fields& fields, GenerationCall& call) {
     return fields.refuse("messages", "must be a list of at least one message");
   }
   for (size_t i = 0; i < messages->size(); ++i) {
-    if (auto problem = read_turn((*messages)[i], i, conversation)) {
-      return fields.refuse(*std::move(problem));
-    }
+    read_turn(fields, (*messages)[i], i, conversation);
+    if (!fields.ok()) return;
   }
   // An answer that is already begun goes on.
   ChatOptions& options = call.chat_options;
@@ -119,38 +126,63 @@ void read_conversation(Fields& fields, GenerationCall& call) {
   call.chat.messages = to_text(conversation);
 }
 
-// As OpenAI has them, which is what templates know.
-void read_tools(Fields& fields, GenerationCall& call) {
+void read_tool_choice(Fields& fields, ToolUse& use) {
   const Json* choice = fields.take("tool_choice");
-  const Json* tools = fields.take("tools");
-  if (tools == nullptr) return;
-  if (!tools->is_array()) return fields.refuse("tools", "must be a list of tools");
-  if (tools->empty()) return;
-  Json all = Json::array();
-  for (const Json& tool : *tools) {
-    if (!tool.is_object() || !tool.value("name", Json()).is_string()) {
-      return fields.refuse("tools", "must be a list of objects with a name");
-    }
-    all.push_back({{"type", "function"},
-                   {"function",
-                    {{"name", tool["name"]},
-                     {"description", tool.value("description", Json(""))},
-                     {"parameters", tool.value("input_schema", Json::object())}}}});
-  }
-  call.chat.tools = to_text(all);
-  call.tools = ToolUse();
   if (choice == nullptr) return;
-  const Json type = choice->is_object() ? choice->value("type", Json()) : Json();
-  if (type == Json("any")) {
-    call.tools->choice = "required";
-  } else if (type == Json("tool") && choice->value("name", Json()).is_string()) {
-    call.tools->choice = "function";
-    call.tools->function = (*choice)["name"].get<std::string>();
-  } else if (type == Json("none")) {
-    call.tools->choice = "none";
-  } else if (type != Json("auto")) {
-    fields.refuse("tool_choice", "must be an object of type auto, any, tool or none");
+  const std::string expected = "must be an object of type auto, any, tool or none";
+  if (!choice->is_object()) return fields.refuse("tool_choice", expected);
+  Fields inner(*choice, "tool_choice");
+  const std::string type = inner.text("type");
+  const std::string name = inner.text("name");
+  use.parallel = !inner.flag("disable_parallel_tool_use", false);
+  if (type == "any") {
+    use.choice = "required";
+  } else if (type == "tool" && !name.empty()) {
+    use.choice = "function";
+    use.function = name;
+  } else if (type == "auto" || type == "none") {
+    use.choice = type;
+  } else {
+    fields.refuse("tool_choice", expected);
   }
+  inner.refuse_unknown();
+  fields.absorb(inner);
+}
+
+// As OpenAI has it, which is what templates know.
+Json chat_tool(Fields& fields, const Json& tool, size_t index) {
+  const std::string where = "tools[" + std::to_string(index) + "]";
+  if (!tool.is_object()) {
+    fields.refuse(where, "must be an object with a name and an input_schema");
+    return {};
+  }
+  Fields inner(tool, where);
+  if (const std::string type = inner.text("type", "custom"); type != "custom") {
+    inner.refuse("type", "is " + shown_text(type) + " – only tools of the client's own are taken");
+  }
+  Json function = {{"name", inner.text("name")}, {"description", inner.text("description")}};
+  const Json* schema = inner.take("input_schema");
+  function["parameters"] = schema == nullptr ? Json::object() : *schema;
+  if (inner.flag("strict", false)) function["strict"] = true;
+  for (const char* name : {"cache_control", "input_examples"}) inner.ignore(name);
+  inner.refuse_unknown();
+  fields.absorb(inner);
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+void read_tools(Fields& fields, GenerationCall& call) {
+  ToolUse use;
+  read_tool_choice(fields, use);
+  const Json* tools = fields.take("tools");
+  if (tools == nullptr || tools->empty()) {
+    if (use.is_forced()) fields.refuse("tool_choice", "needs \"tools\" to choose from");
+    return;
+  }
+  if (!tools->is_array()) return fields.refuse("tools", "must be a list of tools");
+  Json all = Json::array();
+  for (size_t i = 0; i < tools->size(); ++i) all.push_back(chat_tool(fields, (*tools)[i], i));
+  if (fields.ok()) give_tools(fields, all, std::move(use), call);
+  force_calls(fields, call);
 }
 
 }  // namespace

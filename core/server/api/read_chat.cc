@@ -1,10 +1,10 @@
 // /v1/chat/completions
 #include <algorithm>
 
-#include "core/base/quote.h"
 #include "core/server/api/call.h"
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/tools.h"
 
 namespace tenon::api {
 namespace {
@@ -35,28 +35,12 @@ void read_tools(Fields& fields, GenerationCall& call) {
   read_tool_choice(fields, use);
   use.parallel = fields.flag("parallel_tool_calls", true);
   if (tools == nullptr) {
-    if (use.choice != "auto" && use.choice != "none") {
+    if (use.is_forced()) {
       fields.refuse("tool_choice", "needs \"tools\" to choose from");
     }
     return;
   }
-  if (!tools->is_array() || tools->empty()) {
-    return fields.refuse("tools", "must be a list of tools – leave it out where there are none");
-  }
-  bool is_known = use.function.empty();
-  for (const Json& tool : *tools) {
-    const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
-    if (!function.is_object() || !function.value("name", Json()).is_string()) {
-      return fields.refuse("tools", "must be a list of {\"type\": \"function\", \"function\": …}");
-    }
-    is_known = is_known || function["name"] == Json(use.function);
-  }
-  if (!is_known) {
-    return fields.refuse("tool_choice",
-                         "names " + in_quotes(use.function) + ", which is none of the tools");
-  }
-  call.chat.tools = to_text(*tools);
-  call.tools = std::move(use);
+  give_tools(fields, *tools, std::move(use), call);
 }
 
 void read_logprobs(Fields& fields, GenerationCall& call) {
@@ -146,6 +130,7 @@ Outcome<GenerationCall> read_chat(const Json& body) {
   read_fixed(fields, call);
   read_streaming(fields, call);
   read_form(fields, call);
+  force_calls(fields, call);
   read_extras(fields, call);
   fields.refuse_unknown();
   if (fields.fault()) return *fields.fault();

@@ -1,37 +1,102 @@
 // /v1/responses, as far as nothing has to be kept between two of them.
+#include "core/base/quote.h"
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/dialects.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/tools.h"
 
 namespace tenon::api {
 namespace {
 
-// An item of "input", as a message.
-std::optional<ApiError> read_item(const Json& item, size_t index, Json& out) {
-  const std::string where = "input[" + std::to_string(index) + "]";
-  if (!item.is_object()) {
-    return ApiError{.message = "\"" + where + "\" must be an object", .param = where};
-  }
-  Fields fields(item, where);
-  if (const std::string type = fields.text("type", "message"); type != "message") {
-    fields.refuse("type", "is \"" + type + "\" – only messages are taken here");
-  }
-  Json message = Json::object();
-  message["role"] = fields.text("role");
-  if (const Json* content = fields.take("content")) {
-    auto text = read_content(*content, fields.path("content"));
-    if (text.ok()) {
-      message["content"] = *std::move(text);
+// Items of "input" become messages. What an assistant said, thought and called between two turns of
+// others is one message of a template's.
+class Items {
+ public:
+  void read(Fields& call, const Json& item, size_t index) {
+    const std::string where = "input[" + std::to_string(index) + "]";
+    if (!item.is_object()) return call.refuse(where, "must be an object");
+    Fields fields(item, where);
+    const std::string type = fields.text("type", "message");
+    if (type == "message") {
+      read_message(fields);
+    } else if (type == "function_call") {
+      read_call(fields);
+    } else if (type == "function_call_output") {
+      read_output(fields);
+    } else if (type == "reasoning") {
+      read_reasoning(fields);
     } else {
-      fields.refuse(text.error());
+      fields.refuse("type", "is " + shown_text(type) +
+                                " – taken are message, function_call, function_call_output and "
+                                "reasoning");
     }
+    for (const char* name : {"id", "status", "phase"}) (void)fields.take(name);
+    // Clients send back items as they keep them, with nulls for what is not there.
+    for (const auto& [name, value] : item.items()) {
+      if (value.is_null()) (void)fields.take(name);
+    }
+    fields.refuse_unknown();
+    call.absorb(fields);
   }
-  for (const char* name : {"id", "status"}) (void)fields.take(name);
-  fields.refuse_unknown();
-  if (fields.fault()) return fields.fault();
-  out.push_back(std::move(message));
-  return std::nullopt;
-}
+  Json& messages() { return messages_; }
+
+ private:
+  static std::string content_of(Fields& fields, const char* name) {
+    const Json* content = fields.take(name);
+    if (content == nullptr) return "";
+    auto text = read_content(*content, fields.path(name));
+    if (!text.ok()) fields.refuse(text.error());
+    return text.ok() ? *std::move(text) : "";
+  }
+  void read_message(Fields& fields) {
+    Json message = {{"role", fields.text("role")}};
+    if (message["role"] == Json("assistant") && is_open() &&
+        !messages_.back().contains("content")) {
+      messages_.back()["content"] = content_of(fields, "content");
+      return;
+    }
+    if (fields.object().contains("content")) message["content"] = content_of(fields, "content");
+    messages_.push_back(std::move(message));
+  }
+  void read_call(Fields& fields) {
+    Json function = {{"name", fields.text("name")}, {"arguments", fields.text("arguments")}};
+    if (function["name"] == Json("")) fields.refuse("name", "is missing – expected a tool's name");
+    answer()["tool_calls"].push_back(
+        {{"id", fields.text("call_id")}, {"type", "function"}, {"function", std::move(function)}});
+  }
+  void read_output(Fields& fields) {
+    messages_.push_back({{"role", "tool"},
+                         {"tool_call_id", fields.text("call_id")},
+                         {"content", content_of(fields, "output")}});
+  }
+  // Its text stands in "content"; a summary is what others show of one that they keep.
+  void read_reasoning(Fields& fields) {
+    std::string text;
+    for (const char* name : {"content", "summary"}) {
+      const Json* parts = fields.take(name);
+      if (parts == nullptr || !text.empty()) continue;
+      if (!parts->is_array()) return fields.refuse(name, "must be a list of parts");
+      for (const Json& part : *parts) {
+        const Json said = part.is_object() ? part.value("text", Json()) : Json();
+        if (!said.is_string()) return fields.refuse(name, "has a part that is no text");
+        text += said.get<std::string>();
+      }
+    }
+    if (fields.take("encrypted_content") != nullptr) {
+      fields.refuse("encrypted_content", "cannot be read here – send \"content\"");
+    }
+    if (!text.empty()) answer()["reasoning_content"] = text;
+  }
+  bool is_open() const {
+    return !messages_.empty() && messages_.back()["role"] == Json("assistant");
+  }
+  Json& answer() {
+    if (!is_open()) messages_.push_back({{"role", "assistant"}});
+    return messages_.back();
+  }
+
+  Json messages_ = Json::array();
+};
 
 void read_input(Fields& fields, GenerationCall& call) {
   Json conversation = Json::array();
@@ -45,11 +110,15 @@ void read_input(Fields& fields, GenerationCall& call) {
   } else if (!input->is_array() || input->empty()) {
     return fields.refuse("input", "must be a text or a list of messages");
   } else {
-    for (size_t i = 0; i < input->size(); ++i) {
-      if (auto problem = read_item((*input)[i], i, conversation)) {
-        return fields.refuse(*std::move(problem));
-      }
-    }
+    Items items;
+    for (size_t i = 0; i < input->size(); ++i) items.read(fields, (*input)[i], i);
+    for (Json& message : items.messages()) conversation.push_back(std::move(message));
+  }
+  if (!fields.ok()) return;
+  // One that thought, and said nothing.
+  for (Json& message : conversation) {
+    const bool has_more = message.contains("content") || message.contains("tool_calls");
+    if (message.contains("reasoning_content") && !has_more) message["content"] = "";
   }
   // Roles and contents, by the same rules as of chats.
   auto checked = read_messages(conversation);
@@ -71,6 +140,58 @@ void read_text_format(Fields& fields, GenerationCall& call) {
   }
 }
 
+void read_tool_choice(Fields& fields, ToolUse& use) {
+  const Json* choice = fields.take("tool_choice");
+  if (choice == nullptr) return;
+  if (*choice == Json("none") || *choice == Json("auto") || *choice == Json("required")) {
+    use.choice = choice->get<std::string>();
+    return;
+  }
+  const bool is_function = choice->is_object() && choice->value("type", Json()) == Json("function");
+  const Json name = is_function ? choice->value("name", Json()) : Json();
+  if (!name.is_string()) {
+    return fields.refuse("tool_choice",
+                         "must be \"none\", \"auto\", \"required\", or {\"type\": \"function\", "
+                         "\"name\": …}");
+  }
+  use.choice = "function";
+  use.function = name.get<std::string>();
+}
+
+// A tool of this dialect is flat; a chat's has the function in an object of its own.
+void read_tools(Fields& fields, GenerationCall& call) {
+  ToolUse use;
+  read_tool_choice(fields, use);
+  use.parallel = fields.flag("parallel_tool_calls", true);
+  const Json* tools = fields.take("tools");
+  if (tools == nullptr || tools->empty()) {
+    if (use.is_forced()) fields.refuse("tool_choice", "needs \"tools\" to choose from");
+    return;
+  }
+  if (!tools->is_array()) return fields.refuse("tools", "must be a list of tools");
+  Json all = Json::array();
+  for (const Json& tool : *tools) {
+    const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
+    if (type != Json("function")) {
+      const std::string found = type.is_string() ? shown_text(type.get<std::string>()) : "no type";
+      return fields.refuse("tools", "has one with " + found +
+                                        " – only {\"type\": \"function\", \"name\": …} is taken");
+    }
+    Json function = tool;
+    function.erase("type");
+    all.push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  if (fields.ok()) give_tools(fields, all, std::move(use), call);
+}
+
+// What a response repeats of its request.
+void keep_for_response(Fields& fields, GenerationCall& call) {
+  for (const char* name : {"metadata", "instructions", "text", "tools", "tool_choice",
+                           "parallel_tool_calls", "reasoning"}) {
+    if (const Json* value = fields.take(name)) call.handed_back[name] = *value;
+  }
+}
+
 // What needs answers that were kept.
 void refuse_state(Fields& fields) {
   if (fields.flag("store", false)) {
@@ -81,10 +202,6 @@ void refuse_state(Fields& fields) {
     if (fields.take(name) != nullptr) {
       fields.refuse(name, "is not offered: nothing is stored here – send the whole input");
     }
-  }
-  if (const Json* tools = fields.take("tools"); tools != nullptr && !tools->empty()) {
-    fields.refuse("tools", "are not offered here – /v1/chat/completions is the place for them",
-                  "not_built");
   }
   if (const Json* included = fields.take("include"); included != nullptr && !included->empty()) {
     fields.refuse("include", "must be empty");
@@ -105,15 +222,17 @@ Outcome<GenerationCall> read_responses_call(const Json& body) {
   }
   call.stream = fields.flag("stream", false);
   read_text_format(fields, call);
+  read_tools(fields, call);
+  force_calls(fields, call);
   refuse_state(fields);
-  if (const Json* metadata = fields.take("metadata")) call.metadata = *metadata;
   if (const Json* reasoning = fields.take("reasoning")) {
     const Json effort = reasoning->is_object() ? reasoning->value("effort", Json()) : Json();
     if (effort.is_string()) call.chat.variables = to_text({{"reasoning_effort", effort}});
   }
-  for (const char* name : {"user", "service_tier", "truncation", "tool_choice",
-                           "parallel_tool_calls", "safety_identifier", "prompt_cache_key",
-                           "stream_options", "top_logprobs", "max_tool_calls"}) {
+  keep_for_response(fields, call);
+  for (const char* name :
+       {"user", "service_tier", "truncation", "safety_identifier", "prompt_cache_key",
+        "stream_options", "top_logprobs", "max_tool_calls"}) {
     fields.ignore(name);
   }
   fields.refuse_unknown();

@@ -6,10 +6,11 @@ namespace {
 
 using Kind = AnswerPart::Kind;
 
+// An answer is a list of items, one open at a time: what was thought, what is said, each call.
 class ResponsesWriter final : public AnswerWriter {
  public:
   explicit ResponsesWriter(WriterContext context)
-      : context_(std::move(context)), item_id_("msg_" + context_.id.substr(5)) {
+      : context_(std::move(context)), base_id_(context_.id.substr(5)) {
     reader_ = reader_of(context_, 0);
   }
 
@@ -25,24 +26,18 @@ class ResponsesWriter final : public AnswerWriter {
     }
     if (problem()) return;
     begin(out);
-    for (const AnswerPart& part : parts) {
-      if (part.kind != Kind::content) continue;
-      text_ += part.text;
-      Json delta = place();
-      delta["delta"] = part.text;
-      delta["logprobs"] = Json::array();
-      send("response.output_text.delta", std::move(delta), out);
-    }
-    if (is_end) close(out);
+    for (const AnswerPart& part : parts) put(part, out);
+    if (!is_end) return;
+    if (output_.empty()) open(Kind::content, {}, out);
+    close(is_whole() ? "completed" : "incomplete", out);
   }
 
   void finish(std::string& out) override {
-    const bool is_whole = reason_ != FinishReason::length;
+    const char* status = is_whole() ? "completed" : "incomplete";
     if (!call().stream) {
-      out = to_text(response(is_whole ? "completed" : "incomplete"));
+      out = to_text(response(status));
     } else {
-      send(is_whole ? "response.completed" : "response.incomplete",
-           {{"response", response(is_whole ? "completed" : "incomplete")}}, out);
+      send(std::string("response.") + status, {{"response", response(status)}}, out);
     }
   }
 
@@ -52,20 +47,11 @@ class ResponsesWriter final : public AnswerWriter {
 
  private:
   const GenerationCall& call() const { return *context_.call; }
+  bool is_whole() const { return reason_ != FinishReason::length; }
 
-  Json place() const { return {{"item_id", item_id_}, {"output_index", 0}, {"content_index", 0}}; }
-  Json part() const {
-    return {{"type", "output_text"},
-            {"text", text_},
-            {"annotations", Json::array()},
-            {"logprobs", Json::array()}};
-  }
-  Json item(std::string_view status, bool is_empty) const {
-    return {{"id", item_id_},
-            {"type", "message"},
-            {"status", status},
-            {"role", "assistant"},
-            {"content", is_empty ? Json::array() : Json::array({part()})}};
+  Json repeated(const char* name, const Json& otherwise) const {
+    const Json& all = call().handed_back;
+    return all.contains(name) ? all[name] : otherwise;
   }
   Json response(std::string_view status) const {
     const bool is_over = status != "in_progress";
@@ -74,29 +60,31 @@ class ResponsesWriter final : public AnswerWriter {
       const auto value = answer.sampling[*find_sampling_key(key)];
       return value ? Json(*value) : Json();
     };
-    Json made = {{"id", context_.id},
-                 {"object", "response"},
-                 {"created_at", context_.created},
-                 {"status", status},
-                 {"error", nullptr},
-                 {"incomplete_details",
-                  status == "incomplete" ? Json{{"reason", "max_output_tokens"}} : Json()},
-                 {"instructions", nullptr},
-                 {"max_output_tokens", answer.max_tokens ? Json(*answer.max_tokens) : Json()},
-                 {"model", context_.model},
-                 {"output", is_over ? Json::array({item("completed", false)}) : Json::array()},
-                 {"parallel_tool_calls", true},
-                 {"previous_response_id", nullptr},
-                 {"store", false},
-                 {"temperature", number("temperature")},
-                 {"text", {{"format", {{"type", "text"}}}}},
-                 {"tool_choice", "auto"},
-                 {"tools", Json::array()},
-                 {"top_p", number("top_p")},
-                 {"truncation", "disabled"},
-                 {"usage", is_over ? usage_of(usage()) : Json()}};
-    made["metadata"] = call().metadata.is_object() ? call().metadata : Json::object();
-    return made;
+    Json text = repeated("text", Json::object());
+    if (!text.contains("format")) text["format"] = {{"type", "text"}};
+    return {{"id", context_.id},
+            {"object", "response"},
+            {"created_at", context_.created},
+            {"status", status},
+            {"error", nullptr},
+            {"incomplete_details",
+             status == "incomplete" ? Json{{"reason", "max_output_tokens"}} : Json()},
+            {"instructions", repeated("instructions", nullptr)},
+            {"max_output_tokens", answer.max_tokens ? Json(*answer.max_tokens) : Json()},
+            {"model", context_.model},
+            {"output", is_over ? output_ : Json::array()},
+            {"parallel_tool_calls", repeated("parallel_tool_calls", true)},
+            {"previous_response_id", nullptr},
+            {"reasoning", repeated("reasoning", nullptr)},
+            {"store", false},
+            {"temperature", number("temperature")},
+            {"text", std::move(text)},
+            {"tool_choice", repeated("tool_choice", "auto")},
+            {"tools", repeated("tools", Json::array())},
+            {"top_p", number("top_p")},
+            {"truncation", "disabled"},
+            {"usage", is_over ? usage_of(usage()) : Json()},
+            {"metadata", repeated("metadata", Json::object())}};
   }
   static Json usage_of(const Usage& usage) {
     return {{"input_tokens", usage.prompt_tokens},
@@ -115,32 +103,99 @@ class ResponsesWriter final : public AnswerWriter {
   void begin(std::string& out) {
     if (has_begun_) return;
     has_begun_ = true;
-    if (!call().stream) return;
     send("response.created", {{"response", response("in_progress")}}, out);
     send("response.in_progress", {{"response", response("in_progress")}}, out);
-    send("response.output_item.added", {{"output_index", 0}, {"item", item("in_progress", true)}},
-         out);
-    Json added = place();
-    added["part"] = part();
-    send("response.content_part.added", std::move(added), out);
   }
-  void close(std::string& out) {
-    if (!call().stream) return;
-    Json done = place();
-    done["text"] = text_;
-    done["logprobs"] = Json::array();
-    send("response.output_text.done", std::move(done), out);
-    Json whole = place();
-    whole["part"] = part();
-    send("response.content_part.done", std::move(whole), out);
-    send("response.output_item.done", {{"output_index", 0}, {"item", item("completed", false)}},
-         out);
+
+  // Of the item that is open, `more` being what its event adds.
+  Json place(Json more = Json::object()) const {
+    Json data = {{"item_id", output_.back()["id"]}, {"output_index", output_.size() - 1}};
+    if (open_ != Kind::tool_call) data["content_index"] = 0;
+    data.update(more);
+    return data;
+  }
+  // The names of what happens to the item that is open.
+  std::string event_of(const char* what) const {
+    const char* of = open_ == Kind::content     ? "output_text"
+                     : open_ == Kind::reasoning ? "reasoning_text"
+                                                : "function_call_arguments";
+    return std::string("response.") + of + what;
+  }
+  Json text_part() const {
+    if (open_ == Kind::reasoning) return {{"type", "reasoning_text"}, {"text", text_}};
+    return {{"type", "output_text"},
+            {"text", text_},
+            {"annotations", Json::array()},
+            {"logprobs", Json::array()}};
+  }
+  Json new_item(const AnswerPart& call_part) {
+    const std::string id = base_id_ + "_" + std::to_string(output_.size());
+    if (open_ == Kind::content) {
+      return {{"id", "msg_" + id},
+              {"type", "message"},
+              {"status", "in_progress"},
+              {"role", "assistant"},
+              {"content", Json::array()}};
+    }
+    if (open_ == Kind::reasoning) {
+      return {{"id", "rs_" + id},
+              {"type", "reasoning"},
+              {"status", "in_progress"},
+              {"summary", Json::array()},
+              {"content", Json::array()}};
+    }
+    return {
+        {"id", "fc_" + id},        {"type", "function_call"},
+        {"status", "in_progress"}, {"call_id", call_part.id.empty() ? "call_" + id : call_part.id},
+        {"name", call_part.text},  {"arguments", ""}};
+  }
+
+  void put(const AnswerPart& part, std::string& out) {
+    if (part.kind == Kind::tool_call) return open(part.kind, part, out);
+    if (part.kind != Kind::arguments && (!is_open_ || open_ != part.kind)) {
+      open(part.kind, part, out);
+    }
+    text_ += part.text;
+    Json delta = {{"delta", part.text}};
+    if (open_ == Kind::content) delta["logprobs"] = Json::array();
+    send(event_of(".delta"), place(std::move(delta)), out);
+  }
+  void open(Kind kind, const AnswerPart& part, std::string& out) {
+    close("completed", out);
+    open_ = kind;
+    is_open_ = true;
+    text_.clear();
+    output_.push_back(new_item(part));
+    send("response.output_item.added",
+         {{"output_index", output_.size() - 1}, {"item", output_.back()}}, out);
+    if (kind == Kind::tool_call) return;
+    send("response.content_part.added", place({{"part", text_part()}}), out);
+  }
+  void close(const char* status, std::string& out) {
+    if (!is_open_) return;
+    is_open_ = false;
+    Json& item = output_.back();
+    item["status"] = status;
+    if (open_ == Kind::tool_call) {
+      item["arguments"] = text_;
+      send(event_of(".done"), place({{"name", item["name"]}, {"arguments", text_}}), out);
+    } else {
+      item["content"] = Json::array({text_part()});
+      Json done = {{"text", text_}};
+      if (open_ == Kind::content) done["logprobs"] = Json::array();
+      send(event_of(".done"), place(std::move(done)), out);
+      send("response.content_part.done", place({{"part", text_part()}}), out);
+    }
+    send("response.output_item.done", {{"output_index", output_.size() - 1}, {"item", item}}, out);
   }
 
   const WriterContext context_;
-  const std::string item_id_;
+  const std::string base_id_;
   std::unique_ptr<AnswerReader> reader_;
-  std::string text_;
+  Json output_ = Json::array();
+  Kind open_ = Kind::content;  // of the last item
+  bool is_open_ = false;
+  std::string text_;  // of the item that is open
   FinishReason reason_ = FinishReason::length;
   bool has_begun_ = false;
   uint64_t sequence_ = 0;

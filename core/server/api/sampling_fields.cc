@@ -108,7 +108,7 @@ void read_streaming(Fields& fields, GenerationCall& call) {
   call.continuous_usage = inner.flag("continuous_usage_stats", false);
   inner.ignore("include_obfuscation");
   inner.refuse_unknown();
-  if (inner.fault()) fields.refuse(*inner.fault());
+  fields.absorb(inner);
 }
 
 void read_form(Fields& fields, GenerationCall& call) {

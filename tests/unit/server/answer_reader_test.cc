@@ -27,10 +27,11 @@ api::GenerationCall call_with(std::optional<api::ToolUse> tools) {
 
 // Parts of the answer, which comes a byte at a time; those of one kind are put together.
 std::vector<std::pair<Kind, std::string>> read(const api::GenerationCall& call,
-                                               const std::string& answer) {
+                                               const std::string& answer,
+                                               const std::string& prompt = "hello") {
   const auto factory =
       make_answer_reader({ToolCallFormat::hermes, ReasoningFormat::think}, nullptr);
-  const auto reader = factory({.call = call, .prompt_text = "hello", .prompt_ids = {}});
+  const auto reader = factory({.call = call, .prompt_text = prompt, .prompt_ids = {}});
   std::vector<AnswerPart> parts;
   for (const char c : answer) reader->push({&c, 1}, {}, parts);
   reader->finish(parts);
@@ -79,6 +80,28 @@ TEST(AnswerReader, leaves_calls_in_the_content_where_no_tools_are_offered) {
 TEST(AnswerReader, delivers_what_is_no_call_after_all_as_content) {
   const std::string half = "<tool_call>{\"name\": \"weather\", \"argum";
   EXPECT_EQ(read(call_with(api::ToolUse()), half), (Parts{{Kind::content, half}}));
+}
+
+TEST(AnswerReader, reads_a_call_that_was_forced_as_a_list_whatever_the_family_writes) {
+  api::ToolUse forced;
+  forced.choice = "required";
+  api::GenerationCall call = call_with(forced);
+  call.form = api::AnswerForm{.form = "json_schema", .definition = {}};
+  EXPECT_EQ(read(call, R"([{"name": "weather", "arguments": {"city": "Oslo"}},
+                          {"name": "weather", "arguments": {}}])"),
+            (Parts{{Kind::tool_call, "weather"},
+                   {Kind::arguments, R"({"city": "Oslo"})"},
+                   {Kind::tool_call, "weather"},
+                   {Kind::arguments, "{}"}}));
+}
+
+TEST(AnswerReader, takes_an_answer_that_was_held_to_a_form_as_it_is) {
+  api::GenerationCall call = call_with(api::ToolUse());
+  call.form = api::AnswerForm{.form = "json_object", .definition = {}};
+  const std::string answer = R"({"a": "<tool_call>{}</tool_call>"})";
+  EXPECT_EQ(read(call, answer), (Parts{{Kind::content, answer}}));
+  // Where the prompt ends within the reasoning too: the form is all that there is.
+  EXPECT_EQ(read(call, answer, "<think>\n"), (Parts{{Kind::content, answer}}));
 }
 
 }  // namespace
