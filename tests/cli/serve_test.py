@@ -408,6 +408,7 @@ class Protocol(WithServer):
                 data = head("/v1/completions", "POST", "Content-Type: application/json", *fields)
                 self.assertEqual(self.status(data + b"{}"), 400)
         self.assertEqual(self.status(head("/health", host=False)), 400)
+        self.assertEqual(self.status(b"GET /health HTTP/1.1\r\nHost: x/y\r\n\r\n"), 400)
         self.assertEqual(self.status(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"), 400)
         self.assertEqual(self.status(head(version="HTTP/2.0")) // 100, 5)
 

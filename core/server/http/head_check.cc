@@ -40,6 +40,11 @@ HeadFault check_length(const Request& request) {
   return {};
 }
 
+// A name or an address, and perhaps a port: no more than what may stand in a URL there.
+bool is_host(std::string_view host) {
+  return host.find_first_of(" \t,/?#@\\<>\"{}|^`") == host.npos;
+}
+
 }  // namespace
 
 HeadFault check_head(const Request& request, unsigned version) {
@@ -48,6 +53,9 @@ HeadFault check_head(const Request& request, unsigned version) {
   const size_t hosts = count_of(request, "host");
   if (hosts > 1) return {400, "there are " + std::to_string(hosts) + " Host fields – expected one"};
   if (hosts == 0 && version == 11) return {400, "there is no Host field – HTTP/1.1 requires one"};
+  if (const std::string* host = request.find("host"); host != nullptr && !is_host(*host)) {
+    return {400, "Host is " + in_quotes(*host) + " – expected a name or address, and perhaps a port"};
+  }
   if (const std::string* expected = request.find("expect")) {
     if (version == 10 || !equals_ignoring_case(*expected, "100-continue")) {
       return {417, "Expect is " + in_quotes(*expected) + " – only 100-continue is known here"};

@@ -14,7 +14,8 @@ struct HeadFault {
 };
 
 // Whatever two readers could understand differently is refused (request smuggling): a length that
-// is repeated or stands beside a transfer coding, a coding other than chunked, more than one host.
+// is repeated or stands beside a transfer coding, a coding other than chunked, more than one host,
+// or one that is no host.
 // `version` is 10 or 11.
 HeadFault check_head(const Request& request, unsigned version);
 // In words, for a request that could not be parsed.

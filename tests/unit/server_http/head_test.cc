@@ -19,6 +19,8 @@ TEST(CheckHead, takes_what_is_clear) {
   EXPECT_EQ(status_of({{"host", "x"}, {"transfer-encoding", "Chunked"}}), 0u);
   EXPECT_EQ(status_of({}, 10), 0u);
   EXPECT_EQ(status_of({{"host", "x"}, {"expect", "100-Continue"}}), 0u);
+  EXPECT_EQ(status_of({{"host", "[::1]:8000"}}), 0u);
+  EXPECT_EQ(status_of({{"host", ""}}), 0u);
 }
 
 TEST(CheckHead, refuses_what_two_readers_could_understand_differently) {
@@ -33,6 +35,9 @@ TEST(CheckHead, refuses_what_two_readers_could_understand_differently) {
   EXPECT_EQ(status_of({host, {"transfer-encoding", "gzip, chunked"}}), 400u);
   EXPECT_EQ(status_of({chunks}, 10), 400u);
   EXPECT_EQ(status_of({host, host}), 400u);
+  for (const char* no_host : {"x y", "x, y", "x/y", "x@y"}) {
+    EXPECT_EQ(status_of({{"host", no_host}}), 400u) << no_host;
+  }
   EXPECT_EQ(status_of({}), 400u);
 }
 
