@@ -54,7 +54,8 @@ HeadFault check_head(const Request& request, unsigned version) {
   if (hosts > 1) return {400, "there are " + std::to_string(hosts) + " Host fields – expected one"};
   if (hosts == 0 && version == 11) return {400, "there is no Host field – HTTP/1.1 requires one"};
   if (const std::string* host = request.find("host"); host != nullptr && !is_host(*host)) {
-    return {400, "Host is " + in_quotes(*host) + " – expected a name or address, and perhaps a port"};
+    return {400,
+            "Host is " + in_quotes(*host) + " – expected a name or address, and perhaps a port"};
   }
   if (const std::string* expected = request.find("expect")) {
     if (version == 10 || !equals_ignoring_case(*expected, "100-continue")) {
