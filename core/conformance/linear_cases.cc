@@ -60,6 +60,9 @@ Finding multiplies(Subject& subject) {
         for (const Shape given : kShapes) {
           const Shape shape = fitting(given, format);
           TestWeight weight(format, shape.n_out, shape.k_in, subject.seed());
+          // A kernel with blocks of its own may refuse rows that fill none, in words.
+          const bool fills_blocks = shape.k_in % 32 == 0;
+          if (!fills_blocks && !bench.kernel().accepts(weight.view()).ok()) continue;
           TENON_ASSIGN_OR_RETURN(const PackedTestWeight packed, bench.pack_for_product(weight));
           for (const uint32_t rows : kRowCounts) {
             const auto x = random_activations(subject.seed() + rows, size_t{rows} * shape.k_in);
