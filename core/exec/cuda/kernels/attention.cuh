@@ -78,19 +78,27 @@ struct AttentionTileShape {
   static constexpr int kPieces = head_dim / 8;  // of 16 bytes
 };
 
-// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read.
+// Of kEntries entries from `entry` on, where that of this lane begins; -1: nobody sees it.
+TENON_DEVICE int64_t lane_place(const AttentionView& a, const Items& items, uint32_t entry,
+                                Visible seen) {
+  const uint32_t own = entry + threadIdx.x % 32;
+  return own >= seen.first && own < seen.last ? entry_place(a, items, own) : -1;
+}
+
+// kEntries entries of the plane, by the places that lanes know; what nobody sees becomes zero and
+// is not read.
 template <int head_dim, int warps>
-TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane,
-                               const AttentionView& a, const Items& items, uint32_t entry,
-                               Visible seen) {
+TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane, int64_t place) {
   using Shape = AttentionTileShape<head_dim>;
-  for (int i = static_cast<int>(threadIdx.x); i < kEntries * Shape::kPieces; i += warps * 32) {
-    const uint32_t own = entry + static_cast<uint32_t>(i / Shape::kPieces);
+  constexpr int kAll = kEntries * Shape::kPieces;
+  TENON_UNROLL_BY(4)  // more would not leave enough registers
+  for (int first = 0; first < kAll; first += warps * 32) {
+    const int i = first + static_cast<int>(threadIdx.x);
+    if (kAll % (warps * 32) != 0 && i >= kAll) return;  // whole warps
+    const int64_t row = __shfl_sync(kAllLanes, place, i / Shape::kPieces);
     const int piece = i % Shape::kPieces * 8;
-    const bool there = own >= seen.first && own < seen.last;
-    const int64_t from = there ? entry_place(a, items, own) + piece : 0;
-    copy_async_16(to + (i / Shape::kPieces * Shape::kStride + piece), plane + from,
-                  there ? 16u : 0u);
+    copy_async_16(to + (i / Shape::kPieces * Shape::kStride + piece),
+                  plane + (row < 0 ? 0 : row + piece), row < 0 ? 0u : 16u);
   }
 }
 
@@ -251,19 +259,25 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
   }
   load_queries<head_dim, warps>(q, a, items);
   Running<head_dim> state;
-  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a, items, entry, block_sees);
+  static_assert(kEntries == 32, "a lane for each");
+  int64_t place = -1;  // of this lane's entry: in the step's V, then in the next K
+  if (entry < end) {
+    place = lane_place(a, items, entry, block_sees);
+    copy_entries<head_dim, warps>(k, a.k, place);
+  }
   copy_async_commit();
   for (; entry < end; entry += kEntries) {
     copy_async_wait<0>();
     __syncthreads();  // K is there, and the last V was used
-    copy_entries<head_dim, warps>(v, a.v, a, items, entry, block_sees);
+    copy_entries<head_dim, warps>(v, a.v, place);
     copy_async_commit();
     float scores[kEntries / 8][4] = {};
     multiply_keys<head_dim>(scores, q + warp * 16 * kStride, k);
     copy_async_wait<0>();
     __syncthreads();  // V is there, and K was used
     if (entry + kEntries < end) {
-      copy_entries<head_dim, warps>(k, a.k, a, items, entry + kEntries, block_sees);
+      place = lane_place(a, items, entry + kEntries, block_sees);
+      copy_entries<head_dim, warps>(k, a.k, place);
     }
     copy_async_commit();
     uint32_t p[kEntries / 16][4];

@@ -21,22 +21,6 @@ struct QuantStage {
   static constexpr int kStride = kBytes + 16;      // keeps pieces of 16 bytes aligned
 };
 
-template <int bits>
-TENON_DEVICE void copy_quants(Shared<uint8_t> to, const QuantFactors& q, int first_column,
-                              int step) {
-  using Stage = QuantStage<bits>;
-  constexpr int kPieces = Stage::kBytes / 16;
-  for (int i = static_cast<int>(threadIdx.x); i < kColumns * kPieces; i += kMultiplyThreads) {
-    const int column = i / kPieces;
-    const int piece = i % kPieces * 16;
-    const bool there = first_column + column < q.f.n_out;
-    const int64_t from =
-        static_cast<int64_t>(first_column + column) * q.f.w_stride + step * Stage::kBytes + piece;
-    copy_async_16(to + (column * Stage::kStride + piece), there ? q.w + from : q.w,
-                  there ? 16u : 0u);
-  }
-}
-
 // Two neighbours along K, k even, of a column's bytes, less the zero.
 template <int bits>
 TENON_DEVICE uint32_t quant_pair(Shared<uint8_t> column, int k, int zero) {
@@ -52,7 +36,7 @@ TENON_DEVICE uint32_t quant_pair(Shared<uint8_t> column, int k, int zero) {
 
 // The first of a group's steps reads zeros, the last one enters scales; rows of `tile.column`.
 template <int tile_rows, int bits>
-__global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors q) {
+__global__ void __launch_bounds__(kMultiplyThreads, 3) multiply_quant(QuantFactors q) {
   using T = Tile<tile_rows>;
   using Stage = QuantStage<bits>;
   const Factors<BFloat16>& f = q.f;
@@ -61,12 +45,14 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
   Shared<uint8_t> w = arena.take<uint8_t>(kStages * kColumns * Stage::kStride);
   const T tile;
   const int steps = (f.k_in + kStep - 1) / kStep;
-  const auto fill = [&](int step) {
+  const StraightRows rows_of{tile.row, static_cast<int64_t>(f.rows)};
+  const StraightRows columns_of{tile.column, f.n_out};
+  Pieces<BFloat16, tile_rows, kRowStride> x_pieces(f.x, rows_of, f.k_in * 2, f.x_stride);
+  Pieces<uint8_t, kColumns, Stage::kStride> w_pieces(q.w, columns_of, f.w_stride, f.w_stride);
+  const auto fill = [&](int step, int stage) {
     if (step < steps) {
-      const int stage = step % kStages;
-      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, f.rows, tile.row,
-                             step * kStep, f.k_in, f.x_stride);
-      copy_quants<bits>(w + stage * kColumns * Stage::kStride, q, tile.column, step);
+      x_pieces.copy(x + stage * tile_rows * kRowStride);
+      w_pieces.copy(w + stage * kColumns * Stage::kStride);
     }
     copy_async_commit();
   };
@@ -74,14 +60,17 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
   float sums[T::kTiles][4] = {};
   float part[T::kTiles][4] = {};
   int zero[T::kTiles] = {};
-  for (int step = 0; step < kStages - 1; ++step) fill(step);
+  for (int step = 0; step < kStages - 1; ++step) fill(step, step);
+  int stage = 0;
+  int filled = kStages - 1;
+  int group = 0;
+  int k_left = 0;  // of the group
   for (int step = 0; step < steps; ++step) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
-    fill(step + kStages - 1);
-    const int stage = step % kStages;
-    const int group = step * kStep / q.group;
-    if (step * kStep % q.group == 0) {
+    fill(step + kStages - 1, filled);
+    if (k_left == 0) {
+      k_left = q.group;
       TENON_UNROLL
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
@@ -108,7 +97,10 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
             {quant_pair<bits>(column, at, zero[n]), quant_pair<bits>(column, at + 8, zero[n])});
       }
     }
-    if ((step + 1) * kStep % q.group != 0 && step + 1 < steps) continue;
+    stage = next_stage(stage);
+    filled = next_stage(filled);
+    k_left -= kStep;
+    if (k_left != 0 && step + 1 < steps) continue;
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       TENON_UNROLL
@@ -119,6 +111,7 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
         sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
       }
     }
+    ++group;
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {
