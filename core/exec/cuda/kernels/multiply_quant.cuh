@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 3) multiply_quant(QuantFacto
 
 // Grid: columns, rows of an expert, experts.
 template <int tile_rows, int bits>
-__global__ void __launch_bounds__(kMultiplyThreads, 3) multiply_experts_quant(QuantFactors q) {
+__global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(QuantFactors q) {
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   if (expert_is_done(q.f.by, first)) return;
   SharedArena arena;
