@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/cuda says of kernels beyond what nvcc and a GPU said: occupancy, faults."""
+"""What bench/cuda says of kernels beyond what nvcc and a GPU said: occupancy, faults, the page."""
 import pathlib
 import sys
 import unittest
@@ -8,6 +8,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench/cuda"))
 import gates  # noqa: E402
 import occupancy  # noqa: E402
+import page  # noqa: E402
 
 
 class Occupancy(unittest.TestCase):
@@ -43,6 +44,31 @@ class Faults(unittest.TestCase):
 
     def test_are_kernels_that_nobody_launched(self):
         self.assertIn("launches.txt does not have it", self.found(threads=None)[0])
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        self.roofline = page.ROOFLINE.read_text()
+
+    def test_claims_nothing_that_was_not_measured(self):
+        text = page.section(self.roofline, "")
+        self.assertIn("no kernel has run on a GPU", text)
+        rows = [line for line in text.splitlines() if line.startswith("| step")]
+        self.assertEqual(len(rows), len(page.TITLES))
+        self.assertTrue(all(line.endswith("| never run |") for line in rows))
+
+    def test_sums_up_a_step_from_its_calls_once_all_are_measured(self):
+        rows = page.Roofline(self.roofline).rows["8b-decode"]
+        times = [f"8b-decode {name} 10" for name, *_ in rows if name != "step"]
+        calls = sum(int(line[1]) for line in rows if line[0] != "step")
+        head = ["device a test", "bandwidth copy 3000000000000"]
+        text = page.section(self.roofline, "\n".join(head + times))
+        self.assertIn("Measured on a test, which copies 3 TB/s.", text)
+        self.assertIn(f"| {calls * 10:,} |", text)
+        moved = next(int(line[2]) for line in rows if line[0] == "step")
+        self.assertIn(f"copying reaches | {moved / (calls * 10e-6) / 3e12:.2f} |", text)
+        some = page.section(self.roofline, "\n".join(head + times[1:]))
+        self.assertIn("copying reaches | never run |", some)
 
 
 if __name__ == "__main__":
