@@ -1,10 +1,4 @@
-#include "core/pipeline/pipeline.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "core/exec/ref/ref_executor.h"
-#include "tests/support/folders.h"
+#include "tests/pipeline/pipeline_fixture.h"
 
 namespace tenon {
 namespace {
@@ -13,105 +7,6 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-constexpr uint64_t kGiB = 1u << 30;
-// The bundled model: 6 layers, 2 KV heads of 64: 1536 elements of K and V a token.
-constexpr uint64_t kElementsPerToken = 6 * 2 * 2 * 64;
-
-// Takes kernels and only asks for them.
-class AskingExecutor final : public Executor {
- public:
-  std::string_view name() const override { return "asking"; }
-  std::span<const Fact> provides() const override { return kProvides; }
-  std::span<const Fact> requirements() const override { return {}; }
-  bool uses_kernels() const override { return true; }
-  uint32_t workers() const override { return 3; }
-  Status load(const ExecutorSetup& setup) override {
-    if (setup.attention.prefill.kernel == nullptr) return internal("no attention kernel was given");
-    for (const Weight* weight : {&setup.model->layers[0].q, &setup.model->layers[0].down}) {
-      TENON_ASSIGN_OR_RETURN(const ChosenLinear chosen, setup.linear(weight->view()));
-      if (!chosen.kernel->accepts(weight->view()).ok()) {
-        return internal("a kernel that refuses was given");
-      }
-    }
-    return {};
-  }
-  Status apply(std::span<const KvMove>) override { return {}; }
-  Status launch(const BatchView&) override { return {}; }
-  Result<StepOutput> collect(uint64_t) override { return StepOutput{}; }
-  std::string numerics() const override { return "asking"; }
-  uint64_t weight_bytes() const override { return 0; }
-  uint64_t kv_bytes() const override { return 0; }
-
- private:
-  static constexpr Fact kProvides[] = {{"kv.dtype", FactOp::in, 0, "f32 f16 bf16 u8"}};
-};
-
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
-    return make_ref_executor();
-  };
-  made["asking"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
-    return std::unique_ptr<Executor>(std::make_unique<AskingExecutor>());
-  };
-  return made;
-}
-
-class PipelineTest : public testing::Test {
- protected:
-  PipelineTest() {
-    const std::string build = build_folder();
-    PluginSearch search;
-    // Files, not the folder: what else lies there must not decide what "auto" finds.
-    for (const char* name :
-         {"plugins/libtenon-scheduler_static", "plugins/libtenon-sampler_standard",
-          "plugins/libtenon-scheduler_continuous", "plugins/libtenon-kv_cache_naive",
-          "plugins/libtenon-kv_cache_paged", "plugins/libtenon-kv_cache_streaming",
-          "plugins/libtenon-drafter_draft_model", "tests/pipeline/libtenon-picky"}) {
-      search.files.push_back({build + "/" + name + ".so", {"test", 0, 0}});
-    }
-    auto opened = PluginRegistry::open(search);
-    EXPECT_TRUE(opened.ok()) << opened.status().message();
-    registry_ = std::make_unique<PluginRegistry>(*std::move(opened));
-  }
-
-  Result<std::unique_ptr<Pipeline>> build(const std::string& text,
-                                          std::vector<std::string> overrides = {},
-                                          uint64_t memory = 8 * kGiB) {
-    overrides.push_back("model.path=" + source_folder() + "/configs/models/tale");
-    auto config = parse_pipeline_config("format = 1\n" + text, "p.toml", "/", overrides);
-    if (!config.ok()) return config.take_status();
-    PipelineRequest request;
-    request.config = *std::move(config);
-    request.registry = registry_.get();
-    request.executors = executors();
-    request.find_executor = find_executor_;
-    request.host.cpu = kCpuAvx512;
-    request.host.workers = 2;
-    request.available_memory_bytes = memory;
-    request.clock = clock_;
-    return build_pipeline(std::move(request));
-  }
-  std::unique_ptr<Pipeline> built(const std::string& text, std::vector<std::string> overrides = {},
-                                  uint64_t memory = 8 * kGiB) {
-    auto pipeline = build(text, std::move(overrides), memory);
-    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
-    return pipeline.ok() ? *std::move(pipeline) : nullptr;
-  }
-  std::string error_of(const std::string& text, std::vector<std::string> overrides = {},
-                       uint64_t memory = 8 * kGiB) {
-    const auto pipeline = build(text, std::move(overrides), memory);
-    return pipeline.ok() ? "" : std::string(pipeline.status().message());
-  }
-
-  std::unique_ptr<PluginRegistry> registry_;
-  const Clock* clock_ = nullptr;
-  std::function<Result<ExecutorFactory>(const std::string&)> find_executor_;
-};
-
-constexpr const char* kRef = "[executor]\nplugin = 'ref'\n";
-constexpr const char* kAsking = "[executor]\nplugin = 'asking'\n";
 
 TEST_F(PipelineTest, is_composed_from_a_configuration) {
   const auto pipeline = built(kRef);
@@ -261,89 +156,6 @@ TEST_F(PipelineTest, reports_no_conflict_of_a_kernel_that_it_would_not_choose) {
   EXPECT_THAT(message, testing::Not(HasSubstr("kv.dtype")));
 }
 
-TEST_F(PipelineTest, gives_a_contiguous_manager_blocks_of_the_whole_context) {
-  const auto pipeline =
-      built(kRef, {"kv_cache.plugin=naive", "limits.context_tokens=500", "limits.max_sequences=3"});
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->geometry.groups[0].block_tokens, 500u);
-  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 3u);
-}
-
-TEST_F(PipelineTest, sizes_the_cache_for_all_sequences_when_memory_allows) {
-  const auto pipeline = built(kRef, {"limits.max_sequences=4", "limits.context_tokens=100"});
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->geometry.groups[0].bytes_per_token, kElementsPerToken * 4);
-  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 4u * 7u);  // ceil(100 / 16) each
-}
-
-TEST_F(PipelineTest, takes_half_of_the_memory_beside_the_weights_at_most) {
-  const auto all = built(kRef, {"limits.max_sequences=64"});
-  ASSERT_NE(all, nullptr);
-  const uint64_t weights = all->model->weight_bytes();
-  const uint64_t block_bytes = 16 * kElementsPerToken * 4;
-  const auto pipeline = built(kRef, {"limits.max_sequences=64"}, weights + 2 * 300 * block_bytes);
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 300u);
-}
-
-TEST_F(PipelineTest, cuts_a_swap_pool_into_blocks_of_the_same_size) {
-  const auto pipeline = built(kRef, {"kv_cache.swap_memory=1MiB"});
-  ASSERT_NE(pipeline, nullptr);
-  const uint64_t block_bytes = 16 * kElementsPerToken * 4;
-  EXPECT_EQ(pipeline->geometry.groups[0].swap_blocks, (1u << 20) / block_bytes);
-  EXPECT_EQ(pipeline->fact_view.find("kv.swap")->word, "yes");
-  EXPECT_EQ(built(kRef)->geometry.groups[0].swap_blocks, 0u);
-}
-
-TEST_F(PipelineTest, refuses_a_swap_pool_without_room_for_a_block) {
-  EXPECT_EQ(error_of(kRef, {"kv_cache.swap_memory=1KiB"}),
-            "--set: kv_cache.swap_memory is 1.0 KiB, but one KV block takes 96.0 KiB; raise it, or "
-            "set 0 for no pool");
-}
-
-TEST_F(PipelineTest, refuses_memory_for_less_than_one_sequence) {
-  EXPECT_EQ(error_of(kRef, {"kv_cache.memory=1MiB"}),
-            "--set: kv_cache.memory is 1.0 MiB, but one sequence of 2048 tokens needs 12.0 MiB; "
-            "raise it, or lower limits.context_tokens to 160 or less");
-  EXPECT_THAT(error_of(kRef, {}, kGiB / 64),
-              HasSubstr("one sequence of 2048 tokens needs 12.0 MiB of K and V, but only "));
-  EXPECT_THAT(error_of(kRef, {"kv_cache.memory=1KiB"}), Not(HasSubstr("lower limits")));
-}
-
-constexpr const char* kStreaming =
-    "[executor]\nplugin = 'ref'\n"
-    "[kv_cache]\nplugin = 'streaming'\nblock_tokens = 8\n"
-    "[kv_cache.options]\nwindow_tokens = 60\nstride_tokens = 16\n";
-
-TEST_F(PipelineTest, sizes_the_cache_for_what_a_manager_keeps) {
-  const auto pipeline = built(kStreaming, {"limits.max_sequences=3"});
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_EQ(pipeline->geometry.groups[0].blocks, 3u * (8 + 64 + 16) / 8);
-  EXPECT_EQ(pipeline->limits.context_tokens, 2048u);
-  EXPECT_THAT(pipeline->numerics, EndsWith("kv=f32,streaming(sinks=8 window=64 stride=16)"));
-  ASSERT_NE(pipeline->parts().eviction, nullptr);
-  EXPECT_EQ(pipeline->parts().eviction->first, 87u);
-}
-
-TEST_F(PipelineTest, knows_when_nothing_is_ever_evicted) {
-  const auto pipeline = built(kStreaming, {"limits.context_tokens=87"});
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_THAT(pipeline->numerics, EndsWith("kv=f32"));
-  EXPECT_EQ(pipeline->parts().eviction, nullptr);
-}
-
-TEST_F(PipelineTest, refuses_a_scheduler_that_cannot_end_a_prompt_where_blocks_go) {
-  const std::string message = error_of(kStreaming, {"scheduler.plugin=whole"});
-  EXPECT_THAT(message, AllOf(HasSubstr("sched.emits"), HasSubstr("kv_cache streaming"),
-                             HasSubstr("scheduler whole")));
-}
-
-TEST_F(PipelineTest, refuses_a_manager_that_does_not_say_what_it_evicts) {
-  EXPECT_EQ(error_of(kRef, {"kv_cache.plugin=vague"}),
-            "kv_cache 'vague' evicts from token 64 on, every 0 tokens, and keeps 64 – expected "
-            "numbers above 0, and a text that tells what rows see");
-}
-
 TEST_F(PipelineTest, refuses_a_context_that_the_model_does_not_have) {
   EXPECT_EQ(error_of(kRef, {"limits.context_tokens=4096"}),
             "--set: limits.context_tokens is 4096, but the model's context is 2048; set that or "
@@ -397,7 +209,7 @@ TEST_F(PipelineTest, refuses_a_model_that_is_not_there) {
   request.config =
       *parse_pipeline_config("format = 1\n[model]\npath = 'gone'\n", "p.toml", "/nowhere", {});
   request.registry = registry_.get();
-  request.executors = executors();
+  request.executors = composed_executors();
   const auto pipeline = build_pipeline(std::move(request));
   ASSERT_FALSE(pipeline.ok());
   EXPECT_THAT(pipeline.status().message(), StartsWith("p.toml:3:1: "));
@@ -413,82 +225,6 @@ TEST_F(PipelineTest, reports_the_faults_of_all_sections_at_once) {
               HasSubstr("p.toml:5:1: no scheduler plugin 'statik'; did you mean 'static'?"));
   EXPECT_THAT(message, HasSubstr("p.toml:7:1: sampler 'standard' has no option 'heat'"));
   EXPECT_THAT(message, HasSubstr("p.toml:9:1: no drafter plugin 'ngrams'"));
-}
-
-TEST_F(PipelineTest, creates_a_drafter_that_gets_what_it_needs) {
-  const auto pipeline = built(kRef, {"drafter.plugin=rewinder"});
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_TRUE(pipeline->drafter);
-  EXPECT_EQ(pipeline->facts.find("sampler.verify")->word, "exact");
-  EXPECT_NE(built(kRef, {"drafter.plugin=hidden_reader"}), nullptr);
-}
-
-TEST_F(PipelineTest, refuses_a_drafter_that_needs_what_nobody_gives) {
-  EXPECT_THAT(error_of(kRef, {"drafter.plugin=foreseer"}),
-              HasSubstr("engine \"tenon\" and drafter \"foreseer\" do not fit"));
-}
-
-std::string second_model(const char* folder) {
-  return "drafter.model=" + source_folder() + "/" + folder;
-}
-
-TEST_F(PipelineTest, runs_a_second_model_in_groups_of_the_same_memory) {
-  const auto pipeline = built(kRef, {"drafter.plugin=draft_model", "limits.max_sequences=2",
-                                     second_model("configs/models/tale-draft")});
-  ASSERT_NE(pipeline, nullptr);
-  ASSERT_NE(pipeline->second, nullptr);
-  EXPECT_EQ(pipeline->geometry.group_count, 2u);
-  EXPECT_EQ(pipeline->kv_shape().groups[0].owner, KvOwner::target);
-  EXPECT_EQ(pipeline->kv_shape().groups[1].owner, KvOwner::draft);
-  EXPECT_EQ(pipeline->kv_shape().layer_count, 6u + 2u);
-  EXPECT_EQ(pipeline->kv_shape().layers[6].group, 1u);
-  // 2 layers, 1 KV head of 64.
-  EXPECT_EQ(pipeline->geometry.groups[1].bytes_per_token, 2u * 2 * 64 * 4);
-  EXPECT_EQ(pipeline->geometry.groups[0].blocks, pipeline->geometry.groups[1].blocks);
-  EXPECT_EQ(pipeline->second->executor->kv_bytes(), pipeline->geometry.groups[1].bytes_per_token *
-                                                        16 * pipeline->geometry.groups[1].blocks);
-  EXPECT_EQ(pipeline->parts().draft_runner, pipeline->second->runner.get());
-  EXPECT_FALSE(pipeline->parts().verify_by_rejection);
-}
-
-TEST_F(PipelineTest, verifies_by_rejection_where_that_is_configured) {
-  const auto pipeline = built(kRef, {"drafter.plugin=rewinder", "drafter.verify=rejection"});
-  ASSERT_NE(pipeline, nullptr);
-  EXPECT_TRUE(pipeline->parts().verify_by_rejection);
-}
-
-TEST_F(PipelineTest, refuses_second_models_that_do_not_speak_the_same_vocabulary) {
-  EXPECT_THAT(error_of(kRef, {"drafter.plugin=draft_model",
-                              second_model("tests/golden/models/llama_tied")}),
-              StartsWith("--set: the second model has a vocabulary of 99 tokens, but the model has "
-                         "4096; drafts need the same vocabulary"));
-  EXPECT_THAT(error_of(kRef, {"drafter.plugin=draft_model", second_model("no/such/folder")}),
-              StartsWith("--set: "));
-}
-
-TEST_F(PipelineTest, wants_a_second_model_for_a_drafter_that_runs_one_and_for_no_other) {
-  EXPECT_EQ(error_of(kRef, {"drafter.plugin=draft_model"}),
-            "--set: drafter \"draft_model\" runs a second model, but none is configured; set "
-            "drafter.model to the folder of a smaller model with the same vocabulary");
-  EXPECT_EQ(
-      error_of(kRef, {"drafter.plugin=rewinder", second_model("configs/models/tale-draft")}),
-      "--set: drafter.model is set, but drafter \"rewinder\" runs no second model; remove it");
-}
-
-TEST_F(PipelineTest, refuses_a_text_that_cannot_be_read_or_that_no_drafter_looks_in) {
-  EXPECT_THAT(error_of(kRef, {"drafter.plugin=rewinder", "drafter.text=no/such/file"}),
-              StartsWith("--set: drafter.text: "));
-  EXPECT_EQ(
-      error_of(kRef, {"drafter.plugin=rewinder", "drafter.text=" + source_folder() + "/README.md"}),
-      "--set: drafter.text is set, but drafter 'rewinder' looks in no text; remove it");
-  EXPECT_EQ(error_of(kRef, {"drafter.text=README.md"}),
-            "--set: 'drafter.text' is set, but there is no drafter; set drafter.plugin too");
-}
-
-TEST_F(PipelineTest, refuses_a_second_model_where_the_executor_runs_only_one) {
-  EXPECT_THAT(
-      error_of(kAsking, {"drafter.plugin=draft_model", second_model("configs/models/tale-draft")}),
-      HasSubstr("executor 'asking' cannot run a second model"));
 }
 
 TEST_F(PipelineTest, writes_what_auto_became_into_the_configuration) {
@@ -524,7 +260,7 @@ TEST_F(PipelineTest, can_be_explained_without_its_weights) {
   PipelineRequest request;
   request.config = *std::move(config);
   request.registry = registry_.get();
-  request.executors = executors();
+  request.executors = composed_executors();
   request.load_weights = false;
   const auto pipeline = build_pipeline(std::move(request));
   ASSERT_TRUE(pipeline.ok()) << pipeline.status().message();
