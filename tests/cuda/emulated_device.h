@@ -1,8 +1,14 @@
-// Arrays on the emulator, for tests of kernels.
+// Arrays on the emulator, for tests of kernels; on a GPU where tests are compiled for one.
 #pragma once
 
 #include <gtest/gtest.h>
+#ifdef TENON_CUDA_TESTS_ON_A_GPU
+#include <tenon/cuda/machine.h>
+
+#include "tests/cuda/real_device.h"
+#else
 #include <tenon/cuda/emulator.h>
+#endif
 
 #include <cstdint>
 #include <string>
@@ -10,6 +16,9 @@
 
 namespace tenon::cuda::test {
 
+#ifdef TENON_CUDA_TESTS_ON_A_GPU
+using EmulatedDevice = RealDevice;
+#else
 // What a kernel wrote that had findings means nothing: they are failures of the test.
 class EmulatedDevice {
  public:
@@ -47,6 +56,7 @@ class EmulatedDevice {
  private:
   Emulator machine_;
 };
+#endif
 
 // Numbers in [-1, 1) that follow from the seed.
 class Numbers {

@@ -89,7 +89,8 @@ void Block::note_read(Cell& cell, Line line) const {
 void Block::read(Region* region, int64_t offset, uint32_t bytes, Line line) {
   check_range(region, offset, bytes, line, "reads");
   read_allowed(region, offset, bytes, line);
-  if (!region->shared) counts().read_bytes += bytes;
+  (region->shared ? counts().shared_read_bytes : counts().read_bytes) += bytes;
+  launch_.emulator->touch(*region, offset, bytes, Emulator::Touch::read);
 }
 
 // The same without a rule for alignment.
@@ -144,7 +145,9 @@ void Block::write(Region* region, int64_t offset, uint32_t bytes, Line line, Wri
                     how == Write::atomic};
     state = how == Write::landing ? ByteState::landing : ByteState::written;
   }
-  if (!region->shared) counts().written_bytes += bytes;
+  if (how == Write::landing) return;  // counts when it has landed
+  (region->shared ? counts().shared_written_bytes : counts().written_bytes) += bytes;
+  launch_.emulator->touch(*region, offset, bytes, Emulator::Touch::write);
 }
 
 Region* Block::take_shared(uint32_t& used, uint64_t bytes, Line line) {
@@ -181,7 +184,9 @@ void Block::copy_async(Region* to, int64_t to_offset, Region* from, int64_t from
     }
     read_allowed(from, from_offset, valid, line);
     counts().read_bytes += valid;
+    launch_.emulator->touch(*from, from_offset, valid, Emulator::Touch::read);
   }
+  ++counts().async_copies;
   write(to, to_offset, 16, line, Write::landing);
   threads_[running_].open.push_back({to, to_offset, from, from_offset, valid, line});
 }

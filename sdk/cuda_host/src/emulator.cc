@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sdk/cuda_host/src/block.h"
+#include "sdk/cuda_host/src/region.h"
 
 namespace tenon::cuda {
 namespace {
@@ -155,7 +156,8 @@ bool Emulator::forget(void* at) {
   return true;
 }
 
-int Emulator::run(const LaunchConfig& config, const std::function<void()>& thread) {
+int Emulator::run(const LaunchConfig& config, const void* kernel,
+                  const std::function<void()>& thread) {
   const uint64_t threads = uint64_t{config.block.x} * config.block.y * config.block.z;
   const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
   const bool grid_fits = config.grid.y < 65536 && config.grid.z < 65536 && blocks > 0;
@@ -169,7 +171,22 @@ int Emulator::run(const LaunchConfig& config, const std::function<void()>& threa
                              "at most 65535 along y and z, and at most 101376 bytes"});
     return 1;
   }
-  ++counts_.launches;
+  launch_counts_ = {};
+  if (recording_) {
+    for (const auto& [base, region] : regions_) region->touched.clear();
+  }
+  ++launch_counts_.launches;
+  const int error = running_ ? run_blocks(config, thread) : 0;
+  counts_ += launch_counts_;
+  if (recording_) {
+    records_.push_back(
+        {config.name, kernel, config.grid, config.block, config.shared_bytes, launch_counts_});
+  }
+  return error;
+}
+
+int Emulator::run_blocks(const LaunchConfig& config, const std::function<void()>& thread) {
+  const uint64_t blocks = uint64_t{config.grid.x} * config.grid.y * config.grid.z;
   blockDim = config.block;
   gridDim = config.grid;
   std::vector<std::unique_ptr<Region>> shared;
@@ -181,7 +198,7 @@ int Emulator::run(const LaunchConfig& config, const std::function<void()>& threa
     blockIdx = {static_cast<uint32_t>(i % config.grid.x),
                 static_cast<uint32_t>(i / config.grid.x % config.grid.y),
                 static_cast<uint32_t>(i / config.grid.x / config.grid.y)};
-    ++counts_.blocks;
+    ++launch_counts_.blocks;
     for (const auto& region : shared) region->forget();
     if (!Block(launch).run()) return 1;
   }
@@ -194,11 +211,11 @@ Region* find_region(const void* at, int64_t& offset) {
   return emulator_now == nullptr ? nullptr : emulator_now->find(at, offset);
 }
 
-int run(const LaunchConfig& config, const void*, std::function<void()> thread) {
+int run(const LaunchConfig& config, const void* kernel, std::function<void()> thread) {
   if (emulator_now == nullptr) return 1;
-  if (config.stream == nullptr) return emulator_now->run(config, thread);
-  const auto late = [config, thread = std::move(thread), on = emulator_now] {
-    on->run(config, thread);
+  if (config.stream == nullptr) return emulator_now->run(config, kernel, thread);
+  const auto late = [config, kernel, thread = std::move(thread), on = emulator_now] {
+    on->run(config, kernel, thread);
   };
   static_cast<LateQueue*>(config.stream)->push(late);
   return 0;

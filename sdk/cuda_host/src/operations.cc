@@ -215,10 +215,19 @@ void load_matrices(uint32_t* registers, uint32_t count, bool transposed, Region*
 void mma(MmaKind kind, void* d, const uint32_t* a, const uint32_t* b, Line line) {
   MmaSlot slot{d, a, b};
   const auto compute = [&](void* const* slots) {
-    ++block().counts().mma;
-    if (kind == MmaKind::bf16) mma_16<BFloat16>(slots);
-    if (kind == MmaKind::f16) mma_16<Half>(slots);
-    if (kind == MmaKind::s8) mma_8(slots);
+    Counts& counts = block().counts();
+    ++counts.mma;
+    switch (kind) {
+      case MmaKind::bf16:
+        counts.bf16_operations += 2 * 16 * 8 * 16;
+        return mma_16<BFloat16>(slots);
+      case MmaKind::f16:
+        counts.f16_operations += 2 * 16 * 8 * 16;
+        return mma_16<Half>(slots);
+      case MmaKind::s8:
+        counts.s8_operations += 2 * 16 * 8 * 32;
+        return mma_8(slots);
+    }
   };
   block().meet("mma", kAllLanes, &slot, compute, line);
 }

@@ -52,6 +52,10 @@ struct Region {
   std::unique_ptr<std::byte[]> memory;
   std::byte* base;  // aligned to 256
   std::vector<ByteState> states;
+  std::vector<uint8_t> touched;  // by the launch that runs, bits kRead, kWritten; empty: nothing
+
+  static constexpr uint8_t kRead = 1;
+  static constexpr uint8_t kWritten = 2;
 
  private:
   static constexpr uint64_t kPage = 512;

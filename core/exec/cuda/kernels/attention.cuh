@@ -88,27 +88,55 @@ struct AttentionTileShape {
   static constexpr int kPieces = head_dim / 8;  // of 16 bytes
 };
 
-// Entries from `entry` on of the plane; what nobody sees becomes zero and is not read. What is not
-// bf16 becomes it, and is there behind the next barrier, as what is copied.
+// Of kEntries entries from `entry` on, where that of this lane begins, in elements of the plane or
+// in bytes of a quantised one; -1: nobody sees it.
+TENON_DEVICE int64_t lane_place(const AttentionView& a, const Items& items, uint32_t entry,
+                                Visible seen) {
+  static_assert(kEntries == 32, "a lane for each");
+  const uint32_t own = entry + threadIdx.x % 32;
+  if (own < seen.first || own >= seen.last) return -1;
+  return entry_row(a, items, own) * (a.type == CacheType::bf16 ? a.head_dim : a.row_bytes);
+}
+
+// kEntries entries of the plane, by the places that lanes know; what nobody sees becomes zero and
+// is not read.
+template <int head_dim, int warps>
+TENON_DEVICE void copy_plain_entries(Shared<BFloat16> to, Global<const BFloat16> plane,
+                                     int64_t place) {
+  using Shape = AttentionTileShape<head_dim>;
+  constexpr int kAll = kEntries * Shape::kPieces;
+  TENON_UNROLL_BY(4)  // more would not leave enough registers
+  for (int first = 0; first < kAll; first += warps * 32) {
+    const int i = first + static_cast<int>(threadIdx.x);
+    if (kAll % (warps * 32) != 0 && i >= kAll) return;  // whole warps
+    const int64_t row = __shfl_sync(kAllLanes, place, i / Shape::kPieces);
+    const int piece = i % Shape::kPieces * 8;
+    copy_async_16(to + (i / Shape::kPieces * Shape::kStride + piece),
+                  plane + (row < 0 ? 0 : row + piece), row < 0 ? 0u : 16u);
+  }
+}
+
+// The same of a plane that is not bf16. What comes of it is there behind the next barrier, as what
+// is copied.
+template <int head_dim, int warps>
+TENON_DEVICE void copy_quantised_entries(Shared<BFloat16> to, Global<const uint8_t> bytes,
+                                         const AttentionView& a, int64_t place) {
+  using Shape = AttentionTileShape<head_dim>;
+  constexpr int kAll = kEntries * Shape::kPieces;
+  for (int i = static_cast<int>(threadIdx.x); i < kAll; i += warps * 32) {
+    const int64_t row = __shfl_sync(kAllLanes, place, i / Shape::kPieces);
+    const int piece = i % Shape::kPieces * 8;
+    Pack<BFloat16, 8> eight = {};
+    if (row >= 0) eight = quantised_piece(bytes + row, a.type, a.scale_at, piece);
+    store_pack(to + (i / Shape::kPieces * Shape::kStride + piece), eight);
+  }
+}
+
 template <int head_dim, int warps>
 TENON_DEVICE void copy_entries(Shared<BFloat16> to, Global<const BFloat16> plane,
-                               Global<const uint8_t> bytes, const AttentionView& a,
-                               const Items& items, uint32_t entry, Visible seen) {
-  using Shape = AttentionTileShape<head_dim>;
-  for (int i = static_cast<int>(threadIdx.x); i < kEntries * Shape::kPieces; i += warps * 32) {
-    const uint32_t own = entry + static_cast<uint32_t>(i / Shape::kPieces);
-    const int piece = i % Shape::kPieces * 8;
-    const bool there = own >= seen.first && own < seen.last;
-    const Shared<BFloat16> at = to + (i / Shape::kPieces * Shape::kStride + piece);
-    const int64_t row = there ? entry_row(a, items, own) : 0;
-    if (a.type == CacheType::bf16) {
-      copy_async_16(at, plane + (row * a.head_dim + (there ? piece : 0)), there ? 16u : 0u);
-      continue;
-    }
-    Pack<BFloat16, 8> eight = {};
-    if (there) eight = quantised_piece(bytes + row * a.row_bytes, a.type, a.scale_at, piece);
-    store_pack(at, eight);
-  }
+                               Global<const uint8_t> bytes, const AttentionView& a, int64_t place) {
+  if (a.type == CacheType::bf16) return copy_plain_entries<head_dim, warps>(to, plane, place);
+  copy_quantised_entries<head_dim, warps>(to, bytes, a, place);
 }
 
 // q of so many items as bf16; items that are not there are zero.
@@ -278,19 +306,24 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
   look_at_items(a, items, item, seen, slope);
   load_queries<head_dim, 16 * warps, warps>(q, a, items);
   Running<head_dim> state;
-  if (entry < end) copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, items, entry, block_sees);
+  int64_t place = -1;  // of this lane's entry: in the step's V, then in the next K
+  if (entry < end) {
+    place = lane_place(a, items, entry, block_sees);
+    copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, place);
+  }
   copy_async_commit();
   for (; entry < end; entry += kEntries) {
     copy_async_wait<0>();
     __syncthreads();  // K is there, and the last V was used
-    copy_entries<head_dim, warps>(v, a.v, a.v_bytes, a, items, entry, block_sees);
+    copy_entries<head_dim, warps>(v, a.v, a.v_bytes, a, place);
     copy_async_commit();
     float scores[kEntries / 8][4] = {};
     multiply_keys<head_dim>(scores, q + warp * 16 * kStride, k);
     copy_async_wait<0>();
     __syncthreads();  // V is there, and K was used
     if (entry + kEntries < end) {
-      copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, items, entry + kEntries, block_sees);
+      place = lane_place(a, items, entry + kEntries, block_sees);
+      copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, place);
     }
     copy_async_commit();
     uint32_t p[kEntries / 16][4];

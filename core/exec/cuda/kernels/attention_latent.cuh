@@ -69,13 +69,15 @@ __global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView
   look_at_items(a, items, item, seen, slope);
   load_queries<k_dim, 16, kLatentWarps>(q, a, items);
   Running<kColumns> state;
-  if (entry < end)
-    copy_entries<k_dim, kLatentWarps>(rows, a.k, a.k_bytes, a, items, entry, block_sees);
+  if (entry < end) {
+    copy_entries<k_dim, kLatentWarps>(rows, a.k, a.k_bytes, a,
+                                      lane_place(a, items, entry, block_sees));
+  }
   copy_async_commit();
   for (int buffer = 0; entry < end; entry += kEntries, buffer ^= 1) {
     if (entry + kEntries < end) {
-      copy_entries<k_dim, kLatentWarps>(rows + (buffer ^ 1) * kBuffer, a.k, a.k_bytes, a, items,
-                                        entry + kEntries, block_sees);
+      copy_entries<k_dim, kLatentWarps>(rows + (buffer ^ 1) * kBuffer, a.k, a.k_bytes, a,
+                                        lane_place(a, items, entry + kEntries, block_sees));
     }
     copy_async_commit();
     copy_async_wait<1>();

@@ -109,23 +109,49 @@ TENON_DEVICE void choose_matrix(Factors<T>& f, int64_t index) {
   if (f.bias) f.bias = f.bias + index * f.n_out;
 }
 
-// 16 bytes of a matrix of bf16 to shared memory, zeros where it ends and for a row below 0.
-TENON_DEVICE void copy_piece(Shared<BFloat16> to, Global<const BFloat16> matrix, int64_t row, int k,
-                             int k_end, int stride) {
-  const int left = row >= 0 ? (k_end - k) * 2 : 0;
-  const uint32_t valid = left <= 0 ? 0u : left >= 16 ? 16u : static_cast<uint32_t>(left);
-  copy_async_16(to, valid > 0 ? matrix + (row * stride + k) : matrix, valid);
-}
+// The pieces of 16 bytes that a thread copies of each step of a matrix, for a tile of its rows. A
+// piece stays in its row and moves on along K, so that a step costs additions and no more; what a
+// row does not have becomes zeros.
+template <typename T, int tile_rows, int shared_stride>
+struct Pieces {
+  static constexpr int kElements = 16 / sizeof(T);
+  static constexpr int kRowBytes = shared_stride * sizeof(T) - 16;  // of a step
+  static constexpr int kRowPieces = kRowBytes / 16;
+  static constexpr int kRowsApart = kMultiplyThreads / kRowPieces;
+  static constexpr int kCount = tile_rows > kRowsApart ? tile_rows / kRowsApart : 1;
+  Global<const T> from[kCount];
+  int left[kCount];  // bytes of the row, 0 or less at its end
+  int to;            // elements from the beginning of a stage
 
-template <int tile_rows, typename Rows>
-TENON_DEVICE void copy_inputs(Shared<BFloat16> to, Global<const BFloat16> x, const Rows& rows,
-                              int k, int k_in, int stride) {
-  TENON_UNROLL
-  for (int i = static_cast<int>(threadIdx.x); i < tile_rows * kStep / 8; i += kMultiplyThreads) {
-    const int row = i / (kStep / 8);
-    const int piece = i % (kStep / 8) * 8;
-    copy_piece(to + (row * kRowStride + piece), x, rows.from(row), k + piece, k_in, stride);
+  // Of a matrix with rows of `row_bytes`, `stride` elements apart.
+  template <typename Rows>
+  TENON_DEVICE Pieces(Global<const T> matrix, const Rows& rows, int row_bytes, int stride) {
+    const int row = static_cast<int>(threadIdx.x) / kRowPieces;
+    const int piece = static_cast<int>(threadIdx.x) % kRowPieces * kElements;
+    to = row * shared_stride + piece;
+    TENON_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const int64_t own = row < tile_rows ? rows.from(row + i * kRowsApart) : -1;
+      from[i] = own < 0 ? matrix : matrix + (own * stride + piece);
+      left[i] = own < 0 ? 0 : row_bytes - piece * static_cast<int>(sizeof(T));
+    }
   }
+  TENON_DEVICE void copy(Shared<T> stage) {
+    if (tile_rows < kRowsApart && static_cast<int>(threadIdx.x) >= tile_rows * kRowPieces) return;
+    TENON_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const int valid = left[i] < 0 ? 0 : left[i] < 16 ? left[i] : 16;
+      copy_async_16(stage + (to + i * kRowsApart * shared_stride), from[i],
+                    static_cast<uint32_t>(valid));
+      from[i] = from[i] + kRowBytes / static_cast<int>(sizeof(T));
+      left[i] -= kRowBytes;
+    }
+  }
+};
+
+// The stage behind `stage`, in a circle.
+TENON_DEVICE int next_stage(int stage) {
+  return stage + 1 < kStages ? stage + 1 : 0;
 }
 
 // One step of 16 along K: A from rows of x, B from 16 · n columns of W.
@@ -143,25 +169,25 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
   Shared<BFloat16> x = arena.take<BFloat16>(kStages * tile_rows * kRowStride);
   Shared<BFloat16> w = arena.take<BFloat16>(kStages * kColumns * kRowStride);
   const T tile;
-  const StraightRows columns_of{tile.column, f.n_out};
   const int steps = (f.k_in + kStep - 1) / kStep;
-  const auto fill = [&](int step) {
+  const StraightRows columns_of{tile.column, f.n_out};
+  Pieces<BFloat16, tile_rows, kRowStride> x_pieces(f.x, rows_of, f.k_in * 2, f.x_stride);
+  Pieces<BFloat16, kColumns, kRowStride> w_pieces(f.w, columns_of, f.w_stride * 2, f.w_stride);
+  const auto fill = [&](int step, int stage) {
     if (step < steps) {
-      const int stage = step % kStages;
-      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, rows_of, step * kStep, f.k_in,
-                             f.x_stride);
-      copy_inputs<kColumns>(w + stage * kColumns * kRowStride, f.w, columns_of, step * kStep,
-                            f.w_stride, f.w_stride);
+      x_pieces.copy(x + stage * tile_rows * kRowStride);
+      w_pieces.copy(w + stage * kColumns * kRowStride);
     }
     copy_async_commit();
   };
   float sums[T::kTiles][4] = {};
-  for (int step = 0; step < kStages - 1; ++step) fill(step);
+  for (int step = 0; step < kStages - 1; ++step) fill(step, step);
+  int stage = 0;
+  int filled = kStages - 1;
   for (int step = 0; step < steps; ++step) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
-    fill(step + kStages - 1);
-    const int stage = step % kStages;
+    fill(step + kStages - 1, filled);
     const Shared<BFloat16> rows = x + (stage * tile_rows + tile.warp_row) * kRowStride;
     const Shared<BFloat16> columns = w + (stage * kColumns + tile.warp_column) * kRowStride;
     TENON_UNROLL
@@ -176,6 +202,8 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
         mma_bf16(sums[n + 1], a, {pair[2], pair[3]});
       }
     }
+    stage = next_stage(stage);
+    filled = next_stage(filled);
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {

@@ -21,22 +21,6 @@ struct QuantStage {
   static constexpr int kStride = kBytes + 16;      // keeps pieces of 16 bytes aligned
 };
 
-template <int bits>
-TENON_DEVICE void copy_quants(Shared<uint8_t> to, const QuantFactors& q, int first_column,
-                              int step) {
-  using Stage = QuantStage<bits>;
-  constexpr int kPieces = Stage::kBytes / 16;
-  for (int i = static_cast<int>(threadIdx.x); i < kColumns * kPieces; i += kMultiplyThreads) {
-    const int column = i / kPieces;
-    const int piece = i % kPieces * 16;
-    const bool there = first_column + column < q.f.n_out;
-    const int64_t from =
-        static_cast<int64_t>(first_column + column) * q.f.w_stride + step * Stage::kBytes + piece;
-    copy_async_16(to + (column * Stage::kStride + piece), there ? q.w + from : q.w,
-                  there ? 16u : 0u);
-  }
-}
-
 // Two neighbours along K, k even, of a column's bytes, less the zero.
 template <int bits>
 TENON_DEVICE uint32_t quant_pair(Shared<uint8_t> column, int k, int zero) {
@@ -61,12 +45,13 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   Shared<uint8_t> w = arena.take<uint8_t>(kStages * kColumns * Stage::kStride);
   const T tile;
   const int steps = (f.k_in + kStep - 1) / kStep;
-  const auto fill = [&](int step) {
+  const StraightRows columns_of{tile.column, f.n_out};
+  Pieces<BFloat16, tile_rows, kRowStride> x_pieces(f.x, rows_of, f.k_in * 2, f.x_stride);
+  Pieces<uint8_t, kColumns, Stage::kStride> w_pieces(q.w, columns_of, f.w_stride, f.w_stride);
+  const auto fill = [&](int step, int stage) {
     if (step < steps) {
-      const int stage = step % kStages;
-      copy_inputs<tile_rows>(x + stage * tile_rows * kRowStride, f.x, rows_of, step * kStep, f.k_in,
-                             f.x_stride);
-      copy_quants<bits>(w + stage * kColumns * Stage::kStride, q, tile.column, step);
+      x_pieces.copy(x + stage * tile_rows * kRowStride);
+      w_pieces.copy(w + stage * kColumns * Stage::kStride);
     }
     copy_async_commit();
   };
@@ -74,14 +59,17 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   float sums[T::kTiles][4] = {};
   float part[T::kTiles][4] = {};
   int zero[T::kTiles] = {};
-  for (int step = 0; step < kStages - 1; ++step) fill(step);
+  for (int step = 0; step < kStages - 1; ++step) fill(step, step);
+  int stage = 0;
+  int filled = kStages - 1;
+  int group = 0;
+  int k_left = 0;  // of the group
   for (int step = 0; step < steps; ++step) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
-    fill(step + kStages - 1);
-    const int stage = step % kStages;
-    const int group = step * kStep / q.group;
-    if (step * kStep % q.group == 0) {
+    fill(step + kStages - 1, filled);
+    if (k_left == 0) {
+      k_left = q.group;
       TENON_UNROLL
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
@@ -109,7 +97,10 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
             {quant_pair<bits>(column, at, zero[n]), quant_pair<bits>(column, at + 8, zero[n])});
       }
     }
-    if ((step + 1) * kStep % q.group != 0 && step + 1 < steps) continue;
+    stage = next_stage(stage);
+    filled = next_stage(filled);
+    k_left -= kStep;
+    if (k_left != 0 && step + 1 < steps) continue;
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       TENON_UNROLL
@@ -120,6 +111,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
         sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
       }
     }
+    ++group;
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {
@@ -132,7 +124,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
 }
 
 template <int tile_rows, int bits>
-__global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors q) {
+__global__ void __launch_bounds__(kMultiplyThreads, 3) multiply_quant(QuantFactors q) {
   SharedArena arena;
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   multiply_quant_tile<tile_rows, bits>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
@@ -141,7 +133,7 @@ __global__ void __launch_bounds__(kMultiplyThreads) multiply_quant(QuantFactors 
 
 // Grid: columns, rows of an expert, experts.
 template <int tile_rows, int bits>
-__global__ void __launch_bounds__(kMultiplyThreads) multiply_experts_quant(QuantFactors q) {
+__global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(QuantFactors q) {
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   if (expert_is_done(q.f.by, first)) return;
   SharedArena arena;

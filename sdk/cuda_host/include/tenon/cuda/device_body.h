@@ -7,6 +7,8 @@
 
 #define TENON_DEVICE __device__ __forceinline__
 #define TENON_UNROLL _Pragma("unroll")
+#define TENON_PRAGMA(text) _Pragma(#text)
+#define TENON_UNROLL_BY(count) TENON_PRAGMA(unroll count)
 
 namespace tenon::cuda {
 

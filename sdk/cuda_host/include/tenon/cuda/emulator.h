@@ -65,14 +65,37 @@ struct Finding {
   std::string message() const;  // "kernel 'x', file:line: race: …"
 };
 
-// What launches did, summed up.
+// What launches did. Bytes are those that threads asked for, whoever asked before; an atomic
+// operation counts as a write. Arithmetic outside of mma is plain C++ and not counted.
 struct Counts {
   uint64_t launches = 0;
   uint64_t blocks = 0;
   uint64_t read_bytes = 0;     // from global memory, by kernels
   uint64_t written_bytes = 0;  // to global memory
-  uint64_t mma = 0;            // instructions, one for a warp
-  uint64_t barriers = 0;       // __syncthreads, one for a block
+  uint64_t shared_read_bytes = 0;
+  uint64_t shared_written_bytes = 0;  // cp.async's zeros too
+  uint64_t async_copies = 0;          // cp.async, one for a thread
+  uint64_t mma = 0;                   // instructions, one for a warp
+  uint64_t bf16_operations = 0;       // 2 · m · n · k of an mma, what is multiplied by zero too
+  uint64_t f16_operations = 0;
+  uint64_t s8_operations = 0;
+  uint64_t barriers = 0;  // __syncthreads, one for a block
+  // Different bytes of global memory, for each launch anew: what would move if nothing had to move
+  // twice. What a launch wrote before it read it is no read. Only while launches are recorded.
+  uint64_t touched_read_bytes = 0;
+  uint64_t touched_written_bytes = 0;
+
+  Counts& operator+=(const Counts& more);
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+
+// One launch and what it did.
+struct LaunchRecord {
+  std::string name;
+  const void* kernel = nullptr;  // the function
+  Extent grid, block;
+  uint32_t shared_bytes = 0;
+  Counts counts;
 };
 
 enum class Content : uint8_t { variable, constant };
@@ -116,20 +139,38 @@ class Emulator {
 
   const std::vector<Finding>& findings() const { return findings_; }
   const Counts& counts() const { return counts_; }
+  // From now on each launch is recorded, and which bytes it touched is counted, which is slow. With
+  // Run::never no thread runs: a record is what a launch asks for, and its arrays need not be
+  // there.
+  enum class Run : uint8_t { always, never };
+  void record_launches(Run run = Run::always) {
+    recording_ = true;
+    running_ = run == Run::always;
+  }
+  const std::vector<LaunchRecord>& records() const { return records_; }
+  // Records summed up by the name of their launch.
+  std::map<std::string, Counts> recorded_counts() const;
 
   static Emulator* current();
   // For the machine's own parts.
   Region* find(const void* at, int64_t& offset);
-  int run(const LaunchConfig& config, const std::function<void()>& thread);
+  int run(const LaunchConfig& config, const void* kernel, const std::function<void()>& thread);
   uint64_t random();
-  Counts& count() { return counts_; }
+  Counts& count() { return launch_counts_; }
+  enum class Touch : uint8_t { read, write };
+  void touch(Region& region, int64_t offset, uint32_t bytes, Touch how);
 
  private:
+  int run_blocks(const LaunchConfig& config, const std::function<void()>& thread);
   bool range(const void* at, uint64_t bytes, Region** region, int64_t& offset) const;
 
   std::map<const std::byte*, std::unique_ptr<Region>> regions_;
   std::vector<Finding> findings_;
   Counts counts_;
+  Counts launch_counts_;  // of the launch that runs
+  bool recording_ = false;
+  bool running_ = true;
+  std::vector<LaunchRecord> records_;
   uint64_t state_;
   uint64_t memory_limit_ = ~uint64_t{0};
   uint64_t allocated_ = 0;

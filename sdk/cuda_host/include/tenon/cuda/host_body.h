@@ -15,6 +15,7 @@
 #define __launch_bounds__(...)
 #define TENON_DEVICE inline
 #define TENON_UNROLL
+#define TENON_UNROLL_BY(count)
 
 namespace tenon::cuda {
 

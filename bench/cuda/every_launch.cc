@@ -1,0 +1,130 @@
+#include "bench/cuda/every_launch.h"
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "core/exec/cuda/kernels/launches.h"
+
+namespace tenon::cuda::bench {
+namespace {
+
+constexpr Input kTypes[] = {Input::f32, Input::bf16};
+constexpr CacheType kCacheTypes[] = {CacheType::f32, CacheType::bf16, CacheType::i8, CacheType::i4};
+constexpr int kWidth = 128;
+
+QuantScales quantised(int bits) {
+  QuantScales quant = {};
+  quant.groups = 1;
+  quant.group = kWidth;
+  quant.bits = bits;
+  return quant;
+}
+
+bool embeds(Input type, int bits) {
+  EmbedCall embed = {};
+  embed.weights = type;
+  embed.quant = quantised(bits);
+  embed.rows = 1;
+  return launch_embed(nullptr, embed) == 0;
+}
+
+bool rows_of(Input type) {
+  NormShape norm;
+  norm.rows = 1;
+  norm.width = kWidth;
+  return embeds(type, 0) &&
+         launch_norm(nullptr, nullptr, nullptr, nullptr, nullptr, type, norm) == 0 &&
+         launch_rotate(nullptr, nullptr, nullptr, 1, 1, kWidth, kWidth / 2, false) == 0 &&
+         launch_gate(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth,
+                     ActivationKind::silu) == 0 &&
+         launch_take_rows(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth) == 0 &&
+         launch_adjust(nullptr, nullptr, kWidth, 1.0f, 0.0f, 0.0f) == 0;
+}
+
+MultiplyCall product(uint32_t rows) {
+  MultiplyCall call = {};
+  call.rows = rows;
+  call.n_out = call.k_in = call.x_stride = call.w_stride = call.y_stride = kWidth;
+  return call;
+}
+
+bool products(uint32_t rows) {
+  const MultiplyCall call = product(rows);
+  bool taken = true;
+  for (const Input type : kTypes) {
+    taken &= launch_multiply(nullptr, type, call) == 0 &&
+             launch_multiply_heads(nullptr, type, call, {2, kWidth, kWidth, kWidth}) == 0;
+  }
+  for (const int bits : {4, 8}) {
+    taken &= launch_multiply_quant(nullptr, {call, quantised(bits)}) == 0;
+  }
+  return taken;
+}
+
+bool products_with_experts(uint32_t rows) {
+  ExpertRows chosen = {};
+  chosen.rows = chosen.room = rows;
+  chosen.chosen = chosen.count = 1;
+  const MultiplyCall call = product(rows);
+  bool taken = launch_collect_places(nullptr, chosen, nullptr, nullptr) == 0 &&
+               launch_multiply_experts(nullptr, Input::f32, call, {}, chosen, 1) == 0;
+  for (const int bits : {0, 4, 8}) {
+    const QuantScales quant = bits == 0 ? QuantScales{} : quantised(bits);
+    taken &= launch_multiply_experts(nullptr, Input::bf16, call, quant, chosen, 1) == 0;
+  }
+  return taken;
+}
+
+bool routes() {
+  RouteCall route = {};
+  route.rows = 1;
+  RouteShape shape = {};
+  shape.width = shape.x_stride = shape.router_stride = kWidth;
+  shape.count = 8;
+  shape.chosen = 2;
+  shape.groups = shape.groups_chosen = 1;
+  AddExpertsCall add = {};
+  add.rows = 1;
+  add.chosen = 2;
+  add.width = kWidth;
+  return launch_route(nullptr, route, shape) == 0 && launch_add_experts(nullptr, add) == 0;
+}
+
+// `v_dim` is less than head_dim in latent attention alone.
+bool attention(CacheType type, Input out_type, int head_dim, int v_dim, int warps) {
+  AttentionShape shape = {};
+  shape.cache = {type, 1, head_dim, 16};
+  shape.v_dim = v_dim;
+  shape.out_type = out_type;
+  shape.out_stride = shape.out_head_stride = v_dim;
+  shape.heads = 1;
+  shape.rows = shape.tiles = shape.splits = 1;
+  shape.warps = warps;
+  return launch_attention(nullptr, {}, shape) == 0;
+}
+
+bool caches(CacheType type) {
+  bool taken =
+      launch_store(nullptr, nullptr, nullptr, nullptr, nullptr, 1, {type, 1, kWidth, 16}) == 0;
+  for (const Input out_type : kTypes) {
+    // The last one is a width that tensor cores do not serve.
+    for (const int head_dim : {64, 80, 96, 128, 256, 72}) {
+      for (const int warps : {1, 4}) taken &= attention(type, out_type, head_dim, head_dim, warps);
+    }
+    taken &= attention(type, out_type, 576, 512, 1) && attention(type, out_type, 320, 256, 1);
+  }
+  return taken;
+}
+
+}  // namespace
+
+bool launch_every_kernel() {
+  bool taken = products(1) && products(64) && products_with_experts(1) &&
+               products_with_experts(64) && routes();
+  for (const Input type : kTypes) taken &= rows_of(type);
+  for (const int bits : {4, 8}) taken &= embeds(Input::bf16, bits);
+  for (const CacheType type : kCacheTypes) taken &= caches(type);
+  return taken;
+}
+
+}  // namespace tenon::cuda::bench

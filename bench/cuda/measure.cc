@@ -1,0 +1,92 @@
+// How long the first GPU takes for what a step launches, at the sizes of roofline.txt.
+//
+//   tenon_cuda_bench        lines of: workload kernel microseconds
+//
+// First comes the device's name, then its bandwidth, measured by copying. Matrices and K/V are
+// there often enough that no cache keeps them from one launch to the next. A launch's time is that
+// of many in a row, so what launching itself takes is hidden where the kernel takes longer. Exit
+// status 77, with the reason, where there is no GPU.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "bench/cuda/step_cases.h"
+#include "core/exec/cuda/device/runtime_driver.h"
+
+namespace tenon::cuda::bench {
+namespace {
+
+constexpr int kSkipped = 77;
+constexpr uint64_t kColdBytes = uint64_t{512} << 20;  // ten times the largest L2
+constexpr double kSeconds = 0.1;                      // of measuring, for each kernel
+constexpr int kWarmLaunches = 3;
+
+// Seconds of one call of `work`, which puts something on the driver's queue.
+template <typename Work>
+Result<double> seconds_of(Driver& driver, const Work& work) {
+  using Clock = std::chrono::steady_clock;
+  const auto run = [&](int count) -> Result<double> {
+    const auto start = Clock::now();
+    for (int i = 0; i < count; ++i) TENON_RETURN_IF_ERROR(work());
+    TENON_RETURN_IF_ERROR(driver.wait());
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  TENON_ASSIGN_OR_RETURN(const double warm, run(kWarmLaunches));
+  const double expected = std::max(warm / kWarmLaunches, 1e-6);
+  const int count = static_cast<int>(std::clamp(kSeconds / expected, 5.0, 20000.0));
+  TENON_ASSIGN_OR_RETURN(const double all, run(count));
+  return all / count;
+}
+
+Status measure_bandwidth(Driver& driver) {
+  constexpr uint64_t kBytes = uint64_t{1} << 30;
+  DeviceMemory memory(driver);
+  TENON_ASSIGN_OR_RETURN(void* const to, memory.bytes(kBytes, "a copy"));
+  TENON_ASSIGN_OR_RETURN(void* const from, memory.bytes(kBytes, "a copy"));
+  TENON_ASSIGN_OR_RETURN(const double seconds,
+                         seconds_of(driver, [&] { return driver.copy(to, from, kBytes); }));
+  std::printf("bandwidth copy %.0f\n", 2.0 * static_cast<double>(kBytes) / seconds);
+  return {};
+}
+
+Status measure(Driver& driver, const Workload& workload, const KernelCase& one) {
+  CaseArrays arrays(driver, kColdBytes);
+  const KernelCase::Launch launch = one.prepare(arrays);
+  if (!arrays.status().ok()) return internal(std::string(arrays.status().message()));
+  const auto work = [&] { return driver.launched(launch(driver.stream()), one.name); };
+  TENON_ASSIGN_OR_RETURN(const double seconds, seconds_of(driver, work));
+  std::printf("%s %s %.3f\n", workload.name, one.name.c_str(), seconds * 1e6);
+  std::fflush(stdout);
+  return {};
+}
+
+Status measure_all(Driver& driver) {
+  std::printf("device %s\n", driver.device_name().c_str());
+  TENON_RETURN_IF_ERROR(measure_bandwidth(driver));
+  for (const Workload& workload : kFull) {
+    for (const KernelCase& one : step_cases(workload)) {
+      TENON_RETURN_IF_ERROR(measure(driver, workload, one));
+    }
+  }
+  return {};
+}
+
+int run() {
+  const auto driver = make_runtime_driver();
+  if (!driver.ok()) {
+    std::printf("skipped: %s\n", std::string(driver.status().message()).c_str());
+    return kSkipped;
+  }
+  const Status done = measure_all(**driver);
+  if (done.ok()) return 0;
+  std::fprintf(stderr, "%s\n", std::string(done.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace tenon::cuda::bench
+
+int main() {
+  return tenon::cuda::bench::run();
+}

@@ -1,0 +1,299 @@
+#include "bench/cuda/step_cases.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/exec/cuda/attention_plan.h"
+
+namespace tenon::cuda::bench {
+namespace {
+
+constexpr int kGroup = 128;
+constexpr uint32_t kBlockTokens = 16;
+
+int up_to(int count, int multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+uint64_t product(uint64_t a, int b) {
+  return a * static_cast<uint64_t>(b);
+}
+
+// A product of `rows` with W [n, k].
+class Product {
+ public:
+  Product(uint32_t rows, int n, int k, bool add, int bits) : bits_(bits) {
+    call_.rows = rows;
+    call_.n_out = n;
+    call_.k_in = k;
+    call_.x_stride = up_to(k, 8);
+    call_.w_stride = up_to(k, 32) * (bits == 16 ? 1 : bits) / (bits == 16 ? 1 : 8);
+    call_.y_stride = n;
+    call_.add = add;
+    call_.factor = 1.0f;
+    if (bits == 16) return;
+    quant_.quant.groups = (k + kGroup - 1) / kGroup;
+    quant_.quant.group = kGroup;
+    quant_.quant.bits = bits;
+  }
+  Cost cost() const {
+    if (bits_ == 16) return multiply_cost(Input::bf16, call_);
+    QuantCall call = quant_;
+    call.call = call_;
+    static constexpr uint8_t kSome = 8;
+    call.quant.zeros = bits_ == 4 ? &kSome : nullptr;
+    return multiply_quant_cost(call);
+  }
+  KernelCase::Launch prepare(CaseArrays& arrays) const {
+    MultiplyCall call = call_;
+    const uint64_t elements = product(call.rows, call.n_out);
+    call.x = arrays.bfloats(product(call.rows, call.x_stride));
+    call.y = call.add ? arrays.floats(elements) : arrays.room<float>(elements);
+    return bits_ == 16 ? prepare_bf16(arrays, call) : prepare_quant(arrays, call);
+  }
+
+ private:
+  static KernelCase::Launch prepare_bf16(CaseArrays& arrays, MultiplyCall call) {
+    const uint64_t count = product(static_cast<uint64_t>(call.n_out), call.w_stride);
+    const auto weights = arrays.cold(count * 2, [&] { return arrays.bfloats(count); });
+    return [=, next = size_t{0}](void* stream) mutable {
+      call.w = weights[next++ % weights.size()];
+      return launch_multiply(stream, Input::bf16, call);
+    };
+  }
+  KernelCase::Launch prepare_quant(CaseArrays& arrays, const MultiplyCall& call) const {
+    const auto n = static_cast<uint64_t>(call.n_out);
+    const auto all = arrays.cold(product(n, call.w_stride), [&] {
+      QuantCall one = quant_;
+      one.call = call;
+      one.call.w = arrays.bytes(product(n, call.w_stride), 256);
+      one.quant.scales = arrays.half_scales(product(n, one.quant.groups));
+      one.quant.zeros = bits_ == 4 ? arrays.bytes(product(n, one.quant.groups), 16) : nullptr;
+      return one;
+    });
+    return [=, next = size_t{0}](void* stream) mutable {
+      return launch_multiply_quant(stream, all[next++ % all.size()]);
+    };
+  }
+
+  MultiplyCall call_ = {};
+  QuantCall quant_ = {};
+  int bits_;
+};
+
+// Attention of the last rows of one sequence in bf16.
+class Attention {
+ public:
+  explicit Attention(const Workload& w) : rows_(w.rows), entries_(w.entries) {
+    for (uint32_t slot = w.entries - w.rows; slot < w.entries; ++slot) slots_.push_back(slot);
+    for (uint32_t i = 0; i <= (w.entries - 1) / kBlockTokens; ++i) {
+      table_.push_back(static_cast<BlockId>(i));
+    }
+    const DecoderShape& m = w.model;
+    shape_.cache = {CacheType::bf16, m.kv_heads, m.head_dim, static_cast<int>(kBlockTokens)};
+    shape_.v_dim = shape_.out_head_stride = m.head_dim;
+    shape_.out_type = Input::bf16;
+    shape_.out_stride = m.heads * m.head_dim;
+    shape_.heads = m.heads;
+    shape_.rows = w.rows;
+    shape_.scale = 0.1f;
+    const AttentionPlanArrays plan = planned();
+    shape_.tiles = static_cast<uint32_t>(plan.tiles.size());
+    shape_.warps = plan.warps;
+    shape_.splits = plan.splits;
+  }
+  Cost cost() const {
+    const SequenceRows sequence = {entries_, rows_};
+    const AttentionCost both = attention_cost(shape_, {&sequence, 1}, false);
+    Cost cost = both.attend;
+    cost += both.combine;
+    return cost;
+  }
+  KernelCase::Launch prepare(CaseArrays& arrays) const {
+    const AttentionPlanArrays plan = planned();
+    const uint64_t width = product(rows_, shape_.out_stride);
+    AttentionArrays a = {};
+    a.q = arrays.floats(width);
+    a.sequences = arrays.upload(plan.sequences);
+    a.tiles = arrays.upload(plan.tiles);
+    a.slots = arrays.upload(plan.slots);
+    a.row_sequence = arrays.upload(plan.row_sequence);
+    a.tables = arrays.upload(plan.tables);
+    a.partial = arrays.room<float>(shape_.splits * width);
+    a.sums = arrays.room<float>(2 * product(uint64_t{shape_.splits} * rows_, shape_.heads));
+    a.out = arrays.room<uint16_t>(width);
+    const uint64_t plane = product(product(table_.size() * kBlockTokens, shape_.cache.kv_heads),
+                                   shape_.cache.head_dim);
+    const auto planes = arrays.cold(plane * 4, [&] {
+      return std::pair<const void*, const void*>(arrays.bfloats(plane), arrays.bfloats(plane));
+    });
+    return [=, shape = shape_, next = size_t{0}](void* stream) mutable {
+      std::tie(a.k, a.v) = planes[next++ % planes.size()];
+      return launch_attention(stream, a, shape);
+    };
+  }
+
+ private:
+  AttentionPlanArrays planned() const {
+    KvTableView view;
+    view.blocks = table_;
+    BatchSequence sequence = {};
+    sequence.rows = rows_;
+    const BatchGroup group{slots_, {&entries_, 1}, {&view, 1}};
+    BatchView batch;
+    batch.rows = rows_;
+    batch.sequences = {&sequence, 1};
+    batch.groups = {&group, 1};
+    KvGroup kv;
+    kv.kv_heads = static_cast<uint32_t>(shape_.cache.kv_heads);
+    kv.k_dim = kv.v_dim = static_cast<uint32_t>(shape_.cache.head_dim);
+    return plan_attention(batch, 0, kv, kBlockTokens, static_cast<uint32_t>(shape_.heads));
+  }
+
+  uint32_t rows_, entries_;
+  std::vector<uint32_t> slots_;
+  std::vector<BlockId> table_;
+  AttentionShape shape_ = {};
+};
+
+// The cases of one workload, in the making.
+class Cases {
+ public:
+  explicit Cases(const Workload& workload) : w_(workload), m_(workload.model) {}
+
+  std::vector<KernelCase> all() {
+    const auto layers = static_cast<uint32_t>(m_.layers);
+    const int q = m_.heads * m_.head_dim;
+    const int kv = m_.kv_heads * m_.head_dim;
+    embed();
+    norm("norm", w_.rows, 2 * layers);
+    multiply("product.q", layers, {w_.rows, q, m_.hidden, false, w_.weight_bits});
+    multiply("product.kv", 2 * layers, {w_.rows, kv, m_.hidden, false, w_.weight_bits});
+    rotate("rotate.q", m_.heads);
+    rotate("rotate.k", m_.kv_heads);
+    store();
+    attention();
+    multiply("product.output", layers, {w_.rows, m_.hidden, q, true, w_.weight_bits});
+    multiply("product.gate_up", 2 * layers, {w_.rows, m_.mlp, m_.hidden, false, w_.weight_bits});
+    gate();
+    multiply("product.down", layers, {w_.rows, m_.hidden, m_.mlp, true, w_.weight_bits});
+    take_rows();
+    norm("norm.last", 1, 1);
+    multiply("product.head", 1, {1, m_.vocabulary, m_.hidden, false, 16});
+    return std::move(cases_);
+  }
+
+ private:
+  void embed() {
+    EmbedCall call = {};
+    call.weights = Input::bf16;
+    call.rows = w_.rows;
+    call.width = m_.hidden;
+    call.stride = m_.hidden;
+    call.scale = 1.0f;
+    std::vector<int32_t> tokens;
+    for (uint32_t i = 0; i < w_.rows; ++i) tokens.push_back(static_cast<int32_t>(i));
+    const uint64_t table = product(static_cast<uint64_t>(m_.vocabulary), m_.hidden);
+    add("embed", 1, embed_cost(call, w_.rows), [=](CaseArrays& arrays) {
+      EmbedCall own = call;
+      own.tokens = arrays.upload(tokens);
+      own.table = arrays.bfloats(table);
+      own.hidden = arrays.floats(product(own.rows, own.width));
+      return [=](void* stream) { return launch_embed(stream, own); };
+    });
+  }
+  void norm(const char* name, uint32_t rows, uint32_t calls) {
+    NormShape shape;
+    shape.rows = rows;
+    shape.width = shape.out_stride = m_.hidden;
+    shape.eps = 1e-5f;
+    add(name, calls, norm_cost(Input::bf16, shape, true, false), [=](CaseArrays& arrays) {
+      const uint64_t count = product(shape.rows, shape.width);
+      const float* x = arrays.floats(count);
+      const float* weight = arrays.floats(static_cast<uint64_t>(shape.width));
+      void* out = arrays.room<uint16_t>(count);
+      return [=](void* stream) {
+        return launch_norm(stream, x, weight, nullptr, out, Input::bf16, shape);
+      };
+    });
+  }
+  void multiply(const char* name, uint32_t calls, const Product& product) {
+    add(name, calls, product.cost(),
+        [product](CaseArrays& arrays) { return product.prepare(arrays); });
+  }
+  void rotate(const char* name, int heads) {
+    const int half = m_.head_dim / 2;
+    add(name, layers(), rotate_cost(w_.rows, heads, half),
+        [=, rows = w_.rows, dim = m_.head_dim](CaseArrays& arrays) {
+          float* x = arrays.floats(product(product(rows, heads), dim));
+          const float* angles = arrays.floats(product(2 * uint64_t{rows}, half));
+          return [=](void* stream) {
+            return launch_rotate(stream, x, angles, rows, heads, dim, half, false);
+          };
+        });
+  }
+  void store() {
+    const CacheShape cache = {CacheType::bf16, m_.kv_heads, m_.head_dim,
+                              static_cast<int>(kBlockTokens)};
+    std::vector<uint32_t> blocks, offsets;
+    for (uint32_t i = 0; i < w_.rows; ++i) {
+      blocks.push_back(i / kBlockTokens);
+      offsets.push_back(i % kBlockTokens);
+    }
+    add("store", 2 * layers(), store_cost(w_.rows, cache), [=, w = w_](CaseArrays& arrays) {
+      const uint64_t token = product(static_cast<uint64_t>(cache.kv_heads), cache.head_dim);
+      const float* from = arrays.floats(w.rows * token);
+      const uint32_t* to_block = arrays.upload(blocks);
+      const uint32_t* to_offset = arrays.upload(offsets);
+      void* plane = arrays.room<uint16_t>((blocks.back() + 1) * kBlockTokens * token);
+      return [=](void* stream) {
+        return launch_store(stream, from, to_block, to_offset, plane, w.rows, cache);
+      };
+    });
+  }
+  void attention() {
+    const Attention attention(w_);
+    add("attention", layers(), attention.cost(),
+        [attention](CaseArrays& arrays) { return attention.prepare(arrays); });
+  }
+  void gate() {
+    add("gate", layers(), gate_cost(Input::bf16, w_.rows, m_.mlp, true),
+        [rows = w_.rows, width = m_.mlp](CaseArrays& arrays) {
+          const uint64_t count = product(rows, width);
+          const float* gate = arrays.floats(count);
+          const float* up = arrays.floats(count);
+          void* out = arrays.room<uint16_t>(count);
+          return [=](void* stream) {
+            return launch_gate(stream, gate, up, out, Input::bf16, rows, width, width,
+                               ActivationKind::silu);
+          };
+        });
+  }
+  void take_rows() {
+    add("take_rows", 1, take_rows_cost(Input::f32, 1, m_.hidden, true),
+        [rows = w_.rows, width = m_.hidden](CaseArrays& arrays) {
+          const float* from = arrays.floats(product(rows, width));
+          const uint32_t* which = arrays.upload<uint32_t>({rows - 1});
+          float* to = arrays.room<float>(static_cast<uint64_t>(width));
+          return [=](void* stream) {
+            return launch_take_rows(stream, from, which, to, Input::f32, 1, width, width);
+          };
+        });
+  }
+  uint32_t layers() const { return static_cast<uint32_t>(m_.layers); }
+  void add(const char* name, uint32_t calls, const Cost& cost,
+           std::function<KernelCase::Launch(CaseArrays&)> prepare) {
+    cases_.push_back({name, calls, cost, std::move(prepare)});
+  }
+
+  Workload w_;
+  DecoderShape m_;
+  std::vector<KernelCase> cases_;
+};
+
+}  // namespace
+
+std::vector<KernelCase> step_cases(const Workload& workload) {
+  return Cases(workload).all();
+}
+
+}  // namespace tenon::cuda::bench

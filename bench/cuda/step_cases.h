@@ -1,0 +1,58 @@
+// What a step of a decoder launches, as cases that can be costed, emulated and timed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/case_arrays.h"
+#include "bench/cuda/kernel_cost.h"
+
+namespace tenon::cuda::bench {
+
+struct DecoderShape {
+  int hidden, heads, kv_heads, head_dim, mlp, vocabulary, layers;
+};
+// The bundled model `tale`, and what most call 8B (Llama 3.1 8B).
+inline constexpr DecoderShape kTale = {256, 4, 2, 64, 768, 4096, 6};
+inline constexpr DecoderShape k8B = {4096, 32, 8, 128, 14336, 128256, 32};
+
+// One step of one sequence.
+struct Workload {
+  const char* name;
+  DecoderShape model;
+  uint32_t rows;
+  uint32_t entries;  // with the rows
+  int weight_bits;   // 16: bf16; 8 or 4: integers in groups of 128, with zeros for 4
+};
+
+struct KernelCase {
+  // Puts it on the stream, once for each call; returns what launch_… does.
+  using Launch = std::function<int(void* stream)>;
+
+  std::string name;    // one word
+  uint32_t calls = 0;  // in a step
+  Cost cost;           // of one
+  // For each case arrays of its own.
+  std::function<Launch(CaseArrays& arrays)> prepare;
+};
+
+// In the order of a step. The head's product is bf16, whatever the weights are.
+std::vector<KernelCase> step_cases(const Workload& workload);
+
+// What is emulated, and small enough for that; what is extrapolated to.
+inline constexpr Workload kEmulated[] = {
+    {"tale-decode", kTale, 1, 100, 16},
+    {"tale-prefill", kTale, 20, 20, 16},
+    {"tale-decode-w8", kTale, 1, 100, 8},
+    {"tale-decode-w4", kTale, 1, 100, 4},
+};
+inline constexpr Workload kFull[] = {
+    {"8b-decode", k8B, 1, 1024, 16},
+    {"8b-decode-w8", k8B, 1, 1024, 8},
+    {"8b-decode-w4", k8B, 1, 1024, 4},
+    {"8b-prefill", k8B, 4096, 4096, 16},
+};
+
+}  // namespace tenon::cuda::bench

@@ -1,0 +1,277 @@
+// What formulas say that kernels move and compute is what the emulator counts, to the byte.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "bench/cuda/kernel_cost.h"
+#include "core/exec/cuda/attention_plan.h"
+#include "tests/cuda/emulated_device.h"
+
+namespace tenon::cuda::test {
+namespace {
+
+using bench::AttentionCost;
+using bench::Cost;
+using bench::SequenceRows;
+
+void print_cost(const Cost& cost, std::ostream& out) {
+  out << "reads " << cost.read_bytes << ", writes " << cost.written_bytes << ", asks for "
+      << cost.issued_bytes << ", operations " << cost.operations;
+}
+
+// A machine that records; what its launches did.
+class Counted : public EmulatedDevice {
+ public:
+  Counted() { machine().record_launches(); }
+  Cost of(size_t launch) {
+    const Counts& counts = machine().records().at(launch).counts;
+    return {counts.touched_read_bytes, counts.touched_written_bytes,
+            counts.read_bytes + counts.written_bytes, counts.bf16_operations};
+  }
+  float* floats(uint64_t count) { return upload_variable(std::vector<float>(count, 0.5f), "x"); }
+  void* values(Input type, uint64_t count) {
+    if (type == Input::f32) return floats(count);
+    return upload_variable(std::vector<BFloat16>(count, to_bfloat16(0.5f)), "x");
+  }
+};
+
+void expect_cost(const Cost& counted, const Cost& formula) {
+  if (counted == formula) return;
+  std::ostringstream both;
+  print_cost(counted, both << "counted ");
+  print_cost(formula, both << "\nformula ");
+  ADD_FAILURE() << both.str();
+}
+
+CacheType cache_of(Input type) {
+  return type == Input::f32 ? CacheType::f32 : CacheType::bf16;
+}
+
+constexpr Input kTypes[] = {Input::f32, Input::bf16};
+
+TEST(CudaCost, of_embedding_is_what_is_counted) {
+  for (const Input type : kTypes) {
+    for (const bool positions : {false, true}) {
+      Counted device;
+      EmbedCall call = {};
+      call.rows = 4;
+      call.width = 21;
+      call.stride = call.position_stride = 24;
+      call.weights = type;
+      call.tokens = device.upload<int32_t>({3, 0, 3, 1}, "tokens");
+      call.table = device.values(type, 5 * 24);
+      call.hidden = device.floats(4 * 21);
+      if (positions) {
+        call.positions = device.upload<uint32_t>({0, 1, 2, 3}, "positions");
+        call.position_table = device.values(type, 4 * 24);
+      }
+      EXPECT_EQ(launch_embed(nullptr, call), 0);
+      expect_cost(device.of(0), bench::embed_cost(call, 3));
+    }
+  }
+}
+
+TEST(CudaCost, of_norms_is_what_is_counted) {
+  for (const Input type : kTypes) {
+    for (const uint32_t rows : {1u, 5u}) {
+      for (const int width : {7, 128, 300}) {
+        for (const uint32_t weight_rows : {1u, 3u}) {
+          Counted device;
+          NormShape shape;
+          shape.rows = rows;
+          shape.width = shape.out_stride = width;
+          shape.weight_rows = weight_rows;
+          shape.centered = weight_rows == 3;
+          shape.add = type == Input::f32;
+          const float* weight = device.floats(uint64_t{weight_rows} * width);
+          const float* bias =
+              shape.centered ? device.floats(uint64_t{weight_rows} * width) : nullptr;
+          const uint64_t count = uint64_t{rows} * width;
+          EXPECT_EQ(launch_norm(nullptr, device.floats(count), weight, bias,
+                                device.values(type, count), type, shape),
+                    0);
+          expect_cost(device.of(0), bench::norm_cost(type, shape, true, bias != nullptr));
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaCost, of_other_row_kernels_is_what_is_counted) {
+  for (const Input type : kTypes) {
+    Counted device;
+    EXPECT_EQ(launch_rotate(nullptr, device.floats(3 * 5 * 20), device.floats(3 * 16), 3, 5, 20, 8,
+                            type == Input::f32),
+              0);
+    expect_cost(device.of(0), bench::rotate_cost(3, 5, 8));
+    for (const bool gate : {false, true}) {
+      EXPECT_EQ(
+          launch_gate(nullptr, gate ? device.floats(3 * 131) : nullptr, device.floats(3 * 131),
+                      device.values(type, 3 * 136), type, 3, 131, 136, ActivationKind::silu),
+          0);
+      expect_cost(device.of(gate ? 2 : 1), bench::gate_cost(type, 3, 131, gate));
+    }
+    EXPECT_EQ(launch_take_rows(nullptr, device.floats(9 * 70), device.upload<uint32_t>({8, 2}, "r"),
+                               device.values(type, 2 * 72), type, 2, 70, 72),
+              0);
+    expect_cost(device.of(3), bench::take_rows_cost(type, 2, 70, true));
+    EXPECT_EQ(launch_adjust(nullptr, device.floats(999), 999, 2.0f, 3.0f, 0.0f), 0);
+    expect_cost(device.of(4), bench::adjust_cost(999));
+    const CacheShape cache = {cache_of(type), 2, 24, 4};
+    EXPECT_EQ(launch_store(nullptr, device.floats(3 * 2 * 24),
+                           device.upload<uint32_t>({0, 2, 1}, "blocks"),
+                           device.upload<uint32_t>({3, 0, 1}, "offsets"),
+                           device.values(type, 3 * 4 * 2 * 24), 3, cache),
+              0);
+    expect_cost(device.of(5), bench::store_cost(3, cache));
+  }
+}
+
+MultiplyCall call_of(uint32_t rows, int n, int k) {
+  MultiplyCall call = {};
+  call.rows = rows;
+  call.n_out = n;
+  call.k_in = k;
+  call.x_stride = (k + 7) / 8 * 8;
+  call.w_stride = (k + 31) / 32 * 32;
+  call.y_stride = n;
+  call.factor = 1.0f;
+  return call;
+}
+
+TEST(CudaCost, of_products_is_what_is_counted) {
+  for (const Input type : kTypes) {
+    for (const uint32_t rows : {1u, 16u, 17u, 67u}) {
+      for (const int n : {9, 64, 130}) {
+        for (const int k : {8, 33, 100}) {
+          SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(n) + ", K " +
+                       std::to_string(k));
+          Counted device;
+          MultiplyCall call = call_of(rows, n, k);
+          call.add = k == 33;
+          call.x = device.values(type, uint64_t{rows} * call.x_stride);
+          call.w = device.values(type, uint64_t(n) * call.w_stride);
+          call.bias = k == 8 ? device.floats(n) : nullptr;
+          call.y = device.floats(uint64_t{rows} * n);
+          EXPECT_EQ(launch_multiply(nullptr, type, call), 0);
+          expect_cost(device.of(0), bench::multiply_cost(type, call));
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
+  for (const int bits : {8, 4}) {
+    for (const uint32_t rows : {1u, 18u}) {
+      for (const int k : {100, 160}) {
+        for (const bool zeros : {false, true}) {
+          Counted device;
+          QuantCall call = {};
+          call.call = call_of(rows, 67, k);
+          call.call.w_stride = call.call.w_stride * bits / 8;
+          call.quant.group = 64;
+          call.quant.groups = (k + 63) / 64;
+          call.quant.bits = bits;
+          call.call.x = device.values(Input::bf16, uint64_t{rows} * call.call.x_stride);
+          call.call.w = device.upload(std::vector<uint8_t>(67ull * call.call.w_stride, 3), "w");
+          call.call.y = device.floats(uint64_t{rows} * 67);
+          call.quant.scales =
+              device.upload(std::vector<uint16_t>(67ull * call.quant.groups, 1), "scales");
+          if (zeros) {
+            call.quant.zeros =
+                device.upload(std::vector<uint8_t>(67ull * call.quant.groups, 1), "zeros");
+          }
+          EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
+          expect_cost(device.of(0), bench::multiply_quant_cost(call));
+        }
+      }
+    }
+  }
+}
+
+struct AttentionCase {
+  Input cache;
+  int head_dim, heads, kv_heads;
+  uint32_t window;
+  std::vector<SequenceRows> sequences;
+};
+
+void expect_attention(const AttentionCase& c) {
+  constexpr uint32_t kTokens = 16;
+  std::vector<uint32_t> slots, kv_tokens;
+  std::vector<std::vector<BlockId>> tables;
+  std::vector<KvTableView> views;
+  std::vector<BatchSequence> sequences;
+  BlockId blocks = 0;
+  for (const SequenceRows& s : c.sequences) {
+    BatchSequence& added = sequences.emplace_back();
+    added.first_row = static_cast<uint32_t>(slots.size());
+    added.rows = s.rows;
+    kv_tokens.push_back(s.entries);
+    for (uint32_t i = s.entries - s.rows; i < s.entries; ++i) slots.push_back(i);
+    std::vector<BlockId>& table = tables.emplace_back();
+    for (uint32_t i = 0; i <= (s.entries - 1) / kTokens; ++i) table.push_back(blocks++);
+  }
+  for (const auto& table : tables) views.emplace_back().blocks = table;
+  const BatchGroup group{slots, kv_tokens, views};
+  BatchView batch;
+  batch.rows = static_cast<uint32_t>(slots.size());
+  batch.sequences = sequences;
+  batch.groups = {&group, 1};
+  KvGroup kv;
+  kv.kv_heads = static_cast<uint32_t>(c.kv_heads);
+  kv.k_dim = kv.v_dim = static_cast<uint32_t>(c.head_dim);
+  const AttentionPlanArrays plan = plan_attention(batch, 0, kv, kTokens, c.heads);
+  Counted device;
+  const uint64_t width = uint64_t{batch.rows} * c.heads * c.head_dim;
+  const uint64_t plane = uint64_t(blocks) * kTokens * c.kv_heads * c.head_dim;
+  AttentionArrays arrays = {};
+  arrays.q = device.floats(width);
+  arrays.k = device.values(c.cache, plane);
+  arrays.v = device.values(c.cache, plane);
+  arrays.sequences = device.upload(plan.sequences, "sequences");
+  arrays.tiles = device.upload(plan.tiles, "tiles");
+  arrays.slots = device.upload(plan.slots, "slots");
+  arrays.row_sequence = device.upload(plan.row_sequence, "row_sequence");
+  arrays.tables = device.upload(plan.tables, "tables");
+  arrays.sinks = c.window > 0 ? device.floats(c.heads) : nullptr;
+  arrays.partial = device.make<float>(plan.splits * width, "partial");
+  arrays.sums = device.make<float>(2ull * plan.splits * batch.rows * c.heads, "sums");
+  arrays.out = device.make<float>(width, "out");
+  AttentionShape shape = {};
+  shape.cache = {cache_of(c.cache), c.kv_heads, c.head_dim, kTokens};
+  shape.v_dim = shape.out_head_stride = c.head_dim;
+  shape.out_stride = c.heads * c.head_dim;
+  shape.heads = c.heads;
+  shape.rows = batch.rows;
+  shape.tiles = static_cast<uint32_t>(plan.tiles.size());
+  shape.warps = plan.warps;
+  shape.splits = plan.splits;
+  shape.window = c.window;
+  shape.scale = 0.1f;
+  EXPECT_EQ(launch_attention(nullptr, arrays, shape), 0);
+  const AttentionCost cost = bench::attention_cost(shape, c.sequences, c.window > 0);
+  expect_cost(device.of(0), cost.attend);
+  expect_cost(device.of(1), cost.combine);
+}
+
+TEST(CudaCost, of_attention_is_what_is_counted) {
+  for (const Input cache : kTypes) {
+    for (const int head_dim : {64, 80, 256}) {
+      SCOPED_TRACE(head_dim);
+      expect_attention({cache, head_dim, 4, 2, 0, {{37, 1}, {5, 5}}});
+    }
+    expect_attention({cache, 72, 3, 3, 0, {{20, 3}}});
+    expect_attention({cache, 64, 16, 1, 9, {{45, 6}, {3, 2}}});
+    expect_attention({cache, 64, 2, 1, 0, {{kSplitEntries + 40, 2}, {9, 1}}});
+    expect_attention({cache, 64, 1, 1, 50, {{2 * kSplitEntries + 20, 1}}});
+  }
+}
+
+}  // namespace
+}  // namespace tenon::cuda::test

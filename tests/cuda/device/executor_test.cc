@@ -1,0 +1,97 @@
+// The executor on a GPU, held against the oracle and itself, on the models that are bundled.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/exec/cuda/cuda_executor.h"
+#include "core/exec/cuda/device/runtime_driver.h"
+#include "core/exec/ref/ref_executor.h"
+#include "tests/support/executor_case.h"
+#include "tests/support/folders.h"
+#include "tests/support/tiny_model.h"
+
+namespace tenon::cuda::test {
+namespace {
+
+using tenon::test::LoadOptions;
+using tenon::test::Logits;
+using tenon::test::some_tokens;
+using tenon::test::StepDriver;
+
+constexpr uint32_t kTokens = 40;
+constexpr float kTolerance = 2e-2f;  // of the largest logit
+
+struct Bundled {
+  explicit Bundled(const char* name) {
+    auto opened = open_model(tenon::source_folder() + "/configs/models/" + name);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    model = std::move(*opened);
+    shape = std::make_unique<ModelShapeStorage>(model->plan, 64);
+    text = some_tokens(kTokens, model->plan.vocabulary, 5);
+    options.kv_dtype = DType::bf16;
+    options.max_rows = 64;
+  }
+  Logits on_device(const std::vector<uint32_t>& chunks) const {
+    auto driver = make_runtime_driver();
+    EXPECT_TRUE(driver.ok()) << driver.status().message();
+    const auto executor = make_cuda_executor(std::move(*driver));
+    StepDriver steps(*executor, *model, shape->shape(), options);
+    EXPECT_TRUE(steps.load_status().ok()) << steps.load_status().message();
+    return steps.feed(text, chunks);
+  }
+  Logits of_oracle() const {
+    const auto ref = make_ref_executor();
+    StepDriver steps(*ref, *model, shape->shape(), options);
+    return steps.feed(text, {kTokens});
+  }
+
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShapeStorage> shape;
+  std::vector<TokenId> text;
+  LoadOptions options;
+};
+
+class CudaDeviceTest : public testing::TestWithParam<const char*> {};
+std::string model_name(const testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Models, CudaDeviceTest, testing::Values("tale-draft", "tale"), model_name);
+
+TEST_P(CudaDeviceTest, follows_the_oracle_and_chooses_its_tokens_where_they_are_clear) {
+  const Bundled bundled(GetParam());
+  const Logits expected = bundled.of_oracle();
+  const Logits got = bundled.on_device({30, 1, 9});
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t row = 0; row < expected.size(); ++row) {
+    float largest = 1.0f;
+    for (const float x : expected[row]) largest = std::max(largest, std::fabs(x));
+    for (size_t i = 0; i < expected[row].size(); ++i) {
+      ASSERT_NEAR(got[row][i], expected[row][i], kTolerance * largest)
+          << "row " << row << ", token " << i;
+    }
+    const auto best = std::max_element(expected[row].begin(), expected[row].end());
+    auto others = expected[row];
+    others[static_cast<size_t>(best - expected[row].begin())] = -INFINITY;
+    if (*best - *std::max_element(others.begin(), others.end()) < 2 * kTolerance * largest)
+      continue;
+    EXPECT_EQ(std::max_element(got[row].begin(), got[row].end()) - got[row].begin(),
+              best - expected[row].begin())
+        << "row " << row;
+  }
+}
+
+TEST_P(CudaDeviceTest, gives_the_same_bits_for_any_chunks) {
+  const Bundled bundled(GetParam());
+  const Logits expected = bundled.on_device({kTokens});
+  EXPECT_EQ(bundled.on_device({1}), expected);
+  EXPECT_EQ(bundled.on_device({7, 2, 30}), expected);
+}
+
+}  // namespace
+}  // namespace tenon::cuda::test

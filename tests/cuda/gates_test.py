@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""What bench/cuda says of kernels beyond what nvcc and a GPU said: occupancy, faults, the page."""
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/cuda"))
+import gates  # noqa: E402
+import occupancy  # noqa: E402
+import page  # noqa: E402
+
+
+class Occupancy(unittest.TestCase):
+    def test_is_limited_by_whatever_runs_out_first(self):
+        for why, architecture, threads, registers, shared, percent in (
+                ("nothing", "sm_80", 128, 32, 0, 100),
+                ("registers", "sm_89", 128, 128, 0, 33),
+                ("registers in pieces", "sm_90", 128, 97, 0, 25),
+                ("blocks", "sm_90", 32, 30, 0, 50),
+                ("shared memory", "sm_89", 128, 32, 64 * 1024, 8),
+                ("whole warps", "sm_80", 33, 32, 0, 100)):
+            with self.subTest(why):
+                self.assertEqual(occupancy.occupancy(architecture, threads, registers, shared),
+                                 percent)
+
+
+def row(**values):
+    return [values.get(column, 0) for column in gates.COLUMNS]
+
+
+class Faults(unittest.TestCase):
+    def found(self, **values):
+        return list(gates.faults({("sm_90", "multiply_bf16<64>"): row(**values)}))
+
+    def test_are_none_where_a_kernel_is_as_it_should_be(self):
+        self.assertEqual(self.found(loop=96, **{"loop.HMMA": 16}), [])
+
+    def test_are_spills(self):
+        self.assertEqual(self.found(spills=8), ["sm_90 multiply_bf16<64>: 8 bytes are spilled"])
+
+    def test_are_inner_loops_of_something_else(self):
+        self.assertIn("16 of the 579 instructions", self.found(loop=579, **{"loop.HMMA": 16})[0])
+
+    def test_are_kernels_that_nobody_launched(self):
+        self.assertIn("launches.txt does not have it", self.found(threads=None)[0])
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        self.roofline = page.ROOFLINE.read_text()
+
+    def test_claims_nothing_that_was_not_measured(self):
+        text = page.section(self.roofline, "")
+        self.assertIn("no kernel has run on a GPU", text)
+        rows = [line for line in text.splitlines() if line.startswith("| step")]
+        self.assertEqual(len(rows), len(page.TITLES))
+        self.assertTrue(all(line.endswith("| never run |") for line in rows))
+
+    def test_sums_up_a_step_from_its_calls_once_all_are_measured(self):
+        rows = page.Roofline(self.roofline).rows["8b-decode"]
+        times = [f"8b-decode {name} 10" for name, *_ in rows if name != "step"]
+        calls = sum(int(line[1]) for line in rows if line[0] != "step")
+        head = ["device a test", "bandwidth copy 3000000000000"]
+        text = page.section(self.roofline, "\n".join(head + times))
+        self.assertIn("Measured on a test, which copies 3 TB/s.", text)
+        self.assertIn(f"| {calls * 10:,} |", text)
+        moved = next(int(line[2]) for line in rows if line[0] == "step")
+        self.assertIn(f"copying reaches | {moved / (calls * 10e-6) / 3e12:.2f} |", text)
+        some = page.section(self.roofline, "\n".join(head + times[1:]))
+        self.assertIn("copying reaches | never run |", some)
+
+
+if __name__ == "__main__":
+    unittest.main()
