@@ -2,7 +2,7 @@
 // factors are f32; no order of the arithmetic depends on other rows.
 #pragma once
 
-#include "core/exec/cuda/kernels/row_kernels.cuh"
+#include "core/exec/cuda/kernels/row_functions.cuh"
 
 namespace tenon::cuda {
 

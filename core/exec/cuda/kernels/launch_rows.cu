@@ -1,4 +1,3 @@
-#include "core/exec/cuda/kernels/cache_rows.cuh"
 #include "core/exec/cuda/kernels/row_kernels.cuh"
 
 namespace tenon::cuda {

@@ -5,23 +5,12 @@
 
 #include <tenon/cuda/machine.h>
 
+#include "core/exec/cuda/kernels/cache_rows.cuh"
 #include "core/exec/cuda/kernels/elements.cuh"
 #include "core/exec/cuda/kernels/launches.h"
+#include "core/exec/cuda/kernels/row_functions.cuh"
 
 namespace tenon::cuda {
-
-// The sum over a block's threads, the same number in all of them: lanes in a butterfly, then warps
-// in order. `sums` has a place for each warp.
-TENON_DEVICE float block_sum(float x, Shared<float> sums) {
-  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
-  __syncthreads();  // of the sum before
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  if (threadIdx.x % 32 == 0) sums[warp] = x;
-  __syncthreads();
-  float sum = 0.0f;
-  for (int i = 0; i < kRowThreads / 32; ++i) sum += sums[i];
-  return sum;
-}
 
 // hidden [rows, width] = table[token] · scale, and the vector of the position where there are any.
 template <typename T>
@@ -132,28 +121,6 @@ __global__ void rotate_kernel(Global<float> heads, Global<const float> angles, i
 }
 
 // out = activation(gate) · up, or activation(up) without a gate.
-TENON_DEVICE float activate(ActivationKind kind, float x) {
-  switch (kind) {
-    case ActivationKind::silu:
-      return x / (1.0f + expf(-x));
-    case ActivationKind::gelu:
-      return 0.5f * x * (1.0f + erff(x * 0.70710678f));
-    case ActivationKind::gelu_tanh:
-      return 0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
-    case ActivationKind::relu:
-      return fmaxf(x, 0.0f);
-    case ActivationKind::relu_squared:
-      return fmaxf(x, 0.0f) * fmaxf(x, 0.0f);
-  }
-  return x;
-}
-
-TENON_DEVICE float limited_swiglu(const SwigluLimit& by, float gate, float up) {
-  const float g = fminf(gate, by.limit);
-  const float u = fminf(fmaxf(up, -by.limit), by.limit);
-  return g / (1.0f + expf(-by.alpha * g)) * (u + 1.0f);
-}
-
 template <typename T>
 __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Global<T> out,
                             int width, int out_stride, ActivationKind kind, SwigluLimit limited) {
@@ -205,6 +172,57 @@ __global__ void store_kernel(Global<const float> from, Global<const uint32_t> bl
   for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kRowThreads) {
     put(cache, to + i, from[(row * kv_heads + head) * head_dim + i]);
   }
+}
+
+// K or V of a step's rows to their places: a warp a row. Grid: rows · kv_heads.
+__global__ void store_quantised_kernel(Global<const float> from, Global<const uint32_t> blocks,
+                                       Global<const uint32_t> offsets, Global<uint8_t> cache,
+                                       CacheShape shape, int row_bytes, int scale_at) {
+  const int lane = static_cast<int>(threadIdx.x);
+  const int dim = shape.head_dim;
+  const int64_t row = blockIdx.x / static_cast<uint32_t>(shape.kv_heads);
+  const int64_t head = blockIdx.x % static_cast<uint32_t>(shape.kv_heads);
+  const int64_t block = uint32_t{blocks[row]};
+  const int64_t offset = uint32_t{offsets[row]};
+  const int64_t place = (block * shape.kv_heads + head) * shape.block_tokens + offset;
+  const Global<uint8_t> to = cache + place * row_bytes;
+  const Global<const float> x = from + static_cast<int64_t>(blockIdx.x) * dim;
+  float least = INFINITY, most = -INFINITY;
+  bool finite = true;
+  for (int i = lane; i < dim; i += 32) {
+    const float own = x[i];
+    finite = finite && is_finite(own);
+    least = fminf(least, own);
+    most = fmaxf(most, own);
+  }
+  finite = __all_sync(kAllLanes, finite);
+  for (int with = 16; with > 0; with /= 2) {
+    least = fminf(least, __shfl_xor_sync(kAllLanes, least, with));
+    most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, with));
+  }
+  const bool bytes = shape.type == CacheType::i8;
+  BFloat16 low = {0};
+  if (!bytes) low = bfloat16_below(least);
+  BFloat16 scale = to_bfloat16(bytes ? (-least < most ? most : -least) / 127.0f
+                                     : (most - to_float(low)) / 15.0f);
+  if (!finite || !is_finite(to_float(scale)) || !is_finite(to_float(low))) {
+    scale = to_bfloat16(NAN);
+    low = {0};
+  }
+  const float s = to_float(scale);
+  const float l = to_float(low);
+  for (int i = lane; i < scale_at; i += 32) {
+    if (bytes) {
+      to[i] = i < dim ? quantised(x[i], s, 0.0f, -127.0f, 127.0f) : uint8_t{0};
+      continue;
+    }
+    const int first = 2 * i < dim ? quantised(x[2 * i], s, l, 0.0f, 15.0f) : 0;
+    const int second = 2 * i + 1 < dim ? quantised(x[2 * i + 1], s, l, 0.0f, 15.0f) : 0;
+    to[i] = static_cast<uint8_t>(first | second << 4);
+  }
+  if (lane != 0) return;
+  put_bf16(to + scale_at, scale);
+  if (!bytes) put_bf16(to + (scale_at + 2), low);
 }
 
 }  // namespace tenon::cuda
