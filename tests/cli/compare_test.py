@@ -333,6 +333,17 @@ class Ends(Case):
         self.assertTrue((self.out / "report.html").exists())
         self.assertFalse([child for child in children if os.path.exists(f"/proc/{child}")])
 
+    def test_a_piece_that_the_budget_does_not_reach_is_given_up(self):
+        # Pieces wait for their last arrival: 4 s each, of which two fit in and a third does not.
+        self.work.write_text(WORK + '[[request]]\nprompt_tokens = 12\nmax_tokens = 1\narrival = "4s"\n')
+        start = time.monotonic()
+        done = self.compare("--arm", "b:", "--budget", "10s", "--json")
+        took = time.monotonic() - start
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.pieces()), 2)
+        self.assertIn("budget of 10s is spent", json.loads(done.stdout)["plan"]["ended"])
+        self.assertLess(took, 13)
+
     def test_an_arm_that_dies_is_a_clear_end_and_what_was_measured_is_kept(self):
         process = self.started()
         os.kill(self.children(process)[-1], signal.SIGKILL)

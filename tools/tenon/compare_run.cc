@@ -37,9 +37,6 @@ constexpr double kStateSeconds = 0.05;     // spent on the machine's state betwe
 int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
-bool go_on() {
-  return !interrupted();
-}
 
 std::string work_words(const Comparison& comparison, size_t requests) {
   const std::string count = std::to_string(requests) + " requests";
@@ -156,7 +153,7 @@ Status CompareRun::start_arm(ComparisonArm arm) {
   }
   say_progress(arm.name, "loading");
   TENON_ASSIGN_OR_RETURN(auto running,
-                         RunningArm::start(comparison_, arm, options_.plugin_path, go_on));
+                         RunningArm::start(comparison_, arm, options_.plugin_path, go_on()));
   arms_.push_back(std::move(running));
   measured_.arms.push_back(arms_.back()->described());
   MeasuredArm& added = measured_.arms.back();
@@ -227,11 +224,26 @@ void CompareRun::draw_arrivals() {
   }
 }
 
+// What a second process of the base takes at least: two pieces to be warm, one and the base's own
+// for a pair.
+double CompareRun::noise_seconds() const {
+  double slowest = 0;
+  for (const MeasuredPiece& piece : measured_.pieces) {
+    if (piece.arm == comparison_.base_name) slowest = std::max(slowest, piece.seconds);
+  }
+  return 4 * slowest;
+}
+
 Status CompareRun::measure_noise() {
   if (comparison_.noise_pairs == 0 || comparison_.probes > 0 || is_out(*arms_.front())) return {};
+  if (!time_for(noise_seconds())) {
+    say_line("A against A: left out, since " + format_duration(comparison_.budget_ns) +
+             " are too short for it");
+    return {};
+  }
   say_progress(comparison_.base_name, "loading a second time, for A against A");
   TENON_ASSIGN_OR_RETURN(const auto twin, RunningArm::start(comparison_, base_arm(comparison_),
-                                                            options_.plugin_path, go_on));
+                                                            options_.plugin_path, go_on()));
   TENON_ASSIGN_OR_RETURN(const auto same, twin->load(workload_, comparison_, &arrivals_ns_));
   static_cast<void>(same);
   TENON_RETURN_IF_ERROR(warm_up(*twin, true));
@@ -388,6 +400,8 @@ Result<bool> CompareRun::measure(RunningArm& arm, const Piece& order) {
   TENON_RETURN_IF_ERROR(arm.check_model());
   if (state_.read_gbps == 0) state_ = machine_state();
   const bool first = order.kind == PieceKind::warm_up && order.block == 0;
+  // Without an arm's first piece nothing would be known of it, not even whether it answers alike.
+  may_give_up_ = !first || order.again;
   TENON_ASSIGN_OR_RETURN(auto piece,
                          arm.run({.digests = first,
                                   .salt = ++pieces_,
@@ -395,6 +409,7 @@ Result<bool> CompareRun::measure(RunningArm& arm, const Piece& order) {
                                   .keep = comparison_.cache == CacheState::steady && !first,
                                   .record = first && !order.again ? record_of(arm) : "",
                                   .arrivals_ns = order.arrivals_ns}));
+  may_give_up_ = false;
   if (!piece) return false;
   piece->kind = order.kind;
   piece->block = order.block;
@@ -434,6 +449,10 @@ bool CompareRun::is_out(const RunningArm& arm) const {
 }
 double CompareRun::seconds_left() const {
   return static_cast<double>(started_ns_ + comparison_.budget_ns - now_ns()) * 1e-9;
+}
+// A piece that is not done when the budget is spent is given up; loading and judging are not.
+std::function<bool()> CompareRun::go_on() const {
+  return [this] { return !interrupted() && (!may_give_up_ || time_for(0)); };
 }
 bool CompareRun::time_for(double seconds) const {
   return seconds_left() > seconds;

@@ -47,7 +47,7 @@ class CompareRun {
   Status warm_up_all();
   Status measure_blocks();
   Status measure_block(uint32_t block);
-  // False where it was ended by an interrupt.
+  // False where an interrupt ended it, or the budget's end.
   struct Piece {
     PieceKind kind = PieceKind::measured;
     uint32_t block = 0;
@@ -65,7 +65,9 @@ class CompareRun {
   Status check_requests() const;
   MachineState machine_state();
   bool decided(const Analysis& analysis) const;
+  double noise_seconds() const;
   bool time_for(double seconds) const;
+  std::function<bool()> go_on() const;
   double seconds_left() const;
   void say_progress(const std::string& arm, const std::string& what) const;
   void say_line(const std::string& line) const;
@@ -84,7 +86,8 @@ class CompareRun {
   MachineState state_;            // after the latest piece
   double slowest_block_ = 0;
   int64_t started_ns_ = 0;
-  uint64_t pieces_ = 0;  // started: each has a salt of its own
+  bool may_give_up_ = false;  // the piece that is running, once the budget is spent
+  uint64_t pieces_ = 0;       // started: each has a salt of its own
 };
 
 }  // namespace tenon
