@@ -38,6 +38,10 @@ class CompareRun {
  private:
   Status start_arms();
   Status start_arm(ComparisonArm arm);
+  Status restart_arm(size_t index);
+  Status restart_arms();
+  Result<std::unique_ptr<RunningArm>> started_again(size_t index);
+  bool starts_anew(uint32_t pair) const;
   Status load_work();
   Result<std::string> keep_work();
   void draw_arrivals();
@@ -80,6 +84,7 @@ class CompareRun {
   ComparedWeights weights_;
   MeasuredComparison measured_;
   std::vector<std::unique_ptr<RunningArm>> arms_;  // the base first
+  std::vector<ComparisonArm> configured_;          // the same
   std::vector<int64_t> arrivals_ns_;
   std::string workload_;
   std::vector<std::string> out_;  // arms whose answers differ
@@ -87,6 +92,7 @@ class CompareRun {
   double slowest_block_ = 0;
   int64_t started_ns_ = 0;
   bool may_give_up_ = false;  // the piece that is running, once the budget is spent
+  uint32_t process_ = 0;      // how often arms were started anew
   uint64_t pieces_ = 0;       // started: each has a salt of its own
 };
 
