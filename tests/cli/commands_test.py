@@ -114,6 +114,14 @@ class Models(unittest.TestCase):
                          "text part of a gemma3 model; 34 tensors of its other parts are not loaded")
         self.assertIn("34 tensors of its other parts are not loaded", done.stderr)
 
+    def test_info_describes_every_golden_folder(self):
+        goldens = pathlib.Path(SOURCE, "tests/golden/models")
+        for folder in sorted(goldens.iterdir()):
+            with self.subTest(folder.name):
+                done = run("model", "info", folder, "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("features", json.loads(done.stdout))
+
     def test_info_tells_shape_and_size(self):
         info = json.loads(run("model", "info", MODEL, "--json").stdout)
         self.assertEqual(info["parameters"], 5770496)
