@@ -1,6 +1,7 @@
 #include "core/conformance/sampler_rows.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/conformance/guarded_memory.h"
 
@@ -31,6 +32,12 @@ Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> row
 Result<TokenId> draw_one(Sampler& sampler, const TestRow& row) {
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, draw(sampler, {&row, 1}));
   return tokens[0];
+}
+
+Result<std::vector<float>> distribution_of(Sampler& sampler, const TestRow& row) {
+  std::vector<float> probs(row.logits.size(), std::numeric_limits<float>::quiet_NaN());
+  TENON_RETURN_IF_ERROR(sampler.distribution(row.view(), probs));
+  return probs;
 }
 
 }  // namespace tenon

@@ -11,6 +11,9 @@
 
 namespace tenon {
 
+// Tokens of most rows: whole cache lines, so that a row ends at a page which nobody may touch.
+inline constexpr uint32_t kTestVocabulary = 208;
+
 // One row with all that it borrows.
 struct TestRow {
   SeqId seq = 1;
@@ -41,5 +44,7 @@ std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread 
 // Error: the sampler's.
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows);
 Result<TokenId> draw_one(Sampler& sampler, const TestRow& row);
+// What it says that the row would be drawn from; NaN where it wrote nothing.
+Result<std::vector<float>> distribution_of(Sampler& sampler, const TestRow& row);
 
 }  // namespace tenon
