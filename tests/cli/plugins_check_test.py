@@ -2,7 +2,10 @@
 import json
 import os
 import pathlib
+import signal
+import subprocess
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
@@ -27,6 +30,7 @@ WRONG = {
         "knows_all_events": ("scheduler.unknown_events", "fail"),
         "shares_state": ("scheduler.state_of_its_own", "fail"),
         "slow": ("scheduler.speed", "too slow"),
+        "waits_for_itself": ("scheduler.nothing_to_do", "hang"),
         "throws": ("scheduler.nothing_to_do", "crash"),
         "exits": ("scheduler.nothing_to_do", "crash"),
         "fails_at_once": ("any.defaults", "fail"),
@@ -217,6 +221,41 @@ class Report(unittest.TestCase):
                      "scheduler.nothing_to_do")
         self.assertIn("crash", done.stdout)
         self.assertIn("plan of scheduler 'test.throws'" if not SANITIZED else "crash", done.stdout)
+
+    def test_a_hang_says_whether_it_computed_or_waited(self):
+        for plugin, case, words in [
+                ("insists", "scheduler.refusals", r"no end in [12] s of processor time"),
+                ("waits_for_itself", "scheduler.nothing_to_do", r"it has slept for 1 s and taken 0 s")]:
+            with self.subTest(plugin=plugin):
+                done = check(library("schedulers"), "--plugin", f"scheduler/test.{plugin}", "--case",
+                             case, "--time-limit", 1)
+                self.assertRegex(done.stdout, "hang.*" + words)
+
+    def test_time_in_which_a_case_is_stopped_is_no_hang_of_it(self):
+        with subprocess.Popen([BINARY, "plugins", "check", library("schedulers"), "--plugin",
+                               "scheduler/test.waits_for_itself", "--case",
+                               "scheduler.nothing_to_do", "--time-limit", "1", "--json"],
+                              stdout=subprocess.PIPE, text=True) as checking:
+            case = self.case_process(checking)
+            os.kill(case, signal.SIGSTOP)
+            time.sleep(2)
+            os.kill(case, signal.SIGCONT)
+            found = json.loads(checking.communicate()[0])["cases"][-1]
+        self.assertRegex(found["what"], "slept for 1 s")
+        self.assertGreater(found["seconds"], 2.9)
+
+    @staticmethod
+    def case_process(checking):
+        """The one that runs the scheduler's case; before it one of the library runs."""
+        while True:
+            for child in pathlib.Path(f"/proc/{checking.pid}/task/{checking.pid}/children") \
+                    .read_text().split():
+                try:
+                    if b"scheduler.nothing_to_do\0--seed" in \
+                            pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
+                        return int(child)
+                except FileNotFoundError:
+                    pass
 
     def test_junit_has_a_test_case_for_each_case(self):
         with tempfile.TemporaryDirectory() as folder:
