@@ -10,6 +10,7 @@ namespace tenon {
 using CaseList = std::vector<ConformanceCase>;
 
 CaseList lifecycle_cases();
+CaseList option_cases();
 CaseList scheduler_cases();
 CaseList kv_cache_cases();
 CaseList sampler_cases();

@@ -7,6 +7,7 @@
 
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
+#include "core/conformance/heap_growth.h"
 #include "core/conformance/sampler_bench.h"
 
 namespace tenon {
@@ -174,6 +175,30 @@ Finding faulty_rows(Subject& subject) {
   });
 }
 
+// One token is likelier than all others by so much that it is drawn whatever the key; the
+// exponential of its logit is no number.
+Finding draws_among_large_logits(Subject& subject) {
+  return with_sampler(subject, params_of(1.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
+    CaseRandom random(subject.seed());
+    for (uint32_t i = 0; i < 20 * subject.effort(); ++i) {
+      TestRow row;
+      row.logits = test_logits(random, kTestVocabulary);
+      row.key.position = i;
+      const auto likely = static_cast<TokenId>(random.below(kTestVocabulary));
+      const float height = i % 2 == 0 ? 1000.0f : -1000.0f;
+      for (float& logit : row.logits) logit += height;
+      row.logits[static_cast<size_t>(likely)] += 1000.0f;
+      const auto token = draw_one(sampler, row);
+      if (!token.ok()) return failed_call(token.status());
+      if (*token == likely) continue;
+      return broke("of logits around " + std::to_string(static_cast<int>(height)) +
+                   ", of which that of token " + std::to_string(likely) +
+                   " is higher by 1000, it draws token " + std::to_string(*token));
+    }
+    return {};
+  });
+}
+
 Finding keeps_the_most_likely(Subject& subject) {
   if (!subject.provides("sampler.stages", "top_k")) return skipped("it has no stage top_k");
   SamplingParams params = params_of(1.0f, subject.seed());
@@ -216,6 +241,22 @@ Finding follows_forks(Subject& subject) {
   if (status.ok()) status = sampler.end(2);
   if (status.ok()) status = sampler.end(1);
   return status.ok() ? Finding() : broke(message_of(status));
+}
+
+Finding forgets_sequences(Subject& subject) {
+  auto made = SamplerBench::make(subject);
+  if (!made.ok()) return broke(message_of(made.status()));
+  Sampler& sampler = *made->sampler;
+  CaseRandom random(subject.seed());
+  TestRow row;
+  row.logits = test_logits(random, kTestVocabulary);
+  const SamplingParams params = params_of(0.8f, subject.seed());
+  return forgets_the_ended(subject.effort(), [&](SeqId seq) -> Status {
+    row.seq = seq;
+    TENON_RETURN_IF_ERROR(sampler.begin(seq, params, kNoSeq));
+    TENON_RETURN_IF_ERROR(draw_one(sampler, row).take_status());
+    return sampler.end(seq);
+  });
 }
 
 Finding sampled_by_several_threads(Subject& subject) {
@@ -298,8 +339,12 @@ CaseList sampler_cases() {
       {"sampler.faulty_rows", kOf, kHeader,
        "NaN counts as -inf, and a row without any finite logit fails (only) its own request.",
        &faulty_rows},
+      {"sampler.large_logits", kOf, kHeader, "A sampler may assume that logits are finite or -inf",
+       &draws_among_large_logits},
       {"sampler.top_k", kOf, kHeader, "keep the k most likely; 0 = all", &keeps_the_most_likely},
       {"sampler.forks", kOf, kHeader, "`begin` and `end` are [step]", &follows_forks},
+      {"sampler.ended_sequences", kOf, "types.h", "Nothing is kept across calls",
+       &forgets_sequences},
       {"sampler.threads", kOf, kHeader,
        "the others are [any] and may run at the same time for rows of different sequences.",
        &sampled_by_several_threads},

@@ -1,6 +1,7 @@
 #include "core/conformance/sampler_rows.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "core/conformance/guarded_memory.h"
@@ -26,6 +27,12 @@ Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> row
   TENON_RETURN_IF_ERROR(sampler.sample(views, results));
   std::vector<TokenId> tokens;
   for (const SampleResult& result : results) tokens.push_back(result.token);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (std::memcmp(views[i].logits, rows[i].logits.data(),
+                    rows[i].logits.size() * sizeof(float)) != 0) {
+      return internal("it writes into the logits that it is to draw from");
+    }
+  }
   return tokens;
 }
 

@@ -41,7 +41,7 @@ struct TestRow {
 std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread = 4.0f);
 
 // The tokens of `rows`, sampled in one call, with logits that end at a page which nobody may touch.
-// Error: the sampler's.
+// Error: the sampler's, and internal where it changed them.
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows);
 Result<TokenId> draw_one(Sampler& sampler, const TestRow& row);
 // What it says that the row would be drawn from; NaN where it wrote nothing.

@@ -49,6 +49,8 @@ WRONG = {
         "draws_numbers": ("any.keeps_to_the_host", "fail"),
         "prints": ("any.keeps_to_the_host", "fail"),
         "changes_its_view": ("any.views", "fail"),
+        "remembers_everyone": ("scheduler.ended_sequences", "leak"),
+        "ignores_its_options": ("any.option_effects", "warn"),
     }),
     "kv_caches": ("kv_cache", {
         "loses_blocks": ("kv_cache.comes_back", "fail"),
@@ -62,6 +64,7 @@ WRONG = {
         "promises_more": ("kv_cache.traffic", "fail"),
         "fails_for_no_reason": ("kv_cache.traffic", "fail"),
         "counts_nothing_used": ("kv_cache.comes_back", "fail"),
+        "remembers_everyone": ("kv_cache.ended_sequences", "leak"),
     }),
     "samplers": ("sampler", {
         "counts_rows": ("sampler.key_alone", "fail"),
@@ -93,6 +96,9 @@ WRONG = {
         "claims_top_n_sigma": ("sampler.top_n_sigma", "fail"),
         "claims_min_p": ("sampler.min_p", "fail"),
         "claims_xtc": ("sampler.xtc", "fail"),
+        "remembers_everyone": ("sampler.ended_sequences", "leak"),
+        "writes_its_input": ("sampler.key_alone", "fail"),
+        "overflows": ("sampler.large_logits", "fail"),
     }),
     "drafters": ("drafter", {
         "offers_more": ("drafter.no_room", "fail"),
@@ -103,6 +109,8 @@ WRONG = {
         "mixes_sequences": ("drafter.apart", "fail"),
         "needs_parents": ("drafter.forks", "fail"),
         "needs_two_tokens": ("drafter.short_histories", "fail"),
+        "remembers_everyone": ("drafter.ended_sequences", "leak"),
+        "ignores_its_options": ("any.option_effects", "warn"),
     }),
     "kernels_linear": ("linear", {
         "skips_a_column": ("linear.products", "fail"),
@@ -124,6 +132,7 @@ WRONG = {
         "takes_rows_as_stored": ("linear.stored_rows", "fail"),
         "loses_the_tail": ("linear.products", "fail"),
         "works_alone": ("linear.threads", "fail"),
+        "takes_memory": ("linear.memory", "warn"),
     }),
     "kernels_attention": ("attention", {
         "forgets_scale": ("attention.formula", "fail"),
@@ -140,6 +149,8 @@ WRONG = {
         "sees_nothing_ahead": ("attention.spans", "fail"),
         "serves_all": ("attention.own_rows", "fail"),
         "follows_positions": ("attention.positions", "fail"),
+        "takes_memory": ("attention.memory", "fail"),
+        "recurses": ("attention.formula", "crash"),
     }),
     "kernels_state": ("state", {
         "changes_its_start": ("state.start", "fail"),
@@ -148,6 +159,7 @@ WRONG = {
         "skips_a_slice": ("state.formula", "fail"),
         "writes_behind": ("state.formula", None),
         "forgets_offsets": ("state.formula", "fail"),
+        "takes_memory": ("state.memory", "fail"),
     }),
 }
 # A sanitizer sees these itself, and counts no memory for anybody else.
@@ -172,7 +184,8 @@ class Wrong(unittest.TestCase):
                     limit = 2 if verdict == "hang" else 60
                     done = check(library(name), "--plugin", f"{interface}/test.{plugin}", "--case",
                                  case, "--time-limit", limit, "--json")
-                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                    self.assertEqual(done.returncode, 0 if verdict == "warn" else 1,
+                                     done.stdout + done.stderr)
                     found = [one for one in json.loads(done.stdout)["cases"] if one["case"] == case]
                     self.assertEqual(len(found), 1)
                     if verdict is None:  # a page that nobody may touch, or bytes behind the end

@@ -1,8 +1,7 @@
 #include "tools/tenon/process_time.h"
 
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

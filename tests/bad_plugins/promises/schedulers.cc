@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -289,6 +290,17 @@ struct LosesMemoryInPlan : Sound {
   char* lost_ = nullptr;
 };
 
+struct RemembersEveryone : Sound {
+  using Sound::Sound;
+  void on_event(const SequenceEvent& event) { arrived_.insert(event.seq); }
+  std::set<SeqId> arrived_;
+};
+
+struct IgnoresItsOptions : Sound {
+  IgnoresItsOptions(const HostServices& host, const PipelineFacts& facts, const Options&)
+      : Sound(host, facts, Options()) {}
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Scheduler, Class, Options>(id);
@@ -327,6 +339,8 @@ constexpr PluginDescriptor kWrong[] = {
     made<DrawsNumbers>("test.draws_numbers"),
     made<Prints>("test.prints"),
     made<ChangesItsView>("test.changes_its_view"),
+    made<RemembersEveryone>("test.remembers_everyone"),
+    made<IgnoresItsOptions>("test.ignores_its_options"),
 };
 
 }  // namespace
@@ -336,4 +350,4 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
                      &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
-                     &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32])
+                     &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32], &kWrong[33], &kWrong[34])
