@@ -75,6 +75,11 @@ Result<json> parse_json_object(std::string_view text) try {
   return failed(std::string("cannot parse JSON: ") + error.what());
 }
 
+bool is_spelled_infinity(const json& value) {
+  return value.is_object() && value.size() == 1 && value.contains("__float__") &&
+         value["__float__"] == "Infinity";
+}
+
 std::string with_spelled_infinity(std::string text) {
   constexpr std::string_view kBare = "Infinity", kSpelled = R"({"__float__": "Infinity"})";
   bool inside = false;  // a string
@@ -92,6 +97,7 @@ std::string with_spelled_infinity(std::string text) {
 }
 
 std::string describe(const json& value) {
+  if (is_spelled_infinity(value)) return "Infinity";
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list of " + std::to_string(value.size());
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -178,7 +184,9 @@ std::string JsonFields::text(const char* key, std::string_view fallback) const {
 std::optional<JsonFields> JsonFields::object(const char* key) const {
   const json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (value->is_object()) return JsonFields(*value, faults_, prefix_ + key + ".");
+  if (value->is_object() && !is_spelled_infinity(*value)) {
+    return JsonFields(*value, faults_, prefix_ + key + ".");
+  }
   mismatch(key, *value, "an object");
   return std::nullopt;
 }

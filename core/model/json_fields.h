@@ -19,9 +19,9 @@ namespace tenon {
 Result<nlohmann::json> parse_json_object(std::string_view text);
 
 // The text with each bare Infinity, which Python writes and JSON has not, as transformers spells
-// it:
-// {"__float__": "Infinity"}.
+// it: {"__float__": "Infinity"}.
 std::string with_spelled_infinity(std::string text);
+bool is_spelled_infinity(const nlohmann::json& value);
 
 // A value as it stands in a message: short, whatever it is.
 std::string describe(const nlohmann::json& value);

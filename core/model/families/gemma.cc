@@ -96,7 +96,7 @@ void read_gemma3_ropes(const JsonFields& config, const Shape& shape, ModelPlan& 
                 of_local ? read_rope_object(config, *of_local, local, dim, context)
                          : plain_rope(config, local, dim)};
   // transformers looks for it beside the types of layers alone.
-  const bool truncate = !parameters || parameters->flag("truncate", true);
+  const bool truncate = !parameters || truncates(*parameters);
   if (of_full) plan.ropes[0].scaling.truncate = truncate;
   if (of_local) plan.ropes[1].scaling.truncate = truncate;
 }

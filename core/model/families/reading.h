@@ -74,6 +74,9 @@ struct RopeDefaults {
 // The rotary settings in any of their three spellings.
 RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
                    uint32_t context_tokens);
+// Whether yarn's ends are whole numbers. Only where the key is missing does that go without
+// saying: transformers takes a null for no.
+bool truncates(const JsonFields& rope);
 // Those of one object: rope_parameters, or what it has for a type of layers.
 RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
                           const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens);

@@ -41,7 +41,7 @@ void read_yarn(const JsonFields& config, const JsonFields& rope, const RopeDefau
                    : static_cast<double>(context_tokens) / out.original_context_tokens;
   out.beta_fast = rope.number("beta_fast", 0) == 0 ? 32.0 : bounded_number(rope, "beta_fast", 32.0);
   out.beta_slow = rope.number("beta_slow", 0) == 0 ? 1.0 : bounded_number(rope, "beta_slow", 1.0);
-  out.truncate = rope.flag("truncate", true);
+  out.truncate = truncates(rope);
   const auto raised = [&](double by) {
     return out.factor <= 1.0 ? 1.0 : 0.1 * by * std::log(out.factor) + 1.0;
   };
@@ -142,6 +142,10 @@ uint32_t read_dim(const JsonFields& config, const JsonFields& rope, const RopeDe
 }
 
 }  // namespace
+
+bool truncates(const JsonFields& rope) {
+  return !rope.is_null("truncate") && rope.flag("truncate", true);
+}
 
 RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
                           const RopeDefaults& defaults, uint32_t head_dim,

@@ -14,8 +14,7 @@ constexpr uint32_t kMaxExpansion = 64;
 
 // transformers writes {"__float__": "Infinity"}.
 std::optional<float> as_limit(const json& value) {
-  const bool spelled = value.is_object() && value.size() == 1 && value.contains("__float__");
-  if (spelled && value["__float__"] == "Infinity") return std::numeric_limits<float>::infinity();
+  if (is_spelled_infinity(value)) return std::numeric_limits<float>::infinity();
   if (!value.is_number()) return std::nullopt;
   const auto limit = static_cast<float>(value.get<double>());
   return limit >= 0.0f ? std::optional(limit) : std::nullopt;

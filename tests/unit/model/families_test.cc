@@ -84,6 +84,19 @@ TEST(Families, gemma_3_looks_for_truncate_beside_the_types_of_layers_alone) {
   };
   EXPECT_TRUE(truncates(R"(,"truncate":false)", ""));
   EXPECT_FALSE(truncates("", R"("truncate":false,)"));
+  EXPECT_FALSE(truncates("", R"("truncate":null,)"));
+}
+
+TEST(Families, a_null_for_truncate_means_no_as_in_the_reference) {
+  const auto truncates = [](const std::string& keys) {
+    return plan_of(R"({"model_type":"llama","rope_scaling":{"rope_type":"yarn","factor":4.0)" +
+                   keys + "}}")
+        .ropes.at(0)
+        .scaling.truncate;
+  };
+  EXPECT_TRUE(truncates(""));
+  EXPECT_TRUE(truncates(R"(,"truncate":true)"));
+  EXPECT_FALSE(truncates(R"(,"truncate":null)"));
 }
 
 TEST(Families, smollm3_has_no_positions_in_every_fourth_layer) {

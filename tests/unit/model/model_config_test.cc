@@ -186,6 +186,8 @@ TEST(ModelConfig, faulty_rotary_settings_are_refused) {
       refusal({{"rope_scaling", R"({"type":"axial","factor":2})"}}),
       HasSubstr("'rope_scaling.type': rope type 'axial' is not built; there are default, linear, "
                 "dynamic, llama3, yarn, longrope"));
+  EXPECT_THAT(refusal({{"rope_scaling", "Infinity"}}),
+              HasSubstr("'rope_scaling' is Infinity; expected an object"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear"})"}}),
               HasSubstr("'rope_scaling.factor' is missing"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear","factor":0})"}}),
