@@ -2,7 +2,7 @@
 // formulas against what the emulator counts, to the byte; so they may be asked about shapes that
 // are too large to be emulated.
 //
-// Without a formula is attention of rows that form trees.
+// Without a formula are attention of rows that form trees, and drawing tokens.
 #pragma once
 
 #include <cstdint>
