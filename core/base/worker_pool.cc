@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "core/base/cpu_cores.h"
+#include "core/base/signal_stack.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -129,6 +130,7 @@ void WorkerPool::run_erased(Erased call, void* function) noexcept {
 }
 
 void WorkerPool::serve(uint32_t worker) noexcept {
+  const SignalStack stack;
   const SharedFloatingPointState state;
   for (uint32_t seen = 0;;) {
     seen = wait_for_start(seen);

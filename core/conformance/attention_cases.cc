@@ -11,6 +11,7 @@
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
 #include "core/conformance/guarded_memory.h"
+#include "core/conformance/run_watch.h"
 #include "core/contract/checked_attention.h"
 
 namespace tenon {
@@ -121,6 +122,9 @@ class Bench {
     }
   }
 
+  // From here on; null = not.
+  void watch_runs(RunWatch* watch) { watch_ = watch; }
+
   // out [rows, heads · dim] of all parts, one behind the other. With `own` the kernel is asked for
   // these parts alone; rows of others are NaN then.
   Result<std::vector<float>> step(const std::vector<Part>& parts, LayerId layer = 0,
@@ -184,9 +188,11 @@ class Bench {
     call.workspace = workspace.get();
     call.padded_rows = batch.padded_rows;
     call.padded_sequences = batch.padded_sequences;
+    if (watch_ != nullptr) watch_->begin();
     for (uint32_t phase = 0; phase < planned.phases; ++phase) {
       TENON_RETURN_IF_ERROR(run_phase(call, phase));
     }
+    if (watch_ != nullptr) watch_->end();
     bool sound = plan.intact() && workspace.intact() && out.intact();
     for (const auto& plane : planes_) sound = sound && plane->intact();
     if (!sound) return internal("plan or run wrote beside the memory that it was given");
@@ -228,6 +234,7 @@ class Bench {
   std::vector<std::vector<BlockId>> blocks_;
   PluginInstance<AttentionKernel> plugin_;
   std::unique_ptr<CheckedAttention> kernel_;
+  RunWatch* watch_ = nullptr;
   uint64_t step_ = 0;
 };
 
@@ -441,6 +448,21 @@ Finding gives_rows_their_own_bits(Subject& subject) {
   if (subject.provides("numerics.rows", "batch")) return skipped("it states numerics.rows = batch");
   return each_dtype(subject, {}, [&](const Layout& layout) { return same_bits(subject, layout); });
 }
+
+Finding runs_without_allocating(Subject& subject) {
+  return each_dtype(subject, {}, [&](const Layout& layout) -> Finding {
+    auto bench = Bench::make(subject, layout);
+    if (!bench.ok()) return broke(message_of(bench.status()));
+    const std::vector<Part> parts = {{{subject.seed() + 1}, 0, 0, 30}, {{subject.seed()}, 1, 0, 1}};
+    RunWatch watch(subject);
+    for (uint32_t i = 0; i < 3; ++i) {
+      (*bench)->watch_runs(i == 2 ? &watch : nullptr);
+      if (const auto out = (*bench)->step(parts); !out.ok()) return broke(message_of(out.status()));
+    }
+    return watch.finding(CaseVerdict::fail, "expected all scratch memory in `workspace`");
+  });
+}
+
 }  // namespace
 
 Result<Transcript> exercise_attention(Subject& subject, uint64_t seed) {
@@ -486,6 +508,9 @@ CaseList attention_cases() {
        "was "
        "chunked, whatever the block size, and however many slices there are",
        &gives_rows_their_own_bits},
+      {"attention.memory", kOf, kHeader,
+       "The most that `plan` writes for one group, and the scratch memory of its runs.",
+       &runs_without_allocating},
   };
 }
 

@@ -10,9 +10,12 @@ namespace tenon {
 using CaseList = std::vector<ConformanceCase>;
 
 CaseList lifecycle_cases();
+CaseList option_cases();
 CaseList scheduler_cases();
 CaseList kv_cache_cases();
 CaseList sampler_cases();
+CaseList sampler_report_cases();
+CaseList sampler_verify_cases();
 CaseList sampler_stage_cases();
 CaseList drafter_cases();
 CaseList linear_cases();

@@ -5,6 +5,7 @@
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
+#include "core/conformance/heap_growth.h"
 #include "core/contract/checked_drafter.h"
 
 namespace tenon {
@@ -216,6 +217,21 @@ Finding follows_forks(Subject& subject) {
   return status.ok() ? Finding() : broke(message_of(status));
 }
 
+Finding forgets_sequences(Subject& subject) {
+  auto bench = Bench::make(subject);
+  if (!bench.ok()) return broke(message_of(bench.status()));
+  Text text(subject.seed());
+  while (text.history().size() < 40) text.extend();
+  Drafter& drafter = (*bench)->drafter();
+  return forgets_the_ended(subject.effort(), [&](SeqId seq) -> Status {
+    TENON_RETURN_IF_ERROR(drafter.begin(seq, kNoSeq));
+    TENON_ASSIGN_OR_RETURN(const auto drafts, (*bench)->propose(seq, text.history(), 4));
+    TENON_RETURN_IF_ERROR(
+        drafter.accept(seq, text.history(), static_cast<uint32_t>(drafts.size()), 0));
+    return drafter.end(seq);
+  });
+}
+
 Finding offers_nothing_in_no_room(Subject& subject) {
   auto bench = Bench::make(subject);
   if (!bench.ok()) return broke(message_of(bench.status()));
@@ -280,6 +296,8 @@ CaseList drafter_cases() {
        &keeps_sequences_apart},
       {"drafter.forks", kOf, kHeader, "`bind` is [control], every other method is [step].",
        &follows_forks},
+      {"drafter.ended_sequences", kOf, "types.h", "Nothing is kept across calls",
+       &forgets_sequences},
   };
 }
 

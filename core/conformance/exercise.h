@@ -13,6 +13,9 @@ namespace tenon {
 using Transcript = std::vector<std::string>;
 Result<Transcript> exercise(Subject& subject, uint64_t seed);
 
+// The same in more surroundings, in which more of its options count, and what it counted there.
+Result<Transcript> exercise_widely(Subject& subject, uint64_t seed);
+
 // One a source of cases.
 Result<Transcript> exercise_scheduler(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed);
@@ -21,5 +24,7 @@ Result<Transcript> exercise_drafter(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_linear(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_attention(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_state(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_scheduler_widely(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_kv_cache_widely(Subject& subject, uint64_t seed);
 
 }  // namespace tenon

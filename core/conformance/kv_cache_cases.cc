@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
+#include "core/conformance/heap_growth.h"
 #include "core/conformance/kv_traffic.h"
 #include "core/plugin/fact_set.h"
 
@@ -95,6 +96,17 @@ class Bench {
     KvTableView view;
     TENON_RETURN_IF_ERROR(kv_->table(seq, 0, view));
     return std::vector<BlockId>(view.blocks.begin(), view.blocks.end());
+  }
+  // What it counted, and what it says of how it evicts.
+  void note_words(Transcript& to) const {
+    if (const auto* eviction = kv_.extension<KvEviction>(kKvEviction)) {
+      to.push_back("evicts from " + std::to_string(eviction->first) + " on every " +
+                   std::to_string(eviction->every) + ", keeps " +
+                   std::to_string(eviction->most_tokens) + ", " + std::string(eviction->numerics));
+    }
+    for (const auto& [name, amount] : kv_.object().host().counters()) {
+      to.push_back("counted " + name + ": " + std::to_string(amount));
+    }
   }
   Result<KvUsage> usage() {
     KvUsage made;
@@ -207,6 +219,19 @@ Finding keys_keep_apart(Subject& subject) {
   });
 }
 
+Finding forgets_sequences(Subject& subject) {
+  return with_bench(subject, 2 * kContext, [&](Bench& bench) -> Result<Finding> {
+    return forgets_the_ended(subject.effort(), [&](SeqId seq) -> Status {
+      // Few texts: what is cached of them is not of these sequences.
+      const auto tokens = tokens_of(5 + 9 * (seq % 4), static_cast<TokenId>(seq % 3));
+      TENON_RETURN_IF_ERROR(bench.kv().begin({seq, {}, kContext, kNoSeq, 0}));
+      TENON_RETURN_IF_ERROR(bench.compute(seq, tokens).take_status());
+      TENON_RETURN_IF_ERROR(bench.kv().release(seq, ReleaseHow::end));
+      return bench.next_step();
+    });
+  });
+}
+
 Finding run_traffic(Subject& subject, KvTrafficOptions options) {
   {
     auto bench = Bench::make(subject, kContext);
@@ -258,13 +283,16 @@ Finding state_traffic(Subject& subject) {
 
 }  // namespace
 
-Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed) {
+namespace {
+
+// Sequences that have one of `texts` texts, or the beginning of it.
+Result<Transcript> exercise_with(Subject& subject, uint64_t seed, uint32_t texts, uint32_t steps) {
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::make(subject, 4 * kContext));
   CaseRandom random(seed);
   Transcript transcript;
   std::vector<SeqId> live;
   SeqId next = 1;
-  for (uint32_t step = 0; step < 40; ++step) {
+  for (uint32_t step = 0; step < steps; ++step) {
     if (live.size() == 4 || (!live.empty() && random.one_in(3))) {
       const SeqId seq = live[random.below(static_cast<uint32_t>(live.size()))];
       TENON_RETURN_IF_ERROR(bench->kv().release(seq, ReleaseHow::end));
@@ -274,7 +302,7 @@ Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed) {
     }
     const SeqId seq = next++;
     const auto tokens =
-        tokens_of(1 + random.below(kContext - 1), static_cast<TokenId>(random.below(3)));
+        tokens_of(1 + random.below(kContext - 1), static_cast<TokenId>(random.below(texts)));
     TENON_RETURN_IF_ERROR(bench->kv().begin({seq, {}, kContext, kNoSeq, 0}));
     live.push_back(seq);
     TENON_ASSIGN_OR_RETURN(const uint32_t reused, bench->compute(seq, tokens));
@@ -284,7 +312,17 @@ Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed) {
     for (const BlockId block : blocks) line += " " + std::to_string(block);
     transcript.push_back(line);
   }
+  bench->note_words(transcript);
   return transcript;
+}
+
+}  // namespace
+
+Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed) {
+  return exercise_with(subject, seed, 3, 40);
+}
+Result<Transcript> exercise_kv_cache_widely(Subject& subject, uint64_t seed) {
+  return exercise_with(subject, seed, 10, 200);  // more than there is memory for
 }
 
 CaseList kv_cache_cases() {
@@ -292,6 +330,7 @@ CaseList kv_cache_cases() {
   return {
       {"kv_cache.comes_back", kOf, kHeader, "Gives a sequence's blocks back.",
        &everything_comes_back},
+      {"kv_cache.ended_sequences", kOf, kHeader, "`end` forgets the sequence;", &forgets_sequences},
       {"kv_cache.failure_changes_nothing", kOf, kHeader,
        "that a failed call changes nothing (`out_of_kv` is normal flow);",
        &failure_changes_nothing},

@@ -1,6 +1,5 @@
 // What plugins of every interface keep to: options, creation and destruction, the state of the
 // thread, and the same answers to the same questions.
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "core/base/quote.h"
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
+#include "core/conformance/heap_growth.h"
 #include "core/conformance/import_watch.h"
 #include "core/plugin/plugin_host.h"
 
@@ -28,61 +28,6 @@ Finding defaults(Subject& subject) {
   return {};
 }
 
-// Values at the edges of what an option's table allows.
-std::vector<SettingValue> edges(const OptionSpec& option) {
-  switch (option.type) {
-    case OptionType::boolean:
-      return {false, true};
-    case OptionType::integer:
-      return {option.min, option.max};
-    case OptionType::bytes:
-      return {option.min, option.max};
-    case OptionType::duration:
-      return {std::to_string(option.min) + "ns", std::to_string(option.max) + "ns"};
-    case OptionType::real:
-      return {option.min_real, option.max_real};
-    case OptionType::choice: {
-      std::vector<SettingValue> all;
-      for (uint32_t i = 0; i < option.choice_count; ++i) {
-        all.emplace_back(std::string(option.choices[i]));
-      }
-      return all;
-    }
-    case OptionType::text:
-    case OptionType::path:
-      return {std::string(), std::string(1 << 16, 'x')};
-  }
-  return {};
-}
-
-bool is_free_text(const OptionSpec& option) {
-  return option.type == OptionType::text || option.type == OptionType::path;
-}
-
-Finding option_bounds(Subject& subject) {
-  const PluginDescriptor& plugin = subject.descriptor();
-  if (plugin.option_count == 0) return skipped("it has no options");
-  for (const OptionSpec& option : std::span(plugin.options, plugin.option_count)) {
-    std::vector<SettingValue> values = edges(option);
-    if (option.accepts_auto) values.emplace_back(std::string("auto"));
-    for (const SettingValue& value : values) {
-      // What `validate` refuses across options never reaches `create`; texts are anybody's guess.
-      auto filled = subject.fill({{std::string(option.key), value, {}}});
-      if (!filled.ok()) continue;
-      auto made = subject.make_object({{std::string(option.key), value, {}}});
-      const std::string set =
-          "with " + std::string(option.key) + " = " + one_line(to_toml(value), 80);
-      if (!made.ok() && !is_free_text(option)) {
-        return {CaseVerdict::warn,
-                set + ", which its own table allows: " + message_of(made.status())};
-      }
-      if (!made.ok() && made.status().message().empty())
-        return broke(set + ": fails without a word");
-    }
-  }
-  return {};
-}
-
 Finding unknown_extension(Subject& subject) {
   auto made = subject.make_object();
   if (!made.ok()) return skipped(message_of(made.status()));
@@ -92,15 +37,6 @@ Finding unknown_extension(Subject& subject) {
     }
   }
   return {};
-}
-
-// Bytes that malloc has handed out and not taken back; 0 where it does not tell.
-uint64_t heap_bytes() {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-  return ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
-#else
-  return 0;
-#endif
 }
 
 // Creates and destroys one; returns how much of what its host gave it did not give back.
@@ -113,21 +49,6 @@ Result<uint64_t> live_and_die(Subject& subject) {
   if (instance == nullptr) return failed("`create` neither fails nor makes an instance");
   plugin.destroy(instance);
   return host.live_allocations();
-}
-
-// The heap's growth in each of `rounds` rounds of `once`, in bytes, after as many to warm up. What
-// an allocator keeps for later comes once; what is lost comes again and again, so the smaller one
-// of two measurements counts. Error: that of `once`.
-template <typename Once>
-Result<uint64_t> growth_of(uint32_t rounds, Once once) {
-  uint64_t before = 0, least = UINT64_MAX;
-  for (uint32_t measured = 0; measured < 3; ++measured) {
-    for (uint32_t i = 0; i < rounds; ++i) TENON_RETURN_IF_ERROR(once());
-    const uint64_t now = heap_bytes();
-    if (measured > 0) least = std::min(least, now - std::min(now, before));
-    before = now;
-  }
-  return least / rounds;
 }
 
 Finding created_repeatedly(Subject& subject) {
@@ -295,6 +216,16 @@ Result<Transcript> exercise(Subject& subject, uint64_t seed) {
   return unsupported("these cases know no interface of that name");
 }
 
+Result<Transcript> exercise_widely(Subject& subject, uint64_t seed) {
+  if (subject.descriptor().interface == kSchedulerInterface) {
+    return exercise_scheduler_widely(subject, seed);
+  }
+  if (subject.descriptor().interface == kKvCacheInterface) {
+    return exercise_kv_cache_widely(subject, seed);
+  }
+  return exercise(subject, seed);
+}
+
 CaseList lifecycle_cases() {
   return {
       {"any.defaults",
@@ -302,13 +233,6 @@ CaseList lifecycle_cases() {
        "descriptor.h",
        "One instance. `host`, `facts` and `options` stay valid",
        &defaults},
-      {"any.option_bounds",
-       {},
-       "options.h",
-       "From one table come validation, `tenon plugins inspect`, the reference pages, and the "
-       "tests "
-       "that try every option at its bounds.",
-       &option_bounds},
       {"any.unknown_extension",
        {},
        "descriptor.h",

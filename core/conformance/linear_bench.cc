@@ -269,7 +269,9 @@ Result<std::vector<float>> LinearBench::multiply(const PackedTestWeight& weight,
     other.epilogue = Epilogue::store;
     beside->receive(other);
   }
+  if (watch_ != nullptr) watch_->begin();
   TENON_RETURN_IF_ERROR(order.on_threads ? run_on_threads(jobs) : run_parts(jobs, order));
+  if (watch_ != nullptr) watch_->end();
   if (!prepared.intact()) return wrote_beside("prepare");
   if (!activations.intact() || !result.intact() || (beside && !beside->intact())) {
     return wrote_beside("run");

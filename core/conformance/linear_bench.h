@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/conformance/guarded_memory.h"
+#include "core/conformance/run_watch.h"
 #include "core/conformance/subject.h"
 #include "core/contract/checked_linear.h"
 
@@ -74,6 +75,8 @@ class LinearBench {
   static Result<std::unique_ptr<LinearBench>> make(Subject& subject);
 
   LinearKernel& kernel() { return *kernel_; }
+  // From here on; null = not.
+  void watch_runs(RunWatch* watch) { watch_ = watch; }
   // Formats that it takes, of those that these cases know. `k_in` of each is a multiple of its
   // block.
   std::vector<std::string> formats();
@@ -98,6 +101,7 @@ class LinearBench {
   PluginInstance<LinearKernel> plugin_;
   std::unique_ptr<CheckedLinear> kernel_;
   double weight_rounding_ = 0;
+  RunWatch* watch_ = nullptr;
 };
 
 std::vector<float> random_activations(uint64_t seed, size_t count);

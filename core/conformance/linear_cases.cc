@@ -375,6 +375,25 @@ Finding runs_on_threads(Subject& subject) {
       });
 }
 
+// Nothing forbids it; that it is slow, and ends the program where there is no memory, is worth a
+// word.
+Finding runs_without_allocating(Subject& subject) {
+  return each_format(
+      subject, [&](LinearBench& bench, const std::string& format) -> Result<Finding> {
+        const Shape shape = fitting({33, 64}, format);
+        const TestWeight weight(format, shape.n_out, shape.k_in, subject.seed());
+        TENON_ASSIGN_OR_RETURN(const PackedTestWeight packed, bench.pack(weight));
+        const auto x = random_activations(subject.seed(), size_t{5} * shape.k_in);
+        RunWatch watch(subject);
+        for (uint32_t i = 0; i < 3; ++i) {
+          bench.watch_runs(i == 2 ? &watch : nullptr);
+          TENON_RETURN_IF_ERROR(bench.multiply(packed, x, 5).take_status());
+        }
+        bench.watch_runs(nullptr);
+        return watch.finding(CaseVerdict::warn, "expected memory that each worker keeps");
+      });
+}
+
 }  // namespace
 
 Result<Transcript> exercise_linear(Subject& subject, uint64_t seed) {
@@ -425,6 +444,9 @@ CaseList linear_cases() {
        "the row of the parts that is row n of the matrix; each stands there once.",
        &finds_stored_rows},
       {"linear.gather", kOf, kHeader, "Rows of a packed weight as plain numbers", &gives_rows_back},
+      {"linear.memory", kOf, kHeader,
+       "two calls of one worker never overlap, so scratch memory can be a worker's.",
+       &runs_without_allocating},
   };
 }
 

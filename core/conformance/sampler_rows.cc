@@ -1,6 +1,8 @@
 #include "core/conformance/sampler_rows.h"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 
 #include "core/conformance/guarded_memory.h"
 
@@ -25,12 +27,24 @@ Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> row
   TENON_RETURN_IF_ERROR(sampler.sample(views, results));
   std::vector<TokenId> tokens;
   for (const SampleResult& result : results) tokens.push_back(result.token);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (std::memcmp(views[i].logits, rows[i].logits.data(),
+                    rows[i].logits.size() * sizeof(float)) != 0) {
+      return internal("it writes into the logits that it is to draw from");
+    }
+  }
   return tokens;
 }
 
 Result<TokenId> draw_one(Sampler& sampler, const TestRow& row) {
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, draw(sampler, {&row, 1}));
   return tokens[0];
+}
+
+Result<std::vector<float>> distribution_of(Sampler& sampler, const TestRow& row) {
+  std::vector<float> probs(row.logits.size(), std::numeric_limits<float>::quiet_NaN());
+  TENON_RETURN_IF_ERROR(sampler.distribution(row.view(), probs));
+  return probs;
 }
 
 }  // namespace tenon

@@ -11,6 +11,9 @@
 
 namespace tenon {
 
+// Tokens of most rows: whole cache lines, so that a row ends at a page which nobody may touch.
+inline constexpr uint32_t kTestVocabulary = 208;
+
 // One row with all that it borrows.
 struct TestRow {
   SeqId seq = 1;
@@ -38,8 +41,10 @@ struct TestRow {
 std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread = 4.0f);
 
 // The tokens of `rows`, sampled in one call, with logits that end at a page which nobody may touch.
-// Error: the sampler's.
+// Error: the sampler's, and internal where it changed them.
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows);
 Result<TokenId> draw_one(Sampler& sampler, const TestRow& row);
+// What it says that the row would be drawn from; NaN where it wrote nothing.
+Result<std::vector<float>> distribution_of(Sampler& sampler, const TestRow& row);
 
 }  // namespace tenon

@@ -75,9 +75,10 @@ class SmallRow {
   std::vector<float> shown_;
 };
 
-// A stage that the sampler names in its facts. One that cuts of its own accord, with nothing asked
-// for, has other distributions than these.
-Finding stage(Subject& subject, std::string_view name, Finding (*look)(Subject& subject)) {
+// A stage that the sampler names in its facts, looked at by `look`. One that cuts of its own
+// accord, with nothing asked for, has other distributions than these.
+template <typename Look>
+Finding stage(Subject& subject, std::string_view name, Look look) {
   if (!subject.provides("sampler.stages", name)) {
     return skipped("it has no stage " + std::string(name));
   }
@@ -85,114 +86,106 @@ Finding stage(Subject& subject, std::string_view name, Finding (*look)(Subject& 
   if (plain.compare(params_of(1.0f, subject.seed()), "").verdict != CaseVerdict::pass) {
     return skipped("with nothing asked for it draws from another distribution than the model's");
   }
-  return look(subject);
+  return look();
 }
 
-Finding follows_temperature(Subject& subject) {
-  return stage(subject, "temperature", [](Subject& tried) -> Finding {
-    for (const float temperature : {0.5f, 2.0f}) {
-      SmallRow row(tried);
-      for (float& logit : row.logits()) logit /= temperature;
-      Finding found = row.compare(params_of(temperature, tried.seed()),
-                                  "at temperature " + std::to_string(temperature).substr(0, 3));
-      if (found.verdict != CaseVerdict::pass) return found;
-    }
-    return {};
+// A row of which `change` makes what is to be drawn from when `asked` is asked for.
+template <typename Change>
+Finding changes(Subject& subject, std::string_view name, SamplingParams asked,
+                const std::string& with, Change change) {
+  return stage(subject, name, [&] {
+    SmallRow row(subject);
+    change(row);
+    asked.seed = subject.seed();
+    return row.compare(asked, with);
   });
 }
 
+Finding follows_temperature(Subject& subject) {
+  for (const float temperature : {0.5f, 2.0f}) {
+    Finding found =
+        changes(subject, "temperature", {.temperature = temperature},
+                "at temperature " + std::to_string(temperature).substr(0, 3), [&](SmallRow& row) {
+                  for (float& logit : row.logits()) logit /= temperature;
+                });
+    if (found.verdict != CaseVerdict::pass) return found;
+  }
+  return {};
+}
+
 Finding follows_top_p(Subject& subject) {
-  return stage(subject, "top_p", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
+  return changes(subject, "top_p", {.top_p = 0.6f}, "with top_p 0.6", [](SmallRow& row) {
     const std::vector<double> shares = row.shares();
     row.keep([&](uint32_t token) {
       double likelier = 0;
       for (const double share : shares) likelier += share > shares[token] ? share : 0;
       return likelier < 0.6;
     });
-    SamplingParams params = params_of(1.0f, tried.seed());
-    params.top_p = 0.6f;
-    return row.compare(params, "with top_p 0.6");
   });
 }
 
 Finding follows_min_p(Subject& subject) {
-  return stage(subject, "min_p", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
+  return changes(subject, "min_p", {.min_p = 0.3f}, "with min_p 0.3", [](SmallRow& row) {
     const std::vector<double> shares = row.shares();
     const double most = *std::max_element(shares.begin(), shares.end());
     row.keep([&](uint32_t token) { return shares[token] >= 0.3 * most; });
-    SamplingParams params = params_of(1.0f, tried.seed());
-    params.min_p = 0.3f;
-    return row.compare(params, "with min_p 0.3");
   });
 }
 
 Finding follows_penalties(Subject& subject) {
-  return stage(subject, "penalties", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
+  const SamplingParams asked = {
+      .repetition_penalty = 1.5f, .presence_penalty = 0.5f, .frequency_penalty = 0.25f};
+  return changes(subject, "penalties", asked, "with all three penalties", [](SmallRow& row) {
     std::vector<float>& logits = row.logits();
     for (const uint32_t seen : {1, 2, 3, 5}) {
       logits[seen] = logits[seen] > 0 ? logits[seen] / 1.5f : logits[seen] * 1.5f;
     }
     logits[3] -= 0.5f + 0.25f;
     logits[5] -= 0.5f + 2 * 0.25f;
-    SamplingParams params = params_of(1.0f, tried.seed());
-    params.repetition_penalty = 1.5f;
-    params.presence_penalty = 0.5f;
-    params.frequency_penalty = 0.25f;
-    return row.compare(params, "with all three penalties");
   });
 }
 
 Finding follows_top_n_sigma(Subject& subject) {
-  return stage(subject, "top_n_sigma", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
-    const std::vector<float> all = row.logits();
-    const float most = *std::max_element(all.begin(), all.end());
-    row.keep([&](uint32_t token) { return all[token] == most; });
-    SamplingParams params = params_of(1.0f, tried.seed());
-    params.top_n_sigma = 1e-3f;
-    return row.compare(params, "with top_n_sigma 0.001");
-  });
+  return changes(subject, "top_n_sigma", {.top_n_sigma = 1e-3f}, "with top_n_sigma 0.001",
+                 [](SmallRow& row) {
+                   const std::vector<float> all = row.logits();
+                   const float most = *std::max_element(all.begin(), all.end());
+                   row.keep([&](uint32_t token) { return all[token] == most; });
+                 });
 }
 
 Finding follows_xtc(Subject& subject) {
-  return stage(subject, "xtc", [](Subject& tried) -> Finding {
-    constexpr float kThreshold = 0.08f;
-    SmallRow row(tried);
-    const std::vector<double> shares = row.shares();
-    double least = 1;
-    for (const double share : shares) least = share >= kThreshold ? std::min(least, share) : least;
-    row.keep([&](uint32_t token) { return shares[token] <= least; });
-    SamplingParams params = params_of(1.0f, tried.seed());
-    params.xtc_probability = 1.0f;
-    params.xtc_threshold = kThreshold;
-    return row.compare(params, "with xtc_probability 1 and xtc_threshold 0.08");
-  });
+  constexpr float kThreshold = 0.08f;
+  return changes(subject, "xtc", {.xtc_probability = 1.0f, .xtc_threshold = kThreshold},
+                 "with xtc_probability 1 and xtc_threshold 0.08", [](SmallRow& row) {
+                   const std::vector<double> shares = row.shares();
+                   double least = 1;
+                   for (const double share : shares) {
+                     least = share >= kThreshold ? std::min(least, share) : least;
+                   }
+                   row.keep([&](uint32_t token) { return shares[token] <= least; });
+                 });
 }
 
 Finding follows_dry(Subject& subject) {
-  return stage(subject, "dry", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
-    row.know({6, 1, 2, 3, 4, 1, 2});
-    row.keep([](uint32_t token) { return token != 3; });
-    SamplingParams params = params_of(1.0f, tried.seed());
-    params.dry_multiplier = 1000.0f;
-    return row.compare(params, "with dry_multiplier 1000 behind a repetition that goes on with 3");
-  });
+  return changes(subject, "dry", {.dry_multiplier = 1000.0f},
+                 "with dry_multiplier 1000 behind a repetition that goes on with 3",
+                 [](SmallRow& row) {
+                   row.know({6, 1, 2, 3, 4, 1, 2});
+                   row.keep([](uint32_t token) { return token != 3; });
+                 });
 }
 
 // What `begin` was lent is gone afterwards.
 Finding follows_bias(Subject& subject) {
-  return stage(subject, "bias", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
+  return stage(subject, "bias", [&]() -> Finding {
+    SmallRow row(subject);
     row.logits()[2] += 2.0f;
     row.logits()[3] -= 1.0f;
     std::vector<LogitBias> lent = {{2, 2.0f}, {3, -1.0f}};
-    SamplingParams params = params_of(1.0f, tried.seed());
+    SamplingParams params = params_of(1.0f, subject.seed());
     params.logit_bias = lent;
-    return with_sampler(tried, params, [&](Sampler& sampler) {
+    return with_sampler(subject, params, [&](Sampler& sampler) {
       std::fill(lent.begin(), lent.end(), LogitBias{6, 9.0f});
       return row.count(sampler, "with a bias on tokens 2 and 3");
     });
@@ -200,15 +193,15 @@ Finding follows_bias(Subject& subject) {
 }
 
 Finding follows_bans(Subject& subject) {
-  return stage(subject, "bans", [](Subject& tried) -> Finding {
-    SmallRow row(tried);
+  return stage(subject, "bans", [&]() -> Finding {
+    SmallRow row(subject);
     row.keep([](uint32_t token) { return token == 0 || token == 1 || token == 7; });
     std::vector<TokenId> allowed = {0, 1, 4, 6, 7}, word = {4}, words = {5, 6};
     std::vector<std::span<const TokenId>> bad = {word, words};
-    SamplingParams params = params_of(1.0f, tried.seed());
+    SamplingParams params = params_of(1.0f, subject.seed());
     params.allowed_tokens = allowed;
     params.bad_words = bad;
-    return with_sampler(tried, params, [&](Sampler& sampler) {
+    return with_sampler(subject, params, [&](Sampler& sampler) {
       for (auto* lent : {&allowed, &word, &words}) std::fill(lent->begin(), lent->end(), 2);
       return row.count(sampler, "with tokens that are banned, alone or behind another one,");
     });

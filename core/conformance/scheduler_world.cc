@@ -74,10 +74,11 @@ HeldTokens RecordingLedger::held(SeqId seq) noexcept {
 bool RecordingLedger::release(SeqId seq, ReleaseHow how) noexcept {
   ++calls_;
   const auto who = running.find(seq);
-  if (refuses || how != ReleaseHow::recompute || granted_.contains(seq)) return false;
+  if (refuses || how == ReleaseHow::end || granted_.contains(seq)) return false;
+  if (how == ReleaseHow::swap && !swaps) return false;
   if (who == running.end() || who->second > 0 || released_.contains(seq)) return false;
   free_ += std::exchange(held_[seq], 0);
-  released_[seq] = true;
+  released_[seq] = how;
   return true;
 }
 
@@ -136,6 +137,7 @@ SchedulerWorld::SchedulerWorld(Scheduler& scheduler, const WorldSize& size, uint
     : scheduler_(scheduler), size_(size), random_(seed), ledger_(size.memory_tokens) {
   const uint64_t work = uint64_t{size.sequences} * (size.most_prompt + size.most_answer);
   most_steps_ = 2000 + 40 * work;
+  ledger_.swaps = size.swaps;
 }
 
 void SchedulerWorld::tell(EventKind kind, const SequenceView& view) {
@@ -231,7 +233,8 @@ void SchedulerWorld::note(const PlanOut& out) {
     line += " " + number(grant.seq) + "=" + number(grant.tokens) + "+" + number(grant.drafts);
   }
   for (const auto& [seq, live] : live_) {
-    if (ledger_.released(seq)) line += " released " + number(seq);
+    if (!ledger_.released(seq)) continue;
+    line += (ledger_.swapped(seq) ? " swapped " : " released ") + number(seq);
   }
   transcript_.push_back(std::move(line));
 }
@@ -271,6 +274,7 @@ void SchedulerWorld::apply(const PlanOut& out) {
     last_.rows += grant.tokens;
     last_.logits_rows += live.view.known_tokens > known ? 1 : 0;
   }
+  if (size_.measures) last_.duration_ns = 1'000'000 + 100'000 * int64_t{last_.rows};
   if (last_.rows == 0) last_ = {};
   for (auto it = live_.begin(); it != live_.end();) {
     const Live& live = it->second;

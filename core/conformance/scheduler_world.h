@@ -32,12 +32,17 @@ class RecordingLedger final : public KvLedger {
   uint32_t granted(SeqId seq) const { return count_of(granted_, seq); }
   uint32_t reused(SeqId seq) const { return count_of(reused_, seq); }
   bool released(SeqId seq) const { return released_.contains(seq); }
+  bool swapped(SeqId seq) const {
+    const auto found = released_.find(seq);
+    return found != released_.end() && found->second == ReleaseHow::swap;
+  }
   size_t releases() const { return released_.size(); }
   // The engine's doing: what a grant leaves unused, and what an end gives back.
   void give_back(SeqId seq, uint32_t tokens);
   void end(SeqId seq);
 
-  bool refuses = false;               // every release
+  bool refuses = false;  // every release
+  bool swaps = false;    // has a pool; what is swapped out is computed again all the same
   std::map<SeqId, uint32_t> ready;    // what the cache has of a waiting sequence
   std::map<SeqId, uint32_t> running;  // those that hold memory, and how much of it is in flight
 
@@ -50,7 +55,7 @@ class RecordingLedger final : public KvLedger {
   uint64_t free_;
   uint32_t calls_ = 0;
   std::map<SeqId, uint32_t> held_, granted_, reused_;
-  std::map<SeqId, bool> released_;
+  std::map<SeqId, ReleaseHow> released_;
 };
 
 // What a plan broke, in words; empty = nothing. `whole_spans`: whether it says that it keeps
@@ -66,6 +71,8 @@ struct WorldSize {
   uint32_t max_sequences = 6;
   uint32_t max_batch_tokens = 48;
   bool whole_spans = false;
+  bool measures = false;  // steps have durations
+  bool swaps = false;
 };
 
 // Requests that arrive while others run, until all have ended, step by step as an engine does it.

@@ -10,6 +10,7 @@
 #include "core/conformance/cases.h"
 #include "core/conformance/exercise.h"
 #include "core/conformance/guarded_memory.h"
+#include "core/conformance/run_watch.h"
 #include "core/contract/checked_state.h"
 
 namespace tenon {
@@ -116,6 +117,9 @@ class Bench {
     storage_ = {slots_->as<std::byte>(), group_.state_bytes};
   }
 
+  // From here on; null = not.
+  void watch_runs(RunWatch* watch) { watch_ = watch; }
+
   // The layer's part of it.
   std::vector<float> slot(BlockId block) const {
     const float* from =
@@ -166,12 +170,14 @@ class Bench {
     call.padded_sequences = batch.padded_sequences;
     const void* first[] = {x.get()};
     const void* second[] = {c.get(), dt.get(), bc.get()};
+    if (watch_ != nullptr) watch_->begin();
     call.inputs = first;
     call.out = c.get();
     TENON_RETURN_IF_ERROR(run(call, planned.phases));
     call.inputs = second;
     call.out = y.get();
     TENON_RETURN_IF_ERROR(run(call, planned.phases));
+    if (watch_ != nullptr) watch_->end();
     if (!plan.intact() || !workspace.intact() || !c.intact() || !y.intact() || !slots_->intact()) {
       return internal("plan or run wrote beside the memory that it was given");
     }
@@ -207,6 +213,7 @@ class Bench {
   }
 
   const uint32_t slices_;
+  RunWatch* watch_ = nullptr;
   std::vector<std::vector<float>> parameters_;
   std::vector<TensorView> views_;
   std::span<const TensorView> of_layers_[kLayers];
@@ -343,6 +350,19 @@ Finding leaves_its_start_alone(Subject& subject) {
   });
 }
 
+Finding runs_without_allocating(Subject& subject) {
+  auto bench = Bench::make(subject, 2);
+  if (!bench.ok()) return broke(message_of(bench.status()));
+  const Text text(subject.seed());
+  RunWatch watch(subject);
+  for (uint32_t i = 0; i < 3; ++i) {
+    (*bench)->watch_runs(i == 2 ? &watch : nullptr);
+    const auto y = (*bench)->step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}});
+    if (!y.ok()) return broke(message_of(y.status()));
+  }
+  return watch.finding(CaseVerdict::fail, "expected all scratch memory in `workspace`");
+}
+
 }  // namespace
 
 Result<Transcript> exercise_state(Subject& subject, uint64_t seed) {
@@ -371,6 +391,9 @@ CaseList state_cases() {
        &gives_rows_their_own_bits},
       {"state.start", kOf, kHeader, "a step starts from one slot, which it never changes",
        &leaves_its_start_alone},
+      {"state.memory", kOf, kHeader,
+       "Plans, workspaces, queues and captured graphs are as in <tenon/attention.h>.",
+       &runs_without_allocating},
   };
 }
 

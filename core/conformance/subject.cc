@@ -90,14 +90,18 @@ std::string Subject::needs() const {
   return {};
 }
 
-Result<FilledOptions> Subject::fill(const std::vector<Setting>& more) const {
+std::vector<Setting> Subject::merged(const std::vector<Setting>& more) const {
   std::vector<Setting> all = more;
   for (const Setting& setting : settings_) {
     const bool replaced = std::any_of(
         more.begin(), more.end(), [&](const Setting& other) { return other.key == setting.key; });
     if (!replaced) all.push_back(setting);
   }
-  return fill_options(descriptor_, all);
+  return all;
+}
+
+Result<FilledOptions> Subject::fill(const std::vector<Setting>& more) const {
+  return fill_options(descriptor_, merged(more));
 }
 
 }  // namespace tenon

@@ -27,6 +27,11 @@ class Subject {
   Subject(const Subject&) = delete;  // plugins hold on to parts of it
   Subject& operator=(const Subject&) = delete;
 
+  // The same plugin made with `more` in place of, or beside, its settings.
+  Subject with(const std::vector<Setting>& more) const {
+    return {library_, descriptor_, host_, merged(more), seed_, effort_};
+  }
+
   const PluginDescriptor& descriptor() const { return descriptor_; }
   const LoadedLibrary& library() const { return library_; }
   const HostFacts& host() const { return host_; }
@@ -63,6 +68,8 @@ class Subject {
   const ExtensionTable& extensions() const { return extensions_; }
 
  private:
+  std::vector<Setting> merged(const std::vector<Setting>& more) const;
+
   const LoadedLibrary& library_;
   const PluginDescriptor& descriptor_;
   const HostFacts host_;

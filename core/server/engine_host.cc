@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "core/base/log.h"
+#include "core/base/signal_stack.h"
 
 namespace tenon::server {
 namespace {
@@ -66,6 +67,7 @@ void EngineHost::publish() {
 }
 
 void EngineHost::run() {
+  const SignalStack stack;
   // How soon a stop is seen; work is seen at once.
   constexpr std::chrono::milliseconds kNap{50};
   while (!stopped_) {

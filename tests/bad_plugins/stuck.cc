@@ -9,13 +9,19 @@ namespace {
 
 using namespace tenon;
 
-enum class Way { plan_hangs, destroy_hangs, destroy_crashes, plan_exits };
+enum class Way { plan_hangs, destroy_hangs, destroy_crashes, plan_exits, plan_recurses };
 
 void hang() {
   for (;;) {
     const volatile int turn = 0;  // a loop without any effect may be left out
     static_cast<void>(turn);
   }
+}
+
+[[gnu::noinline]] uint64_t deeper(const SchedulerView& view, uint64_t depth) {
+  volatile char used[4096];
+  used[depth % sizeof(used)] = 1;
+  return view.step_id == 0 ? depth : deeper(view, depth + 1) + used[depth % 7];
 }
 
 template <Way way>
@@ -33,6 +39,7 @@ class Stuck {
       hang();
     }
     if (way == Way::plan_exits && plans_ > 3) std::exit(0);
+    if (way == Way::plan_recurses && plans_ > 3) out.idle_rows = deeper(view, 1) == 0 ? 1 : 0;
     for (const auto& list : {view.running, view.waiting}) {
       for (const SequenceView& sequence : list) {
         const uint32_t left = sequence.known_tokens - sequence.computed_tokens;
@@ -62,9 +69,11 @@ constexpr PluginDescriptor kDestroyHangs =
     sdk::descriptor<Scheduler, Stuck<Way::destroy_hangs>>(described("test.destroy_hangs"));
 constexpr PluginDescriptor kDestroyCrashes =
     sdk::descriptor<Scheduler, Stuck<Way::destroy_crashes>>(described("test.destroy_crashes"));
+constexpr PluginDescriptor kPlanRecurses =
+    sdk::descriptor<Scheduler, Stuck<Way::plan_recurses>>(described("test.plan_recurses"));
 constexpr PluginDescriptor kPlanExits =
     sdk::descriptor<Scheduler, Stuck<Way::plan_exits>>(described("test.plan_exits"));
 
 }  // namespace
 
-TENON_PLUGIN_LIBRARY(&kPlanHangs, &kDestroyHangs, &kDestroyCrashes, &kPlanExits)
+TENON_PLUGIN_LIBRARY(&kPlanHangs, &kDestroyHangs, &kDestroyCrashes, &kPlanExits, &kPlanRecurses)

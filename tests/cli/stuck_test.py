@@ -60,6 +60,22 @@ class Stuck(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("tokens predicted", done.stdout)
 
+    @unittest.skipIf(SANITIZED, "a sanitizer sees it first")
+    def test_a_call_that_uses_up_the_stack_is_named(self):
+        done = run(*self.flags("test.plan_recurses"))
+        self.assertEqual(done.returncode, -signal.SIGSEGV, done.stderr)
+        self.assertIn("plan of scheduler 'test.plan_recurses' crashed: its thread's stack ran out",
+                      done.stderr)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer sees it first")
+    def test_so_is_one_of_another_thread(self):
+        shutil.copy(LIBRARY.parent / "libtenon-promises_kernels_attention.so", self.folder.name)
+        done = run("run", PROMPT, "--plugin-path", self.folder.name, "--threads", 4,
+                   "--set", "attention.plugin=test.recurses")
+        self.assertEqual(done.returncode, -signal.SIGSEGV, done.stderr)
+        self.assertIn("run of attention 'test.recurses' crashed: its thread's stack ran out",
+                      done.stderr)
+
     def test_a_plugin_that_exits_does_not_look_like_success(self):
         done = run(*self.flags("test.plan_exits"))
         self.assertEqual(done.returncode, 1, done.stderr)

@@ -70,24 +70,25 @@ bool take(int from, std::string& to) {
   return got > 0;
 }
 
-// Both outputs to their ends. False: the time was over first.
-bool read_all(const Pipe& out, const Pipe& errors, Steady::time_point until, EndedProcess& ended) {
+// Both outputs to their ends, or until a limit is over.
+TimeLimit read_all(const Pipe& out, const Pipe& errors, ProcessTime& time, EndedProcess& ended) {
+  constexpr int kLookMs = 50;
   bool out_open = true, errors_open = true;
   while (out_open || errors_open) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Steady::now());
-    if (left.count() <= 0) return false;
+    if (const TimeLimit over = time.look(); over != TimeLimit::none) return over;
     pollfd ready[2] = {{out_open ? out.read : -1, POLLIN, 0},
                        {errors_open ? errors.read : -1, POLLIN, 0}};
-    if (::poll(ready, 2, static_cast<int>(left.count())) <= 0) continue;
+    if (::poll(ready, 2, kLookMs) <= 0) continue;
     if (ready[0].revents != 0) out_open = take(out.read, ended.output);
     if (ready[1].revents != 0) errors_open = take(errors.read, ended.errors);
   }
-  return true;
+  return TimeLimit::none;
 }
 
 }  // namespace
 
-Result<EndedProcess> run_process(const std::vector<std::string>& command, double limit_seconds) {
+Result<EndedProcess> run_process(const std::vector<std::string>& command,
+                                 const TimeLimits& limits) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -104,9 +105,11 @@ Result<EndedProcess> run_process(const std::vector<std::string>& command, double
   out.close_write();
   errors.close_write();
   EndedProcess ended;
-  const auto limit =
-      std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(limit_seconds));
-  const bool in_time = read_all(out, errors, begin + limit, ended);
+  ProcessTime time(pid, limits);
+  ended.limit = read_all(out, errors, time, ended);
+  ended.computed_seconds = time.computed();
+  ended.waited_seconds = time.waited();
+  const bool in_time = ended.limit == TimeLimit::none;
   if (!in_time) {
     ::kill(-pid, SIGKILL);
     ::kill(pid, SIGKILL);  // where it had no group of its own yet

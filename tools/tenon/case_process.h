@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "tools/tenon/process_time.h"
 
 namespace tenon {
 
@@ -14,13 +15,15 @@ struct EndedProcess {
   How how = How::exited;
   int number = 0;  // the exit status, or the signal
   std::string output;
-  std::string errors;  // what it said on standard error
-  double seconds = 0;
+  std::string errors;                               // what it said on standard error
+  double seconds = 0;                               // by the clock
+  TimeLimit limit = TimeLimit::none;                // out_of_time: which one was over
+  double computed_seconds = 0, waited_seconds = 0;  // likewise: up to then
 };
 
-// Runs `command` (a path and its arguments) to its end, or ends it and all that it started after
-// `limit_seconds`. Keeps the first MiB of what it says. Error: it cannot be started.
-Result<EndedProcess> run_process(const std::vector<std::string>& command, double limit_seconds);
+// Runs `command` (a path and its arguments) to its end, or ends it and all that it started when a
+// limit is over. Keeps the first MiB of what it says. Error: it cannot be started.
+Result<EndedProcess> run_process(const std::vector<std::string>& command, const TimeLimits& limits);
 
 // For this process: no core files, and memory that ends somewhere. Not where sanitizers, which map
 // terabytes, watch it.

@@ -214,7 +214,7 @@ void look_at_default_pipeline(Group group, const DiagnosisRequest& request) {
   for (const std::string& folder : request.plugin_path) {
     command.insert(command.end(), {"--plugin-path", folder});
   }
-  const auto ended = run_process(command, kComposingSeconds);
+  const auto ended = run_process(command, {.by_the_clock = kComposingSeconds});
   if (!ended.ok()) return group.wrong("default", message_of(ended.status()));
   switch (ended->how) {
     case EndedProcess::How::out_of_time:

@@ -72,7 +72,8 @@ Result<Command> find_compiler(const std::string& wanted) {
 Status check_compiler(Command command) {
   const std::string name = in_quotes(command.back());
   command.insert(command.end(), {"-std=c++20", "-fsyntax-only", "-x", "c++", "/dev/null"});
-  TENON_ASSIGN_OR_RETURN(const EndedProcess ended, run_process(command, kCompilerSeconds));
+  TENON_ASSIGN_OR_RETURN(const EndedProcess ended,
+                         run_process(command, {.by_the_clock = kCompilerSeconds}));
   if (ended.how == EndedProcess::How::exited && ended.number == 0) return {};
   return unsupported("the compiler " + name +
                      " does not take -std=c++20: " + one_line(trim(ended.errors), 300) +
@@ -113,7 +114,8 @@ std::string usual_name(const PluginName& plugin) {
 }
 
 Status compile(const Command& command) {
-  TENON_ASSIGN_OR_RETURN(const EndedProcess ended, run_process(command, kCompilerSeconds));
+  TENON_ASSIGN_OR_RETURN(const EndedProcess ended,
+                         run_process(command, {.by_the_clock = kCompilerSeconds}));
   // What a compiler says about somebody's own source is shown as it says it.
   std::fputs(ended.errors.c_str(), stderr);
   if (ended.how == EndedProcess::How::exited && ended.number == 0) return {};

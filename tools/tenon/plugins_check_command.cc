@@ -1,6 +1,7 @@
 // `tenon plugins check`: holds a library to what its interfaces promise, a process a case.
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -45,9 +46,14 @@ struct CheckFlags {
   bool alone = false;  // this process runs one case itself
 
   uint32_t effort() const { return quick ? 1 : very_long ? 16 : 4; }
-  double limit_seconds() const {
-    if (time_limit_seconds > 0) return time_limit_seconds;
-    return quick ? 30 : very_long ? 1200 : 120;
+  // Of the processor's time, so that a busy machine makes no hang of a case; as long a case may
+  // sleep. By the clock is for what does neither.
+  TimeLimits limits() const {
+    const double seconds = time_limit_seconds > 0 ? time_limit_seconds
+                           : quick                ? 30
+                           : very_long            ? 1200
+                                                  : 120;
+    return {.by_the_clock = 20 * seconds, .computing = seconds, .waiting = seconds};
   }
 };
 
@@ -142,8 +148,7 @@ int run_alone(const CheckFlags& flags) {
   return 0;
 }
 
-// --- around it
-// -------------------------------------------------------------------------------------
+// --- around it -----------------------------------------------------------------------------------
 
 // The last lines of what a process said before it ended.
 std::string last_words(const std::string& errors) {
@@ -154,12 +159,26 @@ std::string last_words(const std::string& errors) {
   return text.empty() ? "" : ": " + one_line(text, 2 * kMost);
 }
 
-void judge(const EndedProcess& ended, double limit_seconds, CheckedCase& one) {
+// Which limit was over.
+std::string hang_text(const EndedProcess& ended) {
+  const auto seconds = [](double count) { return std::to_string(std::lround(count)) + " s"; };
+  const std::string computed = seconds(ended.computed_seconds) + " of processor time";
+  switch (ended.limit) {
+    case TimeLimit::computing:
+      return "no end in " + computed;
+    case TimeLimit::waiting:
+      return "no end: it has slept for " + seconds(ended.waited_seconds) + " and taken " +
+             computed + " – what does it wait for?";
+    default:
+      return "no end in " + seconds(ended.seconds) + " by the clock and " + computed;
+  }
+}
+
+void judge(const EndedProcess& ended, CheckedCase& one) {
   one.seconds = ended.seconds;
   if (ended.how == EndedProcess::How::out_of_time) {
     one.verdict = CaseVerdict::hang;
-    one.what = "no end in " + std::to_string(static_cast<int>(limit_seconds)) + " s" +
-               last_words(ended.errors);
+    one.what = hang_text(ended) + last_words(ended.errors);
     return;
   }
   const size_t mark = ended.output.rfind(kMark);
@@ -198,8 +217,8 @@ Result<CheckedCase> check_one(const CheckFlags& flags, const std::string& plugin
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) arguments.front() = program.string();
   arguments.emplace_back("--alone");
-  TENON_ASSIGN_OR_RETURN(const EndedProcess ended, run_process(arguments, flags.limit_seconds()));
-  judge(ended, flags.limit_seconds(), one);
+  TENON_ASSIGN_OR_RETURN(const EndedProcess ended, run_process(arguments, flags.limits()));
+  judge(ended, one);
   return one;
 }
 
@@ -377,7 +396,8 @@ void add_plugins_check(CLI::App& plugins, Action& action) {
   add_number(*command, whole_number("--seed", 0, kMostSeed), flags->seed,
              "of all that is random (default: 1)");
   add_number(*command, kTimeLimit, flags->time_limit_seconds,
-             "seconds that a case may take (default: 120, quick 30, long 1200)");
+             "seconds of processor time that a case may take, and that it may sleep (default: 120, "
+             "quick 30, long 1200)");
   CLI::Option* quick =
       command->add_flag("--quick", flags->quick, "a quarter of the random traffic");
   command->add_flag("--long", flags->very_long, "four times the random traffic")->excludes(quick);

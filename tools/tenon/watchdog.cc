@@ -1,6 +1,7 @@
 #include "tools/tenon/watchdog.h"
 
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -124,15 +125,33 @@ void end_by(int signal) {
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }
-void on_crash(int signal) {
-  name_running_call(" crashed\n");
+// Whether the address that could not be reached lies where the thread's stack would go on.
+bool stack_ran_out(int signal, const siginfo_t& info, [[maybe_unused]] const ucontext_t& at) {
+  constexpr uintptr_t kNear = uintptr_t{1} << 16;
+#if defined(__x86_64__)
+  const auto stack = static_cast<uintptr_t>(at.uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  const auto stack = static_cast<uintptr_t>(at.uc_mcontext.sp);
+#else
+  const uintptr_t stack = UINTPTR_MAX;
+#endif
+  if (signal != SIGSEGV || info.si_code <= 0) return false;  // or somebody sent it
+  const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
+  return address > stack - kNear && address < stack + kNear;
+}
+void on_crash(int signal, siginfo_t* info, void* context) {
+  name_running_call(
+      stack_ran_out(signal, *info, *static_cast<const ucontext_t*>(context))
+          ? " crashed: its thread's stack ran out – recursion needs a bound, and large "
+            "arrays belong into memory that is kept\n"
+          : " crashed\n");
   end_by(signal);
 }
 
-void handle(int signal, void (*handler)(int), int flags) {
+void handle(int signal, void (*handler)(int, siginfo_t*, void*), int flags) {
   struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = flags;
+  action.sa_sigaction = handler;
+  action.sa_flags = flags | SA_SIGINFO;
   ::sigaction(signal, &action, nullptr);
 }
 

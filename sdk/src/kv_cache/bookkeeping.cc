@@ -74,6 +74,7 @@ void KvCounters::flush(const HostServices& host) {
       {"swapped_out_blocks", swapped_out_blocks},
       {"swapped_in_blocks", swapped_in_blocks},
       {"kept_states", kept_states},
+      {"hash_collisions", hash_collisions},
   };
   for (const auto& [name, amount] : all) {
     if (amount > 0 && host.count != nullptr) host.count(host.context, name, amount);

@@ -195,6 +195,7 @@ void PrefixManager::forget(GroupId group, BlockId block) {
 
 void PrefixManager::extend(Chain& mine, std::span<const TokenId> tokens) {
   const size_t size = block_tokens();
+  const uint64_t collisions = index_.collisions();
   while (mine.nodes.size() < tokens.size() / size) {
     const size_t next = mine.nodes.size();
     const NodeId last = mine.at(static_cast<uint32_t>(next));
@@ -203,6 +204,7 @@ void PrefixManager::extend(Chain& mine, std::span<const TokenId> tokens) {
     mine.nodes.push_back(node);
     if (next > 0) index_.let_go(last);
   }
+  counters().hash_collisions += index_.collisions() - collisions;
 }
 
 void PrefixManager::keep_promises(Chain& mine, uint32_t from, uint32_t to) {

@@ -97,6 +97,19 @@ struct NeedsTwoTokens : Sound {
   }
 };
 
+struct RemembersEveryone : Sound {
+  using Sound::Sound;
+  void begin(SeqId seq, SeqId parent) {
+    begun_.push_back(seq);
+    Sound::begin(seq, parent);
+  }
+  std::vector<SeqId> begun_;
+};
+struct IgnoresItsOptions : Sound {
+  IgnoresItsOptions(const HostServices& host, const PipelineFacts& facts, const Options&)
+      : Sound(host, facts, Options()) {}
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Drafter, Class, Options>(id);
@@ -110,9 +123,11 @@ constexpr PluginDescriptor kWrong[] = {
     made<MixesSequences>("test.mixes_sequences"),
     made<NeedsParents>("test.needs_parents"),
     made<NeedsTwoTokens>("test.needs_two_tokens"),
+    made<RemembersEveryone>("test.remembers_everyone"),
+    made<IgnoresItsOptions>("test.ignores_its_options"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6], &kWrong[7])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9])

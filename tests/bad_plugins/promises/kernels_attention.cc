@@ -122,6 +122,29 @@ struct FollowsPositions : Sound {
   }
 };
 
+struct TakesMemory : Sound {
+  using Sound::Sound;
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
+    const std::vector<float> scores(64 + call.padded_rows);
+    Status status = Sound::run(call, phase, slice);
+    return scores[0] == 0 ? std::move(status) : Status();
+  }
+};
+
+struct Recurses : Sound {
+  using Sound::Sound;
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
+    if (slice.index + 1 == slice.count) depth_ = deeper(call, 1);
+    return Sound::run(call, phase, slice);
+  }
+  [[gnu::noinline]] static uint64_t deeper(const AttentionCall& call, uint64_t depth) {
+    volatile char used[4096];
+    used[depth % sizeof(used)] = 1;
+    return call.layer > 1'000'000 ? depth : deeper(call, depth + 1) + used[depth % 7];
+  }
+  uint64_t depth_ = 0;
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<AttentionKernel, Class>(id);
@@ -141,10 +164,12 @@ constexpr PluginDescriptor kWrong[] = {
     made<SeesNothingAhead>("test.sees_nothing_ahead"),
     made<ServesAll>("test.serves_all"),
     made<FollowsPositions>("test.follows_positions"),
+    made<TakesMemory>("test.takes_memory"),
+    made<Recurses>("test.recurses"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
-                     &kWrong[11], &kWrong[12], &kWrong[13])
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15])

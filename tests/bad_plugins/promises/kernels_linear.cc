@@ -178,6 +178,13 @@ struct WorksAlone : Sound {
   mutable std::atomic<int> inside_ = 0;
 };
 
+struct TakesMemory : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    return run_changed(*this, jobs, range, queue, [](LinearJob&) {});
+  }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<LinearKernel, Class>(id);
@@ -202,6 +209,7 @@ constexpr PluginDescriptor kWrong[] = {
     made<TakesRowsAsStored>("test.takes_rows_as_stored"),
     made<LosesTheTail>("test.loses_the_tail"),
     made<WorksAlone>("test.works_alone"),
+    made<TakesMemory>("test.takes_memory"),
 };
 
 }  // namespace
@@ -209,4 +217,4 @@ constexpr PluginDescriptor kWrong[] = {
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
-                     &kWrong[17], &kWrong[18])
+                     &kWrong[17], &kWrong[18], &kWrong[19])

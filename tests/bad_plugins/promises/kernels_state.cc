@@ -100,6 +100,15 @@ struct ForgetsOffsets : Sound {
   std::vector<LayerShape> layers_;
 };
 
+struct TakesMemory : Sound {
+  using Sound::Sound;
+  Status run(const StateCall& call, uint32_t phase, Slice slice) {
+    const std::vector<float> state(64 + call.padded_rows);
+    Status status = Sound::run(call, phase, slice);
+    return state[0] == 0 ? std::move(status) : Status();
+  }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<StateKernel, Class>(id);
@@ -111,9 +120,10 @@ constexpr PluginDescriptor kWrong[] = {
     made<SkipsASlice>("test.skips_a_slice"),
     made<WritesBehind>("test.writes_behind"),
     made<ForgetsOffsets>("test.forgets_offsets"),
+    made<TakesMemory>("test.takes_memory"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5])
+                     &kWrong[5], &kWrong[6])

@@ -1,5 +1,7 @@
 // KV managers that break one promise each.
 #define SOUND_PLUGIN "sound_kv_cache.h"
+#include <map>
+
 #include "tests/bad_plugins/promises/wrong.h"
 
 namespace {
@@ -106,6 +108,15 @@ struct CountsNothingUsed final : Base {
   }
 };
 
+struct RemembersEveryone final : Base {
+  using Base::Base;
+  Status begin(const KvSequence& sequence) noexcept override {
+    limits_[sequence.seq] = sequence.limit_tokens;
+    return Base::begin(sequence);
+  }
+  std::map<SeqId, uint32_t> limits_;
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<KVCacheManager, Class, Options>(id);
@@ -122,9 +133,11 @@ constexpr PluginDescriptor kWrong[] = {
     made<PromisesMore>("test.promises_more"),
     made<FailsForNoReason>("test.fails_for_no_reason"),
     made<CountsNothingUsed>("test.counts_nothing_used"),
+    made<RemembersEveryone>("test.remembers_everyone"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
+                     &kWrong[11])

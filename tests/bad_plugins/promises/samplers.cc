@@ -195,6 +195,30 @@ struct TakesTreesForChains : Sound {
     return Sound::verify(chains, results);
   }
 };
+struct RemembersEveryone : Sound {
+  using Sound::Sound;
+  void end(SeqId) {}
+};
+
+struct WritesItsInput : Sound {
+  using Sound::Sound;
+  void sample(Rows rows, Results results) const {
+    for (const SampleRow& row : rows) *const_cast<float*>(row.logits) += 0x1p-10f;
+    Sound::sample(rows, results);
+  }
+};
+struct Overflows : Sound {
+  using Sound::Sound;
+  void sample(Rows rows, Results results) const {
+    Sound::sample(rows, results);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      float total = 0;
+      for (uint32_t t = 0; t < rows[i].vocabulary; ++t) total += std::exp(rows[i].logits[t]);
+      if (std::isinf(total)) results[i].token = 0;
+    }
+  }
+};
+
 // All stages stand in its facts, and it has no more than before.
 constexpr Fact kClaims[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact"},
@@ -244,6 +268,9 @@ constexpr PluginDescriptor kWrong[] = {
     claims("test.claims_top_n_sigma"),
     claims("test.claims_min_p"),
     claims("test.claims_xtc"),
+    made<RemembersEveryone>("test.remembers_everyone"),
+    made<WritesItsInput>("test.writes_its_input"),
+    made<Overflows>("test.overflows"),
 };
 
 }  // namespace
@@ -252,4 +279,5 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
-                     &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28])
+                     &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
+                     &kWrong[29], &kWrong[30], &kWrong[31])

@@ -1,10 +1,14 @@
 // Schedulers that break one promise each, and what every plugin can do wrong.
 #define SOUND_PLUGIN "sound_scheduler.h"
+#include <time.h>
+
 #include <cfenv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -131,13 +135,32 @@ struct SharesState : Sound {
 };
 struct Slow : Sound {
   using Sound::Sound;
+  static int64_t processor_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  }
   void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
-    // By the clock: a count of turns that is slow on one processor is quick on the next.
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
-    while (view.running.size() > 200 && std::chrono::steady_clock::now() < until) {
+    // By a clock: a count of turns that is slow on one processor is quick on the next.
+    constexpr int64_t kSlowNs = 60'000'000;
+    const int64_t begin = processor_ns();
+    while (view.running.size() > 200 && processor_ns() - begin < kSlowNs) {
     }
     Sound::plan(view, ledger, out);
   }
+};
+
+struct WaitsForItself : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    const std::scoped_lock lock(busy_);
+    plan_locked(view, ledger, out);
+  }
+  void plan_locked(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    const std::scoped_lock lock(busy_);
+    Sound::plan(view, ledger, out);
+  }
+  std::mutex busy_;
 };
 
 struct TakesMemory : Sound {
@@ -267,6 +290,17 @@ struct LosesMemoryInPlan : Sound {
   char* lost_ = nullptr;
 };
 
+struct RemembersEveryone : Sound {
+  using Sound::Sound;
+  void on_event(const SequenceEvent& event) { arrived_.insert(event.seq); }
+  std::set<SeqId> arrived_;
+};
+
+struct IgnoresItsOptions : Sound {
+  IgnoresItsOptions(const HostServices& host, const PipelineFacts& facts, const Options&)
+      : Sound(host, facts, Options()) {}
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Scheduler, Class, Options>(id);
@@ -286,6 +320,7 @@ constexpr PluginDescriptor kWrong[] = {
     made<KnowsAllEvents>("test.knows_all_events"),
     made<SharesState>("test.shares_state"),
     made<Slow>("test.slow"),
+    made<WaitsForItself>("test.waits_for_itself"),
     made<Throws>("test.throws"),
     made<Exits>("test.exits"),
     made<FailsAtOnce>("test.fails_at_once"),
@@ -304,6 +339,8 @@ constexpr PluginDescriptor kWrong[] = {
     made<DrawsNumbers>("test.draws_numbers"),
     made<Prints>("test.prints"),
     made<ChangesItsView>("test.changes_its_view"),
+    made<RemembersEveryone>("test.remembers_everyone"),
+    made<IgnoresItsOptions>("test.ignores_its_options"),
 };
 
 }  // namespace
@@ -313,4 +350,4 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
                      &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
-                     &kWrong[29], &kWrong[30], &kWrong[31])
+                     &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32], &kWrong[33], &kWrong[34])

@@ -65,7 +65,8 @@ struct KvCounters {
   uint64_t copied_blocks = 0;    // written by a copy: forks, contents found in part
   uint64_t swapped_out_blocks = 0;
   uint64_t swapped_in_blocks = 0;
-  uint64_t kept_states = 0;  // behind prefixes, to start from later
+  uint64_t kept_states = 0;      // behind prefixes, to start from later
+  uint64_t hash_collisions = 0;  // prefixes of one hash that had to be compared
 
   void flush(const HostServices& host);
 };
