@@ -90,6 +90,13 @@ bool routes() {
   return launch_route(nullptr, route, shape) == 0 && launch_add_experts(nullptr, add) == 0;
 }
 
+bool draws() {
+  DrawCall call = {};
+  call.rows = 1;
+  call.vocabulary = kWidth;
+  return launch_draw(nullptr, call) == 0;
+}
+
 // `v_dim` is less than head_dim in latent attention alone.
 bool attention(CacheType type, Input out_type, int head_dim, int v_dim, int warps) {
   AttentionShape shape = {};
@@ -120,7 +127,7 @@ bool caches(CacheType type) {
 
 bool launch_every_kernel() {
   bool taken = products(1) && products(64) && products_with_experts(1) &&
-               products_with_experts(64) && routes();
+               products_with_experts(64) && routes() && draws();
   for (const Input type : kTypes) taken &= rows_of(type);
   for (const int bits : {4, 8}) taken &= embeds(Input::bf16, bits);
   for (const CacheType type : kCacheTypes) taken &= caches(type);

@@ -1,37 +1,9 @@
 #include "bench/cuda/kernel_cost.h"
 
+#include "bench/cuda/product_cost.h"
+
 namespace tenon::cuda::bench {
 namespace {
-
-// The kernels' own constants; were one another, the emulator would count otherwise.
-constexpr uint64_t kRowThreads = 128;
-constexpr uint64_t kColumns = 64;
-constexpr uint64_t kStep = 32;
-constexpr uint64_t kFewRows = 16;
-constexpr uint64_t kManyRows = 64;
-constexpr uint64_t kWord = 4;
-
-uint64_t bytes_of(Input type) {
-  return type == Input::f32 ? 4 : 2;
-}
-uint64_t bytes_of(CacheType type) {
-  return type == CacheType::f32 ? 4 : 2;
-}
-uint64_t ceiling(uint64_t count, uint64_t of) {
-  return (count + of - 1) / of;
-}
-uint64_t number(int value) {
-  return static_cast<uint64_t>(value);
-}
-
-// What is asked for once moves once.
-Cost once(uint64_t read, uint64_t written) {
-  return {read, written, read + written, 0};
-}
-// Reads that cost `moved` bytes and are asked for `issued` of them.
-Cost reads(uint64_t moved, uint64_t issued) {
-  return {moved, 0, issued, 0};
-}
 
 // Into y, and what enters it beside the sums.
 Cost product_output(const MultiplyCall& call) {
@@ -45,13 +17,25 @@ uint64_t tile_rows(const MultiplyCall& call) {
   return call.rows <= kFewRows ? kFewRows : kManyRows;
 }
 
-// x and the operations of a product on tensor cores; each block of columns reads all rows.
+// Each block of columns reads all rows of x.
 Cost tile_inputs(const MultiplyCall& call) {
-  const uint64_t columns = ceiling(number(call.n_out), kColumns);
   const uint64_t x_bytes = call.rows * number(call.k_in) * 2;
-  Cost cost = reads(x_bytes, columns * x_bytes);
-  const uint64_t rows = ceiling(call.rows, tile_rows(call)) * tile_rows(call);
-  cost.operations = 2 * rows * columns * kColumns * ceiling(number(call.k_in), kStep) * kStep;
+  return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
+}
+
+// Of rows of the table that are read element by element.
+Cost table_rows(const EmbedCall& call, uint64_t different) {
+  const uint64_t width = number(call.width);
+  const uint64_t elements = call.rows * width;
+  const QuantScales& quant = call.quant;
+  if (quant.bits == 0) {
+    const uint64_t element = bytes_of(call.weights);
+    return reads(different * width * element, elements * element);
+  }
+  const uint64_t groups = ceiling(width, number(quant.group));
+  Cost cost = reads(different * ceiling(width * number(quant.bits), 8), elements);
+  cost += reads(different * groups * 2, elements * 2);
+  if (quant.zeros != nullptr) cost += reads(different * groups, elements);
   return cost;
 }
 
@@ -70,7 +54,7 @@ Cost embed_cost(const EmbedCall& call, uint32_t different) {
   const uint64_t row_bytes = width * bytes_of(call.weights);
   Cost cost = once(0, call.rows * width * kWord);
   cost += reads(call.rows * kWord, call.rows * kRowThreads * kWord);
-  cost += reads(different * row_bytes, call.rows * row_bytes);
+  cost += table_rows(call, different);
   if (call.position_table == nullptr) return cost;
   cost += reads(call.rows * kWord, call.rows * kRowThreads * kWord);
   cost += reads(call.rows * row_bytes, call.rows * row_bytes);
@@ -115,6 +99,13 @@ Cost adjust_cost(uint64_t count) {
 Cost store_cost(uint32_t rows, const CacheShape& shape) {
   const uint64_t heads = uint64_t{rows} * number(shape.kv_heads);
   const uint64_t elements = heads * number(shape.head_dim);
+  if (is_quantised(shape.type)) {
+    // A warp looks at a row before it rounds it.
+    Cost cost = once(0, heads * number(cache_row_bytes(shape.type, shape.head_dim)));
+    cost += reads(elements * kWord, 2 * elements * kWord);
+    cost += reads(2 * rows * kWord, 2 * heads * kWarpThreads * kWord);
+    return cost;
+  }
   Cost cost = once(elements * kWord, elements * bytes_of(shape.type));
   cost += reads(2 * rows * kWord, 2 * heads * kRowThreads * kWord);
   return cost;
@@ -130,25 +121,22 @@ Cost multiply_cost(Input type, const MultiplyCall& call) {
     cost += reads(n * k * kWord, products * kWord);
     return cost;
   }
-  const uint64_t w_bytes = n * ceiling(k, kStep) * kStep * 2;
   cost += tile_inputs(call);
-  cost += reads(w_bytes, ceiling(call.rows, tile_rows(call)) * w_bytes);
+  cost += tiles_of_rows(call, {}, call.rows, tile_rows(call));
   return cost;
 }
 
 Cost multiply_quant_cost(const QuantCall& call) {
-  const uint64_t n = number(call.call.n_out);
-  const uint64_t k = ceiling(number(call.call.k_in), kStep) * kStep;
-  const uint64_t groups = ceiling(number(call.call.k_in), number(call.quant.group));
-  const uint64_t tiles = ceiling(call.call.rows, tile_rows(call.call));
-  const uint64_t row_warps = tile_rows(call.call) / 16;
-  const uint64_t w_bytes = n * k * number(call.quant.bits) / 8;
   Cost cost = product_output(call.call);
   cost += tile_inputs(call.call);
-  cost += reads(w_bytes, tiles * w_bytes);
-  // Of a warp, 16 lanes' sums need a column's scale, and four lanes' weights its zero.
-  cost += reads(n * groups * 2, tiles * row_warps * n * groups * 16 * 2);
-  if (call.quant.zeros != nullptr) cost += reads(n * groups, tiles * row_warps * n * groups * 4);
+  cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows(call.call));
+  return cost;
+}
+
+Cost multiply_heads_cost(Input type, const MultiplyCall& call, uint32_t heads) {
+  const Cost one = multiply_cost(type, call);
+  Cost cost;
+  for (uint32_t head = 0; head < heads; ++head) cost += one;
   return cost;
 }
 

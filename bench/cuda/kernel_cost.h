@@ -2,8 +2,7 @@
 // formulas against what the emulator counts, to the byte; so they may be asked about shapes that
 // are too large to be emulated.
 //
-// Without a formula are, as yet: experts (routes, places, products, sums), products of heads,
-// latent attention, slopes, K and V in i8 and i4, and embedding from quantised tables.
+// Without a formula are attention of rows that form trees, and drawing tokens.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ struct Cost {
   uint64_t moved_bytes() const { return read_bytes + written_bytes; }
 };
 
-// Tokens are `different` ones; the table is not quantised.
+// Of the tokens so many are `different` ones.
 Cost embed_cost(const EmbedCall& call, uint32_t different);
 Cost norm_cost(Input out_type, const NormShape& shape, bool has_weight, bool has_bias);
 Cost rotate_cost(uint32_t rows, int head_count, int half);
@@ -32,23 +31,30 @@ Cost gate_cost(Input out_type, uint32_t rows, int width, bool has_gate);
 // All rows different.
 Cost take_rows_cost(Input to_type, uint32_t count, int width, bool has_rows);
 Cost adjust_cost(uint64_t count);
-// K and V in f32 or bf16.
 Cost store_cost(uint32_t rows, const CacheShape& shape);
 Cost multiply_cost(Input type, const MultiplyCall& call);
 Cost multiply_quant_cost(const QuantCall& call);
+Cost multiply_heads_cost(Input type, const MultiplyCall& call, uint32_t heads);
+
+Cost route_cost(uint32_t rows, const RouteShape& shape, const RouteCall& call);
+Cost collect_places_cost(const ExpertRows& rows);
+// Expert e is chosen by places_of[e] places, and rows that read a row of x are all different.
+Cost multiply_experts_cost(Input type, const MultiplyCall& call, const QuantScales& quant,
+                           const ExpertRows& rows, uint32_t each,
+                           std::span<const uint32_t> places_of);
+Cost add_experts_cost(const AddExpertsCall& call);
 
 // A sequence of a step: its rows are the last of its entries.
 struct SequenceRows {
   uint32_t entries = 0;
   uint32_t rows = 0;
 };
-// attend_tiles or attend_plain, then combine_splits; K and V in f32 or bf16, no slopes, and V as
-// wide as K.
+// attend_tiles, attend_latent or attend_plain, then combine_splits. No rows form trees.
 struct AttentionCost {
   Cost attend;
   Cost combine;
 };
 AttentionCost attention_cost(const AttentionShape& shape, std::span<const SequenceRows> sequences,
-                             bool has_sinks);
+                             bool has_sinks, bool has_slopes = false);
 
 }  // namespace tenon::cuda::bench

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "bench/cuda/part_costs.h"
 #include "bench/cuda/step_cases.h"
 #include "tests/cuda/emulated_driver.h"
 
@@ -108,6 +109,16 @@ void extrapolate(const Workload& workload) {
   std::printf("\n");
 }
 
+void print_parts() {
+  for (const PartCost& part : part_costs()) {
+    print_cost("parts", part.name, 1, part.cost);
+    for (const Device& device : kDevices) {
+      std::printf(" %.3f", least_seconds(device, part.cost) * 1e6);
+    }
+    std::printf("\n");
+  }
+}
+
 int run() {
   std::printf("workload kernel calls moved_bytes issued_bytes operations");
   for (const Device& device : kDevices) std::printf(" %s_us", device.name);
@@ -119,6 +130,7 @@ int run() {
   bool right = true;
   for (const Workload& workload : kEmulated) right &= emulate(workload);
   for (const Workload& workload : kFull) extrapolate(workload);
+  print_parts();
   return right ? 0 : 1;
 }
 

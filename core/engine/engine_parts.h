@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,9 @@ struct EngineParts {
   // What else requests may ask of it (the facts sampler.stages and sampler.logprobs).
   std::vector<std::string> sampler_stages = every_sampling_word();
   uint32_t sampler_logprobs = UINT32_MAX;
+  // The sampler lets an executor draw in its place (kRowDraws), and this is its own order of
+  // stages.
+  std::optional<std::vector<SamplingStage>> draw_order = {};
   const Clock* clock = nullptr;
   TextDecoderFactory text;               // empty = tokens only
   GrammarVocabulary grammar_vocabulary;  // empty = no grammars

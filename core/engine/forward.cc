@@ -85,6 +85,7 @@ void Forward::launch(Step& step) {
     }
   }
   Stopwatch watch(*parts.clock, context_.times.executor_ns);
+  parts.executor->draw(row_draws_.of(step));
   if (Status status = parts.executor->launch(step.batch); !status.ok()) {
     step.launched =
         with_context("executor '" + std::string(parts.executor->name()) + "' failed", status);
@@ -132,7 +133,8 @@ Status Forward::check_output(const Step& step) const {
   const uint32_t vocabulary = context_.parts.shape->vocabulary;
   const bool whole = output.step_id == step.id && output.logits_rows == step.record.logits_rows &&
                      output.vocabulary == vocabulary &&
-                     (output.logits != nullptr || output.logits_rows == 0);
+                     (output.logits != nullptr || output.logits_rows == 0) &&
+                     (output.drawn.empty() || output.drawn.size() == output.logits_rows);
   if (!whole) {
     return internal("step " + std::to_string(output.step_id) + " came back with " +
                     std::to_string(output.logits_rows) + " rows of " +

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "core/engine/context.h"
+#include "core/engine/row_draws.h"
 #include "core/engine/step.h"
 
 namespace tenon {
 
 class Forward {
  public:
-  explicit Forward(EngineContext& context) : context_(context) {}
+  explicit Forward(EngineContext& context) : context_(context), row_draws_(context) {}
 
   // Block copies and swaps, before anything of the step that needs them is computed. They are
   // carried out in the order in which they were emitted, so what a step that never ran has left
@@ -35,6 +36,7 @@ class Forward {
   void fail(Step& step, const std::vector<Sequence*>& sequences, const std::string& message);
 
   EngineContext& context_;
+  RowDraws row_draws_;
   std::vector<KvMove> moves_;
 };
 

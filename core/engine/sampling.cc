@@ -6,6 +6,7 @@
 #include "core/base/quote.h"
 #include "core/engine/digest.h"
 #include "core/engine/grammar_masks.h"
+#include "core/engine/row_draws.h"
 
 namespace tenon {
 
@@ -16,6 +17,7 @@ void Sampling::sample(Step& step) {
   build_rows(step);
   if (!drawing_.empty()) draw(step);
   if (!verifying_.empty()) verify(step);
+  if (!drawn_.empty()) take_drawn(step);
 }
 
 // A prompt is computed: from here on its request is as many sequences as it has samples. All draw
@@ -42,13 +44,16 @@ void Sampling::fork_samples(Step& step) {
   }
 }
 
-// Who is sampled: plain sequences, then those with drafts.
+// Who is sampled: plain sequences, then those with drafts, then those whose tokens came in place of
+// logits.
 void Sampling::choose(Step& step) {
   drawing_.clear();
   verifying_.clear();
+  drawn_.clear();
   for (Share& share : step.shares) {
     if (share.logits_rows == 0 || share.sequence->state == SequenceState::ended) continue;
-    (share.drafts > 0 ? verifying_ : drawing_).push_back(&share);
+    const bool drawn = was_drawn(step, share);
+    (drawn ? drawn_ : share.drafts > 0 ? verifying_ : drawing_).push_back(&share);
   }
 }
 
@@ -62,7 +67,7 @@ uint32_t Sampling::tops_of(const RequestState& request) const {
 // A row for each token that may be drawn: a share with drafts has one more than drafts.
 void Sampling::build_rows(Step& step) {
   size_t row_count = 0, top_count = 0;
-  for (const std::vector<Share*>* shares : {&drawing_, &verifying_}) {
+  for (const std::vector<Share*>* shares : {&drawing_, &verifying_, &drawn_}) {
     for (const Share* share : *shares) {
       row_count += share->logits_rows;
       top_count += size_t{share->logits_rows} * tops_of(*share->sequence->request);
@@ -76,6 +81,7 @@ void Sampling::build_rows(Step& step) {
   TokenLogprob* top = top_.data();
   for (Share* share : drawing_) add_rows(step, *share, top);
   for (Share* share : verifying_) add_rows(step, *share, top);
+  for (Share* share : drawn_) add_rows(step, *share, top);
 }
 
 void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
@@ -87,10 +93,9 @@ void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
   for (uint32_t i = 0; i < share.logits_rows; ++i) {
     // Of a chain, the drafts before a row stand right behind what is known. Of a tree, the sampler
     // adds those on the way to the row.
-    const uint32_t depth = share.parents.empty() || i == 0 ? i : depth_of(share, i - 1);
     const uint32_t history = sequence.known + (share.parents.empty() ? i : 0);
-    SampleRow row =
-        sample_row_of(sequence, {sequence.tokens.data(), history}, sequence.known + depth);
+    SampleRow row = sample_row_of(sequence, {sequence.tokens.data(), history},
+                                  sequence.known + share.depth_of(i));
     row.logits = step.output.logits + (share.first_logits + i) * step.output.vocabulary;
     row.vocabulary = static_cast<uint32_t>(step.output.vocabulary);
     if (share.masked) row.allowed = step.masks.data() + (share.first_mask + i) * step.mask_words;
@@ -98,15 +103,6 @@ void Sampling::add_rows(Step& step, Share& share, TokenLogprob*& top) {
     top += tops;
     step.rows.push_back(row);
   }
-}
-
-// Drafts on the way to this one, itself included.
-uint32_t Sampling::depth_of(const Share& share, uint32_t draft) {
-  uint32_t depth = 1;
-  for (int32_t at = share.parents[draft]; at >= 0; at = share.parents[static_cast<uint32_t>(at)]) {
-    ++depth;
-  }
-  return depth;
 }
 
 void Sampling::draw(Step& step) {
@@ -155,6 +151,55 @@ void Sampling::verify(Step& step) {
   for (size_t i = 0; i < verifying_.size(); ++i) {
     if (verifying_[i]->sequence->state == SequenceState::ended) continue;
     take_tokens(step, *verifying_[i], verify_results_[i].count);
+  }
+}
+
+bool Sampling::was_drawn(const Step& step, const Share& share) const {
+  for (uint32_t i = 0; i < share.logits_rows; ++i) {
+    if (drawn_token(step.output, share.first_logits + i) != kNoToken) return true;
+  }
+  return false;
+}
+
+void Sampling::take_drawn(Step& step) {
+  size_t drafts = 0;
+  for (const Share* share : drawn_) drafts += share->drafts;
+  paths_.resize(drafts);
+  std::span<uint32_t> room = paths_;
+  for (Share* share : drawn_) {
+    if (share->sequence->state == SequenceState::ended) continue;
+    const std::span<uint32_t> path = room.first(share->drafts);
+    room = room.subspan(share->drafts);
+    const uint32_t count = walk_drawn(step, *share, path);
+    if (!share->parents.empty()) share->path = path;
+    if (share->sequence->state != SequenceState::ended) take_tokens(step, *share, count);
+  }
+}
+
+// Drafts are accepted as long as they are what was drawn. Each row was drawn from as if there were
+// none; where the executor could not tell, the sampler does. How many tokens there are.
+uint32_t Sampling::walk_drawn(Step& step, Share& share, std::span<uint32_t> path) {
+  const Sequence& sequence = *share.sequence;
+  const auto drafts = std::span(sequence.tokens).subspan(sequence.known, share.drafts);
+  uint32_t count = 0;
+  for (uint32_t row = 0;;) {
+    const size_t at = share.first_result + row;
+    // Results stand as tokens do, rows as drafts.
+    SampleResult& result = step.results[share.first_result + count];
+    result.token = drawn_token(step.output, share.first_logits + row);
+    if (result.token == kNoToken) {
+      const Status status = sampler_.sample({&step.rows[at], 1}, {&result, 1});
+      if (!status.ok()) {
+        sampler_failed({&share}, status);
+        return 0;
+      }
+    }
+    if (result.token == kNoToken) return count;
+    const uint32_t draft = share.draft_behind(row, drafts, result.token);
+    if (draft < share.drafts) path[count] = draft;
+    ++count;
+    if (draft == share.drafts) return count;
+    row = draft + 1;
   }
 }
 

@@ -33,9 +33,12 @@ class Sampling {
   uint32_t tops_of(const RequestState& request) const;
   void build_rows(Step& step);
   void add_rows(Step& step, Share& share, TokenLogprob*& top);
-  static uint32_t depth_of(const Share& share, uint32_t draft);
   void draw(Step& step);
   void verify(Step& step);
+  // Of shares that the executor drew from.
+  void take_drawn(Step& step);
+  bool was_drawn(const Step& step, const Share& share) const;
+  uint32_t walk_drawn(Step& step, Share& share, std::span<uint32_t> path);
   std::string no_token(const SampleRow& row) const;
   void denoise(Step& step, Share& share);
   void take_tokens(Step& step, Share& share, uint32_t count);
@@ -47,7 +50,7 @@ class Sampling {
   ParallelSampler sampler_;
   PromptScores prompt_scores_;
   Denoising denoising_;
-  std::vector<Share*> drawing_, verifying_;
+  std::vector<Share*> drawing_, verifying_, drawn_;
   std::vector<TokenLogprob> top_;
   std::vector<VerifyRows> verify_rows_;
   std::vector<VerifyResult> verify_results_;

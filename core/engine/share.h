@@ -39,6 +39,24 @@ struct Share {
   std::span<const uint32_t> path;  // [accepted] which; empty where drafts are a chain
 
   uint32_t rows() const { return tokens + drafts; }
+  // Drafts on the way to the i-th row of its logits, behind what is known.
+  uint32_t depth_of(uint32_t i) const {
+    if (parents.empty()) return i;
+    uint32_t depth = 0;
+    for (auto at = static_cast<int32_t>(i) - 1; at >= 0; at = parents[static_cast<uint32_t>(at)]) {
+      ++depth;
+    }
+    return depth;
+  }
+  // Which of the drafts follows the i-th row and is `token`; `drafts` where none does.
+  uint32_t draft_behind(uint32_t i, std::span<const TokenId> tokens_of_drafts,
+                        TokenId token) const {
+    for (uint32_t draft = i; draft < drafts; ++draft) {
+      const int64_t before = parents.empty() ? int64_t{draft} - 1 : parents[draft];
+      if (before == int64_t{i} - 1 && tokens_of_drafts[draft] == token) return draft;
+    }
+    return drafts;
+  }
   // The draft that became the i-th accepted one.
   uint32_t accepted_draft(uint32_t i) const { return path.empty() ? i : path[i]; }
 };

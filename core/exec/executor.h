@@ -25,6 +25,7 @@
 #include "core/base/quote.h"
 #include "core/base/result.h"
 #include "core/exec/entry_scores.h"
+#include "core/exec/row_draw.h"
 #include "core/exec/shared_weights.h"
 #include "core/model/adapter.h"
 #include "core/model/model.h"
@@ -108,6 +109,9 @@ struct StepOutput {
   // Of weights, as stored: all experts that any row chose, each once a layer.
   uint64_t expert_bytes = 0;
   const EntryScores* scores = nullptr;  // of the groups that ExecutorSetup::scored names
+  // [logits_rows] the tokens that `draw` asked for; kNoToken where none was drawn. A row has either
+  // a token or logits: what stands in place of the others means nothing. Empty: all have logits.
+  std::span<const TokenId> drawn = {};
 };
 
 class Executor {
@@ -126,6 +130,9 @@ class Executor {
   // Whether ExecutorSetup::scored may have any.
   virtual bool scores_entries() const { return false; }
 
+  // Whether `draw` does something.
+  virtual bool draws_rows() const { return false; }
+
   // Once: packs weights, allocates the KV storage, binds the attention kernel.
   virtual Status load(const ExecutorSetup& setup) = 0;
 
@@ -137,6 +144,10 @@ class Executor {
 
   // Carries moves out in order, behind everything launched so far.
   virtual Status apply(std::span<const KvMove> moves) = 0;
+  // Of the step that is launched next: rows whose tokens are wanted in place of their logits. An
+  // executor may give a row's logits all the same, where it cannot be sure of the very token that
+  // the definition gives, or where there is none.
+  virtual void draw(std::span<const RowDraw> draws) { (void)draws; }
   // Begins a step. The batch's arrays stay valid until `collect` of that step.
   virtual Status launch(const BatchView& batch) = 0;
   // Waits for the step and hands over its logits.

@@ -4,9 +4,11 @@
 
 #include "core/base/cpu_features.h"
 #include "core/base/quote.h"
+#include "core/base/sampling_keys.h"
 #include "core/base/system_memory.h"
 #include "core/base/text.h"
 #include "core/contract/contract.h"
+#include "core/engine/row_draws.h"
 #include "core/pipeline/composing.h"
 #include "core/pipeline/grammar_vocabulary.h"
 
@@ -290,6 +292,10 @@ EngineParts Pipeline::parts() {
   made.sampler_params = words_provided(sampling, "sampler.params");
   made.sampler_stages = words_provided(sampling, "sampler.stages");
   made.sampler_logprobs = most_provided(sampling, "sampler.logprobs");
+  if (const auto* order = sampler.extension<std::string_view>(kRowDraws)) {
+    Result<std::vector<SamplingStage>> stages = parse_sampling_order(*order);
+    if (stages.ok()) made.draw_order = *std::move(stages);
+  }
   made.executor = executor.get();
   made.shape = &shape->shape();
   made.geometry = geometry;

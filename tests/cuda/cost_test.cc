@@ -75,6 +75,34 @@ TEST(CudaCost, of_embedding_is_what_is_counted) {
   }
 }
 
+TEST(CudaCost, of_embedding_from_tables_of_integers_is_what_is_counted) {
+  for (const int bits : {8, 4}) {
+    for (const bool zeros : {false, true}) {
+      Counted device;
+      EmbedCall call = {};
+      call.rows = 4;
+      call.width = 71;
+      call.stride = 96 * bits / 8;
+      call.weights = Input::bf16;
+      call.tokens = device.upload<int32_t>({3, 0, 3, 1}, "tokens");
+      call.table = device.upload(std::vector<uint8_t>(5ull * call.stride, 3), "table");
+      call.quant.bits = bits;
+      call.quant.group = 32;
+      call.quant.groups = 3;
+      call.quant.scales = device.upload(std::vector<uint16_t>(5 * 3, 1), "scales");
+      if (zeros) call.quant.zeros = device.upload(std::vector<uint8_t>(5 * 3, 1), "zeros");
+      call.hidden = device.floats(4 * 71);
+      if (zeros) {
+        call.position_stride = 72;
+        call.positions = device.upload<uint32_t>({0, 1, 2, 3}, "positions");
+        call.position_table = device.values(Input::bf16, 4 * 72);
+      }
+      EXPECT_EQ(launch_embed(nullptr, call), 0);
+      expect_cost(device.of(0), bench::embed_cost(call, 3));
+    }
+  }
+}
+
 TEST(CudaCost, of_norms_is_what_is_counted) {
   for (const Input type : kTypes) {
     for (const uint32_t rows : {1u, 5u}) {
@@ -128,6 +156,22 @@ TEST(CudaCost, of_other_row_kernels_is_what_is_counted) {
                            device.values(type, 3 * 4 * 2 * 24), 3, cache),
               0);
     expect_cost(device.of(5), bench::store_cost(3, cache));
+  }
+}
+
+TEST(CudaCost, of_storing_rows_of_8_and_4_bits_is_what_is_counted) {
+  for (const CacheType type : {CacheType::i8, CacheType::i4}) {
+    for (const int dim : {24, 7}) {
+      Counted device;
+      const CacheShape cache = {type, 2, dim, 4};
+      const std::vector<uint8_t> plane(3ull * 4 * 2 * cache_row_bytes(type, dim), 0);
+      EXPECT_EQ(launch_store(nullptr, device.floats(3ull * 2 * dim),
+                             device.upload<uint32_t>({0, 2, 1}, "blocks"),
+                             device.upload<uint32_t>({3, 0, 1}, "offsets"),
+                             device.upload_variable(plane, "cache"), 3, cache),
+                0);
+      expect_cost(device.of(0), bench::store_cost(3, cache));
+    }
   }
 }
 
@@ -194,11 +238,141 @@ TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
   }
 }
 
+TEST(CudaCost, of_products_of_heads_is_what_is_counted) {
+  constexpr int kHeads = 3, kN = 70, kK = 40;
+  for (const Input type : kTypes) {
+    for (const uint32_t rows : {1u, 20u}) {
+      Counted device;
+      MultiplyCall call = call_of(rows, kN, kK);
+      const HeadStrides heads = {kHeads, kK, kN * call.w_stride, kN};
+      call.x_stride = kHeads * kK;
+      call.y_stride = kHeads * kN;
+      call.x = device.values(type, uint64_t{rows} * call.x_stride);
+      call.w = device.values(type, uint64_t{kHeads} * heads.w);
+      call.y = device.floats(uint64_t{rows} * call.y_stride);
+      EXPECT_EQ(launch_multiply_heads(nullptr, type, call, heads), 0);
+      expect_cost(device.of(0), bench::multiply_heads_cost(type, call, kHeads));
+    }
+  }
+}
+
+TEST(CudaCost, of_routing_is_what_is_counted) {
+  for (const bool all : {false, true}) {
+    Counted device;
+    RouteShape shape = {};
+    shape.width = shape.x_stride = shape.router_stride = 37;
+    shape.count = 12;
+    shape.chosen = 3;
+    shape.groups = all ? 4 : 1;
+    shape.groups_chosen = all ? 2 : 1;
+    shape.scoring = all ? RouteScoring::sigmoid : RouteScoring::softmax;
+    shape.scale = 1.0f;
+    RouteCall call = {};
+    call.rows = 5;
+    call.x = device.floats(5 * 37);
+    call.router = device.floats(12 * 37);
+    if (all) {
+      call.bias = device.floats(12);
+      call.correction = device.floats(12);
+      call.shared_router = device.floats(37);
+    }
+    call.experts = device.make<uint32_t>(5 * 3, "experts");
+    call.factors = device.make<float>(5 * 4, "factors");
+    EXPECT_EQ(launch_route(nullptr, call, shape), 0);
+    expect_cost(device.of(0), bench::route_cost(5, shape, call));
+  }
+}
+
+// Each row chose two of five experts, of which one has no row.
+struct Choices {
+  std::vector<uint32_t> experts, places_of;
+  ExpertRows rows;
+
+  Choices(uint32_t count, Counted& device) : places_of(5, 0) {
+    for (uint32_t row = 0; row < count; ++row) {
+      for (const uint32_t expert : {row % 3, 4u}) {
+        experts.push_back(expert);
+        ++places_of[expert];
+      }
+    }
+    rows = {};
+    rows.experts = device.upload(experts, "choices");
+    rows.rows = count;
+    rows.chosen = 2;
+    rows.count = 5;
+    rows.room = count;
+    auto* lists = device.make<uint32_t>(5ull * count, "lists");
+    auto* counts = device.make<uint32_t>(5, "counts");
+    EXPECT_EQ(launch_collect_places(nullptr, rows, lists, counts), 0);
+    rows.lists = lists;
+    rows.counts = counts;
+  }
+};
+
+TEST(CudaCost, of_lists_of_rows_and_sums_of_experts_is_what_is_counted) {
+  for (const uint32_t count : {3u, 70u}) {
+    Counted device;
+    const Choices choices(count, device);
+    expect_cost(device.of(0), bench::collect_places_cost(choices.rows));
+    AddExpertsCall add = {};
+    add.rows = count;
+    add.chosen = 2;
+    add.width = 33;
+    add.scale = 1.0f;
+    add.add = count == 3;
+    add.of = device.floats(count * 2ull * 33);
+    add.factors = device.floats(count * 3ull);
+    add.shared = count == 3 ? nullptr : device.floats(count * 33ull);
+    add.out = device.floats(count * 33ull);
+    EXPECT_EQ(launch_add_experts(nullptr, add), 0);
+    expect_cost(device.of(1), bench::add_experts_cost(add));
+  }
+}
+
+TEST(CudaCost, of_products_with_experts_is_what_is_counted) {
+  for (const int bits : {0, 8, 4}) {
+    for (const uint32_t count : {3u, 70u}) {
+      for (const uint32_t each : {1u, 2u}) {
+        for (const Input type : kTypes) {
+          if (bits != 0 && type == Input::f32) continue;
+          SCOPED_TRACE(std::to_string(bits) + " bits, " + std::to_string(count) + " rows, each " +
+                       std::to_string(each));
+          Counted device;
+          const Choices choices(count, device);
+          MultiplyCall call = call_of(count, 67, 100);
+          QuantScales quant = {};
+          call.x = device.values(type, uint64_t{count} * 2 / each * call.x_stride);
+          call.bias = each == 1 ? device.floats(5 * 67) : nullptr;
+          call.y = device.floats(count * 2ull * 67);
+          if (bits == 0) {
+            call.w = device.values(type, 5ull * 67 * call.w_stride);
+          } else {
+            call.w_stride = call.w_stride * bits / 8;
+            quant.bits = bits;
+            quant.group = 64;
+            quant.groups = 2;
+            call.w = device.upload(std::vector<uint8_t>(5ull * 67 * call.w_stride, 3), "w");
+            quant.scales = device.upload(std::vector<uint16_t>(5 * 67 * 2, 1), "scales");
+            quant.zeros = device.upload(std::vector<uint8_t>(5 * 67 * 2, 1), "zeros");
+          }
+          EXPECT_EQ(launch_multiply_experts(nullptr, type, call, quant, choices.rows, each), 0);
+          expect_cost(device.of(1), bench::multiply_experts_cost(type, call, quant, choices.rows,
+                                                                 each, choices.places_of));
+        }
+      }
+    }
+  }
+}
+
 struct AttentionCase {
-  Input cache;
+  CacheType cache;
   int head_dim, heads, kv_heads;
   uint32_t window;
   std::vector<SequenceRows> sequences;
+  int v_dim = 0;  // 0: head_dim
+  bool slopes = false;
+
+  int values() const { return v_dim == 0 ? head_dim : v_dim; }
 };
 
 void expect_attention(const AttentionCase& c) {
@@ -225,28 +399,39 @@ void expect_attention(const AttentionCase& c) {
   batch.groups = {&group, 1};
   KvGroup kv;
   kv.kv_heads = static_cast<uint32_t>(c.kv_heads);
-  kv.k_dim = kv.v_dim = static_cast<uint32_t>(c.head_dim);
+  kv.kind = c.v_dim == 0 ? KvKind::attention : KvKind::latent;
+  kv.k_dim = static_cast<uint32_t>(c.head_dim);
+  kv.v_dim = static_cast<uint32_t>(c.values());
   const AttentionPlanArrays plan = plan_attention(batch, 0, kv, kTokens, c.heads);
   Counted device;
   const uint64_t width = uint64_t{batch.rows} * c.heads * c.head_dim;
-  const uint64_t plane = uint64_t(blocks) * kTokens * c.kv_heads * c.head_dim;
+  const uint64_t rows_of_plane = uint64_t(blocks) * kTokens * c.kv_heads;
+  const auto plane = [&]() -> const void* {
+    if (is_quantised(c.cache)) {
+      const uint64_t bytes = rows_of_plane * cache_row_bytes(c.cache, c.head_dim);
+      return device.upload(std::vector<uint8_t>(bytes, 0), "plane");
+    }
+    const Input type = c.cache == CacheType::f32 ? Input::f32 : Input::bf16;
+    return device.values(type, rows_of_plane * c.head_dim);
+  };
   AttentionArrays arrays = {};
   arrays.q = device.floats(width);
-  arrays.k = device.values(c.cache, plane);
-  arrays.v = device.values(c.cache, plane);
+  arrays.k = plane();
+  arrays.v = c.v_dim == 0 ? plane() : arrays.k;
   arrays.sequences = device.upload(plan.sequences, "sequences");
   arrays.tiles = device.upload(plan.tiles, "tiles");
   arrays.slots = device.upload(plan.slots, "slots");
   arrays.row_sequence = device.upload(plan.row_sequence, "row_sequence");
   arrays.tables = device.upload(plan.tables, "tables");
   arrays.sinks = c.window > 0 ? device.floats(c.heads) : nullptr;
+  arrays.slopes = c.slopes ? device.floats(c.heads) : nullptr;
   arrays.partial = device.make<float>(plan.splits * width, "partial");
   arrays.sums = device.make<float>(2ull * plan.splits * batch.rows * c.heads, "sums");
   arrays.out = device.make<float>(width, "out");
   AttentionShape shape = {};
-  shape.cache = {cache_of(c.cache), c.kv_heads, c.head_dim, kTokens};
-  shape.v_dim = shape.out_head_stride = c.head_dim;
-  shape.out_stride = c.heads * c.head_dim;
+  shape.cache = {c.cache, c.kv_heads, c.head_dim, kTokens};
+  shape.v_dim = shape.out_head_stride = c.values();
+  shape.out_stride = c.heads * c.values();
   shape.heads = c.heads;
   shape.rows = batch.rows;
   shape.tiles = static_cast<uint32_t>(plan.tiles.size());
@@ -255,13 +440,16 @@ void expect_attention(const AttentionCase& c) {
   shape.window = c.window;
   shape.scale = 0.1f;
   EXPECT_EQ(launch_attention(nullptr, arrays, shape), 0);
-  const AttentionCost cost = bench::attention_cost(shape, c.sequences, c.window > 0);
+  const AttentionCost cost = bench::attention_cost(shape, c.sequences, c.window > 0, c.slopes);
   expect_cost(device.of(0), cost.attend);
   expect_cost(device.of(1), cost.combine);
 }
 
+constexpr CacheType kCacheTypes[] = {CacheType::f32, CacheType::bf16, CacheType::i8, CacheType::i4};
+
 TEST(CudaCost, of_attention_is_what_is_counted) {
-  for (const Input cache : kTypes) {
+  for (const CacheType cache : kCacheTypes) {
+    SCOPED_TRACE("cache " + std::to_string(static_cast<int>(cache)));
     for (const int head_dim : {64, 80, 256}) {
       SCOPED_TRACE(head_dim);
       expect_attention({cache, head_dim, 4, 2, 0, {{37, 1}, {5, 5}}});
@@ -270,6 +458,17 @@ TEST(CudaCost, of_attention_is_what_is_counted) {
     expect_attention({cache, 64, 16, 1, 9, {{45, 6}, {3, 2}}});
     expect_attention({cache, 64, 2, 1, 0, {{kSplitEntries + 40, 2}, {9, 1}}});
     expect_attention({cache, 64, 1, 1, 50, {{2 * kSplitEntries + 20, 1}}});
+    expect_attention({cache, 64, 6, 2, 0, {{45, 30}, {3, 1}}, 0, true});
+    expect_attention({cache, 72, 4, 2, 0, {{20, 3}}, 0, true});
+  }
+}
+
+TEST(CudaCost, of_latent_attention_is_what_is_counted) {
+  for (const CacheType cache : kCacheTypes) {
+    SCOPED_TRACE("cache " + std::to_string(static_cast<int>(cache)));
+    expect_attention({cache, 576, 5, 1, 0, {{37, 1}, {9, 7}}, 512});
+    expect_attention({cache, 576, 20, 1, 40, {{kSplitEntries + 33, 1}}, 512});
+    expect_attention({cache, 28, 3, 1, 0, {{21, 3}}, 20});
   }
 }
 

@@ -119,6 +119,7 @@ Status EmulatedDriver::send(void* to_device, const void* from_host, uint64_t byt
 Status EmulatedDriver::fetch(void* to_host, const void* from_device, uint64_t bytes) {
   if (bytes == 0) return {};
   ++fetches_waiting_;
+  fetched_bytes_ += bytes;
   return push_copy(to_host, bytes, [=, this] {
     --fetches_waiting_;
     return machine_.copy_out(to_host, from_device, bytes);

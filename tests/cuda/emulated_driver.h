@@ -50,6 +50,8 @@ class EmulatedDriver final : public Driver {
   uint64_t pageable_copies() const { return pageable_copies_; }
   // Copies to the device that were put behind results nobody had waited for yet.
   uint64_t sent_ahead() const { return sent_ahead_; }
+  // That results took on their way back.
+  uint64_t fetched_bytes() const { return fetched_bytes_; }
   uint64_t replays() const { return replays_; }
   uint64_t captures() const { return captures_; }
   size_t graphs() const { return graphs_.size(); }
@@ -81,6 +83,7 @@ class EmulatedDriver final : public Driver {
   uint64_t pageable_copies_ = 0;
   uint64_t sent_ahead_ = 0;
   uint64_t fetches_waiting_ = 0;
+  uint64_t fetched_bytes_ = 0;
   uint64_t marks_ = 0;
   uint64_t passed_ = 0;                      // the latest mark that the queue has come to
   std::vector<void*> activations_, inputs_;  // of steps

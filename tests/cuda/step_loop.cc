@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/base/sampling_keys.h"
+#include "core/engine/row_draws.h"
 #include "core/exec/ref/ref_executor.h"
 
 namespace tenon::cuda::test {
@@ -57,8 +59,12 @@ StepLoop::StepLoop(const LoopCase& c)
   parts.geometry = world_.geometry;
   parts.limits = {c.world.max_sequences, c.world.max_rows, world_.shape.context_tokens};
   parts.clock = &clock_;
+  const PluginHandle& sampler = sampler_.handle();
+  const auto* order = static_cast<const std::string_view*>(
+      sampler.descriptor()->extension(sampler.instance(), kRowDraws));
+  if (c.draws) parts.draw_order = *parse_sampling_order(*order);
   EngineOptions options;
-  options.logits_digest = true;
+  options.logits_digest = !c.draws;
   options.check_kv = true;
   options.plan_ahead = c.plan_ahead;
   engine_ = std::make_unique<Engine>(std::move(parts), std::move(options));

@@ -30,6 +30,8 @@ struct LoopCase {
   uint64_t seed = 1;
   bool on_host = false;        // by the oracle, in place of the executor `cuda`
   Drafter* drafter = nullptr;  // of trees
+  // Tokens are drawn on the device where the sampler allows it; then logits have no digest.
+  bool draws = false;
   // Called with every plan's number of pieces of work that wait on the device.
   std::function<void(uint64_t waiting)> on_plan = {};
 };

@@ -67,5 +67,27 @@ TEST(CudaTrees, of_drafts_give_the_tokens_of_the_host_and_the_logits_of_no_draft
   }
 }
 
+class CudaDraws : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Steps, CudaDraws, testing::Bool(), [](const auto& test) {
+  return test.param ? "planned_ahead" : "one_by_one";
+});
+
+TEST_P(CudaDraws, give_the_tokens_of_the_sampler_and_leave_logits_where_they_are) {
+  StepLoop plain({});
+  const auto expected = tokens_of(plain.run());
+  tenon::test::TreeDrafter trees(tenon::test::tiny_config().vocabulary);
+  for (Drafter* drafter : std::initializer_list<Drafter*>{nullptr, &trees}) {
+    StepLoop loop({.plan_ahead = GetParam(),
+                   .graph_bytes = uint64_t{1} << 20,
+                   .seed = 4,
+                   .drafter = drafter,
+                   .draws = true});
+    EXPECT_EQ(tokens_of(loop.run()), expected);
+    EXPECT_EQ(loop.engine().last_fault(), "");
+    EXPECT_LT(loop.driver().fetched_bytes(), plain.driver().fetched_bytes() / 4);
+  }
+  EXPECT_GT(trees.accepted(), 0u);
+}
+
 }  // namespace
 }  // namespace tenon::cuda::test

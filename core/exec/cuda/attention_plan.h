@@ -21,7 +21,7 @@ struct AttentionPlanArrays {
   std::vector<uint32_t> parents;          // [rows]; empty: no sequence's rows form a tree
   int warps = 1;                          // of a tile, but for those of trees
   uint32_t tree_tiles = 0;
-  uint32_t splits = 1;                    // of the longest sequence
+  uint32_t splits = 1;  // of the longest sequence
 };
 
 // `heads` query heads share the group's KV heads. The batch has passed check_batch.

@@ -40,6 +40,8 @@ class CudaExecutor final : public Executor {
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return false; }
   uint32_t workers() const override { return 1; }
+  bool draws_rows() const override { return true; }
+  void draw(std::span<const RowDraw> draws) override { step_.draw(draws); }
 
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override { return make_cuda_executor(driver_); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/exec/rotary.h"
@@ -70,6 +71,7 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Input type = DeviceWeights::type_for(*setup.model);
   uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
                    LatentArrays::bytes_for(plan, setup.max_rows, type);
+  bytes += DrawArrays::bytes_for(setup.max_rows, plan.vocabulary);
   bytes += setup.max_rows * (inputs + numbers * sizeof(float) + kRowArrays);
   for (const RopePlan& rope : plan.ropes) bytes += setup.max_rows * rope.dim * sizeof(float);
   for (const auto& [group, heads] : plan_kinds(setup)) {
@@ -109,6 +111,10 @@ Status CudaStep::load(const StepSetup& setup) {
   }
   TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
   TENON_RETURN_IF_ERROR(latent_.allocate(plan, rows, weights_.type(), memory_));
+  TENON_ASSIGN_OR_RETURN(draw_arrays_.rows, input<DrawRow>(rows, "a step's draws"));
+  TENON_ASSIGN_OR_RETURN(draw_arrays_.tokens, memory_.array<int32_t>(rows, "a step's draws"));
+  const uint64_t weights = rows * draw_blocks(plan.vocabulary);
+  TENON_ASSIGN_OR_RETURN(draw_arrays_.weights, memory_.array<double>(weights, "a step's draws"));
   TENON_ASSIGN_OR_RETURN(tokens_, input<int32_t>(rows, "a step's arrays"));
   for (uint32_t** made : {&positions_, &logits_rows_, &hidden_rows_}) {
     TENON_ASSIGN_OR_RETURN(*made, input<uint32_t>(rows, "a step's arrays"));
@@ -215,9 +221,13 @@ void CudaStep::stage(const BatchView& batch) {
 
 Status CudaStep::enqueue(const BatchView& batch) {
   if (turn().in_flight) return internal("a third step was launched; two may be in flight");
+  StepTurn& before = turns_[1 - next_];
+  if (before.in_flight && before.drawn.any()) TENON_RETURN_IF_ERROR(settle(before));
   if (staged_ != batch.step_id) stage(batch);
   staged_.reset();
   TENON_RETURN_IF_ERROR(std::move(staging_));
+  const auto logits_rows = static_cast<uint32_t>(batch.logits_rows.size());
+  TENON_RETURN_IF_ERROR(turn().drawn.begin(std::exchange(draws_, {}), logits_rows));
   if (batch.rows > 0) TENON_RETURN_IF_ERROR(run(batch));
   TENON_RETURN_IF_ERROR(turn().mark());
   turn().in_flight = true;
@@ -230,9 +240,46 @@ Status CudaStep::run(const BatchView& batch) {
   padded_tokens_.resize(rows_, 0);
   TENON_RETURN_IF_ERROR(send(tokens_, padded_tokens_));
   TENON_RETURN_IF_ERROR(run_layers());
-  const uint64_t numbers = turn().output().logits_rows * turn().output().vocabulary;
-  if (numbers == 0) return {};
-  return driver_.fetch(turn().logits(), logits_, numbers * sizeof(float));
+  return fetch_results();
+}
+
+Status CudaStep::fetch_results() {
+  TENON_RETURN_IF_ERROR(launch_draws());
+  const uint64_t vocabulary = turn().output().vocabulary;
+  return turn().drawn.for_others([&](uint32_t first, uint32_t end) {
+    return driver_.fetch(turn().logits() + first * vocabulary, logits_ + first * vocabulary,
+                         (end - first) * vocabulary * sizeof(float));
+  });
+}
+
+Status CudaStep::launch_draws() {
+  const DrawnRows& drawn = turn().drawn;
+  if (!drawn.any()) return {};
+  TENON_RETURN_IF_ERROR(send(draw_arrays_.rows, drawn.draws()));
+  DrawCall call = {};
+  call.logits = logits_;
+  call.draws = draw_arrays_.rows;
+  call.tokens = draw_arrays_.tokens;
+  call.weights = draw_arrays_.weights;
+  call.rows = static_cast<uint32_t>(drawn.draws().size());
+  call.vocabulary = setup_.model->plan.vocabulary;
+  const int error = launch_draw(driver_.stream(), call);
+  if (error != 0) return driver_.launched(error, "drawing tokens");
+  return driver_.fetch(drawn.arriving(), draw_arrays_.tokens, call.rows * sizeof(int32_t));
+}
+
+Status CudaStep::settle(StepTurn& turn) {
+  TENON_RETURN_IF_ERROR(turn.wait());
+  if (!turn.drawn.any() || !turn.drawn.tokens().empty()) return {};
+  bool fetched = false;
+  TENON_RETURN_IF_ERROR(turn.drawn.settle([&](uint32_t row) {
+    const uint64_t vocabulary = turn.output().vocabulary;
+    fetched = true;
+    return driver_.fetch(turn.logits() + row * vocabulary, logits_ + row * vocabulary,
+                         vocabulary * sizeof(float));
+  }));
+  turn.show_drawn();
+  return fetched ? driver_.wait() : Status();
 }
 
 Status CudaStep::launch_layers() {
@@ -279,7 +326,7 @@ Result<StepOutput> CudaStep::collect(uint64_t step_id) {
   for (StepTurn& turn : turns_) {
     if (!turn.in_flight || turn.output().step_id != step_id) continue;
     turn.in_flight = false;
-    TENON_RETURN_IF_ERROR(turn.wait());
+    TENON_RETURN_IF_ERROR(settle(turn));
     return turn.output();
   }
   return internal("step " + std::to_string(step_id) + " was collected and is not in flight");

@@ -59,6 +59,8 @@ class CudaStep final : private DecoderOps {
   // Sends what is known of a step before its tokens are: all but those. What of it fails is the
   // error of its `enqueue`.
   void stage(const BatchView& batch);
+  // Rows of the next step whose tokens are wanted in place of their logits.
+  void draw(std::span<const RowDraw> draws) { draws_.assign(draws.begin(), draws.end()); }
   // Puts the step's work on the queue; what was not staged is sent. The batch may change when this
   // returns. Two steps may be there that were not collected.
   Status enqueue(const BatchView& batch);
@@ -109,6 +111,12 @@ class CudaStep final : private DecoderOps {
     return turn().send(to, std::span<const T>(from));
   }
   Status run(const BatchView& batch);
+  // Tokens of rows that are drawn from here, logits of all others.
+  Status fetch_results();
+  Status launch_draws();
+  // Waits for a step, and fetches the logits of rows that were left undrawn: before another step
+  // makes its own.
+  Status settle(StepTurn& turn);
   // The kernels: as a graph, where there is one.
   Status run_layers();
   Status launch_layers();
@@ -192,6 +200,8 @@ class CudaStep final : private DecoderOps {
   void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
   ExpertArrays experts_;
   LatentArrays latent_;
+  DrawArrays draw_arrays_;
+  std::vector<RowDraw> draws_;  // of the next step
   float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
 };
 

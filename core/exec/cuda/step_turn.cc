@@ -12,12 +12,13 @@ Status StepTurn::begin(const BatchView& batch, uint32_t hidden, uint64_t vocabul
   const uint64_t floats = HiddenRows::floats_of(batch, hidden);
   TENON_RETURN_IF_ERROR(hidden_.reserve(floats * sizeof(float), "a step's hidden states"));
   hidden_rows_.begin_in(batch, hidden, reinterpret_cast<float*>(hidden_.data()));
-  output_ = {batch.step_id,
-             logits(),
-             rows,
-             vocabulary,
-             hidden_rows_.arrays(),
-             static_cast<uint32_t>(batch.hidden_rows.size())};
+  output_ = {};
+  output_.step_id = batch.step_id;
+  output_.logits = logits();
+  output_.logits_rows = rows;
+  output_.vocabulary = vocabulary;
+  output_.hidden = hidden_rows_.arrays();
+  output_.hidden_rows = static_cast<uint32_t>(batch.hidden_rows.size());
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/exec/cuda/cuda_draws.h"
 #include "core/exec/cuda/device_memory.h"
 #include "core/exec/executor.h"
 #include "core/exec/hidden_rows.h"
@@ -19,7 +20,7 @@ namespace tenon::cuda {
 class StepTurn {
  public:
   explicit StepTurn(Driver& driver)
-      : driver_(driver), inputs_(driver), logits_(driver), hidden_(driver) {}
+      : drawn(driver), driver_(driver), inputs_(driver), logits_(driver), hidden_(driver) {}
 
   // With room for all arrays of the largest step.
   Status load(uint64_t input_bytes) { return inputs_.reserve(input_bytes, "a step's arrays"); }
@@ -41,7 +42,11 @@ class StepTurn {
   const HiddenRows& hidden() const { return hidden_rows_; }
   const StepOutput& output() const { return output_; }
 
+  // What is there behind `wait`.
+  void show_drawn() { output_.drawn = drawn.tokens(); }
+
   bool in_flight = false;
+  DrawnRows drawn;
 
  private:
   Status send_bytes(void* to, std::span<const std::byte> from);

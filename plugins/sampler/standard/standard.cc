@@ -8,6 +8,8 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -32,9 +34,16 @@ TENON_CHECK_OPTIONS(kOptions);
 class StandardSampler {
  public:
   StandardSampler(const HostServices& host, const PipelineFacts&, const Options& options)
-      : scans_(standard::scan_kernels(host.facts->cpu)), defaults_({}, {}) {
+      : scans_(standard::scan_kernels(host.facts->cpu)),
+        order_words_(options.order),
+        defaults_({}, {}) {
     // Checked before by `validate`.
     (void)standard::parse_order(options.order, order_);
+  }
+
+  // Executors may draw what docs/strategies/samplers.md ("Drawn elsewhere") defines.
+  const void* extension(std::string_view id) const {
+    return id == "row_draws/1" ? &order_view_ : nullptr;
   }
 
   void begin(SeqId seq, const SamplingParams& params, SeqId parent) {
@@ -95,6 +104,8 @@ class StandardSampler {
   }
 
   const standard::ScanKernels& scans_;
+  const std::string order_words_;
+  const std::string_view order_view_ = order_words_;
   standard::StageOrder order_;
   Settings defaults_;  // of a sequence that never began; it follows nothing
   std::unordered_map<SeqId, std::unique_ptr<Settings>> sequences_;

@@ -272,4 +272,38 @@ inline constexpr int kMaxHeadDim = 256;
 inline constexpr int kMaxLatentDim = 576;
 int launch_attention(void* stream, const AttentionArrays& arrays, const AttentionShape& shape);
 
+// Tokens of rows of logits (core/exec/row_draw.h). All products and sums are rounded one by one,
+// weights are summed up in the sampler's order, so tokens are those of the sampler; a row in which
+// the order of a sum could decide is left undrawn.
+enum class DrawCutKind : uint32_t { top_k, top_p, min_p };
+struct DrawCut {
+  DrawCutKind kind;
+  float scale;
+  double number;
+};
+struct DrawRow {
+  uint64_t seed;  // the random number's key
+  uint32_t sample;
+  uint32_t position;
+  uint32_t logits_row;
+  uint32_t greedy;
+  float scale;
+  uint32_t cut_count;
+  DrawCut cuts[3];
+};
+static_assert(sizeof(DrawRow) == 80);
+struct DrawCall {
+  const float* logits;   // [.., vocabulary]
+  const DrawRow* draws;  // [rows]
+  int32_t* tokens;       // [rows]; -1: undrawn
+  double* weights;       // [rows, draw_blocks(vocabulary)] scratch
+  uint32_t rows;
+  uint32_t vocabulary;
+};
+inline constexpr uint32_t kDrawBlock = 64;  // logits whose weights are summed up together
+constexpr uint32_t draw_blocks(uint32_t vocabulary) {
+  return (vocabulary + kDrawBlock - 1) / kDrawBlock;
+}
+int launch_draw(void* stream, const DrawCall& call);
+
 }  // namespace tenon::cuda

@@ -144,6 +144,12 @@ TENON_DEVICE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+TENON_DEVICE uint32_t float_bits(float x) {
+  return __float_as_uint(x);
+}
+TENON_DEVICE float bits_float(uint32_t bits) {
+  return __uint_as_float(bits);
+}
 TENON_DEVICE float to_float(BFloat16 x) {
   return __uint_as_float(static_cast<uint32_t>(x.bits) << 16);
 }

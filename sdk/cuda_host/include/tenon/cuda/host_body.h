@@ -308,6 +308,12 @@ inline void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
   host::mma(host::MmaKind::s8, d, a, b, at);
 }
 
+inline uint32_t float_bits(float x) {
+  return std::bit_cast<uint32_t>(x);
+}
+inline float bits_float(uint32_t bits) {
+  return std::bit_cast<float>(bits);
+}
 inline float to_float(BFloat16 x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
 }

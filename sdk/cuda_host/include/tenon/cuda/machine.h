@@ -24,6 +24,7 @@
 //                              (fragment_layout.h says which lane holds what)
 //   to_float, to_bfloat16, pack_bfloat16, to_half …
 //                              16-bit floats; rounding to nearest, ties to even
+//   float_bits, bits_float     a float's bits, and back
 //   launch(config, kernel, arguments…)
 //                              puts a kernel on a queue; returns 0, or CUDA's error number
 //
