@@ -98,7 +98,7 @@ bool attention(CacheType type, Input out_type, int head_dim, int v_dim, int warp
   shape.out_type = out_type;
   shape.out_stride = shape.out_head_stride = v_dim;
   shape.heads = 1;
-  shape.rows = shape.tiles = shape.splits = 1;
+  shape.rows = shape.tiles = shape.tree_tiles = shape.splits = 1;
   shape.warps = warps;
   return launch_attention(nullptr, {}, shape) == 0;
 }

@@ -16,13 +16,14 @@ namespace tenon {
 namespace {
 
 constexpr size_t kLargestComparisonBytes = size_t{1} << 20;
-constexpr std::array<std::string_view, 36> kKeys = {
+constexpr std::array<std::string_view, 37> kKeys = {
     "format",     "title",       "claim",       "loses",      "base",     "base_name",
     "model",      "set",         "arm",         "several",    "workload", "same_answers",
     "max_tokens", "in_flight",   "rate",        "cache",      "metric",   "margin",
     "confidence", "pairs",       "budget",      "seed",       "unlike",   "noise_pairs",
     "slo",        "expect",      "trace",       "burstiness", "scale",    "goodput",
-    "text",       "text_tokens", "text_window", "url",        "answers",  "authorities"};
+    "text",       "text_tokens", "text_window", "url",        "answers",  "authorities",
+    "restart"};
 constexpr std::array<std::string_view, 4> kTraceKeys = {"limit", "skip", "length_scale", "context"};
 constexpr std::array<std::string_view, 6> kArmKeys = {"name",    "set",     "model",
                                                       "weights", "program", "url"};
@@ -138,6 +139,7 @@ class ComparisonReader {
         reader_.real(table, real_number("confidence", 0.5, 0.9999)).value_or(out_.confidence);
     whole(table, whole_number("pairs", 4, 100000), out_.pairs);
     whole(table, whole_number("noise_pairs", 0, 100000), out_.noise_pairs);
+    whole(table, whole_number("restart", 0, 100000), out_.restart);
     reader_.duration(table, "budget", out_.budget_ns);
     if (const auto seed = reader_.integer(table, whole_number("seed", 0, INT64_MAX))) {
       out_.seed = static_cast<uint64_t>(*seed);

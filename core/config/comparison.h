@@ -78,6 +78,7 @@ struct Comparison {
   double confidence = 0.99;
   uint32_t pairs = 40;       // at most
   uint32_t noise_pairs = 5;  // of A against A
+  uint32_t restart = 0;      // pairs after which all arms are started anew; 0 = never
   int64_t budget_ns = 600'000'000'000;
   uint64_t seed = 1;
   double unlike = 0.15;     // machine states further apart make no pair

@@ -84,6 +84,7 @@ Result<BatchView> BatchBuilder::build(uint64_t step_id, std::span<Share> shares,
 
 void BatchBuilder::add_rows(Share& share) {
   const Sequence& sequence = *share.sequence;
+  share.place = static_cast<uint32_t>(sequences_.size());
   share.first_row = static_cast<uint32_t>(tokens_.size());
   share.first_score = static_cast<uint32_t>(logits_rows_.size());
   share.first_hidden = static_cast<uint32_t>(hidden_rows_.size());

@@ -30,14 +30,10 @@ void Finishing::resolve(Step& step) {
 // What the rows that stay gave to entries; those of drafts that were refused have not been.
 Status Finishing::score_share(const Step& step, const Share& share) {
   PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
-  const std::span<const BatchSequence> batch = step.batch.sequences;
-  const auto found =
-      std::ranges::find(batch, share.first_row, [](const BatchSequence& s) { return s.first_row; });
-  const auto index = static_cast<uint32_t>(found - batch.begin());
   for (const GroupId group : step.scores.groups()) {
     const auto add = [&](uint32_t line) {
       return context_.contracts.kv_cache->score(*context_.parts.scores, share.sequence->id, group,
-                                                step.scores.line(group, index, line));
+                                                step.scores.line(group, share.place, line));
     };
     TENON_RETURN_IF_ERROR(add(EntryScores::kKnownRows));
     for (uint32_t i = 0; i < share.accepted; ++i) {

@@ -21,6 +21,7 @@ struct Share {
   std::span<const int32_t> parents;
   const float* draft_probs = nullptr;  // [drafts, vocabulary] that they were drawn from, if known
 
+  uint32_t place = 0;         // among the batch's sequences
   uint32_t first_row = 0;     // in the batch
   uint32_t first_logits = 0;  // in the output
   uint32_t logits_rows = 0;   // 0 = not sampled

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "core/base/quote.h"
@@ -10,6 +9,7 @@
 #include "core/model/gguf_planner.h"
 #include "core/model/gguf_writer.h"
 #include "core/model/model_tensors.h"
+#include "core/model/plan_difference.h"
 
 namespace tenon {
 namespace {
@@ -188,32 +188,16 @@ void add_stored_factors(const ModelPlan& plan, GgufPlanner& planner) {
   planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
 }
 
-// Whether a plan that was read back computes the same.
-bool same_arithmetic(const ModelPlan& a, const ModelPlan& b) {
-  const auto same_rope = [](const RopePlan& x, const RopePlan& y) {
-    const auto same_number = [](double p, double q) { return std::fabs(p - q) <= 1e-6 * p; };
-    return x.dim == y.dim && x.pairs == y.pairs && x.theta == y.theta &&
-           same_number(x.scaling.attention_factor, y.scaling.attention_factor) &&
-           (x.scaling.kind == y.scaling.kind || x.scaling.kind == RopeScalingKind::dynamic) &&
-           x.scaling.truncate == y.scaling.truncate;
-  };
-  return a.layers == b.layers && std::ranges::equal(a.ropes, b.ropes, same_rope) &&
-         a.final_norm == b.final_norm && a.embedding_scale == b.embedding_scale &&
-         a.learned_positions == b.learned_positions && a.embedding_norm == b.embedding_norm &&
-         a.head_bias == b.head_bias && a.logit_scale == b.logit_scale &&
-         a.logit_soft_cap == b.logit_soft_cap;
-}
-
 // What a GGUF file has no key for is found by reading it again.
 Status check_written(const Model& model, const std::string& path) {
   Result<OpenedGguf> opened = open_gguf(path);
   if (!opened.ok()) return opened.take_status();
-  if (same_arithmetic(model.plan, opened->config.plan)) return {};
+  const std::string difference = plan_difference(model.plan, opened->config.plan);
+  if (difference.empty()) return {};
   std::error_code fault;
   std::filesystem::remove(path, fault);
-  return unsupported("a " + model.plan.architecture +
-                     " model with these layers cannot be said in a GGUF file: its keys would stand "
-                     "for another model");
+  return unsupported("this " + model.plan.architecture + " model cannot be said in a GGUF file: " +
+                     difference + "; keep it as a folder, which runs as it is");
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ struct ArithmeticKey {
   std::string_view key;
   double neutral;
   std::string_view what;
+  bool neutral_flag = false;
 };
 constexpr ArithmeticKey kArithmeticKeys[] = {
     {"num_local_experts", 0, "mixture of experts"},
@@ -87,15 +88,18 @@ constexpr ArithmeticKey kArithmeticKeys[] = {
     {"add_cross_attention", 0, "cross attention"},
     {"use_parallel_residual", 0, "parallel residuals"},
     {"use_bidirectional_attention", 0, "attention to what follows"},
+    {"is_causal", 1, "attention to what follows", true},
+    {"per_layer_config", 0, "a config of its own for some layers"},
     {"num_kv_shared_layers", 0, "K/V shared between layers"},
     {"use_cla", 0, "K/V shared between layers"},
     {"attention_chunk_size", 0, "attention in chunks"},
 };
 
-// Whether a value is absent in spirit: false, or the number that changes nothing.
-bool is_neutral(const json& value, double neutral) {
-  if (value.is_boolean()) return !value.get<bool>();
-  return value.is_number() && value.get<double>() == neutral;
+// Whether a value is absent in spirit: nothing at all, or the flag or number that changes nothing.
+bool is_neutral(const json& value, const ArithmeticKey& key) {
+  if (value.is_boolean()) return value.get<bool>() == key.neutral_flag;
+  if (value.is_structured()) return value.empty();
+  return value.is_number() && value.get<double>() == key.neutral;
 }
 
 const ArithmeticKey* find_arithmetic(std::string_view key) {
@@ -120,7 +124,7 @@ void judge_rest(const json& config, const Keys& asked, Faults& faults, ModelPlan
   for (const auto& [key, value] : config.items()) {
     if (asked.contains(key)) continue;
     const ArithmeticKey* known = find_arithmetic(key);
-    if (known != nullptr && !value.is_null() && !is_neutral(value, known->neutral)) {
+    if (known != nullptr && !value.is_null() && !is_neutral(value, *known)) {
       faults.unsupported(in_quotes(key) + " is " + describe(value) + "; " +
                          std::string(known->what) + " is not built");
     }

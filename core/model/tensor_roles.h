@@ -109,9 +109,12 @@ struct FamilyTensors {
   // What stands in place of the * and what follows it, where experts stand together.
   std::string_view stacked_in = "gate_up_proj";
   std::string_view stacked_out = "down_proj";
-  // A part of the names that checkpoints of transformers 5 may call otherwise.
+  // A part of the names that checkpoints of transformers 5 may call otherwise, all or none of them,
+  // and what stands for the experts there.
   std::string_view part = {};
   std::string_view newer_part = {};
+  std::string_view newer_stacked_in = "gate_up_proj";
+  std::string_view newer_stacked_out = "down_proj";
 };
 
 // What a dimension of a tensor counts.

@@ -71,8 +71,6 @@ TensorTaker::TensorTaker(Model& model)
   const Family& family = family_of(model.plan);
   layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
   experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
-  stacked_in_ = family.tensors.stacked_in;
-  stacked_out_ = family.tensors.stacked_out;
   adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
   for (const Role role : {Role::final_norm, Role::embedding}) {
@@ -81,23 +79,32 @@ TensorTaker::TensorTaker(Model& model)
     if (checkpoint_.find(full.substr(base.size())) != nullptr) base_ = base;
   }
   layers_ = name(base + std::string(family.tensors.layers));
-  head_ = names_.stem(Role::head, -1) + ".";
   // Without its prefix nothing tells a model's own tensors outside the layers from others.
   outside_ = base_.empty() && !base.empty() ? base : names_.stem(Role::final_norm, -1) + ".";
   part_ = family.tensors.part;
   newer_part_ = family.tensors.newer_part;
+  newer_ = folder_ && has_newer_names();
+  stacked_in_ = newer_ ? family.tensors.newer_stacked_in : family.tensors.stacked_in;
+  stacked_out_ = newer_ ? family.tensors.newer_stacked_out : family.tensors.stacked_out;
+  head_ = name(names_.stem(Role::head, -1) + ".");
+}
+
+// Whether tensors have the names of transformers 5 where a family's differ.
+bool TensorTaker::has_newer_names() const {
+  if (part_.empty()) return false;
+  bool newer = false;
+  for (const std::string& name : checkpoint_.names()) {
+    if (name.find(part_) != std::string::npos) return false;
+    newer = newer || name.find(newer_part_) != std::string::npos;
+  }
+  return newer;
 }
 
 std::string TensorTaker::name(const std::string& full) const {
   std::string own = !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
   const size_t part = part_.empty() ? std::string::npos : own.find(part_);
-  if (part == std::string::npos || has(own)) return own;
-  const std::string newer = std::string(own).replace(part, part_.size(), newer_part_);
-  // Experts are looked for one by one, and all together.
-  const bool there = newer.find('*') == std::string::npos
-                         ? has(newer)
-                         : has(stacked_name(newer, stacked_in_)) || has(expert_name(newer, 0));
-  return there ? newer : own;
+  if (part == std::string::npos || !newer_) return own;
+  return own.replace(part, part_.size(), newer_part_);
 }
 
 bool TensorTaker::enough_faults() const {

@@ -40,6 +40,7 @@ class TensorTaker {
 
  private:
   void fault(std::string_view text);
+  bool has_newer_names() const;
   bool belongs_here(const std::string& name) const;
   bool is_idle_bias(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
@@ -83,7 +84,8 @@ class TensorTaker {
   FolderLayout layout_;
   ExpertLayout experts_;
   std::string_view stacked_in_, stacked_out_;
-  std::string part_, newer_part_;  // of names, where the checkpoint has the newer one
+  std::string part_, newer_part_;  // of names
+  bool newer_ = false;             // the checkpoint has newer_part_
   bool adds_one_;                  // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;
   uint64_t vector_bytes_ = 0;

@@ -101,6 +101,29 @@ bool recurs(const ModelPlan& plan);
 AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode);
 
+// What the pipeline's plugins may reach.
+PluginSurroundings surroundings_of(const Pipeline& pipeline);
+
+// Notes it among the pipeline's components, then makes it.
+template <typename T>
+Status create_plugin(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) {
+  const auto items = chosen.options.items();
+  pipeline.components.push_back(
+      {chosen.section, std::string(chosen.plugin.descriptor->id), {items.begin(), items.end()}});
+  TENON_ASSIGN_OR_RETURN(out, PluginInstance<T>::create(chosen.plugin, std::move(chosen.options),
+                                                        surroundings_of(pipeline)));
+  return {};
+}
+
+// Whether the manager takes out tokens of a sequence before the context is full, and by what.
+Status learn_eviction(Pipeline& pipeline);
+// Those that a manager may evict from by what weight entries got.
+std::vector<GroupId> scored_groups(const ModelShape& shape);
+Status bind_kv_cache(Pipeline& pipeline);
+
+// The best kernel of each format; others are made when a weight asks for them.
+Status create_linear(Pipeline& pipeline, const ChosenPlugins& chosen);
+
 // Creates what was chosen, with the KV cache's memory planned for its manager.
 Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen);
 // Keeps pointers to both arguments.

@@ -172,16 +172,6 @@ NamedState state_kernel_of(Pipeline& pipeline) {
   return {pipeline.checked_state.get(), id};
 }
 
-// Those that a manager may evict from by what weight entries got.
-std::vector<GroupId> scored_groups(const ModelShape& shape) {
-  std::vector<GroupId> scored;
-  for (GroupId id = 0; id < shape.group_count; ++id) {
-    const KvGroup& group = shape.groups[id];
-    if (group.kind != KvKind::recurrent && group.window_tokens == 0) scored.push_back(id);
-  }
-  return scored;
-}
-
 Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
   ExecutorSetup setup;
   setup.model = pipeline.model.get();
@@ -210,23 +200,6 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   return {};
 }
 
-PluginSurroundings surroundings_of(const Pipeline& pipeline) {
-  return {.host = &pipeline.host,
-          .clock = pipeline.clock,
-          .facts = &pipeline.fact_view,
-          .extensions = &pipeline.extensions};
-}
-
-template <typename T>
-Status create(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) {
-  const auto items = chosen.options.items();
-  pipeline.components.push_back(
-      {chosen.section, std::string(chosen.plugin.descriptor->id), {items.begin(), items.end()}});
-  TENON_ASSIGN_OR_RETURN(out, PluginInstance<T>::create(chosen.plugin, std::move(chosen.options),
-                                                        surroundings_of(pipeline)));
-  return {};
-}
-
 // A row's bits are the same as part of a prompt and alone only where both kernels make the same.
 Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
   const std::string of_prompts = one_line(pipeline.attention->numerics());
@@ -246,178 +219,44 @@ Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
   return {};
 }
 
-// How often experts repeat a row at most, in both models.
-uint32_t most_experts_chosen(const Pipeline& pipeline) {
-  uint32_t most = 1;
-  const auto look_at = [&most](const Model* model) {
-    for (const LayerPlan& layer :
-         model != nullptr ? model->plan.layers : std::vector<LayerPlan>()) {
-      if (layer.experts) most = std::max(most, layer.experts.chosen);
-    }
-  };
-  look_at(pipeline.model.get());
-  look_at(pipeline.second ? pipeline.second->model.get() : nullptr);
-  return most;
-}
-
-// Plugin, options, and what its packed form may follow from.
-std::string packing_of(const Pipeline& pipeline, const PluginRef& plugin) {
-  std::string text = plugin.library->path + "\n" + std::string(plugin.descriptor->id) + "\n" +
-                     std::to_string(pipeline.host.cpu.bits) +
-                     (pipeline.host.slow_bf16_dot ? " slow_bf16_dot" : "") + "\n" +
-                     std::to_string(pipeline.executor->workers());
-  for (const FilledOptions::Item& item : pipeline.components.back().options) {
-    text += "\n" + item.key + "=" + item.toml;
-  }
-  return text;
-}
-
-ChosenLinear bound_linear(const Pipeline& pipeline, size_t index) {
-  ChosenLinear chosen(pipeline.checked_linear[index].get(), pipeline.linear_finish[index]);
-  chosen.packs_as = pipeline.linear_packs_as[index];
-  return chosen;
-}
-
-// The instance of a kernel, made when the first weight asks for it, for both models' steps.
-Result<ChosenLinear> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
-  for (size_t i = 0; i < pipeline.linear.size(); ++i) {
-    if (&pipeline.linear[i].object().descriptor() == plugin.descriptor) {
-      return bound_linear(pipeline, i);
-    }
-  }
-  ChosenPlugin chosen;
-  chosen.section = "linear";
-  chosen.plugin = plugin;
-  TENON_ASSIGN_OR_RETURN(chosen.options,
-                         fill_options(*plugin.descriptor, pipeline.config.linear.options));
-  PluginInstance<LinearKernel> instance;
-  TENON_RETURN_IF_ERROR(create(pipeline, chosen, instance));
-  LinearLimits limits;
-  limits.max_rows = pipeline.limits.max_batch_tokens * most_experts_chosen(pipeline);
-  limits.workers = pipeline.executor->workers();
-  auto checked = std::make_unique<CheckedLinear>(*instance, std::string(plugin.descriptor->id),
-                                                 call_checks(pipeline.config));
-  TENON_RETURN_IF_ERROR(checked->bind(limits));
-  const RunningCall call(
-      name_call("extension", "linear '" + std::string(plugin.descriptor->id) + "'"));
-  pipeline.linear_finish.push_back(instance.extension<GateFinish>(kGateFinish));
-  pipeline.linear.push_back(std::move(instance));
-  pipeline.checked_linear.push_back(std::move(checked));
-  pipeline.linear_packs_as.push_back(packing_of(pipeline, plugin));
-  return bound_linear(pipeline, pipeline.linear.size() - 1);
-}
-
-std::string kv_cache_name(const Pipeline& pipeline) {
-  return "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
-}
-
-// Whether the manager evicts by the weight that entries got; if so, whoever attends must tell.
-Status learn_scores(Pipeline& pipeline, const std::string& name) {
-  pipeline.scores = pipeline.kv_cache.extension<KvScores>(kKvScores);
-  if (pipeline.scores == nullptr) return {};
-  if (pipeline.scores->add == nullptr) {
-    return failed(name + " offers " + std::string(kKvScores) +
-                  " without a function to call – expected one");
-  }
-  const auto refuse = [&name](const std::string& who) {
-    return unsupported(name + " evicts by the weight that tokens got, which " + who +
-                       " does not tell – use executor \"ref\", or executor and attention \"cpu\", "
-                       "or kv_cache \"streaming\", which needs no weights");
-  };
-  if (!pipeline.executor->scores_entries()) {
-    return refuse("executor '" + std::string(pipeline.executor->name()) + "'");
-  }
-  for (const auto* kernel : {&pipeline.attention, &pipeline.attention_decode}) {
-    if (!*kernel || kernel->extension<AttentionScores>(kAttentionScores) != nullptr) continue;
-    return refuse("attention '" + std::string(kernel->object().descriptor().id) + "'");
-  }
-  return {};
-}
-
-// Whether the manager takes out tokens of a sequence before the context is full.
-Status learn_eviction(Pipeline& pipeline) {
-  const std::string name = kv_cache_name(pipeline);
-  const RunningCall call(name_call("extension", name));
-  const auto* stated = pipeline.kv_cache.extension<KvEviction>(kKvEviction);
-  if (stated == nullptr || stated->first >= pipeline.limits.context_tokens) return {};
-  if (pipeline.model->plan.mask_token) {
-    return unsupported(name + " takes out tokens from " + std::to_string(stated->first) +
-                       " on, but the " + pipeline.model->plan.architecture +
-                       " model generates by diffusion, whose tokens see the whole text – set "
-                       "kv_cache.plugin to another manager, or limits.context_tokens to " +
-                       std::to_string(stated->first) + " at most");
-  }
-  pipeline.eviction = *stated;
-  const KvEviction& eviction = *pipeline.eviction;
-  if (eviction.first == 0 || eviction.every == 0 || eviction.most_tokens == 0 ||
-      eviction.numerics.empty()) {
-    return failed(name + " evicts from token " + std::to_string(eviction.first) + " on, every " +
-                  std::to_string(eviction.every) + " tokens, and keeps " +
-                  std::to_string(eviction.most_tokens) +
-                  " – expected numbers above 0, and a text that tells what rows see");
-  }
-  pipeline.evicts = one_line(eviction.numerics);
-  pipeline.eviction->numerics = pipeline.evicts;
-  return learn_scores(pipeline, name);
-}
-
-Status bind_kv_cache(Pipeline& pipeline) {
-  const std::string name = kv_cache_name(pipeline);
-  const RunningCall call(name_call("bind", name));
-  const Status bound = readable(pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry));
-  return bound.ok() ? Status() : with_context(name, bound);
-}
-
 }  // namespace
+
+PluginSurroundings surroundings_of(const Pipeline& pipeline) {
+  return {.host = &pipeline.host,
+          .clock = pipeline.clock,
+          .facts = &pipeline.fact_view,
+          .extensions = &pipeline.extensions};
+}
 
 Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
   pipeline.fact_view = pipeline.facts.facts();
   // First, since what two kernels say may lower a fact that all others are shown.
   if (chosen.attention) {
-    TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention, pipeline.attention));
+    TENON_RETURN_IF_ERROR(create_plugin(pipeline, *chosen.attention, pipeline.attention));
   }
   if (chosen.attention_decode) {
-    TENON_RETURN_IF_ERROR(create(pipeline, *chosen.attention_decode, pipeline.attention_decode));
+    TENON_RETURN_IF_ERROR(
+        create_plugin(pipeline, *chosen.attention_decode, pipeline.attention_decode));
     TENON_RETURN_IF_ERROR(settle_numerics(pipeline, *chosen.attention_decode));
   }
-  if (chosen.state) TENON_RETURN_IF_ERROR(create(pipeline, *chosen.state, pipeline.state));
-  TENON_RETURN_IF_ERROR(create(pipeline, chosen.scheduler, pipeline.scheduler));
+  if (chosen.state) TENON_RETURN_IF_ERROR(create_plugin(pipeline, *chosen.state, pipeline.state));
+  TENON_RETURN_IF_ERROR(create_plugin(pipeline, chosen.scheduler, pipeline.scheduler));
   TENON_RETURN_IF_ERROR(create_fallback(pipeline, chosen, surroundings_of(pipeline)));
-  TENON_RETURN_IF_ERROR(create(pipeline, chosen.kv_cache, pipeline.kv_cache));
+  TENON_RETURN_IF_ERROR(create_plugin(pipeline, chosen.kv_cache, pipeline.kv_cache));
   TENON_RETURN_IF_ERROR(learn_eviction(pipeline));
   TENON_RETURN_IF_ERROR(plan_kv_memory(request, pipeline));
   if (pipeline.second) {
     TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
   }
-  TENON_RETURN_IF_ERROR(create(pipeline, chosen.sampler, pipeline.sampler));
+  TENON_RETURN_IF_ERROR(create_plugin(pipeline, chosen.sampler, pipeline.sampler));
   if (chosen.drafter) {
     TENON_RETURN_IF_ERROR(read_draft_text(pipeline));
-    TENON_RETURN_IF_ERROR(create(pipeline, *chosen.drafter, pipeline.drafter));
+    TENON_RETURN_IF_ERROR(create_plugin(pipeline, *chosen.drafter, pipeline.drafter));
     TENON_RETURN_IF_ERROR(check_draft_text(pipeline));
     TENON_RETURN_IF_ERROR(bind_drafter(pipeline));
   }
-  for (const LinearChoice& choice : chosen.linear) {
-    Result<ChosenLinear> best = linear_instance(pipeline, choice.candidates.front());
-    if (!best.ok()) return best.take_status();
-  }
+  TENON_RETURN_IF_ERROR(create_linear(pipeline, chosen));
   return bind_kv_cache(pipeline);
-}
-
-LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
-  return [&pipeline, &chosen](const WeightView& weight) -> Result<ChosenLinear> {
-    std::vector<std::string> reasons;
-    for (const LinearChoice& choice : chosen.linear) {
-      if (choice.format != weight.format) continue;
-      for (const PluginRef& plugin : choice.candidates) {
-        TENON_ASSIGN_OR_RETURN(const ChosenLinear linear, linear_instance(pipeline, plugin));
-        const Status accepted = linear.kernel->accepts(weight);
-        if (accepted.ok()) return linear;
-        reasons.push_back(message_of(accepted));
-      }
-    }
-    return unsupported("no linear kernel takes tensor " + in_quotes(weight.name) + " (" +
-                       std::string(weight.format) + "): " + join(reasons, "; "));
-  };
 }
 
 uint64_t Pipeline::kv_bytes() const {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
 
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
@@ -48,35 +49,51 @@ PiecePairs pairs(const MeasuredComparison& measured, PieceKind kind, std::string
   return out;
 }
 
-std::vector<double> ratios_of(const PiecePairs& pairs, const Metric& metric,
-                              const MeasuredPlan& plan, std::vector<double>* base = nullptr,
-                              std::vector<double>* arm = nullptr) {
-  std::vector<double> a, b;
+// A metric of the pairs that have it.
+struct PairValues {
+  std::vector<double> base = {}, arm = {};
+  std::vector<double> log_ratios = {};
+  std::vector<double> units = {};  // what an interval is over
+};
+// Where a process's memory happens to lie is a part of all that it measures: pairs of the same two
+// processes share it, so that together they are one unit. Of arms that are never started anew each
+// pair is one, and nothing tells that part from a difference.
+PairValues values_of(const PiecePairs& pairs, const Metric& metric, const MeasuredPlan& plan) {
+  PairValues out;
+  std::map<uint32_t, std::vector<double>> of_process;
   for (const auto& [first, second] : pairs.like) {
     const auto x = value_of(metric, *first, plan), y = value_of(metric, *second, plan);
     if (!x || !y) continue;
-    a.push_back(*x);
-    b.push_back(*y);
+    out.base.push_back(*x);
+    out.arm.push_back(*y);
+    const std::vector<double> ratio = log_ratios(std::span(&*x, 1), std::span(&*y, 1));
+    if (ratio.empty()) continue;
+    out.log_ratios.push_back(ratio.front());
+    of_process[second->process].push_back(ratio.front());
   }
-  if (base != nullptr) *base = a;
-  if (arm != nullptr) *arm = b;
-  return log_ratios(a, b);
+  if (plan.restart == 0) {
+    out.units = out.log_ratios;
+  } else {
+    for (const auto& [process, ratios] : of_process) out.units.push_back(mean_of(ratios));
+  }
+  return out;
 }
 
 NoiseFloor noise_of(const MeasuredComparison& measured, const Metric& primary, double confidence,
                     size_t planned_pairs) {
   const PiecePairs found = noise_pairs_of(measured);
   NoiseFloor noise{.pairs = found.like.size(), .dropped = found.dropped};
-  const std::vector<double> ratios = ratios_of(found, primary, measured.plan);
+  const std::vector<double> ratios = values_of(found, primary, measured.plan).units;
+  const size_t planned = planned_pairs / std::max(measured.plan.restart, 1u);
   noise.log_ratio = mean_interval(ratios, measured.plan.confidence);
   noise.deviation = standard_deviation_of(ratios);
   if (ratios.size() >= 3 && !noise.log_ratio.holds(0)) {
     noise.floor = std::max(std::abs(noise.log_ratio.low), std::abs(noise.log_ratio.high));
   }
-  noise.detectable = ratios.size() < 2
-                         ? std::numeric_limits<double>::infinity()
-                         : std::max(noise.floor, detectable(noise.deviation, planned_pairs,
-                                                            confidence, Looks::always));
+  noise.detectable =
+      ratios.size() < 2
+          ? std::numeric_limits<double>::infinity()
+          : std::max(noise.floor, detectable(noise.deviation, planned, confidence, Looks::always));
   return noise;
 }
 
@@ -221,12 +238,14 @@ void take_zeros(const std::vector<double>& base, const std::vector<double>& arm,
 MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pairs,
                        const Metric& metric, double confidence, double floor) {
   MetricResult out{.metric = &metric};
-  std::vector<double> a, b;
-  out.log_ratios = ratios_of(pairs, metric, measured.plan, &a, &b);
-  out.base = median(a);
-  out.arm = median(b);
-  take_zeros(a, b, out);
-  out.log_ratio = mean_sequence(out.log_ratios, confidence);
+  PairValues values = values_of(pairs, metric, measured.plan);
+  out.log_ratios = std::move(values.log_ratios);
+  out.base = median(values.base);
+  out.arm = median(values.arm);
+  take_zeros(values.base, values.arm, out);
+  if (out.log_ratios.empty()) values.units.clear();
+  out.units = values.units.size();
+  out.log_ratio = mean_sequence(values.units, confidence);
   out.verdict = judge(out.log_ratio, measured.plan.margin, floor, metric.better);
   if (out.log_ratios.empty() && out.absent.empty()) {
     out.absent = pairs.like.empty() ? "no pair was measured"
@@ -291,6 +310,21 @@ void note_saturation(const MeasuredComparison& measured, std::string_view arm,
       "long the piece is – lower the rate");
 }
 
+// Where memory of two processes lies makes a difference of a few percent at most.
+constexpr double kOfPlaces = 0.05;
+
+void note_places(const MeasuredComparison& measured, const ArmResult& arm,
+                 std::vector<std::string>& notes) {
+  const MetricResult* found = arm.find(measured.plan.primary);
+  if (found == nullptr || measured.plan.restart > 0 || arm.arm->is_server) return;
+  const bool decided = found->verdict == Verdict::better || found->verdict == Verdict::worse;
+  if (!decided || std::abs(found->log_ratio.estimate) > kOfPlaces) return;
+  notes.push_back(
+      "each arm was one process all the time, and where its memory happens to lie is part of what "
+      "it measured: up to a few percent – start them anew between pairs (--restart 1) to tell "
+      "that from a difference this small");
+}
+
 void note_drops(const ArmResult& arm, std::vector<std::string>& notes) {
   if (arm.dropped <= arm.pairs) return;
   notes.push_back(std::to_string(arm.dropped) + " of " + std::to_string(arm.dropped + arm.pairs) +
@@ -334,6 +368,7 @@ ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm,
   }
   if (!out.different_answers && served) note_servers(measured, found, out);
   note_drops(out, out.notes);
+  note_places(measured, out, out.notes);
   note_saturation(measured, arm.name, out.notes);
   return out;
 }

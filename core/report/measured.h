@@ -66,9 +66,10 @@ std::string_view piece_kind_name(PieceKind kind);
 struct MeasuredPiece {
   PieceKind kind = PieceKind::measured;
   std::string arm = {};
-  uint32_t block = 0;  // pieces of one block and kind make pairs
-  bool again = false;  // noise: of the second process of the base
-  double rate = 0;     // probe: requests that arrived a second
+  uint32_t block = 0;    // pieces of one block and kind make pairs
+  bool again = false;    // noise: of the second process of the base
+  uint32_t process = 0;  // how often the arms had been started anew before it
+  double rate = 0;       // probe: requests that arrived a second
   MachineState before = {}, after = {};
   double processor_share = 1;  // that the arm was given while it worked
   double seconds = 0;
@@ -118,6 +119,7 @@ struct MeasuredPlan {
   std::string workload_hash = {}, machine = {}, command = {}, version = {},
               ended = {};  // ended: why it ended
   uint64_t seed = 0;
+  uint32_t restart = 0;  // pairs after which all arms were started anew; 0 = never
   struct Band {
     std::string metric = {};
     double low = 0, high = 0;

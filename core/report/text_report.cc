@@ -48,6 +48,12 @@ std::string row_of(const MetricResult& result, const Metric& primary) {
          std::string(verdict_name(result.verdict)) + "\n";
 }
 
+std::string starts_text(const MeasuredComparison& measured, const ArmResult& arm) {
+  const MetricResult* primary = arm.find(measured.plan.primary);
+  if (measured.plan.restart == 0 || primary == nullptr) return "";
+  return ", of " + std::to_string(primary->units) + " starts of both arms";
+}
+
 std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, double confidence) {
   const Metric* primary = find_metric(measured.plan.primary);
   std::string out = "\n" + arm.arm->name + " against " + measured.arms.front().name + "\n";
@@ -57,7 +63,7 @@ std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, d
   if (arm.different_answers)
     return out + field("verdict", "different answers – no speed is ranked");
   out += field("pairs", std::to_string(arm.pairs) + " (" + std::to_string(arm.dropped) +
-                            " dropped: unlike states of the machine)");
+                            " dropped: unlike states of the machine)" + starts_text(measured, arm));
   // A space before each name, however long it is.
   out += "  " + padded("", 24) + " " + padded(measured.arms.front().name, 11, true) + " " +
          padded(arm.arm->name, 11, true) + "   " +

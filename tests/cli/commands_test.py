@@ -23,6 +23,24 @@ def read_npy(path):
     return [values[r * columns:(r + 1) * columns] for r in range(rows)]
 
 
+class CommandLine(unittest.TestCase):
+    def test_words_that_mean_nothing_are_named_with_what_was_probably_meant(self):
+        for words, expected in (
+                (["rum", "Hi"], "'rum' is no command of 'tenon'; did you mean 'run'?"),
+                (["perplexity", "--model", "x"], "did you mean 'tenon model perplexity'?"),
+                (["model", "inf"], "'inf' is no command of 'tenon model'; did you mean 'info'?"),
+                (["model"], "a command is missing behind 'tenon model' – expected one of info, "),
+                (["run", "Hi", "--modle=x"], "'--modle' is no option of 'tenon run'; did you mean '--model'?"),
+                (["run", "Hi", "there"], "'there' is one argument too many for 'tenon run'"),
+                (["run", "--max-tokens"], "'--max-tokens' has no value – expected N"),
+                (["plugins", "inspect"], "'tenon plugins inspect' lacks 'name'")):
+            with self.subTest(words):
+                done = run(*words)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(expected, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1)
+
+
 class Tokenize(unittest.TestCase):
     def test_ids_and_back(self):
         text = "Once upon a time, in a far-off land…\n\tthe end."
@@ -95,6 +113,14 @@ class Models(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["part"],
                          "text part of a gemma3 model; 34 tensors of its other parts are not loaded")
         self.assertIn("34 tensors of its other parts are not loaded", done.stderr)
+
+    def test_info_describes_every_golden_folder(self):
+        goldens = pathlib.Path(SOURCE, "tests/golden/models")
+        for folder in sorted(goldens.iterdir()):
+            with self.subTest(folder.name):
+                done = run("model", "info", folder, "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("features", json.loads(done.stdout))
 
     def test_info_tells_shape_and_size(self):
         info = json.loads(run("model", "info", MODEL, "--json").stdout)

@@ -11,7 +11,7 @@ import time
 import unittest
 
 from comparing import PLANTED, WORK, Case
-from program import BINARY, MODEL, SOURCE, THREADS_SANITIZED, run
+from program import BINARY, MODEL, SANITIZED, SOURCE, THREADS_SANITIZED, run
 from server import PATIENCE, Server
 
 
@@ -332,6 +332,34 @@ class Ends(Case):
         self.assertIn("ended by SIGINT", out)
         self.assertTrue((self.out / "report.html").exists())
         self.assertFalse([child for child in children if os.path.exists(f"/proc/{child}")])
+
+    def test_arms_are_started_anew_between_pairs(self):
+        done = self.compare("--arm", "b:scheduler.plugin=chunked", "--restart", 2, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        arm = json.loads(done.stdout)["arms"][0]
+        self.assertTrue(arm["answers"].startswith("equal"), arm["answers"])
+        speed = next(m for m in arm["metrics"] if m["metric"] == "throughput")
+        self.assertEqual((speed["pairs"], speed["units"]), (6, 3))
+        starts = {}  # of each arm: in which of its processes a pair was measured
+        for piece in self.pieces():
+            if piece["kind"] == "measured":
+                starts.setdefault(piece["arm"], []).append(piece["process"])
+        self.assertEqual(starts["b"], starts["base"])
+        self.assertEqual([n - starts["b"][0] for n in starts["b"]], [0, 0, 1, 1, 2, 2])
+        self.assertIn("--restart 2", json.loads((self.out / "report.json").read_text())["plan"]["command"])
+
+    @unittest.skipIf(SANITIZED, "loading alone takes as long")
+    def test_a_piece_that_the_budget_does_not_reach_is_given_up(self):
+        # Pieces wait for their last arrival: 4 s each, of which two fit in and a third does not. Two
+        # more, and the four of A against A, would take until 20 s at least.
+        self.work.write_text(WORK + '[[request]]\nprompt_tokens = 12\nmax_tokens = 1\narrival = "4s"\n')
+        start = time.monotonic()
+        done = self.compare("--arm", "b:", "--budget", "10s", "--json")
+        took = time.monotonic() - start
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.pieces()), 2)
+        self.assertIn("budget of 10s is spent", json.loads(done.stdout)["plan"]["ended"])
+        self.assertLess(took, 18)
 
     def test_an_arm_that_dies_is_a_clear_end_and_what_was_measured_is_kept(self):
         process = self.started()

@@ -4,21 +4,13 @@ import pathlib
 import tempfile
 import unittest
 
-from combinations import AXES, Grid, covering
 from commands_test import read_npy
-from program import SANITIZED, SOURCE, run, run_json, settings
+from evicting import GOLDEN, MODELS, EvictingAnswers, EvictingRefusals, answer, kept_by
+from program import run, run_json
 
-GOLDEN = SOURCE / "tests/golden/streaming"
-MODELS = SOURCE / "tests/golden/models"
-OF_ITS_OWN = {**AXES, "kv_cache": ["heavy_hitters"], "drafter": ["none", "ngram", "suffix"]}
-
-
-def heavy(**values):
-    """Sinks of 4, 12 heavy ones, a window of 16 and strides of 16, in blocks of 4."""
-    options = {"sink_tokens": 4, "heavy_tokens": 12, "window_tokens": 16, "stride_tokens": 16}
-    options = {f"kv_cache__options__{key}": value for key, value in options.items()}
-    return settings(**{"kv_cache__plugin": "heavy_hitters", "kv_cache__block_tokens": 4, **options,
-                       **values})
+# Sinks of 4, 12 heavy ones, a window of 16 and strides of 16, in blocks of 4.
+heavy = kept_by("heavy_hitters", sink_tokens=4, heavy_tokens=12, window_tokens=16, stride_tokens=16)
+SEES = "heavy_hitters(sinks=4 heavy=12 window=16 stride=16)"
 
 
 class Logits(unittest.TestCase):
@@ -28,7 +20,7 @@ class Logits(unittest.TestCase):
             done = run("model", "logits", MODELS / model, "--tokens-file", GOLDEN / "tokens.npy",
                        "--out", out, *flags)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertIn("heavy_hitters(sinks=4 heavy=12 window=16 stride=16)", done.stdout)
+            self.assertIn(SEES, done.stdout)
             return read_npy(out)
 
     def test_are_the_same_bits_for_every_chunking_block_size_and_number_of_threads(self):
@@ -49,44 +41,14 @@ class Logits(unittest.TestCase):
         self.assertLess(worst, 1e-4 * spread)
 
 
-class Answers(unittest.TestCase):
-    def check(self, grid):
-        grid.run(2)
-        self.assertEqual([], [f"{words}: {result}" for words, result in grid.results.items()
-                              if isinstance(result, str)])
-        ids = {numerics for numerics, _ in grid.answers.values()}
-        self.assertEqual(len(ids), len(OF_ITS_OWN["dtype"]))
-        for numerics in ids:
-            self.assertTrue(
-                numerics.endswith(",heavy_hitters(sinks=4 heavy=12 window=16 stride=16)"), numerics)
-        return {name: sum(result[name] for result in grid.results.values())
-                for name in ["preemptions", "swaps", "copies", "drafted", "accepted"]}
-
-    def test_are_the_same_for_every_pair_of_strategies(self):
-        counters = self.check(Grid(OF_ITS_OWN, covering(OF_ITS_OWN), plain="heavy_hitters"))
-        self.assertTrue(all(counters.values()), counters)
-
-    @unittest.skipIf(SANITIZED, "slow")
-    def test_are_the_same_when_steps_are_planned_ahead(self):
-        self.check(Grid(OF_ITS_OWN, covering(OF_ITS_OWN), plan_ahead=True, plain="heavy_hitters"))
-
-    def answer(self, *flags):
-        report = run_json("Once upon a time", "--max-tokens", 60, "--ignore-eos", *flags)
-        return report["pipeline"]["numerics"], report["requests"][0]["digest"]
-
-    def test_are_those_of_paged_while_nothing_is_evicted(self):
-        paged = self.answer(*settings(kv_cache__plugin="paged", kv_cache__block_tokens=4))
-        roomy = {"kv_cache__options__window_tokens": 88, "limits__context_tokens": 119}
-        self.assertEqual(self.answer(*heavy(**roomy)), paged)
-        numerics, digest = self.answer(*heavy())
-        self.assertEqual(numerics, paged[0] + ",heavy_hitters(sinks=4 heavy=12 window=16 stride=16)")
-        self.assertNotEqual(digest, paged[1])
+class Answers(EvictingAnswers, unittest.TestCase):
+    MANAGER, IN_GRID, SEES = "heavy_hitters", SEES, SEES
+    ALONE = heavy()
+    ROOMY = heavy(kv_cache__options__window_tokens=88, limits__context_tokens=119)
 
     def test_are_not_those_of_as_many_sinks_and_the_same_window(self):
-        options = {"sink_tokens": 16, "window_tokens": 16, "stride_tokens": 16}
-        options = {f"kv_cache__options__{key}": value for key, value in options.items()}
-        first = settings(kv_cache__plugin="streaming", kv_cache__block_tokens=4, **options)
-        self.assertNotEqual(self.answer(*first)[1], self.answer(*heavy())[1])
+        first = kept_by("streaming", sink_tokens=16, window_tokens=16, stride_tokens=16)
+        self.assertNotEqual(answer(*first())[1], answer(*heavy())[1])
 
     def test_of_beams_are_the_same_in_little_memory(self):
         def beams(**values):
@@ -109,26 +71,13 @@ class Memory(unittest.TestCase):
         self.assertEqual(report["totals"]["preemptions"], 0)
 
 
-class Refusals(unittest.TestCase):
-    def refused(self, *arguments):
-        done = run("config", "check", *arguments)
-        self.assertEqual(done.returncode, 1, done.stdout)
-        return done.stderr
-
-    def test_a_second_model_cannot_catch_up(self):
-        error = self.refused(*heavy(drafter__plugin="draft_model",
-                                    drafter__model=SOURCE / "configs/models/tale-draft"))
-        self.assertIn("draft.needs", error)
-        self.assertIn('kv_cache "heavy_hitters"', error)
+class Refusals(EvictingRefusals, unittest.TestCase):
+    MANAGER, WITH = "heavy_hitters", staticmethod(heavy)
 
     def test_entries_that_are_moved_cannot_count_distances(self):
-        error = self.refused(*heavy(model__path=MODELS / "bloom", limits__context_tokens=64))
+        error = self.refused(model__path=MODELS / "bloom", limits__context_tokens=64)
         self.assertIn("layer 0 weighs distances (ALiBi)", error)
         self.assertIn("kv_cache 'streaming' keeps their order", error)
-
-    def test_a_model_of_windows_alone_has_nothing_to_evict(self):
-        error = self.refused(*heavy(model__path=MODELS / "mistral_window"))
-        self.assertIn("kv_cache 'heavy_hitters' has nothing to evict", error)
 
 
 if __name__ == "__main__":

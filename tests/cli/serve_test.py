@@ -403,7 +403,8 @@ class Protocol(WithServer):
                        ("Content-Length: +2",), ("Content-Length: -1",), ("Content-Length: 0x2",),
                        ("Content-Length : 2",), ("Transfer-Encoding: gzip, chunked",),
                        ("Transfer-Encoding: chunked, chunked",), ("Transfer-Encoding: identity",),
-                       ("Transfer-Encoding: xchunked",), ("Host: y",), ("X: a\x00b",)):
+                       ("Transfer-Encoding: xchunked",), ("Host: y",), ("X: a\x00b",),
+                       ("X: a\r\n b: c",), ("X: a\nY: b",), (": a",)):
             with self.subTest(fields=fields):
                 data = head("/v1/completions", "POST", "Content-Type: application/json", *fields)
                 self.assertEqual(self.status(data + b"{}"), 400)
@@ -411,6 +412,11 @@ class Protocol(WithServer):
         self.assertEqual(self.status(b"GET /health HTTP/1.1\r\nHost: x/y\r\n\r\n"), 400)
         self.assertEqual(self.status(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"), 400)
         self.assertEqual(self.status(head(version="HTTP/2.0")) // 100, 5)
+        read = self.server.talk(head("/health").replace(b"\r\n", b"\n"))
+        self.assertTrue(read.startswith(b"HTTP/1.1 400 "), read)
+        error = json.loads(read.split(b"\r\n\r\n")[1])["error"]
+        self.assertIn("LF alone", error["message"])
+        self.assertEqual(error["type"], "invalid_request_error")
 
     def test_a_head_that_is_too_large_is_431(self):
         self.assertEqual(self.status(head("/health", "GET", "X: " + "y" * 20000)), 431)

@@ -34,6 +34,13 @@ struct Sequence {
   uint32_t entries;
   uint32_t rows;
   uint64_t seed = 1;
+  std::vector<uint32_t> places = {};  // [rows] in their stead, where rows are those of a path
+  std::vector<int32_t> parents = {};  // [rows] of a tree: which of the rows, or -1
+
+  uint32_t place(uint32_t entry) const {
+    const uint32_t before = entries - rows;
+    return entry < before || places.empty() ? entry : places[entry - before];
+  }
 };
 
 float number(uint64_t seed, uint32_t what, uint32_t entry, int head, int i) {
@@ -100,6 +107,7 @@ class Step {
     batch.rows = static_cast<uint32_t>(slots_.size());
     batch.sequences = sequences_;
     batch.groups = {&group, 1};
+    batch.tree_parents = parents_;
     AttentionPlanArrays plan =
         plan_attention(batch, 0, group_of(model_), how_.block_tokens, model_.heads);
     if (how_.warps != 0) set_warps(plan);
@@ -129,20 +137,27 @@ class Step {
               ((block * model_.kv_heads + head) * how_.block_tokens + entry % how_.block_tokens) *
                   model_.head_dim +
               i;
-          k_[at] = number(s.seed, kK, entry, head, i);
-          v_[at] = number(s.seed, kV, entry, head, i);
+          k_[at] = number(s.seed, kK, s.place(entry), head, i);
+          v_[at] = number(s.seed, kV, s.place(entry), head, i);
         }
       }
     }
     for (uint32_t entry = s.entries - s.rows; entry < s.entries; ++entry) {
       slots_.push_back(entry);
+      const uint32_t place = s.place(entry);
       for (int head = 0; head < model_.heads; ++head) {
-        for (int i = 0; i < model_.head_dim; ++i) q_.push_back(number(s.seed, kQ, entry, head, i));
+        for (int i = 0; i < model_.head_dim; ++i) q_.push_back(number(s.seed, kQ, place, head, i));
       }
+    }
+    for (uint32_t row = 0; row < s.rows; ++row) {
+      const int32_t before = static_cast<int32_t>(row) - 1;
+      const int32_t parent = s.parents.empty() ? before : s.parents[row];
+      parents_.push_back(parent < 0 ? -1 : parent + static_cast<int32_t>(added.first_row));
     }
   }
 
   void set_warps(AttentionPlanArrays& plan) const {
+    ASSERT_EQ(plan.tree_tiles, 0u) << "their tiles have one warp";
     plan.warps = how_.warps;
     plan.tiles.clear();
     const uint32_t items = kTileItems * static_cast<uint32_t>(how_.warps);
@@ -182,6 +197,7 @@ class Step {
     arrays.tiles = device_.upload(plan.tiles, "tiles");
     arrays.slots = device_.upload(plan.slots, "slots");
     arrays.row_sequence = device_.upload(plan.row_sequence, "row_sequence");
+    if (!plan.parents.empty()) arrays.parents = device_.upload(plan.parents, "parents");
     arrays.tables = device_.upload(plan.tables, "tables");
     arrays.sinks = model_.sinks ? device_.upload(sinks, "sinks") : nullptr;
     arrays.slopes = model_.slopes ? device_.upload(slopes, "slopes") : nullptr;
@@ -198,7 +214,8 @@ class Step {
     shape.out_stride = static_cast<int>(width);
     shape.heads = model_.heads;
     shape.rows = rows;
-    shape.tiles = static_cast<uint32_t>(plan.tiles.size());
+    shape.tree_tiles = plan.tree_tiles;
+    shape.tiles = static_cast<uint32_t>(plan.tiles.size()) - plan.tree_tiles;
     shape.warps = plan.warps;
     shape.splits = plan.splits;
     shape.window = model_.window;
@@ -222,6 +239,7 @@ class Step {
   std::vector<std::vector<BlockId>> tables_;
   std::vector<KvTableView> views_;
   std::vector<BatchSequence> sequences_;
+  std::vector<int32_t> parents_;
 };
 
 Rows attend(const Model& model, const std::vector<Sequence>& sequences, const How& how = {}) {
@@ -387,6 +405,68 @@ TEST_P(CudaAttentionBitsTest, are_the_same_however_a_prompt_is_cut) {
 
 TEST_P(CudaAttentionBitsTest, are_the_same_with_one_warp_and_four) {
   EXPECT_EQ(attend(model(), {whole_}, {.warps = 1}), attend(model(), {whole_}, {.warps = 4}));
+}
+
+// Twelve rows of three roots behind `before` entries.
+Sequence a_tree(uint32_t before, uint64_t seed) {
+  Sequence tree{before + 12, 12, seed};
+  for (uint32_t row = 0; row < tree.rows; ++row) tree.places.push_back(5000 + row * 3);
+  tree.parents = {-1, 0, 0, 2, 1, -1, 5, 4, 3, 8, -1, 7};
+  return tree;
+}
+
+// The rows that lead to a tree's row, and itself, as rows that follow each other.
+Sequence path_to(const Sequence& tree, int32_t row) {
+  std::vector<uint32_t> places;
+  for (int32_t at = row; at >= 0; at = tree.parents[static_cast<size_t>(at)]) {
+    places.insert(places.begin(), tree.places[static_cast<size_t>(at)]);
+  }
+  const auto rows = static_cast<uint32_t>(places.size());
+  return {tree.entries - tree.rows + rows, rows, tree.seed, places};
+}
+
+void expect_paths(const Model& model, const Sequence& tree, const Rows& rows, size_t first = 0) {
+  for (uint32_t row = 0; row < tree.rows; ++row) {
+    const Rows chain = attend(model, {path_to(tree, static_cast<int32_t>(row))},
+                              {.block_tokens = 64, .seed = row});
+    EXPECT_EQ(rows[first + row], chain.back()) << "row " << row;
+  }
+}
+
+TEST_P(CudaAttentionBitsTest, of_a_trees_row_are_those_of_its_path) {
+  const Model plain{.cache = GetParam(), .heads = 2, .kv_heads = 1};
+  for (const uint32_t before : {0u, 31u, kSplitEntries - 2}) {
+    SCOPED_TRACE(before);
+    const Sequence tree = a_tree(before, 4);
+    expect_paths(plain, tree, attend(plain, {tree}, {.block_tokens = before == 31 ? 5u : 64u}));
+  }
+}
+
+TEST_P(CudaAttentionBitsTest, of_a_trees_row_are_those_of_its_path_with_windows_and_more) {
+  const Sequence tree = a_tree(70, 9);
+  for (const uint32_t window : {3u, 30u}) {
+    const Model windowed{.cache = GetParam(), .window = window, .cap = 0.9f, .sinks = true};
+    expect_paths(windowed, tree, attend(windowed, {tree}, {.seed = window}));
+  }
+  const Model slopes{.cache = GetParam(), .heads = 5, .kv_heads = 1, .slopes = true};
+  expect_paths(slopes, tree, attend(slopes, {tree}));
+}
+
+TEST_P(CudaAttentionBitsTest, of_trees_are_the_same_among_prompts_and_other_trees) {
+  const Sequence tree = a_tree(40, 6);
+  const Model heads{.cache = GetParam(), .heads = 4, .kv_heads = 1};
+  const Rows all =
+      attend(heads, {{60, 25, 2}, tree, {9, 1, 3}, a_tree(3, 8)}, {.block_tokens = 7, .seed = 3});
+  expect_paths(heads, tree, all, 25);
+  const Rows prompt = attend(heads, {{60, 25, 2}});
+  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), all.begin()));
+  EXPECT_EQ(all[37], attend(heads, {{9, 1, 3}})[0]);
+}
+
+TEST_P(CudaAttentionBitsTest, of_a_trees_row_are_those_of_its_path_in_latent_attention) {
+  const Model latent{.cache = GetParam(), .head_dim = 576, .v_dim = 512, .heads = 5, .kv_heads = 1};
+  const Sequence tree = a_tree(30, 4);
+  expect_paths(latent, tree, attend(latent, {tree}));
 }
 
 TEST_P(CudaAttentionBitsTest, are_the_same_where_others_are_longer) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/exec/ref/ref_executor.h"
+
 namespace tenon::cuda::test {
 namespace {
 
@@ -27,7 +29,7 @@ std::vector<Request> some_requests(uint32_t vocabulary) {
 StepLoop::StepLoop(const LoopCase& c)
     : world_(c.world),
       driver_(std::make_shared<EmulatedDriver>(uint64_t{1} << 30, c.seed)),
-      executor_(make_cuda_executor(driver_)),
+      executor_(c.on_host ? make_ref_executor() : make_cuda_executor(driver_)),
       scheduler_("scheduler", c.scheduler),
       kv_cache_("kv_cache", c.kv_cache),
       sampler_("sampler", "standard") {
@@ -49,6 +51,8 @@ StepLoop::StepLoop(const LoopCase& c)
   parts.kv_cache = kv_cache_.get();
   parts.sampler = sampler_.get();
   parts.executor = executor_.get();
+  parts.drafter = c.drafter;
+  parts.draft_trees = c.drafter != nullptr;
   parts.shape = &world_.shape;
   parts.geometry = world_.geometry;
   parts.limits = {c.world.max_sequences, c.world.max_rows, world_.shape.context_tokens};

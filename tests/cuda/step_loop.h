@@ -28,6 +28,8 @@ struct LoopCase {
   bool plan_ahead = false;
   uint64_t graph_bytes = 0;
   uint64_t seed = 1;
+  bool on_host = false;        // by the oracle, in place of the executor `cuda`
+  Drafter* drafter = nullptr;  // of trees
   // Called with every plan's number of pieces of work that wait on the device.
   std::function<void(uint64_t waiting)> on_plan = {};
 };

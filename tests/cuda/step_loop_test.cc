@@ -5,6 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "tests/device/test_drafters.h"
+
 namespace tenon::cuda::test {
 namespace {
 
@@ -37,6 +39,32 @@ TEST_P(CudaStepLoop, gives_the_same_tokens_and_digests_where_steps_are_planned_a
   EXPECT_GT(ahead, 5u);
   EXPECT_GT(loop.driver().sent_ahead(), 5u) << "of what was known of the next step";
   EXPECT_EQ(loop.driver().pageable_copies(), pageable);
+}
+
+std::vector<std::vector<TokenId>> tokens_of(const std::vector<Answer>& answers) {
+  std::vector<std::vector<TokenId>> tokens;
+  for (const Answer& answer : answers) tokens.push_back(answer.ids);
+  return tokens;
+}
+
+TEST(CudaTrees, of_drafts_give_the_tokens_of_the_host_and_the_logits_of_no_drafts) {
+  EXPECT_EQ(tokens_of(plain_answers()), tokens_of(StepLoop({.on_host = true}).run()));
+  for (const bool plan_ahead : {false, true}) {
+    for (const char* kv_cache : {"paged", "radix"}) {
+      SCOPED_TRACE(kv_cache);
+      tenon::test::TreeDrafter drafter(tenon::test::tiny_config().vocabulary);
+      StepLoop loop({.world = tenon::test::engine_world(kv_cache),
+                     .kv_cache = kv_cache,
+                     .plan_ahead = plan_ahead,
+                     .graph_bytes = uint64_t{1} << 20,
+                     .seed = 3,
+                     .drafter = &drafter});
+      EXPECT_EQ(loop.run(), plain_answers());
+      EXPECT_EQ(loop.engine().last_fault(), "");
+      EXPECT_GT(drafter.trees(), 0u);
+      EXPECT_GT(drafter.accepted(), 0u);
+    }
+  }
 }
 
 }  // namespace

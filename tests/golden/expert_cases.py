@@ -30,6 +30,9 @@ CASES = {
     # All experts of three: rounded activations change no choice.
     "mixtral_bf16": MixtralConfig(**small(), intermediate_size=34, num_local_experts=3,
                                   num_experts_per_tok=3),
+    "mixtral_stacked": MixtralConfig(**small(num_attention_heads=3, num_key_value_heads=1),
+                                     intermediate_size=14, num_local_experts=3,
+                                     num_experts_per_tok=2),
     "qwen2_moe": Qwen2MoeConfig(**small(num_hidden_layers=3), intermediate_size=30, num_experts=5,
                                 num_experts_per_tok=2, moe_intermediate_size=22,
                                 shared_expert_intermediate_size=26, mlp_only_layers=[1]),
@@ -69,10 +72,11 @@ CASES = {
     "granitemoeshared": GraniteMoeSharedConfig(**small(), **GRANITE, intermediate_size=18,
                                                num_local_experts=5, num_experts_per_tok=3,
                                                shared_intermediate_size=26),
+    "granitemoeshared_stacked": GraniteMoeSharedConfig(
+        **small(), **GRANITE, intermediate_size=14, num_local_experts=3, num_experts_per_tok=2,
+        shared_intermediate_size=18),
 }
 DTYPES = {"mixtral_bf16": torch.bfloat16}
-# Written as transformers 5 holds them in memory: all experts in one tensor.
-STACKED = ("qwen3_moe_stacked",)
 
 
 def inputs_of(name, parameter, config):

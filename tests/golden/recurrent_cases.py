@@ -38,6 +38,11 @@ CASES = {
            "num_hidden_layers": 3},
         mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=8, mamba_chunk_size=16,
         layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    "granite4_stacked": GraniteMoeHybridConfig(
+        **{**GRANITE, "num_local_experts": 3, "num_experts_per_tok": 2, "intermediate_size": 14,
+           "num_hidden_layers": 2},
+        mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=8, mamba_chunk_size=16,
+        layer_types=["full_attention", "linear_attention"]),
 }
 
 

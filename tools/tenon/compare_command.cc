@@ -38,7 +38,8 @@ constexpr size_t kLongestName = 15;  // of a comparison of ours
 struct CompareFlags {
   std::string file, base, authorities, model, workload, out, metric, budget, cache, goodput, text;
   std::vector<std::string> arms, settings, plugin_path, fail_if, folders;
-  std::optional<uint32_t> pairs, noise_pairs, in_flight, max_tokens, text_tokens, text_window;
+  std::optional<uint32_t> pairs, noise_pairs, restart, in_flight, max_tokens, text_tokens,
+      text_window;
   std::optional<uint64_t> seed;
   std::optional<double> rate, burstiness, scale, margin, confidence, unlike;
   bool record = false;
@@ -83,6 +84,7 @@ Status apply(const CompareFlags& flags, Comparison& out) {
   out.set.insert(out.set.end(), flags.settings.begin(), flags.settings.end());
   number(flags.pairs, out.pairs);
   number(flags.noise_pairs, out.noise_pairs);
+  number(flags.restart, out.restart);
   number(flags.in_flight, out.in_flight);
   number(flags.max_tokens, out.max_tokens);
   number(flags.text_tokens, out.text_tokens);
@@ -349,6 +351,8 @@ void add_statistics_flags(CLI::App& command, CompareFlags& flags) {
              "pairs of pieces at most (default: 40)");
   add_number(command, whole_number("--noise-pairs", 0, 100000), flags.noise_pairs,
              "pairs of A against A (default: 5)");
+  add_number(command, whole_number("--restart", 0, 100000), flags.restart,
+             "pairs after which all arms are started anew (default: 0, never)");
   add_number(command, whole_number("--seed", 0, INT64_MAX), flags.seed,
              "of arrivals and of the order (default: 1)");
   add_number(command, real_number("--unlike", 0.001, 100), flags.unlike,

@@ -90,6 +90,7 @@ Json result_json(const MetricResult& result) {
   out.update({{"base", result.base},
               {"arm", result.arm},
               {"pairs", result.log_ratios.size()},
+              {"units", result.units},
               {"verdict", verdict_name(result.verdict)}});
   out.update(ratio_json(result.log_ratio));
   return out;
@@ -168,6 +169,7 @@ Json piece_json(const MeasuredPiece& piece) {
           {"arm", piece.arm},
           {"block", piece.block},
           {"again", piece.again},
+          {"process", piece.process},
           {"rate", piece.rate},
           {"seconds", piece.seconds},
           {"generated_tokens", piece.generated_tokens},
@@ -187,6 +189,7 @@ Result<MeasuredPiece> piece_of(const Json& json) {
     get(json, "arm", out.arm);
     get(json, "block", out.block);
     get(json, "again", out.again);
+    out.process = json.value("process", 0u);
     out.rate = json.value("rate", 0.0);
     get(json, "seconds", out.seconds);
     get(json, "generated_tokens", out.generated_tokens);
@@ -282,6 +285,7 @@ Json plan_json(const MeasuredPlan& plan) {
           {"version", plan.version},
           {"ended", plan.ended},
           {"seed", plan.seed},
+          {"restart", plan.restart},
           {"expect", std::move(bands)}};
 }
 
@@ -308,6 +312,7 @@ Result<MeasuredPlan> plan_of(const Json& json) {
     get(json, "version", out.version);
     get(json, "ended", out.ended);
     get(json, "seed", out.seed);
+    out.restart = json.value("restart", 0u);
     for (const Json& band : json.at("expect")) {
       out.expect.push_back({band.at("metric"), band.at("low"), band.at("high")});
     }

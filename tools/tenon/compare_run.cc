@@ -37,9 +37,6 @@ constexpr double kStateSeconds = 0.05;     // spent on the machine's state betwe
 int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
-bool go_on() {
-  return !interrupted();
-}
 
 std::string work_words(const Comparison& comparison, size_t requests) {
   const std::string count = std::to_string(requests) + " requests";
@@ -81,6 +78,7 @@ MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
   plan.slo_share = comparison.slo_share;
   plan.probes = comparison.probes;
   plan.seed = comparison.seed;
+  plan.restart = comparison.restart;
   plan.command = command;
   plan.version = TENON_SDK_VERSION;
   for (const ExpectedBand& band : comparison.expect) {
@@ -156,8 +154,9 @@ Status CompareRun::start_arm(ComparisonArm arm) {
   }
   say_progress(arm.name, "loading");
   TENON_ASSIGN_OR_RETURN(auto running,
-                         RunningArm::start(comparison_, arm, options_.plugin_path, go_on));
+                         RunningArm::start(comparison_, arm, options_.plugin_path, go_on()));
   arms_.push_back(std::move(running));
+  configured_.push_back(arm);
   measured_.arms.push_back(arms_.back()->described());
   MeasuredArm& added = measured_.arms.back();
   if (added.is_server != measured_.arms.front().is_server) {
@@ -172,6 +171,36 @@ Status CompareRun::start_arm(ComparisonArm arm) {
   }
   if (!arm.program.empty()) added.differences.push_back("program: this → " + arm.program);
   return {};
+}
+
+// In place of a process that has ended: weights and work are there.
+Result<std::unique_ptr<RunningArm>> CompareRun::started_again(size_t index) {
+  say_progress(configured_[index].name, "loading anew");
+  TENON_ASSIGN_OR_RETURN(auto running, RunningArm::start(comparison_, configured_[index],
+                                                         options_.plugin_path, go_on()));
+  TENON_ASSIGN_OR_RETURN(const auto same, running->load(workload_, comparison_, &arrivals_ns_));
+  static_cast<void>(same);
+  return running;
+}
+
+// The old process ends first, so that memory never holds an arm's weights twice.
+Status CompareRun::restart_arm(size_t index) {
+  TENON_RETURN_IF_ERROR(arms_[index]->check_model());
+  arms_[index].reset();
+  TENON_ASSIGN_OR_RETURN(arms_[index], started_again(index));
+  return warm_up(*arms_[index], false);
+}
+
+Status CompareRun::restart_arms() {
+  ++process_;
+  for (size_t i = 0; i < arms_.size() && !interrupted(); ++i) {
+    if (!is_out(*arms_[i])) TENON_RETURN_IF_ERROR(restart_arm(i));
+  }
+  return {};
+}
+
+bool CompareRun::starts_anew(uint32_t pair) const {
+  return comparison_.restart > 0 && pair > 0 && pair % comparison_.restart == 0;
 }
 
 Status CompareRun::load_work() {
@@ -227,16 +256,38 @@ void CompareRun::draw_arrivals() {
   }
 }
 
+// What a second process of the base takes at least: two pieces to be warm, one and the base's own
+// for a pair.
+double CompareRun::noise_seconds() const {
+  double slowest = 0;
+  for (const MeasuredPiece& piece : measured_.pieces) {
+    if (piece.arm == comparison_.base_name) slowest = std::max(slowest, piece.seconds);
+  }
+  return 4 * slowest;
+}
+
 Status CompareRun::measure_noise() {
   if (comparison_.noise_pairs == 0 || comparison_.probes > 0 || is_out(*arms_.front())) return {};
+  if (!time_for(noise_seconds())) {
+    say_line("A against A: left out, since " + format_duration(comparison_.budget_ns) +
+             " are too short for it");
+    return {};
+  }
   say_progress(comparison_.base_name, "loading a second time, for A against A");
-  TENON_ASSIGN_OR_RETURN(const auto twin, RunningArm::start(comparison_, base_arm(comparison_),
-                                                            options_.plugin_path, go_on));
+  TENON_ASSIGN_OR_RETURN(auto twin, RunningArm::start(comparison_, base_arm(comparison_),
+                                                      options_.plugin_path, go_on()));
   TENON_ASSIGN_OR_RETURN(const auto same, twin->load(workload_, comparison_, &arrivals_ns_));
   static_cast<void>(same);
   TENON_RETURN_IF_ERROR(warm_up(*twin, true));
   for (uint32_t pair = 0; pair < comparison_.noise_pairs && !interrupted(); ++pair) {
     const int64_t start = now_ns();
+    if (starts_anew(pair)) {
+      ++process_;
+      TENON_RETURN_IF_ERROR(restart_arm(0));
+      twin.reset();
+      TENON_ASSIGN_OR_RETURN(twin, started_again(0));
+      TENON_RETURN_IF_ERROR(warm_up(*twin, true));
+    }
     for (const size_t second : order_of(pair, 2, comparison_.seed)) {
       TENON_ASSIGN_OR_RETURN(
           const bool done,
@@ -337,6 +388,7 @@ Status CompareRun::measure_blocks() {
       return {};
     }
     const int64_t start = now_ns();
+    if (starts_anew(block)) TENON_RETURN_IF_ERROR(restart_arms());
     TENON_RETURN_IF_ERROR(measure_block(block));
     slowest_block_ = std::max(slowest_block_, static_cast<double>(now_ns() - start) * 1e-9);
     if (block + 1 >= kFewestPairs && decided(analyse(measured_))) {
@@ -388,17 +440,21 @@ Result<bool> CompareRun::measure(RunningArm& arm, const Piece& order) {
   TENON_RETURN_IF_ERROR(arm.check_model());
   if (state_.read_gbps == 0) state_ = machine_state();
   const bool first = order.kind == PieceKind::warm_up && order.block == 0;
-  TENON_ASSIGN_OR_RETURN(auto piece,
-                         arm.run({.digests = first,
-                                  .salt = ++pieces_,
-                                  .warm = comparison_.cache == CacheState::warm,
-                                  .keep = comparison_.cache == CacheState::steady && !first,
-                                  .record = first && !order.again ? record_of(arm) : "",
-                                  .arrivals_ns = order.arrivals_ns}));
+  // Without an arm's first piece nothing would be known of it, not even whether it answers alike.
+  may_give_up_ = !first || order.again || process_ > 0;
+  TENON_ASSIGN_OR_RETURN(
+      auto piece, arm.run({.digests = first,
+                           .salt = ++pieces_,
+                           .warm = comparison_.cache == CacheState::warm,
+                           .keep = comparison_.cache == CacheState::steady && !first,
+                           .record = first && !order.again && process_ == 0 ? record_of(arm) : "",
+                           .arrivals_ns = order.arrivals_ns}));
+  may_give_up_ = false;
   if (!piece) return false;
   piece->kind = order.kind;
   piece->block = order.block;
   piece->again = order.again;
+  piece->process = process_;
   piece->rate = order.rate;
   piece->before = state_;
   piece->after = state_ = machine_state();
@@ -434,6 +490,10 @@ bool CompareRun::is_out(const RunningArm& arm) const {
 }
 double CompareRun::seconds_left() const {
   return static_cast<double>(started_ns_ + comparison_.budget_ns - now_ns()) * 1e-9;
+}
+// A piece that is not done when the budget is spent is given up; loading and judging are not.
+std::function<bool()> CompareRun::go_on() const {
+  return [this] { return !interrupted() && (!may_give_up_ || time_for(0)); };
 }
 bool CompareRun::time_for(double seconds) const {
   return seconds_left() > seconds;

@@ -38,6 +38,10 @@ class CompareRun {
  private:
   Status start_arms();
   Status start_arm(ComparisonArm arm);
+  Status restart_arm(size_t index);
+  Status restart_arms();
+  Result<std::unique_ptr<RunningArm>> started_again(size_t index);
+  bool starts_anew(uint32_t pair) const;
   Status load_work();
   Result<std::string> keep_work();
   void draw_arrivals();
@@ -47,7 +51,7 @@ class CompareRun {
   Status warm_up_all();
   Status measure_blocks();
   Status measure_block(uint32_t block);
-  // False where it was ended by an interrupt.
+  // False where an interrupt ended it, or the budget's end.
   struct Piece {
     PieceKind kind = PieceKind::measured;
     uint32_t block = 0;
@@ -65,7 +69,9 @@ class CompareRun {
   Status check_requests() const;
   MachineState machine_state();
   bool decided(const Analysis& analysis) const;
+  double noise_seconds() const;
   bool time_for(double seconds) const;
+  std::function<bool()> go_on() const;
   double seconds_left() const;
   void say_progress(const std::string& arm, const std::string& what) const;
   void say_line(const std::string& line) const;
@@ -78,13 +84,16 @@ class CompareRun {
   ComparedWeights weights_;
   MeasuredComparison measured_;
   std::vector<std::unique_ptr<RunningArm>> arms_;  // the base first
+  std::vector<ComparisonArm> configured_;          // the same
   std::vector<int64_t> arrivals_ns_;
   std::string workload_;
   std::vector<std::string> out_;  // arms whose answers differ
   MachineState state_;            // after the latest piece
   double slowest_block_ = 0;
   int64_t started_ns_ = 0;
-  uint64_t pieces_ = 0;  // started: each has a salt of its own
+  bool may_give_up_ = false;  // the piece that is running, once the budget is spent
+  uint32_t process_ = 0;      // how often arms were started anew
+  uint64_t pieces_ = 0;       // started: each has a salt of its own
 };
 
 }  // namespace tenon

@@ -6,6 +6,7 @@
 #include "tools/tenon/compare_command.h"
 #include "tools/tenon/interrupt.h"
 #include "tools/tenon/standard_output.h"
+#include "tools/tenon/unknown_words.h"
 #include "tools/tenon/watchdog.h"
 
 namespace tenon {
@@ -18,7 +19,12 @@ int report_failure(const Status& status) {
 namespace {
 
 // What the parser has to say: help and the version are output, all else is an error.
-int answer_parser(const CLI::App& app, const CLI::ParseError& error) {
+int answer_parser(const CLI::App& app, const CLI::ParseError& error,
+                  std::span<const char* const> words) {
+  if (const std::string unknown = explain_unknown_words(app, error, words); !unknown.empty()) {
+    tell(unknown);
+    return 2;
+  }
   std::ostringstream out, problem;
   const int status = app.exit(error, out, problem);
   put(out.str());
@@ -55,7 +61,8 @@ int run_program(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return answer_parser(app, error);
+    const std::span<const char* const> words(argv, static_cast<size_t>(argc));
+    return answer_parser(app, error, words.empty() ? words : words.subspan(1));
   }
   return action ? action() : 2;
 }

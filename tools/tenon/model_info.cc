@@ -158,9 +158,10 @@ std::string features_of(const ModelPlan& plan) {
   add(latent.q_rank > 0, "q in two steps (rank " + std::to_string(latent.q_rank) + ")");
   add(latent.bias, "biases of low ranks");
   add_sharing(plan, features);
-  add(!latent && attention.kv_heads < attention.heads,
-      "grouped-query attention (" + std::to_string(attention.heads / attention.kv_heads) +
-          " query heads a KV head)");
+  if (!latent && attention.kv_heads < attention.heads) {
+    add(true, "grouped-query attention (" + std::to_string(attention.heads / attention.kv_heads) +
+                  " query heads a KV head)");
+  }
   add(plan.tied_embeddings, "tied embeddings");
   add(attention.qkv_bias, "QKV bias");
   add(attention.output_bias, "output bias");

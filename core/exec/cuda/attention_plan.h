@@ -13,12 +13,14 @@ namespace tenon::cuda {
 
 struct AttentionPlanArrays {
   std::vector<AttentionSequence> sequences;
-  std::vector<AttentionTile> tiles;
+  std::vector<AttentionTile> tiles;  // behind the others, those of trees
   std::vector<int32_t> tables;
   // [rows]
   std::vector<uint32_t> slots, row_sequence;
   std::vector<uint32_t> blocks, offsets;  // where the row is stored
-  int warps = 1;                          // of a tile
+  std::vector<uint32_t> parents;          // [rows]; empty: no sequence's rows form a tree
+  int warps = 1;                          // of a tile, but for those of trees
+  uint32_t tree_tiles = 0;
   uint32_t splits = 1;                    // of the longest sequence
 };
 

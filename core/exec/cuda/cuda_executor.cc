@@ -17,6 +17,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no yes"},
     {.key = "attn.latent", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
@@ -158,8 +159,9 @@ Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {
   limits.open_tokens = open_tokens;
   TENON_RETURN_IF_ERROR(check_batch(batch, limits));
   if (batch.inputs.data != nullptr) return unsupported("the executor 'cuda' embeds tokens only");
-  if (!batch.tree_parents.empty() || !batch.sees_to.empty()) {
-    return unsupported("the executor 'cuda' runs rows that follow each other, no trees or spans");
+  if (!batch.sees_to.empty()) {
+    return unsupported(
+        "rows see rows behind them; the executor 'cuda' runs rows that see what leads to them");
   }
   return {};
 }

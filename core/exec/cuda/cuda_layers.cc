@@ -193,6 +193,7 @@ void CudaStep::attend(uint32_t layer) {
   const KvGroup& group = setup_.shape->groups[shape.group];
   const KvGroupGeometry& geometry = setup_.groups[shape.group];
   AttentionArrays arrays = own.device;
+  if (own.host.parents.empty()) arrays.parents = nullptr;
   arrays.q = q_;
   arrays.k = kv_.k(shape.group, shape.index_in_group);
   arrays.v = kv_.v(shape.group, shape.index_in_group);
@@ -215,7 +216,8 @@ void CudaStep::attend(uint32_t layer) {
   }
   call.heads = static_cast<int>(own.heads);
   call.rows = rows_;
-  call.tiles = static_cast<uint32_t>(own.host.tiles.size());
+  call.tree_tiles = own.host.tree_tiles;
+  call.tiles = static_cast<uint32_t>(own.host.tiles.size()) - call.tree_tiles;
   call.warps = own.host.warps;
   call.splits = own.host.splits;
   call.window = group.window_tokens;

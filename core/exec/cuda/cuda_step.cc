@@ -32,9 +32,10 @@ struct CudaStep::Widths {
 
 namespace {
 
-// Of a row: tokens, positions, rows of logits and of hidden states; of a group's plan: slots, the
-// sequence, the block and the place in it.
+// Of a row: tokens, positions, rows of logits and of hidden states.
 constexpr uint64_t kRowArrays = 4 * sizeof(uint32_t);
+// Of a group's plan: slots, the sequence, the row that it follows, the block and the place in it.
+constexpr uint64_t kPlanRowArrays = 5 * sizeof(uint32_t);
 
 // The plans that a model's layers need: a group, and a number of query heads.
 std::vector<std::pair<GroupId, uint32_t>> plan_kinds(const StepSetup& setup) {
@@ -74,7 +75,7 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   for (const auto& [group, heads] : plan_kinds(setup)) {
     const PlanSizes sizes(setup, group, heads);
     bytes += setup.max_sequences * sizeof(AttentionSequence) + sizes.tiles * sizeof(AttentionTile) +
-             sizes.table_entries * sizeof(int32_t) + setup.max_rows * kRowArrays;
+             sizes.table_entries * sizeof(int32_t) + setup.max_rows * kPlanRowArrays;
   }
   return bytes;
 }
@@ -139,6 +140,7 @@ Status CudaStep::load_plans() {
     TENON_ASSIGN_OR_RETURN(made.device.tables, input<int32_t>(made.table_entries, what));
     TENON_ASSIGN_OR_RETURN(made.device.slots, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.device.row_sequence, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.device.parents, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.blocks, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.offsets, input<uint32_t>(rows, what));
   }
@@ -169,6 +171,7 @@ Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
   TENON_RETURN_IF_ERROR(send(at(to.device.tables), to.host.tables));
   TENON_RETURN_IF_ERROR(send(at(to.device.slots), to.host.slots));
   TENON_RETURN_IF_ERROR(send(at(to.device.row_sequence), to.host.row_sequence));
+  TENON_RETURN_IF_ERROR(send(at(to.device.parents), to.host.parents));
   TENON_RETURN_IF_ERROR(send(to.blocks, to.host.blocks));
   return send(to.offsets, to.host.offsets);
 }

@@ -67,6 +67,7 @@ const BatchView& PaddedBatch::pad(const BatchView& batch, std::span<const KvGrou
   batch_.sequences = sequences_;
   batch_.groups = views_;
   batch_.logits_rows = logits_rows_;
+  batch_.tree_parents = {};  // a row alone is no tree
   return batch_;
 }
 

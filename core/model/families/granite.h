@@ -23,8 +23,15 @@ inline constexpr TensorName kGraniteExpertNames[] = {
     {Role::shared_gate_up, "shared_mlp.input_linear", "ffn_gate_up_shexp"},
     {Role::shared_down, "shared_mlp.output_linear", "ffn_down_shexp"},
 };
-constexpr std::string_view kGraniteStackedIn = "input_linear.weight";
-constexpr std::string_view kGraniteStackedOut = "output_linear.weight";
+// transformers 5 names them otherwise in memory, and on request in files.
+inline constexpr FamilyTensors kGraniteExpertTensors{.gguf_parts_gate_up = true,
+                                                     .experts = ExpertLayout::stacked,
+                                                     .stacked_in = "input_linear.weight",
+                                                     .stacked_out = "output_linear.weight",
+                                                     .part = "router.layer",
+                                                     .newer_part = "router",
+                                                     .newer_stacked_in = "experts.gate_up_proj",
+                                                     .newer_stacked_out = "experts.down_proj"};
 
 // The multipliers on embeddings, scores, residuals and logits in GGUF files.
 void multipliers_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config);

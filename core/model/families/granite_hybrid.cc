@@ -24,6 +24,12 @@ constexpr TensorName kNames[] = {
     {Role::gate_up, "shared_mlp.input_linear", "ffn_gate_up"},
     {Role::down, "shared_mlp.output_linear", "ffn_down"},
 };
+constexpr FamilyTensors kTensors = [] {
+  FamilyTensors tensors = kGraniteExpertTensors;
+  tensors.names = kNames;
+  tensors.expert_names = kGraniteExpertNames;
+  return tensors;
+}();
 constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
                            .head_dim = "mamba_d_head",
                            .state = "mamba_d_state",
@@ -134,12 +140,7 @@ const Family kGraniteHybrid{.model_type = "granitemoehybrid",
                             .class_stem = "GraniteMoeHybrid",
                             .architecture = "granitehybrid",
                             .read = read,
-                            .tensors = {.names = kNames,
-                                        .expert_names = kGraniteExpertNames,
-                                        .gguf_parts_gate_up = true,
-                                        .experts = ExpertLayout::stacked,
-                                        .stacked_in = kGraniteStackedIn,
-                                        .stacked_out = kGraniteStackedOut},
+                            .tensors = kTensors,
                             .gguf_pairs_rows = true,
                             .gguf_attention = GgufAttention::in_some_layers,
                             .from_gguf = from_gguf,

@@ -43,11 +43,11 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   experts_to_gguf(plan, architecture, out);
 }
 
-constexpr FamilyTensors kTensors{.names = kGraniteExpertNames,
-                                 .gguf_parts_gate_up = true,
-                                 .experts = ExpertLayout::stacked,
-                                 .stacked_in = kGraniteStackedIn,
-                                 .stacked_out = kGraniteStackedOut};
+constexpr FamilyTensors kTensors = [] {
+  FamilyTensors tensors = kGraniteExpertTensors;
+  tensors.names = kGraniteExpertNames;
+  return tensors;
+}();
 
 }  // namespace
 

@@ -106,7 +106,8 @@ void read_scaling(const JsonFields& config, const JsonFields& rope, const RopeDe
     // Early Phi-3 files call it "su" or "yarn".
     read_longrope(config, rope, defaults, context_tokens, out.dim, out.scaling);
   } else if (type != "default") {
-    rope.faults().unsupported("rope type " + in_quotes(type) +
+    rope.faults().unsupported(rope.name(rope.has("rope_type") ? "rope_type" : "type") +
+                              ": rope type " + in_quotes(type, kMostValueBytes) +
                               " is not built; there are default, linear, dynamic, llama3, yarn, "
                               "longrope");
   }
@@ -132,7 +133,10 @@ uint32_t read_dim(const JsonFields& config, const JsonFields& rope, const RopeDe
   if (part > 0.0 && part < 1.0 && turned >= 2.0 && std::fmod(turned, 2.0) == 0.0) {
     return static_cast<uint32_t>(turned);
   }
-  config.faults().invalid(std::to_string(part) + " of heads of " + std::to_string(head_dim) +
+  const JsonFields& from = rope.has("partial_rotary_factor") ? rope : config;
+  const char* told = rope.has("partial_rotary_factor") ? "partial_rotary_factor" : key;
+  config.faults().invalid(from.name(told) + ": " + std::to_string(part) + " of heads of " +
+                          std::to_string(head_dim) +
                           " elements would turn; expected an even number of elements of a head");
   return head_dim;
 }

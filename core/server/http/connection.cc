@@ -1,26 +1,21 @@
 #include "core/server/http/connection.h"
 
-#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
 
 #include "core/base/log.h"
 #include "core/server/http/head_check.h"
+#include "core/server/http/request_reader.h"
 
 namespace tenon::http {
 namespace {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
 using Error = boost::system::error_code;
-using Parser = beast::http::request_parser<beast::http::string_body>;
 
 // Of requests that are sent before their forerunners are answered.
 constexpr size_t kPipelinedBytes = 64 << 10;
@@ -37,39 +32,6 @@ constexpr std::chrono::milliseconds kLingerTime{1000};
 
 auto into(Error& error) {
   return asio::redirect_error(asio::use_awaitable, error);
-}
-
-std::string text_of(beast::string_view text) {
-  return {text.data(), text.size()};
-}
-
-unsigned status_of(const Error& error) {
-  if (error == beast::http::error::header_limit || error == beast::http::error::buffer_overflow) {
-    return 431;
-  }
-  if (error == beast::http::error::body_limit) return 413;
-  if (error == beast::http::error::bad_version) return 505;
-  return 400;
-}
-
-bool is_of_http(const Error& error) {
-  return error.category() ==
-         beast::http::make_error_code(beast::http::error::bad_method).category();
-}
-
-Request head_of(const Parser& parser) {
-  Request request;
-  const auto& message = parser.get();
-  request.method = text_of(message.method_string());
-  set_target(text_of(message.target()), request);
-  request.is_1_0 = message.version() == 10;
-  for (const auto& field : message) {
-    std::string name = text_of(field.name_string());
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    request.fields.push_back({std::move(name), text_of(field.value())});
-  }
-  return request;
 }
 
 }  // namespace
@@ -215,40 +177,19 @@ Async<bool> Connection::wait_for_bytes() {
 // False where the connection is to be closed.
 Async<bool> Connection::receive(Received& received) {
   if (!co_await wait_for_bytes()) co_return false;
-  wait_at_most(Waiting::for_header, options_.header_timeout);
-  Parser parser;
-  parser.header_limit(static_cast<uint32_t>(options_.header_bytes));
-  parser.body_limit(options_.body_bytes);
-  Error error;
-  co_await beast::http::async_read_header(wire_, buffer_, parser, into(error));
-  if (timed_out_) co_return co_await refuse(408, "the head of the request took too long");
-  if (error && !is_of_http(error)) co_return false;
-  if (error == beast::http::error::end_of_stream) co_return false;
-  if (error) co_return co_await refuse(status_of(error), parse_fault(status_of(error)));
-
-  received.request = head_of(parser);
+  RequestReader reader(wire_, buffer_, options_);
+  if (!co_await receive_head(reader, received)) co_return false;
   Request& request = received.request;
-  request.peer = peer_;
-  received.keep_alive = parser.get().keep_alive();
-  const HeadFault fault = check_head(request, parser.get().version());
-  if (fault.status != 0) co_return co_await refuse(fault.status, fault.message);
-
-  const std::string* expected = request.find("expect");
+  const bool is_expected = request.find("expect") != nullptr;
   received.refused = handlers_.gate(request);
   if (received.refused) {
-    const auto length = parser.content_length();
-    const bool is_small = parser.is_done() || (length && *length <= kSmallBody);
-    received.has_rest = !is_small || (expected != nullptr && !parser.is_done());
+    const auto length = reader.body_bytes();
+    const bool is_small = reader.is_done() || (length && *length <= kSmallBody);
+    received.has_rest = !is_small || (is_expected && !reader.is_done());
   }
-  if (!received.has_rest && !parser.is_done()) {
-    if (expected != nullptr && !co_await write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
-    wait_at_most(Waiting::for_body, options_.body_timeout);
-    co_await beast::http::async_read(wire_, buffer_, parser, into(error));
-    if (timed_out_) co_return co_await refuse(408, "the body of the request took too long");
-    if (error && !is_of_http(error)) co_return false;
-    if (error == beast::http::error::partial_message) co_return false;
-    if (error) co_return co_await refuse(status_of(error), parse_fault(status_of(error)));
-    request.body = std::move(parser.get().body());
+  if (!received.has_rest && !reader.is_done()) {
+    if (is_expected && !co_await write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
+    if (!co_await receive_body(reader, request)) co_return false;
   }
   wait_at_most(Waiting::nothing, {});
   if (!received.refused) co_return true;
@@ -256,6 +197,33 @@ Async<bool> Connection::receive(Received& received) {
   const bool go_on = co_await send(received, *received.refused);
   if (received.has_rest) co_await linger();
   co_return go_on;
+}
+
+Async<bool> Connection::receive_head(RequestReader& reader, Received& received) {
+  wait_at_most(Waiting::for_header, options_.header_timeout);
+  Error error;
+  HeadFault fault = co_await reader.read_head(error);
+  if (timed_out_) co_return co_await refuse(408, "the head of the request took too long");
+  if (error) co_return false;
+  if (fault.status == 0) {
+    received.request = reader.head();
+    received.request.peer = peer_;
+    received.keep_alive = reader.keep_alive();
+    fault = check_head(received.request, reader.version());
+  }
+  if (fault.status != 0) co_return co_await refuse(fault.status, fault.message);
+  co_return true;
+}
+
+Async<bool> Connection::receive_body(RequestReader& reader, Request& request) {
+  wait_at_most(Waiting::for_body, options_.body_timeout);
+  Error error;
+  const HeadFault fault = co_await reader.read_body(error);
+  if (timed_out_) co_return co_await refuse(408, "the body of the request took too long");
+  if (error) co_return false;
+  if (fault.status != 0) co_return co_await refuse(fault.status, fault.message);
+  request.body = reader.take_body();
+  co_return true;
 }
 
 Async<bool> Connection::refuse(unsigned status, std::string message) {

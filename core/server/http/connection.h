@@ -31,6 +31,8 @@ class Signal {
   boost::asio::steady_timer timer_;
 };
 
+class RequestReader;
+
 // A request that is being answered.
 struct Pending {
   std::optional<Response> response;
@@ -73,6 +75,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   Async<bool> secure();
   Async<bool> receive(Received& received);
+  Async<bool> receive_head(RequestReader& reader, Received& received);
+  Async<bool> receive_body(RequestReader& reader, Request& request);
   Async<bool> wait_for_bytes();
   Async<bool> refuse(unsigned status, std::string message);
   Async<bool> answer(Received received);

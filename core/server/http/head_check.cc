@@ -65,19 +65,6 @@ HeadFault check_head(const Request& request, unsigned version) {
   return {};
 }
 
-std::string parse_fault(unsigned status) {
-  switch (status) {
-    case 413:
-      return "the body is larger than this server takes";
-    case 431:
-      return "the head is larger than this server takes";
-    case 505:
-      return "expected HTTP/1.0 or HTTP/1.1";
-    default:
-      return "this is no HTTP request";
-  }
-}
-
 void set_target(std::string_view target, Request& request) {
   if (!target.starts_with('/')) {
     const size_t scheme = target.find("://");

@@ -18,8 +18,6 @@ struct HeadFault {
 // or one that is no host.
 // `version` is 10 or 11.
 HeadFault check_head(const Request& request, unsigned version);
-// In words, for a request that could not be parsed.
-std::string parse_fault(unsigned status);
 
 // "/a?b" and "http://host/a?b" as path and query.
 void set_target(std::string_view target, Request& request);

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 // Blocks of 4: two sinks and six heavy ones, a window of 8, and 4 go at a time. The first go at 19.
 class HeavyHitters : public test::KvCase {
  protected:
-  static constexpr uint32_t kHeavyEnd = 8, kStride = 4, kFirst = 19;
+  static constexpr uint32_t kStride = 4, kFirst = 19;
 
   HeavyHitters()
       : KvCase("heavy_hitters", {{"sink_tokens", option(2)},

@@ -163,6 +163,8 @@ constexpr std::pair<const char*, const char*> kArithmetic[] = {
     {"is_encoder_decoder", "true"},
     {"use_parallel_residual", "true"},
     {"num_kv_shared_layers", "2"},
+    {"is_causal", "false"},
+    {"per_layer_config", R"({"0":{"rms_norm_eps":0.5}})"},
     {"attention_chunk_size", "64"},
 };
 
@@ -178,6 +180,21 @@ TEST(BadConfig, no_family_takes_a_key_that_changes_the_arithmetic_for_a_harmless
         EXPECT_THAT(std::string(plan.status().message()), HasSubstr(key));
       }
     }
+  }
+}
+
+TEST(BadConfig, what_transformers_reads_of_every_config_is_refused_unless_it_says_nothing) {
+  for (const Family* family : families()) {
+    SCOPED_TRACE(family->model_type);
+    const auto parse = [&](const std::string& keys) {
+      const auto plan = parse_model_config("{" + keys + least_of(*family) + "}", "config.json");
+      return plan.ok() ? "read" : std::string(plan.status().message());
+    };
+    EXPECT_EQ(parse(R"("is_causal":true,"per_layer_config":{},)"), "read");
+    EXPECT_THAT(parse(R"("is_causal":false,)"),
+                HasSubstr("'is_causal' is false; attention to what follows is not built"));
+    EXPECT_THAT(parse(R"("per_layer_config":{"1":{"rms_norm_eps":0.5}},)"),
+                HasSubstr("'per_layer_config' is an object"));
   }
 }
 

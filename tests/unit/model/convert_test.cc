@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "core/model/model_tensors.h"
+#include "core/model/plan_difference.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
@@ -13,6 +15,7 @@
 namespace tenon {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -103,7 +106,8 @@ TEST_P(RoundTrip, every_weight_keeps_its_bits_in_a_gguf_file_and_back_in_a_folde
   }
   if (has_no_gguf_keys(GetParam())) {
     EXPECT_THAT(std::string(written.status().message()),
-                HasSubstr("cannot be said in a GGUF file"));
+                AllOf(HasSubstr("cannot be said in a GGUF file"), HasSubstr(" ('"),
+                      HasSubstr(", and would be read back as "), HasSubstr("keep it as a folder")));
     EXPECT_FALSE(std::filesystem::exists(out.path("m.gguf")));
     return;
   }
@@ -184,6 +188,33 @@ TEST(Convert, routers_stay_f32_where_experts_are_narrowed) {
   EXPECT_EQ(file->layers[0].shared_router.format, "f32");
   EXPECT_EQ(file->layers[0].experts[4].down.format, "bf16");
   EXPECT_EQ(file->layers[0].shared_up.format, "bf16");
+}
+
+TEST(Convert, what_a_gguf_file_has_no_key_for_is_named_with_both_values) {
+  const auto model = open_or_fail(kGoldens + "llama_gqa");
+  const auto difference = [&](const std::function<void(ModelPlan&)>& change) {
+    ModelPlan changed = model->plan;
+    change(changed);
+    return plan_difference(changed, model->plan);
+  };
+  EXPECT_EQ(difference([](ModelPlan&) {}), "");
+  EXPECT_EQ(difference([](auto& plan) { plan.layers[1].mlp.activation = Activation::gelu; }),
+            "the activation of layer 1 ('hidden_act', 'activation_function') is gelu, and would be "
+            "read back as silu");
+  EXPECT_EQ(difference([](auto& plan) { plan.layers[0].attention.window_tokens = 7; }),
+            "the window of layer 0 ('sliding_window', 'layer_types'; 0: none) is 7, and would be "
+            "read back as 0");
+  EXPECT_EQ(difference([](auto& plan) { plan.ropes[0].scaling.truncate = false; }),
+            "whether yarn rounds its ends of positions ('truncate') is false, and would be read "
+            "back as true");
+  EXPECT_EQ(
+      difference([](auto& plan) { plan.logit_scale = 0.25f; }),
+      "the factor on logits ('logits_scaling', 'logit_scale') is 0.25, and would be read back "
+      "as 1");
+  EXPECT_EQ(difference([](auto& plan) { plan.final_norm.kind = NormKind::layer; }),
+            "the last norm (its kind) is a layer norm, and would be read back as an RMS norm");
+  EXPECT_THAT(difference([](auto& plan) { plan.layers.pop_back(); }),
+              HasSubstr("('num_hidden_layers') is 1, and would be read back as 2"));
 }
 
 TEST(Convert, what_a_container_cannot_say_is_refused_with_the_reason) {

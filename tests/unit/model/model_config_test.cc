@@ -182,9 +182,10 @@ TEST(ModelConfig, the_original_context_of_llama3_has_three_sources) {
 }
 
 TEST(ModelConfig, faulty_rotary_settings_are_refused) {
-  EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"axial","factor":2})"}}),
-              HasSubstr("rope type 'axial' is not built; there are default, linear, dynamic, "
-                        "llama3, yarn, longrope"));
+  EXPECT_THAT(
+      refusal({{"rope_scaling", R"({"type":"axial","factor":2})"}}),
+      HasSubstr("'rope_scaling.type': rope type 'axial' is not built; there are default, linear, "
+                "dynamic, llama3, yarn, longrope"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear"})"}}),
               HasSubstr("'rope_scaling.factor' is missing"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear","factor":0})"}}),

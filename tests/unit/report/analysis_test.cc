@@ -162,6 +162,45 @@ TEST(Analysis, tells_no_difference_that_a_shows_against_itself) {
   EXPECT_EQ(found.arms[0].find("throughput")->verdict, Verdict::inconclusive);
 }
 
+// Where memory lies moves all pieces of a process by the same: with one process an arm that is a
+// difference for certain, with several it is spread.
+void add_pairs_of_processes(World& world, uint32_t pairs, uint32_t restart) {
+  RandomDraws draws(7);
+  double of_base = 0, of_arm = 0;
+  for (uint32_t block = 0; block < pairs; ++block) {
+    if (block % restart == 0) {
+      of_base = 0.015 * draws.normal();
+      of_arm = 0.015 * draws.normal();
+    }
+    for (const auto& [arm, shift] : {std::pair("a", of_base), std::pair("b", of_arm)}) {
+      world.add(PieceKind::measured, arm, block, 1 + shift).process = block / restart;
+    }
+  }
+}
+
+TEST(Analysis, takes_no_luck_of_a_process_for_a_difference_where_arms_are_started_anew) {
+  World once;
+  once.spread = 0.002;
+  add_pairs_of_processes(once, 60, 60);
+  const ArmResult one = analyse(once.measured).arms[0];
+  EXPECT_NE(one.find("throughput")->verdict, Verdict::inconclusive);
+  EXPECT_THAT(one.notes, Contains(HasSubstr("--restart 1")));
+
+  World anew;
+  anew.spread = 0.002;
+  anew.measured.plan.restart = 3;
+  add_pairs_of_processes(anew, 60, 3);
+  const ArmResult many = analyse(anew.measured).arms[0];
+  const MetricResult& speed = *many.find("throughput");
+  EXPECT_EQ(speed.verdict, Verdict::inconclusive);
+  EXPECT_TRUE(speed.log_ratio.holds(0));
+  EXPECT_EQ(speed.units, 20);
+  EXPECT_EQ(speed.log_ratios.size(), 60);
+  EXPECT_THAT(many.notes, Not(Contains(HasSubstr("--restart"))));
+  EXPECT_THAT(text_report(anew.measured, analyse(anew.measured)),
+              HasSubstr("of 20 starts of both arms"));
+}
+
 TEST(Analysis, knows_no_noise_floor_where_every_pair_was_dropped) {
   World world;
   world.add(PieceKind::noise, "a", 0, 1);

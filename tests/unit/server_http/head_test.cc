@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/server/http/head_check.h"
+#include "core/server/http/head_lines.h"
 #include "core/server/http/message.h"
 
 namespace tenon::http {
@@ -46,6 +47,60 @@ TEST(CheckHead, refuses_other_versions_and_expectations) {
   EXPECT_EQ(status_of({{"host", "x"}}, 12), 505u);
   EXPECT_EQ(status_of({{"host", "x"}, {"expect", "tea"}}), 417u);
   EXPECT_EQ(status_of({{"expect", "100-continue"}}, 10), 417u);
+}
+
+// What is said of a head that comes in pieces of that size.
+std::string fault_of(std::string_view head, size_t piece) {
+  HeadLines lines;
+  for (size_t i = 0; i < head.size(); i += piece) {
+    const std::string_view fault = lines.fault_in(head.substr(i, piece));
+    if (!fault.empty()) return std::string(fault);
+  }
+  return "";
+}
+
+TEST(HeadLines, are_refused_where_two_readers_could_cut_them_differently) {
+  struct Case {
+    std::string_view head, fault;
+  };
+  using namespace std::string_view_literals;
+  const Case cases[] = {
+      {"GET / HTTP/1.1\r\nA: b\r\n\r\n", ""},
+      {"GET /?a HTTP/1.0\r\nA:b\r\nC:\r\n\r\n", ""},
+      {"\r\nGET / HTTP/1.1\r\n\r\n", "empty line"},
+      {"GET / HTTP/2.0\r\n\r\n", ""},                          // told by its version
+      {"POST / HTTP/1.1\r\nA: b: c\r\n\r\n\n \n\0:\r"sv, ""},  // the body is another's
+      {"GET / HTTP/1.1\nA: b\n\n", "LF alone"},
+      {"\nGET / HTTP/1.1\r\n\r\n", "LF alone"},
+      {"GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\n", "LF alone"},
+      {"GET / HTTP/1.1\r\nA: b\r\n\n", "LF alone"},
+      {"GET / HTTP/1.1\r\nA: b\rC: d\r\n\r\n", "ends no line"},
+      {"GET / HTTP/1.1\r\nA: b\r\r\n\r\n", "ends no line"},
+      {"GET / HTTP/1.1\r\nA: b\r\n c: d\r\n\r\n", "second line"},
+      {"GET / HTTP/1.1\r\n\tA: b\r\n\r\n", "second line"},
+      {"GET / HTTP/1.1\r\nA: b\0\r\n\r\n"sv, "NUL"},
+      {"GET / HTTP/1.1\r\nA : b\r\n\r\n", "name is none"},
+      {"GET / HTTP/1.1\r\n: b\r\n\r\n", "name is none"},
+      {"GET / HTTP/1.1\r\nA(: b\r\n\r\n", "name is none"},
+      {"GET / HTTP/1.1\r\nA\r\n\r\n", "no colon"},
+      {"GET  / HTTP/1.1\r\n\r\n", "first line"},
+      {"GET /  HTTP/1.1\r\n\r\n", "first line"},
+      {" GET / HTTP/1.1\r\n\r\n", "first line"},
+      {"GET / HTTP/1.1 \r\n\r\n", "first line"},
+      {"GET\t/ HTTP/1.1\r\n\r\n", "first line"},
+      {"GET /a b HTTP/1.1\r\n\r\n", "first line"},
+      {"GET / http/1.1\r\n\r\n", "first line"},
+      {"GET /\r\n\r\n", "first line"},
+      {"GET HTTP/1.1\r\n\r\n", "first line"},
+      {"G@T / HTTP/1.1\r\n\r\n", "first line"},
+  };
+  for (const Case& known : cases) {
+    for (const size_t piece : {1, 3, 1000}) {
+      const std::string fault = fault_of(known.head, piece);
+      EXPECT_EQ(fault.empty(), known.fault.empty()) << known.head << fault;
+      EXPECT_NE(fault.find(known.fault), std::string::npos) << known.head << fault;
+    }
+  }
 }
 
 TEST(Target, is_a_path_and_a_query) {

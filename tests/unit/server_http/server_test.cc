@@ -144,6 +144,88 @@ TEST_F(ServerTest, keeps_a_connection_for_many_requests) {
   }
 }
 
+TEST_F(ServerTest, refuses_what_two_readers_could_understand_differently) {
+  struct Case {
+    std::string request;
+    const char* status;
+  };
+  using namespace std::string_literals;
+  const std::string head = "POST /echo HTTP/1.1\r\nHost: x\r\n";
+  const Case cases[] = {
+      {head + "Content-Length: 1\r\n\r\na", "200"},
+      {"\r\n" + head + "Content-Length: 1\r\n\r\na", "400"},
+      {"POST /echo HTTP/1.1\nHost: x\nContent-Length: 1\n\na", "400"},
+      {head + "Content-Length: 1\n\na", "400"},
+      {head + "A: b\r\n c\r\nContent-Length: 1\r\n\r\na", "400"},
+      {head + "Content-Length : 1\r\n\r\na", "400"},
+      {head + ": b\r\nContent-Length: 1\r\n\r\na", "400"},
+      {head + "A: \0\r\nContent-Length: 1\r\n\r\na"s, "400"},
+      {head + "A: \x01\r\nContent-Length: 1\r\n\r\na", "400"},
+      {head + "A: b\rContent-Length: 1\r\n\r\na", "400"},
+      {head + "Content-Length: 1\r\nContent-Length: 2\r\n\r\na", "400"},
+      {head + "Content-Length: 1\r\nContent-Length: 1\r\n\r\na", "400"},
+      {head + "Content-Length: 1, 1\r\n\r\na", "400"},
+      {head + "Content-Length: 99999999999999999999\r\n\r\na", "400"},
+      {head + "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "400"},
+      {head + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n1\r\na\r\n0\r\n\r\n", "400"},
+      {head + "Transfer-Encoding: \x0b"
+              "chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+       "400"},
+      {"POST  /echo HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
+      {"POST /echo  HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
+      {"POST /echo HTTP/1.1 \r\nHost: x\r\n\r\n", "400"},
+      {"POST /echo\r\n\r\n", "400"},
+      {"POST /\x01 HTTP/1.1\r\nHost: x\r\n\r\n", "400"},
+      {"POST /echo HTTP/3.0\r\nHost: x\r\n\r\n", "505"},
+  };
+  for (const Case& known : cases) {
+    Client client(port_);
+    client.send(known.request);
+    const std::string read = client.read(known.status == "200"s ? "\r\n\r\na" : "");
+    EXPECT_TRUE(read.starts_with("HTTP/1.1 "s + known.status)) << known.request << '\n' << read;
+  }
+}
+
+TEST_F(ServerTest, takes_little_around_the_chunks_of_a_body) {
+  struct Case {
+    std::string body;
+    const char* status;
+  };
+  using namespace std::string_literals;
+  const auto long_text = [](size_t bytes) { return std::string(bytes, 'y'); };
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "1;" + long_text(60) + "\r\na\r\n";
+  const std::string end = "0\r\n\r\n";
+  const Case cases[] = {
+      {"1\r\na\r\n" + end, "200"},
+      {"1;a=b;c=\"d\"\r\na\r\n0;e\r\nF: g\r\n\r\n", "200"},
+      {"1;" + long_text(4000) + "\r\na\r\n0\r\nA: " + long_text(4000) + "\r\n\r\n", "200"},
+      {"1;" + long_text(5000) + "\r\na\r\n" + end, "413"},
+      {"1\r\na\r\n0;" + long_text(5000) + "\r\n\r\n", "413"},
+      {"1;" + long_text(100'000), "413"},  // and no end
+      {many + end, "413"},                 // each of them is short
+      {"1\r\na\r\n0\r\nA: " + long_text(5000) + "\r\n\r\n", "431"},
+      {"1\r\na\r\n0\r\nA: " + long_text(100'000), "431"},
+      {"1\r\na\r\n0\r\nContent-Length: 1\r\n\r\n", "400"},
+      {"1\na\r\n" + end, "400"},
+      {"1\r\na\n" + end, "400"},
+      {"1 \r\na\r\n" + end, "400"},
+      {"0x1\r\na\r\n" + end, "400"},
+      {"-1\r\na\r\n" + end, "400"},
+      {"\r\n\r\n", "400"},
+      {"11111111111111111\r\na", "400"},
+      {"fffffffffffffff\r\na", "413"},
+  };
+  for (const Case& known : cases) {
+    Client client(port_);
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(known.body);
+    const std::string read = client.read(known.status == "200"s ? "\r\n\r\na" : "");
+    EXPECT_TRUE(read.starts_with("HTTP/1.1 "s + known.status)) << known.body.substr(0, 100) << '\n'
+                                                               << read;
+  }
+}
+
 TEST_F(ServerTest, sends_a_stream_in_chunks_as_it_comes) {
   Client client(port_);
   client.get("/stream");

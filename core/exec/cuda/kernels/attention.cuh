@@ -2,66 +2,18 @@
 // items, rows of a sequence times the query heads that share a KV head, and walks that head's
 // entries in steps of 32 from the beginning of a range of kSplitEntries. What a row may not see
 // has the score -inf, which changes no bit of its sums. Ranges of a long sequence are computed
-// beside each other and added up in their order by the second kernel.
+// beside each other and added up in their order by the second kernel. Rows that form a tree have a
+// kernel of their own, which walks along paths (attention_walk.cuh) and gives each row the bits
+// that it has as the end of a chain.
 #pragma once
 
 #include <tenon/cuda/machine.h>
 
-#include "core/exec/cuda/kernels/cache_rows.cuh"
-#include "core/exec/cuda/kernels/launches.h"
+#include "core/exec/cuda/kernels/attention_walk.cuh"
 
 namespace tenon::cuda {
 
-inline constexpr int kEntries = 32;  // of K and V in shared memory
 inline constexpr float kLog2E = 1.44269504f;
-
-struct AttentionView {
-  Global<const float> q;
-  Global<const BFloat16> k, v;             // of tiles; attend_plain has its own
-  Global<const uint8_t> k_bytes, v_bytes;  // in place of k and v, of i8 and i4
-  Global<const uint32_t> sequences;        // AttentionSequence, 3 numbers each
-  Global<const uint32_t> tiles;            // AttentionTile, 2 numbers each
-  Global<const uint32_t> slots;
-  Global<const int32_t> tables;
-  Global<const float> slopes;
-  Global<float> partial, sums;
-  int heads, kv_heads, head_dim, v_dim, block_tokens;
-  int row_bytes, scale_at;  // of i8 and i4
-  CacheType type;
-  uint32_t rows, window;
-  float scale, cap;
-};
-
-// The items of one tile, and what its sequence is.
-struct Items {
-  uint32_t first_row, count, first_entry, first;
-  int group;  // query heads of a KV head
-  int kv_head;
-
-  TENON_DEVICE Items(const AttentionView& a, uint32_t tile, int head) : kv_head(head) {
-    const int64_t sequence = uint32_t{a.tiles[2 * static_cast<int64_t>(tile)]};
-    first = a.tiles[2 * static_cast<int64_t>(tile) + 1];
-    group = a.heads / a.kv_heads;
-    first_row = a.sequences[3 * sequence];
-    count = a.sequences[3 * sequence + 1] * static_cast<uint32_t>(group);
-    first_entry = a.sequences[3 * sequence + 2];
-  }
-  TENON_DEVICE bool there(uint32_t item) const { return item < count; }
-  TENON_DEVICE uint32_t row(uint32_t item) const {
-    return first_row + item / static_cast<uint32_t>(group);
-  }
-  TENON_DEVICE int head(uint32_t item) const {
-    return kv_head * group + static_cast<int>(item % static_cast<uint32_t>(group));
-  }
-};
-
-// Entries first … last-1 that a row sees; first_visible of <tenon/model.h>.
-struct Visible {
-  uint32_t first = 0, last = 0;
-  TENON_DEVICE Visible() {}
-  TENON_DEVICE Visible(uint32_t slot, uint32_t window)
-      : first(window == 0 || slot < window ? 0 : slot - window + 1), last(slot + 1) {}
-};
 
 // `distance`: of the entry from the row's own, 0 or below.
 TENON_DEVICE float final_score(const AttentionView& a, float product, float slope, float distance) {
@@ -75,28 +27,11 @@ TENON_DEVICE float distance_of(uint32_t entry, Visible seen) {
   return static_cast<float>(static_cast<int>(entry) + 1 - static_cast<int>(seen.last));
 }
 
-// Which row of its plane an entry is.
-TENON_DEVICE int64_t entry_row(const AttentionView& a, const Items& items, uint32_t entry) {
-  const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
-  const int64_t block = int32_t{a.tables[static_cast<int64_t>(items.first_entry + entry / tokens)]};
-  return (block * a.kv_heads + items.kv_head) * a.block_tokens + entry % tokens;
-}
-
 template <int head_dim>
 struct AttentionTileShape {
   static constexpr int kStride = head_dim + 8;  // elements: rows of matrices meet no bank twice
   static constexpr int kPieces = head_dim / 8;  // of 16 bytes
 };
-
-// Of kEntries entries from `entry` on, where that of this lane begins, in elements of the plane or
-// in bytes of a quantised one; -1: nobody sees it.
-TENON_DEVICE int64_t lane_place(const AttentionView& a, const Items& items, uint32_t entry,
-                                Visible seen) {
-  static_assert(kEntries == 32, "a lane for each");
-  const uint32_t own = entry + threadIdx.x % 32;
-  if (own < seen.first || own >= seen.last) return -1;
-  return entry_row(a, items, own) * (a.type == CacheType::bf16 ? a.head_dim : a.row_bytes);
-}
 
 // kEntries entries of the plane, by the places that lanes know; what nobody sees becomes zero and
 // is not read.
@@ -243,17 +178,6 @@ TENON_DEVICE void multiply_values(Running<head_dim>& state, const uint32_t (&p)[
   }
 }
 
-// What any row of the block sees: rows' windows move forward with the rows.
-template <int warps>
-TENON_DEVICE Visible seen_by_block(const AttentionView& a, const Items& items) {
-  const uint32_t last =
-      items.first + 16 * warps < items.count ? items.first + 16 * warps : items.count;
-  const Visible first_row(a.slots[static_cast<int64_t>(items.row(items.first))], a.window);
-  Visible all(a.slots[static_cast<int64_t>(items.row(last - 1))], a.window);
-  all.first = first_row.first;
-  return all;
-}
-
 // The columns of V from `first` on; its rows have v_dim.
 template <int v_dim, int columns>
 TENON_DEVICE void put_partial(const AttentionView& a, const Items& items, uint32_t item,
@@ -284,20 +208,15 @@ TENON_DEVICE void look_at_items(const AttentionView& a, const Items& items, uint
   }
 }
 
-// Grid: tiles, KV heads, ranges.
-template <int head_dim, int warps>
-__global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
+template <int head_dim, int warps, typename Walk>
+TENON_DEVICE void attend_tile(const AttentionView& a) {
   constexpr int kStride = AttentionTileShape<head_dim>::kStride;
   SharedArena arena;
   Shared<BFloat16> q = arena.take<BFloat16>(16 * warps * kStride);
   Shared<BFloat16> k = arena.take<BFloat16>(kEntries * kStride);
   Shared<BFloat16> v = arena.take<BFloat16>(kEntries * kStride);
   const Items items(a, blockIdx.x, static_cast<int>(blockIdx.y));
-  const Visible block_sees = seen_by_block<warps>(a, items);
-  const uint32_t begin = blockIdx.z * kSplitEntries;
-  const uint32_t split_end = begin + kSplitEntries;
-  const uint32_t end = block_sees.last < split_end ? block_sees.last : split_end;
-  uint32_t entry = block_sees.first > begin ? block_sees.first / kEntries * kEntries : begin;
+  Walk walk(a, items, 16 * warps, blockIdx.z * kSplitEntries);
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t item = items.first + static_cast<uint32_t>(warp * 16) + threadIdx.x % 32 / 4;
@@ -307,12 +226,12 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
   load_queries<head_dim, 16 * warps, warps>(q, a, items);
   Running<head_dim> state;
   int64_t place = -1;  // of this lane's entry: in the step's V, then in the next K
-  if (entry < end) {
-    place = lane_place(a, items, entry, block_sees);
+  if (walk.more()) {
+    place = walk.place(a, items);
     copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, place);
   }
   copy_async_commit();
-  for (; entry < end; entry += kEntries) {
+  while (walk.more()) {
     copy_async_wait<0>();
     __syncthreads();  // K is there, and the last V was used
     copy_entries<head_dim, warps>(v, a.v, a.v_bytes, a, place);
@@ -321,17 +240,33 @@ __global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
     multiply_keys<head_dim>(scores, q + warp * 16 * kStride, k);
     copy_async_wait<0>();
     __syncthreads();  // V is there, and K was used
-    if (entry + kEntries < end) {
-      place = lane_place(a, items, entry + kEntries, block_sees);
+    const uint32_t entry = walk.entry();
+    const Visible shown[2] = {walk.show(seen[0], items.row(item)),
+                              walk.show(seen[1], items.row(item + 8))};
+    walk.advance(a);
+    if (walk.more()) {
+      place = walk.place(a, items);
       copy_entries<head_dim, warps>(k, a.k, a.k_bytes, a, place);
     }
     copy_async_commit();
     uint32_t p[kEntries / 16][4];
-    soften<head_dim>(scores, a, entry, seen, slope, state, p);
+    soften<head_dim>(scores, a, entry, shown, slope, state, p);
     multiply_values<head_dim, kStride>(state, p, v);
   }
   put_partial<head_dim>(a, items, item, state, 0);
   put_partial<head_dim>(a, items, item + 8, state, 1);
+}
+
+// Grid: tiles, KV heads, ranges.
+template <int head_dim, int warps>
+__global__ void __launch_bounds__(warps * 32, 2) attend_tiles(AttentionView a) {
+  attend_tile<head_dim, warps, ChainWalk>(a);
+}
+
+// Of trees, which have few rows.
+template <int head_dim>
+__global__ void __launch_bounds__(32, 2) attend_tree(AttentionView a) {
+  attend_tile<head_dim, 1, TreeWalk>(a);
 }
 
 // The same in f32, for any head_dim: a warp for each row, head and range; lanes hold elements of
@@ -351,6 +286,9 @@ __global__ void attend_plain(AttentionView a, Rows k, Rows v, Global<const uint3
   const Visible seen(a.slots[row], a.window);
   const uint32_t begin = blockIdx.y * kSplitEntries;
   const uint32_t end = seen.last < begin + kSplitEntries ? seen.last : begin + kSplitEntries;
+  const bool tree = a.parents && uint32_t{a.parents[row]} != kNoTree;
+  const uint32_t first_row = tree ? uint32_t{a.sequences[3 * sequence]} : 0;
+  const uint32_t base = tree ? uint32_t{a.slots[static_cast<int64_t>(first_row)]} : end;
   constexpr int kLaneElements = PlainLane<dim>::kElements;
   float q[kLaneElements] = {};
   float out[kLaneElements] = {};
@@ -363,8 +301,10 @@ __global__ void attend_plain(AttentionView a, Rows k, Rows v, Global<const uint3
   const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
   const int kv_head = head / (a.heads / a.kv_heads);
   for (uint32_t entry = begin > seen.first ? begin : seen.first; entry < end; ++entry) {
-    const int64_t block = int32_t{a.tables[static_cast<int64_t>(table + entry / tokens)]};
-    const int64_t at = (block * a.kv_heads + kv_head) * a.block_tokens + entry % tokens;
+    const uint32_t slot =
+        entry < base ? entry : path_slot(a, first_row, base, static_cast<uint32_t>(row), entry);
+    const int64_t block = int32_t{a.tables[static_cast<int64_t>(table + slot / tokens)]};
+    const int64_t at = (block * a.kv_heads + kv_head) * a.block_tokens + slot % tokens;
     float product = 0.0f;
     for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
       product = fmaf(q[i], k(at, lane + 32 * i), product);

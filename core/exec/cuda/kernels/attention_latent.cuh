@@ -45,9 +45,8 @@ TENON_DEVICE void take_scores(float (&scores)[kEntries / 8][4], Shared<float> fr
   }
 }
 
-// Grid: tiles, 1, ranges.
-template <int k_dim, int v_dim>
-__global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView a) {
+template <int k_dim, int v_dim, typename Walk>
+TENON_DEVICE void attend_latent_tile(const AttentionView& a) {
   constexpr int kStride = AttentionTileShape<k_dim>::kStride;
   constexpr int kColumns = v_dim / kLatentWarps;
   constexpr int kBuffer = kEntries * kStride;
@@ -56,11 +55,7 @@ __global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView
   Shared<BFloat16> rows = arena.take<BFloat16>(2 * kBuffer);
   Shared<float> all_scores = arena.take<float>(16 * kScoreStride);
   const Items items(a, blockIdx.x, 0);
-  const Visible block_sees = seen_by_block<1>(a, items);
-  const uint32_t begin = blockIdx.z * kSplitEntries;
-  const uint32_t split_end = begin + kSplitEntries;
-  const uint32_t end = block_sees.last < split_end ? block_sees.last : split_end;
-  uint32_t entry = block_sees.first > begin ? block_sees.first / kEntries * kEntries : begin;
+  Walk walk(a, items, 16, blockIdx.z * kSplitEntries);
 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const uint32_t item = items.first + threadIdx.x % 32 / 4;
@@ -69,15 +64,18 @@ __global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView
   look_at_items(a, items, item, seen, slope);
   load_queries<k_dim, 16, kLatentWarps>(q, a, items);
   Running<kColumns> state;
-  if (entry < end) {
-    copy_entries<k_dim, kLatentWarps>(rows, a.k, a.k_bytes, a,
-                                      lane_place(a, items, entry, block_sees));
+  if (walk.more()) {
+    copy_entries<k_dim, kLatentWarps>(rows, a.k, a.k_bytes, a, walk.place(a, items));
   }
   copy_async_commit();
-  for (int buffer = 0; entry < end; entry += kEntries, buffer ^= 1) {
-    if (entry + kEntries < end) {
+  for (int buffer = 0; walk.more(); buffer ^= 1) {
+    const uint32_t entry = walk.entry();
+    const Visible shown[2] = {walk.show(seen[0], items.row(item)),
+                              walk.show(seen[1], items.row(item + 8))};
+    walk.advance(a);
+    if (walk.more()) {
       copy_entries<k_dim, kLatentWarps>(rows + (buffer ^ 1) * kBuffer, a.k, a.k_bytes, a,
-                                        lane_place(a, items, entry + kEntries, block_sees));
+                                        walk.place(a, items));
     }
     copy_async_commit();
     copy_async_wait<1>();
@@ -89,12 +87,22 @@ __global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView
     float scores[kEntries / 8][4];
     take_scores(scores, all_scores);
     uint32_t p[kEntries / 16][4];
-    soften<kColumns>(scores, a, entry, seen, slope, state, p);
+    soften<kColumns>(scores, a, entry, shown, slope, state, p);
     multiply_values<kColumns, kStride>(state, p, rows + (buffer * kBuffer + warp * kColumns));
     __syncthreads();  // scores and entries were used
   }
   put_partial<v_dim>(a, items, item, state, 0, warp * kColumns);
   put_partial<v_dim>(a, items, item + 8, state, 1, warp * kColumns);
+}
+
+// Grid: tiles, 1, ranges.
+template <int k_dim, int v_dim>
+__global__ void __launch_bounds__(kLatentWarps * 32) attend_latent(AttentionView a) {
+  attend_latent_tile<k_dim, v_dim, ChainWalk>(a);
+}
+template <int k_dim, int v_dim>
+__global__ void __launch_bounds__(kLatentWarps * 32) attend_latent_tree(AttentionView a) {
+  attend_latent_tile<k_dim, v_dim, TreeWalk>(a);
 }
 
 }  // namespace tenon::cuda

@@ -30,6 +30,7 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   a.sequences = Global<const uint32_t>(reinterpret_cast<const uint32_t*>(arrays.sequences));
   a.tiles = Global<const uint32_t>(reinterpret_cast<const uint32_t*>(arrays.tiles));
   a.slots = Global<const uint32_t>(arrays.slots);
+  a.parents = Global<const uint32_t>(arrays.parents);
   a.tables = Global<const int32_t>(arrays.tables);
   a.slopes = Global<const float>(arrays.slopes);
   a.partial = Global<float>(arrays.partial);
@@ -46,35 +47,61 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   return a;
 }
 
-template <int head_dim, int warps>
-int attend(void* stream, const AttentionView& a, const AttentionShape& shape) {
-  LaunchConfig config;
-  config.name = "attend_tiles";
-  config.grid = {shape.tiles, static_cast<uint32_t>(shape.cache.kv_heads), shape.splits};
-  config.block.x = warps * 32;
-  config.shared_bytes = (16 * warps + 2 * kEntries) * AttentionTileShape<head_dim>::kStride * 2;
-  config.stream = stream;
-  return launch(config, attend_tiles<head_dim, warps>, a);
+// With the tiles of rows that follow each other, and with those of trees.
+struct TileViews {
+  AttentionView chains, trees;
+
+  TileViews(AttentionArrays arrays, const AttentionShape& shape) : chains(view(arrays, shape)) {
+    arrays.tiles += shape.tiles;
+    trees = view(arrays, shape);
+  }
+};
+
+template <int head_dim>
+uint32_t shared_bytes(int warps) {
+  return (16 * static_cast<uint32_t>(warps) + 2 * kEntries) *
+         AttentionTileShape<head_dim>::kStride * 2;
+}
+
+int launch_tiles(LaunchConfig config, uint32_t tiles, void (*kernel)(AttentionView),
+                 const AttentionView& a, const AttentionShape& shape) {
+  if (tiles == 0) return 0;
+  config.grid = {tiles, static_cast<uint32_t>(shape.cache.kv_heads), shape.splits};
+  return launch(config, kernel, a);
 }
 
 template <int head_dim>
-int attend(void* stream, const AttentionView& a, const AttentionShape& shape) {
-  return shape.warps == 1 ? attend<head_dim, 1>(stream, a, shape)
-                          : attend<head_dim, 4>(stream, a, shape);
+int attend(void* stream, const TileViews& views, const AttentionShape& shape) {
+  LaunchConfig config;
+  config.name = "attend_tiles";
+  config.block.x = static_cast<uint32_t>(shape.warps) * kWarp;
+  config.shared_bytes = shared_bytes<head_dim>(shape.warps);
+  config.stream = stream;
+  const auto chains = shape.warps == 1 ? attend_tiles<head_dim, 1> : attend_tiles<head_dim, 4>;
+  const int attended = launch_tiles(config, shape.tiles, chains, views.chains, shape);
+  if (attended != 0) return attended;
+  config.name = "attend_tree";
+  config.block.x = kWarp;
+  config.shared_bytes = shared_bytes<head_dim>(1);
+  return launch_tiles(config, shape.tree_tiles, attend_tree<head_dim>, views.trees, shape);
 }
 
-int attend_latent_bf16(void* stream, const AttentionView& a, const AttentionShape& shape) {
+int attend_latent_bf16(void* stream, const TileViews& views, const AttentionShape& shape) {
   LaunchConfig config;
   config.name = "attend_latent";
-  config.grid = {shape.tiles, 1, shape.splits};
-  config.block.x = kLatentWarps * 32;
-  config.shared_bytes = (16 + 2 * kEntries) * AttentionTileShape<kLatentRow>::kStride * 2 +
-                        16 * kScoreStride * sizeof(float);
+  config.block.x = kLatentWarps * kWarp;
+  config.shared_bytes =
+      shared_bytes<kLatentRow>(1) + 16 * kScoreStride * static_cast<uint32_t>(sizeof(float));
   config.stream = stream;
-  return launch(config, attend_latent<kLatentRow, kLatentValues>, a);
+  const auto chains = attend_latent<kLatentRow, kLatentValues>;
+  const int attended = launch_tiles(config, shape.tiles, chains, views.chains, shape);
+  if (attended != 0) return attended;
+  config.name = "attend_latent_tree";
+  const auto trees = attend_latent_tree<kLatentRow, kLatentValues>;
+  return launch_tiles(config, shape.tree_tiles, trees, views.trees, shape);
 }
 
-int attend_with_tiles(void* stream, const AttentionView& a, const AttentionShape& shape) {
+int attend_with_tiles(void* stream, const TileViews& a, const AttentionShape& shape) {
   if (is_latent(shape)) return attend_latent_bf16(stream, a, shape);
   switch (shape.cache.head_dim) {
     case 64:
@@ -138,7 +165,7 @@ int attend_quantised_rows(void* stream, const AttentionView& a, const AttentionA
 
 int attend(void* stream, const AttentionView& a, const AttentionArrays& arrays,
            const AttentionShape& shape) {
-  if (has_tiles(shape)) return attend_with_tiles(stream, a, shape);
+  if (has_tiles(shape)) return attend_with_tiles(stream, {arrays, shape}, shape);
   if (is_quantised(shape.cache.type)) return attend_quantised_rows(stream, a, arrays, shape);
   if (shape.cache.type == CacheType::bf16) {
     return attend_plain_rows<BFloat16>(stream, a, arrays, shape);

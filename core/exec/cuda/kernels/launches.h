@@ -211,6 +211,10 @@ int launch_add_experts(void* stream, const AddExpertsCall& call);
 
 // Sequences of a step. Items of a sequence and KV head are its rows times the query heads that
 // share that head: item i is row i / (heads / kv_heads).
+//
+// Rows of a sequence follow each other, or form a tree behind what is in the cache: then a row sees
+// what is there, the rows that lead to it, and itself. Rows are stored one behind the other all the
+// same, row r of a tree behind the `slots[first_row]` entries that all of it sees.
 struct AttentionTile {
   uint32_t sequence;
   uint32_t first_item;
@@ -226,7 +230,9 @@ struct AttentionArrays {
   const void* v;   // k again where V is the beginning of K's rows
   const AttentionSequence* sequences;
   const AttentionTile* tiles;
-  const uint32_t* slots;         // [rows] entries in front of the row
+  const uint32_t* slots;         // [rows] entries in front of the row; of a tree's, on its path
+  const uint32_t* parents;       // [rows] the row that a tree's follows, in front of the tree any
+                                 // number; of other rows kNoTree. Null: no row is a tree's
   const uint32_t* row_sequence;  // [rows] which of `sequences`
   const int32_t* tables;         // block ids; of blocks that no row sees they are not read
   const float* sinks;            // [heads] or null
@@ -242,11 +248,12 @@ struct AttentionShape {
   int out_stride;
   int out_head_stride;
   int heads;
-  uint32_t rows;    // of the step
-  uint32_t tiles;   // of kTileItems · warps items
-  int warps;        // 1, or 4 where sequences have many rows; changes no bit
-  uint32_t splits;  // attention_splits of the longest sequence
-  uint32_t window;  // 0 = none
+  uint32_t rows;        // of the step
+  uint32_t tiles;       // of kTileItems · warps items, those of trees not among them
+  uint32_t tree_tiles;  // behind them, of kTileItems items
+  int warps;            // 1, or 4 where sequences have many rows; changes no bit
+  uint32_t splits;      // attention_splits of the longest sequence
+  uint32_t window;      // 0 = none
   float scale;
   float cap;  // 0 = none
 };
@@ -254,6 +261,7 @@ struct AttentionShape {
 // in order.
 inline constexpr uint32_t kSplitEntries = 512;
 inline constexpr uint32_t kTileItems = 16;
+inline constexpr uint32_t kNoTree = 0xffffffffu;
 constexpr uint32_t attention_splits(uint32_t entries) {
   return (entries + kSplitEntries - 1) / kSplitEntries;
 }
