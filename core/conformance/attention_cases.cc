@@ -124,6 +124,8 @@ class Bench {
 
   // From here on; null = not.
   void watch_runs(RunWatch* watch) { watch_ = watch; }
+  // Behind each plan another one is made, of the first sequence alone, which is never run.
+  void plan_further() { plans_further_ = true; }
 
   // out [rows, heads · dim] of all parts, one behind the other. With `own` the kernel is asked for
   // these parts alone; rows of others are NaN then.
@@ -176,6 +178,11 @@ class Bench {
     const GuardedMemory out(q.size() * sizeof(float));
     KernelPlanOut planned;
     TENON_RETURN_IF_ERROR(kernel_->plan({0, &batch, own, plan.get()}, planned));
+    const GuardedMemory further(kernel_->plan_bytes(0));
+    if (plans_further_) {
+      KernelPlanOut unused;
+      TENON_RETURN_IF_ERROR(kernel_->plan({0, &batch, own.first(1), further.get()}, unused));
+    }
     AttentionCall call;
     call.layer = layer;
     call.q = queries.get();
@@ -235,6 +242,7 @@ class Bench {
   PluginInstance<AttentionKernel> plugin_;
   std::unique_ptr<CheckedAttention> kernel_;
   RunWatch* watch_ = nullptr;
+  bool plans_further_ = false;
   uint64_t step_ = 0;
 };
 
@@ -449,6 +457,21 @@ Finding gives_rows_their_own_bits(Subject& subject) {
   return each_dtype(subject, {}, [&](const Layout& layout) { return same_bits(subject, layout); });
 }
 
+Finding keeps_plans_apart(Subject& subject) {
+  return each_dtype(subject, {}, [&](const Layout& layout) -> Finding {
+    auto bench = Bench::make(subject, layout);
+    if (!bench.ok()) return broke(message_of(bench.status()));
+    const Text text{subject.seed() + 1}, other{subject.seed() + 2};
+    (*bench)->plan_further();
+    const auto out = (*bench)->step({{other, 0, 0, 3}, {text, 1, 0, 20}});
+    if (!out.ok()) return broke(message_of(out.status()));
+    const Finding found = differs_from_formula(
+        {out->begin() + ptrdiff_t{3} * kHeads * kDim, out->end()}, text, 20, layout);
+    if (found.verdict == CaseVerdict::pass) return {};
+    return broke("where another plan was made before `run`, " + found.what);
+  });
+}
+
 Finding runs_without_allocating(Subject& subject) {
   return each_dtype(subject, {}, [&](const Layout& layout) -> Finding {
     auto bench = Bench::make(subject, layout);
@@ -508,6 +531,8 @@ CaseList attention_cases() {
        "was "
        "chunked, whatever the block size, and however many slices there are",
        &gives_rows_their_own_bits},
+      {"attention.plans", kOf, kHeader,
+       "and nothing else, so a step may be planned while another one runs.", &keeps_plans_apart},
       {"attention.memory", kOf, kHeader,
        "The most that `plan` writes for one group, and the scratch memory of its runs.",
        &runs_without_allocating},

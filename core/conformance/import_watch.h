@@ -1,5 +1,6 @@
 // What a library asks of the system beside the boundary: clocks, random devices, files, threads,
-// memory. A watch turns the library's own imports to functions that note the call and make it.
+// memory, what a process has once. A watch turns the library's own imports to functions that note
+// the call and make it.
 //
 // Not seen are system calls without a function of the C library's, calls by other libraries that
 // this one needs, and functions that were linked into it.
@@ -11,7 +12,7 @@
 
 namespace tenon {
 
-enum class WatchedCall : uint8_t { clock, randomness, file, thread, memory };
+enum class WatchedCall : uint8_t { clock, randomness, file, thread, memory, process };
 
 struct SeenCall {
   WatchedCall kind;

@@ -169,6 +169,7 @@ Finding keeps_to_the_host(Subject& subject) {
       {WatchedCall::randomness, "draws from a generator of its own – randomness comes from keys"},
       {WatchedCall::file, "opens a file – texts and models come from the host"},
       {WatchedCall::thread, "starts a thread or a process – work is cut into slices by the host"},
+      {WatchedCall::process, "changes what the program has once, for everybody in it"},
   };
   const ImportWatch watch(reinterpret_cast<const void*>(subject.descriptor().create));
   std::string printed;

@@ -73,6 +73,16 @@ Finding serves_everyone_in_narrow_steps(Subject& subject) {
   return run_worlds(subject, size);
 }
 
+// Counts beyond 16 bits.
+Finding serves_long_prompts(Subject& subject) {
+  WorldSize size = usual_world(subject);
+  size.sequences = 3;
+  size.most_prompt = 200'000;
+  size.memory_tokens = 1u << 20;
+  size.max_batch_tokens = 30'000;
+  return run_world(subject, size, subject.seed());
+}
+
 // Views and ledgers that no engine makes in this order, but each of which it could make.
 class RandomViews {
  public:
@@ -405,6 +415,8 @@ CaseList scheduler_cases() {
        &serves_everyone_in_scarce_memory},
       {"scheduler.narrow_steps", kOf, kHeader,
        "to keep within `max_sequences` and `max_batch_tokens`;", &serves_everyone_in_narrow_steps},
+      {"scheduler.long_prompts", kOf, kHeader, "what was not granted waits for another step.",
+       &serves_long_prompts},
       {"scheduler.refusals", kOf, kHeader, "to take a refusal of the ledger as an answer",
        &takes_refusals},
       {"scheduler.unknown_events", kOf, kHeader, "to ignore event kinds that it does not know;",

@@ -50,6 +50,8 @@ WRONG = {
         "prints": ("any.keeps_to_the_host", "fail"),
         "changes_its_view": ("any.views", "fail"),
         "remembers_everyone": ("scheduler.ended_sequences", "leak"),
+        "sets_locale": ("any.keeps_to_the_host", "fail"),
+        "counts_to_sixty_thousand": ("scheduler.long_prompts", None),
         "ignores_its_options": ("any.option_effects", "warn"),
     }),
     "kv_caches": ("kv_cache", {
@@ -151,6 +153,7 @@ WRONG = {
         "follows_positions": ("attention.positions", "fail"),
         "takes_memory": ("attention.memory", "fail"),
         "recurses": ("attention.formula", "crash"),
+        "keeps_its_plan": ("attention.plans", "fail"),
     }),
     "kernels_state": ("state", {
         "changes_its_start": ("state.start", "fail"),

@@ -145,6 +145,20 @@ struct Recurses : Sound {
   uint64_t depth_ = 0;
 };
 
+struct KeepsItsPlan : Sound {
+  using Sound::Sound;
+  Status plan(const AttentionPlan& plan, KernelPlanOut& out) {
+    kept_ = plan;
+    return Sound::plan(plan, out);
+  }
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
+    AttentionCall changed = call;
+    changed.plan = &kept_;
+    return Sound::run(changed, phase, slice);
+  }
+  AttentionPlan kept_;
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<AttentionKernel, Class>(id);
@@ -166,10 +180,11 @@ constexpr PluginDescriptor kWrong[] = {
     made<FollowsPositions>("test.follows_positions"),
     made<TakesMemory>("test.takes_memory"),
     made<Recurses>("test.recurses"),
+    made<KeepsItsPlan>("test.keeps_its_plan"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
-                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15])
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16])

@@ -4,6 +4,7 @@
 
 #include <cfenv>
 #include <chrono>
+#include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -301,6 +302,33 @@ struct IgnoresItsOptions : Sound {
       : Sound(host, facts, Options()) {}
 };
 
+struct SetsLocale : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    std::setlocale(LC_NUMERIC, "C");
+    Sound::plan(view, ledger, out);
+  }
+};
+
+// Counts tokens in 16 bits.
+struct CountsToSixtyThousand : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    std::vector<SequenceView> waiting(view.waiting.begin(), view.waiting.end());
+    std::vector<SequenceView> running(view.running.begin(), view.running.end());
+    for (auto* list : {&waiting, &running}) {
+      for (SequenceView& one : *list) {
+        one.known_tokens = static_cast<uint16_t>(one.known_tokens);
+        one.computed_tokens = static_cast<uint16_t>(one.computed_tokens);
+      }
+    }
+    SchedulerView cut = view;
+    cut.waiting = waiting;
+    cut.running = running;
+    Sound::plan(cut, ledger, out);
+  }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Scheduler, Class, Options>(id);
@@ -341,6 +369,8 @@ constexpr PluginDescriptor kWrong[] = {
     made<ChangesItsView>("test.changes_its_view"),
     made<RemembersEveryone>("test.remembers_everyone"),
     made<IgnoresItsOptions>("test.ignores_its_options"),
+    made<SetsLocale>("test.sets_locale"),
+    made<CountsToSixtyThousand>("test.counts_to_sixty_thousand"),
 };
 
 }  // namespace
@@ -350,4 +380,5 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
                      &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
-                     &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32], &kWrong[33], &kWrong[34])
+                     &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32], &kWrong[33], &kWrong[34],
+                     &kWrong[35], &kWrong[36])
