@@ -73,6 +73,44 @@ class Answers(WithServer):
         for index in range(0, len(texts), 3):
             self.assertEqual(texts[index], alone)
 
+    def test_whatever_runs_beside_it_the_tokens_are_those_of_run(self):
+        ways = {"greedy": {"temperature": 0},
+                "sampled": {"temperature": 0.9, "top_p": 0.9, "seed": 11},
+                "penalties": {"temperature": 1.2, "repetition_penalty": 1.2, "top_k": 40, "seed": 5}}
+        prompts = ["The old witch", "Once upon a time there was a king who"]
+        expected, asked = {}, []
+        for way, parameters in ways.items():
+            flags = [word for name, value in parameters.items()
+                     for word in ("--" + name.replace("_", "-"), value)]
+            for prompt in prompts:
+                request = run_json(prompt, "--max-tokens", 40, *flags)["requests"][0]
+                expected[way, prompt] = request["tokens"]
+                asked.append((way, prompt))
+
+        def ask(way, prompt):
+            body = ways[way] | {"prompt": prompt, "max_tokens": 40, "return_token_ids": True}
+            return self.server.post("/v1/completions", body)[2]["choices"][0]["token_ids"]
+        for way, prompt in asked:
+            self.assertEqual(ask(way, prompt), expected[way, prompt], (way, prompt))
+        answers, others = {}, []
+
+        def keep(index, key):
+            answers[index, key] = ask(*key)
+
+        def disturb(index):
+            others.append(self.server.post("/v1/completions", {
+                "prompt": "x " * (40 * index + 1), "seed": index, "n": 3, "max_tokens": 60})[0])
+        threads = [threading.Thread(target=keep, args=(i, key)) for i in range(3) for key in asked]
+        threads += [threading.Thread(target=disturb, args=(i,)) for i in range(6)]
+        for thread in threads[::2] + threads[1::2]:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(others, [200] * 6)
+        self.assertEqual(len(answers), 3 * len(asked))
+        for (_, key), tokens in answers.items():
+            self.assertEqual(tokens, expected[key], key)
+
     def test_a_stream_has_the_same_text_and_an_end(self):
         whole = self.post("/v1/completions", STORY)["choices"][0]["text"]
         events = self.server.events(
