@@ -50,9 +50,11 @@ struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::f32;
   uint32_t panel_columns = 0;
+  // No byte of it is left to the compiler: equal weights are packed into equal bytes.
+  uint32_t reserved[1] = {};
   // Bytes from this header to the order of columns, i32 [k_in], behind the panels; 0 = in turn.
   uint64_t order_at = 0;
-  uint32_t reserved[10] = {};
+  uint32_t more_reserved[10] = {};
 };
 inline const int32_t* order_of(const void* packed) noexcept {
   const uint64_t at = static_cast<const PackedHeader*>(packed)->order_at;
