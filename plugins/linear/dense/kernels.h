@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace tenon::dense {
 
@@ -62,6 +63,7 @@ inline const int32_t* order_of(const void* packed) noexcept {
   return reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(packed) + at);
 }
 static_assert(sizeof(PackedHeader) == 64);
+static_assert(std::has_unique_object_representations_v<PackedHeader>);
 
 using sdk::round_up;
 constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {

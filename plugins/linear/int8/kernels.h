@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace tenon::int8 {
 
@@ -36,6 +37,7 @@ inline const int32_t* order_of(const void* packed) noexcept {
   return reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(packed) + at);
 }
 static_assert(sizeof(PackedHeader) == 64);
+static_assert(std::has_unique_object_representations_v<PackedHeader>);
 
 // 32 values of one row of x: x = q · scale.
 struct RowGroup {
