@@ -18,6 +18,8 @@ class AnswerMachine {
   // One of `specials`.
   virtual void special(std::string_view marker, AnswerOutput& out) = 0;
   virtual void finish(AnswerOutput& out) = 0;
+  // What comes next is thought, or the end of thinking.
+  virtual bool is_reasoning() const = 0;
 };
 
 // Of `markers`, those that are not special tokens: what is one is not looked for in the text.

@@ -46,7 +46,8 @@ class AnswerParser::Impl {
     machine_ = is_harmony(options.format)
                    ? chat::harmony_answer(tools_, options.prompt, specials)
                    : chat::marked_answer(options.format, tools_, options.prompt, specials);
-    if (special_ids_.empty()) return;
+    const bool may_think = options.format.reasoning != ReasoningFormat::none;
+    if (tokenizer == nullptr || (special_ids_.empty() && !may_think)) return;
     counter_.emplace(*tokenizer);
     const size_t known = std::min(prompt_ids.size(), kContextTokens);
     for (const TokenId id : prompt_ids.last(known)) static_cast<void>(counter_->push(id));
@@ -56,41 +57,50 @@ class AnswerParser::Impl {
     output_.deliver_to(out);
     for (const TokenId id : tokens) count(id);
     for (const char c : text) {
-      pass_specials();
+      pass_tokens();
       machine_->push(c, output_);
       ++text_bytes_;
     }
-    pass_specials();
+    pass_tokens();
   }
 
   void finish(std::vector<AnswerDelta>& out) {
     output_.deliver_to(out);
-    pass_specials();
+    pass_tokens();
+    // Tokens of which a stop text took the rest.
+    for (const Waiting& waiting : waiting_) count_thought(waiting);
     machine_->finish(output_);
   }
 
   bool called() const { return output_.called(); }
+  uint32_t reasoning_tokens() const { return reasoning_tokens_; }
 
  private:
   struct Waiting {
     size_t behind_bytes;
-    std::string_view marker;
+    std::string_view marker;  // empty: a token begins
   };
 
   void count(TokenId id) {
     if (!counter_) return;
+    waiting_.push_back({counted_bytes_, {}});
     counted_bytes_ += counter_->push(id).size();
     const auto found = std::find_if(special_ids_.begin(), special_ids_.end(),
                                     [id](const auto& known) { return known.first == id; });
     if (found != special_ids_.end()) waiting_.push_back({counted_bytes_, found->second});
   }
 
-  // A marker is certain to stand here once the bytes in front of it were there.
-  void pass_specials() {
+  // A token is certain to stand here once the bytes in front of it were there.
+  void pass_tokens() {
     while (!waiting_.empty() && waiting_.front().behind_bytes <= text_bytes_) {
-      machine_->special(waiting_.front().marker, output_);
+      const Waiting here = waiting_.front();
       waiting_.pop_front();
+      count_thought(here);
+      if (!here.marker.empty()) machine_->special(here.marker, output_);
     }
+  }
+  void count_thought(const Waiting& here) {
+    if (here.marker.empty() && machine_->is_reasoning()) ++reasoning_tokens_;
   }
 
   chat::Tools tools_;
@@ -99,6 +109,7 @@ class AnswerParser::Impl {
   std::vector<std::pair<TokenId, std::string_view>> special_ids_;
   std::optional<StreamingDetokenizer> counter_;  // where there are any
   size_t counted_bytes_ = 0, text_bytes_ = 0;
+  uint32_t reasoning_tokens_ = 0;
   std::deque<Waiting> waiting_;
 };
 
@@ -128,6 +139,10 @@ void AnswerParser::finish(std::vector<AnswerDelta>& out) {
 
 bool AnswerParser::called() const {
   return impl_->called();
+}
+
+uint32_t AnswerParser::reasoning_tokens() const {
+  return impl_->reasoning_tokens();
 }
 
 void Answer::add(const AnswerDelta& delta) {

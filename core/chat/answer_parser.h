@@ -79,6 +79,8 @@ class AnswerParser {
 
   // Whether a call was delivered: finish_reason is "tool_calls" then.
   bool called() const;
+  // With a tokenizer: how many tokens were thought, the end of thinking included.
+  uint32_t reasoning_tokens() const;
 
  private:
   class Impl;

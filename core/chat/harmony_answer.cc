@@ -63,6 +63,8 @@ class HarmonyAnswer final : public AnswerMachine {
     out.finish();
   }
 
+  bool is_reasoning() const override { return !in_header_ && part_ == AnswerPart::reasoning; }
+
  private:
   void add(std::string_view text, AnswerOutput& out) {
     if (text.empty()) return;

@@ -80,6 +80,8 @@ class MarkedAnswer final : public AnswerMachine {
     out.finish();
   }
 
+  bool is_reasoning() const override { return is_reasoning_; }
+
  private:
   enum class Place : uint8_t { start, inside, behind_call };
 

@@ -6,6 +6,7 @@
 #include "core/grammar/automaton.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_schema.h"
+#include "core/grammar/preface.h"
 #include "core/grammar/regex.h"
 
 namespace tenon::grammar {
@@ -56,7 +57,8 @@ Result<std::shared_ptr<const Grammar>> compile(GrammarSpec spec) {
                        std::to_string(kMostTextBytes) + " is the limit – make it simpler");
   }
   Expressions expressions;
-  TENON_ASSIGN_OR_RETURN(const ExprId root, parse(expressions, spec));
+  TENON_ASSIGN_OR_RETURN(ExprId root, parse(expressions, spec));
+  if (spec.preface) root = behind_preface(expressions, *spec.preface, root);
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Automaton> automaton, build_automaton(expressions, root));
   return std::make_shared<const Grammar>(std::move(spec), std::move(automaton));
 }

@@ -98,6 +98,10 @@ class TrieBuilder {
 
 }  // namespace
 
+std::string special_bytes(std::string_view spelling) {
+  return kSpecialByte + std::string(spelling);
+}
+
 Result<std::shared_ptr<const Vocabulary>> Vocabulary::make(std::vector<std::string> bytes) {
   auto made = std::make_shared<Vocabulary>();
   made->bytes_ = std::move(bytes);

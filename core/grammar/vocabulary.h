@@ -22,6 +22,11 @@
 
 namespace tenon::grammar {
 
+// What a special token stands for, so that a grammar can ask for it and no text is taken for it: a
+// byte that UTF-8 does not have, and its spelling.
+constexpr char kSpecialByte = '\xff';
+std::string special_bytes(std::string_view spelling);
+
 struct TrieNode {
   uint32_t subtree_end = 0;  // the node behind all that begin so
   uint32_t first_token = 0;  // in Trie::tokens; those of a node end where the next one's begin
@@ -44,9 +49,9 @@ class Vocabulary {
  public:
   static constexpr size_t kMostTokenBytes = 4096;
 
-  // `bytes[id]` is what token `id` stands for inside of a text. Empty: no grammar's text has this
-  // token, as it is special, unused, or stands for nothing. Error: unsupported (a token of more
-  // than kMostTokenBytes).
+  // `bytes[id]` is what token `id` stands for inside of a text, of special ones special_bytes().
+  // Empty: no grammar's text has this token, as it is unused, or stands for nothing. Error:
+  // unsupported (a token of more than kMostTokenBytes).
   static Result<std::shared_ptr<const Vocabulary>> make(std::vector<std::string> bytes);
 
   uint32_t size() const { return static_cast<uint32_t>(bytes_.size()); }

@@ -28,7 +28,14 @@ GrammarVocabulary grammar_vocabulary(const Tokenizer& tokenizer, uint32_t size,
       const auto token = static_cast<TokenId>(id);
       const bool ends_text =
           std::find(end_tokens.begin(), end_tokens.end(), token) != end_tokens.end();
-      if (!ends_text && !tokens->is_special(token)) bytes[id] = tokens->token_bytes(token);
+      if (ends_text) continue;
+      if (tokens->is_special(token)) {
+        bytes[id] = grammar::special_bytes(tokens->piece(token));
+        continue;
+      }
+      bytes[id] = tokens->token_bytes(token);
+      // The byte that begins special tokens is of no text: one of bytes may be it.
+      if (bytes[id].find(grammar::kSpecialByte) != std::string::npos) bytes[id].clear();
     }
     TENON_ASSIGN_OR_RETURN(made->vocabulary, grammar::Vocabulary::make(std::move(bytes)));
     return made->vocabulary;

@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/grammar/grammar_cache.h"
+#include "core/grammar/vocabulary.h"
 #include "core/server/api/json.h"
 
 namespace tenon::server {
@@ -33,6 +34,7 @@ std::string literal(const std::string& text) {
 }
 
 Result<GrammarSpec> one_of(const api::Json& choices) {
+  if (!choices.is_array()) return invalid_argument("a choice must be a list of texts");
   std::string rule = "root ::= ";
   for (size_t i = 0; i < choices.size(); ++i) {
     if (!choices[i].is_string()) return invalid_argument("a choice must be a list of texts");
@@ -80,11 +82,36 @@ Result<GrammarSpec> spec_of(const api::AnswerForm& form) {
 
 FormConstrainer make_form_constrainer() {
   return [cache = std::make_shared<grammar::GrammarCache>()](
-             const api::AnswerForm& form, const Pipeline&, Request& request) -> Status {
-    TENON_ASSIGN_OR_RETURN(const GrammarSpec spec, spec_of(form));
+             const api::AnswerForm& form, const std::optional<grammar::Preface>& preface,
+             Request& request) -> Status {
+    TENON_ASSIGN_OR_RETURN(GrammarSpec spec, spec_of(form));
+    spec.preface = preface;
     TENON_ASSIGN_OR_RETURN(request.grammar, cache->get(spec));
     return {};
   };
+}
+
+std::optional<ReasoningPlace> reasoning_before_form(const api::GenerationCall& call,
+                                                    ReasoningFormat format,
+                                                    std::string_view prompt) {
+  std::optional<ReasoningPlace> place = reasoning_place(format, prompt);
+  // What goes on in the middle of an answer thinks where it was thinking.
+  if (place && call.chat_options.continue_final_message && !place->opens.empty()) return {};
+  return place;
+}
+
+std::optional<grammar::Preface> preface_of(const ServedModel& model,
+                                           const api::GenerationCall& call,
+                                           const std::vector<std::string>& prompts) {
+  if (call.dialect == api::Dialect::completions || prompts.empty()) return {};
+  const auto place = reasoning_before_form(call, model.reasoning, prompts.front());
+  if (!place) return {};
+  const Tokenizer& tokenizer = *model.pipeline->tokenizer;  // it made the prompt's tokens
+  const auto bytes_of = [&](std::string_view marker) {
+    const auto id = marker.empty() ? std::nullopt : tokenizer.find(marker);
+    return id && tokenizer.is_special(*id) ? grammar::special_bytes(marker) : std::string(marker);
+  };
+  return grammar::Preface{bytes_of(place->opens), bytes_of(place->closes)};
 }
 
 }  // namespace tenon::server

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/chat/answer_parser.h"
+#include "core/server/answer_form.h"
 
 namespace tenon::server {
 namespace {
@@ -24,6 +25,7 @@ class FamilyReader final : public api::AnswerReader {
     parser_.finish(deltas_);
     take(out);
   }
+  uint32_t reasoning_tokens() const override { return parser_.reasoning_tokens(); }
 
  private:
   void take(std::vector<Part>& out) {
@@ -56,11 +58,18 @@ class FamilyReader final : public api::AnswerReader {
   std::vector<AnswerDelta> deltas_;
 };
 
-// A form is the whole answer, from its first byte on: what the template opened in the prompt is not
-// closed in it, and what looks like a call is what was asked for, unless a call was.
-AnswerFormat format_for(const api::GenerationCall& call, AnswerFormat family) {
-  if (call.tools && call.tools->is_forced()) return {ToolCallFormat::json, ReasoningFormat::none};
-  return call.form ? AnswerFormat() : family;
+// A form is all of the answer but what was thought in front of it: no marker counts in it, and what
+// looks like a call is what was asked for, unless a call was.
+AnswerFormat format_for(const api::ReaderInput& input, AnswerFormat family) {
+  const api::GenerationCall& call = input.call;
+  const bool is_forced = call.tools && call.tools->is_forced();
+  if (!call.form && !is_forced) return family;
+  AnswerFormat format{is_forced ? ToolCallFormat::json : ToolCallFormat::none,
+                      ReasoningFormat::none};
+  if (!reasoning_before_form(call, family.reasoning, input.prompt_text)) return format;
+  const bool has_response = family.reasoning == ReasoningFormat::think_response;
+  format.reasoning = has_response ? ReasoningFormat::think : family.reasoning;
+  return format;
 }
 
 }  // namespace
@@ -69,7 +78,7 @@ api::AnswerReaderFactory make_answer_reader(AnswerFormat format, const Tokenizer
   return [format, tokenizer](const api::ReaderInput& input) -> std::unique_ptr<api::AnswerReader> {
     const std::optional<api::ToolUse>& tools = input.call.tools;
     AnswerOptions options;
-    options.format = format_for(input.call, format);
+    options.format = format_for(input, format);
     if (options.format == AnswerFormat()) return api::plain_reader();
     if (tools && tools->choice != "none") options.tools = input.call.chat.tools;
     options.prompt = input.prompt_text;

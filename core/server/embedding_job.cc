@@ -69,6 +69,7 @@ void EmbeddingJob::start() {
     const Result<RequestId> id = model_.host->submit(std::move(request));
     if (!id.ok()) {
       api::ApiError error = api::error_of(id.status());
+      error.param = "input";
       error.message = "input " + std::to_string(i + 1) + ": " + error.message;
       http_->refuse(error);
       return cancel();

@@ -4,6 +4,7 @@
 
 #include "core/base/sha256.h"
 #include "core/pipeline/make_request.h"
+#include "core/server/answer_form.h"
 
 namespace tenon::server {
 namespace {
@@ -37,6 +38,12 @@ std::string_view prefix_of(api::Dialect dialect) {
       return "resp_";
   }
   return "";
+}
+
+// The field of a request that its prompt comes from.
+std::string_view prompt_field(api::Dialect dialect) {
+  if (dialect == api::Dialect::completions) return "prompt";
+  return dialect == api::Dialect::responses ? "input" : "messages";
 }
 
 }  // namespace
@@ -165,7 +172,8 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
     Result<Request> request = make_request(*model_.pipeline, answer, std::move(prompt));
     if (!request.ok()) return api::error_of(request.status());
     if (call_.form && setting_.constrain) {
-      const Status held = setting_.constrain(*call_.form, *model_.pipeline, *request);
+      const Status held =
+          setting_.constrain(*call_.form, preface_of(model_, call_, prompt_texts_), *request);
       if (!held.ok()) {
         return api::ApiError{.message = message_of(held), .param = call_.form->field};
       }
@@ -224,6 +232,7 @@ void Generation::start() {
 bool Generation::submit(std::vector<Request> requests, std::shared_ptr<void> slot) {
   const bool is_one = requests.size() == 1;
   for (size_t i = 0; i < requests.size(); ++i) {
+    const size_t prompt_tokens = requests[i].prompt.size();
     requests[i].sink =
         std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), requests[i], slot);
     Result<RequestId> id = model_.host->submit(std::move(requests[i]));
@@ -231,6 +240,10 @@ bool Generation::submit(std::vector<Request> requests, std::shared_ptr<void> slo
       api::ApiError error = api::error_of(id.status());
       // A full inbox is nobody's fault.
       if (id.status().code() == StatusCode::failed) error.status = 429, error.retry_after_s = 1;
+      if (prompt_tokens == 0 || prompt_tokens >= model_.host->sequence_limit_tokens()) {
+        error.param = prompt_field(call_.dialect);
+        if (prompt_tokens > 0) error.code = "context_length_exceeded";
+      }
       if (!is_one) error.message = "prompt " + std::to_string(i + 1) + ": " + error.message;
       http_->refuse(error);
       cancel();

@@ -13,8 +13,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "core/grammar/grammar.h"
 #include "core/server/api/writer.h"
 #include "core/server/http_call.h"
 #include "core/server/model_metrics.h"
@@ -23,10 +25,10 @@
 
 namespace tenon::server {
 
-// Holds a request to the form that its answer must have, before it is submitted. Errors: the form
-// is not understood, or not supported. [pool]
-using FormConstrainer =
-    std::function<Status(const api::AnswerForm& form, const Pipeline& pipeline, Request& request)>;
+// Holds a request to the form that its answer must have, before it is submitted; in front of it may
+// stand what the model thinks. Errors: the form is not understood, or not supported. [pool]
+using FormConstrainer = std::function<Status(
+    const api::AnswerForm& form, const std::optional<grammar::Preface>& preface, Request& request)>;
 
 struct GenerationSetting {
   size_t queue_bytes = size_t{1} << 20;  // of events that a stream's reader has not taken

@@ -40,6 +40,7 @@ void read_answers_of(ServedModel& model) {
   const AnswerFormat format = answer_format_of(*model.chat);
   model.reader = make_answer_reader(format, model.pipeline->tokenizer.get());
   model.reads_calls = format.calls != ToolCallFormat::none;
+  model.reasoning = format.reasoning;
 }
 
 Status open_template(ServedModel& model, const std::string& file) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "core/chat/answer_format.h"
 #include "core/chat/chat_template.h"
 #include "core/server/api/answer_parts.h"
 #include "core/server/api/call.h"
@@ -21,7 +22,8 @@ struct ServedModel {
   std::string chat_problem;
   api::AnswerReaderFactory reader = {};  // of answers, as the template says; empty: plain text
   bool reads_calls = false;              // of tools
-  Pooling pooling = Pooling::last;       // of embeddings; none: `pooling_problem` says why
+  ReasoningFormat reasoning = ReasoningFormat::none;
+  Pooling pooling = Pooling::last;  // of embeddings; none: `pooling_problem` says why
   bool normalise = true;
   std::string pooling_problem;
   int64_t created = 0;  // seconds since 1970

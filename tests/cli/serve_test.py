@@ -1,12 +1,14 @@
 """`tenon serve` from outside: what clients send, rightly and wrongly, and what they get."""
 import json
+import pathlib
 import signal
 import socket
+import tempfile
 import threading
 import time
 import unittest
 
-from program import MODEL, run, run_json, settings
+from program import MODEL, SOURCE, run, run_json, settings
 from server import PATIENCE, Server
 
 STORY = {"model": "tale", "prompt": "The old witch", "max_tokens": 24, "temperature": 0.8, "seed": 7}
@@ -269,6 +271,82 @@ class Answers(WithServer):
         self.assertEqual((status, answer["error"]["code"]), (404, "model_not_found"))
 
 
+class Thoughts(unittest.TestCase):
+    """A model that thinks is one whose template says so; what it says is replayed."""
+    THINKS = "{% for message in messages %}{{ message.content }}\n{% endfor %}<think>\n"
+    ASKED = {"messages": [{"role": "user", "content": "a"}]}
+
+    def server_of(self, said, template=THINKS):
+        with Server() as other:
+            tokens = other.post("/tokenize", {"prompt": said + "<|endoftext|>",
+                                               "add_special_tokens": False})[2]["tokens"]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "replay.toml"
+        source = (SOURCE / "configs/pipelines/default.toml").read_text()
+        source = source.replace("../models/tale", str(MODEL)).replace(
+            'plugin = "standard"', f'plugin = "replay"\noptions.tokens = "{" ".join(map(str, tokens))}"')
+        file.write_text(source)
+        server = Server(f"tale={file}", template=template)
+        self.addCleanup(server.__exit__)
+        return server, len(tokens)
+
+    def answer(self, server, path, body):
+        status, _, answer = server.post(path, body)
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def test_a_form_begins_behind_what_is_thought(self):
+        thought, form = "hm, {a} </thin", '{"a": 1}'
+        server, _ = self.server_of(thought + "</think>\n\n" + form)
+        answer = self.answer(server, "/v1/chat/completions",
+                             self.ASKED | {"response_format": {"type": "json_object"}})
+        message = answer["choices"][0]["message"]
+        self.assertEqual((message["content"], message["reasoning_content"]), (form, thought))
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+        details = answer["usage"]["completion_tokens_details"]
+        self.assertGreater(details["reasoning_tokens"], 4)
+        self.assertLess(details["reasoning_tokens"], answer["usage"]["completion_tokens"])
+        response = self.answer(server, "/v1/responses", {
+            "input": "a", "top_logprobs": 1, "text": {"format": {"type": "json_object"}}})
+        self.assertEqual([item["type"] for item in response["output"]], ["reasoning", "message"])
+        self.assertEqual(response["output"][1]["content"][0]["text"], form)
+        self.assertEqual(response["usage"]["output_tokens_details"], details)
+        logprobs = response["output"][1]["content"][0]["logprobs"]
+        self.assertTrue("".join(token["token"] for token in logprobs).strip().startswith(form), logprobs)
+
+    def test_a_length_that_thoughts_use_up_leaves_no_form(self):
+        server, _ = self.server_of("hm " * 40)
+        answer = self.answer(server, "/v1/chat/completions", self.ASKED | {
+            "guided_regex": "[0-9]+", "max_tokens": 9})
+        choice = answer["choices"][0]
+        self.assertEqual((choice["message"]["content"], choice["finish_reason"]), ("", "length"))
+        self.assertTrue(choice["message"]["reasoning_content"].startswith("hm hm"))
+        self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 9)
+
+    def test_a_call_that_is_forced_stands_behind_what_is_thought(self):
+        calls = '[{"name": "f", "arguments": {"x": 1}}]'
+        server, _ = self.server_of("hm</think>" + calls)
+        tool = {"name": "f", "input_schema": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+        answer = self.answer(server, "/v1/messages", self.ASKED | {
+            "max_tokens": 60, "tools": [tool], "tool_choice": {"type": "any"}})
+        self.assertEqual([block["type"] for block in answer["content"]], ["thinking", "tool_use"])
+        self.assertEqual(answer["content"][1]["input"], {"x": 1})
+        self.assertEqual(answer["stop_reason"], "tool_use")
+
+    def test_a_model_that_opens_its_thoughts_itself_may_do_so(self):
+        open_itself = self.THINKS.replace("<think>\n", "{# <think></think> #}")
+        server, _ = self.server_of("<think>hm</think>7", open_itself)
+        body = self.ASKED | {"guided_regex": "[0-9]"}
+        message = self.answer(server, "/v1/chat/completions", body)["choices"][0]["message"]
+        self.assertEqual((message["content"], message["reasoning_content"]), ("7", "hm"))
+        # Where the prompt has closed them there is nothing but the form.
+        closed, _ = self.server_of("7", self.THINKS + "</think>")
+        message = self.answer(closed, "/v1/chat/completions", body)["choices"][0]["message"]
+        self.assertEqual(message["content"], "7")
+        self.assertNotIn("reasoning_content", message)
+
+
 class Refusals(WithServer):
     def test_fields_with_bad_values_are_named(self):
         for change, param in (
@@ -297,7 +375,7 @@ class Refusals(WithServer):
                 ([{"role": "wizard", "content": "x"}], "messages[0].role"),
                 ([{"role": "user"}], "messages[0].content"),
                 ([{"role": "user", "content": 5}], "messages[0].content"),
-                ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content"),
+                ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]"),
                 ([{"role": "user", "content": "x", "colour": 1}], "messages[0].colour"),
                 ([{"role": "tool", "content": "x"}], "messages")):
             with self.subTest(messages=messages):
@@ -341,6 +419,45 @@ class Refusals(WithServer):
         self.refused("/v1/completions", STORY | {"guided_choice": []}, words="choose")
         self.refused("/v1/completions",
                      STORY | {"guided_choice": ["a"], "guided_regex": "a"}, words="second form")
+
+    def test_what_contradicts_itself_or_is_half_there_is_named(self):
+        text = [{"type": "text", "text": "a"}]
+        for path, body, param in (
+                ("/v1/completions", STORY | {"guided_choice": "yes"}, "guided_choice"),
+                ("/v1/completions", STORY | {"structured_outputs": {"choice": "yes"}}, "structured_outputs"),
+                ("/v1/completions", STORY | {"prompt": ""}, "prompt"),
+                ("/v1/completions", STORY | {"prompt": "a " * 3000}, "prompt"),
+                ("/v1/completions", STORY | {"allowed_token_ids": [-1]}, "allowed_token_ids"),
+                ("/v1/chat/completions", CHAT | {"max_completion_tokens": 17}, "max_completion_tokens"),
+                ("/v1/chat/completions", CHAT | {"documents": 5}, "documents"),
+                ("/v1/chat/completions", CHAT | {"response_format": {
+                    "type": "json_schema", "json_schema": {}}}, "response_format.json_schema.schema"),
+                ("/v1/chat/completions", CHAT | {"response_format": {
+                    "type": "json_schema", "json_schema": {"schema": {}, "colour": 1}}},
+                 "response_format.json_schema.colour"),
+                ("/v1/chat/completions", CHAT | {"messages": [
+                    {"role": "user", "content": text + [{"type": "image_url"}]}]}, "messages[0].content[1]"),
+                ("/v1/responses", {"input": "a " * 3000}, "input"),
+                ("/v1/responses", {"input": [{"type": "function_call_output", "output": "x"}]},
+                 "input[0].call_id"),
+                ("/v1/embeddings", {"input": ""}, "input")):
+            with self.subTest(path=path, param=param):
+                error = self.refused(path, body, param=param)
+                is_long = len(str(body)) > 3000
+                self.assertEqual(error["code"], "context_length_exceeded" if is_long else error["code"])
+        self.post("/v1/chat/completions", CHAT | {"max_completion_tokens": 16})
+        for block, words in (({"type": "tool_result", "tool_use_id": 5}, "tool_use_id"),
+                             ({"type": "tool_result"}, "tool_use_id")):
+            error = self.post("/v1/messages", {"max_tokens": 2, "messages": [
+                {"role": "user", "content": [block]}]}, 400)["error"]
+            self.assertIn(words, error["message"])
+        for call in ({"id": "1", "name": "f", "input": "x"}, {"name": "f"}, {"id": "1"}):
+            error = self.post("/v1/messages", {"max_tokens": 2, "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": [{"type": "tool_use"} | call]}]}, 400)["error"]
+            self.assertIn('"messages[1].content[0]" is a call', error["message"])
+        error = self.post("/v1/messages", CHAT | {"seed": 3, "stop_sequences": [""]}, 400)["error"]
+        self.assertTrue(error["message"].startswith("stop_sequences has"), error)
 
     def test_a_model_that_is_not_served_is_404(self):
         error = self.refused("/v1/completions", STORY | {"model": "gpt-4"}, 404, "model")

@@ -18,13 +18,13 @@ PATIENCE = 300 if SANITIZED else 60
 class Server:
     """Starts on a port that is free; `with` ends it."""
 
-    def __init__(self, *arguments, tcp=True):
+    def __init__(self, *arguments, tcp=True, template=TEMPLATE):
         self.folder = tempfile.TemporaryDirectory()
-        template = self.path("template.jinja")
-        template.write_text(TEMPLATE)
+        file = self.path("template.jinja")
+        file.write_text(template)
         self.process = subprocess.Popen(
             [BINARY, "serve", *map(str, arguments), *(["--port", "0"] if tcp else []),
-             "--chat-template", str(template)],
+             "--chat-template", str(file)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.line = self.process.stdout.readline()
         if not self.line:

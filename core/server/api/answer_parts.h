@@ -38,6 +38,8 @@ class AnswerReader {
                     std::vector<AnswerPart>& out) = 0;
   // Appends what is left.
   virtual void finish(std::vector<AnswerPart>& out) = 0;
+  // Of the tokens so far, those that were thought. They stand in front of all others.
+  virtual uint32_t reasoning_tokens() const { return 0; }
 };
 
 // What an answer goes on from.

@@ -21,15 +21,6 @@ std::string known_roles() {
   return text;
 }
 
-void read_role(Fields& fields, Json& out) {
-  const std::string role = fields.text("role");
-  if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
-    const std::string found = role.empty() ? "is missing" : "is " + shown_text(role);
-    return fields.refuse("role", found + " – expected one of " + known_roles());
-  }
-  out["role"] = role;
-}
-
 void read_own_content(Fields& fields, Json& out) {
   const Json* content = fields.take("content");
   if (content == nullptr) {
@@ -54,7 +45,7 @@ Outcome<Json> read_message(const Json& message, size_t index) {
   }
   Fields fields(message, where);
   Json out = Json::object();
-  read_role(fields, out);
+  out["role"] = read_role(fields);
   read_own_content(fields, out);
   for (const char* name : {"name", "tool_call_id", "reasoning_content", "reasoning", "thinking"}) {
     if (std::string text = fields.text(name); !text.empty()) out[name] = std::move(text);
@@ -77,25 +68,35 @@ Outcome<Json> read_message(const Json& message, size_t index) {
 
 }  // namespace
 
+std::string read_role(Fields& fields) {
+  std::string role = fields.text("role");
+  if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
+    const std::string found = role.empty() ? "is missing" : "is " + shown_text(role);
+    fields.refuse("role", found + " – expected one of " + known_roles());
+  }
+  return role;
+}
+
 Outcome<std::string> read_content(const Json& content, const std::string& name) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array() || content.empty()) {
     return ApiError{.message = "\"" + name + "\" must be a text or a list of parts", .param = name};
   }
   std::string text;
-  for (const Json& part : content) {
+  for (size_t i = 0; i < content.size(); ++i) {
+    const Json& part = content[i];
+    const std::string where = name + "[" + std::to_string(i) + "]";
     const std::string type = part.is_object() && part.value("type", Json()).is_string()
                                  ? part["type"].get<std::string>()
                                  : std::string();
     if (type != "text" && type != "input_text" && type != "output_text") {
       const std::string found =
-          type.empty() ? "a part without a type" : "a part of type " + shown_text(type);
-      return ApiError{.message = "\"" + name + "\" has " + found + " – only text is taken here",
-                      .param = name};
+          type.empty() ? "is a part without a type" : "is a part of type " + shown_text(type);
+      return ApiError{.message = "\"" + where + "\" " + found + " – only text is taken here",
+                      .param = where};
     }
     if (!part.value("text", Json()).is_string()) {
-      return ApiError{.message = "\"" + name + "\" has a part whose \"text\" is no text",
-                      .param = name};
+      return ApiError{.message = "\"" + where + ".text\" must be a text", .param = where + ".text"};
     }
     if (!text.empty()) text += '\n';
     text += part["text"].get<std::string>();

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/server/api/fields.h"
 #include "core/server/api/json.h"
 
 namespace tenon::api {
@@ -10,7 +11,10 @@ namespace tenon::api {
 // Checked, and contents of several parts made one text, a line each. Errors: status 400.
 Outcome<Json> read_messages(const Json& messages);
 
-// A text, or a list of parts of which all are texts. `name` is what messages call it.
+// The member "role", which has to be one of OpenAI's.
+std::string read_role(Fields& fields);
+// A text, or a list of parts of which all are texts. `name` is what messages call it; a part at
+// fault is named by its place in it.
 Outcome<std::string> read_content(const Json& content, const std::string& name);
 
 }  // namespace tenon::api

@@ -39,7 +39,7 @@ class ChatWriter final : public AnswerWriter {
       if (call().include_usage) {
         Json answer = head("chat.completion.chunk");
         answer["choices"] = Json::array();
-        answer["usage"] = usage_json(usage());
+        answer["usage"] = chat_usage_json(usage());
         append_event(answer, out);
       }
       out += "data: [DONE]\n\n";
@@ -49,7 +49,7 @@ class ChatWriter final : public AnswerWriter {
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) choices.push_back(whole(choices_[i], i));
     answer["choices"] = std::move(choices);
-    answer["usage"] = usage_json(usage());
+    answer["usage"] = chat_usage_json(usage());
     out = to_text(answer);
   }
 
@@ -69,6 +69,11 @@ class ChatWriter final : public AnswerWriter {
   };
 
   const GenerationCall& call() const { return *context_.call; }
+  uint64_t reasoning_tokens() const override {
+    uint64_t sum = 0;
+    for (const Choice& choice : choices_) sum += choice.reader->reasoning_tokens();
+    return sum;
+  }
 
   Json head(std::string_view object) const {
     return {{"id", context_.id},
@@ -149,12 +154,9 @@ class ChatWriter final : public AnswerWriter {
     put_tokens(tokens, shown);
     shown["finish_reason"] = is_end ? Json(finish_of(choice)) : Json();
     if (is_end) shown["stop_reason"] = stop_reason(event);
-    Json answer = head("chat.completion.chunk");
-    answer["choices"] = Json::array({std::move(shown)});
-    if (call().include_usage) {
-      answer["usage"] = call().continuous_usage ? usage_json(usage()) : Json();
-    }
-    append_event(answer, out);
+    std::optional<Json> used;
+    if (call().include_usage) used = call().continuous_usage ? chat_usage_json(usage()) : Json();
+    chunk_.append(shown, used, out);
   }
 
   void put_tokens(const std::vector<AnswerToken>& tokens, Json& shown) const {
@@ -183,6 +185,7 @@ class ChatWriter final : public AnswerWriter {
   }
 
   const WriterContext context_;
+  const ChunkHead chunk_{head("chat.completion.chunk")};
   std::vector<Choice> choices_;
 };
 

@@ -85,12 +85,9 @@ class CompletionWriter final : public AnswerWriter {
     shown["finish_reason"] = is_end ? Json(openai_finish_reason(event.reason)) : Json();
     shown["stop_reason"] = is_end ? stop_reason(event) : Json();
     choice.has_spoken = true;
-    Json answer = head();
-    answer["choices"] = Json::array({std::move(shown)});
-    if (call().include_usage) {
-      answer["usage"] = call().continuous_usage ? usage_json(usage()) : Json();
-    }
-    append_event(answer, out);
+    std::optional<Json> used;
+    if (call().include_usage) used = call().continuous_usage ? usage_json(usage()) : Json();
+    chunk_.append(shown, used, out);
   }
 
   // The prompt's tokens belong to each of its samples.
@@ -148,6 +145,7 @@ class CompletionWriter final : public AnswerWriter {
   }
 
   const WriterContext context_;
+  const ChunkHead chunk_{head()};
   uint32_t samples_ = 1;
   std::vector<Choice> choices_;
   std::vector<std::vector<AnswerToken>> prompt_tokens_;

@@ -53,6 +53,7 @@ struct Usage {
   uint64_t prompt_tokens = 0;
   uint64_t generated_tokens = 0;  // of all samples
   uint64_t cached_tokens = 0;
+  uint64_t reasoning_tokens = 0;  // of the generated ones
 };
 
 // Counts as ends come in: a prompt once, whatever its samples.

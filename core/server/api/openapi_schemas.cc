@@ -264,10 +264,10 @@ Json responses() {
        {"tools", list_of(tool)},
        {"tool_choice", one_of(Json::array({words({"none", "auto", "required"}), any_object()}))},
        {"parallel_tool_calls", flag()},
-       {"include", words({Json::array()})}});
-  for (const char* name :
-       {"user", "service_tier", "truncation", "safety_identifier", "prompt_cache_key",
-        "stream_options", "top_logprobs", "max_tool_calls"}) {
+       {"include", list_of(words({"message.output_text.logprobs"}))},
+       {"top_logprobs", number_schema(parameter("logprobs").number)}});
+  for (const char* name : {"user", "service_tier", "truncation", "safety_identifier",
+                           "prompt_cache_key", "stream_options", "max_tool_calls"}) {
     properties[name] = {{"description", "has no effect here"}};
   }
   return schema;

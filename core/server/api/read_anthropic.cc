@@ -21,9 +21,11 @@ class Blocks {
       return std::nullopt;
     }
     if (!content.is_array() || content.empty()) return fault("must be a text or a list of blocks");
-    for (const Json& block : content) {
+    for (size_t i = 0; i < content.size(); ++i) {
+      const Json& block = content[i];
+      block_ = where_ + "[" + std::to_string(i) + "]";
       if (!block.is_object() || !block.value("type", Json()).is_string()) {
-        return fault("has a block without a type");
+        return fault("is a block without a type");
       }
       if (auto problem = take(block, block["type"].get<std::string>())) return problem;
       for (const char* name : {"cache_control", "citations", "is_error"}) {
@@ -47,38 +49,46 @@ class Blocks {
 
  private:
   ApiError fault(const std::string& sentence) const {
-    return {.message = "\"" + where_ + "\" " + sentence, .param = where_};
+    return {.message = "\"" + block_ + "\" " + sentence, .param = block_};
   }
   std::optional<ApiError> take(const Json& block, const std::string& type) {
     const auto text_of = [&](const char* name) {
       const Json value = block.value(name, Json());
       return value.is_string() ? value.get<std::string>() : std::string();
     };
+    // What has to be there of calls and results, so that one is known by the other.
+    const auto lacks = [&](const char* name) { return text_of(name).empty(); };
     if (type == "text") {
-      if (!block.value("text", Json()).is_string()) return fault("has a block whose text is none");
+      if (!block.value("text", Json()).is_string()) return fault("is a block whose text is none");
       if (!text_.empty()) text_ += '\n';
       text_ += text_of("text");
     } else if (type == "thinking" && role_ == "assistant") {
       thoughts_ += text_of("thinking");
     } else if (type == "tool_use" && role_ == "assistant") {
+      if (lacks("id") || lacks("name")) return fault("is a call without an id, or without a name");
+      if (!block.value("input", Json::object()).is_object()) {
+        return fault("is a call whose input is no object");
+      }
       calls_.push_back({{"id", text_of("id")},
                         {"type", "function"},
                         {"function",
                          {{"name", text_of("name")},
                           {"arguments", to_text(block.value("input", Json::object()))}}}});
     } else if (type == "tool_result" && role_ == "user") {
-      auto content = block.contains("content") ? read_content(block["content"], where_)
+      if (lacks("tool_use_id")) return fault("is a result without a tool_use_id");
+      auto content = block.contains("content") ? read_content(block["content"], block_ + ".content")
                                                : Outcome<std::string>(std::string());
       if (!content.ok()) return content.error();
       results_.push_back(
           {{"role", "tool"}, {"tool_call_id", text_of("tool_use_id")}, {"content", *content}});
     } else {
-      return fault("has a block of type \"" + type + "\" – only text is taken here");
+      return fault("is a block of type " + shown_text(type) + " – only text is taken here");
     }
     return std::nullopt;
   }
 
   const std::string role_, where_;
+  std::string block_ = where_;  // that is being read
   std::string text_, thoughts_;
   Json calls_ = Json::array(), results_ = Json::array();
   std::set<std::string> ignored_;
@@ -208,10 +218,7 @@ Outcome<GenerationCall> read_messages_call(const Json& body, bool counts_only) {
     }
   }
   for (const char* name : {"metadata", "service_tier"}) fields.ignore(name);
-  fields.refuse_unknown();
-  if (fields.fault()) return *fields.fault();
-  call.ignored = fields.ignored();
-  return call;
+  return finish_call(fields, std::move(call));
 }
 
 }  // namespace tenon::api

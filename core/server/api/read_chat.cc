@@ -65,7 +65,10 @@ void read_template(Fields& fields, GenerationCall& call) {
     variables["reasoning_effort"] = effort;
   }
   if (!variables.empty()) call.chat.variables = to_text(variables);
-  if (const Json* documents = fields.take("documents")) call.chat.documents = to_text(*documents);
+  if (const Json* documents = fields.take("documents")) {
+    if (!documents->is_array()) fields.refuse("documents", "must be a list");
+    call.chat.documents = to_text(*documents);
+  }
   if (fields.take("chat_template") != nullptr) {
     fields.refuse("chat_template", "is not taken from requests: a model has its own");
   }
@@ -122,7 +125,12 @@ Outcome<GenerationCall> read_chat(const Json& body) {
     fields.refuse("messages", "is missing – expected a list of messages");
   }
   read_as(fields, "max_tokens", "max_tokens", call.answer);
+  const auto most = call.answer.max_tokens;
   read_as(fields, "max_completion_tokens", "max_tokens", call.answer);
+  if (most && call.answer.max_tokens != most) {
+    fields.refuse("max_completion_tokens",
+                  "is not what \"max_tokens\" says – leave one of them out");
+  }
   read_sampling(fields, call.answer);
   read_logprobs(fields, call);
   read_tools(fields, call);
@@ -132,10 +140,7 @@ Outcome<GenerationCall> read_chat(const Json& body) {
   read_form(fields, call);
   force_calls(fields, call);
   read_extras(fields, call);
-  fields.refuse_unknown();
-  if (fields.fault()) return *fields.fault();
-  call.ignored = fields.ignored();
-  return call;
+  return finish_call(fields, std::move(call));
 }
 
 }  // namespace tenon::api

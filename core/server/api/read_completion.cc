@@ -117,11 +117,8 @@ Outcome<GenerationCall> read_completion(const Json& body) {
   read_streaming(fields, call);
   read_form(fields, call);
   read_extras(fields, call);
-  fields.refuse_unknown();
-  if (fields.fault()) return *fields.fault();
   if (!call.answer.max_tokens) call.answer.max_tokens = kMaxTokens;
-  call.ignored = fields.ignored();
-  return call;
+  return finish_call(fields, std::move(call));
 }
 
 }  // namespace tenon::api

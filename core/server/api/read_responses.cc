@@ -1,4 +1,6 @@
 // /v1/responses, as far as nothing has to be kept between two of them.
+#include <algorithm>
+
 #include "core/base/quote.h"
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/dialects.h"
@@ -49,13 +51,16 @@ class Items {
     return text.ok() ? *std::move(text) : "";
   }
   void read_message(Fields& fields) {
-    Json message = {{"role", fields.text("role")}};
+    Json message = {{"role", read_role(fields)}};
     if (message["role"] == Json("assistant") && is_open() &&
         !messages_.back().contains("content")) {
       messages_.back()["content"] = content_of(fields, "content");
       return;
     }
-    if (fields.object().contains("content")) message["content"] = content_of(fields, "content");
+    if (!fields.object().contains("content")) {
+      fields.refuse("content", "is missing – expected a text");
+    }
+    message["content"] = content_of(fields, "content");
     messages_.push_back(std::move(message));
   }
   void read_call(Fields& fields) {
@@ -65,6 +70,9 @@ class Items {
         {{"id", fields.text("call_id")}, {"type", "function"}, {"function", std::move(function)}});
   }
   void read_output(Fields& fields) {
+    if (fields.text("call_id").empty()) {
+      fields.refuse("call_id", "is missing – expected that of a function_call");
+    }
     messages_.push_back({{"role", "tool"},
                          {"tool_call_id", fields.text("call_id")},
                          {"content", content_of(fields, "output")}});
@@ -76,9 +84,13 @@ class Items {
       const Json* parts = fields.take(name);
       if (parts == nullptr || !text.empty()) continue;
       if (!parts->is_array()) return fields.refuse(name, "must be a list of parts");
-      for (const Json& part : *parts) {
+      for (size_t i = 0; i < parts->size(); ++i) {
+        const Json& part = (*parts)[i];
         const Json said = part.is_object() ? part.value("text", Json()) : Json();
-        if (!said.is_string()) return fields.refuse(name, "has a part that is no text");
+        if (!said.is_string()) {
+          return fields.refuse(std::string(name) + "[" + std::to_string(i) + "]",
+                               "must be a part with a text");
+        }
         text += said.get<std::string>();
       }
     }
@@ -127,17 +139,63 @@ void read_input(Fields& fields, GenerationCall& call) {
   call.chat_options.add_generation_prompt = true;
 }
 
+void read_format(Fields& text, const Json& format, GenerationCall& call) {
+  if (!format.is_object()) return text.refuse("format", "must be an object");
+  Fields inner(format, text.path("format"));
+  const std::string type = inner.text("type", "text");
+  const Json* schema = inner.take("schema");
+  if (type == "json_schema" && (schema == nullptr || !schema->is_object())) {
+    inner.refuse("schema", "must be an object: the schema of the answer");
+  } else if (type == "json_schema" || type == "json_object") {
+    call.form = AnswerForm{type, schema == nullptr ? Json::object() : *schema, true, "text.format"};
+  } else if (type != "text") {
+    inner.refuse("type", "must be \"text\", \"json_object\" or \"json_schema\"");
+  }
+  for (const char* name : {"name", "description", "strict"}) (void)inner.take(name);
+  inner.refuse_unknown();
+  text.absorb(inner);
+}
+
 void read_text_format(Fields& fields, GenerationCall& call) {
   const Json* text = fields.take("text");
   if (text == nullptr) return;
-  const Json format = text->is_object() ? text->value("format", Json::object()) : Json();
-  const Json type = format.is_object() ? format.value("type", Json("text")) : Json();
-  if (type == Json("json_schema") || type == Json("json_object")) {
-    call.form =
-        AnswerForm{type.get<std::string>(), format.value("schema", Json::object()), true, "text"};
-  } else if (type != Json("text")) {
-    fields.refuse("text", "must be {\"format\": {\"type\": \"text\"}}");
+  if (!text->is_object()) return fields.refuse("text", "must be an object with a format");
+  Fields outer(*text, "text");
+  outer.ignore("verbosity");
+  if (const Json* format = outer.take("format")) read_format(outer, *format, call);
+  outer.refuse_unknown();
+  fields.absorb(outer);
+}
+
+// How many alternatives each token of the message comes with; "include" asks for the tokens alone.
+void read_logprobs(Fields& fields, GenerationCall& call) {
+  constexpr const char* kLogprobs = "message.output_text.logprobs";
+  if (const Json* included = fields.take("include")) {
+    if (!included->is_array()) return fields.refuse("include", "must be a list");
+    for (const Json& what : *included) {
+      if (what != Json(kLogprobs)) {
+        return fields.refuse("include", "can only have " + shown_text(kLogprobs) + " in it");
+      }
+      call.logprobs = true;
+    }
   }
+  const auto top = fields.whole("top_logprobs", 0, parameter("logprobs").number.most);
+  call.top_logprobs = static_cast<uint32_t>(top.value_or(0));
+  call.logprobs = call.logprobs || call.top_logprobs > 0;
+  if (call.logprobs) call.answer.logprobs = std::max(call.top_logprobs, 1u);
+}
+
+// What a template is told of reasoning; summaries of it are not made.
+void read_reasoning_options(Fields& fields, GenerationCall& call) {
+  const Json* reasoning = fields.take("reasoning");
+  if (reasoning == nullptr) return;
+  if (!reasoning->is_object()) return fields.refuse("reasoning", "must be an object");
+  Fields inner(*reasoning, "reasoning");
+  const std::string effort = inner.text("effort");
+  if (!effort.empty()) call.chat.variables = to_text({{"reasoning_effort", effort}});
+  for (const char* name : {"summary", "generate_summary"}) inner.ignore(name);
+  inner.refuse_unknown();
+  fields.absorb(inner);
 }
 
 void read_tool_choice(Fields& fields, ToolUse& use) {
@@ -170,12 +228,14 @@ void read_tools(Fields& fields, GenerationCall& call) {
   }
   if (!tools->is_array()) return fields.refuse("tools", "must be a list of tools");
   Json all = Json::array();
-  for (const Json& tool : *tools) {
+  for (size_t i = 0; i < tools->size(); ++i) {
+    const Json& tool = (*tools)[i];
     const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
     if (type != Json("function")) {
-      const std::string found = type.is_string() ? shown_text(type.get<std::string>()) : "no type";
-      return fields.refuse("tools", "has one with " + found +
-                                        " – only {\"type\": \"function\", \"name\": …} is taken");
+      const std::string found =
+          type.is_string() ? "is of type " + shown_text(type.get<std::string>()) : "has no type";
+      return fields.refuse("tools[" + std::to_string(i) + "]",
+                           found + " – only {\"type\": \"function\", \"name\": …} is taken");
     }
     Json function = tool;
     function.erase("type");
@@ -203,9 +263,6 @@ void refuse_state(Fields& fields) {
       fields.refuse(name, "is not offered: nothing is stored here – send the whole input");
     }
   }
-  if (const Json* included = fields.take("include"); included != nullptr && !included->empty()) {
-    fields.refuse("include", "must be empty");
-  }
 }
 
 }  // namespace
@@ -225,20 +282,14 @@ Outcome<GenerationCall> read_responses_call(const Json& body) {
   read_tools(fields, call);
   force_calls(fields, call);
   refuse_state(fields);
-  if (const Json* reasoning = fields.take("reasoning")) {
-    const Json effort = reasoning->is_object() ? reasoning->value("effort", Json()) : Json();
-    if (effort.is_string()) call.chat.variables = to_text({{"reasoning_effort", effort}});
-  }
+  read_logprobs(fields, call);
+  read_reasoning_options(fields, call);
   keep_for_response(fields, call);
-  for (const char* name :
-       {"user", "service_tier", "truncation", "safety_identifier", "prompt_cache_key",
-        "stream_options", "top_logprobs", "max_tool_calls"}) {
+  for (const char* name : {"user", "service_tier", "truncation", "safety_identifier",
+                           "prompt_cache_key", "stream_options", "max_tool_calls"}) {
     fields.ignore(name);
   }
-  fields.refuse_unknown();
-  if (fields.fault()) return *fields.fault();
-  call.ignored = fields.ignored();
-  return call;
+  return finish_call(fields, std::move(call));
 }
 
 }  // namespace tenon::api

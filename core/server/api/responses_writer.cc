@@ -1,4 +1,7 @@
 // /v1/responses
+#include <algorithm>
+#include <utility>
+
 #include "core/server/api/dialects.h"
 
 namespace tenon::api {
@@ -18,6 +21,7 @@ class ResponsesWriter final : public AnswerWriter {
     if (event.kind == AnswerEvent::Kind::prompt) return;
     std::vector<AnswerPart> parts;
     reader_->push(event.text, event.ids, parts);
+    waiting_tokens_.insert(waiting_tokens_.end(), event.tokens.begin(), event.tokens.end());
     const bool is_end = event.kind == AnswerEvent::Kind::end;
     if (is_end) {
       note_end(event);
@@ -29,6 +33,8 @@ class ResponsesWriter final : public AnswerWriter {
     for (const AnswerPart& part : parts) put(part, out);
     if (!is_end) return;
     if (output_.empty()) open(Kind::content, {}, out);
+    // Text may lag behind tokens, and the last ones have none.
+    if (is_open_ && open_ == Kind::content) (void)take_logprobs();
     close(is_whole() ? "completed" : "incomplete", out);
   }
 
@@ -48,6 +54,27 @@ class ResponsesWriter final : public AnswerWriter {
  private:
   const GenerationCall& call() const { return *context_.call; }
   bool is_whole() const { return reason_ != FinishReason::length; }
+  uint64_t reasoning_tokens() const override { return reader_->reasoning_tokens(); }
+
+  // The tokens behind the last ones that were taken, without what was thought.
+  std::vector<AnswerToken> take_tokens() {
+    std::vector<AnswerToken> tokens = std::exchange(waiting_tokens_, {});
+    const uint64_t thought = reader_->reasoning_tokens();
+    const uint64_t first = std::exchange(tokens_taken_, tokens_taken_ + tokens.size());
+    if (thought <= first) return tokens;
+    const auto more = std::min<uint64_t>(thought - first, tokens.size());
+    tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(more));
+    return tokens;
+  }
+  // Of a piece of the message.
+  Json take_logprobs() {
+    const std::vector<AnswerToken> tokens = take_tokens();
+    if (!call().logprobs || tokens.empty()) return Json::array();
+    Json logprobs =
+        std::move(chat_logprobs(tokens, call().top_logprobs, context_.token_text)["content"]);
+    logprobs_.insert(logprobs_.end(), logprobs.begin(), logprobs.end());
+    return logprobs;
+  }
 
   Json repeated(const char* name, const Json& otherwise) const {
     const Json& all = call().handed_back;
@@ -81,6 +108,7 @@ class ResponsesWriter final : public AnswerWriter {
             {"text", std::move(text)},
             {"tool_choice", repeated("tool_choice", "auto")},
             {"tools", repeated("tools", Json::array())},
+            {"top_logprobs", call().top_logprobs},
             {"top_p", number("top_p")},
             {"truncation", "disabled"},
             {"usage", is_over ? usage_of(usage()) : Json()},
@@ -90,7 +118,7 @@ class ResponsesWriter final : public AnswerWriter {
     return {{"input_tokens", usage.prompt_tokens},
             {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
             {"output_tokens", usage.generated_tokens},
-            {"output_tokens_details", {{"reasoning_tokens", 0}}},
+            {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
             {"total_tokens", usage.prompt_tokens + usage.generated_tokens}};
   }
 
@@ -126,7 +154,7 @@ class ResponsesWriter final : public AnswerWriter {
     return {{"type", "output_text"},
             {"text", text_},
             {"annotations", Json::array()},
-            {"logprobs", Json::array()}};
+            {"logprobs", logprobs_}};
   }
   Json new_item(const AnswerPart& call_part) {
     const std::string id = base_id_ + "_" + std::to_string(output_.size());
@@ -151,13 +179,14 @@ class ResponsesWriter final : public AnswerWriter {
   }
 
   void put(const AnswerPart& part, std::string& out) {
+    if (part.kind == Kind::tool_call || part.kind == Kind::arguments) (void)take_tokens();
     if (part.kind == Kind::tool_call) return open(part.kind, part, out);
     if (part.kind != Kind::arguments && (!is_open_ || open_ != part.kind)) {
       open(part.kind, part, out);
     }
     text_ += part.text;
     Json delta = {{"delta", part.text}};
-    if (open_ == Kind::content) delta["logprobs"] = Json::array();
+    if (open_ == Kind::content) delta["logprobs"] = take_logprobs();
     send(event_of(".delta"), place(std::move(delta)), out);
   }
   void open(Kind kind, const AnswerPart& part, std::string& out) {
@@ -165,6 +194,7 @@ class ResponsesWriter final : public AnswerWriter {
     open_ = kind;
     is_open_ = true;
     text_.clear();
+    logprobs_ = Json::array();
     output_.push_back(new_item(part));
     send("response.output_item.added",
          {{"output_index", output_.size() - 1}, {"item", output_.back()}}, out);
@@ -182,7 +212,7 @@ class ResponsesWriter final : public AnswerWriter {
     } else {
       item["content"] = Json::array({text_part()});
       Json done = {{"text", text_}};
-      if (open_ == Kind::content) done["logprobs"] = Json::array();
+      if (open_ == Kind::content) done["logprobs"] = logprobs_;
       send(event_of(".done"), place(std::move(done)), out);
       send("response.content_part.done", place({{"part", text_part()}}), out);
     }
@@ -195,7 +225,10 @@ class ResponsesWriter final : public AnswerWriter {
   Json output_ = Json::array();
   Kind open_ = Kind::content;  // of the last item
   bool is_open_ = false;
-  std::string text_;  // of the item that is open
+  std::string text_;                         // of the item that is open
+  Json logprobs_ = Json::array();            // likewise
+  std::vector<AnswerToken> waiting_tokens_;  // whose text is still to come
+  uint64_t tokens_taken_ = 0;
   FinishReason reason_ = FinishReason::length;
   bool has_begun_ = false;
   uint64_t sequence_ = 0;

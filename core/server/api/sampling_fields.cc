@@ -30,15 +30,35 @@ constexpr std::string_view kWithoutEffect[] = {"user",
                                                "request_id",
                                                "spaces_between_special_tokens"};
 
-void refuse_status(Fields& fields, std::string_view name, const Status& status) {
+// A parameter that is called otherwise here is told by the name that the request has.
+void refuse_status(Fields& fields, std::string_view name, std::string_view parameter_name,
+                   const Status& status) {
   if (status.ok()) return;
-  fields.refuse({.message = message_of(status), .param = fields.path(name)});
+  std::string message = message_of(status);
+  const size_t at = name == parameter_name ? message.npos : message.find(parameter_name);
+  if (at != message.npos) message.replace(at, parameter_name.size(), name);
+  fields.refuse({.message = std::move(message), .param = fields.path(name)});
 }
 
 // The value that is the default changes nothing; others are refused in words.
 void only(Fields& fields, std::string_view name, const Json& otherwise, const std::string& why) {
   const Json* value = fields.take(name);
   if (value != nullptr && *value != otherwise) fields.refuse(name, why);
+}
+
+void read_json_schema(Fields& format, GenerationCall& call) {
+  const Json* object = format.take("json_schema");
+  if (object == nullptr || !object->is_object()) {
+    return format.refuse("json_schema", "must be an object with a name and a schema");
+  }
+  Fields inner(*object, format.path("json_schema"));
+  const Json* schema = inner.take("schema");
+  if (schema == nullptr) inner.refuse("schema", "is missing – expected the schema of the answer");
+  const bool strict = inner.flag("strict", false);
+  for (const char* name : {"name", "description"}) (void)inner.text(name);
+  inner.refuse_unknown();
+  format.absorb(inner);
+  if (schema != nullptr) call.form = AnswerForm{"json_schema", *schema, strict};
 }
 
 void read_response_format(Fields& fields, GenerationCall& call) {
@@ -48,13 +68,7 @@ void read_response_format(Fields& fields, GenerationCall& call) {
   Fields inner(*format, "response_format");
   const std::string type = inner.text("type");
   if (type == "json_schema") {
-    const Json* schema = inner.take("json_schema");
-    if (schema == nullptr || !schema->is_object()) {
-      inner.refuse("json_schema", "must be an object with a name and a schema");
-    } else {
-      call.form = AnswerForm{type, schema->value("schema", Json::object()),
-                             schema->value("strict", Json(false)) == Json(true)};
-    }
+    read_json_schema(inner, call);
   } else if (type == "json_object") {
     call.form = AnswerForm{type, Json(), true};
   } else if (type != "text") {
@@ -70,7 +84,8 @@ void read_as(Fields& fields, std::string_view name, std::string_view parameter_n
              AnswerSettings& out) {
   const Json* value = fields.take(name);
   if (value == nullptr) return;
-  refuse_status(fields, name, read_parameter_json(parameter(parameter_name), name, *value, out));
+  refuse_status(fields, name, parameter_name,
+                read_parameter_json(parameter(parameter_name), name, *value, out));
 }
 
 void read_sampling(Fields& fields, AnswerSettings& out) {
@@ -83,7 +98,8 @@ void read_sampling(Fields& fields, AnswerSettings& out) {
   const Json* top_k = fields.take("top_k");
   if (top_k == nullptr) return;
   const Json value = *top_k == Json(-1) ? Json(0) : *top_k;
-  refuse_status(fields, "top_k", read_parameter_json(parameter("top_k"), "top_k", value, out));
+  refuse_status(fields, "top_k", "top_k",
+                read_parameter_json(parameter("top_k"), "top_k", value, out));
 }
 
 void read_extras(Fields& fields, GenerationCall& call) {
@@ -124,6 +140,13 @@ void read_form(Fields& fields, GenerationCall& call) {
     if (call.form) return fields.refuse(form.field, "is a second form for one answer – keep one");
     call.form = AnswerForm{std::string(form.parameter), *definition, true, std::string(form.field)};
   }
+}
+
+Outcome<GenerationCall> finish_call(Fields& fields, GenerationCall call) {
+  fields.refuse_unknown();
+  if (fields.fault()) return *fields.fault();
+  call.ignored = fields.ignored();
+  return call;
 }
 
 }  // namespace tenon::api

@@ -17,5 +17,7 @@ void read_extras(Fields& fields, GenerationCall& call);
 void read_streaming(Fields& fields, GenerationCall& call);
 // "response_format", and vLLM's names for forms.
 void read_form(Fields& fields, GenerationCall& call);
+// The last word on a request: members that nobody took are faults, and the first fault is told.
+Outcome<GenerationCall> finish_call(Fields& fields, GenerationCall call);
 
 }  // namespace tenon::api

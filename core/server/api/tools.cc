@@ -105,7 +105,7 @@ void give_tools(Fields& fields, const Json& tools, ToolUse use, GenerationCall& 
   bool is_known = use.function.empty();
   for (size_t i = 0; i < tools.size(); ++i) {
     if (const std::string fault = fault_of(tools[i]); !fault.empty()) {
-      return fields.refuse("tools", "[" + std::to_string(i) + "] " + fault);
+      return fields.refuse("tools[" + std::to_string(i) + "]", fault);
     }
     is_known = is_known || name_of(tools[i]) == use.function;
     // Arguments are held to their schema where a call is, and nowhere else.
@@ -123,7 +123,7 @@ void give_tools(Fields& fields, const Json& tools, ToolUse use, GenerationCall& 
 
 void force_calls(Fields& fields, GenerationCall& call) {
   if (!fields.ok() || !call.tools || !call.tools->is_forced()) return;
-  if (call.form && call.form->field != "response_format" && call.form->field != "text") {
+  if (call.form && call.form->field != "response_format" && call.form->field != "text.format") {
     return fields.refuse(call.form->field,
                          "and a \"tool_choice\" that forces a call are two forms for one answer – "
                          "keep one");

@@ -61,6 +61,24 @@ void AnswerWriter::note_end(const AnswerEvent& end) {
   }
 }
 
+ChunkHead::ChunkHead(const Json& head) : begin_("data: " + to_text(head)) {
+  begin_.pop_back();
+  begin_ += ",\"choices\":[";
+}
+
+void ChunkHead::append(const Json& choice, const std::optional<Json>& usage,
+                       std::string& out) const {
+  out.append(begin_).append(to_text(choice)).append("]");
+  if (usage) out.append(",\"usage\":").append(to_text(*usage));
+  out.append("}\n\n");
+}
+
+Usage AnswerWriter::usage() const {
+  Usage usage = count_.usage();
+  usage.reasoning_tokens = reasoning_tokens();
+  return usage;
+}
+
 std::unique_ptr<AnswerWriter> make_writer(WriterContext context) {
   const GenerationCall& call = *context.call;
   if (call.writer) return call.writer(std::move(context));
@@ -98,6 +116,12 @@ Json usage_json(const Usage& usage) {
           {"completion_tokens", usage.generated_tokens},
           {"total_tokens", usage.prompt_tokens + usage.generated_tokens},
           {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
+}
+
+Json chat_usage_json(const Usage& usage) {
+  Json json = usage_json(usage);
+  json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
+  return json;
 }
 
 Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text) {

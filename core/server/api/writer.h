@@ -35,15 +35,29 @@ class AnswerWriter {
 
   // Where a sample ended in an error: status 500, or 503 for what the server's end cut off.
   const std::optional<ApiError>& problem() const { return problem_; }
-  Usage usage() const { return count_.usage(); }
+  Usage usage() const;
 
  protected:
+  // Of all samples, as their readers count them.
+  virtual uint64_t reasoning_tokens() const { return 0; }
   // Every writer's first word on an end.
   void note_end(const AnswerEvent& end);
 
  private:
   UsageCount count_;
   std::optional<ApiError> problem_;
+};
+
+// A stream's chunks differ in their choices: what stands in front of them is written down once.
+class ChunkHead {
+ public:
+  // The members in front of "choices": one at least.
+  explicit ChunkHead(const Json& head);
+  // The event of a chunk with one choice; without `usage` it has no such member.
+  void append(const Json& choice, const std::optional<Json>& usage, std::string& out) const;
+
+ private:
+  std::string begin_;
 };
 
 std::unique_ptr<AnswerWriter> make_writer(WriterContext context);
@@ -58,6 +72,7 @@ std::string_view openai_finish_reason(FinishReason reason);
 // What ended an answer, as vLLM has it: a stop text, else null.
 Json stop_reason(const AnswerEvent& end);
 Json usage_json(const Usage& usage);
+Json chat_usage_json(const Usage& usage);
 // Of chat: a list of {"token", "logprob", "bytes", "top_logprobs"}.
 Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text);
 // Of completions. `offset` is where the first token stands in the text; it is moved behind the

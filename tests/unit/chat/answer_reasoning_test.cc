@@ -1,8 +1,24 @@
 // Reasoning, and the channels of harmony.
+#include "core/chat/reasoning_place.h"
 #include "tests/unit/chat/answers.h"
 
 namespace tenon {
 namespace {
+
+TEST(ReasoningPlace, is_in_front_unless_the_prompt_has_closed_it) {
+  const auto place = [](ReasoningFormat format, std::string_view prompt) -> std::string {
+    const auto found = reasoning_place(format, prompt);
+    return found ? std::string(found->opens) + "…" + std::string(found->closes) : "none";
+  };
+  EXPECT_EQ(place(ReasoningFormat::think, "user: a\nassistant:"), "<think>…</think>");
+  EXPECT_EQ(place(ReasoningFormat::think, "assistant: <think>\n"), "…</think>");
+  EXPECT_EQ(place(ReasoningFormat::think, "assistant: <think>\n\n</think>\n\n"), "none");
+  EXPECT_EQ(place(ReasoningFormat::think_response, "a<think>"), "…</think>");
+  EXPECT_EQ(place(ReasoningFormat::mistral, "a"), "[THINK]…[/THINK]");
+  EXPECT_EQ(place(ReasoningFormat::command_r, "<|START_THINKING|>"), "…<|END_THINKING|>");
+  EXPECT_EQ(place(ReasoningFormat::none, "<think>"), "none");
+  EXPECT_EQ(place(ReasoningFormat::harmony, "<|start|>assistant"), "none");
+}
 
 using Calls = ToolCallFormat;
 using Reasoning = ReasoningFormat;

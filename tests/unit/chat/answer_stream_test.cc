@@ -213,6 +213,43 @@ Answer answer_of(const Tokenizer& tokenizer, std::span<const TokenId> tokens, si
   return answer;
 }
 
+// How many of the tokens were thought.
+uint32_t thought_in(const Tokenizer& tokenizer, const AnswerOptions& options, std::string_view text,
+                    size_t lag) {
+  const std::vector<TokenId> tokens = must(tokenizer.encode(text));
+  AnswerParser parser = must(AnswerParser::make(options, &tokenizer));
+  Deltas deltas;
+  std::string waiting;
+  StreamingDetokenizer decoder(tokenizer);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    waiting += decoder.push(tokens[i]);
+    const size_t known = waiting.size() < lag ? 0 : waiting.size() - lag;
+    parser.push(waiting.substr(0, known), std::span(tokens).subspan(i, 1), deltas);
+    waiting.erase(0, known);
+  }
+  parser.push(waiting, {}, deltas);
+  parser.finish(deltas);
+  return parser.reasoning_tokens();
+}
+
+TEST(AnswerTokens, of_what_was_thought_are_counted_up_to_its_end) {
+  const auto tokenizer = mistral_tokenizer();
+  const AnswerOptions special = answer_options(Calls::mistral, Reasoning::mistral);
+  AnswerOptions texts = answer_options(Calls::none, Reasoning::think);
+  for (const size_t lag : {0, 1, 3, 100}) {
+    // A character each, and the marker that ends it.
+    EXPECT_EQ(thought_in(*tokenizer, special, "[THINK]hm hm[/THINK]So", lag), 6u);
+    EXPECT_EQ(thought_in(*tokenizer, special, "So", lag), 0u);
+    EXPECT_EQ(thought_in(*tokenizer, special, "[THINK]hm", lag), 2u);
+    texts.prompt = "a<think>";
+    EXPECT_EQ(thought_in(*tokenizer, texts, "hm</think>So", lag), 10u);
+    EXPECT_EQ(thought_in(*tokenizer, texts, "hm", lag), 2u);
+    texts.prompt = "a";
+    EXPECT_EQ(thought_in(*tokenizer, texts, "<think>hm</think>So", lag), 10u);
+    EXPECT_EQ(thought_in(*tokenizer, texts, "So <think>", lag), 0u);
+  }
+}
+
 TEST(AnswerTokens, special_tokens_are_markers_wherever_their_text_has_got_to) {
   const auto tokenizer = mistral_tokenizer();
   const auto tokens = must(tokenizer->encode(

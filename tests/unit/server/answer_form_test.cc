@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "core/grammar/grammar.h"
-#include "core/pipeline/pipeline.h"
 #include "core/server/api/json.h"
 
 namespace tenon::server {
@@ -20,13 +19,13 @@ class AnswerFormTest : public testing::Test {
   // The grammar that the form becomes, or nothing with `problem_` said.
   std::shared_ptr<const grammar::Grammar> held(const AnswerForm& form) {
     Request request;
-    const Status status = constrain_(form, pipeline_, request);
+    const Status status = constrain_(form, preface_, request);
     problem_ = message_of(status);
     return request.grammar;
   }
 
   FormConstrainer constrain_ = make_form_constrainer();
-  Pipeline pipeline_;
+  std::optional<grammar::Preface> preface_;
   std::string problem_;
 };
 
@@ -61,13 +60,40 @@ TEST_F(AnswerFormTest, a_form_that_is_asked_for_again_is_compiled_once) {
   EXPECT_EQ(held(form), held(form));
 }
 
+TEST_F(AnswerFormTest, a_form_stands_behind_what_is_thought) {
+  const AnswerForm form{"regex", "[0-9]+", true};
+  const auto plain = held(form);
+  preface_ = grammar::Preface{"", "</think>"};
+  const auto thought = held(form);
+  ASSERT_NE(thought, nullptr) << problem_;
+  EXPECT_NE(thought, plain);
+  EXPECT_EQ(thought->spec().preface, preface_);
+}
+
+TEST(ReasoningBeforeForm, is_where_the_conversation_leaves_room_for_it) {
+  api::GenerationCall call;
+  const auto opens = [&](std::string_view prompt) -> std::string {
+    const auto place = reasoning_before_form(call, ReasoningFormat::think, prompt);
+    return place ? std::string(place->opens) + "…" : "none";
+  };
+  EXPECT_EQ(opens("a"), "<think>…");
+  EXPECT_EQ(opens("a<think>\n"), "…");
+  // In the middle of an answer nobody begins to think.
+  call.chat_options.continue_final_message = true;
+  EXPECT_EQ(opens("a"), "none");
+  EXPECT_EQ(opens("a<think>\n"), "…");
+}
+
 TEST_F(AnswerFormTest, what_cannot_be_compiled_is_refused_with_the_reason) {
   EXPECT_EQ(held({"regex", "(", true}), nullptr);
   EXPECT_FALSE(problem_.empty());
   EXPECT_EQ(held({"choice", Json::array(), true}), nullptr);
   EXPECT_THAT(problem_, HasSubstr("something to choose from"));
-  EXPECT_EQ(held({"choice", Json::array({1}), true}), nullptr);
-  EXPECT_THAT(problem_, HasSubstr("a list of texts"));
+  for (const Json& choices : {Json::array({1}), Json("yes"), Json(1), Json::object({{"a", "b"}})}) {
+    EXPECT_EQ(held({"choice", choices, true}), nullptr) << choices;
+    EXPECT_THAT(problem_, HasSubstr("a list of texts"));
+    EXPECT_EQ(held({"structured_outputs", Json{{"choice", choices}}, true}), nullptr) << choices;
+  }
 }
 
 }  // namespace

@@ -100,8 +100,26 @@ TEST(AnswerReader, takes_an_answer_that_was_held_to_a_form_as_it_is) {
   call.form = api::AnswerForm{.form = "json_object", .definition = {}};
   const std::string answer = R"({"a": "<tool_call>{}</tool_call>"})";
   EXPECT_EQ(read(call, answer), (Parts{{Kind::content, answer}}));
-  // Where the prompt ends within the reasoning too: the form is all that there is.
-  EXPECT_EQ(read(call, answer, "<think>\n"), (Parts{{Kind::content, answer}}));
+  // Where the prompt has closed the reasoning too.
+  EXPECT_EQ(read(call, answer, "<think>\n\n</think>\n\n"), (Parts{{Kind::content, answer}}));
+}
+
+TEST(AnswerReader, reads_what_was_thought_in_front_of_a_form) {
+  api::GenerationCall call = call_with(api::ToolUse());
+  call.form = api::AnswerForm{.form = "json_object", .definition = {}};
+  const std::string answer = R"({"a": "<think></think><tool_call>{}</tool_call>"})";
+  const Parts parts = {{Kind::reasoning, "hm {"}, {Kind::content, answer}};
+  EXPECT_EQ(read(call, "hm {</think>\n\n" + answer, "<think>\n"), parts);
+  EXPECT_EQ(read(call, "<think>hm {</think>" + answer), parts);
+}
+
+TEST(AnswerReader, reads_what_was_thought_in_front_of_a_call_that_was_forced) {
+  api::ToolUse forced;
+  forced.choice = "required";
+  const api::GenerationCall call = call_with(forced);
+  EXPECT_EQ(
+      read(call, R"([hm</think>[{"name": "weather", "arguments": {}}])", "<think>"),
+      (Parts{{Kind::reasoning, "[hm"}, {Kind::tool_call, "weather"}, {Kind::arguments, "{}"}}));
 }
 
 }  // namespace

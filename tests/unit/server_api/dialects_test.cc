@@ -82,14 +82,24 @@ TEST(MessagesCall, goes_on_with_an_answer_that_is_begun) {
 }
 
 TEST(MessagesCall, names_the_field_at_fault) {
-  for (const auto& [body, param] : std::vector<std::pair<const char*, const char*>>{
-           {R"({"messages": [{"role": "user", "content": "a"}]})", "max_tokens"},
-           {R"({"max_tokens": 1, "messages": []})", "messages"},
-           {R"({"max_tokens": 1, "messages": [{"role": "system", "content": "a"}]})",
-            "messages[0].role"},
-           {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image"}]}]})",
-            "messages[0].content"},
-           {R"({"max_tokens": 1, "n": 2, "messages": [{"role": "user", "content": "a"}]})", "n"}}) {
+  for (
+      const auto& [body, param] : std::vector<std::pair<const char*, const char*>>{
+          {R"({"messages": [{"role": "user", "content": "a"}]})", "max_tokens"},
+          {R"({"max_tokens": 1, "messages": []})", "messages"},
+          {R"({"max_tokens": 1, "messages": [{"role": "system", "content": "a"}]})",
+           "messages[0].role"},
+          {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image"}]}]})",
+           "messages[0].content[0]"},
+          {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "a"},
+               {"type": "text", "text": 1}]}]})",
+           "messages[0].content[1]"},
+          {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_result",
+               "tool_use_id": "1", "content": [{"type": "image"}]}]}]})",
+           "messages[0].content[0].content[0]"},
+          {R"({"max_tokens": 1, "system": [{"type": "image"}],
+               "messages": [{"role": "user", "content": "a"}]})",
+           "system[0]"},
+          {R"({"max_tokens": 1, "n": 2, "messages": [{"role": "user", "content": "a"}]})", "n"}}) {
     const auto call = read_messages_call(json(body));
     ASSERT_FALSE(call.ok()) << body;
     EXPECT_EQ(call.error().param, param);
@@ -141,6 +151,50 @@ TEST(ResponsesCall, takes_a_text_or_messages) {
   EXPECT_EQ(list->answer.max_tokens, 4u);
 }
 
+TEST(ResponsesCall, names_the_item_and_the_part_at_fault) {
+  for (const auto& [rest, param] : std::vector<std::pair<const char*, const char*>>{
+           {R"("input": [1])", "input[0]"},
+           {R"("input": [])", "input"},
+           {R"("input": [{"role": "user", "content": "a"}, {"role": "king", "content": "a"}])",
+            "input[1].role"},
+           {R"("input": [{"content": "a"}])", "input[0].role"},
+           {R"("input": [{"role": "user"}])", "input[0].content"},
+           {R"("input": [{"role": "user", "content": 1}])", "input[0].content"},
+           {R"("input": [{"role": "user", "content": [{"type": "input_text", "text": "a"},
+               {"type": "input_image"}]}])",
+            "input[0].content[1]"},
+           {R"("input": [{"role": "user", "content": [{"type": "input_text", "text": 1}]}])",
+            "input[0].content[0].text"},
+           {R"("input": [{"role": "user", "content": "a", "colour": 1}])", "input[0].colour"},
+           {R"("input": [{"type": "item_reference", "id": "x"}])", "input[0].type"},
+           {R"("input": [{"type": "reasoning", "content": [{"text": "a"}, {}]}])",
+            "input[0].content[1]"},
+           {R"("input": "a", "text": {"format": {"type": "xml"}})", "text.format.type"},
+           {R"("input": "a", "text": {"format": {"type": "json_schema"}})", "text.format.schema"},
+           {R"("input": "a", "text": {"colour": 1})", "text.colour"},
+           {R"("input": "a", "reasoning": {"effort": 1})", "reasoning.effort"},
+           {R"("input": "a", "reasoning": 1)", "reasoning"},
+           {R"("input": "a", "include": ["reasoning.encrypted_content"])", "include"},
+           {R"("input": "a", "top_logprobs": -1)", "top_logprobs"},
+           {R"("input": "a", "top_logprobs": "2")", "top_logprobs"}}) {
+    const auto call = read_responses_call(json(std::string("{") + rest + "}"));
+    ASSERT_FALSE(call.ok()) << rest;
+    EXPECT_EQ(call.error().param, param) << call.error().message;
+  }
+}
+
+TEST(ResponsesCall, asks_for_logprobs_in_two_ways) {
+  const auto call = [](const std::string& rest) {
+    return *read_responses_call(json(R"({"input": "a")" + rest + "}"));
+  };
+  EXPECT_FALSE(call("").logprobs);
+  EXPECT_FALSE(call(R"(, "top_logprobs": 0)").logprobs);
+  const auto tokens = call(R"(, "include": ["message.output_text.logprobs"])");
+  EXPECT_TRUE(tokens.logprobs);
+  EXPECT_EQ(tokens.top_logprobs, 0u);
+  EXPECT_EQ(call(R"(, "top_logprobs": 3)").answer.logprobs, 3u);
+}
+
 TEST(ResponsesCall, refuses_what_would_have_to_be_kept) {
   for (const char* field : {R"("store": true)", R"("previous_response_id": "x")",
                             R"("background": true)", R"("conversation": "x")"}) {
@@ -148,6 +202,96 @@ TEST(ResponsesCall, refuses_what_would_have_to_be_kept) {
     ASSERT_FALSE(call.ok()) << field;
     EXPECT_NE(std::string(field).find(call.error().param), std::string::npos);
   }
+}
+
+// Of each token one letter; "t" is thought, and the first "e" ends that.
+class LetterReader final : public AnswerReader {
+ public:
+  void push(std::string_view text, std::span<const TokenId> tokens,
+            std::vector<AnswerPart>& out) override {
+    seen_ += static_cast<uint32_t>(tokens.size());
+    for (const char c : text) {
+      const bool is_thought = !has_ended_ && (c == 't' || c == 'e');
+      if (is_thought) ++thought_;
+      has_ended_ = has_ended_ || c == 'e';
+      if (is_thought && c == 'e') continue;
+      out.push_back({is_thought ? AnswerPart::Kind::reasoning : AnswerPart::Kind::content,
+                     std::string(1, c)});
+    }
+  }
+  void finish(std::vector<AnswerPart>&) override {}
+  uint32_t reasoning_tokens() const override { return thought_; }
+
+ private:
+  uint32_t seen_ = 0, thought_ = 0;
+  bool has_ended_ = false;
+};
+
+AnswerEvent letters(const std::string& tokens, const std::string& text) {
+  AnswerEvent event = delta(text);
+  for (const char c : tokens) {
+    event.ids.push_back(c);
+    event.tokens.push_back({.id = c, .logprob = -1.0f, .top = {{c, -1.0f}, {'z', -2.0f}}});
+  }
+  return event;
+}
+
+std::string written_letters(const GenerationCall& call, const std::vector<AnswerEvent>& events) {
+  WriterContext context;
+  context.call = &call;
+  context.id = "resp_1";
+  context.token_text = [](TokenId id) { return std::string(1, static_cast<char>(id)); };
+  context.reader = [](const ReaderInput&) { return std::make_unique<LetterReader>(); };
+  const auto writer = make_writer(std::move(context));
+  std::string out;
+  for (const AnswerEvent& event : events) writer->take(event, out);
+  writer->finish(out);
+  return out;
+}
+
+TEST(ResponsesWriter, has_the_logprobs_of_the_message_and_counts_what_was_thought) {
+  GenerationCall call;
+  call.dialect = Dialect::responses;
+  call.logprobs = true;
+  call.top_logprobs = 1;
+  // Text lags behind tokens, and several come at once.
+  const std::vector<AnswerEvent> events = {letters("tt", "t"), letters("tea", "tt"),
+                                           letters("bc", "eab"), letters("d", "cd"),
+                                           end(FinishReason::eos)};
+  const auto text_of = [](const Json& logprobs) {
+    std::string all;
+    for (const Json& token : logprobs) {
+      all += token["token"].get<std::string>();
+      EXPECT_EQ(token["top_logprobs"].size(), 1u);
+    }
+    return all;
+  };
+  const Json response = json(written_letters(call, events));
+  EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], 4);
+  EXPECT_EQ(response["top_logprobs"], 1);
+  ASSERT_EQ(response["output"].size(), 2u);
+  const Json message = response["output"][1]["content"][0];
+  EXPECT_EQ(message["text"], "abcd");
+  EXPECT_EQ(text_of(message["logprobs"]), "abcd");
+  call.stream = true;
+  std::string streamed, done;
+  for (const auto& [name, data] : events_of(written_letters(call, events))) {
+    if (name == "response.output_text.delta") streamed += text_of(data["logprobs"]);
+    if (name == "response.output_text.done") done = text_of(data["logprobs"]);
+  }
+  EXPECT_EQ(streamed, "abcd");
+  EXPECT_EQ(done, "abcd");
+}
+
+TEST(ChatWriter, counts_what_was_thought_in_all_choices) {
+  GenerationCall call;
+  call.answer.samples = 2;
+  call.dialect = Dialect::chat;
+  std::vector<AnswerEvent> events = {letters("tte", "tte"), letters("a", "a"), letters("te", "te"),
+                                     end(FinishReason::eos), end(FinishReason::eos)};
+  events[2].sample = events[4].sample = 1;
+  const Json answer = json(written_letters(call, events));
+  EXPECT_EQ(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 5);
 }
 
 TEST(ResponsesWriter, writes_a_response) {

@@ -104,12 +104,12 @@ TEST(Tools, that_are_none_are_refused_with_their_place) {
         R"(, "tools": [{"type": "function", "function": {"name": "f", "parameters": []}}])"}) {
     const auto call = chat(tools);
     ASSERT_FALSE(call.ok()) << tools;
-    EXPECT_EQ(call.error().param, "tools");
-    EXPECT_THAT(call.error().message, testing::HasSubstr("[0]"));
+    EXPECT_EQ(call.error().param, "tools[0]");
+    EXPECT_THAT(call.error().message, testing::HasSubstr("\"tools[0]\""));
   }
   EXPECT_EQ(messages(R"(, "tools": [{"name": "b", "type": "bash_20250124"}])").error().param,
             "tools[0].type");
-  EXPECT_EQ(responses(R"(, "tools": [{"type": "web_search"}])").error().param, "tools");
+  EXPECT_EQ(responses(R"(, "tools": [{"type": "web_search"}])").error().param, "tools[0]");
   EXPECT_EQ(messages(R"(, "tool_choice": {"type": "any"})").error().param, "tool_choice");
   EXPECT_EQ(
       messages(kMessagesTools + R"(, "tool_choice": {"type": "tool", "name": "x"})").error().param,

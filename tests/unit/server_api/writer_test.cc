@@ -83,7 +83,8 @@ TEST(ChatWriter, puts_a_whole_answer_together) {
   EXPECT_EQ(answer["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(answer["choices"][1]["finish_reason"], "length");
   EXPECT_EQ(answer["usage"], Json::parse(R"({"prompt_tokens": 10, "completion_tokens": 5,
-      "total_tokens": 15, "prompt_tokens_details": {"cached_tokens": 4}})"));
+      "total_tokens": 15, "prompt_tokens_details": {"cached_tokens": 4},
+      "completion_tokens_details": {"reasoning_tokens": 0}})"));
 }
 
 TEST(ChatWriter, streams_a_role_then_text_then_a_reason) {
