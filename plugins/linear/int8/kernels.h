@@ -26,7 +26,7 @@ struct PackedHeader {
   Format format = Format::q8_0;
   uint32_t panel_columns = 0;
   uint32_t block_groups = 0;  // that share a scale, of formats without nested scales
-  uint32_t reserved[1] = {};
+  uint32_t reserved[2] = {};  // no byte is left to the compiler: equal weights, equal bytes
   // Bytes from this header to the order of columns, i32 [k_in], behind the panels; 0 = in turn.
   uint64_t order_at = 0;
   uint32_t more_reserved[8] = {};
