@@ -270,8 +270,8 @@ class Report(unittest.TestCase):
                     if b"scheduler.nothing_to_do\0--seed" in \
                             pathlib.Path(f"/proc/{child}/cmdline").read_bytes():
                         return int(child)
-                except FileNotFoundError:
-                    pass
+                except (FileNotFoundError, ProcessLookupError):
+                    pass  # it has ended meanwhile
 
     def test_junit_has_a_test_case_for_each_case(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/model/family.h"
+#include "core/model/json_fields.h"
 #include "tests/support/flat_config.h"
 
 namespace tenon {
@@ -186,7 +187,7 @@ TEST(ModelConfig, faulty_rotary_settings_are_refused) {
       refusal({{"rope_scaling", R"({"type":"axial","factor":2})"}}),
       HasSubstr("'rope_scaling.type': rope type 'axial' is not built; there are default, linear, "
                 "dynamic, llama3, yarn, longrope"));
-  EXPECT_THAT(refusal({{"rope_scaling", "Infinity"}}),
+  EXPECT_THAT(refusal({{"rope_scaling", with_spelled_infinity("Infinity")}}),
               HasSubstr("'rope_scaling' is Infinity; expected an object"));
   EXPECT_THAT(refusal({{"rope_scaling", R"({"type":"linear"})"}}),
               HasSubstr("'rope_scaling.factor' is missing"));
