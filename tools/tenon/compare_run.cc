@@ -173,36 +173,6 @@ Status CompareRun::start_arm(ComparisonArm arm) {
   return {};
 }
 
-// In place of a process that has ended: weights and work are there.
-Result<std::unique_ptr<RunningArm>> CompareRun::started_again(size_t index) {
-  say_progress(configured_[index].name, "loading anew");
-  TENON_ASSIGN_OR_RETURN(auto running, RunningArm::start(comparison_, configured_[index],
-                                                         options_.plugin_path, go_on()));
-  TENON_ASSIGN_OR_RETURN(const auto same, running->load(workload_, comparison_, &arrivals_ns_));
-  static_cast<void>(same);
-  return running;
-}
-
-// The old process ends first, so that memory never holds an arm's weights twice.
-Status CompareRun::restart_arm(size_t index) {
-  TENON_RETURN_IF_ERROR(arms_[index]->check_model());
-  arms_[index].reset();
-  TENON_ASSIGN_OR_RETURN(arms_[index], started_again(index));
-  return warm_up(*arms_[index], false);
-}
-
-Status CompareRun::restart_arms() {
-  ++process_;
-  for (size_t i = 0; i < arms_.size() && !interrupted(); ++i) {
-    if (!is_out(*arms_[i])) TENON_RETURN_IF_ERROR(restart_arm(i));
-  }
-  return {};
-}
-
-bool CompareRun::starts_anew(uint32_t pair) const {
-  return comparison_.restart > 0 && pair > 0 && pair % comparison_.restart == 0;
-}
-
 Status CompareRun::load_work() {
   RunningArm& base = *arms_.front();
   TENON_ASSIGN_OR_RETURN(workload_, keep_work());
@@ -273,11 +243,7 @@ Status CompareRun::measure_noise() {
              " are too short for it");
     return {};
   }
-  say_progress(comparison_.base_name, "loading a second time, for A against A");
-  TENON_ASSIGN_OR_RETURN(auto twin, RunningArm::start(comparison_, base_arm(comparison_),
-                                                      options_.plugin_path, go_on()));
-  TENON_ASSIGN_OR_RETURN(const auto same, twin->load(workload_, comparison_, &arrivals_ns_));
-  static_cast<void>(same);
+  TENON_ASSIGN_OR_RETURN(auto twin, started_again(0));
   TENON_RETURN_IF_ERROR(warm_up(*twin, true));
   for (uint32_t pair = 0; pair < comparison_.noise_pairs && !interrupted(); ++pair) {
     const int64_t start = now_ns();

@@ -38,9 +38,10 @@ class CompareRun {
  private:
   Status start_arms();
   Status start_arm(ComparisonArm arm);
+  // compare_restart.cc
+  Result<std::unique_ptr<RunningArm>> started_again(size_t index);
   Status restart_arm(size_t index);
   Status restart_arms();
-  Result<std::unique_ptr<RunningArm>> started_again(size_t index);
   bool starts_anew(uint32_t pair) const;
   Status load_work();
   Result<std::string> keep_work();
