@@ -364,6 +364,9 @@ ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm,
       const std::string likely = likely_reason(a, b, measured.arms.front(), arm);
       if (!likely.empty()) out.why.push_back(likely);
     }
+    for (std::string& own : own_costs(a, b, measured.arms.front(), arm)) {
+      out.why.push_back(std::move(own));
+    }
     out.machine_use = machine_use(a, b, measured.arms.front().name);
   }
   if (!out.different_answers && served) note_servers(measured, found, out);

@@ -60,25 +60,40 @@ std::string reason_of(const PartDifference& difference, std::span<const Measured
   return join(words.found);
 }
 
-// Whether the pairs themselves say that a part's time differs: a mean over few pieces of a busy
-// machine would blame whoever was interrupted.
-bool is_certain(const PartDifference& difference, std::span<const MeasuredPiece* const> base,
-                std::span<const MeasuredPiece* const> arm) {
-  const bool prefill = difference.phase == "prefill";
-  const size_t part = static_cast<size_t>(
-      std::find(kPartNames.begin(), kPartNames.end(), difference.part) - kPartNames.begin());
-  const auto seconds = [&](const MeasuredPiece& piece) {
-    return (prefill ? piece.prefill : piece.decode)[part];
-  };
-  std::vector<double> changes;
-  for (size_t i = 0; i < std::min(base.size(), arm.size()); ++i) {
-    changes.push_back(seconds(*arm[i]) - seconds(*base[i]));
-  }
-  return !mean_interval(changes, kCertain).holds(0);
-}
-
 double seconds_of_pieces(std::span<const MeasuredPiece* const> pieces) {
   return mean_over(pieces, [](const MeasuredPiece& piece) { return piece.seconds; });
+}
+
+// By how much of the base's mean piece the arm's pieces take longer in a part and phase, over the
+// pairs themselves: a mean over few pieces of a busy machine would blame whoever was interrupted.
+Interval share_of_a_piece(std::span<const MeasuredPiece* const> base,
+                          std::span<const MeasuredPiece* const> arm, const PartDifference& where) {
+  const size_t part = static_cast<size_t>(
+      std::find(kPartNames.begin(), kPartNames.end(), where.part) - kPartNames.begin());
+  const auto seconds = [&](const MeasuredPiece& piece) {
+    return (where.phase == "prefill" ? piece.prefill : piece.decode)[part];
+  };
+  const double whole = seconds_of_pieces(base);
+  std::vector<double> changes;
+  for (size_t i = 0; i < std::min(base.size(), arm.size()) && whole > 0; ++i) {
+    changes.push_back((seconds(*arm[i]) - seconds(*base[i])) / whole);
+  }
+  return mean_interval(changes, kCertain);
+}
+
+// As many digits as the larger bound has that count.
+std::string share_text(const Interval& share) {
+  const double largest = std::max(std::abs(share.low), std::abs(share.high));
+  const int digits = largest < 0.001 ? 3 : largest < 0.01 ? 2 : 1;
+  return format("%+.*f %% [%+.*f, %+.*f]", digits, 100 * share.estimate, digits, 100 * share.low,
+                digits, 100 * share.high);
+}
+
+std::string relative_text(double base_seconds, double arm_seconds) {
+  if (base_seconds <= 0) return "more";
+  const double ratio = arm_seconds / base_seconds;
+  if (ratio >= 4) return format("%.0f times as much", ratio);
+  return format("%.0f %% %s", 100 * std::abs(ratio - 1), ratio < 1 ? "less" : "more");
 }
 
 std::string named(const std::string& part, const MeasuredArm& base, const MeasuredArm& arm) {
@@ -120,15 +135,37 @@ std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> b
   for (const PartDifference& each : differences_of(base, arm)) {
     const double change = each.difference();
     if (sentences.size() == kMostSentences || std::abs(change) < kLeastShare * whole) break;
-    if (!is_certain(each, base, arm)) continue;
-    const std::string relative =
-        each.base_seconds > 0 ? format("%.0f %% %s", 100 * std::abs(change) / each.base_seconds,
-                                       change < 0 ? "less" : "more")
-                              : std::string(change < 0 ? "less" : "more");
+    const Interval share = share_of_a_piece(base, arm, each);
+    if (share.holds(0)) continue;
     std::string sentence =
-        format("%s spends %s in %s of steps that %s: %.1f instead of %.1f ms a piece",
-               other.name.c_str(), relative.c_str(), named(each.part, base_arm, other).c_str(),
-               each.phase.c_str(), 1e3 * each.arm_seconds, 1e3 * each.base_seconds);
+        format("%s spends %s in %s of steps that %s: %.1f instead of %.1f ms a piece, %s of one",
+               other.name.c_str(), relative_text(each.base_seconds, each.arm_seconds).c_str(),
+               named(each.part, base_arm, other).c_str(), each.phase.c_str(),
+               1e3 * each.arm_seconds, 1e3 * each.base_seconds, share_text(share).c_str());
+    if (const std::string reason = reason_of(each, base, arm); !reason.empty()) {
+      sentence += " (" + reason + ")";
+    }
+    sentences.push_back(std::move(sentence));
+  }
+  return sentences;
+}
+
+std::vector<std::string> own_costs(std::span<const MeasuredPiece* const> base,
+                                   std::span<const MeasuredPiece* const> arm,
+                                   const MeasuredArm& base_arm, const MeasuredArm& other) {
+  std::vector<std::string> sentences;
+  const double told = kLeastShare * seconds_of_pieces(base);  // by why_they_differ()
+  for (const PartDifference& each : differences_of(base, arm)) {
+    const std::string_view part = each.part;
+    if (part == "executor" || part == "engine" || std::abs(each.difference()) >= told) continue;
+    const bool configured =
+        std::any_of(other.differences.begin(), other.differences.end(),
+                    [&](const std::string& key) { return key.starts_with(each.part + "."); });
+    const Interval share = share_of_a_piece(base, arm, each);
+    if (!configured || !share.bounded() || share.holds(0)) continue;
+    std::string sentence = format("calls of %s themselves take %s of a piece in steps that %s",
+                                  named(each.part, base_arm, other).c_str(),
+                                  share_text(share).c_str(), each.phase.c_str());
     if (const std::string reason = reason_of(each, base, arm); !reason.empty()) {
       sentence += " (" + reason + ")";
     }

@@ -305,6 +305,40 @@ TEST(Why, blames_the_plugin_whose_time_grew) {
       HasSubstr("b spends 200 % more in scheduler (static → chunked) of steps that decode"));
 }
 
+TEST(Why, says_what_share_of_a_piece_it_is_with_an_interval) {
+  World world;
+  world.spread = 0;
+  world.pairs(4, 1);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    piece.decode[1] = piece.arm == "b" ? 0.205 : 0.005;
+  }
+  EXPECT_EQ(
+      analyse(world.measured).arms[0].why,
+      std::vector<std::string>{
+          "b spends 41 times as much in scheduler (static → chunked) of steps that decode: 205.0 "
+          "instead of 5.0 ms a piece, +20.0 % [+20.0, +20.0] of one"});
+}
+
+TEST(Why, says_what_a_configured_part_costs_itself_however_little) {
+  World world;
+  world.pairs(6, 1);
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    piece.seconds = 1;
+    piece.decode[1] = piece.arm == "b" ? 0.0061 + 0.0001 * (piece.block % 2) : 0.005;
+    piece.counters["decode_rows"] = piece.arm == "b" ? 330 : 318;
+  }
+  EXPECT_THAT(analyse(world.measured).arms[0].why, IsEmpty()) << "nothing of it is configured";
+  world.measured.arms[1].differences = {"scheduler.plugin: \"static\" → \"chunked\""};
+  EXPECT_EQ(analyse(world.measured).arms[0].why,
+            std::vector<std::string>{
+                "calls of scheduler (static → chunked) themselves take +0.12 % [+0.11, +0.12] of a "
+                "piece in steps that decode (330 rows computed instead of 318)"});
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    if (piece.arm == "b" && piece.block == 3) piece.decode[1] = 0.004;
+  }
+  EXPECT_THAT(analyse(world.measured).arms[0].why, IsEmpty()) << "not certain";
+}
+
 TEST(Why, blames_nobody_for_one_slow_piece) {
   World world;
   world.pairs(6, 1);
