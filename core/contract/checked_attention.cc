@@ -1,5 +1,7 @@
 #include "core/contract/checked_attention.h"
 
+#include <utility>
+
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -29,6 +31,8 @@ Status CheckedAttention::bind(const AttentionBinding& binding) noexcept {
   if (!status.ok()) return status;
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   if (numerics_.empty()) return no_numerics();
+  if (binding.space.kind == SpaceKind::host) model_ = binding.model;
+  element_bytes_ = dtype_bits(binding.dtype) / 8;
   CheckedCall call(sizes_, checks_);
   return rooms_.ask(plugin_, binding.groups);
 }
@@ -51,9 +55,30 @@ Status CheckedAttention::plan(const AttentionPlan& plan, KernelPlanOut& out) noe
   return rooms_.check(plan.group, out);
 }
 
+LentRows& CheckedAttention::lend(const AttentionCall& call) const {
+  thread_local LentRows lent;
+  lent.begin();
+  if (checks_ != CallChecks::more || model_ == nullptr) return lent;
+  const LayerShape& layer = model_->layers[call.layer];
+  const KvGroup& group = model_->groups[layer.group];
+  const auto add = [&](const void* rows, uint64_t heads, uint64_t dim) {
+    const uint64_t bytes = heads * dim * element_bytes_;
+    lent.add_rows(rows, bytes, bytes, call.padded_rows);
+  };
+  add(call.q, layer.query_heads, group.k_dim);
+  add(call.k, group.kv_heads, group.k_dim);
+  add(call.v, group.kv_heads, group.v_dim);
+  return lent;
+}
+
 Status CheckedAttention::run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept {
-  CheckedCall running(run_, checks_);
-  return running.readable(plugin_.run(call, phase, slice));
+  const LentRows& lent = lend(call);
+  Status status;
+  {
+    CheckedCall running(run_, checks_);
+    status = running.readable(plugin_.run(call, phase, slice));
+  }
+  return lent.unchanged() ? std::move(status) : wrote_into("run", "q, k or v");
 }
 
 const AttentionScores* CheckedAttention::scores(const AttentionScores& offered) noexcept {

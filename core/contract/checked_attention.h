@@ -7,6 +7,7 @@
 
 #include "core/contract/contract.h"
 #include "core/contract/kernel_rooms.h"
+#include "core/contract/lent_rows.h"
 
 namespace tenon {
 
@@ -26,6 +27,9 @@ class CheckedAttention final : public AttentionKernel {
   const AttentionScores* scores(const AttentionScores& offered) noexcept;
 
  private:
+  // What a call on the host lends to be read, where calls are looked at closely.
+  LentRows& lend(const AttentionCall& call) const;
+
   AttentionKernel& plugin_;
   const CallChecks checks_;
   const CallName bind_, sizes_, plan_, run_, add_;
@@ -33,6 +37,8 @@ class CheckedAttention final : public AttentionKernel {
   AttentionScores scores_;
   std::string numerics_;
   KernelRooms rooms_;
+  const ModelShape* model_ = nullptr;  // where what is lent lies on the host
+  uint64_t element_bytes_ = 0;
 };
 
 }  // namespace tenon

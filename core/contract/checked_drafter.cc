@@ -61,16 +61,37 @@ Status CheckedDrafter::end(SeqId seq) noexcept {
 }
 Status CheckedDrafter::accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                               uint32_t accepted) noexcept {
-  CheckedCall call(accept_, checks_);
-  return call.readable(plugin_.accept(seq, history, drafted, accepted));
+  lent_.begin();
+  if (checks_ == CallChecks::more) lent_.add_part(history.data(), history.size_bytes());
+  Status status;
+  {
+    CheckedCall call(accept_, checks_);
+    status = call.readable(plugin_.accept(seq, history, drafted, accepted));
+  }
+  if (!lent_.unchanged()) return wrote_into("accept", "history");
+  return status;
 }
 Status CheckedDrafter::measured(const DraftStepCost& cost) noexcept {
   CheckedCall call(measured_, checks_);
   return call.readable(plugin_.measured(cost));
 }
 Status CheckedDrafter::observe(std::span<const HiddenView> hidden) noexcept {
-  CheckedCall call(observe_, checks_);
-  return call.readable(plugin_.observe(hidden));
+  lent_.begin();
+  if (checks_ == CallChecks::more) {
+    for (const HiddenView& view : hidden) {
+      for (const TensorView& state : view.states) {
+        lent_.add_rows(state.data, state.shape[1] * sizeof(float), state.stride[0] * sizeof(float),
+                       state.shape[0]);
+      }
+    }
+  }
+  Status status;
+  {
+    CheckedCall call(observe_, checks_);
+    status = call.readable(plugin_.observe(hidden));
+  }
+  if (!lent_.unchanged()) return wrote_into("observe", "hidden states");
+  return status;
 }
 
 void CheckedDrafter::note(const std::string& what) {
@@ -79,7 +100,12 @@ void CheckedDrafter::note(const std::string& what) {
 
 void CheckedDrafter::show(std::span<const DraftRequest> requests) {
   shown_.begin();
-  if (checks_ == CallChecks::more) shown_.add(requests);
+  lent_.begin();
+  if (checks_ != CallChecks::more) return;
+  shown_.add(requests);
+  for (const DraftRequest& request : requests) {
+    lent_.add_part(request.history.data(), request.history.size_bytes());
+  }
 }
 
 Status CheckedDrafter::offer(std::span<const DraftRequest> requests,
@@ -92,7 +118,7 @@ Status CheckedDrafter::offer(std::span<const DraftRequest> requests,
     status = call.readable(plugin_.offer(requests, given));
   }
   if (!offered_.take(offered, offered.size())) return wrote_behind("offer", "offers");
-  if (!shown_.unchanged()) return wrote_into("offer", "requests");
+  if (!shown_.unchanged() || !lent_.unchanged()) return wrote_into("offer", "requests");
   for (size_t i = 0; i < offered.size() && status.ok(); ++i) {
     if (offered[i] <= requests[i].max_tokens) continue;
     note("offer promised " + std::to_string(offered[i]) + " drafts" + of(requests[i]) +
@@ -112,7 +138,7 @@ Status CheckedDrafter::draft(std::span<const DraftRequest> requests,
     status = call.readable(plugin_.draft(requests, drafts));
   }
   for (size_t i = 0; i < drafts.size(); ++i) cut_draft(requests[i], given_[i], drafts[i]);
-  if (!shown_.unchanged()) return wrote_into("draft", "requests");
+  if (!shown_.unchanged() || !lent_.unchanged()) return wrote_into("draft", "requests");
   return status;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/contract/contract.h"
+#include "core/contract/lent_rows.h"
 
 namespace tenon {
 
@@ -48,6 +49,7 @@ class CheckedDrafter final : public Drafter {
   std::vector<DraftOut> given_;
   GuardedRoom<uint32_t> offered_;
   ShownCopy shown_;
+  LentRows lent_;
   uint64_t cut_ = 0;
   std::string first_cut_;
 };

@@ -43,6 +43,7 @@ Status CheckedLinear::bind(const LinearLimits& limits) noexcept {
   numerics_ = one_line(plugin_.numerics(), kMostNumerics);
   if (numerics_.empty()) return named(no_numerics());
   max_rows_ = std::max(limits.max_rows, 1u);
+  on_host_ = limits.space.kind == SpaceKind::host;
   epilogues_ = plugin_.epilogues();
   if ((epilogues_ & epilogue_bit(Epilogue::store)) != 0) return {};
   return named(broken_promise("epilogues", "lack store", "at least that one"));
@@ -75,7 +76,25 @@ Status CheckedLinear::check_sizes(const WeightView& weight) const {
                               std::to_string(all) + " for " + std::to_string(max_rows_) + of,
                           "sizes that rise up to " + std::to_string(most) + ", or none for both");
   }
+  const std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = reads_x_.try_emplace(weight.k_in, all == 0);
+  entry->second = entry->second && all == 0;
   return {};
+}
+
+bool CheckedLinear::reads_x(uint32_t k_in) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = reads_x_.find(k_in);
+  return found != reads_x_.end() && found->second;
+}
+
+// How prepared activations lie in memory only the kernel knows.
+void CheckedLinear::lend(const LinearJob& job, LentRows& lent) const {
+  if (job.row_scale != nullptr) lent.add(job.row_scale, job.row_count() * sizeof(float));
+  if (job.bias != nullptr) lent.add_part(job.bias, job.n_out * sizeof(float));
+  if (!reads_x(job.k_in)) return;
+  const uint64_t bytes = dtype_bits(job.x_dtype) / 8;
+  lent.add_rows(job.prepared, job.k_in * bytes, job.x_stride * bytes, job.x_rows);
 }
 
 const CheckedLinear::Sizes& CheckedLinear::sizes_of(const WeightView& weight) const {
@@ -113,14 +132,39 @@ uint64_t CheckedLinear::prepared_bytes(Preparation preparation, uint32_t rows) c
 }
 
 Status CheckedLinear::prepare(const PrepareCall& call, Slice slice) noexcept {
-  CheckedCall running(prepare_, checks_);
-  return named(running.readable(plugin_.prepare(call, slice)));
+  // A slice's own rows: others may still be written.
+  thread_local LentRows lent;
+  lent.begin();
+  if (checks_ == CallChecks::more && on_host_ && call.x_rows.empty()) {
+    const uint64_t bytes = dtype_bits(call.x_dtype) / 8;
+    const uint64_t first = uint64_t{call.rows} * slice.index / slice.count;
+    const uint64_t last = uint64_t{call.rows} * (slice.index + 1) / slice.count;
+    lent.add_rows(static_cast<const std::byte*>(call.x) + first * call.x_stride * bytes,
+                  call.preparation.k_in * bytes, call.x_stride * bytes, last - first);
+  }
+  Status status;
+  {
+    CheckedCall running(prepare_, checks_);
+    status = running.readable(plugin_.prepare(call, slice));
+  }
+  if (!lent.unchanged()) status = wrote_into("prepare", "activations");
+  return named(std::move(status));
 }
 
 Status CheckedLinear::run(std::span<const LinearJob> jobs, WorkRange range,
                           DeviceQueue queue) noexcept {
-  CheckedCall call(run_, checks_);
-  return named(call.readable(plugin_.run(jobs, range, queue)));
+  thread_local LentRows lent;
+  lent.begin();
+  if (checks_ == CallChecks::more && on_host_) {
+    for (const LinearJob& job : jobs) lend(job, lent);
+  }
+  Status status;
+  {
+    CheckedCall call(run_, checks_);
+    status = call.readable(plugin_.run(jobs, range, queue));
+  }
+  if (!lent.unchanged()) status = wrote_into("run", "activations, biases or factors");
+  return named(std::move(status));
 }
 
 }  // namespace tenon

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/contract/contract.h"
+#include "core/contract/lent_rows.h"
 
 namespace tenon {
 
@@ -36,6 +37,10 @@ class CheckedLinear final : public LinearKernel {
  private:
   Status named(Status status) const;
   Status check_sizes(const WeightView& weight) const;
+  // Whether activations of that width are read as they are, by all weights so far.
+  bool reads_x(uint32_t k_in) const;
+  // Notes what a job on the host lends to be read.
+  void lend(const LinearJob& job, LentRows& lent) const;
 
   // What it said of a weight and of a preparation at first: each is asked for once.
   struct Sizes {
@@ -50,10 +55,12 @@ class CheckedLinear final : public LinearKernel {
   const CallName bind_, accepts_, pack_, gather_, prepare_, run_;
   EpilogueMask epilogues_ = epilogue_bit(Epilogue::store);
   uint32_t max_rows_ = 1;
+  bool on_host_ = true;
   std::string numerics_;
   mutable std::mutex mutex_;                                            // of what follows
   mutable std::map<std::pair<const void*, std::string>, Sizes> sizes_;  // by data and name
   mutable std::map<std::tuple<uint64_t, uint32_t, uint32_t>, uint64_t> prepared_bytes_;
+  mutable std::map<uint32_t, bool> reads_x_;  // by width
 };
 
 }  // namespace tenon

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "core/contract/lent_rows.h"
+
 namespace tenon {
 namespace {
 
@@ -214,12 +216,46 @@ Status check_allowed(const SampleRow& row, std::span<const float> probs) {
   return {};
 }
 
-// Empty.
-ShownCopy& shown_by_this_thread() {
-  thread_local ShownCopy instance;
-  instance.begin();
-  return instance;
-}
+// What the rows of a call are and what they lead to, where calls are looked at closely.
+class ShownRows {
+ public:
+  // Empty.
+  static ShownRows& of_this_thread() {
+    thread_local ShownRows instance;
+    instance.shown_.begin();
+    instance.lent_.begin();
+    return instance;
+  }
+  void add(std::span<const SampleRow> rows) {
+    shown_.add(rows);
+    for (const SampleRow& row : rows) lend(row);
+  }
+  void add(std::span<const VerifyRows> rows) {
+    shown_.add(rows);
+    for (const VerifyRows& one : rows) {
+      add(one.rows);
+      shown_.add(one.drafts);
+      shown_.add(one.parents);
+      if (one.draft_probs == nullptr || one.rows.empty()) continue;
+      lent_.add(one.draft_probs, one.drafts.size() * one.rows[0].vocabulary * sizeof(float));
+    }
+  }
+  Status unchanged(std::string_view method) const {
+    if (!shown_.unchanged()) return wrote_into(method, "rows");
+    if (!lent_.unchanged()) return wrote_into(method, "logits or history");
+    return {};
+  }
+
+ private:
+  void lend(const SampleRow& row) {
+    lent_.add(row.logits, row.vocabulary * sizeof(float));
+    lent_.add_part(row.history.data(), row.history.size_bytes());
+    if (row.allowed != nullptr) lent_.add(row.allowed, (row.vocabulary + 63) / 64 * 8);
+  }
+
+  ShownCopy shown_;
+  LentRows lent_;
+};
 
 }  // namespace
 
@@ -272,7 +308,7 @@ Status CheckedSampler::end(SeqId seq) noexcept {
 Status CheckedSampler::sample(std::span<const SampleRow> rows,
                               std::span<SampleResult> results) noexcept {
   SamplerRoom& room = SamplerRoom::of_this_thread();
-  ShownCopy& shown = shown_by_this_thread();
+  ShownRows& shown = ShownRows::of_this_thread();
   if (checks_ == CallChecks::more) shown.add(rows);
   room.begin();
   room.add(results);
@@ -285,7 +321,7 @@ Status CheckedSampler::sample(std::span<const SampleRow> rows,
   }
   room.rewind();
   if (!room.take(results)) return wrote_behind("sample", "results");
-  if (!shown.unchanged()) return wrote_into("sample", "rows");
+  if (Status wrote = shown.unchanged("sample"); !wrote.ok()) return wrote;
   for (size_t i = 0; i < rows.size() && status.ok(); ++i) {
     status = check_result("sample", rows[i], results[i]);
   }
@@ -295,11 +331,8 @@ Status CheckedSampler::sample(std::span<const SampleRow> rows,
 Status CheckedSampler::verify(std::span<const VerifyRows> rows,
                               std::span<VerifyResult> results) noexcept {
   SamplerRoom& room = SamplerRoom::of_this_thread();
-  ShownCopy& shown = shown_by_this_thread();
-  if (checks_ == CallChecks::more) {
-    shown.add(rows);
-    for (const VerifyRows& row : rows) shown.add(row.drafts);
-  }
+  ShownRows& shown = ShownRows::of_this_thread();
+  if (checks_ == CallChecks::more) shown.add(rows);
   room.begin();
   for (const VerifyResult& result : results) {
     room.add(result.tokens);
@@ -325,7 +358,7 @@ Status CheckedSampler::verify(std::span<const VerifyRows> rows,
     results[i].count = given[i].count;
   }
   if (!sound) return wrote_behind("verify", "results");
-  if (!shown.unchanged()) return wrote_into("verify", "rows");
+  if (Status wrote = shown.unchanged("verify"); !wrote.ok()) return wrote;
   for (size_t i = 0; i < rows.size() && status.ok(); ++i) {
     status = check_verified(rows[i], results[i]);
   }
@@ -333,11 +366,14 @@ Status CheckedSampler::verify(std::span<const VerifyRows> rows,
 }
 
 Status CheckedSampler::distribution(const SampleRow& row, std::span<float> probs) noexcept {
+  ShownRows& shown = ShownRows::of_this_thread();
+  if (checks_ == CallChecks::more) shown.add(std::span(&row, 1));
   Status status;
   {
     CheckedCall call(distribution_, checks_);
     status = call.readable(plugin_.distribution(row, probs));
   }
+  if (Status wrote = shown.unchanged("distribution"); !wrote.ok()) return wrote;
   if (!status.ok()) return status;
   if (checks_ == CallChecks::more) {
     if (Status forbidden = check_allowed(row, probs); !forbidden.ok()) return forbidden;

@@ -44,7 +44,8 @@ Status wrote_behind(std::string_view method, std::string_view room);
 Status wrote_into(std::string_view method, std::string_view what);
 
 // How closely calls are looked at. `more` adds what costs a little at every call: how the calling
-// thread computes with floating point is as it was, and what the plugin was shown is unchanged.
+// thread computes with floating point is as it was, and what the plugin was shown or lent to read
+// (lent_rows.h) is unchanged.
 enum class CallChecks : uint8_t { usual = 0, more = 1 };
 
 // Around a call of a plugin.

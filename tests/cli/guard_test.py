@@ -38,6 +38,21 @@ class Guard(unittest.TestCase):
         done = self.run_with(*flags, *settings(engine__guard="isolate"))
         self.assertEqual((done.returncode, done.stdout), (0, usual.stdout), done.stderr)
 
+    def test_whoever_writes_into_what_it_is_lent_is_named_where_calls_are_looked_at(self):
+        for interface, library, words in [
+                ("sampler", "samplers", "sample changed the logits or history"),
+                ("linear", "kernels_linear", "run changed the activations, biases or factors"),
+                ("attention", "kernels_attention", "run changed the q, k or v")]:
+            flags = self.strangers(f"bad_plugins/libtenon-promises_{library}")
+            flags += ["--set", f"{interface}.plugin=test.writes_its_input"]
+            with self.subTest(interface=interface):
+                self.assertEqual(self.run_with(*flags).returncode, 0, "seen without being asked")
+                done = self.run_with(*flags, *settings(engine__guard="checks"))
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("test.writes_its_input", done.stderr)
+                self.assertIn(f"{words} that it was shown – expected that it only reads them",
+                              done.stderr)
+
     def test_a_plan_that_never_returns_is_named_and_the_answer_is_complete(self):
         flags = self.strangers("bad_plugins/libtenon-stuck")
         done = self.run_with(*flags, *settings(scheduler__plugin="test.plan_hangs",

@@ -53,6 +53,14 @@ struct OneStorage {
   }
 };
 
+struct WritesItsInput : Sound {
+  using Sound::Sound;
+  Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
+    Status status = Sound::run(call, phase, slice);
+    if (slice.index == 0) *const_cast<float*>(static_cast<const float*>(call.q)) += 0x1p-10f;
+    return status;
+  }
+};
 struct SkipsASlice : Sound {
   using Sound::Sound;
   Status run(const AttentionCall& call, uint32_t phase, Slice slice) {
@@ -181,10 +189,12 @@ constexpr PluginDescriptor kWrong[] = {
     made<TakesMemory>("test.takes_memory"),
     made<Recurses>("test.recurses"),
     made<KeepsItsPlan>("test.keeps_its_plan"),
+    made<WritesItsInput>("test.writes_its_input"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
-                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16])
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
+                     &kWrong[17])

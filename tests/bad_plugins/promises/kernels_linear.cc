@@ -166,6 +166,18 @@ struct LosesTheTail : Sound {
     }
   }
 };
+// Whoever multiplies by the next matrix finds another x.
+struct WritesItsInput : Sound {
+  using Sound::Sound;
+  Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
+    Status status = Sound::run(jobs, range, queue);
+    if (range.first > 0) return status;  // one worker of them
+    for (const LinearJob& job : jobs) {
+      *const_cast<float*>(static_cast<const float*>(job.prepared)) += 0x1p-10f;
+    }
+    return status;
+  }
+};
 struct WorksAlone : Sound {
   using Sound::Sound;
   Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
@@ -210,6 +222,7 @@ constexpr PluginDescriptor kWrong[] = {
     made<LosesTheTail>("test.loses_the_tail"),
     made<WorksAlone>("test.works_alone"),
     made<TakesMemory>("test.takes_memory"),
+    made<WritesItsInput>("test.writes_its_input"),
 };
 
 }  // namespace
@@ -217,4 +230,4 @@ constexpr PluginDescriptor kWrong[] = {
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
-                     &kWrong[17], &kWrong[18], &kWrong[19])
+                     &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20])
