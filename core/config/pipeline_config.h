@@ -67,6 +67,8 @@ struct PipelineConfig {
   Configured<uint64_t> graph_memory_bytes{uint64_t{128} << 20, {}};
 
   Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
+  // How long a scheduler may plan nothing on purpose while sequences wait (PlanOut::wake_ns).
+  Configured<int64_t> wait_limit_ns{60'000'000'000, {}};
 
   Configured<GuardLevel> guard;
   // With GuardLevel::isolate: how long a call may take, how much memory a process may have, and the

@@ -212,17 +212,16 @@ ConfigKey plan_ahead() {
 }
 
 // Away unless it was changed.
-ConfigKey graph_memory() {
-  ConfigKey made = whole<&PipelineConfig::graph_memory_bytes>(
-      "executor.graph_memory", 0, int64_t{1} << 40, "bytes",
-      "device memory for captured steps, of an executor that captures any; 0 = none are",
-      OptionType::bytes);
+// Away where it is what it is by itself.
+template <auto member>
+ConfigKey unless_default(ConfigKey made) {
+  using T = std::remove_cvref_t<decltype((std::declval<PipelineConfig&>().*member).value)>;
   made.optional = true;
-  static const uint64_t kDefault = PipelineConfig().graph_memory_bytes.value;
-  made.spec.default_value.integer = static_cast<int64_t>(kDefault);
+  static const T kDefault = (PipelineConfig().*member).value;
+  made.spec.default_value = Member<T>::to(kDefault);
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
-    if (config.graph_memory_bytes.value == kDefault) return std::nullopt;
-    return Member<uint64_t>::to(config.graph_memory_bytes.value);
+    if ((config.*member).value == kDefault) return std::nullopt;
+    return Member<T>::to((config.*member).value);
   };
   return made;
 }
@@ -328,8 +327,14 @@ std::vector<ConfigKey> make_keys() {
       off_unless_set<&C::deterministic>(
           "executor.deterministic",
           "refuses parts whose results may depend on what else is in the batch"),
-      graph_memory(),
+      unless_default<&C::graph_memory_bytes>(whole<&C::graph_memory_bytes>(
+          "executor.graph_memory", 0, int64_t{1} << 40, "bytes",
+          "device memory for captured steps, of an executor that captures any; 0 = none are",
+          OptionType::bytes)),
       plan_ahead(),
+      unless_default<&C::wait_limit_ns>(whole<&C::wait_limit_ns>(
+          "engine.wait_limit", 1'000'000, int64_t{3600} * 1'000'000'000, "",
+          "how long a scheduler may let sequences wait on purpose", OptionType::duration)),
       guard(),
       isolating<&C::call_limit_ns>(whole<&C::call_limit_ns>(
           "engine.call_limit", 1'000'000, int64_t{3600} * 1'000'000'000, "",

@@ -2,18 +2,26 @@
 
 #include <algorithm>
 
+#include "core/base/text.h"
+
 namespace tenon {
 namespace {
 
-// Nobody keeps more, or waits on purpose for longer.
-constexpr uint32_t kMostIdleRows = 1u << 20;
-constexpr int64_t kLongestWaitNs = int64_t{3600} * 1'000'000'000;
+constexpr uint32_t kMostIdleRows = 1u << 20;  // nobody keeps more
 
 }  // namespace
 
-CheckedScheduler::CheckedScheduler(Scheduler& plugin, const std::string& name, CallChecks checks)
+std::string approximate_duration(int64_t ns) {
+  constexpr int64_t kMillisecond = 1'000'000, kSecond = 1000 * kMillisecond;
+  const int64_t unit = ns >= 10 * kSecond ? kSecond : kMillisecond;
+  return format_duration(ns / unit * unit);
+}
+
+CheckedScheduler::CheckedScheduler(Scheduler& plugin, const std::string& name, CallChecks checks,
+                                   int64_t longest_wait_ns)
     : plugin_(plugin),
       checks_(checks),
+      longest_wait_ns_(longest_wait_ns),
       on_event_(name_call("on_event", "scheduler '" + name + "'")),
       plan_(name_call("plan", "scheduler '" + name + "'")) {}
 
@@ -49,11 +57,20 @@ Status CheckedScheduler::plan(const SchedulerView& view, KvLedger& ledger, PlanO
     return broken_promise("plan", "keeps " + std::to_string(out.idle_rows) + " rows idle",
                           "at most " + std::to_string(kMostIdleRows));
   }
-  if (out.wake_ns < 0 || out.wake_ns - view.now_ns > kLongestWaitNs) {
-    return broken_promise("plan", "wants to wait until " + std::to_string(out.wake_ns) + " ns",
-                          "at most an hour from now, " + std::to_string(view.now_ns) + " ns");
+  return check_wish(out, view.now_ns);
+}
+
+// Beside grants the wish means nothing.
+Status CheckedScheduler::check_wish(const PlanOut& out, int64_t now_ns) const {
+  if (out.wake_ns < 0) {
+    return broken_promise("plan",
+                          "wants to be asked again at " + std::to_string(out.wake_ns) + " ns",
+                          "a time of the view's clock, or 0 for at once");
   }
-  return status;
+  if (out.grant_count > 0 || out.wake_ns - now_ns <= longest_wait_ns_) return {};
+  return broken_promise(
+      "plan", "grants nothing and wants to wait for " + approximate_duration(out.wake_ns - now_ns),
+      "at most " + format_duration(longest_wait_ns_) + " (engine.wait_limit) while sequences wait");
 }
 
 }  // namespace tenon

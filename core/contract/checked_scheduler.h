@@ -10,17 +10,28 @@
 
 namespace tenon {
 
+// For messages: whole seconds from 10 s on, else whole milliseconds.
+std::string approximate_duration(int64_t ns);
+
 class CheckedScheduler final : public Scheduler {
  public:
+  // What a scheduler may put off on purpose while sequences wait for it: long enough to fill a
+  // batch, and short enough that nobody takes it for a fault.
+  static constexpr int64_t kLongestWaitNs = int64_t{60} * 1'000'000'000;
+
+  // `longest_wait_ns`: how far ahead of now it may wish to be asked again.
   CheckedScheduler(Scheduler& plugin, const std::string& name,
-                   CallChecks checks = CallChecks::usual);
+                   CallChecks checks = CallChecks::usual, int64_t longest_wait_ns = kLongestWaitNs);
 
   Status on_event(const SequenceEvent& event) noexcept override;
   Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override;
 
  private:
+  Status check_wish(const PlanOut& out, int64_t now_ns) const;
+
   Scheduler& plugin_;
   const CallChecks checks_;
+  const int64_t longest_wait_ns_;
   const CallName on_event_, plan_;
   GuardedRoom<Grant> grants_;
   ShownCopy shown_;

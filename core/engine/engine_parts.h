@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/contract/checked_scheduler.h"
 #include "core/engine/grammars.h"
 #include "core/engine/metrics.h"
 #include "core/engine/request.h"
@@ -77,7 +78,8 @@ struct EngineOptions {
   bool plan_ahead = false;         // plan a step while the device computes the one before it
   uint32_t plan_retries = 3;       // plans that fail in a row before requests do
   uint32_t stall_steps = 1000;     // empty plans in a row, with work at hand, before requests fail
-  int64_t longest_wait_ns = 3'600'000'000'000;  // that a scheduler plans nothing on purpose
+  // How long a scheduler may plan nothing on purpose while sequences wait.
+  int64_t longest_wait_ns = CheckedScheduler::kLongestWaitNs;
   // Steps that compute something, and still nobody gets further than before, until requests fail;
   // beside those that computing all live sequences again could take.
   uint32_t futile_steps = 1000;

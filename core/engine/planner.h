@@ -21,8 +21,9 @@ class Planner {
   // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
   // breaks the scheduler's contract, is taken back whole.
   void plan(Step& step, Planning planning);
-  // Where the plan is empty on purpose, when the scheduler wants to be asked again; else 0.
-  int64_t wake_ns() const { return plan_.grant_count == 0 ? plan_.wake_ns : 0; }
+  // Where the plan is empty on purpose, when the scheduler is to be asked again: when it wishes, or
+  // sooner where something is to be said of it. Else 0.
+  int64_t wake_ns() const { return plan_.grant_count == 0 ? wake_ns_ : 0; }
   // What the latest step cost that computed something, for the next plan.
   void measured(const StepCost& cost) { last_step_ = cost; }
 
@@ -34,7 +35,10 @@ class Planner {
   void note(StepRecord& record) const;
   void plan_failed(const Status& status);
   void watch_for_stall(const Step& step, Planning planning);
+  void wait_on_purpose(int64_t now_ns);
+  void tell_of_wait(int64_t waited_ns, int64_t now_ns) const;
   void stalled(const std::string& how_long);
+  std::string how_many_wait() const;
   std::span<const Grant> granted() const { return std::span(grants_).first(plan_.grant_count); }
 
   EngineContext& context_;
@@ -47,6 +51,8 @@ class Planner {
   uint32_t failed_plans_ = 0;                // in a row
   uint32_t empty_plans_ = 0;                 // likewise, with work at hand
   std::optional<int64_t> waiting_since_ns_;  // where it planned nothing on purpose ever since
+  int64_t tell_ns_ = 0;                      // … how long until the next word about it
+  int64_t wake_ns_ = 0;
 };
 
 }  // namespace tenon

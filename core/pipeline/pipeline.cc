@@ -323,6 +323,7 @@ EngineOptions Pipeline::engine_options() const {
   EngineOptions options;
   options.plan_ahead = config.plan_ahead.value;
   options.check_calls = config.guard.value != GuardLevel::off;
+  options.longest_wait_ns = config.wait_limit_ns.value;
   return options;
 }
 

@@ -52,6 +52,8 @@ WRONG = {
         "remembers_everyone": ("scheduler.ended_sequences", "leak"),
         "sets_locale": ("any.keeps_to_the_host", "fail"),
         "counts_to_sixty_thousand": ("scheduler.long_prompts", None),
+        "waits_an_hour": ("scheduler.serves_everyone", "fail"),
+        "puts_off": ("scheduler.serves_everyone", "fail"),
         "ignores_its_options": ("any.option_effects", "warn"),
     }),
     "kv_caches": ("kv_cache", {

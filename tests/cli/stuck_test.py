@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from program import BINARY, SANITIZED, THREADS_SANITIZED, run
+from server import Server
 
 LIBRARY = pathlib.Path(BINARY).parent.parent / "tests/bad_plugins/libtenon-stuck.so"
 PROMPT = "Once upon a time"
@@ -87,6 +88,50 @@ class Stuck(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("needs sched.drafts, about which no part of this pipeline says anything",
                       done.stderr)
+
+
+class Waiting(unittest.TestCase):
+    """Schedulers that grant nothing on purpose, while somebody waits."""
+    FLAGS = ["--plugin-path", LIBRARY.parent, "--temperature", "0", "--max-tokens", "4"]
+    FOR_AN_HOUR = ("scheduler 'test.waits_an_hour': plan grants nothing and wants to wait for 1h – "
+                   "expected at most 1min (engine.wait_limit) while sequences wait")
+
+    def run_with(self, scheduler, *flags):
+        return run("run", PROMPT, *self.FLAGS, "--set", f"scheduler.plugin={scheduler}", *flags,
+                   timeout=60)
+
+    def test_a_wish_beyond_the_limit_ends_the_run_with_the_name_and_the_wish(self):
+        done = self.run_with("test.waits_an_hour")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(self.FOR_AN_HOUR, done.stderr)
+
+    def test_many_small_wishes_end_at_the_limit(self):
+        done = self.run_with("test.puts_off", "--set", "engine.wait_limit=300ms")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, "scheduler 'test.puts_off' planned nothing on purpose for "
+                                      r"\d+m?s \(engine.wait_limit\) – 1 sequences wait and 0 run")
+
+    def test_an_isolated_scheduler_of_this_kind_has_a_substitute(self):
+        done = self.run_with("test.waits_an_hour", "--set", "engine.guard=isolate")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("scheduler 'test.waits_an_hour' was lost", done.stderr)
+        self.assertIn("'continuous' plans in its place", done.stderr)
+
+    def test_a_request_to_a_server_ends_with_the_same_words(self):
+        with Server("--plugin-path", LIBRARY.parent, "--set",
+                    "scheduler.plugin=test.waits_an_hour") as server:
+            status, _, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4})
+            self.assertEqual(status, 500, answer)
+            self.assertIn(self.FOR_AN_HOUR, answer["error"]["message"])
+            status, _, _ = server.get("/health")
+            self.assertEqual(status, 200)
+
+    def test_so_does_one_that_is_put_off_for_ever(self):
+        with Server("--plugin-path", LIBRARY.parent, "--set", "scheduler.plugin=test.puts_off",
+                    "--set", "engine.wait_limit=300ms") as server:
+            status, _, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4})
+            self.assertEqual(status, 500, answer)
+            self.assertIn("planned nothing on purpose for", answer["error"]["message"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
 // What the engine tells a scheduler beside its sequences.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
 #include "tests/fake_device/rig.h"
 
 namespace tenon {
@@ -162,17 +167,60 @@ TEST_F(PostponedWork, wakes_for_what_arrives_and_for_what_is_cancelled) {
   EXPECT_TRUE(rig_.engine().idle());
 }
 
+constexpr int64_t kSecond = 1'000'000'000;
+
 TEST_F(PostponedWork, ends_where_it_is_put_off_for_ever) {
   const RequestId id = rig_.submit(greedy_request({1, 2, 3}, 2));
-  for (int hour = 0; hour < 3 && !rig_.engine().idle(); ++hour) {
-    postponer_.not_before_ns = rig_.clock().now_ns() + 1'800'000'000'000;
+  int64_t ended_ns = 0;
+  for (int i = 0; i < 100 && !rig_.engine().idle(); ++i) {
+    postponer_.not_before_ns = rig_.clock().now_ns() + 30 * kSecond;
+    ended_ns = rig_.clock().now_ns();
     ASSERT_TRUE(rig_.engine().step().ok());
-    rig_.clock().advance_to(postponer_.not_before_ns);
+    if (!rig_.engine().idle()) rig_.clock().advance_to(rig_.engine().wake_ns());
   }
   EXPECT_TRUE(rig_.engine().idle());
+  EXPECT_EQ(ended_ns, 60 * kSecond) << "not at the end of its last wish";
   EXPECT_EQ(rig_.result(id).message,
-            "scheduler 'continuous' planned nothing on purpose for 3600 s – 1 sequences wait and 0 "
-            "run – use another scheduler");
+            "scheduler 'continuous' planned nothing on purpose for 1min (engine.wait_limit) – 1 "
+            "sequences wait and 0 run – use another scheduler");
+}
+
+TEST_F(PostponedWork, is_spoken_of_while_it_lasts) {
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel level, std::string_view component, std::string_view text) {
+    if (level == LogLevel::warning)
+      lines.push_back(std::string(component) + ": " + std::string(text));
+  });
+  postponer_.not_before_ns = 50 * kSecond;
+  const RequestId id = rig_.submit(greedy_request({1, 2, 3}, 2));
+  std::vector<int64_t> asked;
+  while (!rig_.engine().idle() && rig_.clock().now_ns() < postponer_.not_before_ns) {
+    asked.push_back(rig_.clock().now_ns() / kSecond);
+    ASSERT_TRUE(rig_.engine().step().ok());
+    rig_.clock().advance_to(rig_.engine().wake_ns());
+  }
+  set_log_sink({});
+  EXPECT_EQ(asked, (std::vector<int64_t>{0, 5, 20})) << "then at the time that it wished for";
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(
+      lines[0],
+      "engine: scheduler 'continuous' has planned nothing on purpose for 5s, while 1 sequences "
+      "wait and 0 run; it wishes to wait 45s more – after 1min (engine.wait_limit) they end "
+      "with an error");
+  EXPECT_THAT(lines[1], testing::HasSubstr("on purpose for 20s, "));
+  rig_.run();
+  EXPECT_EQ(rig_.result(id).tokens.size(), 2u) << "what it wished for was within the limit";
+}
+
+TEST_F(PostponedWork, is_refused_where_it_is_put_off_beyond_the_limit) {
+  postponer_.not_before_ns = 3600 * kSecond;
+  const RequestId id = rig_.submit(greedy_request({1, 2, 3}, 2));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(rig_.engine().step().ok());
+  EXPECT_TRUE(rig_.engine().idle());
+  EXPECT_EQ(rig_.clock().now_ns(), 0);
+  EXPECT_EQ(rig_.result(id).message,
+            "scheduler 'continuous': plan grants nothing and wants to wait for 1h – expected at "
+            "most 1min (engine.wait_limit) while sequences wait");
 }
 
 TEST_F(PostponedWork, costs_no_steps_while_it_waits) {

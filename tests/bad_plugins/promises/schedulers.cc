@@ -297,6 +297,21 @@ struct RemembersEveryone : Sound {
   std::set<SeqId> arrived_;
 };
 
+// Asks to be asked again in an hour, whoever waits.
+struct WaitsAnHour : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger&, PlanOut& out) {
+    out.wake_ns = view.now_ns + int64_t{3600} * 1'000'000'000;
+  }
+};
+// … or in a moment, for ever.
+struct PutsOff : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger&, PlanOut& out) {
+    out.wake_ns = view.now_ns + 10'000'000;
+  }
+};
+
 struct IgnoresItsOptions : Sound {
   IgnoresItsOptions(const HostServices& host, const PipelineFacts& facts, const Options&)
       : Sound(host, facts, Options()) {}
@@ -371,6 +386,8 @@ constexpr PluginDescriptor kWrong[] = {
     made<IgnoresItsOptions>("test.ignores_its_options"),
     made<SetsLocale>("test.sets_locale"),
     made<CountsToSixtyThousand>("test.counts_to_sixty_thousand"),
+    made<WaitsAnHour>("test.waits_an_hour"),
+    made<PutsOff>("test.puts_off"),
 };
 
 }  // namespace
@@ -381,4 +398,4 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
                      &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
                      &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32], &kWrong[33], &kWrong[34],
-                     &kWrong[35], &kWrong[36])
+                     &kWrong[35], &kWrong[36], &kWrong[37], &kWrong[38])

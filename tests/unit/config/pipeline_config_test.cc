@@ -161,6 +161,12 @@ scheduler = "static"
               HasSubstr("unknown key 'engine.fallback.sampler'"));
 }
 
+TEST(PipelineConfig, reads_how_long_a_scheduler_may_wait) {
+  EXPECT_EQ(parsed("").wait_limit_ns.value, 60'000'000'000);
+  EXPECT_EQ(parsed("[engine]\nwait_limit = '1.5s'\n").wait_limit_ns.value, 1'500'000'000);
+  EXPECT_THAT(error_of("[engine]\nwait_limit = '2h'\n"), HasSubstr("engine.wait_limit"));
+}
+
 TEST(PipelineConfig, refuses_empty_texts) {
   for (const ConfigKey& key : config_keys()) {
     EXPECT_NE(error_of("", {std::string(key.spec.key) + "=\"\""}), "") << key.spec.key;

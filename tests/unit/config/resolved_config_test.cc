@@ -42,6 +42,12 @@ TEST(ResolvedConfig, says_of_isolation_only_where_plugins_are_isolated) {
                         "[engine.fallback]\nscheduler = \"continuous\"\n\n"));
 }
 
+TEST(ResolvedConfig, says_how_long_a_scheduler_may_wait_only_where_it_was_set) {
+  EXPECT_EQ(hash("[engine]\nwait_limit = '60s'\n"), hash(""));
+  EXPECT_THAT(resolved_toml(parsed("[engine]\nwait_limit = '2s'\n"), {}, false),
+              HasSubstr("[engine]\nwait_limit = \"2s\"\n\n"));
+}
+
 TEST(ResolvedConfig, spells_everything_out) {
   EXPECT_EQ(resolved_toml(parsed(kSome), {}, false),
             R"(format = 1
