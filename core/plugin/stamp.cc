@@ -38,9 +38,22 @@ Status fault(std::string_view name, std::string_view text) {
   return invalid_argument(std::string(name) + ": " + std::string(text));
 }
 
+// Of a file that ends before the `bytes` from `begin` on that its header speaks of.
+Status ends_early(std::string_view name, const std::string& what, uint64_t begin, uint64_t bytes,
+                  Bytes file) {
+  const uint64_t end = begin + std::min(bytes, UINT64_MAX - begin);
+  return fault(name, "the library is truncated: " + what + " at byte " + std::to_string(end) +
+                         " and the file at " + std::to_string(file.size()) +
+                         "; copy or build it anew");
+}
+
 Result<Elf64_Ehdr> read_header(Bytes file, std::string_view name) {
-  if (file.size() < EI_NIDENT || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0) {
+  if (file.empty()) return fault(name, "not a plugin: the file is empty");
+  if (file.size() < SELFMAG || std::memcmp(file.data(), ELFMAG, SELFMAG) != 0) {
     return fault(name, "not a plugin: expected a shared library (an ELF file)");
+  }
+  if (file.size() < EI_NIDENT) {
+    return ends_early(name, "its ELF header ends", 0, sizeof(Elf64_Ehdr), file);
   }
   if (file[EI_CLASS] != std::byte{ELFCLASS64} || file[EI_DATA] != std::byte{ELFDATA2LSB}) {
     return fault(name,
@@ -48,11 +61,13 @@ Result<Elf64_Ehdr> read_header(Bytes file, std::string_view name) {
                  "rebuild it for this machine");
   }
   const auto header = read_at<Elf64_Ehdr>(file, 0);
-  if (!header || header->e_phentsize != sizeof(Elf64_Phdr)) {
-    return fault(name, "the library is truncated or damaged: its ELF header is not whole");
-  }
+  if (!header) return ends_early(name, "its ELF header ends", 0, sizeof(Elf64_Ehdr), file);
   if (header->e_type != ET_DYN) {
     return fault(name, "not a plugin: an ELF file, but not a shared library");
+  }
+  if (header->e_phnum == 0 || header->e_phentsize != sizeof(Elf64_Phdr)) {
+    return fault(name, "the library is damaged: its ELF header lists no segments of " +
+                           std::to_string(sizeof(Elf64_Phdr)) + " bytes each");
   }
   return *header;
 }
@@ -83,37 +98,30 @@ Status check_segments(Bytes file, const Elf64_Ehdr& header, std::string_view nam
     return fault(name, "the library has " + std::to_string(header.e_phnum) +
                            " segments; expected at most " + std::to_string(kMostSegments));
   }
+  const uint64_t table = header.e_phoff, table_bytes = header.e_phnum * sizeof(Elf64_Phdr);
+  if (table > file.size() || table_bytes > file.size() - table) {
+    return ends_early(name, "its table of segments ends", table, table_bytes, file);
+  }
   for (size_t i = 0; i < header.e_phnum; ++i) {
-    const uint64_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
-    const auto segment = at < header.e_phoff ? std::nullopt : read_at<Elf64_Phdr>(file, at);
-    if (!segment) return fault(name, "the library is truncated or damaged: it lacks segments");
+    const auto segment = read_at<Elf64_Phdr>(file, table + i * sizeof(Elf64_Phdr));
     const uint64_t bytes = segment->p_type == PT_NULL ? 0 : segment->p_filesz;
     if (bytes == 0) continue;
     if (segment->p_offset > file.size() || bytes > file.size() - segment->p_offset) {
-      return fault(name, "the library is truncated: a segment ends at byte " +
-                             std::to_string(segment->p_offset + bytes) + " and the file at " +
-                             std::to_string(file.size()) + "; copy or build it anew");
+      return ends_early(name, "a segment ends", segment->p_offset, bytes, file);
     }
   }
   return {};
 }
 
-// Empty when the file has no such note.
-Result<std::string_view> find_note_text(Bytes file, const Elf64_Ehdr& header, uint32_t type,
-                                        std::string_view name) {
-  for (size_t i = 0; i < std::min<size_t>(header.e_phnum, kMostSegments); ++i) {
-    // A segment table outside the file reads as absent.
-    if (header.e_phoff > file.size()) break;
+// Of a file whose segments lie inside of it. Empty when it has no such note.
+std::string_view find_note_text(Bytes file, const Elf64_Ehdr& header, uint32_t type) {
+  for (size_t i = 0; i < header.e_phnum; ++i) {
     const auto segment = read_at<Elf64_Phdr>(file, header.e_phoff + i * sizeof(Elf64_Phdr));
-    if (!segment) break;
     if (segment->p_type != PT_NOTE) continue;
-    if (segment->p_offset > file.size() || segment->p_filesz > file.size() - segment->p_offset) {
-      return fault(name, "the library is truncated or damaged: a note lies beyond its end");
-    }
     const Bytes notes = file.subspan(segment->p_offset, segment->p_filesz);
     if (const auto text = find_note(notes, segment->p_align, type)) return *text;
   }
-  return std::string_view();
+  return {};
 }
 
 std::string* field(PluginStamp& stamp, std::string_view key) {
@@ -216,14 +224,13 @@ bool word(std::string_view text) {
 
 Result<PluginStamp> parse_stamp(std::span<const std::byte> file, std::string_view name) {
   TENON_ASSIGN_OR_RETURN(const Elf64_Ehdr header, read_header(file, name));
-  TENON_ASSIGN_OR_RETURN(const std::string_view text,
-                         find_note_text(file, header, kNoteType, name));
+  TENON_RETURN_IF_ERROR(check_segments(file, header, name));
+  const std::string_view text = find_note_text(file, header, kNoteType);
   if (text.empty()) {
     return unsupported(std::string(name) +
                        ": not a plugin: a shared library without a TENON note; plugins are built "
                        "with tenon_add_plugin and end with TENON_PLUGIN_LIBRARY");
   }
-  TENON_RETURN_IF_ERROR(check_segments(file, header, name));
   TENON_ASSIGN_OR_RETURN(PluginStamp stamp, parse_text(text, name));
   stamp.machine = header.e_machine;
   return stamp;
@@ -237,9 +244,8 @@ Result<PluginStamp> read_stamp(const std::string& path) {
 Result<std::string> read_executor_stamp(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
   TENON_ASSIGN_OR_RETURN(const Elf64_Ehdr header, read_header(file.bytes(), path));
-  TENON_ASSIGN_OR_RETURN(const std::string_view text,
-                         find_note_text(file.bytes(), header, kExecutorNoteType, path));
-  if (!text.empty()) TENON_RETURN_IF_ERROR(check_segments(file.bytes(), header, path));
+  TENON_RETURN_IF_ERROR(check_segments(file.bytes(), header, path));
+  const std::string_view text = find_note_text(file.bytes(), header, kExecutorNoteType);
   return std::string(text.substr(0, text.find('\0')));
 }
 

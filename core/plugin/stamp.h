@@ -36,7 +36,7 @@ struct PluginStamp {
   std::vector<PluginName> plugins;
 };
 
-// Errors name `path` first: unreadable, not an ELF library of this kind, a damaged note;
+// Errors name `path` first: unreadable, not an ELF library of this kind, truncated, a damaged note;
 // unsupported when it is a library without a note, which is no plugin at all.
 Result<PluginStamp> read_stamp(const std::string& path);
 // The same over bytes in memory; `name` leads messages. Safe on any bytes.

@@ -307,6 +307,18 @@ class Usage(unittest.TestCase):
         self.assert_refused(done, "fail", "file.stamp")
         self.assertNotIn("file.loads", done.stdout)
 
+    def test_what_is_left_of_a_library_is_called_truncated(self):
+        whole = library("schedulers").read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            for size in (10, 64, 200, 5000):
+                left = pathlib.Path(folder) / "libtenon-left.so"
+                left.write_bytes(whole[:size])
+                with self.subTest(size=size):
+                    done = check(left)
+                    self.assert_refused(done, "fail", "file.stamp", "the library is truncated",
+                                        f"and the file at {size}; copy or build it anew")
+                    self.assertNotIn("TENON note", done.stdout)
+
     def test_a_library_that_cannot_be_loaded_fails_its_second_case(self):
         self.assert_refused(check(FOLDER / "libtenon-missing_symbol.so"), "fail      file.loads")
 

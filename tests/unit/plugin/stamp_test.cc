@@ -49,6 +49,40 @@ TEST(Stamp, refuses_a_file_that_is_no_elf) {
             "libx.so: not a plugin: expected a shared library (an ELF file)");
 }
 
+TEST(Stamp, refuses_an_empty_file) {
+  EXPECT_EQ(message_of(""), "libx.so: not a plugin: the file is empty");
+  EXPECT_EQ(message_of("\x7f"
+                       "EL"),
+            "libx.so: not a plugin: expected a shared library (an ELF file)");
+}
+
+// Whatever is left of it says that it is an ELF file, and what it should go on with.
+TEST(Stamp, says_of_what_is_left_of_a_library_that_it_is_truncated) {
+  const std::string bytes = read_bytes(bad_plugin("sound"));
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto table_end = std::to_string(header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));
+  const auto truncated = [&](size_t size, const std::string& what, const std::string& end) {
+    EXPECT_EQ(message_of(bytes.substr(0, size)),
+              "libx.so: the library is truncated: " + what + " at byte " + end +
+                  " and the file at " + std::to_string(size) + "; copy or build it anew");
+  };
+  for (const size_t size : {4, 15, 16, 63}) truncated(size, "its ELF header ends", "64");
+  for (const size_t size : {64, 200}) truncated(size, "its table of segments ends", table_end);
+}
+
+TEST(Stamp, refuses_a_header_without_segments) {
+  std::string bytes = read_bytes(bad_plugin("sound"));
+  bytes[56] = bytes[57] = 0;  // e_phnum
+  EXPECT_THAT(message_of(bytes), HasSubstr("the library is damaged: its ELF header lists no"));
+}
+
+TEST(Stamp, refuses_a_table_of_segments_beyond_all_files) {
+  std::string bytes = read_bytes(bad_plugin("sound"));
+  for (size_t i = 32; i < 40; ++i) bytes[i] = static_cast<char>(0xff);  // e_phoff
+  EXPECT_THAT(message_of(bytes), HasSubstr("the library is truncated: its table of segments"));
+}
+
 TEST(Stamp, refuses_a_library_without_a_note) {
   EXPECT_THAT(message_of(read_bytes(bad_plugin("no_stamp"))),
               StartsWith("libx.so: not a plugin: a shared library without a TENON note"));
@@ -69,8 +103,8 @@ TEST(Stamp, refuses_a_32_bit_library) {
 TEST(Stamp, refuses_every_truncation_of_a_plugin) {
   const std::string bytes = read_bytes(bad_plugin("sound"));
   const size_t note_end = bytes.find('\0', bytes.find("note=1\n"));
-  for (size_t size = 0; size < note_end; size += 97) {
-    EXPECT_THAT(message_of(bytes.substr(0, size)), StartsWith("libx.so: ")) << size;
+  for (size_t size = 4; size < note_end; size += 97) {
+    EXPECT_THAT(message_of(bytes.substr(0, size)), HasSubstr("the library is truncated")) << size;
   }
 }
 
