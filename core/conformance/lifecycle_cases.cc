@@ -53,7 +53,7 @@ Result<uint64_t> live_and_die(Subject& subject) {
 
 Finding created_repeatedly(Subject& subject) {
   uint64_t kept = 0;
-  const auto growth = growth_of(kCycles, [&]() -> Status {
+  const auto growth = growth_of(kCycles, kLeakBytes, [&]() -> Status {
     TENON_ASSIGN_OR_RETURN(const uint64_t left, live_and_die(subject));
     kept = std::max(kept, left);
     return {};
@@ -63,7 +63,7 @@ Finding created_repeatedly(Subject& subject) {
     return {CaseVerdict::leak,
             std::to_string(kept) + " allocations of the host were not freed by `destroy`"};
   }
-  if (*growth <= kLeakBytes) return {};
+  if (*growth == 0) return {};
   return {CaseVerdict::leak, std::to_string(*growth) +
                                  " bytes are lost each time an instance is created and destroyed"};
 }
@@ -190,12 +190,12 @@ Finding keeps_to_the_host(Subject& subject) {
 }
 
 Finding exercised_repeatedly(Subject& subject) {
-  const auto growth = growth_of(kUses, [&]() -> Status {
+  const auto growth = growth_of(kUses, kLeakBytesOfUse, [&]() -> Status {
     auto answers = exercise(subject, subject.seed());
     return answers.ok() ? Status() : answers.take_status();
   });
   if (!growth.ok()) return skipped(message_of(growth.status()));
-  if (*growth <= kLeakBytesOfUse) return {};
+  if (*growth == 0) return {};
   return {CaseVerdict::leak,
           std::to_string(*growth) +
               " bytes are lost each time an instance is created, used, destroyed"};

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 
 namespace tenon {
 namespace {
@@ -31,11 +32,20 @@ constexpr bool kWatchedBySanitizer = false;
 
 using Steady = std::chrono::steady_clock;
 
+// As exec takes them; borrows the texts.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> made;
+  for (const std::string& text : texts) made.push_back(const_cast<char*>(text.c_str()));
+  made.push_back(nullptr);
+  return made;
+}
+
 // In the child, after fork: only what is safe there.
-[[noreturn]] void become_case(char* const* arguments, int out, int errors) {
+[[noreturn]] void become_case(char* const* arguments, char* const* environment, int out,
+                              int errors) {
   ::setpgid(0, 0);
   if (::dup2(out, STDOUT_FILENO) >= 0 && ::dup2(errors, STDERR_FILENO) >= 0) {
-    ::execv(arguments[0], arguments);
+    ::execve(arguments[0], arguments, environment);
   }
   ::_exit(127);
 }
@@ -87,20 +97,33 @@ TimeLimit read_all(const Pipe& out, const Pipe& errors, ProcessTime& time, Ended
 
 }  // namespace
 
-Result<EndedProcess> run_process(const std::vector<std::string>& command,
-                                 const TimeLimits& limits) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
+std::vector<std::string> case_environment() {
+  constexpr std::string_view kTunables = "GLIBC_TUNABLES=";
+  std::string tunables(kTunables);
+  std::vector<std::string> made;
+  for (char** one = environ; *one != nullptr; ++one) {
+    const std::string_view variable(*one);
+    if (!variable.starts_with(kTunables)) {
+      made.emplace_back(variable);
+    } else if (variable.size() > kTunables.size()) {
+      tunables = std::string(variable) + ":";
+    }
   }
-  arguments.push_back(nullptr);
+  made.push_back(tunables + "glibc.malloc.tcache_count=0");
+  return made;
+}
+
+Result<EndedProcess> run_process(const std::vector<std::string>& command, const TimeLimits& limits,
+                                 const std::vector<std::string>& variables) {
+  const std::vector<char*> arguments = pointers_to(command), given = pointers_to(variables);
+  char* const* const environment = variables.empty() ? environ : given.data();
   Pipe out, errors;
   if (!out.open() || !errors.open()) {
     return failed(std::string("a pipe cannot be made: ") + std::strerror(errno));
   }
   const auto begin = Steady::now();
   const pid_t pid = ::fork();
-  if (pid == 0) become_case(arguments.data(), out.write, errors.write);
+  if (pid == 0) become_case(arguments.data(), environment, out.write, errors.write);
   if (pid < 0) return failed(std::string("a process cannot be started: ") + std::strerror(errno));
   out.close_write();
   errors.close_write();

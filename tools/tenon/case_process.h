@@ -21,9 +21,15 @@ struct EndedProcess {
   double computed_seconds = 0, waited_seconds = 0;  // likewise: up to then
 };
 
-// Runs `command` (a path and its arguments) to its end, or ends it and all that it started when a
+// Runs `command` (a path and its arguments) with the environment `variables` (empty: this program's
+// own) to its end, or ends it and all that it started when a
 // limit is over. Keeps the first MiB of what it says. Error: it cannot be started.
-Result<EndedProcess> run_process(const std::vector<std::string>& command, const TimeLimits& limits);
+Result<EndedProcess> run_process(const std::vector<std::string>& command, const TimeLimits& limits,
+                                 const std::vector<std::string>& variables = {});
+
+// This program's environment, and malloc without the memory that each thread keeps of what it
+// freed: so that what a case has lost can be told from that (core/conformance/heap_growth.h).
+std::vector<std::string> case_environment();
 
 // For this process: no core files, and memory that ends somewhere. Not where sanitizers, which map
 // terabytes, watch it.

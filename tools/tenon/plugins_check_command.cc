@@ -217,7 +217,8 @@ Result<CheckedCase> check_one(const CheckFlags& flags, const std::string& plugin
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) arguments.front() = program.string();
   arguments.emplace_back("--alone");
-  TENON_ASSIGN_OR_RETURN(const EndedProcess ended, run_process(arguments, flags.limits()));
+  TENON_ASSIGN_OR_RETURN(const EndedProcess ended,
+                         run_process(arguments, flags.limits(), case_environment()));
   judge(ended, one);
   return one;
 }
