@@ -16,6 +16,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kKeyBytes = 32, kKeyIdBytes = 8, kSignatureBytes = 64, kHashBytes = 64;
+constexpr size_t kSecretKeyCharacters = 212;
 constexpr size_t kLargestSignatureFile = 16 << 10;
 constexpr std::string_view kTrusted = "trusted comment: ";
 
@@ -46,11 +47,18 @@ std::vector<unsigned char> base64(std::string_view text, size_t size) {
 }
 
 Result<SigningKey> parse_key(std::string_view text) {
-  const std::vector<unsigned char> bytes = base64(trim(text), 2 + kKeyIdBytes + kKeyBytes);
+  constexpr std::string_view kExpected =
+      "; expected the line of 56 characters that begins with RW, as `minisign -G` prints it";
+  const std::string_view line = trim(text);
+  if (line.empty()) return invalid_argument("plugins.key is not set" + std::string(kExpected));
+  // Not shown: what is printed may be kept, or read by others.
+  if (line.size() == kSecretKeyCharacters && line.starts_with("RW")) {
+    return invalid_argument("plugins.key is a secret key, which belongs to nobody but who signs" +
+                            std::string(kExpected));
+  }
+  const std::vector<unsigned char> bytes = base64(line, 2 + kKeyIdBytes + kKeyBytes);
   if (bytes.empty() || bytes[0] != 'E' || bytes[1] != 'd') {
-    return invalid_argument("plugins.key is " + shown_text(text) +
-                            "; expected the line of 56 characters that begins with RW, as "
-                            "`minisign -G` prints it");
+    return invalid_argument("plugins.key is " + shown_text(text) + std::string(kExpected));
   }
   SigningKey key;
   std::memcpy(key.id.data(), bytes.data() + 2, kKeyIdBytes);
@@ -96,6 +104,17 @@ bool signed_by(const SigningKey& key, std::string_view message,
                           message.size()) == 1;
 }
 
+// As minisign prints it.
+std::string shown_id(const std::array<unsigned char, kKeyIdBytes>& id) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string text;
+  for (size_t i = kKeyIdBytes; i-- > 0;) {
+    text += kDigits[id[i] / 16];
+    text += kDigits[id[i] % 16];
+  }
+  return text;
+}
+
 std::string_view text_of(std::span<const unsigned char> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -107,9 +126,9 @@ Status verify_signature(std::string_view bytes, std::string_view signature,
   TENON_ASSIGN_OR_RETURN(const SigningKey key, parse_key(public_key));
   TENON_ASSIGN_OR_RETURN(const FileSignature found, parse_signature(signature));
   if (found.key_id != key.id) {
-    return failed(
-        "it is signed with another key than plugins.key; sign it with that one, or set "
-        "plugins.key to the other if you trust it");
+    return failed("it is signed with key " + shown_id(found.key_id) + ", and plugins.key is " +
+                  shown_id(key.id) +
+                  "; sign it with that one, or set plugins.key to the other if you trust it");
   }
   std::array<unsigned char, kHashBytes> hash{};
   std::string_view message = bytes;
@@ -135,8 +154,10 @@ Result<std::string> verify_signed_file(const std::string& path, std::string_view
   TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(path));
   const auto signature = read_text_file(path + ".minisig", kLargestSignatureFile);
   if (!signature.ok()) {
-    return failed(path + ": plugins.policy is \"signed\", but there is no signature beside it (" +
-                  message_of(signature.status()) + "); sign it: minisign -S -m " + path);
+    const bool missing = signature.status().code() == StatusCode::not_found;
+    return failed(path + ": plugins.policy is \"signed\", but " +
+                  (missing ? "there is no signature beside it" : "its signature cannot be read") +
+                  " (" + message_of(signature.status()) + "); sign it: minisign -S -m " + path);
   }
   if (Status status = verify_signature(bytes, *signature, public_key); !status.ok()) {
     return with_context(path, status);

@@ -39,13 +39,23 @@ TEST(Signature, refuses_a_trusted_comment_that_was_changed) {
               HasSubstr("the trusted comment of its signature was changed"));
 }
 
-TEST(Signature, refuses_another_key) {
+TEST(Signature, refuses_another_key_and_names_both_as_minisign_does) {
   const std::string other = "RWQf6LRCGA9i6HmlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
-  EXPECT_THAT(error_of("test", kSignature, other), HasSubstr("signed with another key"));
+  EXPECT_THAT(error_of("test", kSignature, other),
+              HasSubstr("it is signed with key E7620F1842B4E81F, and plugins.key is "
+                        "E8620F1842B4E81F; sign it with that one"));
+}
+
+TEST(Signature, shows_no_secret_key_that_was_given_by_mistake) {
+  const std::string secret = "RWRTY0Iy" + std::string(204, 'q');
+  const std::string message = error_of("test", kSignature, secret);
+  EXPECT_THAT(message, HasSubstr("plugins.key is a secret key"));
+  EXPECT_THAT(message, testing::Not(HasSubstr("qq")));
 }
 
 TEST(Signature, says_what_is_no_key_and_no_signature) {
   EXPECT_THAT(error_of("test", kSignature, "RWQ"), HasSubstr("plugins.key is \"RWQ\"; expected"));
+  EXPECT_THAT(error_of("test", kSignature, " "), HasSubstr("plugins.key is not set; expected"));
   for (const std::string& damaged :
        {std::string(), with(kSignature, "RUQf", "AAQf"), with(kSignature, "\nwLMD", "\nw-MD"),
         kSignature.substr(0, 200)}) {
@@ -58,6 +68,9 @@ TEST(Signature, of_a_file_lies_beside_it) {
   const std::string path = folder.write_file("libtenon-x.so", "test");
   EXPECT_THAT(std::string(verify_signed_file(path, kKey).status().message()),
               HasSubstr("there is no signature beside it"));
+  folder.write_file("libtenon-x.so.minisig", std::string(100'000, 'x'));
+  EXPECT_THAT(std::string(verify_signed_file(path, kKey).status().message()),
+              HasSubstr("its signature cannot be read ("));
   folder.write_file("libtenon-x.so.minisig", kSignature);
   const auto verified = verify_signed_file(path, kKey);
   ASSERT_TRUE(verified.ok()) << verified.status().message();
