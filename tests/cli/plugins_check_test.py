@@ -330,6 +330,16 @@ class Usage(unittest.TestCase):
         self.assert_refused(check(library("samplers"), "--plugin", "sampler/test.nobody"),
                             "sampler/test.nobody")
 
+    def test_an_option_without_a_default_is_asked_for_once(self):
+        replay = FOLDER.parent.parent / "plugins/libtenon-sampler_replay.so"
+        cases = ("--case", "any", "--case", "sampler.greedy")
+        done = check(replay, *cases)
+        self.assert_refused(done, "it needs the option 'tokens', which has no default",
+                            "--option tokens=VALUE")
+        self.assertRegex(done.stdout, r"2 passed, \d+ skipped, 1 failed")
+        done = check(replay, "--option", "tokens=5 6 7", "--case", "any.defaults")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_a_duration_of_fuzzing_is_one(self):
         self.assert_refused(check(library("samplers"), "--fuzz", "soon"), "--fuzz 'soon'", "60s")
 

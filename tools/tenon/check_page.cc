@@ -29,6 +29,10 @@ td:first-child { min-width:5em } td:nth-child(2) { white-space:nowrap } td:nth-c
 td.pass { color:var(--good) } .broken .v { color:var(--bad); font-weight:700 } td.warn { color:var(--open) }
 .skip,.soft { color:var(--soft) } blockquote { margin:.4em 0; padding-left:.8em; border-left:3px solid var(--rule) }
 code { font:.85em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
+@media (max-width: 700px) {
+  tr { display:grid; grid-template-columns:5em 1fr auto; padding:5px 0; border-bottom:1px solid var(--rule) }
+  td { border:0; padding:0 } td:nth-child(2) { white-space:normal }
+  td:nth-child(3) { grid-column:1/-1; grid-row:2 } }
 </style>
 )";
 

@@ -1,4 +1,5 @@
 // `tenon plugins check`: holds a library to what its interfaces promise, a process a case.
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -109,6 +110,22 @@ Result<Setting> read_option(const PluginDescriptor& plugin, const std::string& g
   return setting;
 }
 
+// A plugin may have options without a default, which only its user can give. One case says so for
+// all of them.
+std::optional<Finding> lacks_option(const PluginDescriptor& plugin,
+                                    const std::vector<Setting>& settings,
+                                    const ConformanceCase& one) {
+  for (const OptionSpec& option : std::span(plugin.options, plugin.option_count)) {
+    const auto is_it = [&](const Setting& setting) { return setting.key == option.key; };
+    if (!option.required || std::any_of(settings.begin(), settings.end(), is_it)) continue;
+    const std::string key = one_line(option.key);
+    const std::string what = "it needs the option '" + key + "', which has no default – name a " +
+                             "value that does: --option " + key + "=VALUE";
+    return one.name == "any.defaults" ? broke(what) : skipped(what);
+  }
+  return std::nullopt;
+}
+
 Result<Finding> find_alone(const CheckFlags& flags) {
   auto library = load_library(flags.library);
   if (!library.ok()) return broke(message_of(library.status()));
@@ -133,6 +150,7 @@ Result<Finding> find_alone(const CheckFlags& flags) {
     TENON_ASSIGN_OR_RETURN(Setting setting, read_option(*plugin, given));
     settings.push_back(std::move(setting));
   }
+  if (auto lacks = lacks_option(*plugin, settings, *one)) return *std::move(lacks);
   Subject subject(**library, *plugin, host, std::move(settings), flags.seed, flags.effort());
   return run_case(*one, subject);
 }
