@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "core/base/result.h"
+#include "core/contract/checked_scheduler.h"
 
 namespace tenon {
 namespace {
 
 constexpr uint32_t kMostIdleSteps = 400;  // schedulers may hold prompts back for a while
+constexpr int64_t kStepNs = 1'000'000;
 
 std::string number(uint64_t value) {
   return std::to_string(value);
@@ -200,7 +202,7 @@ bool SchedulerWorld::step() {
   const std::vector<SequenceView> waiting = views(false), running = views(true);
   SchedulerView view;
   view.step_id = step_;
-  view.now_ns = static_cast<int64_t>(step_) * 1'000'000;
+  view.now_ns = static_cast<int64_t>(step_) * kStepNs + skipped_ns_;
   view.limits = {size_.max_sequences, size_.max_batch_tokens, 4096};
   view.kv_tokens = size_.memory_tokens;
   view.last_step = last_;
@@ -218,12 +220,29 @@ bool SchedulerWorld::step() {
   if (!problem_.empty()) return false;
   note(out);
   apply(out);
-  idle_steps_ = out.grant_count > 0 ? 0 : idle_steps_ + 1;
-  if (idle_steps_ > kMostIdleSteps) {
-    problem_ = "nobody was granted anything for " + number(kMostIdleSteps) + " steps, though " +
-               number(live_.size()) + " sequences wait or run";
-  }
+  wait(out, view.now_ns);
   return problem_.empty() && (!live_.empty() || next_ <= size_.sequences);
+}
+
+void SchedulerWorld::wait(const PlanOut& out, int64_t now_ns) {
+  if (out.grant_count > 0) {
+    idle_steps_ = 0;
+    waited_ns_ = 0;
+    return;
+  }
+  std::string how_long;
+  if (out.wake_ns > now_ns) {
+    skipped_ns_ += std::max<int64_t>(out.wake_ns - now_ns - kStepNs, 0);
+    waited_ns_ += out.wake_ns - now_ns;
+    if (waited_ns_ > CheckedScheduler::kLongestWaitNs) {
+      how_long = approximate_duration(waited_ns_) + " on purpose";
+    }
+  } else if (++idle_steps_ > kMostIdleSteps) {
+    how_long = number(kMostIdleSteps) + " steps";
+  }
+  if (how_long.empty()) return;
+  problem_ = "nobody was granted anything for " + how_long + ", though " + number(live_.size()) +
+             " sequences wait or run";
 }
 
 void SchedulerWorld::note(const PlanOut& out) {

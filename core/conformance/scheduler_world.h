@@ -99,6 +99,8 @@ class SchedulerWorld {
   void apply(const PlanOut& out);
   void take_back();
   void note(const PlanOut& out);
+  // Lets time pass for a plan without grants, up to when the scheduler wishes to be asked again.
+  void wait(const PlanOut& out, int64_t now_ns);
   void advance(Live& live, const Grant& grant);
 
   Scheduler& scheduler_;
@@ -109,6 +111,8 @@ class SchedulerWorld {
   SeqId next_ = 1;
   uint64_t step_ = 0, admitted_ = 0;
   uint32_t idle_steps_ = 0;
+  int64_t skipped_ns_ = 0;  // that steps did not take
+  int64_t waited_ns_ = 0;   // on purpose, since the last grant
   uint64_t most_steps_ = 0;
   StepCost last_;
   std::string problem_;

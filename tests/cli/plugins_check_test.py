@@ -242,6 +242,11 @@ class Report(unittest.TestCase):
         self.assertIn("crash", done.stdout)
         self.assertIn("plan of scheduler 'test.throws'" if not SANITIZED else "crash", done.stdout)
 
+    def test_a_scheduler_may_wait_a_while_on_purpose(self):
+        done = check(library("schedulers"), "--plugin", "scheduler/test.waits_for_company", "--case",
+                     "scheduler.serves_everyone", "--case", "scheduler.narrow_steps")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_a_hang_says_whether_it_computed_or_waited(self):
         for plugin, case, words in [
                 ("insists", "scheduler.refusals", r"no end in [12] s of processor time"),

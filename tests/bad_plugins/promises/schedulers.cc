@@ -304,6 +304,18 @@ struct WaitsAnHour : Sound {
     out.wake_ns = view.now_ns + int64_t{3600} * 1'000'000'000;
   }
 };
+// … or, before a batch begins, in two seconds, which is a scheduler's good right.
+struct WaitsForCompany : Sound {
+  using Sound::Sound;
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    constexpr int64_t kWaitNs = int64_t{2} * 1'000'000'000;
+    if (!view.running.empty()) begins_ns_ = 0;
+    if (view.running.empty() && begins_ns_ == 0) begins_ns_ = view.now_ns + kWaitNs;
+    if (view.now_ns >= begins_ns_) return Sound::plan(view, ledger, out);
+    out.wake_ns = begins_ns_;
+  }
+  int64_t begins_ns_ = 0;
+};
 // … or in a moment, for ever.
 struct PutsOff : Sound {
   using Sound::Sound;
@@ -388,6 +400,7 @@ constexpr PluginDescriptor kWrong[] = {
     made<CountsToSixtyThousand>("test.counts_to_sixty_thousand"),
     made<WaitsAnHour>("test.waits_an_hour"),
     made<PutsOff>("test.puts_off"),
+    made<WaitsForCompany>("test.waits_for_company"),
 };
 
 }  // namespace
@@ -398,4 +411,4 @@ TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &
                      &kWrong[17], &kWrong[18], &kWrong[19], &kWrong[20], &kWrong[21], &kWrong[22],
                      &kWrong[23], &kWrong[24], &kWrong[25], &kWrong[26], &kWrong[27], &kWrong[28],
                      &kWrong[29], &kWrong[30], &kWrong[31], &kWrong[32], &kWrong[33], &kWrong[34],
-                     &kWrong[35], &kWrong[36], &kWrong[37], &kWrong[38])
+                     &kWrong[35], &kWrong[36], &kWrong[37], &kWrong[38], &kWrong[39])
