@@ -33,8 +33,8 @@ def change(path, old, new):
 
 
 def plugins_of(prefix):
-    return next(prefix.glob("lib*/tenon/plugins")) if next(prefix.glob("lib*/tenon"), None) else \
-        next(prefix.glob("lib*/*/tenon/plugins"))
+    return next(path for path in prefix.rglob("tenon/plugins")
+                if path.relative_to(prefix).parts[0].startswith("lib"))
 
 
 class Prefixes(unittest.TestCase):
