@@ -23,9 +23,8 @@ uint64_t capacity_of(const EngineParts& parts) {
 Contracts contracts_of(const EngineParts& parts, const EngineOptions& options) {
   const CallChecks checks = options.check_calls ? CallChecks::more : CallChecks::usual;
   Contracts contracts;
-  contracts.scheduler =
-      std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name, checks,
-                                         options.longest_wait_ns);
+  contracts.scheduler = std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name,
+                                                           checks, options.longest_wait_ns);
   contracts.kv_cache = std::make_unique<CheckedKvCache>(*parts.kv_cache, parts.kv_cache_name,
                                                         *parts.shape, parts.geometry, checks);
   contracts.sampler = std::make_unique<CheckedSampler>(*parts.sampler, parts.sampler_name, checks);
