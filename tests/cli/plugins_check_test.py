@@ -137,7 +137,7 @@ WRONG = {
         "loses_the_tail": ("linear.products", "fail"),
         "works_alone": ("linear.threads", "fail"),
         "takes_memory": ("linear.memory", "warn"),
-        "writes_its_input": ("linear.products", "fail"),
+        "writes_its_input": ("any.views", "fail"),
     }),
     "kernels_attention": ("attention", {
         "forgets_scale": ("attention.formula", "fail"),
@@ -157,7 +157,7 @@ WRONG = {
         "takes_memory": ("attention.memory", "fail"),
         "recurses": ("attention.formula", "crash"),
         "keeps_its_plan": ("attention.plans", "fail"),
-        "writes_its_input": ("attention.formula", "fail"),
+        "writes_its_input": ("any.views", "fail"),
     }),
     "kernels_state": ("state", {
         "changes_its_start": ("state.start", "fail"),
