@@ -92,13 +92,18 @@ class Stuck(unittest.TestCase):
 
 class Waiting(unittest.TestCase):
     """Schedulers that grant nothing on purpose, while somebody waits."""
-    FLAGS = ["--plugin-path", LIBRARY.parent, "--temperature", "0", "--max-tokens", "4"]
     FOR_AN_HOUR = ("scheduler 'test.waits_an_hour': plan grants nothing and wants to wait for 1h – "
                    "expected at most 1min (engine.wait_limit) while sequences wait")
 
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        shutil.copy(LIBRARY.parent / "libtenon-promises_schedulers.so", folder.name)
+        self.path = ["--plugin-path", folder.name]
+
     def run_with(self, scheduler, *flags):
-        return run("run", PROMPT, *self.FLAGS, "--set", f"scheduler.plugin={scheduler}", *flags,
-                   timeout=60)
+        return run("run", PROMPT, *self.path, "--temperature", 0, "--max-tokens", 4, "--set",
+                   f"scheduler.plugin={scheduler}", *flags, timeout=60)
 
     def test_a_wish_beyond_the_limit_ends_the_run_with_the_name_and_the_wish(self):
         done = self.run_with("test.waits_an_hour")
@@ -118,8 +123,7 @@ class Waiting(unittest.TestCase):
         self.assertIn("'continuous' plans in its place", done.stderr)
 
     def test_a_request_to_a_server_ends_with_the_same_words(self):
-        with Server("--plugin-path", LIBRARY.parent, "--set",
-                    "scheduler.plugin=test.waits_an_hour") as server:
+        with Server(*self.path, "--set", "scheduler.plugin=test.waits_an_hour") as server:
             status, _, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4})
             self.assertEqual(status, 500, answer)
             self.assertIn(self.FOR_AN_HOUR, answer["error"]["message"])
@@ -127,8 +131,8 @@ class Waiting(unittest.TestCase):
             self.assertEqual(status, 200)
 
     def test_so_does_one_that_is_put_off_for_ever(self):
-        with Server("--plugin-path", LIBRARY.parent, "--set", "scheduler.plugin=test.puts_off",
-                    "--set", "engine.wait_limit=300ms") as server:
+        with Server(*self.path, "--set", "scheduler.plugin=test.puts_off", "--set",
+                    "engine.wait_limit=300ms") as server:
             status, _, answer = server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 4})
             self.assertEqual(status, 500, answer)
             self.assertIn("planned nothing on purpose for", answer["error"]["message"])
