@@ -6,13 +6,20 @@
 // steps may be in flight, and copies are made from and to pinned memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "core/exec/cuda/cublaslt.h"
 #include "core/exec/cuda/driver.h"
 #include "core/exec/executor.h"
 
 namespace tenon::cuda {
 
-std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver);
+// Loads cuBLASLt. Error unsupported: what is missing for it.
+using LtLoader = std::function<Result<std::shared_ptr<LtLibrary>>()>;
+
+// Without a loader it has no guests.
+std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver,
+                                             LtLoader load_cublaslt = {});
 
 }  // namespace tenon::cuda
