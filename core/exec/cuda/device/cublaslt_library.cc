@@ -33,7 +33,9 @@ struct Calls {
   decltype(&cublasLtMatmulAlgoGetHeuristic) choose = nullptr;
   decltype(&cublasLtMatmul) multiply = nullptr;
 
-  Status find_all(void* library);
+  // Loads the library. It stays in the process: what it left with the device's driver may be called
+  // at the end.
+  Status load();
   Status failure(cublasStatus_t status, const char* call) const;
 };
 
@@ -45,7 +47,13 @@ Status find(void* library, const char* name, Function& function) {
                      std::to_string(CUBLAS_VER_MAJOR));
 }
 
-Status Calls::find_all(void* library) {
+Status Calls::load() {
+  void* const library = dlopen(file_name().c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == nullptr) {
+    return unsupported(std::string("cuBLASLt cannot be loaded: ") + dlerror() +
+                       "; install the cuBLAS of CUDA " + std::to_string(CUBLAS_VER_MAJOR) +
+                       ", or name its folder in LD_LIBRARY_PATH");
+  }
 #define TENON_FIND(name, function) TENON_RETURN_IF_ERROR(find(library, #name, function))
   TENON_FIND(cublasLtCreate, create);
   TENON_FIND(cublasLtDestroy, destroy);
@@ -103,6 +111,7 @@ class Plan final : public LtPlan {
   uint64_t workspace_bytes() const override { return workspace_bytes_; }
 
   Status describe(const LtProduct& product, const LtArrays& arrays);
+  // A null handle asks for nothing.
   Status choose(cublasLtHandle_t handle, const LtProduct& product, uint64_t most_workspace_bytes);
   Status run(cublasLtHandle_t handle, cudaStream_t stream, const LtArrays& arrays, float alpha,
              float beta, void* workspace);
@@ -186,7 +195,7 @@ Status Plan::choose(cublasLtHandle_t handle, const LtProduct& product,
   TENON_RETURN_IF_ERROR(
       calls_.failure(calls_.make_preference(&preference), "cublasLtMatmulPreferenceCreate"));
   Status done = prefer(preference, product, most_workspace_bytes);
-  if (done.ok()) done = choose(handle, preference);
+  if (done.ok() && handle != nullptr) done = choose(handle, preference);
   (void)calls_.drop_preference(preference);
   return done;
 }
@@ -228,15 +237,8 @@ class Library final : public LtLibrary {
   std::string version_;
 };
 
-// It stays in the process: what it left with the device's driver may be called at the end.
 Status Library::open() {
-  void* const library = dlopen(file_name().c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) {
-    return unsupported(std::string("cuBLASLt cannot be loaded: ") + dlerror() +
-                       "; install the cuBLAS of CUDA " + std::to_string(CUBLAS_VER_MAJOR) +
-                       ", or name its folder in LD_LIBRARY_PATH");
-  }
-  TENON_RETURN_IF_ERROR(calls_.find_all(library));
+  TENON_RETURN_IF_ERROR(calls_.load());
   const size_t number = calls_.version();
   version_ = std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." +
              std::to_string(number % 100);
@@ -254,16 +256,35 @@ Result<std::shared_ptr<LtLibrary>> load_cublaslt() {
   return std::shared_ptr<LtLibrary>(std::move(library));
 }
 
+Status describe_to_cublaslt(const LtProduct& product, const LtArrays& arrays) {
+  Calls calls;
+  TENON_RETURN_IF_ERROR(calls.load());
+  Plan plan(calls);
+  TENON_RETURN_IF_ERROR(plan.describe(product, arrays));
+  return plan.choose(nullptr, product, uint64_t{1} << 20);
+}
+
 }  // namespace tenon::cuda
 
 #else
 
 namespace tenon::cuda {
+namespace {
 
-Result<std::shared_ptr<LtLibrary>> load_cublaslt() {
+Status not_built() {
   return unsupported(
       "this build has no cuBLASLt: cublasLt.h was not found when it was made; build it with a CUDA "
       "toolkit that has cuBLAS");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<LtLibrary>> load_cublaslt() {
+  return not_built();
+}
+
+Status describe_to_cublaslt(const LtProduct&, const LtArrays&) {
+  return not_built();
 }
 
 }  // namespace tenon::cuda

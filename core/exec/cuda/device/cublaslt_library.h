@@ -11,4 +11,8 @@ namespace tenon::cuda {
 // not installed, or it does not start here, with what is missing.
 Result<std::shared_ptr<LtLibrary>> load_cublaslt();
 
+// Whether the library that is installed takes such a product's descriptions and preferences, which
+// it checks without a device. For tests. Errors: as load_cublaslt, and what the library reports.
+Status describe_to_cublaslt(const LtProduct& product, const LtArrays& arrays);
+
 }  // namespace tenon::cuda
