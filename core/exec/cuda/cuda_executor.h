@@ -2,6 +2,8 @@
 // decoders of attention and MLPs, and keeps K and V in f32 or bf16. What a model has beside that is
 // refused at `load`, with the layer's number.
 //
+// cuBLASLt may be its guest, and make the products of matrices that are not packed.
+//
 // `apply`, `stage` and `launch` put work on the queue and return; `collect` waits for its step. Two
 // steps may be in flight, and copies are made from and to pinned memory.
 #pragma once
