@@ -142,10 +142,9 @@ TEST(CublasLtModels, are_refused_where_the_guest_would_have_nothing_to_do) {
   const ModelShapeStorage shape(model->plan, 64);
   WithGuest guest(*model, shape.shape(), {});
   EXPECT_EQ(guest.loaded().code(), StatusCode::unsupported);
-  EXPECT_THAT(
-      std::string(guest.loaded().message()),
-      HasSubstr("all matrices of this model stay packed, and the executor 'cuda' multiplies "
-                "those itself; set linear.plugin = \"auto\""));
+  EXPECT_THAT(std::string(guest.loaded().message()),
+              HasSubstr("those of this model all stay packed, which the executor 'cuda' multiplies "
+                        "itself; set linear.plugin = \"auto\""));
 }
 
 TEST(CublasLtModels, are_refused_where_they_fit_without_the_workspace_alone) {

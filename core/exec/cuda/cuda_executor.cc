@@ -149,9 +149,8 @@ struct DeviceNeeds {
 Status check_guest(const WeightNeeds& weights) {
   if (weights.dense_matrices == 0) {
     return unsupported(
-        "linear 'cublaslt' multiplies matrices of f32 and bf16, but all of this model's stay "
-        "packed, "
-        "and the executor 'cuda' multiplies those itself; set linear.plugin = \"auto\"");
+        "linear 'cublaslt' multiplies matrices of f32 and bf16, but those of this model all stay "
+        "packed, which the executor 'cuda' multiplies itself; set linear.plugin = \"auto\"");
   }
   if (weights.packed_matrices > 0) {
     log(LogLevel::info, "executor cuda",
