@@ -67,8 +67,9 @@ TEST_F(GuestTest, makes_rows_depend_on_the_batch_and_stands_in_numerics_and_conf
 TEST_F(GuestTest, is_refused_where_rows_must_not_depend_on_the_batch) {
   EXPECT_EQ(error_of(kVisited, {"executor.deterministic=true"}),
             "p.toml:5:1: linear \"visitor\" and the setting executor.deterministic do not fit\n"
-            "  numerics.rows     linear visitor                : batch     (p.toml:5:1)\n"
-            "                    config executor.deterministic : invariant (--set)\n"
+            "  numerics.rows     executor hosting              : invariant   (p.toml:3:1)\n"
+            "                    linear visitor                : batch       (p.toml:5:1)\n"
+            "                    config executor.deterministic : invariant   (--set)\n"
             "  try: executor.deterministic = false, or linear.plugin = \"auto\" (invariant)");
   EXPECT_EQ(error_of(kHosting, {"executor.deterministic=true"}), "");
 }
