@@ -2,7 +2,9 @@
 //
 //   tenon_cuda_bench        lines of: workload kernel microseconds
 //
-// First comes the device's name, then its bandwidth, measured by copying. Matrices and K/V are
+// First comes the device's name, then its bandwidth, measured by copying; last, where cuBLASLt is
+// installed, lines that begin with its name: its version, and its times for products in bf16 that
+// kernels were timed with before, with arrays like theirs. Matrices and K/V are
 // there often enough that no cache keeps them from one launch to the next. A launch's time is that
 // of many in a row, so what launching itself takes is hidden where the kernel takes longer. Exit
 // status 77, with the reason, where there is no GPU.
@@ -12,6 +14,8 @@
 #include <string>
 
 #include "bench/cuda/step_cases.h"
+#include "core/exec/cuda/cublaslt_products.h"
+#include "core/exec/cuda/device/cublaslt_library.h"
 #include "core/exec/cuda/device/runtime_driver.h"
 
 namespace tenon::cuda::bench {
@@ -61,6 +65,43 @@ Status measure(Driver& driver, const Workload& workload, const KernelCase& one) 
   return {};
 }
 
+Status measure_by_cublaslt(Driver& driver, LtLibrary& library, const Workload& workload,
+                           const KernelCase& one) {
+  CaseArrays arrays(driver, kColdBytes);
+  CublasLtProducts products(driver, library);
+  TENON_RETURN_IF_ERROR(products.load());
+  Status failed;
+  const KernelCase::Launch launch = one.prepare_for(arrays, [&](void*, const MultiplyCall& call) {
+    failed = products.multiply(Input::bf16, call);
+    return failed.ok() ? 0 : 1;
+  });
+  if (!arrays.status().ok()) return internal(std::string(arrays.status().message()));
+  const auto work = [&] { return launch(nullptr) == 0 ? Status() : std::move(failed); };
+  TENON_ASSIGN_OR_RETURN(const double seconds, seconds_of(driver, work));
+  std::printf("cublaslt %s %s %.3f\n", workload.name, one.name.c_str(), seconds * 1e6);
+  std::fflush(stdout);
+  return {};
+}
+
+// What it cannot do, and that it is not there, is said, and no fault of the kernels.
+void measure_all_by_cublaslt(Driver& driver) {
+  const auto say = [](const Status& why) {
+    std::fprintf(stderr, "cuBLASLt stands beside no more products: %s\n",
+                 std::string(why.message()).c_str());
+  };
+  const auto library = load_cublaslt();
+  if (!library.ok()) return say(library.status());
+  std::printf("cublaslt %s\n", (*library)->version().c_str());
+  for (const Workload& workload : kFull) {
+    if (workload.weight_bits != 16) continue;
+    for (const KernelCase& one : step_cases(workload)) {
+      if (!one.prepare_for) continue;
+      const Status done = measure_by_cublaslt(driver, **library, workload, one);
+      if (!done.ok()) return say(done);
+    }
+  }
+}
+
 Status measure_all(Driver& driver) {
   std::printf("device %s\n", driver.device_name().c_str());
   TENON_RETURN_IF_ERROR(measure_bandwidth(driver));
@@ -69,6 +110,7 @@ Status measure_all(Driver& driver) {
       TENON_RETURN_IF_ERROR(measure(driver, workload, one));
     }
   }
+  measure_all_by_cublaslt(driver);
   return {};
 }
 

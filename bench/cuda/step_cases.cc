@@ -44,21 +44,29 @@ class Product {
     return multiply_quant_cost(call);
   }
   KernelCase::Launch prepare(CaseArrays& arrays) const {
-    MultiplyCall call = call_;
-    const uint64_t elements = product(call.rows, call.n_out);
-    call.x = arrays.bfloats(product(call.rows, call.x_stride));
-    call.y = call.add ? arrays.floats(elements) : arrays.room<float>(elements);
-    return bits_ == 16 ? prepare_bf16(arrays, call) : prepare_quant(arrays, call);
+    if (bits_ != 16) return prepare_quant(arrays, with_rows(arrays));
+    return prepare_bf16(arrays, [](void* stream, const MultiplyCall& call) {
+      return launch_multiply(stream, Input::bf16, call);
+    });
   }
-
- private:
-  static KernelCase::Launch prepare_bf16(CaseArrays& arrays, MultiplyCall call) {
+  bool is_bf16() const { return bits_ == 16; }
+  KernelCase::Launch prepare_bf16(CaseArrays& arrays, const KernelCase::Multiply& multiply) const {
+    MultiplyCall call = with_rows(arrays);
     const uint64_t count = product(static_cast<uint64_t>(call.n_out), call.w_stride);
     const auto weights = arrays.cold(count * 2, [&] { return arrays.bfloats(count); });
     return [=, next = size_t{0}](void* stream) mutable {
       call.w = weights[next++ % weights.size()];
-      return launch_multiply(stream, Input::bf16, call);
+      return multiply(stream, call);
     };
+  }
+
+ private:
+  MultiplyCall with_rows(CaseArrays& arrays) const {
+    MultiplyCall call = call_;
+    const uint64_t elements = product(call.rows, call.n_out);
+    call.x = arrays.bfloats(product(call.rows, call.x_stride));
+    call.y = call.add ? arrays.floats(elements) : arrays.room<float>(elements);
+    return call;
   }
   KernelCase::Launch prepare_quant(CaseArrays& arrays, const MultiplyCall& call) const {
     const auto n = static_cast<uint64_t>(call.n_out);
@@ -219,6 +227,11 @@ class Cases {
   void multiply(const char* name, uint32_t calls, const Product& product) {
     add(name, calls, product.cost(),
         [product](CaseArrays& arrays) { return product.prepare(arrays); });
+    if (!product.is_bf16()) return;
+    cases_.back().prepare_for = [product](CaseArrays& arrays,
+                                          const KernelCase::Multiply& multiply) {
+      return product.prepare_bf16(arrays, multiply);
+    };
   }
   void rotate(const char* name, int heads) {
     const int half = m_.head_dim / 2;
@@ -282,7 +295,7 @@ class Cases {
   uint32_t layers() const { return static_cast<uint32_t>(m_.layers); }
   void add(const char* name, uint32_t calls, const Cost& cost,
            std::function<KernelCase::Launch(CaseArrays&)> prepare) {
-    cases_.push_back({name, calls, cost, std::move(prepare)});
+    cases_.push_back({name, calls, cost, std::move(prepare), {}});
   }
 
   Workload w_;

@@ -30,12 +30,16 @@ struct Workload {
 struct KernelCase {
   // Puts it on the stream, once for each call; returns what launch_… does.
   using Launch = std::function<int(void* stream)>;
+  // In place of launch_multiply.
+  using Multiply = std::function<int(void* stream, const MultiplyCall& call)>;
 
   std::string name;    // one word
   uint32_t calls = 0;  // in a step
   Cost cost;           // of one
   // For each case arrays of its own.
   std::function<Launch(CaseArrays& arrays)> prepare;
+  // Of a product in bf16, for somebody else's; else empty.
+  std::function<Launch(CaseArrays& arrays, const Multiply& multiply)> prepare_for = {};
 };
 
 // In the order of a step. The head's product is bf16, whatever the weights are.

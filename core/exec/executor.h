@@ -114,6 +114,13 @@ struct StepOutput {
   std::span<const TokenId> drawn = {};
 };
 
+// Guests of executors that may not be installed (Executor::guests), to say whose they are.
+struct KnownGuest {
+  std::string_view name;
+  std::string_view executor;
+};
+inline constexpr KnownGuest kKnownGuests[] = {{"cublaslt", "cuda"}};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -124,6 +131,16 @@ class Executor {
   virtual std::span<const Fact> requirements() const = 0;
   // Whether attention and linear kernels are plugins here; else they must not be configured.
   virtual bool uses_kernels() const = 0;
+  // Of an executor with kernels of its own: libraries of others that may make products in their
+  // place, by the names that linear.plugin has for them. A row's bits may then depend on the batch.
+  virtual std::span<const std::string_view> guests() const { return {}; }
+  // Loads one of them, which makes what products it can from `load` on. Errors: not_found (there is
+  // no such guest), unsupported (with what it lacks here).
+  virtual Status invite(std::string_view guest) {
+    return not_found("executor " + in_quotes(name()) + " has no guest " + in_quotes(guest));
+  }
+  // The one that was invited; empty: none was.
+  virtual std::string_view guest() const { return {}; }
   virtual uint32_t workers() const = 0;
   // Whether ExecutorSetup::adapters may have any.
   virtual bool takes_adapters() const { return false; }

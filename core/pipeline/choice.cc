@@ -99,8 +99,18 @@ class Chooser {
         component.plugin.value == "auto" ? component.options[0].origin : component.plugin.origin;
     faults_.push_back(
         invalid_argument(origin.text() + ": executor \"" + std::string(executor.name()) +
-                         "\" does its own arithmetic and takes no " + section +
-                         " plugin; remove [" + section + "], or choose executor.plugin = \"cpu\""));
+                         "\" does its own arithmetic and takes no " + section + " plugin" +
+                         (section == "linear" ? but_guests(executor) : "") + "; remove [" +
+                         section + "], or choose executor.plugin = \"cpu\""));
+  }
+
+  // A guest in their place has no options.
+  void refuse_options(const std::string& guest, const ComponentConfig& component) {
+    for (const Setting& setting : component.options) {
+      faults_.push_back(invalid_argument(setting.origin.text() + ": linear " + in_quotes(guest) +
+                                         " has no option " + in_quotes(setting.key) +
+                                         "; remove it"));
+    }
   }
 
   void refuse(const std::string& why) { faults_.push_back(invalid_argument(why)); }
@@ -125,6 +135,10 @@ class Chooser {
     auto found = request_.registry->find_usable(interface, component.plugin.value, host_,
                                                 component.plugin.origin);
     if (found.ok()) return {*found};
+    if (interface == kLinearInterface && found.status().code() == StatusCode::not_found) {
+      faults_.push_back(not_a_plugin(component.plugin, found.status()));
+      return {};
+    }
     faults_.push_back(found.take_status());
     return {};
   }
@@ -248,6 +262,9 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
       all.push_back(linear_participant(best, config.linear.plugin.origin));
     }
   }
+  if (!chosen.guest.empty()) {
+    all.push_back(guest_participant(chosen.guest, "batch", config.linear.plugin.origin));
+  }
   add_config_participants(config, all);
   return all;
 }
@@ -272,6 +289,7 @@ std::vector<Participant> other_plugins(const PipelineRequest& request, const Hos
     if (!found.ok()) continue;
     for (const PluginRef& plugin : *found) all.push_back(describe(section, plugin, {}));
   }
+  if (!chosen.guest.empty()) all.push_back(guest_participant("auto", "invariant", {}));
   Result<std::vector<PluginRef>> kernels = request.registry->candidates(kLinearInterface, host);
   if (!kernels.ok() || chosen.linear.empty()) return all;
   for (const PluginRef& plugin : *kernels) {
@@ -306,89 +324,6 @@ Status settle_attention(const PipelineRequest& request, const HostFacts& host, c
 }
 
 }  // namespace
-
-std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std::string_view key) {
-  std::vector<std::string> words;
-  for (const Fact& fact : std::span(descriptor.provides, descriptor.provide_count)) {
-    if (fact.key != key) continue;
-    for (const std::string_view word : split(fact.words, ' ')) words.emplace_back(word);
-  }
-  return words;
-}
-
-uint32_t most_provided(const PluginDescriptor& descriptor, std::string_view key) {
-  for (const Fact& fact : std::span(descriptor.provides, descriptor.provide_count)) {
-    if (fact.key != key || fact.number <= 0) continue;
-    if (fact.op == FactOp::at_most || fact.op == FactOp::equals) {
-      return static_cast<uint32_t>(std::min<int64_t>(fact.number, UINT32_MAX));
-    }
-  }
-  return 0;
-}
-
-bool attends(const ModelPlan& plan) {
-  return std::ranges::any_of(plan.layers, &LayerPlan::attends);
-}
-
-bool recurs(const ModelPlan& plan) {
-  return std::ranges::any_of(plan.layers,
-                             [](const LayerPlan& layer) { return bool{layer.recurrent}; });
-}
-
-Participant model_participant(std::string role, const Model& model, const Origin& origin) {
-  Participant made{.role = std::move(role),
-                   .name = model.plan.architecture,
-                   .origin = origin,
-                   .provides = {},
-                   .requirements = {}};
-  // Layers that are alike ask once.
-  std::set<std::pair<uint32_t, uint32_t>> heads;
-  bool windows = false, caps = false, slopes = false, sinks = false, latent = false;
-  for (const LayerPlan& layer : model.plan.layers) {
-    if (!layer.attends()) continue;
-    const SelfAttentionPlan& attention = layer.attention;
-    // Rows of latent attention are no heads: kernels that know it say at `bind` which they take.
-    latent = latent || static_cast<bool>(layer.latent);
-    heads.emplace(layer.latent ? 0 : attention.head_dim, attention.heads / attention.kv_heads);
-    windows = windows || attention.window_tokens > 0;
-    caps = caps || attention.soft_cap > 0;
-    slopes = slopes || attention.alibi_max_bias > 0;
-    sinks = sinks || attention.sinks;
-  }
-  for (const auto& [head_dim, group] : heads) {
-    if (head_dim > 0) made.requirements.push_back({"attn.head_dim", FactOp::all_of, head_dim, {}});
-    made.requirements.push_back({"attn.group", FactOp::all_of, group, {}});
-  }
-  if (windows) made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
-  if (latent) made.requirements.push_back({"attn.latent", FactOp::all_of, 0, "yes"});
-  if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
-  if (slopes) made.requirements.push_back({"attn.alibi", FactOp::all_of, 0, "yes"});
-  if (sinks) made.requirements.push_back({"attn.sinks", FactOp::all_of, 0, "yes"});
-  if (model.plan.mask_token) {
-    // Rows see what stands behind them, all of a sequence is computed together, and none of it
-    // stays.
-    made.requirements.push_back({"attn.mask.spans", FactOp::all_of, 0, "yes"});
-    made.requirements.push_back({"sched.whole_spans", FactOp::all_of, 0, "yes"});
-    made.requirements.push_back({"kv.rollback", FactOp::all_of, 0, "yes"});
-  }
-  if (recurs(model.plan)) {
-    made.requirements.push_back({"kv.recurrent", FactOp::all_of, 0, "yes"});
-    // Slots of state are told apart by their token count, which siblings of a tree share.
-    made.requirements.push_back({"draft.shape", FactOp::in, 0, "chain"});
-  }
-  return made;
-}
-
-Participant executor_participant(const Executor& executor, const Origin& origin) {
-  Participant device{.role = "executor",
-                     .name = std::string(executor.name()),
-                     .origin = origin,
-                     .provides = {},
-                     .requirements = {}};
-  device.provides.assign(executor.provides().begin(), executor.provides().end());
-  device.requirements.assign(executor.requirements().begin(), executor.requirements().end());
-  return device;
-}
 
 Participant ChosenPlugin::participant() const {
   return describe(section, plugin, origin);
@@ -466,7 +401,12 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipel
       if (*own) chooser.refuse_kernels(executor, "attention", **own);
     }
     chooser.refuse_kernels(executor, "state", config.state);
-    chooser.refuse_kernels(executor, "linear", config.linear);
+    chosen.guest = executor.guest();
+    if (chosen.guest.empty()) {
+      chooser.refuse_kernels(executor, "linear", config.linear);
+    } else {
+      chooser.refuse_options(chosen.guest, config.linear);
+    }
   }
   chooser.choose("sampler", kSamplerInterface, config.sampler, chosen.sampler);
   if (config.drafter) {

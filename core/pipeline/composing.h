@@ -34,6 +34,7 @@ struct ChosenPlugins {
   std::unique_ptr<ChosenPlugin> attention, attention_decode, drafter;
   std::unique_ptr<ChosenPlugin> state;  // null where no layer has a recurrence
   std::vector<LinearChoice> linear;
+  std::string guest;  // the executor's, which takes the place of linear kernels; empty: none
 };
 
 // For the pipeline's models, adapters and executor.
@@ -83,6 +84,16 @@ uint32_t most_provided(const PluginDescriptor& descriptor, std::string_view key)
 // What a model asks of the kernels that run it.
 Participant model_participant(std::string role, const Model& model, const Origin& origin);
 Participant executor_participant(const Executor& executor, const Origin& origin);
+// What takes the place of linear kernels; `rows` is what it says of numerics.rows.
+Participant guest_participant(std::string name, std::string_view rows, const Origin& origin);
+
+// Invites whom [linear] names, where the executor knows it as its guest; other names are left to
+// `choose_plugins`, which says what is wrong with them. Errors: what the guest lacks here.
+Status invite_guest(const PipelineConfig& config, Executor& executor);
+// " but "cublaslt"", of an executor with guests; else nothing.
+std::string but_guests(const Executor& executor);
+// What is said where there is no linear plugin of that name: whose guest it is, or `unknown`.
+Status not_a_plugin(const Configured<std::string>& name, const Status& unknown);
 
 // Block size, element type and number of blocks, from the facts, the memory that is allowed, and
 // how much of a sequence the KV manager keeps.

@@ -153,6 +153,7 @@ Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   auto made = factory(pipeline.host);
   if (!made.ok()) return with_context(name.origin.text(), made.status());
   pipeline.executor = *std::move(made);
+  TENON_RETURN_IF_ERROR(invite_guest(pipeline.config, *pipeline.executor));
   pipeline.host.workers = pipeline.executor->workers();
   if (!pipeline.adapters.empty() && !pipeline.executor->takes_adapters()) {
     return unsupported(pipeline.config.adapters.front().path.origin.text() +

@@ -54,6 +54,7 @@ class EmulatedDriver final : public Driver {
   uint64_t fetched_bytes() const { return fetched_bytes_; }
   uint64_t replays() const { return replays_; }
   uint64_t captures() const { return captures_; }
+  bool capturing() const { return capturing_; }
   size_t graphs() const { return graphs_.size(); }
   void refuse_captures() { refuses_captures_ = true; }
   // The n-th call from now on that puts something on the queue fails.

@@ -55,10 +55,24 @@ class Page(unittest.TestCase):
         self.assertIn("no kernel has run on a GPU", text)
         tables = page.Roofline(self.roofline).rows
         self.assertEqual(tables.keys(), page.TITLES.keys())
-        heads = [line for line in text.splitlines() if line.endswith("| measured µs |")]
+        heads = [line for line in text.splitlines() if "| measured µs |" in line]
         self.assertEqual(len(heads), len(tables))
-        kernels = [line for line in text.splitlines() if line.endswith("| never run |")]
+        kernels = [line for line in text.splitlines() if "| never run |" in line]
         self.assertGreaterEqual(len(kernels), sum(map(len, tables.values())))
+
+    def test_puts_cublaslt_beside_products_in_bf16_alone(self):
+        measured = ["device a test", "bandwidth copy 3000000000000", "8b-prefill product.gate_up 500",
+                    "cublaslt 13.1.0", "cublaslt 8b-prefill product.gate_up 400"]
+        lines = page.section(self.roofline, "\n".join(measured)).splitlines()
+        self.assertIn("Measured on a test, which copies 3 TB/s, beside cuBLASLt 13.1.0.", lines)
+        self.assertIn("| prompt's largest product: ≥ 0.5 of cuBLASLt's rate | 0.80 |", lines)
+        self.assertEqual(sum(line.endswith("| measured µs | cuBLASLt µs |") for line in lines),
+                         len(page.BESIDE))
+        rows = [line for line in lines if line.startswith("| product.gate_up |")]
+        self.assertEqual(sum(line.endswith("| 500 | 400 |") for line in rows), 1)
+        self.assertEqual(sum(line.endswith("| never run | never run |") for line in rows), 1)
+        norms = [line for line in lines if line.startswith("| norm |")]
+        self.assertEqual(sum(line.endswith("| never run | – |") for line in norms), 2)
 
     def test_sums_up_a_step_from_its_calls_once_all_are_measured(self):
         rows = page.Roofline(self.roofline).rows["8b-decode"]

@@ -119,9 +119,9 @@ TEST(CudaLatent, keeps_one_row_a_token) {
   EXPECT_EQ(device.executor->kv_bytes(), uint64_t{options.blocks} * options.block_tokens *
                                              layer.latent.row_dim() * sizeof(float) *
                                              model->plan.layers.size());
-  const auto announced = DeviceWeights::bytes_for(*model);
+  const auto announced = DeviceWeights::needs_of(*model);
   ASSERT_TRUE(announced.ok());
-  EXPECT_EQ(device.executor->weight_bytes(), *announced);
+  EXPECT_EQ(device.executor->weight_bytes(), announced->bytes);
 }
 
 }  // namespace

@@ -149,9 +149,9 @@ TEST(CudaPacked, weights_take_the_bytes_that_were_announced_and_have_a_name_of_t
     const ModelShapeStorage shape(model->plan, 64);
     OnDevice device(*model, shape.shape());
     EXPECT_EQ(device.executor->numerics(), c.numerics);
-    const auto announced = DeviceWeights::bytes_for(*model);
+    const auto announced = DeviceWeights::needs_of(*model);
     ASSERT_TRUE(announced.ok());
-    EXPECT_EQ(device.executor->weight_bytes(), *announced);
+    EXPECT_EQ(device.executor->weight_bytes(), announced->bytes);
   }
 }
 

@@ -31,11 +31,16 @@ std::vector<Request> some_requests(uint32_t vocabulary) {
 StepLoop::StepLoop(const LoopCase& c)
     : world_(c.world),
       driver_(std::make_shared<EmulatedDriver>(uint64_t{1} << 30, c.seed)),
-      executor_(c.on_host ? make_ref_executor() : make_cuda_executor(driver_)),
+      guest_(std::make_shared<CublasLtDouble>(*driver_)),
+      executor_(c.on_host ? make_ref_executor() : make_cuda_executor(driver_, loads(guest_))),
       scheduler_("scheduler", c.scheduler),
       kv_cache_("kv_cache", c.kv_cache),
       sampler_("sampler", "standard") {
   EXPECT_EQ(scheduler_.error() + kv_cache_.error() + sampler_.error(), "");
+  if (c.guest) {
+    c.guest(*guest_);
+    EXPECT_TRUE(executor_->invite("cublaslt").ok());
+  }
   ExecutorSetup setup;
   setup.model = world_.model.get();
   setup.shape = &world_.shape;

@@ -13,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/engine/engine.h"
 #include "core/exec/cuda/cuda_executor.h"
+#include "tests/cuda/cublaslt_double.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/emulated_driver.h"
 #include "tests/device/small_engine.h"
@@ -30,6 +31,8 @@ struct LoopCase {
   uint64_t seed = 1;
   bool on_host = false;        // by the oracle, in place of the executor `cuda`
   Drafter* drafter = nullptr;  // of trees
+  // Has products made by cuBLASLt's double, which is prepared before it is loaded with.
+  std::function<void(CublasLtDouble&)> guest = {};
   // Tokens are drawn on the device where the sampler allows it; then logits have no digest.
   bool draws = false;
   // Called with every plan's number of pieces of work that wait on the device.
@@ -61,11 +64,13 @@ class StepLoop {
   // Runs some requests to their ends; all samples of all of them, in order.
   std::vector<Answer> run();
   EmulatedDriver& driver() { return *driver_; }
+  CublasLtDouble& guest() { return *guest_; }
   Engine& engine() { return *engine_; }
 
  private:
   tenon::test::SmallWorld world_;
   std::shared_ptr<EmulatedDriver> driver_;
+  std::shared_ptr<CublasLtDouble> guest_;
   std::unique_ptr<Executor> executor_;
   LoadedPlugin<Scheduler> scheduler_;
   LoadedPlugin<KVCacheManager> kv_cache_;

@@ -258,6 +258,21 @@ TEST(Machine, refuses_launches_that_no_device_takes) {
   EXPECT_EQ(warp.machine.findings()[0].kind, FindingKind::bad_launch);
 }
 
+TEST(Machine, knows_what_of_an_array_was_written) {
+  Emulator machine(1);
+  const float numbers[] = {1.0f, 2.0f};
+  std::byte* const at = machine.allocate(16, "an array");
+  EXPECT_FALSE(machine.written(at, 1));
+  machine.copy_in(at + 4, numbers, sizeof(numbers));
+  EXPECT_TRUE(machine.written(at + 4, 8));
+  EXPECT_FALSE(machine.written(at + 3, 2));
+  EXPECT_FALSE(machine.written(at + 8, 8));
+  EXPECT_FALSE(machine.written(at + 12, 5)) << "beyond its end";
+  machine.forget(at);
+  EXPECT_FALSE(machine.written(at + 4, 1));
+  EXPECT_FALSE(machine.written(numbers, 1)) << "memory of the host";
+}
+
 TEST(Machine, says_what_was_found_what_was_expected_and_what_to_do) {
   Warp warp(1, 16);
   launch(warp.config, registers, warp.in, warp.out);

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log.h"
+#include "core/base/quote.h"
 #include "core/exec/batch_check.h"
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/exec/cuda/cuda_step.h"
@@ -26,10 +28,13 @@ constexpr Fact kProvides[] = {
     {.key = "numerics.rows", .words = "invariant"},
 };
 
+constexpr std::string_view kGuests[] = {kCublasLt};
+
 class CudaExecutor final : public Executor {
  public:
-  explicit CudaExecutor(std::shared_ptr<Driver> driver)
+  CudaExecutor(std::shared_ptr<Driver> driver, LtLoader load_cublaslt)
       : driver_(std::move(driver)),
+        load_cublaslt_(std::move(load_cublaslt)),
         weights_(*driver_),
         kv_(*driver_),
         step_(*driver_, weights_, kv_) {}
@@ -43,14 +48,27 @@ class CudaExecutor final : public Executor {
   bool draws_rows() const override { return true; }
   void draw(std::span<const RowDraw> draws) override { step_.draw(draws); }
 
+  std::span<const std::string_view> guests() const override {
+    return load_cublaslt_ ? std::span(kGuests) : std::span<const std::string_view>();
+  }
+  Status invite(std::string_view guest) override;
+  std::string_view guest() const override { return cublaslt_ ? kCublasLt : std::string_view(); }
+
   Status load(const ExecutorSetup& setup) override;
-  Result<std::unique_ptr<Executor>> sibling() const override { return make_cuda_executor(driver_); }
+  Result<std::unique_ptr<Executor>> sibling() const override {
+    auto made = std::make_unique<CudaExecutor>(driver_, load_cublaslt_);
+    made->cublaslt_ = cublaslt_;
+    return std::unique_ptr<Executor>(std::move(made));
+  }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
   void stage(const BatchView& batch) override;
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
 
-  std::string numerics() const override { return std::string(weights_.numerics()); }
+  std::string numerics() const override {
+    return std::string(weights_.numerics()) +
+           (cublaslt_ ? "+cublaslt-" + cublaslt_->version() : "");
+  }
   uint64_t weight_bytes() const override { return weights_.bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
@@ -59,6 +77,8 @@ class CudaExecutor final : public Executor {
   Status check(const BatchView& batch, bool open_tokens) const;
 
   std::shared_ptr<Driver> driver_;
+  LtLoader load_cublaslt_;
+  std::shared_ptr<LtLibrary> cublaslt_;  // null: it was not invited
   DeviceWeights weights_;
   CudaKv kv_;
   CudaStep step_;
@@ -110,17 +130,43 @@ std::string mebibytes(uint64_t bytes) {
 // What a model needs of the device's memory.
 struct DeviceNeeds {
   uint64_t weights = 0, kv = 0, step = 0, graphs = 0;
+  uint64_t workspace = 0;  // the guest's
 
-  uint64_t sum() const { return weights + kv + step + graphs; }
+  uint64_t sum() const { return weights + kv + step + graphs + workspace; }
   Status refusal(const std::string& device, uint64_t free) const {
-    return out_of_memory("the model needs " + mebibytes(sum()) + " of device memory (" +
-                         mebibytes(weights) + " weights, " + mebibytes(kv) + " K and V, " +
-                         mebibytes(step) + " a step's arrays, " + mebibytes(graphs) +
-                         " captured steps); " + device + " has " + mebibytes(free) +
-                         " free: lower kv_cache.memory, limits.max_batch_tokens or "
-                         "executor.graph_memory, or choose a smaller model");
+    return out_of_memory(
+        "the model needs " + mebibytes(sum()) + " of device memory (" + mebibytes(weights) +
+        " weights, " + mebibytes(kv) + " K and V, " + mebibytes(step) + " a step's arrays, " +
+        mebibytes(graphs) + " captured steps" +
+        (workspace > 0 ? ", " + mebibytes(workspace) + " cuBLASLt's workspace" : "") + "); " +
+        device + " has " + mebibytes(free) +
+        " free: lower kv_cache.memory, limits.max_batch_tokens or "
+        "executor.graph_memory, or choose a smaller model");
   }
 };
+
+// A guest that would have nothing to do changes no product, and must not be thought to.
+Status check_guest(const WeightNeeds& weights) {
+  if (weights.dense_matrices == 0) {
+    return unsupported(
+        "linear 'cublaslt' multiplies matrices of f32 and bf16, but those of this model all stay "
+        "packed, which the executor 'cuda' multiplies itself; set linear.plugin = \"auto\"");
+  }
+  if (weights.packed_matrices > 0) {
+    log(LogLevel::info, "executor cuda",
+        "cuBLASLt multiplies " + std::to_string(weights.dense_matrices) + " matrices; " +
+            std::to_string(weights.packed_matrices) + " are packed and stay with the executor");
+  }
+  return {};
+}
+
+Status CudaExecutor::invite(std::string_view guest) {
+  if (guest != kCublasLt || !load_cublaslt_) {
+    return not_found("the executor 'cuda' has no guest " + in_quotes(guest));
+  }
+  TENON_ASSIGN_OR_RETURN(cublaslt_, load_cublaslt_());
+  return {};
+}
 
 Status CudaExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(check_setup(setup));
@@ -131,12 +177,19 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
              .groups = groups_.data(),
              .max_rows = setup.max_rows,
              .max_sequences = setup.max_sequences};
-  const StepSetup step = {model_,           shape_, groups_, setup.max_rows, setup.max_sequences,
-                          setup.graph_bytes};
-  TENON_ASSIGN_OR_RETURN(const uint64_t weights, DeviceWeights::bytes_for(*model_));
-  const DeviceNeeds needs = {weights,
+  const StepSetup step = {.model = model_,
+                          .shape = shape_,
+                          .groups = groups_,
+                          .max_rows = setup.max_rows,
+                          .max_sequences = setup.max_sequences,
+                          .graph_bytes = setup.graph_bytes,
+                          .cublaslt = cublaslt_.get()};
+  TENON_ASSIGN_OR_RETURN(const WeightNeeds weights, DeviceWeights::needs_of(*model_));
+  if (cublaslt_) TENON_RETURN_IF_ERROR(check_guest(weights));
+  const DeviceNeeds needs = {weights.bytes,
                              CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
-                             CudaStep::bytes_for(step), setup.graph_bytes};
+                             CudaStep::bytes_for(step), setup.graph_bytes,
+                             cublaslt_ ? CublasLtProducts::kWorkspaceBytes : 0};
   // Before anything is uploaded; and where a device has less in one piece than it says.
   const uint64_t free = driver_->free_bytes();
   if (needs.sum() > free) return needs.refusal(driver_->device_name(), free);
@@ -188,8 +241,9 @@ Result<StepOutput> CudaExecutor::collect(uint64_t step_id) {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver) {
-  return std::make_unique<CudaExecutor>(std::move(driver));
+std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver,
+                                             LtLoader load_cublaslt) {
+  return std::make_unique<CudaExecutor>(std::move(driver), std::move(load_cublaslt));
 }
 
 }  // namespace tenon::cuda

@@ -2,17 +2,26 @@
 // decoders of attention and MLPs, and keeps K and V in f32 or bf16. What a model has beside that is
 // refused at `load`, with the layer's number.
 //
+// cuBLASLt may be its guest, and make the products of matrices that are not packed.
+//
 // `apply`, `stage` and `launch` put work on the queue and return; `collect` waits for its step. Two
 // steps may be in flight, and copies are made from and to pinned memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 
+#include "core/exec/cuda/cublaslt.h"
 #include "core/exec/cuda/driver.h"
 #include "core/exec/executor.h"
 
 namespace tenon::cuda {
 
-std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver);
+// Loads cuBLASLt. Error unsupported: what is missing for it.
+using LtLoader = std::function<Result<std::shared_ptr<LtLibrary>>()>;
+
+// Without a loader it has no guests.
+std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver,
+                                             LtLoader load_cublaslt = {});
 
 }  // namespace tenon::cuda

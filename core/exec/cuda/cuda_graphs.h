@@ -32,6 +32,8 @@ class CudaGraphs {
   // Whether a step of which there is no graph is to be captured: from the second one on. What comes
   // once does not pay, and a kernel's first launch may load it, which cannot be captured.
   bool wants(const Key& key);
+  // A step of that key was not launched to its end: as if it had never come.
+  void forget(const Key& key) { seen_.erase(key); }
   // Owns it from now on. The least recently used ones go where it is one too many. Error:
   // out_of_memory where it alone is larger than all may be.
   Status keep(Key key, const DeviceGraph& graph);

@@ -69,6 +69,9 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
   MultiplyCall call = multiply_call(w, bias, x, rows, y);
   call.add = add;
   call.factor = factor;
+  if (w.bits == 0 && guest_ && CublasLtProducts::takes(call)) {
+    return keep(guest_->multiply(weights_.type(), call));
+  }
   if (w.bits == 0) {
     return keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
   }

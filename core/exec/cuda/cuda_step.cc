@@ -85,6 +85,9 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
 Status CudaStep::load(const StepSetup& setup) {
   setup_ = setup;
   graphs_.limit(setup.graph_bytes);
+  if (setup.cublaslt != nullptr) {
+    TENON_RETURN_IF_ERROR(guest_.emplace(driver_, *setup.cublaslt).load());
+  }
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
   const uint64_t rows = setup.max_rows;
@@ -302,7 +305,11 @@ Status CudaStep::run_layers() {
   if (!padded_) return launch_layers();
   CudaGraphs::Key key = launch_key();
   if (void* const graph = graphs_.find(key)) return driver_.replay(graph);
-  if (!graphs_.wants(key)) return launch_layers();
+  if (!graphs_.wants(key)) {
+    Status launched = launch_layers();
+    if (!launched.ok()) graphs_.forget(key);
+    return launched;
+  }
   const Status captured = capture(std::move(key));
   if (captured.ok()) return driver_.replay(graphs_.latest());
   // The step can do without.
@@ -314,7 +321,9 @@ Status CudaStep::run_layers() {
 
 Status CudaStep::capture(CudaGraphs::Key key) {
   TENON_RETURN_IF_ERROR(driver_.begin_capture());
+  if (guest_) guest_->only_planned(true);
   Status launched = launch_layers();
+  if (guest_) guest_->only_planned(false);
   Result<DeviceGraph> graph = driver_.end_capture();
   if (!graph.ok()) return launched.ok() ? graph.take_status() : std::move(launched);
   if (launched.ok()) return graphs_.keep(std::move(key), *graph);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/cublaslt_products.h"
 #include "core/exec/cuda/cuda_graphs.h"
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/exec/cuda/cuda_weights.h"
@@ -33,7 +34,8 @@ struct StepSetup {
   std::vector<KvGroupGeometry> groups;
   uint32_t max_rows = 0;
   uint32_t max_sequences = 0;
-  uint64_t graph_bytes = 0;  // 0: nothing is padded or captured
+  uint64_t graph_bytes = 0;       // 0: nothing is padded or captured
+  LtLibrary* cublaslt = nullptr;  // makes dense products, where it can; null: kernels make all
 
   uint32_t most_padded() const;
   uint32_t padding_rows() const { return graph_bytes > 0 ? most_padding(most_padded()) : 0; }
@@ -142,6 +144,7 @@ class CudaStep final : private DecoderOps {
   void input_of(bool has_norm);
   static MultiplyCall multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
                                     uint32_t rows, float* y);
+  // What the guest makes of dense products, it makes.
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
@@ -181,6 +184,7 @@ class CudaStep final : private DecoderOps {
   uint32_t logits_count_ = 0, hidden_count_ = 0;
   Status failed_;
 
+  std::optional<CublasLtProducts> guest_;
   CudaGraphs graphs_;
   PaddedBatch padding_;
   bool padded_ = false;

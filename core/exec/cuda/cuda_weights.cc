@@ -153,12 +153,25 @@ Input DeviceWeights::type_for(const Model& model) {
   return wide ? Input::f32 : Input::bf16;
 }
 
-Result<uint64_t> DeviceWeights::bytes_for(const Model& model) {
+Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
   const Input type = type_for(model);
   WeightUpload counted(nullptr, type);
   DeviceArrays arrays = {};
   TENON_RETURN_IF_ERROR(load_arrays(model, counted, type, arrays));
-  return counted.bytes();
+  WeightNeeds needs;
+  needs.bytes = counted.bytes();
+  const auto count = [&](const DeviceMatrix& matrix) {
+    if (matrix.n_out > 0) ++(matrix.bits == 0 ? needs.dense_matrices : needs.packed_matrices);
+  };
+  count(arrays.head);
+  for (const DeviceLayer& layer : arrays.layers) {
+    for (const DeviceMatrix* matrix :
+         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down,
+          &layer.shared_gate, &layer.shared_up, &layer.shared_down, &layer.q_a, &layer.kv_a}) {
+      count(*matrix);
+    }
+  }
+  return needs;
 }
 
 Status DeviceWeights::load(const Model& model) {

@@ -37,14 +37,23 @@ struct DeviceArrays {
   std::vector<DeviceLayer> layers;
 };
 
+// What a model's weights take, and how many of the matrices that a step multiplies all its rows
+// with are elements, or packed.
+struct WeightNeeds {
+  uint64_t bytes = 0;
+  uint32_t dense_matrices = 0;
+  uint32_t packed_matrices = 0;
+};
+
 class DeviceWeights : public DeviceArrays {
  public:
   // Elements of a row of a product's input: whole pieces of 16 bytes.
   static int input_stride(uint32_t width) { return static_cast<int>((width + 7) / 8 * 8); }
   // f32 where all matrices are f32, so that nothing is rounded; else bf16.
   static Input type_for(const Model& model);
-  // What `load` will allocate. Formats that `readable_by_rows` refuses are its error, and `load`'s.
-  static Result<uint64_t> bytes_for(const Model& model);
+  // Of what `load` will allocate. Formats that `readable_by_rows` refuses are its error, and
+  // `load`'s.
+  static Result<WeightNeeds> needs_of(const Model& model);
 
   explicit DeviceWeights(Driver& driver) : DeviceArrays(), memory_(driver) {}
   Status load(const Model& model);

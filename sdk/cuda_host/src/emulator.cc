@@ -149,6 +149,15 @@ bool Emulator::copy_inside(void* to, const void* from, uint64_t bytes) {
   return true;
 }
 
+bool Emulator::written(const void* at, uint64_t bytes) const {
+  Region* region = nullptr;
+  int64_t offset = 0;
+  if (!range(at, bytes, &region, offset)) return false;
+  const auto first = region->states.begin() + offset;
+  return std::all_of(first, first + static_cast<int64_t>(bytes),
+                     [](ByteState state) { return state == ByteState::written; });
+}
+
 bool Emulator::forget(void* at) {
   const auto found = regions_.find(static_cast<std::byte*>(at));
   if (found == regions_.end()) return false;

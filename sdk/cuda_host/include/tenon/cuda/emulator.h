@@ -134,6 +134,9 @@ class Emulator {
   bool copy_in(void* to, const void* from, uint64_t bytes, Content content = Content::variable);
   bool copy_out(void* to, const void* from, uint64_t bytes) const;
   bool copy_inside(void* to, const void* from, uint64_t bytes);
+  // Whether the range is part of one allocation, and all of it was written: what doubles of
+  // libraries ask that read arrays in place of kernels.
+  bool written(const void* at, uint64_t bytes) const;
   // Nothing stands in the whole array that begins there any more.
   bool forget(void* at);
 
