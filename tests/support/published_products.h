@@ -1,5 +1,6 @@
-// The tiny checkpoints of tests/golden/make_published_goldens.py, with the products in double
-// precision that their matrices stand for.
+// The tiny checkpoints of tests/golden/make_published_goldens.py, and those that the formats' own
+// tools wrote (make_tool_goldens.py), with the products in double precision that their matrices
+// stand for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +42,22 @@ inline constexpr PublishedCase kPublishedCases[] = {{"gptq_2bit", "u2_32"},
                                                     {"hqq_4bit", "u4_64"},
                                                     {"hqq_3bit", "u3_64"},
                                                     {"hqq_2bit", "u2_32"},
-                                                    {"mxfp4_experts", "mxfp4"}};
+                                                    {"mxfp4_experts", "mxfp4"},
+                                                    {"by_bnb_nf4", "nf4_64"},
+                                                    {"by_bnb_nf4_nested", "nf4_64"},
+                                                    {"by_bnb_fp4", "fp4_64"},
+                                                    {"by_bnb_int8", "q8_0"},
+                                                    {"by_hqq_4bit", "u4_64"},
+                                                    {"by_hqq_3bit", "u3_64"},
+                                                    {"by_hqq_2bit", "u2_32"},
+                                                    {"by_hqq_8bit", "u8_64"},
+                                                    {"by_llmcompressor_w4a16", "u4_32"},
+                                                    {"by_llmcompressor_w4a16_zeros", "u4_64"},
+                                                    {"by_llmcompressor_w8a16", "u8_64"},
+                                                    {"by_llmcompressor_w8a8", "q8_0"},
+                                                    {"by_llmcompressor_fp8", "f8_64"},
+                                                    {"by_llmcompressor_fp8_block", "f8_64"},
+                                                    {"by_llmcompressor_mxfp4", "mxfp4"}};
 inline void PrintTo(const PublishedCase& published, std::ostream* out) {
   *out << published.name;
 }

@@ -5,6 +5,8 @@
 //                    weight_shape i64 [2]: n, k; weight_g_idx i32 [k]
 //   int-quantized    weight i8 [n, k], weight_scale [n, groups], [n, 1] or one
 //   float-quantized  weight F8_E4M3, weight_scale as in float8.cc
+//   mxfp4-pack-quantized  weight_packed u8 [n, k/2] of E2M1, weight_scale u8 [n, k/32], as in
+//   mxfp4.cc
 #include <cstring>
 
 #include "core/model/published/reader.h"
@@ -15,7 +17,7 @@ namespace {
 
 constexpr std::string_view kPackedScale = ".weight_scale", kPackedZero = ".weight_zero_point";
 
-enum class Packing : uint8_t { packed, integers, float8 };
+enum class Packing : uint8_t { packed, integers, float8, mxfp4 };
 
 struct Scheme {
   Packing packing = Packing::packed;
@@ -32,10 +34,10 @@ class CompressedTensors final : public Reader {
   explicit CompressedTensors(const Scheme& scheme) : scheme_(scheme) {}
 
   std::string_view main_suffix() const override {
-    return scheme_.packing == Packing::packed ? ".weight_packed" : ".weight";
+    return in_words() ? ".weight_packed" : ".weight";
   }
   bool is_quantised(const TensorView& view) const override {
-    if (scheme_.packing == Packing::packed) return true;
+    if (in_words()) return true;
     return view.dtype == (scheme_.packing == Packing::float8 ? DType::f8_e4m3 : DType::i8);
   }
   std::vector<std::string_view> other_suffixes() const override {
@@ -45,10 +47,27 @@ class CompressedTensors final : public Reader {
   Result<Matrix> read(const Tensors& tensors) const override {
     if (scheme_.packing == Packing::float8)
       return read_float8(tensors, kPackedScale, scheme_.block);
+    if (scheme_.packing == Packing::mxfp4) return read_mxfp4(tensors);
     return scheme_.packing == Packing::packed ? read_packed(tensors) : read_integers(tensors);
   }
 
  private:
+  bool in_words() const {
+    return scheme_.packing == Packing::packed || scheme_.packing == Packing::mxfp4;
+  }
+
+  static Result<Matrix> read_mxfp4(const Tensors& tensors) {
+    TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight_packed", {DType::u8}, 2));
+    const uint64_t n = codes->shape[0], groups = codes->shape[1] / 16;
+    if (codes->shape[1] % 16 != 0) {
+      return tensors.refuse(".weight_packed", "has " + std::to_string(codes->shape[1]) +
+                                                  " bytes a row; expected 16 for 32 columns");
+    }
+    TENON_ASSIGN_OR_RETURN(const TensorView* exponents,
+                           tensors.get(kPackedScale, {DType::u8}, {n, groups}));
+    return mxfp4_matrix(*codes, *exponents, n, 32 * groups);
+  }
+
   Result<Matrix> read_packed(const Tensors& tensors) const {
     const uint32_t bits = scheme_.bits, each = 32 / bits;
     TENON_ASSIGN_OR_RETURN(const TensorView* words, tensors.get(".weight_packed", {DType::i32}, 2));
@@ -136,10 +155,11 @@ void read_scheme(const JsonFields& weights, const std::string& format, Scheme& s
   const std::string strategy = weights.text("strategy", "tensor");
   scheme.bits = weights.count("num_bits", 8, 0, 64);
   scheme.symmetric = weights.flag("symmetric", true);
-  const bool bits_fit = scheme.packing == Packing::packed
-                            ? scheme.bits == 2 || scheme.bits == 4 || scheme.bits == 8
-                            : scheme.bits == 8;
-  if (!bits_fit || type != (scheme.packing == Packing::float8 ? "float" : "int")) {
+  const bool integers = scheme.packing == Packing::packed || scheme.packing == Packing::integers;
+  bool bits_fit = scheme.bits == 8;
+  if (scheme.packing == Packing::packed) bits_fit |= scheme.bits == 2 || scheme.bits == 4;
+  if (scheme.packing == Packing::mxfp4) bits_fit = scheme.bits == 4;
+  if (!bits_fit || type != (integers ? "int" : "float")) {
     faults.unsupported(weights.name("num_bits") + " is " + std::to_string(scheme.bits) + " of '" +
                        type.substr(0, 80) + "', which format '" + format + "' is not read with");
   }
@@ -149,7 +169,10 @@ void read_scheme(const JsonFields& weights, const std::string& format, Scheme& s
   }
   if (strategy == "group") {
     scheme.group = weights.count("group_size", 0, 0, 65536);
-    if (scheme.group == 0 || scheme.group % 32 != 0 || scheme.packing == Packing::float8) {
+    if (scheme.packing == Packing::mxfp4 && scheme.group != 32) {
+      faults.unsupported(weights.name("group_size") + " is " + std::to_string(scheme.group) +
+                         "; expected 32, which format '" + format + "' has");
+    } else if (scheme.group == 0 || scheme.group % 32 != 0 || scheme.packing == Packing::float8) {
       faults.unsupported(weights.name("group_size") + " is " + std::to_string(scheme.group) +
                          "; expected a multiple of 32, for integers");
     }
@@ -164,6 +187,9 @@ void read_scheme(const JsonFields& weights, const std::string& format, Scheme& s
       faults.unsupported(weights.name("block_structure") +
                          " is not read; expected two sizes, the second a multiple of 32");
     }
+  } else if (scheme.packing == Packing::mxfp4) {
+    faults.unsupported(weights.name("strategy") + " is '" + strategy.substr(0, 80) +
+                       "'; expected group");
   } else if (strategy == "tensor") {
     scheme.one_scale = true;
     if (scheme.packing == Packing::packed) {
@@ -236,10 +262,12 @@ std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config) {
     scheme.packing = Packing::integers;
   } else if (format == "float-quantized" || format == "naive-quantized") {
     scheme.packing = Packing::float8;
+  } else if (format == "mxfp4-pack-quantized") {
+    scheme.packing = Packing::mxfp4;
   } else {
     faults.unsupported(config.name("format") + " is '" + format.substr(0, 80) +
-                       "'; expected pack-quantized, int-quantized, float-quantized or "
-                       "naive-quantized");
+                       "'; expected pack-quantized, int-quantized, float-quantized, "
+                       "naive-quantized or mxfp4-pack-quantized");
     return nullptr;
   }
   check_other_parts(config);

@@ -24,29 +24,31 @@ class MxFp4 final : public Reader {
     }
     TENON_ASSIGN_OR_RETURN(const TensorView* scales,
                            tensors.get("_scales", {DType::u8}, {experts, n, groups}));
-    Matrix matrix{.codes = Codes::mxfp4,
-                  .experts = experts,
-                  .n_out = n,
-                  .k_in = 32 * groups,
-                  .group = 32,
-                  .order = {}};
-    matrix.fill = [=, bytes = static_cast<const uint8_t*>(codes->data),
-                   exponents = static_cast<const uint8_t*>(scales->data)](const Strip& strip) {
-      for (uint64_t i = 0; i < strip.rows * groups; ++i) {
-        const uint64_t at = strip.first * groups + i;
-        for (uint64_t c = 0; c < 16; ++c) {
-          strip.codes[32 * i + 2 * c] = bytes[16 * at + c] & 15;
-          strip.codes[32 * i + 2 * c + 1] = bytes[16 * at + c] >> 4;
-        }
-        // 255 stands for no number, and becomes none.
-        strip.scales[i] = std::ldexp(1.0f, int{exponents[at]} - 127);
-      }
-    };
+    Matrix matrix = mxfp4_matrix(*codes, *scales, n, 32 * groups);
+    matrix.experts = experts;
     return matrix;
   }
 };
 
 }  // namespace
+
+Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64_t n_out,
+                    uint64_t k_in) {
+  Matrix matrix{.codes = Codes::mxfp4, .n_out = n_out, .k_in = k_in, .group = 32, .order = {}};
+  matrix.fill = [groups = k_in / 32, bytes = static_cast<const uint8_t*>(codes.data),
+                 powers = static_cast<const uint8_t*>(exponents.data)](const Strip& strip) {
+    for (uint64_t i = 0; i < strip.rows * groups; ++i) {
+      const uint64_t at = strip.first * groups + i;
+      for (uint64_t c = 0; c < 16; ++c) {
+        strip.codes[32 * i + 2 * c] = bytes[16 * at + c] & 15;
+        strip.codes[32 * i + 2 * c + 1] = bytes[16 * at + c] >> 4;
+      }
+      // 255 stands for no number, and becomes none.
+      strip.scales[i] = std::ldexp(1.0f, int{powers[at]} - 127);
+    }
+  };
+  return matrix;
+}
 
 std::unique_ptr<Reader> make_mxfp4(const JsonFields&) {
   return std::make_unique<MxFp4>();

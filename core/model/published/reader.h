@@ -76,6 +76,11 @@ struct BlockShape {
 Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
                            std::optional<BlockShape> block);
 
+// E2M1 in blocks of 32, gpt-oss's and compressed-tensors': `codes` u8 with two a byte, the low
+// nibble first, `exponents` u8 one a block, plus 127. Both without gaps, in the order of the rows.
+Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64_t n_out,
+                    uint64_t k_in);
+
 // Element [row, column] of a matrix without gaps, at any alignment.
 int32_t word_at(const TensorView& view, uint64_t row, uint64_t column);
 // The group of each column as a matrix of groups of `group` has it. Errors name `suffix`.

@@ -122,6 +122,33 @@ TEST(Published, a_shape_that_lies_is_refused) {
       HasSubstr("tensor 'q.weight_shape' is [0, 0], of which 'weight_packed' would be another"));
 }
 
+constexpr const char* kMxFp4 = R"({"quant_method":"compressed-tensors",
+    "format":"mxfp4-pack-quantized","config_groups":{"g":{"weights":
+    {"num_bits":4,"type":"float","strategy":"group","group_size":32}}}})";
+
+TEST(Published, blocks_of_mxfp4_that_are_none_are_refused) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.weight_packed", DType::u8, {32, 40});
+  checkpoint.add("q.weight_scale", DType::u8, {32, 2});
+  EXPECT_EQ(refusal(kMxFp4, checkpoint),
+            "tensor 'q.weight_packed' has 40 bytes a row; expected 16 for 32 columns");
+  checkpoint.add("q.weight_packed", DType::u8, {32, 48});
+  EXPECT_THAT(refusal(kMxFp4, checkpoint), HasSubstr("tensor 'q.weight_scale' is [32, 2]"));
+  checkpoint.add("q.weight_packed", DType::u8, {32, 32});
+  EXPECT_EQ(refusal(kMxFp4, checkpoint), "");
+}
+
+TEST(Published, other_groups_than_those_of_mxfp4_are_refused) {
+  EXPECT_THAT(refused_config(R"({"quant_method":"compressed-tensors",
+                  "format":"mxfp4-pack-quantized","config_groups":{"g":{"weights":
+                  {"num_bits":4,"type":"float","strategy":"group","group_size":64}}}})"),
+              HasSubstr("is 64; expected 32, which format 'mxfp4-pack-quantized' has"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"compressed-tensors",
+                  "format":"mxfp4-pack-quantized","config_groups":{"g":{"weights":
+                  {"num_bits":4,"type":"float","strategy":"channel"}}}})"),
+              HasSubstr("is 'channel'; expected group"));
+}
+
 constexpr const char* kMixed = R"({"quant_method":"gptq","bits":4,"group_size":64,
                                    "dynamic":{"+:^q$":{"bits":8,"group_size":32}}})";
 
