@@ -2,7 +2,7 @@
 //   NAME_blocks  u8 [E, n, k/32, 16]: two codes of E2M1 a byte, the low nibble first
 //   NAME_scales  u8 [E, n, k/32]: the exponent of a power of two, plus 127
 // Rows of gate and up stand in turn.
-#include <cmath>
+#include <bit>
 
 #include "core/model/published/reader.h"
 
@@ -43,8 +43,9 @@ Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64
         strip.codes[32 * i + 2 * c] = bytes[16 * at + c] & 15;
         strip.codes[32 * i + 2 * c + 1] = bytes[16 * at + c] >> 4;
       }
-      // 255 stands for no number, and becomes none.
-      strip.scales[i] = std::ldexp(1.0f, int{powers[at]} - 127);
+      // By its bits, since arithmetic may flush 2^-127 to nothing; 255 stands for no number.
+      const uint32_t power = powers[at];
+      strip.scales[i] = std::bit_cast<float>(power == 0 ? uint32_t{1} << 22 : power << 23);
     }
   };
   return matrix;

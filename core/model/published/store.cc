@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -105,9 +106,10 @@ class Writer {
   }
   std::byte* put_header(float scale, float zero, std::byte* to) {
     if (matrix_.codes == Codes::mxfp4) {
-      const bool fits = scale > 0.0f && std::isfinite(scale);
-      if (!fits) wrong_ = Wrong::scale;
-      *to = static_cast<std::byte>(fits ? std::ilogb(scale) + 127 : 0);
+      // By its bits, as it was made: 2^-127 is no normal number, and arithmetic may take it for 0.
+      const uint32_t bits = std::bit_cast<uint32_t>(scale), power = bits >> 23;
+      if (bits == 0 || power >= 255) wrong_ = Wrong::scale;
+      *to = static_cast<std::byte>(power);
       return to + 1;
     }
     if (matrix_.codes == Codes::f8) {
