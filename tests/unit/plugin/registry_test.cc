@@ -138,9 +138,8 @@ TEST(Registry, names_broken_files_to_whoever_finds_nothing_else) {
   EXPECT_THAT(
       message_of(registry.find("scheduler/2", "lost", kAsked)),
       HasSubstr("\nIt may be in a file that cannot be read:\n  " + folder.path("libtenon-rent.so") +
-                ": not a plugin: expected a shared "
-                "library (an ELF file)\n  " +
-                folder.path("libtenon-torn.so") + ": not"));
+                ": not a plugin: the file is empty\n  " + folder.path("libtenon-torn.so") +
+                ": not a plugin: expected a shared library (an ELF file)"));
 }
 
 TEST(Registry, does_not_speak_of_a_stray_library) {
