@@ -63,6 +63,7 @@ TEST_P(CpuAccuracy, agrees_with_double_precision_with_windows_and_soft_caps) {
     expect_accurate({.kv_heads = 1, .head_dim = 16, .window_tokens = window}, 700);
   }
   expect_accurate({.dtype = DType::f16, .soft_cap = 2.0f}, 100);
+  expect_accurate({.head_dim = 24, .soft_cap = 1000.0f}, 100);  // far above all scores
   expect_accurate({.dtype = DType::bf16, .window_tokens = 40, .soft_cap = 20.0f}, 100);
   expect_accurate({.dtype = DType::i8, .window_tokens = 40}, 100);
   expect_accurate({.dtype = DType::i4, .window_tokens = 40, .soft_cap = 20.0f}, 100);
