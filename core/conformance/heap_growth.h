@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "core/base/quote.h"
 #include "core/conformance/battery.h"
@@ -22,22 +23,22 @@ inline uint64_t heap_bytes() {
 #endif
 }
 
-// The heap's growth in each round of `once`, in bytes, after `rounds` to warm up; 0 where it is
+// The heap's growth in each round of `once`, in bytes, after `rounds` to warm up; none where it is
 // `harmless` bytes at most. What is lost comes again and again, and four times as much of it in
 // four times the rounds. What grows once, or each time that a table is full, does not: so the least
 // of three measurements counts, the last one over four times as many rounds. Error: that of `once`.
 template <typename Once>
-Result<uint64_t> growth_of(uint32_t rounds, uint64_t harmless, Once once) {
+Result<std::optional<uint64_t>> growth_of(uint32_t rounds, uint64_t harmless, Once once) {
   for (uint32_t i = 0; i < rounds; ++i) TENON_RETURN_IF_ERROR(once());
   uint64_t before = heap_bytes(), least = UINT64_MAX;
   for (const uint32_t times : {1, 1, 4}) {
     for (uint32_t i = 0; i < times * rounds; ++i) TENON_RETURN_IF_ERROR(once());
     const uint64_t now = heap_bytes();
     least = std::min(least, (now - std::min(now, before)) / (times * rounds));
-    if (least <= harmless) return uint64_t{0};
+    if (least <= harmless) return std::optional<uint64_t>();
     before = now;
   }
-  return least;
+  return std::optional(least);
 }
 
 // Whether an instance forgets sequences that have ended; `live` lets one begin, be worked on and

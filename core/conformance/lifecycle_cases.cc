@@ -63,8 +63,8 @@ Finding created_repeatedly(Subject& subject) {
     return {CaseVerdict::leak,
             std::to_string(kept) + " allocations of the host were not freed by `destroy`"};
   }
-  if (*growth == 0) return {};
-  return {CaseVerdict::leak, std::to_string(*growth) +
+  if (!growth->has_value()) return {};
+  return {CaseVerdict::leak, std::to_string(**growth) +
                                  " bytes are lost each time an instance is created and destroyed"};
 }
 
@@ -195,9 +195,9 @@ Finding exercised_repeatedly(Subject& subject) {
     return answers.ok() ? Status() : answers.take_status();
   });
   if (!growth.ok()) return skipped(message_of(growth.status()));
-  if (*growth == 0) return {};
+  if (!growth->has_value()) return {};
   return {CaseVerdict::leak,
-          std::to_string(*growth) +
+          std::to_string(**growth) +
               " bytes are lost each time an instance is created, used, destroyed"};
 }
 

@@ -14,9 +14,7 @@ Finding scores(Subject& subject) {
   return with_sampler(subject, params_of(1.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
     for (uint32_t i = 0; i < 20; ++i) {
-      TestRow row;
-      row.logits = test_logits(random, kTestVocabulary);
-      row.key.position = i;
+      TestRow row = test_row(random, i);
       row.score = static_cast<TokenId>(random.below(kTestVocabulary));
       const auto token = draw_one(sampler, row);
       if (!token.ok()) return failed_call(token.status());
@@ -66,9 +64,7 @@ Finding looking_changes_nothing(Subject& subject) {
   return with_sampler(subject, params_of(1.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
     for (uint32_t i = 0; i < 20; ++i) {
-      TestRow row;
-      row.logits = test_logits(random, kTestVocabulary);
-      row.key.position = i;
+      TestRow row = test_row(random, i);
       const auto before = draw_one(sampler, row);
       const auto probs = distribution_of(sampler, row);
       const auto after = draw_one(sampler, row);
@@ -96,9 +92,7 @@ Finding reports_log_probabilities(Subject& subject) {
   return with_sampler(subject, params, [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
     for (uint32_t i = 0; i < 20; ++i) {
-      TestRow row;
-      row.logits = test_logits(random, kTestVocabulary);
-      row.key.position = i;
+      TestRow row = test_row(random, i);
       TokenLogprob top[3];
       SampleResult result;
       result.top = top;

@@ -16,6 +16,13 @@ std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread)
   return logits;
 }
 
+TestRow test_row(CaseRandom& random, uint32_t position) {
+  TestRow row;
+  row.logits = test_logits(random, kTestVocabulary);
+  row.key.position = position;
+  return row;
+}
+
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows) {
   std::vector<SampleRow> views;
   std::vector<GuardedMemory> logits;

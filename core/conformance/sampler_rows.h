@@ -40,6 +40,9 @@ struct TestRow {
 // `count` logits within ± `spread`, no two of them equal.
 std::vector<float> test_logits(CaseRandom& random, uint32_t count, float spread = 4.0f);
 
+// One of those at `position`, of the whole vocabulary.
+TestRow test_row(CaseRandom& random, uint32_t position);
+
 // The tokens of `rows`, sampled in one call, with logits that end at a page which nobody may touch.
 // Error: the sampler's, and internal where it changed them.
 Result<std::vector<TokenId>> draw(Sampler& sampler, std::span<const TestRow> rows);
