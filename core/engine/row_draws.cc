@@ -70,11 +70,11 @@ bool RowDraws::may_draw(const Share& share) const {
 
 void RowDraws::add(const Share& share) {
   const Sequence& sequence = *share.sequence;
-  for (uint32_t i = 0; i < share.logits_rows; ++i) {
-    const RandomKey key = sample_row_of(sequence, {}, sequence.known + share.depth_of(i)).key;
-    std::optional<RowDraw> draw =
-        row_draw_of(sequence.request->request, *context_.parts.draw_order, key);
-    if (!draw) return;  // nor the others: they differ in nothing but keys
+  std::optional<RowDraw> draw =
+      row_draw_of(sequence.request->request, *context_.parts.draw_order, {});
+  if (!draw) return;
+  for (uint32_t i = 0; i < share.logits_rows; ++i) {  // they differ in nothing but keys
+    draw->key = sample_row_of(sequence, {}, sequence.known + share.depth_of(i)).key;
     draw->logits_row = share.first_logits + i;
     draws_.push_back(*draw);
   }
