@@ -2,64 +2,20 @@
 // a tree.
 #include <numeric>
 
-#include "tests/support/attention_rig.h"
+#include "tests/support/attention_bits.h"
 
 namespace tenon {
 namespace {
 
 class CpuBits : public testing::TestWithParam<CpuFeatures> {
  protected:
-  void expect_same_bits_for_chunks(const Shape& shape);
-  void expect_same_bits_for_paths(const Shape& shape, uint32_t before);
+  static void expect_same_bits_for_chunks(const Shape& shape) {
+    tenon::expect_same_bits_for_chunks(shape, GetParam());
+  }
+  static void expect_same_bits_for_paths(const Shape& shape, uint32_t before) {
+    tenon::expect_same_bits_for_paths(shape, before, GetParam());
+  }
 };
-void CpuBits::expect_same_bits_for_chunks(const Shape& shape) {
-  constexpr uint32_t kTokens = 1100;
-  Rig whole(shape, GetParam());
-  const auto all = whole.step({{0, 0, kTokens}});
-  for (uint32_t chunk : {1u, 7u, 64u, 500u}) {
-    Rig rig(shape, GetParam());
-    for (uint32_t begin = 0; begin < kTokens; begin += chunk) {
-      const uint32_t count = std::min(chunk, kTokens - begin);
-      const auto out = rig.step({{0, begin, count}}, 1 + begin % 3);
-      ASSERT_TRUE(same_bits(out.data(), &all[begin * rig.row_floats()], out.size()))
-          << "chunk " << chunk << " at " << begin << " window " << shape.window_tokens << " "
-          << dtype_name(shape.dtype) << " head_dim " << shape.head_dim;
-    }
-  }
-}
-// A tree of twelve rows of three roots, behind `before` tokens: each row has the bits that it has
-// at the end of a chain of the rows that lead to it; so has what follows an accepted path.
-void CpuBits::expect_same_bits_for_paths(const Shape& shape, uint32_t before) {
-  const std::vector<int32_t> parents = {-1, 0, 0, -1, 1, 1, 4, 2, 6, 3, 8, -1};
-  const auto rows = static_cast<uint32_t>(parents.size());
-  std::vector<uint32_t> tokens(rows);
-  std::iota(tokens.begin(), tokens.end(), 3000u);
-  Rig tree(shape, GetParam());
-  Rig chain(shape, GetParam());
-  const size_t row_floats = tree.row_floats();
-  if (before > 0) {
-    tree.step({{0, 0, before}});
-    chain.step({{0, 0, before}});
-  }
-  const auto out = tree.step({{{0, before, rows}}, tokens, parents}, 2);
-  for (uint32_t row = 0; row < rows; ++row) {
-    std::vector<uint32_t> path;
-    for (auto at = static_cast<int32_t>(row); at >= 0; at = parents[static_cast<size_t>(at)]) {
-      path.insert(path.begin(), static_cast<uint32_t>(at) + 3000u);
-    }
-    const auto depth = static_cast<uint32_t>(path.size());
-    const auto expected = chain.step({{{0, before, depth}}, path, {}});
-    ASSERT_TRUE(same_bits(&out[row * row_floats], &expected[(depth - 1) * row_floats], row_floats))
-        << "row " << row << " behind " << before << " " << dtype_name(shape.dtype) << " head_dim "
-        << shape.head_dim << " block " << shape.block_tokens << " window " << shape.window_tokens;
-  }
-  const std::vector<uint32_t> accepted = {0, 1, 4, 6, 8, 10};
-  for (uint32_t i = 0; i < accepted.size(); ++i) tree.move(0, before + accepted[i], before + i);
-  chain.step({{{0, before, 6}}, {3000, 3001, 3004, 3006, 3008, 3010}, {}});
-  const auto next = tree.step({{0, before + 6, 1}});
-  const auto expected = chain.step({{0, before + 6, 1}});
-  ASSERT_TRUE(same_bits(next.data(), expected.data(), row_floats)) << "behind the accepted path";
-}
 INSTANTIATE_TEST_SUITE_P(Isa, CpuBits, testing::ValuesIn(distinct_isas()),
                          [](const auto& given) { return std::string(cpu_isa_name(given.param)); });
 
