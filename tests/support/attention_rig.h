@@ -72,6 +72,7 @@ struct Shape {
   uint32_t context_tokens = 2048;
   bool latent = false;  // V is the first v_dim elements of K
   bool slopes = false;  // 1/2, 1/4, … of the heads
+  bool pairs = false;   // products = "bf16"
   uint32_t values_dim() const { return v_dim == 0 ? head_dim : v_dim; }
   uint32_t query_heads() const { return kv_heads * group; }
 };
@@ -83,7 +84,9 @@ class Rig {
   Rig(const Shape& shape, CpuFeatures isa, uint32_t sequences = 1, uint32_t plan_slices = 2)
       : shape_(shape) {
     host_.facts.cpu = isa;
-    kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_);
+    PluginInstance<AttentionKernel>::Options options;
+    if (shape.pairs) options.push_back({"products", {.integer = 1, .text = {}}});
+    kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_, options);
     group_.kind = shape.latent ? KvKind::latent : KvKind::attention;
     group_.layers = 1;
     group_.kv_heads = shape.kv_heads;
@@ -247,6 +250,11 @@ class Rig {
     given_at_ = {sequence, token};
     given_ = std::move(row);
   }
+  // The same of every token.
+  void give_all(std::vector<float> row) {
+    given_to_all_ = true;
+    given_ = std::move(row);
+  }
   void poison(uint32_t sequence, uint32_t token) {
     give(sequence, token, std::vector<float>(shape_.values_dim(), NAN));
   }
@@ -358,7 +366,7 @@ class Rig {
         batch.k.push_back(k(sequence, token, head, d));
       }
       for (uint32_t d = 0; d < shape_.values_dim(); ++d) {
-        const bool given = given_at_ == std::pair(sequence, token);
+        const bool given = given_to_all_ || given_at_ == std::pair(sequence, token);
         batch.v.push_back(given ? given_[d] : v(sequence, token, head, d));
       }
     }
@@ -412,6 +420,7 @@ class Rig {
   std::vector<std::byte> workspace_, plan_;
   std::vector<std::vector<BlockId>> tables_;
   std::pair<uint32_t, uint32_t> given_at_{~0u, ~0u};
+  bool given_to_all_ = false;
   std::vector<float> given_;
   std::vector<uint64_t*> scored_;  // [rows] of a step whose entries are scored
 };

@@ -24,7 +24,26 @@ constexpr uint32_t kMaxContextTokens = 1u << 30;
 // That are scored together: enough that reading K serves many, few enough to be shared out.
 constexpr uint32_t kScoredRows = 24;
 
-const KernelSet& choose_kernels(const HostFacts& host) {
+enum class Products : uint8_t { f32, bf16 };
+struct Options {
+  Products products = Products::f32;
+};
+constexpr std::string_view kProducts[] = {"f32", "bf16"};
+constexpr OptionSpec kOptions[] = {
+    sdk::choice<&Options::products>(
+        "products", 0, kProducts,
+        "f32: queries and weights as they are; bf16: rounded to bf16 and multiplied in pairs "
+        "with a cache of bf16, by AVX-512 BF16: other bits, and faster where arithmetic is the "
+        "limit"),
+};
+TENON_CHECK_OPTIONS(kOptions);
+
+// Pairs where they are asked for and the processor has them; `bind` refuses where it has not.
+const KernelSet& choose_kernels(const HostFacts& host, Products products) {
+  if (products == Products::bf16) {
+    return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                               {kCpuAvx512Bf16, TENON_X86(&kAvx512Bf16Kernels)}});
+  }
   return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
                                              {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
                                              {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
@@ -59,10 +78,14 @@ Status check_group(const KvGroup& group) {
   return Status();
 }
 
-Status check_storage(const KvGroupStorage& storage) {
+Status check_storage(const KvGroupStorage& storage, Products products) {
   if (storage.dtype > DType::i4) {
     return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
                   "; \"cpu\" reads f32, f16, bf16, i8 and i4");
+  }
+  if (products == Products::bf16 && storage.dtype != DType::bf16) {
+    return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
+                  "; attention.options.products = \"bf16\" multiplies what is stored as bf16");
   }
   if (storage.block_tokens == 0) return broken("a KV group has no block size");
   return Status();
@@ -98,8 +121,8 @@ struct GroupWork {
 
 class CpuAttention {
  public:
-  CpuAttention(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
-      : kernels_(choose_kernels(*host.facts)) {
+  CpuAttention(const HostServices& host, const PipelineFacts&, const Options& options)
+      : kernels_(choose_kernels(*host.facts, options.products)), products_(options.products) {
     scores_.self = this;
     scores_.add = [](void* self, const AttentionCall& call, std::span<uint64_t* const> sums,
                      Slice slice) noexcept {
@@ -118,6 +141,11 @@ class CpuAttention {
     if (binding.dtype != DType::f32) {
       return refuse("activations are " + std::string(dtype_name(binding.dtype)) +
                     "; \"cpu\" takes f32");
+    }
+    if (products_ == Products::bf16 && &kernels_ == &kPortableKernels) {
+      return refuse(
+          "attention.options.products is \"bf16\", which multiplies by avx512_bf16; "
+          "this processor, or what --isa leaves of it, has none");
     }
     binding_ = binding;
     groups_.assign(model.group_count, {});
@@ -175,7 +203,7 @@ class CpuAttention {
     const KvGroup& group = binding_.model->groups[id];
     const KvGroupStorage& storage = binding_.storage[id];
     Status status = check_group(group);
-    if (status.ok()) status = check_storage(storage);
+    if (status.ok()) status = check_storage(storage, products_);
     if (!status.ok()) return status;
     PlanLimits limits{.slices = binding_.slices,
                       .max_rows = binding_.max_rows,
@@ -374,6 +402,7 @@ class CpuAttention {
   }
 
   const KernelSet& kernels_;
+  const Products products_;
   AttentionScores scores_;
   AttentionBinding binding_;
   std::vector<GroupWork> groups_;  // [group_count]
@@ -406,7 +435,8 @@ constexpr PluginDescriptor base_descriptor() {
   return base;
 }
 constexpr PluginDescriptor kCpu = sdk::with_facts(
-    sdk::descriptor<AttentionKernel, CpuAttention, sdk::NoOptions>(base_descriptor()), kProvides);
+    sdk::descriptor<AttentionKernel, CpuAttention, Options>(base_descriptor(), kOptions),
+    kProvides);
 
 }  // namespace
 }  // namespace tenon::attention_cpu

@@ -41,6 +41,15 @@ inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, 
   });
 }
 
+#ifdef __AVX512BF16__
+inline void attend_in_pairs(const LayerTask& task, const WorkItem& item, float* scratch,
+                            float* partials) {
+  const auto attend = task.latent ? attend_as<Bf16Elements, InPairs<LatentRows>>
+                                  : attend_as<Bf16Elements, InPairs<HeadRows>>;
+  attend(task, item, scratch, partials);
+}
+#endif
+
 inline void score(const LayerTask& task, const ScoreItem& item, float* scratch) {
   with_elements(task.dtype, [&](auto elements) {
     using E = decltype(elements);

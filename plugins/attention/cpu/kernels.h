@@ -30,13 +30,20 @@ inline constexpr uint32_t kLatentPart = 64;
 //                 for all; no power of two, so that they do not share cache sets
 struct HeadRows {
   static constexpr bool kLatent = false;
+  static constexpr bool kPairs = false;
   static constexpr uint32_t kQueries = kMaxQueries;
   static constexpr uint32_t kQueryStride = kMaxHeadDim + 16;
 };
 struct LatentRows {
   static constexpr bool kLatent = true;
+  static constexpr bool kPairs = false;
   static constexpr uint32_t kQueries = kMaxLatentQueries;
   static constexpr uint32_t kQueryStride = kMaxLatentDim + 16;
+};
+// The same, multiplied in pairs of bf16.
+template <class Rows>
+struct InPairs : Rows {
+  static constexpr bool kPairs = true;
 };
 constexpr uint32_t max_queries(bool latent) noexcept {
   return latent ? kMaxLatentQueries : kMaxQueries;
@@ -159,6 +166,7 @@ extern const KernelSet kPortableKernels;
 #if defined(__x86_64__)
 extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
+extern const KernelSet kAvx512Bf16Kernels;  // pairs of bf16; a cache of bf16 alone
 #endif
 
 }  // namespace tenon::attention_cpu

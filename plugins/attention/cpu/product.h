@@ -21,7 +21,7 @@ inline constexpr uint32_t kMaxRowsWide = simd::kRegisters == 32 ? 4 : 2;
 // Rows of B that lie in memory as f32.
 //
 // What `product` asks of such a type: one load of V vectors stands for kStep rows of B; element<j>
-// makes the j-th of them.
+// makes the j-th of them. Where it has an `accumulate`, that takes the place of an FMA.
 struct WideRows {
   static constexpr uint32_t kStep = 1;
   static constexpr bool kEven = false;  // columns need not be a multiple of two vectors
@@ -55,6 +55,15 @@ template <int count, int first = 0, class Function>
   }
 }
 
+template <class Rows>
+[[gnu::always_inline]] inline F32 accumulate(F32 value, F32 row, F32 sum) {
+  if constexpr (requires { Rows::accumulate(value, row, sum); }) {
+    return Rows::accumulate(value, row, sum);
+  } else {
+    return simd::fma(value, row, sum);
+  }
+}
+
 // a: [R] rows, kStride apart; b: `count` loads of V vectors from `column`; c: [R], c_stride apart,
 // at that column.
 template <class Rows, uint32_t kStride, uint32_t R, uint32_t V>
@@ -81,7 +90,7 @@ template <class Rows, uint32_t kStride, uint32_t R, uint32_t V>
       for (uint32_t r = 0; r < R; ++r) {
         const F32 value = simd::set1(a[r * kStride + j.kValue]);
 #pragma GCC unroll 4
-        for (uint32_t v = 0; v < V; ++v) sum[r][v] = simd::fma(value, row[v], sum[r][v]);
+        for (uint32_t v = 0; v < V; ++v) sum[r][v] = accumulate<Rows>(value, row[v], sum[r][v]);
       }
     });
   }
