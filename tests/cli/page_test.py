@@ -141,6 +141,35 @@ class PageInABrowser(unittest.TestCase):
             self.assertTrue(browser.get("document.querySelector('#stop').disabled"))
             server.wait_for('vllm:request_success_total{model_name="tale",finished_reason="abort"} 1')
 
+    def test_who_asks_sees_the_answer_wherever_they_had_read(self):
+        with Server() as server:
+            browser = self.page(server)
+            set_field(browser, "max_tokens", 400)
+            ask(browser, "Once upon a time")
+            wait_for_end(browser)
+            browser.get("document.querySelector('#log').scrollTop = 0")
+            set_field(browser, "max_tokens", 40)
+            ask(browser, "The old witch")
+            browser.wait_for("document.querySelectorAll('.turn.model .foot').length === 2")
+            below = "(() => { const box = document.querySelector('#log');" \
+                    "return box.scrollHeight - box.scrollTop - box.clientHeight; })()"
+            self.assertLess(browser.get(below), 40)
+
+    def test_what_was_cleared_while_it_was_answered_is_forgotten(self):
+        with Server(template="{% for message in messages %}{{ message.content }}|{% endfor %}") as server:
+            browser = self.page(server)
+            set_field(browser, "max_tokens", 2000)
+            ask(browser, "Once upon a time")
+            browser.wait_for("document.querySelector('.turn.model .said-text')?.textContent.length > 20")
+            browser.click("#clear")
+            browser.wait_for("document.querySelector('#stop').disabled")
+            set_field(browser, "max_tokens", 16)
+            ask(browser, "The old witch")
+            wait_for_end(browser)
+            body = {"messages": [{"role": "user", "content": "The old witch"}], "max_tokens": 16}
+            alone = server.post("/v1/chat/completions", body)[2]["choices"][0]["message"]["content"]
+            self.assertEqual(answer_of(browser), alone)
+
     def test_what_the_server_refuses_is_said(self):
         with Server() as server:
             browser = self.page(server)
@@ -214,6 +243,7 @@ class PageInABrowser(unittest.TestCase):
                         set_field(browser, "max_tokens", 20)
                         ask(browser, "Once upon a time")
                         wait_for_end(browser)
+                        browser.get("document.querySelectorAll('#live details').forEach((box) => { box.open = true; })")
                         for pane in ("play", "live"):
                             browser.get(f"document.querySelector('#show-{pane}').click()")
                             self.assertLessEqual(browser.get("document.documentElement.scrollWidth"), width)

@@ -196,8 +196,10 @@ const batchPicture = {
     pen.font = "11px " + fontOf("text");
     pen.fillStyle = palette.soft;
     pen.textAlign = "center";
-    const x = clamp(here.left + here.width / 2, this.labelWidth + 22, $("batch").clientWidth - 24);
-    pen.fillText(`step ${history.shown.step}`, x, Math.min(height - 3, top + lanes * laneHeight + 13));
+    const text = `step ${history.shown.step}`;
+    const half = pen.measureText(text).width / 2 + 1;
+    const x = clamp(here.left + here.width / 2, this.labelWidth + half, $("batch").clientWidth - half);
+    pen.fillText(text, x, Math.min(height - 3, top + lanes * laneHeight + 13));
   },
 
   stepAt(x) {

@@ -32,7 +32,9 @@ const talk = {
 
   async send(text) {
     const [path, body] = this.request(text);
+    const messages = this.messages;  // of this conversation, even where another one begins meanwhile
     const isChat = this.mode === "chat";
+    log.toEnd();  // who asks wants to see the answer
     if (isChat) log.add("user", "You", text);
     const answers = new Map();
     const of = (index) => {
@@ -62,22 +64,26 @@ const talk = {
       problem = this.running.signal.aborted ? "stopped" : fault.message;
     }
     time.end = performance.now();
-    this.finish(text, isChat, answers, { time, usage, problem });
+    this.finish(text, isChat ? messages : null, answers, { time, usage, problem });
   },
 
-  finish(text, isChat, answers, { time, usage, problem }) {
+  finish(text, messages, answers, { time, usage, problem }) {
     const all = [...answers.values()];
     const stopped = problem === "stopped";
     for (const answer of all) {
       const isEmpty = answer.text === "" && answer.thought === "" && problem !== null && !stopped;
       if (isEmpty) answer.element.remove();
-      else answer.end(answer === all[all.length - 1] ? this.summary(answer, time, usage, problem) : answer.finish);
+      else answer.end(answer === all[all.length - 1] ? this.summary(answer, time, usage, problem) : this.ending(answer));
     }
     if (problem && !stopped) log.fault(problem);
-    if (isChat && (!problem || stopped) && all[0].text) {
-      this.messages.push({ role: "user", content: text }, { role: "assistant", content: all[0].text });
+    if (messages && (!problem || stopped) && all[0].text) {
+      messages.push({ role: "user", content: text }, { role: "assistant", content: all[0].text });
     }
     $("announce").textContent = problem ? (stopped ? "Stopped." : "") : `The answer is complete: ${all[0].text}`;
+  },
+
+  ending(answer) {
+    return answer.finish === "length" ? "cut at the limit" : answer.finish;
   },
 
   summary(answer, time, usage, problem) {
@@ -90,7 +96,7 @@ const talk = {
     if (time.first && tokens > 1 && seconds > 0) parts.push(`${Math.round((tokens - 1) / seconds).toLocaleString("en")} tokens/s`);
     const cached = usage?.prompt_tokens_details?.cached_tokens ?? 0;
     if (cached > 0) parts.push(`${cached} of ${usage.prompt_tokens} prompt tokens from the cache`);
-    if (answer.finish === "length") parts.push("cut at the limit");
+    if (answer.finish === "length") parts.push(this.ending(answer));
     return parts.join(" · ");
   },
 

@@ -10,6 +10,7 @@ const log = {
   fault(message) {
     this.add("fault", "That did not work", message).setAttribute("role", "alert");
   },
+  toEnd() { $("log").scrollTop = $("log").scrollHeight; },
   // Who has scrolled up to read is left there.
   keepAtEnd(change) {
     const box = $("log");
