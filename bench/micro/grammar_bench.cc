@@ -6,7 +6,8 @@
 // scripts, with and without a space in front, digits, punctuation, runs of spaces. Answers are
 // drawn at random from what is allowed, and end where they may. Each answer of a grammar uses what
 // those before it have found out, as requests of a server do; "1st" are answers of which each is
-// the first of its grammar.
+// the first of its grammar. "thought" is what a model thinks in front of a form, in any words,
+// until a text or a special token ends it.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -177,6 +178,7 @@ void run(int count, char** arguments) {
                      : of_tokenizer(folder);
   const auto end = static_cast<TokenId>(bytes.size());
   bytes.emplace_back();
+  for (const char* marker : {"<think>", "</think>"}) bytes.push_back(special_bytes(marker));
   const double start = thread_us();
   const std::shared_ptr<const Vocabulary> vocabulary = *Vocabulary::make(std::move(bytes));
   std::printf("%u tokens, laid out in %.0f ms\n", vocabulary->size(), (thread_us() - start) / 1000);
@@ -188,7 +190,13 @@ void run(int count, char** arguments) {
   for (const auto& [name, schema] : kSchemas) {
     measure(name, {GrammarKind::json_schema, schema}, vocabulary, end, answers);
   }
-  measure("json_object", {GrammarKind::json_object, ""}, vocabulary, end, answers);
+  const GrammarSpec object{GrammarKind::json_object, ""};
+  measure("json_object", object, vocabulary, end, answers);
+  GrammarSpec thought = object;
+  thought.preface = Preface{"", "</think>"};
+  measure("thought", thought, vocabulary, end, answers);
+  thought.preface = Preface{special_bytes("<think>"), special_bytes("</think>")};
+  measure("or thought", thought, vocabulary, end, answers);
 }
 
 }  // namespace
