@@ -61,6 +61,7 @@ class AnswerReader {
     if (list == nullptr) {
       return wrong_kind(parameter, node, texts ? "a list of texts" : "a list of token ids");
     }
+    if (!texts && list->empty()) return said(node, no_ids_fault(parameter));
     for (const toml::node& entry : *list) {
       const auto* text = entry.as_string();
       if (texts && text == nullptr) return wrong_kind(parameter, entry, "a list of texts");

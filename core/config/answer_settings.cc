@@ -100,6 +100,11 @@ std::string add_id(A& answer, const Parameter& parameter, const WrittenNumber& i
   return fault;
 }
 
+std::string no_ids_fault(const Parameter& parameter) {
+  if (parameter.name != "allowed_tokens") return "";
+  return "allowed_tokens is empty, which allows no token – leave it out to allow all";
+}
+
 std::string add_bias(A& answer, std::string_view token, const WrittenNumber& bias) {
   constexpr double kMost = 3.4e38;  // a float has little more
   const WrittenNumber id = written_number(token);

@@ -58,6 +58,8 @@ std::string set_flag(AnswerSettings& answer, const Parameter& parameter, bool va
 std::string set_word(AnswerSettings& answer, const Parameter& parameter, std::string_view word);
 std::string add_text(AnswerSettings& answer, const Parameter& parameter, std::string_view text);
 std::string add_id(AnswerSettings& answer, const Parameter& parameter, const WrittenNumber& id);
+// What is wrong with a list of ids that has none: nothing could be generated, or nothing is meant.
+std::string no_ids_fault(const Parameter& parameter);
 // `token` as text: keys of TOML and JSON are.
 std::string add_bias(AnswerSettings& answer, std::string_view token, const WrittenNumber& bias);
 std::string add_setting(AnswerSettings& answer, VendorSetting setting);

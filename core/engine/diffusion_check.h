@@ -11,7 +11,7 @@ namespace tenon {
 // Most tokens that an answer may have: all of it is computed in one step, behind the prompt.
 uint32_t answer_room(size_t prompt_tokens, const RequestLimits& limits);
 
-// A line for each fault, of those alone that have to do with diffusion.
-std::vector<std::string> diffusion_faults(const Request& request, const RequestLimits& limits);
+// Faults, of those alone that have to do with diffusion.
+std::vector<RequestFault> diffusion_faults(const Request& request, const RequestLimits& limits);
 
 }  // namespace tenon

@@ -62,6 +62,10 @@ Result<RequestId> Engine::submit(Request request) {
   return inbox_.submit(std::move(request));
 }
 
+std::vector<RequestFault> Engine::faults_of(const Request& request) const {
+  return request_faults(request, context_.request_limits());
+}
+
 void Engine::cancel(RequestId id) {
   inbox_.cancel(id);
 }

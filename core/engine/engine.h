@@ -34,6 +34,7 @@
 #include "core/engine/observing.h"
 #include "core/engine/planner.h"
 #include "core/engine/progress_guard.h"
+#include "core/engine/request_fault.h"
 #include "core/engine/sampling.h"
 #include "core/engine/step.h"
 
@@ -49,6 +50,8 @@ class Engine {
   // Checks a request and puts it into the inbox. Errors: the request can never run here
   // (invalid_argument), or the inbox is full (failed). Its sink hears nothing then. [any thread]
   Result<RequestId> submit(Request request);
+  // What `submit` would refuse, each with the setting that is to blame. [any thread]
+  std::vector<RequestFault> faults_of(const Request& request) const;
   // Ends a request at the next step with `cancelled`; unknown and ended ones are ignored.
   void cancel(RequestId id);  // [any thread]
   // Nothing submitted, waiting or running. [any thread]

@@ -3,7 +3,10 @@
 
 #include <tenon/scheduler.h>
 
+#include <vector>
+
 #include "core/engine/request.h"
+#include "core/engine/request_fault.h"
 #include "core/engine/sampler_check.h"
 
 namespace tenon {
@@ -24,6 +27,8 @@ struct RequestLimits {
   TokenId mask_token = kNoToken;  // of a diffusion model
 };
 
+// All that is wrong with it; nothing for a request that can run.
+std::vector<RequestFault> request_faults(const Request& request, const RequestLimits& limits);
 // Error: invalid_argument with a line for each fault.
 Status check_request(const Request& request, const RequestLimits& limits);
 

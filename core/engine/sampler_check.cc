@@ -64,25 +64,31 @@ const std::vector<std::string>& every_sampling_word() {
   return kWords;
 }
 
-std::vector<std::string> sampler_faults(const Request& request, const RequestLimits& limits) {
+std::vector<RequestFault> sampler_faults(const Request& request, const RequestLimits& limits) {
   const std::string name = "sampler '" + std::string(limits.sampler_name) + "'";
   const std::span<const std::string> honoured = limits.sampler_stages;
-  std::vector<std::string> faults;
+  std::vector<RequestFault> faults;
   for (const Asked& asked : asked_of_sampler(request)) {
     if (asked.by.empty() || std::ranges::find(honoured, asked.word) != honoured.end()) continue;
-    faults.push_back(name + " does not say that it honours " + std::string(asked.by) + " (" +
-                     std::string(asked.word) + " in its fact sampler.stages: " +
-                     (honoured.empty() ? "nothing" : join(honoured, " ")) +
-                     ") – leave it out, or use a sampler that does");
+    faults.push_back({asked.by, name + " does not say that it honours " + std::string(asked.by) +
+                                    " (" + std::string(asked.word) +
+                                    " in its fact sampler.stages: " +
+                                    (honoured.empty() ? "nothing" : join(honoured, " ")) +
+                                    ") – leave it out, or use a sampler that does"});
   }
   const bool ranks = request.beams > 0 || request.best_of > request.samples;
   const uint32_t wanted =
       std::max(request.sampling.logprobs, ranks || request.prompt_logprobs ? 1u : 0u);
+  const std::string_view by = first_of({{request.sampling.logprobs > 0, "logprobs"},
+                                        {request.prompt_logprobs, "prompt_logprobs"},
+                                        {request.beams > 0, "beams"},
+                                        {ranks, "best_of"}});
   if (wanted > limits.sampler_logprobs) {
-    faults.push_back(name + " reports log probabilities of " +
-                     std::to_string(limits.sampler_logprobs) + " tokens at a position at most (" +
-                     "its fact sampler.logprobs), and " + std::to_string(wanted) +
-                     " are needed – ask for fewer, or use a sampler that reports them");
+    faults.push_back({by, name + " reports log probabilities of " +
+                              std::to_string(limits.sampler_logprobs) +
+                              " tokens at a position at most (its fact sampler.logprobs), and " +
+                              std::to_string(wanted) +
+                              " are needed – ask for fewer, or use a sampler that reports them"});
   }
   return faults;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/request_fault.h"
+
 namespace tenon {
 
 struct Request;
@@ -13,7 +15,7 @@ struct RequestLimits;
 // The words that the fact sampler.stages can have.
 const std::vector<std::string>& every_sampling_word();
 
-// A line for each thing that is asked for and not said to be there.
-std::vector<std::string> sampler_faults(const Request& request, const RequestLimits& limits);
+// One for each thing that is asked for and not said to be there.
+std::vector<RequestFault> sampler_faults(const Request& request, const RequestLimits& limits);
 
 }  // namespace tenon

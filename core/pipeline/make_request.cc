@@ -88,12 +88,14 @@ Status add_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& 
   return {};
 }
 
-Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Request& request) {
+Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Request& request,
+                  std::string_view& at_fault) {
   request.stop = answer.stop;
   request.stop_tokens = answer.stop_tokens;
   request.lists.logit_bias = answer.logit_bias;
   request.lists.params = answer.params;
   request.lists.allowed_tokens = answer.allowed_tokens;
+  at_fault = "order";
   if (answer.order) {
     TENON_ASSIGN_OR_RETURN(request.lists.order, parse_sampling_order(*answer.order));
   }
@@ -105,6 +107,7 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
     }
   }
   if (answer.bad_words.empty() && breakers.empty()) return {};
+  at_fault = answer.bad_words.empty() ? "dry_breakers" : "bad_words";
   if (pipeline.tokenizer == nullptr) {
     return invalid_argument(
         "bad words and DRY breakers are texts, but the model has no tokenizer: " +
@@ -112,13 +115,16 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
   }
   TENON_RETURN_IF_ERROR(
       add_bad_words(*pipeline.tokenizer, answer.bad_words, request.lists.bad_words));
+  at_fault = "dry_breakers";
   return add_breakers(*pipeline.tokenizer, breakers, request.lists.dry_breakers);
 }
 
 }  // namespace
 
 Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& asked,
-                             std::vector<TokenId> prompt) {
+                             std::vector<TokenId> prompt, std::string_view* at_fault) {
+  std::string_view unused;
+  std::string_view& setting = at_fault == nullptr ? unused : *at_fault;
   const AnswerSettings defaults = defaults_of(pipeline, asked);
   const AnswerSettings answer = overlaid(asked, defaults);
   Request request;
@@ -132,6 +138,7 @@ Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& ask
   request.best_of = answer.best_of.value_or(0);
   request.beams = answer.beams.value_or(0);
   request.length_penalty = static_cast<float>(answer.length_penalty.value_or(1.0));
+  setting = "early_stopping";
   TENON_ASSIGN_OR_RETURN(request.beam_stop, beam_stop_of(answer.early_stopping.value_or("false")));
   request.block_length = answer.block_length.value_or(0);
   request.steps = answer.steps.value_or(0);
@@ -140,7 +147,7 @@ Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& ask
   request.include_stop = answer.include_stop.value_or(false);
   request.prompt_logprobs = answer.prompt_logprobs.value_or(false);
   request.adapter = answer.adapter.value_or("");
-  TENON_RETURN_IF_ERROR(fill_lists(pipeline, answer, request));
+  TENON_RETURN_IF_ERROR(fill_lists(pipeline, answer, request, setting));
   return request;
 }
 

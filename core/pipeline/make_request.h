@@ -4,6 +4,7 @@
 
 #include <tenon/types.h>
 
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -15,8 +16,9 @@ namespace tenon {
 struct Pipeline;
 
 // Order of precedence: `asked`, pipeline file, generation_config.json, built-in default. Without
-// max_tokens, as many as fit. Errors: invalid_argument, for texts that no token of the model is.
+// max_tokens, as many as fit. Errors: invalid_argument, for texts that no token of the model is;
+// then `at_fault` is the parameter that has them.
 Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& asked,
-                             std::vector<TokenId> prompt);
+                             std::vector<TokenId> prompt, std::string_view* at_fault = nullptr);
 
 }  // namespace tenon

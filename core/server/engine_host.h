@@ -40,6 +40,10 @@ class EngineHost {
   std::shared_ptr<void> reserve(uint32_t requests);
   uint32_t live_requests() const { return live_->load(); }  // [any thread]
   Result<RequestId> submit(Request request) { return engine_.submit(std::move(request)); }
+  // Why `submit` would refuse it. [any thread]
+  std::vector<RequestFault> faults_of(const Request& request) const {
+    return engine_.faults_of(request);
+  }
   void cancel(RequestId id) { engine_.cancel(id); }
   HostFigures figures() const;  // [any thread]
   const EngineParts& parts() const { return engine_.parts(); }

@@ -5,6 +5,7 @@
 #include "core/base/sha256.h"
 #include "core/pipeline/make_request.h"
 #include "core/server/answer_form.h"
+#include "core/server/api/sampling_fields.h"
 
 namespace tenon::server {
 namespace {
@@ -38,12 +39,6 @@ std::string_view prefix_of(api::Dialect dialect) {
       return "resp_";
   }
   return "";
-}
-
-// The field of a request that its prompt comes from.
-std::string_view prompt_field(api::Dialect dialect) {
-  if (dialect == api::Dialect::completions) return "prompt";
-  return dialect == api::Dialect::responses ? "input" : "messages";
 }
 
 }  // namespace
@@ -138,7 +133,7 @@ Generation::~Generation() = default;
 api::Outcome<std::vector<std::vector<TokenId>>> Generation::encode() {
   std::vector<std::vector<TokenId>> all;
   if (call_.dialect != api::Dialect::completions) {
-    auto encoded = encode_conversation(model_, call_.chat, call_.chat_options);
+    auto encoded = encode_conversation(model_, call_);
     if (!encoded.ok()) return encoded.error();
     prompt_texts_.push_back(std::move(encoded->text));
     prompt_ids_ = encoded->tokens;
@@ -169,8 +164,13 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
   }
   std::vector<Request> requests;
   for (std::vector<TokenId>& prompt : *prompts) {
-    Result<Request> request = make_request(*model_.pipeline, answer, std::move(prompt));
-    if (!request.ok()) return api::error_of(request.status());
+    std::string_view setting;
+    Result<Request> request = make_request(*model_.pipeline, answer, std::move(prompt), &setting);
+    if (!request.ok()) {
+      api::ApiError error = api::error_about(call_, setting, message_of(request.status()));
+      error.status = api::error_of(request.status()).status;
+      return error;
+    }
     if (call_.form && setting_.constrain) {
       const Status held =
           setting_.constrain(*call_.form, preface_of(model_, call_, prompt_texts_), *request);
@@ -228,22 +228,35 @@ void Generation::start() {
   http_->answer(std::move(response));
 }
 
+// Why the engine will not take it, and the field that is to blame.
+std::optional<api::ApiError> Generation::fault_of(const Request& request) const {
+  const std::vector<RequestFault> faults = model_.host->faults_of(request);
+  if (faults.empty()) return std::nullopt;
+  std::string_view setting = faults.front().setting;
+  std::string text;
+  for (const RequestFault& fault : faults) {
+    if (fault.setting != setting) setting = {};
+    text += (text.empty() ? "" : "\n") + fault.text;
+  }
+  api::ApiError error = api::error_about(call_, setting, std::move(text));
+  if (request.prompt.size() >= model_.host->sequence_limit_tokens()) {
+    error.code = "context_length_exceeded";
+  }
+  return error;
+}
+
 // All of them, or none: where one is refused, so is the call.
 bool Generation::submit(std::vector<Request> requests, std::shared_ptr<void> slot) {
   const bool is_one = requests.size() == 1;
   for (size_t i = 0; i < requests.size(); ++i) {
-    const size_t prompt_tokens = requests[i].prompt.size();
+    const auto fault = fault_of(requests[i]);
     requests[i].sink =
         std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), requests[i], slot);
     Result<RequestId> id = model_.host->submit(std::move(requests[i]));
     if (!id.ok()) {
-      api::ApiError error = api::error_of(id.status());
+      api::ApiError error = fault.value_or(api::error_of(id.status()));
       // A full inbox is nobody's fault.
       if (id.status().code() == StatusCode::failed) error.status = 429, error.retry_after_s = 1;
-      if (prompt_tokens == 0 || prompt_tokens >= model_.host->sequence_limit_tokens()) {
-        error.param = prompt_field(call_.dialect);
-        if (prompt_tokens > 0) error.code = "context_length_exceeded";
-      }
       if (!is_one) error.message = "prompt " + std::to_string(i + 1) + ": " + error.message;
       http_->refuse(error);
       cancel();

@@ -50,6 +50,7 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
 
   api::Outcome<std::vector<Request>> make_requests();
   api::Outcome<std::vector<std::vector<TokenId>>> encode();
+  std::optional<api::ApiError> fault_of(const Request& request) const;
   bool submit(std::vector<Request> requests, std::shared_ptr<void> slot);
   api::WriterContext writer_context() const;
   void push(api::AnswerEvent event);

@@ -6,6 +6,7 @@
 #include "core/base/quote.h"
 #include "core/model/embedding_advice.h"
 #include "core/server/answer_reader.h"
+#include "core/server/api/sampling_fields.h"
 
 namespace tenon::server {
 namespace {
@@ -113,6 +114,15 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const Ch
   Result<std::vector<TokenId>> tokens = encode_chat(*pipeline.tokenizer, *rendered);
   if (!tokens.ok()) return api::ApiError{.message = message_of(tokens.status())};
   return EncodedChat{std::move(rendered->text), *std::move(tokens)};
+}
+
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
+                                              const api::GenerationCall& call) {
+  auto encoded = encode_conversation(model, call.chat, call.chat_options);
+  if (encoded.ok()) return encoded;
+  api::ApiError error = encoded.error();
+  if (!error.param.empty()) error.param = api::prompt_field(call.dialect);
+  return error;
 }
 
 api::TokenText token_text_of(const ServedModel& model) {

@@ -45,6 +45,9 @@ struct EncodedChat {
 };
 api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const ChatInput& chat,
                                               const ChatOptions& options);
+// Likewise; a conversation that the template refuses is told by the dialect's name for it.
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
+                                              const api::GenerationCall& call);
 // A token's bytes; of a special token its spelling.
 api::TokenText token_text_of(const ServedModel& model);
 

@@ -96,6 +96,7 @@ std::span<const Service::Route> Service::routes() {
       {"POST", "/v1/completions", &S::completions, false, true},
       {"POST", "/v1/chat/completions", &S::chat_completions, false, true},
       {"POST", "/v1/responses", &S::responses, false, true},
+      {"POST", "/v1/responses/input_tokens", &S::input_tokens, false, true},
       {"POST", "/v1/messages", &S::messages, false, true, ErrorShape::anthropic},
       {"POST", "/v1/messages/count_tokens", &S::count_tokens, false, true, ErrorShape::anthropic},
       {"POST", "/v1/embeddings", &S::embeddings, false, true},

@@ -95,10 +95,12 @@ class Service {
   void messages(const Call& call, const http::Request& request);
   void count_tokens(const Call& call, const http::Request& request);
   void responses(const Call& call, const http::Request& request);
+  void input_tokens(const Call& call, const http::Request& request);
   void embeddings(const Call& call, const http::Request& request);
   void tokenize(const Call& call, const http::Request& request);
   void detokenize(const Call& call, const http::Request& request);
   void generate(const Call& call, api::Outcome<api::GenerationCall> parsed);
+  void count(const Call& call, const api::Outcome<api::GenerationCall>& parsed, api::Json answer);
 
   const ServiceOptions options_;
   const GenerationSetting generation_;

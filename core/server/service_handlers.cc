@@ -158,16 +158,29 @@ void Service::messages(const Call& call, const http::Request& request) {
   generate(call, api::read_messages_call(*body));
 }
 
-void Service::count_tokens(const Call& call, const http::Request& request) {
-  const auto body = api::parse_body(request.body);
-  if (!body.ok()) return call->refuse(body.error());
-  const auto parsed = api::read_messages_call(*body, true);
+// Tokens of a conversation, as a member of `answer`.
+void Service::count(const Call& call, const api::Outcome<api::GenerationCall>& parsed,
+                    api::Json answer) {
   if (!parsed.ok()) return call->refuse(parsed.error());
   auto found = model_of(parsed->model);
   if (!found.ok()) return call->refuse(found.error());
-  const auto encoded = encode_conversation(*(*found)->model, parsed->chat, parsed->chat_options);
+  call->name_ignored(parsed->ignored);
+  const auto encoded = encode_conversation(*(*found)->model, *parsed);
   if (!encoded.ok()) return call->refuse(encoded.error());
-  call->answer_json(api::to_text({{"input_tokens", encoded->tokens.size()}}));
+  answer["input_tokens"] = encoded->tokens.size();
+  call->answer_json(api::to_text(answer));
+}
+
+void Service::count_tokens(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  count(call, api::read_messages_call(*body, true), api::Json::object());
+}
+
+void Service::input_tokens(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  count(call, api::read_responses_call(*body), {{"object", "response.input_tokens"}});
 }
 
 void Service::responses(const Call& call, const http::Request& request) {

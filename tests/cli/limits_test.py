@@ -158,6 +158,13 @@ class Parameters(Case):
                                         f"{key} = {json.dumps(whole)}\n")
             self.refused(1, fault, "run", "--workload", path)
 
+    def test_a_list_that_allows_no_token_is_refused_wherever_it_stands(self):
+        fault = "allowed_tokens is empty, which allows no token"
+        self.refused(1, fault, "run", "--file",
+                     self.write("p.jsonl", '{"prompt": "x", "allowed_tokens": []}'))
+        self.refused(1, fault, "run", "--workload", self.write(
+            "w.toml", "format = 1\n[[request]]\nprompt = 'x'\nmax_tokens = 1\nallowed_tokens = []\n"))
+
     def test_biases_and_parameters_of_third_parties_are_numbers_that_fit(self):
         for flags, fault in [(["--logit-bias", "5"], "is no token id and number"),
                              (["--logit-bias", "x=1"], 'an id of logit_bias is "x"'),

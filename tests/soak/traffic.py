@@ -123,7 +123,9 @@ class Traffic:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
         if self.random.random() < 0.5:
             writer.write(b"\x16\x03\x01\x02")
-        await asyncio.wait([asyncio.create_task(reader.read(1))], timeout=self.random.random() * 20)
+        closed = asyncio.create_task(reader.read(1))
+        await asyncio.wait([closed], timeout=self.random.random() * 20)
+        closed.cancel()
         writer.transport.abort()
 
     async def reads_slowly(self):

@@ -45,6 +45,7 @@ Status read_texts(const Parameter& parameter, const Json& value, AnswerSettings&
 
 Status read_ids(const Parameter& parameter, const Json& value, AnswerSettings& out) {
   if (!value.is_array()) return bad_field(parameter.name, "a list of token ids");
+  if (value.empty()) return said(no_ids_fault(parameter));
   for (const Json& id : value) {
     TENON_RETURN_IF_ERROR(said(add_id(out, parameter, written_json(id))));
   }

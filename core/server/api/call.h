@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,8 +36,9 @@ struct AnswerForm {
 };
 
 struct ToolUse {
-  std::string choice = "auto";  // "none", "auto", "required", or "function"
-  std::string function;         // that must be called
+  std::string choice = "auto";                      // "none", "auto", "required", or "function"
+  std::string function;                             // that must be called
+  std::optional<std::vector<std::string>> allowed;  // functions; none = all of them
   bool parallel = true;
 
   bool is_forced() const { return choice == "required" || choice == "function"; }
@@ -57,6 +59,8 @@ struct GenerationCall {
   std::optional<AnswerForm> form;
 
   AnswerSettings answer;
+  // Parameters of `answer` that the request has under names of its own: samples is "n".
+  std::map<std::string, std::string, std::less<>> renamed;
   std::string cache_salt;
   int32_t priority = 0;
 

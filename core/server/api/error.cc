@@ -44,9 +44,9 @@ std::string error_json(const ApiError& error) {
 }
 
 std::string messages_error_json(const ApiError& error) {
-  return to_text(
-      {{"type", "error"},
-       {"error", {{"type", anthropic_type(error.status)}, {"message", printable(error.message)}}}});
+  Json inner = {{"type", anthropic_type(error.status)}, {"message", printable(error.message)}};
+  if (!error.code.empty()) inner["details"] = {{"error_code", error.code}};
+  return to_text({{"type", "error"}, {"error", std::move(inner)}});
 }
 
 }  // namespace tenon::api

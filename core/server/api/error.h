@@ -40,7 +40,7 @@ ApiError error_of(const Status& status);
 
 // OpenAI: {"error": {"message": …, "type": …, "param": …, "code": …}}
 std::string error_json(const ApiError& error);
-// Anthropic: {"type": "error", "error": {"type": …, "message": …}}
+// Anthropic: {"type": "error", "error": {"type": …, "message": …, "details": {"error_code": …}}}
 std::string messages_error_json(const ApiError& error);
 
 }  // namespace tenon::api

@@ -46,6 +46,7 @@ Json paths() {
           {"/v1/completions", post("Goes on with a text", "Completion")},
           {"/v1/chat/completions", post("Answers a conversation", "Chat")},
           {"/v1/responses", post("Answers, in the shape of Responses", "Responses")},
+          {"/v1/responses/input_tokens", post("Tokens of such a request", "Responses")},
           {"/v1/messages",
            post("Answers, in the shape of Anthropic's Messages", "Messages", "AnthropicError")},
           {"/v1/messages/count_tokens",

@@ -1,6 +1,8 @@
 #include "core/server/api/openapi_schemas.h"
 
 #include <cmath>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "core/base/parameters.h"
@@ -57,6 +59,17 @@ Json number_schema(const NumberSpec& spec) {
           {"maximum", inside(spec.max, spec.min, spec.below_max)}};
 }
 
+// One of the parameter's words; where they are the two of JSON's own, these too.
+Json words_of(const Parameter& known) {
+  Json values = Json::array();
+  std::istringstream all{std::string(known.words)};
+  for (std::string word; all >> word;) {
+    if (word == "true" || word == "false") values.push_back(word == "true");
+    values.push_back(word);
+  }
+  return {{"enum", std::move(values)}};
+}
+
 Json parameter_schema(const Parameter& known) {
   switch (known.kind) {
     case ParameterKind::number:
@@ -64,6 +77,7 @@ Json parameter_schema(const Parameter& known) {
     case ParameterKind::flag:
       return flag();
     case ParameterKind::word:
+      return words_of(known);
     case ParameterKind::stages:
     case ParameterKind::name:
       return text();
@@ -109,6 +123,24 @@ Json described(const Parameter& known) {
   return schema;
 }
 
+Json some_text() {
+  return {{"type", "string"}, {"minLength", 1}};
+}
+// An object of which some members are known, and others may be there.
+Json open_object(std::initializer_list<std::pair<const char*, Json>> needed,
+                 std::initializer_list<std::pair<const char*, Json>> members = {}) {
+  Json schema = object_of(needed, members);
+  schema.erase("additionalProperties");
+  return schema;
+}
+Json typed(const char* type, std::initializer_list<std::pair<const char*, Json>> needed,
+           std::initializer_list<std::pair<const char*, Json>> members = {}) {
+  Json schema = open_object(needed, members);
+  schema["properties"]["type"] = {{"const", type}};
+  schema["required"].push_back("type");
+  return schema;
+}
+
 // What the requests of OpenAI's older dialects have in common.
 void add_sampling(Json& properties) {
   for (const Parameter& known : parameters()) {
@@ -120,6 +152,8 @@ void add_sampling(Json& properties) {
       {"stop_token_ids", "stop_tokens"},
       {"allowed_token_ids", "allowed_tokens"},
       {"include_stop_str_in_output", "include_stop"}};
+  // Where none were allowed, nothing could be said.
+  properties["allowed_tokens"]["anyOf"][0]["minItems"] = 1;
   for (const auto& [name, known] : kAlso) properties[name] = properties[known];
   const Json stream = object_of({}, {{"include_usage", flag()},
                                      {"continuous_usage_stats", flag()},
@@ -187,23 +221,26 @@ Json chat() {
   Json& properties = schema["properties"];
   add_sampling(properties);
   properties["max_completion_tokens"] = properties["max_tokens"];
-  const Json tool = {{"type", "object"},
-                     {"properties", {{"type", words({"function"})}, {"function", any_object()}}},
-                     {"required", Json::array({"type", "function"})}};
-  add(properties,
-      {{"logprobs", flag()},
-       {"top_logprobs", number_schema(parameter("logprobs").number)},
-       {"tools", list_of(tool)},
-       {"tool_choice", one_of(Json::array({words({"none", "auto", "required"}), any_object()}))},
-       {"parallel_tool_calls", flag()},
-       {"reasoning_effort", text()},
-       {"documents", list_of(any_object())},
-       {"chat_template_kwargs", any_object()},
-       {"add_generation_prompt", flag()},
-       {"continue_final_message", flag()},
-       {"add_special_tokens", words({false})},
-       {"modalities", words({Json::array({"text"})})},
-       {"store", words({false})}});
+  const Json function = open_object({{"name", some_text()}}, {{"parameters", any_object()}});
+  const Json tool = typed("function", {{"function", function}});
+  const Json named = typed("function", {{"function", open_object({{"name", some_text()}})}});
+  const Json allowed =
+      typed("allowed_tools", {{"allowed_tools", open_object({{"mode", words({"auto", "required"})},
+                                                             {"tools", list_of(named, 1)}})}});
+  const Json choice = one_of(Json::array({words({"none", "auto", "required"}), named, allowed}));
+  add(properties, {{"logprobs", flag()},
+                   {"top_logprobs", number_schema(parameter("logprobs").number)},
+                   {"tools", list_of(tool, 1)},
+                   {"tool_choice", choice},
+                   {"parallel_tool_calls", flag()},
+                   {"reasoning_effort", text()},
+                   {"documents", list_of(any_object())},
+                   {"chat_template_kwargs", any_object()},
+                   {"add_generation_prompt", flag()},
+                   {"continue_final_message", flag()},
+                   {"add_special_tokens", words({false})},
+                   {"modalities", words({Json::array({"text"})})},
+                   {"store", words({false})}});
   for (const char* name : {"metadata", "service_tier", "verbosity"}) {
     properties[name] = {{"description", "has no effect here"}};
   }
@@ -219,52 +256,99 @@ void add_few(Json& properties) {
 }
 
 Json messages(bool counts_only) {
-  const Json block = {
-      {"type", "object"}, {"properties", {{"type", text()}}}, {"required", Json::array({"type"})}};
-  const Json blocks = one_of(Json::array({text(), list_of(block, 1)}));
-  const Json turn = object_of({{"role", words({"user", "assistant"})}, {"content", blocks}});
-  Json schema = object_of({{"messages", list_of(turn, 1)}});
+  const auto turn_of = [](const char* role, Json blocks) {
+    const Json list = list_of(one_of(std::move(blocks)), 1);
+    return object_of({{"role", words({role})}, {"content", one_of(Json::array({text(), list}))}});
+  };
+  const Json said = typed("text", {{"text", text()}});
+  Json result = typed("tool_result", {{"tool_use_id", some_text()}});
+  result["properties"]["content"] = content();
+  Json use = typed("tool_use", {{"id", some_text()}, {"name", some_text()}});
+  use["properties"]["input"] = any_object();
+  const Json thought = typed("thinking", {{"thinking", text()}});
+  const Json turns = one_of(Json::array({turn_of("user", Json::array({said, result})),
+                                         turn_of("assistant", Json::array({said, thought, use}))}));
+  Json schema = object_of({{"messages", list_of(turns, 1)}});
   Json& properties = schema["properties"];
   add_few(properties);
   properties["max_tokens"] = parameter_schema(parameter("max_tokens"));
   if (!counts_only) schema["required"].push_back("max_tokens");
-  const Json tool = {{"type", "object"},
-                     {"properties", {{"name", text()}, {"input_schema", any_object()}}},
-                     {"required", Json::array({"name"})}};
+  const Json tool = object_of({{"name", some_text()}}, {{"type", words({"custom"})},
+                                                        {"description", text()},
+                                                        {"input_schema", any_object()},
+                                                        {"strict", flag()},
+                                                        {"cache_control", anything()},
+                                                        {"input_examples", anything()}});
+  const auto choice_of = [](const char* type) {
+    return object_of({{"type", words({type})}}, {{"disable_parallel_tool_use", flag()}});
+  };
+  Json named = choice_of("tool");
+  named["properties"]["name"] = some_text();
+  named["required"].push_back("name");
+  const Json choice =
+      one_of(Json::array({choice_of("auto"), choice_of("any"), choice_of("none"), named}));
+  const Json thinking = object_of({{"type", words({"disabled", "adaptive", "enabled"})}},
+                                  {{"budget_tokens", anything()}, {"display", anything()}});
+  const Json format = object_of({{"type", words({"json_schema"})}, {"schema", any_object()}});
+  const Json config = object_of({}, {{"effort", text()}, {"format", format}});
   add(properties, {{"system", content()},
                    {"stop_sequences", parameter_schema(parameter("stop"))},
                    {"tools", list_of(tool)},
-                   {"tool_choice", any_object()},
-                   {"thinking", any_object()},
+                   {"tool_choice", choice},
+                   {"thinking", thinking},
+                   {"output_config", config},
+                   {"cache_control", anything()},
                    {"metadata", anything()},
                    {"service_tier", anything()}});
   return schema;
 }
 
+// An item of a response's input.
+Json response_item() {
+  const auto kept = [](Json item) {
+    for (const char* name : {"id", "status", "phase"}) item["properties"][name] = anything();
+    item["additionalProperties"] = {{"type", "null"}};
+    return item;
+  };
+  const std::vector<Json> roles = {"system", "developer", "user", "assistant", "tool", "function"};
+  const Json said =
+      object_of({{"role", words(roles)}, {"content", content()}}, {{"type", words({"message"})}});
+  Json call =
+      typed("function_call", {{"name", some_text()}}, {{"arguments", text()}, {"call_id", text()}});
+  Json result = typed("function_call_output", {{"call_id", some_text()}}, {{"output", content()}});
+  const Json part = open_object({{"text", text()}});
+  Json thought = typed("reasoning", {}, {{"content", list_of(part)}, {"summary", list_of(part)}});
+  return one_of(Json::array({kept(said), kept(call), kept(result), kept(thought)}));
+}
+
 Json responses() {
-  Json item = any_object();
-  item["properties"] = {{"type", or_absent(words({"message", "function_call",
-                                                  "function_call_output", "reasoning"}))}};
-  const Json tool = {
-      {"type", "object"},
-      {"properties",
-       {{"type", words({"function"})}, {"name", text()}, {"parameters", any_object()}}},
-      {"required", Json::array({"type", "name"})}};
-  Json schema = object_of({{"input", one_of(Json::array({text(), list_of(item, 1)}))}});
+  const Json tool = typed("function", {{"name", some_text()}}, {{"parameters", any_object()}});
+  const Json named = typed("function", {{"name", some_text()}});
+  const Json allowed =
+      typed("allowed_tools", {{"mode", words({"auto", "required"})}, {"tools", list_of(named, 1)}});
+  const Json choice = one_of(Json::array({words({"none", "auto", "required"}), named, allowed}));
+  const Json form = one_of(Json::array(
+      {object_of({{"type", words({"text", "json_object"})}}),
+       object_of({{"type", words({"json_schema"})}, {"schema", any_object()}},
+                 {{"name", anything()}, {"description", anything()}, {"strict", anything()}})}));
+  const Json input = one_of(Json::array({text(), list_of(response_item(), 1)}));
+  Json schema = object_of({{"input", input}});
   Json& properties = schema["properties"];
   add_few(properties);
   properties["max_output_tokens"] = described(parameter("max_tokens"));
   add(properties,
       {{"instructions", text()},
-       {"text", any_object()},
-       {"reasoning", any_object()},
+       {"text", object_of({}, {{"format", form}, {"verbosity", anything()}})},
+       {"reasoning",
+        object_of({},
+                  {{"effort", text()}, {"summary", anything()}, {"generate_summary", anything()}})},
        {"metadata", any_object()},
        {"store", words({false})},
        {"background", words({false})},
        {"tools", list_of(tool)},
-       {"tool_choice", one_of(Json::array({words({"none", "auto", "required"}), any_object()}))},
+       {"tool_choice", choice},
        {"parallel_tool_calls", flag()},
-       {"include", list_of(words({"message.output_text.logprobs"}))},
+       {"include", list_of(words({"message.output_text.logprobs", "reasoning.encrypted_content"}))},
        {"top_logprobs", number_schema(parameter("logprobs").number)}});
   for (const char* name : {"user", "service_tier", "truncation", "safety_identifier",
                            "prompt_cache_key", "stream_options", "max_tool_calls"}) {
@@ -287,9 +371,13 @@ Json error_schema() {
 }
 
 Json anthropic_error_schema() {
-  const Json inner = {{"type", "object"},
-                      {"required", Json::array({"type", "message"})},
-                      {"properties", {{"type", text()}, {"message", text()}}}};
+  const Json inner = {
+      {"type", "object"},
+      {"required", Json::array({"type", "message"})},
+      {"properties",
+       {{"type", text()},
+        {"message", text()},
+        {"details", {{"type", "object"}, {"properties", {{"error_code", text()}}}}}}}};
   return {{"type", "object"},
           {"required", Json::array({"type", "error"})},
           {"properties", {{"type", words({"error"})}, {"error", inner}}}};

@@ -184,15 +184,61 @@ void read_tools(Fields& fields, GenerationCall& call) {
   ToolUse use;
   read_tool_choice(fields, use);
   const Json* tools = fields.take("tools");
+  if (tools != nullptr && !tools->is_array()) {
+    return fields.refuse("tools", "must be a list of tools");
+  }
   if (tools == nullptr || tools->empty()) {
     if (use.is_forced()) fields.refuse("tool_choice", "needs \"tools\" to choose from");
     return;
   }
-  if (!tools->is_array()) return fields.refuse("tools", "must be a list of tools");
   Json all = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) all.push_back(chat_tool(fields, (*tools)[i], i));
   if (fields.ok()) give_tools(fields, all, std::move(use), call);
   force_calls(fields, call);
+}
+
+// The form of the answer, and how much a model that knows of efforts makes of it.
+void read_output_config(Fields& fields, Json& variables, GenerationCall& call) {
+  const Json* config = fields.take("output_config");
+  if (config == nullptr) return;
+  if (!config->is_object()) return fields.refuse("output_config", "must be an object");
+  Fields outer(*config, "output_config");
+  if (const std::string effort = outer.text("effort"); !effort.empty()) {
+    variables["reasoning_effort"] = effort;
+  }
+  const Json* format = outer.take("format");
+  if (format != nullptr && !format->is_object()) outer.refuse("format", "must be an object");
+  if (format != nullptr && outer.ok()) {
+    Fields inner(*format, outer.path("format"));
+    if (inner.text("type") != "json_schema") inner.refuse("type", "must be \"json_schema\"");
+    const Json* schema = inner.take("schema");
+    if (schema == nullptr || !schema->is_object()) {
+      inner.refuse("schema", "must be an object: the schema of the answer");
+    } else {
+      call.form = AnswerForm{"json_schema", *schema, true, "output_config.format"};
+    }
+    inner.refuse_unknown();
+    outer.absorb(inner);
+  }
+  outer.refuse_unknown();
+  fields.absorb(outer);
+}
+
+// Whether templates that know of it let the model think; how long, nobody can tell it.
+void read_thinking(Fields& fields, Json& variables) {
+  const Json* thinking = fields.take("thinking");
+  if (thinking == nullptr) return;
+  const std::string expected = "must be an object of type disabled, adaptive or enabled";
+  if (!thinking->is_object()) return fields.refuse("thinking", expected);
+  Fields inner(*thinking, "thinking");
+  const std::string type = inner.text("type");
+  if (type != "disabled" && type != "adaptive" && type != "enabled") {
+    return fields.refuse("thinking", expected);
+  }
+  variables["enable_thinking"] = type != "disabled";
+  for (const char* name : {"budget_tokens", "display"}) inner.ignore(name);
+  inner.refuse_unknown();
+  fields.absorb(inner);
 }
 
 }  // namespace
@@ -203,21 +249,25 @@ Outcome<GenerationCall> read_messages_call(const Json& body, bool counts_only) {
   Fields fields(body);
   call.model = fields.text("model");
   read_conversation(fields, call);
+  Json variables = Json::object();
+  read_output_config(fields, variables, call);
+  read_thinking(fields, variables);
+  if (!variables.empty()) call.chat.variables = to_text(variables);
   read_tools(fields, call);
   if (!counts_only && fields.take("max_tokens") == nullptr) {
     fields.refuse("max_tokens", "is missing – how long may the answer be?");
   }
   for (const char* name : {"max_tokens", "temperature", "top_p", "top_k", "seed"}) {
-    read_as(fields, name, name, call.answer);
+    read_as(fields, name, name, call);
   }
-  read_as(fields, "stop_sequences", "stop", call.answer);
+  read_as(fields, "stop_sequences", "stop", call);
   call.stream = fields.flag("stream", false);
-  if (const Json* thinking = fields.take("thinking")) {
-    if (!thinking->is_object() || thinking->value("type", Json()) != Json("disabled")) {
-      fields.refuse("thinking", "can only be {\"type\": \"disabled\"}");
-    }
+  for (const char* name : {"metadata", "service_tier", "cache_control"}) fields.ignore(name);
+  // Anthropic's own package sends its whole conversation where it reads this code.
+  if (fields.take("thread") != nullptr) {
+    fields.refuse("thread", "is not offered: nothing is stored here – send all messages",
+                  "thread_unsupported_request");
   }
-  for (const char* name : {"metadata", "service_tier"}) fields.ignore(name);
   return finish_call(fields, std::move(call));
 }
 

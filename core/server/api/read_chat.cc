@@ -23,10 +23,13 @@ void read_tool_choice(Fields& fields, ToolUse& use) {
       use.function = function["name"].get<std::string>();
       return;
     }
+  } else if (choice->is_object() && choice->value("type", Json()) == Json("allowed_tools")) {
+    if (read_allowed_tools(choice->value("allowed_tools", Json()), use)) return;
   }
   fields.refuse("tool_choice",
-                "must be \"none\", \"auto\", \"required\", or {\"type\": \"function\", "
-                "\"function\": {\"name\": …}}");
+                "must be \"none\", \"auto\", \"required\", {\"type\": \"function\", "
+                "\"function\": {\"name\": …}}, or {\"type\": \"allowed_tools\", "
+                "\"allowed_tools\": {\"mode\": …, \"tools\": …}}");
 }
 
 void read_tools(Fields& fields, GenerationCall& call) {
@@ -49,6 +52,7 @@ void read_logprobs(Fields& fields, GenerationCall& call) {
   if (top && !call.logprobs) fields.refuse("top_logprobs", "needs \"logprobs\": true");
   call.top_logprobs = static_cast<uint32_t>(top.value_or(0));
   if (call.logprobs) call.answer.logprobs = std::max(call.top_logprobs, 1u);
+  if (top) call.renamed.emplace("logprobs", "top_logprobs");
 }
 
 // What a template sees beside the conversation.
@@ -124,14 +128,14 @@ Outcome<GenerationCall> read_chat(const Json& body) {
   } else {
     fields.refuse("messages", "is missing – expected a list of messages");
   }
-  read_as(fields, "max_tokens", "max_tokens", call.answer);
+  read_as(fields, "max_tokens", "max_tokens", call);
   const auto most = call.answer.max_tokens;
-  read_as(fields, "max_completion_tokens", "max_tokens", call.answer);
+  read_as(fields, "max_completion_tokens", "max_tokens", call);
   if (most && call.answer.max_tokens != most) {
     fields.refuse("max_completion_tokens",
                   "is not what \"max_tokens\" says – leave one of them out");
   }
-  read_sampling(fields, call.answer);
+  read_sampling(fields, call);
   read_logprobs(fields, call);
   read_tools(fields, call);
   read_template(fields, call);

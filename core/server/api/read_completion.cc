@@ -56,7 +56,7 @@ void read_length(Fields& fields, GenerationCall& call) {
   call.echo = fields.flag("echo", false);
   const Json* length = fields.take("max_tokens");
   call.prompt_only = length != nullptr && *length == Json(0);
-  if (!call.prompt_only) return read_as(fields, "max_tokens", "max_tokens", call.answer);
+  if (!call.prompt_only) return read_as(fields, "max_tokens", "max_tokens", call);
   call.answer.max_tokens = 1;
   if (call.echo) return;
   fields.refuse("max_tokens", "is 0, which asks for nothing – with \"echo\" the prompt is shown");
@@ -107,9 +107,10 @@ Outcome<GenerationCall> read_completion(const Json& body) {
     fields.refuse("prompt", "is missing – expected a text or token ids");
   }
   read_length(fields, call);
-  read_sampling(fields, call.answer);
+  read_sampling(fields, call);
   read_logprobs(fields, call);
   if (call.echo && call.logprobs) call.answer.prompt_logprobs = true;
+  call.renamed.emplace("prompt_logprobs", "echo");
   if (const std::string suffix = fields.text("suffix"); !suffix.empty()) {
     fields.refuse("suffix", "is not offered: nothing is filled in between two texts here");
   }

@@ -170,19 +170,25 @@ void read_text_format(Fields& fields, GenerationCall& call) {
 // How many alternatives each token of the message comes with; "include" asks for the tokens alone.
 void read_logprobs(Fields& fields, GenerationCall& call) {
   constexpr const char* kLogprobs = "message.output_text.logprobs";
+  constexpr const char* kEncrypted = "reasoning.encrypted_content";  // it comes as it is
   if (const Json* included = fields.take("include")) {
     if (!included->is_array()) return fields.refuse("include", "must be a list");
     for (const Json& what : *included) {
-      if (what != Json(kLogprobs)) {
-        return fields.refuse("include", "can only have " + shown_text(kLogprobs) + " in it");
+      if (what == Json(kLogprobs)) {
+        call.logprobs = true;
+      } else if (what == Json(kEncrypted)) {
+        fields.note_ignored("include");
+      } else {
+        return fields.refuse("include", "can only have " + shown_text(kLogprobs) + " and " +
+                                            shown_text(kEncrypted) + " in it");
       }
-      call.logprobs = true;
     }
   }
   const auto top = fields.whole("top_logprobs", 0, parameter("logprobs").number.most);
   call.top_logprobs = static_cast<uint32_t>(top.value_or(0));
   call.logprobs = call.logprobs || call.top_logprobs > 0;
   if (call.logprobs) call.answer.logprobs = std::max(call.top_logprobs, 1u);
+  call.renamed.emplace("logprobs", top ? "top_logprobs" : "include");
 }
 
 // What a template is told of reasoning; summaries of it are not made.
@@ -205,12 +211,16 @@ void read_tool_choice(Fields& fields, ToolUse& use) {
     use.choice = choice->get<std::string>();
     return;
   }
+  const bool is_list =
+      choice->is_object() && choice->value("type", Json()) == Json("allowed_tools");
+  if (is_list && read_allowed_tools(*choice, use)) return;
   const bool is_function = choice->is_object() && choice->value("type", Json()) == Json("function");
   const Json name = is_function ? choice->value("name", Json()) : Json();
   if (!name.is_string()) {
     return fields.refuse("tool_choice",
-                         "must be \"none\", \"auto\", \"required\", or {\"type\": \"function\", "
-                         "\"name\": …}");
+                         "must be \"none\", \"auto\", \"required\", {\"type\": \"function\", "
+                         "\"name\": …}, or {\"type\": \"allowed_tools\", \"mode\": …, "
+                         "\"tools\": …}");
   }
   use.choice = "function";
   use.function = name.get<std::string>();
@@ -222,11 +232,13 @@ void read_tools(Fields& fields, GenerationCall& call) {
   read_tool_choice(fields, use);
   use.parallel = fields.flag("parallel_tool_calls", true);
   const Json* tools = fields.take("tools");
+  if (tools != nullptr && !tools->is_array()) {
+    return fields.refuse("tools", "must be a list of tools");
+  }
   if (tools == nullptr || tools->empty()) {
     if (use.is_forced()) fields.refuse("tool_choice", "needs \"tools\" to choose from");
     return;
   }
-  if (!tools->is_array()) return fields.refuse("tools", "must be a list of tools");
   Json all = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
     const Json& tool = (*tools)[i];
@@ -248,7 +260,11 @@ void read_tools(Fields& fields, GenerationCall& call) {
 void keep_for_response(Fields& fields, GenerationCall& call) {
   for (const char* name : {"metadata", "instructions", "text", "tools", "tool_choice",
                            "parallel_tool_calls", "reasoning"}) {
-    if (const Json* value = fields.take(name)) call.handed_back[name] = *value;
+    const Json* value = fields.take(name);
+    if (value != nullptr) call.handed_back[name] = *value;
+    if (value != nullptr && name == std::string_view("metadata") && !value->is_object()) {
+      fields.refuse(name, "must be an object");
+    }
   }
 }
 
@@ -273,9 +289,9 @@ Outcome<GenerationCall> read_responses_call(const Json& body) {
   Fields fields(body);
   call.model = fields.text("model");
   read_input(fields, call);
-  read_as(fields, "max_output_tokens", "max_tokens", call.answer);
+  read_as(fields, "max_output_tokens", "max_tokens", call);
   for (const char* name : {"temperature", "top_p", "top_k", "seed"}) {
-    read_as(fields, name, name, call.answer);
+    read_as(fields, name, name, call);
   }
   call.stream = fields.flag("stream", false);
   read_text_format(fields, call);

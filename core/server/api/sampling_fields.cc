@@ -31,13 +31,18 @@ constexpr std::string_view kWithoutEffect[] = {"user",
                                                "spaces_between_special_tokens"};
 
 // A parameter that is called otherwise here is told by the name that the request has.
+std::string told_as(std::string message, std::string_view parameter_name, std::string_view name) {
+  const size_t at = name == parameter_name ? message.npos : message.find(parameter_name);
+  const bool is_other = at != message.npos && at > 0 && message[at - 1] == '.';  // a plugin's fact
+  if (at != message.npos && !is_other) message.replace(at, parameter_name.size(), name);
+  return message;
+}
+
 void refuse_status(Fields& fields, std::string_view name, std::string_view parameter_name,
                    const Status& status) {
   if (status.ok()) return;
-  std::string message = message_of(status);
-  const size_t at = name == parameter_name ? message.npos : message.find(parameter_name);
-  if (at != message.npos) message.replace(at, parameter_name.size(), name);
-  fields.refuse({.message = std::move(message), .param = fields.path(name)});
+  fields.refuse(
+      {.message = told_as(message_of(status), parameter_name, name), .param = fields.path(name)});
 }
 
 // The value that is the default changes nothing; others are refused in words.
@@ -81,25 +86,43 @@ void read_response_format(Fields& fields, GenerationCall& call) {
 }  // namespace
 
 void read_as(Fields& fields, std::string_view name, std::string_view parameter_name,
-             AnswerSettings& out) {
+             GenerationCall& call) {
   const Json* value = fields.take(name);
   if (value == nullptr) return;
+  if (name != parameter_name) call.renamed.emplace(parameter_name, name);
   refuse_status(fields, name, parameter_name,
-                read_parameter_json(parameter(parameter_name), name, *value, out));
+                read_parameter_json(parameter(parameter_name), name, *value, call.answer));
 }
 
-void read_sampling(Fields& fields, AnswerSettings& out) {
+std::string prompt_field(Dialect dialect) {
+  if (dialect == Dialect::completions) return "prompt";
+  return dialect == Dialect::responses ? "input" : "messages";
+}
+
+ApiError error_about(const GenerationCall& call, std::string_view setting, std::string message) {
+  if (setting == "prompt") {
+    return {.message = std::move(message), .param = prompt_field(call.dialect)};
+  }
+  if (setting == "grammar") {
+    return {.message = std::move(message), .param = call.form ? call.form->field : ""};
+  }
+  const auto known = call.renamed.find(setting);
+  const std::string name(known == call.renamed.end() ? setting : std::string_view(known->second));
+  return {.message = told_as(std::move(message), setting, name), .param = name};
+}
+
+void read_sampling(Fields& fields, GenerationCall& call) {
   for (const Parameter& known : parameters()) {
     if (std::find(kOwnWay.begin(), kOwnWay.end(), known.name) != kOwnWay.end()) continue;
-    read_as(fields, known.name, known.name, out);
+    read_as(fields, known.name, known.name, call);
   }
-  for (const Alias& alias : kAliases) read_as(fields, alias.field, alias.parameter, out);
+  for (const Alias& alias : kAliases) read_as(fields, alias.field, alias.parameter, call);
   // vLLM says -1 for all.
   const Json* top_k = fields.take("top_k");
   if (top_k == nullptr) return;
   const Json value = *top_k == Json(-1) ? Json(0) : *top_k;
   refuse_status(fields, "top_k", "top_k",
-                read_parameter_json(parameter("top_k"), "top_k", value, out));
+                read_parameter_json(parameter("top_k"), "top_k", value, call.answer));
 }
 
 void read_extras(Fields& fields, GenerationCall& call) {

@@ -7,10 +7,15 @@
 namespace tenon::api {
 
 // Everything but logprobs and limits of length, which the dialects name differently.
-void read_sampling(Fields& fields, AnswerSettings& out);
+void read_sampling(Fields& fields, GenerationCall& call);
 // One parameter of Tenon's under another name; an absent field leaves it alone.
 void read_as(Fields& fields, std::string_view name, std::string_view parameter,
-             AnswerSettings& out);
+             GenerationCall& call);
+// The field that a prompt comes from.
+std::string prompt_field(Dialect dialect);
+// What a model refused, by the name that the request has for it; `setting` is a parameter's, or
+// "prompt" or "grammar", or empty where no single one is to blame.
+ApiError error_about(const GenerationCall& call, std::string_view setting, std::string message);
 // What vLLM adds to every request: priority, cache_salt, and what has no effect here.
 void read_extras(Fields& fields, GenerationCall& call);
 // "stream" and "stream_options".

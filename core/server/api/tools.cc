@@ -98,32 +98,58 @@ Json calls_schema(const Json& tools, const ToolUse& use) {
 
 }  // namespace
 
+bool read_allowed_tools(const Json& object, ToolUse& use) {
+  if (!object.is_object()) return false;
+  const Json mode = object.value("mode", Json()), tools = object.value("tools", Json());
+  if (mode != Json("auto") && mode != Json("required")) return false;
+  if (!tools.is_array() || tools.empty()) return false;
+  use.choice = mode.get<std::string>();
+  use.allowed.emplace();
+  for (const Json& tool : tools) {
+    if (!tool.is_object() || tool.value("type", Json()) != Json("function")) return false;
+    const Json function = tool.value("function", tool);
+    if (!function.is_object() || !function.value("name", Json()).is_string()) return false;
+    use.allowed->push_back(function["name"].get<std::string>());
+  }
+  return true;
+}
+
 void give_tools(Fields& fields, const Json& tools, ToolUse use, GenerationCall& call) {
   if (!tools.is_array() || tools.empty()) {
     return fields.refuse("tools", "must be a list of tools – leave it out where there are none");
   }
-  bool is_known = use.function.empty();
+  std::vector<std::string> missing = use.allowed.value_or(std::vector<std::string>());
+  if (!use.function.empty()) missing.push_back(use.function);
+  Json given = Json::array();
   for (size_t i = 0; i < tools.size(); ++i) {
     if (const std::string fault = fault_of(tools[i]); !fault.empty()) {
       return fields.refuse("tools[" + std::to_string(i) + "]", fault);
     }
-    is_known = is_known || name_of(tools[i]) == use.function;
+    const std::string name = name_of(tools[i]);
+    std::erase(missing, name);
+    const bool is_given =
+        !use.allowed || std::ranges::find(*use.allowed, name) != use.allowed->end();
+    if (is_given) given.push_back(tools[i]);
     // Arguments are held to their schema where a call is, and nowhere else.
     if (!use.is_forced() && tools[i]["function"].value("strict", Json()) == Json(true)) {
       fields.note_ignored("strict");
     }
   }
-  if (!is_known) {
+  if (!missing.empty()) {
     return fields.refuse("tool_choice",
-                         "names " + in_quotes(use.function) + ", which is none of the tools");
+                         "names " + in_quotes(missing.front()) + ", which is none of the tools");
   }
-  call.chat.tools = to_text(tools);
+  call.chat.tools = to_text(given);
   call.tools = std::move(use);
 }
 
 void force_calls(Fields& fields, GenerationCall& call) {
   if (!fields.ok() || !call.tools || !call.tools->is_forced()) return;
-  if (call.form && call.form->field != "response_format" && call.form->field != "text.format") {
+  constexpr std::string_view kOfContents[] = {"response_format", "text.format",
+                                              "output_config.format"};
+  const bool is_of_contents =
+      call.form && std::ranges::find(kOfContents, call.form->field) != std::end(kOfContents);
+  if (call.form && !is_of_contents) {
     return fields.refuse(call.form->field,
                          "and a \"tool_choice\" that forces a call are two forms for one answer – "
                          "keep one");

@@ -7,13 +7,18 @@
 
 namespace tenon::api {
 
+// OpenAI's "allowed_tools": {"mode": "auto" or "required", "tools": […]}, functions by their names.
+// False where the object is no such thing.
+bool read_allowed_tools(const Json& object, ToolUse& use);
+
 // Takes the tools, as chats have them: {"type": "function", "function": {"name", "parameters"}}.
-// Refuses what is no such list, and a choice that is none of them.
+// Refuses what is no such list, and a choice that is none of them. Tools that may not be called
+// are left out.
 void give_tools(Fields& fields, const Json& tools, ToolUse use, GenerationCall& call);
 
 // Where a tool must be called, the form of the answer: a list of {"name", "arguments"}, the
-// arguments by the tool's own schema. It comes after all that reads forms. OpenAI's
-// "response_format" is of contents, which such an answer has none of; another form is refused.
+// arguments by the tool's own schema. It comes after all that reads forms. A form of contents, such
+// as OpenAI's "response_format", has no effect on such an answer; another form is refused.
 void force_calls(Fields& fields, GenerationCall& call);
 
 }  // namespace tenon::api

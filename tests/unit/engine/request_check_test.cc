@@ -121,6 +121,44 @@ TEST(RequestCheck, refuses_what_only_beams_have_where_there_are_none) {
   EXPECT_THAT(refusal(request), HasSubstr("length_penalty is 101.0 – it must be a number from"));
 }
 
+TEST(RequestCheck, names_the_setting_that_is_to_blame) {
+  const auto blamed = [](void (*change)(Request&)) {
+    RequestLimits limits = roomy();
+    limits.sequence_tokens = 64;
+    limits.scheduler.max_sequences = 8;
+    limits.sampler_logprobs = 4;
+    Request request = plain();
+    change(request);
+    std::string settings;
+    for (const RequestFault& fault : request_faults(request, limits)) {
+      settings += (settings.empty() ? "" : " ") + std::string(fault.setting);
+    }
+    return settings;
+  };
+  using R = Request&;
+  EXPECT_EQ(blamed([](R r) { r.prompt = {}; }), "prompt");
+  EXPECT_EQ(blamed([](R r) { r.prompt = {1, 100}; }), "prompt");
+  EXPECT_EQ(blamed([](R r) { r.prompt.assign(64, 1); }), "prompt");
+  EXPECT_EQ(blamed([](R r) { r.max_tokens = 64; }), "max_tokens");
+  EXPECT_EQ(blamed([](R r) { r.max_tokens = 4, r.min_tokens = 5; }), "min_tokens");
+  EXPECT_EQ(blamed([](R r) { r.samples = 2, r.best_of = 1; }), "best_of");
+  EXPECT_EQ(blamed([](R r) { r.sampling.temperature = -1.0f; }), "temperature");
+  EXPECT_EQ(blamed([](R r) { r.sampling.mirostat = 2, r.sampling.top_k = 5; }), "mirostat");
+  EXPECT_EQ(blamed([](R r) { r.sampling.logprobs = 5; }), "logprobs");
+  EXPECT_EQ(blamed([](R r) { r.lists.allowed_tokens = {100}; }), "allowed_tokens");
+  EXPECT_EQ(blamed([](R r) { r.lists.logit_bias = {{100, 1.0f}}; }), "logit_bias");
+  EXPECT_EQ(blamed([](R r) { r.lists.bad_words = {{}}; }), "bad_words");
+  EXPECT_EQ(blamed([](R r) { r.stop_tokens = {-1}; }), "stop_tokens");
+  EXPECT_EQ(blamed([](R r) { r.stop = {""}; }), "stop");
+  EXPECT_EQ(blamed([](R r) { r.lists.params.resize(1); }), "params");
+  EXPECT_EQ(blamed([](R r) { r.adapter = "x"; }), "adapter");
+  EXPECT_EQ(blamed([](R r) { r.beams = 9; }), "beams");
+  EXPECT_EQ(blamed([](R r) { r.beams = 2, r.samples = 3; }), "samples");
+  EXPECT_EQ(blamed([](R r) { r.steps = 3; }), "steps");
+  EXPECT_EQ(blamed([](R r) { r.steps = 3, r.adapter = "x"; }), "adapter steps");
+  EXPECT_EQ(blamed([](R r) { r.stop_tokens.assign((1 << 20) + 1, 1); }), "stop_tokens");
+}
+
 TEST(RequestCheck, refuses_an_empty_stop_text) {
   Request request = plain();
   request.stop = {"a", ""};

@@ -18,8 +18,9 @@ std::string faults(const Request& request) {
   limits.sampler_name = "plain";
   limits.sampler_stages = stages;
   limits.sampler_logprobs = 2;
-  const std::vector<std::string> found = sampler_faults(request, limits);
-  return join(found, "\n");
+  std::vector<std::string> texts;
+  for (const RequestFault& fault : sampler_faults(request, limits)) texts.push_back(fault.text);
+  return join(texts, "\n");
 }
 
 TEST(SamplerCheck, lets_pass_what_a_sampler_says_it_honours) {

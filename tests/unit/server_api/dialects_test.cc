@@ -99,11 +99,40 @@ TEST(MessagesCall, names_the_field_at_fault) {
           {R"({"max_tokens": 1, "system": [{"type": "image"}],
                "messages": [{"role": "user", "content": "a"}]})",
            "system[0]"},
+          {R"({"max_tokens": 1, "output_config": {"format": {"type": "json_object"}},
+               "messages": [{"role": "user", "content": "a"}]})",
+           "output_config.format.type"},
+          {R"({"max_tokens": 1, "output_config": {"format": {"type": "json_schema"}},
+               "messages": [{"role": "user", "content": "a"}]})",
+           "output_config.format.schema"},
+          {R"({"max_tokens": 1, "thinking": {"type": "much"},
+               "messages": [{"role": "user", "content": "a"}]})",
+           "thinking"},
+          {R"({"max_tokens": 1, "thread": {"type": "create"},
+               "messages": [{"role": "user", "content": "a"}]})",
+           "thread"},
           {R"({"max_tokens": 1, "n": 2, "messages": [{"role": "user", "content": "a"}]})", "n"}}) {
     const auto call = read_messages_call(json(body));
     ASSERT_FALSE(call.ok()) << body;
     EXPECT_EQ(call.error().param, param);
   }
+}
+
+TEST(MessagesCall, holds_an_answer_to_a_schema_and_tells_the_template_of_thinking) {
+  const auto call =
+      read_messages_call(json(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}],
+               "output_config": {"effort": "low", "format": {"type": "json_schema",
+                   "schema": {"type": "object"}}},
+               "thinking": {"type": "enabled", "budget_tokens": 1024}, "cache_control": {}})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_EQ(call->form->form, "json_schema");
+  EXPECT_EQ(call->form->field, "output_config.format");
+  EXPECT_EQ(call->chat.variables, R"({"reasoning_effort":"low","enable_thinking":true})");
+  EXPECT_EQ(call->ignored, (std::vector<std::string>{"budget_tokens", "cache_control"}));
+  const auto quiet =
+      read_messages_call(json(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}],
+               "thinking": {"type": "disabled"}})"));
+  EXPECT_EQ(quiet->chat.variables, R"({"enable_thinking":false})");
 }
 
 TEST(MessagesWriter, writes_a_message) {
@@ -174,7 +203,8 @@ TEST(ResponsesCall, names_the_item_and_the_part_at_fault) {
            {R"("input": "a", "text": {"colour": 1})", "text.colour"},
            {R"("input": "a", "reasoning": {"effort": 1})", "reasoning.effort"},
            {R"("input": "a", "reasoning": 1)", "reasoning"},
-           {R"("input": "a", "include": ["reasoning.encrypted_content"])", "include"},
+           {R"("input": "a", "include": ["file_search_call.results"])", "include"},
+           {R"("input": "a", "metadata": [1])", "metadata"},
            {R"("input": "a", "top_logprobs": -1)", "top_logprobs"},
            {R"("input": "a", "top_logprobs": "2")", "top_logprobs"}}) {
     const auto call = read_responses_call(json(std::string("{") + rest + "}"));
@@ -193,6 +223,9 @@ TEST(ResponsesCall, asks_for_logprobs_in_two_ways) {
   EXPECT_TRUE(tokens.logprobs);
   EXPECT_EQ(tokens.top_logprobs, 0u);
   EXPECT_EQ(call(R"(, "top_logprobs": 3)").answer.logprobs, 3u);
+  const auto thoughts = call(R"(, "include": ["reasoning.encrypted_content"])");
+  EXPECT_FALSE(thoughts.logprobs);
+  EXPECT_EQ(thoughts.ignored, std::vector<std::string>{"include"});
 }
 
 TEST(ResponsesCall, refuses_what_would_have_to_be_kept) {

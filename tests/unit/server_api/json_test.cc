@@ -57,7 +57,8 @@ TEST(Errors, have_the_shapes_of_both_dialects) {
       error_json(error),
       R"({"error":{"message":"no such model","type":"not_found_error","param":"model","code":"x"}})");
   EXPECT_EQ(messages_error_json(error),
-            R"({"type":"error","error":{"type":"not_found_error","message":"no such model"}})");
+            R"({"type":"error","error":{"type":"not_found_error","message":"no such model",)"
+            R"("details":{"error_code":"x"}}})");
   EXPECT_EQ(error_json({.message = "m"}),
             R"({"error":{"message":"m","type":"invalid_request_error","param":null,"code":null}})");
 }

@@ -97,6 +97,30 @@ TEST(ForcedCalls, are_those_of_every_dialect) {
   EXPECT_TRUE(flat->form->definition["$defs"].contains("add"));
 }
 
+TEST(Tools, that_may_not_be_called_are_left_out) {
+  const char* rest =
+      R"({"mode": "required", "tools": [{"type": "function", "function": {"name": "add"}}]}})";
+  const auto one =
+      chat(kChatTools + R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": )" + rest);
+  ASSERT_TRUE(one.ok()) << one.error().message;
+  EXPECT_EQ(json(one->chat.tools).size(), 1u);
+  EXPECT_EQ(one->form->definition["items"]["anyOf"].size(), 1u);
+  const auto flat = responses(kResponsesTools + R"(, "tool_choice": {"type": "allowed_tools",
+      "mode": "auto", "tools": [{"type": "function", "name": "add"}]})");
+  ASSERT_TRUE(flat.ok()) << flat.error().message;
+  EXPECT_EQ(flat->tools->choice, "auto");
+  EXPECT_FALSE(flat->form);
+  for (const char* list :
+       {R"("tools": [{"type": "function", "name": "x"}], "mode": "auto")", R"("mode": "auto")",
+        R"("tools": [{"type": "function", "name": "add"}], "mode": "any")",
+        R"("tools": [], "mode": "auto")", R"("tools": [{"type": "mcp"}], "mode": "auto")"}) {
+    const auto call =
+        responses(kResponsesTools + R"(, "tool_choice": {"type": "allowed_tools", )" + list + "}");
+    ASSERT_FALSE(call.ok()) << list;
+    EXPECT_EQ(call.error().param, "tool_choice");
+  }
+}
+
 TEST(Tools, that_are_none_are_refused_with_their_place) {
   for (const char* tools :
        {R"(, "tools": [{"type": "custom", "custom": {"name": "f"}}])",
@@ -110,6 +134,8 @@ TEST(Tools, that_are_none_are_refused_with_their_place) {
   EXPECT_EQ(messages(R"(, "tools": [{"name": "b", "type": "bash_20250124"}])").error().param,
             "tools[0].type");
   EXPECT_EQ(responses(R"(, "tools": [{"type": "web_search"}])").error().param, "tools[0]");
+  EXPECT_EQ(messages(R"(, "tools": {})").error().param, "tools");
+  EXPECT_EQ(responses(R"(, "tools": {})").error().param, "tools");
   EXPECT_EQ(messages(R"(, "tool_choice": {"type": "any"})").error().param, "tool_choice");
   EXPECT_EQ(
       messages(kMessagesTools + R"(, "tool_choice": {"type": "tool", "name": "x"})").error().param,
