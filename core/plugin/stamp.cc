@@ -117,7 +117,8 @@ Status check_segments(Bytes file, const Elf64_Ehdr& header, std::string_view nam
 std::string_view find_note_text(Bytes file, const Elf64_Ehdr& header, uint32_t type) {
   for (size_t i = 0; i < header.e_phnum; ++i) {
     const auto segment = read_at<Elf64_Phdr>(file, header.e_phoff + i * sizeof(Elf64_Phdr));
-    if (segment->p_type != PT_NOTE) continue;
+    // One of no bytes may lie anywhere.
+    if (segment->p_type != PT_NOTE || segment->p_filesz == 0) continue;
     const Bytes notes = file.subspan(segment->p_offset, segment->p_filesz);
     if (const auto text = find_note(notes, segment->p_align, type)) return *text;
   }

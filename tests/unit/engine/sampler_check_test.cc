@@ -13,10 +13,10 @@ using testing::HasSubstr;
 
 // A sampler that cuts by top_k alone and reports two alternatives.
 std::string faults(const Request& request) {
-  static const std::vector<std::string> stages = {"temperature", "top_k"};
+  static const std::vector<std::string> kStages = {"temperature", "top_k"};
   RequestLimits limits;
   limits.sampler_name = "plain";
-  limits.sampler_stages = stages;
+  limits.sampler_stages = kStages;
   limits.sampler_logprobs = 2;
   std::vector<std::string> texts;
   for (const RequestFault& fault : sampler_faults(request, limits)) texts.push_back(fault.text);
