@@ -1,7 +1,6 @@
 #include "core/base/process_memory.h"
 
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 namespace tenon {
@@ -25,7 +24,9 @@ ProcessMemory process_memory_in(const std::string& smaps) {
 
 ProcessMemory process_memory() {
   std::ifstream file("/proc/self/smaps_rollup");
-  return process_memory_in({std::istreambuf_iterator<char>(file), {}});
+  std::string text;
+  std::getline(file, text, '\0');  // where reading fails: no text, and no exception
+  return process_memory_in(text);
 }
 
 }  // namespace tenon

@@ -4,7 +4,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 namespace tenon {
@@ -22,7 +21,8 @@ double processor_seconds(pid_t pid) {
 // "4711 (its (name)) S 1 …": the letter. 0 where there is no such thread any more.
 char thread_state(const std::filesystem::path& thread) {
   std::ifstream file(thread / "stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // a thread may end between opening and reading: no text then
   const size_t name_end = text.rfind(')');
   return name_end == text.npos || name_end + 2 >= text.size() ? 0 : text[name_end + 2];
 }
@@ -31,8 +31,9 @@ char thread_state(const std::filesystem::path& thread) {
 bool all_threads_sleep(pid_t pid) {
   std::error_code error;
   const std::filesystem::path folder = "/proc/" + std::to_string(pid) + "/task";
-  for (const auto& thread : std::filesystem::directory_iterator(folder, error)) {
-    const char state = thread_state(thread.path());
+  std::filesystem::directory_iterator threads(folder, error);
+  for (; !error && threads != end(threads); threads.increment(error)) {
+    const char state = thread_state(threads->path());
     if (state != 'S' && state != 0) return false;
   }
   return !error;
