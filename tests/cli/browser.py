@@ -115,17 +115,28 @@ class Browser:
     def wait_for(self, expression):
         limit = time.monotonic() + PATIENCE_S
         while not self.get(expression):
-            assert time.monotonic() < limit, (expression, self.complaints)
+            assert time.monotonic() < limit, (
+                expression, self.complaints, self.get("document.activeElement.outerHTML.slice(0, 200)"))
             time.sleep(0.03)
 
-    def click(self, selector):
-        """With the mouse, where the element is."""
+    def place_of(self, selector):
         x, y = self.get(f"""(() => {{
             const element = document.querySelector({json.dumps(selector)});
             element.scrollIntoView({{block: "center"}});
             const box = element.getBoundingClientRect();
             return [box.x + box.width / 2, box.y + box.height / 2];
         }})()""")
+        return x, y
+
+    def click(self, selector):
+        """With the mouse, where the element is once it moves no more."""
+        limit = time.monotonic() + PATIENCE_S
+        before, place = None, self.place_of(selector)
+        while place != before:
+            assert time.monotonic() < limit, f"{selector} does not come to rest"
+            time.sleep(0.05)
+            before, place = place, self.place_of(selector)
+        x, y = place
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 

@@ -39,6 +39,7 @@ def open_page(server, **keywords):
 
 def ask(browser, text):
     browser.click("#prompt")
+    browser.wait_for("document.activeElement.id === 'prompt'")
     browser.type(text)
     browser.press("Enter", 13, "\r")
 
