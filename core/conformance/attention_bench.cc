@@ -1,11 +1,10 @@
 #include "core/conformance/attention_bench.h"
 
 #include <cmath>
-#include <thread>
-#include <utility>
 
 #include "core/base/half.h"
 #include "core/conformance/random.h"
+#include "core/conformance/slices.h"
 
 namespace tenon {
 namespace {
@@ -176,17 +175,9 @@ Status AttentionBench::run_phase(const AttentionCall& call, uint32_t phase) {
     }
     return {};
   }
-  std::vector<Status> failures(slices);
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t slice = 0; slice < slices; ++slice) {
-      threads.emplace_back([&, slice] {
-        failures[slice] = kernel_->run(call, phase, {slice, slices});
-      });
-    }
-  }
-  for (Status& failure : failures) TENON_RETURN_IF_ERROR(std::move(failure));
-  return {};
+  return run_at_once(slices, [&](uint32_t slice) {
+    return kernel_->run(call, phase, {slice, slices});
+  });
 }
 
 float stored(float value, DType dtype) {

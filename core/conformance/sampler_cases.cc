@@ -181,9 +181,7 @@ Finding draws_among_large_logits(Subject& subject) {
   return with_sampler(subject, params_of(1.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
     for (uint32_t i = 0; i < 20 * subject.effort(); ++i) {
-      TestRow row;
-      row.logits = test_logits(random, kTestVocabulary);
-      row.key.position = i;
+      TestRow row = test_row(random, i);
       const auto likely = static_cast<TokenId>(random.below(kTestVocabulary));
       const float height = i % 2 == 0 ? 1000.0f : -1000.0f;
       for (float& logit : row.logits) logit += height;

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "core/base/quote.h"
@@ -11,6 +10,7 @@
 #include "core/conformance/exercise.h"
 #include "core/conformance/guarded_memory.h"
 #include "core/conformance/run_watch.h"
+#include "core/conformance/slices.h"
 #include "core/contract/checked_state.h"
 
 namespace tenon {
@@ -199,17 +199,9 @@ class Bench {
     return {};
   }
   Status run_together(const StateCall& call, uint32_t phase) {
-    std::vector<Status> failures(slices_);
-    {
-      std::vector<std::jthread> threads;
-      for (uint32_t slice = 0; slice < slices_; ++slice) {
-        threads.emplace_back([&, slice] {
-          failures[slice] = kernel_->run(call, phase, {slice, slices_});
-        });
-      }
-    }
-    for (Status& failure : failures) TENON_RETURN_IF_ERROR(std::move(failure));
-    return {};
+    return run_at_once(slices_, [&](uint32_t slice) {
+      return kernel_->run(call, phase, {slice, slices_});
+    });
   }
 
   const uint32_t slices_;
