@@ -148,10 +148,11 @@ struct Quantised {
       const int row = i / p.k, k = i % p.k, own = row * groups + k / group;
       const int q = bits == 4 ? static_cast<int>(numbers.below(16))
                               : static_cast<int>(numbers.below(255)) - 127;
+      const int place = quant_place(k, bits);
       if (bits == 4) {
-        bytes[row * stride + k / 2] |= static_cast<uint8_t>(q << (4 * (k % 2)));
+        bytes[row * stride + place / 2] |= static_cast<uint8_t>(q << (4 * (place % 2)));
       } else {
-        bytes[row * stride + k] = static_cast<uint8_t>(q);
+        bytes[row * stride + place] = static_cast<uint8_t>(q);
       }
       const int byte = with_zeros ? zeros[own] : bits == 4 ? 8 : 0;
       const int zero = bits == 4 ? byte : static_cast<int8_t>(byte);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/half.h"
+#include "core/exec/cuda/kernels/launches.h"
 #include "core/model/quant_format.h"
 
 namespace tenon::cuda {
@@ -39,35 +40,39 @@ const std::byte* row_of(const Weight& weight, uint32_t row) {
   return static_cast<const std::byte*>(part.data) + weight.view().stored_row(row) * part.stride[0];
 }
 
-// Whether all zero points are whole numbers that a byte holds; `others` where one is not the usual
-// one.
+// Whether all zero points are whole numbers that kernels can take; `others` where one is not the
+// usual one.
 bool zeros_fit(const Weight& weight, const QuantFormat& format, const Block& block, bool& others) {
+  const float most = block.bits == 4 ? 128.0f : 255.0f;  // QuantScales
   for (uint32_t row = 0; row < weight.n_out; ++row) {
     const std::byte* at = row_of(weight, row);
     for (uint32_t i = 0; i < weight.k_in / format.elements; ++i, at += format.bytes) {
       const float zero = half_at(at + 2);
-      if (!(zero >= 0.0f && zero <= 255.0f && zero == std::floor(zero))) return false;
+      if (!(zero >= 0.0f && zero <= most && zero == std::floor(zero))) return false;
       others |= static_cast<int>(zero) != block.usual_zero();
     }
   }
   return true;
 }
 
-// Neighbours share a byte, the first one in the low nibble.
 void pack_nibbles(const std::byte* codes, uint32_t count, uint8_t* to) {
   const auto code = [&](uint32_t i) {
     const auto both = static_cast<uint32_t>(codes[i / 32 * 16 + i % 16]);
     return both >> (i % 32 / 16 * 4) & 15;
   };
-  for (uint32_t i = 0; i < count; i += 2) {
-    to[i / 2] = static_cast<uint8_t>(code(i) | code(i + 1) << 4);
+  std::memset(to, 0, count / 2);
+  for (uint32_t i = 0; i < count; ++i) {
+    const int place = quant_place(static_cast<int>(i), 4);
+    to[place / 2] |= static_cast<uint8_t>(code(i) << (place % 2 * 4));
   }
 }
 
 // Codes of 8 bits become signed; so does their zero point.
 void pack_bytes(const std::byte* codes, uint32_t count, bool is_signed, uint8_t* to) {
   const uint8_t turn = is_signed ? 0 : 0x80;
-  for (uint32_t i = 0; i < count; ++i) to[i] = static_cast<uint8_t>(codes[i]) ^ turn;
+  for (uint32_t i = 0; i < count; ++i) {
+    to[quant_place(static_cast<int>(i), 8)] = static_cast<uint8_t>(codes[i]) ^ turn;
+  }
 }
 
 }  // namespace

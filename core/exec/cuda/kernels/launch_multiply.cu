@@ -1,4 +1,6 @@
-#include "core/exec/cuda/kernels/multiply_quant.cuh"
+#include <algorithm>
+
+#include "core/exec/cuda/kernels/multiply_few.cuh"
 
 namespace tenon::cuda {
 namespace {
@@ -66,13 +68,61 @@ QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& quant) {
   return q;
 }
 
+constexpr int kFewBlockBytes = 96 * 1024;  // of shared memory, which every device has
+
+constexpr int up_to(int count, int multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+// A warp for each piece of K, as far as there is room; where pieces are few, some groups of columns
+// in a block.
+template <typename Shape>
+int multiply_few_rows(void* stream, const QuantFactors& q) {
+  const Factors<BFloat16>& f = q.f;
+  const int rows = static_cast<int>(f.rows);
+  const int pieces = (f.k_in + kPieceElements - 1) / kPieceElements;
+  const int warp_bytes = Shape::bytes(rows);
+  const int part_bytes = pieces * rows * Shape::kColumns * 4;
+  const int most = std::clamp((kFewBlockBytes - 4 * part_bytes) / warp_bytes, 1, kFewWarps);
+  const int rounds = (pieces + most - 1) / most;
+  const int piece_warps = (pieces + rounds - 1) / rounds;
+  const int groups = std::max(1, std::min(most, 4) / piece_warps);
+  const int columns = groups * Shape::kColumns;
+  const int warps = piece_warps * groups;
+  LaunchConfig config;
+  config.name = "multiply_few";
+  config.grid.x = static_cast<uint32_t>((f.n_out + columns - 1) / columns);
+  config.block.x = static_cast<uint32_t>(warps * 32);
+  config.shared_bytes =
+      static_cast<uint32_t>(up_to(16 + warps * warp_bytes, 16) + up_to(groups * part_bytes, 16));
+  config.overlaps = true;
+  config.stream = stream;
+  return launch(config, multiply_few<Shape>, q, groups);
+}
+
+// Of few rows a stage has much of W; of more it has less, so that blocks keep their warps.
+template <int bits>
+int multiply_few_rows(void* stream, const QuantFactors& q) {
+  constexpr int kStep = bits == 16 ? 128 : 256;
+  if (q.f.rows <= 2)
+    return multiply_few_rows<FewShape<8, bits, 256, bits == 16 ? 2 : 3>>(stream, q);
+  if (q.f.rows <= 8) return multiply_few_rows<FewShape<8, bits, kStep, 3>>(stream, q);
+  return multiply_few_rows<FewShape<16, bits, kStep / 2, 4>>(stream, q);
+}
+
+// W as bytes.
+QuantFactors few_factors(const MultiplyCall& call) {
+  QuantFactors q;
+  q.f = factors<BFloat16>(call);
+  q.f.w_stride *= 2;
+  q.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.w));
+  q.groups = q.group = 0;
+  return q;
+}
+
 template <int bits>
 int multiply_bits(void* stream, const QuantCall& q, const QuantFactors& f) {
-  if (q.call.rows <= kFewRows) {
-    const LaunchConfig config =
-        tiles_config("multiply_quant", q.call, kFewRows, QuantStage<bits>::kStride, stream);
-    return launch(config, multiply_quant<kFewRows, bits>, f);
-  }
+  if (q.call.rows <= kFewRows) return multiply_few_rows<bits>(stream, f);
   const LaunchConfig config =
       tiles_config("multiply_quant", q.call, kManyRows, QuantStage<bits>::kStride, stream);
   return launch(config, multiply_quant<kManyRows, bits>, f);
@@ -142,15 +192,10 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
     return launch(elements_config("multiply_f32", call, call.rows, stream), multiply_f32,
                   factors_with_w<float>(call));
   }
-  const Factors<BFloat16> f = factors_with_w<BFloat16>(call);
-  if (call.rows <= kFewRows) {
-    const LaunchConfig config =
-        tiles_config("multiply_bf16", call, kFewRows, kRowStride * 2, stream);
-    return launch(config, multiply_bf16<kFewRows>, f);
-  }
+  if (call.rows <= kFewRows) return multiply_few_rows<16>(stream, few_factors(call));
   const LaunchConfig config =
       tiles_config("multiply_bf16", call, kManyRows, kRowStride * 2, stream);
-  return launch(config, multiply_bf16<kManyRows>, f);
+  return launch(config, multiply_bf16<kManyRows>, factors_with_w<BFloat16>(call));
 }
 
 int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,

@@ -37,7 +37,8 @@ struct SwigluLimit {
 };
 
 // Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
-//   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, low nibble first
+//   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, zero 0 … 128
+// Where element k of a row stands, in bytes or nibbles (the low one first), says quant_place.
 struct QuantScales {
   const uint16_t* scales;  // f16 [n_out, groups]
   const uint8_t* zeros;    // [n_out, groups], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
@@ -45,6 +46,22 @@ struct QuantScales {
   int group;
   int bits;
 };
+
+#ifdef __CUDACC__
+#define TENON_HOST_AND_DEVICE __host__ __device__
+#else
+#define TENON_HOST_AND_DEVICE
+#endif
+
+// Of each 32 elements along K, those that a lane of a warp multiplies stand side by side, in the
+// order in which it takes them apart: 2c, 2c + 1, 2c + 8, 2c + 9 and the same 16 further on, for c
+// in 0 … 3. With 4 bits those with even k are the low halves of a word of 8 nibbles.
+TENON_HOST_AND_DEVICE constexpr int quant_place(int k, int bits) {
+  const int lane = k % 8 / 2;
+  const int pair = k % 32 / 8;
+  const int within = bits == 4 ? pair + k % 2 * 4 : pair * 2 + k % 2;
+  return k / 32 * 32 + lane * 8 + within;
+}
 
 struct EmbedCall {
   const int32_t* tokens;       // [rows]

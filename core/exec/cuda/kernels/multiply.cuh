@@ -12,6 +12,7 @@ namespace tenon::cuda {
 inline constexpr int kMultiplyThreads = 128;
 inline constexpr int kColumns = 64;           // of a block
 inline constexpr int kStep = 32;              // of K, for each stage
+inline constexpr int kPieceElements = 1024;   // of K: pieces are summed apart, then added in order
 inline constexpr int kStages = 3;             // two on their way while one is multiplied
 inline constexpr int kRowStride = kStep + 8;  // elements: rows of 80 bytes meet no bank twice
 
@@ -112,10 +113,10 @@ TENON_DEVICE void choose_matrix(Factors<T>& f, int64_t index) {
 // The pieces of 16 bytes that a thread copies of each step of a matrix, for a tile of its rows. A
 // piece stays in its row and moves on along K, so that a step costs additions and no more; what a
 // row does not have becomes zeros.
-template <typename T, int tile_rows, int shared_stride>
+template <typename T, int tile_rows, int shared_stride, int row_bytes = kStep * sizeof(T)>
 struct Pieces {
   static constexpr int kElements = 16 / sizeof(T);
-  static constexpr int kRowBytes = shared_stride * sizeof(T) - 16;  // of a step
+  static constexpr int kRowBytes = row_bytes;  // of a step
   static constexpr int kRowPieces = kRowBytes / 16;
   static constexpr int kRowsApart = kMultiplyThreads / kRowPieces;
   static constexpr int kCount = tile_rows > kRowsApart ? tile_rows / kRowsApart : 1;
@@ -123,9 +124,9 @@ struct Pieces {
   int left[kCount];  // bytes of the row, 0 or less at its end
   int to;            // elements from the beginning of a stage
 
-  // Of a matrix with rows of `row_bytes`, `stride` elements apart.
+  // Of a matrix with rows of `length` bytes, `stride` elements apart.
   template <typename Rows>
-  TENON_DEVICE Pieces(Global<const T> matrix, const Rows& rows, int row_bytes, int stride) {
+  TENON_DEVICE Pieces(Global<const T> matrix, const Rows& rows, int length, int stride) {
     const int row = static_cast<int>(threadIdx.x) / kRowPieces;
     const int piece = static_cast<int>(threadIdx.x) % kRowPieces * kElements;
     to = row * shared_stride + piece;
@@ -133,7 +134,7 @@ struct Pieces {
     for (int i = 0; i < kCount; ++i) {
       const int64_t own = row < tile_rows ? rows.from(row + i * kRowsApart) : -1;
       from[i] = own < 0 ? matrix : matrix + (own * stride + piece);
-      left[i] = own < 0 ? 0 : row_bytes - piece * static_cast<int>(sizeof(T));
+      left[i] = own < 0 ? 0 : length - piece * static_cast<int>(sizeof(T));
     }
   }
   TENON_DEVICE void copy(Shared<T> stage) {
@@ -148,6 +149,19 @@ struct Pieces {
     }
   }
 };
+
+// Behind a piece of K: its sums enter the totals.
+template <int tiles>
+TENON_DEVICE void add_piece(float (&totals)[tiles][4], float (&sums)[tiles][4], bool first) {
+  TENON_UNROLL
+  for (int n = 0; n < tiles; ++n) {
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      totals[n][i] = first ? sums[n][i] : totals[n][i] + sums[n][i];
+      sums[n][i] = 0.0f;
+    }
+  }
+}
 
 // The stage behind `stage`, in a circle.
 TENON_DEVICE int next_stage(int stage) {

@@ -18,23 +18,46 @@ struct QuantFactors {
 template <int bits>
 struct QuantStage {
   static constexpr int kBytes = kStep * bits / 8;  // of a column, for a step
-  static constexpr int kStride = kBytes + 16;      // keeps pieces of 16 bytes aligned
+  // Keeps pieces of 16 bytes aligned, and lanes that read 4 or 8 bytes meet no bank twice.
+  static constexpr int kStride = kBytes + (bits == 4 ? 32 : 64);
 };
 
-// Two neighbours along K, k even, of a column's bytes, less the zero.
+// What is taken from a column's integers: as a pair in bf16, 128 more than the zero (4 bits), or as
+// a float, 2^23 + 128 more (8 bits). `byte` is read where the matrix has zeros.
 template <int bits>
-TENON_DEVICE uint32_t quant_pair(Shared<uint8_t> column, int k, int zero) {
-  if (bits == 4) {
-    const int both = uint8_t{column[k / 2]};
-    return pack_bfloat16(static_cast<float>((both & 15) - zero),
-                         static_cast<float>((both >> 4) - zero));
-  }
-  const Pack<uint8_t, 2> pair = load_pack<2>(column + k);
-  return pack_bfloat16(static_cast<float>(static_cast<int8_t>(pair[0]) - zero),
-                       static_cast<float>(static_cast<int8_t>(pair[1]) - zero));
+TENON_DEVICE uint32_t quant_zero(bool has_zeros, uint8_t byte) {
+  if (bits == 4) return (0xc300u + (has_zeros ? byte : 8)) * 0x10001u;
+  return float_bits(8388736.0f + static_cast<float>(has_zeros ? static_cast<int8_t>(byte) : 0));
 }
 
-// The first of a group's steps reads zeros, the last one enters scales; rows of `tile.column`.
+// 32 elements of a column along K as two B fragments: those of the lane's number among four, which
+// stand side by side (quant_place).
+template <int bits>
+TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> column, int part,
+                                  uint32_t zero) {
+  if constexpr (bits == 4) {
+    // The integer q as the low bits of 128 is 128 + q in bf16.
+    const uint32_t word = load_words<1>(column + part * 4)[0];
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      b[i / 2][i % 2] = add_bfloat16_pairs((word >> (4 * i) & 0x000f000fu) | 0x43004300u, zero);
+    }
+  } else {
+    // The same in f32: q + 128 as the low bits of 2^23.
+    const Pack<uint32_t, 2> words = load_words<2>(column + part * 8);
+    const float less = bits_float(zero);
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t word = words[i / 2] ^ 0x80808080u;
+      const uint32_t low = permute_bytes(word, 0x4b000000u, 0x7540u + i % 2 * 2);
+      const uint32_t high = permute_bytes(word, 0x4b000000u, 0x7541u + i % 2 * 2);
+      b[i / 2][i % 2] = pack_bfloat16(bits_float(low) - less, bits_float(high) - less);
+    }
+  }
+}
+
+// Behind each group, and at the end of a piece of K, the integers' sums enter with the group's
+// scale.
 template <int tile_rows, int bits, typename Rows>
 TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of,
                                       SharedArena& arena) {
@@ -47,7 +70,8 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   const int steps = (f.k_in + kStep - 1) / kStep;
   const StraightRows columns_of{tile.column, f.n_out};
   Pieces<BFloat16, tile_rows, kRowStride> x_pieces(f.x, rows_of, f.k_in * 2, f.x_stride);
-  Pieces<uint8_t, kColumns, Stage::kStride> w_pieces(q.w, columns_of, f.w_stride, f.w_stride);
+  Pieces<uint8_t, kColumns, Stage::kStride, Stage::kBytes> w_pieces(q.w, columns_of, f.w_stride,
+                                                                    f.w_stride);
   const auto fill = [&](int step, int stage) {
     if (step < steps) {
       x_pieces.copy(x + stage * tile_rows * kRowStride);
@@ -56,14 +80,17 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     copy_async_commit();
   };
   const int first = tile.column + tile.warp_column;
+  float totals[T::kTiles][4] = {};
   float sums[T::kTiles][4] = {};
   float part[T::kTiles][4] = {};
-  int zero[T::kTiles] = {};
+  uint32_t zero[T::kTiles] = {};
   for (int step = 0; step < kStages - 1; ++step) fill(step, step);
   int stage = 0;
   int filled = kStages - 1;
   int group = 0;
   int k_left = 0;  // of the group
+  int piece_left = kPieceElements;
+  bool first_piece = true;
   for (int step = 0; step < steps; ++step) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
@@ -73,34 +100,30 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       TENON_UNROLL
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
-        zero[n] = bits == 4 ? 8 : 0;
-        if (q.zeros && column < f.n_out) {
-          const uint8_t byte = q.zeros[static_cast<int64_t>(column) * q.groups + group];
-          zero[n] = bits == 4 ? byte : static_cast<int8_t>(byte);
-        }
-        TENON_UNROLL
-        for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
+        const bool there = q.zeros && column < f.n_out;
+        const int64_t at = static_cast<int64_t>(column) * q.groups + group;
+        zero[n] = quant_zero<bits>(there, there ? uint8_t{q.zeros[at]} : uint8_t{0});
       }
     }
     const Shared<BFloat16> rows = x + (stage * tile_rows + tile.warp_row) * kRowStride;
+    uint32_t a[2][4];
     TENON_UNROLL
-    for (int k = 0; k < kStep; k += 16) {
-      uint32_t a[4];
-      load_a(a, rows, tile.lane, k);
-      TENON_UNROLL
-      for (int n = 0; n < T::kTiles; ++n) {
-        const Shared<uint8_t> column =
-            w + (stage * kColumns + tile.warp_column + n * 8 + tile.lane / 4) * Stage::kStride;
-        const int at = k + tile.lane % 4 * 2;
-        mma_bf16(
-            part[n], a,
-            {quant_pair<bits>(column, at, zero[n]), quant_pair<bits>(column, at + 8, zero[n])});
-      }
+    for (int i = 0; i < 2; ++i) load_a(a[i], rows, tile.lane, i * 16);
+    TENON_UNROLL
+    for (int n = 0; n < T::kTiles; ++n) {
+      const Shared<uint8_t> column =
+          w + (stage * kColumns + tile.warp_column + n * 8 + tile.lane / 4) * Stage::kStride;
+      uint32_t b[2][2];
+      quant_fragments<bits>(b, column, tile.lane % 4, zero[n]);
+      mma_bf16(part[n], a[0], b[0]);
+      mma_bf16(part[n], a[1], b[1]);
     }
     stage = next_stage(stage);
     filled = next_stage(filled);
     k_left -= kStep;
-    if (k_left != 0 && step + 1 < steps) continue;
+    piece_left -= kStep;
+    const bool piece_ends = piece_left == 0 || step + 1 == steps;
+    if (k_left != 0 && !piece_ends) continue;
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       TENON_UNROLL
@@ -109,16 +132,21 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
         if (column >= f.n_out) continue;
         const Half scale = q.scales[static_cast<int64_t>(column) * q.groups + group];
         sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
+        part[n][i] = 0.0f;
       }
     }
-    ++group;
+    if (k_left == 0) ++group;
+    if (!piece_ends) continue;
+    add_piece(totals, sums, first_piece);
+    first_piece = false;
+    piece_left = kPieceElements;
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
       put_product(f, rows_of.to(tile.warp_row + tile.lane / 4 + i / 2 * 8),
-                  first + n * 8 + tile.lane % 4 * 2 + i % 2, sums[n][i]);
+                  first + n * 8 + tile.lane % 4 * 2 + i % 2, totals[n][i]);
     }
   }
 }

@@ -42,10 +42,11 @@ TENON_DEVICE float table_element(const EmbedTable& table, int64_t row, int i) {
   const Half scale = table.scales[own];
   int code, zero = bits == 4 ? 8 : 0;
   if (bits == 4) {
-    code = uint8_t{table.codes[row * table.stride + i / 2]} >> (i % 2 * 4) & 15;
+    const int place = quant_place(i, 4);
+    code = uint8_t{table.codes[row * table.stride + place / 2]} >> (place % 2 * 4) & 15;
     if (table.zeros) zero = uint8_t{table.zeros[own]};
   } else {
-    code = static_cast<int8_t>(uint8_t{table.codes[row * table.stride + i]});
+    code = static_cast<int8_t>(uint8_t{table.codes[row * table.stride + quant_place(i, 8)]});
     if (table.zeros) zero = static_cast<int8_t>(uint8_t{table.zeros[own]});
   }
   return static_cast<float>(code - zero) * to_float(scale);

@@ -65,6 +65,10 @@ TENON_DEVICE Pack<T, n> load_pack(View<T> from) {
   return *reinterpret_cast<const Pack<T, n>*>(from.at);
 }
 template <int n, template <typename> class View, typename T>
+TENON_DEVICE Pack<uint32_t, n> load_words(View<T> from) {
+  return *reinterpret_cast<const Pack<uint32_t, n>*>(from.at);
+}
+template <int n, template <typename> class View, typename T>
 TENON_DEVICE void store_pack(View<T> to, const Pack<T, n>& pack) {
   *reinterpret_cast<Pack<T, n>*>(to.at) = pack;
 }
@@ -85,6 +89,12 @@ TENON_DEVICE uint32_t shared_address(const void* at) {
 template <typename T, typename U>
 TENON_DEVICE void copy_async_16(Shared<T> to, Global<U> from, uint32_t valid_bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to.at)),
+               "l"(from.at), "r"(valid_bytes)
+               : "memory");
+}
+template <typename T, typename U>
+TENON_DEVICE void copy_async_16_by_l1(Shared<T> to, Global<U> from, uint32_t valid_bytes = 16) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to.at)),
                "l"(from.at), "r"(valid_bytes)
                : "memory");
 }
@@ -144,6 +154,17 @@ TENON_DEVICE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+TENON_DEVICE void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+TENON_DEVICE void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 TENON_DEVICE uint32_t float_bits(float x) {
   return __float_as_uint(x);
 }
@@ -168,8 +189,27 @@ TENON_DEVICE uint32_t pack_bfloat16(float low, float high) {
 TENON_DEVICE BFloat16 to_bfloat16(float x) {
   return {static_cast<uint16_t>(pack_bfloat16(x, 0.0f))};
 }
+// As a fused product with 1, which sm_80 has too.
+TENON_DEVICE uint32_t add_bfloat16_pairs(uint32_t a, uint32_t b) {
+  uint32_t sum;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
+  return sum;
+}
+TENON_DEVICE uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  return __byte_perm(a, b, selector);
+}
 TENON_DEVICE Half to_half(float x) {
   return {__half_as_ushort(__float2half_rn(x))};
+}
+
+// sm_90 and later.
+inline bool devices_overlap_kernels() {
+  static const bool they_do = [] {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           major >= 9;
+  }();
+  return they_do;
 }
 
 template <typename... P, typename... A>
@@ -181,11 +221,19 @@ int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
                                                  static_cast<int>(config.shared_bytes));
     if (set != cudaSuccess) return static_cast<int>(set);
   }
-  const dim3 grid(config.grid.x, config.grid.y, config.grid.z);
-  const dim3 block(config.block.x, config.block.y, config.block.z);
-  kernel<<<grid, block, config.shared_bytes, static_cast<cudaStream_t>(config.stream)>>>(
-      P(arguments)...);
-  return static_cast<int>(cudaGetLastError());
+  cudaLaunchAttribute overlaps;
+  overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlaps.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t own = {};
+  own.gridDim = dim3(config.grid.x, config.grid.y, config.grid.z);
+  own.blockDim = dim3(config.block.x, config.block.y, config.block.z);
+  own.dynamicSmemBytes = config.shared_bytes;
+  own.stream = static_cast<cudaStream_t>(config.stream);
+  own.attrs = &overlaps;
+  own.numAttrs = config.overlaps && devices_overlap_kernels() ? 1 : 0;
+  const cudaError_t launched = cudaLaunchKernelEx(&own, kernel, P(arguments)...);
+  (void)cudaGetLastError();
+  return static_cast<int>(launched);
 }
 
 }  // namespace tenon::cuda

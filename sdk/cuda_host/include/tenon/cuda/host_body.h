@@ -176,6 +176,12 @@ Pack<std::remove_const_t<T>, n> load_pack(const Watched<T>& from, At at = At::cu
   host::read(from.region, from.offset, &pack, sizeof(pack), at);
   return pack;
 }
+template <int n, typename T>
+Pack<uint32_t, n> load_words(const Watched<T>& from, At at = At::current()) {
+  Pack<uint32_t, n> words;
+  host::read(from.region, from.offset, &words, sizeof(words), at);
+  return words;
+}
 template <typename T, int n>
 void store_pack(const Watched<T>& to, const Pack<T, n>& pack, At at = At::current()) {
   host::write(to.region, to.offset, &pack, sizeof(pack), at);
@@ -213,6 +219,11 @@ T atomic_max(const Watched<T>& to, std::type_identity_t<T> value, At at = At::cu
 template <typename T, typename U>
 void copy_async_16(const Shared<T>& to, const Global<U>& from, uint32_t valid_bytes = 16,
                    At at = At::current()) {
+  host::copy_async(to.region, to.offset, from.region, from.offset, valid_bytes, at);
+}
+template <typename T, typename U>
+void copy_async_16_by_l1(const Shared<T>& to, const Global<U>& from, uint32_t valid_bytes = 16,
+                         At at = At::current()) {
   host::copy_async(to.region, to.offset, from.region, from.offset, valid_bytes, at);
 }
 inline void copy_async_commit() {
@@ -308,6 +319,9 @@ inline void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
   host::mma(host::MmaKind::s8, d, a, b, at);
 }
 
+inline void let_next_start() {}
+inline void wait_for_earlier() {}
+
 inline uint32_t float_bits(float x) {
   return std::bit_cast<uint32_t>(x);
 }
@@ -347,6 +361,18 @@ inline Half to_half(float x) {
 }
 inline uint32_t pack_bfloat16(float low, float high) {
   return to_bfloat16(low).bits | static_cast<uint32_t>(to_bfloat16(high).bits) << 16;
+}
+inline uint32_t add_bfloat16_pairs(uint32_t a, uint32_t b) {
+  const auto low = [](uint32_t pair) { return to_float(BFloat16{static_cast<uint16_t>(pair)}); };
+  return pack_bfloat16(low(a) + low(b), low(a >> 16) + low(b >> 16));
+}
+inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
+  const uint64_t both = a | static_cast<uint64_t>(b) << 32;
+  uint32_t result = 0;
+  for (uint32_t i = 0; i < 4; ++i) {
+    result |= static_cast<uint32_t>(both >> (selector >> (4 * i) & 7) * 8 & 255) << (8 * i);
+  }
+  return result;
 }
 
 // Kernels are called through this from the plain function pointer that CUDA would launch.

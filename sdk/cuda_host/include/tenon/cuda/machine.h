@@ -7,12 +7,15 @@
 //   SharedArena                takes arrays out of the launch's shared memory, 16-aligned
 //   Pack<T, n>                 n elements side by side: load_pack<n>(x + i), store_pack(x + i, p);
 //                              the address must be a multiple of the pack's size
+//   load_words<n>(x + i)       4n bytes, aligned to that, as numbers of 32 bits
 //   threadIdx blockIdx blockDim gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
 //   __shfl_down_sync, __shfl_up_sync, __ballot_sync, __any_sync, __all_sync
 //                              as CUDA has them. The emulator wants every lane that a mask names
 //                              to come to the same operation, and none to have returned
 //   atomic_add, atomic_max     on an element
 //   copy_async_16(to, from, n) cp.async of 16 bytes to shared memory; the last 16 - n become zero.
+//   copy_async_16_by_l1        the same for what many threads of a multiprocessor copy: its first
+//                              cache keeps it
 //   copy_async_commit(), copy_async_wait<n>()
 //                              groups; behind wait<n> all but the latest n have landed, for the
 //                              thread that asked. Others see them behind a barrier
@@ -24,7 +27,16 @@
 //                              (fragment_layout.h says which lane holds what)
 //   to_float, to_bfloat16, pack_bfloat16, to_half …
 //                              16-bit floats; rounding to nearest, ties to even
+//   add_bfloat16_pairs(a, b)   two sums, each rounded
+//   permute_bytes(a, b, selector)
+//                              four of the eight bytes of a and b, as __byte_perm
 //   float_bits, bits_float     a float's bits, and back
+//   let_next_start()           the kernel behind this one may have blocks on the device from now
+//   on,
+//                              where all blocks of this one have said so or are done (sm_90)
+//   wait_for_earlier()         for all kernels in front, and what they wrote. A kernel that is
+//                              launched with `overlaps` says it in all of its threads, before they
+//                              touch memory that kernels write
 //   launch(config, kernel, arguments…)
 //                              puts a kernel on a queue; returns 0, or CUDA's error number
 //
@@ -58,6 +70,7 @@ struct LaunchConfig {
   Extent grid = {};
   Extent block = {};
   uint32_t shared_bytes = 0;  // for SharedArena
+  bool overlaps = false;      // with kernels in front, as far as it does not wait for them
   void* stream = nullptr;     // a cudaStream_t; the emulator has one queue, which is never late
 };
 

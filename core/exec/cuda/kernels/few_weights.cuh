@@ -1,0 +1,192 @@
+// What products of few rows keep in shared memory, and how a warp multiplies with it: weights in
+// bf16 as they are, those of 8 and 4 bits as integers in bf16, which holds them exactly, with a
+// group's scale in f32 behind its sum.
+#pragma once
+
+#include "core/exec/cuda/kernels/multiply_quant.cuh"
+
+namespace tenon::cuda {
+
+// How many rows and columns a warp has, how much of K a stage, and how many stages there are: all
+// but one are on their way.
+template <int row_count, int bit_count, int step_elements, int stage_count>
+struct FewShape {
+  static constexpr int kRows = row_count;  // 8 or 16
+  static constexpr int kColumns = 16;
+  static constexpr int kTiles = kColumns / 8;
+  static constexpr int kBits = bit_count;  // 16: bf16
+  static constexpr int kStep = step_elements;
+  static constexpr int kStages = stage_count;
+  static constexpr int kXStride = kStep + 8;         // elements: rows meet no bank twice
+  static constexpr int kWBytes = kStep * kBits / 8;  // of a column
+  static constexpr int kWPieces = kWBytes / 16;
+  // Columns meet no bank twice: those of 8 bits are read in pieces of 8 bytes.
+  static constexpr int kWStride = kWBytes + (kBits == 8 ? 32 : 16);
+  static constexpr int kWStage = kColumns * kWStride;  // bytes
+  // Of a piece of K, in groups of at least 32 elements.
+  static constexpr int kGroups = kPieceElements / 32 + 1;
+
+  static TENON_DEVICE int next(int stage) { return stage + 1 < kStages ? stage + 1 : 0; }
+  // Of shared memory, for a warp.
+  static constexpr int bytes(int rows) {
+    const int scales = kBits == 16 ? 0 : kColumns * kGroups * 3;
+    return kStages * (rows * kXStride * 2 + kWStage) + scales;
+  }
+};
+
+// A warp's. Of x there is room for as many rows as the step has.
+template <typename Shape>
+struct FewStages {
+  Shared<BFloat16> zeros;  // [8]: rows that are not there
+  Shared<BFloat16> x;
+  Shared<uint8_t> w;
+  int x_elements;
+
+  TENON_DEVICE FewStages(SharedArena& arena, int warp, int warps, int rows)
+      : zeros(arena.take<BFloat16>(8)),
+        x(arena.take<BFloat16>(warps * Shape::kStages * rows * Shape::kXStride)),
+        w(arena.take<uint8_t>(warps * Shape::kStages * Shape::kWStage)),
+        x_elements(rows * Shape::kXStride) {
+    x = x + warp * Shape::kStages * x_elements;
+    w = w + warp * Shape::kStages * Shape::kWStage;
+  }
+  TENON_DEVICE Shared<BFloat16> x_of(int stage) const { return x + stage * x_elements; }
+  TENON_DEVICE Shared<uint8_t> w_of(int stage) const { return w + stage * Shape::kWStage; }
+};
+
+// A warp's sums over one piece of K.
+template <typename Shape, int bits = Shape::kBits>
+struct FewWeights {
+  static constexpr int kTiles = Shape::kTiles;
+  float sums[kTiles][4];
+
+  // Weights of 4 and 8 bits: scales and zeros of a piece come to shared memory first.
+  TENON_DEVICE FewWeights(const QuantFactors& factors, SharedArena& arena, int first, int own_lane,
+                          int warp, int warps, Shared<uint8_t> first_stage)
+      : q(factors),
+        column(first),
+        lane(own_lane),
+        scales(arena.take<Half>(warps * kEntries)),
+        zeros(arena.take<uint8_t>(warps * kEntries)),
+        stage(first_stage) {
+    scales = scales + warp * kEntries;
+    zeros = zeros + warp * kEntries;
+  }
+  TENON_DEVICE void begin_piece(int begin, int length) {
+    const int first_group = begin / q.group;
+    groups = (begin + length - 1) / q.group - first_group + 1;
+    for (int i = lane; i < Shape::kColumns * groups; i += 32) {
+      const int own = i / groups;
+      const int to = own * Shape::kGroups + i % groups;
+      if (column + own >= q.f.n_out) continue;
+      const int64_t at = static_cast<int64_t>(column + own) * q.groups + first_group + i % groups;
+      scales[to] = Half(q.scales[at]);
+      if (q.zeros) zeros[to] = uint8_t{q.zeros[at]};
+    }
+    __syncwarp();
+    group = 0;
+    left = q.group - begin % q.group;
+    TENON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
+    }
+    begin_group();
+  }
+  TENON_DEVICE void enter(Shared<uint8_t> of) { stage = of; }
+  TENON_DEVICE void multiply(const uint32_t (&a)[2][4], int k) {
+    // Behind the last group a stage has zeros.
+    if (left == 0 && group + 1 < groups) {
+      end_group();
+      ++group;
+      left = q.group;
+      begin_group();
+    }
+    left -= 32;
+    TENON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      uint32_t b[2][2];
+      quant_fragments<bits>(b, stage + ((n * 8 + lane / 4) * Shape::kWStride + k * bits / 8),
+                            lane % 4, zero[n]);
+      mma_bf16(part[n], a[0], b[0]);
+      mma_bf16(part[n], a[1], b[1]);
+    }
+  }
+  TENON_DEVICE void end_piece() { end_group(); }
+
+ private:
+  static constexpr int kEntries = Shape::kColumns * Shape::kGroups;
+
+  TENON_DEVICE void begin_group() {
+    TENON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      const int own = n * 8 + lane / 4;
+      const bool there = q.zeros && column + own < q.f.n_out;
+      zero[n] = quant_zero<bits>(there, there ? uint8_t{zeros[own * Shape::kGroups + group]} : 0);
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
+    }
+  }
+  TENON_DEVICE void end_group() {
+    TENON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const int own = n * 8 + lane % 4 * 2 + i % 2;
+        if (column + own >= q.f.n_out) continue;
+        const Half scale = scales[own * Shape::kGroups + group];
+        sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
+      }
+    }
+  }
+
+  const QuantFactors& q;
+  int column, lane;
+  Shared<Half> scales;  // [columns, kGroups]
+  Shared<uint8_t> zeros;
+  Shared<uint8_t> stage;
+  int group = 0;  // of the piece
+  int groups = 0;
+  int left = 0;   // of it, along K
+  uint32_t zero[kTiles];
+  float part[kTiles][4];
+};
+
+template <typename Shape>
+struct FewWeights<Shape, 16> {
+  static constexpr int kTiles = Shape::kTiles;
+  float sums[kTiles][4];
+
+  TENON_DEVICE FewWeights(const QuantFactors&, SharedArena&, int, int own_lane, int, int,
+                          Shared<uint8_t> first)
+      : lane(own_lane), stage(first) {}
+  TENON_DEVICE void begin_piece(int, int) {
+    TENON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
+    }
+  }
+  TENON_DEVICE void enter(Shared<uint8_t> of) {
+    stage = of + ((lane / 16 * 8 + lane % 8) * Shape::kWStride + lane / 8 % 2 * 16);
+  }
+  TENON_DEVICE void multiply(const uint32_t (&a)[2][4], int k) {
+    TENON_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      TENON_UNROLL
+      for (int n = 0; n < kTiles; n += 2) {
+        uint32_t pair[4];
+        load_matrix_x4(pair, stage + (n * 8 * Shape::kWStride + (k + i * 16) * 2));
+        mma_bf16(sums[n], a[i], {pair[0], pair[1]});
+        mma_bf16(sums[n + 1], a[i], {pair[2], pair[3]});
+      }
+    }
+  }
+  TENON_DEVICE void end_piece() {}
+
+ private:
+  int lane;
+  Shared<uint8_t> stage;
+};
+
+}  // namespace tenon::cuda
