@@ -13,14 +13,27 @@ Cost product_output(const MultiplyCall& call) {
   return cost;
 }
 
-uint64_t tile_rows(const MultiplyCall& call) {
-  return call.rows <= kFewRows ? kFewRows : kManyRows;
+// Each block of columns reads all rows of x.
+Cost tile_inputs(const MultiplyCall& call, uint64_t columns) {
+  const uint64_t x_bytes = call.rows * number(call.k_in) * 2;
+  return reads(x_bytes, ceiling(number(call.n_out), columns) * x_bytes);
 }
 
-// Each block of columns reads all rows of x.
-Cost tile_inputs(const MultiplyCall& call) {
-  const uint64_t x_bytes = call.rows * number(call.k_in) * 2;
-  return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
+// One of `heads` products of which a launch is made; all choose the tiles together.
+Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
+  const uint64_t n = number(call.n_out);
+  const uint64_t k = number(call.k_in);
+  Cost cost = product_output(call);
+  if (type == Input::f32) {
+    const uint64_t products = call.rows * n * k;
+    cost += reads(call.rows * k * kWord, products * kWord);
+    cost += reads(n * k * kWord, products * kWord);
+    return cost;
+  }
+  const TileShape tile = tile_shape(call, heads);
+  cost += tile_inputs(call, tile.columns);
+  cost += tiles_of_rows(call, {}, call.rows, tile.rows, tile.columns);
+  return cost;
 }
 
 // Of rows of the table that are read element by element.
@@ -112,29 +125,19 @@ Cost store_cost(uint32_t rows, const CacheShape& shape) {
 }
 
 Cost multiply_cost(Input type, const MultiplyCall& call) {
-  const uint64_t n = number(call.n_out);
-  const uint64_t k = number(call.k_in);
-  Cost cost = product_output(call);
-  if (type == Input::f32) {
-    const uint64_t products = call.rows * n * k;
-    cost += reads(call.rows * k * kWord, products * kWord);
-    cost += reads(n * k * kWord, products * kWord);
-    return cost;
-  }
-  cost += tile_inputs(call);
-  cost += tiles_of_rows(call, {}, call.rows, tile_rows(call));
-  return cost;
+  return one_product(type, call, 1);
 }
 
 Cost multiply_quant_cost(const QuantCall& call) {
+  const uint64_t tile_rows = call.call.rows <= kFewRows ? kFewRows : kManyRows;
   Cost cost = product_output(call.call);
-  cost += tile_inputs(call.call);
-  cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows(call.call));
+  cost += tile_inputs(call.call, kColumns);
+  cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows);
   return cost;
 }
 
 Cost multiply_heads_cost(Input type, const MultiplyCall& call, uint32_t heads) {
-  const Cost one = multiply_cost(type, call);
+  const Cost one = one_product(type, call, heads);
   Cost cost;
   for (uint32_t head = 0; head < heads; ++head) cost += one;
   return cost;

@@ -172,6 +172,15 @@ TENON_DEVICE Half to_half(float x) {
   return {__half_as_ushort(__float2half_rn(x))};
 }
 
+// Of the device that is current.
+inline int shared_limit() {
+  int device = 0;
+  int bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return bytes;
+}
+
 template <typename... P, typename... A>
 int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
   last_kernel() = config.name;

@@ -349,6 +349,11 @@ inline uint32_t pack_bfloat16(float low, float high) {
   return to_bfloat16(low).bits | static_cast<uint32_t>(to_bfloat16(high).bits) << 16;
 }
 
+// That of sm_90.
+constexpr int shared_limit() {
+  return 227 * 1024;
+}
+
 // Kernels are called through this from the plain function pointer that CUDA would launch.
 template <typename... P, typename... A>
 int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {

@@ -1,0 +1,290 @@
+// Products of many rows in bf16, as fast as mma.sync goes. Eight warps make a tile of 128 rows and
+// share what they read of x and W; each keeps its 64 rows × 64 (or 32) columns of sums in registers
+// while four steps of K are on their way to shared memory. An element's sum is the sequence of mma
+// and additions that multiply_tile makes.
+#pragma once
+
+#include <tenon/cuda/machine.h>
+
+#include "core/exec/cuda/kernels/multiply.cuh"
+
+namespace tenon::cuda {
+
+// `totals_in_shared`: where the totals of pieces wait. 64 × 64 sums leave no registers for them.
+template <int columns, int warp_columns, bool totals_in_shared>
+struct ManyTile {
+  static constexpr int kRows = 128;
+  static constexpr int kColumns = columns;
+  static constexpr int kWarpRows = 64;
+  static constexpr int kWarpColumns = warp_columns;
+  static constexpr int kStep = 32;
+  static constexpr int kStages = 4;
+  static constexpr bool kTotalsInShared = totals_in_shared;
+  static constexpr int kRowTiles = kWarpRows / 16;  // of a warp
+  static constexpr int kColumnTiles = kWarpColumns / 8;
+  static constexpr int kColumnWarps = kColumns / kWarpColumns;
+  static constexpr int kThreads = kRows / kWarpRows * kColumnWarps * 32;
+  static constexpr int kTotalBytes = totals_in_shared ? kRows * kColumns * 4 : 0;
+  static constexpr int kSharedBytes = kStages * (kRows + kColumns) * kStep * 2 + kTotalBytes;
+  static_assert(kPieceElements % kStep == 0);
+};
+struct WideTile : ManyTile<256, 64, true> {};     // 224 KB of shared memory: sm_90
+struct NarrowTile : ManyTile<128, 32, false> {};  // 64 KB: all devices
+
+// Rows of a step lie side by side, and their chunks of 16 bytes change places, so that neither
+// eight rows of a matrix for ldmatrix nor what cp.async brings meet a bank twice.
+template <typename T>
+TENON_DEVICE int turned(int row, int chunk) {
+  constexpr int kChunks = T::kStep / 8;
+  return chunk ^ (row * kChunks / 8 % kChunks);
+}
+
+// The chunks that a thread copies of each step of a matrix: the same one of rows that lie
+// kRowsApart from each other. Rows that are not there and what is behind a row's end become zeros.
+template <typename T, int tile_rows>
+struct Chunks {
+  static constexpr int kRowChunks = T::kStep / 8;
+  static constexpr int kRowsApart = T::kThreads / kRowChunks;
+  static constexpr int kCount = tile_rows / kRowsApart;
+  static_assert(kRowsApart % 8 == 0);
+  Global<const BFloat16> from;
+  int64_t apart;  // elements
+  int left;       // bytes of the row from here on, 0 or less at its end
+  int rows;       // that there are from the thread's first one on
+  int to;         // elements from the beginning of a stage
+
+  TENON_DEVICE Chunks(Global<const BFloat16> matrix, int64_t first, int64_t count, int row_bytes,
+                      int stride)
+      : apart(static_cast<int64_t>(stride) * kRowsApart) {
+    const int row = static_cast<int>(threadIdx.x) / kRowChunks;
+    const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
+    from = matrix + ((first + row) * stride + chunk * 8);
+    left = row_bytes - chunk * 16;
+    rows = count - first < tile_rows ? static_cast<int>(count - first) - row : tile_rows;
+    to = row * T::kStep + turned<T>(row, chunk) * 8;
+  }
+  TENON_DEVICE void copy(Shared<BFloat16> stage) {
+    const int valid = left < 0 ? 0 : left < 16 ? left : 16;
+    TENON_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      copy_async_16(stage + (to + i * kRowsApart * T::kStep), from + i * apart,
+                    static_cast<uint32_t>(i * kRowsApart < rows ? valid : 0));
+    }
+    from = from + T::kStep;
+    left -= T::kStep * 2;
+  }
+};
+
+// What a warp multiplies at once: 16 of K, of its rows and of its columns.
+template <typename T>
+struct Fragments {
+  uint32_t a[T::kRowTiles][4];
+  uint32_t b[T::kColumnTiles / 2][4];
+};
+
+// Where a lane finds its rows and columns of a stage.
+template <typename T>
+struct WarpPart {
+  int row, column;       // of the warp, in the tile
+  int a_row, b_row;      // of the lane, in elements of a stage
+  int a_chunk, b_chunk;  // of the first 16 of K
+
+  TENON_DEVICE WarpPart() {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    row = warp / T::kColumnWarps * T::kWarpRows;
+    column = warp % T::kColumnWarps * T::kWarpColumns;
+    a_row = (row + lane % 16) * T::kStep;
+    b_row = (column + lane / 16 * 8 + lane % 8) * T::kStep;
+    a_chunk = turned<T>(lane % 8, lane / 16);
+    b_chunk = turned<T>(lane % 8, lane / 8 % 2);
+  }
+  // Number `k` of a step's 16s.
+  TENON_DEVICE void load(Fragments<T>& to, Shared<BFloat16> x, Shared<BFloat16> w, int k) const {
+    const Shared<BFloat16> rows = x + (a_row + (a_chunk ^ 2 * k) * 8);
+    const Shared<BFloat16> columns = w + (b_row + (b_chunk ^ 2 * k) * 8);
+    TENON_UNROLL
+    for (int n = 0; n < T::kColumnTiles / 2; ++n) {
+      load_matrix_x4(to.b[n], columns + n * 16 * T::kStep);
+    }
+    TENON_UNROLL
+    for (int m = 0; m < T::kRowTiles; ++m) load_matrix_x4(to.a[m], rows + m * 16 * T::kStep);
+  }
+};
+
+template <typename T>
+using WarpSums = float[T::kRowTiles][T::kColumnTiles][4];
+
+template <typename T>
+TENON_DEVICE void multiply_fragments(WarpSums<T>& sums, const Fragments<T>& of) {
+  TENON_UNROLL
+  for (int m = 0; m < T::kRowTiles; ++m) {
+    TENON_UNROLL
+    for (int n = 0; n < T::kColumnTiles; ++n) {
+      const int column = m % 2 == 0 ? n : T::kColumnTiles - 1 - n;  // what was used last, again
+      const uint32_t(&pair)[4] = of.b[column / 2];
+      mma_bf16(sums[m][column], of.a[m], {pair[column % 2 * 2], pair[column % 2 * 2 + 1]});
+    }
+  }
+}
+
+template <typename T, typename Function>
+TENON_DEVICE void each_sum(WarpSums<T>& sums, const Function& function) {
+  TENON_UNROLL
+  for (int m = 0; m < T::kRowTiles; ++m) {
+    TENON_UNROLL
+    for (int n = 0; n < T::kColumnTiles; ++n) function(sums[m][n], m, n);
+  }
+}
+
+// Totals of pieces. add(sums, first, last): sums become the total behind this piece.
+template <typename T, bool in_shared = T::kTotalsInShared>
+struct Totals {
+  WarpSums<T> kept = {};
+  TENON_DEVICE explicit Totals(SharedArena&) {}
+  TENON_DEVICE void add(WarpSums<T>& sums, bool first, bool) {
+    each_sum<T>(sums, [&](float(&sum)[4], int m, int n) {
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        kept[m][n][i] = first ? sum[i] : kept[m][n][i] + sum[i];
+        sum[i] = kept[m][n][i];
+      }
+    });
+  }
+};
+// A thread's own ones, four side by side.
+template <typename T>
+struct Totals<T, true> {
+  Shared<float> kept;
+  TENON_DEVICE explicit Totals(SharedArena& arena)
+      : kept(arena.take<float>(T::kRows * T::kColumns) + static_cast<int>(threadIdx.x) * 4) {}
+  TENON_DEVICE void add(WarpSums<T>& sums, bool first, bool last) {
+    each_sum<T>(sums, [&](float(&sum)[4], int m, int n) {
+      const Shared<float> at = kept + (m * T::kColumnTiles + n) * T::kThreads * 4;
+      if (!first) {
+        const Pack<float, 4> total = load_pack<4>(at);
+        TENON_UNROLL
+        for (int i = 0; i < 4; ++i) sum[i] = total[i] + sum[i];
+      }
+      if (!last) store_pack(at, Pack<float, 4>{{sum[0], sum[1], sum[2], sum[3]}});
+    });
+  }
+};
+
+// Which tile of y a block makes. Blocks that run at the same time lie close together, so that they
+// find each other's rows and columns in the L2 cache.
+template <typename T>
+struct TilePlace {
+  static constexpr uint32_t kTogether = 16;  // tiles of rows, before the next tile of columns
+  int64_t row;
+  int column;
+  TENON_DEVICE TilePlace(uint32_t rows, int n_out) {
+    const uint32_t down = (rows + T::kRows - 1) / T::kRows;
+    const uint32_t across = static_cast<uint32_t>((n_out + T::kColumns - 1) / T::kColumns);
+    const uint32_t first = blockIdx.x / (kTogether * across) * kTogether;
+    const uint32_t within = blockIdx.x % (kTogether * across);
+    const uint32_t height = down - first < kTogether ? down - first : kTogether;
+    row = static_cast<int64_t>(first + within % height) * T::kRows;
+    column = static_cast<int>(within / height) * T::kColumns;
+  }
+};
+
+// Two neighbours of y at once, where addresses allow it.
+TENON_DEVICE void put_pair(const Factors<BFloat16>& f, int64_t row, int column, float left,
+                           float right, bool wide) {
+  if (!wide || column + 1 >= f.n_out) {
+    put_product(f, row, column, left);
+    put_product(f, row, column + 1, right);
+    return;
+  }
+  if (f.bias) {
+    left += f.bias[column];
+    right += f.bias[column + 1];
+  }
+  const Global<float> at = f.y + (row * f.y_stride + column);
+  if (f.add) {
+    const Pack<float, 2> old = load_pack<2>(at);
+    left = fmaf(f.factor, left, old[0]);
+    right = fmaf(f.factor, right, old[1]);
+  }
+  store_pack(at, Pack<float, 2>{{left, right}});
+}
+
+template <typename T>
+TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool wide) {
+  constexpr int kSixteens = T::kStep / 16;
+  constexpr int kPieceSteps = kPieceElements / T::kStep;
+  static_assert(kSixteens % 2 == 0);
+  SharedArena arena;
+  const Shared<BFloat16> x = arena.take<BFloat16>(T::kStages * T::kRows * T::kStep);
+  const Shared<BFloat16> w = arena.take<BFloat16>(T::kStages * T::kColumns * T::kStep);
+  Totals<T> totals(arena);
+  const TilePlace<T> place(f.rows, f.n_out);
+  Chunks<T, T::kRows> x_chunks(f.x, place.row, f.rows, f.k_in * 2, f.x_stride);
+  Chunks<T, T::kColumns> w_chunks(f.w, place.column, f.n_out, f.w_stride * 2, f.w_stride);
+  const auto fill = [&](int stage) {
+    x_chunks.copy(x + stage * (T::kRows * T::kStep));
+    w_chunks.copy(w + stage * (T::kColumns * T::kStep));
+    copy_async_commit();
+  };
+  const WarpPart<T> part;
+  Fragments<T> fragments[2];
+  const auto load = [&](Fragments<T>& to, int stage, int k) {
+    part.load(to, x + stage * (T::kRows * T::kStep), w + stage * (T::kColumns * T::kStep), k);
+  };
+
+  for (int stage = 0; stage < T::kStages; ++stage) fill(stage);
+  copy_async_wait<T::kStages - 1>();
+  __syncthreads();
+  load(fragments[0], 0, 0);
+  const int steps = (f.k_in + T::kStep - 1) / T::kStep;
+  int stage = 0;
+  WarpSums<T> sums = {};
+  // Stages behind the last step are filled with zeros, which costs less than to ask in each step.
+  for (int step = 0; step < steps;) {
+    const int first = step;
+    const int end = steps - step < kPieceSteps ? steps : step + kPieceSteps;
+    for (; step < end; ++step) {
+      TENON_UNROLL
+      for (int k = 0; k < kSixteens; ++k) {
+        if (k + 1 < kSixteens) {
+          load(fragments[(k + 1) % 2], stage, k + 1);
+        } else {
+          copy_async_wait<T::kStages - 2>();
+          __syncthreads();  // the next stage is there, and this one was read
+          const int used = stage;
+          stage = stage + 1 < T::kStages ? stage + 1 : 0;
+          load(fragments[0], stage, 0);
+          fill(used);
+        }
+        multiply_fragments<T>(sums, fragments[k % 2]);
+      }
+    }
+    totals.add(sums, first == 0, end == steps);
+    if (end == steps) break;
+    each_sum<T>(sums, [](float(&sum)[4], int, int) {
+      for (float& x : sum) x = 0.0f;
+    });
+  }
+  copy_async_wait<0>();
+
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  each_sum<T>(sums, [&](float(&sum)[4], int m, int n) {
+    const int column = place.column + part.column + n * 8 + lane % 4 * 2;
+    TENON_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const int64_t row = place.row + part.row + m * 16 + lane / 4 + i * 8;
+      if (row < f.rows) put_pair(f, row, column, sum[i * 2], sum[i * 2 + 1], wide);
+    }
+  });
+}
+
+// Grid: tiles, heads. `wide`: y can be written in pairs.
+template <typename T>
+__global__ void __launch_bounds__(T::kThreads, 1)
+    multiply_many(Factors<BFloat16> f, HeadStrides heads, bool wide) {
+  choose_head(f, heads);
+  multiply_many_tile<T>(f, wide);
+}
+
+}  // namespace tenon::cuda
