@@ -13,13 +13,30 @@ Cost product_output(const MultiplyCall& call) {
   return cost;
 }
 
-// Each block of columns reads all rows of x.
-Cost tile_inputs(const MultiplyCall& call, uint64_t columns) {
-  const uint64_t x_bytes = call.rows * number(call.k_in) * 2;
-  return reads(x_bytes, ceiling(number(call.n_out), columns) * x_bytes);
+uint64_t tile_rows(const MultiplyCall& call) {
+  return call.rows <= kFewRows ? kFewRows : kManyRows;
 }
 
-// One of `heads` products of which a launch is made; all choose the tiles together.
+// Each block of columns reads all rows of x.
+Cost tile_inputs(const MultiplyCall& call) {
+  const uint64_t x_bytes = call.rows * number(call.k_in) * 2;
+  return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
+}
+
+// Tiles of 128 rows × `columns` that are filled up with the last row and column.
+Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
+  constexpr uint64_t kRows = 128;
+  const uint64_t down = ceiling(call.rows, kRows);
+  const uint64_t across = ceiling(number(call.n_out), columns);
+  const uint64_t row_bytes = number(call.k_in) * 2;
+  const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
+  Cost cost = reads(call.rows * row_bytes, across * down * kRows * row_bytes);
+  cost += reads(number(call.n_out) * k * 2, down * across * columns * k * 2);
+  cost.operations = 2 * down * kRows * across * columns * k;
+  return cost;
+}
+
+// One of `heads` products that a launch makes; they have the same tiles.
 Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
   const uint64_t n = number(call.n_out);
   const uint64_t k = number(call.k_in);
@@ -30,9 +47,13 @@ Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
     cost += reads(n * k * kWord, products * kWord);
     return cost;
   }
-  const TileShape tile = tile_shape(call, heads);
-  cost += tile_inputs(call, tile.columns);
-  cost += tiles_of_rows(call, {}, call.rows, tile.rows, tile.columns);
+  const ProductTiles tiles = tiles_of(call, heads);
+  if (tiles == ProductTiles::narrow || tiles == ProductTiles::wide) {
+    cost += large_tiles(call, tiles == ProductTiles::wide ? 256 : 128);
+    return cost;
+  }
+  cost += tile_inputs(call);
+  cost += tiles_of_rows(call, {}, call.rows, tiles == ProductTiles::rows_16 ? kFewRows : kManyRows);
   return cost;
 }
 
@@ -129,10 +150,9 @@ Cost multiply_cost(Input type, const MultiplyCall& call) {
 }
 
 Cost multiply_quant_cost(const QuantCall& call) {
-  const uint64_t tile_rows = call.call.rows <= kFewRows ? kFewRows : kManyRows;
   Cost cost = product_output(call.call);
-  cost += tile_inputs(call.call, kColumns);
-  cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows);
+  cost += tile_inputs(call.call);
+  cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows(call.call));
   return cost;
 }
 

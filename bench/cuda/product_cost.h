@@ -28,24 +28,6 @@ inline uint64_t number(int value) {
   return static_cast<uint64_t>(value);
 }
 
-// Rows and columns of a tile.
-struct TileShape {
-  uint64_t rows;
-  uint64_t columns;
-};
-inline TileShape tile_shape(const MultiplyCall& call, uint32_t heads) {
-  switch (tiles_of(call, heads)) {
-    case ProductTiles::rows_16:
-      return {kFewRows, kColumns};
-    case ProductTiles::narrow:
-      return {128, 128};
-    case ProductTiles::wide:
-      return {128, 256};
-    default:
-      return {kManyRows, kColumns};
-  }
-}
-
 // What is asked for once moves once.
 inline Cost once(uint64_t read, uint64_t written) {
   return {read, written, read + written, 0};
@@ -58,13 +40,13 @@ inline Cost reads(uint64_t moved, uint64_t issued) {
 // What tiles of so many rows read of W, its scales and its zeros for `rows` rows, and what they
 // compute.
 inline Cost tiles_of_rows(const MultiplyCall& call, const QuantScales& quant, uint64_t rows,
-                          uint64_t rows_of_tile, uint64_t columns_of_tile = kColumns) {
+                          uint64_t rows_of_tile) {
   const uint64_t n = number(call.n_out);
   const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
   const uint64_t tiles = ceiling(rows, rows_of_tile);
   const uint64_t w_bytes = n * k * (quant.bits == 0 ? 16 : number(quant.bits)) / 8;
   Cost cost = reads(w_bytes, tiles * w_bytes);
-  cost.operations = 2 * tiles * rows_of_tile * ceiling(n, columns_of_tile) * columns_of_tile * k;
+  cost.operations = 2 * tiles * rows_of_tile * ceiling(n, kColumns) * kColumns * k;
   if (quant.bits == 0) return cost;
   const uint64_t groups = ceiling(number(call.k_in), number(quant.group));
   const uint64_t row_warps = rows_of_tile / 16;

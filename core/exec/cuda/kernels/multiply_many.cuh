@@ -11,21 +11,23 @@
 namespace tenon::cuda {
 
 // `totals_in_shared`: where the totals of pieces wait. 64 × 64 sums leave no registers for them.
-template <int columns, int warp_columns, bool totals_in_shared>
+// `step` elements of K are a stage.
+template <int columns, int warp_columns, bool totals_in_shared, int step = 32, int stages = 4>
 struct ManyTile {
   static constexpr int kRows = 128;
   static constexpr int kColumns = columns;
   static constexpr int kWarpRows = 64;
   static constexpr int kWarpColumns = warp_columns;
-  static constexpr int kStep = 32;
-  static constexpr int kStages = 4;
+  static constexpr int kStep = step;
+  static constexpr int kStages = stages;
   static constexpr bool kTotalsInShared = totals_in_shared;
   static constexpr int kRowTiles = kWarpRows / 16;  // of a warp
   static constexpr int kColumnTiles = kWarpColumns / 8;
   static constexpr int kColumnWarps = kColumns / kWarpColumns;
   static constexpr int kThreads = kRows / kWarpRows * kColumnWarps * 32;
-  static constexpr int kTotalBytes = totals_in_shared ? kRows * kColumns * 4 : 0;
-  static constexpr int kSharedBytes = kStages * (kRows + kColumns) * kStep * 2 + kTotalBytes;
+  static constexpr int kStage = (kRows + kColumns) * kStep;  // elements: of x, then of W
+  static constexpr int kTotals = totals_in_shared ? kRows * kColumns : 0;
+  static constexpr int kSharedBytes = kStages * kStage * 2 + kTotals * 4;
   static_assert(kPieceElements % kStep == 0);
 };
 struct WideTile : ManyTile<256, 64, true> {};     // 224 KB of shared memory: sm_90
@@ -40,7 +42,8 @@ TENON_DEVICE int turned(int row, int chunk) {
 }
 
 // The chunks that a thread copies of each step of a matrix: the same one of rows that lie
-// kRowsApart from each other. Rows that are not there and what is behind a row's end become zeros.
+// kRowsApart from each other. In place of rows that are not there the last one is read, whose
+// results nobody keeps; what is behind a row's end becomes zeros.
 template <typename T, int tile_rows>
 struct Chunks {
   static constexpr int kRowChunks = T::kStep / 8;
@@ -48,27 +51,31 @@ struct Chunks {
   static constexpr int kCount = tile_rows / kRowsApart;
   static_assert(kRowsApart % 8 == 0);
   Global<const BFloat16> from;
-  int64_t apart;  // elements
-  int left;       // bytes of the row from here on, 0 or less at its end
-  int rows;       // that there are from the thread's first one on
-  int to;         // elements from the beginning of a stage
+  int further[kCount];  // elements
+  int left;             // bytes of the row from here on, 0 or less at its end
+  int to;               // elements from the beginning of a stage's rows
 
   TENON_DEVICE Chunks(Global<const BFloat16> matrix, int64_t first, int64_t count, int row_bytes,
-                      int stride)
-      : apart(static_cast<int64_t>(stride) * kRowsApart) {
+                      int stride) {
     const int row = static_cast<int>(threadIdx.x) / kRowChunks;
     const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
-    from = matrix + ((first + row) * stride + chunk * 8);
+    const int last =
+        count - first < tile_rows ? static_cast<int>(count - first) - 1 : tile_rows - 1;
+    from = matrix + (first * stride + chunk * 8);
+    TENON_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const int own = row + i * kRowsApart;
+      further[i] = (own < last ? own : last) * stride;
+    }
     left = row_bytes - chunk * 16;
-    rows = count - first < tile_rows ? static_cast<int>(count - first) - row : tile_rows;
     to = row * T::kStep + turned<T>(row, chunk) * 8;
   }
-  TENON_DEVICE void copy(Shared<BFloat16> stage) {
+  TENON_DEVICE void copy(Shared<BFloat16> rows) {
     const int valid = left < 0 ? 0 : left < 16 ? left : 16;
     TENON_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      copy_async_16(stage + (to + i * kRowsApart * T::kStep), from + i * apart,
-                    static_cast<uint32_t>(i * kRowsApart < rows ? valid : 0));
+      copy_async_16(rows + (to + i * kRowsApart * T::kStep), from + further[i],
+                    static_cast<uint32_t>(valid));
     }
     from = from + T::kStep;
     left -= T::kStep * 2;
@@ -82,27 +89,27 @@ struct Fragments {
   uint32_t b[T::kColumnTiles / 2][4];
 };
 
-// Where a lane finds its rows and columns of a stage.
+// Where a lane finds its rows and columns in a stage.
 template <typename T>
 struct WarpPart {
-  int row, column;       // of the warp, in the tile
-  int a_row, b_row;      // of the lane, in elements of a stage
-  int a_chunk, b_chunk;  // of the first 16 of K
+  int row, column;  // of the warp, in the tile
+  int a, b;         // elements from the beginning of a stage
+  int a_chunk, b_chunk;
 
   TENON_DEVICE WarpPart() {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     row = warp / T::kColumnWarps * T::kWarpRows;
     column = warp % T::kColumnWarps * T::kWarpColumns;
-    a_row = (row + lane % 16) * T::kStep;
-    b_row = (column + lane / 16 * 8 + lane % 8) * T::kStep;
+    a = (row + lane % 16) * T::kStep;
+    b = (T::kRows + column + lane / 16 * 8 + lane % 8) * T::kStep;
     a_chunk = turned<T>(lane % 8, lane / 16);
     b_chunk = turned<T>(lane % 8, lane / 8 % 2);
   }
   // Number `k` of a step's 16s.
-  TENON_DEVICE void load(Fragments<T>& to, Shared<BFloat16> x, Shared<BFloat16> w, int k) const {
-    const Shared<BFloat16> rows = x + (a_row + (a_chunk ^ 2 * k) * 8);
-    const Shared<BFloat16> columns = w + (b_row + (b_chunk ^ 2 * k) * 8);
+  TENON_DEVICE void load(Fragments<T>& to, Shared<BFloat16> stage, int k) const {
+    const Shared<BFloat16> rows = stage + (a + (a_chunk ^ 2 * k) * 8);
+    const Shared<BFloat16> columns = stage + (b + (b_chunk ^ 2 * k) * 8);
     TENON_UNROLL
     for (int n = 0; n < T::kColumnTiles / 2; ++n) {
       load_matrix_x4(to.b[n], columns + n * 16 * T::kStep);
@@ -216,31 +223,27 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool wide) {
   constexpr int kPieceSteps = kPieceElements / T::kStep;
   static_assert(kSixteens % 2 == 0);
   SharedArena arena;
-  const Shared<BFloat16> x = arena.take<BFloat16>(T::kStages * T::kRows * T::kStep);
-  const Shared<BFloat16> w = arena.take<BFloat16>(T::kStages * T::kColumns * T::kStep);
+  const Shared<BFloat16> stages = arena.take<BFloat16>(T::kStages * T::kStage);
   Totals<T> totals(arena);
   const TilePlace<T> place(f.rows, f.n_out);
   Chunks<T, T::kRows> x_chunks(f.x, place.row, f.rows, f.k_in * 2, f.x_stride);
   Chunks<T, T::kColumns> w_chunks(f.w, place.column, f.n_out, f.w_stride * 2, f.w_stride);
-  const auto fill = [&](int stage) {
-    x_chunks.copy(x + stage * (T::kRows * T::kStep));
-    w_chunks.copy(w + stage * (T::kColumns * T::kStep));
+  // `at`: where a stage begins. Behind the last step it is filled with zeros, which costs less than
+  // to ask in each step.
+  const auto fill = [&](int at) {
+    x_chunks.copy(stages + at);
+    w_chunks.copy(stages + (at + T::kRows * T::kStep));
     copy_async_commit();
   };
-  const WarpPart<T> part;
-  Fragments<T> fragments[2];
-  const auto load = [&](Fragments<T>& to, int stage, int k) {
-    part.load(to, x + stage * (T::kRows * T::kStep), w + stage * (T::kColumns * T::kStep), k);
-  };
-
-  for (int stage = 0; stage < T::kStages; ++stage) fill(stage);
+  for (int stage = 0; stage < T::kStages; ++stage) fill(stage * T::kStage);
   copy_async_wait<T::kStages - 1>();
   __syncthreads();
-  load(fragments[0], 0, 0);
+  const WarpPart<T> part;
+  Fragments<T> fragments[2];
+  part.load(fragments[0], stages, 0);
   const int steps = (f.k_in + T::kStep - 1) / T::kStep;
-  int stage = 0;
+  int at = 0;
   WarpSums<T> sums = {};
-  // Stages behind the last step are filled with zeros, which costs less than to ask in each step.
   for (int step = 0; step < steps;) {
     const int first = step;
     const int end = steps - step < kPieceSteps ? steps : step + kPieceSteps;
@@ -248,13 +251,13 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool wide) {
       TENON_UNROLL
       for (int k = 0; k < kSixteens; ++k) {
         if (k + 1 < kSixteens) {
-          load(fragments[(k + 1) % 2], stage, k + 1);
+          part.load(fragments[(k + 1) % 2], stages + at, k + 1);
         } else {
           copy_async_wait<T::kStages - 2>();
           __syncthreads();  // the next stage is there, and this one was read
-          const int used = stage;
-          stage = stage + 1 < T::kStages ? stage + 1 : 0;
-          load(fragments[0], stage, 0);
+          const int used = at;
+          at = at + T::kStage < T::kStages * T::kStage ? at + T::kStage : 0;
+          part.load(fragments[0], stages + at, 0);
           fill(used);
         }
         multiply_fragments<T>(sums, fragments[k % 2]);
