@@ -66,9 +66,9 @@ int multiply_many_tiles(void* stream, const MultiplyCall& call, const HeadStride
   config.block.x = T::kThreads;
   config.shared_bytes = T::kSharedBytes;
   config.stream = stream;
-  const bool wide =
+  const bool pairs =
       reinterpret_cast<uintptr_t>(call.y) % 8 == 0 && call.y_stride % 2 == 0 && heads.y % 2 == 0;
-  return launch(config, multiply_many<T>, factors_with_w<BFloat16>(call), heads, wide);
+  return launch(config, multiply_many<T>, factors_with_w<BFloat16>(call), heads, pairs);
 }
 int multiply_many_rows(void* stream, const MultiplyCall& call, ProductTiles tiles,
                        const HeadStrides& heads) {

@@ -20,6 +20,7 @@ struct ManyTile {
   static constexpr int kWarpColumns = warp_columns;
   static constexpr int kStep = step;
   static constexpr int kStages = stages;
+  static constexpr uint32_t kTogether = 16;  // tiles of rows, before the next one of columns
   static constexpr bool kTotalsInShared = totals_in_shared;
   static constexpr int kRowTiles = kWarpRows / 16;  // of a warp
   static constexpr int kColumnTiles = kWarpColumns / 8;
@@ -182,15 +183,14 @@ struct Totals<T, true> {
 // find each other's rows and columns in the L2 cache.
 template <typename T>
 struct TilePlace {
-  static constexpr uint32_t kTogether = 16;  // tiles of rows, before the next tile of columns
   int64_t row;
   int column;
   TENON_DEVICE TilePlace(uint32_t rows, int n_out) {
     const uint32_t down = (rows + T::kRows - 1) / T::kRows;
     const uint32_t across = static_cast<uint32_t>((n_out + T::kColumns - 1) / T::kColumns);
-    const uint32_t first = blockIdx.x / (kTogether * across) * kTogether;
-    const uint32_t within = blockIdx.x % (kTogether * across);
-    const uint32_t height = down - first < kTogether ? down - first : kTogether;
+    const uint32_t first = blockIdx.x / (T::kTogether * across) * T::kTogether;
+    const uint32_t within = blockIdx.x % (T::kTogether * across);
+    const uint32_t height = down - first < T::kTogether ? down - first : T::kTogether;
     row = static_cast<int64_t>(first + within % height) * T::kRows;
     column = static_cast<int>(within / height) * T::kColumns;
   }
@@ -198,8 +198,8 @@ struct TilePlace {
 
 // Two neighbours of y at once, where addresses allow it.
 TENON_DEVICE void put_pair(const Factors<BFloat16>& f, int64_t row, int column, float left,
-                           float right, bool wide) {
-  if (!wide || column + 1 >= f.n_out) {
+                           float right, bool pairs) {
+  if (!pairs || column + 1 >= f.n_out) {
     put_product(f, row, column, left);
     put_product(f, row, column + 1, right);
     return;
@@ -218,7 +218,7 @@ TENON_DEVICE void put_pair(const Factors<BFloat16>& f, int64_t row, int column, 
 }
 
 template <typename T>
-TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool wide) {
+TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
   constexpr int kSixteens = T::kStep / 16;
   constexpr int kPieceSteps = kPieceElements / T::kStep;
   static_assert(kSixteens % 2 == 0);
@@ -277,17 +277,17 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool wide) {
     TENON_UNROLL
     for (int i = 0; i < 2; ++i) {
       const int64_t row = place.row + part.row + m * 16 + lane / 4 + i * 8;
-      if (row < f.rows) put_pair(f, row, column, sum[i * 2], sum[i * 2 + 1], wide);
+      if (row < f.rows) put_pair(f, row, column, sum[i * 2], sum[i * 2 + 1], pairs);
     }
   });
 }
 
-// Grid: tiles, heads. `wide`: y can be written in pairs.
+// Grid: tiles, heads. `pairs`: y can be written in pairs.
 template <typename T>
 __global__ void __launch_bounds__(T::kThreads, 1)
-    multiply_many(Factors<BFloat16> f, HeadStrides heads, bool wide) {
+    multiply_many(Factors<BFloat16> f, HeadStrides heads, bool pairs) {
   choose_head(f, heads);
-  multiply_many_tile<T>(f, wide);
+  multiply_many_tile<T>(f, pairs);
 }
 
 }  // namespace tenon::cuda
