@@ -61,6 +61,16 @@ bool products(uint32_t rows) {
   return taken;
 }
 
+bool products_of_many_rows() {
+  bool taken = true;
+  for (const ProductTiles tiles : {ProductTiles::narrow, ProductTiles::wide}) {
+    MultiplyCall call = product(128);
+    call.tiles = tiles;
+    taken &= launch_multiply(nullptr, Input::bf16, call) == 0;
+  }
+  return taken;
+}
+
 bool products_with_experts(uint32_t rows) {
   ExpertRows chosen = {};
   chosen.rows = chosen.room = rows;
@@ -126,7 +136,7 @@ bool caches(CacheType type) {
 }  // namespace
 
 bool launch_every_kernel() {
-  bool taken = products(1) && products(64) && products_with_experts(1) &&
+  bool taken = products(1) && products(64) && products_of_many_rows() && products_with_experts(1) &&
                products_with_experts(64) && routes() && draws();
   for (const Input type : kTypes) taken &= rows_of(type);
   for (const int bits : {4, 8}) taken &= embeds(Input::bf16, bits);

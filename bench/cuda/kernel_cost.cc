@@ -23,6 +23,40 @@ Cost tile_inputs(const MultiplyCall& call) {
   return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
 }
 
+// Tiles of 128 rows × `columns` that are filled up with the last row and column.
+Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
+  constexpr uint64_t kRows = 128;
+  const uint64_t down = ceiling(call.rows, kRows);
+  const uint64_t across = ceiling(number(call.n_out), columns);
+  const uint64_t row_bytes = number(call.k_in) * 2;
+  const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
+  Cost cost = reads(call.rows * row_bytes, across * down * kRows * row_bytes);
+  cost += reads(number(call.n_out) * k * 2, down * across * columns * k * 2);
+  cost.operations = 2 * down * kRows * across * columns * k;
+  return cost;
+}
+
+// One of `heads` products that a launch makes; they have the same tiles.
+Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
+  const uint64_t n = number(call.n_out);
+  const uint64_t k = number(call.k_in);
+  Cost cost = product_output(call);
+  if (type == Input::f32) {
+    const uint64_t products = call.rows * n * k;
+    cost += reads(call.rows * k * kWord, products * kWord);
+    cost += reads(n * k * kWord, products * kWord);
+    return cost;
+  }
+  const ProductTiles tiles = tiles_of(call, heads);
+  if (tiles == ProductTiles::narrow || tiles == ProductTiles::wide) {
+    cost += large_tiles(call, tiles == ProductTiles::wide ? 256 : 128);
+    return cost;
+  }
+  cost += tile_inputs(call);
+  cost += tiles_of_rows(call, {}, call.rows, tiles == ProductTiles::rows_16 ? kFewRows : kManyRows);
+  return cost;
+}
+
 // Of rows of the table that are read element by element.
 Cost table_rows(const EmbedCall& call, uint64_t different) {
   const uint64_t width = number(call.width);
@@ -112,18 +146,7 @@ Cost store_cost(uint32_t rows, const CacheShape& shape) {
 }
 
 Cost multiply_cost(Input type, const MultiplyCall& call) {
-  const uint64_t n = number(call.n_out);
-  const uint64_t k = number(call.k_in);
-  Cost cost = product_output(call);
-  if (type == Input::f32) {
-    const uint64_t products = call.rows * n * k;
-    cost += reads(call.rows * k * kWord, products * kWord);
-    cost += reads(n * k * kWord, products * kWord);
-    return cost;
-  }
-  cost += tile_inputs(call);
-  cost += tiles_of_rows(call, {}, call.rows, tile_rows(call));
-  return cost;
+  return one_product(type, call, 1);
 }
 
 Cost multiply_quant_cost(const QuantCall& call) {
@@ -134,7 +157,7 @@ Cost multiply_quant_cost(const QuantCall& call) {
 }
 
 Cost multiply_heads_cost(Input type, const MultiplyCall& call, uint32_t heads) {
-  const Cost one = multiply_cost(type, call);
+  const Cost one = one_product(type, call, heads);
   Cost cost;
   for (uint32_t head = 0; head < heads; ++head) cost += one;
   return cost;

@@ -209,6 +209,30 @@ TEST(CudaCost, of_products_is_what_is_counted) {
   }
 }
 
+TEST(CudaCost, of_products_of_many_rows_is_what_is_counted) {
+  for (const ProductTiles tiles :
+       {ProductTiles::rows_64, ProductTiles::narrow, ProductTiles::wide}) {
+    for (const uint32_t rows : {65u, 130u}) {
+      for (const int n : {9, 258}) {
+        for (const int k : {8, 100}) {
+          SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(n) + ", K " +
+                       std::to_string(k));
+          Counted device;
+          MultiplyCall call = call_of(rows, n, k);
+          call.tiles = tiles;
+          call.add = k == 100;
+          call.x = device.values(Input::bf16, uint64_t{rows} * call.x_stride);
+          call.w = device.values(Input::bf16, uint64_t(n) * call.w_stride);
+          call.bias = k == 8 ? device.floats(n) : nullptr;
+          call.y = device.floats(uint64_t{rows} * n);
+          EXPECT_EQ(launch_multiply(nullptr, Input::bf16, call), 0);
+          expect_cost(device.of(0), bench::multiply_cost(Input::bf16, call));
+        }
+      }
+    }
+  }
+}
+
 TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
   for (const int bits : {8, 4}) {
     for (const uint32_t rows : {1u, 18u}) {
@@ -241,9 +265,10 @@ TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
 TEST(CudaCost, of_products_of_heads_is_what_is_counted) {
   constexpr int kHeads = 3, kN = 70, kK = 40;
   for (const Input type : kTypes) {
-    for (const uint32_t rows : {1u, 20u}) {
+    for (const uint32_t rows : {1u, 20u, 70u}) {
       Counted device;
       MultiplyCall call = call_of(rows, kN, kK);
+      if (rows == 70) call.tiles = ProductTiles::narrow;
       const HeadStrides heads = {kHeads, kK, kN * call.w_stride, kN};
       call.x_stride = kHeads * kK;
       call.y_stride = kHeads * kN;

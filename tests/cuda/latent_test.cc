@@ -16,7 +16,7 @@ namespace {
 TEST(CudaLatent, heads_are_multiplied_with_their_own_matrices) {
   constexpr int kHeads = 3, kN = 10, kK = 12, kIn = 16, kStride = 32;
   for (const Input type : {Input::f32, Input::bf16}) {
-    for (const uint32_t rows : {1u, 20u}) {
+    for (const uint32_t rows : {1u, 20u, 67u, 68u}) {
       Numbers numbers(rows);
       EmulatedDevice device;
       const std::vector<float> x = widened(rounded(numbers.many(rows * kHeads * kIn)));
@@ -38,6 +38,8 @@ TEST(CudaLatent, heads_are_multiplied_with_their_own_matrices) {
       call.x_stride = kHeads * kIn;
       call.w_stride = kStride;
       call.y_stride = kHeads * kN;
+      if (rows == 67) call.tiles = ProductTiles::narrow;
+      if (rows == 68) call.tiles = ProductTiles::wide;
       EXPECT_EQ(launch_multiply_heads(nullptr, type, call, {kHeads, kIn, kN * kStride, kN}), 0);
       const std::vector<float> y = device.download(call.y, rows * kHeads * kN);
       for (uint32_t item = 0; item < rows * kHeads; ++item) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
@@ -50,7 +51,8 @@ std::vector<float> padded(const std::vector<float>& from, int width, int stride,
   return result;
 }
 
-std::vector<float> multiply(Input type, const Problem& p, bool add = false, uint64_t seed = 1) {
+std::vector<float> multiply(Input type, const Problem& p, bool add = false, uint64_t seed = 1,
+                            ProductTiles tiles = ProductTiles::by_shape) {
   EmulatedDevice device(seed);
   MultiplyCall call = {};
   call.rows = p.rows;
@@ -61,6 +63,7 @@ std::vector<float> multiply(Input type, const Problem& p, bool add = false, uint
   call.y_stride = p.n;
   call.add = add;
   call.factor = 0.5f;
+  call.tiles = tiles;
   // What stands behind a row of x is never used.
   const std::vector<float> x = padded(p.x, p.k, call.x_stride, NAN);
   const std::vector<float> w = padded(p.w, p.k, call.w_stride, 0.0f);
@@ -77,9 +80,9 @@ std::vector<float> multiply(Input type, const Problem& p, bool add = false, uint
   return device.download(call.y, p.y.size());
 }
 
-void expect_product(Input type, const Problem& p) {
+void expect_product(Input type, const Problem& p, ProductTiles tiles = ProductTiles::by_shape) {
   SCOPED_TRACE(p.name());
-  const std::vector<float> y = multiply(type, p);
+  const std::vector<float> y = multiply(type, p, false, 1, tiles);
   for (uint32_t row = 0; row < p.rows; ++row) {
     for (int column = 0; column < p.n; ++column) {
       ASSERT_NEAR(y[row * p.n + column], p.expected(row, column), 1e-5 * p.k)
@@ -125,6 +128,83 @@ TEST(CudaMultiply, gives_a_row_the_same_bits_among_any_rows) {
       const std::vector<float> part = multiply(type, some, false, rows);
       EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows";
     }
+  }
+}
+
+constexpr ProductTiles kManyTiles[] = {ProductTiles::narrow, ProductTiles::wide};
+
+TEST(CudaMultiply, multiplies_many_rows_of_odd_shapes) {
+  for (const ProductTiles tiles : kManyTiles) {
+    for (const uint32_t rows : {1u, 65u, 128u, 129u, 200u}) {
+      expect_product(Input::bf16, {rows, 70, 72}, tiles);
+    }
+    for (const int n : {1, 127, 128, 257}) expect_product(Input::bf16, {130, n, 40}, tiles);
+    for (const int k : {1, 8, 31, 33, 96, 100, 130, 161}) {
+      expect_product(Input::bf16, {66, 9, k}, tiles);
+    }
+  }
+}
+
+// 17 tiles of rows are more than blocks go down before they go across.
+TEST(CudaMultiply, makes_every_tile_of_very_many_rows) {
+  for (const ProductTiles tiles : kManyTiles) expect_product(Input::bf16, {2100, 260, 8}, tiles);
+}
+
+TEST(CudaMultiply, chooses_larger_tiles_where_there_are_many_of_them) {
+  MultiplyCall call = {};
+  call.n_out = 4096;
+  for (const uint32_t rows : {1u, 16u, 17u, 64u, 65u, 256u, 257u, 1024u}) {
+    call.rows = rows;
+    EXPECT_EQ(tiles_of(call), rows <= 16    ? ProductTiles::rows_16
+                              : rows <= 128 ? ProductTiles::rows_64
+                              : rows < 1024 ? ProductTiles::narrow
+                                            : ProductTiles::wide)
+        << rows << " rows";
+  }
+  call.rows = 100;
+  EXPECT_EQ(tiles_of(call, 8), ProductTiles::wide);
+}
+
+TEST(CudaMultiply, adds_to_what_is_there_in_many_rows) {
+  for (const int n : {33, 34}) {
+    const Problem p(67, n, 48);
+    const std::vector<float> small = multiply(Input::bf16, p, true);
+    for (const ProductTiles tiles : kManyTiles) {
+      EXPECT_EQ(multiply(Input::bf16, p, true, 2, tiles), small) << n << " columns";
+    }
+  }
+}
+
+// Sums beyond one piece, in rows that different kernels make.
+TEST(CudaMultiply, adds_up_pieces_of_k_in_the_same_order_in_all_kernels) {
+  for (const int k : {1024, 1025, 2100, 9000}) {
+    const Problem all(130, 9, k);
+    const std::vector<float> whole = multiply(Input::bf16, all, false, 1, ProductTiles::rows_64);
+    for (const ProductTiles tiles : kManyTiles) {
+      EXPECT_EQ(multiply(Input::bf16, all, false, 2, tiles), whole) << "K " << k;
+    }
+    for (const uint32_t rows : {1u, 3u, 8u, 9u, 16u, 17u, 64u, 65u}) {
+      Problem some = all;
+      some.rows = rows;
+      some.x.resize(rows * static_cast<size_t>(all.k));
+      some.y.resize(rows * static_cast<size_t>(all.n));
+      const std::vector<float> part = multiply(Input::bf16, some, false, rows);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows, K " << k;
+    }
+  }
+}
+
+// Ones that a large sum would swallow one by one are a piece of their own.
+TEST(CudaMultiply, begins_each_piece_of_k_with_zero) {
+  Problem p(1, 1, 2 * 1024);
+  p.bias = {0.0f};
+  p.x.assign(p.x.size(), 1.0f);
+  p.w.assign(p.w.size(), 0.0f);
+  p.w[0] = 0x1p24f;
+  for (size_t i = 1024; i < p.w.size(); i += 16) p.w[i] = 1.0f;
+  for (const ProductTiles tiles :
+       {ProductTiles::rows_16, ProductTiles::rows_64, ProductTiles::narrow, ProductTiles::wide}) {
+    EXPECT_EQ(multiply(Input::bf16, p, false, 1, tiles).at(0), 0x1p24f + 64.0f);
   }
 }
 
@@ -203,17 +283,20 @@ TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
 }
 
 TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
-  const Problem all(20, 67, 100);
-  for (const int bits : {8, 4}) {
-    const Quantised q(all, bits, 32, true);
-    const std::vector<float> whole = multiply(all, q);
-    for (const uint32_t rows : {1u, 16u}) {
-      Problem some = all;
-      some.rows = rows;
-      some.x.resize(rows * static_cast<size_t>(all.k));
-      some.y.resize(rows * static_cast<size_t>(all.n));
-      const std::vector<float> part = multiply(some, q, rows);
-      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows";
+  for (const auto [k, group] : {std::pair(100, 32), std::pair(2208, 96), std::pair(2100, 2112)}) {
+    const Problem all(20, 67, k);
+    for (const int bits : {8, 4}) {
+      const Quantised q(all, bits, group, true);
+      const std::vector<float> whole = multiply(all, q);
+      for (const uint32_t rows : {1u, 3u, 16u}) {
+        Problem some = all;
+        some.rows = rows;
+        some.x.resize(rows * static_cast<size_t>(all.k));
+        some.y.resize(rows * static_cast<size_t>(all.n));
+        const std::vector<float> part = multiply(some, q, rows);
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
+            << bits << " bits, K " << k << ", groups of " << group << ", " << rows << " rows";
+      }
     }
   }
 }

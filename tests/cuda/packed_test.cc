@@ -30,8 +30,9 @@ std::vector<float> unpacked(const Weight& weight, const PackedLayout& layout, ui
   std::vector<float> values;
   for (uint32_t i = 0; i < weight.k_in; ++i) {
     const uint32_t group = i / static_cast<uint32_t>(layout.group);
-    const int code =
-        layout.bits == 8 ? static_cast<int8_t>(codes[i]) : codes[i / 2] >> (i % 2 * 4) & 15;
+    const int place = quant_place(static_cast<int>(i), layout.bits);
+    const int code = layout.bits == 8 ? static_cast<int8_t>(codes[place])
+                                      : codes[place / 2] >> (place % 2 * 4) & 15;
     int zero = layout.bits == 8 ? 0 : 8;
     if (layout.zeros) zero = layout.bits == 8 ? static_cast<int8_t>(zeros[group]) : zeros[group];
     values.push_back(static_cast<float>(code - zero) * to_float(Half{scales[group]}));

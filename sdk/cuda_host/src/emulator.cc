@@ -15,7 +15,7 @@ Emulator* emulator_now = nullptr;
 uint32_t epoch_now = 0;
 
 constexpr uint32_t kMaxThreads = 1024;
-constexpr uint32_t kMaxSharedBytes = 99 * 1024;  // what every device from sm_80 on can give
+constexpr uint32_t kMaxSharedBytes = shared_limit();
 
 }  // namespace
 
@@ -177,7 +177,8 @@ int Emulator::run(const LaunchConfig& config, const void* kernel,
                              std::to_string(threads) + " threads with " +
                              std::to_string(config.shared_bytes) +
                              " bytes of shared memory; expected 1 to 1024 threads, some blocks, "
-                             "at most 65535 along y and z, and at most 101376 bytes"});
+                             "at most 65535 along y and z, and at most " +
+                             std::to_string(kMaxSharedBytes) + " bytes"});
     return 1;
   }
   launch_counts_ = {};

@@ -147,7 +147,7 @@ struct FewWeights {
   Shared<uint8_t> stage;
   int group = 0;  // of the piece
   int groups = 0;
-  int left = 0;   // of it, along K
+  int left = 0;  // of it, along K
   uint32_t zero[kTiles];
   float part[kTiles][4];
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/exec/cuda/kernels/multiply_few.cuh"
+#include "core/exec/cuda/kernels/multiply_many.cuh"
 
 namespace tenon::cuda {
 namespace {
@@ -55,6 +56,30 @@ Factors<T> factors_with_w(const MultiplyCall& call) {
   Factors<T> f = factors<T>(call);
   f.w = Global<const T>(static_cast<const T*>(call.w));
   return f;
+}
+
+template <typename T>
+int multiply_many_tiles(void* stream, const MultiplyCall& call, const HeadStrides& heads) {
+  LaunchConfig config;
+  config.name = "multiply_many";
+  config.grid.x = (call.rows + T::kRows - 1) / T::kRows *
+                  static_cast<uint32_t>((call.n_out + T::kColumns - 1) / T::kColumns);
+  config.grid.z = heads.count;
+  config.block.x = T::kThreads;
+  config.shared_bytes = T::kSharedBytes;
+  config.stream = stream;
+  const bool pairs =
+      reinterpret_cast<uintptr_t>(call.y) % 8 == 0 && call.y_stride % 2 == 0 && heads.y % 2 == 0;
+  return launch(config, multiply_many<T>, factors_with_w<BFloat16>(call), heads, pairs);
+}
+int multiply_many_rows(void* stream, const MultiplyCall& call, ProductTiles tiles,
+                       const HeadStrides& heads) {
+  return tiles == ProductTiles::wide && WideTile::kSharedBytes <= shared_limit()
+             ? multiply_many_tiles<WideTile>(stream, call, heads)
+             : multiply_many_tiles<NarrowTile>(stream, call, heads);
+}
+bool has_many_rows(ProductTiles tiles) {
+  return tiles == ProductTiles::narrow || tiles == ProductTiles::wide;
 }
 
 QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& quant) {
@@ -192,7 +217,9 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
     return launch(elements_config("multiply_f32", call, call.rows, stream), multiply_f32,
                   factors_with_w<float>(call));
   }
-  if (call.rows <= kFewRows) return multiply_few_rows<16>(stream, few_factors(call));
+  const ProductTiles tiles = tiles_of(call);
+  if (tiles == ProductTiles::rows_16) return multiply_few_rows<16>(stream, few_factors(call));
+  if (has_many_rows(tiles)) return multiply_many_rows(stream, call, tiles, {1, 0, 0, 0});
   const LaunchConfig config =
       tiles_config("multiply_bf16", call, kManyRows, kRowStride * 2, stream);
   return launch(config, multiply_bf16<kManyRows>, factors_with_w<BFloat16>(call));
@@ -205,7 +232,9 @@ int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
     config.grid.z = heads.count;
     return launch(config, multiply_heads_f32, factors_with_w<float>(call), heads);
   }
-  const bool few = call.rows <= kFewRows;
+  const ProductTiles tiles = tiles_of(call, heads.count);
+  if (has_many_rows(tiles)) return multiply_many_rows(stream, call, tiles, heads);
+  const bool few = tiles == ProductTiles::rows_16;
   LaunchConfig config =
       tiles_config("multiply_heads", call, few ? kFewRows : kManyRows, kRowStride * 2, stream);
   config.grid.z = heads.count;

@@ -129,7 +129,10 @@ int launch_store(void* stream, const float* from, const uint32_t* blocks, const 
 // y [rows, y_stride] = x · Wᵀ + bias, or y += factor · (x · Wᵀ + bias).
 //
 // x has `k_in` elements a row and x_stride from row to row, a multiple of 8 for bf16. Sums run over
-// K in order: f32 one by one, bf16 in steps of 16.
+// K in order: f32 one by one, bf16 in steps of 16 within pieces of 1,024, and pieces in order.
+//
+// What a product in bf16 is made of changes no bit. `by_shape` chooses as tiles_of does.
+enum class ProductTiles : uint8_t { by_shape, rows_16, rows_64, narrow, wide };
 struct MultiplyCall {
   const void* x;
   const void* w;      // [n_out, w_stride]; bf16: w_stride a multiple of 32, zeros behind k_in
@@ -143,7 +146,25 @@ struct MultiplyCall {
   int y_stride;
   bool add;
   float factor;
+  ProductTiles tiles;
 };
+// The tiles of multiply_many.cuh, narrow with 128 × 128 elements and wide with 128 × 256, pay where
+// there are enough of them to give a device's multiprocessors one each. Where a device lacks the
+// shared memory for wide ones, narrow ones take their place.
+inline constexpr uint64_t kEnoughWideTiles = 128;
+inline constexpr uint64_t kEnoughNarrowTiles = 64;
+constexpr ProductTiles tiles_of(const MultiplyCall& call, uint32_t heads = 1) {
+  if (call.tiles != ProductTiles::by_shape) return call.tiles;
+  if (call.rows <= 16) return ProductTiles::rows_16;
+  if (call.rows <= 64) return ProductTiles::rows_64;
+  const uint64_t down = (call.rows + uint64_t{127}) / 128 * heads;
+  if (down * static_cast<uint64_t>((call.n_out + 255) / 256) >= kEnoughWideTiles) {
+    return ProductTiles::wide;
+  }
+  return down * static_cast<uint64_t>((call.n_out + 127) / 128) >= kEnoughNarrowTiles
+             ? ProductTiles::narrow
+             : ProductTiles::rows_64;
+}
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
 
 // `count` such products beside each other, of heads that have a matrix each: x, w and y of the next

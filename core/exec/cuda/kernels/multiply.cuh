@@ -1,6 +1,7 @@
 // Products of a step's rows with weight matrices. A block makes a tile of rows × 64 columns; warps
 // share it by columns where rows are few, by rows where they are many. Either way an element of y
-// is the same sequence of mma over K, so its bits depend on its own row and column alone.
+// is the same sequence of mma and additions over K, so its bits depend on its own row and column
+// alone.
 #pragma once
 
 #include <tenon/cuda/machine.h>
@@ -12,9 +13,12 @@ namespace tenon::cuda {
 inline constexpr int kMultiplyThreads = 128;
 inline constexpr int kColumns = 64;           // of a block
 inline constexpr int kStep = 32;              // of K, for each stage
-inline constexpr int kPieceElements = 1024;   // of K: pieces are summed apart, then added in order
 inline constexpr int kStages = 3;             // two on their way while one is multiplied
 inline constexpr int kRowStride = kStep + 8;  // elements: rows of 80 bytes meet no bank twice
+
+// Every product of bf16 sums pieces of so many elements of K, each in a chain of mma from zero on,
+// and adds up the pieces in order in f32. So several warps or blocks may share an element's K.
+inline constexpr int kPieceElements = 1024;
 
 // Of a product with experts: which of the rows an expert has (ExpertRows).
 struct ExpertFactors {
@@ -194,11 +198,12 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
     }
     copy_async_commit();
   };
+  float totals[T::kTiles][4] = {};
   float sums[T::kTiles][4] = {};
   for (int step = 0; step < kStages - 1; ++step) fill(step, step);
   int stage = 0;
   int filled = kStages - 1;
-  for (int step = 0; step < steps; ++step) {
+  const auto multiply_step = [&](int step) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
     fill(step + kStages - 1, filled);
@@ -218,13 +223,20 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
     }
     stage = next_stage(stage);
     filled = next_stage(filled);
+  };
+  constexpr int kPieceSteps = kPieceElements / kStep;
+  for (int step = 0; step < steps;) {
+    const int first = step;
+    const int end = steps - step < kPieceSteps ? steps : step + kPieceSteps;
+    for (; step < end; ++step) multiply_step(step);
+    add_piece(totals, sums, first == 0);
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
       put_product(f, rows_of.to(tile.warp_row + tile.lane / 4 + i / 2 * 8),
-                  tile.column + tile.warp_column + n * 8 + tile.lane % 4 * 2 + i % 2, sums[n][i]);
+                  tile.column + tile.warp_column + n * 8 + tile.lane % 4 * 2 + i % 2, totals[n][i]);
     }
   }
 }

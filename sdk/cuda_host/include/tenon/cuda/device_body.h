@@ -212,6 +212,15 @@ inline bool devices_overlap_kernels() {
   return they_do;
 }
 
+// Of the device that is current.
+inline int shared_limit() {
+  int device = 0;
+  int bytes = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  return bytes;
+}
+
 template <typename... P, typename... A>
 int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
   last_kernel() = config.name;

@@ -375,6 +375,11 @@ inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   return result;
 }
 
+// That of sm_90.
+constexpr int shared_limit() {
+  return 227 * 1024;
+}
+
 // Kernels are called through this from the plain function pointer that CUDA would launch.
 template <typename... P, typename... A>
 int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {

@@ -39,6 +39,8 @@
 //                              touch memory that kernels write
 //   launch(config, kernel, arguments…)
 //                              puts a kernel on a queue; returns 0, or CUDA's error number
+//   shared_limit()             the most shared memory that a launch may have, in bytes, for hosts;
+//                              99 KB are there everywhere
 //
 // PTX ISA 8.0, sections 9.7.8 (cp.async) and 9.7.14 (mma, ldmatrix). Everything here runs on sm_80
 // and later.
