@@ -23,6 +23,21 @@ Cost tile_inputs(const MultiplyCall& call) {
   return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
 }
 
+// K or V of all rows. An element that turns is made of two and of two angles; a warp looks at a row
+// of i8 and i4 before it rounds it.
+Cost stored_heads(const HeadsCall& call, uint64_t turned) {
+  const CacheShape& cache = call.cache;
+  const bool quantised = is_quantised(cache.type);
+  const uint64_t heads = call.rows * number(cache.kv_heads);
+  const uint64_t bytes = number(cache.head_dim) * kWord;
+  const uint64_t row_bytes = quantised ? number(cache_row_bytes(cache.type, cache.head_dim))
+                                       : number(cache.head_dim) * bytes_of(cache.type);
+  Cost cost = once(0, heads * row_bytes);
+  cost += reads(heads * bytes, (quantised ? 2 : 1) * heads * (bytes + 3 * turned));
+  cost += reads(0, 2 * heads * (quantised ? kWarpThreads : kRowThreads) * kWord);
+  return cost;
+}
+
 // Of rows of the table that are read element by element.
 Cost table_rows(const EmbedCall& call, uint64_t different) {
   const uint64_t width = number(call.width);
@@ -73,13 +88,6 @@ Cost norm_cost(Input out_type, const NormShape& shape, bool has_weight, bool has
   return cost;
 }
 
-Cost rotate_cost(uint32_t rows, int head_count, int half) {
-  const uint64_t turned = uint64_t{rows} * number(head_count) * 2 * number(half) * kWord;
-  Cost cost = once(turned, turned);
-  cost += reads(uint64_t{rows} * 2 * number(half) * kWord, turned);
-  return cost;
-}
-
 Cost gate_cost(Input out_type, uint32_t rows, int width, bool has_gate) {
   const uint64_t elements = rows * number(width);
   return once(elements * kWord * (has_gate ? 2 : 1), elements * bytes_of(out_type));
@@ -96,18 +104,19 @@ Cost adjust_cost(uint64_t count) {
   return once(count * kWord, count * kWord);
 }
 
-Cost store_cost(uint32_t rows, const CacheShape& shape) {
-  const uint64_t heads = uint64_t{rows} * number(shape.kv_heads);
-  const uint64_t elements = heads * number(shape.head_dim);
-  if (is_quantised(shape.type)) {
-    // A warp looks at a row before it rounds it.
-    Cost cost = once(0, heads * number(cache_row_bytes(shape.type, shape.head_dim)));
-    cost += reads(elements * kWord, 2 * elements * kWord);
-    cost += reads(2 * rows * kWord, 2 * heads * kWarpThreads * kWord);
-    return cost;
+Cost place_heads_cost(const HeadsCall& call) {
+  const uint64_t rows = call.rows;
+  const uint64_t turned = call.angles == nullptr ? 0 : 2 * number(call.half) * kWord;  // of a head
+  const bool stores = call.k != nullptr || call.v != nullptr;
+  Cost cost = reads(rows * turned, 0);
+  if (call.q != nullptr) {
+    const uint64_t heads = rows * number(call.q_heads);
+    cost += once(heads * turned, heads * turned);
+    cost += reads(0, heads * turned);
   }
-  Cost cost = once(elements * kWord, elements * bytes_of(shape.type));
-  cost += reads(2 * rows * kWord, 2 * heads * kRowThreads * kWord);
+  if (stores) cost += reads(2 * rows * kWord, 0);
+  if (call.k != nullptr) cost += stored_heads(call, turned);
+  if (call.v != nullptr) cost += stored_heads(call, 0);
   return cost;
 }
 
