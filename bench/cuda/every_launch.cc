@@ -34,8 +34,7 @@ bool rows_of(Input type) {
   norm.width = kWidth;
   return embeds(type, 0) &&
          launch_norm(nullptr, nullptr, nullptr, nullptr, nullptr, type, norm) == 0 &&
-         launch_rotate(nullptr, nullptr, nullptr, 1, 1, kWidth, kWidth / 2, false) == 0 &&
-         launch_gate(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth,
+         launch_gate(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth, kWidth,
                      ActivationKind::silu) == 0 &&
          launch_take_rows(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth) == 0 &&
          launch_adjust(nullptr, nullptr, kWidth, 1.0f, 0.0f, 0.0f) == 0;
@@ -121,8 +120,12 @@ bool attention(CacheType type, Input out_type, int head_dim, int v_dim, int warp
 }
 
 bool caches(CacheType type) {
-  bool taken =
-      launch_store(nullptr, nullptr, nullptr, nullptr, nullptr, 1, {type, 1, kWidth, 16}) == 0;
+  static const float kSome = 0.0f;
+  HeadsCall heads = {};
+  heads.k = &kSome;
+  heads.cache = {type, 1, kWidth, 16};
+  heads.rows = 1;
+  bool taken = launch_place_heads(nullptr, heads) == 0;
   for (const Input out_type : kTypes) {
     // The last one is a width that tensor cores do not serve.
     for (const int head_dim : {64, 80, 96, 128, 256, 72}) {

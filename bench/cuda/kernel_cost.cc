@@ -36,6 +36,32 @@ Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
   return cost;
 }
 
+// Warps of 16 columns that have all rows of x each, and read their columns of W once.
+Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
+  constexpr uint64_t kPiece = 1024;
+  constexpr uint64_t kWarpColumns = 16;
+  const FewTile tile = few_tile(call.rows, call.k_in, bits);
+  const uint64_t n = number(call.n_out);
+  const uint64_t k = number(call.k_in);
+  const uint64_t columns = ceiling(n, number(tile.columns)) * number(tile.columns);
+  const uint64_t x_bytes = call.rows * k * 2;
+  Cost cost = reads(x_bytes, columns / kWarpColumns * x_bytes);
+  const uint64_t w_bytes = n * ceiling(k, kStep) * kStep * number(bits) / 8;
+  cost += reads(w_bytes, w_bytes);
+  uint64_t groups = 0;  // of all pieces
+  uint64_t steps = 0;
+  for (uint64_t begin = 0; begin < k; begin += kPiece) {
+    const uint64_t end = begin + kPiece < k ? begin + kPiece : k;
+    steps += ceiling(end - begin, number(tile.step));
+    if (bits < 16) groups += (end - 1) / number(quant.group) - begin / number(quant.group) + 1;
+  }
+  cost.operations = 2 * kFewRows * columns * steps * number(tile.step);
+  if (bits == 16) return cost;
+  cost += reads(n * ceiling(k, number(quant.group)) * 2, n * groups * 2);
+  if (quant.zeros != nullptr) cost += reads(n * ceiling(k, number(quant.group)), n * groups);
+  return cost;
+}
+
 // One of `heads` products that a launch makes; they have the same tiles.
 Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
   const uint64_t n = number(call.n_out);
@@ -54,6 +80,21 @@ Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
   }
   cost += tile_inputs(call);
   cost += tiles_of_rows(call, {}, call.rows, tiles == ProductTiles::rows_16 ? kFewRows : kManyRows);
+  return cost;
+}
+
+// K or V of all rows. An element that turns is made of two and of two angles; a warp looks at a row
+// of i8 and i4 before it rounds it.
+Cost stored_heads(const HeadsCall& call, uint64_t turned) {
+  const CacheShape& cache = call.cache;
+  const bool quantised = is_quantised(cache.type);
+  const uint64_t heads = call.rows * number(cache.kv_heads);
+  const uint64_t bytes = number(cache.head_dim) * kWord;
+  const uint64_t row_bytes = quantised ? number(cache_row_bytes(cache.type, cache.head_dim))
+                                       : number(cache.head_dim) * bytes_of(cache.type);
+  Cost cost = once(0, heads * row_bytes);
+  cost += reads(heads * bytes, (quantised ? 2 : 1) * heads * (bytes + 3 * turned));
+  cost += reads(0, 2 * heads * (quantised ? kWarpThreads : kRowThreads) * kWord);
   return cost;
 }
 
@@ -107,13 +148,6 @@ Cost norm_cost(Input out_type, const NormShape& shape, bool has_weight, bool has
   return cost;
 }
 
-Cost rotate_cost(uint32_t rows, int head_count, int half) {
-  const uint64_t turned = uint64_t{rows} * number(head_count) * 2 * number(half) * kWord;
-  Cost cost = once(turned, turned);
-  cost += reads(uint64_t{rows} * 2 * number(half) * kWord, turned);
-  return cost;
-}
-
 Cost gate_cost(Input out_type, uint32_t rows, int width, bool has_gate) {
   const uint64_t elements = rows * number(width);
   return once(elements * kWord * (has_gate ? 2 : 1), elements * bytes_of(out_type));
@@ -130,27 +164,37 @@ Cost adjust_cost(uint64_t count) {
   return once(count * kWord, count * kWord);
 }
 
-Cost store_cost(uint32_t rows, const CacheShape& shape) {
-  const uint64_t heads = uint64_t{rows} * number(shape.kv_heads);
-  const uint64_t elements = heads * number(shape.head_dim);
-  if (is_quantised(shape.type)) {
-    // A warp looks at a row before it rounds it.
-    Cost cost = once(0, heads * number(cache_row_bytes(shape.type, shape.head_dim)));
-    cost += reads(elements * kWord, 2 * elements * kWord);
-    cost += reads(2 * rows * kWord, 2 * heads * kWarpThreads * kWord);
-    return cost;
+Cost place_heads_cost(const HeadsCall& call) {
+  const uint64_t rows = call.rows;
+  const uint64_t turned = call.angles == nullptr ? 0 : 2 * number(call.half) * kWord;  // of a head
+  const bool stores = call.k != nullptr || call.v != nullptr;
+  Cost cost = reads(rows * turned, 0);
+  if (call.q != nullptr) {
+    const uint64_t heads = rows * number(call.q_heads);
+    cost += once(heads * turned, heads * turned);
+    cost += reads(0, heads * turned);
   }
-  Cost cost = once(elements * kWord, elements * bytes_of(shape.type));
-  cost += reads(2 * rows * kWord, 2 * heads * kRowThreads * kWord);
+  if (stores) cost += reads(2 * rows * kWord, 0);
+  if (call.k != nullptr) cost += stored_heads(call, turned);
+  if (call.v != nullptr) cost += stored_heads(call, 0);
   return cost;
 }
 
 Cost multiply_cost(Input type, const MultiplyCall& call) {
+  if (type == Input::bf16 && tiles_of(call) == ProductTiles::rows_16) {
+    Cost cost = product_output(call);
+    cost += few_rows(call, {}, 16);
+    return cost;
+  }
   return one_product(type, call, 1);
 }
 
 Cost multiply_quant_cost(const QuantCall& call) {
   Cost cost = product_output(call.call);
+  if (call.call.rows <= kFewRows) {
+    cost += few_rows(call.call, call.quant, call.quant.bits);
+    return cost;
+  }
   cost += tile_inputs(call.call);
   cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows(call.call));
   return cost;

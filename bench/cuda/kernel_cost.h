@@ -26,12 +26,11 @@ struct Cost {
 // Of the tokens so many are `different` ones.
 Cost embed_cost(const EmbedCall& call, uint32_t different);
 Cost norm_cost(Input out_type, const NormShape& shape, bool has_weight, bool has_bias);
-Cost rotate_cost(uint32_t rows, int head_count, int half);
 Cost gate_cost(Input out_type, uint32_t rows, int width, bool has_gate);
 // All rows different.
 Cost take_rows_cost(Input to_type, uint32_t count, int width, bool has_rows);
 Cost adjust_cost(uint64_t count);
-Cost store_cost(uint32_t rows, const CacheShape& shape);
+Cost place_heads_cost(const HeadsCall& call);
 Cost multiply_cost(Input type, const MultiplyCall& call);
 Cost multiply_quant_cost(const QuantCall& call);
 Cost multiply_heads_cost(Input type, const MultiplyCall& call, uint32_t heads);

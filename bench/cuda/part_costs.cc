@@ -35,6 +35,18 @@ CacheShape cache_8b(CacheType type) {
   return {type, 8, 128, kBlockTokens};
 }
 
+HeadsCall heads_8b(const CacheShape& cache) {
+  static float some = 0.0f;
+  HeadsCall call = {};
+  call.q = &some;
+  call.k = call.v = call.angles = &some;
+  call.cache = cache;
+  call.rows = 1;
+  call.q_heads = 32;
+  call.half = 64;
+  return call;
+}
+
 Cost embed_8b(int bits) {
   EmbedCall call = {};
   call.weights = Input::bf16;
@@ -104,7 +116,7 @@ std::vector<PartCost> part_costs() {
   for (const auto& [word, type] :
        {std::pair{"i8", CacheType::i8}, std::pair{"i4", CacheType::i4}}) {
     const CacheShape cache = cache_8b(type);
-    parts.push_back({std::string("8b.store.") + word, store_cost(1, cache)});
+    parts.push_back({std::string("8b.heads.") + word, place_heads_cost(heads_8b(cache))});
     parts.push_back(
         {std::string("8b.attention.") + word, attention(one_row(cache, 32, 128), false)});
   }

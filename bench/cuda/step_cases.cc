@@ -17,6 +17,10 @@ int up_to(int count, int multiple) {
 uint64_t product(uint64_t a, int b) {
   return a * static_cast<uint64_t>(b);
 }
+// Of a row that has q, K and V side by side.
+int qkv_width(const DecoderShape& m) {
+  return (m.heads + 2 * m.kv_heads) * m.head_dim;
+}
 
 // A product of `rows` with W [n, k].
 class Product {
@@ -98,6 +102,7 @@ class Attention {
     }
     const DecoderShape& m = w.model;
     shape_.cache = {CacheType::bf16, m.kv_heads, m.head_dim, static_cast<int>(kBlockTokens)};
+    shape_.q_stride = qkv_width(m);
     shape_.v_dim = shape_.out_head_stride = m.head_dim;
     shape_.out_type = Input::bf16;
     shape_.out_stride = m.heads * m.head_dim;
@@ -120,7 +125,7 @@ class Attention {
     const AttentionPlanArrays plan = planned();
     const uint64_t width = product(rows_, shape_.out_stride);
     AttentionArrays a = {};
-    a.q = arrays.floats(width);
+    a.q = arrays.floats(product(rows_, shape_.q_stride));
     a.sequences = arrays.upload(plan.sequences);
     a.tiles = arrays.upload(plan.tiles);
     a.slots = arrays.upload(plan.slots);
@@ -171,17 +176,13 @@ class Cases {
   std::vector<KernelCase> all() {
     const auto layers = static_cast<uint32_t>(m_.layers);
     const int q = m_.heads * m_.head_dim;
-    const int kv = m_.kv_heads * m_.head_dim;
     embed();
     norm("norm", w_.rows, 2 * layers);
-    multiply("product.q", layers, {w_.rows, q, m_.hidden, false, w_.weight_bits});
-    multiply("product.kv", 2 * layers, {w_.rows, kv, m_.hidden, false, w_.weight_bits});
-    rotate("rotate.q", m_.heads);
-    rotate("rotate.k", m_.kv_heads);
-    store();
+    multiply("product.qkv", layers, {w_.rows, qkv_width(m_), m_.hidden, false, w_.weight_bits});
+    place_heads();
     attention();
     multiply("product.output", layers, {w_.rows, m_.hidden, q, true, w_.weight_bits});
-    multiply("product.gate_up", 2 * layers, {w_.rows, m_.mlp, m_.hidden, false, w_.weight_bits});
+    multiply("product.gate_up", layers, {w_.rows, 2 * m_.mlp, m_.hidden, false, w_.weight_bits});
     gate();
     multiply("product.down", layers, {w_.rows, m_.hidden, m_.mlp, true, w_.weight_bits});
     take_rows();
@@ -233,34 +234,36 @@ class Cases {
       return product.prepare_bf16(arrays, multiply);
     };
   }
-  void rotate(const char* name, int heads) {
-    const int half = m_.head_dim / 2;
-    add(name, layers(), rotate_cost(w_.rows, heads, half),
-        [=, rows = w_.rows, dim = m_.head_dim](CaseArrays& arrays) {
-          float* x = arrays.floats(product(product(rows, heads), dim));
-          const float* angles = arrays.floats(product(2 * uint64_t{rows}, half));
-          return [=](void* stream) {
-            return launch_rotate(stream, x, angles, rows, heads, dim, half, false);
-          };
-        });
-  }
-  void store() {
-    const CacheShape cache = {CacheType::bf16, m_.kv_heads, m_.head_dim,
-                              static_cast<int>(kBlockTokens)};
+  void place_heads() {
+    static float some = 0.0f;  // for the formula
+    HeadsCall call = {};
+    call.q = &some;
+    call.k = call.v = call.angles = &some;
+    call.cache = {CacheType::bf16, m_.kv_heads, m_.head_dim, static_cast<int>(kBlockTokens)};
+    call.rows = w_.rows;
+    call.q_stride = call.kv_stride = qkv_width(m_);
+    call.q_heads = m_.heads;
+    call.q_dim = m_.head_dim;
+    call.half = m_.head_dim / 2;
     std::vector<uint32_t> blocks, offsets;
     for (uint32_t i = 0; i < w_.rows; ++i) {
       blocks.push_back(i / kBlockTokens);
       offsets.push_back(i % kBlockTokens);
     }
-    add("store", 2 * layers(), store_cost(w_.rows, cache), [=, w = w_](CaseArrays& arrays) {
+    add("heads", layers(), place_heads_cost(call), [=](CaseArrays& arrays) {
+      HeadsCall own = call;
+      const CacheShape& cache = own.cache;
+      own.q = arrays.floats(product(own.rows, own.q_stride));
+      own.k = own.q + own.q_heads * own.q_dim;
+      own.v = own.k + cache.kv_heads * cache.head_dim;
+      own.angles = arrays.floats(product(2 * uint64_t{own.rows}, own.half));
+      own.blocks = arrays.upload(blocks);
+      own.offsets = arrays.upload(offsets);
       const uint64_t token = product(static_cast<uint64_t>(cache.kv_heads), cache.head_dim);
-      const float* from = arrays.floats(w.rows * token);
-      const uint32_t* to_block = arrays.upload(blocks);
-      const uint32_t* to_offset = arrays.upload(offsets);
-      void* plane = arrays.room<uint16_t>((blocks.back() + 1) * kBlockTokens * token);
-      return [=](void* stream) {
-        return launch_store(stream, from, to_block, to_offset, plane, w.rows, cache);
-      };
+      const uint64_t plane = (blocks.back() + 1) * kBlockTokens * token;
+      own.k_cache = arrays.room<uint16_t>(plane);
+      own.v_cache = arrays.room<uint16_t>(plane);
+      return [=](void* stream) { return launch_place_heads(stream, own); };
     });
   }
   void attention() {
@@ -272,12 +275,11 @@ class Cases {
     add("gate", layers(), gate_cost(Input::bf16, w_.rows, m_.mlp, true),
         [rows = w_.rows, width = m_.mlp](CaseArrays& arrays) {
           const uint64_t count = product(rows, width);
-          const float* gate = arrays.floats(count);
-          const float* up = arrays.floats(count);
+          const float* both = arrays.floats(2 * count);
           void* out = arrays.room<uint16_t>(count);
           return [=](void* stream) {
-            return launch_gate(stream, gate, up, out, Input::bf16, rows, width, width,
-                               ActivationKind::silu);
+            return launch_gate(stream, both, both + width, out, Input::bf16, rows, width, 2 * width,
+                               width, ActivationKind::silu);
           };
         });
   }

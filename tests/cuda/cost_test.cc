@@ -47,11 +47,8 @@ void expect_cost(const Cost& counted, const Cost& formula) {
   ADD_FAILURE() << both.str();
 }
 
-CacheType cache_of(Input type) {
-  return type == Input::f32 ? CacheType::f32 : CacheType::bf16;
-}
-
 constexpr Input kTypes[] = {Input::f32, Input::bf16};
+constexpr CacheType kCacheTypes[] = {CacheType::f32, CacheType::bf16, CacheType::i8, CacheType::i4};
 
 TEST(CudaCost, of_embedding_is_what_is_counted) {
   for (const Input type : kTypes) {
@@ -132,45 +129,51 @@ TEST(CudaCost, of_norms_is_what_is_counted) {
 TEST(CudaCost, of_other_row_kernels_is_what_is_counted) {
   for (const Input type : kTypes) {
     Counted device;
-    EXPECT_EQ(launch_rotate(nullptr, device.floats(3 * 5 * 20), device.floats(3 * 16), 3, 5, 20, 8,
-                            type == Input::f32),
-              0);
-    expect_cost(device.of(0), bench::rotate_cost(3, 5, 8));
     for (const bool gate : {false, true}) {
-      EXPECT_EQ(
-          launch_gate(nullptr, gate ? device.floats(3 * 131) : nullptr, device.floats(3 * 131),
-                      device.values(type, 3 * 136), type, 3, 131, 136, ActivationKind::silu),
-          0);
-      expect_cost(device.of(gate ? 2 : 1), bench::gate_cost(type, 3, 131, gate));
+      EXPECT_EQ(launch_gate(nullptr, gate ? device.floats(3 * 1333) : nullptr,
+                            device.floats(3 * 1333), device.values(type, 3 * 1336), type, 3, 1331,
+                            1333, 1336, ActivationKind::silu),
+                0);
+      expect_cost(device.of(gate ? 1 : 0), bench::gate_cost(type, 3, 1331, gate));
     }
     EXPECT_EQ(launch_take_rows(nullptr, device.floats(9 * 70), device.upload<uint32_t>({8, 2}, "r"),
                                device.values(type, 2 * 72), type, 2, 70, 72),
               0);
-    expect_cost(device.of(3), bench::take_rows_cost(type, 2, 70, true));
+    expect_cost(device.of(2), bench::take_rows_cost(type, 2, 70, true));
     EXPECT_EQ(launch_adjust(nullptr, device.floats(999), 999, 2.0f, 3.0f, 0.0f), 0);
-    expect_cost(device.of(4), bench::adjust_cost(999));
-    const CacheShape cache = {cache_of(type), 2, 24, 4};
-    EXPECT_EQ(launch_store(nullptr, device.floats(3 * 2 * 24),
-                           device.upload<uint32_t>({0, 2, 1}, "blocks"),
-                           device.upload<uint32_t>({3, 0, 1}, "offsets"),
-                           device.values(type, 3 * 4 * 2 * 24), 3, cache),
-              0);
-    expect_cost(device.of(5), bench::store_cost(3, cache));
+    expect_cost(device.of(3), bench::adjust_cost(999));
   }
 }
 
-TEST(CudaCost, of_storing_rows_of_8_and_4_bits_is_what_is_counted) {
-  for (const CacheType type : {CacheType::i8, CacheType::i4}) {
+TEST(CudaCost, of_heads_on_their_way_to_attention_is_what_is_counted) {
+  for (const CacheType type : kCacheTypes) {
     for (const int dim : {24, 7}) {
-      Counted device;
-      const CacheShape cache = {type, 2, dim, 4};
-      const std::vector<uint8_t> plane(3ull * 4 * 2 * cache_row_bytes(type, dim), 0);
-      EXPECT_EQ(launch_store(nullptr, device.floats(3ull * 2 * dim),
-                             device.upload<uint32_t>({0, 2, 1}, "blocks"),
-                             device.upload<uint32_t>({3, 0, 1}, "offsets"),
-                             device.upload_variable(plane, "cache"), 3, cache),
-                0);
-      expect_cost(device.of(0), bench::store_cost(3, cache));
+      for (const bool turns : {false, true}) {
+        for (const bool has_v : {false, true}) {
+          Counted device;
+          HeadsCall call = {};
+          call.cache = {type, 2, dim, 4};
+          call.rows = 3;
+          call.q_heads = 5;
+          call.q_dim = 20;
+          call.q_stride = 5 * 20 + 3;
+          call.kv_stride = 2 * dim + 1;
+          call.half = 3;
+          call.k_first = turns ? dim - 6 : 0;
+          call.pairs = has_v;
+          if (turns) call.q = device.floats(3ull * call.q_stride);
+          if (turns) call.angles = device.floats(3 * 2 * 3);
+          call.k = device.floats(3ull * call.kv_stride);
+          if (has_v) call.v = device.floats(3ull * call.kv_stride);
+          call.blocks = device.upload<uint32_t>({0, 2, 1}, "blocks");
+          call.offsets = device.upload<uint32_t>({3, 0, 1}, "offsets");
+          const std::vector<uint8_t> plane(3ull * 4 * 2 * dim * 4 + 100, 0);
+          call.k_cache = device.upload_variable(plane, "K");
+          call.v_cache = device.upload_variable(plane, "V");
+          EXPECT_EQ(launch_place_heads(nullptr, call), 0);
+          expect_cost(device.of(0), bench::place_heads_cost(call));
+        }
+      }
     }
   }
 }
@@ -469,8 +472,6 @@ void expect_attention(const AttentionCase& c) {
   expect_cost(device.of(0), cost.attend);
   expect_cost(device.of(1), cost.combine);
 }
-
-constexpr CacheType kCacheTypes[] = {CacheType::f32, CacheType::bf16, CacheType::i8, CacheType::i4};
 
 TEST(CudaCost, of_attention_is_what_is_counted) {
   for (const CacheType cache : kCacheTypes) {

@@ -1,12 +1,11 @@
 #include <gtest/gtest.h>
-#include <tenon/attention.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/exec/kv_row.h"
 #include "tests/cuda/emulated_device.h"
 
 namespace tenon::cuda::test {
@@ -130,35 +129,33 @@ TEST(CudaRows, norms_add_to_what_is_there_and_round_for_products) {
   }
 }
 
-TEST(CudaRows, turns_halves_and_pairs_and_leaves_the_rest) {
+TEST(CudaRows, norms_heads_that_stand_side_by_side_in_longer_rows) {
   Numbers numbers(5);
-  const int rows = 2, heads = 3, dim = 10, half = 4;
-  const std::vector<float> x = numbers.many(rows * heads * dim);
-  std::vector<float> angles;
-  for (int row = 0; row < rows; ++row) {
-    for (int i = 0; i < half; ++i) angles.push_back(std::cos(static_cast<float>(row + i)));
-    for (int i = 0; i < half; ++i) angles.push_back(std::sin(static_cast<float>(row + i)));
+  const int width = 7, heads = 3, stride = 30;
+  const std::vector<float> x = numbers.many(2ull * stride), weight = numbers.many(2ull * width);
+  EmulatedDevice device;
+  NormShape shape;
+  shape.rows = 2 * heads;
+  shape.heads = heads;
+  shape.width = width;
+  shape.x_stride = shape.out_stride = stride;
+  shape.weight_rows = heads;
+  const std::vector<float> weights = numbers.many(uint64_t{heads} * width);
+  float* rows = device.upload_variable(x, "rows");
+  EXPECT_EQ(launch_norm(nullptr, rows, device.upload(weights, "weight"), nullptr, rows, Input::f32,
+                        shape),
+            0);
+  std::vector<float> expected = x;
+  for (int row = 0; row < 2; ++row) {
+    const auto from = x.begin() + row * stride;
+    NormShape alone = shape;
+    alone.rows = heads;
+    alone.heads = 1;
+    alone.x_stride = alone.out_stride = width;
+    const std::vector<float> y = norm({from, from + heads * width}, weights, {}, alone);
+    std::ranges::copy(y, expected.begin() + row * stride);
   }
-  for (const bool pairs : {false, true}) {
-    EmulatedDevice device;
-    float* turned = device.upload_variable(x, "heads");
-    EXPECT_EQ(launch_rotate(nullptr, turned, device.upload(angles, "angles"), rows, heads, dim,
-                            half, pairs),
-              0);
-    const std::vector<float> y = device.download(turned, x.size());
-    for (int head = 0; head < rows * heads; ++head) {
-      const int row = head / heads;
-      for (int i = 0; i < half; ++i) {
-        const int low = head * dim + (pairs ? 2 * i : i);
-        const int high = head * dim + (pairs ? 2 * i + 1 : i + half);
-        const float c = std::cos(static_cast<float>(row + i)),
-                    s = std::sin(static_cast<float>(row + i));
-        EXPECT_NEAR(y[low], x[low] * c - x[high] * s, 1e-6);
-        EXPECT_NEAR(y[high], x[high] * c + x[low] * s, 1e-6);
-      }
-      for (int i = 2 * half; i < dim; ++i) EXPECT_EQ(y[head * dim + i], x[head * dim + i]);
-    }
-  }
+  EXPECT_EQ(device.download(rows, x.size()), expected);
 }
 
 double activation(ActivationKind kind, double x) {
@@ -180,88 +177,35 @@ double activation(ActivationKind kind, double x) {
 TEST(CudaRows, gates_with_every_activation) {
   using enum ActivationKind;
   Numbers numbers(6);
-  const std::vector<float> gate = numbers.many(2 * 130), up = numbers.many(2 * 130);
+  const std::vector<float> gate = numbers.many(2 * 1103), up = numbers.many(2 * 1103);
   for (const ActivationKind kind : {silu, gelu, gelu_tanh, relu, relu_squared}) {
     for (const bool gated : {true, false}) {
       EmulatedDevice device;
-      float* out = device.make<float>(2 * 136, "out");
+      float* out = device.make<float>(2 * 1104, "out");
       EXPECT_EQ(launch_gate(nullptr, gated ? device.upload(gate, "gate") : nullptr,
-                            device.upload(up, "up"), out, Input::f32, 2, 130, 136, kind),
+                            device.upload(up, "up"), out, Input::f32, 2, 1100, 1103, 1104, kind),
                 0);
-      const std::vector<float> y = device.download(out, 2 * 136);
-      for (int i = 0; i < 260; ++i) {
-        const double expected = gated ? activation(kind, gate[i]) * up[i] : activation(kind, up[i]);
-        EXPECT_NEAR(y[i / 130 * 136 + i % 130], expected, 1e-6);
+      const std::vector<float> y = device.download(out, 2 * 1104);
+      for (int i = 0; i < 2200; ++i) {
+        const int at = i / 1100 * 1103 + i % 1100;
+        const double expected =
+            gated ? activation(kind, gate[at]) * up[at] : activation(kind, up[at]);
+        EXPECT_NEAR(y[i / 1100 * 1104 + i % 1100], expected, 1e-6);
       }
     }
   }
 }
 
-TEST(CudaRows, takes_rows_and_stores_them_in_blocks) {
+TEST(CudaRows, takes_the_rows_that_are_named) {
   Numbers numbers(7);
   const std::vector<float> x = numbers.many(4 * 12);
   EmulatedDevice device;
-  const float* from = device.upload(x, "x");
   float* taken = device.make<float>(2 * 12, "taken");
-  EXPECT_EQ(launch_take_rows(nullptr, from, device.upload<uint32_t>({3, 1}, "rows"), taken,
-                             Input::f32, 2, 12, 12),
+  EXPECT_EQ(launch_take_rows(nullptr, device.upload(x, "x"),
+                             device.upload<uint32_t>({3, 1}, "rows"), taken, Input::f32, 2, 12, 12),
             0);
   const std::vector<float> rows = device.download(taken, 24);
   for (int i = 0; i < 24; ++i) EXPECT_EQ(rows[i], x[(i < 12 ? 36 : 12) + i % 12]);
-  // Two heads of 6; blocks of 3 tokens.
-  BFloat16* cache = device.make<BFloat16>(5 * 2 * 3 * 6, "cache");
-  EXPECT_EQ(launch_store(nullptr, from, device.upload<uint32_t>({4, 0, 0, 2}, "blocks"),
-                         device.upload<uint32_t>({0, 1, 2, 2}, "offsets"), cache, 4,
-                         {CacheType::bf16, 2, 6, 3}),
-            0);
-  const std::vector<BFloat16> stored = device.download(cache, 5 * 2 * 3 * 6);
-  const int blocks[] = {4, 0, 0, 2}, offsets[] = {0, 1, 2, 2};
-  for (int row = 0; row < 4; ++row) {
-    for (int i = 0; i < 12; ++i) {
-      const int at = ((blocks[row] * 2 + i / 6) * 3 + offsets[row]) * 6 + i % 6;
-      EXPECT_EQ(stored[at].bits, to_bfloat16(x[row * 12 + i]).bits);
-    }
-  }
-}
-
-TEST(CudaRows, stores_rows_of_8_and_4_bits_as_the_boundary_defines_them) {
-  for (const DType dtype : {DType::i8, DType::i4}) {
-    for (const int dim : {64, 7, 33}) {
-      SCOPED_TRACE(std::to_string(dim));
-      Numbers numbers(8);
-      std::vector<float> x = numbers.many(6ull * dim);
-      for (int i = 0; i < dim; ++i) x[dim + i] = 0.0f;
-      for (int i = 0; i < dim; ++i) x[2 * dim + i] = 3.0f + 0.001f * numbers.next();
-      x[3 * dim + 2] = INFINITY;
-      x[4 * dim + 5] = NAN;
-      EmulatedDevice device;
-      const CacheType type = dtype == DType::i8 ? CacheType::i8 : CacheType::i4;
-      const auto row_bytes = static_cast<int>(kv_row_bytes(dtype, static_cast<uint32_t>(dim)));
-      ASSERT_EQ(cache_row_bytes(type, dim), row_bytes);
-      auto* cache = device.make<uint8_t>(6ull * row_bytes, "cache");
-      EXPECT_EQ(launch_store(nullptr, device.upload(x, "x"),
-                             device.upload<uint32_t>({2, 0, 0, 1, 1, 2}, "blocks"),
-                             device.upload<uint32_t>({0, 1, 0, 1, 0, 1}, "offsets"), cache, 6,
-                             {type, 1, dim, 2}),
-                0);
-      const std::vector<uint8_t> stored = device.download(cache, 6ull * row_bytes);
-      const int places[] = {4, 1, 0, 3, 2, 5};
-      for (int row = 0; row < 6; ++row) {
-        std::vector<uint8_t> expected(static_cast<size_t>(row_bytes));
-        write_kv_row(dtype, {&x[row * dim], static_cast<size_t>(dim)},
-                     reinterpret_cast<std::byte*>(expected.data()));
-        const auto at = stored.begin() + places[row] * row_bytes;
-        std::vector<uint8_t> own(at, at + row_bytes);
-        if (row == 3 || row == 4) {  // any NaN is one
-          const size_t high = static_cast<size_t>(cache_scale_at(type, dim)) + 1;
-          EXPECT_EQ(own[high] & 0x7f, 0x7f);
-          own[high] = expected[high];
-          own[high - 1] = expected[high - 1];
-        }
-        EXPECT_EQ(own, expected) << "row " << row;
-      }
-    }
-  }
 }
 
 TEST(CudaRows, scales_caps_and_clips) {

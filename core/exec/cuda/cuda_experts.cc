@@ -136,14 +136,15 @@ void CudaStep::experts_in(uint32_t layer) {
                    experts_.gate);
   keep(launch_gate(driver_.stream(), experts_.gate, experts_.up, experts_.inner, weights_.type(),
                    rows_ * experts.chosen, static_cast<int>(experts.width),
-                   DeviceWeights::input_stride(experts.width), activation_kind(experts.activation),
+                   static_cast<int>(experts.width), DeviceWeights::input_stride(experts.width),
+                   activation_kind(experts.activation),
                    {experts.swiglu_alpha, experts.swiglu_limit}),
        "the activation of experts");
   if (experts.shared_width == 0) return;
-  multiply(w.shared_up, nullptr, normed_, rows_, up_);
-  multiply(w.shared_gate, nullptr, normed_, rows_, gate_);
-  keep(launch_gate(driver_.stream(), gate_, up_, inner_, weights_.type(), rows_,
-                   static_cast<int>(experts.shared_width),
+  const int stride =
+      multiply_all(w.shared_gate_up, {{w.shared_gate, nullptr}, {w.shared_up, nullptr}}, gate_up_);
+  keep(launch_gate(driver_.stream(), gate_up_, gate_up_ + experts.shared_width, inner_,
+                   weights_.type(), rows_, static_cast<int>(experts.shared_width), stride,
                    DeviceWeights::input_stride(experts.shared_width),
                    activation_kind(experts.activation)),
        "the activation of a shared expert");

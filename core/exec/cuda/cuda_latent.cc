@@ -71,8 +71,9 @@ void CudaStep::latent_qkv(uint32_t layer) {
          "a norm of latent attention");
   };
   const auto row = static_cast<int>(latent.row_dim());
-  multiply(w.kv_a, w.kv_a_bias, normed_, rows_, k_);
-  norm_rows(k_, w.kv_a_norm, latent.kv_rank, row, k_, Input::f32, row);
+  float* const k = heads_of(layer).k;
+  multiply(w.kv_a, w.kv_a_bias, normed_, rows_, k);
+  norm_rows(k, w.kv_a_norm, latent.kv_rank, row, k, Input::f32, row);
   if (latent.q_rank == 0) return multiply(w.q, nullptr, normed_, rows_, latent_.expanded);
   multiply(w.q_a, w.q_a_bias, normed_, rows_, latent_.low);
   norm_rows(latent_.low, w.q_a_norm, latent.q_rank, 0, latent_.low_input, weights_.type(),
@@ -103,8 +104,8 @@ void CudaStep::absorb(uint32_t layer) {
   const auto row = static_cast<int>(latent.row_dim());
   const int nope = DeviceWeights::input_stride(latent.nope_dim);
   take(latent_.expanded, latent_.heads_in, weights_.type(), latent.nope_dim, nope);
-  multiply_heads(weights_.layers[layer].k_absorb, heads, latent_.heads_in, nope, q_, row);
-  take(latent_.expanded + latent.nope_dim, q_ + latent.kv_rank, Input::f32, latent.rope_dim, row);
+  multiply_heads(weights_.layers[layer].k_absorb, heads, latent_.heads_in, nope, qkv_, row);
+  take(latent_.expanded + latent.nope_dim, qkv_ + latent.kv_rank, Input::f32, latent.rope_dim, row);
 }
 
 // What the softmax makes of rows becomes the heads' output, which the next product reads.

@@ -64,11 +64,7 @@ MultiplyCall CudaStep::multiply_call(const DeviceMatrix& w, const float* bias, c
   return call;
 }
 
-void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
-                        float* y, bool add, float factor) {
-  MultiplyCall call = multiply_call(w, bias, x, rows, y);
-  call.add = add;
-  call.factor = factor;
+void CudaStep::multiply(const DeviceMatrix& w, const MultiplyCall& call) {
   if (w.bits == 0 && guest_ && CublasLtProducts::takes(call)) {
     return keep(guest_->multiply(weights_.type(), call));
   }
@@ -77,6 +73,32 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
   }
   keep(launch_multiply_quant(driver_.stream(), {call, scales_of(w)}),
        "a product with packed weights");
+}
+
+void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
+                        float* y, bool add, float factor) {
+  MultiplyCall call = multiply_call(w, bias, x, rows, y);
+  call.add = add;
+  call.factor = factor;
+  multiply(w, call);
+}
+
+int CudaStep::multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts,
+                           float* y) {
+  int width = 0;
+  for (const StackPart& part : parts) width += part.matrix.n_out;
+  const bool guests = guest_ && stack.matrix.bits == 0;
+  if (stack.matrix.n_out > 0 && !guests) {
+    multiply(stack.matrix, stack.bias, normed_, rows_, y);
+    return width;
+  }
+  for (const StackPart& part : parts) {
+    MultiplyCall call = multiply_call(part.matrix, part.bias, normed_, rows_, y);
+    call.y_stride = width;
+    multiply(part.matrix, call);
+    y += part.matrix.n_out;
+  }
+  return width;
 }
 
 void CudaStep::embed() {
@@ -130,19 +152,29 @@ void CudaStep::qkv(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   input_of(static_cast<bool>(plan(layer).attention_norm));
   if (plan(layer).latent) return latent_qkv(layer);
-  multiply(w.q, w.q_bias, normed_, rows_, q_);
-  if (shares_kv(layer)) return;
-  multiply(w.k, w.k_bias, normed_, rows_, k_);
-  multiply(w.v, w.v_bias, normed_, rows_, v_);
+  if (shares_kv(layer)) return multiply(w.q, w.q_bias, normed_, rows_, qkv_);
+  multiply_all(w.qkv, {{w.q, w.q_bias}, {w.k, w.k_bias}, {w.v, w.v_bias}}, qkv_);
+}
+
+CudaStep::Heads CudaStep::heads_of(uint32_t layer) const {
+  const auto q_width = static_cast<int>(plan(layer).attention.q_width());
+  const auto kv_width = static_cast<int>(plan(layer).attention.kv_width());
+  if (plan(layer).latent) {
+    return {qkv_, qkv_ + static_cast<size_t>(rows_) * q_width, nullptr, q_width, kv_width};
+  }
+  if (shares_kv(layer)) return {qkv_, nullptr, nullptr, q_width, 0};
+  const int stride = q_width + 2 * kv_width;
+  return {qkv_, qkv_ + q_width, qkv_ + q_width + kv_width, stride, stride};
 }
 
 void CudaStep::norm_heads(const SelfAttentionPlan& attention, const float* weight,
-                          const float* bias, float* heads, uint32_t count) {
+                          const float* bias, float* heads, uint32_t count, int stride) {
   const bool whole = attention.qk_norm_extent == QkNormExtent::whole;
   NormShape shape;
   shape.rows = whole ? rows_ : rows_ * count;
   shape.width = static_cast<int>(whole ? count * attention.head_dim : attention.head_dim);
-  shape.out_stride = shape.width;
+  shape.x_stride = shape.out_stride = stride;
+  shape.heads = whole ? 1 : count;
   shape.weight_rows = attention.qk_norm_extent == QkNormExtent::own_head ? count : 1;
   shape.eps = attention.qk_norm.eps;
   shape.centered = attention.qk_norm.kind == NormKind::layer;
@@ -153,51 +185,77 @@ void CudaStep::norm_heads(const SelfAttentionPlan& attention, const float* weigh
 void CudaStep::qk_norm(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   const SelfAttentionPlan& attention = plan(layer).attention;
-  norm_heads(attention, w.q_norm, w.q_norm_bias, q_, attention.heads);
-  if (!shares_kv(layer)) norm_heads(attention, w.k_norm, w.k_norm_bias, k_, attention.kv_heads);
+  const Heads heads = heads_of(layer);
+  norm_heads(attention, w.q_norm, w.q_norm_bias, heads.q, attention.heads, heads.q_stride);
+  if (shares_kv(layer)) return;
+  norm_heads(attention, w.k_norm, w.k_norm_bias, heads.k, attention.kv_heads, heads.kv_stride);
 }
 
+// Rows have nothing but q, K and V.
 void CudaStep::clip(uint32_t layer) {
-  const SelfAttentionPlan& attention = plan(layer).attention;
-  const auto hold = [&](float* x, uint32_t width) {
-    keep(launch_adjust(driver_.stream(), x, uint64_t{rows_} * width, 1.0f, 0.0f, attention.clip),
-         "clipping");
-  };
-  hold(q_, attention.q_width());
-  if (shares_kv(layer)) return;
-  hold(k_, attention.kv_width());
-  hold(v_, attention.kv_width());
+  const uint64_t count = uint64_t{rows_} * static_cast<uint64_t>(heads_of(layer).q_stride);
+  keep(launch_adjust(driver_.stream(), qkv_, count, 1.0f, 0.0f, plan(layer).attention.clip),
+       "clipping");
 }
 
 void CudaStep::rotate(uint32_t layer) {
-  const SelfAttentionPlan& attention = plan(layer).attention;
-  const auto rope = static_cast<size_t>(attention.rope);
-  const RopePlan& turn = setup_.model->plan.ropes[rope];
-  const auto turn_heads = [&](float* heads, uint32_t count, uint32_t dim) {
-    keep(
-        launch_rotate(driver_.stream(), heads, device_angles_[rope], rows_, static_cast<int>(count),
-                      static_cast<int>(dim), static_cast<int>(turn.dim / 2), turn.pairs),
-        "the rotation");
-  };
-  // Of latent attention the last elements turn.
-  const LatentAttentionPlan& latent = plan(layer).latent;
-  if (latent) {
-    turn_heads(latent_.expanded + latent.nope_dim, attention.heads, latent.q_dim());
-  } else {
-    turn_heads(q_, attention.heads, attention.head_dim);
+  place_heads(layer);
+}
+
+void CudaStep::place_heads(uint32_t layer) {
+  const LayerPlan& own = plan(layer);
+  const LayerShape& shape = setup_.shape->layers[layer];
+  const Heads heads = heads_of(layer);
+  HeadsCall call = {};
+  call.rows = rows_;
+  call.cache = cache_shape(shape.group);
+  if (own.attention.rope >= 0) {
+    const auto rope = static_cast<size_t>(own.attention.rope);
+    const RopePlan& turn = setup_.model->plan.ropes[rope];
+    call.angles = device_angles_[rope];
+    call.half = static_cast<int>(turn.dim / 2);
+    call.pairs = turn.pairs;
+    call.q = heads.q;
+    call.q_stride = heads.q_stride;
+    call.q_heads = static_cast<int>(own.attention.heads);
+    call.q_dim = static_cast<int>(own.attention.head_dim);
   }
-  if (shares_kv(layer)) return;
-  turn_heads(k_ + latent.kv_rank, attention.kv_heads, attention.head_dim);
+  if (own.latent) {
+    // The last elements turn; q is not absorbed yet.
+    call.q = latent_.expanded + own.latent.nope_dim;
+    call.q_dim = static_cast<int>(own.latent.q_dim());
+    call.q_stride = call.q_heads * call.q_dim;
+    call.k_first = static_cast<int>(own.latent.kv_rank);
+  }
+  if (!shares_kv(layer)) {
+    const GroupPlan& step = plan_of(layer);
+    call.k = heads.k;
+    if (!setup_.shape->groups[shape.group].v_inside_k()) call.v = heads.v;
+    call.kv_stride = heads.kv_stride;
+    call.blocks = step.blocks;
+    call.offsets = step.offsets;
+    call.k_cache = const_cast<void*>(kv_.k(shape.group, shape.index_in_group));
+    call.v_cache = const_cast<void*>(kv_.v(shape.group, shape.index_in_group));
+  }
+  keep(launch_place_heads(driver_.stream(), call), "the way of heads to attention");
+}
+
+CacheShape CudaStep::cache_shape(GroupId id) const {
+  const KvGroup& group = setup_.shape->groups[id];
+  const KvGroupGeometry& geometry = setup_.groups[id];
+  return {cache_type(geometry.dtype), static_cast<int>(group.kv_heads),
+          static_cast<int>(group.k_dim), static_cast<int>(geometry.block_tokens)};
 }
 
 void CudaStep::attend(uint32_t layer) {
   const LayerShape& shape = setup_.shape->layers[layer];
   const GroupPlan& own = plan_of(layer);
   const KvGroup& group = setup_.shape->groups[shape.group];
-  const KvGroupGeometry& geometry = setup_.groups[shape.group];
+  if (plan(layer).attention.rope < 0) place_heads(layer);
+  const Heads heads = heads_of(layer);
   AttentionArrays arrays = own.device;
   if (own.host.parents.empty()) arrays.parents = nullptr;
-  arrays.q = q_;
+  arrays.q = heads.q;
   arrays.k = kv_.k(shape.group, shape.index_in_group);
   arrays.v = kv_.v(shape.group, shape.index_in_group);
   arrays.sinks = weights_.layers[layer].sinks;
@@ -206,8 +264,8 @@ void CudaStep::attend(uint32_t layer) {
   arrays.sums = sums_;
   arrays.out = attended_;
   AttentionShape call = {};
-  call.cache = {cache_type(geometry.dtype), static_cast<int>(group.kv_heads),
-                static_cast<int>(group.k_dim), static_cast<int>(geometry.block_tokens)};
+  call.cache = cache_shape(shape.group);
+  call.q_stride = heads.q_stride;
   call.out_type = weights_.type();
   call.v_dim = static_cast<int>(group.v_dim);
   call.out_head_stride = call.v_dim;
@@ -226,15 +284,6 @@ void CudaStep::attend(uint32_t layer) {
   call.window = group.window_tokens;
   call.scale = shape.scale;
   call.cap = shape.soft_cap;
-  if (!shares_kv(layer)) {
-    const auto store = [&](const float* from, const void* to) {
-      keep(launch_store(driver_.stream(), from, own.blocks, own.offsets, const_cast<void*>(to),
-                        rows_, call.cache),
-           "storing K and V");
-    };
-    store(k_, arrays.k);
-    if (!group.v_inside_k()) store(v_, arrays.v);
-  }
   keep(launch_attention(driver_.stream(), arrays, call), "attention");
 }
 
@@ -271,10 +320,15 @@ void CudaStep::mlp_in(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
-  multiply(w.up, w.up_bias, normed_, rows_, up_);
-  if (mlp.gated) multiply(w.gate, w.gate_bias, normed_, rows_, gate_);
-  keep(launch_gate(driver_.stream(), mlp.gated ? gate_ : nullptr, up_, inner_, weights_.type(),
-                   rows_, static_cast<int>(mlp.width), DeviceWeights::input_stride(mlp.width),
+  int stride = static_cast<int>(mlp.width);
+  if (mlp.gated) {
+    stride = multiply_all(w.gate_up, {{w.gate, w.gate_bias}, {w.up, w.up_bias}}, gate_up_);
+  } else {
+    multiply(w.up, w.up_bias, normed_, rows_, gate_up_);
+  }
+  keep(launch_gate(driver_.stream(), mlp.gated ? gate_up_ : nullptr,
+                   mlp.gated ? gate_up_ + mlp.width : gate_up_, inner_, weights_.type(), rows_,
+                   static_cast<int>(mlp.width), stride, DeviceWeights::input_stride(mlp.width),
                    activation_kind(mlp.activation)),
        "the activation");
 }

@@ -15,14 +15,16 @@ uint32_t StepSetup::most_padded() const {
 }
 
 struct CudaStep::Widths {
-  uint32_t q = 0, kv = 0, mlp = 0, heads = 0, attended = 0;
+  uint32_t q = 0, qkv = 0, gate_up = 0, mlp = 0, heads = 0, attended = 0;
   uint32_t splits = 0;
 
   explicit Widths(const StepSetup& setup) : splits(attention_splits(setup.shape->context_tokens)) {
     for (const LayerPlan& layer : setup.model->plan.layers) {
       q = std::max(q, layer.attention.q_width());
-      kv = std::max(kv, layer.attention.kv_width());
+      qkv = std::max(qkv, layer.attention.q_width() + 2 * layer.attention.kv_width());
       mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
+      gate_up = std::max(
+          {gate_up, layer.mlp.width * (layer.mlp.gated ? 2 : 1), 2 * layer.experts.shared_width});
       heads = std::max(heads, layer.attention.heads);
       // Latent attention's heads are inputs of products one by one, then together.
       const auto rank = static_cast<uint32_t>(DeviceWeights::input_stride(layer.latent.kv_rank));
@@ -65,8 +67,7 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
   const uint64_t inputs = 4ull * (plan.hidden + widest.attended + widest.mlp + 24);
-  const uint64_t numbers = 3ull * plan.hidden + widest.q + 2ull * widest.kv + 2ull * widest.mlp +
-                           plan.vocabulary +
+  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary +
                            uint64_t{widest.splits} * (widest.q + 2ull * widest.heads);
   const Input type = DeviceWeights::type_for(*setup.model);
   uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
@@ -94,11 +95,8 @@ Status CudaStep::load(const StepSetup& setup) {
   const std::pair<float**, uint64_t> floats[] = {{&hidden_, plan.hidden},
                                                  {&update_, plan.hidden},
                                                  {&wanted_, plan.hidden},
-                                                 {&q_, widest.q},
-                                                 {&k_, widest.kv},
-                                                 {&v_, widest.kv},
-                                                 {&gate_, widest.mlp},
-                                                 {&up_, widest.mlp},
+                                                 {&qkv_, widest.qkv},
+                                                 {&gate_up_, widest.gate_up},
                                                  {&logits_, plan.vocabulary},
                                                  {&partial_, uint64_t{widest.splits} * widest.q},
                                                  {&sums_, 2ull * widest.splits * widest.heads}};

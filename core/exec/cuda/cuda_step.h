@@ -11,6 +11,7 @@
 #include <tenon/model.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -82,6 +83,16 @@ class CudaStep final : private DecoderOps {
     uint32_t* offsets = nullptr;
   };
   struct Widths;  // the largest of all layers
+  // Where a layer's rows have q, K and V: side by side, of latent attention one behind the other.
+  struct Heads {
+    float *q, *k, *v;
+    int q_stride, kv_stride;  // from row to row
+  };
+  // One of a DeviceStack's matrices.
+  struct StackPart {
+    const DeviceMatrix& matrix;
+    const float* bias;
+  };
 
   void embed() override;
   void attention_norm(uint32_t layer) override;
@@ -138,15 +149,23 @@ class CudaStep final : private DecoderOps {
   void keep(Status status);
   void norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
             uint32_t rows, void* out, Input type);
+  Heads heads_of(uint32_t layer) const;
   void norm_heads(const SelfAttentionPlan& attention, const float* weight, const float* bias,
-                  float* heads, uint32_t count);
+                  float* heads, uint32_t count, int stride);
+  // Turns q and stores K and V, turned where the layer has an angle.
+  void place_heads(uint32_t layer);
+  CacheShape cache_shape(GroupId group) const;
   // The layer's input where it has no norm.
   void input_of(bool has_norm);
   static MultiplyCall multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
                                     uint32_t rows, float* y);
   // What the guest makes of dense products, it makes.
+  void multiply(const DeviceMatrix& w, const MultiplyCall& call);
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
+  // One product, or where the stack has no matrix, and of the guest's, one for each part:
+  // y [rows, the sum of widths] has what they make side by side. Returns that sum.
+  int multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts, float* y);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                      const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
   // hidden += scale · post_norm(update)
@@ -199,8 +218,8 @@ class CudaStep final : private DecoderOps {
   int32_t* tokens_ = nullptr;
   uint32_t *positions_ = nullptr, *logits_rows_ = nullptr, *hidden_rows_ = nullptr;
   float *hidden_ = nullptr, *update_ = nullptr, *wanted_ = nullptr;  // [rows, hidden]
-  float *q_ = nullptr, *k_ = nullptr, *v_ = nullptr;                 // [rows, heads, head_dim]
-  float *gate_ = nullptr, *up_ = nullptr;                            // [rows, MLP width]
+  float* qkv_ = nullptr;                                             // as `heads_of` says
+  float* gate_up_ = nullptr;  // [rows, gate and up side by side], or up alone
   void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
   ExpertArrays experts_;
   LatentArrays latent_;

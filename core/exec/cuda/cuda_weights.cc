@@ -1,6 +1,7 @@
 #include "core/exec/cuda/cuda_weights.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace tenon::cuda {
@@ -62,18 +63,64 @@ Result<DeviceMatrix> all_heads(const std::vector<Weight>& from, Input type, Weig
   return upload.elements(weights, type);
 }
 
+struct StackPart {
+  const Weight& from;
+  DeviceMatrix& to;
+  const std::vector<float>* bias = nullptr;
+  const float** to_bias = nullptr;
+};
+
+// Biases one behind the other, if all parts have one, or none has.
+Status load_biases(std::span<const StackPart> parts, WeightUpload& upload, DeviceStack& to) {
+  const auto has_bias = [](const StackPart& part) {
+    return part.bias != nullptr && !part.bias->empty();
+  };
+  if (std::ranges::none_of(parts, has_bias)) return {};
+  if (!std::ranges::all_of(parts, has_bias)) {
+    to.matrix = {};
+    for (const StackPart& part : parts) {
+      TENON_ASSIGN_OR_RETURN(*part.to_bias, upload.vector(*part.bias));
+    }
+    return {};
+  }
+  std::vector<float> all;
+  for (const StackPart& part : parts) all.insert(all.end(), part.bias->begin(), part.bias->end());
+  TENON_ASSIGN_OR_RETURN(to.bias, upload.vector(all));
+  const float* at = to.bias;
+  for (const StackPart& part : parts) {
+    *part.to_bias = at;
+    if (at != nullptr) at += part.bias->size();
+  }
+  return {};
+}
+
+Status load_stack(std::span<const StackPart> parts, WeightUpload& upload, DeviceStack& to) {
+  std::vector<const Weight*> weights;
+  for (const StackPart& part : parts) weights.push_back(&part.from);
+  TENON_ASSIGN_OR_RETURN(const StackedMatrices made, upload.stacked(weights));
+  for (size_t i = 0; i < parts.size(); ++i) parts[i].to = made.parts[i];
+  to.matrix = made.all;
+  return load_biases(parts, upload, to);
+}
+
+Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+  const StackPart qkv[] = {{from.q, to.q, &from.q_bias, &to.q_bias},
+                           {from.k, to.k, &from.k_bias, &to.k_bias},
+                           {from.v, to.v, &from.v_bias, &to.v_bias}};
+  TENON_RETURN_IF_ERROR(load_stack(qkv, upload, to.qkv));
+  const StackPart gate_up[] = {{from.gate, to.gate, &from.gate_bias, &to.gate_bias},
+                               {from.up, to.up, &from.up_bias, &to.up_bias}};
+  TENON_RETURN_IF_ERROR(load_stack(gate_up, upload, to.gate_up));
+  const StackPart shared[] = {{from.shared_gate, to.shared_gate}, {from.shared_up, to.shared_up}};
+  return load_stack(shared, upload, to.shared_gate_up);
+}
+
 Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
                   DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
-  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.q, &from.q},
-                                                              {&to.k, &from.k},
-                                                              {&to.v, &from.v},
-                                                              {&to.output, &from.output},
-                                                              {&to.gate, &from.gate},
-                                                              {&to.up, &from.up},
+  TENON_RETURN_IF_ERROR(load_stacks(from, upload, to));
+  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.output, &from.output},
                                                               {&to.down, &from.down},
-                                                              {&to.shared_gate, &from.shared_gate},
-                                                              {&to.shared_up, &from.shared_up},
                                                               {&to.shared_down, &from.shared_down},
                                                               {&to.q_a, &from.q_a},
                                                               {&to.kv_a, &from.kv_a}};
@@ -103,12 +150,7 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
       {&to.k_norm, &from.k_norm},
       {&to.q_norm_bias, &from.q_norm_bias},
       {&to.k_norm_bias, &from.k_norm_bias},
-      {&to.q_bias, &from.q_bias},
-      {&to.k_bias, &from.k_bias},
-      {&to.v_bias, &from.v_bias},
       {&to.output_bias, &from.output_bias},
-      {&to.gate_bias, &from.gate_bias},
-      {&to.up_bias, &from.up_bias},
       {&to.down_bias, &from.down_bias},
       {&to.q_a_norm, &from.q_a_norm},
       {&to.kv_a_norm, &from.kv_a_norm},

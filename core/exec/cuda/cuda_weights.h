@@ -11,8 +11,16 @@
 
 namespace tenon::cuda {
 
+// Matrices that read the same input, and their biases, as one, where they go together: all of one
+// layout, and all with a bias or none. Else the matrix is empty.
+struct DeviceStack {
+  DeviceMatrix matrix;
+  const float* bias;  // null = absent
+};
+
 struct DeviceLayer {
   DeviceMatrix q, k, v, output, gate, up, down;
+  DeviceStack qkv, gate_up, shared_gate_up;  // of what stands beside them
   // All experts, one below the other; routers are f32.
   DeviceMatrix expert_gate, expert_up, expert_down;
   DeviceMatrix shared_gate, shared_up, shared_down;

@@ -18,6 +18,16 @@ uint16_t rounded_to_bf16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+uint64_t element_bytes(Input type) {
+  return type == Input::f32 ? sizeof(float) : sizeof(uint16_t);
+}
+
+uint64_t rows_of_all(std::span<const Weight* const> weights) {
+  uint64_t rows = 0;
+  for (const Weight* weight : weights) rows += weight->n_out;
+  return rows;
+}
+
 // Whole steps of a product.
 int element_stride(uint32_t width) {
   return static_cast<int>((width + 31) / 32 * 32);
@@ -57,6 +67,48 @@ Result<DeviceMatrix> WeightUpload::matrix(std::span<const Weight* const> weights
   return elements(weights, type_);
 }
 
+DeviceMatrix WeightUpload::rows_of(const DeviceMatrix& all, uint32_t first, uint32_t count) const {
+  DeviceMatrix part = all;
+  part.n_out = static_cast<int>(count);
+  if (memory_ == nullptr) return part;
+  const auto stride = static_cast<uint64_t>(all.stride);
+  const auto groups = static_cast<uint64_t>(all.groups);
+  const uint64_t row_bytes = stride * (all.bits == 0 ? element_bytes(type_) : 1);
+  part.data = static_cast<const std::byte*>(all.data) + first * row_bytes;
+  if (all.scales != nullptr) part.scales = all.scales + first * groups;
+  if (all.zeros != nullptr) part.zeros = all.zeros + first * groups;
+  return part;
+}
+
+Result<StackedMatrices> WeightUpload::stacked(std::span<const Weight* const> weights) {
+  StackedMatrices made;
+  const auto fits = [&](const Weight* weight) {
+    return weight->n_out > 0 && weight->k_in == weights[0]->k_in;
+  };
+  const auto packs = [](const Weight* weight) { return bool{packed_layout(*weight)}; };
+  bool together = std::ranges::all_of(weights, fits);
+  PackedLayout layout;
+  if (together) {
+    for (const Weight* weight : weights) TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
+    layout = packed_layout(weights);
+    together = layout || std::ranges::none_of(weights, packs);
+  }
+  if (!together) {
+    for (const Weight* weight : weights) {
+      TENON_ASSIGN_OR_RETURN(made.parts.emplace_back(), matrix(*weight));
+    }
+    return made;
+  }
+  TENON_ASSIGN_OR_RETURN(made.all, layout ? packed(weights, layout) : elements(weights, type_));
+  made.all.n_out = static_cast<int>(rows_of_all(weights));
+  uint32_t row = 0;
+  for (const Weight* weight : weights) {
+    made.parts.push_back(rows_of(made.all, row, weight->n_out));
+    row += weight->n_out;
+  }
+  return made;
+}
+
 Result<DeviceMatrix> WeightUpload::elements(std::span<const Weight* const> weights, Input type) {
   if (weights.empty() || weights[0]->n_out == 0) return DeviceMatrix();
   const Weight& first = *weights[0];
@@ -65,9 +117,8 @@ Result<DeviceMatrix> WeightUpload::elements(std::span<const Weight* const> weigh
   made.k_in = static_cast<int>(first.k_in);
   made.stride = element_stride(first.k_in);
   const auto stride = static_cast<size_t>(made.stride);
-  const uint64_t row_bytes = stride * (type == Input::f32 ? sizeof(float) : sizeof(uint16_t));
-  const uint64_t matrix_bytes = first.n_out * row_bytes;
-  TENON_ASSIGN_OR_RETURN(void* const at, room(weights.size() * matrix_bytes, first.name));
+  const uint64_t row_bytes = stride * element_bytes(type);
+  TENON_ASSIGN_OR_RETURN(void* const at, room(rows_of_all(weights) * row_bytes, first.name));
   made.data = at;
   if (memory_ == nullptr) return made;
   std::vector<float> wide(kRowsAtOnce * stride, 0.0f);
@@ -93,7 +144,7 @@ Result<DeviceMatrix> WeightUpload::elements(std::span<const Weight* const> weigh
 Result<DeviceMatrix> WeightUpload::packed(std::span<const Weight* const> weights,
                                           const PackedLayout& layout) {
   const Weight& first = *weights[0];
-  const uint64_t rows = uint64_t{first.n_out} * weights.size();
+  const uint64_t rows = rows_of_all(weights);
   const uint64_t stride = layout.code_bytes(first.k_in);
   const uint64_t groups = layout.groups(first.k_in);
   packed_ = true;
@@ -115,12 +166,14 @@ Result<DeviceMatrix> WeightUpload::packed(std::span<const Weight* const> weights
   if (memory_ == nullptr) return made;
   std::vector<uint8_t> own_codes(kRowsAtOnce * stride), own_zeros(kRowsAtOnce * groups);
   std::vector<uint16_t> own_scales(kRowsAtOnce * groups);
+  size_t of = 0;
+  uint32_t next = 0;  // row of that weight
   for (uint64_t row = 0; row < rows; row += kRowsAtOnce) {
     const uint64_t count = std::min<uint64_t>(kRowsAtOnce, rows - row);
     for (uint64_t i = 0; i < count; ++i) {
-      const Weight& weight = *weights[(row + i) / first.n_out];
-      pack_row(weight, layout, static_cast<uint32_t>((row + i) % first.n_out),
+      pack_row(*weights[of], layout, next,
                {&own_codes[i * stride], &own_scales[i * groups], &own_zeros[i * groups]});
+      if (++next == weights[of]->n_out) ++of, next = 0;
     }
     TENON_RETURN_IF_ERROR(
         send(static_cast<uint8_t*>(codes) + row * stride, own_codes.data(), count * stride));

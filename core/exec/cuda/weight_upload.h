@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/exec/cuda/device_memory.h"
 #include "core/exec/cuda/kernels/launches.h"
@@ -27,6 +28,13 @@ struct DeviceMatrix {
   const uint8_t* zeros = nullptr;
 };
 
+// Matrices with the same columns as one, and where each of them stands in it. Those that do not go
+// together stand alone, and `all` is empty.
+struct StackedMatrices {
+  DeviceMatrix all;
+  std::vector<DeviceMatrix> parts;
+};
+
 class WeightUpload {
  public:
   // Without memory bytes are counted alone, and pointers are null. `type` is that of matrices that
@@ -36,6 +44,9 @@ class WeightUpload {
   // are errors.
   Result<DeviceMatrix> matrix(std::span<const Weight* const> weights);
   Result<DeviceMatrix> matrix(const Weight& weight);
+  // One below the other, where all are there, with the same columns, and would be packed alike or
+  // not at all.
+  Result<StackedMatrices> stacked(std::span<const Weight* const> weights);
   // In f32 or bf16, whatever the model's type and the weight's format.
   Result<DeviceMatrix> elements(std::span<const Weight* const> weights, Input type);
   // Null where it is empty.
@@ -45,6 +56,7 @@ class WeightUpload {
   bool has_packed() const { return packed_; }
 
  private:
+  DeviceMatrix rows_of(const DeviceMatrix& all, uint32_t first, uint32_t count) const;
   Result<DeviceMatrix> packed(std::span<const Weight* const> weights, const PackedLayout& layout);
   Result<void*> room(uint64_t bytes, std::string_view what);
   Status send(void* to, const void* from, uint64_t bytes);

@@ -81,7 +81,7 @@ TENON_DEVICE void load_queries(Shared<BFloat16> to, const AttentionView& a, cons
     const uint32_t item = items.first + static_cast<uint32_t>(i / head_dim);
     float x = 0.0f;
     if (items.there(item)) {
-      x = a.q[(static_cast<int64_t>(items.row(item)) * a.heads + items.head(item)) * head_dim +
+      x = a.q[static_cast<int64_t>(items.row(item)) * a.q_stride + items.head(item) * head_dim +
               i % head_dim];
     }
     to[i / head_dim * AttentionTileShape<head_dim>::kStride + i % head_dim] = to_bfloat16(x);
@@ -293,7 +293,7 @@ __global__ void attend_plain(AttentionView a, Rows k, Rows v, Global<const uint3
   float q[kLaneElements] = {};
   float out[kLaneElements] = {};
   for (int i = 0; i < kLaneElements && lane + 32 * i < a.head_dim; ++i) {
-    q[i] = a.q[(row * a.heads + head) * a.head_dim + lane + 32 * i];
+    q[i] = a.q[row * a.q_stride + head * a.head_dim + lane + 32 * i];
   }
   const float slope = a.slopes ? float{a.slopes[head]} : 0.0f;
   float largest = -INFINITY;

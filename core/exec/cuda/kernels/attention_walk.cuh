@@ -22,7 +22,7 @@ struct AttentionView {
   Global<const int32_t> tables;
   Global<const float> slopes;
   Global<float> partial, sums;
-  int heads, kv_heads, head_dim, v_dim, block_tokens;
+  int heads, kv_heads, head_dim, v_dim, block_tokens, q_stride;
   int row_bytes, scale_at;  // of i8 and i4
   CacheType type;
   uint32_t rows, window;

@@ -40,6 +40,7 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   a.head_dim = shape.cache.head_dim;
   a.v_dim = shape.v_dim;
   a.block_tokens = shape.cache.block_tokens;
+  a.q_stride = shape.q_stride == 0 ? shape.heads * shape.cache.head_dim : shape.q_stride;
   a.rows = shape.rows;
   a.window = shape.window;
   a.scale = shape.scale;

@@ -101,38 +101,58 @@ constexpr int up_to(int count, int multiple) {
 
 // A warp for each piece of K, as far as there is room; where pieces are few, some groups of columns
 // in a block.
-template <typename Shape>
-int multiply_few_rows(void* stream, const QuantFactors& q) {
-  const Factors<BFloat16>& f = q.f;
-  const int rows = static_cast<int>(f.rows);
-  const int pieces = (f.k_in + kPieceElements - 1) / kPieceElements;
-  const int warp_bytes = Shape::bytes(rows);
-  const int part_bytes = pieces * rows * Shape::kColumns * 4;
-  const int most = std::clamp((kFewBlockBytes - 4 * part_bytes) / warp_bytes, 1, kFewWarps);
-  const int rounds = (pieces + most - 1) / most;
-  const int piece_warps = (pieces + rounds - 1) / rounds;
-  const int groups = std::max(1, std::min(most, 4) / piece_warps);
-  const int columns = groups * Shape::kColumns;
-  const int warps = piece_warps * groups;
-  LaunchConfig config;
-  config.name = "multiply_few";
-  config.grid.x = static_cast<uint32_t>((f.n_out + columns - 1) / columns);
-  config.block.x = static_cast<uint32_t>(warps * 32);
-  config.shared_bytes =
-      static_cast<uint32_t>(up_to(16 + warps * warp_bytes, 16) + up_to(groups * part_bytes, 16));
-  config.overlaps = true;
-  config.stream = stream;
-  return launch(config, multiply_few<Shape>, q, groups);
+struct FewPlan {
+  int pieces, warps, groups, shared_bytes;
+
+  template <typename Shape>
+  static FewPlan of(Shape, int rows, int k_in) {
+    FewPlan plan;
+    plan.pieces = (k_in + kPieceElements - 1) / kPieceElements;
+    const int warp_bytes = Shape::bytes(rows);
+    const int part_bytes = plan.pieces * rows * Shape::kColumns * 4;
+    const int most = std::clamp((kFewBlockBytes - 4 * part_bytes) / warp_bytes, 1, kFewWarps);
+    const int rounds = (plan.pieces + most - 1) / most;
+    const int piece_warps = (plan.pieces + rounds - 1) / rounds;
+    plan.groups = std::max(1, std::min(most, 4) / piece_warps);
+    plan.warps = piece_warps * plan.groups;
+    plan.shared_bytes =
+        up_to(16 + plan.warps * warp_bytes, 16) + up_to(plan.groups * part_bytes, 16);
+    return plan;
+  }
+};
+
+// Calls `use` with the shape for so many rows. Of few rows a stage has much of W; of more it has
+// less, so that blocks keep their warps.
+template <int bits, typename Use>
+auto with_few_shape(uint32_t rows, const Use& use) {
+  constexpr int kStep = bits == 16 ? 128 : 256;
+  if (rows <= 2) return use(FewShape < 8, bits, 256, bits == 16 ? 2 : 3 > ());
+  if (rows <= 8) return use(FewShape<8, bits, kStep, 3>());
+  return use(FewShape<16, bits, kStep / 2, 4>());
 }
 
-// Of few rows a stage has much of W; of more it has less, so that blocks keep their warps.
 template <int bits>
 int multiply_few_rows(void* stream, const QuantFactors& q) {
-  constexpr int kStep = bits == 16 ? 128 : 256;
-  if (q.f.rows <= 2)
-    return multiply_few_rows<FewShape<8, bits, 256, bits == 16 ? 2 : 3>>(stream, q);
-  if (q.f.rows <= 8) return multiply_few_rows<FewShape<8, bits, kStep, 3>>(stream, q);
-  return multiply_few_rows<FewShape<16, bits, kStep / 2, 4>>(stream, q);
+  return with_few_shape<bits>(q.f.rows, [&]<typename Shape>(Shape shape) {
+    const FewPlan plan = FewPlan::of(shape, static_cast<int>(q.f.rows), q.f.k_in);
+    const int columns = plan.groups * Shape::kColumns;
+    LaunchConfig config;
+    config.name = "multiply_few";
+    config.grid.x = static_cast<uint32_t>((q.f.n_out + columns - 1) / columns);
+    config.block.x = static_cast<uint32_t>(plan.warps * 32);
+    config.shared_bytes = static_cast<uint32_t>(plan.shared_bytes);
+    config.overlaps = true;
+    config.stream = stream;
+    return launch(config, multiply_few<Shape>, q, plan.groups);
+  });
+}
+
+template <int bits>
+FewTile few_tile_of(uint32_t rows, int k_in) {
+  return with_few_shape<bits>(rows, [&]<typename Shape>(Shape shape) {
+    const FewPlan plan = FewPlan::of(shape, static_cast<int>(rows), k_in);
+    return FewTile{plan.groups * Shape::kColumns, Shape::kStep};
+  });
 }
 
 // W as bytes.
@@ -196,6 +216,11 @@ int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& 
 }
 
 }  // namespace
+
+FewTile few_tile(uint32_t rows, int k_in, int bits) {
+  if (bits == 4) return few_tile_of<4>(rows, k_in);
+  return bits == 8 ? few_tile_of<8>(rows, k_in) : few_tile_of<16>(rows, k_in);
+}
 
 int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
                             const QuantScales& quant, const ExpertRows& rows, uint32_t each) {

@@ -1,3 +1,4 @@
+#include "core/exec/cuda/kernels/head_kernels.cuh"
 #include "core/exec/cuda/kernels/row_kernels.cuh"
 
 namespace tenon::cuda {
@@ -33,6 +34,26 @@ int embed_quant(void* stream, const EmbedCall& c) {
                 c.width, c.position_stride, c.scale);
 }
 
+HeadsView heads_view(const HeadsCall& c) {
+  HeadsView view;
+  view.q = Global<float>(c.q);
+  view.k = Global<const float>(c.k);
+  view.v = Global<const float>(c.v);
+  view.angles = Global<const float>(c.angles);
+  view.blocks = Global<const uint32_t>(c.blocks);
+  view.offsets = Global<const uint32_t>(c.offsets);
+  view.cache = c.cache;
+  view.q_stride = c.q_stride;
+  view.q_heads = c.angles != nullptr && c.q != nullptr ? c.q_heads : 0;
+  view.q_dim = c.q_dim;
+  view.kv_stride = c.kv_stride;
+  view.k_first = c.k_first;
+  view.half = c.half;
+  view.pairs = c.pairs;
+  view.parts = view.q_heads + c.cache.kv_heads * ((c.k != nullptr) + (c.v != nullptr));
+  return view;
+}
+
 }  // namespace
 
 int launch_embed(void* stream, const EmbedCall& call) {
@@ -51,23 +72,17 @@ int launch_norm(void* stream, const float* x, const float* weight, const float* 
   return launch(config, norm_kernel<BFloat16>, x, weight, bias, static_cast<BFloat16*>(out), shape);
 }
 
-int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows, int head_count,
-                  int head_dim, int half, bool pairs) {
-  const uint64_t blocks = uint64_t{rows} * static_cast<uint32_t>(head_count);
-  return launch(rows_config("rotate", blocks, stream), rotate_kernel, heads, angles, head_count,
-                head_dim, half, pairs);
-}
-
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
-                uint32_t rows, int width, int out_stride, ActivationKind kind,
+                uint32_t rows, int width, int in_stride, int out_stride, ActivationKind kind,
                 SwigluLimit limited) {
-  const LaunchConfig config = rows_config("gate", rows, stream);
+  const uint64_t parts = static_cast<uint64_t>((width + kGateElements - 1) / kGateElements);
+  const LaunchConfig config = rows_config("gate", rows * parts, stream);
   if (out_type == Input::f32) {
-    return launch(config, gate_kernel<float>, gate, up, static_cast<float*>(out), width, out_stride,
-                  kind, limited);
+    return launch(config, gate_kernel<float>, gate, up, static_cast<float*>(out), width, in_stride,
+                  out_stride, kind, limited);
   }
   return launch(config, gate_kernel<BFloat16>, gate, up, static_cast<BFloat16*>(out), width,
-                out_stride, kind, limited);
+                in_stride, out_stride, kind, limited);
 }
 
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
@@ -87,22 +102,24 @@ int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap
   return launch(rows_config("adjust", blocks, stream), adjust_kernel, x, count, scale, cap, limit);
 }
 
-int launch_store(void* stream, const float* from, const uint32_t* blocks, const uint32_t* offsets,
-                 void* cache, uint32_t rows, const CacheShape& shape) {
-  const uint64_t count = uint64_t{rows} * static_cast<uint32_t>(shape.kv_heads);
-  LaunchConfig config = rows_config("store", count, stream);
-  if (is_quantised(shape.type)) {
+int launch_place_heads(void* stream, const HeadsCall& call) {
+  const HeadsView view = heads_view(call);
+  const uint64_t blocks = uint64_t{call.rows} * static_cast<uint32_t>(view.parts);
+  if (blocks == 0) return 0;
+  LaunchConfig config = rows_config("place_heads", blocks, stream);
+  const CacheShape& cache = call.cache;
+  if (is_quantised(cache.type)) {
     config.block.x = kWarp;
-    return launch(config, store_quantised_kernel, from, blocks, offsets,
-                  static_cast<uint8_t*>(cache), shape, cache_row_bytes(shape.type, shape.head_dim),
-                  cache_scale_at(shape.type, shape.head_dim));
+    return launch(config, place_quantised_kernel, view, static_cast<uint8_t*>(call.k_cache),
+                  static_cast<uint8_t*>(call.v_cache), cache_row_bytes(cache.type, cache.head_dim),
+                  cache_scale_at(cache.type, cache.head_dim));
   }
-  if (shape.type == CacheType::f32) {
-    return launch(config, store_kernel<float>, from, blocks, offsets, static_cast<float*>(cache),
-                  shape.kv_heads, shape.head_dim, shape.block_tokens);
+  if (cache.type == CacheType::f32) {
+    return launch(config, place_heads_kernel<float>, view, static_cast<float*>(call.k_cache),
+                  static_cast<float*>(call.v_cache));
   }
-  return launch(config, store_kernel<BFloat16>, from, blocks, offsets,
-                static_cast<BFloat16*>(cache), shape.kv_heads, shape.head_dim, shape.block_tokens);
+  return launch(config, place_heads_kernel<BFloat16>, view, static_cast<BFloat16*>(call.k_cache),
+                static_cast<BFloat16*>(call.v_cache));
 }
 
 }  // namespace tenon::cuda

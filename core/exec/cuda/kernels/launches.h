@@ -21,6 +21,7 @@ struct NormShape {
   int width = 0;
   int x_stride = 0;  // elements; 0 = width
   int out_stride = 0;
+  uint32_t heads = 1;        // rows are so many neighbours in each of what strides lead to
   uint32_t weight_rows = 1;  // row r has weight r % weight_rows
   float eps = 0.0f;
   bool centered = false;  // a layer norm; else an rms norm
@@ -83,13 +84,9 @@ int launch_embed(void* stream, const EmbedCall& call);
 int launch_norm(void* stream, const float* x, const float* weight, const float* bias, void* out,
                 Input out_type, const NormShape& shape);
 
-// heads [rows, head_count, head_dim] in place; angles [rows, 2, half].
-int launch_rotate(void* stream, float* heads, const float* angles, uint32_t rows, int head_count,
-                  int head_dim, int half, bool pairs);
-
-// out [rows, out_stride] = activation(gate [rows, width]) · up; gate null: activation(up).
+// out [rows, out_stride] = activation(gate [rows, in_stride]) · up; gate null: activation(up).
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
-                uint32_t rows, int width, int out_stride, ActivationKind kind,
+                uint32_t rows, int width, int in_stride, int out_stride, ActivationKind kind,
                 SwigluLimit limited = {});
 
 // to [count, to_stride] = the first `width` of rows of from [.., from_stride]; `rows` null: the
@@ -122,9 +119,28 @@ struct CacheShape {
   int head_dim;
   int block_tokens;
 };
-// from [rows, kv_heads, head_dim] to block blocks[row], token offsets[row].
-int launch_store(void* stream, const float* from, const uint32_t* blocks, const uint32_t* offsets,
-                 void* cache, uint32_t rows, const CacheShape& shape);
+// Heads on their way to attention: q is turned where it stands, K and V go into the cache, K
+// turned. Of a head 2 · half elements turn, in halves or in pairs.
+struct HeadsCall {
+  float* q;        // [rows, q_stride], heads of q_dim elements that begin to turn at once; or null
+  const float* k;  // [rows, kv_stride], heads of cache.head_dim that turn from k_first on; or null
+  const float* v;  // likewise, or null where K holds it
+  const float* angles;      // [rows, 2, half]; null: nothing turns, and q is not touched
+  const uint32_t* blocks;   // [rows]
+  const uint32_t* offsets;  // [rows] the token of its block
+  void* k_cache;
+  void* v_cache;
+  CacheShape cache;
+  uint32_t rows;
+  int q_stride;
+  int q_heads;
+  int q_dim;
+  int kv_stride;
+  int k_first;
+  int half;
+  bool pairs;
+};
+int launch_place_heads(void* stream, const HeadsCall& call);
 
 // y [rows, y_stride] = x · Wᵀ + bias, or y += factor · (x · Wᵀ + bias).
 //
@@ -166,6 +182,13 @@ constexpr ProductTiles tiles_of(const MultiplyCall& call, uint32_t heads = 1) {
              : ProductTiles::rows_64;
 }
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
+
+// Of a product of at most 16 rows: the columns of a block, and the elements of K of a step.
+struct FewTile {
+  int columns;
+  int step;
+};
+FewTile few_tile(uint32_t rows, int k_in, int bits);
 
 // `count` such products beside each other, of heads that have a matrix each: x, w and y of the next
 // one begin so many elements further. No bias; x must stay aligned to 16 bytes.
@@ -263,7 +286,7 @@ struct AttentionSequence {
   uint32_t first_entry;  // of its table, in `tables`
 };
 struct AttentionArrays {
-  const float* q;  // [rows, heads, head_dim]
+  const float* q;  // [rows, q_stride], heads one behind the other
   const void* k;   // planes
   const void* v;   // k again where V is the beginning of K's rows
   const AttentionSequence* sequences;
@@ -281,7 +304,8 @@ struct AttentionArrays {
 };
 struct AttentionShape {
   CacheShape cache;
-  int v_dim;  // elements of a row of V: head_dim, or fewer of latent attention
+  int q_stride;  // 0 = heads · head_dim
+  int v_dim;     // elements of a row of V: head_dim, or fewer of latent attention
   Input out_type;
   int out_stride;
   int out_head_stride;
