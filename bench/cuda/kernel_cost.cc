@@ -1,5 +1,7 @@
 #include "bench/cuda/kernel_cost.h"
 
+#include <set>
+
 #include "bench/cuda/product_cost.h"
 
 namespace tenon::cuda::bench {
@@ -40,14 +42,14 @@ Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
 Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
   constexpr uint64_t kPiece = 1024;
   constexpr uint64_t kWarpColumns = 16;
-  const FewTile tile = few_tile(call.rows, call.k_in, bits);
+  const FewTile tile = few_tile(call.rows, call.k_in, bits, quant.group);
   const uint64_t n = number(call.n_out);
   const uint64_t k = number(call.k_in);
   const uint64_t columns = ceiling(n, number(tile.columns)) * number(tile.columns);
   const uint64_t x_bytes = call.rows * k * 2;
   Cost cost = reads(x_bytes, columns / kWarpColumns * x_bytes);
-  const uint64_t w_bytes = n * ceiling(k, kStep) * kStep * number(bits) / 8;
-  cost += reads(w_bytes, w_bytes);
+  const uint64_t column_bytes = ceiling(k, kStep) * kStep * number(bits) / 8;
+  cost += reads(n * column_bytes, columns * column_bytes);
   uint64_t groups = 0;  // of all pieces
   uint64_t steps = 0;
   for (uint64_t begin = 0; begin < k; begin += kPiece) {
@@ -57,8 +59,10 @@ Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
   }
   cost.operations = 2 * kFewRows * columns * steps * number(tile.step);
   if (bits == 16) return cost;
-  cost += reads(n * ceiling(k, number(quant.group)) * 2, n * groups * 2);
-  if (quant.zeros != nullptr) cost += reads(n * ceiling(k, number(quant.group)), n * groups);
+  cost += reads(n * ceiling(k, number(quant.group)) * 2, columns * groups * 2);
+  if (quant.zeros != nullptr) {
+    cost += reads(n * ceiling(k, number(quant.group)), columns * groups);
+  }
   return cost;
 }
 
@@ -108,7 +112,13 @@ Cost table_rows(const EmbedCall& call, uint64_t different) {
     return reads(different * width * element, elements * element);
   }
   const uint64_t groups = ceiling(width, number(quant.group));
-  Cost cost = reads(different * ceiling(width * number(quant.bits), 8), elements);
+  // The last elements of 4 bits stand in more bytes than they would one behind the other.
+  std::set<int> bytes;
+  for (int i = call.width / 32 * 32; i < call.width; ++i) {
+    bytes.insert(quant_place(i, quant.bits) * quant.bits / 8);
+  }
+  const uint64_t whole = width / 32 * 32 * number(quant.bits) / 8;
+  Cost cost = reads(different * (whole + bytes.size()), elements);
   cost += reads(different * groups * 2, elements * 2);
   if (quant.zeros != nullptr) cost += reads(different * groups, elements);
   return cost;

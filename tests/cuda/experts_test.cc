@@ -208,15 +208,16 @@ struct Numbered {
     bias = numbers.many(uint64_t{choice.count} * kN);
     w = widened(rounded(numbers.many(uint64_t{choice.count} * kN * kK)));
     if (p.bits == 0) return;
+    codes.resize(w.size() * p.bits / 8);
     for (size_t group = 0; group < w.size() / 32; ++group) {
       scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
       for (size_t i = group * 32; i < group * 32 + 32; ++i) {
         const int code = static_cast<int>(numbers.below(p.bits == 4 ? 16 : 255));
         const int value = p.bits == 4 ? code - 8 : code - 127;
         w[i] = static_cast<float>(value) * to_float(Half{scales.back()});
-        if (p.bits == 8) codes.push_back(static_cast<uint8_t>(value));
-        if (p.bits == 4 && i % 2 == 0) codes.push_back(static_cast<uint8_t>(code));
-        if (p.bits == 4 && i % 2 == 1) codes.back() |= static_cast<uint8_t>(code << 4);
+        const int place = quant_place(static_cast<int>(i), p.bits);
+        if (p.bits == 8) codes[place] = static_cast<uint8_t>(value);
+        if (p.bits == 4) codes[place / 2] |= static_cast<uint8_t>(code << (place % 2 * 4));
       }
     }
   }

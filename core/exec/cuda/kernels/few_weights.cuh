@@ -7,9 +7,11 @@
 
 namespace tenon::cuda {
 
-// How many rows and columns a warp has, how much of K a stage, and how many stages there are: all
-// but one are on their way.
-template <int row_count, int bit_count, int step_elements, int stage_count>
+// How many rows a warp has, how much of K a stage, how many stages there are (all but one are on
+// their way), and in what runs of K groups begin and end. Of few rows a warp has x's whole piece at
+// once.
+template <int row_count, int bit_count, int step_elements, int stage_count, int run_elements,
+          bool has_whole_x>
 struct FewShape {
   static constexpr int kRows = row_count;  // 8 or 16
   static constexpr int kColumns = 16;
@@ -17,20 +19,24 @@ struct FewShape {
   static constexpr int kBits = bit_count;  // 16: bf16
   static constexpr int kStep = step_elements;
   static constexpr int kStages = stage_count;
-  static constexpr int kXStride = kStep + 8;         // elements: rows meet no bank twice
+  static constexpr int kRun = run_elements;  // divides kStep
+  static constexpr bool kWholeX = has_whole_x;
+  // Elements: rows meet no bank twice.
+  static constexpr int kXStride = (kWholeX ? kPieceElements : kStep) + 8;
+  static constexpr int kXStages = kWholeX ? 1 : kStages;
   static constexpr int kWBytes = kStep * kBits / 8;  // of a column
   static constexpr int kWPieces = kWBytes / 16;
   // Columns meet no bank twice: those of 8 bits are read in pieces of 8 bytes.
   static constexpr int kWStride = kWBytes + (kBits == 8 ? 32 : 16);
   static constexpr int kWStage = kColumns * kWStride;  // bytes
-  // Of a piece of K, in groups of at least 32 elements.
+  // Of a piece of K, the first and the last one not whole.
   static constexpr int kGroups = kPieceElements / 32 + 1;
 
   static TENON_DEVICE int next(int stage) { return stage + 1 < kStages ? stage + 1 : 0; }
   // Of shared memory, for a warp.
   static constexpr int bytes(int rows) {
     const int scales = kBits == 16 ? 0 : kColumns * kGroups * 3;
-    return kStages * (rows * kXStride * 2 + kWStage) + scales;
+    return kXStages * rows * kXStride * 2 + kStages * kWStage + scales;
   }
 };
 
@@ -44,15 +50,23 @@ struct FewStages {
 
   TENON_DEVICE FewStages(SharedArena& arena, int warp, int warps, int rows)
       : zeros(arena.take<BFloat16>(8)),
-        x(arena.take<BFloat16>(warps * Shape::kStages * rows * Shape::kXStride)),
+        x(arena.take<BFloat16>(warps * Shape::kXStages * rows * Shape::kXStride)),
         w(arena.take<uint8_t>(warps * Shape::kStages * Shape::kWStage)),
         x_elements(rows * Shape::kXStride) {
-    x = x + warp * Shape::kStages * x_elements;
+    x = x + warp * Shape::kXStages * x_elements;
     w = w + warp * Shape::kStages * Shape::kWStage;
   }
-  TENON_DEVICE Shared<BFloat16> x_of(int stage) const { return x + stage * x_elements; }
+  // Of the piece's step.
+  TENON_DEVICE Shared<BFloat16> x_of(int stage, int step) const {
+    return x + (Shape::kWholeX ? step * Shape::kStep : stage * x_elements);
+  }
   TENON_DEVICE Shared<uint8_t> w_of(int stage) const { return w + stage * Shape::kWStage; }
 };
+
+// Columns that are not there are the last one once more, and are not used.
+TENON_DEVICE int column_there(const Factors<BFloat16>& f, int column) {
+  return column < f.n_out ? column : f.n_out - 1;
+}
 
 // A warp's sums over one piece of K.
 template <typename Shape, int bits = Shape::kBits>
@@ -60,7 +74,6 @@ struct FewWeights {
   static constexpr int kTiles = Shape::kTiles;
   float sums[kTiles][4];
 
-  // Weights of 4 and 8 bits: scales and zeros of a piece come to shared memory first.
   TENON_DEVICE FewWeights(const QuantFactors& factors, SharedArena& arena, int first, int own_lane,
                           int warp, int warps, Shared<uint8_t> first_stage)
       : q(factors),
@@ -72,20 +85,27 @@ struct FewWeights {
     scales = scales + warp * kEntries;
     zeros = zeros + warp * kEntries;
   }
+  // Two lanes bring a column's scales and zeros.
   TENON_DEVICE void begin_piece(int begin, int length) {
-    const int first_group = begin / q.group;
-    groups = (begin + length - 1) / q.group - first_group + 1;
-    for (int i = lane; i < Shape::kColumns * groups; i += 32) {
-      const int own = i / groups;
-      const int to = own * Shape::kGroups + i % groups;
-      if (column + own >= q.f.n_out) continue;
-      const int64_t at = static_cast<int64_t>(column + own) * q.groups + first_group + i % groups;
-      scales[to] = Half(q.scales[at]);
-      if (q.zeros) zeros[to] = uint8_t{q.zeros[at]};
+    const int first = begin / q.group;
+    groups = (begin + length - 1) / q.group - first + 1;
+    left = (first + 1) * q.group - begin;
+    const int own = lane / 2;
+    const int64_t at = int64_t{column_there(q.f, column + own)} * q.groups + first + lane % 2;
+    const Global<const Half> from = q.scales + at;
+    TENON_UNROLL_BY(4)
+    for (int i = 0; i < groups - lane % 2; i += 2) {
+      scales[(i + lane % 2) * Shape::kColumns + own] = Half(from[i]);
+    }
+    if (q.zeros) {
+      const Global<const uint8_t> zero_from = q.zeros + at;
+      TENON_UNROLL_BY(4)
+      for (int i = 0; i < groups - lane % 2; i += 2) {
+        zeros[(i + lane % 2) * Shape::kColumns + own] = uint8_t{zero_from[i]};
+      }
     }
     __syncwarp();
     group = 0;
-    left = q.group - begin % q.group;
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
       TENON_UNROLL
@@ -93,23 +113,28 @@ struct FewWeights {
     }
     begin_group();
   }
-  TENON_DEVICE void enter(Shared<uint8_t> of) { stage = of; }
-  TENON_DEVICE void multiply(const uint32_t (&a)[2][4], int k) {
-    // Behind the last group a stage has zeros.
-    if (left == 0 && group + 1 < groups) {
+  TENON_DEVICE void enter(Shared<uint8_t> of) {
+    stage = of + (lane / 4 * Shape::kWStride + lane % 4 * bits);
+  }
+  // A run of K. Behind the last group a stage has zeros.
+  TENON_DEVICE void multiply(const uint32_t (&a)[Shape::kRun / 16][4], int k) {
+    if (left <= 0 && group + 1 < groups) {
       end_group();
       ++group;
       left = q.group;
       begin_group();
     }
-    left -= 32;
+    left -= Shape::kRun;
     TENON_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
-      uint32_t b[2][2];
-      quant_fragments<bits>(b, stage + ((n * 8 + lane / 4) * Shape::kWStride + k * bits / 8),
-                            lane % 4, zero[n]);
-      mma_bf16(part[n], a[0], b[0]);
-      mma_bf16(part[n], a[1], b[1]);
+    for (int i = 0; i < Shape::kRun / 16; i += 2) {
+      TENON_UNROLL
+      for (int n = 0; n < kTiles; ++n) {
+        uint32_t b[2][2];
+        quant_fragments<bits>(b, stage + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8),
+                              zero[n]);
+        mma_bf16(part[n], a[i], b[0]);
+        mma_bf16(part[n], a[i + 1], b[1]);
+      }
     }
   }
   TENON_DEVICE void end_piece() { end_group(); }
@@ -120,9 +145,8 @@ struct FewWeights {
   TENON_DEVICE void begin_group() {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
-      const int own = n * 8 + lane / 4;
-      const bool there = q.zeros && column + own < q.f.n_out;
-      zero[n] = quant_zero<bits>(there, there ? uint8_t{zeros[own * Shape::kGroups + group]} : 0);
+      const int own = group * Shape::kColumns + n * 8 + lane / 4;
+      zero[n] = quant_zero<bits>(static_cast<bool>(q.zeros), q.zeros ? uint8_t{zeros[own]} : 0);
       TENON_UNROLL
       for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
     }
@@ -130,24 +154,21 @@ struct FewWeights {
   TENON_DEVICE void end_group() {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
+      const Pack<Half, 2> two =
+          load_pack<2>(scales + (group * Shape::kColumns + n * 8 + lane % 4 * 2));
       TENON_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int own = n * 8 + lane % 4 * 2 + i % 2;
-        if (column + own >= q.f.n_out) continue;
-        const Half scale = scales[own * Shape::kGroups + group];
-        sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
-      }
+      for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(to_float(two[i % 2]), part[n][i], sums[n][i]);
     }
   }
 
   const QuantFactors& q;
   int column, lane;
-  Shared<Half> scales;  // [columns, kGroups]
+  Shared<Half> scales;  // [kGroups, columns]
   Shared<uint8_t> zeros;
   Shared<uint8_t> stage;
   int group = 0;  // of the piece
   int groups = 0;
-  int left = 0;  // of it, along K
+  int left = 0;  // of the group, along K
   uint32_t zero[kTiles];
   float part[kTiles][4];
 };
@@ -170,9 +191,9 @@ struct FewWeights<Shape, 16> {
   TENON_DEVICE void enter(Shared<uint8_t> of) {
     stage = of + ((lane / 16 * 8 + lane % 8) * Shape::kWStride + lane / 8 % 2 * 16);
   }
-  TENON_DEVICE void multiply(const uint32_t (&a)[2][4], int k) {
+  TENON_DEVICE void multiply(const uint32_t (&a)[Shape::kRun / 16][4], int k) {
     TENON_UNROLL
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < Shape::kRun / 16; ++i) {
       TENON_UNROLL
       for (int n = 0; n < kTiles; n += 2) {
         uint32_t pair[4];

@@ -123,17 +123,22 @@ struct FewPlan {
 
 // Calls `use` with the shape for so many rows. Of few rows a stage has much of W; of more it has
 // less, so that blocks keep their warps.
-template <int bits, typename Use>
+template <int bits, int run, typename Use>
 auto with_few_shape(uint32_t rows, const Use& use) {
   constexpr int kStep = bits == 16 ? 128 : 256;
-  if (rows <= 2) return use(FewShape < 8, bits, 256, bits == 16 ? 2 : 3 > ());
-  if (rows <= 8) return use(FewShape<8, bits, kStep, 3>());
-  return use(FewShape<16, bits, kStep / 2, 4>());
+  if (rows <= 2) return use(FewShape < 8, bits, 256, bits == 16 ? 2 : 3, run, true > ());
+  if (rows <= 8) return use(FewShape<8, bits, kStep, 3, run, false>());
+  return use(FewShape < 16, bits, kStep / 2, 4, run < kStep / 2 ? run : kStep / 2, false > ());
+}
+template <int bits, typename Use>
+auto with_few_shape(uint32_t rows, int group, const Use& use) {
+  if (bits == 16 || group % 128 == 0) return with_few_shape<bits, 128>(rows, use);
+  return with_few_shape<bits, 32>(rows, use);
 }
 
 template <int bits>
 int multiply_few_rows(void* stream, const QuantFactors& q) {
-  return with_few_shape<bits>(q.f.rows, [&]<typename Shape>(Shape shape) {
+  return with_few_shape<bits>(q.f.rows, q.group, [&]<typename Shape>(Shape shape) {
     const FewPlan plan = FewPlan::of(shape, static_cast<int>(q.f.rows), q.f.k_in);
     const int columns = plan.groups * Shape::kColumns;
     LaunchConfig config;
@@ -148,8 +153,8 @@ int multiply_few_rows(void* stream, const QuantFactors& q) {
 }
 
 template <int bits>
-FewTile few_tile_of(uint32_t rows, int k_in) {
-  return with_few_shape<bits>(rows, [&]<typename Shape>(Shape shape) {
+FewTile few_tile_of(uint32_t rows, int k_in, int group) {
+  return with_few_shape<bits>(rows, group, [&]<typename Shape>(Shape shape) {
     const FewPlan plan = FewPlan::of(shape, static_cast<int>(rows), k_in);
     return FewTile{plan.groups * Shape::kColumns, Shape::kStep};
   });
@@ -217,9 +222,9 @@ int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& 
 
 }  // namespace
 
-FewTile few_tile(uint32_t rows, int k_in, int bits) {
-  if (bits == 4) return few_tile_of<4>(rows, k_in);
-  return bits == 8 ? few_tile_of<8>(rows, k_in) : few_tile_of<16>(rows, k_in);
+FewTile few_tile(uint32_t rows, int k_in, int bits, int group) {
+  if (bits == 4) return few_tile_of<4>(rows, k_in, group);
+  return bits == 8 ? few_tile_of<8>(rows, k_in, group) : few_tile_of<16>(rows, k_in, group);
 }
 
 int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,

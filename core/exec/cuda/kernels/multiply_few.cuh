@@ -10,80 +10,101 @@ namespace tenon::cuda {
 
 inline constexpr int kFewWarps = 8;  // of a block, at most
 
-// What a warp copies for a step: its columns of W, and all rows of x.
+// What a warp copies: its columns of W, and all rows of x.
 template <typename Shape>
 struct FewCopies {
   const QuantFactors& q;
   const FewStages<Shape>& stages;
-  int column, lane;  // the first column
+  Global<const uint8_t> w;  // of a lane: its piece of its first column
+  int column;               // that
+  int w_at, w_piece;        // in a stage; in a row
+  int lane;
+  bool whole;  // all of the warp's columns are there
 
-  // Bytes that are there of the 16 from `at` on, of a row that has `bytes`.
-  static TENON_DEVICE uint32_t valid(int at, int bytes) {
-    const int left = bytes - at;
-    return left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
-  }
-  TENON_DEVICE void copy_w(int k, int stage) const {
-    constexpr int kApart = 32 / Shape::kWPieces;  // columns at once
-    const int piece = lane % Shape::kWPieces * 16;
+  TENON_DEVICE FewCopies(const QuantFactors& factors, const FewStages<Shape>& of, int first,
+                         int own_lane)
+      : q(factors), stages(of), lane(own_lane) {
     const int row = lane / Shape::kWPieces;
-    const int own = column + row;
-    const int at = k * Shape::kBits / 8 + piece;
-    const uint32_t bytes = valid(at, q.f.w_stride);
-    const Shared<uint8_t> to = stages.w_of(stage) + (row * Shape::kWStride + piece);
-    const Global<const uint8_t> from = q.w + (static_cast<int64_t>(own) * q.f.w_stride + at);
-    TENON_UNROLL
-    for (int i = 0; i < Shape::kColumns / kApart; ++i) {
-      const bool there = bytes > 0 && own + i * kApart < q.f.n_out;
-      copy_async_16(to + i * kApart * Shape::kWStride,
-                    there ? from + static_cast<int64_t>(i) * kApart * q.f.w_stride : q.w,
-                    there ? bytes : 0);
+    w_piece = lane % Shape::kWPieces * 16;
+    w_at = row * Shape::kWStride + w_piece;
+    column = first + row;
+    whole = first + Shape::kColumns <= q.f.n_out;
+    w = q.w + (int64_t{column_there(q.f, column)} * q.f.w_stride + w_piece);
+  }
+  // A row of W has whole pieces of 16 bytes.
+  TENON_DEVICE void copy_w(int k, int stage) const {
+    const int at = k * Shape::kBits / 8;
+    const Shared<uint8_t> to = stages.w_of(stage) + w_at;
+    if (at + w_piece >= q.f.w_stride) {
+      TENON_UNROLL
+      for (int i = 0; i < kCopies; ++i) {
+        store_pack(to + i * kApart * Shape::kWStride, Pack<uint8_t, 16>{});
+      }
+    } else if (whole) {
+      const int64_t apart = int64_t{kApart} * q.f.w_stride;
+      TENON_UNROLL
+      for (int i = 0; i < kCopies; ++i) {
+        copy_async_16(to + i * kApart * Shape::kWStride, w + (i * apart + at));
+      }
+    } else {
+      for (int i = 0; i < kCopies; ++i) {
+        const int64_t own = column_there(q.f, column + i * kApart);
+        copy_async_16(to + i * kApart * Shape::kWStride, q.w + (own * q.f.w_stride + w_piece + at));
+      }
     }
   }
-  // All warps of a multiprocessor read the same: were it not kept there, they would keep the few
-  // parts of L2 that have it busier than memory keeps the others.
-  TENON_DEVICE void copy_x(int k, int stage) const {
-    constexpr int kPieces = Shape::kStep / 8;  // 16 or 32
-    const int piece = lane % kPieces * 8;
-    const uint32_t bytes = valid((k + piece) * 2, q.f.k_in * 2);
-    const Shared<BFloat16> to = stages.x_of(stage);
+  // `count` elements from k on. All warps of a multiprocessor read the same: were it not kept
+  // there, they would keep the few parts of L2 that have it busier than memory keeps the others.
+  TENON_DEVICE void copy_x(int k, int count, Shared<BFloat16> to) const {
     const int rows = static_cast<int>(q.f.rows);
-    for (int row = lane / kPieces; row < rows; row += 32 / kPieces) {
-      const int64_t at = static_cast<int64_t>(row) * q.f.x_stride + k + piece;
-      copy_async_16_by_l1(to + (row * Shape::kXStride + piece), bytes > 0 ? q.f.x + at : q.f.x,
-                          bytes);
+    for (int row = 0; row < rows; ++row) {
+      const Global<const BFloat16> from = q.f.x + (static_cast<int64_t>(row) * q.f.x_stride + k);
+      TENON_UNROLL
+      for (int i = lane * 8; i < count; i += 32 * 8) {
+        const int left = (q.f.k_in - k - i) * 2;
+        const uint32_t bytes = left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
+        copy_async_16_by_l1(to + (row * Shape::kXStride + i), bytes > 0 ? from + i : q.f.x, bytes);
+      }
     }
   }
+
+ private:
+  static constexpr int kApart = 32 / Shape::kWPieces;  // columns that a warp copies at once
+  static constexpr int kCopies = Shape::kColumns / kApart;
 };
 
-// A from rows of x: a lane's place in a stage. Matrices of ldmatrix are four along K where there
-// are 8 rows, and two by two where there are 16.
+// A from rows of x: a lane's place in a step. Matrices of ldmatrix are four along K where there are
+// 8 rows, and two by two where there are 16.
 template <typename Shape>
 struct FewRows {
   Shared<BFloat16> at;
   int moves;  // 0 where the lane's row is not there
 
-  TENON_DEVICE FewRows(const FewStages<Shape>& stages, int stage, int rows, int lane)
+  TENON_DEVICE FewRows(const FewStages<Shape>& stages, int stage, int step, int rows, int lane)
       : at(stages.zeros), moves(0) {
     const int row = Shape::kRows == 8 ? lane % 8 : lane % 16;
     const int k = Shape::kRows == 8 ? lane / 8 * 8 : lane / 16 * 8;
     if (row >= rows) return;
-    at = stages.x_of(stage) + (row * Shape::kXStride + k);
+    at = stages.x_of(stage, step) + (row * Shape::kXStride + k);
     moves = 1;
   }
-  // For the two steps of 16 from k on.
-  TENON_DEVICE void load(uint32_t (&a)[2][4], int k) const {
-    if constexpr (Shape::kRows == 8) {
-      uint32_t four[4];
-      load_matrix_x4(four, at + moves * k);
-      TENON_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        a[i][0] = four[2 * i];
-        a[i][2] = four[2 * i + 1];
-        a[i][1] = a[i][3] = 0;
+  // A run from k on.
+  TENON_DEVICE void load(uint32_t (&a)[Shape::kRun / 16][4], int k) const {
+    TENON_UNROLL
+    for (int i = 0; i < Shape::kRun / 16; i += 2) {
+      if constexpr (Shape::kRows == 8) {
+        uint32_t four[4];
+        load_matrix_x4(four, at + moves * (k + i * 16));
+        TENON_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          a[i + half][0] = four[2 * half];
+          a[i + half][2] = four[2 * half + 1];
+          a[i + half][1] = a[i + half][3] = 0;
+        }
+      } else {
+        load_matrix_x4(a[i], at + moves * (k + i * 16));
+        load_matrix_x4(a[i + 1], at + moves * (k + i * 16 + 16));
       }
-    } else {
-      load_matrix_x4(a[0], at + moves * k);
-      load_matrix_x4(a[1], at + moves * (k + 16));
     }
   }
 };
@@ -141,7 +162,7 @@ __global__ void __launch_bounds__(kFewWarps * 32) multiply_few(QuantFactors q, i
   const FewParts<Shape> parts = {arena.take<float>(pieces * groups * rows * Shape::kColumns),
                                  pieces, groups, rows};
   FewWeights<Shape> weights(q, arena, column, lane, warp, warps, stages.w_of(0));
-  const FewCopies<Shape> copies = {q, stages, column, lane};
+  const FewCopies<Shape> copies(q, stages, column, lane);
   let_next_start();
   if (threadIdx.x < 8) stages.zeros[static_cast<int>(threadIdx.x)] = BFloat16{0};
   __syncthreads();  // zeros are there
@@ -155,8 +176,14 @@ __global__ void __launch_bounds__(kFewWarps * 32) multiply_few(QuantFactors q, i
     }
     weights.begin_piece(begin, length);
     wait_for_earlier();
-    for (int step = 0; step < Shape::kStages - 1; ++step) {
-      if (step < steps) copies.copy_x(begin + step * Shape::kStep, step);
+    if (Shape::kWholeX) {
+      copies.copy_x(begin, kPieceElements, stages.x);
+      copy_async_commit();
+    }
+    for (int step = Shape::kWholeX; step < Shape::kStages - 1; ++step) {
+      if (!Shape::kWholeX && step < steps) {
+        copies.copy_x(begin + step * Shape::kStep, Shape::kStep, stages.x_of(step, step));
+      }
       copy_async_commit();
     }
     int stage = 0;
@@ -165,15 +192,16 @@ __global__ void __launch_bounds__(kFewWarps * 32) multiply_few(QuantFactors q, i
       copy_async_wait<Shape::kStages - 2>();
       __syncwarp();  // this stage is there, and the one that is filled next was used
       if (const int next = step + Shape::kStages - 1; next < steps) {
-        copies.copy_w(begin + next * Shape::kStep, filled);
-        copies.copy_x(begin + next * Shape::kStep, filled);
+        const int k = begin + next * Shape::kStep;
+        copies.copy_w(k, filled);
+        if (!Shape::kWholeX) copies.copy_x(k, Shape::kStep, stages.x_of(filled, next));
       }
       copy_async_commit();
-      const FewRows<Shape> x(stages, stage, rows, lane);
+      const FewRows<Shape> x(stages, stage, step, rows, lane);
       weights.enter(stages.w_of(stage));
       TENON_UNROLL
-      for (int k = 0; k < Shape::kStep; k += 32) {
-        uint32_t a[2][4];
+      for (int k = 0; k < Shape::kStep; k += Shape::kRun) {
+        uint32_t a[Shape::kRun / 16][4];
         x.load(a, k);
         weights.multiply(a, k);
       }

@@ -30,21 +30,20 @@ TENON_DEVICE uint32_t quant_zero(bool has_zeros, uint8_t byte) {
   return float_bits(8388736.0f + static_cast<float>(has_zeros ? static_cast<int8_t>(byte) : 0));
 }
 
-// 32 elements of a column along K as two B fragments: those of the lane's number among four, which
-// stand side by side (quant_place).
+// 32 elements of a column along K as two B fragments: those of a lane, which stand side by side
+// (quant_place) from `own` on.
 template <int bits>
-TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> column, int part,
-                                  uint32_t zero) {
+TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> own, uint32_t zero) {
   if constexpr (bits == 4) {
     // The integer q as the low bits of 128 is 128 + q in bf16.
-    const uint32_t word = load_words<1>(column + part * 4)[0];
+    const uint32_t word = load_words<1>(own)[0];
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
       b[i / 2][i % 2] = add_bfloat16_pairs((word >> (4 * i) & 0x000f000fu) | 0x43004300u, zero);
     }
   } else {
     // The same in f32: q + 128 as the low bits of 2^23.
-    const Pack<uint32_t, 2> words = load_words<2>(column + part * 8);
+    const Pack<uint32_t, 2> words = load_words<2>(own);
     const float less = bits_float(zero);
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -111,10 +110,9 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     for (int i = 0; i < 2; ++i) load_a(a[i], rows, tile.lane, i * 16);
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
-      const Shared<uint8_t> column =
-          w + (stage * kColumns + tile.warp_column + n * 8 + tile.lane / 4) * Stage::kStride;
+      const int column = stage * kColumns + tile.warp_column + n * 8 + tile.lane / 4;
       uint32_t b[2][2];
-      quant_fragments<bits>(b, column, tile.lane % 4, zero[n]);
+      quant_fragments<bits>(b, w + (column * Stage::kStride + tile.lane % 4 * bits), zero[n]);
       mma_bf16(part[n], a[0], b[0]);
       mma_bf16(part[n], a[1], b[1]);
     }
@@ -152,7 +150,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
 }
 
 template <int tile_rows, int bits>
-__global__ void __launch_bounds__(kMultiplyThreads, 3) multiply_quant(QuantFactors q) {
+__global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_quant(QuantFactors q) {
   SharedArena arena;
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   multiply_quant_tile<tile_rows, bits>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
