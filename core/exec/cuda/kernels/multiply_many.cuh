@@ -6,6 +6,8 @@
 
 #include <tenon/cuda/machine.h>
 
+#include <type_traits>
+
 #include "core/exec/cuda/kernels/multiply.cuh"
 
 namespace tenon::cuda {
@@ -53,7 +55,7 @@ struct Chunks {
   static_assert(kRowsApart % 8 == 0);
   Global<const BFloat16> from;
   int further[kCount];  // elements
-  int left;             // bytes of the row from here on, 0 or less at its end
+  int bytes;            // of a row from the thread's first chunk on
   int to;               // elements from the beginning of a stage's rows
 
   TENON_DEVICE Chunks(Global<const BFloat16> matrix, int64_t first, int64_t count, int row_bytes,
@@ -68,18 +70,20 @@ struct Chunks {
       const int own = row + i * kRowsApart;
       further[i] = (own < last ? own : last) * stride;
     }
-    left = row_bytes - chunk * 16;
+    bytes = row_bytes - chunk * 16;
     to = row * T::kStep + turned<T>(row, chunk) * 8;
   }
-  TENON_DEVICE void copy(Shared<BFloat16> rows) {
-    const int valid = left < 0 ? 0 : left < 16 ? left : 16;
+  // `whole`: the step ends within the rows.
+  template <bool whole>
+  TENON_DEVICE void copy(Shared<BFloat16> rows, int step) {
+    const int left = bytes - step * (T::kStep * 2);
+    const int valid = whole ? 16 : left < 0 ? 0 : left < 16 ? left : 16;
     TENON_UNROLL
     for (int i = 0; i < kCount; ++i) {
       copy_async_16(rows + (to + i * kRowsApart * T::kStep), from + further[i],
                     static_cast<uint32_t>(valid));
     }
     from = from + T::kStep;
-    left -= T::kStep * 2;
   }
 };
 
@@ -228,41 +232,46 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
   const TilePlace<T> place(f.rows, f.n_out);
   Chunks<T, T::kRows> x_chunks(f.x, place.row, f.rows, f.k_in * 2, f.x_stride);
   Chunks<T, T::kColumns> w_chunks(f.w, place.column, f.n_out, f.w_stride * 2, f.w_stride);
-  // `at`: where a stage begins. Behind the last step it is filled with zeros, which costs less than
-  // to ask in each step.
-  const auto fill = [&](int at) {
-    x_chunks.copy(stages + at);
-    w_chunks.copy(stages + (at + T::kRows * T::kStep));
+  // `at`: where a stage begins. Behind the last step it is filled with zeros.
+  const auto fill = [&]<bool whole>(std::bool_constant<whole>, int step, int at) {
+    x_chunks.template copy<whole>(stages + at, step);
+    w_chunks.template copy<whole>(stages + (at + T::kRows * T::kStep), step);
     copy_async_commit();
   };
-  for (int stage = 0; stage < T::kStages; ++stage) fill(stage * T::kStage);
+  for (int stage = 0; stage < T::kStages; ++stage) {
+    fill(std::false_type(), stage, stage * T::kStage);
+  }
   copy_async_wait<T::kStages - 1>();
   __syncthreads();
   const WarpPart<T> part;
   Fragments<T> fragments[2];
   part.load(fragments[0], stages, 0);
-  const int steps = (f.k_in + T::kStep - 1) / T::kStep;
   int at = 0;
   WarpSums<T> sums = {};
+  const auto multiply_step = [&]<bool whole>(std::bool_constant<whole> is_whole, int step) {
+    TENON_UNROLL
+    for (int k = 0; k < kSixteens; ++k) {
+      if (k + 1 < kSixteens) {
+        part.load(fragments[(k + 1) % 2], stages + at, k + 1);
+      } else {
+        copy_async_wait<T::kStages - 2>();
+        __syncthreads();  // the next stage is there, and this one was read
+        const int used = at;
+        at = at + T::kStage < T::kStages * T::kStage ? at + T::kStage : 0;
+        part.load(fragments[0], stages + at, 0);
+        fill(is_whole, step + T::kStages, used);
+      }
+      multiply_fragments<T>(sums, fragments[k % 2]);
+    }
+  };
+  const int steps = (f.k_in + T::kStep - 1) / T::kStep;
+  const int whole_steps = f.k_in / T::kStep - T::kStages;  // that copy whole ones
   for (int step = 0; step < steps;) {
     const int first = step;
     const int end = steps - step < kPieceSteps ? steps : step + kPieceSteps;
-    for (; step < end; ++step) {
-      TENON_UNROLL
-      for (int k = 0; k < kSixteens; ++k) {
-        if (k + 1 < kSixteens) {
-          part.load(fragments[(k + 1) % 2], stages + at, k + 1);
-        } else {
-          copy_async_wait<T::kStages - 2>();
-          __syncthreads();  // the next stage is there, and this one was read
-          const int used = at;
-          at = at + T::kStage < T::kStages * T::kStage ? at + T::kStage : 0;
-          part.load(fragments[0], stages + at, 0);
-          fill(used);
-        }
-        multiply_fragments<T>(sums, fragments[k % 2]);
-      }
-    }
+    const int whole_end = end < whole_steps ? end : whole_steps;
+    for (; step < whole_end; ++step) multiply_step(std::true_type(), step);
+    for (; step < end; ++step) multiply_step(std::false_type(), step);
     totals.add(sums, first == 0, end == steps);
     if (end == steps) break;
     each_sum<T>(sums, [](float(&sum)[4], int, int) {
