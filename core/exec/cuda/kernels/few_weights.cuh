@@ -7,13 +7,10 @@
 
 namespace tenon::cuda {
 
-// How many rows a warp has, how much of K a stage, how many stages there are (all but one are on
-// their way), and in what runs of K groups begin and end. Of few rows a warp has x's whole piece at
-// once.
-template <int row_count, int bit_count, int step_elements, int stage_count, int run_elements,
-          bool has_whole_x>
+// How much of K a stage has, how many stages there are (all but one are on their way), and in what
+// runs of K groups begin and end. Of few rows a warp has x's whole piece at once.
+template <int bit_count, int step_elements, int stage_count, int run_elements, bool has_whole_x>
 struct FewShape {
-  static constexpr int kRows = row_count;  // 8 or 16
   static constexpr int kColumns = 16;
   static constexpr int kTiles = kColumns / 8;
   static constexpr int kBits = bit_count;  // 16: bf16

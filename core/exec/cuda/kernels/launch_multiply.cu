@@ -124,16 +124,20 @@ struct FewPlan {
 // Calls `use` with the shape for so many rows. Of few rows a stage has much of W; of more it has
 // less, so that blocks keep their warps.
 template <int bits, int run, typename Use>
-auto with_few_shape(uint32_t rows, const Use& use) {
-  constexpr int kStep = bits == 16 ? 128 : 256;
-  if (rows <= 2) return use(FewShape < 8, bits, 256, bits == 16 ? 2 : 3, run, true > ());
-  if (rows <= 8) return use(FewShape<8, bits, kStep, 3, run, false>());
-  return use(FewShape < 16, bits, kStep / 2, 4, run < kStep / 2 ? run : kStep / 2, false > ());
+auto with_quant_shape(uint32_t rows, const Use& use) {
+  if (rows <= 2) return use(FewShape<bits, 256, 2, run, true>());
+  if (rows <= 8) return use(FewShape<bits, 256, 3, run, false>());
+  return use(FewShape<bits, 128, 4, run, false>());
 }
 template <int bits, typename Use>
 auto with_few_shape(uint32_t rows, int group, const Use& use) {
-  if (bits == 16 || group % 128 == 0) return with_few_shape<bits, 128>(rows, use);
-  return with_few_shape<bits, 32>(rows, use);
+  if constexpr (bits == 16) {
+    if (rows <= 8) return use(FewShape<16, 128, 4, 64, false>());
+    return use(FewShape<16, 64, 4, 64, false>());
+  } else {
+    if (group % 128 == 0) return with_quant_shape<bits, 128>(rows, use);
+    return with_quant_shape<bits, 32>(rows, use);
+  }
 }
 
 template <int bits>

@@ -156,12 +156,12 @@ struct Pieces {
 
 // Behind a piece of K: its sums enter the totals.
 template <int tiles>
-TENON_DEVICE void add_piece(float (&totals)[tiles][4], float (&sums)[tiles][4], bool first) {
+TENON_DEVICE void add_piece(float (&totals)[tiles][4], float (&sums)[tiles][4]) {
   TENON_UNROLL
   for (int n = 0; n < tiles; ++n) {
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      totals[n][i] = first ? sums[n][i] : totals[n][i] + sums[n][i];
+      totals[n][i] += sums[n][i];
       sums[n][i] = 0.0f;
     }
   }
@@ -229,7 +229,7 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
     const int first = step;
     const int end = steps - step < kPieceSteps ? steps : step + kPieceSteps;
     for (; step < end; ++step) multiply_step(step);
-    add_piece(totals, sums, first == 0);
+    add_piece(totals, sums);
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {

@@ -55,15 +55,25 @@ struct FewCopies {
   }
   // `count` elements from k on. All warps of a multiprocessor read the same: were it not kept
   // there, they would keep the few parts of L2 that have it busier than memory keeps the others.
-  TENON_DEVICE void copy_x(int k, int count, Shared<BFloat16> to) const {
+  template <int count>
+  TENON_DEVICE void copy_x(int k, Shared<BFloat16> to) const {
     const int rows = static_cast<int>(q.f.rows);
+    const int own = lane * 8;
     for (int row = 0; row < rows; ++row) {
-      const Global<const BFloat16> from = q.f.x + (static_cast<int64_t>(row) * q.f.x_stride + k);
-      TENON_UNROLL
-      for (int i = lane * 8; i < count; i += 32 * 8) {
-        const int left = (q.f.k_in - k - i) * 2;
+      const Global<const BFloat16> from =
+          q.f.x + (static_cast<int64_t>(row) * q.f.x_stride + k + own);
+      const Shared<BFloat16> own_to = to + (row * Shape::kXStride + own);
+      if (k + count <= q.f.k_in) {
+        TENON_UNROLL
+        for (int i = 0; i < count; i += 256) {
+          if (count % 256 == 0 || own + i < count) copy_async_16_by_l1(own_to + i, from + i);
+        }
+        continue;
+      }
+      for (int i = 0; own + i < count; i += 256) {
+        const int left = (q.f.k_in - k - own - i) * 2;
         const uint32_t bytes = left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
-        copy_async_16_by_l1(to + (row * Shape::kXStride + i), bytes > 0 ? from + i : q.f.x, bytes);
+        copy_async_16_by_l1(own_to + i, bytes > 0 ? from + i : q.f.x, bytes);
       }
     }
   }
@@ -73,8 +83,7 @@ struct FewCopies {
   static constexpr int kCopies = Shape::kColumns / kApart;
 };
 
-// A from rows of x: a lane's place in a step. Matrices of ldmatrix are four along K where there are
-// 8 rows, and two by two where there are 16.
+// A from rows of x: a lane's place in a step.
 template <typename Shape>
 struct FewRows {
   Shared<BFloat16> at;
@@ -82,30 +91,14 @@ struct FewRows {
 
   TENON_DEVICE FewRows(const FewStages<Shape>& stages, int stage, int step, int rows, int lane)
       : at(stages.zeros), moves(0) {
-    const int row = Shape::kRows == 8 ? lane % 8 : lane % 16;
-    const int k = Shape::kRows == 8 ? lane / 8 * 8 : lane / 16 * 8;
-    if (row >= rows) return;
-    at = stages.x_of(stage, step) + (row * Shape::kXStride + k);
+    if (lane % 16 >= rows) return;
+    at = stages.x_of(stage, step) + (lane % 16 * Shape::kXStride + lane / 16 * 8);
     moves = 1;
   }
   // A run from k on.
   TENON_DEVICE void load(uint32_t (&a)[Shape::kRun / 16][4], int k) const {
     TENON_UNROLL
-    for (int i = 0; i < Shape::kRun / 16; i += 2) {
-      if constexpr (Shape::kRows == 8) {
-        uint32_t four[4];
-        load_matrix_x4(four, at + moves * (k + i * 16));
-        TENON_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          a[i + half][0] = four[2 * half];
-          a[i + half][2] = four[2 * half + 1];
-          a[i + half][1] = a[i + half][3] = 0;
-        }
-      } else {
-        load_matrix_x4(a[i], at + moves * (k + i * 16));
-        load_matrix_x4(a[i + 1], at + moves * (k + i * 16 + 16));
-      }
-    }
+    for (int i = 0; i < Shape::kRun / 16; ++i) load_matrix_x4(a[i], at + moves * (k + i * 16));
   }
 };
 
@@ -177,12 +170,12 @@ __global__ void __launch_bounds__(kFewWarps * 32) multiply_few(QuantFactors q, i
     weights.begin_piece(begin, length);
     wait_for_earlier();
     if (Shape::kWholeX) {
-      copies.copy_x(begin, kPieceElements, stages.x);
+      copies.template copy_x<kPieceElements>(begin, stages.x);
       copy_async_commit();
     }
     for (int step = Shape::kWholeX; step < Shape::kStages - 1; ++step) {
       if (!Shape::kWholeX && step < steps) {
-        copies.copy_x(begin + step * Shape::kStep, Shape::kStep, stages.x_of(step, step));
+        copies.template copy_x<Shape::kStep>(begin + step * Shape::kStep, stages.x_of(step, step));
       }
       copy_async_commit();
     }
@@ -194,7 +187,7 @@ __global__ void __launch_bounds__(kFewWarps * 32) multiply_few(QuantFactors q, i
       if (const int next = step + Shape::kStages - 1; next < steps) {
         const int k = begin + next * Shape::kStep;
         copies.copy_w(k, filled);
-        if (!Shape::kWholeX) copies.copy_x(k, Shape::kStep, stages.x_of(filled, next));
+        if (!Shape::kWholeX) copies.template copy_x<Shape::kStep>(k, stages.x_of(filled, next));
       }
       copy_async_commit();
       const FewRows<Shape> x(stages, stage, step, rows, lane);

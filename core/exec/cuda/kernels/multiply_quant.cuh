@@ -39,7 +39,7 @@ TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> own, uint
     const uint32_t word = load_words<1>(own)[0];
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      b[i / 2][i % 2] = add_bfloat16_pairs((word >> (4 * i) & 0x000f000fu) | 0x43004300u, zero);
+      b[i / 2][i % 2] = add_bfloat16_pairs(and_or(word >> (4 * i), 0x000f000fu, 0x43004300u), zero);
     }
   } else {
     // The same in f32: q + 128 as the low bits of 2^23.
@@ -89,7 +89,6 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   int group = 0;
   int k_left = 0;  // of the group
   int piece_left = kPieceElements;
-  bool first_piece = true;
   for (int step = 0; step < steps; ++step) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
@@ -135,8 +134,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     }
     if (k_left == 0) ++group;
     if (!piece_ends) continue;
-    add_piece(totals, sums, first_piece);
-    first_piece = false;
+    add_piece(totals, sums);
     piece_left = kPieceElements;
   }
   TENON_UNROLL

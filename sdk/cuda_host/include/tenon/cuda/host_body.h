@@ -366,6 +366,9 @@ inline uint32_t add_bfloat16_pairs(uint32_t a, uint32_t b) {
   const auto low = [](uint32_t pair) { return to_float(BFloat16{static_cast<uint16_t>(pair)}); };
   return pack_bfloat16(low(a) + low(b), low(a >> 16) + low(b >> 16));
 }
+inline uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
+  return (x & mask) | bits;
+}
 inline uint32_t permute_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   const uint64_t both = a | static_cast<uint64_t>(b) << 32;
   uint32_t result = 0;

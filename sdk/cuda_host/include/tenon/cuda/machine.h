@@ -28,6 +28,7 @@
 //   to_float, to_bfloat16, pack_bfloat16, to_half …
 //                              16-bit floats; rounding to nearest, ties to even
 //   add_bfloat16_pairs(a, b)   two sums, each rounded
+//   and_or(x, mask, bits)      (x & mask) | bits, in one instruction
 //   permute_bytes(a, b, selector)
 //                              four of the eight bytes of a and b, as __byte_perm
 //   float_bits, bits_float     a float's bits, and back
