@@ -38,16 +38,14 @@ Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
   return cost;
 }
 
-// Warps of 16 columns that have all rows of x each, and read their columns of W once.
+// Warps that have all rows of x each, and read their columns of W once.
 Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
-  constexpr uint64_t kPiece = 1024;
-  constexpr uint64_t kWarpColumns = 16;
-  const FewTile tile = few_tile(call.rows, call.k_in, bits, quant.group);
+  const FewTile tile = few_tile(call, bits, quant.group);
   const uint64_t n = number(call.n_out);
   const uint64_t k = number(call.k_in);
   const uint64_t columns = ceiling(n, number(tile.columns)) * number(tile.columns);
   const uint64_t x_bytes = call.rows * k * 2;
-  Cost cost = reads(x_bytes, columns / kWarpColumns * x_bytes);
+  Cost cost = reads(x_bytes, columns / number(tile.warp_columns) * x_bytes);
   const uint64_t column_bytes = ceiling(k, kStep) * kStep * number(bits) / 8;
   cost += reads(n * column_bytes, columns * column_bytes);
   uint64_t groups = 0;  // of all pieces
@@ -57,7 +55,9 @@ Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
     steps += ceiling(end - begin, number(tile.step));
     if (bits < 16) groups += (end - 1) / number(quant.group) - begin / number(quant.group) + 1;
   }
-  cost.operations = 2 * kFewRows * columns * steps * number(tile.step);
+  // Of integers, eight columns more of each warp sum x.
+  const uint64_t more = bits == 16 ? 0 : columns / number(tile.warp_columns) * 8;
+  cost.operations = 2 * kFewRows * (columns + more) * steps * number(tile.step);
   if (bits == 16) return cost;
   cost += reads(n * ceiling(k, number(quant.group)) * 2, columns * groups * 2);
   if (quant.zeros != nullptr) {

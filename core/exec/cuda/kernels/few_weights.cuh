@@ -7,11 +7,13 @@
 
 namespace tenon::cuda {
 
-// How much of K a stage has, how many stages there are (all but one are on their way), and in what
-// runs of K groups begin and end. Of few rows a warp has x's whole piece at once.
-template <int bit_count, int step_elements, int stage_count, int run_elements, bool has_whole_x>
+// How many columns a warp has, how much of K a stage, how many stages there are (all but one are on
+// their way), and in what runs of K groups begin and end. Of few rows a warp has x's whole piece at
+// once.
+template <int bit_count, int column_count, int step_elements, int stage_count, int run_elements,
+          bool has_whole_x>
 struct FewShape {
-  static constexpr int kColumns = 16;
+  static constexpr int kColumns = column_count;
   static constexpr int kTiles = kColumns / 8;
   static constexpr int kBits = bit_count;  // 16: bf16
   static constexpr int kStep = step_elements;
@@ -82,23 +84,24 @@ struct FewWeights {
     scales = scales + warp * kEntries;
     zeros = zeros + warp * kEntries;
   }
-  // Two lanes bring a column's scales and zeros.
   TENON_DEVICE void begin_piece(int begin, int length) {
     const int first = begin / q.group;
     groups = (begin + length - 1) / q.group - first + 1;
     left = (first + 1) * q.group - begin;
-    const int own = lane / 2;
-    const int64_t at = int64_t{column_there(q.f, column + own)} * q.groups + first + lane % 2;
+    constexpr int kLanes = 32 / Shape::kColumns;
+    const int own = lane / kLanes;
+    const int own_group = lane % kLanes;
+    const int64_t at = int64_t{column_there(q.f, column + own)} * q.groups + first + own_group;
     const Global<const Half> from = q.scales + at;
     TENON_UNROLL_BY(4)
-    for (int i = 0; i < groups - lane % 2; i += 2) {
-      scales[(i + lane % 2) * Shape::kColumns + own] = Half(from[i]);
+    for (int i = 0; i < groups - own_group; i += kLanes) {
+      scales[(i + own_group) * Shape::kColumns + own] = Half(from[i]);
     }
     if (q.zeros) {
       const Global<const uint8_t> zero_from = q.zeros + at;
       TENON_UNROLL_BY(4)
-      for (int i = 0; i < groups - lane % 2; i += 2) {
-        zeros[(i + lane % 2) * Shape::kColumns + own] = uint8_t{zero_from[i]};
+      for (int i = 0; i < groups - own_group; i += kLanes) {
+        zeros[(i + own_group) * Shape::kColumns + own] = uint8_t{zero_from[i]};
       }
     }
     __syncwarp();
@@ -108,7 +111,7 @@ struct FewWeights {
       TENON_UNROLL
       for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
     }
-    begin_group();
+    part.begin();
   }
   TENON_DEVICE void enter(Shared<uint8_t> of) {
     stage = of + (lane / 4 * Shape::kWStride + lane % 4 * bits);
@@ -119,18 +122,18 @@ struct FewWeights {
       end_group();
       ++group;
       left = q.group;
-      begin_group();
     }
     left -= Shape::kRun;
     TENON_UNROLL
     for (int i = 0; i < Shape::kRun / 16; i += 2) {
+      part.add_x(a[i]);
+      part.add_x(a[i + 1]);
       TENON_UNROLL
       for (int n = 0; n < kTiles; ++n) {
         uint32_t b[2][2];
-        quant_fragments<bits>(b, stage + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8),
-                              zero[n]);
-        mma_bf16(part[n], a[i], b[0]);
-        mma_bf16(part[n], a[i + 1], b[1]);
+        quant_fragments<bits>(b, stage + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8));
+        mma_bf16(part.sums[n], a[i], b[0]);
+        mma_bf16(part.sums[n], a[i + 1], b[1]);
       }
     }
   }
@@ -139,23 +142,20 @@ struct FewWeights {
  private:
   static constexpr int kEntries = Shape::kColumns * Shape::kGroups;
 
-  TENON_DEVICE void begin_group() {
-    TENON_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
-      const int own = group * Shape::kColumns + n * 8 + lane / 4;
-      zero[n] = quant_zero<bits>(static_cast<bool>(q.zeros), q.zeros ? uint8_t{zeros[own]} : 0);
-      TENON_UNROLL
-      for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
-    }
-  }
   TENON_DEVICE void end_group() {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
-      const Pack<Half, 2> two =
-          load_pack<2>(scales + (group * Shape::kColumns + n * 8 + lane % 4 * 2));
+      const int at = group * Shape::kColumns + n * 8 + lane % 4 * 2;
+      const Pack<Half, 2> two = load_pack<2>(scales + at);
+      Pack<uint8_t, 2> zero = {};
+      if (q.zeros) zero = load_pack<2>(zeros + at);
       TENON_UNROLL
-      for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(to_float(two[i % 2]), part[n][i], sums[n][i]);
+      for (int i = 0; i < 2; ++i) {
+        part.enter(sums[n], n, i, to_float(two[i]),
+                   quant_zero<bits>(static_cast<bool>(q.zeros), zero[i]));
+      }
     }
+    part.begin();
   }
 
   const QuantFactors& q;
@@ -166,8 +166,7 @@ struct FewWeights {
   int group = 0;  // of the piece
   int groups = 0;
   int left = 0;  // of the group, along K
-  uint32_t zero[kTiles];
-  float part[kTiles][4];
+  GroupSums<bits, kTiles> part;
 };
 
 template <typename Shape>

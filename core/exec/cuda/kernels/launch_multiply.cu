@@ -121,28 +121,35 @@ struct FewPlan {
   }
 };
 
+// From so many columns in pieces of K on, warps of 32 columns are enough of them.
+constexpr int kManyColumns = 32768;
+
 // Calls `use` with the shape for so many rows. Of few rows a stage has much of W; of more it has
 // less, so that blocks keep their warps.
 template <int bits, int run, typename Use>
-auto with_quant_shape(uint32_t rows, const Use& use) {
-  if (rows <= 2) return use(FewShape<bits, 256, 2, run, true>());
-  if (rows <= 8) return use(FewShape<bits, 256, 3, run, false>());
-  return use(FewShape<bits, 128, 4, run, false>());
+auto with_quant_shape(const Factors<BFloat16>& f, const Use& use) {
+  const int pieces = (f.k_in + kPieceElements - 1) / kPieceElements;
+  if (f.rows <= 2 && f.n_out >= kManyColumns / pieces) {
+    return use(FewShape<bits, 32, 256, 2, run, true>());
+  }
+  if (f.rows <= 2) return use(FewShape<bits, 16, 256, 2, run, true>());
+  if (f.rows <= 8) return use(FewShape<bits, 16, 256, 3, run, false>());
+  return use(FewShape<bits, 16, 128, 4, run, false>());
 }
 template <int bits, typename Use>
-auto with_few_shape(uint32_t rows, int group, const Use& use) {
+auto with_few_shape(const Factors<BFloat16>& f, int group, const Use& use) {
   if constexpr (bits == 16) {
-    if (rows <= 8) return use(FewShape<16, 128, 4, 64, false>());
-    return use(FewShape<16, 64, 4, 64, false>());
+    if (f.rows <= 8) return use(FewShape<16, 16, 128, 4, 64, false>());
+    return use(FewShape<16, 16, 64, 4, 64, false>());
   } else {
-    if (group % 128 == 0) return with_quant_shape<bits, 128>(rows, use);
-    return with_quant_shape<bits, 32>(rows, use);
+    if (group % 64 == 0) return with_quant_shape<bits, 64>(f, use);
+    return with_quant_shape<bits, 32>(f, use);
   }
 }
 
 template <int bits>
 int multiply_few_rows(void* stream, const QuantFactors& q) {
-  return with_few_shape<bits>(q.f.rows, q.group, [&]<typename Shape>(Shape shape) {
+  return with_few_shape<bits>(q.f, q.group, [&]<typename Shape>(Shape shape) {
     const FewPlan plan = FewPlan::of(shape, static_cast<int>(q.f.rows), q.f.k_in);
     const int columns = plan.groups * Shape::kColumns;
     LaunchConfig config;
@@ -157,10 +164,10 @@ int multiply_few_rows(void* stream, const QuantFactors& q) {
 }
 
 template <int bits>
-FewTile few_tile_of(uint32_t rows, int k_in, int group) {
-  return with_few_shape<bits>(rows, group, [&]<typename Shape>(Shape shape) {
-    const FewPlan plan = FewPlan::of(shape, static_cast<int>(rows), k_in);
-    return FewTile{plan.groups * Shape::kColumns, Shape::kStep};
+FewTile few_tile_of(const Factors<BFloat16>& f, int group) {
+  return with_few_shape<bits>(f, group, [&]<typename Shape>(Shape shape) {
+    const FewPlan plan = FewPlan::of(shape, static_cast<int>(f.rows), f.k_in);
+    return FewTile{Shape::kColumns, plan.groups * Shape::kColumns, Shape::kStep};
   });
 }
 
@@ -226,9 +233,13 @@ int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& 
 
 }  // namespace
 
-FewTile few_tile(uint32_t rows, int k_in, int bits, int group) {
-  if (bits == 4) return few_tile_of<4>(rows, k_in, group);
-  return bits == 8 ? few_tile_of<8>(rows, k_in, group) : few_tile_of<16>(rows, k_in, group);
+FewTile few_tile(const MultiplyCall& call, int bits, int group) {
+  Factors<BFloat16> f;
+  f.rows = call.rows;
+  f.n_out = call.n_out;
+  f.k_in = call.k_in;
+  if (bits == 4) return few_tile_of<4>(f, group);
+  return bits == 8 ? few_tile_of<8>(f, group) : few_tile_of<16>(f, group);
 }
 
 int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,

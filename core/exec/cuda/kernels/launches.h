@@ -183,13 +183,14 @@ constexpr ProductTiles tiles_of(const MultiplyCall& call, uint32_t heads = 1) {
 }
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
 
-// Of a product of at most 16 rows: the columns of a block, and the elements of K of a step. `bits`
-// 16 is bf16, which has no groups.
+// Of a product of at most 16 rows: the columns of a warp and of a block, and the elements of K of a
+// step. `bits` 16 is bf16, which has no groups.
 struct FewTile {
+  int warp_columns;
   int columns;
   int step;
 };
-FewTile few_tile(uint32_t rows, int k_in, int bits, int group);
+FewTile few_tile(const MultiplyCall& call, int bits, int group);
 
 // `count` such products beside each other, of heads that have a matrix each: x, w and y of the next
 // one begin so many elements further. No bias; x must stay aligned to 16 bytes.

@@ -122,18 +122,19 @@ struct FewParts {
   }
   // Pieces are added up in their order.
   TENON_DEVICE void put(const Factors<BFloat16>& f) const {
-    const int width = groups * Shape::kColumns;
     const int threads = static_cast<int>(blockDim.x);
-    for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += threads) {
-      const int row = i / width;
-      const int column = i % width;
-      const int first =
-          (column / Shape::kColumns * rows + row) * Shape::kColumns + column % Shape::kColumns;
-      float total = all[first];
+    const int all_rows = groups * rows;
+    for (int i = static_cast<int>(threadIdx.x); i < all_rows * Shape::kColumns; i += threads) {
+      const int own = i / Shape::kColumns;  // of a group's rows
+      const int column = i % Shape::kColumns;
+      float total = all[i];
       for (int piece = 1; piece < pieces; ++piece) {
-        total += float{all[first + piece * rows * width]};
+        total += float{all[i + piece * all_rows * Shape::kColumns]};
       }
-      put_product(f, row, static_cast<int>(blockIdx.x) * width + column, total);
+      const int group = groups == 1 ? 0 : own / rows;
+      put_product(f, own - group * rows,
+                  (static_cast<int>(blockIdx.x) * groups + group) * Shape::kColumns + column,
+                  total);
     }
   }
 };
