@@ -38,7 +38,7 @@ USAGE = ["registers", "spills", "stack", "threads", "shared", "occupancy"]
 COLUMNS = [*USAGE, *INSTRUCTIONS, "loop", *(f"loop.{what}" for what in LOOP)]
 # Of the inner loop's instructions, where many rows keep tensor cores busy: (architecture, kernel).
 SHARES = {("sm_90", "multiply_bf16<64>"): 0.15, ("sm_90", "multiply_many<WideTile>"): 0.45,
-          ("sm_90", "multiply_many<NarrowTile>"): 0.35, ("sm_90", "attend_tiles<128,4>"): 0.045}
+          ("sm_90", "multiply_many<NarrowTile>"): 0.35, ("sm_90", "attend_wide<128,false>"): 0.07}
 
 
 def short(mangled):

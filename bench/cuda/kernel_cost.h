@@ -48,10 +48,16 @@ struct SequenceRows {
   uint32_t entries = 0;
   uint32_t rows = 0;
 };
-// attend_tiles, attend_latent or attend_plain, then combine_splits. No rows form trees.
+// Of attend_few or attend_plain, of attend_wide, and of join_ranges. No rows form trees.
 struct AttentionCost {
-  Cost attend;
-  Cost combine;
+  Cost few, wide, join;
+
+  Cost all() const {
+    Cost sum = few;
+    sum += wide;
+    sum += join;
+    return sum;
+  }
 };
 AttentionCost attention_cost(const AttentionShape& shape, std::span<const SequenceRows> sequences,
                              bool has_sinks, bool has_slopes = false);

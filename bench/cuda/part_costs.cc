@@ -16,7 +16,7 @@ AttentionShape one_row(const CacheShape& cache, int heads, int v_dim) {
   shape.out_stride = heads * v_dim;
   shape.heads = heads;
   shape.rows = 1;
-  shape.warps = 1;
+  shape.split_rows = 1;
   const auto per_head = static_cast<uint32_t>(heads / cache.kv_heads);
   shape.tiles = (per_head + kTileItems - 1) / kTileItems;
   shape.splits = attention_splits(kEntries);
@@ -25,10 +25,7 @@ AttentionShape one_row(const CacheShape& cache, int heads, int v_dim) {
 
 Cost attention(const AttentionShape& shape, bool has_slopes) {
   const SequenceRows sequence = {kEntries, 1};
-  const AttentionCost both = attention_cost(shape, {&sequence, 1}, false, has_slopes);
-  Cost cost = both.attend;
-  cost += both.combine;
-  return cost;
+  return attention_cost(shape, {&sequence, 1}, false, has_slopes).all();
 }
 
 CacheShape cache_8b(CacheType type) {

@@ -107,19 +107,12 @@ class Attention {
     shape_.out_type = Input::bf16;
     shape_.out_stride = m.heads * m.head_dim;
     shape_.heads = m.heads;
-    shape_.rows = w.rows;
     shape_.scale = 0.1f;
-    const AttentionPlanArrays plan = planned();
-    shape_.tiles = static_cast<uint32_t>(plan.tiles.size());
-    shape_.warps = plan.warps;
-    shape_.splits = plan.splits;
+    planned().describe(shape_);
   }
   Cost cost() const {
     const SequenceRows sequence = {entries_, rows_};
-    const AttentionCost both = attention_cost(shape_, {&sequence, 1}, false);
-    Cost cost = both.attend;
-    cost += both.combine;
-    return cost;
+    return attention_cost(shape_, {&sequence, 1}, false).all();
   }
   KernelCase::Launch prepare(CaseArrays& arrays) const {
     const AttentionPlanArrays plan = planned();
@@ -131,8 +124,12 @@ class Attention {
     a.slots = arrays.upload(plan.slots);
     a.row_sequence = arrays.upload(plan.row_sequence);
     a.tables = arrays.upload(plan.tables);
-    a.partial = arrays.room<float>(shape_.splits * width);
-    a.sums = arrays.room<float>(2 * product(uint64_t{shape_.splits} * rows_, shape_.heads));
+    a.first_ranges = arrays.upload(plan.first_ranges);
+    if (plan.ranges > 0) {
+      a.split_rows = arrays.upload(plan.split_rows);
+      a.partial = arrays.room<float>(product(plan.ranges, shape_.out_stride));
+      a.sums = arrays.room<float>(2 * product(plan.ranges, shape_.heads));
+    }
     a.out = arrays.room<uint16_t>(width);
     const uint64_t plane = product(product(table_.size() * kBlockTokens, shape_.cache.kv_heads),
                                    shape_.cache.head_dim);

@@ -74,7 +74,7 @@ float sink(int head) {
 struct How {
   uint32_t block_tokens = 16;
   uint64_t seed = 1;
-  int warps = 0;  // 0 = as planned
+  AttentionWays ways = {};
 };
 
 // Output rows of all sequences, [rows][heads · head_dim].
@@ -108,9 +108,8 @@ class Step {
     batch.sequences = sequences_;
     batch.groups = {&group, 1};
     batch.tree_parents = parents_;
-    AttentionPlanArrays plan =
-        plan_attention(batch, 0, group_of(model_), how_.block_tokens, model_.heads);
-    if (how_.warps != 0) set_warps(plan);
+    const AttentionPlanArrays plan =
+        plan_attention(batch, 0, group_of(model_), how_.block_tokens, model_.heads, how_.ways);
     return launch_plan(plan, batch.rows);
   }
 
@@ -119,6 +118,7 @@ class Step {
     KvGroup group;
     group.kind = model.v_dim == 0 ? KvKind::attention : KvKind::latent;
     group.kv_heads = static_cast<uint32_t>(model.kv_heads);
+    group.window_tokens = model.window;
     return group;
   }
 
@@ -156,19 +156,6 @@ class Step {
     }
   }
 
-  void set_warps(AttentionPlanArrays& plan) const {
-    ASSERT_EQ(plan.tree_tiles, 0u) << "their tiles have one warp";
-    plan.warps = how_.warps;
-    plan.tiles.clear();
-    const uint32_t items = kTileItems * static_cast<uint32_t>(how_.warps);
-    const uint32_t per_row = static_cast<uint32_t>(model_.heads / model_.kv_heads);
-    for (uint32_t i = 0; i < sequences_.size(); ++i) {
-      for (uint32_t item = 0; item < sequences_[i].rows * per_row; item += items) {
-        plan.tiles.push_back({i, item});
-      }
-    }
-  }
-
   const void* upload_plane(const std::vector<float>& plane, const char* name) {
     if (model_.cache == CacheType::f32) return device_.upload(plane, name);
     if (model_.cache == CacheType::bf16) return device_.upload(rounded(plane), name);
@@ -201,8 +188,13 @@ class Step {
     arrays.tables = device_.upload(plan.tables, "tables");
     arrays.sinks = model_.sinks ? device_.upload(sinks, "sinks") : nullptr;
     arrays.slopes = model_.slopes ? device_.upload(slopes, "slopes") : nullptr;
-    arrays.partial = device_.make<float>(plan.splits * rows * width, "partial");
-    arrays.sums = device_.make<float>(2ull * plan.splits * rows * model_.heads, "sums");
+    arrays.first_ranges = device_.upload(plan.first_ranges, "first_ranges");
+    if (plan.ranges > 0) {
+      arrays.split_rows = device_.upload(plan.split_rows, "split_rows");
+      const int stride = attention_value_stride(model_.values());
+      arrays.partial = device_.make<float>(plan.ranges * model_.heads * stride, "partial");
+      arrays.sums = device_.make<float>(2 * plan.ranges * model_.heads, "sums");
+    }
     float* out = device_.make<float>(rows * width, "out");
     arrays.out = out;
     AttentionShape shape = {};
@@ -213,11 +205,7 @@ class Step {
     shape.out_head_stride = model_.values();
     shape.out_stride = static_cast<int>(width);
     shape.heads = model_.heads;
-    shape.rows = rows;
-    shape.tree_tiles = plan.tree_tiles;
-    shape.tiles = static_cast<uint32_t>(plan.tiles.size()) - plan.tree_tiles;
-    shape.warps = plan.warps;
-    shape.splits = plan.splits;
+    plan.describe(shape);
     shape.window = model_.window;
     shape.scale = 0.1f;
     shape.cap = model_.cap;
@@ -403,8 +391,34 @@ TEST_P(CudaAttentionBitsTest, are_the_same_however_a_prompt_is_cut) {
   }
 }
 
-TEST_P(CudaAttentionBitsTest, are_the_same_with_one_warp_and_four) {
-  EXPECT_EQ(attend(model(), {whole_}, {.warps = 1}), attend(model(), {whole_}, {.warps = 4}));
+// The ways of a row: beside each other, along the ranges with few items, and with many.
+constexpr AttentionWays kBesideEachOther = {.wide_items = 1 << 20};
+constexpr AttentionWays kWalkedWithFew = {.most_ranges = 0, .wide_items = 1 << 20};
+constexpr AttentionWays kWalkedWithMany = {.wide_items = 1, .wide_blocks = 1};
+
+TEST_P(CudaAttentionBitsTest, of_hundreds_of_ranges_are_the_same_whichever_way_they_are_computed) {
+  const Model plain{.cache = GetParam(), .heads = 1, .kv_heads = 1};
+  const Sequence longest = {130 * kSplitEntries + 9, 2, 6};
+  const Rows expected = attend(plain, {longest}, {.block_tokens = 64, .ways = kBesideEachOther});
+  EXPECT_EQ(attend(plain, {longest}, {.block_tokens = 64, .ways = kWalkedWithFew}), expected);
+  EXPECT_EQ(attend(plain, {longest}, {.block_tokens = 64, .ways = kWalkedWithMany}), expected);
+}
+
+TEST_P(CudaAttentionBitsTest, are_the_same_whichever_way_ranges_are_computed) {
+  for (const int head_dim : {64, 80, 256}) {
+    const Model plain{.cache = GetParam(), .head_dim = head_dim, .sinks = true};
+    const Sequence long_one = {3 * kSplitEntries + 9, 70, 6};
+    const Rows expected = attend(plain, {long_one}, {.ways = kBesideEachOther});
+    EXPECT_EQ(attend(plain, {long_one}, {.seed = 2, .ways = kWalkedWithFew}), expected);
+    EXPECT_EQ(attend(plain, {long_one}, {.seed = 3, .ways = kWalkedWithMany}), expected);
+  }
+  for (const uint32_t window : {1u, 30u, 100u}) {
+    const Model model{.cache = GetParam(), .window = window, .cap = 0.8f, .slopes = true};
+    const Sequence sequence = {2 * kSplitEntries + 40, 75, 6};
+    const Rows expected = attend(model, {sequence}, {.ways = kBesideEachOther});
+    EXPECT_EQ(attend(model, {sequence}, {.seed = 2, .ways = kWalkedWithFew}), expected);
+    EXPECT_EQ(attend(model, {sequence}, {.seed = 3, .ways = kWalkedWithMany}), expected);
+  }
 }
 
 // Twelve rows of three roots behind `before` entries.
@@ -450,6 +464,7 @@ TEST_P(CudaAttentionBitsTest, of_a_trees_row_are_those_of_its_path_with_windows_
   }
   const Model slopes{.cache = GetParam(), .heads = 5, .kv_heads = 1, .slopes = true};
   expect_paths(slopes, tree, attend(slopes, {tree}));
+  expect_paths(slopes, tree, attend(slopes, {tree}, {.ways = kWalkedWithFew}));
 }
 
 TEST_P(CudaAttentionBitsTest, of_trees_are_the_same_among_prompts_and_other_trees) {

@@ -427,10 +427,12 @@ void expect_attention(const AttentionCase& c) {
   batch.groups = {&group, 1};
   KvGroup kv;
   kv.kv_heads = static_cast<uint32_t>(c.kv_heads);
+  kv.window_tokens = c.window;
   kv.kind = c.v_dim == 0 ? KvKind::attention : KvKind::latent;
   kv.k_dim = static_cast<uint32_t>(c.head_dim);
   kv.v_dim = static_cast<uint32_t>(c.values());
-  const AttentionPlanArrays plan = plan_attention(batch, 0, kv, kTokens, c.heads);
+  const AttentionPlanArrays plan =
+      plan_attention(batch, 0, kv, kTokens, c.heads, {.wide_blocks = 1});
   Counted device;
   const uint64_t width = uint64_t{batch.rows} * c.heads * c.head_dim;
   const uint64_t rows_of_plane = uint64_t(blocks) * kTokens * c.kv_heads;
@@ -453,24 +455,28 @@ void expect_attention(const AttentionCase& c) {
   arrays.tables = device.upload(plan.tables, "tables");
   arrays.sinks = c.window > 0 ? device.floats(c.heads) : nullptr;
   arrays.slopes = c.slopes ? device.floats(c.heads) : nullptr;
-  arrays.partial = device.make<float>(plan.splits * width, "partial");
-  arrays.sums = device.make<float>(2ull * plan.splits * batch.rows * c.heads, "sums");
+  arrays.first_ranges = device.upload(plan.first_ranges, "first_ranges");
+  if (plan.ranges > 0) {
+    arrays.split_rows = device.upload(plan.split_rows, "split_rows");
+    const int stride = attention_value_stride(c.values());
+    arrays.partial = device.make<float>(plan.ranges * c.heads * stride, "partial");
+    arrays.sums = device.make<float>(2 * plan.ranges * c.heads, "sums");
+  }
   arrays.out = device.make<float>(width, "out");
   AttentionShape shape = {};
   shape.cache = {c.cache, c.kv_heads, c.head_dim, kTokens};
   shape.v_dim = shape.out_head_stride = c.values();
   shape.out_stride = c.heads * c.values();
   shape.heads = c.heads;
-  shape.rows = batch.rows;
-  shape.tiles = static_cast<uint32_t>(plan.tiles.size());
-  shape.warps = plan.warps;
-  shape.splits = plan.splits;
+  plan.describe(shape);
   shape.window = c.window;
   shape.scale = 0.1f;
   EXPECT_EQ(launch_attention(nullptr, arrays, shape), 0);
   const AttentionCost cost = bench::attention_cost(shape, c.sequences, c.window > 0, c.slopes);
-  expect_cost(device.of(0), cost.attend);
-  expect_cost(device.of(1), cost.combine);
+  size_t launch = 0;
+  for (const Cost& each : {cost.wide, cost.few, cost.join}) {
+    if (each != Cost()) expect_cost(device.of(launch++), each);
+  }
 }
 
 TEST(CudaCost, of_attention_is_what_is_counted) {
@@ -486,6 +492,11 @@ TEST(CudaCost, of_attention_is_what_is_counted) {
     expect_attention({cache, 64, 1, 1, 50, {{2 * kSplitEntries + 20, 1}}});
     expect_attention({cache, 64, 6, 2, 0, {{45, 30}, {3, 1}}, 0, true});
     expect_attention({cache, 72, 4, 2, 0, {{20, 3}}, 0, true});
+    for (const int head_dim : {80, 256}) {
+      expect_attention({cache, head_dim, 8, 2, 0, {{100, 45}, {9, 1}, {80, 80}}});
+      expect_attention({cache, head_dim, 8, 1, 70, {{190, 40}, {300, 1}}, 0, true});
+    }
+    expect_attention({cache, 64, 4, 1, 0, {{50, 2}, {10, 1}}});
   }
 }
 

@@ -223,6 +223,14 @@ TEST(Machine, fills_registers_that_nobody_wrote_with_a_pattern) {
   for (const float x : warp.run(registers)) EXPECT_LT(x, -1e30f);
 }
 
+TEST(Machine, raises_2_to_a_power_as_far_as_normal_numbers_go) {
+  EXPECT_EQ(exp2_approx(0.0f), 1.0f);
+  EXPECT_EQ(exp2_approx(-126.0f), 0x1p-126f);
+  EXPECT_EQ(exp2_approx(-127.0f), 0.0f);
+  EXPECT_EQ(exp2_approx(-INFINITY), 0.0f);
+  EXPECT_NEAR(exp2_approx(-0.5f), 0.70710678f, 1e-6f);
+}
+
 TEST(Machine, rounds_sixteen_bit_floats_to_nearest_even) {
   EXPECT_EQ(to_bfloat16(1.00390625f).bits, 0x3f80);
   EXPECT_EQ(to_bfloat16(1.01171875f).bits, 0x3f82);

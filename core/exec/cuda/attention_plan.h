@@ -11,21 +11,36 @@
 
 namespace tenon::cuda {
 
+// Which of the ways that change no bit rows take.
+struct AttentionWays {
+  uint64_t most_ranges = 1 << 14;  // whose results there is room for
+  // A sequence has wide tiles from so many items on, where these make so many blocks: fewer would
+  // take longer to walk along the ranges than many take to compute them beside each other.
+  uint32_t wide_items = kWideItems;
+  uint32_t wide_blocks = 24;
+};
+
 struct AttentionPlanArrays {
   std::vector<AttentionSequence> sequences;
-  std::vector<AttentionTile> tiles;  // behind the others, those of trees
+  std::vector<AttentionTile> tiles;  // as AttentionArrays has them
   std::vector<int32_t> tables;
   // [rows]
-  std::vector<uint32_t> slots, row_sequence;
+  std::vector<uint32_t> slots, row_sequence, first_ranges;
   std::vector<uint32_t> blocks, offsets;  // where the row is stored
   std::vector<uint32_t> parents;          // [rows]; empty: no sequence's rows form a tree
-  int warps = 1;                          // of a tile, but for those of trees
+  std::vector<uint32_t> split_rows;
+  uint32_t wide_tiles = 0;
   uint32_t tree_tiles = 0;
-  uint32_t splits = 1;  // of the longest sequence
+  uint32_t splits = 1;
+  uint64_t ranges = 0;  // whose results are kept
+
+  // What kernels read of it.
+  void describe(AttentionShape& shape) const;
 };
 
 // `heads` query heads share the group's KV heads. The batch has passed check_batch.
 AttentionPlanArrays plan_attention(const BatchView& batch, GroupId id, const KvGroup& group,
-                                   uint32_t block_tokens, uint32_t heads);
+                                   uint32_t block_tokens, uint32_t heads,
+                                   const AttentionWays& ways = {});
 
 }  // namespace tenon::cuda

@@ -276,11 +276,7 @@ void CudaStep::attend(uint32_t layer) {
     call.out_stride = static_cast<int>(own.heads) * call.out_head_stride;
   }
   call.heads = static_cast<int>(own.heads);
-  call.rows = rows_;
-  call.tree_tiles = own.host.tree_tiles;
-  call.tiles = static_cast<uint32_t>(own.host.tiles.size()) - call.tree_tiles;
-  call.warps = own.host.warps;
-  call.splits = own.host.splits;
+  own.host.describe(call);
   call.window = group.window_tokens;
   call.scale = shape.scale;
   call.cap = shape.soft_cap;

@@ -14,31 +14,46 @@ uint32_t StepSetup::most_padded() const {
   return std::min({max_rows, max_sequences, kMostPaddedRows});
 }
 
-struct CudaStep::Widths {
-  uint32_t q = 0, qkv = 0, gate_up = 0, mlp = 0, heads = 0, attended = 0;
-  uint32_t splits = 0;
+namespace {
 
-  explicit Widths(const StepSetup& setup) : splits(attention_splits(setup.shape->context_tokens)) {
+// Bounds the results of ranges that are computed beside each other: with more of them, rows are
+// walked. With 32 heads of 128 these are those of a million entries.
+constexpr uint64_t kRangeBytes = 256 << 20;
+
+}  // namespace
+
+struct CudaStep::Widths {
+  uint32_t qkv = 0, gate_up = 0, mlp = 0, heads = 0, attended = 0;
+  uint64_t range_values = 0;  // of attention's results of a range, for all heads
+  uint64_t ranges = 0;        // whose results there is room for
+
+  explicit Widths(const StepSetup& setup) {
     for (const LayerPlan& layer : setup.model->plan.layers) {
-      q = std::max(q, layer.attention.q_width());
       qkv = std::max(qkv, layer.attention.q_width() + 2 * layer.attention.kv_width());
       mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
       gate_up = std::max(
           {gate_up, layer.mlp.width * (layer.mlp.gated ? 2 : 1), 2 * layer.experts.shared_width});
       heads = std::max(heads, layer.attention.heads);
+      const int head_dim = static_cast<int>(layer.attention.head_dim);
+      range_values = std::max(range_values,
+                              uint64_t{layer.attention.heads} * attention_value_stride(head_dim));
       // Latent attention's heads are inputs of products one by one, then together.
       const auto rank = static_cast<uint32_t>(DeviceWeights::input_stride(layer.latent.kv_rank));
       attended = std::max({attended, layer.attended_width(), layer.attention.heads * rank});
     }
+    const uint64_t all = uint64_t{setup.max_rows} * attention_splits(setup.shape->context_tokens);
+    ranges = std::min(all, std::max<uint64_t>(kRangeBytes / (range_floats() * sizeof(float)), 1));
   }
+  uint64_t range_floats() const { return range_values + 2 * heads; }
 };
 
 namespace {
 
 // Of a row: tokens, positions, rows of logits and of hidden states.
 constexpr uint64_t kRowArrays = 4 * sizeof(uint32_t);
-// Of a group's plan: slots, the sequence, the row that it follows, the block and the place in it.
-constexpr uint64_t kPlanRowArrays = 5 * sizeof(uint32_t);
+// Of a group's plan: slots, the sequence, the row that it follows, the block and the place in it,
+// its ranges, and a number in the list of those that have some.
+constexpr uint64_t kPlanRowArrays = 7 * sizeof(uint32_t);
 
 // The plans that a model's layers need: a group, and a number of query heads.
 std::vector<std::pair<GroupId, uint32_t>> plan_kinds(const StepSetup& setup) {
@@ -67,12 +82,12 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
   const uint64_t inputs = 4ull * (plan.hidden + widest.attended + widest.mlp + 24);
-  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary +
-                           uint64_t{widest.splits} * (widest.q + 2ull * widest.heads);
+  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary;
   const Input type = DeviceWeights::type_for(*setup.model);
   uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
                    LatentArrays::bytes_for(plan, setup.max_rows, type);
   bytes += DrawArrays::bytes_for(setup.max_rows, plan.vocabulary);
+  bytes += widest.ranges * widest.range_floats() * sizeof(float);
   bytes += setup.max_rows * (inputs + numbers * sizeof(float) + kRowArrays);
   for (const RopePlan& rope : plan.ropes) bytes += setup.max_rows * rope.dim * sizeof(float);
   for (const auto& [group, heads] : plan_kinds(setup)) {
@@ -92,17 +107,17 @@ Status CudaStep::load(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
   const uint64_t rows = setup.max_rows;
-  const std::pair<float**, uint64_t> floats[] = {{&hidden_, plan.hidden},
-                                                 {&update_, plan.hidden},
-                                                 {&wanted_, plan.hidden},
-                                                 {&qkv_, widest.qkv},
-                                                 {&gate_up_, widest.gate_up},
-                                                 {&logits_, plan.vocabulary},
-                                                 {&partial_, uint64_t{widest.splits} * widest.q},
-                                                 {&sums_, 2ull * widest.splits * widest.heads}};
+  const std::pair<float**, uint64_t> floats[] = {
+      {&hidden_, plan.hidden}, {&update_, plan.hidden},     {&wanted_, plan.hidden},
+      {&qkv_, widest.qkv},     {&gate_up_, widest.gate_up}, {&logits_, plan.vocabulary}};
   for (const auto& [made, width] : floats) {
     TENON_ASSIGN_OR_RETURN(*made, memory_.array<float>(rows * width, "activations"));
   }
+  ways_.most_ranges = widest.ranges;
+  TENON_ASSIGN_OR_RETURN(
+      partial_, memory_.array<float>(widest.ranges * widest.range_values, "ranges of attention"));
+  TENON_ASSIGN_OR_RETURN(
+      sums_, memory_.array<float>(2 * widest.ranges * widest.heads, "ranges of attention"));
   const std::pair<void**, uint32_t> inputs[] = {
       {&normed_, plan.hidden}, {&attended_, widest.attended}, {&inner_, widest.mlp}};
   const uint64_t element = weights_.type() == Input::f32 ? 4 : 2;
@@ -148,6 +163,8 @@ Status CudaStep::load_plans() {
     TENON_ASSIGN_OR_RETURN(made.device.slots, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.device.row_sequence, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.device.parents, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.device.first_ranges, input<uint32_t>(rows, what));
+    TENON_ASSIGN_OR_RETURN(made.device.split_rows, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.blocks, input<uint32_t>(rows, what));
     TENON_ASSIGN_OR_RETURN(made.offsets, input<uint32_t>(rows, what));
   }
@@ -160,7 +177,7 @@ Status CudaStep::load_plans() {
 
 Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
   to.host = plan_attention(batch, to.group, setup_.shape->groups[to.group],
-                           setup_.groups[to.group].block_tokens, to.heads);
+                           setup_.groups[to.group].block_tokens, to.heads, ways_);
   // More ranges than any sequence has are empty, and fewer numbers are fewer graphs.
   if (padded_) {
     to.host.splits =
@@ -179,6 +196,8 @@ Status CudaStep::send_plan(GroupPlan& to, const BatchView& batch) {
   TENON_RETURN_IF_ERROR(send(at(to.device.slots), to.host.slots));
   TENON_RETURN_IF_ERROR(send(at(to.device.row_sequence), to.host.row_sequence));
   TENON_RETURN_IF_ERROR(send(at(to.device.parents), to.host.parents));
+  TENON_RETURN_IF_ERROR(send(at(to.device.first_ranges), to.host.first_ranges));
+  TENON_RETURN_IF_ERROR(send(at(to.device.split_rows), to.host.split_rows));
   TENON_RETURN_IF_ERROR(send(to.blocks, to.host.blocks));
   return send(to.offsets, to.host.offsets);
 }
@@ -293,7 +312,7 @@ CudaGraphs::Key CudaStep::launch_key() const {
   CudaGraphs::Key key = {rows_, logits_count_};
   for (const GroupPlan& each : plans_) {
     key.push_back(static_cast<uint32_t>(each.host.tiles.size()));
-    key.push_back(static_cast<uint32_t>(each.host.warps));
+    key.push_back(static_cast<uint32_t>(each.host.split_rows.size()));
     key.push_back(each.host.splits);
   }
   return key;

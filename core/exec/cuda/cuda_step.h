@@ -195,6 +195,7 @@ class CudaStep final : private DecoderOps {
   std::vector<std::vector<float>> frequencies_;  // [ropes][dim / 2]
   std::vector<std::vector<float>> angles_;       // [ropes][rows, 2, dim / 2]
   std::vector<float*> device_angles_;
+  AttentionWays ways_;
   std::vector<GroupPlan> plans_;
   std::vector<size_t> plan_of_layer_;
 

@@ -30,7 +30,7 @@ bool is_final(cudaError_t error) {
   }
 }
 
-// "attention, kernel 'attend_tiles', failed on the device: …"
+// "attention, kernel 'attend_few', failed on the device: …"
 Status failure(cudaError_t error, std::string_view operation, std::string_view kernel = {}) {
   if (error == cudaSuccess) return {};
   std::string text(operation);

@@ -1,5 +1,5 @@
 // What a block of attention looks at: the items of a tile, what their rows see, and the steps of
-// kEntries entries in which it walks along them.
+// a range each in which it walks along that.
 #pragma once
 
 #include <tenon/cuda/machine.h>
@@ -9,7 +9,8 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kEntries = 32;  // of K and V in shared memory
+// Of K and V in shared memory: a step is a range.
+inline constexpr int kEntries = static_cast<int>(kSplitEntries);
 
 struct AttentionView {
   Global<const float> q;
@@ -20,13 +21,21 @@ struct AttentionView {
   Global<const uint32_t> slots;
   Global<const uint32_t> parents;
   Global<const int32_t> tables;
-  Global<const float> slopes;
+  Global<const uint32_t> first_ranges, split_rows;
+  Global<const float> slopes, sinks;
   Global<float> partial, sums;
-  int heads, kv_heads, head_dim, v_dim, block_tokens, q_stride;
+  Global<float> out;  // of f32, or null
+  Global<BFloat16> out_bf16;
+  int heads, kv_heads, head_dim, v_dim, block_tokens;
+  int v_stride;  // of `partial`
+  int q_stride, out_stride, out_head_stride;
   int row_bytes, scale_at;  // of i8 and i4
   CacheType type;
-  uint32_t rows, window;
-  float scale, cap;
+  uint32_t window;
+  float scale, cap, by_cap;  // by_cap: 1 / cap
+  // Scores are products times `factor`, base 2; where `judged`, what judged_score makes of them.
+  bool judged;
+  float factor;
 };
 
 // The items of one tile, and what its sequence is.
@@ -50,9 +59,9 @@ struct Items {
   TENON_DEVICE int head(uint32_t item) const {
     return kv_head * group + static_cast<int>(item % static_cast<uint32_t>(group));
   }
-  // The last row of a block of so many items.
-  TENON_DEVICE uint32_t last_row(uint32_t block_items) const {
-    return row((first + block_items < count ? first + block_items : count) - 1);
+  // The last row of so many items from `from` on.
+  TENON_DEVICE uint32_t last_row(uint32_t from, uint32_t some) const {
+    return row((from + some < count ? from + some : count) - 1);
   }
 };
 
@@ -62,18 +71,18 @@ struct Visible {
   TENON_DEVICE Visible() {}
   TENON_DEVICE Visible(uint32_t slot, uint32_t window)
       : first(window == 0 || slot < window ? 0 : slot - window + 1), last(slot + 1) {}
+  TENON_DEVICE uint32_t first_range() const { return first / kSplitEntries; }
+  TENON_DEVICE uint32_t range_end() const { return (last + kSplitEntries - 1) / kSplitEntries; }
+  TENON_DEVICE bool some_from(uint32_t entry) const {
+    return entry < last && entry + kSplitEntries > first;
+  }
 };
 
 // Which row of its plane the entry in a slot is.
-TENON_DEVICE int64_t entry_row(const AttentionView& a, const Items& items, uint32_t slot) {
+TENON_DEVICE int entry_row(const AttentionView& a, const Items& items, uint32_t slot) {
   const uint32_t tokens = static_cast<uint32_t>(a.block_tokens);
-  const int64_t block = int32_t{a.tables[static_cast<int64_t>(items.first_entry + slot / tokens)]};
-  return (block * a.kv_heads + items.kv_head) * a.block_tokens + slot % tokens;
-}
-
-// The same, where it begins: in elements of the plane, or in bytes of a quantised one.
-TENON_DEVICE int64_t entry_place(const AttentionView& a, const Items& items, uint32_t slot) {
-  return entry_row(a, items, slot) * (a.type == CacheType::bf16 ? a.head_dim : a.row_bytes);
+  const int block = a.tables[static_cast<int64_t>(items.first_entry + slot / tokens)];
+  return (block * a.kv_heads + items.kv_head) * a.block_tokens + static_cast<int>(slot % tokens);
 }
 
 // The slot of an entry on the way to a tree's row, behind `base` entries that all its rows see:
@@ -87,31 +96,36 @@ TENON_DEVICE uint32_t path_slot(const AttentionView& a, uint32_t first_row, uint
   return base + at - first_row;
 }
 
-// A block's way through what its rows see in the range from `begin` on.
+// A block's way through what its rows see: along all ranges, or the steps of one, which is counted
+// from the first that they see.
 //   more, entry, advance  the steps: kEntries entries from `entry` on
-//   place                 where the entry of this lane begins; -1: nobody sees it
+//   place                 which row of its plane an entry of the step is; -1: nobody sees it
 //   show                  what of a step an item sees, of all that its row does
-//
+struct Way {
+  bool split;
+  uint32_t range;
+};
+
 // Rows that follow each other: an entry is a slot. Their windows move forward with them.
 class ChainWalk {
  public:
   TENON_DEVICE ChainWalk(const AttentionView& a, const Items& items, uint32_t block_items,
-                         uint32_t begin) {
+                         Way way) {
     const Visible first_row(a.slots[static_cast<int64_t>(items.row(items.first))], a.window);
-    seen_ = Visible(a.slots[static_cast<int64_t>(items.last_row(block_items))], a.window);
+    seen_ =
+        Visible(a.slots[static_cast<int64_t>(items.last_row(items.first, block_items))], a.window);
     seen_.first = first_row.first;
-    const uint32_t range_end = begin + kSplitEntries;
-    end_ = seen_.last < range_end ? seen_.last : range_end;
-    entry_ = seen_.first > begin ? seen_.first / kEntries * kEntries : begin;
+    entry_ = (seen_.first_range() + (way.split ? way.range : 0)) * kSplitEntries;
+    end_ = seen_.last;
+    if (way.split && end_ > entry_ + kSplitEntries) end_ = entry_ + kSplitEntries;
   }
   TENON_DEVICE bool more() const { return entry_ < end_; }
   TENON_DEVICE uint32_t entry() const { return entry_; }
-  TENON_DEVICE void advance(const AttentionView&) { entry_ += kEntries; }
-  TENON_DEVICE int64_t place(const AttentionView& a, const Items& items) const {
-    static_assert(kEntries == 32, "a lane for each");
-    const uint32_t own = entry_ + threadIdx.x % 32;
+  TENON_DEVICE void advance(const AttentionView&) { entry_ += kSplitEntries; }
+  TENON_DEVICE int place(const AttentionView& a, const Items& items, uint32_t which) const {
+    const uint32_t own = entry_ + which;
     if (own < seen_.first || own >= seen_.last) return -1;
-    return entry_place(a, items, own);
+    return entry_row(a, items, own);
   }
   TENON_DEVICE Visible show(Visible seen, uint32_t) const { return seen; }
 
@@ -126,29 +140,31 @@ class ChainWalk {
 // not see. A row's sums are those of its path as a chain, bit for bit.
 class TreeWalk {
  public:
-  TENON_DEVICE TreeWalk(const AttentionView& a, const Items& items, uint32_t block_items,
-                        uint32_t begin)
+  TENON_DEVICE TreeWalk(const AttentionView& a, const Items& items, uint32_t block_items, Way way)
       : first_row_(items.first_row),
         next_row_(items.row(items.first)),
-        last_row_(items.last_row(block_items)),
-        begin_(begin) {
+        last_row_(items.last_row(items.first, block_items)) {
     base_ = a.slots[static_cast<int64_t>(items.first_row)];
     // Blocks are there from the first entry on that the first row sees.
     seen_ = Visible(base_, a.window);
-    seen_.last = base_ / kEntries * kEntries;
+    if (way.split) {
+      begin_ = (seen_.first_range() + way.range) * kSplitEntries;
+      range_end_ = begin_ + kSplitEntries;
+    }
+    seen_.last = base_ / kSplitEntries * kSplitEntries;
     enter();
     if (entry_ >= end_) next_path(a);
   }
   TENON_DEVICE bool more() const { return entry_ < end_; }
   TENON_DEVICE uint32_t entry() const { return entry_; }
   TENON_DEVICE void advance(const AttentionView& a) {
-    entry_ += kEntries;
+    entry_ += kSplitEntries;
     if (entry_ >= end_) next_path(a);
   }
-  TENON_DEVICE int64_t place(const AttentionView& a, const Items& items) const {
-    const uint32_t own = entry_ + threadIdx.x % 32;
+  TENON_DEVICE int place(const AttentionView& a, const Items& items, uint32_t which) const {
+    const uint32_t own = entry_ + which;
     if (own < seen_.first || own >= seen_.last) return -1;
-    return entry_place(a, items, own < base_ ? own : path_slot(a, first_row_, base_, row_, own));
+    return entry_row(a, items, own < base_ ? own : path_slot(a, first_row_, base_, row_, own));
   }
   TENON_DEVICE Visible show(Visible seen, uint32_t row) const {
     return row_ == kAllRows || row_ == row ? seen : Visible();
@@ -157,14 +173,14 @@ class TreeWalk {
  private:
   static constexpr uint32_t kAllRows = 0xffffffffu;
 
-  // To the first step of what `seen_` shows of the range.
+  // To the first step of what `seen_` shows of the ranges.
   TENON_DEVICE void enter() {
-    const uint32_t range_end = begin_ + kSplitEntries;
-    end_ = seen_.last < range_end ? seen_.last : range_end;
-    entry_ = seen_.first > begin_ ? seen_.first / kEntries * kEntries : begin_;
+    end_ = seen_.last < range_end_ ? seen_.last : range_end_;
+    const uint32_t first = seen_.first_range() * kSplitEntries;
+    entry_ = first > begin_ ? first : begin_;
   }
   TENON_DEVICE void next_path(const AttentionView& a) {
-    const uint32_t shared = base_ / kEntries * kEntries;
+    const uint32_t shared = base_ / kSplitEntries * kSplitEntries;
     while (entry_ >= end_ && next_row_ <= last_row_) {
       row_ = next_row_++;
       seen_ = Visible(a.slots[static_cast<int64_t>(row_)], a.window);
@@ -173,7 +189,8 @@ class TreeWalk {
     }
   }
 
-  uint32_t first_row_, next_row_, last_row_, begin_;
+  uint32_t first_row_, next_row_, last_row_;
+  uint32_t begin_ = 0, range_end_ = 0xffffffffu;
   uint32_t base_;  // entries in front of the tree
   uint32_t row_ = kAllRows;
   Visible seen_;

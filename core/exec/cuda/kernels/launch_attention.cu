@@ -1,4 +1,6 @@
-#include "core/exec/cuda/kernels/attention_latent.cuh"
+#include "core/exec/cuda/kernels/attention_few.cuh"
+#include "core/exec/cuda/kernels/attention_rows.cuh"
+#include "core/exec/cuda/kernels/attention_wide.cuh"
 
 namespace tenon::cuda {
 namespace {
@@ -32,89 +34,109 @@ AttentionView view(const AttentionArrays& arrays, const AttentionShape& shape) {
   a.slots = Global<const uint32_t>(arrays.slots);
   a.parents = Global<const uint32_t>(arrays.parents);
   a.tables = Global<const int32_t>(arrays.tables);
+  a.first_ranges = Global<const uint32_t>(arrays.first_ranges);
+  a.split_rows = Global<const uint32_t>(arrays.split_rows);
   a.slopes = Global<const float>(arrays.slopes);
+  a.sinks = Global<const float>(arrays.sinks);
   a.partial = Global<float>(arrays.partial);
   a.sums = Global<float>(arrays.sums);
+  if (shape.out_type == Input::f32) {
+    a.out = Global<float>(static_cast<float*>(arrays.out));
+  } else {
+    a.out_bf16 = Global<BFloat16>(static_cast<BFloat16*>(arrays.out));
+  }
   a.heads = shape.heads;
   a.kv_heads = shape.cache.kv_heads;
   a.head_dim = shape.cache.head_dim;
   a.v_dim = shape.v_dim;
+  a.v_stride = attention_value_stride(shape.v_dim);
   a.block_tokens = shape.cache.block_tokens;
-  a.q_stride = shape.q_stride == 0 ? shape.heads * shape.cache.head_dim : shape.q_stride;
-  a.rows = shape.rows;
+  a.q_stride = shape.q_stride != 0 ? shape.q_stride : shape.heads * shape.cache.head_dim;
+  a.out_stride = shape.out_stride;
+  a.out_head_stride = shape.out_head_stride;
   a.window = shape.window;
   a.scale = shape.scale;
   a.cap = shape.cap;
+  a.by_cap = shape.cap > 0.0f ? 1.0f / shape.cap : 0.0f;
+  // The largest score is that of the largest product where the factor is above 0.
+  a.judged = shape.cap > 0.0f || arrays.slopes != nullptr || !(shape.scale > 0.0f);
+  a.factor = a.judged ? 1.0f : shape.scale * kLog2E;
   return a;
 }
 
-// With the tiles of rows that follow each other, and with those of trees.
+// With the tiles of few items, with wide ones, and with those of trees.
 struct TileViews {
-  AttentionView chains, trees;
+  AttentionView few, wide, trees;
 
-  TileViews(AttentionArrays arrays, const AttentionShape& shape) : chains(view(arrays, shape)) {
+  TileViews(AttentionArrays arrays, const AttentionShape& shape) : few(view(arrays, shape)) {
     arrays.tiles += shape.tiles;
+    wide = view(arrays, shape);
+    arrays.tiles += shape.wide_tiles;
     trees = view(arrays, shape);
   }
 };
 
-template <int head_dim>
-uint32_t shared_bytes(int warps) {
-  return (16 * static_cast<uint32_t>(warps) + 2 * kEntries) *
-         AttentionTileShape<head_dim>::kStride * 2;
+template <int k_dim, int v_dim>
+uint32_t few_shared_bytes() {
+  const uint32_t planes = k_dim == v_dim ? 2 : 1;
+  return (kTileItems + planes * kSplitEntries) * AttentionTileShape<k_dim>::kStride * 2 +
+         kTileItems * kScoreStride * static_cast<uint32_t>(sizeof(float));
 }
 
-int launch_tiles(LaunchConfig config, uint32_t tiles, void (*kernel)(AttentionView),
-                 const AttentionView& a, const AttentionShape& shape) {
+template <int k_dim, int v_dim>
+int launch_few(LaunchConfig config, uint32_t tiles, void (*kernel)(AttentionView),
+               const AttentionView& a, const AttentionShape& shape) {
   if (tiles == 0) return 0;
   config.grid = {tiles, static_cast<uint32_t>(shape.cache.kv_heads), shape.splits};
+  config.block.x = kFewWarps * kWarp;
+  config.shared_bytes = few_shared_bytes<k_dim, v_dim>();
+  config.overlaps = true;
   return launch(config, kernel, a);
 }
 
-template <int head_dim>
-int attend(void* stream, const TileViews& views, const AttentionShape& shape) {
+template <int k_dim, int v_dim, bool quantised>
+int attend_tiles(void* stream, const TileViews& views, const AttentionShape& shape) {
   LaunchConfig config;
-  config.name = "attend_tiles";
-  config.block.x = static_cast<uint32_t>(shape.warps) * kWarp;
-  config.shared_bytes = shared_bytes<head_dim>(shape.warps);
   config.stream = stream;
-  const auto chains = shape.warps == 1 ? attend_tiles<head_dim, 1> : attend_tiles<head_dim, 4>;
-  const int attended = launch_tiles(config, shape.tiles, chains, views.chains, shape);
-  if (attended != 0) return attended;
+  config.name = "attend_few";
+  const int few = launch_few<k_dim, v_dim>(config, shape.tiles, attend_few<k_dim, v_dim, quantised>,
+                                           views.few, shape);
+  if (few != 0) return few;
   config.name = "attend_tree";
-  config.block.x = kWarp;
-  config.shared_bytes = shared_bytes<head_dim>(1);
-  return launch_tiles(config, shape.tree_tiles, attend_tree<head_dim>, views.trees, shape);
+  return launch_few<k_dim, v_dim>(config, shape.tree_tiles, attend_tree<k_dim, v_dim, quantised>,
+                                  views.trees, shape);
 }
 
-int attend_latent_bf16(void* stream, const TileViews& views, const AttentionShape& shape) {
-  LaunchConfig config;
-  config.name = "attend_latent";
-  config.block.x = kLatentWarps * kWarp;
-  config.shared_bytes =
-      shared_bytes<kLatentRow>(1) + 16 * kScoreStride * static_cast<uint32_t>(sizeof(float));
-  config.stream = stream;
-  const auto chains = attend_latent<kLatentRow, kLatentValues>;
-  const int attended = launch_tiles(config, shape.tiles, chains, views.chains, shape);
-  if (attended != 0) return attended;
-  config.name = "attend_latent_tree";
-  const auto trees = attend_latent_tree<kLatentRow, kLatentValues>;
-  return launch_tiles(config, shape.tree_tiles, trees, views.trees, shape);
+template <int head_dim, bool quantised>
+int attend_heads(void* stream, const TileViews& views, const AttentionShape& shape) {
+  if (shape.wide_tiles > 0) {
+    LaunchConfig config;
+    config.stream = stream;
+    config.name = "attend_wide";
+    config.grid.x =
+        shape.wide_tiles * kWideBlocks<head_dim> * static_cast<uint32_t>(shape.cache.kv_heads);
+    config.block.x = kWideWarps * kWarp;
+    config.shared_bytes = wide_shared_elements<head_dim>() * 2;
+    const int wide = launch(config, attend_wide<head_dim, quantised>, views.wide);
+    if (wide != 0) return wide;
+  }
+  return attend_tiles<head_dim, head_dim, quantised>(stream, views, shape);
 }
 
+template <bool quantised>
 int attend_with_tiles(void* stream, const TileViews& a, const AttentionShape& shape) {
-  if (is_latent(shape)) return attend_latent_bf16(stream, a, shape);
+  if (is_latent(shape)) return attend_tiles<kLatentRow, kLatentValues, quantised>(stream, a, shape);
   switch (shape.cache.head_dim) {
     case 64:
-      return attend<64>(stream, a, shape);
+      return attend_heads<64, quantised>(stream, a, shape);
     case 80:
-      return attend<80>(stream, a, shape);
+      return attend_heads<80, quantised>(stream, a, shape);
     case 96:
-      return attend<96>(stream, a, shape);
+      return attend_heads<96, quantised>(stream, a, shape);
     case 128:
-      return attend<128>(stream, a, shape);
+      return attend_heads<128, quantised>(stream, a, shape);
     default:
-      return attend<256>(stream, a, shape);
+      return attend_heads<256, quantised>(stream, a, shape);
   }
 }
 
@@ -166,8 +188,13 @@ int attend_quantised_rows(void* stream, const AttentionView& a, const AttentionA
 
 int attend(void* stream, const AttentionView& a, const AttentionArrays& arrays,
            const AttentionShape& shape) {
-  if (has_tiles(shape)) return attend_with_tiles(stream, {arrays, shape}, shape);
-  if (is_quantised(shape.cache.type)) return attend_quantised_rows(stream, a, arrays, shape);
+  const bool quantised = is_quantised(shape.cache.type);
+  if (has_tiles(shape)) {
+    const TileViews views(arrays, shape);
+    return quantised ? attend_with_tiles<true>(stream, views, shape)
+                     : attend_with_tiles<false>(stream, views, shape);
+  }
+  if (quantised) return attend_quantised_rows(stream, a, arrays, shape);
   if (shape.cache.type == CacheType::bf16) {
     return attend_plain_rows<BFloat16>(stream, a, arrays, shape);
   }
@@ -179,19 +206,16 @@ int attend(void* stream, const AttentionView& a, const AttentionArrays& arrays,
 int launch_attention(void* stream, const AttentionArrays& arrays, const AttentionShape& shape) {
   const AttentionView a = view(arrays, shape);
   const int attended = attend(stream, a, arrays, shape);
-  if (attended != 0) return attended;
+  if (attended != 0 || shape.split_rows == 0) return attended;
   LaunchConfig config;
-  config.name = "combine_splits";
-  config.grid.x = shape.rows * static_cast<uint32_t>(shape.heads);
+  config.name = "join_ranges";
+  config.grid = {shape.split_rows, static_cast<uint32_t>(shape.heads),
+                 (static_cast<uint32_t>(shape.v_dim) + kRowThreads - 1) / kRowThreads};
   config.block.x = kRowThreads;
+  config.shared_bytes = kJoinSharedBytes;
+  config.overlaps = true;
   config.stream = stream;
-  const Global<const float> sinks(arrays.sinks);
-  if (shape.out_type == Input::f32) {
-    return launch(config, combine_splits<float>, a, sinks, static_cast<float*>(arrays.out),
-                  shape.out_stride, shape.out_head_stride);
-  }
-  return launch(config, combine_splits<BFloat16>, a, sinks, static_cast<BFloat16*>(arrays.out),
-                shape.out_stride, shape.out_head_stride);
+  return launch(config, join_ranges, a);
 }
 
 }  // namespace tenon::cuda

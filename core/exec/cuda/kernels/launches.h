@@ -278,6 +278,10 @@ int launch_add_experts(void* stream, const AddExpertsCall& call);
 // Rows of a sequence follow each other, or form a tree behind what is in the cache: then a row sees
 // what is there, the rows that lead to it, and itself. Rows are stored one behind the other all the
 // same, row r of a tree behind the `slots[first_row]` entries that all of it sees.
+//
+// Entries are summed up in ranges of kSplitEntries that begin at position 0, each from nothing, and
+// the ranges' results in order. A block walks along a row's ranges, or they are computed beside
+// each other and added up by a launch of their own, which changes no bit.
 struct AttentionTile {
   uint32_t sequence;
   uint32_t first_item;
@@ -288,46 +292,54 @@ struct AttentionSequence {
   uint32_t first_entry;  // of its table, in `tables`
 };
 struct AttentionArrays {
-  const float* q;  // [rows, q_stride], heads one behind the other
+  const float* q;  // [rows, q_stride]: heads, head_dim; aligned to 16 bytes
   const void* k;   // planes
   const void* v;   // k again where V is the beginning of K's rows
   const AttentionSequence* sequences;
-  const AttentionTile* tiles;
+  const AttentionTile* tiles;    // those of few items, wide ones, those of trees
   const uint32_t* slots;         // [rows] entries in front of the row; of a tree's, on its path
   const uint32_t* parents;       // [rows] the row that a tree's follows, in front of the tree any
                                  // number; of other rows kNoTree. Null: no row is a tree's
   const uint32_t* row_sequence;  // [rows] which of `sequences`
+  const uint32_t* first_ranges;  // [rows] where results of the ranges that it sees begin in
+                                 // `partial`; kWalked: a block walks along them
+  const uint32_t* split_rows;    // [split_rows] the others
   const int32_t* tables;         // block ids; of blocks that no row sees they are not read
   const float* sinks;            // [heads] or null
   const float* slopes;           // [heads] or null: slope · (entry - row's own) on a score
-  float* partial;                // [splits, rows · heads, v_dim]
-  float* sums;                   // [splits, rows · heads, 2]: largest score (base 2), sum
+  float* partial;                // [ranges, heads, attention_value_stride]
+  float* sums;                   // [ranges, heads, 2]: largest score (base 2), sum
   void* out;                     // [rows, out_stride]
 };
 struct AttentionShape {
   CacheShape cache;
-  int q_stride;  // 0 = heads · head_dim
-  int v_dim;     // elements of a row of V: head_dim, or fewer of latent attention
+  int v_dim;         // elements of a row of V: head_dim, or fewer of latent attention
+  int q_stride = 0;  // elements from row to row; 0: heads * head_dim
   Input out_type;
   int out_stride;
   int out_head_stride;
   int heads;
   uint32_t rows;        // of the step
-  uint32_t tiles;       // of kTileItems · warps items, those of trees not among them
-  uint32_t tree_tiles;  // behind them, of kTileItems items
-  int warps;            // 1, or 4 where sequences have many rows; changes no bit
-  uint32_t splits;      // attention_splits of the longest sequence
-  uint32_t window;      // 0 = none
+  uint32_t tiles;       // of kTileItems items, without those of trees
+  uint32_t wide_tiles;  // of kWideItems; their rows are walked
+  uint32_t tree_tiles;  // of kTileItems
+  uint32_t split_rows;
+  uint32_t splits;  // the most ranges that a sequence's rows see, those of wide tiles aside
+  uint32_t window;  // 0 = none
   float scale;
   float cap;  // 0 = none
 };
-// Entries are summed up in ranges of this many, which begin at position 0, and the ranges' results
-// in order.
-inline constexpr uint32_t kSplitEntries = 512;
+inline constexpr uint32_t kSplitEntries = 64;
 inline constexpr uint32_t kTileItems = 16;
+inline constexpr uint32_t kWideItems = 128;
 inline constexpr uint32_t kNoTree = 0xffffffffu;
+inline constexpr uint32_t kWalked = 0xffffffffu;
 constexpr uint32_t attention_splits(uint32_t entries) {
   return (entries + kSplitEntries - 1) / kSplitEntries;
+}
+// Of a head's results of a range in `partial`: aligned to 16 bytes.
+constexpr int attention_value_stride(int v_dim) {
+  return (v_dim + 3) / 4 * 4;
 }
 // Tensor cores serve caches of bf16, and of i8 and i4, which become bf16 on their way, with a
 // head_dim of 64, 80, 96, 128 and 256, and latent attention with rows of 576 of which V is 512; all

@@ -165,6 +165,11 @@ TENON_DEVICE void wait_for_earlier() {
 #endif
 }
 
+TENON_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 TENON_DEVICE uint32_t float_bits(float x) {
   return __float_as_uint(x);
 }

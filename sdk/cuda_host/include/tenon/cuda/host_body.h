@@ -322,6 +322,10 @@ inline void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
 inline void let_next_start() {}
 inline void wait_for_earlier() {}
 
+inline float exp2_approx(float x) {
+  const float y = std::exp2(x);
+  return y < 0x1p-126f ? 0.0f : y;
+}
 inline uint32_t float_bits(float x) {
   return std::bit_cast<uint32_t>(x);
 }

@@ -38,6 +38,9 @@
 //   wait_for_earlier()         for all kernels in front, and what they wrote. A kernel that is
 //                              launched with `overlaps` says it in all of its threads, before they
 //                              touch memory that kernels write
+//   exp2_approx(x)             2 to x, by the device's own approximation, whose bits are not the
+//                              emulator's; of 0 it is 1, of -inf 0, and results below the least
+//                              normal number are 0
 //   launch(config, kernel, arguments…)
 //                              puts a kernel on a queue; returns 0, or CUDA's error number
 //   shared_limit()             the most shared memory that a launch may have, in bytes, for hosts;
