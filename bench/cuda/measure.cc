@@ -48,19 +48,19 @@ Result<double> seconds_of(Driver& driver, const Work& work) {
 // The same of a launch, among others in a graph. What it chooses when it is called for the first
 // time is chosen before.
 template <typename Work>
-Result<double> captured_seconds_of(Driver& driver, const Work& work) {
+Result<double> captured_seconds_of(Driver& driver, const Work& work, int count = kCaptured) {
   TENON_RETURN_IF_ERROR(work());
   TENON_RETURN_IF_ERROR(driver.wait());
   TENON_RETURN_IF_ERROR(driver.begin_capture());
   Status launched;
-  for (int i = 0; i < kCaptured && launched.ok(); ++i) launched = work();
+  for (int i = 0; i < count && launched.ok(); ++i) launched = work();
   auto graph = driver.end_capture();
   TENON_RETURN_IF_ERROR(std::move(launched));
   TENON_ASSIGN_OR_RETURN(const DeviceGraph captured, std::move(graph));
   auto seconds = seconds_of(driver, [&] { return driver.replay(captured.handle); });
   driver.drop(captured.handle);
   TENON_ASSIGN_OR_RETURN(const double all, std::move(seconds));
-  return all / kCaptured;
+  return all / count;
 }
 
 Status measure_bandwidth(Driver& driver) {
@@ -81,6 +81,26 @@ Status measure(Driver& driver, const Workload& workload, const KernelCase& one) 
   const auto work = [&] { return driver.launched(launch(driver.stream()), one.name); };
   TENON_ASSIGN_OR_RETURN(const double seconds, captured_seconds_of(driver, work));
   std::printf("%s %s %.3f\n", workload.name, one.name.c_str(), seconds * 1e6);
+  std::fflush(stdout);
+  return {};
+}
+
+// A whole step in its order, as one graph.
+Status measure_step(Driver& driver, const Workload& workload) {
+  const std::vector<KernelCase> cases = step_cases(workload);
+  const std::vector<size_t> order = step_order(workload, cases);
+  CaseArrays arrays(driver, kColdBytes);
+  std::vector<KernelCase::Launch> launches;
+  for (const KernelCase& one : cases) launches.push_back(one.prepare(arrays));
+  if (!arrays.status().ok()) return internal(std::string(arrays.status().message()));
+  const auto step = [&]() -> Status {
+    for (const size_t i : order) {
+      TENON_RETURN_IF_ERROR(driver.launched(launches[i](driver.stream()), cases[i].name));
+    }
+    return {};
+  };
+  TENON_ASSIGN_OR_RETURN(const double seconds, captured_seconds_of(driver, step, 1));
+  std::printf("%s step %.3f\n", workload.name, seconds * 1e6);
   std::fflush(stdout);
   return {};
 }
@@ -129,6 +149,7 @@ Status measure_all(Driver& driver) {
     for (const KernelCase& one : step_cases(workload)) {
       TENON_RETURN_IF_ERROR(measure(driver, workload, one));
     }
+    TENON_RETURN_IF_ERROR(measure_step(driver, workload));
   }
   measure_all_by_cublaslt(driver);
   return {};

@@ -46,7 +46,11 @@ class Measured:
         self.beside = {(line[0], line[1]): float(line[2]) for line in cublaslt if len(line) == 3}
 
     def step(self, rows, workload):
-        """Microseconds of all calls of a step; None where one was not measured."""
+        """Microseconds of a whole step, launched as one graph; None where it was not measured."""
+        return self.times.get((workload, "step"))
+
+    def calls(self, rows, workload):
+        """The same as the sum of all calls, each of which was measured by itself."""
         times = [(int(row[1]), self.times.get((workload, row[0]))) for row in rows if row[0] != "step"]
         if any(time is None for _, time in times):
             return None

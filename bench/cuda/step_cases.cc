@@ -1,6 +1,8 @@
 #include "bench/cuda/step_cases.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 #include <utility>
 
 #include "core/exec/cuda/attention_plan.h"
@@ -306,6 +308,24 @@ class Cases {
 
 std::vector<KernelCase> step_cases(const Workload& workload) {
   return Cases(workload).all();
+}
+
+std::vector<size_t> step_order(const Workload& workload, const std::vector<KernelCase>& cases) {
+  std::vector<size_t> order;
+  const auto add = [&](std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      const auto found = std::find_if(cases.begin(), cases.end(),
+                                      [&](const KernelCase& one) { return one.name == name; });
+      order.push_back(static_cast<size_t>(found - cases.begin()));
+    }
+  };
+  add({"embed"});
+  for (int layer = 0; layer < workload.model.layers; ++layer) {
+    add({"norm", "product.qkv", "heads", "attention", "product.output", "norm", "product.gate_up",
+         "gate", "product.down"});
+  }
+  add({"take_rows", "norm.last", "product.head"});
+  return order;
 }
 
 }  // namespace tenon::cuda::bench

@@ -42,8 +42,10 @@ struct KernelCase {
   std::function<Launch(CaseArrays& arrays, const Multiply& multiply)> prepare_for = {};
 };
 
-// In the order of a step. The head's product is bf16, whatever the weights are.
+// The head's product is bf16, whatever the weights are.
 std::vector<KernelCase> step_cases(const Workload& workload);
+// Which of them a step launches, in its order, each as often as it is called.
+std::vector<size_t> step_order(const Workload& workload, const std::vector<KernelCase>& cases);
 
 // What is emulated, and small enough for that; what is extrapolated to.
 inline constexpr Workload kEmulated[] = {

@@ -226,7 +226,6 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
   };
   constexpr int kPieceSteps = kPieceElements / kStep;
   for (int step = 0; step < steps;) {
-    const int first = step;
     const int end = steps - step < kPieceSteps ? steps : step + kPieceSteps;
     for (; step < end; ++step) multiply_step(step);
     add_piece(totals, sums);
