@@ -55,9 +55,7 @@ Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
     steps += ceiling(end - begin, number(tile.step));
     if (bits < 16) groups += (end - 1) / number(quant.group) - begin / number(quant.group) + 1;
   }
-  // Of integers, eight columns more of each warp sum x.
-  const uint64_t more = bits == 16 ? 0 : columns / number(tile.warp_columns) * 8;
-  cost.operations = 2 * kFewRows * (columns + more) * steps * number(tile.step);
+  cost.operations = 2 * kFewRows * columns * steps * number(tile.step);
   if (bits == 16) return cost;
   cost += reads(n * ceiling(k, number(quant.group)) * 2, columns * groups * 2);
   if (quant.zeros != nullptr) {

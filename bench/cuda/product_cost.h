@@ -51,18 +51,15 @@ inline Cost tiles_of_rows(const MultiplyCall& call, const QuantScales& quant, ui
   if (quant.bits == 0) return cost;
   const uint64_t groups = ceiling(number(call.k_in), number(quant.group));
   const uint64_t row_warps = rows_of_tile / 16;
-  // A group that two pieces of K share is looked at twice. Of a warp, eight lanes have sums of a
-  // column.
-  uint64_t seen = 0;
+  // A group that two pieces of K share enters twice. Of a warp, 16 sums need a column's scale, and
+  // four lanes' weights its zero.
+  uint64_t entered = 0;
   for (uint64_t begin = 0; begin < number(call.k_in); begin += kPiece) {
     const uint64_t end = begin + kPiece < number(call.k_in) ? begin + kPiece : number(call.k_in);
-    seen += (end - 1) / number(quant.group) - begin / number(quant.group) + 1;
+    entered += (end - 1) / number(quant.group) - begin / number(quant.group) + 1;
   }
-  cost += reads(n * groups * 2, tiles * row_warps * n * seen * 8 * 2);
-  if (quant.zeros != nullptr) cost += reads(n * groups, tiles * row_warps * n * seen * 8);
-  // Each warp sums 16 rows of x too, as eight columns more.
-  const uint64_t warps = tiles * ceiling(n, kColumns) * kMultiplyThreads / kWarpThreads;
-  cost.operations += 2 * warps * 16 * 8 * k;
+  cost += reads(n * groups * 2, tiles * row_warps * n * entered * 16 * 2);
+  if (quant.zeros != nullptr) cost += reads(n * groups, tiles * row_warps * n * groups * 4);
   return cost;
 }
 

@@ -111,7 +111,7 @@ struct FewWeights {
       TENON_UNROLL
       for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
     }
-    part.begin();
+    begin_group();
   }
   TENON_DEVICE void enter(Shared<uint8_t> of) {
     stage = of + (lane / 4 * Shape::kWStride + lane % 4 * bits);
@@ -122,18 +122,18 @@ struct FewWeights {
       end_group();
       ++group;
       left = q.group;
+      begin_group();
     }
     left -= Shape::kRun;
     TENON_UNROLL
     for (int i = 0; i < Shape::kRun / 16; i += 2) {
-      part.add_x(a[i]);
-      part.add_x(a[i + 1]);
       TENON_UNROLL
       for (int n = 0; n < kTiles; ++n) {
         uint32_t b[2][2];
-        quant_fragments<bits>(b, stage + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8));
-        mma_bf16(part.sums[n], a[i], b[0]);
-        mma_bf16(part.sums[n], a[i + 1], b[1]);
+        quant_fragments<bits>(b, stage + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8),
+                              zero[n]);
+        mma_bf16(part[n], a[i], b[0]);
+        mma_bf16(part[n], a[i + 1], b[1]);
       }
     }
   }
@@ -142,20 +142,23 @@ struct FewWeights {
  private:
   static constexpr int kEntries = Shape::kColumns * Shape::kGroups;
 
+  TENON_DEVICE void begin_group() {
+    TENON_UNROLL
+    for (int n = 0; n < kTiles; ++n) {
+      const int own = group * Shape::kColumns + n * 8 + lane / 4;
+      zero[n] = quant_zero<bits>(static_cast<bool>(q.zeros), q.zeros ? uint8_t{zeros[own]} : 0);
+      TENON_UNROLL
+      for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
+    }
+  }
   TENON_DEVICE void end_group() {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
-      const int at = group * Shape::kColumns + n * 8 + lane % 4 * 2;
-      const Pack<Half, 2> two = load_pack<2>(scales + at);
-      Pack<uint8_t, 2> zero = {};
-      if (q.zeros) zero = load_pack<2>(zeros + at);
+      const Pack<Half, 2> two =
+          load_pack<2>(scales + (group * Shape::kColumns + n * 8 + lane % 4 * 2));
       TENON_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        part.enter(sums[n], n, i, to_float(two[i]),
-                   quant_zero<bits>(static_cast<bool>(q.zeros), zero[i]));
-      }
+      for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(to_float(two[i % 2]), part[n][i], sums[n][i]);
     }
-    part.begin();
   }
 
   const QuantFactors& q;
@@ -166,7 +169,8 @@ struct FewWeights {
   int group = 0;  // of the piece
   int groups = 0;
   int left = 0;  // of the group, along K
-  GroupSums<bits, kTiles> part;
+  uint32_t zero[kTiles];
+  float part[kTiles][4];
 };
 
 template <typename Shape>

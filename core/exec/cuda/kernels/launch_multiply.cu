@@ -121,17 +121,10 @@ struct FewPlan {
   }
 };
 
-// From so many columns in pieces of K on, warps of 32 columns are enough of them.
-constexpr int kManyColumns = 32768;
-
 // Calls `use` with the shape for so many rows. Of few rows a stage has much of W; of more it has
 // less, so that blocks keep their warps.
 template <int bits, int run, typename Use>
 auto with_quant_shape(const Factors<BFloat16>& f, const Use& use) {
-  const int pieces = (f.k_in + kPieceElements - 1) / kPieceElements;
-  if (f.rows <= 2 && f.n_out >= kManyColumns / pieces) {
-    return use(FewShape<bits, 32, 256, 2, run, true>());
-  }
   if (f.rows <= 2) return use(FewShape<bits, 16, 256, 2, run, true>());
   if (f.rows <= 8) return use(FewShape<bits, 16, 256, 3, run, false>());
   return use(FewShape<bits, 16, 128, 4, run, false>());
@@ -142,7 +135,7 @@ auto with_few_shape(const Factors<BFloat16>& f, int group, const Use& use) {
     if (f.rows <= 8) return use(FewShape<16, 16, 128, 4, 64, false>());
     return use(FewShape<16, 16, 64, 4, 64, false>());
   } else {
-    if (group % 64 == 0) return with_quant_shape<bits, 64>(f, use);
+    if (group % 128 == 0) return with_quant_shape<bits, 128>(f, use);
     return with_quant_shape<bits, 32>(f, use);
   }
 }

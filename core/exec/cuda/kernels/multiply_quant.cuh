@@ -1,7 +1,6 @@
 // Products with weights of 8 or 4 bits. Bytes come to shared memory as they are; a lane makes the
 // fragments that it multiplies out of them, as integers in bf16, which holds them exactly. Behind
-// each group of K its sum, less the zero point times the sum of x, enters the result times its
-// scale, in f32.
+// each group of K the sum of its integers enters the result, times its scale, in f32.
 #pragma once
 
 #include "core/exec/cuda/kernels/multiply.cuh"
@@ -23,61 +22,38 @@ struct QuantStage {
   static constexpr int kStride = kBytes + (bits == 4 ? 32 : 64);
 };
 
-// What a column's integers are too large by: their zero point, and what multiplying adds to them.
+// What is taken from a column's integers: as a pair in bf16, 128 more than the zero (4 bits), or as
+// a float, 2^23 + 128 more (8 bits). `byte` is read where the matrix has zeros.
 template <int bits>
-TENON_DEVICE float quant_zero(bool has_zeros, uint8_t byte) {
-  if (bits == 4) return static_cast<float>(128 + (has_zeros ? byte : 8));
-  return static_cast<float>(has_zeros ? static_cast<int8_t>(byte) : 0);
+TENON_DEVICE uint32_t quant_zero(bool has_zeros, uint8_t byte) {
+  if (bits == 4) return (0xc300u + (has_zeros ? byte : 8)) * 0x10001u;
+  return float_bits(8388736.0f + static_cast<float>(has_zeros ? static_cast<int8_t>(byte) : 0));
 }
 
 // 32 elements of a column along K as two B fragments: those of a lane, which stand side by side
-// (quant_place) from `own` on. Integers of 4 bits come as 128 + q, whose low bits they are in bf16.
+// (quant_place) from `own` on.
 template <int bits>
-TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> own) {
+TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> own, uint32_t zero) {
   if constexpr (bits == 4) {
+    // The integer q as the low bits of 128 is 128 + q in bf16.
     const uint32_t word = load_words<1>(own)[0];
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      b[i / 2][i % 2] = and_or(word >> (4 * i), 0x000f000fu, 0x43004300u);
+      b[i / 2][i % 2] = add_bfloat16_pairs(and_or(word >> (4 * i), 0x000f000fu, 0x43004300u), zero);
     }
   } else {
-    // In f32, q + 128 is the low bits of 2^23.
+    // The same in f32: q + 128 as the low bits of 2^23.
     const Pack<uint32_t, 2> words = load_words<2>(own);
+    const float less = bits_float(zero);
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
       const uint32_t word = words[i / 2] ^ 0x80808080u;
       const uint32_t low = permute_bytes(word, 0x4b000000u, 0x7540u + i % 2 * 2);
       const uint32_t high = permute_bytes(word, 0x4b000000u, 0x7541u + i % 2 * 2);
-      b[i / 2][i % 2] = pack_bfloat16(bits_float(low) - 8388736.0f, bits_float(high) - 8388736.0f);
+      b[i / 2][i % 2] = pack_bfloat16(bits_float(low) - less, bits_float(high) - less);
     }
   }
 }
-
-// Sums over a group: of x times integers, and of x, which zero points are taken away with.
-template <int bits, int tiles>
-struct GroupSums {
-  float sums[tiles][4];
-  float x[4];
-
-  TENON_DEVICE void begin() {
-    TENON_UNROLL
-    for (int n = 0; n < tiles; ++n) {
-      TENON_UNROLL
-      for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
-    }
-    TENON_UNROLL
-    for (int i = 0; i < 4; ++i) x[i] = 0.0f;
-  }
-  // A product with ones, so that the order is that of the other sums.
-  TENON_DEVICE void add_x(const uint32_t (&a)[4]) { mma_bf16(x, a, {0x3f803f80u, 0x3f803f80u}); }
-  // Columns `i` of the lane's pairs in tile n: to += scale · (sums - zero · x).
-  TENON_DEVICE void enter(float (&to)[4], int n, int i, float scale, float zero) const {
-    TENON_UNROLL
-    for (int at = i; at < 4; at += 2) {
-      to[at] = fmaf(scale, fmaf(-zero, x[at], sums[n][at]), to[at]);
-    }
-  }
-};
 
 // Behind each group, and at the end of a piece of K, the integers' sums enter with the group's
 // scale.
@@ -105,8 +81,8 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   const int first = tile.column + tile.warp_column;
   float totals[T::kTiles][4] = {};
   float sums[T::kTiles][4] = {};
-  GroupSums<bits, T::kTiles> part;
-  part.begin();
+  float part[T::kTiles][4] = {};
+  uint32_t zero[T::kTiles] = {};
   for (int step = 0; step < kStages - 1; ++step) fill(step, step);
   int stage = 0;
   int filled = kStages - 1;
@@ -117,21 +93,27 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
     fill(step + kStages - 1, filled);
-    if (k_left == 0) k_left = q.group;
+    if (k_left == 0) {
+      k_left = q.group;
+      TENON_UNROLL
+      for (int n = 0; n < T::kTiles; ++n) {
+        const int column = first + n * 8 + tile.lane / 4;
+        const bool there = q.zeros && column < f.n_out;
+        const int64_t at = static_cast<int64_t>(column) * q.groups + group;
+        zero[n] = quant_zero<bits>(there, there ? uint8_t{q.zeros[at]} : uint8_t{0});
+      }
+    }
     const Shared<BFloat16> rows = x + (stage * tile_rows + tile.warp_row) * kRowStride;
     uint32_t a[2][4];
     TENON_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      load_a(a[i], rows, tile.lane, i * 16);
-      part.add_x(a[i]);
-    }
+    for (int i = 0; i < 2; ++i) load_a(a[i], rows, tile.lane, i * 16);
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       const int column = stage * kColumns + tile.warp_column + n * 8 + tile.lane / 4;
       uint32_t b[2][2];
-      quant_fragments<bits>(b, w + (column * Stage::kStride + tile.lane % 4 * bits));
-      mma_bf16(part.sums[n], a[0], b[0]);
-      mma_bf16(part.sums[n], a[1], b[1]);
+      quant_fragments<bits>(b, w + (column * Stage::kStride + tile.lane % 4 * bits), zero[n]);
+      mma_bf16(part[n], a[0], b[0]);
+      mma_bf16(part[n], a[1], b[1]);
     }
     stage = next_stage(stage);
     filled = next_stage(filled);
@@ -142,17 +124,14 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       TENON_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const int column = first + n * 8 + tile.lane % 4 * 2 + i;
+      for (int i = 0; i < 4; ++i) {
+        const int column = first + n * 8 + tile.lane % 4 * 2 + i % 2;
         if (column >= f.n_out) continue;
-        const int64_t at = static_cast<int64_t>(column) * q.groups + group;
-        const Half scale = q.scales[at];
-        part.enter(sums[n], n, i, to_float(scale),
-                   quant_zero<bits>(static_cast<bool>(q.zeros),
-                                    q.zeros ? uint8_t{q.zeros[at]} : uint8_t{0}));
+        const Half scale = q.scales[static_cast<int64_t>(column) * q.groups + group];
+        sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
+        part[n][i] = 0.0f;
       }
     }
-    part.begin();
     if (k_left == 0) ++group;
     if (!piece_ends) continue;
     add_piece(totals, sums);
