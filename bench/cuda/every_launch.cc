@@ -25,15 +25,22 @@ bool embeds(Input type, int bits) {
   embed.weights = type;
   embed.quant = quantised(bits);
   embed.rows = 1;
+  embed.width = kWidth;
   return launch_embed(nullptr, embed) == 0;
 }
 
+bool norms(Input type) {
+  for (const int width : {128, 4096, 16384, 32768}) {
+    NormShape norm;
+    norm.rows = 1;
+    norm.width = norm.out_stride = width;
+    if (launch_norm(nullptr, nullptr, nullptr, nullptr, nullptr, type, norm) != 0) return false;
+  }
+  return true;
+}
+
 bool rows_of(Input type) {
-  NormShape norm;
-  norm.rows = 1;
-  norm.width = kWidth;
-  return embeds(type, 0) &&
-         launch_norm(nullptr, nullptr, nullptr, nullptr, nullptr, type, norm) == 0 &&
+  return embeds(type, 0) && norms(type) &&
          launch_gate(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth, kWidth,
                      ActivationKind::silu) == 0 &&
          launch_take_rows(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth) == 0 &&

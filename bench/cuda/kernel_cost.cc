@@ -100,7 +100,12 @@ Cost stored_heads(const HeadsCall& call, uint64_t turned) {
   return cost;
 }
 
-// Of rows of the table that are read element by element.
+// The threads that move rows; each of them looks up which row it has.
+uint64_t moving_threads(uint64_t rows, uint64_t width) {
+  return rows * ceiling(width, 8 * kRowThreads) * kRowThreads;
+}
+
+// Of rows of the table.
 Cost table_rows(const EmbedCall& call, uint64_t different) {
   const uint64_t width = number(call.width);
   const uint64_t elements = call.rows * width;
@@ -116,9 +121,10 @@ Cost table_rows(const EmbedCall& call, uint64_t different) {
     bytes.insert(quant_place(i, quant.bits) * quant.bits / 8);
   }
   const uint64_t whole = width / 32 * 32 * number(quant.bits) / 8;
+  const uint64_t quads = call.rows * ceiling(width, 4);  // each has one scale
   Cost cost = reads(different * (whole + bytes.size()), elements);
-  cost += reads(different * groups * 2, elements * 2);
-  if (quant.zeros != nullptr) cost += reads(different * groups, elements);
+  cost += reads(different * groups * 2, quads * 2);
+  if (quant.zeros != nullptr) cost += reads(different * groups, quads);
   return cost;
 }
 
@@ -136,17 +142,18 @@ Cost embed_cost(const EmbedCall& call, uint32_t different) {
   const uint64_t width = number(call.width);
   const uint64_t row_bytes = width * bytes_of(call.weights);
   Cost cost = once(0, call.rows * width * kWord);
-  cost += reads(call.rows * kWord, call.rows * kRowThreads * kWord);
+  cost += reads(call.rows * kWord, moving_threads(call.rows, width) * kWord);
   cost += table_rows(call, different);
   if (call.position_table == nullptr) return cost;
-  cost += reads(call.rows * kWord, call.rows * kRowThreads * kWord);
+  cost += reads(call.rows * kWord, moving_threads(call.rows, width) * kWord);
   cost += reads(call.rows * row_bytes, call.rows * row_bytes);
   return cost;
 }
 
 Cost norm_cost(Input out_type, const NormShape& shape, bool has_weight, bool has_bias) {
   const uint64_t elements = shape.rows * number(shape.width);
-  const uint64_t passes = shape.centered ? 3 : 2;
+  const bool kept = norm_aligned(shape) && norm_team(shape.width).kept > 0;
+  const uint64_t passes = kept ? 1 : shape.centered ? 3 : 2;
   const uint64_t weights =
       (shape.rows < shape.weight_rows ? shape.rows : shape.weight_rows) * number(shape.width);
   Cost cost = once(shape.add ? elements * bytes_of(out_type) : 0, elements * bytes_of(out_type));
@@ -164,7 +171,7 @@ Cost gate_cost(Input out_type, uint32_t rows, int width, bool has_gate) {
 Cost take_rows_cost(Input to_type, uint32_t count, int width, bool has_rows) {
   const uint64_t elements = count * number(width);
   Cost cost = once(elements * kWord, elements * bytes_of(to_type));
-  if (has_rows) cost += reads(count * kWord, count * kRowThreads * kWord);
+  if (has_rows) cost += reads(count * kWord, moving_threads(count, number(width)) * kWord);
   return cost;
 }
 

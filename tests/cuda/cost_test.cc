@@ -103,7 +103,7 @@ TEST(CudaCost, of_embedding_from_tables_of_integers_is_what_is_counted) {
 TEST(CudaCost, of_norms_is_what_is_counted) {
   for (const Input type : kTypes) {
     for (const uint32_t rows : {1u, 5u}) {
-      for (const int width : {7, 128, 300}) {
+      for (const int width : {7, 128, 300, 16388}) {
         for (const uint32_t weight_rows : {1u, 3u}) {
           Counted device;
           NormShape shape;
@@ -136,10 +136,12 @@ TEST(CudaCost, of_other_row_kernels_is_what_is_counted) {
                 0);
       expect_cost(device.of(gate ? 1 : 0), bench::gate_cost(type, 3, 1331, gate));
     }
-    EXPECT_EQ(launch_take_rows(nullptr, device.floats(9 * 70), device.upload<uint32_t>({8, 2}, "r"),
-                               device.values(type, 2 * 72), type, 2, 70, 72),
-              0);
-    expect_cost(device.of(2), bench::take_rows_cost(type, 2, 70, true));
+    const int wide = 1070;
+    EXPECT_EQ(
+        launch_take_rows(nullptr, device.floats(9 * wide), device.upload<uint32_t>({8, 2}, "r"),
+                         device.values(type, 2ull * wide), type, 2, wide, wide),
+        0);
+    expect_cost(device.of(2), bench::take_rows_cost(type, 2, wide, true));
     EXPECT_EQ(launch_adjust(nullptr, device.floats(999), 999, 2.0f, 3.0f, 0.0f), 0);
     expect_cost(device.of(3), bench::adjust_cost(999));
   }

@@ -11,7 +11,7 @@
 namespace tenon::cuda::test {
 namespace {
 
-constexpr int kWidths[] = {1, 5, 64, 129, 300};
+constexpr int kWidths[] = {1, 5, 64, 129, 256, 300, 1028};
 
 TEST(CudaRows, embeds_tokens_scaled_and_with_positions) {
   Numbers numbers(1);
@@ -41,6 +41,36 @@ TEST(CudaRows, embeds_tokens_scaled_and_with_positions) {
       for (int i = 0; i < width; ++i) {
         EXPECT_EQ(hidden[row * width + i],
                   table[tokens[row] * stride + i] * 3.0f + positions[places[row] * stride + i]);
+      }
+    }
+  }
+}
+
+// Where the table and hidden begin and how long their rows are decides how they move.
+TEST(CudaRows, embeds_alike_wherever_rows_lie) {
+  Numbers numbers(8);
+  const int width = 1100;
+  const std::vector<BFloat16> table = rounded(numbers.many(uint64_t{3} * width));
+  for (const int stride : {width, width + 1, width + 4}) {
+    for (const int offset : {0, 1, 4}) {
+      EmulatedDevice device;
+      std::vector<BFloat16> shifted(offset + 3ull * stride);
+      for (int i = 0; i < 3 * width; ++i) {
+        shifted[offset + i / width * stride + i % width] = table[i];
+      }
+      EmbedCall call = {};
+      call.tokens = device.upload<int32_t>({2, 1}, "tokens");
+      call.table = device.upload(shifted, "table") + offset;
+      call.weights = Input::bf16;
+      call.hidden = device.make<float>(2ull * width + offset, "hidden") + offset;
+      call.rows = 2;
+      call.width = width;
+      call.stride = stride;
+      call.scale = 2.0f;
+      EXPECT_EQ(launch_embed(nullptr, call), 0);
+      const std::vector<float> hidden = device.download(call.hidden, 2ull * width);
+      for (int i = 0; i < 2 * width; ++i) {
+        EXPECT_EQ(hidden[i], 2.0f * to_float(table[(i < width ? 2 : 0) * width + i]));
       }
     }
   }
@@ -88,6 +118,53 @@ TEST(CudaRows, norms_follow_their_formulas) {
           EXPECT_NEAR(y[row * width + i], expected, 1e-5) << width << " wide, row " << row;
         }
       }
+    }
+  }
+}
+
+// The same numbers `offset` elements behind an aligned address, in rows of `stride`.
+std::vector<float> norm_of_moved(const std::vector<float>& x, const std::vector<float>& weight,
+                                 NormShape shape, int offset) {
+  EmulatedDevice device;
+  std::vector<float> moved(offset + uint64_t{shape.rows} * shape.x_stride);
+  const int width = shape.width;
+  for (uint32_t row = 0; row < shape.rows; ++row) {
+    std::copy_n(x.begin() + row * width, width, moved.begin() + offset + row * shape.x_stride);
+  }
+  float* rows = device.upload_variable(moved, "rows") + offset;
+  EXPECT_EQ(
+      launch_norm(nullptr, rows, device.upload(weight, "weight"), nullptr, rows, Input::f32, shape),
+      0);
+  std::vector<float> y;
+  for (uint32_t row = 0; row < shape.rows; ++row) {
+    const std::vector<float> own = device.download(rows + row * shape.x_stride, width);
+    y.insert(y.end(), own.begin(), own.end());
+  }
+  return y;
+}
+
+TEST(CudaRows, norms_have_the_same_bits_wherever_rows_lie_and_however_many_there_are) {
+  for (const int width : {64, 252, 516, 4100, 16388}) {
+    for (const bool centered : {false, true}) {
+      SCOPED_TRACE(width);
+      Numbers numbers(9);
+      NormShape shape;
+      shape.rows = width < 1000 ? 6 : 2;
+      shape.width = width;
+      shape.eps = 1e-5f;
+      shape.centered = centered;
+      const std::vector<float> x = numbers.many(uint64_t{shape.rows} * width);
+      const std::vector<float> weight = numbers.many(width);
+      shape.x_stride = shape.out_stride = width;
+      const std::vector<float> expected = norm_of_moved(x, weight, shape, 0);
+      EXPECT_EQ(norm_of_moved(x, weight, shape, 1), expected);
+      shape.x_stride = shape.out_stride = width + 1;
+      EXPECT_EQ(norm_of_moved(x, weight, shape, 0), expected);
+      const std::vector<float> last(x.end() - width, x.end());
+      shape.rows = 1;
+      shape.x_stride = shape.out_stride = width;
+      const std::vector<float> alone = norm_of_moved(last, weight, shape, 0);
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end(), expected.end() - width));
     }
   }
 }
@@ -206,6 +283,33 @@ TEST(CudaRows, takes_the_rows_that_are_named) {
             0);
   const std::vector<float> rows = device.download(taken, 24);
   for (int i = 0; i < 24; ++i) EXPECT_EQ(rows[i], x[(i < 12 ? 36 : 12) + i % 12]);
+}
+
+TEST(CudaRows, takes_rows_alike_wherever_they_lie) {
+  Numbers numbers(10);
+  const int width = 1100;
+  for (const Input type : {Input::f32, Input::bf16}) {
+    for (const int stride : {width, width + 2, width + 4}) {
+      for (const int offset : {0, 3}) {
+        const std::vector<float> x = numbers.many(offset + 2ull * stride);
+        EmulatedDevice device;
+        const float* from = device.upload(x, "x") + offset;
+        const uint64_t count = 2ull * stride;
+        float* wide = device.make<float>(count, "wide");
+        BFloat16* narrow = device.make<BFloat16>(count, "narrow");
+        const bool f32 = type == Input::f32;
+        void* to = f32 ? static_cast<void*>(wide) : narrow;
+        EXPECT_EQ(launch_take_rows(nullptr, from, nullptr, to, type, 2, width, stride, stride), 0);
+        const std::vector<float> y =
+            f32 ? device.download(wide, count) : widened(device.download(narrow, count));
+        for (int i = 0; i < 2 * width; ++i) {
+          const int at = i / width * stride + i % width;
+          const float expected = x[offset + at];
+          EXPECT_EQ(y[at], f32 ? expected : to_float(to_bfloat16(expected)));
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaRows, scales_caps_and_clips) {

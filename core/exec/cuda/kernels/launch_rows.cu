@@ -13,11 +13,28 @@ LaunchConfig rows_config(const char* name, uint64_t blocks, void* stream) {
   return config;
 }
 
+// For kernels that move kMovedElements of a row with a block.
+LaunchConfig moving_config(const char* name, uint32_t rows, int width, void* stream) {
+  LaunchConfig config = rows_config(name, rows, stream);
+  config.grid.y = static_cast<uint32_t>((width + kMovedElements - 1) / kMovedElements);
+  return config;
+}
+
+// Whether an array's rows lie so that 4 elements can be moved at once.
+template <typename T>
+bool in_quads(const T* at, int stride) {
+  return reinterpret_cast<uintptr_t>(at) % (4 * sizeof(T)) == 0 && stride % 4 == 0;
+}
+
 template <typename T>
 int embed(void* stream, const EmbedCall& c) {
-  return launch(rows_config("embed", c.rows, stream), embed_kernel<T>, c.tokens, c.positions,
-                static_cast<const T*>(c.table), static_cast<const T*>(c.position_table), c.hidden,
-                c.width, c.stride, c.position_stride, c.scale);
+  const T* table = static_cast<const T*>(c.table);
+  const T* position_table = static_cast<const T*>(c.position_table);
+  const bool whole = in_quads(c.hidden, c.width) && in_quads(table, c.stride) &&
+                     in_quads(position_table, c.position_stride);
+  return launch(moving_config("embed", c.rows, c.width, stream), embed_kernel<T>, c.tokens,
+                c.positions, table, position_table, c.hidden, c.width, c.stride, c.position_stride,
+                c.scale, whole);
 }
 
 template <int bits>
@@ -29,9 +46,44 @@ int embed_quant(void* stream, const EmbedCall& c) {
   table.stride = c.stride;
   table.groups = c.quant.groups;
   table.group = c.quant.group;
-  return launch(rows_config("embed_quant", c.rows, stream), embed_quant_kernel<bits>, c.tokens,
-                c.positions, table, static_cast<const BFloat16*>(c.position_table), c.hidden,
-                c.width, c.position_stride, c.scale);
+  const BFloat16* position_table = static_cast<const BFloat16*>(c.position_table);
+  const bool whole = in_quads(c.hidden, c.width) && in_quads(position_table, c.position_stride);
+  return launch(moving_config("embed_quant", c.rows, c.width, stream), embed_quant_kernel<bits>,
+                c.tokens, c.positions, table, position_table, c.hidden, c.width, c.position_stride,
+                c.scale, whole);
+}
+
+template <typename T>
+int norm(void* stream, const float* x, const float* weight, const float* bias, T* out,
+         const NormShape& shape) {
+  const NormTeam team = norm_team(shape.width);
+  const uint32_t block_rows = team.threads == static_cast<int>(kWarp) ? kNormWarps : 1;
+  LaunchConfig config = rows_config("norm", (shape.rows + block_rows - 1) / block_rows, stream);
+  config.block.x = static_cast<uint32_t>(team.threads) * block_rows;
+  config.shared_bytes = 2 * kWarp * sizeof(float);
+  const bool whole = norm_aligned(shape) && in_quads(x, 0) && in_quads(out, 0) &&
+                     in_quads(weight, 0) && in_quads(bias, 0);
+  const auto put = [&](auto kernel) {
+    return launch(config, kernel, x, weight, bias, out, shape, team.threads, whole);
+  };
+  switch (whole ? team.kept : 0) {
+    case 1:
+      return put(norm_kernel<T, 1>);
+    case 2:
+      return put(norm_kernel<T, 2>);
+    case 4:
+      return put(norm_kernel<T, 4>);
+    default:
+      return put(norm_kernel<T, 0>);
+  }
+}
+
+template <typename T>
+int take_rows(void* stream, const float* from, const uint32_t* rows, T* to, uint32_t count,
+              int width, int to_stride, int from_stride) {
+  const bool whole = width % 4 == 0 && in_quads(from, from_stride) && in_quads(to, to_stride);
+  return launch(moving_config("take_rows", count, width, stream), take_rows_kernel<T>, from, rows,
+                to, width, to_stride, from_stride, whole);
 }
 
 HeadsView heads_view(const HeadsCall& c) {
@@ -64,12 +116,8 @@ int launch_embed(void* stream, const EmbedCall& call) {
 
 int launch_norm(void* stream, const float* x, const float* weight, const float* bias, void* out,
                 Input out_type, const NormShape& shape) {
-  LaunchConfig config = rows_config("norm", shape.rows, stream);
-  config.shared_bytes = kRowThreads / 32 * sizeof(float);
-  if (out_type == Input::f32) {
-    return launch(config, norm_kernel<float>, x, weight, bias, static_cast<float*>(out), shape);
-  }
-  return launch(config, norm_kernel<BFloat16>, x, weight, bias, static_cast<BFloat16*>(out), shape);
+  return out_type == Input::f32 ? norm(stream, x, weight, bias, static_cast<float*>(out), shape)
+                                : norm(stream, x, weight, bias, static_cast<BFloat16*>(out), shape);
 }
 
 int launch_gate(void* stream, const float* gate, const float* up, void* out, Input out_type,
@@ -87,14 +135,11 @@ int launch_gate(void* stream, const float* gate, const float* up, void* out, Inp
 
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
                      uint32_t count, int width, int to_stride, int from_stride) {
-  const LaunchConfig config = rows_config("take_rows", count, stream);
   if (from_stride == 0) from_stride = width;
-  if (to_type == Input::f32) {
-    return launch(config, take_rows_kernel<float>, from, rows, static_cast<float*>(to), width,
-                  to_stride, from_stride);
-  }
-  return launch(config, take_rows_kernel<BFloat16>, from, rows, static_cast<BFloat16*>(to), width,
-                to_stride, from_stride);
+  return to_type == Input::f32 ? take_rows(stream, from, rows, static_cast<float*>(to), count,
+                                           width, to_stride, from_stride)
+                               : take_rows(stream, from, rows, static_cast<BFloat16*>(to), count,
+                                           width, to_stride, from_stride);
 }
 
 int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap, float limit) {

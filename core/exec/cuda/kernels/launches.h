@@ -80,6 +80,25 @@ struct EmbedCall {
 };
 int launch_embed(void* stream, const EmbedCall& call);
 
+// How a norm goes about a row, by its width alone, since that fixes the order of sums: so many
+// threads, and how many times 4 of its elements each of them keeps; none where a row is too wide
+// for that, or not aligned. A thread's elements are the same in any case.
+struct NormTeam {
+  int threads;
+  int kept;
+};
+inline constexpr int kMaxNormThreads = 1024;
+inline constexpr uint32_t kNormWarps = 4;  // of a block, where a row has a warp
+constexpr NormTeam norm_team(int width) {
+  const int quads = (width + 3) / 4;
+  if (quads <= 64) return {32, quads <= 32 ? 1 : 2};
+  if (quads <= kMaxNormThreads) return {(quads + 63) / 64 * 32, 2};
+  if (quads <= 4 * kMaxNormThreads) return {(quads + 127) / 128 * 32, 4};
+  return {kMaxNormThreads, 0};
+}
+constexpr bool norm_aligned(const NormShape& shape) {
+  return shape.width % 4 == 0 && shape.x_stride % 4 == 0 && shape.out_stride % 4 == 0;
+}
 // Weight and bias may be null. `out` is of type `out_type`.
 int launch_norm(void* stream, const float* x, const float* weight, const float* bias, void* out,
                 Input out_type, const NormShape& shape);

@@ -22,6 +22,21 @@ TENON_DEVICE float block_sum(float x, Shared<float> sums) {
   return sum;
 }
 
+// The sum over the `threads` of a row, a warp or all of a block, the same number in all of them:
+// lanes in a butterfly, then warps in one. `sums` has a place for each warp and is not written
+// again.
+TENON_DEVICE float row_sum(float x, Shared<float> sums, int threads) {
+  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const int warps = threads / static_cast<int>(kWarp);
+  if (warps == 1) return x;
+  if (lane == 0) sums[static_cast<int>(threadIdx.x / kWarp)] = x;
+  __syncthreads();
+  x = lane < warps ? float{sums[lane]} : 0.0f;
+  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
+  return x;
+}
+
 TENON_DEVICE float activate(ActivationKind kind, float x) {
   switch (kind) {
     case ActivationKind::silu:

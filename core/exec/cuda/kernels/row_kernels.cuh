@@ -10,19 +10,37 @@
 
 namespace tenon::cuda {
 
+// A thread of a kernel that only moves rows has so many quads; blockIdx.y is the part of the row.
+inline constexpr int kMovedQuads = 2;
+inline constexpr int kMovedElements = 4 * kMovedQuads * kRowThreads;
+
+TENON_DEVICE int first_moved_quad() {
+  return static_cast<int>(blockIdx.y) * kMovedQuads * kRowThreads + static_cast<int>(threadIdx.x);
+}
+
 // hidden [rows, width] = table[token] · scale, and the vector of the position where there are any.
+// `whole`: see load_quad.
 template <typename T>
 __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                              Global<const T> table, Global<const T> position_table,
                              Global<float> hidden, int width, int stride, int position_stride,
-                             float scale) {
+                             float scale, bool whole) {
   const int64_t row = blockIdx.x;
   const int64_t token = tokens[row];
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
-    float x = get(table, token * stride + i) * scale;
-    if (position_table) x += get(position_table, position * position_stride + i);
-    hidden[row * width + i] = x;
+  const int first = first_moved_quad();
+  Quad x[kMovedQuads];
+  TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
+    x[k] = load_quad(table + token * stride, first + k * kRowThreads, width, whole);
+  }
+  TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
+    const int quad = first + k * kRowThreads;
+    TENON_UNROLL for (int e = 0; e < 4; ++e) x[k][e] *= scale;
+    if (position_table) {
+      const Quad more = load_quad(position_table + position * position_stride, quad, width, whole);
+      TENON_UNROLL for (int e = 0; e < 4; ++e) x[k][e] += more[e];
+    }
+    store_quad(hidden + row * width, quad, width, whole, x[k]);
   }
 }
 
@@ -34,72 +52,123 @@ struct EmbedTable {
   int stride, groups, group;
 };
 
+// Groups are multiples of 32, so a quad lies in one.
 template <int bits>
-TENON_DEVICE float table_element(const EmbedTable& table, int64_t row, int i) {
-  const int64_t own = row * table.groups + i / table.group;
+TENON_DEVICE Quad table_quad(const EmbedTable& table, int64_t row, int quad, int width) {
+  Quad x = {};
+  if (4 * quad >= width) return x;
+  const int64_t own = row * table.groups + 4 * quad / table.group;
   const Half scale = table.scales[own];
-  int code, zero = bits == 4 ? 8 : 0;
-  if (bits == 4) {
-    const int place = quant_place(i, 4);
-    code = uint8_t{table.codes[row * table.stride + place / 2]} >> (place % 2 * 4) & 15;
-    if (table.zeros) zero = uint8_t{table.zeros[own]};
-  } else {
-    code = static_cast<int8_t>(uint8_t{table.codes[row * table.stride + quant_place(i, 8)]});
-    if (table.zeros) zero = static_cast<int8_t>(uint8_t{table.zeros[own]});
+  int zero = bits == 4 ? 8 : 0;
+  if (table.zeros) {
+    const uint8_t stored = table.zeros[own];
+    zero = bits == 4 ? stored : static_cast<int8_t>(stored);
   }
-  return static_cast<float>(code - zero) * to_float(scale);
+  TENON_UNROLL for (int e = 0; e < 4; ++e) {
+    if (4 * quad + e >= width) break;
+    const int place = quant_place(4 * quad + e, bits);
+    const uint8_t stored = table.codes[row * table.stride + place * bits / 8];
+    const int code = bits == 4 ? stored >> (place % 2 * 4) & 15 : static_cast<int8_t>(stored);
+    x[e] = static_cast<float>(code - zero) * to_float(scale);
+  }
+  return x;
 }
 
 template <int bits>
 __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                                    EmbedTable table, Global<const BFloat16> position_table,
                                    Global<float> hidden, int width, int position_stride,
-                                   float scale) {
+                                   float scale, bool whole) {
   const int64_t row = blockIdx.x;
   const int64_t token = tokens[row];
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
-    float x = table_element<bits>(table, token, i) * scale;
-    if (position_table) x += get(position_table, position * position_stride + i);
-    hidden[row * width + i] = x;
+  TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
+    const int quad = first_moved_quad() + k * kRowThreads;
+    Quad x = table_quad<bits>(table, token, quad, width);
+    TENON_UNROLL for (int e = 0; e < 4; ++e) x[e] *= scale;
+    if (position_table) {
+      const Quad more = load_quad(position_table + position * position_stride, quad, width, whole);
+      TENON_UNROLL for (int e = 0; e < 4; ++e) x[e] += more[e];
+    }
+    store_quad(hidden + row * width, quad, width, whole, x);
   }
 }
 
+// A thread's part of a row: the quads first, first + threads … `kept` of them stay in registers,
+// where rows are whole; with none kept each pass loads them again, whole or not.
+template <int kept>
+struct NormQuads {
+  Quad own[kept > 0 ? kept : 1];
+  TENON_DEVICE NormQuads(Global<const float> row, int first, int threads, int width) {
+    TENON_UNROLL for (int k = 0; k < kept; ++k) {
+      own[k] = load_quad(row, first + k * threads, width, true);
+    }
+  }
+  TENON_DEVICE Quad get(Global<const float> row, int k, int quad, int width, bool whole) const {
+    return kept > 0 ? own[k] : load_quad(row, quad, width, whole);
+  }
+};
+
 // Rows of `width` numbers, `heads` of them side by side; row r has the weights r % weight_rows. out
-// = norm(x) · weight + bias, or out += factor · that.
-template <typename T>
-__global__ void norm_kernel(Global<const float> x, Global<const float> weight,
-                            Global<const float> bias, Global<T> out, NormShape shape) {
+// = norm(x) · weight + bias, or out += factor · that. A row has `threads`, which are a block or one
+// of its warps.
+template <typename T, int kept>
+__global__ void __launch_bounds__(kMaxNormThreads)
+    norm_kernel(Global<const float> x, Global<const float> weight, Global<const float> bias,
+                Global<T> out, NormShape shape, int threads, bool rows_whole) {
+  const bool whole = kept > 0 || rows_whole;
   SharedArena arena;
-  Shared<float> sums = arena.take<float>(kRowThreads / 32);
-  const int64_t outer = blockIdx.x / shape.heads;
-  const int64_t inner = static_cast<int64_t>(blockIdx.x % shape.heads) * shape.width;
-  const int64_t from = outer * (shape.x_stride == 0 ? shape.width : shape.x_stride) + inner;
-  const int64_t to = outer * shape.out_stride + inner;
-  const int64_t own = static_cast<int64_t>(blockIdx.x % shape.weight_rows) * shape.width;
-  const int first = static_cast<int>(threadIdx.x);
-  const float count = static_cast<float>(shape.width);
+  const Shared<float> sums = arena.take<float>(2 * kWarp);
+  const bool by_warp = threads == static_cast<int>(kWarp);
+  const uint32_t row = by_warp ? blockIdx.x * kNormWarps + threadIdx.x / kWarp : blockIdx.x;
+  if (row >= shape.rows) return;
+  const int first = static_cast<int>(by_warp ? threadIdx.x % kWarp : threadIdx.x);
+  const int width = shape.width;
+  const int64_t outer = shape.heads == 1 ? row : row / shape.heads;
+  const int64_t inner = (row - outer * shape.heads) * width;
+  const int64_t own_weight = shape.weight_rows == 1 ? 0 : row % shape.weight_rows;
+  const Global<const float> from =
+      x + (outer * (shape.x_stride == 0 ? width : shape.x_stride) + inner);
+  const Global<T> to = out + (outer * shape.out_stride + inner);
+  const Global<const float> factors = weight + own_weight * width;
+  const NormQuads<kept> numbers(from, first, threads, width);
+  const NormQuads<kept <= 2 ? kept : 0> scales(factors, first, threads, weight ? width : 0);
+  const int steps = kept > 0 ? kept : (width + 4 * threads - 1) / (4 * threads);
+  const float count = static_cast<float>(width);
   float mean = 0.0f;
   if (shape.centered) {
     float sum = 0.0f;
-    for (int i = first; i < shape.width; i += kRowThreads) sum += x[from + i];
-    mean = block_sum(sum, sums) / count;
+    TENON_UNROLL for (int k = 0; k < steps; ++k) {
+      const Quad own = numbers.get(from, k, first + k * threads, width, whole);
+      TENON_UNROLL for (int e = 0; e < 4; ++e) sum += own[e];  // zeros behind the row
+    }
+    mean = row_sum(sum, sums, threads) / count;
   }
   float squares = 0.0f;
-  for (int i = first; i < shape.width; i += kRowThreads) {
-    const float away = x[from + i] - mean;
-    squares = fmaf(away, away, squares);
-  }
-  const float size = sqrtf(block_sum(squares, sums) / count + shape.eps);
-  for (int i = first; i < shape.width; i += kRowThreads) {
-    float y = (x[from + i] - mean) / size;
-    if (weight) y *= weight[own + i];
-    if (bias) y += bias[own + i];
-    if (shape.add) {
-      y *= shape.factor;
-      y += get(Global<const T>(out), to + i);
+  TENON_UNROLL for (int k = 0; k < steps; ++k) {
+    const int quad = first + k * threads;
+    const Quad own = numbers.get(from, k, quad, width, whole);
+    TENON_UNROLL for (int e = 0; e < 4; ++e) {
+      const float away = 4 * quad + e < width ? own[e] - mean : 0.0f;
+      squares = fmaf(away, away, squares);
     }
-    put(out, to + i, y);
+  }
+  squares = row_sum(squares, sums + static_cast<int>(kWarp), threads);
+  const float scale = 1.0f / sqrtf(squares / count + shape.eps);
+  TENON_UNROLL for (int k = 0; k < steps; ++k) {
+    const int quad = first + k * threads;
+    Quad y = numbers.get(from, k, quad, width, whole);
+    const Quad by = scales.get(factors, k, quad, weight ? width : 0, whole);
+    Quad more = {}, old = {};
+    if (bias) more = load_quad(bias + own_weight * width, quad, width, whole);
+    if (shape.add) old = load_quad(Global<const T>(to), quad, width, whole);
+    TENON_UNROLL for (int e = 0; e < 4; ++e) {
+      y[e] = (y[e] - mean) * scale;
+      if (weight) y[e] *= by[e];
+      if (bias) y[e] += more[e];
+      if (shape.add) y[e] = y[e] * shape.factor + old[e];
+    }
+    store_quad(to, quad, width, whole, y);
   }
 }
 
@@ -129,11 +198,18 @@ __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Gl
 // Rows of f32 into rows of a product's input, each from where `rows` says.
 template <typename T>
 __global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t> rows,
-                                 Global<T> to, int width, int to_stride, int from_stride) {
+                                 Global<T> to, int width, int to_stride, int from_stride,
+                                 bool whole) {
   const int64_t row =
       rows ? static_cast<int64_t>(uint32_t{rows[blockIdx.x]}) : static_cast<int64_t>(blockIdx.x);
-  for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
-    put(to, static_cast<int64_t>(blockIdx.x) * to_stride + i, from[row * from_stride + i]);
+  const int first = first_moved_quad();
+  Quad x[kMovedQuads];
+  TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
+    x[k] = load_quad(from + row * from_stride, first + k * kRowThreads, width, whole);
+  }
+  const Global<T> own = to + static_cast<int64_t>(blockIdx.x) * to_stride;
+  TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
+    store_quad(own, first + k * kRowThreads, width, whole, x[k]);
   }
 }
 
