@@ -303,5 +303,46 @@ TEST(Machine, is_late_where_work_is_put_on_a_queue) {
   EXPECT_EQ(warp.machine.counts().launches, 1u);
 }
 
+__global__ void copies_before_it_waits(Global<const float> in, Global<float> out) {
+  const float x = in[static_cast<int>(threadIdx.x)];
+  let_next_start();
+  wait_for_earlier();
+  out[static_cast<int>(threadIdx.x)] = x;
+}
+
+TEST(Machine, lets_kernels_read_early_what_the_host_copied_behind_the_last_that_wrote) {
+  for (const bool again : {false, true}) {
+    Emulator machine;
+    auto* a = reinterpret_cast<float*>(machine.allocate(128, "a"));
+    auto* b = reinterpret_cast<float*>(machine.allocate(128, "b"));
+    const std::vector<float> numbers(kWarp, 3.0f);
+    machine.copy_in(a, numbers.data(), 128);
+    LaunchConfig config;
+    config.name = "test";
+    config.block.x = kWarp;
+    config.overlaps = true;
+    launch(config, copies_before_it_waits, a, b);
+    EXPECT_TRUE(machine.findings().empty());
+    if (again) machine.copy_in(b, numbers.data(), 128);
+    launch(config, copies_before_it_waits, b, a);
+    ASSERT_EQ(machine.findings().size(), again ? 0u : 1u);
+    if (!again) EXPECT_EQ(machine.findings()[0].kind, FindingKind::too_early);
+  }
+}
+
+// It has no line: nothing in the block says where it should have waited.
+TEST(Machine, finds_kernels_that_never_wait) {
+  Emulator machine;
+  auto* a = reinterpret_cast<float*>(machine.allocate(128, "a"));
+  LaunchConfig config;
+  config.name = "test";
+  config.block.x = kWarp;
+  config.overlaps = true;
+  launch(
+      config, +[](Global<float>) {}, a);
+  ASSERT_EQ(machine.findings().size(), 1u);
+  EXPECT_TRUE(machine.findings()[0].message().starts_with("kernel 'test': no wait: thread "));
+}
+
 }  // namespace
 }  // namespace tenon::cuda::test

@@ -253,4 +253,44 @@ __global__ void next_block(Global<float> out) {
   if (bug && own == 0) out[kThreads + t] = 2.0f;  // bug: next_block
 }
 
+// Behind a kernel that wrote `made`.
+template <bool bug>
+__global__ void reads_early(Global<const float> made, Global<float> out) {
+  const int t = static_cast<int>(threadIdx.x);
+  let_next_start();
+  if (!bug) wait_for_earlier();
+  const float x = made[t];  // bug: reads_early
+  wait_for_earlier();
+  out[t] = x;
+}
+
+// `in` is the host's, and may be read before.
+template <bool bug>
+__global__ void copies_early(Global<const float> in, Global<const float> made, Global<float> out) {
+  SharedArena arena;
+  const int t = static_cast<int>(threadIdx.x);
+  Shared<float> tile = arena.take<float>(4 * kThreads);
+  copy_async_16(tile + 4 * t, bug ? made + t / 16 * 4 : in + 4 * t);  // bug: copies_early
+  copy_async_commit();
+  wait_for_earlier();
+  copy_async_wait<0>();
+  out[t] = tile[4 * t];
+}
+
+template <bool bug>
+__global__ void writes_early(Global<float> out) {
+  const int t = static_cast<int>(threadIdx.x);
+  if (!bug) wait_for_earlier();
+  out[t] = 1.0f;  // bug: writes_early
+  wait_for_earlier();
+}
+
+template <bool bug>
+__global__ void returns_early(Global<float> out, int count) {
+  const int t = static_cast<int>(threadIdx.x);
+  if (bug && t >= count) return;
+  wait_for_earlier();  // bug: returns_early
+  if (t < count) out[t] = 1.0f;
+}
+
 }  // namespace tenon::cuda::test

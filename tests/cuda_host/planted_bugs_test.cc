@@ -23,11 +23,12 @@ struct Arrays {
   explicit Arrays(Emulator& machine) {
     in = reinterpret_cast<float*>(machine.allocate(kIn * sizeof(float), "in"));
     out = reinterpret_cast<float*>(machine.allocate(kOut * sizeof(float), "out"));
+    more = reinterpret_cast<float*>(machine.allocate(kOut * sizeof(float), "more"));
     const std::vector<float> ones(kIn, 1.0f), zeros(kOut, 0.0f);
     machine.copy_in(in, ones.data(), kIn * sizeof(float), Content::constant);
     machine.copy_in(out, zeros.data(), kOut * sizeof(float));
   }
-  float *in, *out;
+  float *in, *out, *more;
 };
 
 using Run = void (*)(const LaunchConfig& config, const Arrays& arrays, bool bug);
@@ -46,6 +47,15 @@ struct Planted {
     } else {                                                                        \
       launch(config, kernel<false>, __VA_ARGS__);                                   \
     }                                                                               \
+  }
+
+// The same with `overlaps`, behind a kernel that writes `out`.
+#define TENON_PLANTED_BEHIND(kernel, ...)                          \
+  [](const LaunchConfig& config, const Arrays& arrays, bool bug) { \
+    launch(config, next_block<false>, arrays.out);                 \
+    LaunchConfig behind = config;                                  \
+    behind.overlaps = true;                                        \
+    TENON_PLANTED(kernel, __VA_ARGS__)(behind, arrays, bug);       \
   }
 
 using enum FindingKind;
@@ -77,6 +87,12 @@ const Planted kPlanted[] = {
     {"too_little_shared", {shared_memory}, TENON_PLANTED(too_little_shared, arrays.out)},
     {"writes_input", {constant}, TENON_PLANTED(writes_input, arrays.in, arrays.out)},
     {"plain_sum", {race}, TENON_PLANTED(plain_sum, arrays.out), 2},
+    {"reads_early", {too_early}, TENON_PLANTED_BEHIND(reads_early, arrays.out, arrays.more)},
+    {"copies_early",
+     {too_early},
+     TENON_PLANTED_BEHIND(copies_early, arrays.in, arrays.out, arrays.more)},
+    {"writes_early", {too_early}, TENON_PLANTED_BEHIND(writes_early, arrays.out)},
+    {"returns_early", {no_wait}, TENON_PLANTED_BEHIND(returns_early, arrays.out, 40)},
     {"next_block", {race}, TENON_PLANTED(next_block, arrays.out), 2},
 };
 

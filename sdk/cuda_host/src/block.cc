@@ -56,6 +56,7 @@ Block::Block(const LaunchState& launch)
       left_(count_) {
   const Extent& size = launch.config->block;
   for (uint32_t i = 0; i < count_; ++i) {
+    threads_[i].in_order = !launch.config->overlaps;
     threads_[i].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
     start(i);
     ready_.push_back(i);
@@ -101,6 +102,7 @@ bool Block::run() {
     ready_.pop_back();
     resume(thread);
   }
+  if (!stopped_) report_no_wait();
   return !stopped_;
 }
 
@@ -138,6 +140,11 @@ void Block::suspend(const char* what, Line line) {
 void Block::wake(uint32_t thread) {
   threads_[thread].waits = nullptr;
   ready_.push_back(thread);
+}
+
+void Block::wait_for_earlier(Line line) {
+  threads_[running_].in_order = true;
+  earlier_line_ = line;
 }
 
 void Block::barrier(Line line) {
@@ -258,6 +265,17 @@ void Block::report_stuck() {
                 at_barrier_ > 0 ? barrier_line_ : thread.waits_at,
                 std::string("every thread waits, this one in ") + thread.waits +
                     "; let all threads that a wait is for come to it",
+                i);
+    return;
+  }
+}
+
+void Block::report_no_wait() {
+  for (uint32_t i = 0; i < count_; ++i) {
+    if (threads_[i].in_order) continue;
+    add_finding(FindingKind::no_wait, earlier_line_,
+                "ended without wait_for_earlier; kernels behind this one wait for it alone, so let "
+                "all its threads say that before any returns, or launch it without `overlaps`",
                 i);
     return;
   }

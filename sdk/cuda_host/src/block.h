@@ -58,6 +58,7 @@ class Block {
   void commit_async();
   void wait_async(uint32_t groups_left);
 
+  void wait_for_earlier(Line line);
   void barrier(Line line);
   void meet(const char* what, uint32_t mask, void* slot, const Complete& complete, Line line);
   void join_clocks(uint32_t mask);
@@ -80,6 +81,7 @@ class Block {
     boost::context::fiber caller;  // where the block goes on
     Extent index;
     bool done = false;
+    bool in_order = false;        // behind all earlier kernels
     const char* waits = nullptr;  // for what
     Line waits_at;
     uint32_t stamp = 0;
@@ -105,6 +107,7 @@ class Block {
   void suspend(const char* what, Line line);
   void wake(uint32_t thread);
   void report_stuck();
+  void report_no_wait();
   void check_lanes(const char* what, uint32_t mask, Line line, const Meeting* joined);
   [[noreturn]] void fail_apart(const char* what, uint32_t mask, uint32_t lane, Line line);
   void add_finding(FindingKind kind, Line line, const std::string& text, uint32_t thread);
@@ -114,6 +117,7 @@ class Block {
   bool earlier(uint32_t epoch, bool shared, bool& ordered) const;
   void note_read(Cell& cell, Line line) const;
   void check_range(Region* region, int64_t offset, uint32_t bytes, Line line, const char* verb);
+  void check_early_read(Region* region, int64_t offset, uint32_t bytes, Line line);
   void land(const Copy& copy);
   [[noreturn]] void fail_race(const Region& region, uint64_t byte, Line line, const char* verb,
                               const Cell& cell, bool with_write);
@@ -129,6 +133,7 @@ class Block {
   uint32_t left_;
   uint32_t at_barrier_ = 0;
   Line barrier_line_;
+  Line earlier_line_;  // of a wait_for_earlier
   uint32_t shared_used_ = 0;
   bool stopped_ = false;
 };

@@ -93,8 +93,22 @@ void Block::read(Region* region, int64_t offset, uint32_t bytes, Line line) {
   launch_.emulator->touch(*region, offset, bytes, Emulator::Touch::read);
 }
 
+// Kernels in front of this one may still run. What none of them ever wrote is as it will be.
+void Block::check_early_read(Region* region, int64_t offset, uint32_t bytes, Line line) {
+  if (region->shared || region->constant || threads_[running_].in_order) return;
+  const auto first = static_cast<uint64_t>(offset);
+  for (uint64_t byte = first; byte < first + bytes; ++byte) {
+    const LastWrite& written = region->cell(byte).written;
+    if (written.epoch == 0) continue;
+    fail(FindingKind::too_early, line,
+         "reads byte " + std::to_string(byte) + " of " + quoted(region->name) + ", which line " +
+             std::to_string(written.line) + " wrote, before wait_for_earlier; wait first");
+  }
+}
+
 // The same without a rule for alignment.
 void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line line) {
+  check_early_read(region, offset, bytes, line);
   const auto first = static_cast<uint64_t>(offset);
   for (uint64_t byte = first; byte < first + bytes; ++byte) {
     if (region->states[byte] == ByteState::nothing) {
@@ -125,6 +139,11 @@ void Block::write(Region* region, int64_t offset, uint32_t bytes, Line line, Wri
   }
   const auto first = static_cast<uint64_t>(offset);
   const Thread& own = threads_[running_];
+  if (!region->shared && !own.in_order) {
+    fail(FindingKind::too_early, line,
+         "writes to " + quoted(region->name) +
+             " before wait_for_earlier, while earlier kernels may use it; wait first");
+  }
   for (uint64_t byte = first; byte < first + bytes; ++byte) {
     ByteState& state = region->states[byte];
     if (state == ByteState::landing) {

@@ -33,6 +33,10 @@ const char* finding_name(FindingKind kind) {
       return "never waited for";
     case FindingKind::race:
       return "race";
+    case FindingKind::too_early:
+      return "too early";
+    case FindingKind::no_wait:
+      return "no wait";
     case FindingKind::constant:
       return "constant";
     case FindingKind::divergent_barrier:
@@ -52,8 +56,8 @@ const char* finding_name(FindingKind kind) {
 }
 
 std::string Finding::message() const {
-  return "kernel '" + kernel + "', " + file + ":" + std::to_string(line) + ": " +
-         finding_name(kind) + ": " + text;
+  const std::string place = line > 0 ? ", " + file + ":" + std::to_string(line) : "";
+  return "kernel '" + kernel + "'" + place + ": " + finding_name(kind) + ": " + text;
 }
 
 void LateQueue::run_all() {
@@ -126,6 +130,7 @@ bool Emulator::copy_in(void* to, const void* from, uint64_t bytes, Content conte
   if (!range(to, bytes, &region, offset)) return false;
   std::memcpy(to, from, bytes);
   std::fill_n(region->states.begin() + offset, bytes, ByteState::written);
+  region->forget_writers(static_cast<uint64_t>(offset), bytes);
   if (content == Content::constant) region->constant = true;
   return true;
 }
@@ -146,6 +151,7 @@ bool Emulator::copy_inside(void* to, const void* from, uint64_t bytes) {
   const std::vector<ByteState> states(source->states.begin() + of,
                                       source->states.begin() + of + static_cast<int64_t>(bytes));
   std::ranges::copy(states, target->states.begin() + at);
+  target->forget_writers(static_cast<uint64_t>(at), bytes);
   return true;
 }
 

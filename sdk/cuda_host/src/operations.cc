@@ -155,6 +155,10 @@ void wait_async(uint32_t groups_left, Line) {
   block().wait_async(groups_left);
 }
 
+void wait_for_earlier(Line line) {
+  block().wait_for_earlier(line);
+}
+
 void block_barrier(Line line) {
   block().barrier(line);
 }

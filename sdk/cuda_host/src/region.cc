@@ -35,4 +35,10 @@ Cell& Region::cell(uint64_t byte) {
   return page[byte % kPage];
 }
 
+void Region::forget_writers(uint64_t first, uint64_t count) {
+  for (uint64_t byte = first; byte < first + count; ++byte) {
+    if (const auto& page = pages_[byte / kPage]; page != nullptr) page[byte % kPage].written = {};
+  }
+}
+
 }  // namespace tenon::cuda

@@ -44,6 +44,7 @@ struct Region {
     return offset >= 0 && static_cast<uint64_t>(offset) + count <= bytes;
   }
   Cell& cell(uint64_t byte);
+  void forget_writers(uint64_t first, uint64_t count);  // these bytes are the host's
 
   std::string name;
   bool shared;

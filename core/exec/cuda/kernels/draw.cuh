@@ -346,6 +346,8 @@ class RowDrawing {
 
 // Grid: draws.
 __global__ void __launch_bounds__(kDrawThreads) draw_kernel(DrawView view) {
+  let_next_start();
+  wait_for_earlier();
   SharedArena arena;
   const DrawRow row = view.draws[static_cast<int64_t>(blockIdx.x)];
   RowDrawing drawing(view, row, arena);

@@ -117,6 +117,8 @@ TENON_DEVICE void put_factors(const RouteView& r, Shared<float> scores, Shared<f
 
 // Grid: rows.
 __global__ void route_kernel(RouteView r) {
+  let_next_start();
+  wait_for_earlier();
   const RouteShape& shape = r.shape;
   SharedArena arena;
   Shared<float> sums = arena.take<float>(kRowThreads / 32);
@@ -154,6 +156,8 @@ TENON_DEVICE uint32_t count_bits(uint32_t x) {
 // The places whose row chose the block's expert, rising. Grid: experts.
 __global__ void collect_places(Global<const uint32_t> experts, Global<uint32_t> lists,
                                Global<uint32_t> counts, uint32_t places, uint32_t room) {
+  let_next_start();
+  wait_for_earlier();
   SharedArena arena;
   Shared<uint32_t> votes_of = arena.take<uint32_t>(kRowThreads / 32);
   const uint32_t warp = threadIdx.x / 32;
@@ -183,6 +187,8 @@ __global__ void collect_places(Global<const uint32_t> experts, Global<uint32_t> 
 __global__ void add_experts_kernel(Global<const float> of, Global<const float> factors,
                                    Global<const float> shared, Global<float> out, int chosen,
                                    int width, bool add, float scale) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x;
   for (int i = static_cast<int>(threadIdx.x); i < width; i += kRowThreads) {
     float sum = 0.0f;

@@ -83,6 +83,8 @@ struct StoredHead {
 // Planes are [block][head][token][element]. Grid: rows · parts.
 template <typename T>
 __global__ void place_heads_kernel(HeadsView h, Global<T> k_plane, Global<T> v_plane) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x / static_cast<uint32_t>(h.parts);
   const int part = static_cast<int>(blockIdx.x % static_cast<uint32_t>(h.parts));
   if (part < h.q_heads) return turn_query(h, row, part, kRowThreads);
@@ -97,6 +99,8 @@ __global__ void place_heads_kernel(HeadsView h, Global<T> k_plane, Global<T> v_p
 // The same with a warp for each, whose lanes find a row's scale together.
 __global__ void place_quantised_kernel(HeadsView h, Global<uint8_t> k_plane,
                                        Global<uint8_t> v_plane, int row_bytes, int scale_at) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t block_row = blockIdx.x / static_cast<uint32_t>(h.parts);
   const int part = static_cast<int>(blockIdx.x % static_cast<uint32_t>(h.parts));
   if (part < h.q_heads) return turn_query(h, block_row, part, kWarp);

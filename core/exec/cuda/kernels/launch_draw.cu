@@ -1,4 +1,5 @@
 #include "core/exec/cuda/kernels/draw.cuh"
+#include "core/exec/cuda/kernels/launch_config.h"
 
 namespace tenon::cuda {
 
@@ -11,12 +12,10 @@ int launch_draw(void* stream, const DrawCall& call) {
   view.weights = Global<double>(call.weights);
   view.vocabulary = call.vocabulary;
   view.blocks = draw_blocks(call.vocabulary);
-  LaunchConfig config;
-  config.name = "draw";
+  LaunchConfig config = overlapping_config("draw", stream);
   config.grid.x = call.rows;
   config.block.x = kDrawThreads;
   config.shared_bytes = (kBuckets + 3 * kFew) * sizeof(uint32_t) + 16;
-  config.stream = stream;
   return launch(config, draw_kernel, view);
 }
 

@@ -1,15 +1,14 @@
 #include "core/exec/cuda/kernels/experts.cuh"
+#include "core/exec/cuda/kernels/launch_config.h"
 
 namespace tenon::cuda {
 namespace {
 
 LaunchConfig config_of(const char* name, uint32_t blocks, uint32_t shared_bytes, void* stream) {
-  LaunchConfig config;
-  config.name = name;
+  LaunchConfig config = overlapping_config(name, stream);
   config.grid.x = blocks;
   config.block.x = kRowThreads;
   config.shared_bytes = shared_bytes;
-  config.stream = stream;
   return config;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/exec/cuda/kernels/launch_config.h"
 #include "core/exec/cuda/kernels/multiply_few.cuh"
 #include "core/exec/cuda/kernels/multiply_many.cuh"
 
@@ -12,14 +13,12 @@ constexpr uint32_t kManyRows = 64;
 
 LaunchConfig tiles_config(const char* name, const MultiplyCall& c, uint32_t tile_rows,
                           int weight_bytes, void* stream) {
-  LaunchConfig config;
-  config.name = name;
+  LaunchConfig config = overlapping_config(name, stream);
   config.grid.x = static_cast<uint32_t>((c.n_out + kColumns - 1) / kColumns);
   config.grid.y = (c.rows + tile_rows - 1) / tile_rows;
   config.block.x = kMultiplyThreads;
   const int rows_bytes = static_cast<int>(tile_rows) * kRowStride * 2;
   config.shared_bytes = static_cast<uint32_t>(kStages * (rows_bytes + kColumns * weight_bytes));
-  config.stream = stream;
   return config;
 }
 
@@ -42,12 +41,10 @@ Factors<T> factors(const MultiplyCall& c) {
 
 LaunchConfig elements_config(const char* name, const MultiplyCall& call, uint32_t rows,
                              void* stream) {
-  LaunchConfig config;
-  config.name = name;
+  LaunchConfig config = overlapping_config(name, stream);
   config.block.x = 64;
   config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
   config.grid.y = rows;
-  config.stream = stream;
   return config;
 }
 
@@ -60,14 +57,12 @@ Factors<T> factors_with_w(const MultiplyCall& call) {
 
 template <typename T>
 int multiply_many_tiles(void* stream, const MultiplyCall& call, const HeadStrides& heads) {
-  LaunchConfig config;
-  config.name = "multiply_many";
+  LaunchConfig config = overlapping_config("multiply_many", stream);
   config.grid.x = (call.rows + T::kRows - 1) / T::kRows *
                   static_cast<uint32_t>((call.n_out + T::kColumns - 1) / T::kColumns);
   config.grid.z = heads.count;
   config.block.x = T::kThreads;
   config.shared_bytes = T::kSharedBytes;
-  config.stream = stream;
   const bool pairs =
       reinterpret_cast<uintptr_t>(call.y) % 8 == 0 && call.y_stride % 2 == 0 && heads.y % 2 == 0;
   return launch(config, multiply_many<T>, factors_with_w<BFloat16>(call), heads, pairs);
@@ -177,8 +172,9 @@ QuantFactors few_factors(const MultiplyCall& call) {
 template <int bits>
 int multiply_bits(void* stream, const QuantCall& q, const QuantFactors& f) {
   if (q.call.rows <= kFewRows) return multiply_few_rows<bits>(stream, f);
-  const LaunchConfig config =
+  LaunchConfig config =
       tiles_config("multiply_quant", q.call, kManyRows, QuantStage<bits>::kStride, stream);
+  config.overlaps = false;
   return launch(config, multiply_quant<kManyRows, bits>, f);
 }
 
@@ -209,7 +205,9 @@ template <int tile_rows>
 int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& quant,
                      const ExpertRows& rows, uint32_t each) {
   const auto config = [&](int weight_bytes) {
-    return experts_config(call, rows, tile_rows, weight_bytes, stream);
+    LaunchConfig of_experts = experts_config(call, rows, tile_rows, weight_bytes, stream);
+    of_experts.overlaps = quant.bits == 0;
+    return of_experts;
   };
   if (quant.bits == 0) {
     Factors<BFloat16> f = factors_with_w<BFloat16>(call);

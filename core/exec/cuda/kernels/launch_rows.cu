@@ -1,15 +1,14 @@
 #include "core/exec/cuda/kernels/head_kernels.cuh"
+#include "core/exec/cuda/kernels/launch_config.h"
 #include "core/exec/cuda/kernels/row_kernels.cuh"
 
 namespace tenon::cuda {
 namespace {
 
 LaunchConfig rows_config(const char* name, uint64_t blocks, void* stream) {
-  LaunchConfig config;
-  config.name = name;
+  LaunchConfig config = overlapping_config(name, stream);
   config.grid.x = static_cast<uint32_t>(blocks);
   config.block.x = kRowThreads;
-  config.stream = stream;
   return config;
 }
 

@@ -242,6 +242,8 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
 
 template <int tile_rows>
 __global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFloat16> f) {
+  let_next_start();
+  wait_for_earlier();
   SharedArena arena;
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   multiply_tile<tile_rows>(f, StraightRows{first, static_cast<int64_t>(f.rows)}, arena);
@@ -250,6 +252,8 @@ __global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFl
 // Grid: columns, rows of an expert, experts.
 template <int tile_rows>
 __global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_experts_bf16(Factors<BFloat16> f) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   if (expert_is_done(f.by, first)) return;
   SharedArena arena;
@@ -269,6 +273,8 @@ TENON_DEVICE void choose_head(Factors<T>& f, const HeadStrides& heads) {
 template <int tile_rows>
 __global__ void __launch_bounds__(kMultiplyThreads, 4)
     multiply_heads_bf16(Factors<BFloat16> f, HeadStrides heads) {
+  let_next_start();
+  wait_for_earlier();
   SharedArena arena;
   choose_head(f, heads);
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
@@ -286,11 +292,15 @@ TENON_DEVICE void multiply_element(const Factors<float>& f, int64_t from, int64_
 }
 
 __global__ void multiply_f32(Factors<float> f) {
+  let_next_start();
+  wait_for_earlier();
   const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
 }
 
 __global__ void multiply_heads_f32(Factors<float> f, HeadStrides heads) {
+  let_next_start();
+  wait_for_earlier();
   const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   choose_head(f, heads);
   if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
@@ -298,6 +308,8 @@ __global__ void multiply_heads_f32(Factors<float> f, HeadStrides heads) {
 
 // Grid: columns, places.
 __global__ void multiply_experts_f32(Factors<float> f) {
+  let_next_start();
+  wait_for_earlier();
   const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (column >= f.n_out) return;
   choose_matrix(f, uint32_t{f.by.experts[blockIdx.y]});

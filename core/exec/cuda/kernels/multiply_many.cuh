@@ -295,6 +295,8 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
 template <typename T>
 __global__ void __launch_bounds__(T::kThreads, 1)
     multiply_many(Factors<BFloat16> f, HeadStrides heads, bool pairs) {
+  let_next_start();
+  wait_for_earlier();
   choose_head(f, heads);
   multiply_many_tile<T>(f, pairs);
 }

@@ -25,6 +25,8 @@ __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t
                              Global<const T> table, Global<const T> position_table,
                              Global<float> hidden, int width, int stride, int position_stride,
                              float scale, bool whole) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x;
   const int64_t token = tokens[row];
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
@@ -79,6 +81,8 @@ __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const ui
                                    EmbedTable table, Global<const BFloat16> position_table,
                                    Global<float> hidden, int width, int position_stride,
                                    float scale, bool whole) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x;
   const int64_t token = tokens[row];
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
@@ -116,6 +120,8 @@ template <typename T, int kept>
 __global__ void __launch_bounds__(kMaxNormThreads)
     norm_kernel(Global<const float> x, Global<const float> weight, Global<const float> bias,
                 Global<T> out, NormShape shape, int threads, bool rows_whole) {
+  let_next_start();
+  wait_for_earlier();
   const bool whole = kept > 0 || rows_whole;
   SharedArena arena;
   const Shared<float> sums = arena.take<float>(2 * kWarp);
@@ -179,6 +185,8 @@ template <typename T>
 __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Global<T> out,
                             int width, int in_stride, int out_stride, ActivationKind kind,
                             SwigluLimit limited) {
+  let_next_start();
+  wait_for_earlier();
   const uint32_t parts = static_cast<uint32_t>((width + kGateElements - 1) / kGateElements);
   const int64_t row = blockIdx.x / parts;
   const int first = static_cast<int>(blockIdx.x % parts) * kGateElements;
@@ -200,6 +208,8 @@ template <typename T>
 __global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t> rows,
                                  Global<T> to, int width, int to_stride, int from_stride,
                                  bool whole) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row =
       rows ? static_cast<int64_t>(uint32_t{rows[blockIdx.x]}) : static_cast<int64_t>(blockIdx.x);
   const int first = first_moved_quad();
@@ -216,6 +226,8 @@ __global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t
 // x = cap · tanh(scale · x / cap), or scale · x; then held within ± limit where there is one.
 __global__ void adjust_kernel(Global<float> x, uint64_t count, float scale, float cap,
                               float limit) {
+  let_next_start();
+  wait_for_earlier();
   const uint64_t i = uint64_t{blockIdx.x} * kRowThreads + threadIdx.x;
   if (i >= count) return;
   float y = scale * x[static_cast<int64_t>(i)];

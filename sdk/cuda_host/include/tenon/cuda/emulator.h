@@ -8,6 +8,8 @@
 //   - every access is held against the array it began in, and against its own size's alignment
 //   - two threads that touch one byte without a barrier between them, one of them writing, are a
 //     race: __syncthreads orders a block, __syncwarp the lanes of its mask, a launch's end all
+//   - a thread of a launch with `overlaps` that touches, before it waits for earlier kernels, what
+//     one of them may still write or read, or that never waits, is a finding
 //   - lanes of one warp that meet in different operations, a mask that names a lane that does not
 //     come, a barrier that some threads do not reach: each is a finding
 //
@@ -45,6 +47,8 @@ enum class FindingKind : uint8_t {
   not_landed,    // read, or written, while a cp.async was on its way there
   never_waited,  // a cp.async that its thread did not wait for
   race,
+  too_early,          // touched, in a launch with `overlaps`, before wait_for_earlier
+  no_wait,            // a thread of such a launch that ended without wait_for_earlier
   constant,           // a write to an array that is constant
   divergent_barrier,  // __syncthreads that some threads of the block do not reach
   divergent_warp,     // lanes that should meet and do not

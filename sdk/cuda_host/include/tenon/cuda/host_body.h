@@ -59,6 +59,7 @@ void copy_async(Region* to, int64_t to_offset, Region* from, int64_t from_offset
 void commit_async();
 void wait_async(uint32_t groups_left, Line line);
 
+void wait_for_earlier(Line line);
 void block_barrier(Line line);
 void warp_barrier(uint32_t mask, Line line);
 // Lanes exchange `bytes` of values: `to` gets the value of `source`, which is a lane; own where
@@ -320,7 +321,9 @@ inline void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[
 }
 
 inline void let_next_start() {}
-inline void wait_for_earlier() {}
+inline void wait_for_earlier(At at = At::current()) {
+  host::wait_for_earlier(at);
+}
 
 inline float exp2_approx(float x) {
   const float y = std::exp2(x);

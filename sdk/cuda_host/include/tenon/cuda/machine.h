@@ -32,12 +32,13 @@
 //   permute_bytes(a, b, selector)
 //                              four of the eight bytes of a and b, as __byte_perm
 //   float_bits, bits_float     a float's bits, and back
-//   let_next_start()           the kernel behind this one may have blocks on the device from now
-//   on,
-//                              where all blocks of this one have said so or are done (sm_90)
+//   let_next_start()           the kernel behind this one may have blocks on the device as soon as
+//                              all blocks of this one have said so or are done (sm_90)
 //   wait_for_earlier()         for all kernels in front, and what they wrote. A kernel that is
-//                              launched with `overlaps` says it in all of its threads, before they
-//                              touch memory that kernels write
+//                              launched with `overlaps` says it in all of its threads, before any
+//                              of them returns: the kernel behind it waits for this one alone, and
+//                              through it for those in front. Until then a thread writes nothing
+//                              to global memory, and reads what no kernel wrote since the host did
 //   exp2_approx(x)             2 to x, by the device's own approximation, whose bits are not the
 //                              emulator's; of 0 it is 1, of -inf 0, and results below the least
 //                              normal number are 0
@@ -76,7 +77,7 @@ struct LaunchConfig {
   Extent grid = {};
   Extent block = {};
   uint32_t shared_bytes = 0;  // for SharedArena
-  bool overlaps = false;      // with kernels in front, as far as it does not wait for them
+  bool overlaps = false;      // begins before kernels in front are done: wait_for_earlier()
   void* stream = nullptr;     // a cudaStream_t; the emulator has one queue, which is never late
 };
 
