@@ -15,6 +15,8 @@ struct PlainLane {
 // rows · heads, ranges. Not made to be fast.
 template <typename Rows, int dim>
 __global__ void attend_plain(AttentionView a, Rows k, Rows v, Global<const uint32_t> row_sequence) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x / static_cast<uint32_t>(a.heads);
   const int head = static_cast<int>(blockIdx.x % static_cast<uint32_t>(a.heads));
   const int lane = static_cast<int>(threadIdx.x);

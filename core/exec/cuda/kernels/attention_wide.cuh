@@ -230,6 +230,8 @@ TENON_DEVICE void walk_with_two_stages(const AttentionView& a, const Items& item
 template <int head_dim, bool quantised>
 __global__ void __launch_bounds__(kWideWarps * 32, kWideResident<head_dim>)
     attend_wide(AttentionView a) {
+  let_next_start();
+  wait_for_earlier();
   const uint32_t back = gridDim.x - 1 - blockIdx.x;
   const uint32_t kv_heads = static_cast<uint32_t>(a.kv_heads);
   const uint32_t block = back / kv_heads;

@@ -1,6 +1,7 @@
 #include "core/exec/cuda/kernels/attention_few.cuh"
 #include "core/exec/cuda/kernels/attention_rows.cuh"
 #include "core/exec/cuda/kernels/attention_wide.cuh"
+#include "core/exec/cuda/kernels/launch_config.h"
 
 namespace tenon::cuda {
 namespace {
@@ -90,15 +91,12 @@ int launch_few(LaunchConfig config, uint32_t tiles, void (*kernel)(AttentionView
   config.grid = {tiles, static_cast<uint32_t>(shape.cache.kv_heads), shape.splits};
   config.block.x = kFewWarps * kWarp;
   config.shared_bytes = few_shared_bytes<k_dim, v_dim>();
-  config.overlaps = true;
   return launch(config, kernel, a);
 }
 
 template <int k_dim, int v_dim, bool quantised>
 int attend_tiles(void* stream, const TileViews& views, const AttentionShape& shape) {
-  LaunchConfig config;
-  config.stream = stream;
-  config.name = "attend_few";
+  LaunchConfig config = overlapping_config("attend_few", stream);
   const int few = launch_few<k_dim, v_dim>(config, shape.tiles, attend_few<k_dim, v_dim, quantised>,
                                            views.few, shape);
   if (few != 0) return few;
@@ -110,9 +108,7 @@ int attend_tiles(void* stream, const TileViews& views, const AttentionShape& sha
 template <int head_dim, bool quantised>
 int attend_heads(void* stream, const TileViews& views, const AttentionShape& shape) {
   if (shape.wide_tiles > 0) {
-    LaunchConfig config;
-    config.stream = stream;
-    config.name = "attend_wide";
+    LaunchConfig config = overlapping_config("attend_wide", stream);
     config.grid.x =
         shape.wide_tiles * kWideBlocks<head_dim> * static_cast<uint32_t>(shape.cache.kv_heads);
     config.block.x = kWideWarps * kWarp;
@@ -143,11 +139,9 @@ int attend_with_tiles(void* stream, const TileViews& a, const AttentionShape& sh
 template <typename Rows, int dim>
 int attend_rows(void* stream, const AttentionView& a, const Rows& k, const Rows& v,
                 const AttentionArrays& arrays, const AttentionShape& shape) {
-  LaunchConfig config;
-  config.name = "attend_plain";
+  LaunchConfig config = overlapping_config("attend_plain", stream);
   config.grid = {shape.rows * static_cast<uint32_t>(shape.heads), shape.splits, 1};
   config.block.x = kWarp;
-  config.stream = stream;
   return launch(config, attend_plain<Rows, dim>, a, k, v,
                 Global<const uint32_t>(arrays.row_sequence));
 }
@@ -207,14 +201,11 @@ int launch_attention(void* stream, const AttentionArrays& arrays, const Attentio
   const AttentionView a = view(arrays, shape);
   const int attended = attend(stream, a, arrays, shape);
   if (attended != 0 || shape.split_rows == 0) return attended;
-  LaunchConfig config;
-  config.name = "join_ranges";
+  LaunchConfig config = overlapping_config("join_ranges", stream);
   config.grid = {shape.split_rows, static_cast<uint32_t>(shape.heads),
                  (static_cast<uint32_t>(shape.v_dim) + kRowThreads - 1) / kRowThreads};
   config.block.x = kRowThreads;
   config.shared_bytes = kJoinSharedBytes;
-  config.overlaps = true;
-  config.stream = stream;
   return launch(config, join_ranges, a);
 }
 

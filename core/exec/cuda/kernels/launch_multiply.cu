@@ -172,9 +172,8 @@ QuantFactors few_factors(const MultiplyCall& call) {
 template <int bits>
 int multiply_bits(void* stream, const QuantCall& q, const QuantFactors& f) {
   if (q.call.rows <= kFewRows) return multiply_few_rows<bits>(stream, f);
-  LaunchConfig config =
+  const LaunchConfig config =
       tiles_config("multiply_quant", q.call, kManyRows, QuantStage<bits>::kStride, stream);
-  config.overlaps = false;
   return launch(config, multiply_quant<kManyRows, bits>, f);
 }
 
@@ -205,9 +204,7 @@ template <int tile_rows>
 int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& quant,
                      const ExpertRows& rows, uint32_t each) {
   const auto config = [&](int weight_bytes) {
-    LaunchConfig of_experts = experts_config(call, rows, tile_rows, weight_bytes, stream);
-    of_experts.overlaps = quant.bits == 0;
-    return of_experts;
+    return experts_config(call, rows, tile_rows, weight_bytes, stream);
   };
   if (quant.bits == 0) {
     Factors<BFloat16> f = factors_with_w<BFloat16>(call);

@@ -149,6 +149,8 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
 
 template <int tile_rows, int bits>
 __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_quant(QuantFactors q) {
+  let_next_start();
+  wait_for_earlier();
   SharedArena arena;
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   multiply_quant_tile<tile_rows, bits>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
@@ -158,6 +160,8 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_quant(QuantFacto
 // Grid: columns, rows of an expert, experts.
 template <int tile_rows, int bits>
 __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(QuantFactors q) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
   if (expert_is_done(q.f.by, first)) return;
   SharedArena arena;
