@@ -62,7 +62,12 @@ bool products(uint32_t rows) {
              launch_multiply_heads(nullptr, type, call, {2, kWidth, kWidth, kWidth}) == 0;
   }
   for (const int bits : {4, 8}) {
-    taken &= launch_multiply_quant(nullptr, {call, quantised(bits)}) == 0;
+    for (const int group : {32, kWidth}) {
+      QuantScales quant = quantised(bits);
+      quant.groups = kWidth / group;
+      quant.group = group;
+      taken &= launch_multiply_quant(nullptr, {call, quant}) == 0;
+    }
   }
   return taken;
 }
@@ -146,8 +151,9 @@ bool caches(CacheType type) {
 }  // namespace
 
 bool launch_every_kernel() {
-  bool taken = products(1) && products(64) && products_of_many_rows() && products_with_experts(1) &&
-               products_with_experts(64) && routes() && draws();
+  bool taken = products_of_many_rows() && products_with_experts(1) && products_with_experts(64) &&
+               routes() && draws();
+  for (const uint32_t rows : {1, 4, 16, 64}) taken &= products(rows);
   for (const Input type : kTypes) taken &= rows_of(type);
   for (const int bits : {4, 8}) taken &= embeds(Input::bf16, bits);
   for (const CacheType type : kCacheTypes) taken &= caches(type);
