@@ -40,12 +40,13 @@ Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
 
 // Warps that have all rows of x each, and read their columns of W once.
 Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
+  constexpr uint64_t kWarpColumns = 16;
   const FewTile tile = few_tile(call, bits, quant.group);
   const uint64_t n = number(call.n_out);
   const uint64_t k = number(call.k_in);
   const uint64_t columns = ceiling(n, number(tile.columns)) * number(tile.columns);
   const uint64_t x_bytes = call.rows * k * 2;
-  Cost cost = reads(x_bytes, columns / number(tile.warp_columns) * x_bytes);
+  Cost cost = reads(x_bytes, columns / kWarpColumns * x_bytes);
   const uint64_t column_bytes = ceiling(k, kStep) * kStep * number(bits) / 8;
   cost += reads(n * column_bytes, columns * column_bytes);
   uint64_t groups = 0;  // of all pieces

@@ -44,17 +44,13 @@ class Measured:
         cublaslt = [line[1:] for line in lines if line[0] == "cublaslt"]
         self.cublaslt = next((line[0] for line in cublaslt if len(line) == 1), None)
         self.beside = {(line[0], line[1]): float(line[2]) for line in cublaslt if len(line) == 3}
+        torch = [line[1:] for line in lines if line[0] == "torch"]
+        self.torch = next((line[0] for line in torch if len(line) == 1), None)
+        self.torch_steps = {line[0]: float(line[2]) for line in torch if len(line) == 3}
 
-    def step(self, rows, workload):
+    def step(self, workload):
         """Microseconds of a whole step, launched as one graph; None where it was not measured."""
         return self.times.get((workload, "step"))
-
-    def calls(self, rows, workload):
-        """The same as the sum of all calls, each of which was measured by itself."""
-        times = [(int(row[1]), self.times.get((workload, row[0]))) for row in rows if row[0] != "step"]
-        if any(time is None for _, time in times):
-            return None
-        return sum(calls * time for calls, time in times)
 
 
 def number(value):
@@ -77,7 +73,7 @@ def table(roofline, measured, workload):
            + (" cuBLASLt µs |" if workload in BESIDE else ""))
     yield "|---|" + "---:|" * (len(roofline.devices) + 5 + (workload in BESIDE))
     for name, calls, moved, issued, operations, *least in rows:
-        time = measured.step(rows, workload) if name == "step" else measured.times.get((workload, name))
+        time = measured.step(workload) if name == "step" else measured.times.get((workload, name))
         cells = [name, calls, number(int(moved)), number(int(issued)),
                  number(int(operations)) if int(operations) else "–",
                  *(microseconds(float(value)) for value in least),
@@ -92,13 +88,10 @@ def table(roofline, measured, workload):
 
 def verdicts(roofline, measured):
     """What was to be reached, and what was; where nothing was measured, the roofline's own share."""
-    def step(workload):
-        return measured.step(roofline.rows[workload], workload)
-
     def moved(workload):
         return next(int(row[2]) for row in roofline.rows[workload] if row[0] == "step")
 
-    plain, w4 = step("8b-decode"), step("8b-decode-w4")
+    plain, w4 = measured.step("8b-decode"), measured.step("8b-decode-w4")
     bandwidth = None
     if plain is not None and measured.bandwidth:
         bandwidth = moved("8b-decode") / (plain * 1e-6) / measured.bandwidth
@@ -113,6 +106,15 @@ def verdicts(roofline, measured):
     yield ("| 4 bits: ≥ 2.5 times as fast as bf16, batch 1 | "
            f"{share(plain / w4 if plain is not None and w4 is not None else None)} |")
     yield ""
+
+
+def by_torch(measured):
+    steps = [f"{microseconds(time)} µs for the step of \"{TITLES[name]}\" ({time / measured.step(name):.2f} "
+             "times as long)" for name, time in measured.torch_steps.items() if measured.step(name)]
+    if steps:
+        yield (f"PyTorch {measured.torch}, with its own operations and matrices joined as here, replayed as one "
+               f"graph (`bench/cuda/torch_step.py`): {', '.join(steps)}.")
+        yield ""
 
 
 def share(value):
@@ -132,6 +134,7 @@ def section(roofline_text, measured_text):
         lines.append(f"| {device} | {number(bandwidth)}B/s | {number(operations)}FLOP/s |")
     lines.append("")
     lines += verdicts(roofline, measured)
+    lines += by_torch(measured)
     for workload in TITLES:
         lines += table(roofline, measured, workload)
     lines.append(END)

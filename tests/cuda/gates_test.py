@@ -74,18 +74,27 @@ class Page(unittest.TestCase):
         norms = [line for line in lines if line.startswith("| norm |")]
         self.assertEqual(sum(line.endswith("| never run | – |") for line in norms), 2)
 
-    def test_sums_up_a_step_from_its_calls_once_all_are_measured(self):
+    def test_judges_whole_steps_and_not_the_sum_of_their_kernels(self):
         rows = page.Roofline(self.roofline).rows["8b-decode"]
-        times = [f"8b-decode {name} 10" for name, *_ in rows if name != "step"]
-        calls = sum(int(line[1]) for line in rows if line[0] != "step")
+        kernels = [f"8b-decode {name} 10" for name, *_ in rows if name != "step"]
         head = ["device a test", "bandwidth copy 3000000000000"]
-        text = page.section(self.roofline, "\n".join(head + times))
+        text = page.section(self.roofline, "\n".join(head + kernels + ["8b-decode step 7654"]))
         self.assertIn("Measured on a test, which copies 3 TB/s.", text)
-        self.assertIn(f"| {calls * 10:,} |", text)
+        self.assertIn("| 7,654 |", text)
         moved = next(int(line[2]) for line in rows if line[0] == "step")
-        self.assertIn(f"copying reaches | {moved / (calls * 10e-6) / 3e12:.2f} |", text)
-        some = page.section(self.roofline, "\n".join(head + times[1:]))
-        self.assertIn("copying reaches | never run |", some)
+        self.assertIn(f"copying reaches | {moved / 7654e-6 / 3e12:.2f} |", text)
+        without = page.section(self.roofline, "\n".join(head + kernels))
+        self.assertIn("copying reaches | never run |", without)
+
+    def test_puts_steps_by_pytorch_beside_those_that_were_measured(self):
+        beside = ["torch 9.9", "torch 8b-decode step 300", "torch 8b-prefill step 400"]
+        text = page.section(self.roofline, "\n".join(["device a test", "bandwidth copy 1", "8b-decode step 200",
+                                                      *beside]))
+        self.assertIn("PyTorch 9.9, with its own operations", text)
+        self.assertIn("300 µs for the step of \"Decoding, one sequence of 1,024 tokens, bf16\" (1.50 times as long).",
+                      text)
+        self.assertNotIn("400 µs", text)
+        self.assertNotIn("PyTorch", page.section(self.roofline, "\n".join(beside)))
 
 
 if __name__ == "__main__":

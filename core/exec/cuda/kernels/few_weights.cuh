@@ -7,13 +7,11 @@
 
 namespace tenon::cuda {
 
-// How many columns a warp has, how much of K a stage, how many stages there are (all but one are on
-// their way), and in what runs of K groups begin and end. Of few rows a warp has x's whole piece at
-// once.
-template <int bit_count, int column_count, int step_elements, int stage_count, int run_elements,
-          bool has_whole_x>
+// How much of K a stage has, how many stages there are (all but one are on their way), and in what
+// runs of K groups begin and end. Of few rows a warp has x's whole piece at once.
+template <int bit_count, int step_elements, int stage_count, int run_elements, bool has_whole_x>
 struct FewShape {
-  static constexpr int kColumns = column_count;
+  static constexpr int kColumns = 16;
   static constexpr int kTiles = kColumns / 8;
   static constexpr int kBits = bit_count;  // 16: bf16
   static constexpr int kStep = step_elements;
@@ -75,37 +73,37 @@ struct FewWeights {
 
   TENON_DEVICE FewWeights(const QuantFactors& factors, SharedArena& arena, int first, int own_lane,
                           int warp, int warps, Shared<uint8_t> first_stage)
-      : q(factors),
-        column(first),
-        lane(own_lane),
-        scales(arena.take<Half>(warps * kEntries)),
-        zeros(arena.take<uint8_t>(warps * kEntries)),
-        stage(first_stage) {
-    scales = scales + warp * kEntries;
-    zeros = zeros + warp * kEntries;
+      : q_(factors),
+        column_(first),
+        lane_(own_lane),
+        scales_(arena.take<Half>(warps * kEntries)),
+        zeros_(arena.take<uint8_t>(warps * kEntries)),
+        stage_(first_stage) {
+    scales_ = scales_ + warp * kEntries;
+    zeros_ = zeros_ + warp * kEntries;
   }
   TENON_DEVICE void begin_piece(int begin, int length) {
-    const int first = begin / q.group;
-    groups = (begin + length - 1) / q.group - first + 1;
-    left = (first + 1) * q.group - begin;
+    const int first = begin / q_.group;
+    groups_ = (begin + length - 1) / q_.group - first + 1;
+    left_ = (first + 1) * q_.group - begin;
     constexpr int kLanes = 32 / Shape::kColumns;
-    const int own = lane / kLanes;
-    const int own_group = lane % kLanes;
-    const int64_t at = int64_t{column_there(q.f, column + own)} * q.groups + first + own_group;
-    const Global<const Half> from = q.scales + at;
+    const int own = lane_ / kLanes;
+    const int own_group = lane_ % kLanes;
+    const int64_t at = int64_t{column_there(q_.f, column_ + own)} * q_.groups + first + own_group;
+    const Global<const Half> from = q_.scales + at;
     TENON_UNROLL_BY(4)
-    for (int i = 0; i < groups - own_group; i += kLanes) {
-      scales[(i + own_group) * Shape::kColumns + own] = Half(from[i]);
+    for (int i = 0; i < groups_ - own_group; i += kLanes) {
+      scales_[(i + own_group) * Shape::kColumns + own] = Half(from[i]);
     }
-    if (q.zeros) {
-      const Global<const uint8_t> zero_from = q.zeros + at;
+    if (q_.zeros) {
+      const Global<const uint8_t> zero_from = q_.zeros + at;
       TENON_UNROLL_BY(4)
-      for (int i = 0; i < groups - own_group; i += kLanes) {
-        zeros[(i + own_group) * Shape::kColumns + own] = uint8_t{zero_from[i]};
+      for (int i = 0; i < groups_ - own_group; i += kLanes) {
+        zeros_[(i + own_group) * Shape::kColumns + own] = uint8_t{zero_from[i]};
       }
     }
     __syncwarp();
-    group = 0;
+    group_ = 0;
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
       TENON_UNROLL
@@ -114,26 +112,26 @@ struct FewWeights {
     begin_group();
   }
   TENON_DEVICE void enter(Shared<uint8_t> of) {
-    stage = of + (lane / 4 * Shape::kWStride + lane % 4 * bits);
+    stage_ = of + (lane_ / 4 * Shape::kWStride + lane_ % 4 * bits);
   }
   // A run of K. Behind the last group a stage has zeros.
   TENON_DEVICE void multiply(const uint32_t (&a)[Shape::kRun / 16][4], int k) {
-    if (left <= 0 && group + 1 < groups) {
+    if (left_ <= 0 && group_ + 1 < groups_) {
       end_group();
-      ++group;
-      left = q.group;
+      ++group_;
+      left_ = q_.group;
       begin_group();
     }
-    left -= Shape::kRun;
+    left_ -= Shape::kRun;
     TENON_UNROLL
     for (int i = 0; i < Shape::kRun / 16; i += 2) {
       TENON_UNROLL
       for (int n = 0; n < kTiles; ++n) {
         uint32_t b[2][2];
-        quant_fragments<bits>(b, stage + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8),
-                              zero[n]);
-        mma_bf16(part[n], a[i], b[0]);
-        mma_bf16(part[n], a[i + 1], b[1]);
+        quant_fragments<bits>(b, stage_ + (n * 8 * Shape::kWStride + (k + i * 16) * bits / 8),
+                              zero_[n]);
+        mma_bf16(part_[n], a[i], b[0]);
+        mma_bf16(part_[n], a[i + 1], b[1]);
       }
     }
   }
@@ -145,32 +143,32 @@ struct FewWeights {
   TENON_DEVICE void begin_group() {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
-      const int own = group * Shape::kColumns + n * 8 + lane / 4;
-      zero[n] = quant_zero<bits>(static_cast<bool>(q.zeros), q.zeros ? uint8_t{zeros[own]} : 0);
+      const int own = group_ * Shape::kColumns + n * 8 + lane_ / 4;
+      zero_[n] = quant_zero<bits>(static_cast<bool>(q_.zeros), q_.zeros ? uint8_t{zeros_[own]} : 0);
       TENON_UNROLL
-      for (int i = 0; i < 4; ++i) part[n][i] = 0.0f;
+      for (int i = 0; i < 4; ++i) part_[n][i] = 0.0f;
     }
   }
   TENON_DEVICE void end_group() {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
       const Pack<Half, 2> two =
-          load_pack<2>(scales + (group * Shape::kColumns + n * 8 + lane % 4 * 2));
+          load_pack<2>(scales_ + (group_ * Shape::kColumns + n * 8 + lane_ % 4 * 2));
       TENON_UNROLL
-      for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(to_float(two[i % 2]), part[n][i], sums[n][i]);
+      for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(to_float(two[i % 2]), part_[n][i], sums[n][i]);
     }
   }
 
-  const QuantFactors& q;
-  int column, lane;
-  Shared<Half> scales;  // [kGroups, columns]
-  Shared<uint8_t> zeros;
-  Shared<uint8_t> stage;
-  int group = 0;  // of the piece
-  int groups = 0;
-  int left = 0;  // of the group, along K
-  uint32_t zero[kTiles];
-  float part[kTiles][4];
+  const QuantFactors& q_;
+  int column_, lane_;
+  Shared<Half> scales_;  // [kGroups, columns]
+  Shared<uint8_t> zeros_;
+  Shared<uint8_t> stage_;
+  int group_ = 0;  // of the piece
+  int groups_ = 0;
+  int left_ = 0;  // of the group, along K
+  uint32_t zero_[kTiles];
+  float part_[kTiles][4];
 };
 
 template <typename Shape>
@@ -180,7 +178,7 @@ struct FewWeights<Shape, 16> {
 
   TENON_DEVICE FewWeights(const QuantFactors&, SharedArena&, int, int own_lane, int, int,
                           Shared<uint8_t> first)
-      : lane(own_lane), stage(first) {}
+      : lane_(own_lane), stage_(first) {}
   TENON_DEVICE void begin_piece(int, int) {
     TENON_UNROLL
     for (int n = 0; n < kTiles; ++n) {
@@ -189,7 +187,7 @@ struct FewWeights<Shape, 16> {
     }
   }
   TENON_DEVICE void enter(Shared<uint8_t> of) {
-    stage = of + ((lane / 16 * 8 + lane % 8) * Shape::kWStride + lane / 8 % 2 * 16);
+    stage_ = of + ((lane_ / 16 * 8 + lane_ % 8) * Shape::kWStride + lane_ / 8 % 2 * 16);
   }
   TENON_DEVICE void multiply(const uint32_t (&a)[Shape::kRun / 16][4], int k) {
     TENON_UNROLL
@@ -197,7 +195,7 @@ struct FewWeights<Shape, 16> {
       TENON_UNROLL
       for (int n = 0; n < kTiles; n += 2) {
         uint32_t pair[4];
-        load_matrix_x4(pair, stage + (n * 8 * Shape::kWStride + (k + i * 16) * 2));
+        load_matrix_x4(pair, stage_ + (n * 8 * Shape::kWStride + (k + i * 16) * 2));
         mma_bf16(sums[n], a[i], {pair[0], pair[1]});
         mma_bf16(sums[n + 1], a[i], {pair[2], pair[3]});
       }
@@ -206,8 +204,8 @@ struct FewWeights<Shape, 16> {
   TENON_DEVICE void end_piece() {}
 
  private:
-  int lane;
-  Shared<uint8_t> stage;
+  int lane_;
+  Shared<uint8_t> stage_;
 };
 
 }  // namespace tenon::cuda

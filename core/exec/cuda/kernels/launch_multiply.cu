@@ -120,15 +120,15 @@ struct FewPlan {
 // less, so that blocks keep their warps.
 template <int bits, int run, typename Use>
 auto with_quant_shape(const Factors<BFloat16>& f, const Use& use) {
-  if (f.rows <= 2) return use(FewShape<bits, 16, 256, 2, run, true>());
-  if (f.rows <= 8) return use(FewShape<bits, 16, 256, 3, run, false>());
-  return use(FewShape<bits, 16, 128, 4, run, false>());
+  if (f.rows <= 2) return use(FewShape<bits, 256, 2, run, true>());
+  if (f.rows <= 8) return use(FewShape<bits, 256, 3, run, false>());
+  return use(FewShape<bits, 128, 4, run, false>());
 }
 template <int bits, typename Use>
 auto with_few_shape(const Factors<BFloat16>& f, int group, const Use& use) {
   if constexpr (bits == 16) {
-    if (f.rows <= 8) return use(FewShape<16, 16, 128, 4, 64, false>());
-    return use(FewShape<16, 16, 64, 4, 64, false>());
+    if (f.rows <= 8) return use(FewShape<16, 128, 4, 64, false>());
+    return use(FewShape<16, 64, 4, 64, false>());
   } else {
     if (group % 128 == 0) return with_quant_shape<bits, 128>(f, use);
     return with_quant_shape<bits, 32>(f, use);
@@ -155,7 +155,7 @@ template <int bits>
 FewTile few_tile_of(const Factors<BFloat16>& f, int group) {
   return with_few_shape<bits>(f, group, [&]<typename Shape>(Shape shape) {
     const FewPlan plan = FewPlan::of(shape, static_cast<int>(f.rows), f.k_in);
-    return FewTile{Shape::kColumns, plan.groups * Shape::kColumns, Shape::kStep};
+    return FewTile{plan.groups * Shape::kColumns, Shape::kStep};
   });
 }
 

@@ -202,10 +202,9 @@ constexpr ProductTiles tiles_of(const MultiplyCall& call, uint32_t heads = 1) {
 }
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
 
-// Of a product of at most 16 rows: the columns of a warp and of a block, and the elements of K of a
-// step. `bits` 16 is bf16, which has no groups.
+// Of a product of at most 16 rows: the columns of a block, in warps of 16, and the elements of K of
+// a step. `bits` 16 is bf16, which has no groups.
 struct FewTile {
-  int warp_columns;
   int columns;
   int step;
 };
