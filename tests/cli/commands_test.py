@@ -304,12 +304,19 @@ class Plugins(unittest.TestCase):
 
 
 class Configurations(unittest.TestCase):
+    # What may be missing here, and nothing else.
+    MISSING = {"cuda.toml": "is not installed here|there is no CUDA driver here"}
+
     def test_every_bundled_pipeline_is_good(self):
         files = sorted((SOURCE / "configs/pipelines").glob("*.toml"))
         self.assertTrue(files)
         for path in files:
             with self.subTest(path=path.name):
                 done = run("config", "check", path)
+                if done.returncode == 1 and path.name in self.MISSING:
+                    self.assertRegex(done.stderr, self.MISSING[path.name])
+                    self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                    continue
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_explain_shows_origins_facts_and_a_hash_that_comments_do_not_change(self):
