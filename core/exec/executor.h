@@ -131,6 +131,9 @@ class Executor {
   virtual std::span<const Fact> requirements() const = 0;
   // Whether attention and linear kernels are plugins here; else they must not be configured.
   virtual bool uses_kernels() const = 0;
+  // Whether it computes in f32, whatever weights are: then K and V are f32 where nobody says
+  // otherwise, and else of the weights' own type.
+  virtual bool is_exact() const { return !uses_kernels(); }
   // Of an executor with kernels of its own: libraries of others that may make products in their
   // place, by the names that linear.plugin has for them. A row's bits may then depend on the batch.
   virtual std::span<const std::string_view> guests() const { return {}; }

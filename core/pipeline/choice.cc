@@ -170,15 +170,22 @@ Participant engine_participant(const PipelineConfig& config) {
           .requirements = {}};
 }
 
-// An executor without kernels computes exactly, unless it is told to round; a model that keeps no K
-// and V has nothing to round.
+bool keeps_kv_as(const Executor& executor, std::string_view dtype) {
+  return std::ranges::any_of(executor.provides(), [&](const Fact& fact) {
+    return std::string_view(fact.key) == "kv.dtype" &&
+           std::ranges::count(split(fact.words, ' '), dtype) > 0;
+  });
+}
+
+// A model that keeps no K and V has nothing to round. 16 bits of one kind are nearer to those of
+// the other than f32 is in memory.
 std::string_view preferred_kv_dtype(const Model& model, const Executor& executor) {
-  if (!executor.uses_kernels() || !attends(model.plan)) return "f32";
+  if (executor.is_exact() || !attends(model.plan)) return "f32";
   const auto attending = std::ranges::find_if(
       model.layers, [](const LayerWeights& layer) { return layer.k.n_out != 0; });
   const std::string& format =
       attending == model.layers.end() ? model.head.format : attending->k.format;
-  if (format == "f16") return "f16";
+  if (format == "f16" && keeps_kv_as(executor, "f16")) return "f16";
   return format == "f32" ? "f32" : "bf16";
 }
 

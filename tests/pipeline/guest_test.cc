@@ -16,6 +16,8 @@ class HostingExecutor final : public Executor {
   std::span<const Fact> provides() const override { return inner_->provides(); }
   std::span<const Fact> requirements() const override { return inner_->requirements(); }
   bool uses_kernels() const override { return false; }
+  bool is_exact() const override { return is_exact_; }
+  void round() { is_exact_ = false; }
   std::span<const std::string_view> guests() const override { return kGuests; }
   Status invite(std::string_view guest) override {
     if (guest == "absent") return unsupported("the guest is not installed: an emulated absence");
@@ -36,6 +38,7 @@ class HostingExecutor final : public Executor {
   static constexpr std::string_view kGuests[] = {"visitor", "absent"};
   std::unique_ptr<Executor> inner_ = make_ref_executor();
   std::string guest_;
+  bool is_exact_ = true;
 };
 
 class GuestTest : public PipelineTest {
@@ -72,6 +75,21 @@ TEST_F(GuestTest, is_refused_where_rows_must_not_depend_on_the_batch) {
             "                    config executor.deterministic : invariant   (--set)\n"
             "  try: executor.deterministic = false, or linear.plugin = \"auto\" (invariant)");
   EXPECT_EQ(error_of(kHosting, {"executor.deterministic=true"}), "");
+}
+
+// An executor with kernels of its own may be the oracle, or one that rounds.
+TEST_F(GuestTest, stands_beside_k_and_v_of_the_weights_own_type_where_the_host_rounds) {
+  EXPECT_THAT(built(kHosting)->numerics, testing::EndsWith(" kv=f32"));
+  find_executor_ = [](const std::string&) -> Result<ExecutorFactory> {
+    return ExecutorFactory([](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+      auto rounding = std::make_unique<HostingExecutor>();
+      rounding->round();
+      return std::unique_ptr<Executor>(std::move(rounding));
+    });
+  };
+  EXPECT_THAT(built(kHosting)->numerics, testing::EndsWith(" kv=bf16"));
+  EXPECT_THAT(built("[executor]\nplugin = 'hosting'\n[kv_cache]\ndtype = 'f32'\n")->numerics,
+              testing::EndsWith(" kv=f32"));
 }
 
 TEST_F(GuestTest, that_is_missing_is_refused_with_what_it_lacks) {

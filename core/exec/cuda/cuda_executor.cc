@@ -44,6 +44,7 @@ class CudaExecutor final : public Executor {
   std::span<const Fact> provides() const override { return kProvides; }
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return false; }
+  bool is_exact() const override { return false; }
   uint32_t workers() const override { return 1; }
   bool draws_rows() const override { return true; }
   void draw(std::span<const RowDraw> draws) override { step_.draw(draws); }
