@@ -105,7 +105,8 @@ struct FewPlan {
     plan.pieces = (k_in + kPieceElements - 1) / kPieceElements;
     const int warp_bytes = Shape::bytes(rows);
     const int part_bytes = plan.pieces * rows * Shape::kColumns * 4;
-    const int most = std::clamp((kFewBlockBytes - 4 * part_bytes) / warp_bytes, 1, kFewWarps);
+    const int most =
+        std::clamp((kFewBlockBytes - 4 * part_bytes) / warp_bytes, 1, kFewProductWarps);
     const int rounds = (plan.pieces + most - 1) / most;
     const int piece_warps = (plan.pieces + rounds - 1) / rounds;
     plan.groups = std::max(1, std::min(most, 4) / piece_warps);

@@ -8,7 +8,7 @@
 
 namespace tenon::cuda {
 
-inline constexpr int kFewWarps = 8;  // of a block, at most
+inline constexpr int kFewProductWarps = 8;  // of a block, at most
 
 // What a warp copies: its columns of W, and all rows of x.
 template <typename Shape>
@@ -142,7 +142,7 @@ struct FewParts {
 // Grid: `groups` · kColumns columns. A block has blockDim.x / 32 / groups warps for the pieces of
 // K, for each of its groups of columns.
 template <typename Shape>
-__global__ void __launch_bounds__(kFewWarps * 32) multiply_few(QuantFactors q, int groups) {
+__global__ void __launch_bounds__(kFewProductWarps * 32) multiply_few(QuantFactors q, int groups) {
   const Factors<BFloat16>& f = q.f;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
