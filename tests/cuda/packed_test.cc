@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/exec/cuda/cuda_weights.h"
@@ -69,10 +70,25 @@ TEST(CudaPacked, takes_whole_zero_points_alone) {
   }
   EXPECT_TRUE(packed_layout(weight_of(blocks)));
   EXPECT_FALSE(packed_layout(weight_of(blocks)).zeros);
-  for (const float zero : {7.5f, -1.0f, 256.0f}) {
+  for (const float zero : {7.5f, -1.0f, 129.0f, 256.0f}) {  // with 4 bits at most 128
     const uint16_t half = sdk::float_to_f16(zero);
     std::memcpy(blocks.block(3, 1) + 2, &half, 2);
     EXPECT_FALSE(packed_layout(weight_of(blocks))) << zero;
+  }
+}
+
+// Each element has a place of its own among the 32 that it stands with.
+TEST(CudaPacked, gives_elements_places_of_their_own) {
+  for (const int bits : {4, 8}) {
+    std::vector<int> elements(64, -1);
+    for (int k = 0; k < 64; ++k) {
+      const int place = quant_place(k, bits);
+      ASSERT_EQ(place / 32, k / 32);
+      EXPECT_EQ(std::exchange(elements[place], k), -1) << place;
+    }
+    // What a lane takes at once: neighbours, and those 8 further on.
+    EXPECT_EQ(quant_place(9, bits) - quant_place(1, bits), bits == 4 ? 1 : 2);
+    EXPECT_EQ(quant_place(1, bits) - quant_place(0, bits), bits == 4 ? 4 : 1);
   }
 }
 
