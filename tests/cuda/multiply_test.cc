@@ -283,7 +283,7 @@ TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
 }
 
 TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
-  for (const auto [k, group] : {std::pair(100, 32), std::pair(2208, 96), std::pair(2100, 2112)}) {
+  for (const auto& [k, group] : {std::pair(100, 32), std::pair(2208, 96), std::pair(2100, 2112)}) {
     const Problem all(20, 67, k);
     for (const int bits : {8, 4}) {
       const Quantised q(all, bits, group, true);

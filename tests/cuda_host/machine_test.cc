@@ -326,7 +326,8 @@ TEST(Machine, lets_kernels_read_early_what_the_host_copied_behind_the_last_that_
     if (again) machine.copy_in(b, numbers.data(), 128);
     launch(config, copies_before_it_waits, b, a);
     ASSERT_EQ(machine.findings().size(), again ? 0u : 1u);
-    if (!again) EXPECT_EQ(machine.findings()[0].kind, FindingKind::too_early);
+    if (again) continue;
+    EXPECT_EQ(machine.findings()[0].kind, FindingKind::too_early);
   }
 }
 

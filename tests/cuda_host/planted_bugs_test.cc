@@ -39,23 +39,26 @@ struct Planted {
   uint32_t blocks = 1;
 };
 
+// Of functions with `config`, `arrays` and `bug`.
+#define TENON_RUN(kernel, ...)                  \
+  if (bug) {                                    \
+    launch(config, kernel<true>, __VA_ARGS__);  \
+  } else {                                      \
+    launch(config, kernel<false>, __VA_ARGS__); \
+  }
 #define TENON_PLANTED(kernel, ...)                                                  \
   [](const LaunchConfig& config, const Arrays& arrays, [[maybe_unused]] bool bug) { \
     (void)arrays;                                                                   \
-    if (bug) {                                                                      \
-      launch(config, kernel<true>, __VA_ARGS__);                                    \
-    } else {                                                                        \
-      launch(config, kernel<false>, __VA_ARGS__);                                   \
-    }                                                                               \
+    TENON_RUN(kernel, __VA_ARGS__)                                                  \
   }
 
 // The same with `overlaps`, behind a kernel that writes `out`.
-#define TENON_PLANTED_BEHIND(kernel, ...)                          \
-  [](const LaunchConfig& config, const Arrays& arrays, bool bug) { \
-    launch(config, next_block<false>, arrays.out);                 \
-    LaunchConfig behind = config;                                  \
-    behind.overlaps = true;                                        \
-    TENON_PLANTED(kernel, __VA_ARGS__)(behind, arrays, bug);       \
+#define TENON_PLANTED_BEHIND(kernel, ...)                            \
+  [](const LaunchConfig& in_front, const Arrays& arrays, bool bug) { \
+    launch(in_front, next_block<false>, arrays.out);                 \
+    LaunchConfig config = in_front;                                  \
+    config.overlaps = true;                                          \
+    TENON_RUN(kernel, __VA_ARGS__)                                   \
   }
 
 using enum FindingKind;
