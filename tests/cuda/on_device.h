@@ -13,6 +13,7 @@
 #include "core/model/model.h"
 #include "tests/cuda/emulated_driver.h"
 #include "tests/support/folders.h"
+#include "tests/support/quant_weight.h"
 #include "tests/support/step_driver.h"
 
 namespace tenon::cuda::test {
@@ -21,6 +22,15 @@ using tenon::test::LoadOptions;
 using tenon::test::Logits;
 using tenon::test::some_tokens;
 using tenon::test::StepDriver;
+
+// A matrix as checkpoints hold it; `from` must outlive it.
+inline Weight weight_of(const QuantWeight& from) {
+  return {.name = "w",
+          .format = from.format,
+          .n_out = from.n_out,
+          .k_in = from.k_in,
+          .parts = {from.tensor}};
+}
 
 // An executor over a model, and a driver of steps.
 struct OnDevice {

@@ -15,14 +15,6 @@
 namespace tenon::cuda::test {
 namespace {
 
-Weight weight_of(const QuantWeight& from) {
-  return {.name = "w",
-          .format = from.format,
-          .n_out = from.n_out,
-          .k_in = from.k_in,
-          .parts = {from.tensor}};
-}
-
 // What the kernels make of a row.
 std::vector<float> unpacked(const Weight& weight, const PackedLayout& layout, uint32_t row) {
   std::vector<uint8_t> codes(layout.code_bytes(weight.k_in)), zeros(layout.groups(weight.k_in));

@@ -84,14 +84,6 @@ TEST(CudaStacks, give_the_bits_of_matrices_that_stand_apart) {
   }
 }
 
-Weight weight_of(const QuantWeight& from) {
-  return {.name = "w",
-          .format = from.format,
-          .n_out = from.n_out,
-          .k_in = from.k_in,
-          .parts = {from.tensor}};
-}
-
 class Stacked {
  public:
   // Of two weights; bytes of the device's memory are as counted.
