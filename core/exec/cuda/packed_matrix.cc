@@ -55,23 +55,32 @@ bool zeros_fit(const Weight& weight, const QuantFormat& format, const Block& blo
   return true;
 }
 
+// Which of 32 elements stands at each place.
+struct PlacedElements {
+  uint8_t at[32] = {};
+  constexpr explicit PlacedElements(int bits) {
+    for (int k = 0; k < 32; ++k) at[quant_place(k, bits)] = static_cast<uint8_t>(k);
+  }
+};
+
 void pack_nibbles(const std::byte* codes, uint32_t count, uint8_t* to) {
-  const auto code = [&](uint32_t i) {
-    const auto both = static_cast<uint32_t>(codes[i / 32 * 16 + i % 16]);
-    return both >> (i % 32 / 16 * 4) & 15;
-  };
-  std::memset(to, 0, count / 2);
-  for (uint32_t i = 0; i < count; ++i) {
-    const int place = quant_place(static_cast<int>(i), 4);
-    to[place / 2] |= static_cast<uint8_t>(code(i) << (place % 2 * 4));
+  static constexpr PlacedElements kElements(4);
+  for (uint32_t first = 0; first < count; first += 32, codes += 16, to += 16) {
+    const auto code = [&](uint32_t i) {
+      return static_cast<uint32_t>(codes[i % 16]) >> (i / 16 * 4) & 15;
+    };
+    for (int i = 0; i < 16; ++i) {
+      to[i] = static_cast<uint8_t>(code(kElements.at[2 * i]) | code(kElements.at[2 * i + 1]) << 4);
+    }
   }
 }
 
 // Codes of 8 bits become signed; so does their zero point.
 void pack_bytes(const std::byte* codes, uint32_t count, bool is_signed, uint8_t* to) {
+  static constexpr PlacedElements kElements(8);
   const uint8_t turn = is_signed ? 0 : 0x80;
-  for (uint32_t i = 0; i < count; ++i) {
-    to[quant_place(static_cast<int>(i), 8)] = static_cast<uint8_t>(codes[i]) ^ turn;
+  for (uint32_t first = 0; first < count; first += 32, codes += 32, to += 32) {
+    for (int i = 0; i < 32; ++i) to[i] = static_cast<uint8_t>(codes[kElements.at[i]]) ^ turn;
   }
 }
 
