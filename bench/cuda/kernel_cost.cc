@@ -49,15 +49,12 @@ Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
   Cost cost = reads(x_bytes, columns / kWarpColumns * x_bytes);
   const uint64_t column_bytes = ceiling(k, kStep) * kStep * number(bits) / 8;
   cost += reads(n * column_bytes, columns * column_bytes);
-  uint64_t groups = 0;  // of all pieces
-  uint64_t steps = 0;
-  for (uint64_t begin = 0; begin < k; begin += kPiece) {
-    const uint64_t end = begin + kPiece < k ? begin + kPiece : k;
-    steps += ceiling(end - begin, number(tile.step));
-    if (bits < 16) groups += (end - 1) / number(quant.group) - begin / number(quant.group) + 1;
-  }
+  // A step of a piece lies in no other.
+  const uint64_t steps =
+      k / kPiece * (kPiece / number(tile.step)) + ceiling(k % kPiece, number(tile.step));
   cost.operations = 2 * kFewRows * columns * steps * number(tile.step);
   if (bits == 16) return cost;
+  const uint64_t groups = groups_of_pieces(k, number(quant.group));
   cost += reads(n * ceiling(k, number(quant.group)) * 2, columns * groups * 2);
   if (quant.zeros != nullptr) {
     cost += reads(n * ceiling(k, number(quant.group)), columns * groups);

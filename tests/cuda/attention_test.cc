@@ -394,7 +394,7 @@ TEST_P(CudaAttentionBitsTest, are_the_same_however_a_prompt_is_cut) {
 // The ways of a row: beside each other, along the ranges with few items, and with many.
 constexpr AttentionWays kBesideEachOther = {.wide_items = 1 << 20};
 constexpr AttentionWays kWalkedWithFew = {.most_ranges = 0, .wide_items = 1 << 20};
-constexpr AttentionWays kWalkedWithMany = {.wide_items = 1, .wide_blocks = 1};
+constexpr AttentionWays kWalkedWithMany = {.wide_items = 1};
 
 TEST_P(CudaAttentionBitsTest, of_hundreds_of_ranges_are_the_same_whichever_way_they_are_computed) {
   const Model plain{.cache = GetParam(), .heads = 1, .kv_heads = 1};

@@ -33,18 +33,6 @@ uint32_t seen_ranges(uint32_t slot, uint32_t window) {
 // Sequences by the tiles that they have, in the tiles' order.
 struct Kinds {
   std::vector<uint32_t> few, wide, trees;
-  uint32_t wide_tiles = 0;
-
-  // A chain. Wide tiles of one row would be mostly empty.
-  void add(uint32_t sequence, uint32_t rows, uint32_t per_row, uint32_t wide_items) {
-    if (rows == 1 || rows * per_row < wide_items) return few.push_back(sequence);
-    wide.push_back(sequence);
-    wide_tiles += (rows * per_row + kWideItems - 1) / kWideItems;
-  }
-  void leave_wide() {
-    few.insert(few.end(), wide.begin(), wide.end());
-    wide.clear();
-  }
 };
 
 class Planner {

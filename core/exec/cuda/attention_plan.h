@@ -13,11 +13,8 @@ namespace tenon::cuda {
 
 // Which of the ways that change no bit rows take.
 struct AttentionWays {
-  uint64_t most_ranges = 1 << 14;  // whose results there is room for
-  // A sequence has wide tiles from so many items on, where these make so many blocks: fewer would
-  // take longer to walk along the ranges than many take to compute them beside each other.
-  uint32_t wide_items = kWideItems;
-  uint32_t wide_blocks = 24;
+  uint64_t most_ranges = 1 << 14;    // whose results there is room for
+  uint32_t wide_items = kWideItems;  // from which on a sequence has wide tiles
 };
 
 struct AttentionPlanArrays {

@@ -281,8 +281,7 @@ TENON_DEVICE void put_out(const AttentionView& a, int64_t at, float x) {
   }
 }
 
-// The pairs of columns `first`, first + step …, of all that V has. Of a range, where `split`; else
-// of the row.
+// A row's result: the pairs of columns `first`, first + step …, of all that V has.
 template <int v_dim, int pairs>
 TENON_DEVICE void put_item(const AttentionView& a, const Items& items, uint32_t item, int half,
                            const Running<pairs>& state, int first, int step) {

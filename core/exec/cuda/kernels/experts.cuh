@@ -25,7 +25,7 @@ TENON_DEVICE void score_experts(const RouteView& r, Shared<float> scores) {
         shared ? r.shared_router : r.router + static_cast<int64_t>(expert) * r.shape.router_stride;
     float sum = 0.0f;
     for (int k = lane; k < r.shape.width; k += 32) sum = fmaf(r.x[row + k], w[k], sum);
-    for (int with = 16; with > 0; with /= 2) sum += __shfl_xor_sync(kAllLanes, sum, with);
+    sum = warp_sum(sum);
     if (lane != 0) continue;
     if (r.bias && !shared) sum += r.bias[expert];
     scores[expert] = sum;

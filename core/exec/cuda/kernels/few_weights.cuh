@@ -104,11 +104,7 @@ struct FewWeights {
     }
     __syncwarp();
     group_ = 0;
-    TENON_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
-      TENON_UNROLL
-      for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
-    }
+    clear_sums(sums);
     begin_group();
   }
   TENON_DEVICE void enter(Shared<uint8_t> of) {
@@ -145,9 +141,8 @@ struct FewWeights {
     for (int n = 0; n < kTiles; ++n) {
       const int own = group_ * Shape::kColumns + n * 8 + lane_ / 4;
       zero_[n] = quant_zero<bits>(static_cast<bool>(q_.zeros), q_.zeros ? uint8_t{zeros_[own]} : 0);
-      TENON_UNROLL
-      for (int i = 0; i < 4; ++i) part_[n][i] = 0.0f;
     }
+    clear_sums(part_);
   }
   TENON_DEVICE void end_group() {
     TENON_UNROLL
@@ -179,13 +174,7 @@ struct FewWeights<Shape, 16> {
   TENON_DEVICE FewWeights(const QuantFactors&, SharedArena&, int, int own_lane, int, int,
                           Shared<uint8_t> first)
       : lane_(own_lane), stage_(first) {}
-  TENON_DEVICE void begin_piece(int, int) {
-    TENON_UNROLL
-    for (int n = 0; n < kTiles; ++n) {
-      TENON_UNROLL
-      for (int i = 0; i < 4; ++i) sums[n][i] = 0.0f;
-    }
-  }
+  TENON_DEVICE void begin_piece(int, int) { clear_sums(sums); }
   TENON_DEVICE void enter(Shared<uint8_t> of) {
     stage_ = of + ((lane_ / 16 * 8 + lane_ % 8) * Shape::kWStride + lane_ / 8 % 2 * 16);
   }

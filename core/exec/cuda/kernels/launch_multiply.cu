@@ -141,13 +141,10 @@ int multiply_few_rows(void* stream, const QuantFactors& q) {
   return with_few_shape<bits>(q.f, q.group, [&]<typename Shape>(Shape shape) {
     const FewPlan plan = FewPlan::of(shape, static_cast<int>(q.f.rows), q.f.k_in);
     const int columns = plan.groups * Shape::kColumns;
-    LaunchConfig config;
-    config.name = "multiply_few";
+    LaunchConfig config = overlapping_config("multiply_few", stream);
     config.grid.x = static_cast<uint32_t>((q.f.n_out + columns - 1) / columns);
     config.block.x = static_cast<uint32_t>(plan.warps * 32);
     config.shared_bytes = static_cast<uint32_t>(plan.shared_bytes);
-    config.overlaps = true;
-    config.stream = stream;
     return launch(config, multiply_few<Shape>, q, plan.groups);
   });
 }

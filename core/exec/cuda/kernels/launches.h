@@ -166,7 +166,8 @@ int launch_place_heads(void* stream, const HeadsCall& call);
 // x has `k_in` elements a row and x_stride from row to row, a multiple of 8 for bf16. Sums run over
 // K in order: f32 one by one, bf16 in steps of 16 within pieces of 1,024, and pieces in order.
 //
-// What a product in bf16 is made of changes no bit. `by_shape` chooses as tiles_of does.
+// What a product in bf16 is made of changes no bit. `by_shape` chooses as tiles_of does; of heads
+// alone rows_16 may have more rows than that.
 enum class ProductTiles : uint8_t { by_shape, rows_16, rows_64, narrow, wide };
 struct MultiplyCall {
   const void* x;

@@ -9,10 +9,16 @@
 
 namespace tenon::cuda {
 
+// The sum over a warp's lanes, in a butterfly.
+TENON_DEVICE float warp_sum(float x) {
+  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
+  return x;
+}
+
 // The sum over a block's threads, the same number in all of them: lanes in a butterfly, then warps
 // in order. `sums` has a place for each warp.
 TENON_DEVICE float block_sum(float x, Shared<float> sums) {
-  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
+  x = warp_sum(x);
   __syncthreads();  // of the sum before
   const int warp = static_cast<int>(threadIdx.x) / 32;
   if (threadIdx.x % 32 == 0) sums[warp] = x;
@@ -26,15 +32,13 @@ TENON_DEVICE float block_sum(float x, Shared<float> sums) {
 // lanes in a butterfly, then warps in one. `sums` has a place for each warp and is not written
 // again.
 TENON_DEVICE float row_sum(float x, Shared<float> sums, int threads) {
-  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
+  x = warp_sum(x);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int warps = threads / static_cast<int>(kWarp);
   if (warps == 1) return x;
   if (lane == 0) sums[static_cast<int>(threadIdx.x / kWarp)] = x;
   __syncthreads();
-  x = lane < warps ? float{sums[lane]} : 0.0f;
-  for (int with = 16; with > 0; with /= 2) x += __shfl_xor_sync(kAllLanes, x, with);
-  return x;
+  return warp_sum(lane < warps ? float{sums[lane]} : 0.0f);
 }
 
 TENON_DEVICE float activate(ActivationKind kind, float x) {
