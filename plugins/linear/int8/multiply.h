@@ -122,18 +122,53 @@ void multiply_block(TileTask task, uint32_t rows, uint64_t ahead_bytes) {
   }
 }
 
+// Source `i` of a pass: its panels, then those of the second weight.
+inline const std::byte* source_at(const MultiplyTask& task, const Pass& pass, uint32_t i) {
+  return i < pass.panels ? panel_at(task, false, pass.first_panel + i)
+                         : panel_at(task, true, pass.first_panel + i - pass.panels);
+}
+
+// One row, where the processor fetches by itself what is read in turn: each panel from front to
+// back. What is behind a jump it does not guess, and between two panels it would pause; so the
+// first lines of the next panel are asked for during the last block of this one.
+template <class L>
+void multiply_one_row(const MultiplyTask& task, const Pass& pass, uint32_t sources) {
+  const uint32_t groups = task.k_in / kGroupValues;
+  for (uint32_t i = 0; i < sources; ++i) {
+    const std::byte* panel = source_at(task, pass, i);
+    const uint32_t next_panel = pass.first_panel + pass.panels;
+    const std::byte* next = nullptr;
+    if (i + 1 < sources) {
+      next = source_at(task, pass, i + 1);
+    } else if (next_panel < task.last_panel) {
+      next = panel_at(task, false, next_panel);
+    }
+    for (uint32_t begin = 0; begin < groups; begin += kBlockGroups) {
+      const bool ends = groups - begin <= kBlockGroups;
+      tile_for<L>(1)({.panel = panel + bytes_of_groups<L>(begin, task.block_groups),
+                      .x = block_of_x(task, pass, begin / kBlockGroups),
+                      .groups = ends ? groups - begin : kBlockGroups,
+                      .block_groups = task.block_groups,
+                      .sums = reinterpret_cast<float*>(task.scratch) + i * kPanelColumns,
+                      .resume = begin > 0,
+                      .ahead = next,
+                      .ahead_stride = 64,
+                      .ahead_lines = ends && next != nullptr ? 1u : 0u,
+                      .in_turn = true});
+    }
+  }
+}
+
 template <class L>
 void multiply_pass(const MultiplyTask& task, const Pass& pass) {
   const bool gated = task.epilogue == Epilogue::silu_mul;
   const uint32_t sources = gated ? 2 * pass.panels : pass.panels;
+  if (pass.rows == 1 && !task.asks_ahead) return multiply_one_row<L>(task, pass, sources);
   const uint32_t groups = task.k_in / kGroupValues;
   const uint64_t panel_floats = uint64_t{pass.rows} * kPanelColumns;
   const uint32_t each = task.block_groups;
   auto* all_sums = reinterpret_cast<float*>(task.scratch);
-  const auto source = [&](uint32_t i) {
-    return i < pass.panels ? panel_at(task, false, pass.first_panel + i)
-                           : panel_at(task, true, pass.first_panel + i - pass.panels);
-  };
+  const auto source = [&](uint32_t i) { return source_at(task, pass, i); };
   for (uint32_t begin = 0; begin < groups; begin += kBlockGroups) {
     const uint32_t now = groups - begin < kBlockGroups ? groups - begin : kBlockGroups;
     const std::byte* x = block_of_x(task, pass, begin / kBlockGroups);
@@ -152,9 +187,7 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass) {
       } else if (next_panel < task.last_panel) {
         block.ahead = panel_at(task, false, next_panel);
       }
-      const bool asks = block.ahead != nullptr && (task.asks_ahead || pass.rows > 1);
-      block.in_turn = !task.asks_ahead && pass.rows == 1;
-      const uint64_t ahead_bytes = asks ? bytes_of_groups<L>(now, each) / now : 0;
+      const uint64_t ahead_bytes = block.ahead == nullptr ? 0 : bytes_of_groups<L>(now, each) / now;
       if (pass.rows >= widen_rows(L::kFormat)) {
         block.panel = widen<L>(block.panel, now, each, task.scratch + kSumsBytes + kRowsBytes);
         multiply_block<typename WidenedForm<L>::Type>(block, pass.rows, ahead_bytes);
