@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Makes tests/golden/published/by_<tool>_<case>/: a tiny Llama, quantised and written by the formats' own tools.
 
-    pip install torch transformers bitsandbytes hqq llmcompressor
+    pip install torch transformers bitsandbytes hqq llmcompressor gptqmodel
     tests/golden/make_tool_goldens.py [case ...]
+
+AutoAWQ needs an older transformers (4.51.3), and so an environment of its own, with the cases autoawq_…;
+gptqmodel's products are computed as they are written with TORCHDYNAMO_DISABLE=1, else after long compiling.
 
 Each case is the folder that the tool wrote, plus products.npy as make_published_goldens.py makes it:
 x · Wᵀ in float64 of the matrices as the tool itself takes them apart, so that neither our writing of a
 layout nor our reading of it is in what is wanted. A tool that is not installed is left out, with a line.
 """
+import contextlib
 import json
 import pathlib
 import shutil
@@ -15,10 +19,11 @@ import sys
 import tempfile
 
 import numpy as np
+import tokenizers
 import torch
 import transformers
 
-from make_published_goldens import OUT, products
+from make_published_goldens import OUT, VOCABULARY, products
 
 MATRICES = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
             "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
@@ -26,13 +31,13 @@ MATRICES = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_at
 KEPT = {"config.json", "model.safetensors"}
 
 
-def base(folder):
+def base(folder, key_value_heads):
     """Full-precision weights with a few large ones, which ranges have to cover."""
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
         hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2,
-        num_key_value_heads=1, vocab_size=16, max_position_embeddings=64, tie_word_embeddings=True,
-        bos_token_id=1, eos_token_id=2)
+        num_key_value_heads=key_value_heads, vocab_size=VOCABULARY, max_position_embeddings=64,
+        tie_word_embeddings=True, bos_token_id=1, eos_token_id=2)
     model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -42,6 +47,14 @@ def base(folder):
             else:
                 parameter.normal_(1, 0.1)
     model.save_pretrained(folder)
+    words = tokenizers.models.WordLevel({f"w{i}": i for i in range(VOCABULARY)}, unk_token="w0")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(words), bos_token="w1",
+                                         eos_token="w2", pad_token="w0").save_pretrained(folder)
+
+
+def calibration():
+    random = np.random.default_rng(3)
+    return [random.integers(3, VOCABULARY, 48).tolist() for _ in range(64)]
 
 
 def linears(model):
@@ -119,6 +132,48 @@ def compressed(scheme=None, **weights):
     return make
 
 
+def gptqmodel(**options):
+    def make(source, out):
+        from gptqmodel import GPTQModel, QuantizeConfig
+        from gptqmodel.quantization.awq.utils.packing_utils import dequantize_gemm
+        from gptqmodel.utils.backend import BACKEND
+        model = GPTQModel.load(str(source), QuantizeConfig(
+            device="cpu", offload_to_disk=False, pack_impl="original", **options))
+        model.quantize([dict(input_ids=tokens, attention_mask=[1] * len(tokens))
+                        for tokens in calibration()], batch_size=8)
+        model.save(str(out))
+        config = json.loads((out / "config.json").read_text())
+        config["quantization_config"].pop("meta")  # how it was made, where
+        (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+        awq = options.get("method") == "awq"
+        backend = BACKEND.AWQ_TORCH if awq else BACKEND.GPTQ_TORCH
+        matrices = []
+        for linear in linears(GPTQModel.load(str(out), device="cpu", backend=backend).model.eval()):
+            if isinstance(linear, torch.nn.Linear):
+                matrices.append(linear.weight)
+                continue
+            linear.scales = linear.scales.double()  # what is computed with them is so too
+            matrices.append((dequantize_gemm(linear.qweight, linear.qzeros, linear.scales, linear.bits,
+                                             linear.group_size) if awq
+                             else linear.dequantize_weight()).T)
+        return matrices
+    return make
+
+
+def autoawq(group):
+    def make(source, out):
+        from awq import AutoAWQForCausalLM
+        from awq.utils.packing_utils import dequantize_gemm
+        model = AutoAWQForCausalLM.from_pretrained(str(source), device_map="cpu")
+        tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(source)
+        model.quantize(tokenizer, calib_data=calibration(), max_calib_seq_len=48, quant_config=dict(
+            zero_point=True, q_group_size=group, w_bit=4, version="GEMM"))
+        model.save_quantized(str(out))
+        return [dequantize_gemm(linear.qweight, linear.qzeros, linear.scales.double(), linear.w_bit,
+                                linear.group_size).T for linear in linears(model.model)]
+    return make
+
+
 CASES = {
     "bnb_nf4": bitsandbytes(load_in_4bit=True, bnb_4bit_quant_type="nf4"),
     "bnb_nf4_nested": bitsandbytes(load_in_4bit=True, bnb_4bit_quant_type="nf4",
@@ -132,16 +187,33 @@ CASES = {
     "llmcompressor_w8a16": compressed(num_bits=8, strategy="channel"),
     "llmcompressor_w8a8": compressed("W8A8"), "llmcompressor_fp8": compressed("FP8_DYNAMIC"),
     "llmcompressor_fp8_block": compressed("FP8_BLOCK"), "llmcompressor_mxfp4": compressed("MXFP4A16"),
+    "gptqmodel_2bit": gptqmodel(bits=2, group_size=32, sym=False, desc_act=False),
+    "gptqmodel_3bit_order": gptqmodel(bits=3, group_size=32, sym=False, desc_act=True),
+    "gptqmodel_4bit": gptqmodel(bits=4, group_size=64, sym=True, desc_act=False),
+    "gptqmodel_4bit_order_v2": gptqmodel(bits=4, group_size=32, sym=False, desc_act=True,
+                                         format="gptq_v2"),
+    "gptqmodel_8bit_column_v2": gptqmodel(bits=8, group_size=-1, sym=False, desc_act=True,
+                                          format="gptq_v2"),
+    "gptqmodel_dynamic": gptqmodel(bits=4, group_size=32, sym=True, desc_act=False, dynamic={
+        r"+:.*\.(?:gate|up)_proj.*": dict(bits=8, group_size=64), r"-:.*\.down_proj.*": {}}),
+    "gptqmodel_3bit_planes": gptqmodel(bits=3, group_size=32, sym=False, desc_act=False,
+                                       format="gptq_p"),
+    "gptqmodel_7bit_planes": gptqmodel(bits=7, group_size=32, sym=True, desc_act=False),
+    "gptqmodel_awq_3bit": gptqmodel(method="awq", format="gemm", bits=3, group_size=32, sym=False),
+    "gptqmodel_awq_symmetric": gptqmodel(method="awq", format="gemm", bits=4, group_size=32, sym=True),
+    "autoawq_4bit": autoawq(32), "autoawq_4bit_64": autoawq(64),
 }
 
 
 def main():
     chosen = sys.argv[1:] or list(CASES)
-    with tempfile.TemporaryDirectory() as work:
-        source = pathlib.Path(work) / "base"
-        base(source)
+    with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):  # some write their logs here
+        for heads in (1, 2):
+            base(pathlib.Path(work) / f"base{heads}", heads)
         for name in chosen:
             made = pathlib.Path(work) / name
+            # Both searches for AWQ's ranges take 64 rows at a time.
+            source = pathlib.Path(work) / ("base2" if "awq" in name else "base1")
             try:
                 matrices = [matrix.detach().double().numpy() for matrix in CASES[name](source, made)]
             except ImportError as error:

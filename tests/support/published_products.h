@@ -57,7 +57,19 @@ inline constexpr PublishedCase kPublishedCases[] = {{"gptq_2bit", "u2_32"},
                                                     {"by_llmcompressor_w8a8", "q8_0"},
                                                     {"by_llmcompressor_fp8", "f8_64"},
                                                     {"by_llmcompressor_fp8_block", "f8_64"},
-                                                    {"by_llmcompressor_mxfp4", "mxfp4"}};
+                                                    {"by_llmcompressor_mxfp4", "mxfp4"},
+                                                    {"by_gptqmodel_2bit", "u2_32"},
+                                                    {"by_gptqmodel_3bit_order", "u3_32"},
+                                                    {"by_gptqmodel_4bit", "u4_64"},
+                                                    {"by_gptqmodel_4bit_order_v2", "u4_32"},
+                                                    {"by_gptqmodel_8bit_column_v2", "u8_64"},
+                                                    {"by_gptqmodel_dynamic", "u4_32"},
+                                                    {"by_gptqmodel_3bit_planes", "u3_32"},
+                                                    {"by_gptqmodel_7bit_planes", "u8_32"},
+                                                    {"by_gptqmodel_awq_3bit", "u3_32"},
+                                                    {"by_gptqmodel_awq_symmetric", "u4_32"},
+                                                    {"by_autoawq_4bit", "u4_32"},
+                                                    {"by_autoawq_4bit_64", "u4_64"}};
 inline void PrintTo(const PublishedCase& published, std::ostream* out) {
   *out << published.name;
 }

@@ -2,7 +2,11 @@
 //   qweight  i32 [k, n/8]        column c of eight in nibble kNibbleOfColumn[c]
 //   qzeros   i32 [groups, n/8]   the same; as they are
 //   scales   [groups, n]
+// GPTQModel writes other numbers of bits too, as streams along a row of words (words.h), and
+// matrices without zero points in the same tensors, with the middle of the codes as their zero
+// point.
 #include "core/model/published/reader.h"
+#include "core/model/published/words.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon::published {
@@ -10,39 +14,50 @@ namespace {
 
 constexpr uint32_t kNibbleOfColumn[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-uint32_t awq_code(const TensorView& words, uint64_t row, uint64_t column) {
+uint32_t awq_code(const TensorView& words, uint32_t bits, uint64_t row, uint64_t column) {
+  if (bits != 4) {
+    return code_at(WordLayout::stream, column, bits,
+                   [&](uint64_t word) { return word_at(words, row, word); });
+  }
   const auto word = static_cast<uint32_t>(word_at(words, row, column / 8));
   return word >> (4 * kNibbleOfColumn[column % 8]) & 15;
 }
 
 class Awq final : public Reader {
  public:
-  explicit Awq(uint64_t group) : group_(group) {}
+  Awq(uint32_t bits, uint64_t group) : bits_(bits), group_(group) {}
 
   std::string_view main_suffix() const override { return ".qweight"; }
   std::vector<std::string_view> other_suffixes() const override { return {".qzeros", ".scales"}; }
 
   Result<Matrix> read(const Tensors& tensors) const override {
     TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".qweight", {DType::i32}, 2));
-    const uint64_t k = codes->shape[0], n = codes->shape[1] * 8;
+    const uint32_t bits = bits_;
+    const uint64_t k = codes->shape[0], words = codes->shape[1], n = words * 32 / bits;
+    if (words * 32 % bits != 0) {
+      return tensors.refuse(".qweight", "has " + std::to_string(words) +
+                                            " columns of words, which codes of " +
+                                            std::to_string(bits) + " bits do not fill");
+    }
     const uint64_t group = group_ == 0 ? k : group_;
     const uint64_t groups = (k + group - 1) / group;
     TENON_ASSIGN_OR_RETURN(const TensorView* scales,
                            tensors.get(".scales", kRealTypes, {groups, n}));
     TENON_ASSIGN_OR_RETURN(const TensorView* zeros,
-                           tensors.get(".qzeros", {DType::i32}, {groups, n / 8}));
-    Matrix matrix{.codes = Codes::u4, .n_out = n, .k_in = k, .group = group, .order = {}};
+                           tensors.get(".qzeros", {DType::i32}, {groups, words}));
+    Matrix matrix{
+        .codes = unsigned_codes(bits), .n_out = n, .k_in = k, .group = group, .order = {}};
     matrix.fill = [=](const Strip& strip) {
       for (uint64_t j = 0; j < k; ++j) {
         for (uint64_t r = 0; r < strip.rows; ++r) {
-          strip.codes[r * k + j] = static_cast<uint8_t>(awq_code(*codes, j, strip.first + r));
+          strip.codes[r * k + j] = static_cast<uint8_t>(awq_code(*codes, bits, j, strip.first + r));
         }
       }
       for (uint64_t r = 0; r < strip.rows; ++r) {
         for (uint64_t g = 0; g < groups; ++g) {
           const uint64_t row = strip.first + r;
           strip.scales[r * groups + g] = element(*scales, g * n + row);
-          strip.zeros[r * groups + g] = static_cast<float>(awq_code(*zeros, g, row));
+          strip.zeros[r * groups + g] = static_cast<float>(awq_code(*zeros, bits, g, row));
         }
       }
     };
@@ -50,6 +65,7 @@ class Awq final : public Reader {
   }
 
  private:
+  uint32_t bits_;
   uint64_t group_;  // 0: a whole row
 };
 
@@ -60,9 +76,10 @@ std::unique_ptr<Reader> make_awq(const JsonFields& config) {
   // AutoAWQ's own file has other names than what transformers writes into config.json.
   const char* bits_key = config.has("w_bit") ? "w_bit" : "bits";
   const char* group_key = config.has("q_group_size") ? "q_group_size" : "group_size";
-  if (const uint32_t bits = config.count(bits_key, 4, 0, 64); bits != 4) {
+  const uint32_t bits = config.count(bits_key, 4, 0, 64);
+  if (bits < 2 || bits > 8) {
     faults.unsupported(config.name(bits_key) + " is " + std::to_string(bits) +
-                       "; AWQ is read with 4");
+                       "; AWQ is read with 2 to 8");
   }
   const double group = config.number(group_key, 128);
   if (group != -1 && !(group >= 32 && group <= 65536 && group == static_cast<int>(group))) {
@@ -70,16 +87,13 @@ std::unique_ptr<Reader> make_awq(const JsonFields& config) {
                        " is not read; expected -1, or a multiple of 32 up to 65536");
     return nullptr;
   }
-  if (!config.flag("zero_point", true)) {
-    faults.unsupported(config.name("zero_point") + " is false; AWQ is read with zero points");
-  }
   const std::string version = config.text("version", "gemm");
   if (version != "gemm" && version != "GEMM") {
     faults.unsupported(config.name("version") + " is '" + version.substr(0, 80) +
                        "'; expected gemm");
   }
   if (faults.any()) return nullptr;
-  return std::make_unique<Awq>(group < 0 ? 0 : static_cast<uint64_t>(group));
+  return std::make_unique<Awq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group));
 }
 
 }  // namespace tenon::published

@@ -3,27 +3,34 @@
 //   qzeros   i32 [groups, n·b/32]   the same across; version 1 stores zero − 1, wrapped
 //   scales   [groups, n]
 //   g_idx    i32 [k]                the group of each column; columns keep their places
+// GPTQModel's layout "gptq_p" has planes in place of streams (words.h), also of 5, 6 and 7 bits,
+// and zero points as they are.
 #include <algorithm>
 
 #include "core/model/published/reader.h"
+#include "core/model/published/words.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon::published {
 namespace {
 
-// `bits` bits from bit `at` on of a stream whose word i is word(i).
-template <typename Word>
-uint32_t bits_at(uint64_t at, uint32_t bits, Word word) {
-  const auto shift = static_cast<uint32_t>(at % 32);
-  uint64_t two = static_cast<uint32_t>(word(at / 32));
-  if (shift + bits > 32) two |= uint64_t{static_cast<uint32_t>(word(at / 32 + 1))} << 32;
-  return static_cast<uint32_t>(two >> shift) & ((1u << bits) - 1);
+bool is_read(uint64_t bits, WordLayout layout) {
+  if (layout == WordLayout::planes) return bits >= 2 && bits <= 8;
+  return bits == 2 || bits == 3 || bits == 4 || bits == 8;
+}
+
+const char* widths(WordLayout layout) {
+  return layout == WordLayout::planes ? "2 to 8" : "2, 3, 4 or 8";
 }
 
 class Gptq final : public Reader {
  public:
-  Gptq(uint32_t bits, uint64_t group, bool second_version, bool mixed)
-      : bits_(bits), group_(group), second_version_(second_version), mixed_(mixed) {}
+  Gptq(uint32_t bits, uint64_t group, std::string_view version, bool mixed)
+      : bits_(bits),
+        group_(group),
+        layout_(version == "gptq_p" ? WordLayout::planes : WordLayout::stream),
+        zeros_less_one_(version == "gptq"),
+        mixed_(mixed) {}
 
   std::string_view main_suffix() const override { return ".qweight"; }
   std::vector<std::string_view> other_suffixes() const override {
@@ -38,7 +45,9 @@ class Gptq final : public Reader {
     }
     const uint32_t bits = form.bits;
     const uint64_t k = codes->shape[0] * 32 / bits, n = codes->shape[1];
-    if (codes->shape[0] * 32 % bits != 0 || n * bits % 32 != 0) {
+    const uint64_t whole = layout_ == WordLayout::planes ? 32 : 1;  // codes that lie together
+    if (codes->shape[0] * 32 % bits != 0 || n * bits % 32 != 0 || k % whole != 0 ||
+        n % whole != 0) {
       return tensors.refuse(".qweight", "has " + std::to_string(codes->shape[0]) + " rows and " +
                                             std::to_string(n) + " columns of words, which " +
                                             std::to_string(bits) + " bits do not fill");
@@ -50,17 +59,18 @@ class Gptq final : public Reader {
     TENON_ASSIGN_OR_RETURN(const TensorView* zeros,
                            tensors.get(".qzeros", {DType::i32}, {groups, n * bits / 32}));
     TENON_ASSIGN_OR_RETURN(ColumnGroups columns, read_column_groups(tensors, ".g_idx", k, group));
-    Matrix matrix{.codes = bits == 8 ? Codes::u8 : static_cast<Codes>(bits - 2),
+    Matrix matrix{.codes = unsigned_codes(bits),
                   .n_out = n,
                   .k_in = k,
                   .group = group,
                   .order = std::move(columns.order)};
-    matrix.fill = [=, order = matrix.order, add = second_version_ ? 0u : 1u](const Strip& strip) {
+    matrix.fill = [=, order = matrix.order, layout = layout_,
+                   add = zeros_less_one_ ? 1u : 0u](const Strip& strip) {
       for (uint64_t j = 0; j < k; ++j) {
         const uint64_t column = order.empty() ? j : static_cast<uint64_t>(order[j]);
         for (uint64_t r = 0; r < strip.rows; ++r) {
           strip.codes[r * k + j] =
-              static_cast<uint8_t>(bits_at(column * bits, bits, [&](uint64_t word) {
+              static_cast<uint8_t>(code_at(layout, column, bits, [&](uint64_t word) {
                 return word_at(*codes, word, strip.first + r);
               }));
         }
@@ -70,7 +80,7 @@ class Gptq final : public Reader {
           const uint64_t row = strip.first + r;
           strip.scales[r * groups + g] = element(*scales, g * n + row);
           const uint32_t zero =
-              bits_at(row * bits, bits, [&](uint64_t word) { return word_at(*zeros, g, word); });
+              code_at(layout, row, bits, [&](uint64_t word) { return word_at(*zeros, g, word); });
           strip.zeros[r * groups + g] = static_cast<float>((zero + add) & ((1u << bits) - 1));
         }
       }
@@ -89,11 +99,11 @@ class Gptq final : public Reader {
     TENON_ASSIGN_OR_RETURN(const TensorView* zeros, tensors.get(".qzeros", {DType::i32}, 2));
     TENON_ASSIGN_OR_RETURN(const TensorView* scales, tensors.get(".scales", kRealTypes, 2));
     const uint64_t n = codes.shape[1], words = zeros->shape[1], bits = words * 32 / n;
-    const bool fills = bits == 2 || bits == 3 || bits == 4 || bits == 8;
-    if (!fills || words * 32 != bits * n || codes.shape[0] * 32 % bits != 0) {
+    if (!is_read(bits, layout_) || words * 32 != bits * n || codes.shape[0] * 32 % bits != 0) {
       return tensors.refuse(".qzeros", "has " + std::to_string(words) +
                                            " columns of words beside the " + std::to_string(n) +
-                                           " of 'qweight'; expected 2, 3, 4 or 8 bits each");
+                                           " of 'qweight'; expected " + widths(layout_) +
+                                           " bits each");
     }
     const uint64_t k = codes.shape[0] * 32 / bits;
     TENON_ASSIGN_OR_RETURN(const uint64_t group, group_of(tensors, k, scales->shape[0]));
@@ -119,7 +129,8 @@ class Gptq final : public Reader {
 
   uint32_t bits_;
   uint64_t group_;  // 0: a whole row
-  bool second_version_;
+  WordLayout layout_;
+  bool zeros_less_one_;
   bool mixed_;
 };
 
@@ -127,10 +138,16 @@ class Gptq final : public Reader {
 
 std::unique_ptr<Reader> make_gptq(const JsonFields& config) {
   Faults& faults = config.faults();
+  const std::string version = config.text("checkpoint_format", "gptq");
+  if (version != "gptq" && version != "gptq_v2" && version != "gptq_p") {
+    faults.unsupported(config.name("checkpoint_format") + " is '" + version.substr(0, 80) +
+                       "'; expected gptq, gptq_v2 or gptq_p");
+  }
+  const WordLayout layout = version == "gptq_p" ? WordLayout::planes : WordLayout::stream;
   const uint32_t bits = config.count("bits", 0, 0, 64);
-  if (bits != 2 && bits != 3 && bits != 4 && bits != 8) {
+  if (!is_read(bits, layout)) {
     faults.unsupported(config.name("bits") + " is " + std::to_string(bits) +
-                       "; GPTQ is read with 2, 3, 4 and 8");
+                       "; GPTQ is read with " + widths(layout));
   }
   const double group = config.number("group_size", 128);
   if (group != -1 && !(group >= 32 && group <= 65536 && group == static_cast<int>(group))) {
@@ -138,16 +155,16 @@ std::unique_ptr<Reader> make_gptq(const JsonFields& config) {
                        " is not read; expected -1, or a multiple of 32 up to 65536");
     return nullptr;
   }
-  const std::string version = config.text("checkpoint_format", "gptq");
-  if (version != "gptq" && version != "gptq_v2") {
-    faults.unsupported(config.name("checkpoint_format") + " is '" + version.substr(0, 80) +
-                       "'; expected gptq or gptq_v2");
+  // GPTQModel rotates the inputs of down_proj by a Hadamard matrix, which stands in the weights.
+  if (config.has("rotation")) {
+    faults.unsupported(config.name("rotation") +
+                       " is there: activations would be rotated, which is not built; expected "
+                       "weights that are quantised alone");
   }
   const nlohmann::json* dynamic = config.find("dynamic");
   const bool mixed = dynamic != nullptr && !dynamic->empty();
   if (faults.any()) return nullptr;
-  return std::make_unique<Gptq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group),
-                                version == "gptq_v2", mixed);
+  return std::make_unique<Gptq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group), version, mixed);
 }
 
 }  // namespace tenon::published

@@ -22,6 +22,11 @@ namespace tenon::published {
 //   f8       E4M3
 enum class Codes : uint8_t { u2, u3, u4, u8, q8, nf4, fp4, mxfp4, f8 };
 
+// Of unsigned codes of 2 to 8 bits: those of 5, 6 and 7 take a byte too.
+inline Codes unsigned_codes(uint32_t bits) {
+  return bits > 4 ? Codes::u8 : static_cast<Codes>(bits - 2);
+}
+
 // Rows [first, first + rows) to be filled in.
 struct Strip {
   uint64_t first = 0;

@@ -240,9 +240,17 @@ TEST(Published, scales_of_a_quantised_cache_are_no_tensors_of_the_model) {
 
 TEST(Published, configs_that_ask_for_more_than_is_read_are_refused_by_key_and_value) {
   EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":5})"),
-              HasSubstr("'quantization_config.bits' is 5; GPTQ is read with 2, 3, 4 and 8"));
+              HasSubstr("'quantization_config.bits' is 5; GPTQ is read with 2, 3, 4 or 8"));
   EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":4,"checkpoint_format":"marlin"})"),
               HasSubstr("'quantization_config.checkpoint_format' is 'marlin'"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":5,"checkpoint_format":"gptq_v2"})"),
+              HasSubstr("'quantization_config.bits' is 5; GPTQ is read with 2, 3, 4 or 8"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":9,"checkpoint_format":"gptq_p"})"),
+              HasSubstr("'quantization_config.bits' is 9; GPTQ is read with 2 to 8"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"gptq","bits":4,"rotation":"hadamard"})"),
+              HasSubstr("'quantization_config.rotation' is there: activations would be rotated"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"awq","bits":9})"),
+              HasSubstr("'quantization_config.bits' is 9; AWQ is read with 2 to 8"));
   EXPECT_THAT(refused_config(R"({"quant_method":"awq","version":"gemv"})"),
               HasSubstr("'quantization_config.version' is 'gemv'; expected gemm"));
   EXPECT_THAT(refused_config(R"({"quant_method":"compressed-tensors","format":"marlin-24"})"),
