@@ -132,6 +132,32 @@ constexpr std::pair<const char*, const char*> kSchemas[] = {
     {"words", R"({"type":"array","items":{"type":"string","pattern":"^[a-z_]+$"},"minItems":3})"},
 };
 
+struct Other {
+  const char* name;
+  GrammarKind kind;
+  const char* text;
+};
+constexpr Other kOthers[] = {
+    {"times", GrammarKind::regex,
+     R"x(([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\n){5,})x"},
+    {"addresses", GrammarKind::regex,
+     R"x((https?://[a-z0-9.-]+(/[A-Za-z0-9_.~-]*)*(\?[a-z]+=[^&\s]*(&[a-z]+=[^&\s]*)*)?\n){5,})x"},
+    {"sentences", GrammarKind::regex, R"x(([A-Z][^.!?\n]{10,200}[.!?]\s){3,})x"},
+    {"not quoted", GrammarKind::regex, R"x("([^"\\]|\\.){40,}")x"},
+    {"sums", GrammarKind::gbnf,
+     R"x(root ::= (sum "\n"){4,}
+sum ::= term (" " [-+*/] " " term)*
+term ::= [0-9]+ ("." [0-9]+)? | name | "(" sum ")"
+name ::= [a-z_] [a-z0-9_]*)x"},
+    {"list", GrammarKind::gbnf, R"x(root ::= (("- " | [0-9]+ ". ") [^\n]+ "\n"){5,})x"},
+    {"statements", GrammarKind::gbnf,
+     R"x(root ::= (line "\n"){4,}
+line ::= indent (name " = " value | "return " value | "if " value ":" | "# " [^\n]*)
+indent ::= ("  "){0,8}
+value ::= name | [0-9]+ | "\"" ([^"\\\n] | "\\" [nt"\\])* "\"" | name "(" (value (", " value)*)? ")"
+name ::= [A-Za-z_] [A-Za-z0-9_]*)x"},
+};
+
 void measure(const char* name, const GrammarSpec& spec,
              const std::shared_ptr<const Vocabulary>& vocabulary, TokenId end, int answers) {
   Times compiling;
@@ -189,6 +215,9 @@ void run(int count, char** arguments) {
   const int answers = std::stoi(flag(count, arguments, "answers", "40"));
   for (const auto& [name, schema] : kSchemas) {
     measure(name, {GrammarKind::json_schema, schema}, vocabulary, end, answers);
+  }
+  for (const auto& [name, kind, text] : kOthers) {
+    measure(name, {kind, text}, vocabulary, end, answers);
   }
   const GrammarSpec object{GrammarKind::json_object, ""};
   measure("json_object", object, vocabulary, end, answers);

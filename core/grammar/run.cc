@@ -32,17 +32,41 @@ class RunSearch {
     all.low = all.high = ~uint64_t{0};
     AsciiSet set = largest(from, all);
     set.others = true;
+    if (std::optional<Run> wider = find_wider(from, most, set)) return wider;
     for (int tries = 0; tries < kMostTries; ++tries) {
       if (letters_in(set) < kFewestLetters) return std::nullopt;
       Run run;
       run.characters = set;
-      if (follow(from, most, run)) return run;
+      if (follow(from, most, set, run)) return run;
       set = run.characters;
     }
     return std::nullopt;
   }
 
  private:
+  // A run that takes more behind its first character than as that.
+  std::optional<Run> find_wider(ConfigId from, uint32_t most, AsciiSet first) {
+    if (letters_in(first) < kFewestLetters) return std::nullopt;
+    const ConfigId next = machine_.step(from, first_of(first));
+    if (next == from) return std::nullopt;
+    AsciiSet all;
+    all.low = all.high = ~uint64_t{0};
+    AsciiSet set = largest(next, all);
+    AsciiSet elsewhere;
+    elsewhere.low = set.low & ~first.low;
+    elsewhere.high = set.high & ~first.high;
+    const bool holds_first = (first.low & ~set.low) == 0 && (first.high & ~set.high) == 0;
+    if (!holds_first || (elsewhere.low == 0 && elsewhere.high == 0)) return std::nullopt;
+    for (const bool others : {true, false}) {
+      first.others = set.others = others;
+      Run run;
+      run.characters = set;
+      run.elsewhere = elsewhere;
+      if (follow(from, most, first, run)) return run;
+    }
+    return std::nullopt;
+  }
+
   static uint32_t letters_in(const AsciiSet& set) {
     uint32_t count = 0;
     for (uint8_t byte = 'a'; byte <= 'z'; ++byte) count += set.has(byte) ? 1 : 0;
@@ -74,15 +98,15 @@ class RunSearch {
     return same;
   }
 
-  // Walks the run. False: its characters part on the way; those of `run` that stay together are
-  // left in it.
-  bool follow(ConfigId from, uint32_t most, Run& run) {
+  // Walks the run, whose first character is of `expected`. False: its characters part on the way;
+  // those of `run` that stay together are left in it.
+  bool follow(ConfigId from, uint32_t most, AsciiSet expected, Run& run) {
     ConfigId at = from;
-    for (;;) {
-      const AsciiSet same = largest(at, run.characters);
+    for (;; expected = run.characters) {
+      const AsciiSet same = largest(at, expected);
       const bool is_over = same.low == 0 && same.high == 0;
-      if (is_over && !leads_nowhere(at, run.characters)) return shrink(same, run);
-      if (!is_over && (same.low != run.characters.low || same.high != run.characters.high)) {
+      if (is_over && !leads_nowhere(at, expected)) return shrink(same, run);
+      if (!is_over && (same.low != expected.low || same.high != expected.high)) {
         return shrink(same, run);
       }
       const ConfigId next = is_over ? kDeadConfig : machine_.step(at, first_of(same));
@@ -126,8 +150,12 @@ class RunSearch {
 
   void note_ways_out(ConfigId at, Run& run) {
     for (uint8_t byte = 0; byte < kBeyond; ++byte) {
-      if (!run.characters.has(byte) && machine_.step(at, byte) != kDeadConfig) {
-        run.ways_out.add(byte);
+      if (run.characters.has(byte)) continue;
+      const Run::Exit exit{byte, machine_.step(at, byte)};
+      if (exit.target == kDeadConfig) continue;
+      run.ways_out.add(byte);
+      if (std::find(run.exits.begin(), run.exits.end(), exit) == run.exits.end()) {
+        run.exits.push_back(exit);
       }
     }
     if (run.characters.others || run.ways_out.others) return;
@@ -186,6 +214,16 @@ class RunSearch {
 std::optional<Run> find_run(Machine& machine, const Automaton& automaton, ConfigId from,
                             uint32_t most) {
   return RunSearch(machine, automaton).find(from, most);
+}
+
+AsciiSet following_bytes(Machine& machine, ConfigId config) {
+  AsciiSet set;
+  for (uint32_t byte = 0; byte <= 0xff; ++byte) {
+    if (machine.step(config, static_cast<uint8_t>(byte)) != kDeadConfig) {
+      set.add(static_cast<uint8_t>(byte));
+    }
+  }
+  return set;
 }
 
 }  // namespace tenon::grammar

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "core/grammar/ascii_set.h"
 #include "core/grammar/automaton.h"
@@ -18,11 +19,23 @@ struct Run {
   // Bytes that may follow somewhere on the way and are none of these; `others`: any beyond ASCII,
   // where `characters` has none of them.
   AsciiSet ways_out;
+  // Where each of them leads, from wherever on the way; once each.
+  struct Exit {
+    uint8_t byte = 0;
+    ConfigId target = kDeadConfig;
+    bool operator==(const Exit&) const = default;
+  };
+  std::vector<Exit> exits;
+  // Of `characters`, those that lead elsewhere, or nowhere, where they come first.
+  AsciiSet elsewhere;
 };
 
 // The run that begins at `from`, as far as `most` characters. Absent where letters lead to so many
 // places that it would not help.
 std::optional<Run> find_run(Machine& machine, const Automaton& automaton, ConfigId from,
                             uint32_t most);
+
+// The bytes that may follow.
+AsciiSet following_bytes(Machine& machine, ConfigId config);
 
 }  // namespace tenon::grammar

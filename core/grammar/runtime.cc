@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/grammar/run.h"
-
 namespace tenon::grammar {
 namespace {
 
@@ -13,6 +11,10 @@ constexpr uint64_t kMostWork = 4'000'000;  // pairs looked at for one mask: some
 constexpr uint32_t kMuchFreeText = 32;
 // Of the vocabulary, the part that may be tried a token at a time: all at once cost less a token.
 constexpr size_t kWorthwhilePart = 6;
+// Of so many tokens that leave a run by the same byte, those that cannot go on behind it are left
+// out where it leads to so few places.
+constexpr size_t kManyTokens = 128;
+constexpr int kFewTargets = 4;
 constexpr size_t kMostMachineBytes = 4 * Runtime::kMachineBytes;  // … before it is given up
 
 // Plain characters (code_set.h).
@@ -28,6 +30,18 @@ AsciiSet plain_ascii() {
 void set_bit(std::vector<uint64_t>& mask, TokenId token) {
   const auto id = static_cast<uint32_t>(token);
   mask[id / 64] |= uint64_t{1} << (id % 64);
+}
+
+void clear_bit(std::vector<uint64_t>& mask, TokenId token) {
+  const auto id = static_cast<uint32_t>(token);
+  mask[id / 64] &= ~(uint64_t{1} << (id % 64));
+}
+
+bool takes_continuation(Machine& machine, ConfigId config) {
+  for (uint8_t byte = 0x80; byte < 0xc0; ++byte) {
+    if (machine.step(config, byte) != kDeadConfig) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -87,7 +101,7 @@ bool Runtime::walk_tries(ConfigId config, std::vector<uint64_t>& mask) {
   return std::all_of(vocabulary_->tries().begin(), vocabulary_->tries().end(),
                      [&](const Trie& trie) {
                        if (!trie.is_plain() || free_text < trie.nodes.front().most_below) {
-                         return walk(trie, config, mask);
+                         return walk_all(trie, config, mask);
                        }
                        for (size_t word = 0; word < mask.size(); ++word)
                          mask[word] |= trie.all[word];
@@ -107,8 +121,9 @@ bool Runtime::fill_short_text(ConfigId config, std::vector<uint64_t>& mask) {
     const bool may_be_long = free_text > TokenIndex::kMostCharacters;
     if (may_be_long && !walk_each(index.long_ones(), config, mask)) return false;
   }
-  return std::all_of(vocabulary_->tries().begin(), vocabulary_->tries().end(),
-                     [&](const Trie& trie) { return trie.is_plain() || walk(trie, config, mask); });
+  return std::all_of(
+      vocabulary_->tries().begin(), vocabulary_->tries().end(),
+      [&](const Trie& trie) { return trie.is_plain() || walk_all(trie, config, mask); });
 }
 
 bool Runtime::fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done) {
@@ -128,10 +143,12 @@ bool Runtime::fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done
     if (!run) return false;
     const TokenIndex& index = vocabulary_->index(behind_space);
     add(index.long_ones());
-    if (run->characters.others) add(index.broken());
+    if (run->characters.others) {
+      add(takes_continuation(machine, from) ? index.broken() : index.broken_behind_whole());
+    }
     if (run->ways_out.others) add(index.beyond_ascii());
     for (uint8_t byte = 0; byte < 128; ++byte) {
-      if (run->ways_out.has(byte)) add(index.with(byte));
+      if (run->ways_out.has(byte)) add_exits(index, *run, byte, add);
     }
   }
   if (count > vocabulary_->size() / kWorthwhilePart) return false;
@@ -141,13 +158,62 @@ bool Runtime::fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done
     const TokenIndex& index = vocabulary_->index(behind_space);
     const auto within = index.within(run->characters);
     const TokenIndex::Bits& at_most = index.at_most(run->most);
-    for (size_t word = 0; word < mask.size(); ++word) {
-      mask[word] |= (*within)[word] & at_most[word];
+    TokenIndex::Bits allowed = *within;
+    for (size_t word = 0; word < mask.size(); ++word) allowed[word] &= at_most[word];
+    for (uint8_t byte = 0; byte < 128; ++byte) {
+      if (!run->elsewhere.has(byte)) continue;
+      for (const TokenId token : index.beginning(byte)) clear_bit(allowed, token);
     }
+    for (size_t word = 0; word < mask.size(); ++word) mask[word] |= allowed[word];
   }
   done = std::all_of(others.begin(), others.end(),
                      [&](const auto& tokens) { return walk_each(tokens, config, mask); });
+  for (const bool behind_space : {false, true}) {
+    const auto& run = runs[behind_space ? 1 : 0];
+    for (uint8_t byte = 0; byte < 128 && run && done; ++byte) {
+      if (run->elsewhere.has(byte)) done = walk_beginning(behind_space, byte, config, mask);
+    }
+  }
   return true;
+}
+
+bool Runtime::walk_beginning(bool behind_space, uint8_t byte, ConfigId config,
+                             std::vector<uint64_t>& mask) {
+  const auto child = [](const Trie& trie, uint32_t at, uint32_t end, uint8_t of) {
+    while (at < end && trie.nodes[at].byte != of) at = trie.nodes[at].subtree_end;
+    return at;
+  };
+  const ConfigId from = behind_space ? findings_->machine.step(config, ' ') : config;
+  return std::all_of(vocabulary_->tries().begin(), vocabulary_->tries().end(),
+                     [&](const Trie& trie) {
+                       uint32_t at = 1, end = static_cast<uint32_t>(trie.nodes.size() - 1);
+                       if (behind_space) {
+                         at = child(trie, at, end, ' ');
+                         if (at == end) return true;
+                         end = trie.nodes[at++].subtree_end;
+                       }
+                       at = child(trie, at, end, byte);
+                       if (at == end) return true;
+                       path_[trie.nodes[at].depth - 1u] = from;
+                       return walk(trie, at, trie.nodes[at].subtree_end, mask);
+                     });
+}
+
+template <typename Add>
+void Runtime::add_exits(const TokenIndex& index, const Run& run, uint8_t byte, Add&& add) {
+  const auto tokens = index.with(byte);
+  const auto leads_out = [&](const Run::Exit& exit) { return exit.byte == byte; };
+  const auto targets = std::count_if(run.exits.begin(), run.exits.end(), leads_out);
+  if (tokens.size() < kManyTokens || targets > kFewTargets) return add(tokens);
+  AsciiSet next;
+  for (const Run::Exit& exit : run.exits) {
+    if (leads_out(exit)) next.add(following_bytes(findings_->machine, exit.target));
+  }
+  add(index.with(byte, TokenIndex::kEnd));
+  if (next.others) add(index.with(byte, TokenIndex::kBeyond));
+  for (uint8_t behind = 0; behind < 128; ++behind) {
+    if (next.has(behind)) add(index.with(byte, behind));
+  }
 }
 
 bool Runtime::walk_each(std::span<const TokenId> tokens, ConfigId config,
@@ -164,14 +230,17 @@ bool Runtime::may_go_on() const {
   return machine.work() <= work_limit_ && machine.bytes() <= kMostMachineBytes;
 }
 
-bool Runtime::walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask) {
-  Machine& machine = findings_->machine;
+bool Runtime::walk_all(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask) {
   path_[0] = config;
-  const auto end = static_cast<uint32_t>(trie.nodes.size() - 1);
+  return walk(trie, 1, static_cast<uint32_t>(trie.nodes.size() - 1), mask);
+}
+
+bool Runtime::walk(const Trie& trie, uint32_t begin, uint32_t end, std::vector<uint64_t>& mask) {
+  Machine& machine = findings_->machine;
   const bool plain = trie.is_plain();
   ConfigId idle_config = kDeadConfig;  // whose idle bytes these are
   AsciiSet idle;
-  for (uint32_t at = 1; at < end;) {
+  for (uint32_t at = begin; at < end;) {
     const TrieNode& node = trie.nodes[at];
     const ConfigId here = machine.step(path_[node.depth - 1u], node.byte);
     if (here == kDeadConfig) {

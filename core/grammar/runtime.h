@@ -11,6 +11,7 @@
 
 #include "core/grammar/grammar.h"
 #include "core/grammar/machine.h"
+#include "core/grammar/run.h"
 #include "core/grammar/vocabulary.h"
 
 namespace tenon::grammar {
@@ -51,13 +52,21 @@ class Runtime {
   // Where runs of characters begin that lead on together (run.h), behind a space or without one.
   // False where that would not be less work; `done` is false where it took too long.
   bool fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done);
+  // add(tokens) for those that may leave `run` by `byte`.
+  template <typename Add>
+  void add_exits(const TokenIndex& index, const Run& run, uint8_t byte, Add&& add);
   bool walk_tries(ConfigId config, std::vector<uint64_t>& mask);
   // These tokens, one at a time. False as above.
   bool walk_each(std::span<const TokenId> tokens, ConfigId config, std::vector<uint64_t>& mask);
   // Whether there is room and time for more.
   bool may_go_on() const;
+  // Those that begin with this byte, or with a space and it.
+  bool walk_beginning(bool behind_space, uint8_t byte, ConfigId config,
+                      std::vector<uint64_t>& mask);
   // The tokens of one trie, into the mask. False where it took too long.
-  bool walk(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask);
+  bool walk_all(const Trie& trie, ConfigId config, std::vector<uint64_t>& mask);
+  // … of these nodes, which are a subtree or several side by side; path_ has what leads to them.
+  bool walk(const Trie& trie, uint32_t begin, uint32_t end, std::vector<uint64_t>& mask);
 
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const Vocabulary> vocabulary_;

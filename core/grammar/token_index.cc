@@ -1,6 +1,7 @@
 #include "core/grammar/token_index.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/base/utf8.h"
@@ -11,6 +12,21 @@ namespace {
 constexpr size_t kMostKept = 64;
 // Fewer tokens than that are taken out one by one.
 constexpr size_t kFewTokens = 256;
+
+// A token, and what stands behind some byte of it.
+struct Followed {
+  uint32_t next = 0;
+  TokenId token = 0;
+  auto operator<=>(const Followed&) const = default;
+};
+
+uint32_t kind_of(char byte) {
+  return std::min<uint32_t>(static_cast<uint8_t>(byte), TokenIndex::kBeyond);
+}
+
+bool is_continuation(char byte) {
+  return (static_cast<uint8_t>(byte) & 0xc0) == 0x80;
+}
 
 void set_token(TokenIndex::Bits& bits, TokenId token) {
   const auto id = static_cast<uint32_t>(token);
@@ -26,6 +42,7 @@ void take_out(TokenIndex::Bits& bits, const TokenIndex::Bits& others) {
 TokenIndex::TokenIndex(const std::vector<std::string>& bytes, bool behind_space)
     : words_((bytes.size() + 63) / 64), has_beyond_(words_, 0) {
   for (Bits& bits : at_most_) bits.assign(words_, 0);
+  std::array<std::vector<Followed>, 128> with;
   for (size_t id = 0; id < bytes.size(); ++id) {
     std::string_view text = bytes[id];
     if (text.empty() || text.starts_with(' ') != behind_space) continue;
@@ -33,12 +50,16 @@ TokenIndex::TokenIndex(const std::vector<std::string>& bytes, bool behind_space)
     const auto token = static_cast<TokenId>(id);
     std::array<bool, 256> seen{};
     size_t characters = 0;
-    for (const char c : text) {
-      const auto byte = static_cast<uint8_t>(c);
-      if ((byte & 0xc0) != 0x80) ++characters;
-      const uint8_t kind = std::min<uint8_t>(byte, 128);
+    if (!text.empty() && kind_of(text[0]) < kBeyond) beginning_[kind_of(text[0])].push_back(token);
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (!is_continuation(text[i])) ++characters;
+      const uint32_t kind = kind_of(text[i]);
       if (std::exchange(seen[kind], true)) continue;
-      (kind < 128 ? with_[kind] : beyond_).push_back(token);
+      if (kind == kBeyond) {
+        beyond_.push_back(token);
+      } else {
+        with[kind].push_back({i + 1 < text.size() ? kind_of(text[i + 1]) : kEnd, token});
+      }
     }
     if (seen[128]) set_token(has_beyond_, token);
     const bool is_broken = !is_utf8(text);
@@ -49,7 +70,20 @@ TokenIndex::TokenIndex(const std::vector<std::string>& bytes, bool behind_space)
       set_token(at_most_[most], token);
     }
   }
+  const auto whole =
+      std::stable_partition(broken_.begin(), broken_.end(), [&](const TokenId token) {
+        const std::string& text = bytes[static_cast<size_t>(token)];
+        return is_continuation(text[behind_space ? 1 : 0]);
+      });
+  broken_starts_ = static_cast<size_t>(whole - broken_.begin());
   for (size_t byte = 0; byte < with_.size(); ++byte) {
+    std::sort(with[byte].begin(), with[byte].end());
+    for (const Followed& followed : with[byte]) {
+      with_[byte].push_back(followed.token);
+      ++next_begins_[byte][followed.next + 1];
+    }
+    std::partial_sum(next_begins_[byte].begin(), next_begins_[byte].end(),
+                     next_begins_[byte].begin());
     if (with_[byte].size() <= kFewTokens) continue;
     has_[byte].assign(words_, 0);
     for (const TokenId token : with_[byte]) set_token(has_[byte], token);

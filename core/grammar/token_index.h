@@ -31,10 +31,22 @@ class TokenIndex {
 
   // Tokens that have this byte of ASCII.
   std::span<const TokenId> with(uint8_t byte) const { return with_[byte]; }
+  // … and behind where it comes first this byte, or kBeyond for any beyond ASCII, or kEnd.
+  static constexpr uint32_t kBeyond = 128, kEnd = 129;
+  std::span<const TokenId> with(uint8_t byte, uint32_t next) const {
+    const uint32_t* begin = &next_begins_[byte][next];
+    return std::span(with_[byte]).subspan(begin[0], begin[1] - begin[0]);
+  }
+  // Tokens that begin with this byte of ASCII.
+  std::span<const TokenId> beginning(uint8_t byte) const { return beginning_[byte]; }
   // Tokens that have a byte beyond ASCII.
   std::span<const TokenId> beyond_ascii() const { return beyond_; }
   // Tokens that begin or end within a character, or are no UTF-8.
   std::span<const TokenId> broken() const { return broken_; }
+  // … of these, those that begin with a whole character or the beginning of one.
+  std::span<const TokenId> broken_behind_whole() const {
+    return std::span(broken_).subspan(broken_starts_);
+  }
   // Tokens of more than kMostCharacters.
   std::span<const TokenId> long_ones() const { return long_; }
 
@@ -52,9 +64,12 @@ class TokenIndex {
   Bits find_within(const AsciiSet& set) const;
 
   size_t words_ = 0;
-  std::array<std::vector<TokenId>, 128> with_;
+  std::array<std::vector<TokenId>, 128> with_;                     // by what follows
+  std::array<std::array<uint32_t, kEnd + 2>, 128> next_begins_{};  // in with_, and one more
+  std::array<std::vector<TokenId>, 128> beginning_;
   std::array<Bits, 128> has_;  // as `with`; empty where few do
   std::vector<TokenId> beyond_, broken_, long_;
+  size_t broken_starts_ = 0;  // so many of broken_ begin within a character, and stand first
   Bits has_beyond_;
   std::array<Bits, kMostCharacters + 1> at_most_;  // of whole characters
   mutable std::mutex mutex_;

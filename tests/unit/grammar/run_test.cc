@@ -54,6 +54,34 @@ TEST(Run, keeps_the_characters_that_stay_together) {
   EXPECT_EQ(run->ways_out, set_of("nopqrstuvwxyz0123456789"));
 }
 
+TEST(Run, takes_more_behind_its_first_character_than_as_that) {
+  const auto run = run_behind("[a-z_][a-z0-9_]*,", "");
+  ASSERT_TRUE(run.has_value());
+  EXPECT_EQ(run->characters, set_of("abcdefghijklmnopqrstuvwxyz_0123456789"));
+  EXPECT_EQ(run->elsewhere, set_of("0123456789"));
+  EXPECT_EQ(run->most, 16u);
+  EXPECT_EQ(run->ways_out, set_of(","));
+  const auto other = run_behind("([^t,][^,]*|true),", "");
+  ASSERT_TRUE(other.has_value());
+  EXPECT_TRUE(other->characters.others);
+  EXPECT_EQ(other->elsewhere, set_of("t"));
+  EXPECT_FALSE(run_behind("[a-z]+,", "a")->elsewhere.has('t'));
+}
+
+TEST(Run, knows_where_its_ways_out_lead) {
+  const auto grammar = compiled(GrammarKind::regex, "[a-j]{2,5}(,[0-9]|\\.é)");
+  Machine machine(grammar->automaton());
+  const auto run = find_run(machine, grammar->automaton(), machine.start(), 16);
+  ASSERT_TRUE(run.has_value());
+  ASSERT_EQ(run->exits.size(), 2u);
+  EXPECT_EQ(run->exits[0].byte, ',');
+  EXPECT_EQ(following_bytes(machine, run->exits[0].target), set_of("0123456789"));
+  EXPECT_EQ(run->exits[1].byte, '.');
+  AsciiSet others;
+  others.others = true;
+  EXPECT_EQ(following_bytes(machine, run->exits[1].target), others);
+}
+
 TEST(Run, is_none_where_letters_part) {
   EXPECT_FALSE(run_behind("alpha|beta|gamma", "").has_value());
   EXPECT_FALSE(run_behind("[0-9]+", "").has_value());
@@ -76,7 +104,24 @@ TEST(TokenIndex, finds_tokens_by_their_characters) {
   EXPECT_EQ(list(index.with(',')), std::vector<TokenId>{3});
   EXPECT_EQ(list(index.beyond_ascii()), (std::vector<TokenId>{4, 5, 6}));
   EXPECT_EQ(list(index.broken()), std::vector<TokenId>{6});
+  EXPECT_EQ(list(index.beginning('a')), (std::vector<TokenId>{0, 1, 3, 5, 7}));
   EXPECT_EQ(list(index.long_ones()), std::vector<TokenId>{7});
+}
+
+TEST(TokenIndex, finds_tokens_by_what_follows_a_byte) {
+  const TokenIndex index({"a.b", ".", "x.", "..b", ".b", ".\xc3\xa9", "\xa9.b", "\xa9", "\xc3"},
+                         false);
+  const auto list = [](std::span<const TokenId> tokens) {
+    return std::vector<TokenId>(tokens.begin(), tokens.end());
+  };
+  EXPECT_EQ(list(index.with('.', 'b')), (std::vector<TokenId>{0, 4, 6}));
+  EXPECT_EQ(list(index.with('.', '.')), std::vector<TokenId>{3});
+  EXPECT_EQ(list(index.with('.', 'a')), std::vector<TokenId>{});
+  EXPECT_EQ(list(index.with('.', TokenIndex::kBeyond)), std::vector<TokenId>{5});
+  EXPECT_EQ(list(index.with('.', TokenIndex::kEnd)), (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(index.with('.').size(), 7u);
+  EXPECT_EQ(list(index.broken()), (std::vector<TokenId>{6, 7, 8}));
+  EXPECT_EQ(list(index.broken_behind_whole()), std::vector<TokenId>{8});
 }
 
 TEST(TokenIndex, has_what_stands_behind_a_space_on_its_own) {
