@@ -143,12 +143,15 @@ def gptqmodel(**options):
                         for tokens in calibration()], batch_size=8)
         model.save(str(out))
         config = json.loads((out / "config.json").read_text())
-        config["quantization_config"].pop("meta")  # how it was made, where
+        quantization = config["quantization_config"]
+        quantization["meta"] = {"quantizer": quantization["meta"]["quantizer"]}  # the rest: how and where
         (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
         awq = options.get("method") == "awq"
         backend = BACKEND.AWQ_TORCH if awq else BACKEND.GPTQ_TORCH
         matrices = []
-        for linear in linears(GPTQModel.load(str(out), device="cpu", backend=backend).model.eval()):
+        # Scales are stored in f16; the model's own element type, bf16, would round them.
+        read = GPTQModel.load(str(out), device="cpu", backend=backend, dtype=torch.float16)
+        for linear in linears(read.model.eval()):
             if isinstance(linear, torch.nn.Linear):
                 matrices.append(linear.weight)
                 continue

@@ -1,6 +1,7 @@
 // GPTQ as AutoGPTQ and GPTQModel write it (arXiv:2210.17323). Of a matrix [n, k] with b bits:
 //   qweight  i32 [k·b/32, n]        down a column the codes of a row of the matrix, one bit stream
-//   qzeros   i32 [groups, n·b/32]   the same across; version 1 stores zero − 1, wrapped
+//   qzeros   i32 [groups, n·b/32]   the same across; version 1 stores zero − 1, wrapped; GPTQModel
+//                                   takes the ones off whole words, which borrow
 //   scales   [groups, n]
 //   g_idx    i32 [k]                the group of each column; columns keep their places
 // GPTQModel's layout "gptq_p" has planes in place of streams (words.h), also of 5, 6 and 7 bits,
@@ -25,12 +26,13 @@ const char* widths(WordLayout layout) {
 
 class Gptq final : public Reader {
  public:
-  Gptq(uint32_t bits, uint64_t group, std::string_view version, bool mixed)
+  Gptq(uint32_t bits, uint64_t group, std::string_view version, bool mixed, bool borrows)
       : bits_(bits),
         group_(group),
         layout_(version == "gptq_p" ? WordLayout::planes : WordLayout::stream),
         zeros_less_one_(version == "gptq"),
-        mixed_(mixed) {}
+        mixed_(mixed),
+        borrows_(borrows) {}
 
   std::string_view main_suffix() const override { return ".qweight"; }
   std::vector<std::string_view> other_suffixes() const override {
@@ -64,8 +66,10 @@ class Gptq final : public Reader {
                   .k_in = k,
                   .group = group,
                   .order = std::move(columns.order)};
-    matrix.fill = [=, order = matrix.order, layout = layout_,
-                   add = zeros_less_one_ ? 1u : 0u](const Strip& strip) {
+    const bool whole_words = zeros_less_one_ && borrows_ && bits != 3;
+    const uint32_t add_to_word = whole_words ? UINT32_MAX / ((1u << bits) - 1) : 0;
+    const uint32_t add = zeros_less_one_ && !whole_words ? 1 : 0;
+    matrix.fill = [=, order = matrix.order, layout = layout_](const Strip& strip) {
       for (uint64_t j = 0; j < k; ++j) {
         const uint64_t column = order.empty() ? j : static_cast<uint64_t>(order[j]);
         for (uint64_t r = 0; r < strip.rows; ++r) {
@@ -79,8 +83,9 @@ class Gptq final : public Reader {
         for (uint64_t g = 0; g < groups; ++g) {
           const uint64_t row = strip.first + r;
           strip.scales[r * groups + g] = element(*scales, g * n + row);
-          const uint32_t zero =
-              code_at(layout, row, bits, [&](uint64_t word) { return word_at(*zeros, g, word); });
+          const uint32_t zero = code_at(layout, row, bits, [&](uint64_t word) {
+            return static_cast<uint32_t>(word_at(*zeros, g, word)) + add_to_word;
+          });
           strip.zeros[r * groups + g] = static_cast<float>((zero + add) & ((1u << bits) - 1));
         }
       }
@@ -132,7 +137,19 @@ class Gptq final : public Reader {
   WordLayout layout_;
   bool zeros_less_one_;
   bool mixed_;
+  bool borrows_;  // zero points of 2, 4 and 8 bits
 };
+
+// "meta.quantizer": who made it, with versions; one or a list.
+bool is_by_gptqmodel(const JsonFields& config) {
+  const nlohmann::json* meta = config.find("meta");
+  if (meta == nullptr || !meta->is_object() || !meta->contains("quantizer")) return false;
+  const nlohmann::json& makers = (*meta)["quantizer"];
+  const auto is_it = [](const nlohmann::json& maker) {
+    return maker.is_string() && maker.get_ref<const std::string&>().starts_with("gptqmodel");
+  };
+  return is_it(makers) || (makers.is_array() && std::any_of(makers.begin(), makers.end(), is_it));
+}
 
 }  // namespace
 
@@ -164,7 +181,8 @@ std::unique_ptr<Reader> make_gptq(const JsonFields& config) {
   const nlohmann::json* dynamic = config.find("dynamic");
   const bool mixed = dynamic != nullptr && !dynamic->empty();
   if (faults.any()) return nullptr;
-  return std::make_unique<Gptq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group), version, mixed);
+  return std::make_unique<Gptq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group), version, mixed,
+                                is_by_gptqmodel(config));
 }
 
 }  // namespace tenon::published
