@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -28,8 +29,11 @@ class Descriptor {
 };
 
 Status open_error(const std::string& path) {
-  const std::string text = "cannot open " + path_in_quotes(path) + ": " + std::strerror(errno);
-  return errno == ENOENT || errno == ENOTDIR ? not_found(text) : failed(text);
+  const int why = errno;
+  const bool missing = why == ENOENT || why == ENOTDIR;
+  const std::string text = "cannot open " + path_in_quotes(path) + ": ";
+  if (missing && is_there(path)) return failed(text + "it is a link to nothing");
+  return missing ? not_found(text + std::strerror(why)) : failed(text + std::strerror(why));
 }
 
 // The size of a regular file behind `fd`.

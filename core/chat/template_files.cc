@@ -7,6 +7,7 @@
 
 #include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/chat/json_values.h"
 
@@ -89,22 +90,22 @@ Status read_additional(const std::string& folder, TemplateFiles& files) {
 Result<TemplateFiles> read_folder(const std::string& folder) {
   TemplateFiles files;
   const std::string config_path = folder + "/tokenizer_config.json";
-  if (is_file(folder + "/special_tokens_map.json")) {
+  if (is_there(folder + "/special_tokens_map.json")) {
     TENON_ASSIGN_OR_RETURN(const ordered_json map, read_json(folder + "/special_tokens_map.json"));
     take_special_tokens(map, files);
   }
-  if (is_file(config_path)) {
+  if (is_there(config_path)) {
     TENON_ASSIGN_OR_RETURN(const ordered_json config, read_json(config_path));
     take_special_tokens(config, files);
     TENON_RETURN_IF_ERROR(take_templates(config, config_path, files));
   }
   const std::string json_path = folder + "/chat_template.json";
-  if (is_file(json_path)) {
+  if (is_there(json_path)) {
     TENON_ASSIGN_OR_RETURN(const ordered_json config, read_json(json_path));
     TENON_RETURN_IF_ERROR(take_templates(config, json_path, files));
   }
   TemplateFiles own;
-  if (is_file(folder + "/chat_template.jinja")) {
+  if (is_there(folder + "/chat_template.jinja")) {
     TENON_RETURN_IF_ERROR(read_jinja(folder + "/chat_template.jinja", "default", own));
   }
   TENON_RETURN_IF_ERROR(read_additional(folder + "/additional_chat_templates", own));

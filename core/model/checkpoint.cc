@@ -1,10 +1,9 @@
 #include "core/model/checkpoint.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <map>
 
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/json_fields.h"
 #include "core/model/safetensors.h"
@@ -14,10 +13,6 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMaxIndexBytes = size_t{256} << 20;
-
-bool exists(const std::string& path) {
-  return ::access(path.c_str(), F_OK) == 0;
-}
 
 // A tensor of an open file. `fault` says why it has no view, empty when it has one.
 struct Entry {
@@ -158,9 +153,9 @@ Result<std::unique_ptr<Checkpoint>> open_safetensors(const std::string& path) {
 
 Result<std::unique_ptr<Checkpoint>> open_safetensors_folder(const std::string& folder) {
   const std::string single = folder + "/model.safetensors";
-  if (exists(single)) return open_safetensors(single);
+  if (is_there(single)) return open_safetensors(single);
   const std::string index = folder + "/model.safetensors.index.json";
-  if (exists(index)) return open_shards(folder, index);
+  if (is_there(index)) return open_shards(folder, index);
   return not_found(path_in_quotes(folder) +
                    " has neither model.safetensors nor model.safetensors.index.json; "
                    "weights in another format must be converted to safetensors first");

@@ -1,11 +1,11 @@
 #include "core/model/embedding_advice.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/gguf_checkpoint.h"
 
@@ -18,7 +18,7 @@ constexpr const char* kSay = " – say how with --pooling last, mean or first";
 
 // Null where there is no such file.
 Result<json> read_json(const std::string& path) {
-  if (!std::filesystem::exists(path)) return json();
+  if (!is_there(path)) return json();
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   json parsed = json::parse(text, nullptr, false);
   if (parsed.is_discarded()) return invalid_argument(path_in_quotes(path) + " is no JSON");

@@ -1,11 +1,10 @@
 #include "core/model/model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "core/base/log.h"
+#include "core/base/presence.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/json_fields.h"
@@ -89,7 +88,7 @@ Status read_configs(Model& model) {
   model.config_json = with_spelled_infinity(std::move(config));
   TENON_ASSIGN_OR_RETURN(model.plan, parse_model_config(model.config_json, config_path));
   const std::string generation_path = model.path + "/generation_config.json";
-  if (::access(generation_path.c_str(), F_OK) != 0) return {};
+  if (!is_there(generation_path)) return {};
   TENON_ASSIGN_OR_RETURN(const std::string generation,
                          read_text_file(generation_path, kMaxConfigBytes));
   TENON_ASSIGN_OR_RETURN(model.generation, parse_generation_config(generation, generation_path));

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/mapped_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/tokenizer/gguf_pre_name.h"
 #include "core/tokenizer/gguf_tokenizer.h"
@@ -17,11 +18,6 @@ using tok::PieceType;
 using tok::TokenizerParts;
 
 constexpr size_t kLargestFileBytes = size_t{128} << 20;
-
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
 
 // The columns of the vocabulary, one entry a row of the model's embedding.
 struct Columns {
@@ -175,11 +171,11 @@ Status add_sentencepiece(const std::string& source, const tok::SentencePieceMode
 
 // The template that turns a conversation into a prompt is kept, wherever the folder has it.
 Result<std::string> chat_template(const std::string& folder) {
-  if (exists(folder + "/chat_template.jinja")) {
+  if (is_there(folder + "/chat_template.jinja")) {
     return read_text_file(folder + "/chat_template.jinja");
   }
   const std::string path = folder + "/tokenizer_config.json";
-  if (!exists(path)) return std::string();
+  if (!is_there(path)) return std::string();
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   Result<nlohmann::json> config = tok::parse_json(text);
   if (!config.ok()) return with_context(path, config.status());
@@ -191,10 +187,10 @@ Result<std::string> chat_template(const std::string& folder) {
 Result<std::string> add_from_folder(const std::string& folder, uint32_t vocabulary, bool with_eos,
                                     GgufMetadata& out) {
   std::string note;
-  if (const std::string path = folder + "/tokenizer.json"; exists(path)) {
+  if (const std::string path = folder + "/tokenizer.json"; is_there(path)) {
     TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
     TENON_ASSIGN_OR_RETURN(note, add_json(folder, text, vocabulary, with_eos, out));
-  } else if (const std::string model_path = folder + "/tokenizer.model"; exists(model_path)) {
+  } else if (const std::string model_path = folder + "/tokenizer.model"; is_there(model_path)) {
     TENON_ASSIGN_OR_RETURN(const std::string bytes, read_text_file(model_path, kLargestFileBytes));
     TENON_ASSIGN_OR_RETURN(const auto model,
                            tok::parse_sentencepiece(std::as_bytes(std::span(bytes))));

@@ -4,6 +4,7 @@
 
 #include "core/base/gguf.h"
 #include "core/base/mapped_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/loading.h"
@@ -18,11 +19,6 @@ using tok::TokenizerParts;
 using Parts = std::unique_ptr<TokenizerParts>;
 
 constexpr size_t kLargestFileBytes = size_t{128} << 20;
-
-bool exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
 
 // What a tokenizer_config.json says of the tokens around a text; absent: nothing.
 struct Around {
@@ -40,7 +36,7 @@ Result<std::optional<bool>> flag(const JsonNode& config, std::string_view key) {
 // Applies the JSON file at `path`, if there is one, with `apply(JsonNode)`.
 template <typename Apply>
 Status with_json(const std::string& path, Apply apply) {
-  if (!exists(path)) return Status();
+  if (!is_there(path)) return Status();
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
   Result<nlohmann::json> document = tok::parse_json(text);
   if (!document.ok()) return with_context(path, document.status());
@@ -126,8 +122,8 @@ bool is_file(const std::string& path) {
 
 Result<Parts> tok::load_tokenizer_parts(const std::string& path) {
   if (is_file(path)) return load_gguf(path);
-  const bool has_json = exists(path + "/tokenizer.json");
-  if (!has_json && !exists(path + "/tokenizer.model")) {
+  const bool has_json = is_there(path + "/tokenizer.json");
+  if (!has_json && !is_there(path + "/tokenizer.model")) {
     return not_found(path_in_quotes(path) +
                      " has no tokenizer.json and no tokenizer.model; one of them must be there");
   }
