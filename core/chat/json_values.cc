@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/base/json_fault.h"
 #include "core/base/nesting.h"
 
 namespace tenon::chat {
@@ -25,11 +26,7 @@ Result<ordered_json> parse_json_text(std::string_view text) {
   try {
     return ordered_json::parse(text.begin(), text.end());
   } catch (const std::exception& error) {
-    // "[json.exception.parse_error.101] parse error at …": the end says enough.
-    const std::string what = error.what();
-    const size_t end = what.find("] ");
-    return invalid_argument("not JSON: " +
-                            (end == std::string::npos ? what : what.substr(end + 2)));
+    return invalid_argument("not JSON: " + json_fault(error.what()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
+#include "core/base/json_fault.h"
 #include "core/base/quote.h"
 #include "core/grammar/decimal.h"
 
@@ -45,10 +46,7 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at …": the end says enough.
-    const std::string what = error.what();
-    const size_t end = what.find("] ");
-    fault_ = "not JSON: " + (end == std::string::npos ? what : what.substr(end + 2));
+    fault_ = "not JSON: " + json_fault(error.what());
     return false;
   }
 
@@ -139,7 +137,7 @@ Result<JsonValue> parse_json_value(std::string_view text) {
   try {
     sound = nlohmann::json::sax_parse(text.begin(), text.end(), &collector);
   } catch (const std::exception& error) {
-    return invalid_argument(std::string("not JSON: ") + error.what());
+    return invalid_argument("not JSON: " + json_fault(error.what()));
   }
   if (sound) return root;
   return invalid_argument(collector.fault().empty() ? "not JSON" : collector.fault());

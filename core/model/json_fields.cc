@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/json_fault.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -72,7 +73,7 @@ Result<json> parse_json_object(std::string_view text) try {
   }
   return parsed;
 } catch (const std::exception& error) {
-  return failed(std::string("cannot parse JSON: ") + error.what());
+  return failed("cannot parse JSON: " + json_fault(error.what()));
 }
 
 bool is_spelled_infinity(const json& value) {

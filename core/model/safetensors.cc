@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/json_fault.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -267,7 +268,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::span<const std::byte> fi
   TENON_RETURN_IF_ERROR(check_cover(header.tensors, file.size() - header.data_begin));
   return header;
 } catch (const std::exception& error) {
-  return failed(std::string("cannot read the header: ") + error.what());
+  return failed("cannot read the header: " + json_fault(error.what()));
 }
 
 std::optional<DType> safetensors_dtype(std::string_view name) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/json_fault.h"
 #include "core/base/quote.h"
 
 namespace tenon::tok {
@@ -70,11 +71,11 @@ class Builder : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: …": the end says enough.
-    const std::string text = error.what();
+    // "parse error at line 1, column 2: …" of what is no JSON at all: the end says enough.
+    std::string text = json_fault(error.what());
     const size_t colon = text.find(": ");
-    return fail("not JSON at byte " + std::to_string(position) + ": " +
-                (colon == std::string::npos ? text : text.substr(colon + 2)));
+    if (text.starts_with("parse error") && colon != text.npos) text.erase(0, colon + 2);
+    return fail("not JSON at byte " + std::to_string(position) + ": " + text);
   }
 
  private:
@@ -197,7 +198,7 @@ Result<TokenizerJson> parse(std::string_view text, bool has_tables) {
       return invalid_argument(builder.fault());
     }
   } catch (const std::exception& error) {
-    return invalid_argument(std::string("cannot be read as JSON: ") + error.what());
+    return invalid_argument("cannot be read as JSON: " + json_fault(error.what()));
   }
   if (!out.document.is_object()) return invalid_argument("the document is no JSON object");
   return out;

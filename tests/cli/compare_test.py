@@ -42,6 +42,7 @@ class Refusals(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("arm 'b'", done.stderr)
         self.assertIn("no scheduler plugin 'nothing'", done.stderr)
+        self.assertFalse(self.out.exists())
 
     def test_results_are_never_mixed(self):
         self.out.mkdir()
@@ -259,6 +260,14 @@ class Views(Case):
         done = run("compare", "replay", self.out)
         self.assertEqual(done.returncode, 1)
         self.assertIn("a comparison that was recorded has it (--record)", done.stderr)
+        views = self.out / "views0.jsonl"
+        for make, said in ((views.touch, "has no views"), (views.mkdir, "is not a regular file"),
+                           (lambda: os.mkfifo(views), "is not a regular file")):
+            make()
+            done = run("compare", "replay", self.out, timeout=20)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(said, done.stderr)
+            views.rmdir() if views.is_dir() else views.unlink()
 
 
 class Servers(Case):

@@ -83,6 +83,19 @@ class Grammars(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("excludes", done.stderr)
 
+    def test_a_grammar_that_is_none_is_told_with_its_file_or_flag(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "mine.txt"
+            for flag, content, fault in (("--json-schema", "{", "not JSON"),
+                                         ("--json-schema", '{"type": 5}', "type"),
+                                         ("--grammar", "", "no rule 'root'")):
+                file.write_text(content)
+                done = run("run", PROMPT, flag, file)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("mine.txt: ", done.stderr)
+                self.assertIn(fault, done.stderr)
+        self.assertIn("--regex: ", run("run", PROMPT, "--regex", "a(").stderr)
+
     def test_drafts_short_memory_and_company_change_no_token(self):
         plain = answers(mixed(), *settings(limits__max_sequences=1))
         for keys in [{"drafter__plugin": "ngram"},

@@ -69,6 +69,26 @@ class HostileText(unittest.TestCase):
                 self.check("run", "x", "--log-level", text, status=2)
                 self.check("tokenize", "--input-limit", text, status=2)
 
+    def test_no_message_names_the_reader_of_json(self):
+        for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+            said = self.check("tokenize", "x", "--model", self.model_with(name, '{"a": 1e400}'))
+            self.assertIn(f"{name}: not JSON at byte 11: number overflow", said)
+        trace = self.folder / "trace.jsonl"
+        for line in ('{"input_length": 1, "output_length": 1}',
+                     '{"timestamp": "x", "input_length": 1, "output_length": 1}',
+                     '{"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": ["x"]}'):
+            trace.write_text(line)
+            said = self.check("workload", "trace", trace)
+            self.assertIn("not a line of such a trace (", said)
+            self.assertNotIn("json.exception", said)
+        (self.folder / "comparison.json").write_text('{"format": 1, "plan": {"title": 1}}')
+        said = self.check("compare", "show", self.folder)
+        self.assertIn("comparison.json: the plan: type must be string, but is number", said)
+        tokens = self.folder / "ids.txt"
+        tokens.write_text("5,,6")
+        said = self.check("model", "logits", MODEL, "--tokens-file", tokens, "--out", self.folder / "l")
+        self.assertIn("ids.txt: the list of token ids has an empty entry", said)
+
     def test_configurations_and_workloads(self):
         path = self.folder / "bad.toml"
         for text in HOSTILE:

@@ -228,7 +228,11 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
     const Status written = write_reports(folder.path(), measured, analysis);
     if (status.ok() && !written.ok()) return copy(written);
   }
-  if (!status.ok()) return copy(status);
+  if (!status.ok()) {
+    // Nothing was measured: the name is free again.
+    if (measured.pieces.empty()) folder.remove();
+    return copy(status);
+  }
   if (!flags.quiet) say("results: " + folder.path());
   if (interrupted()) return interrupted_status();
   return judged(flags, measured, analysis);

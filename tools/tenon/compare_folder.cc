@@ -7,6 +7,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/new_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "tools/tenon/compare_json.h"
@@ -25,7 +26,7 @@ std::string line_of(const Json& json) {
 // Each whole line as JSON; the last one may have been cut.
 Result<std::vector<Json>> read_lines(const std::string& path, std::vector<std::string>& notes) {
   std::vector<Json> out;
-  if (!fs::exists(path)) return out;
+  if (!is_there(path)) return out;
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFile));
   std::istringstream lines(text);
   std::string line;
@@ -43,15 +44,22 @@ Result<std::vector<Json>> read_lines(const std::string& path, std::vector<std::s
   return out;
 }
 
+std::string line_name(const std::string& path, size_t line) {
+  return path + ":" + std::to_string(line + 1);
+}
+
 // Rows go to the piece whose number they name.
-Status add_rows(const std::vector<Json>& rows, std::vector<MeasuredPiece>& pieces) {
-  for (const Json& json : rows) {
+Status add_rows(const std::string& path, const std::vector<Json>& rows,
+                std::vector<MeasuredPiece>& pieces) {
+  for (size_t line = 0; line < rows.size(); ++line) {
+    const Json& json = rows[line];
     const auto piece = json.find("piece");
     const bool numbered = piece != json.end() && piece->is_number_unsigned();
     const size_t number = numbered ? piece->get<size_t>() : SIZE_MAX;
     if (number >= pieces.size()) continue;  // of a piece that was cut
-    TENON_ASSIGN_OR_RETURN(RequestRow row, row_of(json));
-    pieces[number].requests.push_back(std::move(row));
+    Result<RequestRow> row = row_of(json);
+    if (!row.ok()) return with_context(line_name(path, line), row.status());
+    pieces[number].requests.push_back(*std::move(row));
   }
   return {};
 }
@@ -109,6 +117,11 @@ Status CompareFolder::append(File& file, const std::string& name, const std::str
                 " – what stands there is whole – make room and compare again");
 }
 
+void CompareFolder::remove() const {
+  std::error_code error;
+  fs::remove_all(path_, error);
+}
+
 Status CompareFolder::add(const MeasuredPiece& piece) {
   const size_t number = pieces_written_++;
   std::string rows;
@@ -137,23 +150,28 @@ Result<MeasuredComparison> read_compare_folder(const std::string& path,
                             "compare` wrote – name its folder");
   }
   MeasuredComparison out;
-  TENON_ASSIGN_OR_RETURN(out.plan, plan_of(head.value("plan", Json::object())));
+  Result<MeasuredPlan> plan = plan_of(head.value("plan", Json::object()));
+  if (!plan.ok()) return with_context(path + "/comparison.json", plan.status());
+  out.plan = *std::move(plan);
   if (find_metric(out.plan.primary) == nullptr) {
     return invalid_argument(
         path + "/comparison.json is about " + in_quotes(out.plan.primary) +
         ", which this program does not know – show it with the one that wrote it");
   }
   for (const Json& json : head.value("arms", Json::array())) {
-    TENON_ASSIGN_OR_RETURN(MeasuredArm arm, arm_of(json));
-    out.arms.push_back(std::move(arm));
+    Result<MeasuredArm> arm = arm_of(json);
+    if (!arm.ok()) return with_context(path + "/comparison.json", arm.status());
+    out.arms.push_back(*std::move(arm));
   }
-  TENON_ASSIGN_OR_RETURN(const std::vector<Json> pieces, read_lines(path + "/pieces.jsonl", notes));
-  for (const Json& json : pieces) {
-    TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(json));
-    out.pieces.push_back(std::move(piece));
+  const std::string pieces_path = path + "/pieces.jsonl", rows_path = path + "/requests.jsonl";
+  TENON_ASSIGN_OR_RETURN(const std::vector<Json> pieces, read_lines(pieces_path, notes));
+  for (size_t line = 0; line < pieces.size(); ++line) {
+    Result<MeasuredPiece> piece = piece_of(pieces[line]);
+    if (!piece.ok()) return with_context(line_name(pieces_path, line), piece.status());
+    out.pieces.push_back(*std::move(piece));
   }
-  TENON_ASSIGN_OR_RETURN(const std::vector<Json> rows, read_lines(path + "/requests.jsonl", notes));
-  TENON_RETURN_IF_ERROR(add_rows(rows, out.pieces));
+  TENON_ASSIGN_OR_RETURN(const std::vector<Json> rows, read_lines(rows_path, notes));
+  TENON_RETURN_IF_ERROR(add_rows(rows_path, rows, out.pieces));
   if (out.plan.ended.empty())
     notes.push_back(path + " is of a comparison that did not end by itself");
   return out;

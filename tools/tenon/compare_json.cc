@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/json_fault.h"
+
 namespace tenon {
 namespace {
 
@@ -17,7 +19,7 @@ Result<T> reading(const char* what, const Read& read) {
     read(out);
     return out;
   } catch (const nlohmann::json::exception& error) {
-    return invalid_argument(std::string(what) + ": " + error.what());
+    return invalid_argument(std::string(what) + ": " + json_fault(error.what()));
   }
 }
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
 
+#include "core/base/json_fault.h"
+#include "core/base/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 
@@ -269,14 +270,18 @@ Status ViewRecorder::plan(const SchedulerView& view, KvLedger& ledger, PlanOut& 
 }
 
 Result<ReplayedViews> replay_views(Scheduler& scheduler, const std::string& path) {
-  std::ifstream lines(path);
-  if (!lines) {
-    return not_found(path_in_quotes(path) +
-                     " is not there – a comparison that was recorded has it (--record)");
+  const Result<MappedFile> file = MappedFile::open(path);
+  if (!file.ok()) {
+    return Status::error(
+        file.status().code(),
+        message_of(file.status()) + " – a comparison that was recorded has it (--record)");
   }
+  std::string_view rest(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  if (rest.empty()) return invalid_argument(path_in_quotes(path) + " has no views – record again");
   ReplayedViews out;
-  std::string line;
-  for (size_t number = 1; std::getline(lines, line); ++number) {
+  for (size_t number = 1; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     const std::string place = path + ":" + std::to_string(number);
     const Json json = Json::parse(line, nullptr, false);
     if (json.is_discarded()) return invalid_argument(place + ": not a line of JSON");
@@ -285,7 +290,7 @@ Result<ReplayedViews> replay_views(Scheduler& scheduler, const std::string& path
       if (!same.ok()) return with_context(place, same.status());
       if (!*same) break;
     } catch (const nlohmann::json::exception& error) {
-      return invalid_argument(place + ": " + error.what());
+      return invalid_argument(place + ": " + json_fault(error.what()));
     }
   }
   return out;

@@ -12,6 +12,13 @@ namespace {
 using grammar::GrammarKind;
 using grammar::GrammarSpec;
 
+// Said here, where it is known whose fault it is: a prompt may have a grammar of its own.
+Result<std::optional<GrammarSpec>> checked(const std::string& whose, GrammarSpec spec) {
+  const auto compiled = grammar::compile(spec);
+  if (!compiled.ok()) return with_context(whose, compiled.status());
+  return std::optional(std::move(spec));
+}
+
 constexpr std::array<std::string_view, 4> kKeys = {"json_schema", "json_object", "regex",
                                                    "grammar"};
 
@@ -38,12 +45,12 @@ void GrammarFlags::add_to(CLI::App& command) {
 
 Result<std::optional<GrammarSpec>> GrammarFlags::spec() const {
   if (object) return std::optional(GrammarSpec{GrammarKind::json_object, ""});
-  if (!pattern.empty()) return std::optional(GrammarSpec{GrammarKind::regex, pattern});
+  if (!pattern.empty()) return checked("--regex", {GrammarKind::regex, pattern});
   const std::string& file = schema_file.empty() ? grammar_file : schema_file;
   if (file.empty()) return std::optional<GrammarSpec>();
   const GrammarKind kind = schema_file.empty() ? GrammarKind::gbnf : GrammarKind::json_schema;
   TENON_ASSIGN_OR_RETURN(std::string text, read_text_file(file));
-  return std::optional(GrammarSpec{kind, std::move(text)});
+  return checked(file, {kind, std::move(text)});
 }
 
 std::span<const std::string_view> grammar_keys() {

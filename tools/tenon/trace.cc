@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/json_fault.h"
 #include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
 #include "core/base/quote.h"
@@ -86,6 +87,11 @@ size_t column_of(const std::vector<std::string_view>& header,
   return SIZE_MAX;
 }
 
+// Whole, and within what can be counted with: the range is looked at later.
+int64_t tokens_of(double written) {
+  return std::llround(std::clamp(written, -1e15, 1e15));
+}
+
 class CsvTrace {
  public:
   Status begin(std::string_view line) {
@@ -114,7 +120,7 @@ class CsvTrace {
                                 (i == 0 ? "time" : "number of tokens"));
       }
     }
-    return TraceRecord{*seconds, std::llround(*prompt), std::llround(*answer), {}};
+    return TraceRecord{*seconds, tokens_of(*prompt), tokens_of(*answer), {}};
   }
 
  private:
@@ -122,16 +128,16 @@ class CsvTrace {
 };
 
 Result<TraceRecord> hashed_record(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
   TraceRecord out;
   try {
+    const Json json = Json::parse(line);
     out.seconds = json.at("timestamp").get<double>() * 1e-3;
-    out.prompt_tokens = json.at("input_length").get<int64_t>();
-    out.answer_tokens = json.at("output_length").get<int64_t>();
+    out.prompt_tokens = tokens_of(json.at("input_length").get<double>());
+    out.answer_tokens = tokens_of(json.at("output_length").get<double>());
     json.value("hash_ids", Json::array()).get_to(out.blocks);
   } catch (const Json::exception& error) {
     return invalid_argument(
-        "not a line of such a trace (" + std::string(error.what()) +
+        "not a line of such a trace (" + json_fault(error.what()) +
         ") – expected {\"timestamp\": ms, \"input_length\": n, \"output_length\": n, "
         "\"hash_ids\": [ids]}");
   }
@@ -249,7 +255,7 @@ Result<TraceWorkload> read_trace(const std::string& path, const TraceCut& cut) {
                             std::to_string(out.too_long) + " too long) – take less away");
   }
   if (latest > kMostSeconds) {
-    return invalid_argument("the last request arrives after " + format_real(latest) +
+    return invalid_argument(path + ": the last request arrives after " + format_real(latest) +
                             " seconds – expected " + format_real(kMostSeconds) +
                             " at most – take fewer (limit), or let them arrive faster (scale)");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/json_fault.h"
 #include "core/base/nesting.h"
 #include "core/base/quote.h"
 
@@ -40,13 +41,6 @@ class TwiceSeen {
   bool too_many_ = false;
 };
 
-// "[json.exception.parse_error.101] parse error at …": the end says enough.
-std::string fault_of(const std::exception& error) {
-  const std::string what = error.what();
-  const size_t end = what.find("] ");
-  return end == what.npos ? what : what.substr(end + 2);
-}
-
 }  // namespace
 
 Outcome<Json> parse_body(std::string_view text) {
@@ -61,7 +55,7 @@ Outcome<Json> parse_body(std::string_view text) {
       return seen(event, parsed);
     });
   } catch (const std::exception& error) {
-    return ApiError{.message = "the body is not JSON: " + fault_of(error)};
+    return ApiError{.message = "the body is not JSON: " + json_fault(error.what())};
   }
   if (!body.is_object()) return ApiError{.message = "the body is not a JSON object"};
   if (seen.too_many()) return ApiError{.message = "an object of the body has more than 4096 keys"};
