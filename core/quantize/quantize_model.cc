@@ -112,14 +112,21 @@ class ModelQuantizer {
                            UnfinishedRun::open(request_.out, settings_text(request_.options),
                                                hash_of(model_, request_)));
     report_.layers_resumed = unfinished.layers_done();
-    if (options_.budget_bits > 0) TENON_RETURN_IF_ERROR(spend_budget());
-    TENON_RETURN_IF_ERROR(quantize_layers(unfinished));
-    TENON_RETURN_IF_ERROR(write_model(unfinished));
+    if (Status status = work_on(unfinished); !status.ok()) {
+      unfinished.remove_if_nothing_is_done();
+      return status;
+    }
     unfinished.remove();
     return report_;
   }
 
  private:
+  Status work_on(UnfinishedRun& unfinished) {
+    if (options_.budget_bits > 0) TENON_RETURN_IF_ERROR(spend_budget());
+    TENON_RETURN_IF_ERROR(quantize_layers(unfinished));
+    return write_model(unfinished);
+  }
+
   Status spend_budget() {
     const auto progress = [this](double share) {
       if (request_.progress) request_.progress(kShareOfBudget * share);

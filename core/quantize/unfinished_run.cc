@@ -44,11 +44,12 @@ Result<UnfinishedRun> UnfinishedRun::open(const std::string& folder, const std::
                                           const std::string& hash) {
   const std::string own = (fs::path(folder) / kFolderName).string();
   const std::string run = own + "/run.json";
+  const bool made = !exists(folder);
   const bool goes_on = exists(run) && !exists(folder + "/config.json");
   if (!goes_on) TENON_RETURN_IF_ERROR(create_model_folder(folder));
   TENON_ASSIGN_OR_RETURN(NewFolder lock, NewFolder::create(folder, {}));
   lock.keep();  // what is done stays when the program ends
-  UnfinishedRun out(own, std::move(lock));
+  UnfinishedRun out(own, std::move(lock), made);
   if (goes_on) {
     TENON_RETURN_IF_ERROR(check_run(run, hash));
     // Without a config.json the weights are no model yet.
@@ -126,6 +127,13 @@ Result<std::vector<UnfinishedRun::Layer>> UnfinishedRun::layers() const {
 void UnfinishedRun::remove() {
   std::error_code fault;
   fs::remove_all(folder_, fault);
+}
+
+void UnfinishedRun::remove_if_nothing_is_done() {
+  if (layers_done_ > 0) return;
+  remove();
+  std::error_code fault;
+  if (made_) fs::remove(fs::path(folder_).parent_path(), fault);  // where it is empty
 }
 
 }  // namespace tenon::quantize

@@ -43,14 +43,17 @@ class UnfinishedRun {
   };
   Result<std::vector<Layer>> layers() const;
   void remove();
+  // Of a run that failed before its first layer was done: the next one may have other settings.
+  void remove_if_nothing_is_done();
 
  private:
-  UnfinishedRun(std::string folder, NewFolder lock)
-      : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  UnfinishedRun(std::string folder, NewFolder lock, bool made)
+      : folder_(std::move(folder)), lock_(std::move(lock)), made_(made) {}
   std::string path(const char* kind, uint32_t layer, const char* extension) const;
 
   std::string folder_;  // quantize.partial
   NewFolder lock_;
+  bool made_;  // the folder around it was not there before
   uint32_t layers_done_ = 0;
 };
 
