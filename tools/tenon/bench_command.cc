@@ -133,8 +133,8 @@ void add_bench_command(CLI::App& app, Action& action) {
       app.add_subcommand("bench", "Measure prefill and decode as fractions of the machine's limit");
   BenchPlan& plan = flags->plan;
   std::vector<CLI::Option*> work = {
-      add_number(*command, whole_number("--prompt-tokens", 1, 1 << 20), plan.prompt_tokens,
-                 "tokens of each prompt (default: 512)"),
+      add_number(*command, whole_number("--prompt-tokens", 2, 1 << 20), plan.prompt_tokens,
+                 "tokens of each prompt (default: 512); one alone is decoded"),
       add_number(*command, whole_number("--decode-tokens", 1, 1 << 20), plan.decode_tokens,
                  "steps to decode (default: 32)"),
       add_number(*command, whole_number("--batch", 1, 4096), plan.batch,

@@ -62,7 +62,7 @@ std::vector<float> read_factors(const JsonFields& rope, const char* key, size_t 
       !std::ranges::all_of(*value, sound)) {
     rope.faults().invalid(rope.name(key) + " is " + (value ? describe(*value) : "missing") +
                           "; expected " + std::to_string(count) + " numbers from 1e-6 to 1e30");
-    return std::vector<float>(count, 1.0f);
+    return {};
   }
   return value->get<std::vector<float>>();
 }
