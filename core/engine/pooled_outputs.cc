@@ -1,6 +1,7 @@
 #include "core/engine/pooled_outputs.h"
 
 #include <cmath>
+#include <string>
 
 namespace tenon {
 
@@ -29,6 +30,13 @@ void PooledOutputs::deliver(Sequence& sequence) {
   for (size_t i = 0; i < values_.size(); ++i) {
     values_[i] = static_cast<float>(pool.sums[i] / pool.rows);
     squares += static_cast<double>(values_[i]) * static_cast<double>(values_[i]);
+  }
+  if (!std::isfinite(squares)) {
+    return context_.fail_request(
+        *sequence.request,
+        "a text's vector has values that are no finite numbers – the model's weights are at fault, "
+        "or executor and kernels: " +
+            context_.parts.executor->numerics());
   }
   if (request.normalise && squares > 0.0) {
     const double length = std::sqrt(squares);

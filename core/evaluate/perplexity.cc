@@ -42,6 +42,11 @@ double surprise(std::span<const float> logits, TokenId token) {
   return largest + std::log(sum) - logits[static_cast<size_t>(token)];
 }
 
+Status nothing_predicted(size_t index) {
+  return failed("nothing predicts token " + std::to_string(index + 1) +
+                " of the text: a logit is no finite number – look at the model");
+}
+
 }  // namespace
 
 double Perplexity::value() const {
@@ -67,8 +72,10 @@ Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const 
                                 [&](uint32_t position, std::span<const float> logits) -> Status {
                                   const size_t index = begin + position + 1;
                                   if (index < first) return {};
+                                  const double nats = surprise(logits, tokens[index]);
+                                  if (!std::isfinite(nats)) return nothing_predicted(index);
                                   ++total.predicted;
-                                  total.nats += surprise(logits, tokens[index]);
+                                  total.nats += nats;
                                   enough = !sink(index, total);
                                   return enough ? failed("enough was measured") : Status();
                                 });

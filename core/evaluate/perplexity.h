@@ -34,7 +34,8 @@ struct Perplexity {
 using PredictedSink = std::function<bool(size_t index, const Perplexity& so_far)>;
 
 // `adapter` as in BatchSequence. All of the text, or what the sink let pass. Errors:
-// invalid_argument (windows that do not fit, fewer than two tokens), and those of TeacherForcing.
+// invalid_argument (windows that do not fit, fewer than two tokens), failed (a logit that is no
+// finite number, so that nothing is predicted), and those of TeacherForcing.
 Result<Perplexity> measure_perplexity(const EngineParts& parts, std::span<const TokenId> tokens,
                                       const PerplexityWindows& windows, const PredictedSink& sink,
                                       uint64_t adapter = 0);

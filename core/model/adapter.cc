@@ -182,8 +182,7 @@ class AdapterReader {
             extents(rows, columns));
       return {};
     }
-    const bool plain =
-        view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
+    const bool plain = is_plain_type(view.dtype);
     if (!plain) {
       fault(shown + " has element type " + std::string(dtype_name(view.dtype)) +
             "; expected f32, f16 or bf16");

@@ -32,7 +32,7 @@ struct ConvertOptions {
 // A GGUF file of version 3 with the model's configuration and weights behind `metadata` (the
 // tokenizer's keys). Vectors are f32, as is the rule in such files; matrices whose rows are no
 // whole blocks of the wanted type keep theirs: their names are returned. Errors: unsupported, where
-// the format has no key for what the configuration says.
+// the format has no key for what the configuration says; a value that the wanted type cannot hold.
 Result<std::vector<std::string>> write_gguf_model(const Model& model, const std::string& path,
                                                   const GgufMetadata& tokenizer,
                                                   const ConvertOptions& options);

@@ -6,6 +6,7 @@
 #include "core/base/half.h"
 #include "core/base/new_file.h"
 #include "core/model/convert.h"
+#include "core/model/convert_check.h"
 #include "core/model/family.h"
 #include "core/model/gguf_config.h"
 #include "core/model/interleaved_experts.h"
@@ -239,6 +240,7 @@ Status write_folder_model(const Model& model, const std::string& folder,
     return unsupported("writing folders of " + model.plan.architecture +
                        " models, which store tensors in another order, is not built");
   }
+  if (options.type != nullptr) TENON_RETURN_IF_ERROR(check_range(model, *options.type));
   TENON_ASSIGN_OR_RETURN(const std::string config, folder_config(model));
   TENON_RETURN_IF_ERROR(create_model_folder(folder));
   const std::vector<PlannedTensor> planned = plan(model, options.type);

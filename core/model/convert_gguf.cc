@@ -3,6 +3,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/convert.h"
+#include "core/model/convert_check.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/gguf_config.h"
@@ -207,6 +208,7 @@ Result<std::vector<std::string>> write_gguf_model(const Model& model, const std:
                                                   const ConvertOptions& options) {
   const TensorType& type =
       options.type != nullptr ? *options.type : type_of(*model.layers.front().matrices().front());
+  if (options.type != nullptr) TENON_RETURN_IF_ERROR(check_range(model, type));
   GgufMetadata metadata;
   TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, metadata));
   GgufPlanner planner(model, attention_of(model.plan).head_dim, options);

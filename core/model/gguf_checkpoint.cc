@@ -2,10 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 #include "core/base/gguf.h"
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/quant_format.h"
@@ -167,6 +169,20 @@ class GgufCheckpoint final : public Checkpoint {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
+// Such a file was appended to, or bytes were put into it, and every tensor behind them is wrong.
+void warn_of_rest(const GgufFile& header, const MappedFile& file) {
+  uint64_t end = 0;
+  for (const GgufTensor& tensor : header.tensors()) {
+    if (!tensor.bytes) return;
+    end = std::max(end, tensor.begin + *tensor.bytes);
+  }
+  end = (end + header.alignment() - 1) / header.alignment() * header.alignment();
+  if (end == 0 || file.bytes().size() <= end) return;
+  log(LogLevel::warning, "model",
+      file.path() + ": the last " + std::to_string(file.bytes().size() - end) +
+          " bytes belong to no tensor; the file may be damaged");
+}
+
 }  // namespace
 
 bool is_model_file(const std::string& path) {
@@ -184,6 +200,7 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   OpenedGguf opened;
   TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(*header, file.bytes(), path));
   TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(*header, path));
+  warn_of_rest(*header, file);
   const Family& family = family_of(opened.config.plan);
   auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, opened.config.plan);
   if (family.gguf_pairs_rows) checkpoint->order_rows(opened.config.plan);

@@ -6,6 +6,7 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/new_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -30,7 +31,7 @@ std::string config_text(std::string_view json, DType dtype) {
 }
 
 Status check_float_type(DType dtype) {
-  if (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16) return {};
+  if (is_plain_type(dtype)) return {};
   return invalid_argument("weights of type " + in_quotes(dtype_name(dtype)) +
                           " cannot be made; there are f32, f16 and bf16");
 }
@@ -50,21 +51,17 @@ Status create_model_folder(const std::string& folder) {
 }
 
 Status copy_if_present(const std::string& from, const std::string& to, const std::string& name) {
-  std::error_code fault;
-  const fs::path source = fs::path(from) / name;
-  if (!fs::exists(source, fault)) return {};
-  TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(source.string()));
+  const std::string source = (fs::path(from) / name).string();
+  if (!is_there(source)) return {};
+  TENON_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(source));
   const std::string_view content(reinterpret_cast<const char*>(file.bytes().data()),
                                  file.bytes().size());
   return write_file((fs::path(to) / name).string(), {content});
 }
 
 Status copy_tokenizer(const std::string& from, const std::string& to) {
-  std::error_code fault;
-  const fs::path folder(from);
-  const bool there = fs::exists(folder / "tokenizer.json", fault) ||
-                     fs::exists(folder / "tokenizer.model", fault) ||
-                     fs::exists(folder / "vocab.json", fault);
+  const bool there = is_there(from + "/tokenizer.json") || is_there(from + "/tokenizer.model") ||
+                     is_there(from + "/vocab.json");
   if (!there) {
     return not_found(in_quotes(from) +
                      " has no tokenizer; expected tokenizer.json, tokenizer.model or vocab.json");

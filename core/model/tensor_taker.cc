@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/strange_values.h"
 #include "core/model/tensor_places.h"
 #include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
@@ -136,7 +138,10 @@ std::vector<float> TensorTaker::values_of(const std::string& name,
   const TensorView* view = find(name, shape, nullptr);
   if (view == nullptr) return {};
   vector_bytes_ += bytes_of(*view).size();
-  return widen(*view);
+  std::vector<float> values = widen(*view);
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(values, is_finite)) strange_.push_back(checkpoint_.stored_name(name));
+  return values;
 }
 
 // Norms of their own for each head are stored in two dimensions, or head by head:
@@ -355,8 +360,7 @@ const TensorView* TensorTaker::find(const std::string& name, std::span<const uin
           shape_text(shape));
     return nullptr;
   }
-  const bool plain =
-      view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
+  const bool plain = is_plain_type(view.dtype);
   if (!plain && blocks == nullptr) {
     fault(tensor + " has element type " + std::string(dtype_name(view.dtype)) +
           "; expected f32, f16 or bf16");
@@ -369,9 +373,30 @@ const TensorView* TensorTaker::find(const std::string& name, std::span<const uin
 // model has. Others, such as layers behind the last, are no part of it.
 bool TensorTaker::belongs_here(const std::string& name) const {
   if (!name.starts_with(layers_)) return name.starts_with(head_) || name.starts_with(outside_);
+  const std::optional<uint64_t> layer = layer_of(name);
+  return layer && *layer < model_.plan.layers.size();
+}
+
+std::optional<uint64_t> TensorTaker::layer_of(const std::string& name) const {
+  if (!name.starts_with(layers_)) return std::nullopt;
   const char* digits = name.c_str() + layers_.size();
-  const uint64_t layer = std::strtoull(digits, nullptr, 10);
-  return *digits >= '0' && *digits <= '9' && layer < model_.plan.layers.size();
+  if (*digits < '0' || *digits > '9') return std::nullopt;
+  return std::strtoull(digits, nullptr, 10);
+}
+
+// Some models store a layer for drafts behind the others. A config.json with too few layers looks
+// the same.
+void TensorTaker::warn_of_layers_behind() const {
+  const uint64_t layers = model_.plan.layers.size();
+  uint64_t last = 0;
+  for (const std::string& name : checkpoint_.names()) {
+    last = std::max(last, layer_of(name).value_or(0));
+  }
+  if (last < layers) return;
+  log(LogLevel::warning, "model",
+      model_.path + ": tensors of layers " + std::to_string(layers) + " to " +
+          std::to_string(last) + " are not used: " + source_ + " has " + std::to_string(layers) +
+          " layers, numbered from 0");
 }
 
 // Tools that quantise write zeros where a matrix has no bias.
@@ -381,9 +406,7 @@ bool TensorTaker::is_idle_bias(const std::string& name) const {
   const std::string matrix = name.substr(0, name.size() - kBias.size()) + ".weight";
   const TensorView* view = checkpoint_.find(name);
   if (view == nullptr || checkpoint_.quant_format(matrix).empty()) return false;
-  if (view->dtype != DType::f32 && view->dtype != DType::f16 && view->dtype != DType::bf16) {
-    return false;
-  }
+  if (!is_plain_type(view->dtype)) return false;
   const std::vector<float> values = widen(*view);
   return std::ranges::all_of(values, [](float value) { return value == 0.0f; });
 }
@@ -404,6 +427,8 @@ void TensorTaker::refuse_leftovers() {
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }
+  warn_of_layers_behind();
+  warn_of_strange_values(strange_);
 }
 
 }  // namespace tenon

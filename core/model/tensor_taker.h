@@ -2,6 +2,7 @@
 // was wrong.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -35,6 +36,7 @@ class TensorTaker {
   bool ok() const { return faults_ == 0; }
   bool enough_faults() const;
   // Tensors of layers that the model has but that nothing took: they would be silently ignored.
+  // Whole layers behind the last are told of.
   void refuse_leftovers();
   Status status() const;
 
@@ -42,6 +44,8 @@ class TensorTaker {
   void fault(std::string_view text);
   bool has_newer_names() const;
   bool belongs_here(const std::string& name) const;
+  std::optional<uint64_t> layer_of(const std::string& name) const;
+  void warn_of_layers_behind() const;
   bool is_idle_bias(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
@@ -74,11 +78,12 @@ class TensorTaker {
 
   Model& model_;
   const Checkpoint& checkpoint_;
-  std::string source_;   // what the shapes come from, for messages
-  std::string layers_;   // "model.layers.", as the checkpoint has it
-  std::string outside_;  // "model."
-  std::string head_;     // "lm_head."
-  std::string base_;     // what the checkpoint leaves out; empty = nothing
+  std::vector<std::string> strange_;  // vectors with values that are no finite numbers
+  std::string source_;                // what the shapes come from, for messages
+  std::string layers_;                // "model.layers.", as the checkpoint has it
+  std::string outside_;               // "model."
+  std::string head_;                  // "lm_head."
+  std::string base_;                  // what the checkpoint leaves out; empty = nothing
   TensorNames names_;
   bool folder_;
   FolderLayout layout_;

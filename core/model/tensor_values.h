@@ -37,4 +37,12 @@ inline float element(const TensorView& view, uint64_t index) {
   return view.dtype == DType::f16 ? float_from_f16(bits) : float_from_bf16(bits);
 }
 
+// The largest magnitude in a share of a tensor of f32, f16 or bf16, of one or two dimensions of
+// which one has no gaps: infinity or NaN where a value is one.
+float largest_magnitude(const TensorView& view, Slice share = {});
+// One of these three.
+inline bool is_plain_type(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 }  // namespace tenon

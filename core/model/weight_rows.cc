@@ -19,8 +19,7 @@ bool is_blocks(const Weight& weight, const QuantFormat& format) {
 
 bool is_plain(const Weight& weight) {
   const TensorView& part = weight.parts[0];
-  return (part.dtype == DType::f32 || part.dtype == DType::f16 || part.dtype == DType::bf16) &&
-         part.shape[0] == weight.n_out && part.shape[1] == weight.k_in;
+  return is_plain_type(part.dtype) && part.shape[0] == weight.n_out && part.shape[1] == weight.k_in;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Status refuse_tensor(const std::string& name, std::string_view why) {
 }
 
 bool is_plain(const TensorView& view) {
-  return view.dtype == DType::f32 || view.dtype == DType::f16 || view.dtype == DType::bf16;
+  return is_plain_type(view.dtype);
 }
 
 }  // namespace

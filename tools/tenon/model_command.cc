@@ -50,7 +50,9 @@ Result<std::vector<TokenId>> gather_tokens(const LogitsFlags& flags, const Pipel
       return std::move(array.values);
     }
     TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.tokens_file));
-    return some_tokens(text);
+    Result<std::vector<TokenId>> tokens = some_tokens(text);
+    if (!tokens.ok()) return with_context(flags.tokens_file, tokens.status());
+    return tokens;
   }
   if (flags.text_file.empty()) {
     return invalid_argument("there are no tokens; give --tokens, --tokens-file or --text-file");
@@ -83,6 +85,10 @@ Status write_logits(const LogitsFlags& flags) {
   const uint64_t shape[] = {logits.size() / vocabulary, vocabulary};
   TENON_RETURN_IF_ERROR(write_npy(flags.out, logits, shape));
   progress.wipe();
+  const auto strange = std::ranges::count_if(logits, [](float x) { return !std::isfinite(x); });
+  if (strange > 0) {
+    tell("warning: " + std::to_string(strange) + " of the logits are no finite numbers");
+  }
   putf("wrote %s: f32 [%zu, %zu], numerics %s\n", one_line(flags.out, kMostPathBytes).c_str(),
        logits.size() / vocabulary, vocabulary, pipeline.numerics.c_str());
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/base/text.h"
+#include "core/model/strange_values.h"
 #include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
 
@@ -25,6 +27,7 @@ struct PackQueue {
   uint32_t pieces = 0;
   std::atomic<uint32_t> next = 0;
   std::atomic<uint32_t> packed = 0;
+  std::atomic<bool> finite = true;  // its plain values so far
 };
 
 // What went wrong first on one worker, and with which matrix.
@@ -33,11 +36,21 @@ struct PackFault {
   size_t matrix = 0;
 };
 
+// Whether a share of what the checkpoint stores in f32, f16 or bf16 is finite numbers. The kernel
+// reads about the same next, out of the cache.
+bool is_finite(const Weight& weight, Slice slice) {
+  return std::ranges::all_of(weight.parts, [slice](const TensorView& part) {
+    return part.data == nullptr || !is_plain_type(part.dtype) ||
+           std::isfinite(largest_magnitude(part, slice));
+  });
+}
+
 // Packs pieces until none is left; true for the one caller that packed the last.
 bool pack_pieces(const PackedMatrix& matrix, PackQueue& queue, Status& status) {
   const WeightView view = matrix.source->view();
   bool last = false;
   for (uint32_t piece = queue.next++; piece < queue.pieces; piece = queue.next++) {
+    if (!is_finite(*matrix.source, {piece, queue.pieces})) queue.finite = false;
     status = matrix.kernel->pack(view, matrix.data, {piece, queue.pieces});
     if (!status.ok()) return false;
     last = ++queue.packed == queue.pieces;
@@ -271,6 +284,11 @@ Status PackedWeights::pack_all(const Model& model, WorkerPool& pool, const LoadP
                     std::string(matrix.kernel->numerics()) +
                     "' wrote behind the packed_bytes that it had asked for");
   }
+  std::vector<std::string> strange;
+  for (size_t i = 0; i < placements_.size(); ++i) {
+    if (!queues[i].finite) strange.push_back(placements_[i].matrix->source->name);
+  }
+  warn_of_strange_values(strange);
   if (progress) progress(total_bytes_ - guard_bytes_, total_bytes_ - guard_bytes_);
   return {};
 }
