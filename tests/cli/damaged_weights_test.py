@@ -144,6 +144,21 @@ class WhatIsNotUsed(unittest.TestCase):
         self.assertIn("tensors of layers 1 to 1 are not used: config.json has 1 layers", done.stderr)
 
 
+    def test_zero_points_that_a_config_does_not_speak_of_are_refused(self):
+        model = self.folder / "model"
+        shutil.copytree(SOURCE / "tests/golden/published/ct_w4a16_zeros", model)
+        asked = ["model", "logits", model, "--tokens", "5", "--out", self.folder / "l.npy"]
+        config = json.loads((model / "config.json").read_text())
+        weights = config["quantization_config"]["config_groups"]["group_0"]["weights"]
+        self.assertEqual(weights["symmetric"], False)
+        self.assertEqual(run(*asked).returncode, 0)
+        del weights["symmetric"]
+        (model / "config.json").write_text(json.dumps(config))
+        done = run(*asked)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("zero points off the middle, but 'symmetric' is not false", done.stderr)
+
+
 class LinksToNothing(unittest.TestCase):
     def test_a_file_that_is_a_link_to_nothing_is_not_taken_for_absent(self):
         with tempfile.TemporaryDirectory() as scratch:

@@ -90,9 +90,11 @@ class CompressedTensors final : public Reader {
     TENON_ASSIGN_OR_RETURN(const TensorView* scales,
                            tensors.get(kPackedScale, kRealTypes, {n, groups}));
     const TensorView* zeros = nullptr;
-    if (!scheme_.symmetric) {
-      TENON_ASSIGN_OR_RETURN(
-          zeros, tensors.get(kPackedZero, {DType::i32}, {(n + each - 1) / each, groups}));
+    if (!scheme_.symmetric || tensors.has(kPackedZero)) {
+      Result<const TensorView*> found =
+          tensors.get(kPackedZero, {DType::i32}, {(n + each - 1) / each, groups});
+      if (!found.ok() && !scheme_.symmetric) return found.take_status();
+      if (found.ok()) zeros = *found;
     }
     TENON_ASSIGN_OR_RETURN(ColumnGroups columns,
                            read_column_groups(tensors, ".weight_g_idx", k, group));
@@ -108,6 +110,12 @@ class CompressedTensors final : public Reader {
           down ? word_at(from, row / each, column) : word_at(from, row, column / each);
       return static_cast<uint32_t>(word) >> (at % each * bits) & ((1u << bits) - 1);
     };
+    // Some tools store the zero points of symmetric weights, all in the middle.
+    for (uint64_t i = 0; scheme_.symmetric && zeros != nullptr && i < n * groups; ++i) {
+      if (code(*zeros, i / groups, i % groups, true) == 1u << (bits - 1)) continue;
+      return tensors.refuse(kPackedZero,
+                            "has zero points off the middle, but 'symmetric' is not false");
+    }
     matrix.fill = [=, order = matrix.order](const Strip& strip) {
       for (uint64_t r = 0; r < strip.rows; ++r) {
         const uint64_t row = strip.first + r;
