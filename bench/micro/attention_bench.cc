@@ -2,9 +2,11 @@
 // bound by FMA. Layers stand one after the other in memory that no cache holds.
 //
 //   attention_bench --benchmark_filter='decode.*bf16'
+//   attention_bench --products=int8     of i8 and i4 alone; bf16: of bf16 alone
 #include <sys/mman.h>
 #include <tenon/attention.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -222,6 +224,24 @@ void add_case(AttentionKernel& kernel, const std::string& kind, const Case& shap
       ->MinTime(0.2);
 }
 
+// What the kernel's option `products` is to be, and the types of K and V that go with it.
+struct Products {
+  PluginOption option;
+  std::vector<DType> types;
+};
+Products take_products(int& argc, char** argv) {
+  Products products{{"products", 0}, {DType::bf16, DType::f16, DType::f32, DType::i8, DType::i4}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view flag = argv[i];
+    if (!flag.starts_with("--products=")) continue;
+    if (flag == "--products=bf16") products = {{"products", 1}, {DType::bf16}};
+    if (flag == "--products=int8") products = {{"products", 2}, {DType::i8, DType::i4}};
+    std::copy(argv + i + 1, argv + argc, argv + i);
+    --argc;
+  }
+  return products;
+}
+
 }  // namespace
 }  // namespace tenon::bench
 
@@ -229,9 +249,11 @@ int main(int argc, char** argv) {
   using namespace tenon;
   using namespace tenon::bench;
   if (!start_machine(argc, argv)) return 1;
-  auto& kernel = bench::kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu");
+  const Products products = take_products(argc, argv);
+  auto& kernel = bench::kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu",
+                                                {&products.option, 1});
   for (const Heads& heads : kHeads) {
-    for (DType dtype : {DType::bf16, DType::f16, DType::f32, DType::i8, DType::i4}) {
+    for (DType dtype : products.types) {
       for (uint32_t context : {512u, 2048u, 8192u}) {
         for (uint32_t block_tokens : {16u, context}) {
           add_case(kernel, "decode",

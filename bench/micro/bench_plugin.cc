@@ -34,19 +34,26 @@ const HostServices& services() {
 
 }  // namespace
 
-void* make_plugin(std::string_view library, std::string_view interface, std::string_view id) {
+void* make_plugin(std::string_view library, std::string_view interface, std::string_view id,
+                  std::span<const PluginOption> options) {
   const std::string path = TENON_PLUGIN_FOLDER "/libtenon-" + std::string(library) + ".so";
   const auto loaded = load_library(path);
   if (!loaded.ok()) leave(loaded.status().message());
   const PluginDescriptor* descriptor = (*loaded)->find(interface, id);
   if (descriptor == nullptr) leave(path + " has no plugin " + std::string(id));
   const uint64_t alignment = descriptor->options_alignment;
-  void* options = std::aligned_alloc(
+  void* storage = std::aligned_alloc(
       alignment, (descriptor->options_bytes + alignment - 1) / alignment * alignment);
-  descriptor->construct_options(options);
+  descriptor->construct_options(storage);
+  for (const PluginOption& option : options) {
+    for (uint32_t i = 0; i < descriptor->option_count; ++i) {
+      if (descriptor->options[i].key != option.key) continue;
+      descriptor->options[i].store(storage, {.integer = option.value, .text = {}});
+    }
+  }
   static const PipelineFacts facts;
   void* instance = nullptr;
-  const Status status = descriptor->create(services(), facts, options, &instance);
+  const Status status = descriptor->create(services(), facts, storage, &instance);
   if (!status.ok()) leave(status.message());
   return instance;
 }
