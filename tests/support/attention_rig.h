@@ -73,6 +73,7 @@ struct Shape {
   bool latent = false;  // V is the first v_dim elements of K
   bool slopes = false;  // 1/2, 1/4, … of the heads
   bool pairs = false;   // products = "bf16"
+  bool bytes = false;   // products = "int8"
   uint32_t values_dim() const { return v_dim == 0 ? head_dim : v_dim; }
   uint32_t query_heads() const { return kv_heads * group; }
 };
@@ -86,6 +87,7 @@ class Rig {
     host_.facts.cpu = isa;
     PluginInstance<AttentionKernel>::Options options;
     if (shape.pairs) options.push_back({"products", {.integer = 1, .text = {}}});
+    if (shape.bytes) options.push_back({"products", {.integer = 2, .text = {}}});
     kernel_ = std::make_unique<PluginInstance<AttentionKernel>>("cpu", host_, options);
     group_.kind = shape.latent ? KvKind::latent : KvKind::attention;
     group_.layers = 1;
@@ -116,7 +118,8 @@ class Rig {
     storage_.layers = {&planes_, 1};
     const Status status = (*kernel_)->bind(binding(sequences, plan_slices));
     EXPECT_TRUE(status.ok()) << status.message();
-    workspace_.assign((*kernel_)->workspace_bytes(0) + 64, std::byte{0xff});
+    workspace_.assign((*kernel_)->workspace_bytes(0) + 64 + kGuard, std::byte{0xff});
+    std::fill_n(behind_workspace(), kGuard, kUntouched);
     plan_.assign((*kernel_)->plan_bytes(0) + 64 + kGuard, kUntouched);
     for (uint32_t s = 0; s < sequences; ++s) {
       std::vector<BlockId> table(blocks_each);
@@ -346,6 +349,9 @@ class Rig {
         EXPECT_TRUE(status.ok()) << status.message();
       }
     }
+    for (size_t i = 0; i < kGuard; ++i) {
+      ASSERT_EQ(behind_workspace()[i], kUntouched) << "wrote behind its workspace";
+    }
     if (scored_.empty()) return;
     const auto* scores = static_cast<const AttentionScores*>(kernel_->extension(kAttentionScores));
     ASSERT_NE(scores, nullptr);
@@ -400,6 +406,9 @@ class Rig {
     made.base = bytes.data();
     return made;
   }
+  std::byte* behind_workspace() {
+    return static_cast<std::byte*>(aligned(workspace_)) + kernel().workspace_bytes(0);
+  }
   static void* aligned(std::vector<std::byte>& bytes) {
     const auto address = reinterpret_cast<uintptr_t>(bytes.data());
     return reinterpret_cast<void*>((address + 63) / 64 * 64);
@@ -415,7 +424,7 @@ class Rig {
   std::vector<std::byte> k_bytes_, v_bytes_;
   KvLayerStorage planes_;
   KvGroupStorage storage_;
-  static constexpr size_t kGuard = 64;
+  static constexpr size_t kGuard = 4096;
   static constexpr std::byte kUntouched{0x5a};
   std::vector<std::byte> workspace_, plan_;
   std::vector<std::vector<BlockId>> tables_;
