@@ -9,7 +9,13 @@ from program import SOURCE, run, run_json, settings
 PAIRS = settings(attention__options__products="bf16", kv_cache__dtype="bf16")
 PROCESSOR = pathlib.Path("/proc/cpuinfo")
 HAS_PAIRS = PROCESSOR.exists() and "avx512_bf16" in PROCESSOR.read_text()
+HAS_BYTES = PROCESSOR.exists() and "avx512_vnni" in PROCESSOR.read_text()
 LATENT = SOURCE / "tests/golden/models/deepseek_v2"
+HEADS = SOURCE / "tests/golden/models/qwen2"
+
+
+def in_bytes(dtype):
+    return settings(attention__options__products="int8", kv_cache__dtype=dtype)
 
 
 class Attention(unittest.TestCase):
@@ -25,8 +31,8 @@ class Attention(unittest.TestCase):
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def report(self, *flags):
-        return run_json("--file", self.file, "--model", LATENT, "--ignore-eos", *flags)
+    def report(self, *flags, model=LATENT):
+        return run_json("--file", self.file, "--model", model, "--ignore-eos", *flags)
 
     @staticmethod
     def outcome(report):
@@ -39,12 +45,28 @@ class Attention(unittest.TestCase):
         plain = self.report(*settings(kv_cache__dtype="bf16"))
         self.assertIn("+cpu/avx512 kv=bf16", plain["pipeline"]["numerics"])
         self.assertNotEqual(self.outcome(alone), self.outcome(plain))
-        for flags in [["--threads", 1], ["--threads", 3],
-                      settings(scheduler__plugin="chunked", scheduler__options__step_tokens=7),
-                      settings(kv_cache__block_tokens=1), settings(kv_cache__plugin="prefix"),
-                      settings(limits__max_sequences=1), settings(drafter__plugin="suffix")]:
+        for flags in self.WAYS:
             with self.subTest(flags=flags):
                 self.assertEqual(self.outcome(self.report(*PAIRS, *flags)), self.outcome(alone))
+
+    @unittest.skipUnless(HAS_BYTES, "no AVX-512 VNNI")
+    def test_bytes_have_numerics_of_their_own_and_the_same_bits_whatever_a_step_is_made_of(self):
+        for dtype in ["i8", "i4"]:
+            alone = self.report(*in_bytes(dtype), model=HEADS)
+            self.assertIn(f"+cpu/avx512_vnni kv={dtype}", alone["pipeline"]["numerics"])
+            plain = self.report(*settings(kv_cache__dtype=dtype), model=HEADS)
+            self.assertIn(f"+cpu/avx512 kv={dtype}", plain["pipeline"]["numerics"])
+            self.assertNotEqual(self.outcome(alone), self.outcome(plain))
+            for flags in self.WAYS:
+                with self.subTest(dtype=dtype, flags=flags):
+                    other = self.report(*in_bytes(dtype), *flags, model=HEADS)
+                    self.assertEqual(self.outcome(other), self.outcome(alone))
+
+    # A step is made of other rows and blocks, and shared out otherwise.
+    WAYS = [["--threads", 1], ["--threads", 3],
+            settings(scheduler__plugin="chunked", scheduler__options__step_tokens=7),
+            settings(kv_cache__block_tokens=1), settings(kv_cache__plugin="prefix"),
+            settings(limits__max_sequences=1), settings(drafter__plugin="suffix")]
 
     def refused(self, words, *flags):
         done = run("run", "--file", self.file, "--model", LATENT, *flags)
@@ -57,6 +79,11 @@ class Attention(unittest.TestCase):
         if HAS_PAIRS:
             self.refused(["kv.dtype is f32", "products"], *PAIRS, *settings(kv_cache__dtype="f32"))
         self.refused(["products", "f32"], *settings(attention__options__products="f8"))
+
+    def test_what_bytes_lack_is_named(self):
+        self.refused(["avx512_vnni", "--isa"], *in_bytes("i8"), "--isa", "avx2")
+        if HAS_BYTES:
+            self.refused(["kv.dtype is bf16", "products"], *in_bytes("bf16"))
 
 
 if __name__ == "__main__":

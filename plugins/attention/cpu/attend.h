@@ -8,6 +8,7 @@
 // Heads are walked inside a tile: they lie side by side in a block, so memory is read in long runs.
 #pragma once
 
+#include "plugins/attention/cpu/byte_values.h"
 #include "plugins/attention/cpu/kernels.h"
 #include "plugins/attention/cpu/kv_tile.h"
 #include "plugins/attention/cpu/pairs.h"
@@ -35,10 +36,11 @@ class Attention {
         heads_(heads),
         queries_((item.last_row - item.first_row) * heads),
         k_columns_(padded_k(task.k_dim)),
-        v_columns_(padded_v(task.v_dim)),
-        paired_(paired_columns<E>(task.v_dim)) {
+        v_columns_(S::kBytes ? padded_bytes(task.v_dim) : padded_v(task.v_dim)),
+        paired_(!S::kBytes && paired_columns<E>(task.v_dim)) {
     tile_ = scratch;
-    q_ = tile_ + kTileTokens * (S::kLatent ? kLatentPart : larger(k_columns_, v_columns_));
+    const uint32_t columns = S::kLatent ? kLatentPart : larger(k_columns_, v_columns_);
+    q_ = tile_ + (S::kBytes ? 0 : kTileTokens * columns);
     scores_ = q_ + S::kQueries * S::kQueryStride;
     range_sums_ = scores_ + S::kQueries * kTileTokens;
     sums_ = range_sums_ + S::kQueries * v_columns_;
@@ -89,6 +91,11 @@ class Attention {
     for (uint32_t i = 0; i < all_queries(); ++i) {
       query_sums_[i] = load_query<E>(task_, row_of(i), head_of(i), q_ + i * S::kQueryStride);
       if constexpr (S::kPairs) round_query(q_ + i * S::kQueryStride, k_columns_);
+#ifdef __AVX512VNNI__
+      if constexpr (S::kBytes) {
+        byte_queries_[i] = make_codes<E>(q_ + i * S::kQueryStride, task_.k_dim);
+      }
+#endif
     }
   }
 
@@ -113,6 +120,9 @@ class Attention {
         }
       }
     }
+#ifdef __AVX512VNNI__
+    if constexpr (S::kBytes) order_sums(bounds);
+#endif
   }
 
   // Queries [first, last) over one tile, all heads. `next_tile`: the one behind it comes next.
@@ -135,9 +145,12 @@ class Attention {
 #ifdef __AVX512BF16__
       if constexpr (S::kPairs) attend_in_pairs(rows, head, first, last, requests);
 #endif
+#ifdef __AVX512VNNI__
+      if constexpr (S::kBytes) attend_in_bytes(rows, head, first, last, requests);
+#endif
       if constexpr (!S::kPairs && S::kLatent) {
         attend_latent_tile(rows, head, first, last, requests);
-      } else if constexpr (!S::kPairs) {
+      } else if constexpr (!S::kPairs && !S::kBytes) {
         attend_tile(rows, head, first, last, requests);
       }
     }
@@ -309,6 +322,18 @@ class Attention {
   }
 #endif
 
+#ifdef __AVX512VNNI__
+  // The same in bytes: attend_bytes.h.
+  void attend_in_bytes(const TileRows& rows, uint32_t head, uint32_t first, uint32_t last,
+                       Requests& requests);
+  template <uint32_t R>
+  uint32_t sees(uint32_t i) const;
+  ByteSoftmax byte_softmax(uint32_t base, uint32_t i);
+  void weigh_bytes(uint32_t base, uint32_t first, uint32_t last);
+  void finish_scores(uint32_t base, uint32_t i);
+  void order_sums(Span bounds);
+#endif
+
   // Queries for one product, so that products are alike: a small last one would use few registers.
   static uint32_t even_block(uint32_t queries) {
     const uint32_t blocks = (queries + kMaxRows - 1) / kMaxRows;
@@ -444,9 +469,10 @@ class Attention {
       const uint64_t query = uint64_t{j / heads_} * group() + first_head_ + j % heads_;
       const uint64_t at = item_.partial + i / queries_ * item_.partial_stride + range * of_head;
       float* to = partials + (at + query) * size;
-      __builtin_memcpy(to, range_sums_ + i * v_columns_, v_columns_ * sizeof(float));
-      to[v_columns_] = range_maxima_[i];
-      to[v_columns_ + 1] = range_weights_[i];
+      const uint32_t columns = padded_v(task_.v_dim);
+      __builtin_memcpy(to, range_sums_ + i * v_columns_, columns * sizeof(float));
+      to[columns] = range_maxima_[i];
+      to[columns + 1] = range_weights_[i];
     }
   }
 
@@ -468,14 +494,21 @@ class Attention {
   Span present_[3];
   uint32_t rows_start_[2] = {~0u, ~0u};
   TileScales scales_;
-  float found_[S::kQueries];       // the largest score of the tile
-  float factors_[S::kQueries];     // what sums are multiplied with to take up the tile
-  float query_sums_[S::kQueries];  // Σ q, for i4
-  float least_sums_[S::kQueries];  // Σ weight · least of V over the tile, for i4
+  float found_[S::kQueries];  // the largest score of the tile
+  // Where vectors of a few are written, there is room for a whole one.
+  float factors_[S::kQueries + 4];     // what sums are multiplied with to take up the tile
+  float query_sums_[S::kQueries];      // Σ q, for i4
+  float least_sums_[S::kQueries + 4];  // Σ weight · least of V over the tile, for i4
   float range_maxima_[S::kQueries];
   float range_weights_[S::kQueries];
   float maxima_[S::kQueries];
   float weights_[S::kQueries];
+#ifdef __AVX512VNNI__
+  static constexpr uint32_t kByteMost = S::kBytes ? S::kQueries : 1;
+  ByteQuery byte_queries_[kByteMost];
+  float byte_takes_[kByteMost + kByteQueries];
+  ScaleWords scale_words_;
+#endif
   float* tile_;        // K as columns, then V as rows where they are widened first
   float* q_;           // [all queries][kQueryStride]
   float* scores_;      // [queries_][kTileTokens]
@@ -485,3 +518,5 @@ class Attention {
 
 }  // namespace
 }  // namespace tenon::attention_cpu
+
+#include "plugins/attention/cpu/attend_bytes.h"

@@ -24,22 +24,26 @@ constexpr uint32_t kMaxContextTokens = 1u << 30;
 // That are scored together: enough that reading K serves many, few enough to be shared out.
 constexpr uint32_t kScoredRows = 24;
 
-enum class Products : uint8_t { f32, bf16 };
+enum class Products : uint8_t { f32, bf16, int8 };
 struct Options {
   Products products = Products::f32;
 };
-constexpr std::string_view kProducts[] = {"f32", "bf16"};
+constexpr std::string_view kProducts[] = {"f32", "bf16", "int8"};
 constexpr OptionSpec kOptions[] = {
     sdk::choice<&Options::products>(
         "products", 0, kProducts,
         "f32: queries and weights as they are; bf16: rounded to bf16 and multiplied in pairs "
-        "with a cache of bf16, by AVX-512 BF16: other bits, and faster where arithmetic is the "
-        "limit"),
+        "with a cache of bf16, by AVX-512 BF16; int8: rounded to bytes and multiplied with a cache "
+        "of i8 or i4, by AVX-512 VNNI: other bits, and faster where arithmetic is the limit"),
 };
 TENON_CHECK_OPTIONS(kOptions);
 
-// Pairs where they are asked for and the processor has them; `bind` refuses where it has not.
+// What is asked for, where the processor has it; `bind` refuses where it has not.
 const KernelSet& choose_kernels(const HostFacts& host, Products products) {
+  if (products == Products::int8) {
+    return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
+                                               {kCpuAvx512Vnni, TENON_X86(&kAvx512VnniKernels)}});
+  }
   if (products == Products::bf16) {
     return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
                                                {kCpuAvx512Bf16, TENON_X86(&kAvx512Bf16Kernels)}});
@@ -86,6 +90,10 @@ Status check_storage(const KvGroupStorage& storage, Products products) {
   if (products == Products::bf16 && storage.dtype != DType::bf16) {
     return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
                   "; attention.options.products = \"bf16\" multiplies what is stored as bf16");
+  }
+  if (products == Products::int8 && !kv_is_quantised(storage.dtype)) {
+    return refuse("kv.dtype is " + std::string(dtype_name(storage.dtype)) +
+                  "; attention.options.products = \"int8\" multiplies what is stored as i8 or i4");
   }
   if (storage.block_tokens == 0) return broken("a KV group has no block size");
   return Status();
@@ -142,10 +150,11 @@ class CpuAttention {
       return refuse("activations are " + std::string(dtype_name(binding.dtype)) +
                     "; \"cpu\" takes f32");
     }
-    if (products_ == Products::bf16 && &kernels_ == &kPortableKernels) {
-      return refuse(
-          "attention.options.products is \"bf16\", which multiplies by avx512_bf16; "
-          "this processor, or what --isa leaves of it, has none");
+    if (products_ != Products::f32 && &kernels_ == &kPortableKernels) {
+      const bool pairs = products_ == Products::bf16;
+      return refuse("attention.options.products is \"" + std::string(pairs ? "bf16" : "int8") +
+                    "\", which multiplies by " + (pairs ? "avx512_bf16" : "avx512_vnni") +
+                    "; this processor, or what --isa leaves of it, has none");
     }
     binding_ = binding;
     groups_.assign(model.group_count, {});

@@ -41,6 +41,20 @@ inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, 
   });
 }
 
+#ifdef __AVX512VNNI__
+// Latent rows are multiplied in f32.
+inline void attend_in_bytes(const LayerTask& task, const WorkItem& item, float* scratch,
+                            float* partials) {
+  const auto attend = [&](auto elements) {
+    using E = decltype(elements);
+    if (task.latent) return attend_as<E, LatentRows>(task, item, scratch, partials);
+    attend_as<E, InBytes>(task, item, scratch, partials);
+  };
+  if (task.dtype == DType::i8) return attend(I8Elements());
+  attend(I4Elements());
+}
+#endif
+
 #ifdef __AVX512BF16__
 inline void attend_in_pairs(const LayerTask& task, const WorkItem& item, float* scratch,
                             float* partials) {
@@ -61,8 +75,9 @@ inline void score(const LayerTask& task, const ScoreItem& item, float* scratch) 
   });
 }
 
-inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query,
-                    const float* partials) {
+// `paired`: sums are even and odd elements of 2·kLanes each.
+inline void combine_as(const LayerTask& task, const SplitItem& item, uint32_t query,
+                       const float* partials, bool paired) {
   const uint32_t group = task.query_heads / task.kv_heads;
   const uint32_t row = item.first_row + query / group;
   const uint64_t head = uint64_t{item.kv_head} * group + query % group;
@@ -87,12 +102,23 @@ inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query
     weight = from[columns + 1];
   }
   if (task.sinks != nullptr) weight = with_sink(weight, maximum, task.sinks[head]);
-  bool paired = false;
-  with_elements(task.dtype,
-                [&](auto elements) { paired = paired_columns<decltype(elements)>(task.v_dim); });
   write_out(sum, weight, task.v_dim, paired,
             task.out + (uint64_t{row} * task.query_heads + head) * task.v_dim);
 }
+inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query,
+                    const float* partials) {
+  bool paired = false;
+  with_elements(task.dtype,
+                [&](auto elements) { paired = paired_columns<decltype(elements)>(task.v_dim); });
+  combine_as(task, item, query, partials, paired);
+}
+#ifdef __AVX512VNNI__
+inline void combine_in_bytes(const LayerTask& task, const SplitItem& item, uint32_t query,
+                             const float* partials) {
+  if (task.latent) return combine(task, item, query, partials);
+  combine_as(task, item, query, partials, false);
+}
+#endif
 
 inline void store(const LayerTask& task, const BlockId* blocks, uint32_t row, uint32_t head) {
   const KvAddress to = address_of(task, blocks, task.slots[row]);

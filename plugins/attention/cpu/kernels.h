@@ -31,12 +31,14 @@ inline constexpr uint32_t kLatentPart = 64;
 struct HeadRows {
   static constexpr bool kLatent = false;
   static constexpr bool kPairs = false;
+  static constexpr bool kBytes = false;
   static constexpr uint32_t kQueries = kMaxQueries;
   static constexpr uint32_t kQueryStride = kMaxHeadDim + 16;
 };
 struct LatentRows {
   static constexpr bool kLatent = true;
   static constexpr bool kPairs = false;
+  static constexpr bool kBytes = false;
   static constexpr uint32_t kQueries = kMaxLatentQueries;
   static constexpr uint32_t kQueryStride = kMaxLatentDim + 16;
 };
@@ -44,6 +46,10 @@ struct LatentRows {
 template <class Rows>
 struct InPairs : Rows {
   static constexpr bool kPairs = true;
+};
+// Heads multiplied in bytes, of a cache of i8 or i4.
+struct InBytes : HeadRows {
+  static constexpr bool kBytes = true;
 };
 constexpr uint32_t max_queries(bool latent) noexcept {
   return latent ? kMaxLatentQueries : kMaxQueries;
@@ -58,6 +64,10 @@ constexpr uint32_t padded_k(uint32_t k_dim) noexcept {
 }
 constexpr uint32_t padded_v(uint32_t v_dim) noexcept {
   return static_cast<uint32_t>(round_up(v_dim, 16));
+}
+// The same where V is worked on in bytes.
+constexpr uint32_t padded_bytes(uint32_t v_dim) noexcept {
+  return static_cast<uint32_t>(round_up(v_dim, 64));
 }
 
 // Entries [low, high) that a row sees and its own, counted along the path that leads to it: of a
@@ -134,7 +144,7 @@ constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim, bool latent) n
   const uint64_t v = padded_v(v_dim);
   const uint64_t tile = kTileTokens * (latent ? kLatentPart : k > v ? k : v);
   const uint64_t stride = latent ? LatentRows::kQueryStride : HeadRows::kQueryStride;
-  const uint64_t a_query = stride + kTileTokens + 2 * v;
+  const uint64_t a_query = stride + kTileTokens + 2 * padded_bytes(v_dim);
   return round_up(tile + max_queries(latent) * a_query, 64);
 }
 
@@ -166,6 +176,7 @@ extern const KernelSet kPortableKernels;
 #if defined(__x86_64__)
 extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
+extern const KernelSet kAvx512VnniKernels;  // bytes; a cache of i8 or i4 alone
 extern const KernelSet kAvx512Bf16Kernels;  // pairs of bf16; a cache of bf16 alone
 #endif
 

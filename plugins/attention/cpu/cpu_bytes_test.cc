@@ -1,0 +1,223 @@
+// Products of bytes (products = "int8"): what rounding costs against double precision, the same
+// bits however steps are made, and where they are refused.
+#include "tests/support/attention_bits.h"
+
+namespace tenon {
+namespace {
+
+constexpr DType kQuantised[] = {DType::i8, DType::i4};
+
+class CpuBytes : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!detect_cpu_features().has_all(kCpuAvx512Vnni)) GTEST_SKIP() << "no AVX-512 VNNI";
+  }
+  static Shape heads(uint32_t kv_heads, uint32_t group, uint32_t head_dim, DType dtype) {
+    return {
+        .kv_heads = kv_heads, .group = group, .head_dim = head_dim, .dtype = dtype, .bytes = true};
+  }
+  // Queries have 7 bits beside the sign, weights 8: each errs by less than a step, and errors of
+  // many cancel out.
+  static void expect_near(const Shape& shape, uint32_t tokens, double most = 2e-2) {
+    Rig rig(shape, kCpuAvx512Vnni);
+    const auto out = rig.step({{0, 0, tokens}}, 2);
+    for (uint32_t token : {0u, tokens / 3, tokens - 1}) {
+      const double error =
+          relative_rms({&out[token * rig.row_floats()], rig.row_floats()}, rig.reference(0, token));
+      EXPECT_LE(error, most) << dtype_name(shape.dtype) << " head_dim " << shape.head_dim
+                             << " v_dim " << shape.values_dim() << " group " << shape.group
+                             << " token " << token << " of " << tokens << " window "
+                             << shape.window_tokens;
+    }
+  }
+};
+
+TEST_F(CpuBytes, are_near_double_precision_over_heads_of_every_size) {
+  for (DType dtype : kQuantised) {
+    for (uint32_t head_dim : {1u,  2u,  3u,  8u,  15u,  16u,  31u,  32u,  33u,  40u, 63u,
+                              64u, 65u, 80u, 96u, 127u, 128u, 129u, 192u, 255u, 256u}) {
+      expect_near(heads(2, 2, head_dim, dtype), 70);
+    }
+    for (uint32_t group : {1u, 2u, 3u, 4u, 5u, 12u, 13u, 100u}) {
+      expect_near(heads(1, group, 32, dtype), 130);
+    }
+    Shape apart = heads(2, 3, 64, dtype);
+    apart.v_dim = 33;
+    expect_near(apart, 100);
+    apart.head_dim = 40;
+    apart.v_dim = 200;
+    expect_near(apart, 100);
+  }
+}
+
+TEST_F(CpuBytes, are_near_double_precision_over_long_contexts) {
+  for (DType dtype : kQuantised) {
+    expect_near(heads(2, 4, 64, dtype), 2000);
+    expect_near(heads(1, 4, 128, dtype), 2000);
+  }
+}
+
+TEST_F(CpuBytes, are_near_double_precision_at_every_end_of_a_window_or_tile) {
+  for (DType dtype : kQuantised) {
+    for (uint32_t window : {1u, 2u, 3u, 40u, 63u, 64u, 65u, 100u}) {
+      for (uint32_t tokens : {1u, 2u, 63u, 64u, 65u, 513u}) {
+        Shape shape = heads(1, 5, 48, dtype);
+        shape.window_tokens = window;
+        shape.block_tokens = 1 + tokens % 7;
+        expect_near(shape, tokens);
+      }
+    }
+  }
+}
+
+TEST_F(CpuBytes, know_soft_caps_slopes_and_sinks) {
+  for (DType dtype : kQuantised) {
+    Shape capped = heads(2, 2, 64, dtype);
+    capped.soft_cap = 20.0f;
+    expect_near(capped, 100);
+    Shape sloped = heads(2, 4, 24, dtype);
+    sloped.slopes = true;
+    expect_near(sloped, 200);
+    Shape sunk = heads(2, 2, 24, dtype);
+    sunk.sinks = {-300.0f, 0.5f, 9.0f, 400.0f};
+    expect_near(sunk, 100);
+  }
+}
+
+// Rows of a constant have the scale 0 in i4, and all weight in what is added to them.
+TEST_F(CpuBytes, of_values_that_are_all_alike_give_them_back) {
+  for (DType dtype : kQuantised) {
+    for (const Shape& shape : {heads(1, 3, 64, dtype), heads(1, 3, 37, dtype)}) {
+      for (const float value : {0.0f, 1.5f, -2.0f, 1e-30f, 1e34f}) {
+        Rig rig(shape, kCpuAvx512Vnni);
+        rig.give_all(std::vector<float>(shape.head_dim, value));
+        const double want = read_back(dtype, std::vector<float>(shape.head_dim, value))[0];
+        for (const float x : rig.step({{0, 0, 600}})) {
+          ASSERT_NEAR(x, want, 1e-2 * std::fabs(value)) << dtype_name(dtype) << " " << value;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CpuBytes, multiply_latent_rows_in_f32) {
+  for (DType dtype : kQuantised) {
+    Shape shape = latent_shape(72, 64, 5, dtype);
+    const auto expected = Rig(shape, kCpuAvx512Vnni).step({{0, 0, 600}}, 2);
+    shape.bytes = true;
+    const auto out = Rig(shape, kCpuAvx512Vnni).step({{0, 0, 600}}, 2);
+    EXPECT_TRUE(same_bits(out.data(), expected.data(), out.size())) << dtype_name(dtype);
+  }
+}
+
+TEST_F(CpuBytes, give_a_row_the_same_bits_however_the_prompt_is_cut_or_branches) {
+  for (DType dtype : kQuantised) {
+    for (const Shape& shape : {heads(2, 3, 64, dtype), heads(1, 4, 128, dtype),
+                               heads(1, 7, 40, dtype), heads(3, 1, 33, dtype)}) {
+      expect_same_bits_for_chunks(shape, kCpuAvx512Vnni);
+    }
+    Shape windowed = heads(1, 5, 72, dtype);
+    windowed.window_tokens = 91;
+    expect_same_bits_for_chunks(windowed, kCpuAvx512Vnni);
+    Shape sloped = heads(2, 4, 24, dtype);
+    sloped.slopes = true;
+    expect_same_bits_for_chunks(sloped, kCpuAvx512Vnni);
+    Shape capped = heads(1, 6, 64, dtype);
+    capped.soft_cap = 15.0f;
+    expect_same_bits_for_chunks(capped, kCpuAvx512Vnni);
+    for (uint32_t before : {0u, 59u, 64u, 507u, 510u}) {
+      expect_same_bits_for_paths(heads(2, 3, 64, dtype), before, kCpuAvx512Vnni);
+      expect_same_bits_for_paths(heads(3, 1, 24, dtype), before, kCpuAvx512Vnni);
+      expect_same_bits_for_paths(heads(1, 100, 40, dtype), before, kCpuAvx512Vnni);
+    }
+  }
+}
+
+TEST_F(CpuBytes, give_a_row_the_same_bits_for_any_blocks_slices_and_neighbours) {
+  constexpr uint32_t kTokens = 1101;
+  for (DType dtype : kQuantised) {
+    for (const Shape& shape :
+         {heads(3, 2, 64, dtype), heads(1, 5, 44, dtype), heads(2, 4, 128, dtype)}) {
+      Rig first(shape, kCpuAvx512Vnni, 2, 1);
+      first.step({{1, 0, kTokens}});
+      const auto expected = first.step({{1, kTokens, 1}});
+      for (uint32_t block : {1u, 16u, 100u, 2048u}) {
+        Shape other = shape;
+        other.block_tokens = block;
+        Rig rig(other, kCpuAvx512Vnni, 2, 1 + block % 7);
+        std::reverse(rig.table(1).begin(), rig.table(1).end());
+        rig.step({{1, 0, kTokens}}, 2);
+        const auto out = rig.step({{0, 0, 5}, {1, kTokens, 1}}, 3);
+        EXPECT_TRUE(same_bits(&out[5 * rig.row_floats()], expected.data(), expected.size()))
+            << "block " << block << " head_dim " << shape.head_dim << " " << dtype_name(dtype);
+      }
+    }
+  }
+}
+
+TEST_F(CpuBytes, of_rows_before_a_poisoned_token_do_not_notice_it) {
+  for (DType dtype : kQuantised) {
+    const Shape shape = heads(1, 3, 32, dtype);
+    Rig clean(shape, kCpuAvx512Vnni);
+    const auto expected = clean.step({{0, 0, 150}});
+    for (uint32_t token : {1u, 2u, 65u, 66u, 70u, 71u, 99u}) {
+      Rig rig(shape, kCpuAvx512Vnni);
+      rig.poison(0, token);
+      const auto out = rig.step({{0, 0, 150}});
+      EXPECT_TRUE(same_bits(out.data(), expected.data(), token * rig.row_floats())) << token;
+      for (size_t i = token * rig.row_floats(); i < out.size(); ++i) {
+        ASSERT_TRUE(std::isnan(out[i])) << token << " " << i;
+      }
+    }
+  }
+}
+
+TEST_F(CpuBytes, tell_what_weight_entries_got) {
+  const Shape shape = heads(1, 5, 64, DType::i8);
+  Rig rig(shape, kCpuAvx512Vnni);
+  std::vector<std::vector<uint64_t>> sums(1);
+  rig.step_scored({{0, 0, 66}}, sums, 2);
+  double all = 0;
+  for (uint64_t sum : sums[0]) all += static_cast<double>(sum) * 0x1.0p-24;
+  EXPECT_NEAR(all, 66 * shape.query_heads(), 1e-2);
+}
+
+TEST_F(CpuBytes, have_numerics_of_their_own) {
+  for (DType dtype : kQuantised) {
+    Shape shape = heads(2, 2, 64, dtype);
+    EXPECT_EQ(Rig(shape, kCpuAvx512Vnni).kernel().numerics(), "cpu/avx512_vnni");
+    const auto bytes = Rig(shape, kCpuAvx512Vnni).step({{0, 0, 70}});
+    shape.bytes = false;
+    Rig plain(shape, kCpuAvx512Vnni);
+    EXPECT_EQ(plain.kernel().numerics(), "cpu/avx512");
+    EXPECT_FALSE(same_bits(bytes.data(), plain.step({{0, 0, 70}}).data(), bytes.size()));
+  }
+}
+
+TEST(CpuBytesRefused, where_the_processor_or_the_cache_lacks_what_they_need) {
+  Rig rig({.dtype = DType::i8}, kCpuPortable);
+  const AttentionBinding binding = rig.binding(1, 1);
+  const PluginInstance<AttentionKernel>::Options bytes = {{"products", {.integer = 2, .text = {}}}};
+  TestHost host;
+  host.facts.cpu = lowered(host.facts.cpu, kCpuAvx512);
+  PluginInstance<AttentionKernel> without("cpu", host, bytes);
+  EXPECT_EQ(without->bind(binding).message(),
+            "attention.options.products is \"int8\", which multiplies by avx512_vnni; this "
+            "processor, or what --isa leaves of it, has none");
+  if (!detect_cpu_features().has_all(kCpuAvx512Vnni)) return;
+  host.facts.cpu = kCpuAvx512Vnni;
+  PluginInstance<AttentionKernel> with("cpu", host, bytes);
+  EXPECT_TRUE(with->bind(binding).ok());
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    KvGroupStorage storage = binding.storage[0];
+    storage.dtype = dtype;
+    AttentionBinding other = binding;
+    other.storage = {&storage, 1};
+    EXPECT_EQ(with->bind(other).message(),
+              "kv.dtype is " + std::string(dtype_name(dtype)) +
+                  "; attention.options.products = \"int8\" multiplies what is stored as i8 or i4");
+  }
+}
+
+}  // namespace
+}  // namespace tenon
