@@ -38,6 +38,7 @@ struct Case {
   uint32_t sequences = 1;
   uint32_t first_token = 0;  // of this step; before it the cache is full
   uint32_t rows = 1;         // of each sequence
+  int64_t products = 0;      // the kernel's option, counted
 };
 
 // Layers with a cache of their own, and one step over them.
@@ -85,7 +86,9 @@ class Attention {
     return {.bytes = static_cast<double>(shape_.heads.planes()) * tokens_ * shape_.sequences *
                      shape_.heads.kv_heads * static_cast<double>(token_bytes()),
             .operations = 2 * pairs * shape_.heads.query_heads * dims,
-            .operation_limit = limits.fma_flops};
+            .operation_limit = shape_.products == 2   ? limits.int8_ops
+                               : shape_.products == 1 ? limits.bf16_flops
+                                                      : limits.fma_flops};
   }
 
  private:
@@ -260,15 +263,26 @@ int main(int argc, char** argv) {
                    {.heads = heads,
                     .dtype = dtype,
                     .block_tokens = block_tokens,
-                    .first_token = context - 1});
+                    .first_token = context - 1,
+                    .products = products.option.value});
         }
       }
       for (uint32_t sequences : {8u, 32u}) {
         add_case(kernel, "decode",
-                 {.heads = heads, .dtype = dtype, .sequences = sequences, .first_token = 1023});
+                 {.heads = heads,
+                  .dtype = dtype,
+                  .sequences = sequences,
+                  .first_token = 1023,
+                  .products = products.option.value});
       }
-      add_case(kernel, "prompt", {.heads = heads, .dtype = dtype, .rows = 512});
-      add_case(kernel, "chunk", {.heads = heads, .dtype = dtype, .first_token = 3584, .rows = 512});
+      for (uint32_t before : {0u, 3584u}) {
+        add_case(kernel, before == 0 ? "prompt" : "chunk",
+                 {.heads = heads,
+                  .dtype = dtype,
+                  .first_token = before,
+                  .rows = 512,
+                  .products = products.option.value});
+      }
     }
   }
   benchmark::Initialize(&argc, argv);
