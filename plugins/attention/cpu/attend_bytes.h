@@ -61,9 +61,10 @@ void Attention<E, S>::attend_in_bytes(const TileRows& rows, uint32_t head, uint3
     const bool whole = bytes == element_bytes<E>(kByteColumns);
     for (uint32_t i = first; i < last; i += kByteQueries) {
       with_queries(smaller(kByteQueries, last - i), [&](auto queries) {
-        constexpr uint32_t R = decltype(queries)::kValue;
-        const auto add = whole ? add_values_in_bytes<E, R, true> : add_values_in_bytes<E, R, false>;
-        add(scores_ + i * kTileTokens, v, this->template sees<R>(i), byte_softmax(base, i),
+        constexpr uint32_t kCount = decltype(queries)::kValue;
+        const auto add =
+            whole ? add_values_in_bytes<E, kCount, true> : add_values_in_bytes<E, kCount, false>;
+        add(scores_ + i * kTileTokens, v, this->template sees<kCount>(i), byte_softmax(base, i),
             range_sums_ + (base + i) * v_columns_ + column, v_columns_);
       });
     }
@@ -71,7 +72,7 @@ void Attention<E, S>::attend_in_bytes(const TileRows& rows, uint32_t head, uint3
   requests.ask_for_the_rest();
 }
 
-// Of queries [i, i + R), a bit each: whether it sees any of the tile.
+// Of queries [i, i + R) a bit each: whether it sees any of the tile.
 template <class E, class S>
 template <uint32_t R>
 uint32_t Attention<E, S>::sees(uint32_t i) const {
@@ -94,26 +95,28 @@ void Attention<E, S>::weigh_bytes(uint32_t base, uint32_t first, uint32_t last) 
   const bool plain = task_.slopes == nullptr && task_.soft_cap == 0.0f;
   for (uint32_t i = first; i < last; i += kByteQueries) {
     with_queries(smaller(kByteQueries, last - i), [&](auto queries) {
-      constexpr uint32_t R = decltype(queries)::kValue;
-      ByteTile tile{
-          &scales_, byte_queries_ + base + i, {&all, &all, &all, &all}, this->template sees<R>(i)};
+      constexpr uint32_t kCount = decltype(queries)::kValue;
+      ByteTile tile{&scales_,
+                    byte_queries_ + base + i,
+                    {&all, &all, &all, &all},
+                    this->template sees<kCount>(i)};
       bool whole = plain;
-      for (uint32_t r = 0; r < R; ++r) {
+      for (uint32_t r = 0; r < kCount; ++r) {
         const Span seen = in_tile_[i + r];
         whole = whole && seen.low == 0 && seen.high == kTileTokens;
       }
       float* scores = scores_ + i * kTileTokens;
       const ByteSoftmax softmax = byte_softmax(base, i);
-      if (whole) return weigh_in_bytes<E, R, true>(tile, softmax, scores);
-      ByteValues cut[R];
-      for (uint32_t r = 0; r < R; ++r) {
+      if (whole) return weigh_in_bytes<E, kCount, true>(tile, softmax, scores);
+      ByteValues cut[kCount];
+      for (uint32_t r = 0; r < kCount; ++r) {
         if (in_tile_[i + r].empty()) continue;
         finish_scores(base, i + r);
         if (in_tile_[i + r].low == 0 && in_tile_[i + r].high == kTileTokens) continue;
         prepare_values<E>(scales_, in_tile_[i + r], cut[r]);
         tile.values[r] = cut + r;
       }
-      weigh_in_bytes<E, R, false>(tile, softmax, scores);
+      weigh_in_bytes<E, kCount, false>(tile, softmax, scores);
     });
   }
 }
