@@ -172,6 +172,16 @@ TEST_F(CpuBytes, of_rows_before_a_poisoned_token_do_not_notice_it) {
   }
 }
 
+// With one slice nothing lies behind its scratch memory but the guard.
+TEST_F(CpuBytes, keep_within_their_workspace) {
+  for (DType dtype : kQuantised) {
+    for (uint32_t head_dim : {1u, 8u, 33u, 64u, 100u}) {
+      Rig rig(heads(1, 2, head_dim, dtype), kCpuAvx512Vnni, 1, 1);
+      rig.step({{0, 0, 100}});
+    }
+  }
+}
+
 TEST_F(CpuBytes, tell_what_weight_entries_got) {
   const Shape shape = heads(1, 5, 64, DType::i8);
   Rig rig(shape, kCpuAvx512Vnni);
