@@ -1,4 +1,5 @@
-// What a row of attention may not depend on: how a prompt is cut, and what else is in a tree.
+// What a row of attention may not depend on: how a prompt is cut, what else is in a tree, and
+// blocks, slices and neighbours.
 #pragma once
 
 #include <algorithm>
@@ -58,6 +59,25 @@ inline void expect_same_bits_for_paths(const Shape& shape, uint32_t before, CpuF
   const auto next = tree.step({{0, before + 6, 1}});
   const auto expected = chain.step({{0, before + 6, 1}});
   ASSERT_TRUE(same_bits(next.data(), expected.data(), row_floats)) << "behind the accepted path";
+}
+
+// A long text's next row in blocks of several sizes that lie backwards, in one slice and in
+// three, alone and beside another sequence.
+inline void expect_same_bits_for_blocks(const Shape& shape, CpuFeatures isa) {
+  constexpr uint32_t kTokens = 1101;
+  Rig first(shape, isa, 2, 1);
+  first.step({{1, 0, kTokens}});
+  const auto expected = first.step({{1, kTokens, 1}});
+  for (uint32_t block : {1u, 16u, 100u, 2048u}) {
+    Shape other = shape;
+    other.block_tokens = block;
+    Rig rig(other, isa, 2, 1 + block % 7);
+    std::reverse(rig.table(1).begin(), rig.table(1).end());
+    rig.step({{1, 0, kTokens}}, 2);
+    const auto out = rig.step({{0, 0, 5}, {1, kTokens, 1}}, 3);
+    EXPECT_TRUE(same_bits(&out[5 * rig.row_floats()], expected.data(), expected.size()))
+        << "block " << block << " head_dim " << shape.head_dim << " " << dtype_name(shape.dtype);
+  }
 }
 
 }  // namespace tenon

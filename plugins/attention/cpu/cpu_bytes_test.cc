@@ -1,6 +1,6 @@
 // Products of bytes (products = "int8"): what rounding costs against double precision, the same
 // bits however steps are made, and where they are refused.
-#include "tests/support/attention_bits.h"
+#include "tests/support/attention_products.h"
 
 namespace tenon {
 namespace {
@@ -19,16 +19,7 @@ class CpuBytes : public testing::Test {
   // Queries have 7 bits beside the sign, weights 8: each errs by less than a step, and errors of
   // many cancel out.
   static void expect_near(const Shape& shape, uint32_t tokens, double most = 2e-2) {
-    Rig rig(shape, kCpuAvx512Vnni);
-    const auto out = rig.step({{0, 0, tokens}}, 2);
-    for (uint32_t token : {0u, tokens / 3, tokens - 1}) {
-      const double error =
-          relative_rms({&out[token * rig.row_floats()], rig.row_floats()}, rig.reference(0, token));
-      EXPECT_LE(error, most) << dtype_name(shape.dtype) << " head_dim " << shape.head_dim
-                             << " v_dim " << shape.values_dim() << " group " << shape.group
-                             << " token " << token << " of " << tokens << " window "
-                             << shape.window_tokens;
-    }
+    expect_near_double(shape, tokens, kCpuAvx512Vnni, most);
   }
 };
 
@@ -134,23 +125,10 @@ TEST_F(CpuBytes, give_a_row_the_same_bits_however_the_prompt_is_cut_or_branches)
 }
 
 TEST_F(CpuBytes, give_a_row_the_same_bits_for_any_blocks_slices_and_neighbours) {
-  constexpr uint32_t kTokens = 1101;
   for (DType dtype : kQuantised) {
     for (const Shape& shape :
          {heads(3, 2, 64, dtype), heads(1, 5, 44, dtype), heads(2, 4, 128, dtype)}) {
-      Rig first(shape, kCpuAvx512Vnni, 2, 1);
-      first.step({{1, 0, kTokens}});
-      const auto expected = first.step({{1, kTokens, 1}});
-      for (uint32_t block : {1u, 16u, 100u, 2048u}) {
-        Shape other = shape;
-        other.block_tokens = block;
-        Rig rig(other, kCpuAvx512Vnni, 2, 1 + block % 7);
-        std::reverse(rig.table(1).begin(), rig.table(1).end());
-        rig.step({{1, 0, kTokens}}, 2);
-        const auto out = rig.step({{0, 0, 5}, {1, kTokens, 1}}, 3);
-        EXPECT_TRUE(same_bits(&out[5 * rig.row_floats()], expected.data(), expected.size()))
-            << "block " << block << " head_dim " << shape.head_dim << " " << dtype_name(dtype);
-      }
+      expect_same_bits_for_blocks(shape, kCpuAvx512Vnni);
     }
   }
 }
@@ -183,13 +161,7 @@ TEST_F(CpuBytes, keep_within_their_workspace) {
 }
 
 TEST_F(CpuBytes, tell_what_weight_entries_got) {
-  const Shape shape = heads(1, 5, 64, DType::i8);
-  Rig rig(shape, kCpuAvx512Vnni);
-  std::vector<std::vector<uint64_t>> sums(1);
-  rig.step_scored({{0, 0, 66}}, sums, 2);
-  double all = 0;
-  for (uint64_t sum : sums[0]) all += static_cast<double>(sum) * 0x1.0p-24;
-  EXPECT_NEAR(all, 66 * shape.query_heads(), 1e-2);
+  expect_all_weight_told(heads(1, 5, 64, DType::i8), kCpuAvx512Vnni);
 }
 
 TEST_F(CpuBytes, have_numerics_of_their_own) {
@@ -205,28 +177,14 @@ TEST_F(CpuBytes, have_numerics_of_their_own) {
 }
 
 TEST(CpuBytesRefused, where_the_processor_or_the_cache_lacks_what_they_need) {
-  Rig rig({.dtype = DType::i8}, kCpuPortable);
-  const AttentionBinding binding = rig.binding(1, 1);
-  const PluginInstance<AttentionKernel>::Options bytes = {{"products", {.integer = 2, .text = {}}}};
-  TestHost host;
-  host.facts.cpu = lowered(host.facts.cpu, kCpuAvx512);
-  PluginInstance<AttentionKernel> without("cpu", host, bytes);
-  EXPECT_EQ(without->bind(binding).message(),
-            "attention.options.products is \"int8\", which multiplies by avx512_vnni; this "
-            "processor, or what --isa leaves of it, has none");
-  if (!detect_cpu_features().has_all(kCpuAvx512Vnni)) return;
-  host.facts.cpu = kCpuAvx512Vnni;
-  PluginInstance<AttentionKernel> with("cpu", host, bytes);
-  EXPECT_TRUE(with->bind(binding).ok());
-  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    KvGroupStorage storage = binding.storage[0];
-    storage.dtype = dtype;
-    AttentionBinding other = binding;
-    other.storage = {&storage, 1};
-    EXPECT_EQ(with->bind(other).message(),
-              "kv.dtype is " + std::string(dtype_name(dtype)) +
-                  "; attention.options.products = \"int8\" multiplies what is stored as i8 or i4");
-  }
+  expect_refusals({.option = 2,
+                   .name = "int8",
+                   .isa = kCpuAvx512Vnni,
+                   .isa_name = "avx512_vnni",
+                   .without = kCpuAvx512,
+                   .refused = {DType::f32, DType::f16, DType::bf16},
+                   .taken = "i8 or i4"},
+                  {.dtype = DType::i8});
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Products of pairs of bf16 (products = "bf16"): what rounding costs against double precision, the
 // same bits however steps are made, and where they are refused.
-#include "tests/support/attention_bits.h"
+#include "tests/support/attention_products.h"
 
 namespace tenon {
 namespace {
@@ -24,16 +24,7 @@ class CpuPairs : public testing::Test {
   }
   // Queries and weights have 8 bits: each errs by 2^-9 at most, and errors of many cancel out.
   static void expect_near(const Shape& shape, uint32_t tokens) {
-    Rig rig(shape, kCpuAvx512Bf16);
-    const auto out = rig.step({{0, 0, tokens}}, 2);
-    for (uint32_t token : {0u, tokens / 3, tokens - 1}) {
-      EXPECT_LE(
-          relative_rms({&out[token * rig.row_floats()], rig.row_floats()}, rig.reference(0, token)),
-          6e-3)
-          << "head_dim " << shape.head_dim << " v_dim " << shape.values_dim() << " group "
-          << shape.group << " token " << token << " of " << tokens << " window "
-          << shape.window_tokens;
-    }
+    expect_near_double(shape, tokens, kCpuAvx512Bf16, 6e-3);
   }
 };
 
@@ -111,21 +102,8 @@ TEST_F(CpuPairs, give_a_row_the_same_bits_however_the_prompt_is_cut_or_branches)
 }
 
 TEST_F(CpuPairs, give_a_row_the_same_bits_for_any_blocks_slices_and_neighbours) {
-  constexpr uint32_t kTokens = 1101;
   for (const Shape& shape : {latent(96, 64, 16), latent(44, 30, 5), heads(3, 2, 32)}) {
-    Rig first(shape, kCpuAvx512Bf16, 2, 1);
-    first.step({{1, 0, kTokens}});
-    const auto expected = first.step({{1, kTokens, 1}});
-    for (uint32_t block : {1u, 16u, 100u, 2048u}) {
-      Shape other = shape;
-      other.block_tokens = block;
-      Rig rig(other, kCpuAvx512Bf16, 2, 1 + block % 7);
-      std::reverse(rig.table(1).begin(), rig.table(1).end());
-      rig.step({{1, 0, kTokens}}, 2);
-      const auto out = rig.step({{0, 0, 5}, {1, kTokens, 1}}, 3);
-      EXPECT_TRUE(same_bits(&out[5 * rig.row_floats()], expected.data(), expected.size()))
-          << "block " << block << " head_dim " << shape.head_dim;
-    }
+    expect_same_bits_for_blocks(shape, kCpuAvx512Bf16);
   }
 }
 
@@ -143,13 +121,7 @@ TEST_F(CpuPairs, do_not_read_the_entry_beside_the_last_one_seen) {
 }
 
 TEST_F(CpuPairs, tell_what_weight_entries_got) {
-  const Shape shape = latent(72, 64, 5);
-  Rig rig(shape, kCpuAvx512Bf16);
-  std::vector<std::vector<uint64_t>> sums(1);
-  rig.step_scored({{0, 0, 66}}, sums, 2);
-  double all = 0;
-  for (uint64_t sum : sums[0]) all += static_cast<double>(sum) * 0x1.0p-24;
-  EXPECT_NEAR(all, 66 * shape.query_heads(), 1e-2);
+  expect_all_weight_told(latent(72, 64, 5), kCpuAvx512Bf16);
 }
 
 TEST_F(CpuPairs, have_numerics_of_their_own) {
@@ -163,28 +135,14 @@ TEST_F(CpuPairs, have_numerics_of_their_own) {
 }
 
 TEST(CpuPairsRefused, where_the_processor_or_the_cache_lacks_what_they_need) {
-  Rig rig(latent_shape(72, 64, 5, DType::bf16), kCpuPortable);
-  const AttentionBinding binding = rig.binding(1, 1);
-  const PluginInstance<AttentionKernel>::Options pairs = {{"products", {.integer = 1, .text = {}}}};
-  TestHost host;
-  host.facts.cpu = lowered(host.facts.cpu, kCpuAvx512Vnni);
-  PluginInstance<AttentionKernel> without("cpu", host, pairs);
-  EXPECT_EQ(without->bind(binding).message(),
-            "attention.options.products is \"bf16\", which multiplies by avx512_bf16; this "
-            "processor, or what --isa leaves of it, has none");
-  if (!detect_cpu_features().has_all(kCpuAvx512Bf16)) return;
-  host.facts.cpu = kCpuAvx512Bf16;
-  PluginInstance<AttentionKernel> with("cpu", host, pairs);
-  EXPECT_TRUE(with->bind(binding).ok());
-  for (DType dtype : {DType::f32, DType::f16, DType::i8, DType::i4}) {
-    KvGroupStorage storage = binding.storage[0];
-    storage.dtype = dtype;
-    AttentionBinding other = binding;
-    other.storage = {&storage, 1};
-    EXPECT_EQ(with->bind(other).message(),
-              "kv.dtype is " + std::string(dtype_name(dtype)) +
-                  "; attention.options.products = \"bf16\" multiplies what is stored as bf16");
-  }
+  expect_refusals({.option = 1,
+                   .name = "bf16",
+                   .isa = kCpuAvx512Bf16,
+                   .isa_name = "avx512_bf16",
+                   .without = kCpuAvx512Vnni,
+                   .refused = {DType::f32, DType::f16, DType::i8, DType::i4},
+                   .taken = "bf16"},
+                  latent_shape(72, 64, 5, DType::bf16));
 }
 
 }  // namespace
