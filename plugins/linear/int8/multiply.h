@@ -145,6 +145,7 @@ void multiply_one_row(const MultiplyTask& task, const Pass& pass, uint32_t sourc
     }
     for (uint32_t begin = 0; begin < groups; begin += kBlockGroups) {
       const bool ends = groups - begin <= kBlockGroups;
+      const uint32_t asked_lines = ends && next != nullptr ? 1 : 0;
       tile_for<L>(1)({.panel = panel + bytes_of_groups<L>(begin, task.block_groups),
                       .x = block_of_x(task, pass, begin / kBlockGroups),
                       .groups = ends ? groups - begin : kBlockGroups,
@@ -152,8 +153,8 @@ void multiply_one_row(const MultiplyTask& task, const Pass& pass, uint32_t sourc
                       .sums = reinterpret_cast<float*>(task.scratch) + i * kPanelColumns,
                       .resume = begin > 0,
                       .ahead = next,
-                      .ahead_stride = 64,
-                      .ahead_lines = ends && next != nullptr ? 1u : 0u,
+                      .ahead_stride = 64 * asked_lines,
+                      .ahead_lines = asked_lines,
                       .in_turn = true});
     }
   }
