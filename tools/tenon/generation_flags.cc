@@ -159,12 +159,10 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   TENON_ASSIGN_OR_RETURN(
       Request request,
       make_request(pipeline, overlaid(prompt.answer, flags.answer), std::move(tokens)));
-  std::optional<grammar::GrammarSpec> spec = prompt.grammar;
-  if (!spec) {
-    TENON_ASSIGN_OR_RETURN(spec, flags.grammar.spec());
-  }
-  if (spec) {
-    TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.cache->get(*spec));
+  if (prompt.grammar) {
+    TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.cache->get(*prompt.grammar));
+  } else {
+    TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.compiled());
   }
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;

@@ -12,13 +12,6 @@ namespace {
 using grammar::GrammarKind;
 using grammar::GrammarSpec;
 
-// Said here, where it is known whose fault it is: a prompt may have a grammar of its own.
-Result<std::optional<GrammarSpec>> checked(const std::string& whose, GrammarSpec spec) {
-  const auto compiled = grammar::compile(spec);
-  if (!compiled.ok()) return with_context(whose, compiled.status());
-  return std::optional(std::move(spec));
-}
-
 constexpr std::array<std::string_view, 4> kKeys = {"json_schema", "json_object", "regex",
                                                    "grammar"};
 
@@ -43,14 +36,19 @@ void GrammarFlags::add_to(CLI::App& command) {
   }
 }
 
-Result<std::optional<GrammarSpec>> GrammarFlags::spec() const {
-  if (object) return std::optional(GrammarSpec{GrammarKind::json_object, ""});
-  if (!pattern.empty()) return checked("--regex", {GrammarKind::regex, pattern});
-  const std::string& file = schema_file.empty() ? grammar_file : schema_file;
-  if (file.empty()) return std::optional<GrammarSpec>();
-  const GrammarKind kind = schema_file.empty() ? GrammarKind::gbnf : GrammarKind::json_schema;
-  TENON_ASSIGN_OR_RETURN(std::string text, read_text_file(file));
-  return checked(file, {kind, std::move(text)});
+Result<std::shared_ptr<const grammar::Grammar>> GrammarFlags::compiled() const {
+  if (object) return cache->get({GrammarKind::json_object, ""});
+  std::string whose = "--regex";
+  GrammarSpec spec{GrammarKind::regex, pattern};
+  if (pattern.empty()) {
+    whose = schema_file.empty() ? grammar_file : schema_file;
+    if (whose.empty()) return std::shared_ptr<const grammar::Grammar>();
+    spec.kind = schema_file.empty() ? GrammarKind::gbnf : GrammarKind::json_schema;
+    TENON_ASSIGN_OR_RETURN(spec.text, read_text_file(whose));
+  }
+  Result<std::shared_ptr<const grammar::Grammar>> made = cache->get(spec);
+  if (!made.ok()) return with_context(whose, made.status());
+  return made;
 }
 
 std::span<const std::string_view> grammar_keys() {

@@ -21,8 +21,8 @@ struct GrammarFlags {
 
   // --json-schema, --json-object, --regex and --grammar, of which one may be given.
   void add_to(CLI::App& command);
-  // Null where none was given. Error: a file that cannot be read.
-  Result<std::optional<grammar::GrammarSpec>> spec() const;
+  // Null where none was given. Errors, with the file or the flag: what cannot be read or is none.
+  Result<std::shared_ptr<const grammar::Grammar>> compiled() const;
 };
 
 // The members that `read_grammar_json` reads.
