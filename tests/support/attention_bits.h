@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -77,6 +78,21 @@ inline void expect_same_bits_for_blocks(const Shape& shape, CpuFeatures isa) {
     const auto out = rig.step({{0, 0, 5}, {1, kTokens, 1}}, 3);
     EXPECT_TRUE(same_bits(&out[5 * rig.row_floats()], expected.data(), expected.size()))
         << "block " << block << " head_dim " << shape.head_dim << " " << dtype_name(shape.dtype);
+  }
+}
+
+// NaN in one token: rows before it have their bits, those behind it are NaN.
+inline void expect_poison_unseen(const Shape& shape, uint32_t tokens, CpuFeatures isa) {
+  const auto expected = Rig(shape, isa).step({{0, 0, tokens}});
+  for (uint32_t token : {1u, 2u, 65u, 66u, 70u, 71u, 99u}) {
+    Rig rig(shape, isa);
+    rig.poison(0, token);
+    const auto out = rig.step({{0, 0, tokens}});
+    const size_t before = token * rig.row_floats();
+    EXPECT_TRUE(same_bits(out.data(), expected.data(), before)) << token;
+    for (size_t i = before; i < out.size(); ++i) {
+      ASSERT_TRUE(std::isnan(out[i])) << dtype_name(shape.dtype) << " " << token << " " << i;
+    }
   }
 }
 

@@ -64,7 +64,7 @@ struct TileTask {
   const std::byte* ahead = nullptr;
   uint64_t ahead_stride = 0;
   uint32_t ahead_lines = 0;
-  // Where nothing is asked for ahead: a group's lines are asked for in turn before they are read.
+  // One row, where the processor fetches by itself: scattered groups' lines are asked for in turn.
   bool in_turn = false;
 };
 
