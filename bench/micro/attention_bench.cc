@@ -7,8 +7,11 @@
 #include <tenon/attention.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +41,7 @@ struct Case {
   uint32_t sequences = 1;
   uint32_t first_token = 0;  // of this step; before it the cache is full
   uint32_t rows = 1;         // of each sequence
-  int64_t products = 0;      // the kernel's option, counted
+  double MachineLimits::*operation_limit = &MachineLimits::fma_flops;
 };
 
 // Layers with a cache of their own, and one step over them.
@@ -86,9 +89,7 @@ class Attention {
     return {.bytes = static_cast<double>(shape_.heads.planes()) * tokens_ * shape_.sequences *
                      shape_.heads.kv_heads * static_cast<double>(token_bytes()),
             .operations = 2 * pairs * shape_.heads.query_heads * dims,
-            .operation_limit = shape_.products == 2   ? limits.int8_ops
-                               : shape_.products == 1 ? limits.bf16_flops
-                                                      : limits.fma_flops};
+            .operation_limit = limits.*shape_.operation_limit};
   }
 
  private:
@@ -227,22 +228,37 @@ void add_case(AttentionKernel& kernel, const std::string& kind, const Case& shap
       ->MinTime(0.2);
 }
 
-// What the kernel's option `products` is to be, and the types of K and V that go with it.
+// What the kernel's option `products` may be, the types of K and V that go with it, and what limits
+// its operations.
 struct Products {
+  std::string_view flag;
   PluginOption option;
   std::vector<DType> types;
+  double MachineLimits::*operation_limit;
 };
-Products take_products(int& argc, char** argv) {
-  Products products{{"products", 0}, {DType::bf16, DType::f16, DType::f32, DType::i8, DType::i4}};
+// Takes the flag out of argv; absent after a message about a bad one.
+std::optional<Products> take_products(int& argc, char** argv) {
+  const Products known[] = {
+      {"--products=f32",
+       {"products", 0},
+       {DType::bf16, DType::f16, DType::f32, DType::i8, DType::i4},
+       &MachineLimits::fma_flops},
+      {"--products=bf16", {"products", 1}, {DType::bf16}, &MachineLimits::bf16_flops},
+      {"--products=int8", {"products", 2}, {DType::i8, DType::i4}, &MachineLimits::int8_ops}};
+  const Products* chosen = known;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
     if (!flag.starts_with("--products=")) continue;
-    if (flag == "--products=bf16") products = {{"products", 1}, {DType::bf16}};
-    if (flag == "--products=int8") products = {{"products", 2}, {DType::i8, DType::i4}};
+    chosen = std::ranges::find(known, flag, &Products::flag);
+    if (chosen == std::end(known)) {
+      std::fprintf(stderr, "%s: expected f32, bf16 or int8\n", argv[i]);
+      return std::nullopt;
+    }
     std::copy(argv + i + 1, argv + argc, argv + i);
     --argc;
+    break;
   }
-  return products;
+  return *chosen;
 }
 
 }  // namespace
@@ -252,11 +268,12 @@ int main(int argc, char** argv) {
   using namespace tenon;
   using namespace tenon::bench;
   if (!start_machine(argc, argv)) return 1;
-  const Products products = take_products(argc, argv);
+  const std::optional<Products> products = take_products(argc, argv);
+  if (!products) return 1;
   auto& kernel = bench::kernel<AttentionKernel>("attention_cpu", kAttentionInterface, "cpu",
-                                                {&products.option, 1});
+                                                {&products->option, 1});
   for (const Heads& heads : kHeads) {
-    for (DType dtype : products.types) {
+    for (DType dtype : products->types) {
       for (uint32_t context : {512u, 2048u, 8192u}) {
         for (uint32_t block_tokens : {16u, context}) {
           add_case(kernel, "decode",
@@ -264,7 +281,7 @@ int main(int argc, char** argv) {
                     .dtype = dtype,
                     .block_tokens = block_tokens,
                     .first_token = context - 1,
-                    .products = products.option.value});
+                    .operation_limit = products->operation_limit});
         }
       }
       for (uint32_t sequences : {8u, 32u}) {
@@ -273,7 +290,7 @@ int main(int argc, char** argv) {
                   .dtype = dtype,
                   .sequences = sequences,
                   .first_token = 1023,
-                  .products = products.option.value});
+                  .operation_limit = products->operation_limit});
       }
       for (uint32_t before : {0u, 3584u}) {
         add_case(kernel, before == 0 ? "prompt" : "chunk",
@@ -281,7 +298,7 @@ int main(int argc, char** argv) {
                   .dtype = dtype,
                   .first_token = before,
                   .rows = 512,
-                  .products = products.option.value});
+                  .operation_limit = products->operation_limit});
       }
     }
   }
