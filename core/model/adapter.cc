@@ -1,7 +1,5 @@
 #include "core/model/adapter.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/family.h"
@@ -254,8 +253,7 @@ class AdapterReader {
 
 Result<std::unique_ptr<Checkpoint>> open_tensors(const std::string& folder) {
   const std::string path = folder + "/adapter_model.safetensors";
-  const bool pickled = ::access((folder + "/adapter_model.bin").c_str(), F_OK) == 0;
-  if (::access(path.c_str(), F_OK) != 0 && pickled) {
+  if (!is_there(path) && is_there(folder + "/adapter_model.bin")) {
     return unsupported(path_in_quotes(folder) +
                        " has its tensors in adapter_model.bin, a format that may run code; save "
                        "them as adapter_model.safetensors first");

@@ -43,7 +43,7 @@ Status create_model_folder(const std::string& folder) {
     return failed("cannot create the folder " + path_in_quotes(folder) + ": " + fault.message());
   }
   for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
-    if (!fs::exists(fs::path(folder) / name, fault)) continue;
+    if (!is_there((fs::path(folder) / name).string())) continue;
     return invalid_argument(path_in_quotes(folder) + " already holds a model (" + name +
                             "); choose another folder, or remove it first");
   }

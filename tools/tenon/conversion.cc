@@ -1,7 +1,6 @@
 #include "tools/tenon/conversion.h"
 
-#include <filesystem>
-
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/tokenizer/gguf_export.h"
@@ -28,8 +27,7 @@ Result<bool> has_tokenizer(const std::string& path) {
 Result<ConvertedFile> convert_to_file(const Model& model, const std::string& in,
                                       const std::string& out, bool tokenizer,
                                       const ConvertOptions& options) {
-  std::error_code error;
-  if (std::filesystem::exists(out, error)) {
+  if (is_there(out)) {
     return invalid_argument(path_in_quotes(out) +
                             " is already there; choose another name, or remove it first");
   }

@@ -1,11 +1,11 @@
 // `tenon model quantize`: a smaller model of a full-precision one.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 
 #include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/model.h"
 #include "core/quantize/blocks.h"
@@ -140,8 +140,7 @@ Status quantize_folder(const QuantizeFlags& flags) {
 }
 
 Status quantize_file(const QuantizeFlags& flags) {
-  std::error_code error;
-  if (std::filesystem::exists(flags.out, error)) {
+  if (is_there(flags.out)) {
     return invalid_argument(path_in_quotes(flags.out) +
                             " is already there; choose another name, or remove it first");
   }

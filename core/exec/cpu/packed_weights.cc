@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -27,7 +26,7 @@ struct PackQueue {
   uint32_t pieces = 0;
   std::atomic<uint32_t> next = 0;
   std::atomic<uint32_t> packed = 0;
-  std::atomic<bool> finite = true;  // its plain values so far
+  std::atomic<bool> finite = true;  // what is read so far
 };
 
 // What went wrong first on one worker, and with which matrix.
@@ -36,20 +35,12 @@ struct PackFault {
   size_t matrix = 0;
 };
 
-// Whether a share of what the checkpoint stores in f32, f16 or bf16 is finite numbers. The kernel
-// reads about the same next, out of the cache.
-bool is_finite(const Weight& weight, Slice slice) {
-  return std::ranges::all_of(weight.parts, [slice](const TensorView& part) {
-    return part.data == nullptr || !is_plain_type(part.dtype) ||
-           std::isfinite(largest_magnitude(part, slice));
-  });
-}
-
 // Packs pieces until none is left; true for the one caller that packed the last.
 bool pack_pieces(const PackedMatrix& matrix, PackQueue& queue, Status& status) {
   const WeightView view = matrix.source->view();
   bool last = false;
   for (uint32_t piece = queue.next++; piece < queue.pieces; piece = queue.next++) {
+    // The kernel reads about the same next, out of the cache.
     if (!is_finite(*matrix.source, {piece, queue.pieces})) queue.finite = false;
     status = matrix.kernel->pack(view, matrix.data, {piece, queue.pieces});
     if (!status.ok()) return false;
