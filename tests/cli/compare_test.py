@@ -343,6 +343,14 @@ class Ends(Case):
         self.assertTrue((self.out / "report.html").exists())
         self.assertFalse([child for child in children if os.path.exists(f"/proc/{child}")])
 
+    def test_an_interrupt_before_anything_is_measured_leaves_no_folder(self):
+        process = self.started(begun=lambda self: self.out.exists())
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=PATIENCE)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertNotIn("results:", out)
+        self.assertFalse(self.out.exists())
+
     def test_arms_are_started_anew_between_pairs(self):
         done = self.compare("--arm", "b:scheduler.plugin=chunked", "--restart", 2, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

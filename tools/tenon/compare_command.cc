@@ -2,6 +2,7 @@
 #include "tools/tenon/compare_command.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "core/base/new_file.h"
 #include "core/base/parameters.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/comparison.h"
@@ -205,20 +207,26 @@ Result<int> judged(const CompareFlags& flags, const MeasuredComparison& measured
 
 // The default name: a folder of this second's may be there already.
 std::string free_folder(const std::string& wanted) {
-  std::error_code error;
   std::string name = wanted;
-  for (int i = 2; fs::exists(name, error); ++i) name = wanted + "-" + std::to_string(i);
+  for (int i = 2; is_there(name); ++i) name = wanted + "-" + std::to_string(i);
   return name;
 }
 
 Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
                         const std::string& command, const std::string& out_folder) {
   TENON_ASSIGN_OR_RETURN(std::vector<FailRule> rules, rules_of(flags, comparison));
+  // An interrupt ends the run between two pieces, or in the middle of one: nobody waits for it.
+  // If it cannot end by itself, what was measured is kept, and an empty folder is not.
+  std::atomic<const CompareFolder*> made = nullptr;
+  GracefulEnd end([&made] {
+    const CompareFolder* folder = made;
+    if (folder != nullptr && !folder->has_pieces()) folder->remove();
+    return false;
+  });
   TENON_ASSIGN_OR_RETURN(CompareFolder folder, CompareFolder::create(out_folder));
+  made = &folder;
   CompareRun run(comparison,
                  {flags.plugin_path, command, std::move(rules), flags.quiet, flags.record}, folder);
-  // An interrupt ends the run between two pieces, or in the middle of one: nobody waits for it.
-  GracefulEnd end([] { return false; });
   const Status status = run.run();
   end.answered();
   const MeasuredComparison& measured = run.measured();
@@ -228,12 +236,10 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
     const Status written = write_reports(folder.path(), measured, analysis);
     if (status.ok() && !written.ok()) return copy(written);
   }
-  if (!status.ok()) {
-    // Nothing was measured: the name is free again.
-    if (measured.pieces.empty()) folder.remove();
-    return copy(status);
-  }
-  if (!flags.quiet) say("results: " + folder.path());
+  // Nothing was measured: the name is free again.
+  if (measured.pieces.empty()) folder.remove();
+  if (!status.ok()) return copy(status);
+  if (!measured.pieces.empty() && !flags.quiet) say("results: " + folder.path());
   if (interrupted()) return interrupted_status();
   return judged(flags, measured, analysis);
 }

@@ -117,6 +117,10 @@ Status CompareFolder::append(File& file, const std::string& name, const std::str
                 " – what stands there is whole – make room and compare again");
 }
 
+bool CompareFolder::has_pieces() const {
+  return is_there(file("pieces.jsonl"));
+}
+
 void CompareFolder::remove() const {
   std::error_code error;
   fs::remove_all(path_, error);

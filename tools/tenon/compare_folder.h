@@ -26,6 +26,8 @@ class CompareFolder {
   // comparison.json and the resolved pipelines, as far as they are known.
   Status write_head(const MeasuredComparison& measured) const;
   Status add(const MeasuredPiece& piece);
+  // Whether a piece is in it.
+  bool has_pieces() const;
   // With all that is in it.
   void remove() const;
 
