@@ -19,6 +19,8 @@ struct QuantFormat {
   void (*dequantize)(const std::byte* block, float* out);
   // As ggml's reference quantisers define it; values are finite. Null: not written by this program.
   void (*quantize)(const float* values, std::byte* block);
+  // Whether what multiplies and moves the block's values is finite numbers. Null: it always is.
+  bool (*finite)(const std::byte* block);
 
   // Bytes of a row of `count` elements, whole blocks.
   constexpr uint64_t row_bytes(uint64_t count) const { return count / elements * bytes; }
@@ -35,6 +37,8 @@ bool is_gguf_format(const QuantFormat& format);
 void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements, float* out);
 void quantize_row(const QuantFormat& format, const float* values, uint64_t elements,
                   std::byte* out);
+// Whether all of a row's blocks are (`finite`); values of FP8 may be no numbers even then.
+bool is_finite_row(const QuantFormat& format, const std::byte* row, uint64_t elements);
 
 // Blocks of 256 (core/model/quant_super_blocks.cc).
 void dequantize_q2_k(const std::byte* block, float* out);

@@ -1,70 +1,33 @@
 #include "core/model/strange_values.h"
 
-#include <tenon/sdk/linear/quant_formats.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
+#include "core/model/quant_format.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon {
 namespace {
 
-template <typename Bits>
-bool all_ones(const std::byte* from, Bits exponent) {
-  Bits bits;
-  std::memcpy(&bits, from, sizeof(bits));
-  return (bits & exponent) == exponent;
-}
-
-// Whether the scale of a block, or what stands behind it, has the exponent of infinity and NaN.
-template <class F>
-bool is_strange(const std::byte* block) {
-  constexpr sdk::QuantShape kShape = F::kShape;
-  constexpr uint16_t kF16 = 0x7c00, kBf16 = 0x7f80;
-  constexpr uint16_t kExponent = kShape.scale_type == sdk::ScaleType::bf16 ? kBf16 : kF16;
-  const std::byte* scale = block + kShape.scale_at;
-  bool found = false;
-  if constexpr (requires { F::scale_bits(block); }) {
-    found = (F::scale_bits(block) & kExponent) == kExponent;
-  } else if constexpr (kShape.scale_type == sdk::ScaleType::f32) {
-    found = all_ones<uint32_t>(scale, 0x7f800000);
-  } else {
-    found = all_ones<uint16_t>(scale, kExponent);
+bool are_blocks_finite(const Weight& weight, const QuantFormat& format, Slice share) {
+  const TensorView& rows = weight.parts[0];
+  const uint64_t last = rows.shape[0] * (share.index + 1) / share.count;
+  for (uint64_t row = rows.shape[0] * share.index / share.count; row < last; ++row) {
+    const auto* at = static_cast<const std::byte*>(rows.data) + row * rows.stride[0];
+    if (!is_finite_row(format, at, weight.k_in)) return false;
   }
-  if constexpr (kShape.has_second()) {
-    found |= all_ones<uint16_t>(scale + sdk::scale_bytes(kShape.scale_type), kF16);
-  }
-  return found;
-}
-
-bool are_blocks_finite(const TensorView& rows, sdk::QuantFormat format, Slice share) {
-  return sdk::with_quant_format(format, [&](auto block) {
-    using F = decltype(block);
-    const uint64_t last = rows.shape[0] * (share.index + 1) / share.count;
-    for (uint64_t row = rows.shape[0] * share.index / share.count; row < last; ++row) {
-      const auto* at = static_cast<const std::byte*>(rows.data) + row * rows.stride[0];
-      bool found = false;
-      for (uint64_t i = 0; i + F::kShape.bytes <= rows.shape[1]; i += F::kShape.bytes) {
-        found |= is_strange<F>(at + i);
-      }
-      if (found) return false;
-    }
-    return true;
-  });
+  return true;
 }
 
 }  // namespace
 
 bool is_finite(const Weight& weight, Slice share) {
-  sdk::QuantFormat format;
-  if (sdk::parse_quant_format(weight.format, format)) {
+  if (const QuantFormat* format = find_quant_format(weight.format)) {
     return weight.parts.empty() || weight.parts[0].data == nullptr ||
-           are_blocks_finite(weight.parts[0], format, share);
+           are_blocks_finite(weight, *format, share);
   }
   return std::ranges::all_of(weight.parts, [share](const TensorView& part) {
     return part.data == nullptr || !is_plain_type(part.dtype) ||
