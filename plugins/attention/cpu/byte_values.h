@@ -9,6 +9,22 @@
 namespace tenon::attention_cpu {
 namespace {
 
+// Which words of two vectors stand beside each other: 0 … 15 are of rows 0 and 1, 16 … 31 of rows
+// 2 and 3. A constant of the library: GCC 12 makes a local one anew wherever it is read.
+struct WordOrder {
+  alignas(64) uint16_t at[32];
+};
+constexpr WordOrder make_word_order(uint32_t begin) {
+  WordOrder made{};
+  for (uint32_t i = 0; i < 16; ++i) {
+    const uint32_t word = begin + i % 8 + (i < 8 ? 0 : 32);
+    made.at[2 * i] = static_cast<uint16_t>(word);
+    made.at[2 * i + 1] = static_cast<uint16_t>(word + 16);
+  }
+  return made;
+}
+inline constexpr WordOrder kWordOrders[2] = {make_word_order(0), make_word_order(8)};
+
 // Four rows of V, kByteColumns elements of them: words of four entries. `there`: bytes that are
 // read, the others count as zero.
 template <class E, bool kWhole>
@@ -39,18 +55,9 @@ template <class E, bool kWhole>
     const __m512i second = _mm512_inserti64x4(_mm512_castsi256_si512(half(1)), half(3), 1);
     const __m512i low = _mm512_unpacklo_epi8(first, second);   // bytes 0 … 7, 16 … 23
     const __m512i high = _mm512_unpackhi_epi8(first, second);  // 8 … 15, 24 … 31
-    // Words 0 … 15 are of rows 0 and 1, 16 … 31 of rows 2 and 3.
-    const auto order = [](uint32_t begin) {
-      alignas(64) uint16_t at[32];
-      for (uint32_t i = 0; i < 16; ++i) {
-        const uint32_t word = begin + i % 8 + (i < 8 ? 0 : 32);
-        at[2 * i] = static_cast<uint16_t>(word);
-        at[2 * i + 1] = static_cast<uint16_t>(word + 16);
-      }
-      return _mm512_load_si512(at);
-    };
-    const __m512i bytes[2] = {_mm512_permutex2var_epi16(low, order(0), high),
-                              _mm512_permutex2var_epi16(low, order(8), high)};
+    const __m512i bytes[2] = {
+        _mm512_permutex2var_epi16(low, _mm512_load_si512(kWordOrders[0].at), high),
+        _mm512_permutex2var_epi16(low, _mm512_load_si512(kWordOrders[1].at), high)};
 #pragma GCC unroll 2
     for (uint32_t i = 0; i < 2; ++i) {
       // (byte ^ 0x88) & 0xf0, the lower nibbles moved up first.

@@ -213,10 +213,8 @@ template <class E, uint32_t R, bool kProducts>
   _mm_mask_storeu_ps(softmax.maxima, seen, _mm512_castps512_ps128(raised));
   _mm_mask_storeu_ps(softmax.weights, seen, _mm_fmadd_ps(sum, take, _mm_mul_ps(weights, keep)));
   _mm_storeu_ps(softmax.keep, keep);
-  alignas(16) float units[4] = {};
-#pragma GCC unroll 4
-  for (uint32_t r = 0; r < R; ++r) units[r] = tile.values[kProducts ? 0 : r]->unit;
-  _mm_storeu_ps(softmax.take, _mm_mul_ps(take, _mm_load_ps(units)));
+  const auto unit = [&tile](uint32_t r) { return tile.values[kProducts || r >= R ? 0 : r]->unit; };
+  _mm_storeu_ps(softmax.take, _mm_mul_ps(take, _mm_setr_ps(unit(0), unit(1), unit(2), unit(3))));
   if constexpr (E::kShifted) {
     const __m128 middle = _mm512_castps512_ps128(join_lanes(middles, simd::add));
     _mm_storeu_ps(softmax.add, _mm_mul_ps(middle, take));
