@@ -28,18 +28,15 @@ class DamagedWeights(unittest.TestCase):
         folder = self.folder / "model"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(SMALL, folder)
-        self.change(folder, tensor, "BF16", struct.pack("<f", value)[2:], element)
-        return folder
-
-    def change(self, folder, tensor, dtype, two_bytes, element=0):
         file = folder / "model.safetensors"
         data = bytearray(file.read_bytes())
         length = struct.unpack("<Q", data[:8])[0]
         entry = json.loads(data[8:8 + length])[tensor]
-        self.assertEqual(entry["dtype"], dtype)
+        self.assertEqual(entry["dtype"], "BF16")
         at = 8 + length + entry["data_offsets"][0] + 2 * element
-        data[at:at + 2] = two_bytes
+        data[at:at + 2] = struct.pack("<f", value)[2:]
         file.write_bytes(data)
+        return folder
 
     def made(self):
         return sorted(path.name for path in self.folder.iterdir() if path.name != "model")
@@ -53,15 +50,23 @@ class DamagedWeights(unittest.TestCase):
                           f"tensor '{MATRIX}'\n", done.stderr)
             self.assertIn("found no token", done.stderr)
 
-    def test_the_scale_of_a_group_counts_as_the_values_of_the_matrix(self):
-        folder = self.folder / "groups"
-        made = run("model", "quantize", SMALL, folder, "--method", "rtn", "--group", 32)
-        self.assertEqual(made.returncode, 0, made.stderr)
-        self.assertEqual(run("run", "The king", "--model", folder, "--max-tokens", 4, "--quiet").stderr, "")
-        self.change(folder, MATRIX.replace(".weight", ".scales"), "F16", struct.pack("<e", math.inf), 100)
-        done = run("run", "The king", "--model", folder, "--max-tokens", 4)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn(f"either: tensor '{MATRIX}'\n", done.stderr)
+    def test_the_scale_of_a_block_counts_as_the_values_of_the_matrix(self):
+        sound, other, damaged = (self.folder / name for name in ("a.gguf", "b.gguf", "c.gguf"))
+        for model, file in ((SMALL, sound), (self.model_with(MATRIX, 3.0, element=4711), other)):
+            done = run("model", "convert", model, file, "--type", "q8_0")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # The files differ in one block, which begins with its scale: 3 / 127.
+        data, before = bytearray(other.read_bytes()), sound.read_bytes()
+        first = next(i for i, (a, b) in enumerate(zip(before, data)) if a != b)
+        scale = struct.pack("<e", 3 / 127)
+        at = next(i for i in (first, first - 1) if data[i:i + 2] == scale)
+        for value in (math.nan, math.inf):
+            data[at:at + 2] = struct.pack("<e", value)
+            damaged.write_bytes(data)
+            done = run("run", "The king", "--model", damaged, "--max-tokens", 4)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("either: tensor 'blk.0.ffn_down.weight'\n", done.stderr)
+        self.assertEqual(run("run", "The king", "--model", sound, "--max-tokens", 4, "--quiet").stderr, "")
 
     def test_a_vector_is_named_when_the_model_is_opened(self):
         done = run("model", "info", self.model_with(NORM, math.nan))
