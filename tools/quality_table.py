@@ -2,13 +2,15 @@
 """Makes the bundled model in every format that is written, judges each by `tenon model compare`, and
 puts the table into docs/quantising.md and the picture into docs/quality.svg.
 
-    tools/quality_table.py [--binary build/dev/bin/tenon] [--speed [--layers N]] [--results FILE [--formats PATTERN]]
+    tools/quality_table.py [--binary build/dev/bin/tenon] [--speed [--layers N] [--alone]]
+                           [--results FILE [--formats PATTERN]]
 
 With --results, what was measured is kept in a file, and what stands there is not measured again; with
 --formats only what the pattern finds is measured, and the table has what is known by then. With --speed the
 shape of Llama 3.2 1B is made in each format too (those that differ in calibration alone are stored and
 run alike, and measured once), and decoding and prefill are stated as fractions of the machine's limit. That
-wants a machine without other work, 8 GB of disk and some two minutes a format.
+wants a machine without other work, 8 GB of disk and some two minutes a format; --alone measures speeds and
+nothing else, for a later run with the same --results.
 
 The first half of configs/models/valid.txt is what methods learn from, the rest what they are judged on.
 """
@@ -209,7 +211,10 @@ def main():
     parser.add_argument("--formats", default="")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--layers", type=int, help="of the 1B shape, where time is short (default: all)")
+    parser.add_argument("--alone", action="store_true", help="measure speeds and nothing else, and keep them")
     arguments = parser.parse_args()
+    if arguments.alone and not (arguments.speed and arguments.results):
+        parser.error("--alone wants --speed, and --results to keep what was measured")
     results = pathlib.Path(arguments.results) if arguments.results else None
     known = json.loads(results.read_text()) if results and results.exists() else {}
     with tempfile.TemporaryDirectory() as name:
@@ -219,8 +224,9 @@ def main():
         (folder / "learn.txt").write_bytes(text[:cut])
         (folder / "judge.txt").write_bytes(text[cut:])
         for each in FORMATS:
-            if each[0] not in known and re.search(arguments.formats, each[0]):
-                known[each[0]] = measure(arguments.binary, folder, *each)
+            entry = known.setdefault(each[0], {})
+            if "kl" not in entry and not arguments.alone and re.search(arguments.formats, each[0]):
+                entry.update(measure(arguments.binary, folder, *each))
             if results:
                 results.write_text(json.dumps(known))
         if arguments.speed:
@@ -229,11 +235,14 @@ def main():
         for name, _, ending, flags in FORMATS:
             if not arguments.speed or "LEARN" in flags or not re.search(arguments.formats, name):
                 continue
-            if name in known and "speed" not in known[name]:
+            if "speed" not in known[name]:
                 known[name]["speed"] = measure_speed(arguments.binary, folder, flags, ending)
                 print(f"{name}: {known[name]['speed']}", file=sys.stderr)
             if results:
                 results.write_text(json.dumps(known))
+    if arguments.alone:
+        return 0
+    known = {name: entry for name, entry in known.items() if "kl" in entry}
     rows = [known[each[0]] for each in FORMATS if each[0] in known]
     rows.sort(key=lambda row: -row["bits"])
     document = DOCUMENT.read_text()
