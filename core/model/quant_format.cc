@@ -123,49 +123,56 @@ bool finite_iq1_m(const std::byte* block) {
   };
   return finite_bits(nibble(3) << 12 | nibble(2) << 8, 0x7c00);
 }
+// Of all blocks at once: a call for each of them takes 1.2 to 1.8 times as long.
+template <bool (*finite)(const std::byte* block)>
+bool all(const std::byte* block, uint64_t count, uint32_t bytes) {
+  bool found = true;
+  for (uint64_t i = 0; i < count; ++i, block += bytes) found &= finite(block);
+  return found;
+}
 
 constexpr QuantFormat kFormats[] = {
-    {"q8_0", 32, 34, dequantize_q8_0, quantize_q8_0, finite_f16<0, 1>},
-    {"q4_0", 32, 18, dequantize_q4_0, quantize_q4_0, finite_f16<0, 1>},
-    {"q4_1", 32, 20, dequantize_q4_1, nullptr, finite_f16<0, 2>},
-    {"q5_0", 32, 22, dequantize_q5_0, nullptr, finite_f16<0, 1>},
-    {"q5_1", 32, 24, dequantize_q5_1, nullptr, finite_f16<0, 2>},
-    {"q4_k", 256, 144, dequantize_q4_k, nullptr, finite_f16<0, 2>},
-    {"q5_k", 256, 176, dequantize_q5_k, nullptr, finite_f16<0, 2>},
-    {"q6_k", 256, 210, dequantize_q6_k, nullptr, finite_f16<208, 1>},
-    {"q2_k", 256, 84, dequantize_q2_k, nullptr, finite_f16<80, 2>},
-    {"q3_k", 256, 110, dequantize_q3_k, nullptr, finite_f16<108, 1>},
-    {"iq4_nl", 32, 18, dequantize_iq4_nl, nullptr, finite_f16<0, 1>},
-    {"iq4_xs", 256, 136, dequantize_iq4_xs, nullptr, finite_f16<0, 1>},
-    {"iq3_xxs", 256, 98, dequantize_iq3_xxs, nullptr, finite_f16<0, 1>},
-    {"iq3_s", 256, 110, dequantize_iq3_s, nullptr, finite_f16<0, 1>},
-    {"iq2_xxs", 256, 66, dequantize_iq2_xxs, nullptr, finite_f16<0, 1>},
-    {"iq2_xs", 256, 74, dequantize_iq2_xs, nullptr, finite_f16<0, 1>},
-    {"iq2_s", 256, 82, dequantize_iq2_s, nullptr, finite_f16<0, 1>},
-    {"iq1_s", 256, 50, dequantize_iq1_s, nullptr, finite_f16<0, 1>},
-    {"iq1_m", 256, 56, dequantize_iq1_m, nullptr, finite_iq1_m},
-    {"tq1_0", 256, 54, dequantize_tq1_0, nullptr, finite_f16<52, 1>},
-    {"tq2_0", 256, 66, dequantize_tq2_0, nullptr, finite_f16<64, 1>},
+    {"q8_0", 32, 34, dequantize_q8_0, quantize_q8_0, all<finite_f16<0, 1>>},
+    {"q4_0", 32, 18, dequantize_q4_0, quantize_q4_0, all<finite_f16<0, 1>>},
+    {"q4_1", 32, 20, dequantize_q4_1, nullptr, all<finite_f16<0, 2>>},
+    {"q5_0", 32, 22, dequantize_q5_0, nullptr, all<finite_f16<0, 1>>},
+    {"q5_1", 32, 24, dequantize_q5_1, nullptr, all<finite_f16<0, 2>>},
+    {"q4_k", 256, 144, dequantize_q4_k, nullptr, all<finite_f16<0, 2>>},
+    {"q5_k", 256, 176, dequantize_q5_k, nullptr, all<finite_f16<0, 2>>},
+    {"q6_k", 256, 210, dequantize_q6_k, nullptr, all<finite_f16<208, 1>>},
+    {"q2_k", 256, 84, dequantize_q2_k, nullptr, all<finite_f16<80, 2>>},
+    {"q3_k", 256, 110, dequantize_q3_k, nullptr, all<finite_f16<108, 1>>},
+    {"iq4_nl", 32, 18, dequantize_iq4_nl, nullptr, all<finite_f16<0, 1>>},
+    {"iq4_xs", 256, 136, dequantize_iq4_xs, nullptr, all<finite_f16<0, 1>>},
+    {"iq3_xxs", 256, 98, dequantize_iq3_xxs, nullptr, all<finite_f16<0, 1>>},
+    {"iq3_s", 256, 110, dequantize_iq3_s, nullptr, all<finite_f16<0, 1>>},
+    {"iq2_xxs", 256, 66, dequantize_iq2_xxs, nullptr, all<finite_f16<0, 1>>},
+    {"iq2_xs", 256, 74, dequantize_iq2_xs, nullptr, all<finite_f16<0, 1>>},
+    {"iq2_s", 256, 82, dequantize_iq2_s, nullptr, all<finite_f16<0, 1>>},
+    {"iq1_s", 256, 50, dequantize_iq1_s, nullptr, all<finite_f16<0, 1>>},
+    {"iq1_m", 256, 56, dequantize_iq1_m, nullptr, all<finite_iq1_m>},
+    {"tq1_0", 256, 54, dequantize_tq1_0, nullptr, all<finite_f16<52, 1>>},
+    {"tq2_0", 256, 66, dequantize_tq2_0, nullptr, all<finite_f16<64, 1>>},
     {"mxfp4", 32, 17, dequantize_mxfp4, nullptr, nullptr},
-    {"nf4_32", 32, 18, dequantize_nf4<32>, nullptr, finite_f16<0, 1>},
-    {"nf4_64", 64, 34, dequantize_nf4<64>, nullptr, finite_f16<0, 1>},
-    {"fp4_32", 32, 18, dequantize_fp4<32>, nullptr, finite_f16<0, 1>},
-    {"fp4_64", 64, 34, dequantize_fp4<64>, nullptr, finite_f16<0, 1>},
-    {"u2_32", 32, 12, dequantize_codes<2, 32>, nullptr, finite_f16<0, 2>},
-    {"u2_64", 64, 20, dequantize_codes<2, 64>, nullptr, finite_f16<0, 2>},
-    {"u2_128", 128, 36, dequantize_codes<2, 128>, nullptr, finite_f16<0, 2>},
-    {"u3_32", 32, 16, dequantize_codes<3, 32>, nullptr, finite_f16<0, 2>},
-    {"u3_64", 64, 28, dequantize_codes<3, 64>, nullptr, finite_f16<0, 2>},
-    {"u3_128", 128, 52, dequantize_codes<3, 128>, nullptr, finite_f16<0, 2>},
-    {"u4_32", 32, 20, dequantize_codes<4, 32>, nullptr, finite_f16<0, 2>},
-    {"u4_64", 64, 36, dequantize_codes<4, 64>, nullptr, finite_f16<0, 2>},
-    {"u4_128", 128, 68, dequantize_codes<4, 128>, nullptr, finite_f16<0, 2>},
-    {"u8_32", 32, 36, dequantize_codes<8, 32>, nullptr, finite_f16<0, 2>},
-    {"u8_64", 64, 68, dequantize_codes<8, 64>, nullptr, finite_f16<0, 2>},
-    {"u8_128", 128, 132, dequantize_codes<8, 128>, nullptr, finite_f16<0, 2>},
-    {"f8_32", 32, 36, dequantize_f8<32>, nullptr, finite_f32},
-    {"f8_64", 64, 68, dequantize_f8<64>, nullptr, finite_f32},
-    {"f8_128", 128, 132, dequantize_f8<128>, nullptr, finite_f32},
+    {"nf4_32", 32, 18, dequantize_nf4<32>, nullptr, all<finite_f16<0, 1>>},
+    {"nf4_64", 64, 34, dequantize_nf4<64>, nullptr, all<finite_f16<0, 1>>},
+    {"fp4_32", 32, 18, dequantize_fp4<32>, nullptr, all<finite_f16<0, 1>>},
+    {"fp4_64", 64, 34, dequantize_fp4<64>, nullptr, all<finite_f16<0, 1>>},
+    {"u2_32", 32, 12, dequantize_codes<2, 32>, nullptr, all<finite_f16<0, 2>>},
+    {"u2_64", 64, 20, dequantize_codes<2, 64>, nullptr, all<finite_f16<0, 2>>},
+    {"u2_128", 128, 36, dequantize_codes<2, 128>, nullptr, all<finite_f16<0, 2>>},
+    {"u3_32", 32, 16, dequantize_codes<3, 32>, nullptr, all<finite_f16<0, 2>>},
+    {"u3_64", 64, 28, dequantize_codes<3, 64>, nullptr, all<finite_f16<0, 2>>},
+    {"u3_128", 128, 52, dequantize_codes<3, 128>, nullptr, all<finite_f16<0, 2>>},
+    {"u4_32", 32, 20, dequantize_codes<4, 32>, nullptr, all<finite_f16<0, 2>>},
+    {"u4_64", 64, 36, dequantize_codes<4, 64>, nullptr, all<finite_f16<0, 2>>},
+    {"u4_128", 128, 68, dequantize_codes<4, 128>, nullptr, all<finite_f16<0, 2>>},
+    {"u8_32", 32, 36, dequantize_codes<8, 32>, nullptr, all<finite_f16<0, 2>>},
+    {"u8_64", 64, 68, dequantize_codes<8, 64>, nullptr, all<finite_f16<0, 2>>},
+    {"u8_128", 128, 132, dequantize_codes<8, 128>, nullptr, all<finite_f16<0, 2>>},
+    {"f8_32", 32, 36, dequantize_f8<32>, nullptr, all<finite_f32>},
+    {"f8_64", 64, 68, dequantize_f8<64>, nullptr, all<finite_f32>},
+    {"f8_128", 128, 132, dequantize_f8<128>, nullptr, all<finite_f32>},
 };
 
 }  // namespace
@@ -204,12 +211,7 @@ void quantize_row(const QuantFormat& format, const float* values, uint64_t eleme
 }
 
 bool is_finite_row(const QuantFormat& format, const std::byte* row, uint64_t elements) {
-  if (format.finite == nullptr) return true;
-  bool finite = true;
-  for (uint64_t i = 0; i < elements; i += format.elements, row += format.bytes) {
-    finite &= format.finite(row);
-  }
-  return finite;
+  return format.finite == nullptr || format.finite(row, elements / format.elements, format.bytes);
 }
 
 }  // namespace tenon

@@ -19,8 +19,9 @@ struct QuantFormat {
   void (*dequantize)(const std::byte* block, float* out);
   // As ggml's reference quantisers define it; values are finite. Null: not written by this program.
   void (*quantize)(const float* values, std::byte* block);
-  // Whether what multiplies and moves the block's values is finite numbers. Null: it always is.
-  bool (*finite)(const std::byte* block);
+  // Whether what multiplies and moves the values of `count` blocks, `bytes` apart, is finite
+  // numbers. Null: it always is.
+  bool (*finite)(const std::byte* block, uint64_t count, uint32_t bytes);
 
   // Bytes of a row of `count` elements, whole blocks.
   constexpr uint64_t row_bytes(uint64_t count) const { return count / elements * bytes; }

@@ -40,7 +40,7 @@ class Case(unittest.TestCase):
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def started(self, *arguments, workload=None, arm="b:", begun=lambda self: len(self.pieces()) >= 6):
-        """A comparison that would go on for long, with some pieces measured."""
+        """A comparison that would go on for long, as soon as it has begun: with some pieces measured."""
         process = subprocess.Popen(
             [BINARY, *map(str, ["compare", "--workload", workload or self.work, "--out", self.out,
                                 "--noise-pairs", 0, "--pairs", 100000, "--margin", 0.0001,
