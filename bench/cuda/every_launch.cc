@@ -62,7 +62,7 @@ bool products(uint32_t rows) {
              launch_multiply_heads(nullptr, type, call, {2, kWidth, kWidth, kWidth}) == 0;
   }
   for (const int bits : {4, 8}) {
-    for (const int group : {32, kWidth}) {
+    for (const int group : {32, 128, kWidth}) {
       QuantScales quant = quantised(bits);
       quant.groups = kWidth / group;
       quant.group = group;

@@ -39,26 +39,40 @@ Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
 }
 
 // Warps that have all rows of x each, and read their columns of W once.
-Cost few_rows(const MultiplyCall& call, const QuantScales& quant, int bits) {
-  constexpr uint64_t kWarpColumns = 16;
-  const FewTile tile = few_tile(call, bits, quant.group);
+Cost few_rows(const MultiplyCall& call) {
+  const FewTile tile = few_tile(call);
   const uint64_t n = number(call.n_out);
   const uint64_t k = number(call.k_in);
   const uint64_t columns = ceiling(n, number(tile.columns)) * number(tile.columns);
   const uint64_t x_bytes = call.rows * k * 2;
-  Cost cost = reads(x_bytes, columns / kWarpColumns * x_bytes);
-  const uint64_t column_bytes = ceiling(k, kStep) * kStep * number(bits) / 8;
+  Cost cost = reads(x_bytes, columns / kFewColumns * x_bytes);
+  const uint64_t column_bytes = ceiling(k, kStep) * kStep * 2;
   cost += reads(n * column_bytes, columns * column_bytes);
   // A step of a piece lies in no other.
   const uint64_t steps =
       k / kPiece * (kPiece / number(tile.step)) + ceiling(k % kPiece, number(tile.step));
   cost.operations = 2 * kFewRows * columns * steps * number(tile.step);
-  if (bits == 16) return cost;
-  const uint64_t groups = groups_of_pieces(k, number(quant.group));
-  cost += reads(n * ceiling(k, number(quant.group)) * 2, columns * groups * 2);
-  if (quant.zeros != nullptr) {
-    cost += reads(n * ceiling(k, number(quant.group)), columns * groups);
-  }
+  return cost;
+}
+
+// Blocks that have all rows of x each, whose warps read their columns of W once.
+Cost few_quant_rows(const QuantCall& call) {
+  const FewQuantTile tile = few_quant_tile(call);
+  const uint64_t n = number(call.call.n_out);
+  const uint64_t k = number(call.call.k_in);
+  const uint64_t blocks = ceiling(n, number(tile.columns));
+  const uint64_t columns = blocks * number(tile.columns);
+  const uint64_t x_bytes = call.call.rows * k * 2;
+  Cost cost = reads(x_bytes, blocks * x_bytes);
+  const auto column_bytes = static_cast<uint64_t>(quant_stride(call.call.k_in, call.quant.bits));
+  cost += reads(n * column_bytes, columns * column_bytes);
+  const uint64_t steps = ceiling(k, number(tile.step));
+  cost.operations = 2 * number(tile.rows) * columns * steps * number(tile.step);
+  // A step's scales and zeros are read for each run, also for those behind K.
+  const uint64_t runs = steps * number(tile.step / tile.run);
+  const uint64_t groups = ceiling(k, number(call.quant.group));
+  cost += reads(n * groups * 2, columns * runs * 2);
+  if (call.quant.zeros != nullptr) cost += reads(n * groups, columns * runs);
   return cost;
 }
 
@@ -113,12 +127,14 @@ Cost table_rows(const EmbedCall& call, uint64_t different) {
     return reads(different * width * element, elements * element);
   }
   const uint64_t groups = ceiling(width, number(quant.group));
-  // The last elements of 4 bits stand in more bytes than they would one behind the other.
+  // The last elements stand apart, those of 4 bits not always two in a byte.
+  const int block = quant_block(quant.bits);
+  const int whole_width = call.width / block * block;
   std::set<int> bytes;
-  for (int i = call.width / 32 * 32; i < call.width; ++i) {
+  for (int i = whole_width; i < call.width; ++i) {
     bytes.insert(quant_place(i, quant.bits) * quant.bits / 8);
   }
-  const uint64_t whole = width / 32 * 32 * number(quant.bits) / 8;
+  const uint64_t whole = number(whole_width) * number(quant.bits) / 8;
   const uint64_t quads = call.rows * ceiling(width, 4);  // each has one scale
   Cost cost = reads(different * (whole + bytes.size()), elements);
   cost += reads(different * groups * 2, quads * 2);
@@ -196,7 +212,7 @@ Cost place_heads_cost(const HeadsCall& call) {
 Cost multiply_cost(Input type, const MultiplyCall& call) {
   if (type == Input::bf16 && tiles_of(call) == ProductTiles::rows_16) {
     Cost cost = product_output(call);
-    cost += few_rows(call, {}, 16);
+    cost += few_rows(call);
     return cost;
   }
   return one_product(type, call, 1);
@@ -205,7 +221,7 @@ Cost multiply_cost(Input type, const MultiplyCall& call) {
 Cost multiply_quant_cost(const QuantCall& call) {
   Cost cost = product_output(call.call);
   if (call.call.rows <= kFewRows) {
-    cost += few_rows(call.call, call.quant, call.quant.bits);
+    cost += few_quant_rows(call);
     return cost;
   }
   cost += tile_inputs(call.call);

@@ -49,7 +49,7 @@ Cost embed_8b(int bits) {
   call.weights = Input::bf16;
   call.rows = 1;
   call.width = 4096;
-  call.stride = 4096 * bits / 8;
+  call.stride = static_cast<int>(quant_stride(call.width, bits));
   call.quant.bits = bits;
   call.quant.group = 32;
   call.quant.groups = 4096 / 32;

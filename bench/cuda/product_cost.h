@@ -13,6 +13,7 @@ inline constexpr uint64_t kColumns = 64;
 inline constexpr uint64_t kStep = 32;
 inline constexpr uint64_t kPiece = 1024;
 inline constexpr uint64_t kFewRows = 16;
+inline constexpr uint64_t kFewColumns = 16;
 inline constexpr uint64_t kManyRows = 64;
 inline constexpr uint64_t kWord = 4;
 
@@ -55,7 +56,8 @@ inline Cost tiles_of_rows(const MultiplyCall& call, const QuantScales& quant, ui
   const uint64_t n = number(call.n_out);
   const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
   const uint64_t tiles = ceiling(rows, rows_of_tile);
-  const uint64_t w_bytes = n * k * (quant.bits == 0 ? 16 : number(quant.bits)) / 8;
+  const uint64_t w_bytes =
+      n * (quant.bits == 0 ? 2 * k : static_cast<uint64_t>(quant_stride(call.k_in, quant.bits)));
   Cost cost = reads(w_bytes, tiles * w_bytes);
   cost.operations = 2 * tiles * rows_of_tile * ceiling(n, kColumns) * kColumns * k;
   if (quant.bits == 0) return cost;

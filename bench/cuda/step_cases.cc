@@ -32,7 +32,7 @@ class Product {
     call_.n_out = n;
     call_.k_in = k;
     call_.x_stride = up_to(k, 8);
-    call_.w_stride = up_to(k, 32) * (bits == 16 ? 1 : bits) / (bits == 16 ? 1 : 8);
+    call_.w_stride = bits == 16 ? up_to(k, 32) : static_cast<int>(quant_stride(k, bits));
     call_.y_stride = n;
     call_.add = add;
     call_.factor = 1.0f;

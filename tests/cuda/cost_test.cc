@@ -33,7 +33,7 @@ TEST(CudaCost, of_embedding_from_tables_of_integers_is_what_is_counted) {
       EmbedCall call = {};
       call.rows = 4;
       call.width = 71;
-      call.stride = 96 * bits / 8;
+      call.stride = static_cast<int>(quant_stride(96, bits));
       call.weights = Input::bf16;
       call.tokens = device.upload<int32_t>({3, 0, 3, 1}, "tokens");
       call.table = device.upload(std::vector<uint8_t>(5ull * call.stride, 3), "table");
@@ -200,7 +200,7 @@ TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
           Counted device;
           QuantCall call = {};
           call.call = call_of(rows, 67, k);
-          call.call.w_stride = call.call.w_stride * bits / 8;
+          call.call.w_stride = static_cast<int>(quant_stride(k, bits));
           call.quant.group = 64;
           call.quant.groups = (k + 63) / 64;
           call.quant.bits = bits;
@@ -331,7 +331,7 @@ TEST(CudaCost, of_products_with_experts_is_what_is_counted) {
           if (bits == 0) {
             call.w = device.values(type, 5ull * 67 * call.w_stride);
           } else {
-            call.w_stride = call.w_stride * bits / 8;
+            call.w_stride = static_cast<int>(quant_stride(100, bits));
             quant.bits = bits;
             quant.group = 64;
             quant.groups = 2;

@@ -208,16 +208,18 @@ struct Numbered {
     bias = numbers.many(uint64_t{choice.count} * kN);
     w = widened(rounded(numbers.many(uint64_t{choice.count} * kN * kK)));
     if (p.bits == 0) return;
-    codes.resize(w.size() * p.bits / 8);
+    const auto stride = static_cast<size_t>(quant_stride(kK, p.bits));
+    codes.resize(w.size() / kK * stride);
     for (size_t group = 0; group < w.size() / 32; ++group) {
       scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
       for (size_t i = group * 32; i < group * 32 + 32; ++i) {
         const int code = static_cast<int>(numbers.below(p.bits == 4 ? 16 : 255));
         const int value = p.bits == 4 ? code - 8 : code - 127;
         w[i] = static_cast<float>(value) * to_float(Half{scales.back()});
-        const int place = quant_place(static_cast<int>(i), p.bits);
-        if (p.bits == 8) codes[place] = static_cast<uint8_t>(value);
-        if (p.bits == 4) codes[place / 2] |= static_cast<uint8_t>(code << (place % 2 * 4));
+        const int place = quant_place(static_cast<int>(i % kK), p.bits);
+        uint8_t* const row = &codes[i / kK * stride];
+        if (p.bits == 8) row[place] = static_cast<uint8_t>(value);
+        if (p.bits == 4) row[place / 2] |= static_cast<uint8_t>(code << (place % 2 * 4));
       }
     }
   }
@@ -238,7 +240,7 @@ std::vector<float> multiply(const Product& p, const Choice& choice, const Number
   call.y = device.make<float>(places * kN, "y");
   call.n_out = call.y_stride = kN;
   call.k_in = call.x_stride = kK;
-  call.w_stride = p.bits == 4 ? kK / 2 : kK;
+  call.w_stride = p.bits == 0 ? kK : static_cast<int>(quant_stride(kK, p.bits));
   QuantScales quant = {};
   if (p.bits != 0) quant = {device.upload(numbers.scales, "scales"), nullptr, kK / 32, 32, p.bits};
   EXPECT_EQ(launch_multiply_experts(nullptr, p.type, call, quant, choice.on(device), p.each), 0);

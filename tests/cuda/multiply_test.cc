@@ -218,7 +218,7 @@ struct Quantised {
   Quantised(const Problem& p, int bit_count, int group_elements, bool with_zeros)
       : bits(bit_count), group(group_elements), groups((p.k + group - 1) / group) {
     Numbers numbers(7);
-    const int stride = up_to(p.k, 32) * bits / 8;
+    const auto stride = static_cast<int>(quant_stride(p.k, bits));
     bytes.resize(static_cast<size_t>(p.n) * stride);
     for (int i = 0; i < p.n * groups; ++i) {
       scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
@@ -248,7 +248,7 @@ std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed 
   call.call.n_out = p.n;
   call.call.k_in = p.k;
   call.call.x_stride = up_to(p.k, 8);
-  call.call.w_stride = up_to(p.k, 32) * q.bits / 8;
+  call.call.w_stride = static_cast<int>(quant_stride(p.k, q.bits));
   call.call.y_stride = p.n;
   call.call.x = device.upload(rounded(padded(p.x, p.k, call.call.x_stride, NAN)), "x");
   call.call.w = device.upload(q.bytes, "w");
@@ -282,13 +282,32 @@ TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
   }
 }
 
+// x of so many rows and pieces of K does not fit at once; nor do a warp's columns.
+TEST(CudaMultiply, brings_long_rows_with_integers_in_parts) {
+  for (const uint32_t rows : {6u, 16u}) {
+    const Problem all(20, 19, 6 * 1024 + 130);
+    for (const int group : {32, 64, 128}) {
+      const Quantised q(all, 4, group, true);
+      const std::vector<float> whole = multiply(all, q);
+      Problem some = all;
+      some.rows = rows;
+      some.x.resize(rows * static_cast<size_t>(all.k));
+      some.y.resize(rows * static_cast<size_t>(all.n));
+      const std::vector<float> part = multiply(some, q, rows);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
+          << "groups of " << group << ", " << rows << " rows";
+    }
+  }
+}
+
 TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
-  for (const auto& [k, group] : {std::pair(100, 32), std::pair(2208, 96), std::pair(2100, 2112)}) {
+  for (const auto& [k, group] :
+       {std::pair(100, 32), std::pair(1090, 128), std::pair(2208, 96), std::pair(2100, 2112)}) {
     const Problem all(20, 67, k);
     for (const int bits : {8, 4}) {
       const Quantised q(all, bits, group, true);
       const std::vector<float> whole = multiply(all, q);
-      for (const uint32_t rows : {1u, 3u, 16u}) {
+      for (const uint32_t rows : {1u, 3u, 8u, 9u, 16u}) {
         Problem some = all;
         some.rows = rows;
         some.x.resize(rows * static_cast<size_t>(all.k));

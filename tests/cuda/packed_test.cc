@@ -69,13 +69,16 @@ TEST(CudaPacked, takes_whole_zero_points_alone) {
   }
 }
 
-// Each element has a place of its own among the 32 that it stands with.
+// Each element has a place of its own in the block of 64 bytes that it stands in.
 TEST(CudaPacked, gives_elements_places_of_their_own) {
   for (const int bits : {4, 8}) {
-    std::vector<int> elements(64, -1);
-    for (int k = 0; k < 64; ++k) {
+    const int block = quant_block(bits);
+    EXPECT_EQ(quant_stride(block + 1, bits), 128);
+    std::vector<int> elements(2 * static_cast<size_t>(block), -1);
+    for (int k = 0; k < 2 * block; ++k) {
       const int place = quant_place(k, bits);
-      ASSERT_EQ(place / 32, k / 32);
+      ASSERT_EQ(place / block, k / block);
+      EXPECT_EQ(place % block * bits / 8 / 16, k % 8 / 2) << k;  // the lane's 16 bytes
       EXPECT_EQ(std::exchange(elements[place], k), -1) << place;
     }
     // What a lane takes at once: neighbours, and those 8 further on.

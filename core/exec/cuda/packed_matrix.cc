@@ -55,32 +55,45 @@ bool zeros_fit(const Weight& weight, const QuantFormat& format, const Block& blo
   return true;
 }
 
-// Which of 32 elements stands at each place.
+// Which of 32 elements stands at each place of the four lanes' parts, taken one behind the other.
 struct PlacedElements {
   uint8_t at[32] = {};
   constexpr explicit PlacedElements(int bits) {
-    for (int k = 0; k < 32; ++k) at[quant_place(k, bits)] = static_cast<uint8_t>(k);
+    for (int k = 0; k < 32; ++k) {
+      const int place = quant_place(k, bits);
+      const int part = quant_block(bits) / 4;  // of a lane
+      at[place / part * 8 + place % part] = static_cast<uint8_t>(k);
+    }
   }
 };
 
-void pack_nibbles(const std::byte* codes, uint32_t count, uint8_t* to) {
+// Where a lane's part of the 32 elements from k on begins, in bytes.
+size_t lane_part(uint32_t k, uint32_t lane, int bits) {
+  return static_cast<size_t>(quant_place(static_cast<int>(k + 2 * lane), bits)) * bits / 8;
+}
+
+// `count` codes of a row, from k on, which is a multiple of 32.
+void pack_nibbles(const std::byte* codes, uint32_t k, uint32_t count, uint8_t* row) {
   static constexpr PlacedElements kElements(4);
-  for (uint32_t first = 0; first < count; first += 32, codes += 16, to += 16) {
+  for (const uint32_t end = k + count; k < end; k += 32, codes += 16) {
     const auto code = [&](uint32_t i) {
       return static_cast<uint32_t>(codes[i % 16]) >> (i / 16 * 4) & 15;
     };
-    for (int i = 0; i < 16; ++i) {
-      to[i] = static_cast<uint8_t>(code(kElements.at[2 * i]) | code(kElements.at[2 * i + 1]) << 4);
+    for (uint32_t i = 0; i < 16; ++i) {
+      row[lane_part(k, i / 4, 4) + i % 4] = static_cast<uint8_t>(
+          code(kElements.at[2 * i]) | code(kElements.at[2 * i + 1]) << 4);
     }
   }
 }
 
 // Codes of 8 bits become signed; so does their zero point.
-void pack_bytes(const std::byte* codes, uint32_t count, bool is_signed, uint8_t* to) {
+void pack_bytes(const std::byte* codes, uint32_t k, uint32_t count, bool is_signed, uint8_t* row) {
   static constexpr PlacedElements kElements(8);
   const uint8_t turn = is_signed ? 0 : 0x80;
-  for (uint32_t first = 0; first < count; first += 32, codes += 32, to += 32) {
-    for (int i = 0; i < 32; ++i) to[i] = static_cast<uint8_t>(codes[kElements.at[i]]) ^ turn;
+  for (const uint32_t end = k + count; k < end; k += 32, codes += 32) {
+    for (uint32_t i = 0; i < 32; ++i) {
+      row[lane_part(k, i / 8, 8) + i % 8] = static_cast<uint8_t>(codes[kElements.at[i]]) ^ turn;
+    }
   }
 }
 
@@ -116,11 +129,11 @@ void pack_row(const Weight& weight, const PackedLayout& layout, uint32_t row, co
       const int zero = block.has_zero ? static_cast<int>(half_at(at + 2)) : block.usual_zero();
       to.zeros[i] = static_cast<uint8_t>(block.bits == 8 && !block.is_signed ? zero - 128 : zero);
     }
-    uint8_t* const codes = to.codes + layout.code_bytes(i * format.elements);
+    const uint32_t k = i * format.elements;
     if (block.bits == 4) {
-      pack_nibbles(at + block.codes_at(), format.elements, codes);
+      pack_nibbles(at + block.codes_at(), k, format.elements, to.codes);
     } else {
-      pack_bytes(at + block.codes_at(), format.elements, block.is_signed, codes);
+      pack_bytes(at + block.codes_at(), k, format.elements, block.is_signed, to.codes);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/exec/cuda/kernels/launches.h"
 #include "core/model/model.h"
 
 namespace tenon::cuda {
@@ -16,7 +17,9 @@ struct PackedLayout {
 
   explicit operator bool() const { return bits > 0; }
   // Of a row.
-  uint64_t code_bytes(uint32_t k_in) const { return uint64_t{k_in} * bits / 8; }
+  uint64_t code_bytes(uint32_t k_in) const {
+    return static_cast<uint64_t>(quant_stride(k_in, bits));
+  }
   uint64_t groups(uint32_t k_in) const { return k_in / static_cast<uint32_t>(group); }
 };
 
@@ -26,7 +29,7 @@ PackedLayout packed_layout(std::span<const Weight* const> weights);
 PackedLayout packed_layout(const Weight& weight);
 
 struct PackedRow {
-  uint8_t* codes;    // [code_bytes]
+  uint8_t* codes;    // [code_bytes], of which those of no element are left as they are
   uint16_t* scales;  // f16 [groups]
   uint8_t* zeros;    // [groups], where the layout has them
 };

@@ -1,43 +1,12 @@
 #include <algorithm>
 
-#include "core/exec/cuda/kernels/launch_config.h"
+#include "core/exec/cuda/kernels/launch_products.h"
+#include "core/exec/cuda/kernels/multiply_f32.cuh"
 #include "core/exec/cuda/kernels/multiply_few.cuh"
 #include "core/exec/cuda/kernels/multiply_many.cuh"
 
 namespace tenon::cuda {
 namespace {
-
-// Rows of a block: many rows share what was read of W, few would leave most of a tile empty.
-constexpr uint32_t kFewRows = 16;
-constexpr uint32_t kManyRows = 64;
-
-LaunchConfig tiles_config(const char* name, const MultiplyCall& c, uint32_t tile_rows,
-                          int weight_bytes, void* stream) {
-  LaunchConfig config = overlapping_config(name, stream);
-  config.grid.x = static_cast<uint32_t>((c.n_out + kColumns - 1) / kColumns);
-  config.grid.y = (c.rows + tile_rows - 1) / tile_rows;
-  config.block.x = kMultiplyThreads;
-  const int rows_bytes = static_cast<int>(tile_rows) * kRowStride * 2;
-  config.shared_bytes = static_cast<uint32_t>(kStages * (rows_bytes + kColumns * weight_bytes));
-  return config;
-}
-
-template <typename T>
-Factors<T> factors(const MultiplyCall& c) {
-  Factors<T> f;
-  f.x = Global<const T>(static_cast<const T*>(c.x));
-  f.bias = Global<const float>(c.bias);
-  f.y = Global<float>(c.y);
-  f.rows = c.rows;
-  f.n_out = c.n_out;
-  f.k_in = c.k_in;
-  f.x_stride = c.x_stride;
-  f.w_stride = c.w_stride;
-  f.y_stride = c.y_stride;
-  f.add = c.add;
-  f.factor = c.factor;
-  return f;
-}
 
 LaunchConfig elements_config(const char* name, const MultiplyCall& call, uint32_t rows,
                              void* stream) {
@@ -46,13 +15,6 @@ LaunchConfig elements_config(const char* name, const MultiplyCall& call, uint32_
   config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
   config.grid.y = rows;
   return config;
-}
-
-template <typename T>
-Factors<T> factors_with_w(const MultiplyCall& call) {
-  Factors<T> f = factors<T>(call);
-  f.w = Global<const T>(static_cast<const T*>(call.w));
-  return f;
 }
 
 template <typename T>
@@ -77,38 +39,21 @@ bool has_many_rows(ProductTiles tiles) {
   return tiles == ProductTiles::narrow || tiles == ProductTiles::wide;
 }
 
-QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& quant) {
-  QuantFactors q;
-  q.f = factors<BFloat16>(call);
-  q.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.w));
-  q.scales = Global<const Half>(reinterpret_cast<const Half*>(quant.scales));
-  q.zeros = Global<const uint8_t>(quant.zeros);
-  q.groups = quant.groups;
-  q.group = quant.group;
-  return q;
-}
-
-constexpr int kFewBlockBytes = 96 * 1024;  // of shared memory, which every device has
-
-constexpr int up_to(int count, int multiple) {
-  return (count + multiple - 1) / multiple * multiple;
-}
-
 // A warp for each piece of K, as far as there is room; where pieces are few, some groups of columns
 // in a block.
 struct FewPlan {
-  int pieces, warps, groups, shared_bytes;
+  int warps, groups, shared_bytes;
 
   template <typename Shape>
   static FewPlan of(Shape, int rows, int k_in) {
-    FewPlan plan;
-    plan.pieces = (k_in + kPieceElements - 1) / kPieceElements;
+    const int pieces = (k_in + kPieceElements - 1) / kPieceElements;
     const int warp_bytes = Shape::bytes(rows);
-    const int part_bytes = plan.pieces * rows * Shape::kColumns * 4;
+    const int part_bytes = pieces * rows * kFewColumns * 4;
     const int most =
         std::clamp((kFewBlockBytes - 4 * part_bytes) / warp_bytes, 1, kFewProductWarps);
-    const int rounds = (plan.pieces + most - 1) / most;
-    const int piece_warps = (plan.pieces + rounds - 1) / rounds;
+    const int rounds = (pieces + most - 1) / most;
+    const int piece_warps = (pieces + rounds - 1) / rounds;
+    FewPlan plan;
     plan.groups = std::max(1, std::min(most, 4) / piece_warps);
     plan.warps = piece_warps * plan.groups;
     plan.shared_bytes =
@@ -117,62 +62,24 @@ struct FewPlan {
   }
 };
 
-// Calls `use` with the shape for so many rows. Of few rows a stage has much of W; of more it has
-// less, so that blocks keep their warps.
-template <int bits, int run, typename Use>
-auto with_quant_shape(const Factors<BFloat16>& f, const Use& use) {
-  if (f.rows <= 2) return use(FewShape<bits, 256, 2, run, true>());
-  if (f.rows <= 8) return use(FewShape<bits, 256, 3, run, false>());
-  return use(FewShape<bits, 128, 4, run, false>());
-}
-template <int bits, typename Use>
-auto with_few_shape(const Factors<BFloat16>& f, int group, const Use& use) {
-  if constexpr (bits == 16) {
-    if (f.rows <= 8) return use(FewShape<16, 128, 4, 64, false>());
-    return use(FewShape<16, 64, 4, 64, false>());
-  } else {
-    if (group % 128 == 0) return with_quant_shape<bits, 128>(f, use);
-    return with_quant_shape<bits, 32>(f, use);
-  }
+// Calls `use` with the shape for so many rows: of more rows a stage has less of W, so that blocks
+// keep their warps.
+template <typename Use>
+auto with_few_shape(const MultiplyCall& call, const Use& use) {
+  if (call.rows <= 8) return use(FewShape<128, 4>());
+  return use(FewShape<64, 4>());
 }
 
-template <int bits>
-int multiply_few_rows(void* stream, const QuantFactors& q) {
-  return with_few_shape<bits>(q.f, q.group, [&]<typename Shape>(Shape shape) {
-    const FewPlan plan = FewPlan::of(shape, static_cast<int>(q.f.rows), q.f.k_in);
-    const int columns = plan.groups * Shape::kColumns;
+int multiply_few_rows(void* stream, const MultiplyCall& call) {
+  return with_few_shape(call, [&]<typename Shape>(Shape shape) {
+    const FewPlan plan = FewPlan::of(shape, static_cast<int>(call.rows), call.k_in);
+    const int columns = plan.groups * kFewColumns;
     LaunchConfig config = overlapping_config("multiply_few", stream);
-    config.grid.x = static_cast<uint32_t>((q.f.n_out + columns - 1) / columns);
+    config.grid.x = static_cast<uint32_t>((call.n_out + columns - 1) / columns);
     config.block.x = static_cast<uint32_t>(plan.warps * 32);
     config.shared_bytes = static_cast<uint32_t>(plan.shared_bytes);
-    return launch(config, multiply_few<Shape>, q, plan.groups);
+    return launch(config, multiply_few<Shape>, factors_with_w<BFloat16>(call), plan.groups);
   });
-}
-
-template <int bits>
-FewTile few_tile_of(const Factors<BFloat16>& f, int group) {
-  return with_few_shape<bits>(f, group, [&]<typename Shape>(Shape shape) {
-    const FewPlan plan = FewPlan::of(shape, static_cast<int>(f.rows), f.k_in);
-    return FewTile{plan.groups * Shape::kColumns, Shape::kStep};
-  });
-}
-
-// W as bytes.
-QuantFactors few_factors(const MultiplyCall& call) {
-  QuantFactors q;
-  q.f = factors<BFloat16>(call);
-  q.f.w_stride *= 2;
-  q.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.w));
-  q.groups = q.group = 0;
-  return q;
-}
-
-template <int bits>
-int multiply_bits(void* stream, const QuantCall& q, const QuantFactors& f) {
-  if (q.call.rows <= kFewRows) return multiply_few_rows<bits>(stream, f);
-  const LaunchConfig config =
-      tiles_config("multiply_quant", q.call, kManyRows, QuantStage<bits>::kStride, stream);
-  return launch(config, multiply_quant<kManyRows, bits>, f);
 }
 
 ExpertFactors expert_factors(const ExpertRows& rows, uint32_t each) {
@@ -188,11 +95,11 @@ ExpertFactors expert_factors(const ExpertRows& rows, uint32_t each) {
 // Every expert gets as many blocks as it has tiles if all rows chose it; those that are too many
 // leave at once.
 LaunchConfig experts_config(const MultiplyCall& call, const ExpertRows& rows, uint32_t tile_rows,
-                            int weight_bytes, void* stream) {
+                            uint32_t column_bytes, void* stream) {
   MultiplyCall of_expert = call;
   of_expert.rows = rows.rows;
   LaunchConfig config =
-      tiles_config("multiply_experts", of_expert, tile_rows, weight_bytes, stream);
+      tiles_config("multiply_experts", of_expert, tile_rows, column_bytes, stream);
   config.grid.z = rows.count;
   config.shared_bytes += tile_rows * sizeof(uint32_t);
   return config;
@@ -201,31 +108,29 @@ LaunchConfig experts_config(const MultiplyCall& call, const ExpertRows& rows, ui
 template <int tile_rows>
 int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& quant,
                      const ExpertRows& rows, uint32_t each) {
-  const auto config = [&](int weight_bytes) {
-    return experts_config(call, rows, tile_rows, weight_bytes, stream);
+  const auto config = [&](uint32_t column_bytes) {
+    return experts_config(call, rows, tile_rows, column_bytes, stream);
   };
   if (quant.bits == 0) {
     Factors<BFloat16> f = factors_with_w<BFloat16>(call);
     f.by = expert_factors(rows, each);
-    return launch(config(kRowStride * 2), multiply_experts_bf16<tile_rows>, f);
+    return launch(config(kColumnBytes), multiply_experts_bf16<tile_rows>, f);
   }
   QuantFactors q = quant_factors(call, quant);
   q.f.by = expert_factors(rows, each);
   if (quant.bits == 4) {
-    return launch(config(QuantStage<4>::kStride), multiply_experts_quant<tile_rows, 4>, q);
+    return launch(config(QuantStage<4>::kColumnBytes), multiply_experts_quant<tile_rows, 4>, q);
   }
-  return launch(config(QuantStage<8>::kStride), multiply_experts_quant<tile_rows, 8>, q);
+  return launch(config(QuantStage<8>::kColumnBytes), multiply_experts_quant<tile_rows, 8>, q);
 }
 
 }  // namespace
 
-FewTile few_tile(const MultiplyCall& call, int bits, int group) {
-  Factors<BFloat16> f;
-  f.rows = call.rows;
-  f.n_out = call.n_out;
-  f.k_in = call.k_in;
-  if (bits == 4) return few_tile_of<4>(f, group);
-  return bits == 8 ? few_tile_of<8>(f, group) : few_tile_of<16>(f, group);
+FewTile few_tile(const MultiplyCall& call) {
+  return with_few_shape(call, [&]<typename Shape>(Shape shape) {
+    const FewPlan plan = FewPlan::of(shape, static_cast<int>(call.rows), call.k_in);
+    return FewTile{plan.groups * kFewColumns, Shape::kStep};
+  });
 }
 
 int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
@@ -249,10 +154,10 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
                   factors_with_w<float>(call));
   }
   const ProductTiles tiles = tiles_of(call);
-  if (tiles == ProductTiles::rows_16) return multiply_few_rows<16>(stream, few_factors(call));
+  if (tiles == ProductTiles::rows_16) return multiply_few_rows(stream, call);
   if (has_many_rows(tiles)) return multiply_many_rows(stream, call, tiles, {1, 0, 0, 0});
   const LaunchConfig config =
-      tiles_config("multiply_bf16", call, kManyRows, kRowStride * 2, stream);
+      tiles_config("multiply_bf16", call, kManyRows, kColumnBytes, stream);
   return launch(config, multiply_bf16<kManyRows>, factors_with_w<BFloat16>(call));
 }
 
@@ -267,17 +172,11 @@ int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
   if (has_many_rows(tiles)) return multiply_many_rows(stream, call, tiles, heads);
   const bool few = tiles == ProductTiles::rows_16;
   LaunchConfig config =
-      tiles_config("multiply_heads", call, few ? kFewRows : kManyRows, kRowStride * 2, stream);
+      tiles_config("multiply_heads", call, few ? kFewRows : kManyRows, kColumnBytes, stream);
   config.grid.z = heads.count;
   const Factors<BFloat16> f = factors_with_w<BFloat16>(call);
   if (few) return launch(config, multiply_heads_bf16<kFewRows>, f, heads);
   return launch(config, multiply_heads_bf16<kManyRows>, f, heads);
-}
-
-int launch_multiply_quant(void* stream, const QuantCall& call) {
-  const QuantFactors f = quant_factors(call.call, call.quant);
-  return call.quant.bits == 4 ? multiply_bits<4>(stream, call, f)
-                              : multiply_bits<8>(stream, call, f);
 }
 
 }  // namespace tenon::cuda

@@ -54,14 +54,24 @@ struct QuantScales {
 #define TENON_HOST_AND_DEVICE
 #endif
 
-// Of each 32 elements along K, those that a lane of a warp multiplies stand side by side, in the
-// order in which it takes them apart: 2c, 2c + 1, 2c + 8, 2c + 9 and the same 16 further on, for c
-// in 0 … 3. With 4 bits those with even k are the low halves of a word of 8 nibbles.
+// A row of packed weights is made of blocks of 64 bytes: 128 elements along K of 4 bits, 64 of 8. A
+// block has 16 bytes for each of four lanes of a warp, which loads them at once: those that a lane
+// multiplies of 32 elements stand side by side, in the order in which it takes them apart: 2c,
+// 2c + 1, 2c + 8, 2c + 9 and the same 16 further on, for c in 0 … 3; and behind them its part of
+// the next 32. With 4 bits those with even k are the low halves of a word of 8 nibbles.
+TENON_HOST_AND_DEVICE constexpr int quant_block(int bits) {
+  return 512 / bits;
+}
+// Bytes of a row.
+TENON_HOST_AND_DEVICE constexpr int64_t quant_stride(int64_t k_in, int bits) {
+  return (k_in + quant_block(bits) - 1) / quant_block(bits) * 64;
+}
 TENON_HOST_AND_DEVICE constexpr int quant_place(int k, int bits) {
+  const int block = quant_block(bits);
   const int lane = k % 8 / 2;
   const int pair = k % 32 / 8;
   const int within = bits == 4 ? pair + k % 2 * 4 : pair * 2 + k % 2;
-  return k / 32 * 32 + lane * 8 + within;
+  return k / block * block + lane * (block / 4) + k % block / 32 * 8 + within;
 }
 
 struct EmbedCall {
@@ -204,12 +214,12 @@ constexpr ProductTiles tiles_of(const MultiplyCall& call, uint32_t heads = 1) {
 int launch_multiply(void* stream, Input type, const MultiplyCall& call);
 
 // Of a product of at most 16 rows: the columns of a block, in warps of 16, and the elements of K of
-// a step. `bits` 16 is bf16, which has no groups.
+// a step.
 struct FewTile {
   int columns;
   int step;
 };
-FewTile few_tile(const MultiplyCall& call, int bits, int group);
+FewTile few_tile(const MultiplyCall& call);
 
 // `count` such products beside each other, of heads that have a matrix each: x, w and y of the next
 // one begin so many elements further. No bias; x must stay aligned to 16 bytes.
@@ -223,13 +233,22 @@ int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
                           const HeadStrides& heads);
 
 // Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
-// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride a multiple of 16 (4
-// bits) or 32 (8 bits).
+// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride that of quant_stride.
 struct QuantCall {
   MultiplyCall call;
   QuantScales quant;
 };
 int launch_multiply_quant(void* stream, const QuantCall& call);
+
+// Of such a product of at most 16 rows: the columns of a block, the elements of K of a step, those
+// between which a column's scale and zero are read again, and the rows of a tile.
+struct FewQuantTile {
+  int columns;
+  int step;
+  int run;
+  int rows;
+};
+FewQuantTile few_quant_tile(const QuantCall& call);
 
 // Experts. A row chooses some of them; its choice number i has the place row · chosen + i, and what
 // a row's experts make stands at its places.

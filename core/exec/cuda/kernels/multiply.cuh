@@ -287,39 +287,4 @@ __global__ void __launch_bounds__(kMultiplyThreads, 4)
   multiply_tile<tile_rows>(f, StraightRows{first, static_cast<int64_t>(f.rows)}, arena);
 }
 
-// The path that rounds nothing: a thread an element, one product after the other. Not made to be
-// fast.
-TENON_DEVICE void multiply_element(const Factors<float>& f, int64_t from, int64_t to, int column) {
-  float sum = 0.0f;
-  for (int k = 0; k < f.k_in; ++k) {
-    sum = fmaf(f.x[from * f.x_stride + k], f.w[static_cast<int64_t>(column) * f.w_stride + k], sum);
-  }
-  put_product(f, to, column, sum);
-}
-
-__global__ void multiply_f32(Factors<float> f) {
-  let_next_start();
-  wait_for_earlier();
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
-}
-
-__global__ void multiply_heads_f32(Factors<float> f, HeadStrides heads) {
-  let_next_start();
-  wait_for_earlier();
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  choose_head(f, heads);
-  if (column < f.n_out) multiply_element(f, blockIdx.y, blockIdx.y, column);
-}
-
-// Grid: columns, places.
-__global__ void multiply_experts_f32(Factors<float> f) {
-  let_next_start();
-  wait_for_earlier();
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (column >= f.n_out) return;
-  choose_matrix(f, uint32_t{f.by.experts[blockIdx.y]});
-  multiply_element(f, blockIdx.y / f.by.each, blockIdx.y, column);
-}
-
 }  // namespace tenon::cuda

@@ -15,11 +15,13 @@ struct QuantFactors {
   int groups, group;
 };
 
+// A stage of W is a block of each column (quant_block), which serves some steps.
 template <int bits>
 struct QuantStage {
-  static constexpr int kBytes = kStep * bits / 8;  // of a column, for a step
-  // Keeps pieces of 16 bytes aligned, and lanes that read 4 or 8 bytes meet no bank twice.
-  static constexpr int kStride = kBytes + (bits == 4 ? 32 : 64);
+  static constexpr int kStride = 64;  // bytes of a column; lanes that read 16 meet no bank twice
+  static constexpr int kSteps = quant_block(bits) / kStep;
+  static constexpr int kStages = 2;  // while one is multiplied the next one is on its way
+  static constexpr uint32_t kColumnBytes = kStages * kStride;
 };
 
 // What is taken from a column's integers: as a pair in bf16, 128 more than the zero (4 bits), or as
@@ -30,24 +32,24 @@ TENON_DEVICE uint32_t quant_zero(bool has_zeros, uint8_t byte) {
   return float_bits(8388736.0f + static_cast<float>(has_zeros ? static_cast<int8_t>(byte) : 0));
 }
 
-// 32 elements of a column along K as two B fragments: those of a lane, which stand side by side
-// (quant_place) from `own` on.
+// A lane's part of 32 elements of a column along K, as two fragments of 16: the elements number
+// `run` · 32 and on of those in its 16 bytes of a block.
 template <int bits>
-TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], Shared<uint8_t> own, uint32_t zero) {
+TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], const Pack<uint32_t, 4>& own, int run,
+                                  uint32_t zero) {
   if constexpr (bits == 4) {
     // The integer q as the low bits of 128 is 128 + q in bf16.
-    const uint32_t word = load_words<1>(own)[0];
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      b[i / 2][i % 2] = add_bfloat16_pairs(and_or(word >> (4 * i), 0x000f000fu, 0x43004300u), zero);
+      b[i / 2][i % 2] =
+          add_bfloat16_pairs(and_or(own[run] >> (4 * i), 0x000f000fu, 0x43004300u), zero);
     }
   } else {
     // The same in f32: q + 128 as the low bits of 2^23.
-    const Pack<uint32_t, 2> words = load_words<2>(own);
     const float less = bits_float(zero);
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint32_t word = words[i / 2] ^ 0x80808080u;
+      const uint32_t word = own[run * 2 + i / 2] ^ 0x80808080u;
       const uint32_t low = permute_bytes(word, 0x4b000000u, 0x7540u + i % 2 * 2);
       const uint32_t high = permute_bytes(word, 0x4b000000u, 0x7541u + i % 2 * 2);
       b[i / 2][i % 2] = pack_bfloat16(bits_float(low) - less, bits_float(high) - less);
@@ -64,17 +66,19 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   using Stage = QuantStage<bits>;
   const Factors<BFloat16>& f = q.f;
   Shared<BFloat16> x = arena.take<BFloat16>(kStages * tile_rows * kRowStride);
-  Shared<uint8_t> w = arena.take<uint8_t>(kStages * kColumns * Stage::kStride);
+  Shared<uint8_t> w = arena.take<uint8_t>(Stage::kStages * kColumns * Stage::kStride);
   const T tile;
   const int steps = (f.k_in + kStep - 1) / kStep;
   const StraightRows columns_of{tile.column, f.n_out};
   Pieces<BFloat16, tile_rows, kRowStride> x_pieces(f.x, rows_of, f.k_in * 2, f.x_stride);
-  Pieces<uint8_t, kColumns, Stage::kStride, Stage::kBytes> w_pieces(q.w, columns_of, f.w_stride,
-                                                                    f.w_stride);
+  Pieces<uint8_t, kColumns, Stage::kStride, Stage::kStride> w_pieces(q.w, columns_of, f.w_stride,
+                                                                     f.w_stride);
   const auto fill = [&](int step, int stage) {
     if (step < steps) {
       x_pieces.copy(x + stage * tile_rows * kRowStride);
-      w_pieces.copy(w + stage * kColumns * Stage::kStride);
+      if (step % Stage::kSteps == 0) {
+        w_pieces.copy(w + step / Stage::kSteps % Stage::kStages * kColumns * Stage::kStride);
+      }
     }
     copy_async_commit();
   };
@@ -83,16 +87,27 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   float sums[T::kTiles][4] = {};
   float part[T::kTiles][4] = {};
   uint32_t zero[T::kTiles] = {};
+  Pack<uint32_t, 4> own[T::kTiles] = {};
   for (int step = 0; step < kStages - 1; ++step) fill(step, step);
   int stage = 0;
   int filled = kStages - 1;
   int group = 0;
   int k_left = 0;  // of the group
   int piece_left = kPieceElements;
-  for (int step = 0; step < steps; ++step) {
+  const auto multiply_step = [&](int step, int run) {
     copy_async_wait<kStages - 2>();
     __syncthreads();  // this stage is there, and the one that is filled next was used
     fill(step + kStages - 1, filled);
+    if (run == 0) {
+      const Shared<uint8_t> block =
+          w + (step / Stage::kSteps % Stage::kStages * kColumns + tile.warp_column) *
+                  Stage::kStride;
+      TENON_UNROLL
+      for (int n = 0; n < T::kTiles; ++n) {
+        own[n] = load_words<4>(
+            block + ((n * 8 + tile.lane / 4) * Stage::kStride + tile.lane % 4 * 16));
+      }
+    }
     if (k_left == 0) {
       k_left = q.group;
       TENON_UNROLL
@@ -109,9 +124,8 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     for (int i = 0; i < 2; ++i) load_a(a[i], rows, tile.lane, i * 16);
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
-      const int column = stage * kColumns + tile.warp_column + n * 8 + tile.lane / 4;
       uint32_t b[2][2];
-      quant_fragments<bits>(b, w + (column * Stage::kStride + tile.lane % 4 * bits), zero[n]);
+      quant_fragments<bits>(b, own[n], run, zero[n]);
       mma_bf16(part[n], a[0], b[0]);
       mma_bf16(part[n], a[1], b[1]);
     }
@@ -120,7 +134,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     k_left -= kStep;
     piece_left -= kStep;
     const bool piece_ends = piece_left == 0 || step + 1 == steps;
-    if (k_left != 0 && !piece_ends) continue;
+    if (k_left != 0 && !piece_ends) return;
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       TENON_UNROLL
@@ -133,9 +147,15 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       }
     }
     if (k_left == 0) ++group;
-    if (!piece_ends) continue;
+    if (!piece_ends) return;
     add_piece(totals, sums);
     piece_left = kPieceElements;
+  };
+  for (int step = 0; step < steps; step += Stage::kSteps) {
+    TENON_UNROLL
+    for (int run = 0; run < Stage::kSteps; ++run) {
+      if (step + run < steps) multiply_step(step + run, run);
+    }
   }
   TENON_UNROLL
   for (int n = 0; n < T::kTiles; ++n) {

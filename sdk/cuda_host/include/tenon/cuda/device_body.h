@@ -68,6 +68,14 @@ template <int n, template <typename> class View, typename T>
 TENON_DEVICE Pack<uint32_t, n> load_words(View<T> from) {
   return *reinterpret_cast<const Pack<uint32_t, n>*>(from.at);
 }
+template <typename T>
+TENON_DEVICE Pack<uint32_t, 4> load_words_once(Global<const T> from) {
+  Pack<uint32_t, 4> words;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "l"(from.at));
+  return words;
+}
 template <int n, template <typename> class View, typename T>
 TENON_DEVICE void store_pack(View<T> to, const Pack<T, n>& pack) {
   *reinterpret_cast<Pack<T, n>*>(to.at) = pack;

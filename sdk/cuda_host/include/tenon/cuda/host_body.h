@@ -183,6 +183,10 @@ Pack<uint32_t, n> load_words(const Watched<T>& from, At at = At::current()) {
   host::read(from.region, from.offset, &words, sizeof(words), at);
   return words;
 }
+template <typename T>
+Pack<uint32_t, 4> load_words_once(const Watched<T>& from, At at = At::current()) {
+  return load_words<4>(from, at);
+}
 template <typename T, int n>
 void store_pack(const Watched<T>& to, const Pack<T, n>& pack, At at = At::current()) {
   host::write(to.region, to.offset, &pack, sizeof(pack), at);
