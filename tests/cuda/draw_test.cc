@@ -248,7 +248,7 @@ TEST(CudaDrawnRows, rows_that_are_left_and_rows_that_nobody_asked_for_bring_thei
   const auto tokens = some_tokens(5, model->plan.vocabulary, 3);
   OnDevice plain(*model, shape.shape());
   const Logits expected = plain.steps.feed(tokens, {5});
-  const auto driver = std::make_shared<EmulatedDriver>();
+  const auto driver = std::make_shared<TestDriver>();
   const auto executor = make_cuda_executor(driver);
   Drawing drawing(*executor);
   StepDriver steps(drawing, *model, shape.shape(), {});

@@ -1,4 +1,4 @@
-// The executor `cuda` over the emulated device, held against the oracle.
+// The executor `cuda` over the emulated device or a GPU, held against the oracle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,15 +108,15 @@ TEST_P(CudaExecutorTest, moves_tokens_between_blocks_behind_what_was_launched) {
 }
 
 TEST_P(CudaExecutorTest, refuses_a_model_that_does_not_fit_with_the_sum) {
-  auto driver = std::make_shared<EmulatedDriver>(100'000);
+  auto driver = std::make_shared<TestDriver>(100'000);
   const auto executor = make_cuda_executor(driver);
   StepDriver steps(*executor, *model_, shape_.shape(), options());
   EXPECT_EQ(steps.load_status().code(), StatusCode::out_of_memory);
   const std::string text(steps.load_status().message());
   EXPECT_NE(text.find("of device memory ("), std::string::npos) << text;
   EXPECT_NE(text.find(" K and V, "), std::string::npos) << text;
-  EXPECT_NE(text.find(" captured steps); an emulated device has 1 MiB free: lower "
-                      "kv_cache.memory"),
+  EXPECT_NE(text.find(" captured steps); " + driver->device_name() +
+                      " has 1 MiB free: lower kv_cache.memory"),
             std::string::npos)
       << text;
 }
@@ -126,11 +126,15 @@ TEST(CudaExecutor, puts_work_on_a_queue_and_waits_only_for_results) {
   const ModelShapeStorage shape(model->plan, 64);
   OnDevice device(*model, shape.shape());
   EXPECT_EQ(device.driver->waiting(), 0u);
+#ifndef TENON_CUDA_TESTS_ON_A_GPU
   const uint64_t launches = device.driver->machine().counts().launches;
+#endif
   const KvMove move{0, {{}, 0, 0}, {{}, 1, 0}, 1};
   ASSERT_TRUE(device.executor->apply({&move, 1}).ok());
   EXPECT_GT(device.driver->waiting(), 0u);
+#ifndef TENON_CUDA_TESTS_ON_A_GPU
   EXPECT_EQ(device.driver->machine().counts().launches, launches);
+#endif
 }
 
 TEST(CudaExecutor, sees_windows_and_blocks_that_are_gone) {

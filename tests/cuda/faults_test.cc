@@ -21,10 +21,10 @@ const std::vector<Answer>& answers_without_faults() {
 }
 
 // Runs requests of which some fail, and the same requests once more.
-void expect_recovery(const LoopCase& c, const std::function<void(EmulatedDriver&)>& break_it) {
+void expect_recovery(const LoopCase& c, const std::function<void(TestDriver&)>& break_it) {
   LoopCase breaking = c;
   uint32_t plans = 0;
-  EmulatedDriver* driver = nullptr;
+  TestDriver* driver = nullptr;
   breaking.on_plan = [&](uint64_t) {
     if (++plans == 4) break_it(*driver);
   };
@@ -46,18 +46,20 @@ INSTANTIATE_TEST_SUITE_P(Steps, DriverFaults, testing::Bool(), [](const auto& te
 });
 
 TEST_P(DriverFaults, of_what_is_put_on_the_queue_fail_one_step) {
-  const LoopCase c{.plan_ahead = GetParam(), .graph_bytes = GetParam() ? uint64_t{1} << 20 : 0};
+  const LoopCase c{.plan_ahead = GetParam(), .graph_bytes = GetParam() ? kGraphRoom : 0};
   // The first copy of a step, one in its middle, and what stands behind its kernels.
   for (const uint64_t operations : {1u, 6u, 17u}) {
     SCOPED_TRACE(operations);
-    expect_recovery(c, [&](EmulatedDriver& driver) { driver.fail_call(operations, kFault); });
+    expect_recovery(c, [&](TestDriver& driver) { driver.fail_call(operations, kFault); });
   }
 }
 
+#ifndef TENON_CUDA_TESTS_ON_A_GPU
 TEST_P(DriverFaults, of_what_runs_fail_one_step) {
-  const LoopCase c{.plan_ahead = GetParam(), .graph_bytes = GetParam() ? uint64_t{1} << 20 : 0};
-  expect_recovery(c, [](EmulatedDriver& driver) { driver.fail_on_queue(kFault); });
+  const LoopCase c{.plan_ahead = GetParam(), .graph_bytes = GetParam() ? kGraphRoom : 0};
+  expect_recovery(c, [](TestDriver& driver) { driver.fail_on_queue(kFault); });
 }
+#endif
 
 }  // namespace
 }  // namespace tenon::cuda::test

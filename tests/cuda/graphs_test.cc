@@ -23,8 +23,6 @@ using tenon::test::Logits;
 using tenon::test::some_tokens;
 using tenon::test::StepDriver;
 
-constexpr uint64_t kRoom = uint64_t{1} << 20;
-
 const std::vector<Answer>& uncaptured_answers() {
   static const std::vector<Answer> kAnswers = StepLoop({}).run();
   return kAnswers;
@@ -49,7 +47,7 @@ TEST_P(CapturedStepLoop, gives_the_tokens_and_digests_of_steps_that_are_launched
                  .scheduler = scheduler,
                  .kv_cache = kv_cache,
                  .plan_ahead = plan_ahead,
-                 .graph_bytes = kRoom,
+                 .graph_bytes = kGraphRoom,
                  .seed = 9});
   EXPECT_EQ(loop.run(), uncaptured_answers());
   EXPECT_EQ(loop.engine().last_fault(), "");
@@ -58,7 +56,7 @@ TEST_P(CapturedStepLoop, gives_the_tokens_and_digests_of_steps_that_are_launched
 }
 
 TEST(CapturedSteps, go_on_one_by_one_where_nothing_can_be_captured) {
-  StepLoop loop({.graph_bytes = kRoom});
+  StepLoop loop({.graph_bytes = kGraphRoom});
   loop.driver().refuse_captures();
   EXPECT_EQ(loop.run(), uncaptured_answers());
   EXPECT_EQ(loop.driver().replays(), 0u);
@@ -75,7 +73,7 @@ TEST(CapturedSteps, go_on_one_by_one_where_a_graph_takes_more_than_all_may) {
 std::vector<Logits> decode(const Model& model, uint64_t graph_bytes, DType kv_dtype,
                            uint64_t& replays) {
   const ModelShapeStorage shape(model.plan, 64);
-  const auto driver = std::make_shared<EmulatedDriver>(uint64_t{1} << 30, 3);
+  const auto driver = std::make_shared<TestDriver>(uint64_t{1} << 30, 3);
   const auto executor = make_cuda_executor(driver);
   LoadOptions options;
   options.block_tokens = 4;
@@ -110,7 +108,7 @@ TEST(CapturedSteps, give_a_bundled_model_the_same_bits) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   uint64_t none = 0, replays = 0;
   const auto expected = decode(**model, 0, DType::bf16, none);
-  EXPECT_EQ(decode(**model, kRoom, DType::bf16, replays), expected);
+  EXPECT_EQ(decode(**model, kGraphRoom, DType::bf16, replays), expected);
   EXPECT_EQ(none, 0u);
   EXPECT_GE(replays, 3u);
 }
@@ -122,11 +120,11 @@ TEST(CapturedSteps, give_tensor_cores_and_windows_the_same_bits) {
   const auto model = tenon::test::make_tiny_model({.config = config, .dtype = DType::bf16});
   uint64_t none = 0, replays = 0;
   const auto expected = decode(*model, 0, DType::bf16, none);
-  EXPECT_EQ(decode(*model, kRoom, DType::bf16, replays), expected);
+  EXPECT_EQ(decode(*model, kGraphRoom, DType::bf16, replays), expected);
   EXPECT_GE(replays, 3u);
 }
 
-DeviceGraph capture(EmulatedDriver& driver, uint64_t bytes) {
+DeviceGraph capture(TestDriver& driver, uint64_t bytes) {
   EXPECT_TRUE(driver.begin_capture().ok());
   DeviceGraph graph = *driver.end_capture();
   graph.bytes = bytes;
@@ -134,7 +132,7 @@ DeviceGraph capture(EmulatedDriver& driver, uint64_t bytes) {
 }
 
 TEST(CudaGraphs, lets_those_go_that_were_used_longest_ago) {
-  EmulatedDriver driver;
+  TestDriver driver;
   CudaGraphs graphs(driver);
   graphs.limit(100);
   ASSERT_TRUE(graphs.keep({1}, capture(driver, 40)).ok());
@@ -148,7 +146,7 @@ TEST(CudaGraphs, lets_those_go_that_were_used_longest_ago) {
 }
 
 TEST(CudaGraphs, keeps_no_more_than_so_many) {
-  EmulatedDriver driver;
+  TestDriver driver;
   CudaGraphs graphs(driver);
   graphs.limit(1000);
   for (uint32_t i = 0; i < CudaGraphs::kMostGraphs + 5; ++i) {
@@ -159,7 +157,7 @@ TEST(CudaGraphs, keeps_no_more_than_so_many) {
 }
 
 TEST(CudaGraphs, lets_none_go_that_the_device_has_still_to_run) {
-  EmulatedDriver driver;
+  TestDriver driver;
   CudaGraphs graphs(driver);
   graphs.limit(50);
   ASSERT_TRUE(graphs.keep({1}, capture(driver, 40)).ok());
@@ -169,7 +167,7 @@ TEST(CudaGraphs, lets_none_go_that_the_device_has_still_to_run) {
 }
 
 TEST(CudaGraphs, captures_what_comes_twice) {
-  EmulatedDriver driver;
+  TestDriver driver;
   CudaGraphs graphs(driver);
   EXPECT_FALSE(graphs.wants({1}) || graphs.wants({1})) << "nothing may be captured";
   graphs.limit(100);

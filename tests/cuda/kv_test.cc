@@ -5,7 +5,7 @@
 
 #include "core/exec/cuda/cuda_kv.h"
 #include "core/model/model_plan.h"
-#include "tests/cuda/emulated_driver.h"
+#include "tests/cuda/test_driver.h"
 #include "tests/support/tiny_model.h"
 
 namespace tenon::cuda::test {
@@ -53,7 +53,7 @@ class CudaKvTest : public testing::Test {
   ModelShapeStorage shape_;
   KvGroupGeometry group_;
   KvGeometry geometry_;
-  EmulatedDriver driver_;
+  TestDriver driver_;
   CudaKv kv_{driver_};
   uint32_t count_ = 0;
 };

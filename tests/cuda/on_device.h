@@ -1,4 +1,4 @@
-// An executor `cuda` over the emulator and a model, held against the oracle.
+// An executor `cuda` over the emulator, or a GPU, and a model, held against the oracle.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "core/exec/cuda/cuda_executor.h"
 #include "core/exec/ref/ref_executor.h"
 #include "core/model/model.h"
-#include "tests/cuda/emulated_driver.h"
+#include "tests/cuda/test_driver.h"
 #include "tests/support/folders.h"
 #include "tests/support/quant_weight.h"
 #include "tests/support/step_driver.h"
@@ -36,12 +36,12 @@ inline Weight weight_of(const QuantWeight& from) {
 struct OnDevice {
   OnDevice(const Model& model, const ModelShape& shape, const LoadOptions& options = {},
            uint64_t seed = 1)
-      : driver(std::make_shared<EmulatedDriver>(uint64_t{1} << 30, seed)),
+      : driver(std::make_shared<TestDriver>(uint64_t{1} << 30, seed)),
         executor(make_cuda_executor(driver)),
         steps(*executor, model, shape, options) {
     EXPECT_TRUE(steps.load_status().ok()) << steps.load_status().message();
   }
-  std::shared_ptr<EmulatedDriver> driver;
+  std::shared_ptr<TestDriver> driver;
   std::unique_ptr<Executor> executor;
   StepDriver steps;
 };

@@ -1,6 +1,6 @@
 // Weights of 8 and 4 bits, as checkpoints hold them and as kernels read them.
 #include <gtest/gtest.h>
-#include <tenon/cuda/emulator.h>
+#include <tenon/cuda/machine.h>
 
 #include <cstring>
 #include <string>
@@ -98,7 +98,7 @@ TEST(CudaPacked, embeds_tokens_from_a_table_of_integers) {
     SCOPED_TRACE(format);
     QuantWeight blocks(format, 6, 64, 7);
     const Weight weight = weight_of(blocks);
-    EmulatedDriver driver(1 << 20);
+    TestDriver driver(1 << 20);
     DeviceMemory memory(driver);
     WeightUpload upload(&memory, Input::bf16);
     const auto table = upload.matrix(weight);

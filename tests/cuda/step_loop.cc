@@ -30,8 +30,8 @@ std::vector<Request> some_requests(uint32_t vocabulary) {
 
 StepLoop::StepLoop(const LoopCase& c)
     : world_(c.world),
-      driver_(std::make_shared<EmulatedDriver>(uint64_t{1} << 30, c.seed)),
-      guest_(std::make_shared<CublasLtDouble>(*driver_)),
+      driver_(std::make_shared<TestDriver>(uint64_t{1} << 30, c.seed)),
+      guest_(std::make_shared<TestGuest>(*driver_)),
       executor_(c.on_host ? make_ref_executor() : make_cuda_executor(driver_, loads(guest_))),
       scheduler_("scheduler", c.scheduler),
       kv_cache_("kv_cache", c.kv_cache),

@@ -1,5 +1,5 @@
-// The engine's step loop over the executor `cuda` and the emulated device, with the project's
-// schedulers, KV managers and sampler.
+// The engine's step loop over the executor `cuda` and the emulated device, or a GPU, with the
+// project's schedulers, KV managers and sampler.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,9 +13,8 @@
 #include "core/base/clock.h"
 #include "core/engine/engine.h"
 #include "core/exec/cuda/cuda_executor.h"
-#include "tests/cuda/cublaslt_double.h"
 #include "tests/cuda/emulated_device.h"
-#include "tests/cuda/emulated_driver.h"
+#include "tests/cuda/test_driver.h"
 #include "tests/device/small_engine.h"
 
 namespace tenon::cuda::test {
@@ -31,8 +30,8 @@ struct LoopCase {
   uint64_t seed = 1;
   bool on_host = false;        // by the oracle, in place of the executor `cuda`
   Drafter* drafter = nullptr;  // of trees
-  // Has products made by cuBLASLt's double, which is prepared before it is loaded with.
-  std::function<void(CublasLtDouble&)> guest = {};
+  // Has products made by cuBLASLt, whose double is prepared before it is loaded with.
+  std::function<void(TestGuest&)> guest = {};
   // Tokens are drawn on the device where the sampler allows it; then logits have no digest.
   bool draws = false;
   // Called with every plan's number of pieces of work that wait on the device.
@@ -42,7 +41,7 @@ struct LoopCase {
 // Says how much waits on the device whenever a step is planned.
 class WatchedScheduler final : public Scheduler {
  public:
-  WatchedScheduler(Scheduler& inner, const EmulatedDriver& driver,
+  WatchedScheduler(Scheduler& inner, const TestDriver& driver,
                    std::function<void(uint64_t)> on_plan)
       : inner_(inner), driver_(driver), on_plan_(std::move(on_plan)) {}
   Status on_event(const SequenceEvent& event) noexcept override { return inner_.on_event(event); }
@@ -53,7 +52,7 @@ class WatchedScheduler final : public Scheduler {
 
  private:
   Scheduler& inner_;
-  const EmulatedDriver& driver_;
+  const TestDriver& driver_;
   std::function<void(uint64_t)> on_plan_;
 };
 
@@ -63,14 +62,14 @@ class StepLoop {
 
   // Runs some requests to their ends; all samples of all of them, in order.
   std::vector<Answer> run();
-  EmulatedDriver& driver() { return *driver_; }
-  CublasLtDouble& guest() { return *guest_; }
+  TestDriver& driver() { return *driver_; }
+  TestGuest& guest() { return *guest_; }
   Engine& engine() { return *engine_; }
 
  private:
   tenon::test::SmallWorld world_;
-  std::shared_ptr<EmulatedDriver> driver_;
-  std::shared_ptr<CublasLtDouble> guest_;
+  std::shared_ptr<TestDriver> driver_;
+  std::shared_ptr<TestGuest> guest_;
   std::unique_ptr<Executor> executor_;
   LoadedPlugin<Scheduler> scheduler_;
   LoadedPlugin<KVCacheManager> kv_cache_;

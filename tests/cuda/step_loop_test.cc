@@ -56,7 +56,7 @@ TEST(CudaTrees, of_drafts_give_the_tokens_of_the_host_and_the_logits_of_no_draft
       StepLoop loop({.world = tenon::test::engine_world(kv_cache),
                      .kv_cache = kv_cache,
                      .plan_ahead = plan_ahead,
-                     .graph_bytes = uint64_t{1} << 20,
+                     .graph_bytes = kGraphRoom,
                      .seed = 3,
                      .drafter = &drafter});
       EXPECT_EQ(loop.run(), plain_answers());
@@ -78,7 +78,7 @@ TEST_P(CudaDraws, give_the_tokens_of_the_sampler_and_leave_logits_where_they_are
   tenon::test::TreeDrafter trees(tenon::test::tiny_config().vocabulary);
   for (Drafter* drafter : std::initializer_list<Drafter*>{nullptr, &trees}) {
     StepLoop loop({.plan_ahead = GetParam(),
-                   .graph_bytes = uint64_t{1} << 20,
+                   .graph_bytes = kGraphRoom,
                    .seed = 4,
                    .drafter = drafter,
                    .draws = true});

@@ -8,6 +8,7 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();
   constexpr int kSkipped = 77;
   const auto driver = tenon::cuda::make_runtime_driver();
   if (!driver.ok()) {
