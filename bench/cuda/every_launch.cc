@@ -17,6 +17,7 @@ QuantScales quantised(int bits) {
   quant.groups = 1;
   quant.group = kWidth;
   quant.bits = bits;
+  quant.rows = kWidth;
   return quant;
 }
 
@@ -62,7 +63,7 @@ bool products(uint32_t rows) {
              launch_multiply_heads(nullptr, type, call, {2, kWidth, kWidth, kWidth}) == 0;
   }
   for (const int bits : {4, 8}) {
-    for (const int group : {32, 128, kWidth}) {
+    for (const int group : {32, 64, 128}) {
       QuantScales quant = quantised(bits);
       quant.groups = kWidth / group;
       quant.group = group;

@@ -1,6 +1,7 @@
 // How long the first GPU takes for what a step launches, at the sizes of roofline.txt.
 //
-//   tenon_cuda_bench        lines of: workload kernel microseconds
+//   tenon_cuda_bench               lines of: workload kernel microseconds
+//   tenon_cuda_bench WORKLOAD …    those workloads alone, without cuBLASLt
 //
 // First comes the device's name, then its bandwidth, measured by copying; last, where cuBLASLt is
 // installed, lines that begin with its name: its version, and its times for products in bf16 that
@@ -12,7 +13,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "bench/cuda/step_cases.h"
 #include "core/exec/cuda/cublaslt_products.h"
@@ -142,26 +145,27 @@ void measure_all_by_cublaslt(Driver& driver) {
   }
 }
 
-Status measure_all(Driver& driver) {
+Status measure_all(Driver& driver, std::span<const std::string> names) {
   std::printf("device %s\n", driver.device_name().c_str());
   TENON_RETURN_IF_ERROR(measure_bandwidth(driver));
   for (const Workload& workload : kFull) {
+    if (!names.empty() && std::ranges::find(names, workload.name) == names.end()) continue;
     for (const KernelCase& one : step_cases(workload)) {
       TENON_RETURN_IF_ERROR(measure(driver, workload, one));
     }
     TENON_RETURN_IF_ERROR(measure_step(driver, workload));
   }
-  measure_all_by_cublaslt(driver);
+  if (names.empty()) measure_all_by_cublaslt(driver);
   return {};
 }
 
-int run() {
+int run(std::span<const std::string> names) {
   const auto driver = make_runtime_driver();
   if (!driver.ok()) {
     std::printf("skipped: %s\n", std::string(driver.status().message()).c_str());
     return kSkipped;
   }
-  const Status done = measure_all(**driver);
+  const Status done = measure_all(**driver, names);
   if (done.ok()) return 0;
   std::fprintf(stderr, "%s\n", std::string(done.message()).c_str());
   return 1;
@@ -170,6 +174,7 @@ int run() {
 }  // namespace
 }  // namespace tenon::cuda::bench
 
-int main() {
-  return tenon::cuda::bench::run();
+int main(int count, char** words) {
+  const std::vector<std::string> names(words + 1, words + count);
+  return tenon::cuda::bench::run(names);
 }

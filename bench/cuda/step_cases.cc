@@ -40,6 +40,7 @@ class Product {
     quant_.quant.groups = (k + kGroup - 1) / kGroup;
     quant_.quant.group = kGroup;
     quant_.quant.bits = bits;
+    quant_.quant.rows = n;
   }
   Cost cost() const {
     if (bits_ == 16) return multiply_cost(Input::bf16, call_);

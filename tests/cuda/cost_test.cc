@@ -40,6 +40,7 @@ TEST(CudaCost, of_embedding_from_tables_of_integers_is_what_is_counted) {
       call.quant.bits = bits;
       call.quant.group = 32;
       call.quant.groups = 3;
+      call.quant.rows = 5;
       call.quant.scales = device.upload(std::vector<uint16_t>(5 * 3, 1), "scales");
       if (zeros) call.quant.zeros = device.upload(std::vector<uint8_t>(5 * 3, 1), "zeros");
       call.hidden = device.floats(4 * 71);
@@ -204,6 +205,7 @@ TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
           call.quant.group = 64;
           call.quant.groups = (k + 63) / 64;
           call.quant.bits = bits;
+          call.quant.rows = 67;
           call.call.x = device.values(Input::bf16, uint64_t{rows} * call.call.x_stride);
           call.call.w = device.upload(std::vector<uint8_t>(67ull * call.call.w_stride, 3), "w");
           call.call.y = device.floats(uint64_t{rows} * 67);
@@ -333,6 +335,7 @@ TEST(CudaCost, of_products_with_experts_is_what_is_counted) {
           } else {
             call.w_stride = static_cast<int>(quant_stride(100, bits));
             quant.bits = bits;
+            quant.rows = 5 * 67;
             quant.group = 64;
             quant.groups = 2;
             call.w = device.upload(std::vector<uint8_t>(5ull * 67 * call.w_stride, 3), "w");

@@ -242,7 +242,14 @@ std::vector<float> multiply(const Product& p, const Choice& choice, const Number
   call.k_in = call.x_stride = kK;
   call.w_stride = p.bits == 0 ? kK : static_cast<int>(quant_stride(kK, p.bits));
   QuantScales quant = {};
-  if (p.bits != 0) quant = {device.upload(numbers.scales, "scales"), nullptr, kK / 32, 32, p.bits};
+  if (p.bits != 0) {
+    const size_t rows = numbers.w.size() / kK;
+    std::vector<uint16_t> scales;
+    for (size_t i = 0; i < kK / 32 * rows; ++i) {
+      scales.push_back(numbers.scales[i % rows * (kK / 32) + i / rows]);
+    }
+    quant = {device.upload(scales, "scales"), nullptr, kK / 32, 32, p.bits, static_cast<int>(rows)};
+  }
   EXPECT_EQ(launch_multiply_experts(nullptr, p.type, call, quant, choice.on(device), p.each), 0);
   return device.download(call.y, places * kN);
 }

@@ -208,8 +208,19 @@ TEST(CudaMultiply, begins_each_piece_of_k_with_zero) {
   }
 }
 
-// Weights in integers with a scale for each group.
+// Weights in integers with a scale for each group, here row by row.
 struct Quantised {
+  // As kernels read them.
+  template <typename T>
+  std::vector<T> by_groups(const std::vector<T>& by_rows) const {
+    const size_t count = by_rows.size() / groups;
+    std::vector<T> made;
+    for (int i = 0; i < groups; ++i) {
+      for (size_t row = 0; row < count; ++row) made.push_back(by_rows[row * groups + i]);
+    }
+    return made;
+  }
+
   int bits, group, groups;
   std::vector<uint8_t> bytes, zeros;
   std::vector<uint16_t> scales;
@@ -253,11 +264,12 @@ std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed 
   call.call.x = device.upload(rounded(padded(p.x, p.k, call.call.x_stride, NAN)), "x");
   call.call.w = device.upload(q.bytes, "w");
   call.call.y = device.make<float>(p.y.size(), "y");
-  call.quant.scales = device.upload(q.scales, "scales");
-  call.quant.zeros = q.zeros.empty() ? nullptr : device.upload(q.zeros, "zeros");
+  call.quant.scales = device.upload(q.by_groups(q.scales), "scales");
+  call.quant.zeros = q.zeros.empty() ? nullptr : device.upload(q.by_groups(q.zeros), "zeros");
   call.quant.groups = q.groups;
   call.quant.group = q.group;
   call.quant.bits = q.bits;
+  call.quant.rows = p.n;
   EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
   return device.download(call.call.y, p.y.size());
 }

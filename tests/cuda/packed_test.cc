@@ -110,7 +110,8 @@ TEST(CudaPacked, embeds_tokens_from_a_table_of_integers) {
     EmbedCall call = {};
     call.tokens = *tokens;
     call.table = table->data;
-    call.quant = {table->scales, table->zeros, table->groups, table->group, table->bits};
+    call.quant = {table->scales, table->zeros, table->groups,
+                  table->group,  table->bits,  table->rows};
     call.weights = Input::bf16;
     call.hidden = *hidden;
     call.rows = 2;

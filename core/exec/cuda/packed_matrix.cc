@@ -80,8 +80,8 @@ void pack_nibbles(const std::byte* codes, uint32_t k, uint32_t count, uint8_t* r
       return static_cast<uint32_t>(codes[i % 16]) >> (i / 16 * 4) & 15;
     };
     for (uint32_t i = 0; i < 16; ++i) {
-      row[lane_part(k, i / 4, 4) + i % 4] = static_cast<uint8_t>(
-          code(kElements.at[2 * i]) | code(kElements.at[2 * i + 1]) << 4);
+      row[lane_part(k, i / 4, 4) + i % 4] =
+          static_cast<uint8_t>(code(kElements.at[2 * i]) | code(kElements.at[2 * i + 1]) << 4);
     }
   }
 }

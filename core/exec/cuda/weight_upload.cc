@@ -72,11 +72,10 @@ DeviceMatrix WeightUpload::rows_of(const DeviceMatrix& all, uint32_t first, uint
   part.n_out = static_cast<int>(count);
   if (memory_ == nullptr) return part;
   const auto stride = static_cast<uint64_t>(all.stride);
-  const auto groups = static_cast<uint64_t>(all.groups);
   const uint64_t row_bytes = stride * (all.bits == 0 ? element_bytes(type_) : 1);
   part.data = static_cast<const std::byte*>(all.data) + first * row_bytes;
-  if (all.scales != nullptr) part.scales = all.scales + first * groups;
-  if (all.zeros != nullptr) part.zeros = all.zeros + first * groups;
+  if (all.scales != nullptr) part.scales = all.scales + first;
+  if (all.zeros != nullptr) part.zeros = all.zeros + first;
   return part;
 }
 
@@ -161,28 +160,31 @@ Result<DeviceMatrix> WeightUpload::packed(std::span<const Weight* const> weights
                              layout.bits,
                              layout.group,
                              static_cast<int>(groups),
+                             static_cast<int>(rows),
                              static_cast<const uint16_t*>(scales),
                              static_cast<const uint8_t*>(zeros)};
   if (memory_ == nullptr) return made;
-  std::vector<uint8_t> own_codes(kRowsAtOnce * stride), own_zeros(kRowsAtOnce * groups);
-  std::vector<uint16_t> own_scales(kRowsAtOnce * groups);
+  // Codes go row by row, factors group by group.
+  std::vector<uint8_t> own_codes(kRowsAtOnce * stride), row_zeros(groups), all_zeros(rows * groups);
+  std::vector<uint16_t> row_scales(groups), all_scales(rows * groups);
   size_t of = 0;
   uint32_t next = 0;  // row of that weight
   for (uint64_t row = 0; row < rows; row += kRowsAtOnce) {
     const uint64_t count = std::min<uint64_t>(kRowsAtOnce, rows - row);
     for (uint64_t i = 0; i < count; ++i) {
       pack_row(*weights[of], layout, next,
-               {&own_codes[i * stride], &own_scales[i * groups], &own_zeros[i * groups]});
+               {&own_codes[i * stride], row_scales.data(), row_zeros.data()});
       if (++next == weights[of]->n_out) ++of, next = 0;
+      for (uint64_t group = 0; group < groups; ++group) {
+        all_scales[group * rows + row + i] = row_scales[group];
+        all_zeros[group * rows + row + i] = row_zeros[group];
+      }
     }
     TENON_RETURN_IF_ERROR(
         send(static_cast<uint8_t*>(codes) + row * stride, own_codes.data(), count * stride));
-    TENON_RETURN_IF_ERROR(
-        send(static_cast<uint16_t*>(scales) + row * groups, own_scales.data(), count * groups * 2));
-    if (zeros == nullptr) continue;
-    TENON_RETURN_IF_ERROR(
-        send(static_cast<uint8_t*>(zeros) + row * groups, own_zeros.data(), count * groups));
   }
+  TENON_RETURN_IF_ERROR(send(scales, all_scales.data(), all_scales.size() * 2));
+  if (zeros != nullptr) TENON_RETURN_IF_ERROR(send(zeros, all_zeros.data(), all_zeros.size()));
   return made;
 }
 

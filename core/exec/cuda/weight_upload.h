@@ -24,6 +24,7 @@ struct DeviceMatrix {
   int bits = 0;    // 0: elements of the model's type; else integers with scales, as QuantCall says
   int group = 0;
   int groups = 0;
+  int rows = 0;  // of scales and zeros, from group to group
   const uint16_t* scales = nullptr;
   const uint8_t* zeros = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <tenon/cuda/last_kernel.h>
 
+#include <algorithm>
 #include <string>
 
 namespace tenon::cuda {
@@ -113,6 +114,8 @@ class RuntimeDriver final : public Driver {
   Result<DeviceGraph> end_capture() override {
     cudaGraph_t captured = nullptr;
     TENON_RETURN_IF_ERROR(failure(cudaStreamEndCapture(stream_, &captured), "capturing a step"));
+    size_t launches = 0;
+    (void)cudaGraphGetNodes(captured, nullptr, &launches);
     const uint64_t before = free_bytes();
     cudaGraphExec_t graph = nullptr;
     const cudaError_t made = cudaGraphInstantiate(&graph, captured, 0);
@@ -124,7 +127,7 @@ class RuntimeDriver final : public Driver {
       return status;
     }
     const uint64_t after = free_bytes();
-    return DeviceGraph{graph, before > after ? before - after : 0};
+    return DeviceGraph{graph, graph_bytes(launches, before > after ? before - after : 0)};
   }
   Status replay(void* graph) override {
     return failure(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_),
@@ -139,6 +142,14 @@ class RuntimeDriver final : public Driver {
   }
 
  private:
+  // CUDA does not say what a graph takes. What is missing afterwards is taken for it, as far as a
+  // graph of so many launches can take it: CUDA may have had room for it, and others use the
+  // device.
+  static uint64_t graph_bytes(uint64_t launches, uint64_t missing) {
+    constexpr uint64_t kLeastOfLaunch = 512;
+    constexpr uint64_t kMostOfLaunch = uint64_t{64} << 10;
+    return std::clamp(missing, launches * kLeastOfLaunch, launches * kMostOfLaunch);
+  }
   Status copy(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind) {
     if (bytes == 0) return {};
     return failure(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy");

@@ -156,8 +156,7 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
   const ProductTiles tiles = tiles_of(call);
   if (tiles == ProductTiles::rows_16) return multiply_few_rows(stream, call);
   if (has_many_rows(tiles)) return multiply_many_rows(stream, call, tiles, {1, 0, 0, 0});
-  const LaunchConfig config =
-      tiles_config("multiply_bf16", call, kManyRows, kColumnBytes, stream);
+  const LaunchConfig config = tiles_config("multiply_bf16", call, kManyRows, kColumnBytes, stream);
   return launch(config, multiply_bf16<kManyRows>, factors_with_w<BFloat16>(call));
 }
 

@@ -62,6 +62,7 @@ inline QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& q
   q.zeros = Global<const uint8_t>(quant.zeros);
   q.groups = quant.groups;
   q.group = quant.group;
+  q.rows = quant.rows;
   return q;
 }
 

@@ -82,8 +82,7 @@ template <int bits>
 FewQuantTile tile_of(const QuantCall& call) {
   return with_shape<bits>(call, [&]<typename Shape>(Shape shape) {
     const FewQuantLaunch<Shape> of(shape, call.call);
-    return FewQuantTile{of.plan.across * kFewColumns, Shape::kStep, Shape::kRun,
-                        Shape::kTiles * 8};
+    return FewQuantTile{of.plan.across * kFewColumns, Shape::kStep, Shape::kRun, Shape::kTiles * 8};
   });
 }
 

@@ -43,8 +43,8 @@ int embed_quant(void* stream, const EmbedCall& c) {
   table.scales = Global<const Half>(reinterpret_cast<const Half*>(c.quant.scales));
   table.zeros = Global<const uint8_t>(c.quant.zeros);
   table.stride = c.stride;
-  table.groups = c.quant.groups;
   table.group = c.quant.group;
+  table.rows = c.quant.rows;
   const BFloat16* position_table = static_cast<const BFloat16*>(c.position_table);
   const bool whole = in_quads(c.hidden, c.width) && in_quads(position_table, c.position_stride);
   return launch(moving_config("embed_quant", c.rows, c.width, stream), embed_quant_kernel<bits>,

@@ -40,12 +40,14 @@ struct SwigluLimit {
 // Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
 //   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, zero 0 … 128
 // Where element k of a row stands, in bytes or nibbles (the low one first), says quant_place.
+// Scales and zeros of a group stand side by side for all rows, as warps read them.
 struct QuantScales {
-  const uint16_t* scales;  // f16 [n_out, groups]
-  const uint8_t* zeros;    // [n_out, groups], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
+  const uint16_t* scales;  // f16 [groups, rows], from the matrix's first row on
+  const uint8_t* zeros;    // [groups, rows], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
   int groups;
   int group;
   int bits;
+  int rows;  // n_out, or more where matrices lie one below the other
 };
 
 #ifdef __CUDACC__
@@ -233,7 +235,8 @@ int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
                           const HeadStrides& heads);
 
 // Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
-// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride that of quant_stride.
+// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride that of
+// quant_stride.
 struct QuantCall {
   MultiplyCall call;
   QuantScales quant;

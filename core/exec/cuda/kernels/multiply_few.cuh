@@ -16,7 +16,7 @@ struct FewShape {
   static constexpr int kTiles = kFewColumns / 8;
   static constexpr int kStep = step_elements;
   static constexpr int kStages = stage_count;
-  static constexpr int kRun = 64;           // of K, multiplied at once
+  static constexpr int kRun = 64;            // of K, multiplied at once
   static constexpr int kStride = kStep + 8;  // elements: rows and columns meet no bank twice
   static constexpr int kWStage = kFewColumns * kStride;
   static constexpr int kRowPieces = kStep / 8;  // of 16 bytes
@@ -94,8 +94,7 @@ struct FewCopies {
     const int own = lane * 8;
     if (own >= Shape::kStep) return;
     for (int row = 0; row < rows; ++row) {
-      const Global<const BFloat16> from =
-          f.x + (static_cast<int64_t>(row) * f.x_stride + k + own);
+      const Global<const BFloat16> from = f.x + (static_cast<int64_t>(row) * f.x_stride + k + own);
       const int left = (f.k_in - k - own) * 2;
       const uint32_t bytes = left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
       copy_async_16_by_l1(to + (row * Shape::kStride + own), bytes > 0 ? from : f.x, bytes);
@@ -126,8 +125,7 @@ struct FewRows {
 template <typename Shape>
 TENON_DEVICE void multiply_stage(float (&sums)[Shape::kTiles][4], const FewRows<Shape>& x,
                                  Shared<BFloat16> w, int lane) {
-  const Shared<BFloat16> own =
-      w + ((lane / 16 * 8 + lane % 8) * Shape::kStride + lane / 8 % 2 * 8);
+  const Shared<BFloat16> own = w + ((lane / 16 * 8 + lane % 8) * Shape::kStride + lane / 8 % 2 * 8);
   TENON_UNROLL
   for (int k = 0; k < Shape::kStep; k += Shape::kRun) {
     uint32_t a[Shape::kRun / 16][4];
@@ -149,7 +147,7 @@ TENON_DEVICE void multiply_stage(float (&sums)[Shape::kTiles][4], const FewRows<
 // Grid: `groups` · kFewColumns columns. A block has blockDim.x / 32 / groups warps for the pieces
 // of K, for each of its groups of columns.
 template <typename Shape>
-__global__ void __launch_bounds__(kFewProductWarps * 32)
+__global__ void __launch_bounds__(kFewProductWarps * 32, 3)
     multiply_few(Factors<BFloat16> f, int groups) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;

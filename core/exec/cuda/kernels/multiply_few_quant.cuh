@@ -18,8 +18,10 @@ struct FewQuantShape {
   static constexpr int kRun = run_elements;
   static constexpr bool kRunIsGroup = run_is_group;
   static constexpr int kTiles = tile_count;
-  static constexpr int kWarps = tile_count == 1 ? 14 : 16;  // of a block, at most
-  static constexpr int kBlocks = tile_count == 1 ? 2 : 1;   // of those, in the registers there are
+  // Of a block, at most: what many short groups keep takes registers.
+  static constexpr int kWarps =
+      run_elements != 128 ? (bit_count == 8 ? 10 : 12) : (tile_count > 1 ? 16 : 14);
+  static constexpr int kBlocks = tile_count == 1 ? 2 : 1;  // of those, in the registers there are
 
   static constexpr int kBlock = quant_block(kBits);
   static constexpr int kStep = 2 * kBlock;  // of K: what a warp loads ahead
@@ -39,63 +41,60 @@ struct FewQuantPlan {
 // does not have.
 template <typename Shape>
 struct FewQuantSteps {
-  int step, left, run, skipped;
+  const FewQuantPlan& plan;
+  int step, left;
 
-  TENON_DEVICE FewQuantSteps(const FewQuantPlan& plan, int own)
-      : step(own * plan.run * Shape::kPieceSteps),
-        left(plan.run * Shape::kPieceSteps),
-        run(left),
-        skipped((plan.down - 1) * left) {}
+  TENON_DEVICE FewQuantSteps(const FewQuantPlan& of, int own)
+      : plan(of), step(own * of.run * Shape::kPieceSteps), left(of.run * Shape::kPieceSteps) {}
   TENON_DEVICE int take() {
     const int taken = step++;
     if (--left == 0) {
-      step += skipped;
-      left = run;
+      left = plan.run * Shape::kPieceSteps;
+      step += (plan.down - 1) * left;
     }
     return taken;
   }
 };
 
-// Scales and zeros of a warp's columns, for a step and the next one. A group's is a word: its scale,
-// and above it what is taken from its integers. Two lanes load those of a column.
+// Scales and zeros of a warp's columns, for a step and the next one. A group's is a word: its
+// scale, and above it what is taken from its integers. Two lanes load those of a column.
 template <typename Shape>
 struct FewFactors {
+  static constexpr int kOwnRuns = Shape::kRuns > 1 ? Shape::kRuns / 2 : 1;
   const QuantFactors& q;
   Shared<uint32_t> words;  // [2, runs, columns]
-  int64_t row;             // of the lane's column
+  int column;              // of the lane, in W
   int own_run, own_column;
-  uint32_t loaded[Shape::kRuns > 1 ? Shape::kRuns / 2 : 1] = {};
+  // As they came: what is made of them at once would be waited for.
+  Half scales[kOwnRuns] = {};
+  uint8_t zeros[kOwnRuns] = {};
 
-  TENON_DEVICE FewFactors(const QuantFactors& factors, Shared<uint32_t> own, int column, int lane)
+  TENON_DEVICE FewFactors(const QuantFactors& factors, Shared<uint32_t> own, int first, int lane)
       : q(factors),
         words(own),
-        row(int64_t{column_there(factors.f, column + lane / 2)} * factors.groups),
-        own_run(lane % 2 * kOwnRuns),
-        own_column(lane / 2) {}
+        column(column_there(factors.f, first + lane % kFewColumns)),
+        own_run(lane / kFewColumns * kOwnRuns),
+        own_column(lane % kFewColumns) {}
 
   TENON_DEVICE void load(int step) {
     if (step * Shape::kStep >= q.f.k_in || own_run >= Shape::kRuns) return;
     TENON_UNROLL
     for (int i = 0; i < kOwnRuns; ++i) {
-      const int64_t at = row + group_of(step * Shape::kRuns + own_run + i);
-      int taken = Shape::kBits == 4 ? 8 : 0;
-      if (q.zeros) {
-        const uint8_t zero = q.zeros[at];
-        taken = Shape::kBits == 4 ? zero : static_cast<int8_t>(zero);
-      }
-      if (Shape::kBits == 4) taken += 0xc300;  // as quant_zero
-      loaded[i] = Half(q.scales[at]).bits | static_cast<uint32_t>(taken) << 16;
+      const int64_t at = q.factor_at(group_of(step * Shape::kRuns + own_run + i), column);
+      scales[i] = q.scales[at];
+      if (q.zeros) zeros[i] = q.zeros[at];
     }
   }
   TENON_DEVICE void store(int buffer) const {
     if (own_run >= Shape::kRuns) return;
     TENON_UNROLL
     for (int i = 0; i < kOwnRuns; ++i) {
-      words[buffer * Shape::kFactors + (own_run + i) * kFewColumns + own_column] = loaded[i];
+      words[buffer * Shape::kFactors + (own_run + i) * kFewColumns + own_column] =
+          scales[i].bits | taken(zeros[i]) << 16;
     }
   }
-  TENON_DEVICE uint32_t word(int buffer, int run, int column) const {
-    return words[buffer * Shape::kFactors + run * kFewColumns + column];
+  TENON_DEVICE uint32_t word(int buffer, int run, int of_column) const {
+    return words[buffer * Shape::kFactors + run * kFewColumns + of_column];
   }
   static TENON_DEVICE float scale(uint32_t word) {
     return to_float(Half{static_cast<uint16_t>(word)});
@@ -107,8 +106,10 @@ struct FewFactors {
   }
 
  private:
-  static constexpr int kOwnRuns = Shape::kRuns > 1 ? Shape::kRuns / 2 : 1;
-
+  TENON_DEVICE uint32_t taken(uint8_t zero) const {
+    if (Shape::kBits == 4) return 0xc300u + (q.zeros ? zero : 8);  // as quant_zero
+    return static_cast<uint32_t>(q.zeros ? static_cast<int8_t>(zero) : 0);
+  }
   // Behind K, the last one: x has zeros there.
   TENON_DEVICE int group_of(int run) const {
     if (!Shape::kRunIsGroup) run = run * Shape::kRun / q.group;
@@ -130,9 +131,8 @@ TENON_DEVICE void copy_pieces(const Factors<BFloat16>& f, Shared<BFloat16> x, in
     for (int i = static_cast<int>(threadIdx.x); i < count * kCopies; i += threads) {
       const int left = (f.k_in - first * kPieceElements - i * 8) * 2;
       const uint32_t bytes = left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
-      copy_async_16_by_l1(
-          x + ((i / kCopies * rows + row) * Shape::kXStride + i % kCopies * 8),
-          bytes > 0 ? from + i * 8 : f.x, bytes);
+      copy_async_16_by_l1(x + ((i / kCopies * rows + row) * Shape::kXStride + i % kCopies * 8),
+                          bytes > 0 ? from + i * 8 : f.x, bytes);
     }
   }
   copy_async_commit();
@@ -145,7 +145,7 @@ struct FewQuantWarp {
   const QuantFactors& q;
   FewFactors<Shape> factors;
   FewQuantSteps<Shape> steps;
-  Global<const uint8_t> w[2];  // of the lane's two columns, its part of their first block
+  Global<const uint8_t> w[2];          // of the lane's two columns, its part of their first block
   Pack<uint32_t, 4> codes[2][2] = {};  // of the blocks of a step, those columns
   int lane, next, buffer = 0;
   int group_left = 0;  // along K
@@ -159,8 +159,8 @@ struct FewQuantWarp {
       : q(of), factors(of, words_of, column, own_lane), steps(plan, own), lane(own_lane) {
     TENON_UNROLL
     for (int i = 0; i < 2; ++i) {
-      w[i] = q.w + (int64_t{column_there(q.f, column + lane / 4 + i * 8)} * q.f.w_stride +
-                    lane % 4 * 16);
+      w[i] = q.w +
+             (int64_t{column_there(q.f, column + lane / 4 + i * 8)} * q.f.w_stride + lane % 4 * 16);
     }
     TENON_UNROLL
     for (int n = 0; n < Shape::kTiles; ++n) {
@@ -279,7 +279,6 @@ __global__ void __launch_bounds__(Shape::kWarps * 32, Shape::kBlocks)
                           rows};
   const Shared<float> totals = arena.take<float>(parts.elements());
   const Shared<uint32_t> words = arena.take<uint32_t>(threads / 32 * 2 * Shape::kFactors);
-  let_next_start();
   FewQuantWarp<Shape> own_warp(q, plan, words + warp * 2 * Shape::kFactors, column, own, lane);
   wait_for_earlier();
   for (int first = 0; first < plan.pieces; first += resident) {
@@ -299,10 +298,15 @@ __global__ void __launch_bounds__(Shape::kWarps * 32, Shape::kBlocks)
     }
     __syncthreads();  // parts are there, and x was used
     const bool last = first + resident >= plan.pieces;
+    // No sooner: blocks of kernels that are far behind would fill the multiprocessors that are free
+    // first, and theirs alone.
+    if (last) let_next_start();
     for (int i = static_cast<int>(threadIdx.x); i < parts.elements(); i += threads) {
       const float total = parts.total(i, count, first == 0 ? -0.0f : float{totals[i]});
-      if (last) parts.put(q.f, i, total);
-      else totals[i] = total;
+      if (last)
+        parts.put(q.f, i, total);
+      else
+        totals[i] = total;
     }
   }
 }

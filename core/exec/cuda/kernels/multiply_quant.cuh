@@ -12,7 +12,11 @@ struct QuantFactors {
   Global<const uint8_t> w;
   Global<const Half> scales;
   Global<const uint8_t> zeros;
-  int groups, group;
+  int groups, group, rows;
+
+  TENON_DEVICE int64_t factor_at(int group_index, int column) const {
+    return static_cast<int64_t>(group_index) * rows + column;
+  }
 };
 
 // A stage of W is a block of each column (quant_block), which serves some steps.
@@ -100,12 +104,12 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     fill(step + kStages - 1, filled);
     if (run == 0) {
       const Shared<uint8_t> block =
-          w + (step / Stage::kSteps % Stage::kStages * kColumns + tile.warp_column) *
-                  Stage::kStride;
+          w +
+          (step / Stage::kSteps % Stage::kStages * kColumns + tile.warp_column) * Stage::kStride;
       TENON_UNROLL
       for (int n = 0; n < T::kTiles; ++n) {
-        own[n] = load_words<4>(
-            block + ((n * 8 + tile.lane / 4) * Stage::kStride + tile.lane % 4 * 16));
+        own[n] =
+            load_words<4>(block + ((n * 8 + tile.lane / 4) * Stage::kStride + tile.lane % 4 * 16));
       }
     }
     if (k_left == 0) {
@@ -114,8 +118,8 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
         const bool there = q.zeros && column < f.n_out;
-        const int64_t at = static_cast<int64_t>(column) * q.groups + group;
-        zero[n] = quant_zero<bits>(there, there ? uint8_t{q.zeros[at]} : uint8_t{0});
+        zero[n] = quant_zero<bits>(
+            there, there ? uint8_t{q.zeros[q.factor_at(group, column)]} : uint8_t{0});
       }
     }
     const Shared<BFloat16> rows = x + (stage * tile_rows + tile.warp_row) * kRowStride;
@@ -141,7 +145,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       for (int i = 0; i < 4; ++i) {
         const int column = first + n * 8 + tile.lane % 4 * 2 + i % 2;
         if (column >= f.n_out) continue;
-        const Half scale = q.scales[static_cast<int64_t>(column) * q.groups + group];
+        const Half scale = q.scales[q.factor_at(group, column)];
         sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
         part[n][i] = 0.0f;
       }
@@ -188,8 +192,8 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(Qu
   const ChosenRows rows = chosen_rows<tile_rows>(arena, q.f.by, first);
   const int64_t skipped = static_cast<int64_t>(blockIdx.z) * q.f.n_out;
   q.w = q.w + skipped * q.f.w_stride;
-  q.scales = q.scales + skipped * q.groups;
-  if (q.zeros) q.zeros = q.zeros + skipped * q.groups;
+  q.scales = q.scales + skipped;
+  if (q.zeros) q.zeros = q.zeros + skipped;
   if (q.f.bias) q.f.bias = q.f.bias + skipped;
   multiply_quant_tile<tile_rows, bits>(q, rows, arena);
 }

@@ -51,7 +51,7 @@ struct EmbedTable {
   Global<const uint8_t> codes;
   Global<const Half> scales;
   Global<const uint8_t> zeros;
-  int stride, groups, group;
+  int stride, group, rows;
 };
 
 // Groups are multiples of 32, so a quad lies in one.
@@ -59,7 +59,7 @@ template <int bits>
 TENON_DEVICE Quad table_quad(const EmbedTable& table, int64_t row, int quad, int width) {
   Quad x = {};
   if (4 * quad >= width) return x;
-  const int64_t own = row * table.groups + 4 * quad / table.group;
+  const int64_t own = static_cast<int64_t>(4 * quad / table.group) * table.rows + row;
   const Half scale = table.scales[own];
   int zero = bits == 4 ? 8 : 0;
   if (table.zeros) {

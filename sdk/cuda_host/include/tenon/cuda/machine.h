@@ -8,8 +8,8 @@
 //   Pack<T, n>                 n elements side by side: load_pack<n>(x + i), store_pack(x + i, p);
 //                              the address must be a multiple of the pack's size
 //   load_words<n>(x + i)       4n bytes, aligned to that, as numbers of 32 bits
-//   load_words_once(x + i)     16 bytes of what is read once: the multiprocessor's cache keeps nothing
-//                              of it, and L2 brings the 128 bytes around
+//   load_words_once(x + i)     16 bytes of what is read once: the multiprocessor's cache keeps
+//                              nothing of it, and L2 brings the 128 bytes around
 //   threadIdx blockIdx blockDim gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
 //   __shfl_down_sync, __shfl_up_sync, __ballot_sync, __any_sync, __all_sync
 //                              as CUDA has them. The emulator wants every lane that a mask names
