@@ -35,6 +35,14 @@ struct Problem {
     for (int i = 0; i < k; ++i) sum += double{x[row * k + i]} * double{w[column * k + i]};
     return sum + bias[column];
   }
+  // The same with its first rows alone.
+  Problem first(uint32_t count) const {
+    Problem some = *this;
+    some.rows = count;
+    some.x.resize(count * static_cast<size_t>(k));
+    some.y.resize(count * static_cast<size_t>(n));
+    return some;
+  }
   std::string name() const {
     return std::to_string(rows) + " rows, " + std::to_string(n) + " columns, K " +
            std::to_string(k);
@@ -121,10 +129,7 @@ TEST(CudaMultiply, gives_a_row_the_same_bits_among_any_rows) {
   for (const Input type : {Input::bf16, Input::f32}) {
     const std::vector<float> whole = multiply(type, all);
     for (const uint32_t rows : {1u, 16u, 17u, 33u}) {
-      Problem some = all;
-      some.rows = rows;
-      some.x.resize(rows * static_cast<size_t>(all.k));
-      some.y.resize(rows * static_cast<size_t>(all.n));
+      const Problem some = all.first(rows);
       const std::vector<float> part = multiply(type, some, false, rows);
       EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows";
     }
@@ -184,10 +189,7 @@ TEST(CudaMultiply, adds_up_pieces_of_k_in_the_same_order_in_all_kernels) {
       EXPECT_EQ(multiply(Input::bf16, all, false, 2, tiles), whole) << "K " << k;
     }
     for (const uint32_t rows : {1u, 3u, 8u, 9u, 16u, 17u, 64u, 65u}) {
-      Problem some = all;
-      some.rows = rows;
-      some.x.resize(rows * static_cast<size_t>(all.k));
-      some.y.resize(rows * static_cast<size_t>(all.n));
+      const Problem some = all.first(rows);
       const std::vector<float> part = multiply(Input::bf16, some, false, rows);
       EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin())) << rows << " rows, K " << k;
     }
@@ -301,10 +303,7 @@ TEST(CudaMultiply, brings_long_rows_with_integers_in_parts) {
     for (const int group : {32, 64, 128}) {
       const Quantised q(all, 4, group, true);
       const std::vector<float> whole = multiply(all, q);
-      Problem some = all;
-      some.rows = rows;
-      some.x.resize(rows * static_cast<size_t>(all.k));
-      some.y.resize(rows * static_cast<size_t>(all.n));
+      const Problem some = all.first(rows);
       const std::vector<float> part = multiply(some, q, rows);
       EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
           << "groups of " << group << ", " << rows << " rows";
@@ -320,10 +319,7 @@ TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
       const Quantised q(all, bits, group, true);
       const std::vector<float> whole = multiply(all, q);
       for (const uint32_t rows : {1u, 3u, 8u, 9u, 16u}) {
-        Problem some = all;
-        some.rows = rows;
-        some.x.resize(rows * static_cast<size_t>(all.k));
-        some.y.resize(rows * static_cast<size_t>(all.n));
+        const Problem some = all.first(rows);
         const std::vector<float> part = multiply(some, q, rows);
         EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
             << bits << " bits, K " << k << ", groups of " << group << ", " << rows << " rows";
