@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -160,6 +161,13 @@ Status measure_all(Driver& driver, std::span<const std::string> names) {
 }
 
 int run(std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(kFull, name, &Workload::name) != std::end(kFull)) continue;
+    std::fprintf(stderr, "there is no workload %s; there are", name.c_str());
+    for (const Workload& workload : kFull) std::fprintf(stderr, " %s", workload.name);
+    std::fprintf(stderr, "\n");
+    return 1;
+  }
   const auto driver = make_runtime_driver();
   if (!driver.ok()) {
     std::printf("skipped: %s\n", std::string(driver.status().message()).c_str());

@@ -17,7 +17,7 @@ namespace tenon::cuda::test {
 #ifdef TENON_CUDA_TESTS_ON_A_GPU
 using TestDriver = RealDriver;
 using TestGuest = RealGuest;
-// The first graph of a process is charged what CUDA sets aside for all.
+// A graph may be charged 64 KiB a launch (runtime_driver.cc).
 inline constexpr uint64_t kGraphRoom = uint64_t{256} << 20;
 #else
 using TestDriver = EmulatedDriver;

@@ -79,9 +79,12 @@ void pack_nibbles(const std::byte* codes, uint32_t k, uint32_t count, uint8_t* r
     const auto code = [&](uint32_t i) {
       return static_cast<uint32_t>(codes[i % 16]) >> (i / 16 * 4) & 15;
     };
-    for (uint32_t i = 0; i < 16; ++i) {
-      row[lane_part(k, i / 4, 4) + i % 4] =
-          static_cast<uint8_t>(code(kElements.at[2 * i]) | code(kElements.at[2 * i + 1]) << 4);
+    for (uint32_t lane = 0; lane < 4; ++lane) {
+      uint8_t* const to = row + lane_part(k, lane, 4);
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint8_t* const pair = &kElements.at[lane * 8 + 2 * i];
+        to[i] = static_cast<uint8_t>(code(pair[0]) | code(pair[1]) << 4);
+      }
     }
   }
 }
@@ -91,8 +94,11 @@ void pack_bytes(const std::byte* codes, uint32_t k, uint32_t count, bool is_sign
   static constexpr PlacedElements kElements(8);
   const uint8_t turn = is_signed ? 0 : 0x80;
   for (const uint32_t end = k + count; k < end; k += 32, codes += 32) {
-    for (uint32_t i = 0; i < 32; ++i) {
-      row[lane_part(k, i / 8, 8) + i % 8] = static_cast<uint8_t>(codes[kElements.at[i]]) ^ turn;
+    for (uint32_t lane = 0; lane < 4; ++lane) {
+      uint8_t* const to = row + lane_part(k, lane, 8);
+      for (uint32_t i = 0; i < 8; ++i) {
+        to[i] = static_cast<uint8_t>(codes[kElements.at[lane * 8 + i]]) ^ turn;
+      }
     }
   }
 }

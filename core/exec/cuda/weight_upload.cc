@@ -165,26 +165,30 @@ Result<DeviceMatrix> WeightUpload::packed(std::span<const Weight* const> weights
                              static_cast<const uint8_t*>(zeros)};
   if (memory_ == nullptr) return made;
   // Codes go row by row, factors group by group.
-  std::vector<uint8_t> own_codes(kRowsAtOnce * stride), row_zeros(groups), all_zeros(rows * groups);
-  std::vector<uint16_t> row_scales(groups), all_scales(rows * groups);
+  std::vector<uint8_t> own_codes(kRowsAtOnce * stride), own_zeros(kRowsAtOnce * groups);
+  std::vector<uint16_t> own_scales(kRowsAtOnce * groups), all_scales(rows * groups);
+  std::vector<uint8_t> all_zeros(zeros == nullptr ? 0 : rows * groups);
   size_t of = 0;
   uint32_t next = 0;  // row of that weight
   for (uint64_t row = 0; row < rows; row += kRowsAtOnce) {
     const uint64_t count = std::min<uint64_t>(kRowsAtOnce, rows - row);
     for (uint64_t i = 0; i < count; ++i) {
       pack_row(*weights[of], layout, next,
-               {&own_codes[i * stride], row_scales.data(), row_zeros.data()});
+               {&own_codes[i * stride], &own_scales[i * groups], &own_zeros[i * groups]});
       if (++next == weights[of]->n_out) ++of, next = 0;
-      for (uint64_t group = 0; group < groups; ++group) {
-        all_scales[group * rows + row + i] = row_scales[group];
-        all_zeros[group * rows + row + i] = row_zeros[group];
-      }
+    }
+    for (uint64_t group = 0; group < groups; ++group) {
+      const uint64_t to = group * rows + row;
+      for (uint64_t i = 0; i < count; ++i) all_scales[to + i] = own_scales[i * groups + group];
+      if (zeros == nullptr) continue;
+      for (uint64_t i = 0; i < count; ++i) all_zeros[to + i] = own_zeros[i * groups + group];
     }
     TENON_RETURN_IF_ERROR(
         send(static_cast<uint8_t*>(codes) + row * stride, own_codes.data(), count * stride));
   }
   TENON_RETURN_IF_ERROR(send(scales, all_scales.data(), all_scales.size() * 2));
-  if (zeros != nullptr) TENON_RETURN_IF_ERROR(send(zeros, all_zeros.data(), all_zeros.size()));
+  if (zeros == nullptr) return made;
+  TENON_RETURN_IF_ERROR(send(zeros, all_zeros.data(), all_zeros.size()));
   return made;
 }
 

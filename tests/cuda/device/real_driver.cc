@@ -9,12 +9,6 @@
 #include <utility>
 
 namespace tenon::cuda::test {
-namespace {
-
-// Where CUDA has room for a graph in what it holds, nothing is missing afterwards.
-constexpr uint64_t kLeastGraphBytes = 4096;
-
-}  // namespace
 
 RealDriver::RealDriver(uint64_t memory_bytes, uint64_t) : memory_bytes_(memory_bytes) {
   auto made = make_runtime_driver();
@@ -119,7 +113,6 @@ Result<DeviceGraph> RealDriver::end_capture() {
     driver_->drop(captured->handle);
     return internal("capturing a step failed on the device");
   }
-  captured->bytes = std::max(captured->bytes, kLeastGraphBytes);
   ++captures_;
   ++graphs_;
   return captured;

@@ -22,7 +22,8 @@ struct FewParts {
   TENON_DEVICE void keep(int piece, int group, int row, int column, float sum) const {
     if (row < rows) all[((piece * groups + group) * rows + row) * kFewColumns + column] = sum;
   }
-  // Element i of `count` pieces, added to `before` in their order.
+  // Element i of `count` pieces, added to `before` in their order. What -0 is added to stays what
+  // it is, to the bit.
   TENON_DEVICE float total(int i, int count, float before) const {
     for (int piece = 0; piece < count; ++piece) before += float{all[piece * elements() + i]};
     return before;

@@ -24,17 +24,14 @@ struct FewQuantLaunch {
     const int tiles = (call.n_out + kFewColumns - 1) / kFewColumns;
     plan.pieces = (call.k_in + kPieceElements - 1) / kPieceElements;
     plan.run = std::clamp(up_to(tiles * plan.pieces, kDeviceWarps) / kDeviceWarps, 1, plan.pieces);
-    const auto share = [&] {
-      plan.down = std::min((plan.pieces + plan.run - 1) / plan.run, Shape::kWarps);
+    const auto share = [&](int most_down) {
+      plan.down = std::min((plan.pieces + plan.run - 1) / plan.run, most_down);
       plan.across = std::max(1, std::min(warps_of_block(call.rows), Shape::kWarps) / plan.down);
     };
-    share();
+    share(Shape::kWarps);
     // x of long rows comes in parts.
-    while (plan.run > 1 && shared_bytes() > kFewBlockBytes) --plan.run, share();
-    while (plan.down > 1 && shared_bytes() > kFewBlockBytes) {
-      --plan.down;
-      plan.across = std::max(1, std::min(warps_of_block(call.rows), Shape::kWarps) / plan.down);
-    }
+    while (plan.run > 1 && shared_bytes() > kFewBlockBytes) --plan.run, share(Shape::kWarps);
+    while (plan.down > 1 && shared_bytes() > kFewBlockBytes) share(plan.down - 1);
   }
   int warps() const { return plan.across * plan.down; }
   int shared_bytes() const {

@@ -302,7 +302,6 @@ __global__ void __launch_bounds__(Shape::kWarps * 32, Shape::kBlocks)
     // first, and theirs alone.
     if (last) let_next_start();
     for (int i = static_cast<int>(threadIdx.x); i < parts.elements(); i += threads) {
-      // What -0 is added to stays what it is, to the bit.
       const float total = parts.total(i, count, first == 0 ? -0.0f : float{totals[i]});
       if (last)
         parts.put(q.f, i, total);
