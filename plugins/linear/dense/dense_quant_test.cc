@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <iterator>
 
 #include "tests/support/published_products.h"
 #include "tests/support/quant_kernel_battery.h"
@@ -10,25 +12,45 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Isa, QuantKernel, quant_kernel_cases("dense", 1e-5), quant_kernel_name);
 
+// Products of `rows` rows are those of the weight's values as f32, in rising k, bit for bit.
+void expect_products_in_rising_k(LinearRig& rig, CpuFeatures isa, QuantWeight& weight,
+                                 uint32_t rows) {
+  const std::vector<float> w = weight.values();
+  const std::vector<float> x = random_values(5, rows * weight.k_in);
+  const auto y = rig.multiply(weight.view(), x, rows);
+  for (uint32_t i = 0; i < rows * weight.n_out; ++i) {
+    const float* xs = &x[i / weight.n_out * weight.k_in];
+    const float* ws = &w[i % weight.n_out * weight.k_in];
+    float sum = 0;
+    for (uint32_t k = 0; k < weight.k_in; ++k) {
+      const volatile float product = ws[k] * xs[k];
+      sum = isa == kCpuPortable ? sum + product : std::fma(ws[k], xs[k], sum);
+    }
+    ASSERT_EQ(y[i], sum) << weight.format << " rows " << rows << " element " << i;
+  }
+}
+
 TEST_P(QuantKernel, products_are_added_one_by_one_in_rising_k_as_if_the_weights_were_f32) {
   constexpr uint32_t kOut = 133;  // four panels and some more in every set
   for (std::string_view format : quant_formats_of("dense")) {
-    const uint32_t k_in = whole_blocks(format, 288);
-    QuantWeight weight(format, kOut, k_in, 3);
-    const std::vector<float> w = weight.values();
+    QuantWeight weight(format, kOut, whole_blocks(format, 288), 3);
     for (uint32_t rows : {1u, 3u, 12u, 40u}) {
-      const std::vector<float> x = random_values(5, rows * k_in);
-      const auto y = rig_.multiply(weight.view(), x, rows);
-      for (uint32_t i = 0; i < rows * kOut; ++i) {
-        const float* xs = &x[i / kOut * k_in];
-        const float* ws = &w[i % kOut * k_in];
-        float sum = 0;
-        for (uint32_t k = 0; k < k_in; ++k) {
-          const volatile float product = ws[k] * xs[k];
-          sum = GetParam().isa == kCpuPortable ? sum + product : std::fma(ws[k], xs[k], sum);
-        }
-        ASSERT_EQ(y[i], sum) << format << " rows " << rows << " element " << i;
+      expect_products_in_rising_k(rig_, GetParam().isa, weight, rows);
+    }
+  }
+}
+
+TEST_P(QuantKernel, scales_of_float8_may_have_any_size) {
+  constexpr float kScales[] = {1e-38f, 0.5f, 1.99f, -2, 300, 1e20f, 1e34f};
+  for (std::string_view format : {"f8_32", "f8_128"}) {
+    QuantWeight weight(format, 133, 384, 3);
+    for (uint32_t row = 0; row < weight.n_out; row += 5) {
+      for (uint32_t block = row % 2; block < weight.block_count(); block += 2) {
+        std::memcpy(weight.block(row, block), &kScales[(row + block) % std::size(kScales)], 4);
       }
+    }
+    for (uint32_t rows : {1u, 3u, 12u, 40u}) {
+      expect_products_in_rising_k(rig_, GetParam().isa, weight, rows);
     }
   }
 }

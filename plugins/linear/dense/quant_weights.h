@@ -13,14 +13,14 @@ namespace {
 
 inline constexpr uint32_t kGroupFloats = sdk::kQuantGroupValues * kPanelColumns;
 
+// The bits of e4m3 in the place of an f32's: its exponent is 120 short. Scales make up for it, or,
+// where one is 2 or more, levels do themselves (`whole`): a scale must not become infinite.
+inline constexpr float kFloat8Unit = 0x1p120f;
+
 // What the codes of a step stand for, before scale and bias.
 template <class F>
 [[gnu::always_inline]] inline F32 levels_of(Words codes) {
-  if constexpr (F::kShape.float8) {
-    // The exponent is 120 short where the bits of e4m3 are put into those of an f32.
-    const Words bits = (codes & 0x7f) << 20 | (codes & 0x80) << 24;
-    return simd::mul((F32)bits, simd::set1(0x1p120f));
-  } else if constexpr (F::kShape.table != nullptr) {
+  if constexpr (F::kShape.table != nullptr) {
 #if defined(__AVX512F__)
     return _mm512_permutexvar_ps((__m512i)codes, simd::load(F::kShape.table));
 #elif defined(__AVX2__)
@@ -38,8 +38,13 @@ template <class F>
 }
 
 // Byte `i` of each word of a step, as levels_of.
-template <class F, uint32_t i>
+template <class F, uint32_t i, bool whole>
 [[gnu::always_inline]] inline F32 level_of_byte(sdk::StepBytes bytes) {
+  if constexpr (F::kShape.float8) {
+    const Words on_top = (Words)(bytes << static_cast<int>(24 - 8 * i));
+    const auto level = (F32)((on_top >> 4) & static_cast<int32_t>(0x87f00000));
+    return whole ? simd::mul(level, simd::set1(kFloat8Unit)) : level;
+  }
   const sdk::StepBytes shifted = bytes >> static_cast<int>(8 * i);
 #if defined(__AVX512F__)
   // The permutation reads four bits of an index, so nothing needs to be cut off.
@@ -73,8 +78,17 @@ struct QuantWeights : F32Weights {
         __builtin_prefetch(values + line + kWidenAhead);
       }
     }
+    [[gnu::always_inline]] Words scale_bits() const {
+      Words bits{};
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        bits |= (Words)Steps::scale(block, small, v, 0);
+      }
+      return bits;
+    }
+    template <bool whole>
     [[gnu::always_inline]] F32 scale(uint32_t v, uint32_t which) const {
-      return Steps::scale(block, small, v, which);
+      return Steps::scale(block, small, v, which, F::kShape.float8 && !whole ? kFloat8Unit : 1);
     }
     [[gnu::always_inline]] F32 bias(uint32_t v, uint32_t which, F32 scale) const {
       return Steps::bias(block, small, v, which, scale);
@@ -89,10 +103,25 @@ struct QuantWeights : F32Weights {
     }
   };
 
+  // Of FP8. bits: of the scales of one group or of several, joined (Group::scale_bits).
+  [[gnu::always_inline]] static bool needs_whole_levels(Words bits) {
+    // This bit is set in numbers from 2 on, and alone it is the number 2.
+    return simd::any(simd::less(simd::zero(), (F32)(bits & 0x40000000)));
+  }
+
   // Group `group`, counted from the first of `block`, as f32 [32][kPanelColumns]. Exact: the values
   // that the format defines.
   static void widen(const std::byte* block, uint32_t group, float* to) {
     const Group from(block, group);
+    if constexpr (F::kShape.float8) {
+      if (needs_whole_levels(from.scale_bits())) return widen<true>(from, to);
+    }
+    widen<false>(from, to);
+  }
+
+ private:
+  template <bool whole>
+  [[gnu::always_inline]] static void widen(const Group& from, float* to) {
 #pragma GCC unroll 2
     for (uint32_t v = 0; v < kPanelVectors; ++v) {
       F32 scale{}, bias{};
@@ -100,7 +129,7 @@ struct QuantWeights : F32Weights {
       for (uint32_t s = 0; s < sdk::kQuantGroupValues / 4; ++s) {
         if (s % (8 / Steps::kScales) == 0) {
           const uint32_t which = s * Steps::kScales / 8;
-          scale = from.scale(v, which);
+          scale = from.template scale<whole>(v, which);
           bias = from.bias(v, which, scale);
         }
         const sdk::StepBytes bytes = from.step(v, s);
@@ -108,15 +137,14 @@ struct QuantWeights : F32Weights {
           simd::store(to + (4 * s + i) * kPanelColumns + v * simd::kLanes,
                       simd::fma(level, scale, bias));
         };
-        put(0, level_of_byte<F, 0>(bytes));
-        put(1, level_of_byte<F, 1>(bytes));
-        put(2, level_of_byte<F, 2>(bytes));
-        put(3, level_of_byte<F, 3>(bytes));
+        put(0, level_of_byte<F, 0, whole>(bytes));
+        put(1, level_of_byte<F, 1, whole>(bytes));
+        put(2, level_of_byte<F, 2, whole>(bytes));
+        put(3, level_of_byte<F, 3, whole>(bytes));
       }
     }
   }
 
- private:
   static constexpr uint32_t kWidenAhead = 2048;  // bytes of the panel asked for before their use
 };
 template <>

@@ -14,21 +14,58 @@ namespace {
 inline constexpr uint32_t kRowPanels = 2;
 
 // Four values of k of one vector of columns.
-template <class F>
+template <class F, bool whole>
 [[gnu::always_inline]] inline F32 add_step(sdk::StepBytes bytes, F32 scale, F32 bias,
                                            const float* x, F32 sum) {
-  sum = simd::fma(simd::fma(level_of_byte<F, 0>(bytes), scale, bias), simd::set1(x[0]), sum);
-  sum = simd::fma(simd::fma(level_of_byte<F, 1>(bytes), scale, bias), simd::set1(x[1]), sum);
-  sum = simd::fma(simd::fma(level_of_byte<F, 2>(bytes), scale, bias), simd::set1(x[2]), sum);
-  return simd::fma(simd::fma(level_of_byte<F, 3>(bytes), scale, bias), simd::set1(x[3]), sum);
+  sum = simd::fma(simd::fma(level_of_byte<F, 0, whole>(bytes), scale, bias), simd::set1(x[0]), sum);
+  sum = simd::fma(simd::fma(level_of_byte<F, 1, whole>(bytes), scale, bias), simd::set1(x[1]), sum);
+  sum = simd::fma(simd::fma(level_of_byte<F, 2, whole>(bytes), scale, bias), simd::set1(x[2]), sum);
+  return simd::fma(simd::fma(level_of_byte<F, 3, whole>(bytes), scale, bias), simd::set1(x[3]),
+                   sum);
+}
+
+using RowSums = F32[kRowPanels][kPanelVectors];
+
+// One group. x: its 32 values.
+template <class W, bool whole>
+[[gnu::always_inline]] inline void add_group(const typename W::Group (&from)[kRowPanels],
+                                             const float* x, RowSums& sum) {
+  constexpr uint32_t kScales = W::Steps::kScales;
+#pragma GCC unroll 2
+  for (uint32_t which = 0; which < kScales; ++which) {
+    F32 scale[kRowPanels][kPanelVectors], bias[kRowPanels][kPanelVectors];
+#pragma GCC unroll 2
+    for (uint32_t p = 0; p < kRowPanels; ++p) {
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        scale[p][v] = from[p].template scale<whole>(v, which);
+        bias[p][v] = from[p].bias(v, which, scale[p][v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (uint32_t s = which * 8 / kScales; s < (which + 1) * 8 / kScales; ++s) {
+#pragma GCC unroll 2
+      for (uint32_t p = 0; p < kRowPanels; ++p) {
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < kPanelVectors; ++v) {
+          sum[p][v] = add_step<typename W::Block, whole>(from[p].step(v, s), scale[p][v],
+                                                         bias[p][v], x + 4 * s, sum[p][v]);
+        }
+      }
+    }
+  }
+}
+// Apart, so that nothing of it is computed beforehand.
+template <class W>
+[[gnu::noinline, gnu::cold]] void add_group_apart(const typename W::Group (&from)[kRowPanels],
+                                                  const float* x, RowSums& sum) {
+  add_group<W, true>(from, x, sum);
 }
 
 // task: as for multiply_expanded, of kRowPanels panels.
 template <class W>
 [[gnu::noinline]] void row_tile(const TileTask& task) {
-  using F = typename W::Block;
-  constexpr uint32_t kScales = W::Steps::kScales;
-  F32 sum[kRowPanels][kPanelVectors];
+  RowSums sum;
 #pragma GCC unroll 2
   for (uint32_t p = 0; p < kRowPanels; ++p) {
 #pragma GCC unroll 2
@@ -42,29 +79,16 @@ template <class W>
   for (uint32_t g = 0; g < groups; ++g, x += sdk::kQuantGroupValues) {
     const typename W::Group from[kRowPanels] = {{task.panel, g},
                                                 {task.panel + task.panel_bytes, g}};
-#pragma GCC unroll 2
-    for (uint32_t which = 0; which < kScales; ++which) {
-      F32 scale[kRowPanels][kPanelVectors], bias[kRowPanels][kPanelVectors];
-#pragma GCC unroll 2
-      for (uint32_t p = 0; p < kRowPanels; ++p) {
-#pragma GCC unroll 2
-        for (uint32_t v = 0; v < kPanelVectors; ++v) {
-          scale[p][v] = from[p].scale(v, which);
-          bias[p][v] = from[p].bias(v, which, scale[p][v]);
-        }
-      }
-#pragma GCC unroll 8
-      for (uint32_t s = which * 8 / kScales; s < (which + 1) * 8 / kScales; ++s) {
-#pragma GCC unroll 2
-        for (uint32_t p = 0; p < kRowPanels; ++p) {
-#pragma GCC unroll 2
-          for (uint32_t v = 0; v < kPanelVectors; ++v) {
-            sum[p][v] =
-                add_step<F>(from[p].step(v, s), scale[p][v], bias[p][v], x + 4 * s, sum[p][v]);
-          }
-        }
+    if constexpr (W::Block::kShape.float8) {
+      if (W::needs_whole_levels(from[0].scale_bits() | from[1].scale_bits())) {
+        RowSums passed;
+        __builtin_memcpy(&passed, &sum, sizeof(sum));
+        add_group_apart<W>(from, x, passed);
+        __builtin_memcpy(&sum, &passed, sizeof(sum));
+        continue;
       }
     }
+    add_group<W, false>(from, x, sum);
   }
 #pragma GCC unroll 2
   for (uint32_t p = 0; p < kRowPanels; ++p) {

@@ -99,6 +99,7 @@ template <class F>
 struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   using Block = F;
   using Steps = sdk::QuantSteps<F, kPanelVectors>;
+  static constexpr bool kPacked = true;
   static constexpr Format kFormat = F::kShape.format;
   static constexpr bool kBiased = has_bias<F>();
 
@@ -139,6 +140,7 @@ template <class F>
 struct WidenedBlocks {
   using Packed = PackedBlocks<F>;
   using Block = F;
+  static constexpr bool kPacked = false;
   static constexpr Format kFormat = Packed::kFormat;
   static constexpr bool kBiased = Packed::kBiased;
   static constexpr uint32_t kGroups = 1;

@@ -106,18 +106,24 @@ void multiply_block(TileTask task, uint32_t rows, uint64_t ahead_bytes) {
   const std::byte* x = task.x;
   const std::byte* ahead = task.ahead;
   float* sums = task.sums;
-  const uint32_t tiles = (rows + kTileRows - 1) / kTileRows;
+  const uint32_t tiles = rows <= kMostRows<L> ? 1 : (rows + kTileRows - 1) / kTileRows;
   const auto lines = static_cast<uint32_t>((ahead_bytes + 63) / 64);
   task.ahead_stride = ahead_bytes;
+  const bool by_steps = L::kPacked && rows > 1 && tiles <= 8 && lines > 0;
   for (uint32_t t = 0; t < tiles; ++t) {
     // Rows are spread evenly: one row alone would wait for its own sums.
     const uint32_t first = t * rows / tiles;
     const uint32_t count = (t + 1) * rows / tiles - first;
-    const uint32_t first_line = t * lines / tiles;
     task.x = x + uint64_t{first} * kRowBlockBytes;
     task.sums = sums + uint64_t{first} * kPanelColumns;
-    task.ahead = ahead + uint64_t{first_line} * 64;
-    task.ahead_lines = (t + 1) * lines / tiles - first_line;
+    if (by_steps) {
+      task.ahead_steps = 0;
+      for (uint32_t s = t; s < 8; s += tiles) task.ahead_steps |= 1u << s;
+    } else {
+      const uint32_t first_line = t * lines / tiles;
+      task.ahead = ahead + uint64_t{first_line} * 64;
+      task.ahead_lines = (t + 1) * lines / tiles - first_line;
+    }
     tile_for<L>(count)(task);
   }
 }

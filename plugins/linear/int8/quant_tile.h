@@ -28,52 +28,12 @@ template <int32_t offset, uint32_t scales>
   return kStartBits + (known >> (scales == 2 ? 5 : 3)) * offset;
 }
 
-// The f32 sums of a tile: in registers where there are enough, else in memory.
-template <uint32_t R>
-struct TileSums {
-  static constexpr bool kKept = R <= kKeptRows;
-  float* memory;
-  F32 kept[kKept ? R : 1][kPanelVectors];
-
-  [[gnu::always_inline]] float* at(uint32_t r, uint32_t v) const {
-    return memory + r * kPanelColumns + v * simd::kLanes;
-  }
-  [[gnu::always_inline]] void begin(bool resume) {
-#pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        const F32 first = resume ? simd::load(at(r, v)) : simd::zero();
-        if constexpr (kKept) {
-          kept[r][v] = first;
-        } else {
-          simd::store(at(r, v), first);
-        }
-      }
-    }
-  }
-  [[gnu::always_inline]] void add(uint32_t r, uint32_t v, F32 a, F32 b) {
-    if constexpr (kKept) {
-      kept[r][v] = simd::fma(a, b, kept[r][v]);
-    } else {
-      simd::store(at(r, v), simd::fma(a, b, simd::load(at(r, v))));
-    }
-  }
-  [[gnu::always_inline]] void end() {
-    if constexpr (!kKept) return;
-#pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) simd::store(at(r, v), kept[r][v]);
-    }
-  }
-};
-
 // The part of a group that has scale `which`.
 template <class L, uint32_t R>
 [[gnu::always_inline]] inline void add_part(const std::byte* block, const std::byte* group,
                                             const std::byte* small, const std::byte* x,
-                                            uint32_t which, TileSums<R>& sums) {
+                                            uint32_t which, const Ahead<L, R>& ahead,
+                                            TileSums<R>& sums) {
   using D = typename DotOfFormat<typename L::Block>::Type;
   constexpr uint32_t kSteps = 8 / L::kScales;
   const auto row = [x](uint32_t r) {
@@ -88,6 +48,7 @@ template <class L, uint32_t R>
   for (uint32_t r = 0; r < R; ++r) sum[r][0] = sum[r][1] = D::start(start(r));
 #pragma GCC unroll 8
   for (uint32_t s = which * kSteps; s < (which + 1) * kSteps; ++s) {
+    ahead.step(s);
     typename D::Weights w[kPanelVectors];
 #pragma GCC unroll 2
     for (uint32_t v = 0; v < kPanelVectors; ++v)
@@ -99,6 +60,7 @@ template <class L, uint32_t R>
       for (uint32_t v = 0; v < kPanelVectors; ++v) sum[r][v] = D::add(sum[r][v], w[v], four);
     }
   }
+  TileSums<R>::forget();
 #pragma GCC unroll 2
   for (uint32_t v = 0; v < kPanelVectors; ++v) {
     const F32 factor = L::scale(block, small, v, which);
@@ -107,10 +69,13 @@ template <class L, uint32_t R>
     if constexpr (L::kBiased) bias = L::bias(block, small, v, which, factor);
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
-      sums.add(r, v, D::value(sum[r][v], start(r), scale), simd::set1(row(r)->scale));
+      F32 total = simd::fma(D::value(sum[r][v], start(r), scale), simd::set1(row(r)->scale),
+                            sums.get(r, v));
       if constexpr (L::kBiased) {
-        sums.add(r, v, bias, simd::set1(L::kScales == 2 ? row(r)->half_sum[which] : row(r)->sum));
+        const float sum_of_x = L::kScales == 2 ? row(r)->half_sum[which] : row(r)->sum;
+        total = simd::fma(bias, simd::set1(sum_of_x), total);
       }
+      sums.set(r, v, total);
     }
   }
 }
@@ -122,21 +87,20 @@ template <class L, uint32_t R>
   sums.begin(task.resume);
   const std::byte* block = task.panel;
   const std::byte* x = task.x;
-  const std::byte* ahead = task.ahead;
+  Ahead<L, R> ahead(task);
   const uint32_t each = L::block_groups(task.block_groups);
   for (uint32_t left = task.groups; left > 0; left -= each) {
     const std::byte* group = block + L::kHeaderBytes;
     for (uint32_t g = 0; g < each; ++g) {
-      for (uint32_t i = 0; i < task.ahead_lines; ++i) __builtin_prefetch(ahead + 64 * i, 0, 2);
-      ahead += task.ahead_stride;
+      ahead.begin_group();
       if constexpr (kScattered<typename L::Block>) {
         for (uint32_t at = 0; task.in_turn && at < L::kGroupBytes; at += 64) {
           __builtin_prefetch(group + at);
         }
       }
       const std::byte* small = L::small_of(block, group, g);
-      add_part<L, R>(block, group, small, x, 0, sums);
-      if constexpr (L::kScales == 2) add_part<L, R>(block, group, small, x, 1, sums);
+      add_part<L, R>(block, group, small, x, 0, ahead, sums);
+      if constexpr (L::kScales == 2) add_part<L, R>(block, group, small, x, 1, ahead, sums);
       group += L::kGroupBytes;
       x += sizeof(RowGroup);
     }
@@ -152,7 +116,7 @@ constexpr TileFunction pick_quant_tile(uint32_t count, std::integer_sequence<uin
 }
 template <class L>
 requires IsBlocks<L> TileFunction tile_for(uint32_t rows) {
-  return pick_quant_tile<L>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
+  return pick_quant_tile<L>(rows, std::make_integer_sequence<uint32_t, kMostRows<L>>());
 }
 
 }  // namespace

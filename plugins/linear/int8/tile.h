@@ -20,10 +20,15 @@ inline constexpr uint32_t kVectorBytes = simd::kLanes * 4;
 // 16, 8 are sums of bytes and those of f32 stay in memory.
 inline constexpr uint32_t kTileRows = simd::kRegisters == 32 ? 7 : 4;
 inline constexpr uint32_t kKeptRows = simd::kRegisters == 32 ? 7 : 2;
+// Eight rows are faster in one tile, with sums of f32 in memory, than in two that unpack weights
+// twice. Widened weights never come with so few.
+template <class L>
+inline constexpr uint32_t kMostRows = simd::kRegisters == 32 && L::kPacked ? 8 : kTileRows;
 
 // How a group of a panel is read. `part(word, h)` are the bytes of step kSteps·j + h.
 struct PackedQ8 {
   using Product = DotQ8;
+  static constexpr bool kPacked = true;
   static constexpr Format kFormat = Format::q8_0;
   static constexpr uint32_t kSteps = 1;  // of four k in a loaded word
   static constexpr uint64_t kScaleBytes = kPanelColumns * 2;
@@ -43,6 +48,7 @@ struct PackedQ4 : PackedQ8 {
 // Nibbles as bytes and scales as f32, made once a block when many rows read it.
 template <class Packed>
 struct Widened : Packed {
+  static constexpr bool kPacked = false;
   static constexpr uint32_t kSteps = 1;
   static constexpr uint64_t kScaleBytes = kPanelColumns * 4;
   [[gnu::always_inline]] static F32 scale(const std::byte* group, uint32_t v) {
@@ -52,6 +58,15 @@ struct Widened : Packed {
 };
 template <class L>
 inline constexpr uint64_t kGroupBytes = L::kScaleBytes + uint64_t{kPanelColumns} * 32 / L::kSteps;
+// The same for every way to read panels; with its part of what a block has in front, at most.
+template <class L>
+constexpr uint64_t bytes_of_group() {
+  if constexpr (requires { L::kHeaderBytes; }) {
+    return L::kGroupBytes + L::kHeaderBytes / L::kGroups;
+  } else {
+    return kGroupBytes<L>;
+  }
+}
 
 struct TileTask {
   const std::byte* panel = nullptr;  // the block's first group
@@ -64,45 +79,109 @@ struct TileTask {
   const std::byte* ahead = nullptr;
   uint64_t ahead_stride = 0;
   uint32_t ahead_lines = 0;
+  // Bit s: of each group, step s asks for its eighth of them; 0: they are asked for all at once.
+  uint32_t ahead_steps = 0;
   // One row, where the processor fetches by itself: scattered groups' lines are asked for in turn.
   bool in_turn = false;
+};
+
+// The lines of the next block that are asked for with a group: one by one between its steps, where
+// they are known. All at once they take what the processor has for lines under way, and the group's
+// own words, which come from the second cache, wait behind them.
+template <class L, uint32_t R>
+class Ahead {
+ public:
+  explicit Ahead(const TileTask& task)
+      : at_(task.ahead),
+        stride_(task.ahead_stride),
+        lines_(task.ahead_lines),
+        steps_(kSpread ? task.ahead_steps : 0) {}
+  [[gnu::always_inline]] void begin_group() {
+    now_ = at_;
+    at_ += stride_;
+    if (steps_ != 0) return;
+    for (uint32_t i = 0; i < lines_; ++i) __builtin_prefetch(now_ + 64 * i, 0, 2);
+  }
+  // s: 0 … 7
+  [[gnu::always_inline]] void step(uint32_t s) const {
+    if (!kSpread || (steps_ >> s & 1) == 0) return;
+    for (uint32_t i = s * kLines / 8; i < (s + 1) * kLines / 8; ++i) {
+      __builtin_prefetch(now_ + 64 * i, 0, 2);
+    }
+  }
+
+ private:
+  // A single row waits for memory alone. Widened weights have other lines ahead than their own.
+  static constexpr bool kSpread = R > 1 && L::kPacked;
+  static constexpr uint32_t kLines = (bytes_of_group<L>() + 63) / 64;
+  const std::byte *at_, *now_ = nullptr;
+  const uint64_t stride_;
+  const uint32_t lines_, steps_;
+};
+
+// The f32 sums of a tile: in registers where there are enough, else in memory.
+template <uint32_t R>
+struct TileSums {
+  static constexpr bool kKept = R <= kKeptRows;
+  float* memory;
+  F32 kept[kKept ? R : 1][kPanelVectors];
+
+  [[gnu::always_inline]] float* at(uint32_t r, uint32_t v) const {
+    return memory + r * kPanelColumns + v * simd::kLanes;
+  }
+  [[gnu::always_inline]] F32 get(uint32_t r, uint32_t v) const {
+    if constexpr (kKept) return kept[r][v];
+    return simd::load(at(r, v));
+  }
+  [[gnu::always_inline]] void set(uint32_t r, uint32_t v, F32 sum) {
+    if constexpr (kKept) {
+      kept[r][v] = sum;
+    } else {
+      simd::store(at(r, v), sum);
+    }
+  }
+  [[gnu::always_inline]] void begin(bool resume) {
+#pragma GCC unroll 12
+    for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        set(r, v, resume ? simd::load(at(r, v)) : simd::zero());
+      }
+    }
+  }
+  // Behind it sums in memory are read again: a compiler would rather keep them, and what it has no
+  // registers for on the stack.
+  [[gnu::always_inline]] static void forget() {
+    if constexpr (!kKept) asm volatile("" ::: "memory");
+  }
+  [[gnu::always_inline]] void end() {
+    if constexpr (!kKept) return;
+#pragma GCC unroll 12
+    for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < kPanelVectors; ++v) simd::store(at(r, v), kept[r][v]);
+    }
+  }
 };
 
 template <class L, uint32_t R>
 [[gnu::noinline]] void tile(const TileTask& task) {
   using D = typename L::Product;
-  constexpr bool kKept = R <= kKeptRows;
-  float* sums = task.sums;
-  F32 kept[kKept ? R : 1][kPanelVectors];
-  if constexpr (kKept) {
-#pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        kept[r][v] =
-            task.resume ? simd::load(sums + r * kPanelColumns + v * simd::kLanes) : simd::zero();
-      }
-    }
-  } else if (!task.resume) {
-    for (uint32_t i = 0; i < R * kPanelColumns; i += simd::kLanes) {
-      simd::store(sums + i, simd::zero());
-    }
-  }
+  TileSums<R> sums{};
+  sums.memory = task.sums;
+  sums.begin(task.resume);
   const std::byte* group = task.panel;
   const std::byte* x = task.x;
-  const std::byte* ahead = task.ahead;
-  const uint32_t ahead_lines = task.ahead_lines;
-  const uint64_t ahead_stride = task.ahead_stride;
+  Ahead<L, R> ahead(task);
   for (uint32_t left = task.groups; left > 0; --left) {
-    for (uint32_t i = 0; i < ahead_lines; ++i) __builtin_prefetch(ahead + 64 * i, 0, 2);
-    ahead += ahead_stride;
+    ahead.begin_group();
+    const auto row = [x](uint32_t r) {
+      return reinterpret_cast<const RowGroup*>(x + r * kRowBlockBytes);
+    };
+    const auto start = [&](uint32_t r) { return row(r)->start[static_cast<uint32_t>(L::kFormat)]; };
     typename D::Sum sum[R][kPanelVectors];
 #pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-      const auto* row = reinterpret_cast<const RowGroup*>(x + r * kRowBlockBytes);
-      sum[r][0] = D::start(row->start[static_cast<uint32_t>(L::kFormat)]);
-      sum[r][1] = sum[r][0];
-    }
+    for (uint32_t r = 0; r < R; ++r) sum[r][0] = sum[r][1] = D::start(start(r));
     const std::byte* words = group + L::kScaleBytes;
 #pragma GCC unroll 8
     for (uint32_t j = 0; j < 8 / L::kSteps; ++j) {
@@ -113,6 +192,7 @@ template <class L, uint32_t R>
       }
 #pragma GCC unroll 2
       for (uint32_t h = 0; h < L::kSteps; ++h) {
+        ahead.step(j * L::kSteps + h);
         typename D::Weights w[kPanelVectors];
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < kPanelVectors; ++v) w[v] = D::weights(L::part(word[v], h));
@@ -124,37 +204,23 @@ template <class L, uint32_t R>
         }
       }
     }
+    TileSums<R>::forget();
     typename D::Scale scale[kPanelVectors];
 #pragma GCC unroll 2
     for (uint32_t v = 0; v < kPanelVectors; ++v) scale[v] = D::scale(L::scale(group, v));
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
-      const auto* row = reinterpret_cast<const RowGroup*>(x + r * kRowBlockBytes);
-      const F32 x_scale = simd::set1(row->scale);
-      const int32_t start = row->start[static_cast<uint32_t>(L::kFormat)];
+      const F32 x_scale = simd::set1(row(r)->scale);
 #pragma GCC unroll 2
       for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        const F32 value = D::value(sum[r][v], start, scale[v]);
-        if constexpr (kKept) {
-          kept[r][v] = simd::fma(value, x_scale, kept[r][v]);
-        } else {
-          float* at = sums + r * kPanelColumns + v * simd::kLanes;
-          simd::store(at, simd::fma(value, x_scale, simd::load(at)));
-        }
+        const F32 value = D::value(sum[r][v], start(r), scale[v]);
+        sums.set(r, v, simd::fma(value, x_scale, sums.get(r, v)));
       }
     }
     group += kGroupBytes<L>;
     x += sizeof(RowGroup);
   }
-  if constexpr (kKept) {
-#pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        simd::store(sums + r * kPanelColumns + v * simd::kLanes, kept[r][v]);
-      }
-    }
-  }
+  sums.end();
 }
 
 using TileFunction = void (*)(const TileTask& task);
@@ -164,10 +230,10 @@ constexpr TileFunction pick_tile(uint32_t count, std::integer_sequence<uint32_t,
   constexpr TileFunction kTiles[] = {&tile<L, rows + 1>...};
   return kTiles[count - 1];
 }
-// The tile for 1 … kTileRows rows.
+// The tile for 1 … kMostRows rows.
 template <class L>
 TileFunction tile_for(uint32_t rows) {
-  return pick_tile<L>(rows, std::make_integer_sequence<uint32_t, kTileRows>());
+  return pick_tile<L>(rows, std::make_integer_sequence<uint32_t, kMostRows<L>>());
 }
 
 }  // namespace

@@ -88,6 +88,9 @@ inline constexpr uint32_t kRegisters = 16;
 [[gnu::always_inline]] inline Mask less(F32 a, F32 b) noexcept {
   return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
 }
+[[gnu::always_inline]] inline bool any(Mask mask) noexcept {
+  return _mm256_movemask_ps(mask) != 0;
+}
 [[gnu::always_inline]] inline F32 select(Mask mask, F32 yes, F32 no) noexcept {
   return _mm256_blendv_ps(no, yes, mask);
 }

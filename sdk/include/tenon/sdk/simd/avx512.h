@@ -88,6 +88,9 @@ inline constexpr uint32_t kRegisters = 32;
 [[gnu::always_inline]] inline Mask less(F32 a, F32 b) noexcept {
   return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
 }
+[[gnu::always_inline]] inline bool any(Mask mask) noexcept {
+  return mask != 0;
+}
 [[gnu::always_inline]] inline F32 select(Mask mask, F32 yes, F32 no) noexcept {
   return _mm512_mask_blend_ps(mask, no, yes);
 }

@@ -65,6 +65,9 @@ inline constexpr uint32_t kRegisters = 16;
 [[gnu::always_inline]] inline Mask less(F32 a, F32 b) noexcept {
   return a < b;
 }
+[[gnu::always_inline]] inline bool any(Mask mask) noexcept {
+  return (mask[0] | mask[1] | mask[2] | mask[3]) != 0;
+}
 [[gnu::always_inline]] inline F32 select(Mask mask, F32 yes, F32 no) noexcept {
   return (F32)((mask & (Mask)yes) | (~mask & (Mask)no));
 }
