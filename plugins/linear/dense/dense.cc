@@ -65,22 +65,20 @@ class Dense {
     Format format;
     DType dtype;
     if (!parse_format(weight.format, format, dtype)) return 0;
-    return order_at(weight, format) +
+    return order_at(weight, header_of(format)) +
            (sdk::column_order(weight) == nullptr ? 0 : uint64_t{weight.k_in} * sizeof(int32_t));
   }
 
   Status pack(const WeightView& weight, void* packed, Slice slice) {
     Status status = accepts(weight);
     if (!status.ok()) return status;
-    PackedHeader header{.magic = kMagic, .panel_columns = kernels_.panel_columns};
+    Format format;
     DType dtype;
-    parse_format(weight.format, header.format, dtype);
-    if (is_quant_format(header.format)) {
-      header.format = format_of(sdk::panel_format(quant_format(header.format)));
-    }
+    parse_format(weight.format, format, dtype);
+    PackedHeader header = header_of(format);
     if (slice.index == 0) {
       if (const int32_t* order = sdk::column_order(weight)) {
-        header.order_at = order_at(weight, header.format);
+        header.order_at = order_at(weight, header);
         std::memcpy(static_cast<std::byte*>(packed) + header.order_at, order,
                     uint64_t{weight.k_in} * sizeof(int32_t));
       }
@@ -90,7 +88,7 @@ class Dense {
     auto* panels = static_cast<std::byte*>(packed) + sizeof(PackedHeader);
     const auto mine = sdk::share_of(panel_count(weight.n_out, kernels_.panel_columns), slice);
     if (is_quant_format(header.format)) {
-      const auto layout = quant_panels(header.format, kernels_.panel_columns, weight.k_in);
+      const auto layout = panels_of(header, weight.k_in);
       for (uint32_t panel = mine.first; panel < mine.last; ++panel) {
         sdk::pack_quant_panel(weight, layout, panel, panels + panel * layout.panel_bytes());
       }
@@ -175,9 +173,23 @@ class Dense {
   }
 
   // Bytes in front of a weight's order of columns, which ends it.
-  uint64_t order_at(const WeightView& weight, Format format) const noexcept {
-    return sizeof(PackedHeader) + panel_count(weight.n_out, kernels_.panel_columns) *
-                                      panel_bytes(format, kernels_.panel_columns, weight.k_in);
+  uint64_t order_at(const WeightView& weight, const PackedHeader& header) const noexcept {
+    return sizeof(PackedHeader) +
+           panel_count(weight.n_out, kernels_.panel_columns) *
+               panel_bytes(header.format, kernels_.panel_columns, weight.k_in, header.block_groups);
+  }
+  // Without an order of columns.
+  PackedHeader header_of(Format format) const noexcept {
+    PackedHeader header{.magic = kMagic, .format = format, .panel_columns = kernels_.panel_columns};
+    if (is_quant_format(format)) {
+      const sdk::QuantShape shape = sdk::quant_shape(quant_format(format));
+      header.format = format_of(sdk::panel_format(shape.format));
+      header.block_groups = shape.nested() ? 0 : shape.groups();
+    }
+    return header;
+  }
+  sdk::QuantPanels panels_of(const PackedHeader& header, uint32_t k_in) const noexcept {
+    return quant_panels(header.format, kernels_.panel_columns, k_in, header.block_groups);
   }
 
   static RowForm form_of(Preparation preparation) noexcept {
@@ -185,20 +197,22 @@ class Dense {
   }
 
   void unpack_row(const GatherCall& call, uint32_t row, float* out) const noexcept {
-    const Format format = static_cast<const PackedHeader*>(call.packed)->format;
+    const auto& header = *static_cast<const PackedHeader*>(call.packed);
     const auto* panels = static_cast<const std::byte*>(call.packed) + sizeof(PackedHeader);
-    if (is_quant_format(format)) {
-      const auto layout = quant_panels(format, kernels_.panel_columns, call.k_in);
-      return sdk::unpack_quant_row(layout, panels, row, order_of(call.packed), out);
+    if (is_quant_format(header.format)) {
+      return sdk::unpack_quant_row(panels_of(header, call.k_in), panels, row, order_of(call.packed),
+                                   out);
     }
-    kernels_.unpack_row(format, panels, call.k_in, row, out);
+    kernels_.unpack_row(header.format, panels, call.k_in, row, out);
   }
 
   void run_panels(const LinearJob& job, sdk::PanelRange panels, std::byte* scratch) const {
     const auto* packed = static_cast<const std::byte*>(job.packed);
     const auto* second = static_cast<const std::byte*>(job.packed_second);
     MultiplyTask task{sdk::panel_task(job, panels)};
-    task.format = reinterpret_cast<const PackedHeader*>(packed)->format;
+    const auto& header = *reinterpret_cast<const PackedHeader*>(packed);
+    task.format = header.format;
+    task.block_groups = header.block_groups;
     task.panels = packed + sizeof(PackedHeader);
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
     task.prepared = job.prepared;

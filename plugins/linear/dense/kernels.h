@@ -28,15 +28,16 @@ constexpr sdk::QuantFormat quant_format(Format format) noexcept {
                                        static_cast<uint32_t>(Format::blocks));
 }
 // q4_0 is read by a table of 16 signed values: nibbles in turn, in two's complement.
-constexpr sdk::QuantPanels quant_panels(Format format, uint32_t columns, uint32_t k_in) noexcept {
+// block_groups: as in PackedHeader.
+constexpr sdk::QuantPanels quant_panels(Format format, uint32_t columns, uint32_t k_in,
+                                        uint32_t block_groups) noexcept {
   const bool table = quant_format(format) == sdk::QuantFormat::q4_0;
-  // Formats with blocks of several lengths have a header for each 32: weights are widened a group
-  // at a time, and one piece of code serves all lengths.
   return {.format = sdk::panel_format(quant_format(format)),
           .columns = columns,
           .k_in = k_in,
           .order = table ? sdk::NibbleOrder::in_turn : sdk::NibbleOrder::halves,
-          .offset = table ? 8u : 0u};
+          .offset = table ? 8u : 0u,
+          .header_groups = block_groups};
 }
 
 // Packed weights: a header of 64 bytes, then one panel after the other. A panel holds
@@ -51,11 +52,12 @@ struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::f32;
   uint32_t panel_columns = 0;
-  // No byte of it is left to the compiler: equal weights are packed into equal bytes.
-  uint32_t reserved[1] = {};
+  // Groups of 32 that share a header, of formats without nested scales; 0: the format says it.
+  uint32_t block_groups = 0;
   // Bytes from this header to the order of columns, i32 [k_in], behind the panels; 0 = in turn.
   uint64_t order_at = 0;
-  uint32_t more_reserved[10] = {};
+  // No byte is left to the compiler: equal weights are packed into equal bytes.
+  uint32_t reserved[10] = {};
 };
 inline const int32_t* order_of(const void* packed) noexcept {
   const uint64_t at = static_cast<const PackedHeader*>(packed)->order_at;
@@ -66,8 +68,11 @@ static_assert(sizeof(PackedHeader) == 64);
 static_assert(std::has_unique_object_representations_v<PackedHeader>);
 
 using sdk::round_up;
-constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in) noexcept {
-  if (is_quant_format(format)) return quant_panels(format, columns, k_in).panel_bytes();
+constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in,
+                               uint32_t block_groups = 0) noexcept {
+  if (is_quant_format(format)) {
+    return quant_panels(format, columns, k_in, block_groups).panel_bytes();
+  }
   const uint64_t values = uint64_t{columns} * (format == Format::bf16 ? round_up(k_in, 2) : k_in);
   return round_up(values * (format == Format::f32 ? 4 : 2), 64);
 }
@@ -112,6 +117,7 @@ struct PrepareTask {
 
 struct MultiplyTask : sdk::PanelTask {
   Format format = Format::f32;
+  uint32_t block_groups = 0;                 // PackedHeader
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only
   const void* prepared = nullptr;            // in the form that the weights' format takes
@@ -124,6 +130,7 @@ struct MultiplyTask : sdk::PanelTask {
 struct TileTask {
   const std::byte* panel = nullptr;  // the block's first step in the first panel
   uint64_t panel_bytes = 0;          // from one panel to the next
+  uint32_t block_groups = 0;         // PackedHeader
   const void* x = nullptr;           // the first row's first step; rows kXStride apart
   uint32_t steps = 0;
   float* sums = nullptr;     // [panels][rows][panel_columns]

@@ -153,7 +153,9 @@ void multiply_expanded(const MultiplyTask& job, const TileTask& task, uint32_t r
                  .ahead = task.ahead,
                  .ahead_lines = task.ahead_lines};
   if (!alone) {
-    for (uint32_t g = 0; g < groups; ++g) W::widen(task.panel, g, widened + g * kGroupFloats);
+    for (uint32_t g = 0; g < groups; ++g) {
+      W::widen(task.panel, g, task.block_groups, widened + g * kGroupFloats);
+    }
     block.steps = groups * sdk::kQuantGroupValues;
     return multiply_block<F32Weights>(block, rows, false);
   }
@@ -169,7 +171,7 @@ void multiply_expanded(const MultiplyTask& job, const TileTask& task, uint32_t r
   }
   for (uint32_t g = 0; g < groups; ++g) {
     for (uint32_t p = 0; p < panels; ++p) {
-      W::widen(task.panel + p * task.panel_bytes, g, widened + p * kGroupFloats);
+      W::widen(task.panel + p * task.panel_bytes, g, task.block_groups, widened + p * kGroupFloats);
     }
     tile_for<F32Weights, true>(rows)(block);
     block.x = static_cast<const float*>(block.x) + sdk::kQuantGroupValues;
@@ -184,7 +186,14 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
   constexpr bool kNarrow = !__is_same(W, F32Weights) && !kTakesPairs<W>;
   const bool gated = task.epilogue == Epilogue::silu_mul;
   const uint32_t units = pass.panels / unit;
-  const uint64_t bytes = panel_bytes(task.format, kPanelColumns, task.k_in);
+  const uint64_t bytes = panel_bytes(task.format, kPanelColumns, task.k_in, task.block_groups);
+  const auto bytes_of = [&](uint32_t values) -> uint64_t {
+    if constexpr (Expands<W>) {
+      return W::bytes_of_groups(values / sdk::kQuantGroupValues, task.block_groups);
+    } else {
+      return bytes_of_steps<W>(steps_of<W>(values));
+    }
+  };
   const uint64_t panel_floats = uint64_t{pass.rows} * kPanelColumns;
   const uint32_t next_panel = pass.first_panel + pass.panels;
   const auto source = [&](uint32_t i) {
@@ -195,29 +204,30 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
   for (uint32_t begin = 0; begin < task.k_in; begin += kBlockValues) {
     const uint32_t left = task.k_in - begin;
     const uint32_t now = left < kBlockValues ? left : kBlockValues;
-    const uint64_t at = bytes_of_steps<W>(steps_of<W>(begin));
+    const uint64_t at = bytes_of(begin);
     const typename W::X* x = block_of_x<W>(task, pass, begin / kBlockValues);
     for (uint32_t i = 0; i < sources; ++i) {
       TileTask block{.panel = source(i) + at,
                      .panel_bytes = bytes,
+                     .block_groups = task.block_groups,
                      .x = x,
                      .steps = steps_of<W>(now),
                      .sums = task.scratch + kSumsAt + i * unit * panel_floats,
                      .sums_stride = panel_floats,
                      .resume = begin > 0};
       if (!task.asks_ahead && pass.rows == 1) block.near_bytes = 0;
-      uint64_t ahead_steps = block.steps;
+      uint32_t ahead_values = now;
       if (i + 1 < sources) {
         block.ahead = source(i + 1) + at;
       } else if (left > kBlockValues) {
-        block.ahead = source(0) + at + bytes_of_steps<W>(block.steps);
+        block.ahead = source(0) + at + bytes_of(now);
       } else if (next_panel + unit <= task.last_panel) {
         block.ahead = task.panels + next_panel * bytes;
-        ahead_steps = steps_of<W>(task.k_in < kBlockValues ? task.k_in : kBlockValues);
+        ahead_values = task.k_in < kBlockValues ? task.k_in : kBlockValues;
       } else {
-        ahead_steps = 0;
+        ahead_values = 0;
       }
-      block.ahead_lines = static_cast<uint32_t>(bytes_of_steps<W>(ahead_steps) / 64);
+      block.ahead_lines = static_cast<uint32_t>(bytes_of(ahead_values) / 64);
       if constexpr (Expands<W>) {
         multiply_expanded<W>(task, block, pass.rows, unit, alone);
         continue;

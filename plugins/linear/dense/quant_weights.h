@@ -67,13 +67,23 @@ struct QuantWeights : F32Weights {
   static constexpr uint32_t kStep = F::kShape.values;
   static constexpr uint32_t kVectorBytes = Steps::kBlockBytes / kPanelVectors;
 
+  // Groups behind one header.
+  static constexpr uint32_t each(uint32_t block_groups) {
+    return F::kShape.nested() ? Steps::kGroups : block_groups;
+  }
+  // Of the first `groups` groups of a panel, whole blocks.
+  static constexpr uint64_t bytes_of_groups(uint32_t groups, uint32_t block_groups) {
+    return groups * Steps::kGroupBytes + groups / each(block_groups) * Steps::kHeaderBytes;
+  }
+
   // Where a group stands; its next ones are asked for.
   struct Group {
     const std::byte *block, *small, *values;
-    Group(const std::byte* first, uint32_t group)
-        : block(first + group / Steps::kGroups * Steps::kBlockBytes),
-          small(Steps::small_of(block, at(block, group), group % Steps::kGroups)),
-          values(at(block, group)) {
+    Group(const std::byte* first, uint32_t group, uint32_t block_groups)
+        : block(first + bytes_of_groups(group - group % each(block_groups), block_groups)),
+          small(Steps::small_of(block, at(block, group % each(block_groups)),
+                                group % each(block_groups))),
+          values(at(block, group % each(block_groups))) {
       for (uint32_t line = 0; line < Steps::kGroupBytes; line += 64) {
         __builtin_prefetch(values + line + kWidenAhead);
       }
@@ -98,8 +108,8 @@ struct QuantWeights : F32Weights {
     }
 
    private:
-    static const std::byte* at(const std::byte* block, uint32_t group) {
-      return block + Steps::kHeaderBytes + group % Steps::kGroups * Steps::kGroupBytes;
+    static const std::byte* at(const std::byte* block, uint32_t index) {
+      return block + Steps::kHeaderBytes + index * Steps::kGroupBytes;
     }
   };
 
@@ -111,8 +121,8 @@ struct QuantWeights : F32Weights {
 
   // Group `group`, counted from the first of `block`, as f32 [32][kPanelColumns]. Exact: the values
   // that the format defines.
-  static void widen(const std::byte* block, uint32_t group, float* to) {
-    const Group from(block, group);
+  static void widen(const std::byte* block, uint32_t group, uint32_t block_groups, float* to) {
+    const Group from(block, group, block_groups);
     if constexpr (F::kShape.float8) {
       if (needs_whole_levels(from.scale_bits())) return widen<true>(from, to);
     }

@@ -77,8 +77,8 @@ template <class W>
   const auto* x = static_cast<const float*>(task.x);
   const uint32_t groups = task.steps * W::kStep / sdk::kQuantGroupValues;
   for (uint32_t g = 0; g < groups; ++g, x += sdk::kQuantGroupValues) {
-    const typename W::Group from[kRowPanels] = {{task.panel, g},
-                                                {task.panel + task.panel_bytes, g}};
+    const typename W::Group from[kRowPanels] = {
+        {task.panel, g, task.block_groups}, {task.panel + task.panel_bytes, g, task.block_groups}};
     if constexpr (W::Block::kShape.float8) {
       if (W::needs_whole_levels(from[0].scale_bits() | from[1].scale_bits())) {
         RowSums passed;

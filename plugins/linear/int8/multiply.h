@@ -58,6 +58,11 @@ inline const std::byte* panel_at(const MultiplyTask& task, bool second, uint32_t
   return (second ? task.second_panels : task.panels) + panel * task.panel_bytes;
 }
 
+// Also one behind this worker's part: its next part most often begins there.
+inline bool has_panel(const MultiplyTask& task, uint32_t panel) {
+  return uint64_t{panel} * kPanelColumns < task.n_out;
+}
+
 // Block `block` of the pass's rows, kRowBlockBytes apart. Chosen rows are gathered into scratch.
 inline const std::byte* block_of_x(const MultiplyTask& task, const Pass& pass, uint64_t block) {
   const std::byte* all = task.prepared + block * task.x_rows * kRowBlockBytes;
@@ -146,7 +151,7 @@ void multiply_one_row(const MultiplyTask& task, const Pass& pass, uint32_t sourc
     const std::byte* next = nullptr;
     if (i + 1 < sources) {
       next = source_at(task, pass, i + 1);
-    } else if (next_panel < task.last_panel) {
+    } else if (has_panel(task, next_panel)) {
       next = panel_at(task, false, next_panel);
     }
     for (uint32_t begin = 0; begin < groups; begin += kBlockGroups) {
@@ -191,7 +196,7 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass) {
         block.ahead = source(i + 1) + bytes_of_groups<L>(begin, each);
       } else if (begin + now < groups) {
         block.ahead = source(0) + bytes_of_groups<L>(begin + now, each);
-      } else if (next_panel < task.last_panel) {
+      } else if (has_panel(task, next_panel)) {
         block.ahead = panel_at(task, false, next_panel);
       }
       const uint64_t ahead_bytes = block.ahead == nullptr ? 0 : bytes_of_groups<L>(now, each) / now;
