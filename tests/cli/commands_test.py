@@ -141,6 +141,37 @@ class Models(unittest.TestCase):
             worst = max(abs(a - b) for x, y in zip(whole, oracle) for a, b in zip(x, y))
             self.assertLess(worst, 0.02 * spread)
 
+    def test_texts_come_from_files_standard_input_and_pipes_alike(self):
+        prose = (pathlib.Path(SOURCE) / "configs/models/valid.txt").read_text()[:2000]
+        schema = '{"type": "object", "properties": {"name": {"type": "string"}}}'
+        commands = {"perplexity": (prose, ["model", "perplexity", MODEL, "--json", "--file"]),
+                    "prompts": ("The king\nThe fox\n", ["run", "--max-tokens", "4", "--json", "--file"]),
+                    "schema": (schema, ["run", "The king", "--max-tokens", "8", "--json", "--json-schema"])}
+
+        def told(done):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = json.loads(done.stdout)
+            return said["perplexity"] if "perplexity" in said else [r["digest"] for r in said["requests"]]
+        for name, (text, words) in commands.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                file, fifo = pathlib.Path(folder) / "text", pathlib.Path(folder) / "fifo"
+                file.write_text(text)
+                expected = told(run(*words, file))
+                self.assertEqual(told(run(*words, "-", stdin=text)), expected)
+                self.assertEqual(told(run(*words, "/dev/stdin", stdin=text)), expected)
+                # As a shell's <(…).
+                out_of, into = os.pipe()
+                os.write(into, text.encode())
+                os.close(into)
+                self.assertEqual(told(subprocess.run(
+                    [BINARY, *map(str, words), f"/dev/fd/{out_of}"], pass_fds=[out_of],
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)), expected)
+                os.close(out_of)
+                # Nobody writes: an empty text, and no reason to wait.
+                os.mkfifo(fifo)
+                self.assertEqual(run(*words, fifo, timeout=60).returncode, 1)
+                self.assertIn("is not a regular file", run(*words, folder).stderr)
+
     def test_a_converted_model_says_the_same_in_every_container(self):
         with tempfile.TemporaryDirectory() as folder:
             file, back = pathlib.Path(folder) / "tale.gguf", pathlib.Path(folder) / "back"

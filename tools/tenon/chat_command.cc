@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/base/mapped_file.h"
 #include "core/chat/chat_template.h"
 #include "core/chat/generation_mask.h"
 #include "core/chat/template_files.h"
@@ -13,6 +12,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/json_text.h"
+#include "tools/tenon/standard_input.h"
 #include "tools/tenon/standard_output.h"
 
 namespace tenon {
@@ -33,12 +33,12 @@ struct RenderFlags {
 
 Result<std::string> file_text(const std::string& path) {
   if (path.empty()) return std::string();
-  return read_text_file(path);
+  return read_given_text(path);
 }
 
 Result<ChatTemplate> open_template(const RenderFlags& flags) {
   if (flags.file.empty()) return ChatTemplate::load(flags.model);
-  TENON_ASSIGN_OR_RETURN(const std::string source, read_text_file(flags.file));
+  TENON_ASSIGN_OR_RETURN(const std::string source, read_given_text(flags.file));
   std::map<std::string, std::string> special_tokens;
   if (!flags.model.empty()) {
     TENON_ASSIGN_OR_RETURN(special_tokens, chat::read_special_tokens(flags.model));

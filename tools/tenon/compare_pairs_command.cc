@@ -2,7 +2,6 @@
 #include <cmath>
 #include <memory>
 
-#include "core/base/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/report/given_pairs.h"
 #include "tools/tenon/compare_command.h"
@@ -48,8 +47,7 @@ Json answer_json(const GivenPairs& pairs, const PairsFlags& flags, const PairsAn
 Status judge_file(PairsFlags flags) {
   if (flags.once) flags.question.looks = Looks::once;
   if (flags.lower) flags.question.better = Better::lower;
-  TENON_ASSIGN_OR_RETURN(const std::string text,
-                         flags.file == "-" ? read_standard_input() : read_text_file(flags.file));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.file));
   Result<GivenPairs> pairs = parse_pairs(text);
   if (!pairs.ok()) {
     const std::string where = flags.file == "-" ? "standard input" : path_in_quotes(flags.file);

@@ -3,8 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "core/base/mapped_file.h"
 #include "tools/tenon/flags.h"
+#include "tools/tenon/standard_input.h"
 
 namespace tenon {
 namespace {
@@ -44,7 +44,10 @@ Result<std::shared_ptr<const grammar::Grammar>> GrammarFlags::compiled() const {
     whose = schema_file.empty() ? grammar_file : schema_file;
     if (whose.empty()) return std::shared_ptr<const grammar::Grammar>();
     spec.kind = schema_file.empty() ? GrammarKind::gbnf : GrammarKind::json_schema;
-    TENON_ASSIGN_OR_RETURN(spec.text, read_text_file(whose));
+    if (!text_) {
+      TENON_ASSIGN_OR_RETURN(text_, read_given_text(whose));
+    }
+    spec.text = *text_;
   }
   Result<std::shared_ptr<const grammar::Grammar>> made = cache->get(spec);
   if (!made.ok()) return with_context(whose, made.status());

@@ -23,6 +23,10 @@ struct GrammarFlags {
   void add_to(CLI::App& command);
   // Null where none was given. Errors, with the file or the flag: what cannot be read or is none.
   Result<std::shared_ptr<const grammar::Grammar>> compiled() const;
+
+ private:
+  // Of the file, read with the first prompt: a pipe can be read once.
+  mutable std::optional<std::string> text_;
 };
 
 // The members that `read_grammar_json` reads.

@@ -14,6 +14,7 @@
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/prompts.h"
+#include "tools/tenon/standard_input.h"
 #include "tools/tenon/standard_output.h"
 
 namespace tenon {
@@ -49,7 +50,7 @@ Result<std::vector<TokenId>> gather_tokens(const LogitsFlags& flags, const Pipel
       TENON_ASSIGN_OR_RETURN(NpyArray<int32_t> array, read_npy_i32(flags.tokens_file));
       return std::move(array.values);
     }
-    TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.tokens_file));
+    TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.tokens_file));
     Result<std::vector<TokenId>> tokens = some_tokens(text);
     if (!tokens.ok()) return with_context(flags.tokens_file, tokens.status());
     return tokens;
@@ -58,7 +59,7 @@ Result<std::vector<TokenId>> gather_tokens(const LogitsFlags& flags, const Pipel
     return invalid_argument("there are no tokens; give --tokens, --tokens-file or --text-file");
   }
   if (pipeline.tokenizer == nullptr) return copy(pipeline.tokenizer_problem);
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.text_file));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.text_file));
   return pipeline.tokenizer->encode(text);
 }
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
@@ -17,6 +16,7 @@
 #include "tools/tenon/json_text.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
+#include "tools/tenon/standard_input.h"
 #include "tools/tenon/standard_output.h"
 
 namespace tenon {
@@ -57,7 +57,7 @@ Result<ComparedModel> open_one(const ModelCompareFlags& flags, const std::string
 Result<std::vector<TokenId>> text_tokens(const ModelCompareFlags& flags, const ComparedModel& base,
                                          const ComparedModel& other) {
   if (base.pipeline().tokenizer == nullptr) return copy(base.pipeline().tokenizer_problem);
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.file));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.file));
   TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, base.pipeline().tokenizer->encode(text));
   if (other.pipeline().tokenizer != nullptr) {
     TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> theirs,

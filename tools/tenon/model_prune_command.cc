@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/model/model.h"
@@ -12,6 +11,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/progress.h"
+#include "tools/tenon/standard_input.h"
 #include "tools/tenon/standard_output.h"
 
 namespace tenon {
@@ -34,7 +34,7 @@ Status prune(const PruneFlags& flags) {
                                  .windows = {},
                                  .progress = {}};
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::load(flags.in));
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.calibrate));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.calibrate));
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, tokenizer->encode(text));
   TENON_ASSIGN_OR_RETURN(
       request.windows,

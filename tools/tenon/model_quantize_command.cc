@@ -3,7 +3,6 @@
 #include <cmath>
 #include <memory>
 
-#include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -16,6 +15,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/progress.h"
+#include "tools/tenon/standard_input.h"
 #include "tools/tenon/standard_output.h"
 
 namespace tenon {
@@ -101,7 +101,7 @@ Result<quantize::MethodOptions> method_options(const QuantizeFlags& flags) {
 Result<std::vector<std::vector<TokenId>>> read_windows(const QuantizeFlags& flags,
                                                        const Model& model) {
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::load(flags.in));
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.calibrate));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.calibrate));
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, tokenizer->encode(text));
   const uint32_t window = std::min(flags.context, model.plan.context_tokens);
   return quantize::calibration_windows(tokens, window, flags.windows);

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
 #include "core/engine/adapter_names.h"
 #include "core/evaluate/perplexity.h"
@@ -14,6 +13,7 @@
 #include "tools/tenon/json_text.h"
 #include "tools/tenon/pipeline_flags.h"
 #include "tools/tenon/progress.h"
+#include "tools/tenon/standard_input.h"
 #include "tools/tenon/standard_output.h"
 
 namespace tenon {
@@ -47,7 +47,7 @@ struct Measured {
 
 Result<std::vector<TokenId>> read_tokens(const PerplexityFlags& flags, const Pipeline& pipeline) {
   if (pipeline.tokenizer == nullptr) return copy(pipeline.tokenizer_problem);
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(flags.file));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(flags.file));
   TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, pipeline.tokenizer->encode(text));
   if (flags.max_tokens != 0 && tokens.size() > flags.max_tokens) tokens.resize(flags.max_tokens);
   return tokens;

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/base/mapped_file.h"
 #include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -90,7 +89,7 @@ Result<Prompt> parse_json_prompt(const std::string& line) {
 }  // namespace
 
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_given_text(path));
   const bool json = path.ends_with(".jsonl");
   std::vector<Prompt> prompts;
   std::istringstream lines(text);

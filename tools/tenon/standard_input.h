@@ -1,4 +1,4 @@
-// Standard input, which has no end that anybody promised: read up to a limit.
+// Standard input and pipes, which have no end that anybody promised: read up to a limit.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,6 +12,10 @@ constexpr size_t kMostInputBytes = size_t{64} << 20;  // as of files of text
 
 // All of it. Errors: invalid_argument (more than `limit_bytes`), failed (it cannot be read).
 Result<std::string> read_standard_input(size_t limit_bytes = kMostInputBytes);
+
+// A text that a user names: a file, "-" for standard input, or a pipe, as a shell's <(…) is one. A
+// pipe that nobody writes to is empty. Errors: those of read_text_file and read_standard_input.
+Result<std::string> read_given_text(const std::string& path);
 
 // `--input-limit`, for commands that have a use for more.
 class InputLimit {
