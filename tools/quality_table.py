@@ -84,12 +84,12 @@ def measure(binary, folder, name, family, ending, flags):
             "perplexity": report["other"]["perplexity"], "base": report["base"]["perplexity"]}
 
 
-def measure_speed(binary, folder, flags, ending):
+def measure_speed(binary, folder, layers, flags, ending):
     """Fractions of the limit with the 1B shape; None where the machine was busy in all repetitions."""
     whole = folder / SHAPE
     made = folder / f"speed{ending}"
     tenon(binary, "model", "quantize", whole, made, *flags)
-    fractions = {}
+    fractions = {"layers": layers}
     for column, more in SPEEDS.items():
         if column == "prefill":
             continue
@@ -125,8 +125,9 @@ def table(rows, known):
                      f"{100 * row['top']:.1f} % | {row['perplexity']:.3f} ({more:+.2f} %) |" +
                      "".join(f" {cell} |" for cell in (speed_cells(row.get("speed")) if speeds else [])))
     if speeds:
-        lines += ["", f"The last three columns: a step of one sequence, a step of eight, and a prompt of 512 "
-                  f"tokens, with the shape of {SHAPE} ({speeds[0]['machine']}), as fractions of the limit."]
+        lines += ["", "The last three columns: a step of one sequence, a step of eight, and a prompt of 512 tokens, "
+                  f"with {speeds[0]['layers'] or 'all'} layers of the shape of {SHAPE} "
+                  f"({speeds[0]['machine']}), as fractions of the limit; one run each."]
     return "\n".join([*lines, "", *findings(known), "", "Read, not written: " + ", ".join(READ_ONLY) + ".", END])
 
 
@@ -236,7 +237,7 @@ def main():
             if not arguments.speed or "LEARN" in flags or not re.search(arguments.formats, name):
                 continue
             if "speed" not in known[name]:
-                known[name]["speed"] = measure_speed(arguments.binary, folder, flags, ending)
+                known[name]["speed"] = measure_speed(arguments.binary, folder, arguments.layers, flags, ending)
                 print(f"{name}: {known[name]['speed']}", file=sys.stderr)
             if results:
                 results.write_text(json.dumps(known))
