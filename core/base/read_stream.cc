@@ -15,9 +15,9 @@
 namespace tenon {
 namespace {
 
-bool is_stream(int fd) {
+bool is_stream(const std::string& path) {
   struct stat info {};
-  return ::fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode));
+  return ::stat(path.c_str(), &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode));
 }
 
 }  // namespace
@@ -43,12 +43,10 @@ Result<std::string> read_to_end(int fd, const std::string& what, size_t limit_by
 }
 
 Result<std::string> read_file_or_pipe(const std::string& path, size_t limit_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0 || !is_stream(fd)) {
-    if (fd >= 0) ::close(fd);
-    return read_text_file(path, limit_bytes);
-  }
+  if (!is_stream(path)) return read_text_file(path, limit_bytes);
   // Opened without waiting for a writer, read with waiting for what it writes.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return failed("cannot open " + path_in_quotes(path) + ": " + std::strerror(errno));
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   Result<std::string> text = read_to_end(fd, path_in_quotes(path), limit_bytes);
   ::close(fd);
