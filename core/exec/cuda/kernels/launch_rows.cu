@@ -123,13 +123,13 @@ int launch_gate(void* stream, const float* gate, const float* up, void* out, Inp
                 uint32_t rows, int width, int in_stride, int out_stride, ActivationKind kind,
                 SwigluLimit limited) {
   const uint64_t parts = static_cast<uint64_t>((width + kGateElements - 1) / kGateElements);
-  const LaunchConfig config = rows_config("gate", rows * parts, stream);
-  if (out_type == Input::f32) {
-    return launch(config, gate_kernel<float>, gate, up, static_cast<float*>(out), width, in_stride,
-                  out_stride, kind, limited);
-  }
-  return launch(config, gate_kernel<BFloat16>, gate, up, static_cast<BFloat16*>(out), width,
-                in_stride, out_stride, kind, limited);
+  const auto put = [&]<typename T>(T* to) {
+    const bool whole = width % 4 == 0 && in_quads(gate, in_stride) && in_quads(up, in_stride) &&
+                       in_quads(to, out_stride);
+    return launch(rows_config("gate", rows * parts, stream), gate_kernel<T>, gate, up, to, width,
+                  in_stride, out_stride, kind, limited, whole);
+  };
+  return out_type == Input::f32 ? put(static_cast<float*>(out)) : put(static_cast<BFloat16*>(out));
 }
 
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,

@@ -120,14 +120,11 @@ template <typename T, int kept>
 __global__ void __launch_bounds__(kMaxNormThreads)
     norm_kernel(Global<const float> x, Global<const float> weight, Global<const float> bias,
                 Global<T> out, NormShape shape, int threads, bool rows_whole) {
-  let_next_start();
-  wait_for_earlier();
   const bool whole = kept > 0 || rows_whole;
   SharedArena arena;
   const Shared<float> sums = arena.take<float>(2 * kWarp);
   const bool by_warp = threads == static_cast<int>(kWarp);
   const uint32_t row = by_warp ? blockIdx.x * kNormWarps + threadIdx.x / kWarp : blockIdx.x;
-  if (row >= shape.rows) return;
   const int first = static_cast<int>(by_warp ? threadIdx.x % kWarp : threadIdx.x);
   const int width = shape.width;
   const int64_t outer = shape.heads == 1 ? row : row / shape.heads;
@@ -137,8 +134,14 @@ __global__ void __launch_bounds__(kMaxNormThreads)
       x + (outer * (shape.x_stride == 0 ? width : shape.x_stride) + inner);
   const Global<T> to = out + (outer * shape.out_stride + inner);
   const Global<const float> factors = weight + own_weight * width;
+  const bool there = row < shape.rows;
+  // Kernels write no weights: they are on their way before x is there.
+  const NormQuads<kept <= 2 ? kept : 0> scales(factors, first, threads,
+                                               weight && there ? width : 0);
+  let_next_start();
+  wait_for_earlier();
+  if (!there) return;
   const NormQuads<kept> numbers(from, first, threads, width);
-  const NormQuads<kept <= 2 ? kept : 0> scales(factors, first, threads, weight ? width : 0);
   const int steps = kept > 0 ? kept : (width + 4 * threads - 1) / (4 * threads);
   const float count = static_cast<float>(width);
   float mean = 0.0f;
@@ -180,27 +183,30 @@ __global__ void __launch_bounds__(kMaxNormThreads)
 
 // out = activation(gate) · up, or activation(up) without a gate. Grid: rows · parts of a row, of
 // kGateElements.
+// kGateElements, a quad for each thread.
 inline constexpr int kGateElements = 4 * kRowThreads;
 template <typename T>
 __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Global<T> out,
                             int width, int in_stride, int out_stride, ActivationKind kind,
-                            SwigluLimit limited) {
+                            SwigluLimit limited, bool whole) {
   let_next_start();
   wait_for_earlier();
   const uint32_t parts = static_cast<uint32_t>((width + kGateElements - 1) / kGateElements);
   const int64_t row = blockIdx.x / parts;
-  const int first = static_cast<int>(blockIdx.x % parts) * kGateElements;
-  const int end = first + kGateElements < width ? first + kGateElements : width;
-  for (int i = first + static_cast<int>(threadIdx.x); i < end; i += kRowThreads) {
-    const float u = up[row * in_stride + i];
-    float y;
+  const int quad =
+      static_cast<int>(blockIdx.x % parts) * kRowThreads + static_cast<int>(threadIdx.x);
+  const Quad u = load_quad(up + row * in_stride, quad, width, whole);
+  Quad g = {};
+  if (gate) g = load_quad(gate + row * in_stride, quad, width, whole);
+  Quad y;
+  TENON_UNROLL for (int e = 0; e < 4; ++e) {
     if (limited.limit > 0.0f) {
-      y = limited_swiglu(limited, gate[row * in_stride + i], u);
+      y[e] = limited_swiglu(limited, g[e], u[e]);
     } else {
-      y = gate ? activate(kind, gate[row * in_stride + i]) * u : activate(kind, u);
+      y[e] = gate ? activate(kind, g[e]) * u[e] : activate(kind, u[e]);
     }
-    put(out, row * out_stride + i, y);
   }
+  store_quad(out + row * out_stride, quad, width, whole, y);
 }
 
 // Rows of f32 into rows of a product's input, each from where `rows` says.
