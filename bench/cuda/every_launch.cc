@@ -63,11 +63,11 @@ bool products(uint32_t rows) {
              launch_multiply_heads(nullptr, type, call, {2, kWidth, kWidth, kWidth}) == 0;
   }
   for (const int bits : {4, 8}) {
-    for (const int group : {32, 64, 128}) {
+    for (const int group : {32, 64, 96, 128, 256}) {
       QuantScales quant = quantised(bits);
-      quant.groups = kWidth / group;
+      quant.groups = (kWidth + group - 1) / group;
       quant.group = group;
-      taken &= launch_multiply_quant(nullptr, {call, quant}) == 0;
+      taken &= launch_multiply_quant(nullptr, {call, quant, {}}) == 0;
     }
   }
   return taken;

@@ -60,7 +60,8 @@ Cost few_quant_rows(const QuantCall& call) {
   const FewQuantTile tile = few_quant_tile(call);
   const uint64_t n = number(call.call.n_out);
   const uint64_t k = number(call.call.k_in);
-  const uint64_t blocks = ceiling(n, number(tile.columns));
+  const uint64_t apart = call.gated.out != nullptr ? 2 : 1;  // whose columns end apart
+  const uint64_t blocks = ceiling(n / apart, number(tile.columns) / apart);
   const uint64_t columns = blocks * number(tile.columns);
   const uint64_t x_bytes = call.call.rows * k * 2;
   Cost cost = reads(x_bytes, blocks * x_bytes);
@@ -68,11 +69,11 @@ Cost few_quant_rows(const QuantCall& call) {
   cost += reads(n * column_bytes, columns * column_bytes);
   const uint64_t steps = ceiling(k, number(tile.step));
   cost.operations = 2 * number(tile.rows) * columns * steps * number(tile.step);
-  // A step's scales and zeros are read for each run, also for those behind K.
-  const uint64_t runs = steps * number(tile.step / tile.run);
-  const uint64_t groups = ceiling(k, number(call.quant.group));
-  cost += reads(n * groups * 2, columns * runs * 2);
-  if (call.quant.zeros != nullptr) cost += reads(n * groups, columns * runs);
+  // Scales and zeros are read once.
+  const uint64_t groups = number(call.quant.groups);
+  const uint64_t read = columns * number(tile.groups);
+  cost += reads(n * groups * 2, read * 2);
+  if (call.quant.zeros != nullptr) cost += reads(n * groups, read);
   return cost;
 }
 
@@ -220,6 +221,13 @@ Cost multiply_cost(Input type, const MultiplyCall& call) {
 
 Cost multiply_quant_cost(const QuantCall& call) {
   Cost cost = product_output(call.call);
+  if (call.gated.out != nullptr) {
+    cost = once(0, call.call.rows * number(call.call.n_out) / 2 * 2);
+    if (call.call.bias != nullptr) {
+      cost +=
+          reads(number(call.call.n_out) * kWord, call.call.rows * number(call.call.n_out) * kWord);
+    }
+  }
   if (call.call.rows <= kFewRows) {
     cost += few_quant_rows(call);
     return cost;

@@ -39,16 +39,6 @@ inline Cost reads(uint64_t moved, uint64_t issued) {
   return {moved, 0, issued, 0};
 }
 
-// Groups of all pieces of K: one that two pieces share counts twice.
-inline uint64_t groups_of_pieces(uint64_t k, uint64_t group) {
-  uint64_t groups = 0;
-  for (uint64_t begin = 0; begin < k; begin += kPiece) {
-    const uint64_t end = begin + kPiece < k ? begin + kPiece : k;
-    groups += (end - 1) / group - begin / group + 1;
-  }
-  return groups;
-}
-
 // What tiles of so many rows read of W, its scales and its zeros for `rows` rows, and what they
 // compute.
 inline Cost tiles_of_rows(const MultiplyCall& call, const QuantScales& quant, uint64_t rows,
@@ -64,9 +54,9 @@ inline Cost tiles_of_rows(const MultiplyCall& call, const QuantScales& quant, ui
   const uint64_t groups = ceiling(number(call.k_in), number(quant.group));
   const uint64_t row_warps = rows_of_tile / 16;
   // Of a warp, 16 sums need a column's scale, and four lanes' weights its zero.
-  const uint64_t entered = groups_of_pieces(number(call.k_in), number(quant.group));
-  cost += reads(n * groups * 2, tiles * row_warps * n * entered * 16 * 2);
-  if (quant.zeros != nullptr) cost += reads(n * groups, tiles * row_warps * n * groups * 4);
+  const uint64_t segments = ceiling(number(call.k_in), number(quant_segment(quant.group)));
+  cost += reads(n * groups * 2, tiles * row_warps * n * segments * 16 * 2);
+  if (quant.zeros != nullptr) cost += reads(n * groups, tiles * row_warps * n * segments * 4);
   return cost;
 }
 

@@ -24,10 +24,15 @@ int qkv_width(const DecoderShape& m) {
   return (m.heads + 2 * m.kv_heads) * m.head_dim;
 }
 
-// A product of `rows` with W [n, k].
+// As the executor does.
+bool gates_at_once(const Workload& w) {
+  return w.weight_bits != 16 && w.rows <= kGatedRows;
+}
+
+// A product of `rows` with W [n, k]; `gated`: W is a gate and an up.
 class Product {
  public:
-  Product(uint32_t rows, int n, int k, bool add, int bits) : bits_(bits) {
+  Product(uint32_t rows, int n, int k, bool add, int bits, bool gated = false) : bits_(bits) {
     call_.rows = rows;
     call_.n_out = n;
     call_.k_in = k;
@@ -41,6 +46,8 @@ class Product {
     quant_.quant.group = kGroup;
     quant_.quant.bits = bits;
     quant_.quant.rows = n;
+    quant_.gated = {nullptr, n / 2, ActivationKind::silu};
+    gated_ = gated;
   }
   Cost cost() const {
     if (bits_ == 16) return multiply_cost(Input::bf16, call_);
@@ -48,6 +55,8 @@ class Product {
     call.call = call_;
     static constexpr uint8_t kSome = 8;
     call.quant.zeros = bits_ == 4 ? &kSome : nullptr;
+    static uint8_t some = 0;
+    if (gated_) call.gated.out = &some;
     return multiply_quant_cost(call);
   }
   KernelCase::Launch prepare(CaseArrays& arrays) const {
@@ -77,9 +86,11 @@ class Product {
   }
   KernelCase::Launch prepare_quant(CaseArrays& arrays, const MultiplyCall& call) const {
     const auto n = static_cast<uint64_t>(call.n_out);
+    void* const out = arrays.room<uint16_t>(product(call.rows, call.n_out) / 2);
     const auto all = arrays.cold(product(n, call.w_stride), [&] {
       QuantCall one = quant_;
       one.call = call;
+      if (gated_) one.gated.out = out;
       one.call.w = arrays.bytes(product(n, call.w_stride), 256);
       one.quant.scales = arrays.half_scales(product(n, one.quant.groups));
       one.quant.zeros = bits_ == 4 ? arrays.bytes(product(n, one.quant.groups), 16) : nullptr;
@@ -93,6 +104,7 @@ class Product {
   MultiplyCall call_ = {};
   QuantCall quant_ = {};
   int bits_;
+  bool gated_ = false;
 };
 
 // Attention of the last rows of one sequence in bf16.
@@ -182,8 +194,9 @@ class Cases {
     place_heads();
     attention();
     multiply("product.output", layers, {w_.rows, m_.hidden, q, true, w_.weight_bits});
-    multiply("product.gate_up", layers, {w_.rows, 2 * m_.mlp, m_.hidden, false, w_.weight_bits});
-    gate();
+    multiply("product.gate_up", layers,
+             {w_.rows, 2 * m_.mlp, m_.hidden, false, w_.weight_bits, gates_at_once(w_)});
+    if (!gates_at_once(w_)) gate();
     multiply("product.down", layers, {w_.rows, m_.hidden, m_.mlp, true, w_.weight_bits});
     take_rows();
     norm("norm.last", 1, 1);
@@ -315,6 +328,7 @@ std::vector<size_t> step_order(const Workload& workload, const std::vector<Kerne
   std::vector<size_t> order;
   const auto add = [&](std::initializer_list<std::string_view> names) {
     for (const std::string_view name : names) {
+      if (name == "gate" && gates_at_once(workload)) continue;
       const auto found = std::find_if(cases.begin(), cases.end(),
                                       [&](const KernelCase& one) { return one.name == name; });
       order.push_back(static_cast<size_t>(found - cases.begin()));

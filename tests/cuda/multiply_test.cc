@@ -254,8 +254,8 @@ struct Quantised {
   }
 };
 
-std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed = 1) {
-  EmulatedDevice device(seed);
+// A call that multiplies x with W, which has scales and zeros.
+QuantCall quant_call(EmulatedDevice& device, const Problem& p, const Quantised& q) {
   QuantCall call = {};
   call.call.rows = p.rows;
   call.call.n_out = p.n;
@@ -265,13 +265,19 @@ std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed 
   call.call.y_stride = p.n;
   call.call.x = device.upload(rounded(padded(p.x, p.k, call.call.x_stride, NAN)), "x");
   call.call.w = device.upload(q.bytes, "w");
-  call.call.y = device.make<float>(p.y.size(), "y");
   call.quant.scales = device.upload(q.by_groups(q.scales), "scales");
   call.quant.zeros = q.zeros.empty() ? nullptr : device.upload(q.by_groups(q.zeros), "zeros");
   call.quant.groups = q.groups;
   call.quant.group = q.group;
   call.quant.bits = q.bits;
   call.quant.rows = p.n;
+  return call;
+}
+
+std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed = 1) {
+  EmulatedDevice device(seed);
+  QuantCall call = quant_call(device, p, q);
+  call.call.y = device.make<float>(p.y.size(), "y");
   EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
   return device.download(call.call.y, p.y.size());
 }
@@ -300,7 +306,7 @@ TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
 TEST(CudaMultiply, brings_long_rows_with_integers_in_parts) {
   for (const uint32_t rows : {6u, 16u}) {
     const Problem all(20, 19, 6 * 1024 + 130);
-    for (const int group : {32, 64, 128}) {
+    for (const int group : {32, 64, 96, 128, 256}) {
       const Quantised q(all, 4, group, true);
       const std::vector<float> whole = multiply(all, q);
       const Problem some = all.first(rows);
@@ -323,6 +329,45 @@ TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
         const std::vector<float> part = multiply(some, q, rows);
         EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
             << bits << " bits, K " << k << ", groups of " << group << ", " << rows << " rows";
+      }
+    }
+  }
+}
+
+// Widths of whole and of broken groups of columns; x that fits at once, and x that does not.
+TEST(CudaMultiply, makes_of_a_gate_and_an_up_what_two_launches_make) {
+  struct Case {
+    uint32_t rows;
+    int width, k;
+  };
+  for (const Case c :
+       {Case{1, 48, 1090}, {3, 33, 160}, {2, 16, 160}, {8, 33, 1090}, {7, 19, 5000}}) {
+    for (const int bits : {8, 4}) {
+      const Problem p(c.rows, 2 * c.width, c.k);
+      const Quantised q(p, bits, 32, true);
+      for (const ActivationKind kind : {ActivationKind::silu, ActivationKind::gelu_tanh}) {
+        EmulatedDevice device(c.rows);
+        const auto stride = static_cast<size_t>(up_to(c.width, 8));
+        QuantCall call = quant_call(device, p, q);
+        call.call.bias = device.upload(p.bias, "bias");
+        const auto made = [&](void* out) {
+          return device.download(static_cast<uint16_t*>(out), c.rows * stride);
+        };
+        float* const y = device.make<float>(p.y.size(), "y");
+        void* const apart =
+            device.upload_variable(std::vector<uint16_t>(c.rows * stride, 7), "apart");
+        void* const at_once =
+            device.upload_variable(std::vector<uint16_t>(c.rows * stride, 7), "at once");
+        call.call.y = y;
+        EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
+        EXPECT_EQ(launch_gate(nullptr, y, y + c.width, apart, Input::bf16, c.rows, c.width,
+                              2 * c.width, static_cast<int>(stride), kind),
+                  0);
+        call.call.y = nullptr;
+        call.gated = {at_once, static_cast<int>(stride), kind};
+        EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
+        EXPECT_EQ(made(at_once), made(apart))
+            << c.rows << " rows, width " << c.width << ", K " << c.k;
       }
     }
   }

@@ -58,7 +58,8 @@ void keep_apart(Model& model) {
   }
 }
 
-void expect_alike(Model& model, const LoadOptions& options) {
+// Apart a layer has so many launches more.
+void expect_alike(Model& model, const LoadOptions& options, [[maybe_unused]] size_t more) {
   const ModelShapeStorage shape(model.plan, 64);
   const auto tokens = some_tokens(21, model.plan.vocabulary, 3);
   const auto run = [&] {
@@ -72,21 +73,21 @@ void expect_alike(Model& model, const LoadOptions& options) {
   keep_apart(model);
   EXPECT_EQ(run(), together);
 #ifndef TENON_CUDA_TESTS_ON_A_GPU
-  EXPECT_EQ(sum(launches(model, options)), sum(before) + 3 * model.plan.layers.size());
+  EXPECT_EQ(sum(launches(model, options)), sum(before) + more * model.plan.layers.size());
 #endif
 }
 
 TEST(CudaStacks, give_the_bits_of_matrices_that_stand_apart) {
   LoadOptions options;
   options.max_rows = 40;
-  expect_alike(*make_tiny_model({.config = tiny_config()}), options);
+  expect_alike(*make_tiny_model({.config = tiny_config()}), options, 3);
   options.kv_dtype = DType::bf16;
-  expect_alike(*make_tiny_model({.config = tiny_config(), .dtype = DType::bf16}), options);
+  expect_alike(*make_tiny_model({.config = tiny_config(), .dtype = DType::bf16}), options, 3);
   for (const char* name : {"gguf/llama_tied_q8_0.gguf", "published/awq_4bit"}) {
     SCOPED_TRACE(name);
     const auto model = open_golden(name);
     ASSERT_NE(model, nullptr);
-    expect_alike(*model, options);
+    expect_alike(*model, options, 4);  // of few rows, the activation too
   }
 }
 

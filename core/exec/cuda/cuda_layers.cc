@@ -64,14 +64,14 @@ MultiplyCall CudaStep::multiply_call(const DeviceMatrix& w, const float* bias, c
   return call;
 }
 
-void CudaStep::multiply(const DeviceMatrix& w, const MultiplyCall& call) {
+void CudaStep::multiply(const DeviceMatrix& w, const MultiplyCall& call, const GatedOutput& gated) {
   if (w.bits == 0 && guest_ && CublasLtProducts::takes(call)) {
     return keep(guest_->multiply(weights_.type(), call));
   }
   if (w.bits == 0) {
     return keep(launch_multiply(driver_.stream(), weights_.type(), call), "a product");
   }
-  keep(launch_multiply_quant(driver_.stream(), {call, scales_of(w)}),
+  keep(launch_multiply_quant(driver_.stream(), {call, scales_of(w), gated}),
        "a product with packed weights");
 }
 
@@ -316,6 +316,12 @@ void CudaStep::mlp_in(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
+  const ActivationKind kind = activation_kind(mlp.activation);
+  const int out_stride = DeviceWeights::input_stride(mlp.width);
+  if (const DeviceMatrix& both = w.gate_up.matrix; gates_at_once(both)) {
+    const MultiplyCall call = multiply_call(both, w.gate_up.bias, normed_, rows_, nullptr);
+    return multiply(both, call, {inner_, out_stride, kind});
+  }
   int stride = static_cast<int>(mlp.width);
   if (mlp.gated) {
     stride = multiply_all(w.gate_up, {{w.gate, w.gate_bias}, {w.up, w.up_bias}}, gate_up_);
@@ -324,8 +330,7 @@ void CudaStep::mlp_in(uint32_t layer) {
   }
   keep(launch_gate(driver_.stream(), mlp.gated ? gate_up_ : nullptr,
                    mlp.gated ? gate_up_ + mlp.width : gate_up_, inner_, weights_.type(), rows_,
-                   static_cast<int>(mlp.width), stride, DeviceWeights::input_stride(mlp.width),
-                   activation_kind(mlp.activation)),
+                   static_cast<int>(mlp.width), stride, out_stride, kind),
        "the activation");
 }
 

@@ -160,7 +160,11 @@ class CudaStep final : private DecoderOps {
   static MultiplyCall multiply_call(const DeviceMatrix& w, const float* bias, const void* x,
                                     uint32_t rows, float* y);
   // What the guest makes of dense products, it makes.
-  void multiply(const DeviceMatrix& w, const MultiplyCall& call);
+  void multiply(const DeviceMatrix& w, const MultiplyCall& call, const GatedOutput& gated = {});
+  // Whether a product with a gate and an up makes what stands behind the activation.
+  bool gates_at_once(const DeviceMatrix& both) const {
+    return both.n_out > 0 && both.bits > 0 && rows_ <= kGatedRows;
+  }
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
   // One product, or where the stack has no matrix, and of the guest's, one for each part:

@@ -63,6 +63,8 @@ inline QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& q
   q.groups = quant.groups;
   q.group = quant.group;
   q.rows = quant.rows;
+  q.aligned = reinterpret_cast<uintptr_t>(quant.scales) % 16 == 0 &&
+              reinterpret_cast<uintptr_t>(quant.zeros) % 16 == 0 && quant.rows % 16 == 0;
   return q;
 }
 

@@ -10,6 +10,10 @@ namespace {
 // nothing to load; with more, the last ones begin when others are done.
 constexpr int kDeviceWarps = 132 * 28;
 
+// Of a multiprocessor's memory: more than blocks take, so that those of the kernel behind find room
+// beside them, and enough for a first cache that x comes by. Measured (experiment 029).
+constexpr int kSharedPercent = 60;
+
 // The warps of a block that share x.
 constexpr int warps_of_block(uint32_t rows) {
   return rows <= 2 ? 4 : rows <= 8 ? 8 : 16;
@@ -18,27 +22,42 @@ constexpr int warps_of_block(uint32_t rows) {
 template <typename Shape>
 struct FewQuantLaunch {
   FewQuantPlan plan;
-  int rows;
+  int rows, groups, group;
 
-  FewQuantLaunch(Shape, const MultiplyCall& call) : rows(static_cast<int>(call.rows)) {
-    const int tiles = (call.n_out + kFewColumns - 1) / kFewColumns;
-    plan.pieces = (call.k_in + kPieceElements - 1) / kPieceElements;
-    plan.run = std::clamp(up_to(tiles * plan.pieces, kDeviceWarps) / kDeviceWarps, 1, plan.pieces);
-    const auto share = [&](int most_down) {
-      plan.down = std::min((plan.pieces + plan.run - 1) / plan.run, most_down);
-      plan.across = std::max(1, std::min(warps_of_block(call.rows), Shape::kWarps) / plan.down);
-    };
-    share(Shape::kWarps);
+  FewQuantLaunch(Shape, const QuantCall& of)
+      : rows(static_cast<int>(of.call.rows)), groups(of.quant.groups), group(of.quant.group) {
+    plan.gated = of.gated.out != nullptr;
+    plan.out.out = Global<BFloat16>(static_cast<BFloat16*>(of.gated.out));
+    plan.out.stride = of.gated.stride;
+    plan.out.kind = of.gated.kind;
+    plan.steps = (of.call.k_in + Shape::kStep - 1) / Shape::kStep;
+    plan.chunk = up_to(plan.steps, Shape::kPieceSteps);
+    const int tiles = (of.call.n_out + kFewColumns - 1) / kFewColumns;
+    const int turns = std::max(1, up_to(tiles * plan.steps, kDeviceWarps) / kDeviceWarps);
+    const int least = plan.gated ? 1 : 0;
+    plan.down = std::clamp((plan.steps + turns - 1) / turns, 1, Shape::kWarps >> least);
+    const int most = std::min(warps_of_block(of.call.rows), Shape::kWarps);
+    for (plan.across_log = least; plan.down << (plan.across_log + 1) <= most;) ++plan.across_log;
+    while (plan.across_log > least && shared_bytes() > kFewBlockBytes) --plan.across_log;
     // x of long rows comes in parts.
-    while (plan.run > 1 && shared_bytes() > kFewBlockBytes) --plan.run, share(Shape::kWarps);
-    while (plan.down > 1 && shared_bytes() > kFewBlockBytes) share(plan.down - 1);
+    while (plan.chunk > Shape::kPieceSteps && shared_bytes() > kFewBlockBytes) {
+      plan.chunk -= Shape::kPieceSteps;
+    }
+    while (plan.chunk < plan.steps && plan.chunk % plan.down != 0) --plan.down;
   }
-  int warps() const { return plan.across * plan.down; }
+  int warps() const { return plan.across() * plan.down; }
   int shared_bytes() const {
-    const int resident = std::min(plan.pieces, plan.run * plan.down);
-    const int sums = plan.across * rows * kFewColumns * 4;
-    return resident * rows * Shape::kXStride * 2 + (resident + 1) * sums +
-           warps() * 2 * Shape::kFactors * 4;
+    const int columns = plan.columns();
+    const int parts = plan.chunk * Shape::kSegments * columns * rows * 4;
+    const int factors = chunk_groups() * columns;
+    return up_to(rows * FewQuantX<Shape>::stride_of(plan.chunk) * 2, 16) + parts +
+           columns * rows * 4 + factors * 2 + factors;
+  }
+  int chunk_groups() const { return FewQuantScales<Shape>::groups_of(groups, group, plan.chunk); }
+  uint32_t blocks(int n_out) const {
+    const int width = plan.gated ? n_out / 2 : n_out;
+    const int columns = plan.gated ? plan.columns() / 2 : plan.columns();
+    return static_cast<uint32_t>((width + columns - 1) / columns);
   }
 };
 
@@ -46,9 +65,16 @@ struct FewQuantLaunch {
 template <int bits, typename Use>
 auto with_shape(const QuantCall& call, const Use& use) {
   const auto with_tiles = [&]<int tiles>() {
-    if (call.quant.group == 128) return use(FewQuantShape<bits, 128, true, tiles>());
-    if (call.quant.group == 32) return use(FewQuantShape<bits, 32, true, tiles>());
-    return use(FewQuantShape<bits, 32, false, tiles>());
+    switch (const int group = call.quant.group; quant_segment(group)) {
+      case 128:
+        if (group == 128) return use(FewQuantShape<bits, 128, true, tiles>());
+        return use(FewQuantShape<bits, 128, false, tiles>());
+      case 64:
+        return use(FewQuantShape<bits, 64, true, tiles>());
+      default:
+        if (group == 32) return use(FewQuantShape<bits, 32, true, tiles>());
+        return use(FewQuantShape<bits, 32, false, tiles>());
+    }
   };
   return call.call.rows <= 8 ? with_tiles.template operator()<1>()
                              : with_tiles.template operator()<2>();
@@ -57,12 +83,12 @@ auto with_shape(const QuantCall& call, const Use& use) {
 template <int bits>
 int multiply_few_rows(void* stream, const QuantCall& call) {
   return with_shape<bits>(call, [&]<typename Shape>(Shape shape) {
-    const FewQuantLaunch<Shape> of(shape, call.call);
-    const int columns = of.plan.across * kFewColumns;
+    const FewQuantLaunch<Shape> of(shape, call);
     LaunchConfig config = overlapping_config("multiply_few_quant", stream);
-    config.grid.x = static_cast<uint32_t>((call.call.n_out + columns - 1) / columns);
+    config.grid.x = of.blocks(call.call.n_out);
     config.block.x = static_cast<uint32_t>(of.warps() * 32);
     config.shared_bytes = static_cast<uint32_t>(of.shared_bytes());
+    config.shared_percent = kSharedPercent;
     return launch(config, multiply_few_quant<Shape>, quant_factors(call.call, call.quant), of.plan);
   });
 }
@@ -78,8 +104,9 @@ int multiply_rows(void* stream, const QuantCall& call) {
 template <int bits>
 FewQuantTile tile_of(const QuantCall& call) {
   return with_shape<bits>(call, [&]<typename Shape>(Shape shape) {
-    const FewQuantLaunch<Shape> of(shape, call.call);
-    return FewQuantTile{of.plan.across * kFewColumns, Shape::kStep, Shape::kRun, Shape::kTiles * 8};
+    const FewQuantLaunch<Shape> of(shape, call);
+    return FewQuantTile{of.plan.columns(), Shape::kStep, Shape::kTiles * 8,
+                        of.chunk_groups() * ((of.plan.steps + of.plan.chunk - 1) / of.plan.chunk)};
   });
 }
 

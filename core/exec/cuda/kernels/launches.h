@@ -76,6 +76,11 @@ TENON_HOST_AND_DEVICE constexpr int quant_place(int k, int bits) {
   return k / block * block + lane * (block / 4) + k % block / 32 * 8 + within;
 }
 
+// So many elements of K are summed up before the scale of the group they lie in enters.
+TENON_HOST_AND_DEVICE constexpr int quant_segment(int group) {
+  return group % 128 == 0 ? 128 : group == 64 ? 64 : 32;
+}
+
 struct EmbedCall {
   const int32_t* tokens;       // [rows]
   const uint32_t* positions;   // [rows], where there is a position table
@@ -234,22 +239,32 @@ struct HeadStrides {
 int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,
                           const HeadStrides& heads);
 
+// In place of y, where W has a gate's rows and, below them, as many of an up:
+//   out [rows, stride] = activation(gate) · up, as launch_gate makes it of y
+struct GatedOutput {
+  void* out;  // bf16; null: none
+  int stride;
+  ActivationKind kind;
+};
+inline constexpr uint32_t kGatedRows = 8;  // at most
+
 // Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
-// enter in f32 behind each group. `call.w` is [n_out, w_stride] bytes, w_stride that of
+// enter in f32 behind each segment. `call.w` is [n_out, w_stride] bytes, w_stride that of
 // quant_stride.
 struct QuantCall {
   MultiplyCall call;
   QuantScales quant;
+  GatedOutput gated;
 };
 int launch_multiply_quant(void* stream, const QuantCall& call);
 
-// Of such a product of at most 16 rows: the columns of a block, the elements of K of a step, those
-// between which a column's scale and zero are read again, and the rows of a tile.
+// Of such a product of at most 16 rows: the columns of a block, the elements of K of a step, the
+// rows of a tile, and of how many groups a column's scale and zero are read.
 struct FewQuantTile {
   int columns;
   int step;
-  int run;
   int rows;
+  int groups;
 };
 FewQuantTile few_quant_tile(const QuantCall& call);
 

@@ -78,12 +78,13 @@ struct FewCopies {
       const int64_t apart = int64_t{kApart} * f.w_stride;
       TENON_UNROLL
       for (int i = 0; i < kCopies; ++i) {
-        copy_async_16(to + i * kApart * Shape::kStride, w + (i * apart + k));
+        copy_async_16_once(to + i * kApart * Shape::kStride, w + (i * apart + k));
       }
     } else {
       for (int i = 0; i < kCopies; ++i) {
         const int64_t own = column_there(f, column + i * kApart);
-        copy_async_16(to + i * kApart * Shape::kStride, f.w + (own * f.w_stride + w_piece + k));
+        copy_async_16_once(to + i * kApart * Shape::kStride,
+                           f.w + (own * f.w_stride + w_piece + k));
       }
     }
   }

@@ -1,237 +1,323 @@
 // Products of few rows with weights of 8 or 4 bits. They take as long as memory takes to bring W
 // where warps issue few instructions for it: so W goes from global memory to registers and is A of
-// a mma, 16 of its columns, and rows of x are B, 8 of them. An element is the same chain of mma and
-// additions as in multiply_quant.cuh.
+// a mma, 16 of its columns, and rows of x are B, 8 of them. Warps that share a column take turns at
+// K; what each segment of K sums up to goes to shared memory, and scales enter when all of it is
+// there. An element is the same chain of mma and additions as in multiply_quant.cuh.
 #pragma once
 
 #include "core/exec/cuda/kernels/few_columns.cuh"
 #include "core/exec/cuda/kernels/multiply_quant.cuh"
+#include "core/exec/cuda/kernels/row_functions.cuh"
 
 namespace tenon::cuda {
 
-// In what runs of K groups begin and end; whether each run is a group; for how many rows, in tiles
-// of 8. For few rows there are many warps of few registers, whose loads are on their way while
-// others multiply.
-template <int bit_count, int run_elements, bool run_is_group, int tile_count>
+// In what segments K is summed up (quant_segment), whether each is a group, and for how many rows,
+// in tiles of 8. For few rows there are many warps of few registers, whose loads are on their way
+// while others multiply.
+template <int bit_count, int segment_elements, bool segment_is_group, int tile_count>
 struct FewQuantShape {
   static constexpr int kBits = bit_count;
-  static constexpr int kRun = run_elements;
-  static constexpr bool kRunIsGroup = run_is_group;
+  static constexpr int kSegment = segment_elements;
+  static constexpr bool kSegmentIsGroup = segment_is_group;
   static constexpr int kTiles = tile_count;
-  // Of a block, at most: what many short groups keep takes registers.
-  static constexpr int kWarps =
-      run_elements != 128 ? (bit_count == 8 ? 10 : 12) : (tile_count > 1 ? 16 : 14);
-  static constexpr int kBlocks = tile_count == 1 ? 2 : 1;  // of those, in the registers there are
+  static constexpr int kWarps = tile_count > 1 ? 16 : 14;  // of a block, at most
+  static constexpr int kBlocks = tile_count > 1 ? 1 : 2;   // of those, in the registers there are
 
   static constexpr int kBlock = quant_block(kBits);
   static constexpr int kStep = 2 * kBlock;  // of K: what a warp loads ahead
   static constexpr int kPieceSteps = kPieceElements / kStep;
-  static constexpr int kRuns = kStep / kRun;
-  static constexpr int kFactors = kRuns * kFewColumns;  // of a step
-  static constexpr int kXStride = kPieceElements + 8;   // elements: rows meet no bank twice
+  static constexpr int kSegments = kStep / kSegment;  // of a step
+  static constexpr int kPieceSegments = kPieceElements / kSegment;
 };
 
-// Warps of a block are `across` groups of columns, times `down` that share K: a warp has `run`
-// pieces one behind the other, of every run · down. So many pieces of x are there at a time.
+// Warps of a block are 2 to the `across_log` groups of columns, times `down` that take turns at the
+// steps of K. `chunk` steps of x are there at a time: whole pieces of K, and where there are
+// several chunks, as many steps for each warp.
 struct FewQuantPlan {
-  int pieces, run, down, across;
+  int steps, chunk, down, across_log;
+  bool gated;
+  Gated out;
+
+  TENON_HOST_AND_DEVICE int across() const { return 1 << across_log; }
+  TENON_HOST_AND_DEVICE int columns() const { return kFewColumns << across_log; }
 };
 
-// The number of a warp's step of K, and of those that follow; behind the last one, of steps that K
-// does not have.
-template <typename Shape>
-struct FewQuantSteps {
-  const FewQuantPlan& plan;
-  int step, left;
+// Which columns of W a block's groups are. Where a gate and an up are multiplied, groups of even
+// numbers are the gate's, and each is followed by the same columns of up.
+struct FewQuantColumns {
+  int width;  // columns of the gate, or all
+  int first;  // of the block
+  bool gated;
 
-  TENON_DEVICE FewQuantSteps(const FewQuantPlan& of, int own)
-      : plan(of), step(own * of.run * Shape::kPieceSteps), left(of.run * Shape::kPieceSteps) {}
-  TENON_DEVICE int take() {
-    const int taken = step++;
-    if (--left == 0) {
-      left = plan.run * Shape::kPieceSteps;
-      step += (plan.down - 1) * left;
-    }
-    return taken;
+  TENON_DEVICE FewQuantColumns(const QuantFactors& q, const FewQuantPlan& plan)
+      : width(plan.gated ? q.f.n_out / 2 : q.f.n_out),
+        first(static_cast<int>(blockIdx.x) * (plan.columns() >> (plan.gated ? 1 : 0))),
+        gated(plan.gated) {}
+  TENON_DEVICE int of(int group) const {
+    if (!gated) return first + group * kFewColumns;
+    return first + group / 2 * kFewColumns + group % 2 * width;
+  }
+  TENON_DEVICE bool all_there(const FewQuantPlan& plan) const {
+    return first + (plan.columns() >> (gated ? 1 : 0)) <= width;
   }
 };
 
-// Scales and zeros of a warp's columns, for a step and the next one. A group's is a word: its
-// scale, and above it what is taken from its integers. Two lanes load those of a column.
+// The scales and zeros of a chunk, [groups, columns], on their way from global memory while W is.
 template <typename Shape>
-struct FewFactors {
-  static constexpr int kOwnRuns = Shape::kRuns > 1 ? Shape::kRuns / 2 : 1;
-  const QuantFactors& q;
-  Shared<uint32_t> words;  // [2, runs, columns]
-  int column;              // of the lane, in W
-  int own_run, own_column;
-  // As they came: what is made of them at once would be waited for.
-  Half scales[kOwnRuns] = {};
-  uint8_t zeros[kOwnRuns] = {};
+struct FewQuantScales {
+  Shared<Half> scales;
+  Shared<uint8_t> zeros;
+  int columns, groups;
+  int first;  // of the groups
 
-  TENON_DEVICE FewFactors(const QuantFactors& factors, Shared<uint32_t> own, int first, int lane)
-      : q(factors),
-        words(own),
-        column(column_there(factors.f, first + lane % kFewColumns)),
-        own_run(lane / kFewColumns * kOwnRuns),
-        own_column(lane % kFewColumns) {}
-
-  TENON_DEVICE void load(int step) {
-    if (step * Shape::kStep >= q.f.k_in || own_run >= Shape::kRuns) return;
-    TENON_UNROLL
-    for (int i = 0; i < kOwnRuns; ++i) {
-      const int64_t at = q.factor_at(group_of(step * Shape::kRuns + own_run + i), column);
-      scales[i] = q.scales[at];
-      if (q.zeros) zeros[i] = q.zeros[at];
+  // Where each segment is a group, those behind K have one too.
+  static TENON_HOST_AND_DEVICE constexpr int groups_of(int all, int group, int chunk) {
+    if (Shape::kSegmentIsGroup) return chunk * Shape::kSegments;
+    const int most = chunk * Shape::kStep / group + 2;
+    return most < all ? most : all;
+  }
+  TENON_DEVICE FewQuantScales(SharedArena& arena, const QuantFactors& q, const FewQuantPlan& plan)
+      : scales(arena.take<Half>(groups_of(q.groups, q.group, plan.chunk) * plan.columns())),
+        zeros(arena.take<uint8_t>(groups_of(q.groups, q.group, plan.chunk) * plan.columns())),
+        columns(plan.columns()),
+        groups(groups_of(q.groups, q.group, plan.chunk)),
+        first(0) {}
+  // Of the chunk that begins with a step. Without waiting where a group's columns are 16 bytes side
+  // by side, for copy_async_wait.
+  TENON_DEVICE void copy(const QuantFactors& q, const FewQuantPlan& plan, const FewQuantColumns& of,
+                         int step) {
+    first = Shape::kSegmentIsGroup ? step * Shape::kSegments : step * Shape::kStep / q.group;
+    const int threads = static_cast<int>(blockDim.x);
+    if (!q.zeros) {
+      const uint8_t usual = Shape::kBits == 4 ? 8 : 0;
+      const Pack<uint8_t, 16> all = {{usual, usual, usual, usual, usual, usual, usual, usual, usual,
+                                      usual, usual, usual, usual, usual, usual, usual}};
+      for (int i = static_cast<int>(threadIdx.x) * 16; i < groups * columns; i += threads * 16) {
+        store_pack(zeros + i, all);
+      }
+    }
+    if (q.aligned && of.width % kFewColumns == 0 && of.all_there(plan)) {
+      copy_aligned(q, plan, of);
+    } else {
+      copy_each(q, of);
     }
   }
-  TENON_DEVICE void store(int buffer) const {
-    if (own_run >= Shape::kRuns) return;
-    TENON_UNROLL
-    for (int i = 0; i < kOwnRuns; ++i) {
-      words[buffer * Shape::kFactors + (own_run + i) * kFewColumns + own_column] =
-          scales[i].bits | taken(zeros[i]) << 16;
-    }
-  }
-  TENON_DEVICE uint32_t word(int buffer, int run, int of_column) const {
-    return words[buffer * Shape::kFactors + run * kFewColumns + of_column];
-  }
-  static TENON_DEVICE float scale(uint32_t word) {
-    return to_float(Half{static_cast<uint16_t>(word)});
-  }
-  // As quant_zero makes it.
-  static TENON_DEVICE uint32_t zero(uint32_t word) {
-    if (Shape::kBits == 4) return permute_bytes(word, word, 0x3232u);
-    return 0x4b000080u + static_cast<uint32_t>(static_cast<int32_t>(word) >> 16);
+  // Where those of segment number `own` of the chunk stand, number `segment` of K. Behind K there
+  // are the last group's: x has zeros there.
+  TENON_DEVICE int place(const QuantFactors& q, int segment, int own) const {
+    if (Shape::kSegmentIsGroup) return own * columns;
+    const int group = segment * Shape::kSegment / q.group - first;
+    return (group < groups ? group : groups - 1) * columns;
   }
 
  private:
-  TENON_DEVICE uint32_t taken(uint8_t zero) const {
-    if (Shape::kBits == 4) return 0xc300u + (q.zeros ? zero : 8);  // as quant_zero
-    return static_cast<uint32_t>(q.zeros ? static_cast<int8_t>(zero) : 0);
+  // Of a group of K and 16 columns, two lanes bring the scales and one the zeros.
+  TENON_DEVICE void copy_aligned(const QuantFactors& q, const FewQuantPlan& plan,
+                                 const FewQuantColumns& of) const {
+    const int lanes_log = plan.across_log + 2;  // of a group of K
+    const int own = static_cast<int>(threadIdx.x) & ((1 << lanes_log) - 1);
+    const int part = own % 4;
+    if (part == 3 || (part == 2 && !q.zeros)) return;
+    const int in_block = own / 4 * kFewColumns + part % 2 * 8;
+    const int column = of.of(own / 4) + part % 2 * 8;
+    for (int group = static_cast<int>(threadIdx.x) >> lanes_log; group < groups;
+         group += static_cast<int>(blockDim.x) >> lanes_log) {
+      const int64_t from = q.factor_at(of_all(q, group), column);
+      const int to = group * columns + in_block;
+      if (part == 2) {
+        copy_async_16(zeros + to, q.zeros + from);
+      } else {
+        copy_async_16(scales + to, q.scales + from);
+      }
+    }
   }
-  // Behind K, the last one: x has zeros there.
-  TENON_DEVICE int group_of(int run) const {
-    if (!Shape::kRunIsGroup) run = run * Shape::kRun / q.group;
-    return run < q.groups ? run : q.groups - 1;
+  // Columns that are not there have the last one's, groups behind K those of the last one.
+  TENON_DEVICE void copy_each(const QuantFactors& q, const FewQuantColumns& of) const {
+    TENON_UNROLL_BY(1)
+    for (int i = static_cast<int>(threadIdx.x); i < groups * columns;
+         i += static_cast<int>(blockDim.x)) {
+      const int group = i / columns;
+      const int own = i - group * columns;
+      const int column = column_there(q.f, of.of(own / kFewColumns) + own % kFewColumns);
+      const int64_t from = q.factor_at(of_all(q, group), column);
+      scales[i] = q.scales[from];
+      if (q.zeros) zeros[i] = q.zeros[from];
+    }
+  }
+  TENON_DEVICE int of_all(const QuantFactors& q, int group) const {
+    return first + group < q.groups ? first + group : q.groups - 1;
   }
 };
 
-// Brings the pieces of x from `first` on to shared memory, [pieces, rows, kXStride], with zeros
-// behind K.
+// Steps of x, from `first` on, [rows, stride], with zeros behind K.
 template <typename Shape>
-TENON_DEVICE void copy_pieces(const Factors<BFloat16>& f, Shared<BFloat16> x, int first,
-                              int count) {
-  constexpr int kCopies = kPieceElements / 8;
-  const int rows = static_cast<int>(f.rows);
-  const int threads = static_cast<int>(blockDim.x);
-  for (int row = 0; row < rows; ++row) {
-    const Global<const BFloat16> from =
-        f.x + (static_cast<int64_t>(row) * f.x_stride + first * kPieceElements);
-    for (int i = static_cast<int>(threadIdx.x); i < count * kCopies; i += threads) {
-      const int left = (f.k_in - first * kPieceElements - i * 8) * 2;
-      const uint32_t bytes = left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
-      copy_async_16_by_l1(x + ((i / kCopies * rows + row) * Shape::kXStride + i % kCopies * 8),
-                          bytes > 0 ? from + i * 8 : f.x, bytes);
+struct FewQuantX {
+  Shared<BFloat16> all;
+  int stride;  // elements: rows meet no bank twice
+
+  static TENON_HOST_AND_DEVICE constexpr int stride_of(int chunk) {
+    return chunk * Shape::kStep + 8;
+  }
+  TENON_DEVICE void copy(const Factors<BFloat16>& f, int first, int count) const {
+    const int rows = static_cast<int>(f.rows);
+    const int begin = first * Shape::kStep;
+    const int end = count * Shape::kStep;
+    const int own = static_cast<int>(threadIdx.x) * 8;
+    const int apart = static_cast<int>(blockDim.x) * 8;
+    const bool whole = begin + end <= f.k_in;
+    TENON_UNROLL_BY(1)
+    for (int row = 0; row < rows; ++row) {
+      const Global<const BFloat16> from = f.x + (static_cast<int64_t>(row) * f.x_stride + begin);
+      const Shared<BFloat16> to = all + row * stride;
+      if (whole) {
+        TENON_UNROLL_BY(4)
+        for (int k = own; k < end; k += apart) copy_async_16_by_l1(to + k, from + k);
+        continue;
+      }
+      TENON_UNROLL_BY(1)
+      for (int k = own; k < end; k += apart) {
+        const int left = (f.k_in - begin - k) * 2;
+        const uint32_t bytes = left < 0 ? 0 : left < 16 ? static_cast<uint32_t>(left) : 16;
+        copy_async_16_by_l1(to + k, bytes > 0 ? from + k : f.x, bytes);
+      }
+    }
+    copy_async_commit();
+    copy_async_wait<0>();
+  }
+};
+
+// What segments of a chunk sum up to, [segments, groups of columns, rows, kFewColumns], and then,
+// where a piece's first segment was, what the piece does.
+template <typename Shape>
+struct FewQuantParts {
+  Shared<float> all;
+  int across_log, rows;
+
+  TENON_DEVICE int elements() const { return (rows << across_log) * kFewColumns; }  // of a segment
+  // The group of columns in which a segment's row of 16 elements number `index` lies.
+  TENON_DEVICE int group_of(int index) const { return rows == 1 ? index : index / rows; }
+
+  // Behind `count` steps from `first` on.
+  TENON_DEVICE void add_segments(const QuantFactors& q, const FewQuantScales<Shape>& scales,
+                                 int first, int count) const {
+    const int of_segment = rows << across_log;  // rows of 16 elements
+    const int pieces = (count + Shape::kPieceSteps - 1) / Shape::kPieceSteps;
+    const int column = static_cast<int>(threadIdx.x) % kFewColumns;
+    TENON_UNROLL_BY(1)
+    for (int i = static_cast<int>(threadIdx.x) / kFewColumns; i < pieces * of_segment;
+         i += static_cast<int>(blockDim.x) / kFewColumns) {
+      const int piece = rows == 1 ? i >> across_log : i / of_segment;
+      const int own = i - piece * of_segment;
+      const int begin = piece * Shape::kPieceSegments;
+      const int segment = first * Shape::kSegments + begin;  // of K
+      const int left =
+          (q.f.k_in - segment * Shape::kSegment + Shape::kSegment - 1) / Shape::kSegment;
+      const int in_block = group_of(own) * kFewColumns + column;
+      const Shared<float> from = all + (begin * elements() + own * kFewColumns + column);
+      const int there = left < Shape::kPieceSegments ? left : Shape::kPieceSegments;
+      float sum = 0.0f;
+      TENON_UNROLL_BY(8)
+      for (int s = 0; s < there; ++s) {
+        const int at = scales.place(q, segment + s, begin + s) + in_block;
+        sum = fmaf(to_float(Half(scales.scales[at])), float{from[s * elements()]}, sum);
+      }
+      from[0] = sum;
     }
   }
-  copy_async_commit();
-  copy_async_wait<0>();
-}
+  // Element i of all pieces, added to `before` in their order. What -0 is added to stays what it
+  // is, to the bit.
+  TENON_DEVICE float total(int i, int count, float before) const {
+    const int apart = Shape::kPieceSegments * elements();
+    TENON_UNROLL_BY(4)
+    for (int step = 0; step < count; step += Shape::kPieceSteps, i += apart) {
+      before += float{all[i]};
+    }
+    return before;
+  }
+};
 
-// A warp's way along its steps.
+// A warp's way along its steps. What it needs for the next one stands where the last one was, so
+// many steps further on.
 template <typename Shape>
 struct FewQuantWarp {
-  const QuantFactors& q;
-  FewFactors<Shape> factors;
-  FewQuantSteps<Shape> steps;
-  Global<const uint8_t> w[2];          // of the lane's two columns, its part of their first block
+  int lane;
+  // W.
+  Global<const uint8_t> w[2];          // of the lane's two columns, its part of the next block
   Pack<uint32_t, 4> codes[2][2] = {};  // of the blocks of a step, those columns
-  int lane, next, buffer = 0;
-  int group_left = 0;  // along K
-  uint32_t words[2] = {};
-  float sums[Shape::kTiles][4];
-  float part[Shape::kTiles][4];
+  int left;                            // of K, from the step on that is loaded next
+  int apart;                           // of K, from a step to the next one
+  const FewQuantScales<Shape>& scales;
+  int own_column;  // of the block: the first of its two
+  // The parts of its first row.
+  Shared<float> parts;
+  int parts_apart;  // from a segment to the next one
+  bool there[Shape::kTiles][2];
   int x_rows[Shape::kTiles];  // elements: the lane's rows, or others where there are none
 
-  TENON_DEVICE FewQuantWarp(const QuantFactors& of, const FewQuantPlan& plan,
-                            Shared<uint32_t> words_of, int column, int own, int own_lane)
-      : q(of), factors(of, words_of, column, own_lane), steps(plan, own), lane(own_lane) {
+  TENON_DEVICE FewQuantWarp(const QuantFactors& q, const FewQuantPlan& plan,
+                            const FewQuantColumns& of, const FewQuantScales<Shape>& factors,
+                            const FewQuantParts<Shape>& sums, int x_stride)
+      : lane(static_cast<int>(threadIdx.x) % 32),
+        apart(plan.down * Shape::kStep),
+        scales(factors),
+        parts(sums.all),
+        parts_apart(sums.elements()) {
+    const int group = static_cast<int>(threadIdx.x) / 32 & (plan.across() - 1);
+    const int first = static_cast<int>(threadIdx.x) / 32 >> plan.across_log;
+    const int rows = static_cast<int>(q.f.rows);
+    left = q.f.k_in - first * Shape::kStep;
+    own_column = group * kFewColumns + lane / 4;
+    parts = sums.all + ((group * rows + lane % 4 * 2) * kFewColumns + lane / 4);
     TENON_UNROLL
     for (int i = 0; i < 2; ++i) {
-      w[i] = q.w +
-             (int64_t{column_there(q.f, column + lane / 4 + i * 8)} * q.f.w_stride + lane % 4 * 16);
+      const int64_t own = column_there(q.f, of.of(group) + lane / 4 + i * 8);
+      w[i] = q.w + (own * q.f.w_stride + first * 128 + lane % 4 * 16);
     }
     TENON_UNROLL
     for (int n = 0; n < Shape::kTiles; ++n) {
-      const int rows = static_cast<int>(q.f.rows);
       const int row = n * 8 + lane % 8;
-      x_rows[n] = (row < rows ? row : rows - 1) * Shape::kXStride + lane / 8 * 8;
-    }
-    const int first = steps.take();
-    factors.load(first);
-    load_block(first, 0);
-    load_block(first, 1);
-    factors.store(0);
-    next = steps.take();
-    factors.load(next);
-    __syncwarp();
-  }
-
-  TENON_DEVICE void load_block(int step, int block) {
-    const int k = step * Shape::kStep + block * Shape::kBlock;
-    if (k >= q.f.k_in) return;
-    TENON_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      codes[block][i] = load_words_once(w[i] + int64_t{step} * 128 + block * 64);
-    }
-  }
-  TENON_DEVICE void begin_piece(int begin) {
-    if (!Shape::kRunIsGroup) group_left = (begin / q.group + 1) * q.group - begin;
-    clear_sums(sums);
-    clear_sums(part);
-  }
-  TENON_DEVICE void end_group() {
-    const float scales[2] = {factors.scale(words[0]), factors.scale(words[1])};
-    TENON_UNROLL
-    for (int n = 0; n < Shape::kTiles; ++n) {
+      x_rows[n] = (row < rows ? row : rows - 1) * x_stride + lane / 8 * 8;
       TENON_UNROLL
-      for (int i = 0; i < 4; ++i) sums[n][i] = fmaf(scales[i / 2], part[n][i], sums[n][i]);
+      for (int i = 0; i < 2; ++i) there[n][i] = n * 8 + lane % 4 * 2 + i < rows;
     }
-    clear_sums(part);
   }
-  TENON_DEVICE void begin_run(int run) {
-    if (!Shape::kRunIsGroup) {
-      if (group_left == 0) {
-        end_group();
-        group_left = q.group;
-      }
-      group_left -= Shape::kRun;
-    }
+  TENON_DEVICE void load_block(int block) {
+    if (left <= block * Shape::kBlock) return;
     TENON_UNROLL
-    for (int i = 0; i < 2; ++i) words[i] = factors.word(buffer, run, lane / 4 + i * 8);
+    for (int i = 0; i < 2; ++i) codes[block][i] = load_words_once(w[i] + block * 64);
   }
-  TENON_DEVICE void load_x(uint32_t (&b)[Shape::kTiles][4], Shared<BFloat16> x) const {
+  TENON_DEVICE void load_further() {
+    left -= apart;
     TENON_UNROLL
-    for (int n = 0; n < Shape::kTiles; ++n) load_matrix_x4(b[n], x + x_rows[n]);
+    for (int i = 0; i < 2; ++i) w[i] = w[i] + apart / Shape::kStep * 128;
   }
-  // A step of 16 columns with x from the step's k on. What the warp multiplies next is loaded.
-  TENON_DEVICE void multiply_step(Shared<BFloat16> x) {
+  // A step of 16 columns, with x from its first element of K on; the next one is loaded.
+  // `segment` is its first one of K, `own_segment` that of the chunk.
+  TENON_DEVICE void multiply_step(Shared<BFloat16> x, int segment, int own_segment,
+                                  const QuantFactors& q) {
     constexpr int kBlockRuns = Shape::kBlock / 32;  // of 32 elements
-    constexpr int kGroupRuns = Shape::kRun / 32;
+    constexpr int kSegmentRuns = Shape::kSegment / 32;
     uint32_t b[2][Shape::kTiles][4];
+    uint32_t zero[2] = {};
+    float part[Shape::kTiles][4];
     load_x(b[0], x);
     TENON_UNROLL
     for (int i = 0; i < 2 * kBlockRuns; ++i) {
       const int block = i / kBlockRuns;
-      if (i % kGroupRuns == 0) begin_run(i / kGroupRuns);
+      if (i % kSegmentRuns == 0) {
+        clear_sums(part);
+        const int of = i / kSegmentRuns;
+        const Shared<const uint8_t> own =
+            scales.zeros + (scales.place(q, segment + of, own_segment + of) + own_column);
+        TENON_UNROLL
+        for (int j = 0; j < 2; ++j) zero[j] = quant_zero<Shape::kBits>(true, own[j * 8]);
+      }
       if (i + 1 < 2 * kBlockRuns) load_x(b[(i + 1) % 2], x + (i + 1) * 32);
       uint32_t a[2][4];
       TENON_UNROLL
       for (int column = 0; column < 2; ++column) {
         uint32_t pairs[2][2];
-        quant_fragments<Shape::kBits>(pairs, codes[block][column], i % kBlockRuns,
-                                      factors.zero(words[column]));
+        quant_fragments<Shape::kBits>(pairs, codes[block][column], i % kBlockRuns, zero[column]);
         TENON_UNROLL
         for (int j = 0; j < 4; ++j) a[j / 2][j % 2 * 2 + column] = pairs[j / 2][j % 2];
       }
@@ -241,74 +327,105 @@ struct FewQuantWarp {
         mma_bf16(part[n], a[0], {own[0], own[1]});
         mma_bf16(part[n], a[1], {own[2], own[3]});
       }
-      if (i % kBlockRuns + 1 == kBlockRuns) load_block(next, block);
-      if (Shape::kRunIsGroup && i % kGroupRuns + 1 == kGroupRuns) end_group();
+      if (i % kBlockRuns + 1 == kBlockRuns) load_block(block);
+      if (i % kSegmentRuns + 1 == kSegmentRuns) {
+        keep(parts + (own_segment + i / kSegmentRuns) * parts_apart, part);
+      }
     }
-    buffer ^= 1;
-    factors.store(buffer);
-    next = steps.take();
-    factors.load(next);
-    __syncwarp();  // the next step's factors are there
+    load_further();
   }
-  TENON_DEVICE void end_piece(const FewParts& parts, int piece, int group) {
-    if (!Shape::kRunIsGroup) end_group();
+
+ private:
+  TENON_DEVICE void load_x(uint32_t (&b)[Shape::kTiles][4], Shared<BFloat16> x) const {
+    TENON_UNROLL
+    for (int n = 0; n < Shape::kTiles; ++n) load_matrix_x4(b[n], x + x_rows[n]);
+  }
+  TENON_DEVICE void keep(Shared<float> to, const float (&part)[Shape::kTiles][4]) const {
     TENON_UNROLL
     for (int i = 0; i < Shape::kTiles * 4; ++i) {
-      parts.keep(piece, group, i / 4 * 8 + lane % 4 * 2 + i % 2, lane / 4 + i / 2 % 2 * 8,
-                 sums[i / 4][i % 4]);
+      if (!there[i / 4][i % 2]) continue;
+      to[(i / 4 * 8 + i % 2) * kFewColumns + i / 2 % 2 * 8] = part[i / 4][i % 4];
     }
   }
 };
 
-// Grid: across · kFewColumns columns.
+// Of what a gate and an up sum up to, [groups of columns, rows, kFewColumns].
+TENON_DEVICE void put_gated(const QuantFactors& q, const FewQuantPlan& plan,
+                            const FewQuantColumns& of, Shared<const float> totals) {
+  const int rows = static_cast<int>(q.f.rows);
+  const int count = rows * kFewColumns;  // of a group
+  const auto with_bias = [&](float sum, int column) {
+    return q.f.bias ? sum + q.f.bias[column] : sum;
+  };
+  TENON_UNROLL_BY(1)
+  for (int i = static_cast<int>(threadIdx.x); i < count << (plan.across_log - 1);
+       i += static_cast<int>(blockDim.x)) {
+    const int pair = rows == 1 ? i / kFewColumns : i / count;
+    const int column = of.of(2 * pair) + i % kFewColumns;
+    if (column >= of.width) continue;
+    const int own = i + pair * count;
+    const float gate = with_bias(totals[own], column);
+    const float up = with_bias(totals[own + count], of.width + column);
+    const int64_t row = (i - pair * count) / kFewColumns;
+    plan.out.out[row * plan.out.stride + column] = to_bfloat16(activate(plan.out.kind, gate) * up);
+  }
+}
+
+// Grid: a block's columns.
 template <typename Shape>
 __global__ void __launch_bounds__(Shape::kWarps * 32, Shape::kBlocks)
     multiply_few_quant(QuantFactors q, FewQuantPlan plan) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
   const int threads = static_cast<int>(blockDim.x);
   const int rows = static_cast<int>(q.f.rows);
-  const int group = warp % plan.across;
-  const int own = warp / plan.across;
-  const int column = (static_cast<int>(blockIdx.x) * plan.across + group) * kFewColumns;
-  const int resident = plan.run * plan.down;
-  const int most = plan.pieces < resident ? plan.pieces : resident;
+  const FewQuantColumns of(q, plan);
   SharedArena arena;
-  const Shared<BFloat16> x = arena.take<BFloat16>(most * rows * Shape::kXStride);
-  const FewParts parts = {arena.take<float>(most * plan.across * rows * kFewColumns), plan.across,
-                          rows};
+  const int stride = FewQuantX<Shape>::stride_of(plan.chunk);
+  const FewQuantX<Shape> x = {arena.take<BFloat16>(rows * stride), stride};
+  const FewQuantParts<Shape> parts = {
+      arena.take<float>(plan.chunk * Shape::kSegments * rows * plan.columns()), plan.across_log,
+      rows};
   const Shared<float> totals = arena.take<float>(parts.elements());
-  const Shared<uint32_t> words = arena.take<uint32_t>(threads / 32 * 2 * Shape::kFactors);
-  FewQuantWarp<Shape> own_warp(q, plan, words + warp * 2 * Shape::kFactors, column, own, lane);
-  wait_for_earlier();
-  for (int first = 0; first < plan.pieces; first += resident) {
-    const int count = plan.pieces - first < resident ? plan.pieces - first : resident;
-    copy_pieces<Shape>(q.f, x, first, count);
-    __syncthreads();  // x is there, and parts were added up
-    for (int i = 0; i < plan.run; ++i) {
-      const int piece = own * plan.run + i;
-      if (piece >= count) break;
-      const int begin = (first + piece) * kPieceElements;
-      own_warp.begin_piece(begin);
-      TENON_UNROLL_BY(1)
-      for (int k = 0; k < kPieceElements && begin + k < q.f.k_in; k += Shape::kStep) {
-        own_warp.multiply_step(x + (piece * rows * Shape::kXStride + k));
-      }
-      own_warp.end_piece(parts, piece, group);
+  FewQuantScales<Shape> scales(arena, q, plan);
+  FewQuantWarp<Shape> own(q, plan, of, scales, parts, stride);
+  const int turn = static_cast<int>(threadIdx.x) / 32 >> plan.across_log;
+  for (int first = 0; first < plan.steps; first += plan.chunk) {
+    const int count = plan.steps - first < plan.chunk ? plan.steps - first : plan.chunk;
+    scales.copy(q, plan, of, first);
+    if (first == 0) {
+      own.load_block(0);
+      own.load_block(1);
+      own.load_further();
+      let_next_start();
+      wait_for_earlier();  // so far nothing was read that kernels write
+    }
+    x.copy(q.f, first, count);
+    __syncthreads();  // x and scales are there, and parts were added up
+    TENON_UNROLL_BY(1)
+    for (int step = turn; step < count; step += plan.down) {
+      own.multiply_step(x.all + step * Shape::kStep, (first + step) * Shape::kSegments,
+                        step * Shape::kSegments, q);
     }
     __syncthreads();  // parts are there, and x was used
-    const bool last = first + resident >= plan.pieces;
-    // No sooner: blocks of kernels that are far behind would fill the multiprocessors that are free
-    // first, and theirs alone.
-    if (last) let_next_start();
+    const bool last = first + plan.chunk >= plan.steps;
+    parts.add_segments(q, scales, first, count);
+    __syncthreads();  // pieces are there
+    TENON_UNROLL_BY(1)
     for (int i = static_cast<int>(threadIdx.x); i < parts.elements(); i += threads) {
-      const float total = parts.total(i, count, first == 0 ? -0.0f : float{totals[i]});
-      if (last)
-        parts.put(q.f, i, total);
-      else
+      float before = -0.0f;
+      if (first > 0) before = totals[i];
+      const float total = parts.total(i, count, before);
+      if (!last || plan.gated) {
         totals[i] = total;
+        continue;
+      }
+      const int index = i / kFewColumns;
+      const int group = parts.group_of(index);
+      put_product(q.f, index - group * rows, of.of(group) + i % kFewColumns, total);
     }
   }
+  if (!plan.gated) return;
+  __syncthreads();  // totals are there
+  put_gated(q, plan, of, totals);
 }
 
 }  // namespace tenon::cuda

@@ -1,11 +1,19 @@
 // Products with weights of 8 or 4 bits. Bytes come to shared memory as they are; a lane makes the
 // fragments that it multiplies out of them, as integers in bf16, which holds them exactly. Behind
-// each group of K the sum of its integers enters the result, times its scale, in f32.
+// each segment of K (quant_segment) the sum of its integers enters the result, times the scale of
+// the group it lies in, in f32.
 #pragma once
 
 #include "core/exec/cuda/kernels/multiply.cuh"
 
 namespace tenon::cuda {
+
+// GatedOutput with a watched pointer.
+struct Gated {
+  Global<BFloat16> out;
+  int stride = 0;
+  ActivationKind kind = ActivationKind::silu;
+};
 
 struct QuantFactors {
   Factors<BFloat16> f;  // its w is not used
@@ -13,6 +21,7 @@ struct QuantFactors {
   Global<const Half> scales;
   Global<const uint8_t> zeros;
   int groups, group, rows;
+  bool aligned;  // whether 16 columns of scales and of zeros are, to 16 bytes
 
   TENON_DEVICE int64_t factor_at(int group_index, int column) const {
     return static_cast<int64_t>(group_index) * rows + column;
@@ -32,8 +41,9 @@ struct QuantStage {
 // a float, 2^23 + 128 more (8 bits). `byte` is read where the matrix has zeros.
 template <int bits>
 TENON_DEVICE uint32_t quant_zero(bool has_zeros, uint8_t byte) {
-  if (bits == 4) return (0xc300u + (has_zeros ? byte : 8)) * 0x10001u;
-  return float_bits(8388736.0f + static_cast<float>(has_zeros ? static_cast<int8_t>(byte) : 0));
+  if (bits == 4) return 0xc300c300u + (has_zeros ? byte : 8u) * 0x10001u;
+  const int zero = has_zeros ? static_cast<int8_t>(byte) : 0;
+  return 0x4b000080u + static_cast<uint32_t>(zero);
 }
 
 // A lane's part of 32 elements of a column along K, as two fragments of 16: the elements number
@@ -61,8 +71,8 @@ TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], const Pack<uint32_t, 4>& 
   }
 }
 
-// Behind each group, and at the end of a piece of K, the integers' sums enter with the group's
-// scale.
+// Behind each segment of K its integers' sums enter with its group's scale; pieces are made of
+// whole segments.
 template <int tile_rows, int bits, typename Rows>
 TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of,
                                       SharedArena& arena) {
@@ -95,8 +105,10 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   for (int step = 0; step < kStages - 1; ++step) fill(step, step);
   int stage = 0;
   int filled = kStages - 1;
+  const int segment = quant_segment(q.group);
   int group = 0;
-  int k_left = 0;  // of the group
+  int group_left = q.group;
+  int segment_left = 0;
   int piece_left = kPieceElements;
   const auto multiply_step = [&](int step, int run) {
     copy_async_wait<kStages - 2>();
@@ -112,8 +124,8 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
             load_words<4>(block + ((n * 8 + tile.lane / 4) * Stage::kStride + tile.lane % 4 * 16));
       }
     }
-    if (k_left == 0) {
-      k_left = q.group;
+    if (segment_left == 0) {
+      segment_left = segment;
       TENON_UNROLL
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
@@ -135,10 +147,11 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     }
     stage = next_stage(stage);
     filled = next_stage(filled);
-    k_left -= kStep;
+    segment_left -= kStep;
+    group_left -= kStep;
     piece_left -= kStep;
     const bool piece_ends = piece_left == 0 || step + 1 == steps;
-    if (k_left != 0 && !piece_ends) return;
+    if (segment_left != 0 && !piece_ends) return;
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       TENON_UNROLL
@@ -150,7 +163,10 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
         part[n][i] = 0.0f;
       }
     }
-    if (k_left == 0) ++group;
+    if (group_left == 0) {
+      ++group;
+      group_left = q.group;
+    }
     if (!piece_ends) return;
     add_piece(totals, sums);
     piece_left = kPieceElements;

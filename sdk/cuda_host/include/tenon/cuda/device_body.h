@@ -68,12 +68,19 @@ template <int n, template <typename> class View, typename T>
 TENON_DEVICE Pack<uint32_t, n> load_words(View<T> from) {
   return *reinterpret_cast<const Pack<uint32_t, n>*>(from.at);
 }
+// How L2 treats what is read once: it goes first when there is no room.
+TENON_DEVICE uint64_t once_policy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
 template <typename T>
 TENON_DEVICE Pack<uint32_t, 4> load_words_once(Global<const T> from) {
   Pack<uint32_t, 4> words;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-               : "l"(from.at));
+  asm volatile(
+      "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+      : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+      : "l"(from.at), "l"(once_policy()));
   return words;
 }
 template <int n, template <typename> class View, typename T>
@@ -99,6 +106,13 @@ TENON_DEVICE void copy_async_16(Shared<T> to, Global<U> from, uint32_t valid_byt
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to.at)),
                "l"(from.at), "r"(valid_bytes)
                : "memory");
+}
+template <typename T, typename U>
+TENON_DEVICE void copy_async_16_once(Shared<T> to, Global<U> from) {
+  asm volatile(
+      "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address(to.at)),
+      "l"(from.at), "l"(once_policy())
+      : "memory");
 }
 template <typename T, typename U>
 TENON_DEVICE void copy_async_16_by_l1(Shared<T> to, Global<U> from, uint32_t valid_bytes = 16) {
@@ -246,6 +260,12 @@ int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
     const cudaError_t set = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                  static_cast<int>(config.shared_bytes));
+    if (set != cudaSuccess) return static_cast<int>(set);
+  }
+  if (config.shared_percent > 0 && devices_overlap_kernels()) {
+    const cudaError_t set =
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributePreferredSharedMemoryCarveout, config.shared_percent);
     if (set != cudaSuccess) return static_cast<int>(set);
   }
   cudaLaunchAttribute overlaps;

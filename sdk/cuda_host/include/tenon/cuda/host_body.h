@@ -227,6 +227,10 @@ void copy_async_16(const Shared<T>& to, const Global<U>& from, uint32_t valid_by
   host::copy_async(to.region, to.offset, from.region, from.offset, valid_bytes, at);
 }
 template <typename T, typename U>
+void copy_async_16_once(const Shared<T>& to, const Global<U>& from, At at = At::current()) {
+  host::copy_async(to.region, to.offset, from.region, from.offset, 16, at);
+}
+template <typename T, typename U>
 void copy_async_16_by_l1(const Shared<T>& to, const Global<U>& from, uint32_t valid_bytes = 16,
                          At at = At::current()) {
   host::copy_async(to.region, to.offset, from.region, from.offset, valid_bytes, at);

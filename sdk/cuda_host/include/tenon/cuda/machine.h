@@ -9,7 +9,8 @@
 //                              the address must be a multiple of the pack's size
 //   load_words<n>(x + i)       4n bytes, aligned to that, as numbers of 32 bits
 //   load_words_once(x + i)     16 bytes of what is read once: the multiprocessor's cache keeps
-//                              nothing of it, and L2 brings the 128 bytes around
+//                              nothing of it, and L2, which brings the 128 bytes around, gives
+//                              them up before all else
 //   threadIdx blockIdx blockDim gridDim, __syncthreads, __syncwarp, __shfl_sync, __shfl_xor_sync,
 //   __shfl_down_sync, __shfl_up_sync, __ballot_sync, __any_sync, __all_sync
 //                              as CUDA has them. The emulator wants every lane that a mask names
@@ -18,6 +19,7 @@
 //   copy_async_16(to, from, n) cp.async of 16 bytes to shared memory; the last 16 - n become zero.
 //   copy_async_16_by_l1        the same for what many threads of a multiprocessor copy: its first
 //                              cache keeps it
+//   copy_async_16_once         all 16, of what is read once: L2 gives it up before all else
 //   copy_async_commit(), copy_async_wait<n>()
 //                              groups; behind wait<n> all but the latest n have landed, for the
 //                              thread that asked. Others see them behind a barrier
@@ -79,6 +81,8 @@ struct LaunchConfig {
   Extent grid = {};
   Extent block = {};
   uint32_t shared_bytes = 0;  // for SharedArena
+  int shared_percent = 0;     // of the memory that is both that and the first cache, for devices
+                              // that overlap kernels; 0: as the device chooses
   bool overlaps = false;      // begins before kernels in front are done: wait_for_earlier()
   void* stream = nullptr;     // a cudaStream_t; the emulator has one queue, which is never late
 };
