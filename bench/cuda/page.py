@@ -1,12 +1,12 @@
 """The part of docs/cuda.md that says how fast kernels can be, and how fast they were: made of
-bench/cuda/roofline.txt (tenon_cuda_roofline) and bench/cuda/measured.txt (tenon_cuda_bench), which is
-there once it ran on a GPU."""
+bench/cuda/roofline.txt (tenon_cuda_roofline) and bench/cuda/measured, a file (tenon_cuda_bench) for each
+kind of GPU on which that ran."""
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/cuda.md"
 ROOFLINE = ROOT / "bench/cuda/roofline.txt"
-MEASURED = ROOT / "bench/cuda/measured.txt"
+MEASURED = ROOT / "bench/cuda/measured"
 BEGIN = "<!-- written by bench/cuda/all -->"
 END = "<!-- until here -->"
 NEVER = "never run"
@@ -64,70 +64,98 @@ def microseconds(value):
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
+def by_name(measured, name):
+    """What was measured on a device that roofline.txt names; None where it never ran."""
+    return next((one for one in measured if name in one.device.split()), None)
+
+
+def time_of(one, workload, name):
+    if one is None:
+        return NEVER
+    time = one.times.get((workload, name))
+    return NEVER if time is None else microseconds(time)
+
+
+def cublaslt_of(one, workload, name):
+    if not name.startswith("product."):
+        return "–"
+    beside = one.beside.get((workload, name)) if one else None
+    return NEVER if beside is None else microseconds(beside)
+
+
 def table(roofline, measured, workload):
-    rows = roofline.rows[workload]
+    """For each device: the least time, what was measured, and cuBLASLt's time where it stands beside."""
+    beside = workload in BESIDE
     yield f"**{TITLES[workload]}**"
     yield ""
     yield ("| kernel | calls | bytes | asked for | operations | "
-           + " | ".join(f"{device} ≥ µs" for device in roofline.devices) + " | measured µs |"
-           + (" cuBLASLt µs |" if workload in BESIDE else ""))
-    yield "|---|" + "---:|" * (len(roofline.devices) + 5 + (workload in BESIDE))
-    for name, calls, moved, issued, operations, *least in rows:
-        time = measured.step(workload) if name == "step" else measured.times.get((workload, name))
+           + "".join(f"{device} ≥ µs | measured | " + ("cuBLASLt | " if beside else "")
+                     for device in roofline.devices)).rstrip()
+    yield "|---|" + "---:|" * (len(roofline.devices) * (2 + beside) + 4)
+    for name, calls, moved, issued, operations, *least in roofline.rows[workload]:
         cells = [name, calls, number(int(moved)), number(int(issued)),
-                 number(int(operations)) if int(operations) else "–",
-                 *(microseconds(float(value)) for value in least),
-                 NEVER if time is None else microseconds(time)]
-        if workload in BESIDE:
-            beside = measured.beside.get((workload, name))
-            cells.append("–" if not name.startswith("product.") else
-                         NEVER if beside is None else microseconds(beside))
+                 number(int(operations)) if int(operations) else "–"]
+        for device, value in zip(roofline.devices, least):
+            one = by_name(measured, device)
+            cells += [microseconds(float(value)), time_of(one, workload, name)]
+            if beside:
+                cells.append(cublaslt_of(one, workload, name))
         yield "| " + " | ".join(cells) + " |"
     yield ""
 
 
-def verdicts(roofline, measured):
-    """What was to be reached, and what was; where nothing was measured, the roofline's own share."""
-    def moved(workload):
-        return next(int(row[2]) for row in roofline.rows[workload] if row[0] == "step")
-
-    plain, w4 = measured.step("8b-decode"), measured.step("8b-decode-w4")
-    bandwidth = None
-    if plain is not None and measured.bandwidth:
-        bandwidth = moved("8b-decode") / (plain * 1e-6) / measured.bandwidth
-    prefill = None
+def reached(roofline, one):
+    """Of what was to be reached, what a device reached: the share of the bandwidth that copying has, of
+    cuBLASLt's rate in the largest product of a prompt, bf16's time in that of 4 bits."""
+    moved = next(int(row[2]) for row in roofline.rows["8b-decode"] if row[0] == "step")
+    plain, w4 = one.step("8b-decode"), one.step("8b-decode-w4")
     largest = ("8b-prefill", "product.gate_up")
-    if largest in measured.times and largest in measured.beside:
-        prefill = measured.beside[largest] / measured.times[largest]
-    yield "| Aim | reached |"
-    yield "|---|---:|"
-    yield f"| bf16, batch 1: ≥ 0.80 of the bandwidth that copying reaches | {share(bandwidth)} |"
-    yield f"| prompt's largest product: ≥ 0.5 of cuBLASLt's rate | {share(prefill)} |"
-    yield ("| 4 bits: ≥ 2.5 times as fast as bf16, batch 1 | "
-           f"{share(plain / w4 if plain is not None and w4 is not None else None)} |")
+    yield moved / (plain * 1e-6) / one.bandwidth if plain and one.bandwidth else None
+    yield (one.beside[largest] / one.times[largest]
+           if largest in one.times and largest in one.beside else None)
+    yield plain / w4 if plain and w4 else None
+
+
+AIMS = ("bf16, batch 1: ≥ 0.80 of the bandwidth that copying reaches",
+        "prompt's largest product: ≥ 0.5 of cuBLASLt's rate",
+        "4 bits: ≥ 2.5 times as fast as bf16, batch 1")
+
+
+def verdicts(roofline, measured):
+    columns = {device: by_name(measured, device) for device in roofline.devices}
+    seen = [list(reached(roofline, one)) if one else [None] * len(AIMS) for one in columns.values()]
+    yield "| Aim | " + " | ".join(columns) + " |"
+    yield "|---|" + "---:|" * len(columns)
+    for i, aim in enumerate(AIMS):
+        yield f"| {aim} | " + " | ".join(share(values[i]) for values in seen) + " |"
     yield ""
 
 
 def by_torch(measured):
-    steps = [f"{microseconds(time)} µs for the step of \"{TITLES[name]}\" ({time / measured.step(name):.2f} "
-             "times as long)" for name, time in measured.torch_steps.items() if measured.step(name)]
-    if steps:
-        yield (f"PyTorch {measured.torch}, with its own operations and matrices joined as here, replayed as one "
-               f"graph (`bench/cuda/torch_step.py`): {', '.join(steps)}.")
-        yield ""
+    for one in measured:
+        steps = [f"{microseconds(time)} µs for the step of \"{TITLES[name]}\" ({time / one.step(name):.2f} "
+                 "times as long)" for name, time in one.torch_steps.items() if one.step(name)]
+        if steps:
+            yield (f"PyTorch {one.torch} on the {one.device}, with its own operations and matrices joined as "
+                   f"here, replayed as one graph (`bench/cuda/torch_step.py`): {', '.join(steps)}.")
+            yield ""
 
 
 def share(value):
     return NEVER if value is None else f"{value:.2f}"
 
 
-def section(roofline_text, measured_text):
-    roofline, measured = Roofline(roofline_text), Measured(measured_text)
+def device_of(one):
+    return (f"{one.device}, which copies {number(one.bandwidth)}B/s"
+            + (f", beside cuBLASLt {one.cublaslt}" if one.cublaslt else ""))
+
+
+def section(roofline_text, measured_texts):
+    roofline = Roofline(roofline_text)
+    measured = [Measured(text) for text in measured_texts]
     lines = [BEGIN, ""]
-    lines.append(f"Measured on {measured.device}, which copies {number(measured.bandwidth)}B/s"
-                 + (f", beside cuBLASLt {measured.cublaslt}." if measured.cublaslt else ".")
-                 if measured.device else
-                 "Nothing here was measured: no kernel has run on a GPU.")
+    lines.append("Measured on " + "; and on ".join(device_of(one) for one in measured) + "."
+                 if measured else "Nothing here was measured: no kernel has run on a GPU.")
     lines.append("")
     lines += ["| Device (SXM) | memory | bf16, dense |", "|---|---:|---:|"]
     for device, (bandwidth, operations) in roofline.limits.items():
@@ -141,9 +169,15 @@ def section(roofline_text, measured_text):
     return "\n".join(lines)
 
 
+def file_of(text):
+    """Where lines of tenon_cuda_bench go, by the name of their device: NVIDIA H200 is h200.txt."""
+    words = [word for word in Measured(text).device.lower().split() if word != "nvidia"]
+    return MEASURED / f"{words[0]}.txt"
+
+
 def made():
     """The page as it should be."""
-    measured = MEASURED.read_text() if MEASURED.exists() else ""
+    measured = [path.read_text() for path in sorted(MEASURED.glob("*.txt"))]
     text = PAGE.read_text()
     before, rest = text.split(BEGIN)
     return before + section(ROOFLINE.read_text(), measured) + rest.split(END)[1]
