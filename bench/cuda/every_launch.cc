@@ -12,19 +12,26 @@ constexpr Input kTypes[] = {Input::f32, Input::bf16};
 constexpr CacheType kCacheTypes[] = {CacheType::f32, CacheType::bf16, CacheType::i8, CacheType::i4};
 constexpr int kWidth = 128;
 
-QuantScales quantised(int bits) {
+struct Codes {
+  int bits;
+  bool floats;
+};
+constexpr Codes kCodes[] = {{4, false}, {8, false}, {8, true}};
+
+QuantScales quantised(const Codes& codes) {
   QuantScales quant = {};
+  quant.floats = codes.floats;
   quant.groups = 1;
   quant.group = kWidth;
-  quant.bits = bits;
+  quant.bits = codes.bits;
   quant.rows = kWidth;
   return quant;
 }
 
-bool embeds(Input type, int bits) {
+bool embeds(Input type, const QuantScales& quant) {
   EmbedCall embed = {};
   embed.weights = type;
-  embed.quant = quantised(bits);
+  embed.quant = quant;
   embed.rows = 1;
   embed.width = kWidth;
   return launch_embed(nullptr, embed) == 0;
@@ -41,7 +48,7 @@ bool norms(Input type) {
 }
 
 bool rows_of(Input type) {
-  return embeds(type, 0) && norms(type) &&
+  return embeds(type, {}) && norms(type) &&
          launch_gate(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth, kWidth,
                      ActivationKind::silu) == 0 &&
          launch_take_rows(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth) == 0 &&
@@ -62,9 +69,9 @@ bool products(uint32_t rows) {
     taken &= launch_multiply(nullptr, type, call) == 0 &&
              launch_multiply_heads(nullptr, type, call, {2, kWidth, kWidth, kWidth}) == 0;
   }
-  for (const int bits : {4, 8}) {
+  for (const Codes& codes : kCodes) {
     for (const int group : {32, 64, 96, 128, 256}) {
-      QuantScales quant = quantised(bits);
+      QuantScales quant = quantised(codes);
       quant.groups = (kWidth + group - 1) / group;
       quant.group = group;
       taken &= launch_multiply_quant(nullptr, {call, quant, {}}) == 0;
@@ -90,9 +97,9 @@ bool products_with_experts(uint32_t rows) {
   const MultiplyCall call = product(rows);
   bool taken = launch_collect_places(nullptr, chosen, nullptr, nullptr) == 0 &&
                launch_multiply_experts(nullptr, Input::f32, call, {}, chosen, 1) == 0;
-  for (const int bits : {0, 4, 8}) {
-    const QuantScales quant = bits == 0 ? QuantScales{} : quantised(bits);
-    taken &= launch_multiply_experts(nullptr, Input::bf16, call, quant, chosen, 1) == 0;
+  taken &= launch_multiply_experts(nullptr, Input::bf16, call, {}, chosen, 1) == 0;
+  for (const Codes& codes : kCodes) {
+    taken &= launch_multiply_experts(nullptr, Input::bf16, call, quantised(codes), chosen, 1) == 0;
   }
   return taken;
 }
@@ -156,7 +163,7 @@ bool launch_every_kernel() {
                routes() && draws();
   for (const uint32_t rows : {1, 4, 16, 64}) taken &= products(rows);
   for (const Input type : kTypes) taken &= rows_of(type);
-  for (const int bits : {4, 8}) taken &= embeds(Input::bf16, bits);
+  for (const Codes& codes : kCodes) taken &= embeds(Input::bf16, quantised(codes));
   for (const CacheType type : kCacheTypes) taken &= caches(type);
   return taken;
 }

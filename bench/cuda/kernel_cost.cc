@@ -72,7 +72,8 @@ Cost few_quant_rows(const QuantCall& call) {
   // Scales and zeros are read once.
   const uint64_t groups = number(call.quant.groups);
   const uint64_t read = columns * number(tile.groups);
-  cost += reads(n * groups * 2, read * 2);
+  const uint64_t scale_bytes = number(quant_scale_bytes(call.quant.floats));
+  cost += reads(n * groups * scale_bytes, read * scale_bytes);
   if (call.quant.zeros != nullptr) cost += reads(n * groups, read);
   return cost;
 }
@@ -138,7 +139,8 @@ Cost table_rows(const EmbedCall& call, uint64_t different) {
   const uint64_t whole = number(whole_width) * number(quant.bits) / 8;
   const uint64_t quads = call.rows * ceiling(width, 4);  // each has one scale
   Cost cost = reads(different * (whole + bytes.size()), elements);
-  cost += reads(different * groups * 2, quads * 2);
+  const uint64_t scale_bytes = number(quant_scale_bytes(quant.floats));
+  cost += reads(different * groups * scale_bytes, quads * scale_bytes);
   if (quant.zeros != nullptr) cost += reads(different * groups, quads);
   return cost;
 }

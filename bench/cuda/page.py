@@ -13,6 +13,7 @@ NEVER = "never run"
 TITLES = {
     "8b-decode": "Decoding, one sequence of 1,024 tokens, bf16",
     "8b-decode-w8": "The same, weights of 8 bits (the head's bf16)",
+    "8b-decode-f8": "The same, weights that are floats of 8 bits (E4M3)",
     "8b-decode-w4": "The same, weights of 4 bits (the head's bf16)",
     "8b-prefill": "A prompt of 4,096 tokens, bf16",
     "parts": "Single calls of kernels that these steps do not have, for one row, the 1,024th where it attends",

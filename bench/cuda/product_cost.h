@@ -55,7 +55,8 @@ inline Cost tiles_of_rows(const MultiplyCall& call, const QuantScales& quant, ui
   const uint64_t row_warps = rows_of_tile / 16;
   // Of a warp, 16 sums need a column's scale, and four lanes' weights its zero.
   const uint64_t segments = ceiling(number(call.k_in), number(quant_segment(quant.group)));
-  cost += reads(n * groups * 2, tiles * row_warps * n * segments * 16 * 2);
+  const uint64_t scale_bytes = number(quant_scale_bytes(quant.floats));
+  cost += reads(n * groups * scale_bytes, tiles * row_warps * n * segments * 16 * scale_bytes);
   if (quant.zeros != nullptr) cost += reads(n * groups, tiles * row_warps * n * segments * 4);
   return cost;
 }

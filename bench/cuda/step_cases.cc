@@ -32,7 +32,8 @@ bool gates_at_once(const Workload& w) {
 // A product of `rows` with W [n, k]; `gated`: W is a gate and an up.
 class Product {
  public:
-  Product(uint32_t rows, int n, int k, bool add, int bits, bool gated = false) : bits_(bits) {
+  Product(uint32_t rows, int n, int k, bool add, int bits, bool floats = false, bool gated = false)
+      : bits_(bits) {
     call_.rows = rows;
     call_.n_out = n;
     call_.k_in = k;
@@ -46,6 +47,7 @@ class Product {
     quant_.quant.group = kGroup;
     quant_.quant.bits = bits;
     quant_.quant.rows = n;
+    quant_.quant.floats = floats;
     quant_.gated = {nullptr, n / 2, ActivationKind::silu};
     gated_ = gated;
   }
@@ -92,7 +94,9 @@ class Product {
       one.call = call;
       if (gated_) one.gated.out = out;
       one.call.w = arrays.bytes(product(n, call.w_stride), 256);
-      one.quant.scales = arrays.half_scales(product(n, one.quant.groups));
+      const uint64_t scales = product(n, one.quant.groups);
+      one.quant.scales = one.quant.floats ? static_cast<const void*>(arrays.floats(scales))
+                                          : arrays.half_scales(scales);
       one.quant.zeros = bits_ == 4 ? arrays.bytes(product(n, one.quant.groups), 16) : nullptr;
       return one;
     });
@@ -190,14 +194,15 @@ class Cases {
     const int q = m_.heads * m_.head_dim;
     embed();
     norm("norm", w_.rows, 2 * layers);
-    multiply("product.qkv", layers, {w_.rows, qkv_width(m_), m_.hidden, false, w_.weight_bits});
+    multiply("product.qkv", layers,
+             {w_.rows, qkv_width(m_), m_.hidden, false, w_.weight_bits, w_.floats});
     place_heads();
     attention();
-    multiply("product.output", layers, {w_.rows, m_.hidden, q, true, w_.weight_bits});
+    multiply("product.output", layers, {w_.rows, m_.hidden, q, true, w_.weight_bits, w_.floats});
     multiply("product.gate_up", layers,
-             {w_.rows, 2 * m_.mlp, m_.hidden, false, w_.weight_bits, gates_at_once(w_)});
+             {w_.rows, 2 * m_.mlp, m_.hidden, false, w_.weight_bits, w_.floats, gates_at_once(w_)});
     if (!gates_at_once(w_)) gate();
-    multiply("product.down", layers, {w_.rows, m_.hidden, m_.mlp, true, w_.weight_bits});
+    multiply("product.down", layers, {w_.rows, m_.hidden, m_.mlp, true, w_.weight_bits, w_.floats});
     take_rows();
     norm("norm.last", 1, 1);
     multiply("product.head", 1, {1, m_.vocabulary, m_.hidden, false, 16});

@@ -23,8 +23,9 @@ struct Workload {
   const char* name;
   DecoderShape model;
   uint32_t rows;
-  uint32_t entries;  // with the rows
-  int weight_bits;   // 16: bf16; 8 or 4: integers in groups of 128, with zeros for 4
+  uint32_t entries;     // with the rows
+  int weight_bits;      // 16: bf16; 8 or 4: codes in groups of 128, with zeros for 4
+  bool floats = false;  // E4M3, of 8 bits
 };
 
 struct KernelCase {
@@ -49,15 +50,13 @@ std::vector<size_t> step_order(const Workload& workload, const std::vector<Kerne
 
 // What is emulated, and small enough for that; what is extrapolated to.
 inline constexpr Workload kEmulated[] = {
-    {"tale-decode", kTale, 1, 100, 16},
-    {"tale-prefill", kTale, 20, 20, 16},
-    {"tale-decode-w8", kTale, 1, 100, 8},
+    {"tale-decode", kTale, 1, 100, 16},   {"tale-prefill", kTale, 20, 20, 16},
+    {"tale-decode-w8", kTale, 1, 100, 8}, {"tale-decode-f8", kTale, 1, 100, 8, true},
     {"tale-decode-w4", kTale, 1, 100, 4},
 };
 inline constexpr Workload kFull[] = {
-    {"8b-decode", k8B, 1, 1024, 16},
-    {"8b-decode-w8", k8B, 1, 1024, 8},
-    {"8b-decode-w4", k8B, 1, 1024, 4},
+    {"8b-decode", k8B, 1, 1024, 16},         {"8b-decode-w8", k8B, 1, 1024, 8},
+    {"8b-decode-f8", k8B, 1, 1024, 8, true}, {"8b-decode-w4", k8B, 1, 1024, 4},
     {"8b-prefill", k8B, 4096, 4096, 16},
 };
 

@@ -9,6 +9,7 @@
 
 #include "core/exec/cuda/kernels/launches.h"
 #include "core/exec/ref/ref_experts.h"
+#include "tests/cuda/e4m3.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"
 
@@ -192,6 +193,7 @@ struct Product {
   Input type = Input::bf16;
   int bits = 0;
   uint32_t each = 1;
+  bool floats = false;
 };
 constexpr int kN = 70, kK = 64;
 
@@ -199,7 +201,7 @@ constexpr int kN = 70, kK = 64;
 struct Numbered {
   std::vector<float> x, w, bias;
   std::vector<uint8_t> codes;
-  std::vector<uint16_t> scales;
+  std::vector<float> scales;
 
   Numbered(const Product& p, const Choice& choice) {
     Numbers numbers(4);
@@ -211,13 +213,19 @@ struct Numbered {
     const auto stride = static_cast<size_t>(quant_stride(kK, p.bits));
     codes.resize(w.size() / kK * stride);
     for (size_t group = 0; group < w.size() / 32; ++group) {
-      scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
+      const float scale = 0.01f + 0.005f * numbers.next();
+      scales.push_back(p.floats ? scale / 20 : to_float(to_half(scale)));
       for (size_t i = group * 32; i < group * 32 + 32; ++i) {
-        const int code = static_cast<int>(numbers.below(p.bits == 4 ? 16 : 255));
-        const int value = p.bits == 4 ? code - 8 : code - 127;
-        w[i] = static_cast<float>(value) * to_float(Half{scales.back()});
         const int place = quant_place(static_cast<int>(i % kK), p.bits);
         uint8_t* const row = &codes[i / kK * stride];
+        if (p.floats) {
+          row[place] = static_cast<uint8_t>(numbers.below(256));
+          w[i] = of_8_bits(row[place]) * scales.back();
+          continue;
+        }
+        const int code = static_cast<int>(numbers.below(p.bits == 4 ? 16 : 255));
+        const int value = p.bits == 4 ? code - 8 : code - 127;
+        w[i] = static_cast<float>(value) * scales.back();
         if (p.bits == 8) row[place] = static_cast<uint8_t>(value);
         if (p.bits == 4) row[place / 2] |= static_cast<uint8_t>(code << (place % 2 * 4));
       }
@@ -244,11 +252,15 @@ std::vector<float> multiply(const Product& p, const Choice& choice, const Number
   QuantScales quant = {};
   if (p.bits != 0) {
     const size_t rows = numbers.w.size() / kK;
-    std::vector<uint16_t> scales;
+    std::vector<float> scales;
+    std::vector<uint16_t> halves;
     for (size_t i = 0; i < kK / 32 * rows; ++i) {
       scales.push_back(numbers.scales[i % rows * (kK / 32) + i / rows]);
+      halves.push_back(to_half(scales.back()).bits);
     }
-    quant = {device.upload(scales, "scales"), nullptr, kK / 32, 32, p.bits, static_cast<int>(rows)};
+    const void* const at = p.floats ? static_cast<const void*>(device.upload(scales, "scales"))
+                                    : device.upload(halves, "scales");
+    quant = {at, nullptr, kK / 32, 32, p.bits, static_cast<int>(rows), p.floats};
   }
   EXPECT_EQ(launch_multiply_experts(nullptr, p.type, call, quant, choice.on(device), p.each), 0);
   return device.download(call.y, places * kN);
@@ -257,7 +269,8 @@ std::vector<float> multiply(const Product& p, const Choice& choice, const Number
 TEST(CudaExperts, multiply_rows_with_their_own_matrices) {
   for (const Product& p :
        {Product{"f32", Input::f32}, Product{"bf16"}, Product{"each", Input::bf16, 0, 2},
-        Product{"8 bits", Input::bf16, 8, 2}, Product{"4 bits", Input::bf16, 4}}) {
+        Product{"8 bits", Input::bf16, 8, 2}, Product{"4 bits", Input::bf16, 4},
+        Product{"floats of 8 bits", Input::bf16, 8, 1, true}}) {
     for (const uint32_t rows : {1u, 13u, 70u}) {
       SCOPED_TRACE(std::string(p.name) + ", rows " + std::to_string(rows));
       const Choice choice(rows, 2, 3, 5);
@@ -280,7 +293,8 @@ TEST(CudaExperts, multiply_rows_with_their_own_matrices) {
 
 TEST(CudaExperts, give_a_row_the_same_bits_whatever_others_choose) {
   for (const Product& p :
-       {Product{"bf16"}, Product{"8 bits", Input::bf16, 8}, Product{"4 bits", Input::bf16, 4}}) {
+       {Product{"bf16"}, Product{"8 bits", Input::bf16, 8}, Product{"4 bits", Input::bf16, 4},
+        Product{"floats of 8 bits", Input::bf16, 8, 1, true}}) {
     SCOPED_TRACE(p.name);
     const Choice all(70, 2, 3, 5);
     const Numbered numbers(p, all);

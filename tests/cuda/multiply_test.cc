@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
+#include "tests/cuda/e4m3.h"
 #include "tests/cuda/emulated_device.h"
 
 namespace tenon::cuda::test {
@@ -210,7 +211,8 @@ TEST(CudaMultiply, begins_each_piece_of_k_with_zero) {
   }
 }
 
-// Weights in integers with a scale for each group, here row by row.
+// Weights in codes with a scale for each group, here row by row.
+enum class Code : uint8_t { nibbles, bytes, floats };
 struct Quantised {
   // As kernels read them.
   template <typename T>
@@ -223,25 +225,37 @@ struct Quantised {
     return made;
   }
 
+  Code code;
   int bits, group, groups;
   std::vector<uint8_t> bytes, zeros;
-  std::vector<uint16_t> scales;
+  std::vector<float> scales;
   std::vector<double> w;
 
-  Quantised(const Problem& p, int bit_count, int group_elements, bool with_zeros)
-      : bits(bit_count), group(group_elements), groups((p.k + group - 1) / group) {
+  Quantised(const Problem& p, Code coded, int group_elements, bool with_zeros)
+      : code(coded),
+        bits(coded == Code::nibbles ? 4 : 8),
+        group(group_elements),
+        groups((p.k + group - 1) / group) {
     Numbers numbers(7);
     const auto stride = static_cast<int>(quant_stride(p.k, bits));
     bytes.resize(static_cast<size_t>(p.n) * stride);
     for (int i = 0; i < p.n * groups; ++i) {
-      scales.push_back(to_half(0.01f + 0.005f * numbers.next()).bits);
+      const float scale = 0.01f + 0.005f * numbers.next();
+      // Of floats they are no halves, and their sums as large as those of integers.
+      scales.push_back(code == Code::floats ? scale / 20 : to_float(to_half(scale)));
       if (with_zeros) zeros.push_back(static_cast<uint8_t>(numbers.below(bits == 4 ? 16 : 256)));
     }
     for (int i = 0; i < p.n * p.k; ++i) {
       const int row = i / p.k, k = i % p.k, own = row * groups + k / group;
+      const int place = quant_place(k, bits);
+      if (code == Code::floats) {
+        const auto q = static_cast<uint8_t>(numbers.below(256));
+        bytes[row * stride + place] = q;
+        w.push_back(double{of_8_bits(q)} * double{scales[own]});
+        continue;
+      }
       const int q = bits == 4 ? static_cast<int>(numbers.below(16))
                               : static_cast<int>(numbers.below(255)) - 127;
-      const int place = quant_place(k, bits);
       if (bits == 4) {
         bytes[row * stride + place / 2] |= static_cast<uint8_t>(q << (4 * (place % 2)));
       } else {
@@ -249,10 +263,18 @@ struct Quantised {
       }
       const int byte = with_zeros ? zeros[own] : bits == 4 ? 8 : 0;
       const int zero = bits == 4 ? byte : static_cast<int8_t>(byte);
-      w.push_back((q - zero) * double{to_float(Half{scales[own]})});
+      w.push_back((q - zero) * double{scales[own]});
     }
   }
+  const void* scales_on(EmulatedDevice& device) const {
+    const std::vector<float> all = by_groups(scales);
+    if (code == Code::floats) return device.upload(all, "scales");
+    std::vector<uint16_t> halves;
+    for (const float scale : all) halves.push_back(to_half(scale).bits);
+    return device.upload(halves, "scales");
+  }
 };
+constexpr Code kCodes[] = {Code::nibbles, Code::bytes, Code::floats};
 
 // A call that multiplies x with W, which has scales and zeros.
 QuantCall quant_call(EmulatedDevice& device, const Problem& p, const Quantised& q) {
@@ -265,11 +287,12 @@ QuantCall quant_call(EmulatedDevice& device, const Problem& p, const Quantised& 
   call.call.y_stride = p.n;
   call.call.x = device.upload(rounded(padded(p.x, p.k, call.call.x_stride, NAN)), "x");
   call.call.w = device.upload(q.bytes, "w");
-  call.quant.scales = device.upload(q.by_groups(q.scales), "scales");
+  call.quant.scales = q.scales_on(device);
   call.quant.zeros = q.zeros.empty() ? nullptr : device.upload(q.by_groups(q.zeros), "zeros");
   call.quant.groups = q.groups;
   call.quant.group = q.group;
   call.quant.bits = q.bits;
+  call.quant.floats = q.code == Code::floats;
   call.quant.rows = p.n;
   return call;
 }
@@ -283,18 +306,19 @@ std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed 
 }
 
 TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
-  for (const int bits : {8, 4}) {
+  for (const Code code : kCodes) {
     for (const int group : {32, 64, 128}) {
       for (const uint32_t rows : {1u, 5u, 18u}) {
         const Problem p(rows, 67, 160);
-        const Quantised q(p, bits, group, group == 64);
+        const Quantised q(p, code, group, group == 64 && code != Code::floats);
         const std::vector<float> y = multiply(p, q);
         for (uint32_t row = 0; row < rows; ++row) {
           for (int column = 0; column < p.n; ++column) {
             double sum = 0.0;
             for (int i = 0; i < p.k; ++i) sum += double{p.x[row * p.k + i]} * q.w[column * p.k + i];
             ASSERT_NEAR(y[row * p.n + column], sum, 2e-4)
-                << bits << " bits, groups of " << group << ", row " << row << ", column " << column;
+                << q.bits << " bits, groups of " << group << ", row " << row << ", column "
+                << column;
           }
         }
       }
@@ -307,7 +331,7 @@ TEST(CudaMultiply, brings_long_rows_with_integers_in_parts) {
   for (const uint32_t rows : {6u, 16u}) {
     const Problem all(20, 19, 6 * 1024 + 130);
     for (const int group : {32, 64, 96, 128, 256}) {
-      const Quantised q(all, 4, group, true);
+      const Quantised q(all, Code::nibbles, group, true);
       const std::vector<float> whole = multiply(all, q);
       const Problem some = all.first(rows);
       const std::vector<float> part = multiply(some, q, rows);
@@ -321,14 +345,14 @@ TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
   for (const auto& [k, group] :
        {std::pair(100, 32), std::pair(1090, 128), std::pair(2208, 96), std::pair(2100, 2112)}) {
     const Problem all(20, 67, k);
-    for (const int bits : {8, 4}) {
-      const Quantised q(all, bits, group, true);
+    for (const Code code : kCodes) {
+      const Quantised q(all, code, group, code != Code::floats);
       const std::vector<float> whole = multiply(all, q);
       for (const uint32_t rows : {1u, 3u, 8u, 9u, 16u}) {
         const Problem some = all.first(rows);
         const std::vector<float> part = multiply(some, q, rows);
         EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
-            << bits << " bits, K " << k << ", groups of " << group << ", " << rows << " rows";
+            << q.bits << " bits, K " << k << ", groups of " << group << ", " << rows << " rows";
       }
     }
   }
@@ -342,9 +366,9 @@ TEST(CudaMultiply, makes_of_a_gate_and_an_up_what_two_launches_make) {
   };
   for (const Case c :
        {Case{1, 48, 1090}, {3, 33, 160}, {2, 16, 160}, {8, 33, 1090}, {7, 19, 5000}}) {
-    for (const int bits : {8, 4}) {
+    for (const Code code : kCodes) {
       const Problem p(c.rows, 2 * c.width, c.k);
-      const Quantised q(p, bits, 32, true);
+      const Quantised q(p, code, 32, code != Code::floats);
       for (const ActivationKind kind : {ActivationKind::silu, ActivationKind::gelu_tanh}) {
         EmulatedDevice device(c.rows);
         const auto stride = static_cast<size_t>(up_to(c.width, 8));

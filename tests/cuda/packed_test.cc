@@ -9,6 +9,7 @@
 
 #include "core/exec/cuda/cuda_weights.h"
 #include "core/exec/cuda/packed_matrix.h"
+#include "tests/cuda/e4m3.h"
 #include "tests/cuda/on_device.h"
 #include "tests/support/quant_weight.h"
 
@@ -18,23 +19,38 @@ namespace {
 // What the kernels make of a row.
 std::vector<float> unpacked(const Weight& weight, const PackedLayout& layout, uint32_t row) {
   std::vector<uint8_t> codes(layout.code_bytes(weight.k_in)), zeros(layout.groups(weight.k_in));
-  std::vector<uint16_t> scales(zeros.size());
+  std::vector<std::byte> scales(zeros.size() * layout.scale_bytes());
   pack_row(weight, layout, row, {codes.data(), scales.data(), zeros.data()});
+  const auto scale_of = [&](uint32_t group) {
+    if (!layout.floats) {
+      Half half;
+      std::memcpy(&half, &scales[group * 2], 2);
+      return to_float(half);
+    }
+    float scale;
+    std::memcpy(&scale, &scales[group * 4], 4);
+    return scale;
+  };
   std::vector<float> values;
   for (uint32_t i = 0; i < weight.k_in; ++i) {
     const uint32_t group = i / static_cast<uint32_t>(layout.group);
     const int place = quant_place(static_cast<int>(i), layout.bits);
+    if (layout.floats) {
+      values.push_back(of_8_bits(codes[place]) * scale_of(group));
+      continue;
+    }
     const int code = layout.bits == 8 ? static_cast<int8_t>(codes[place])
                                       : codes[place / 2] >> (place % 2 * 4) & 15;
     int zero = layout.bits == 8 ? 0 : 8;
     if (layout.zeros) zero = layout.bits == 8 ? static_cast<int8_t>(zeros[group]) : zeros[group];
-    values.push_back(static_cast<float>(code - zero) * to_float(Half{scales[group]}));
+    values.push_back(static_cast<float>(code - zero) * scale_of(group));
   }
   return values;
 }
 
 TEST(CudaPacked, rows_stand_for_what_their_blocks_stand_for) {
-  for (const char* format : {"q8_0", "q4_0", "u4_32", "u4_64", "u4_128", "u8_32", "u8_64"}) {
+  for (const char* format :
+       {"q8_0", "q4_0", "u4_32", "u4_64", "u4_128", "u8_32", "u8_64", "f8_32", "f8_64", "f8_128"}) {
     SCOPED_TRACE(format);
     QuantWeight blocks(format, 5, whole_blocks(format, 200), 3, 1);
     const Weight weight = weight_of(blocks);
@@ -88,13 +104,13 @@ TEST(CudaPacked, gives_elements_places_of_their_own) {
 }
 
 TEST(CudaPacked, leaves_other_formats_to_be_widened) {
-  for (const char* format : {"q4_1", "q6_k", "u3_32", "nf4_64", "f8_128", "mxfp4"}) {
+  for (const char* format : {"q4_1", "q6_k", "u3_32", "nf4_64", "mxfp4"}) {
     EXPECT_FALSE(packed_layout(weight_of(QuantWeight(format, 2, 256, 1)))) << format;
   }
 }
 
 TEST(CudaPacked, embeds_tokens_from_a_table_of_integers) {
-  for (const char* format : {"q8_0", "q4_0", "u4_64", "u8_32"}) {
+  for (const char* format : {"q8_0", "q4_0", "u4_64", "u8_32", "f8_32"}) {
     SCOPED_TRACE(format);
     QuantWeight blocks(format, 6, 64, 7);
     const Weight weight = weight_of(blocks);
@@ -110,8 +126,8 @@ TEST(CudaPacked, embeds_tokens_from_a_table_of_integers) {
     EmbedCall call = {};
     call.tokens = *tokens;
     call.table = table->data;
-    call.quant = {table->scales, table->zeros, table->groups,
-                  table->group,  table->bits,  table->rows};
+    call.quant = {table->scales, table->zeros, table->groups, table->group,
+                  table->bits,   table->rows,  table->floats};
     call.weights = Input::bf16;
     call.hidden = *hidden;
     call.rows = 2;
@@ -141,7 +157,8 @@ TEST(CudaPacked, models_of_other_tools_give_the_logits_of_the_oracle) {
        {"gguf/llama_tied_q8_0.gguf", "gguf/llama_mixed_blocks.gguf", "published/awq_4bit",
         "published/gptq_4bit", "published/gptq_8bit", "published/gptq_4bit_order",
         "published/ct_w4a16", "published/ct_w4a16_zeros", "published/ct_w8a16", "published/ct_w8a8",
-        "published/hqq_4bit"}) {
+        "published/hqq_4bit", "published/ct_fp8", "published/fp8_one_scale",
+        "published/fp8_partial_blocks"}) {
     expect_oracle(name, 2e-2f, bf16_cache());
   }
 }
@@ -154,6 +171,7 @@ TEST(CudaPacked, weights_take_the_bytes_that_were_announced_and_have_a_name_of_t
   for (const Case& c :
        {Case{"published/awq_4bit", "cuda/bf16+packed"},
         Case{"gguf/llama_tied_q8_0.gguf", "cuda/bf16+packed"},
+        Case{"published/ct_fp8", "cuda/bf16+packed"},
         Case{"published/gptq_4bit_order", "cuda/bf16"}, Case{"models/llama_bf16", "cuda/bf16"},
         Case{"models/llama_gqa", "cuda/f32"}}) {
     SCOPED_TRACE(c.name);

@@ -120,7 +120,7 @@ class Stacked {
 };
 
 TEST(CudaStacks, have_parts_that_are_what_they_are_alone) {
-  for (const char* format : {"q8_0", "q4_0", "u4_64", "u8_32"}) {
+  for (const char* format : {"q8_0", "q4_0", "u4_64", "u8_32", "f8_32"}) {
     SCOPED_TRACE(format);
     QuantWeight first(format, 5, 128, 3), second(format, 300, 128, 4);
     Stacked both(weight_of(first), weight_of(second));
@@ -140,15 +140,18 @@ TEST(CudaStacks, have_parts_that_are_what_they_are_alone) {
       std::vector<uint8_t> expected(static_cast<size_t>(bytes));
       ASSERT_TRUE(driver.fetch(expected.data(), codes, expected.size()).ok());
       ASSERT_EQ(own.groups, alone->groups);
-      std::vector<uint16_t> scales(static_cast<size_t>(own.n_out * own.groups));
-      ASSERT_TRUE(driver.fetch(scales.data(), alone->scales, scales.size() * 2).ok());
+      const int scale_bytes = quant_scale_bytes(own.floats);
+      std::vector<uint8_t> scales(static_cast<size_t>(own.n_out * own.groups * scale_bytes));
+      ASSERT_TRUE(driver.fetch(scales.data(), alone->scales, scales.size()).ok());
       ASSERT_TRUE(driver.wait().ok());
       EXPECT_EQ(both.fetched(static_cast<const uint8_t*>(own.data), bytes), expected);
       EXPECT_EQ(own.rows, 305);
       for (int group = 0; group < own.groups; ++group) {
-        const auto first_of = scales.begin() + group * own.n_out;
-        EXPECT_EQ(both.fetched(own.scales + group * own.rows, own.n_out),
-                  std::vector<uint16_t>(first_of, first_of + own.n_out));
+        const int count = own.n_out * scale_bytes;
+        const auto first_of = scales.begin() + group * count;
+        const auto* const from = static_cast<const uint8_t*>(own.scales);
+        EXPECT_EQ(both.fetched(from + group * own.rows * scale_bytes, count),
+                  std::vector<uint8_t>(first_of, first_of + count));
       }
     }
   }
@@ -156,8 +159,9 @@ TEST(CudaStacks, have_parts_that_are_what_they_are_alone) {
 
 TEST(CudaStacks, are_not_made_of_what_does_not_go_together) {
   QuantWeight q8("q8_0", 5, 128, 3), q4("q4_0", 5, 128, 3), wide("q8_0", 5, 256, 3),
-      widened("q6_k", 5, 256, 3), other("q4_1", 4, 256, 3);
+      floats("f8_32", 5, 128, 3), widened("q6_k", 5, 256, 3), other("q4_1", 4, 256, 3);
   EXPECT_FALSE(Stacked(weight_of(q8), weight_of(q4)).together());
+  EXPECT_FALSE(Stacked(weight_of(q8), weight_of(floats)).together());
   EXPECT_FALSE(Stacked(weight_of(q8), weight_of(wide)).together());
   EXPECT_FALSE(Stacked(weight_of(q8), Weight()).together());
   EXPECT_FALSE(Stacked(weight_of(wide), weight_of(widened)).together());

@@ -33,7 +33,7 @@ CacheType cache_type(DType dtype) {
 }
 
 QuantScales scales_of(const DeviceMatrix& w) {
-  return {w.scales, w.zeros, w.groups, w.group, w.bits, w.rows};
+  return {w.scales, w.zeros, w.groups, w.group, w.bits, w.rows, w.floats};
 }
 
 void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,

@@ -10,14 +10,16 @@
 namespace tenon::cuda {
 namespace {
 
-// A block of the formats that can stay packed begins with an f16 scale. Those with a zero point
-// have it behind the scale, as an f16 too; 32 codes of 4 bits are 16 low nibbles and 16 high ones.
+// A block of the formats that can stay packed begins with a scale, an f16, of floats an f32. Those
+// with a zero point have it behind the scale, as an f16 too; 32 codes of 4 bits are 16 low nibbles
+// and 16 high ones.
 struct Block {
   int bits = 0;
   bool has_zero = false;
-  bool is_signed = false;  // codes of 8 bits
+  bool is_signed = false;  // codes of 8 bits, or what is no integer
+  bool floats = false;
 
-  size_t codes_at() const { return has_zero ? 4 : 2; }
+  size_t codes_at() const { return has_zero || floats ? 4 : 2; }
   int usual_zero() const { return bits == 4 ? 8 : is_signed ? 0 : 128; }
 };
 
@@ -26,6 +28,7 @@ Block block_of(const QuantFormat& format) {
   if (format.name == "q4_0") return {4, false, false};
   if (format.name.starts_with("u4_")) return {4, true, false};
   if (format.name.starts_with("u8_")) return {8, true, false};
+  if (format.name.starts_with("f8_")) return {8, false, true, true};
   return {};
 }
 
@@ -109,7 +112,7 @@ PackedLayout packed_layout(const Weight& weight) {
   const QuantFormat* const format = find_quant_format(weight.format);
   if (format == nullptr || weight.parts.size() != 1) return {};
   const Block block = block_of(*format);
-  PackedLayout layout{block.bits, static_cast<int>(format->elements), false};
+  PackedLayout layout{block.bits, static_cast<int>(format->elements), false, block.floats};
   if (block.bits == 0) return {};
   if (block.has_zero && !zeros_fit(weight, *format, block, layout.zeros)) return {};
   return layout;
@@ -119,8 +122,11 @@ PackedLayout packed_layout(std::span<const Weight* const> weights) {
   PackedLayout all;
   for (const Weight* weight : weights) {
     const PackedLayout own = packed_layout(*weight);
-    if (!own || (all && (own.bits != all.bits || own.group != all.group))) return {};
-    all = {own.bits, own.group, all.zeros || own.zeros};
+    if (!own) return {};
+    if (all && (own.bits != all.bits || own.group != all.group || own.floats != all.floats)) {
+      return {};
+    }
+    all = {own.bits, own.group, all.zeros || own.zeros, own.floats};
   }
   return all;
 }
@@ -130,7 +136,7 @@ void pack_row(const Weight& weight, const PackedLayout& layout, uint32_t row, co
   const Block block = block_of(format);
   const std::byte* at = row_of(weight, row);
   for (uint32_t i = 0; i < weight.k_in / format.elements; ++i, at += format.bytes) {
-    std::memcpy(to.scales + i, at, 2);
+    std::memcpy(to.scales + i * layout.scale_bytes(), at, layout.scale_bytes());
     if (layout.zeros) {
       const int zero = block.has_zero ? static_cast<int>(half_at(at + 2)) : block.usual_zero();
       to.zeros[i] = static_cast<uint8_t>(block.bits == 8 && !block.is_signed ? zero - 128 : zero);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "core/model/weight_rows.h"
@@ -74,7 +75,10 @@ DeviceMatrix WeightUpload::rows_of(const DeviceMatrix& all, uint32_t first, uint
   const auto stride = static_cast<uint64_t>(all.stride);
   const uint64_t row_bytes = stride * (all.bits == 0 ? element_bytes(type_) : 1);
   part.data = static_cast<const std::byte*>(all.data) + first * row_bytes;
-  if (all.scales != nullptr) part.scales = all.scales + first;
+  if (all.scales != nullptr) {
+    part.scales = static_cast<const std::byte*>(all.scales) +
+                  uint64_t{first} * static_cast<uint64_t>(quant_scale_bytes(all.floats));
+  }
   if (all.zeros != nullptr) part.zeros = all.zeros + first;
   return part;
 }
@@ -148,7 +152,8 @@ Result<DeviceMatrix> WeightUpload::packed(std::span<const Weight* const> weights
   const uint64_t groups = layout.groups(first.k_in);
   packed_ = true;
   TENON_ASSIGN_OR_RETURN(void* const codes, room(rows * stride, first.name));
-  TENON_ASSIGN_OR_RETURN(void* const scales, room(rows * groups * 2, first.name));
+  TENON_ASSIGN_OR_RETURN(void* const scales,
+                         room(rows * groups * layout.scale_bytes(), first.name));
   void* zeros = nullptr;
   if (layout.zeros) {
     TENON_ASSIGN_OR_RETURN(zeros, room(rows * groups, first.name));
@@ -161,32 +166,39 @@ Result<DeviceMatrix> WeightUpload::packed(std::span<const Weight* const> weights
                              layout.group,
                              static_cast<int>(groups),
                              static_cast<int>(rows),
-                             static_cast<const uint16_t*>(scales),
-                             static_cast<const uint8_t*>(zeros)};
+                             scales,
+                             static_cast<const uint8_t*>(zeros),
+                             layout.floats};
   if (memory_ == nullptr) return made;
   // Codes go row by row, factors group by group.
   std::vector<uint8_t> own_codes(kRowsAtOnce * stride), own_zeros(kRowsAtOnce * groups);
-  std::vector<uint16_t> own_scales(kRowsAtOnce * groups), all_scales(rows * groups);
+  const uint64_t scale_bytes = layout.scale_bytes();
+  std::vector<std::byte> own_scales(kRowsAtOnce * groups * scale_bytes);
+  std::vector<std::byte> all_scales(rows * groups * scale_bytes);
   std::vector<uint8_t> all_zeros(zeros == nullptr ? 0 : rows * groups);
   size_t of = 0;
   uint32_t next = 0;  // row of that weight
   for (uint64_t row = 0; row < rows; row += kRowsAtOnce) {
     const uint64_t count = std::min<uint64_t>(kRowsAtOnce, rows - row);
     for (uint64_t i = 0; i < count; ++i) {
-      pack_row(*weights[of], layout, next,
-               {&own_codes[i * stride], &own_scales[i * groups], &own_zeros[i * groups]});
+      pack_row(
+          *weights[of], layout, next,
+          {&own_codes[i * stride], &own_scales[i * groups * scale_bytes], &own_zeros[i * groups]});
       if (++next == weights[of]->n_out) ++of, next = 0;
     }
     for (uint64_t group = 0; group < groups; ++group) {
       const uint64_t to = group * rows + row;
-      for (uint64_t i = 0; i < count; ++i) all_scales[to + i] = own_scales[i * groups + group];
+      for (uint64_t i = 0; i < count; ++i) {
+        std::memcpy(&all_scales[(to + i) * scale_bytes],
+                    &own_scales[(i * groups + group) * scale_bytes], scale_bytes);
+      }
       if (zeros == nullptr) continue;
       for (uint64_t i = 0; i < count; ++i) all_zeros[to + i] = own_zeros[i * groups + group];
     }
     TENON_RETURN_IF_ERROR(
         send(static_cast<uint8_t*>(codes) + row * stride, own_codes.data(), count * stride));
   }
-  TENON_RETURN_IF_ERROR(send(scales, all_scales.data(), all_scales.size() * 2));
+  TENON_RETURN_IF_ERROR(send(scales, all_scales.data(), all_scales.size()));
   if (zeros == nullptr) return made;
   TENON_RETURN_IF_ERROR(send(zeros, all_zeros.data(), all_zeros.size()));
   return made;

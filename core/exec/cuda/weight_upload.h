@@ -21,12 +21,13 @@ struct DeviceMatrix {
   int n_out = 0;
   int k_in = 0;
   int stride = 0;  // elements; bytes where `bits` is not 0
-  int bits = 0;    // 0: elements of the model's type; else integers with scales, as QuantCall says
+  int bits = 0;    // 0: elements of the model's type; else codes with scales, as QuantScales says
   int group = 0;
   int groups = 0;
   int rows = 0;  // of scales and zeros, from group to group
-  const uint16_t* scales = nullptr;
+  const void* scales = nullptr;
   const uint8_t* zeros = nullptr;
+  bool floats = false;
 };
 
 // Matrices with the same columns as one, and where each of them stands in it. Those that do not go

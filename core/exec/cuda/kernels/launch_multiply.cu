@@ -118,10 +118,10 @@ int multiply_experts(void* stream, const MultiplyCall& call, const QuantScales& 
   }
   QuantFactors q = quant_factors(call, quant);
   q.f.by = expert_factors(rows, each);
-  if (quant.bits == 4) {
-    return launch(config(QuantStage<4>::kColumnBytes), multiply_experts_quant<tile_rows, 4>, q);
-  }
-  return launch(config(QuantStage<8>::kColumnBytes), multiply_experts_quant<tile_rows, 8>, q);
+  return with_codes(quant, [&]<typename Codes>(Codes) {
+    return launch(config(QuantStage<Codes>::kColumnBytes), multiply_experts_quant<tile_rows, Codes>,
+                  q);
+  });
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ struct FewQuantLaunch {
     const int parts = plan.chunk * Shape::kSegments * columns * rows * 4;
     const int factors = chunk_groups() * columns;
     return up_to(rows * FewQuantX<Shape>::stride_of(plan.chunk) * 2, 16) + parts +
-           columns * rows * 4 + factors * 2 + factors;
+           columns * rows * 4 + up_to(factors * FewQuantScales<Shape>::kBytes, 16);
   }
   int chunk_groups() const { return FewQuantScales<Shape>::groups_of(groups, group, plan.chunk); }
   uint32_t blocks(int n_out) const {
@@ -61,28 +61,30 @@ struct FewQuantLaunch {
   }
 };
 
-// Calls `use` with the shape for such groups and so many rows.
-template <int bits, typename Use>
+// Calls `use` with the shape for such codes, such groups and so many rows.
+template <typename Use>
 auto with_shape(const QuantCall& call, const Use& use) {
-  const auto with_tiles = [&]<int tiles>() {
-    switch (const int group = call.quant.group; quant_segment(group)) {
+  const int group = call.quant.group;
+  const auto with_tiles = [&]<typename Codes, int tiles>(Codes) {
+    switch (quant_segment(group)) {
       case 128:
-        if (group == 128) return use(FewQuantShape<bits, 128, true, tiles>());
-        return use(FewQuantShape<bits, 128, false, tiles>());
+        if (group == 128) return use(FewQuantShape<Codes, 128, true, tiles>());
+        return use(FewQuantShape<Codes, 128, false, tiles>());
       case 64:
-        return use(FewQuantShape<bits, 64, true, tiles>());
+        return use(FewQuantShape<Codes, 64, true, tiles>());
       default:
-        if (group == 32) return use(FewQuantShape<bits, 32, true, tiles>());
-        return use(FewQuantShape<bits, 32, false, tiles>());
+        if (group == 32) return use(FewQuantShape<Codes, 32, true, tiles>());
+        return use(FewQuantShape<Codes, 32, false, tiles>());
     }
   };
-  return call.call.rows <= 8 ? with_tiles.template operator()<1>()
-                             : with_tiles.template operator()<2>();
+  return with_codes(call.quant, [&]<typename Codes>(Codes codes) {
+    return call.call.rows <= 8 ? with_tiles.template operator()<Codes, 1>(codes)
+                               : with_tiles.template operator()<Codes, 2>(codes);
+  });
 }
 
-template <int bits>
 int multiply_few_rows(void* stream, const QuantCall& call) {
-  return with_shape<bits>(call, [&]<typename Shape>(Shape shape) {
+  return with_shape(call, [&]<typename Shape>(Shape shape) {
     const FewQuantLaunch<Shape> of(shape, call);
     LaunchConfig config = overlapping_config("multiply_few_quant", stream);
     config.grid.x = of.blocks(call.call.n_out);
@@ -93,31 +95,23 @@ int multiply_few_rows(void* stream, const QuantCall& call) {
   });
 }
 
-template <int bits>
-int multiply_rows(void* stream, const QuantCall& call) {
-  if (call.call.rows <= kFewRows) return multiply_few_rows<bits>(stream, call);
-  const LaunchConfig config =
-      tiles_config("multiply_quant", call.call, kManyRows, QuantStage<bits>::kColumnBytes, stream);
-  return launch(config, multiply_quant<kManyRows, bits>, quant_factors(call.call, call.quant));
+}  // namespace
+
+int launch_multiply_quant(void* stream, const QuantCall& call) {
+  if (call.call.rows <= kFewRows) return multiply_few_rows(stream, call);
+  return with_codes(call.quant, [&]<typename Codes>(Codes) {
+    const LaunchConfig config = tiles_config("multiply_quant", call.call, kManyRows,
+                                             QuantStage<Codes>::kColumnBytes, stream);
+    return launch(config, multiply_quant<kManyRows, Codes>, quant_factors(call.call, call.quant));
+  });
 }
 
-template <int bits>
-FewQuantTile tile_of(const QuantCall& call) {
-  return with_shape<bits>(call, [&]<typename Shape>(Shape shape) {
+FewQuantTile few_quant_tile(const QuantCall& call) {
+  return with_shape(call, [&]<typename Shape>(Shape shape) {
     const FewQuantLaunch<Shape> of(shape, call);
     return FewQuantTile{of.plan.columns(), Shape::kStep, Shape::kTiles * 8,
                         of.chunk_groups() * ((of.plan.steps + of.plan.chunk - 1) / of.plan.chunk)};
   });
-}
-
-}  // namespace
-
-int launch_multiply_quant(void* stream, const QuantCall& call) {
-  return call.quant.bits == 4 ? multiply_rows<4>(stream, call) : multiply_rows<8>(stream, call);
-}
-
-FewQuantTile few_quant_tile(const QuantCall& call) {
-  return call.quant.bits == 4 ? tile_of<4>(call) : tile_of<8>(call);
 }
 
 }  // namespace tenon::cuda

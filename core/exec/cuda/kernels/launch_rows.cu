@@ -36,20 +36,24 @@ int embed(void* stream, const EmbedCall& c) {
                 c.scale, whole);
 }
 
-template <int bits>
+template <int bits, bool floats>
 int embed_quant(void* stream, const EmbedCall& c) {
   EmbedTable table;
   table.codes = Global<const uint8_t>(static_cast<const uint8_t*>(c.table));
-  table.scales = Global<const Half>(reinterpret_cast<const Half*>(c.quant.scales));
+  if (floats) {
+    table.float_scales = Global<const float>(static_cast<const float*>(c.quant.scales));
+  } else {
+    table.half_scales = Global<const Half>(static_cast<const Half*>(c.quant.scales));
+  }
   table.zeros = Global<const uint8_t>(c.quant.zeros);
   table.stride = c.stride;
   table.group = c.quant.group;
   table.rows = c.quant.rows;
   const BFloat16* position_table = static_cast<const BFloat16*>(c.position_table);
   const bool whole = in_quads(c.hidden, c.width) && in_quads(position_table, c.position_stride);
-  return launch(moving_config("embed_quant", c.rows, c.width, stream), embed_quant_kernel<bits>,
-                c.tokens, c.positions, table, position_table, c.hidden, c.width, c.position_stride,
-                c.scale, whole);
+  return launch(moving_config("embed_quant", c.rows, c.width, stream),
+                embed_quant_kernel<bits, floats>, c.tokens, c.positions, table, position_table,
+                c.hidden, c.width, c.position_stride, c.scale, whole);
 }
 
 template <typename T>
@@ -108,8 +112,9 @@ HeadsView heads_view(const HeadsCall& c) {
 }  // namespace
 
 int launch_embed(void* stream, const EmbedCall& call) {
-  if (call.quant.bits == 8) return embed_quant<8>(stream, call);
-  if (call.quant.bits == 4) return embed_quant<4>(stream, call);
+  if (call.quant.floats) return embed_quant<8, true>(stream, call);
+  if (call.quant.bits == 8) return embed_quant<8, false>(stream, call);
+  if (call.quant.bits == 4) return embed_quant<4, false>(stream, call);
   return call.weights == Input::bf16 ? embed<BFloat16>(stream, call) : embed<float>(stream, call);
 }
 

@@ -39,16 +39,22 @@ struct SwigluLimit {
 
 // Weights of 8 or 4 bits with a factor for each `group` of a row's elements, a multiple of 32:
 //   w = (q - zero) · scale     8 bits: q signed; 4 bits: q 0 … 15, zero 0 … 128
+//   w = q · scale              8 bits that are floats: E4M3 (OCP 8-bit floating point), where NaN's
+//                              code is 480
 // Where element k of a row stands, in bytes or nibbles (the low one first), says quant_place.
 // Scales and zeros of a group stand side by side for all rows, as warps read them.
 struct QuantScales {
-  const uint16_t* scales;  // f16 [groups, rows], from the matrix's first row on
-  const uint8_t* zeros;    // [groups, rows], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
+  const void* scales;    // [groups, rows], from the matrix's first row on: f16, of floats f32
+  const uint8_t* zeros;  // [groups, rows], signed with 8 bits; null = 0 (8 bits) or 8 (4 bits)
   int groups;
   int group;
   int bits;
   int rows;  // n_out, or more where matrices lie one below the other
+  bool floats;
 };
+constexpr int quant_scale_bytes(bool floats) {
+  return floats ? 4 : 2;
+}
 
 #ifdef __CUDACC__
 #define TENON_HOST_AND_DEVICE __host__ __device__
@@ -248,9 +254,9 @@ struct GatedOutput {
 };
 inline constexpr uint32_t kGatedRows = 8;  // at most
 
-// Weights of 8 or 4 bits. The integers are multiplied as bf16, which holds them exactly; scales
-// enter in f32 behind each segment. `call.w` is [n_out, w_stride] bytes, w_stride that of
-// quant_stride.
+// Weights of 8 or 4 bits. They are multiplied as bf16, which holds integers and floats of 8 bits
+// exactly; scales enter in f32 behind each segment. `call.w` is [n_out, w_stride] bytes, w_stride
+// that of quant_stride.
 struct QuantCall {
   MultiplyCall call;
   QuantScales quant;

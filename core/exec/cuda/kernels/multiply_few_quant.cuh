@@ -14,16 +14,16 @@ namespace tenon::cuda {
 // In what segments K is summed up (quant_segment), whether each is a group, and for how many rows,
 // in tiles of 8. For few rows there are many warps of few registers, whose loads are on their way
 // while others multiply.
-template <int bit_count, int segment_elements, bool segment_is_group, int tile_count>
+template <typename CodesOf, int segment_elements, bool segment_is_group, int tile_count>
 struct FewQuantShape {
-  static constexpr int kBits = bit_count;
+  using Codes = CodesOf;
   static constexpr int kSegment = segment_elements;
   static constexpr bool kSegmentIsGroup = segment_is_group;
   static constexpr int kTiles = tile_count;
   static constexpr int kWarps = tile_count > 1 ? 16 : 14;  // of a block, at most
   static constexpr int kBlocks = tile_count > 1 ? 1 : 2;   // of those, in the registers there are
 
-  static constexpr int kBlock = quant_block(kBits);
+  static constexpr int kBlock = quant_block(Codes::kBits);
   static constexpr int kStep = 2 * kBlock;  // of K: what a warp loads ahead
   static constexpr int kPieceSteps = kPieceElements / kStep;
   static constexpr int kSegments = kStep / kSegment;  // of a step
@@ -65,8 +65,13 @@ struct FewQuantColumns {
 // The scales and zeros of a chunk, [groups, columns], on their way from global memory while W is.
 template <typename Shape>
 struct FewQuantScales {
-  Shared<Half> scales;
-  Shared<uint8_t> zeros;
+  using Codes = typename Shape::Codes;
+  using Scale = typename Codes::Scale;
+  static constexpr int kLanes = static_cast<int>(kFewColumns * sizeof(Scale)) / 16;
+  // Of shared memory, for a group and a column.
+  static constexpr int kBytes = static_cast<int>(sizeof(Scale)) + (Codes::kFloats ? 0 : 1);
+  Shared<Scale> scales;
+  Shared<uint8_t> zeros;  // none of floats
   int columns, groups;
   int first;  // of the groups
 
@@ -77,8 +82,9 @@ struct FewQuantScales {
     return most < all ? most : all;
   }
   TENON_DEVICE FewQuantScales(SharedArena& arena, const QuantFactors& q, const FewQuantPlan& plan)
-      : scales(arena.take<Half>(groups_of(q.groups, q.group, plan.chunk) * plan.columns())),
-        zeros(arena.take<uint8_t>(groups_of(q.groups, q.group, plan.chunk) * plan.columns())),
+      : scales(arena.take<Scale>(groups_of(q.groups, q.group, plan.chunk) * plan.columns())),
+        zeros(arena.take<uint8_t>(
+            Codes::kFloats ? 0 : groups_of(q.groups, q.group, plan.chunk) * plan.columns())),
         columns(plan.columns()),
         groups(groups_of(q.groups, q.group, plan.chunk)),
         first(0) {}
@@ -88,8 +94,8 @@ struct FewQuantScales {
                          int step) {
     first = Shape::kSegmentIsGroup ? step * Shape::kSegments : step * Shape::kStep / q.group;
     const int threads = static_cast<int>(blockDim.x);
-    if (!q.zeros) {
-      const uint8_t usual = Shape::kBits == 4 ? 8 : 0;
+    if (!Codes::kFloats && !q.zeros) {
+      const uint8_t usual = Codes::kBits == 4 ? 8 : 0;
       const Pack<uint8_t, 16> all = {{usual, usual, usual, usual, usual, usual, usual, usual, usual,
                                       usual, usual, usual, usual, usual, usual, usual}};
       for (int i = static_cast<int>(threadIdx.x) * 16; i < groups * columns; i += threads * 16) {
@@ -111,23 +117,24 @@ struct FewQuantScales {
   }
 
  private:
-  // Of a group of K and 16 columns, two lanes bring the scales and one the zeros.
+  // Of a group of K and 16 columns, two lanes bring the scales, of floats four, and one the zeros.
   TENON_DEVICE void copy_aligned(const QuantFactors& q, const FewQuantPlan& plan,
                                  const FewQuantColumns& of) const {
     const int lanes_log = plan.across_log + 2;  // of a group of K
     const int own = static_cast<int>(threadIdx.x) & ((1 << lanes_log) - 1);
     const int part = own % 4;
-    if (part == 3 || (part == 2 && !q.zeros)) return;
-    const int in_block = own / 4 * kFewColumns + part % 2 * 8;
-    const int column = of.of(own / 4) + part % 2 * 8;
+    if (part > kLanes || (part == kLanes && !q.zeros)) return;
+    const int skipped = part % kLanes * (kFewColumns / kLanes);
+    const int in_block = own / 4 * kFewColumns + skipped;
+    const int column = of.of(own / 4) + skipped;
     for (int group = static_cast<int>(threadIdx.x) >> lanes_log; group < groups;
          group += static_cast<int>(blockDim.x) >> lanes_log) {
       const int64_t from = q.factor_at(of_all(q, group), column);
       const int to = group * columns + in_block;
-      if (part == 2) {
+      if (part == kLanes) {
         copy_async_16(zeros + to, q.zeros + from);
       } else {
-        copy_async_16(scales + to, q.scales + from);
+        copy_async_16(scales + to, q.scales<Codes>() + from);
       }
     }
   }
@@ -140,7 +147,7 @@ struct FewQuantScales {
       const int own = i - group * columns;
       const int column = column_there(q.f, of.of(own / kFewColumns) + own % kFewColumns);
       const int64_t from = q.factor_at(of_all(q, group), column);
-      scales[i] = q.scales[from];
+      scales[i] = q.scales<Codes>()[from];
       if (q.zeros) zeros[i] = q.zeros[from];
     }
   }
@@ -190,6 +197,7 @@ struct FewQuantX {
 // where a piece's first segment was, what the piece does.
 template <typename Shape>
 struct FewQuantParts {
+  using Scale = typename Shape::Codes::Scale;
   Shared<float> all;
   int across_log, rows;
 
@@ -219,7 +227,7 @@ struct FewQuantParts {
       TENON_UNROLL_BY(8)
       for (int s = 0; s < there; ++s) {
         const int at = scales.place(q, segment + s, begin + s) + in_block;
-        sum = fmaf(to_float(Half(scales.scales[at])), float{from[s * elements()]}, sum);
+        sum = fmaf(to_float(Scale(scales.scales[at])), float{from[s * elements()]}, sum);
       }
       from[0] = sum;
     }
@@ -240,6 +248,7 @@ struct FewQuantParts {
 // many steps further on.
 template <typename Shape>
 struct FewQuantWarp {
+  using Codes = typename Shape::Codes;
   int lane;
   // W.
   Global<const uint8_t> w[2];          // of the lane's two columns, its part of the next block
@@ -307,17 +316,18 @@ struct FewQuantWarp {
       if (i % kSegmentRuns == 0) {
         clear_sums(part);
         const int of = i / kSegmentRuns;
-        const Shared<const uint8_t> own =
-            scales.zeros + (scales.place(q, segment + of, own_segment + of) + own_column);
+        const int place = scales.place(q, segment + of, own_segment + of) + own_column;
         TENON_UNROLL
-        for (int j = 0; j < 2; ++j) zero[j] = quant_zero<Shape::kBits>(true, own[j * 8]);
+        for (int j = 0; j < 2 && !Codes::kFloats; ++j) {
+          zero[j] = quant_zero<Codes>(true, scales.zeros[place + j * 8]);
+        }
       }
       if (i + 1 < 2 * kBlockRuns) load_x(b[(i + 1) % 2], x + (i + 1) * 32);
       uint32_t a[2][4];
       TENON_UNROLL
       for (int column = 0; column < 2; ++column) {
         uint32_t pairs[2][2];
-        quant_fragments<Shape::kBits>(pairs, codes[block][column], i % kBlockRuns, zero[column]);
+        quant_fragments<Codes>(pairs, codes[block][column], i % kBlockRuns, zero[column]);
         TENON_UNROLL
         for (int j = 0; j < 4; ++j) a[j / 2][j % 2 * 2 + column] = pairs[j / 2][j % 2];
       }

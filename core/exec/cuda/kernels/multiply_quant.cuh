@@ -1,6 +1,6 @@
 // Products with weights of 8 or 4 bits. Bytes come to shared memory as they are; a lane makes the
-// fragments that it multiplies out of them, as integers in bf16, which holds them exactly. Behind
-// each segment of K (quant_segment) the sum of its integers enters the result, times the scale of
+// fragments that it multiplies out of them, in bf16, which holds them exactly. Behind
+// each segment of K (quant_segment) their sum enters the result, times the scale of
 // the group it lies in, in f32.
 #pragma once
 
@@ -15,10 +15,28 @@ struct Gated {
   ActivationKind kind = ActivationKind::silu;
 };
 
+// How weights are coded (QuantScales).
+struct NibbleCodes {
+  static constexpr int kBits = 4;
+  static constexpr bool kFloats = false;
+  using Scale = Half;
+};
+struct ByteCodes {
+  static constexpr int kBits = 8;
+  static constexpr bool kFloats = false;
+  using Scale = Half;
+};
+struct FloatCodes {
+  static constexpr int kBits = 8;
+  static constexpr bool kFloats = true;
+  using Scale = float;
+};
+
 struct QuantFactors {
   Factors<BFloat16> f;  // its w is not used
   Global<const uint8_t> w;
-  Global<const Half> scales;
+  Global<const Half> half_scales;  // these or those
+  Global<const float> float_scales;
   Global<const uint8_t> zeros;
   int groups, group, rows;
   bool aligned;  // whether 16 columns of scales and of zeros are, to 16 bytes
@@ -26,32 +44,50 @@ struct QuantFactors {
   TENON_DEVICE int64_t factor_at(int group_index, int column) const {
     return static_cast<int64_t>(group_index) * rows + column;
   }
+  template <typename Codes>
+  TENON_DEVICE auto scales() const {
+    if constexpr (Codes::kFloats) return float_scales;
+    if constexpr (!Codes::kFloats) return half_scales;
+  }
+  template <typename Codes>
+  TENON_DEVICE float scale(int group_index, int column) const {
+    const typename Codes::Scale scale = scales<Codes>()[factor_at(group_index, column)];
+    return to_float(scale);
+  }
 };
 
 // A stage of W is a block of each column (quant_block), which serves some steps.
-template <int bits>
+template <typename Codes>
 struct QuantStage {
   static constexpr int kStride = 64;  // bytes of a column; lanes that read 16 meet no bank twice
-  static constexpr int kSteps = quant_block(bits) / kStep;
+  static constexpr int kSteps = quant_block(Codes::kBits) / kStep;
   static constexpr int kStages = 2;  // while one is multiplied the next one is on its way
   static constexpr uint32_t kColumnBytes = kStages * kStride;
 };
 
 // What is taken from a column's integers: as a pair in bf16, 128 more than the zero (4 bits), or as
-// a float, 2^23 + 128 more (8 bits). `byte` is read where the matrix has zeros.
-template <int bits>
+// a float, 2^23 + 128 more (8 bits). `byte` is read where the matrix has zeros. Floats have none.
+template <typename Codes>
 TENON_DEVICE uint32_t quant_zero(bool has_zeros, uint8_t byte) {
-  if (bits == 4) return 0xc300c300u + (has_zeros ? byte : 8u) * 0x10001u;
+  if (Codes::kBits == 4) return 0xc300c300u + (has_zeros ? byte : 8u) * 0x10001u;
   const int zero = has_zeros ? static_cast<int8_t>(byte) : 0;
   return 0x4b000080u + static_cast<uint32_t>(zero);
 }
 
 // A lane's part of 32 elements of a column along K, as two fragments of 16: the elements number
 // `run` · 32 and on of those in its 16 bytes of a block.
-template <int bits>
+template <typename Codes>
 TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], const Pack<uint32_t, 4>& own, int run,
                                   uint32_t zero) {
-  if constexpr (bits == 4) {
+  if constexpr (Codes::kFloats) {
+    // Sign, exponent and mantissa where bf16 has them are the number times 2^-120.
+    TENON_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t pair = permute_bytes(own[run * 2 + i / 2], 0u, i % 2 == 0 ? 0x1404u : 0x3424u);
+      b[i / 2][i % 2] =
+          multiply_bfloat16_pairs(and_or(pair, 0x80008000u, pair >> 4 & 0x07f007f0u), 0x7b807b80u);
+    }
+  } else if constexpr (Codes::kBits == 4) {
     // The integer q as the low bits of 128 is 128 + q in bf16.
     TENON_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -73,11 +109,11 @@ TENON_DEVICE void quant_fragments(uint32_t (&b)[2][2], const Pack<uint32_t, 4>& 
 
 // Behind each segment of K its integers' sums enter with its group's scale; pieces are made of
 // whole segments.
-template <int tile_rows, int bits, typename Rows>
+template <int tile_rows, typename Codes, typename Rows>
 TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of,
                                       SharedArena& arena) {
   using T = Tile<tile_rows>;
-  using Stage = QuantStage<bits>;
+  using Stage = QuantStage<Codes>;
   const Factors<BFloat16>& f = q.f;
   Shared<BFloat16> x = arena.take<BFloat16>(kStages * tile_rows * kRowStride);
   Shared<uint8_t> w = arena.take<uint8_t>(Stage::kStages * kColumns * Stage::kStride);
@@ -130,7 +166,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
         const bool there = q.zeros && column < f.n_out;
-        zero[n] = quant_zero<bits>(
+        zero[n] = quant_zero<Codes>(
             there, there ? uint8_t{q.zeros[q.factor_at(group, column)]} : uint8_t{0});
       }
     }
@@ -141,7 +177,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
     TENON_UNROLL
     for (int n = 0; n < T::kTiles; ++n) {
       uint32_t b[2][2];
-      quant_fragments<bits>(b, own[n], run, zero[n]);
+      quant_fragments<Codes>(b, own[n], run, zero[n]);
       mma_bf16(part[n], a[0], b[0]);
       mma_bf16(part[n], a[1], b[1]);
     }
@@ -158,8 +194,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       for (int i = 0; i < 4; ++i) {
         const int column = first + n * 8 + tile.lane % 4 * 2 + i % 2;
         if (column >= f.n_out) continue;
-        const Half scale = q.scales[q.factor_at(group, column)];
-        sums[n][i] = fmaf(to_float(scale), part[n][i], sums[n][i]);
+        sums[n][i] = fmaf(q.scale<Codes>(group, column), part[n][i], sums[n][i]);
         part[n][i] = 0.0f;
       }
     }
@@ -187,18 +222,18 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   }
 }
 
-template <int tile_rows, int bits>
+template <int tile_rows, typename Codes>
 __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_quant(QuantFactors q) {
   let_next_start();
   wait_for_earlier();
   SharedArena arena;
   const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
-  multiply_quant_tile<tile_rows, bits>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
-                                       arena);
+  multiply_quant_tile<tile_rows, Codes>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
+                                        arena);
 }
 
 // Grid: columns, rows of an expert, experts.
-template <int tile_rows, int bits>
+template <int tile_rows, typename Codes>
 __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(QuantFactors q) {
   let_next_start();
   wait_for_earlier();
@@ -208,10 +243,11 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(Qu
   const ChosenRows rows = chosen_rows<tile_rows>(arena, q.f.by, first);
   const int64_t skipped = static_cast<int64_t>(blockIdx.z) * q.f.n_out;
   q.w = q.w + skipped * q.f.w_stride;
-  q.scales = q.scales + skipped;
+  if (q.half_scales) q.half_scales = q.half_scales + skipped;
+  if (q.float_scales) q.float_scales = q.float_scales + skipped;
   if (q.zeros) q.zeros = q.zeros + skipped;
   if (q.f.bias) q.f.bias = q.f.bias + skipped;
-  multiply_quant_tile<tile_rows, bits>(q, rows, arena);
+  multiply_quant_tile<tile_rows, Codes>(q, rows, arena);
 }
 
 }  // namespace tenon::cuda

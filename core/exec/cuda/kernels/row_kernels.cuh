@@ -46,21 +46,33 @@ __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t
   }
 }
 
-// The same from a table of integers with scales.
+// The same from a table of codes with scales.
 struct EmbedTable {
   Global<const uint8_t> codes;
-  Global<const Half> scales;
+  Global<const Half> half_scales;  // these or those, which floats have
+  Global<const float> float_scales;
   Global<const uint8_t> zeros;
   int stride, group, rows;
 };
 
+// A number in E4M3.
+TENON_DEVICE float float_of_8_bits(uint8_t code) {
+  const uint32_t byte = code;
+  return bits_float((byte & 0x80u) << 24 | (byte & 0x7fu) << 20) * 0x1p120f;
+}
+
 // Groups are multiples of 32, so a quad lies in one.
-template <int bits>
+template <int bits, bool floats>
 TENON_DEVICE Quad table_quad(const EmbedTable& table, int64_t row, int quad, int width) {
   Quad x = {};
   if (4 * quad >= width) return x;
   const int64_t own = static_cast<int64_t>(4 * quad / table.group) * table.rows + row;
-  const Half scale = table.scales[own];
+  float scale;
+  if (floats) {
+    scale = table.float_scales[own];
+  } else {
+    scale = to_float(Half(table.half_scales[own]));
+  }
   int zero = bits == 4 ? 8 : 0;
   if (table.zeros) {
     const uint8_t stored = table.zeros[own];
@@ -71,12 +83,12 @@ TENON_DEVICE Quad table_quad(const EmbedTable& table, int64_t row, int quad, int
     const int place = quant_place(4 * quad + e, bits);
     const uint8_t stored = table.codes[row * table.stride + place * bits / 8];
     const int code = bits == 4 ? stored >> (place % 2 * 4) & 15 : static_cast<int8_t>(stored);
-    x[e] = static_cast<float>(code - zero) * to_float(scale);
+    x[e] = (floats ? float_of_8_bits(stored) : static_cast<float>(code - zero)) * scale;
   }
   return x;
 }
 
-template <int bits>
+template <int bits, bool floats>
 __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                                    EmbedTable table, Global<const BFloat16> position_table,
                                    Global<float> hidden, int width, int position_stride,
@@ -88,7 +100,7 @@ __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const ui
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
   TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
     const int quad = first_moved_quad() + k * kRowThreads;
-    Quad x = table_quad<bits>(table, token, quad, width);
+    Quad x = table_quad<bits, floats>(table, token, quad, width);
     TENON_UNROLL for (int e = 0; e < 4; ++e) x[e] *= scale;
     if (position_table) {
       const Quad more = load_quad(position_table + position * position_stride, quad, width, whole);

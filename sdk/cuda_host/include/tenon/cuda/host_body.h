@@ -381,6 +381,10 @@ inline uint32_t add_bfloat16_pairs(uint32_t a, uint32_t b) {
   const auto low = [](uint32_t pair) { return to_float(BFloat16{static_cast<uint16_t>(pair)}); };
   return pack_bfloat16(low(a) + low(b), low(a >> 16) + low(b >> 16));
 }
+inline uint32_t multiply_bfloat16_pairs(uint32_t a, uint32_t b) {
+  const auto low = [](uint32_t pair) { return to_float(BFloat16{static_cast<uint16_t>(pair)}); };
+  return pack_bfloat16(low(a) * low(b), low(a >> 16) * low(b >> 16));
+}
 inline uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
   return (x & mask) | bits;
 }

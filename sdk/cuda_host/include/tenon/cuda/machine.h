@@ -31,7 +31,8 @@
 //                              (fragment_layout.h says which lane holds what)
 //   to_float, to_bfloat16, pack_bfloat16, to_half …
 //                              16-bit floats; rounding to nearest, ties to even
-//   add_bfloat16_pairs(a, b)   two sums, each rounded
+//   add_bfloat16_pairs(a, b), multiply_bfloat16_pairs(a, b)
+//                              two sums or products, each rounded; denormal numbers are kept
 //   and_or(x, mask, bits)      (x & mask) | bits, in one instruction
 //   permute_bytes(a, b, selector)
 //                              four of the eight bytes of a and b, as __byte_perm
