@@ -112,6 +112,12 @@ TEST(CudaMultiply, multiplies_matrices_of_odd_shapes) {
   }
 }
 
+// A grid has at most 65,535 blocks along y.
+TEST(CudaMultiply, takes_more_rows_than_a_grid_is_high) {
+  expect_product(Input::f32, {70'000, 1, 1});
+  expect_product(Input::bf16, {70'000, 1, 1});
+}
+
 TEST(CudaMultiply, adds_to_what_is_there) {
   const Problem p(5, 33, 48);
   for (const Input type : {Input::bf16, Input::f32}) {

@@ -12,8 +12,8 @@ LaunchConfig elements_config(const char* name, const MultiplyCall& call, uint32_
                              void* stream) {
   LaunchConfig config = overlapping_config(name, stream);
   config.block.x = 64;
-  config.grid.x = (static_cast<uint32_t>(call.n_out) + 63) / 64;
-  config.grid.y = rows;
+  config.grid.x = rows;
+  config.grid.y = (static_cast<uint32_t>(call.n_out) + 63) / 64;
   return config;
 }
 
