@@ -25,6 +25,9 @@ float put_half(float value, std::byte* to);
 
 // The nearest code.
 int code_of(float value, float scale, int low, int high);
+// Those of value + shift, many at a time.
+void codes_of(std::span<const float> values, float shift, float scale, int low, int high,
+              std::span<int> codes);
 
 // Value i of 32 in the low nibble of byte i, value i + 16 in the high one.
 inline constexpr uint32_t kNibbleBlock = 32;

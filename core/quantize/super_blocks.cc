@@ -50,11 +50,11 @@ struct WithMinima {
     double least = INFINITY;
     for (int s = std::max(0, scale - 1); s <= std::min(most_scale, scale + 1); ++s) {
       for (int m = std::max(0, minimum - 1); m <= std::min(most_scale, minimum + 1); ++m) {
-        std::array<int, group_values> found{};
+        std::array<int, group_values> found;
         double error = 0;
         const float step = d * static_cast<float>(s), low = dmin * static_cast<float>(m);
+        codes_of({values, group_values}, low, step, 0, most_code, found);
         for (uint32_t i = 0; i < group_values; ++i) {
-          found[i] = code_of(values[i] + low, step, 0, most_code);
           const double apart = step * static_cast<float>(found[i]) - low - values[i];
           error += importance[i] * apart * apart;
         }
@@ -94,11 +94,11 @@ struct WithSigns {
     const int scale = code_of(wanted, d, low_scale, high_scale);
     double least = INFINITY;
     for (int s = std::max(low_scale, scale - 1); s <= std::min(high_scale, scale + 1); ++s) {
-      std::array<int, kGroupValues> found{};
+      std::array<int, kGroupValues> found;
       double error = 0;
       const float step = d * static_cast<float>(s);
+      codes_of({values, kGroupValues}, 0, step, low_code, high_code, found);
       for (uint32_t i = 0; i < kGroupValues; ++i) {
-        found[i] = code_of(values[i], step, low_code, high_code);
         const double apart = step * static_cast<float>(found[i]) - values[i];
         error += importance[i] * apart * apart;
       }

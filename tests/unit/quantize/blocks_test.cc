@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "core/model/quant_format.h"
+#include "core/quantize/block_fit.h"
 
 namespace tenon::quantize {
 namespace {
@@ -89,6 +91,27 @@ TEST(Blocks, take_zeros_and_values_of_one_sign) {
     for (float& value : positive) value = 0.5f + std::fabs(value);
     const std::vector<float> alike(kValues, 1.0f);
     EXPECT_LT(error_of(positive, decoded(name, positive), alike), 0.14) << name;
+  }
+}
+
+// Halves, ends, a scale of 0, signs, and counts that are no multiple of what goes at once.
+TEST(QuantizeBlocks, many_codes_are_those_of_one_by_one) {
+  std::vector<float> values;
+  for (int i = -40; i <= 40; ++i) values.push_back(0.5f * static_cast<float>(i));
+  for (int i = -40; i <= 40; ++i)
+    values.push_back(std::nextafter(0.5f * static_cast<float>(i), 9.0f));
+  for (const float large : {1e30f, -1e30f, 1e-40f, -0.0f, 0.49999997f}) values.push_back(large);
+  for (const float scale : {1.0f, -1.0f, 0.3f, 1e-30f, 0.0f}) {
+    for (const float shift : {0.0f, 2.25f}) {
+      for (const auto& [low, high] : {std::pair(0, 15), std::pair(-32, 31), std::pair(1, 3)}) {
+        std::vector<int> codes(values.size());
+        codes_of(values, shift, scale, low, high, codes);
+        for (size_t i = 0; i < values.size(); ++i) {
+          EXPECT_EQ(codes[i], code_of(values[i] + shift, scale, low, high))
+              << values[i] << ", scale " << scale << ", shift " << shift;
+        }
+      }
+    }
   }
 }
 
