@@ -51,8 +51,8 @@ class LayerLosses {
     std::vector<BitChoice> out;
     GptqInput input;
     if (options_.method == Method::gptq) {
-      TENON_ASSIGN_OR_RETURN(input,
-                             prepare_gptq(statistics_[unit.site].gram, unit.k, options_.gptq));
+      TENON_ASSIGN_OR_RETURN(
+          input, prepare_gptq(statistics_[unit.site].gram, unit.k, options_.gptq, options_.grid));
     }
     for (const uint32_t bits : kWidths) {
       MethodOptions options = options_;

@@ -21,16 +21,12 @@ class Strip {
         rows_(rows),
         w_(rows * input.k),
         errors_(rows * kBlockColumns),
+        codes_(rows * input.k),
         grids_(rows) {}
 
   void run(const float* w, uint64_t first, CodedMatrix& out) {
     const uint64_t k = input_.k;
-    for (uint64_t r = 0; r < rows_; ++r) {
-      for (uint64_t place = 0; place < k; ++place) {
-        const uint32_t column = input_.order[place];
-        w_[r * k + place] = input_.dead[column] ? 0.0f : w[r * k + column];
-      }
-    }
+    place_columns(w);
     for (uint64_t begin = 0; begin < k; begin += kBlockColumns) {
       const uint64_t end = std::min(begin + kBlockColumns, k);
       round_block(begin, end, first, out);
@@ -38,9 +34,28 @@ class Strip {
       subtract_product(errors_.data(), rows_, end - begin, &input_.factor[begin * k + end], k,
                        k - end, &w_[end], k);
     }
+    if (input_.sweeps > 0) {
+      place_columns(w);
+      input_.search->improve_rows(w_.data(), rows_, grid_.most(), input_.sweeps, codes_.data(),
+                                  &out.grids[first * out.groups()]);
+    }
+    for (uint64_t r = 0; r < rows_; ++r) {
+      for (uint64_t place = 0; place < k; ++place) {
+        out.codes[(first + r) * k + input_.order[place]] = codes_[r * k + place];
+      }
+    }
   }
 
  private:
+  void place_columns(const float* w) {
+    const uint64_t k = input_.k;
+    for (uint64_t r = 0; r < rows_; ++r) {
+      for (uint64_t place = 0; place < k; ++place) {
+        const uint32_t column = input_.order[place];
+        w_[r * k + place] = input_.dead[column] ? 0.0f : w[r * k + column];
+      }
+    }
+  }
   void round_block(uint64_t begin, uint64_t end, uint64_t first, CodedMatrix& out) {
     const uint64_t k = input_.k, group = grid_.group_of(k), width = end - begin;
     for (uint64_t place = begin; place < end; ++place) {
@@ -49,7 +64,7 @@ class Strip {
       for (uint64_t r = 0; r < rows_; ++r) {
         float* w = &w_[r * k];
         const uint8_t code = grids_[r].code(w[place], grid_.most());
-        out.codes[(first + r) * k + input_.order[place]] = code;
+        codes_[r * k + place] = code;
         const float error = (w[place] - grids_[r].value(code)) / u[place];
         for (uint64_t j = place + 1; j < end; ++j) w[j] -= error * u[j];
         errors_[r * width + place - begin] = error;
@@ -71,6 +86,7 @@ class Strip {
   const GridOptions& grid_;
   const uint64_t rows_;
   std::vector<float> w_, errors_;  // [rows, k], [rows, block]
+  std::vector<uint8_t> codes_;     // [rows, k]
   std::vector<Grid> grids_;        // [rows]
 };
 
@@ -85,7 +101,8 @@ std::vector<uint32_t> column_order(const std::vector<double>& h, uint64_t k, boo
 
 }  // namespace
 
-Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOptions& options) {
+Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOptions& options,
+                               const GridOptions& grid) {
   GptqInput input;
   input.k = k;
   input.dead.resize(k);
@@ -105,6 +122,8 @@ Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOpti
     }
     input.importance.push_back(static_cast<float>(placed[i * k + i]));
   }
+  input.sweeps = options.sweeps;
+  if (input.sweeps > 0) input.search = std::make_unique<const RangeSearch>(placed, k, grid);
   double added = 0;
   for (double damping = options.damping; damping <= 1; damping *= 10) {
     for (uint64_t i = 0; i < k; ++i) placed[i * k + i] += damping * mean - added;

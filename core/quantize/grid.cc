@@ -10,10 +10,6 @@ namespace {
 
 constexpr float kSmallestScale = 1e-6f;  // below it f16 has hardly a digit
 
-float stored_scale(float scale) {
-  return float_from_f16(f16_from_float(std::clamp(scale, kSmallestScale, 65504.0f)));
-}
-
 double squared_error(std::span<const float> values, std::span<const float> importance,
                      const Grid& grid, uint32_t most) {
   double sum = 0;
@@ -25,6 +21,10 @@ double squared_error(std::span<const float> values, std::span<const float> impor
 }
 
 }  // namespace
+
+float stored_scale(float scale) {
+  return float_from_f16(f16_from_float(std::clamp(scale, kSmallestScale, 65504.0f)));
+}
 
 Grid grid_of(float low, float high, const GridOptions& options) {
   const auto most = static_cast<float>(options.most());

@@ -31,6 +31,8 @@ struct Grid {
     return scale * static_cast<float>(static_cast<int>(code) - static_cast<int>(zero));
   }
 };
+// The scale that is stored: an f16 that is not too small.
+float stored_scale(float scale);
 // Of a range that holds 0.
 Grid grid_of(float low, float high, const GridOptions& options);
 // For these values. `importance` of each (of squared errors), or empty.

@@ -101,8 +101,9 @@ class LayerWork {
   Result<const GptqInput*> gptq_input(uint32_t site) {
     const auto found = gptq_inputs_.find(site);
     if (found != gptq_inputs_.end()) return &found->second;
-    TENON_ASSIGN_OR_RETURN(GptqInput made, prepare_gptq(std::move(statistics_[site].gram),
-                                                        statistics_[site].k, options_.gptq));
+    TENON_ASSIGN_OR_RETURN(GptqInput made,
+                           prepare_gptq(std::move(statistics_[site].gram), statistics_[site].k,
+                                        options_.gptq, options_.grid));
     return &gptq_inputs_.emplace(site, std::move(made)).first->second;
   }
 

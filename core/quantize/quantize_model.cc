@@ -81,6 +81,8 @@ std::string settings_text(const MethodOptions& options) {
           " --group " + (options.grid.group == 0 ? "-1" : std::to_string(options.grid.group));
   if (options.grid.symmetric) text += " --symmetric";
   if (options.gptq.act_order) text += " --act-order";
+  if (options.grid.search) text += " --search-ranges";
+  if (options.method == Method::gptq) text += " --sweeps " + std::to_string(options.gptq.sweeps);
   return text;
 }
 

@@ -75,8 +75,32 @@ void RangeSearch::choose_range(const Group& group, const Part& part) const {
   }
 }
 
+// The error of the outputs is a parabola over the scale, of which f16 has the best or nearly so.
+void RangeSearch::choose_scale(const Group& group, const Part& part) {
+  const uint64_t size = group.size;
+  std::vector<float> steps(size), reached(size);
+  for (uint64_t i = 0; i < size; ++i) {
+    steps[i] = static_cast<float>(int{part.codes[i]} - int{part.grid.zero});
+  }
+  multiply_transposed(steps.data(), 1, group.own.data(), size, size, reached.data());
+  double slope = 0, curve = 0;
+  for (uint64_t i = 0; i < size; ++i) {
+    slope += double{steps[i]} * part.slopes[i];
+    curve += double{steps[i]} * reached[i];
+  }
+  if (curve <= 0) return;
+  const float scale = stored_scale(part.grid.scale - static_cast<float>(slope / curve));
+  const float change = scale - part.grid.scale;
+  if (change * (2 * slope + change * curve) >= 0) return;
+  part.grid.scale = scale;
+  for (uint64_t i = 0; i < size; ++i) {
+    part.errors[i] = scale * steps[i] - part.values[i];
+    part.slopes[i] += change * reached[i];
+  }
+}
+
 // One code up or down at a time, as long as that lowers the error of the outputs.
-void RangeSearch::choose_codes(const Group& group, const Part& part) const {
+void RangeSearch::choose_codes(const Group& group, const Part& part, uint32_t most) {
   bool changed = true;
   for (uint32_t pass = 0; pass < kCodePasses && changed; ++pass) {
     changed = false;
@@ -85,7 +109,7 @@ void RangeSearch::choose_codes(const Group& group, const Part& part) const {
       const int next = part.codes[j] + direction;
       const float step = static_cast<float>(direction) * part.grid.scale;
       const float* column = &group.own[j * group.size];
-      if (next < 0 || next > static_cast<int>(options_.most())) continue;
+      if (next < 0 || next > static_cast<int>(most)) continue;
       if (step * (2 * part.slopes[j] + step * column[j]) >= 0) continue;
       part.codes[j] = static_cast<uint8_t>(next);
       part.errors[j] += step;
@@ -118,8 +142,40 @@ void RangeSearch::code_rows(const float* w, uint64_t first, uint64_t count,
         if (ranges) {
           choose_range(group, part);
         } else {
-          choose_codes(group, part);
+          choose_codes(group, part, options_.most());
         }
+      }
+    }
+  }
+}
+
+void RangeSearch::improve_rows(const float* w, uint64_t count, uint32_t most, uint32_t sweeps,
+                               uint8_t* codes, Grid* grids) const {
+  std::vector<float> errors(count * k_), slopes;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    for (uint64_t row = 0; row < count; ++row) {
+      const Grid& grid = grids[row * groups_.size() + g];
+      for (uint64_t i = row * k_ + group.begin; i < row * k_ + group.begin + group.size; ++i) {
+        errors[i] = grid.value(codes[i]) - w[i];
+      }
+    }
+  }
+  for (uint32_t sweep = 0; sweep < sweeps; ++sweep) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const Group& group = groups_[g];
+      slopes.resize(count * group.size);
+      multiply_transposed(errors.data(), count, group.with_all.data(), group.size, k_,
+                          slopes.data());
+      for (uint64_t row = 0; row < count; ++row) {
+        const uint64_t at = row * k_ + group.begin;
+        const Part part{{w + at, group.size},
+                        {&errors[at], group.size},
+                        &slopes[row * group.size],
+                        codes + at,
+                        grids[row * groups_.size() + g]};
+        choose_scale(group, part);
+        choose_codes(group, part, most);
       }
     }
   }

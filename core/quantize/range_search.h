@@ -20,6 +20,13 @@ class RangeSearch {
   // their own.
   void code_rows(const float* w, uint64_t first, uint64_t count, CodedMatrix& out) const;
 
+  // Rows that are in codes already, in the gram's order of columns: codes [count, k] and grids
+  // [count, groups] with fewer errors of the outputs. A group's scale becomes the best one for its
+  // codes, beside what the other groups do, then codes go up or down. Likewise for any number of
+  // threads.
+  void improve_rows(const float* w, uint64_t count, uint32_t most, uint32_t sweeps, uint8_t* codes,
+                    Grid* grids) const;
+
  private:
   struct Group {
     uint64_t begin, size;
@@ -35,7 +42,8 @@ class RangeSearch {
     Grid& grid;
   };
   void choose_range(const Group& group, const Part& part) const;
-  void choose_codes(const Group& group, const Part& part) const;
+  static void choose_scale(const Group& group, const Part& part);
+  static void choose_codes(const Group& group, const Part& part, uint32_t most);
 
   const uint64_t k_;
   const GridOptions options_;

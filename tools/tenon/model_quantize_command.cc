@@ -35,8 +35,10 @@ constexpr OptionOfSome kOptionsOfSome[] = {{"--bits", "rtn, gptq, awq", false},
                                            {"--symmetric", "rtn, gptq", false},
                                            {"--gptq-v2", "rtn, gptq", false},
                                            {"--search-ranges", "rtn, gptq", false},
+                                           {"--whole-ranges", "gptq", false},
                                            {"--act-order", "gptq", false},
                                            {"--damping", "gptq", false},
+                                           {"--sweeps", "gptq", false},
                                            {"--calibrate", "gptq, awq", true},
                                            {"--context", "gptq, awq", true},
                                            {"--windows", "gptq, awq", true}};
@@ -50,10 +52,12 @@ struct QuantizeFlags {
   bool act_order = false;
   bool second_version = false;
   bool search_ranges = false;
+  bool whole_ranges = false;
   std::string calibrate;
   uint32_t context = kCalibrationTokens;
   uint32_t windows = kCalibrationWindows;
   double damping = 0.01;
+  uint32_t sweeps = 3;
   std::vector<const OptionOfSome*> given;  // on the command line
 
   bool writes_file() const { return out.ends_with(".gguf"); }
@@ -90,11 +94,12 @@ Result<quantize::MethodOptions> method_options(const QuantizeFlags& flags) {
   }
   options.grid.group = flags.group < 0 ? 0 : static_cast<uint64_t>(flags.group);
   options.grid.symmetric = flags.symmetric;
-  options.grid.search = flags.search_ranges;
+  const bool searches = options.method == quantize::Method::gptq || flags.search_ranges;
+  options.grid.search = searches && !flags.whole_ranges;
   options.second_version = flags.second_version;
   const bool as_they_are = options.method == quantize::Method::awq || flags.second_version;
   options.grid.least_zero = as_they_are ? 0 : 1;
-  options.gptq = {.act_order = flags.act_order, .damping = flags.damping};
+  options.gptq = {.act_order = flags.act_order, .damping = flags.damping, .sweeps = flags.sweeps};
   return options;
 }
 
@@ -200,8 +205,13 @@ void add_model_quantize(CLI::App& model, Action& action) {
                     "gptq: columns by falling importance, with groups in that order");
   command->add_flag("--gptq-v2", flags->second_version,
                     "zero points as they are, in place of version 1's less one");
-  command->add_flag("--search-ranges", flags->search_ranges,
-                    "rtn and gptq: cut the range of a group where that lowers its error");
+  auto* const cut = command->add_flag(
+      "--search-ranges", flags->search_ranges,
+      "rtn: cut the range of a group where that lowers its error (gptq: as usual)");
+  command
+      ->add_flag("--whole-ranges", flags->whole_ranges,
+                 "gptq: let the range of a group be that of its values")
+      ->excludes(cut);
   add_text(*command, "--calibrate", flags->calibrate,
            "text that gptq and awq learn from; formats of files choose their scales by it");
   add_number(*command, whole_number("--context", 16, kMostParameterTokens), flags->context,
@@ -210,6 +220,9 @@ void add_model_quantize(CLI::App& model, Action& action) {
              "windows of that text, at most (default: 128)");
   add_number(*command, real_number("--damping", 0.0, 1.0), flags->damping,
              "gptq: of the mean of the Hessian's diagonal, added to it (default: 0.01)");
+  add_number(*command, whole_number("--sweeps", 0, 100), flags->sweeps,
+             "gptq: times that scales and codes then move where outputs gain; 0: GPTQ alone "
+             "(default: 3)");
   command->callback([flags, command, &action] {
     for (const OptionOfSome& option : kOptionsOfSome) {
       if (command->count(option.name) > 0) flags->given.push_back(&option);

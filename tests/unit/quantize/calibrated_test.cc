@@ -106,11 +106,18 @@ TEST(Gptq, errs_less_in_the_outputs_than_rounding_to_nearest) {
     for (const bool act_order : {false, true}) {
       const GridOptions grid{.bits = bits, .group = 32, .symmetric = false};
       const auto input =
-          prepare_gptq(inputs.gram, kTestColumns, {.act_order = act_order, .damping = 0.01});
+          prepare_gptq(inputs.gram, kTestColumns, {.act_order = act_order, .sweeps = 0}, grid);
       ASSERT_TRUE(input.ok());
       std::vector<float> changed = w;
       const CodedMatrix coded = gptq(changed, kTestRows, *input, grid, *pool);
-      EXPECT_LT(error_of(coded, w, inputs), 0.5 * error_of(nearest(w, grid), w, inputs))
+      const double error = error_of(coded, w, inputs);
+      EXPECT_LT(error, 0.5 * error_of(nearest(w, grid), w, inputs))
+          << bits << " bits, order " << act_order;
+      const auto swept =
+          prepare_gptq(inputs.gram, kTestColumns, {.act_order = act_order, .sweeps = 3}, grid);
+      ASSERT_TRUE(swept.ok());
+      changed = w;
+      EXPECT_LT(error_of(gptq(changed, kTestRows, *swept, grid, *pool), w, inputs), 0.95 * error)
           << bits << " bits, order " << act_order;
     }
   }
@@ -119,20 +126,20 @@ TEST(Gptq, errs_less_in_the_outputs_than_rounding_to_nearest) {
 TEST(Gptq, of_inputs_that_do_not_depend_on_each_other_rounds_to_nearest) {
   std::vector<double> h(kTestColumns * kTestColumns);
   for (uint64_t i = 0; i < kTestColumns; ++i) h[i * kTestColumns + i] = 3;
-  const auto input = prepare_gptq(h, kTestColumns, {});
+  const GridOptions grid{.bits = 4, .group = 64};
+  const auto input = prepare_gptq(h, kTestColumns, {.sweeps = 0}, grid);
   ASSERT_TRUE(input.ok());
   const std::vector<float> w = normal_values(kTestRows * kTestColumns, 5);
   std::vector<float> changed = w;
-  const GridOptions grid{.bits = 4, .group = 64};
   EXPECT_EQ(gptq(changed, kTestRows, *input, grid, *threads(1)).codes, nearest(w, grid).codes);
 }
 
 TEST(Gptq, does_not_depend_on_the_number_of_threads) {
   const InputStatistics inputs = some_inputs();
-  const auto input = prepare_gptq(inputs.gram, kTestColumns, {.act_order = true});
+  const GridOptions grid{.bits = 3, .group = 32};
+  const auto input = prepare_gptq(inputs.gram, kTestColumns, {.act_order = true}, grid);
   ASSERT_TRUE(input.ok());
   std::vector<float> one = normal_values(kTestRows * kTestColumns, 5), three = one;
-  const GridOptions grid{.bits = 3, .group = 32};
   EXPECT_EQ(gptq(one, kTestRows, *input, grid, *threads(1)).codes,
             gptq(three, kTestRows, *input, grid, *threads(3)).codes);
 }
@@ -142,10 +149,11 @@ TEST(Gptq, columns_that_nothing_reaches_become_zero) {
   for (uint64_t i = 0; i < kTestColumns; ++i) {
     inputs.gram[7 * kTestColumns + i] = inputs.gram[i * kTestColumns + 7] = 0;
   }
-  const auto input = prepare_gptq(inputs.gram, kTestColumns, {});
+  const GridOptions grid{.bits = 4, .group = 32};
+  const auto input = prepare_gptq(inputs.gram, kTestColumns, {}, grid);
   ASSERT_TRUE(input.ok());
   std::vector<float> w = normal_values(kTestRows * kTestColumns, 5), row(kTestColumns);
-  const CodedMatrix coded = gptq(w, kTestRows, *input, {.bits = 4, .group = 32}, *threads(1));
+  const CodedMatrix coded = gptq(w, kTestRows, *input, grid, *threads(1));
   coded.values(3, row.data());
   EXPECT_EQ(row[7], 0);
 }
