@@ -3,10 +3,10 @@
 puts the table into docs/quantising.md and the picture into docs/quality.svg.
 
     tools/quality_table.py [--binary build/dev/bin/tenon] [--speed [--layers N] [--alone]]
-                           [--results FILE [--formats PATTERN]]
+                           [--formats PATTERN] [--again] [--results FILE]
 
-With --results, what was measured is kept in a file, and what stands there is not measured again; with
---formats only what the pattern finds is measured, and the table has what is known by then. With --speed the
+What was measured is kept in a file, by default docs/quality.json, and what stands there is not measured again
+without --again; with --formats only what the pattern finds is measured. With --speed the
 shape of Llama 3.2 1B is made in each format too (those that differ in calibration alone are stored and
 run alike, and measured once), and decoding and prefill are stated as fractions of the machine's limit. That
 wants a machine without other work, 8 GB of disk and some two minutes a format; --alone measures speeds and
@@ -208,16 +208,21 @@ def picture(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", default=ROOT / "build/dev/bin/tenon")
-    parser.add_argument("--results")
+    parser.add_argument("--results", default=ROOT / "docs/quality.json")
+    parser.add_argument("--again", action="store_true", help="measure what --formats finds once more")
     parser.add_argument("--formats", default="")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--layers", type=int, help="of the 1B shape, where time is short (default: all)")
     parser.add_argument("--alone", action="store_true", help="measure speeds and nothing else, and keep them")
     arguments = parser.parse_args()
-    if arguments.alone and not (arguments.speed and arguments.results):
-        parser.error("--alone wants --speed, and --results to keep what was measured")
-    results = pathlib.Path(arguments.results) if arguments.results else None
-    known = json.loads(results.read_text()) if results and results.exists() else {}
+    if arguments.alone and not arguments.speed:
+        parser.error("--alone wants --speed")
+    results = pathlib.Path(arguments.results)
+    known = json.loads(results.read_text()) if results.exists() else {}
+
+    def keep():
+        results.write_text(json.dumps(known, indent=1) + "\n")
+
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         text = TEXT.read_bytes()
@@ -226,21 +231,20 @@ def main():
         (folder / "judge.txt").write_bytes(text[cut:])
         for each in FORMATS:
             entry = known.setdefault(each[0], {})
-            if "kl" not in entry and not arguments.alone and re.search(arguments.formats, each[0]):
+            missing = arguments.again or "kl" not in entry
+            if missing and not arguments.alone and re.search(arguments.formats, each[0]):
                 entry.update(measure(arguments.binary, folder, *each))
-            if results:
-                results.write_text(json.dumps(known))
+                keep()
         if arguments.speed:
             layers = ["--layers", arguments.layers] if arguments.layers else []
             tenon(arguments.binary, "model", "synth", "--shape", SHAPE, "--out", folder / SHAPE, *layers)
         for name, _, ending, flags in FORMATS:
             if not arguments.speed or "LEARN" in flags or not re.search(arguments.formats, name):
                 continue
-            if "speed" not in known[name]:
+            if arguments.again or "speed" not in known[name]:
                 known[name]["speed"] = measure_speed(arguments.binary, folder, arguments.layers, flags, ending)
                 print(f"{name}: {known[name]['speed']}", file=sys.stderr)
-            if results:
-                results.write_text(json.dumps(known))
+                keep()
     if arguments.alone:
         return 0
     known = {name: entry for name, entry in known.items() if "kl" in entry}

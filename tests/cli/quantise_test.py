@@ -206,7 +206,7 @@ class Quantize(Case):
         if process.wait() == 0:
             self.skipTest("it was done before it could be stopped")
         self.refused("holds an unfinished run of another model, text or setting (--method gptq "
-                     "--bits 4 --group 128)", "model", "quantize", MODEL, out, "--method", "rtn")
+                     "--bits 4 --group 128 --search-ranges --sweeps 3)", "model", "quantize", MODEL, out, "--method", "rtn")
         said = self.done("model", "quantize", MODEL, out, *flags)
         self.assertIn("went on behind ", said)
         self.assertFalse((out / "quantize.partial").exists())
