@@ -70,7 +70,7 @@ CodedMatrix nearest(const std::vector<float>& w, const GridOptions& grid) {
 }
 
 TEST(LinearAlgebra, the_factor_of_an_inverse_is_one) {
-  constexpr uint64_t k = 20;
+  const uint64_t k = 20;
   std::vector<double> h(k * k);
   const std::vector<float> x = normal_values(50 * k, 7);
   add_gram(x.data(), 50, k, 0, k, h.data());
