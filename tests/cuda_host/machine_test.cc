@@ -246,6 +246,15 @@ TEST(Machine, rounds_sixteen_bit_floats_to_nearest_even) {
   EXPECT_EQ(to_half(65520.0f).bits, 0x7c00);
 }
 
+// 1 and 3 times 2 and -0.5; sums; the least of all numbers becomes a usual one.
+TEST(Machine, adds_and_multiplies_pairs_of_sixteen_bits) {
+  const uint32_t a = pack_bfloat16(1.0f, 3.0f), b = pack_bfloat16(2.0f, -0.5f);
+  EXPECT_EQ(add_bfloat16_pairs(a, b), pack_bfloat16(3.0f, 2.5f));
+  EXPECT_EQ(multiply_bfloat16_pairs(a, b), pack_bfloat16(2.0f, -1.5f));
+  EXPECT_EQ(multiply_bfloat16_pairs(0x00018001u, 0x7b807b80u), pack_bfloat16(-0x1p-13f, 0x1p-13f));
+  EXPECT_EQ(multiply_bfloat16_pairs(0x80000000u, a), 0x80000000u);
+}
+
 TEST(Machine, runs_the_same_for_the_same_seed) {
   EXPECT_EQ(Warp(32, 1, 5).run(sum_as_they_come), Warp(32, 1, 5).run(sum_as_they_come));
 }
