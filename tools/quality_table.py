@@ -99,22 +99,33 @@ def measure_speed(binary, folder, layers, flags, ending):
         fractions[column] = said["decode"].get("fraction_of_limit")
         if not more:
             fractions["prefill"] = said["prefill"].get("fraction_of_limit")
-            fractions["machine"] = said["machine"]["processor"]
     shutil.rmtree(made) if made.is_dir() else made.unlink()
     return fractions
 
 
-def speed_cells(speed):
-    if speed is None:
-        return ["" for _ in SPEEDS]
-    return ["busy" if speed[column] is None else f"{speed[column]:.2f}" for column in SPEEDS]
+def processor():
+    """As `tenon bench` calls it."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+
+
+def maker(machine):
+    return re.match(r"\w+", machine)[0]
+
+
+def speed_cells(speeds, machines):
+    """Of each machine what SPEEDS has; nothing where it was not measured."""
+    for machine in machines:
+        for column in SPEEDS:
+            value = speeds.get(machine, {}).get(column, "")
+            yield "busy" if value is None else f"{value:.2f}" if value != "" else ""
 
 
 def table(rows, known):
     base = rows[0]["base"]
-    speeds = [row["speed"] for row in rows if "speed" in row]
+    machines = sorted({machine for row in rows for machine in row.get("speeds", {})})
     columns = ["format", "bits a weight", "MB as it is run", "KL divergence [95 %]", "same likeliest",
-               "perplexity", *(SPEEDS if speeds else [])]
+               "perplexity", *(f"{column}, {maker(machine)}" for machine in machines for column in SPEEDS)]
     lines = [BEGIN, "",
              f"Perplexity of the model in BF16 on this text: {base:.3f}. All of these are written and read.",
              "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
@@ -123,11 +134,13 @@ def table(rows, known):
         lines.append(f"| {row['name']} | {row['bits']:.3f} | {row['megabytes']:.2f} | "
                      f"{kl['estimate']:.5f} [{kl['low']:.5f}, {kl['high']:.5f}] | "
                      f"{100 * row['top']:.1f} % | {row['perplexity']:.3f} ({more:+.2f} %) |" +
-                     "".join(f" {cell} |" for cell in (speed_cells(row.get("speed")) if speeds else [])))
-    if speeds:
-        lines += ["", "The last three columns: a step of one sequence, a step of eight, and a prompt of 512 tokens, "
-                  f"with {speeds[0]['layers'] or 'all'} layers of the shape of {SHAPE} "
-                  f"({speeds[0]['machine']}), as fractions of the limit; one run each."]
+                     "".join(f" {cell} |" for cell in speed_cells(row.get("speeds", {}), machines)))
+    if machines:
+        layers = {speed["layers"] for row in rows for speed in row.get("speeds", {}).values()}
+        lines += ["", "The last columns: a step of one sequence, a step of eight, and a prompt of 512 tokens, "
+                  f"with {' or '.join(str(count or 'all') for count in layers)} layers of the shape of {SHAPE}, as "
+                  "fractions of the limit of that machine at that time; one run each, on virtual machines whose memory "
+                  f"is now faster and now slower ({'; '.join(machines)})."]
     return "\n".join([*lines, "", *findings(known), "", "Read, not written: " + ", ".join(READ_ONLY) + ".", END])
 
 
@@ -241,9 +254,10 @@ def main():
         for name, _, ending, flags in FORMATS:
             if not arguments.speed or "LEARN" in flags or not re.search(arguments.formats, name):
                 continue
-            if arguments.again or "speed" not in known[name]:
-                known[name]["speed"] = measure_speed(arguments.binary, folder, arguments.layers, flags, ending)
-                print(f"{name}: {known[name]['speed']}", file=sys.stderr)
+            speeds = known[name].setdefault("speeds", {})
+            if arguments.again or processor() not in speeds:
+                speeds[processor()] = measure_speed(arguments.binary, folder, arguments.layers, flags, ending)
+                print(f"{name}: {speeds[processor()]}", file=sys.stderr)
                 keep()
     if arguments.alone:
         return 0
