@@ -48,7 +48,6 @@ class Product {
     quant_.quant.bits = bits;
     quant_.quant.rows = n;
     quant_.quant.floats = floats;
-    quant_.gated = {nullptr, n / 2, ActivationKind::silu};
     gated_ = gated;
   }
   Cost cost() const {
@@ -58,7 +57,7 @@ class Product {
     static constexpr uint8_t kSome = 8;
     call.quant.zeros = bits_ == 4 ? &kSome : nullptr;
     static uint8_t some = 0;
-    if (gated_) call.gated.out = &some;
+    if (gated_) call.gated = gated_output(&some);
     return multiply_quant_cost(call);
   }
   KernelCase::Launch prepare(CaseArrays& arrays) const {
@@ -79,6 +78,7 @@ class Product {
   }
 
  private:
+  GatedOutput gated_output(void* out) const { return {out, call_.n_out / 2, ActivationKind::silu}; }
   MultiplyCall with_rows(CaseArrays& arrays) const {
     MultiplyCall call = call_;
     const uint64_t elements = product(call.rows, call.n_out);
@@ -88,11 +88,12 @@ class Product {
   }
   KernelCase::Launch prepare_quant(CaseArrays& arrays, const MultiplyCall& call) const {
     const auto n = static_cast<uint64_t>(call.n_out);
-    void* const out = arrays.room<uint16_t>(product(call.rows, call.n_out) / 2);
+    GatedOutput gated = {};
+    if (gated_) gated = gated_output(arrays.room<uint16_t>(product(call.rows, call.n_out) / 2));
     const auto all = arrays.cold(product(n, call.w_stride), [&] {
       QuantCall one = quant_;
       one.call = call;
-      if (gated_) one.gated.out = out;
+      one.gated = gated;
       one.call.w = arrays.bytes(product(n, call.w_stride), 256);
       const uint64_t scales = product(n, one.quant.groups);
       one.quant.scales = one.quant.floats ? static_cast<const void*>(arrays.floats(scales))

@@ -48,8 +48,8 @@ struct CodeSums {
   }
 };
 
-// As code_of, for a scale other than 0, and without branches: what follows from a value within half
-// a code of the ends is cut off, so that half a code is rounded away from 0.
+// As code_of, for a scale other than 0, and without branches: what the conversion cuts off, half a
+// code or more of it is another code away from 0.
 void codes_at_once(const float* values, float shift, float scale, int low, int high, int* codes) {
   const float least = static_cast<float>(low) - 0.5f, most = static_cast<float>(high) + 0.5f;
   for (size_t i = 0; i < kAtOnce; ++i) {

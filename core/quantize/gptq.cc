@@ -34,7 +34,7 @@ class Strip {
       subtract_product(errors_.data(), rows_, end - begin, &input_.factor[begin * k + end], k,
                        k - end, &w_[end], k);
     }
-    if (input_.sweeps > 0) {
+    if (input_.search != nullptr) {
       place_columns(w);
       input_.search->improve_rows(w_.data(), rows_, grid_.most(), input_.sweeps, codes_.data(),
                                   &out.grids[first * out.groups()]);
@@ -56,6 +56,7 @@ class Strip {
       }
     }
   }
+
   void round_block(uint64_t begin, uint64_t end, uint64_t first, CodedMatrix& out) {
     const uint64_t k = input_.k, group = grid_.group_of(k), width = end - begin;
     for (uint64_t place = begin; place < end; ++place) {
@@ -123,7 +124,7 @@ Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOpti
     input.importance.push_back(static_cast<float>(placed[i * k + i]));
   }
   input.sweeps = options.sweeps;
-  if (input.sweeps > 0) input.search = std::make_unique<const RangeSearch>(placed, k, grid);
+  if (options.sweeps > 0) input.search = std::make_unique<const RangeSearch>(placed, k, grid);
   double added = 0;
   for (double damping = options.damping; damping <= 1; damping *= 10) {
     for (uint64_t i = 0; i < k; ++i) placed[i * k + i] += damping * mean - added;

@@ -119,65 +119,62 @@ void RangeSearch::choose_codes(const Group& group, const Part& part, uint32_t mo
   }
 }
 
+template <typename Use>
+void RangeSearch::visit_parts(const float* w, uint64_t count, bool anew, float* errors,
+                              uint8_t* codes, Grid* grids, const Use& use) const {
+  std::vector<float> slopes;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    for (uint64_t row = 0; row < count && anew; ++row) {
+      std::fill_n(&errors[row * k_ + group.begin], group.size, 0.0f);
+    }
+    slopes.resize(count * group.size);
+    multiply_transposed(errors, count, group.with_all.data(), group.size, k_, slopes.data());
+    for (uint64_t row = 0; row < count; ++row) {
+      const uint64_t at = row * k_ + group.begin;
+      use(group, Part{{w + at, group.size},
+                      {errors + at, group.size},
+                      &slopes[row * group.size],
+                      codes + at,
+                      grids[row * groups_.size() + g]});
+    }
+  }
+}
+
 void RangeSearch::code_rows(const float* w, uint64_t first, uint64_t count,
                             CodedMatrix& out) const {
-  std::vector<float> errors(count * k_), slopes;
+  std::vector<float> errors(count * k_);
   for (uint32_t sweep = 0; sweep < kRangeSweeps + kCodeSweeps; ++sweep) {
     const bool ranges = sweep < kRangeSweeps;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      const Group& group = groups_[g];
-      for (uint64_t row = 0; row < count && ranges; ++row) {
-        std::fill_n(&errors[row * k_ + group.begin], group.size, 0.0f);
-      }
-      slopes.resize(count * group.size);
-      multiply_transposed(errors.data(), count, group.with_all.data(), group.size, k_,
-                          slopes.data());
-      for (uint64_t row = 0; row < count; ++row) {
-        const uint64_t at = (first + row) * k_ + group.begin;
-        const Part part{{w + at, group.size},
-                        {&errors[row * k_ + group.begin], group.size},
-                        &slopes[row * group.size],
-                        &out.codes[at],
-                        out.grids[(first + row) * out.groups() + g]};
-        if (ranges) {
-          choose_range(group, part);
-        } else {
-          choose_codes(group, part, options_.most());
-        }
-      }
-    }
+    visit_parts(w + first * k_, count, ranges, errors.data(), &out.codes[first * k_],
+                &out.grids[first * groups_.size()], [&](const Group& group, const Part& part) {
+                  if (ranges) {
+                    choose_range(group, part);
+                  } else {
+                    choose_codes(group, part, options_.most());
+                  }
+                });
   }
 }
 
 void RangeSearch::improve_rows(const float* w, uint64_t count, uint32_t most, uint32_t sweeps,
                                uint8_t* codes, Grid* grids) const {
-  std::vector<float> errors(count * k_), slopes;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const Group& group = groups_[g];
-    for (uint64_t row = 0; row < count; ++row) {
+  std::vector<float> errors(count * k_);
+  for (uint64_t row = 0; row < count; ++row) {
+    for (size_t g = 0; g < groups_.size(); ++g) {
       const Grid& grid = grids[row * groups_.size() + g];
-      for (uint64_t i = row * k_ + group.begin; i < row * k_ + group.begin + group.size; ++i) {
+      const uint64_t begin = row * k_ + groups_[g].begin;
+      for (uint64_t i = begin; i < begin + groups_[g].size; ++i) {
         errors[i] = grid.value(codes[i]) - w[i];
       }
     }
   }
   for (uint32_t sweep = 0; sweep < sweeps; ++sweep) {
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      const Group& group = groups_[g];
-      slopes.resize(count * group.size);
-      multiply_transposed(errors.data(), count, group.with_all.data(), group.size, k_,
-                          slopes.data());
-      for (uint64_t row = 0; row < count; ++row) {
-        const uint64_t at = row * k_ + group.begin;
-        const Part part{{w + at, group.size},
-                        {&errors[at], group.size},
-                        &slopes[row * group.size],
-                        codes + at,
-                        grids[row * groups_.size() + g]};
-        choose_scale(group, part);
-        choose_codes(group, part, most);
-      }
-    }
+    visit_parts(w, count, false, errors.data(), codes, grids,
+                [&](const Group& group, const Part& part) {
+                  choose_scale(group, part);
+                  choose_codes(group, part, most);
+                });
   }
 }
 

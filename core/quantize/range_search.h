@@ -41,6 +41,11 @@ class RangeSearch {
     uint8_t* codes;
     Grid& grid;
   };
+  // use(group, part) for the rows' parts, group by group, each with the slopes of the errors as
+  // they are by then; `anew`: as if the group had none.
+  template <typename Use>
+  void visit_parts(const float* w, uint64_t count, bool anew, float* errors, uint8_t* codes,
+                   Grid* grids, const Use& use) const;
   void choose_range(const Group& group, const Part& part) const;
   static void choose_scale(const Group& group, const Part& part);
   static void choose_codes(const Group& group, const Part& part, uint32_t most);

@@ -194,7 +194,6 @@ __global__ void __launch_bounds__(kMaxNormThreads)
 }
 
 // out = activation(gate) · up, or activation(up) without a gate. Grid: rows · parts of a row, of
-// kGateElements.
 // kGateElements, a quad for each thread.
 inline constexpr int kGateElements = 4 * kRowThreads;
 template <typename T>
