@@ -54,22 +54,11 @@ Factors<T> factors_with_w(const MultiplyCall& call) {
   return f;
 }
 
-// Calls `use` with the codes of a matrix.
-template <typename Use>
-auto with_codes(const QuantScales& quant, const Use& use) {
-  if (quant.bits == 4) return use(NibbleCodes());
-  return quant.floats ? use(FloatCodes()) : use(ByteCodes());
-}
-
 inline QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& quant) {
   QuantFactors q;
   q.f = factors<BFloat16>(call);
   q.w = Global<const uint8_t>(static_cast<const uint8_t*>(call.w));
-  if (quant.floats) {
-    q.float_scales = Global<const float>(static_cast<const float*>(quant.scales));
-  } else {
-    q.half_scales = Global<const Half>(static_cast<const Half*>(quant.scales));
-  }
+  q.scales = CodeScales(quant);
   q.zeros = Global<const uint8_t>(quant.zeros);
   q.groups = quant.groups;
   q.group = quant.group;

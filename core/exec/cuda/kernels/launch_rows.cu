@@ -36,24 +36,20 @@ int embed(void* stream, const EmbedCall& c) {
                 c.scale, whole);
 }
 
-template <int bits, bool floats>
+template <typename Codes>
 int embed_quant(void* stream, const EmbedCall& c) {
   EmbedTable table;
   table.codes = Global<const uint8_t>(static_cast<const uint8_t*>(c.table));
-  if (floats) {
-    table.float_scales = Global<const float>(static_cast<const float*>(c.quant.scales));
-  } else {
-    table.half_scales = Global<const Half>(static_cast<const Half*>(c.quant.scales));
-  }
+  table.scales = CodeScales(c.quant);
   table.zeros = Global<const uint8_t>(c.quant.zeros);
   table.stride = c.stride;
   table.group = c.quant.group;
   table.rows = c.quant.rows;
   const BFloat16* position_table = static_cast<const BFloat16*>(c.position_table);
   const bool whole = in_quads(c.hidden, c.width) && in_quads(position_table, c.position_stride);
-  return launch(moving_config("embed_quant", c.rows, c.width, stream),
-                embed_quant_kernel<bits, floats>, c.tokens, c.positions, table, position_table,
-                c.hidden, c.width, c.position_stride, c.scale, whole);
+  return launch(moving_config("embed_quant", c.rows, c.width, stream), embed_quant_kernel<Codes>,
+                c.tokens, c.positions, table, position_table, c.hidden, c.width, c.position_stride,
+                c.scale, whole);
 }
 
 template <typename T>
@@ -112,9 +108,10 @@ HeadsView heads_view(const HeadsCall& c) {
 }  // namespace
 
 int launch_embed(void* stream, const EmbedCall& call) {
-  if (call.quant.floats) return embed_quant<8, true>(stream, call);
-  if (call.quant.bits == 8) return embed_quant<8, false>(stream, call);
-  if (call.quant.bits == 4) return embed_quant<4, false>(stream, call);
+  if (call.quant.bits != 0) {
+    return with_codes(call.quant,
+                      [&]<typename Codes>(Codes) { return embed_quant<Codes>(stream, call); });
+  }
   return call.weights == Input::bf16 ? embed<BFloat16>(stream, call) : embed<float>(stream, call);
 }
 

@@ -134,7 +134,7 @@ struct FewQuantScales {
       if (part == kLanes) {
         copy_async_16(zeros + to, q.zeros + from);
       } else {
-        copy_async_16(scales + to, q.scales<Codes>() + from);
+        copy_async_16(scales + to, q.scales.of<Codes>() + from);
       }
     }
   }
@@ -147,7 +147,7 @@ struct FewQuantScales {
       const int own = i - group * columns;
       const int column = column_there(q.f, of.of(own / kFewColumns) + own % kFewColumns);
       const int64_t from = q.factor_at(of_all(q, group), column);
-      scales[i] = q.scales<Codes>()[from];
+      scales[i] = q.scales.of<Codes>()[from];
       if (q.zeros) zeros[i] = q.zeros[from];
     }
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/exec/cuda/kernels/multiply.cuh"
+#include "core/exec/cuda/kernels/quant_codes.cuh"
 
 namespace tenon::cuda {
 
@@ -15,44 +16,16 @@ struct Gated {
   ActivationKind kind = ActivationKind::silu;
 };
 
-// How weights are coded (QuantScales).
-struct NibbleCodes {
-  static constexpr int kBits = 4;
-  static constexpr bool kFloats = false;
-  using Scale = Half;
-};
-struct ByteCodes {
-  static constexpr int kBits = 8;
-  static constexpr bool kFloats = false;
-  using Scale = Half;
-};
-struct FloatCodes {
-  static constexpr int kBits = 8;
-  static constexpr bool kFloats = true;
-  using Scale = float;
-};
-
 struct QuantFactors {
   Factors<BFloat16> f;  // its w is not used
   Global<const uint8_t> w;
-  Global<const Half> half_scales;  // these or those
-  Global<const float> float_scales;
+  CodeScales scales;
   Global<const uint8_t> zeros;
   int groups, group, rows;
   bool aligned;  // whether 16 columns of scales and of zeros are, to 16 bytes
 
   TENON_DEVICE int64_t factor_at(int group_index, int column) const {
     return static_cast<int64_t>(group_index) * rows + column;
-  }
-  template <typename Codes>
-  TENON_DEVICE auto scales() const {
-    if constexpr (Codes::kFloats) return float_scales;
-    if constexpr (!Codes::kFloats) return half_scales;
-  }
-  template <typename Codes>
-  TENON_DEVICE float scale(int group_index, int column) const {
-    const typename Codes::Scale scale = scales<Codes>()[factor_at(group_index, column)];
-    return to_float(scale);
   }
 };
 
@@ -194,7 +167,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       for (int i = 0; i < 4; ++i) {
         const int column = first + n * 8 + tile.lane % 4 * 2 + i % 2;
         if (column >= f.n_out) continue;
-        sums[n][i] = fmaf(q.scale<Codes>(group, column), part[n][i], sums[n][i]);
+        sums[n][i] = fmaf(q.scales.at<Codes>(q.factor_at(group, column)), part[n][i], sums[n][i]);
         part[n][i] = 0.0f;
       }
     }
@@ -243,8 +216,7 @@ __global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_experts_quant(Qu
   const ChosenRows rows = chosen_rows<tile_rows>(arena, q.f.by, first);
   const int64_t skipped = static_cast<int64_t>(blockIdx.z) * q.f.n_out;
   q.w = q.w + skipped * q.f.w_stride;
-  if (q.half_scales) q.half_scales = q.half_scales + skipped;
-  if (q.float_scales) q.float_scales = q.float_scales + skipped;
+  q.scales.skip(skipped);
   if (q.zeros) q.zeros = q.zeros + skipped;
   if (q.f.bias) q.f.bias = q.f.bias + skipped;
   multiply_quant_tile<tile_rows, Codes>(q, rows, arena);

@@ -6,6 +6,7 @@
 
 #include "core/exec/cuda/kernels/elements.cuh"
 #include "core/exec/cuda/kernels/launches.h"
+#include "core/exec/cuda/kernels/quant_codes.cuh"
 #include "core/exec/cuda/kernels/row_functions.cuh"
 
 namespace tenon::cuda {
@@ -49,8 +50,7 @@ __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t
 // The same from a table of codes with scales.
 struct EmbedTable {
   Global<const uint8_t> codes;
-  Global<const Half> half_scales;  // these or those, which floats have
-  Global<const float> float_scales;
+  CodeScales scales;
   Global<const uint8_t> zeros;
   int stride, group, rows;
 };
@@ -62,33 +62,29 @@ TENON_DEVICE float float_of_8_bits(uint8_t code) {
 }
 
 // Groups are multiples of 32, so a quad lies in one.
-template <int bits, bool floats>
+template <typename Codes>
 TENON_DEVICE Quad table_quad(const EmbedTable& table, int64_t row, int quad, int width) {
   Quad x = {};
   if (4 * quad >= width) return x;
   const int64_t own = static_cast<int64_t>(4 * quad / table.group) * table.rows + row;
-  float scale;
-  if (floats) {
-    scale = table.float_scales[own];
-  } else {
-    scale = to_float(Half(table.half_scales[own]));
-  }
-  int zero = bits == 4 ? 8 : 0;
+  constexpr int kBits = Codes::kBits;
+  const float scale = table.scales.at<Codes>(own);
+  int zero = kBits == 4 ? 8 : 0;
   if (table.zeros) {
     const uint8_t stored = table.zeros[own];
-    zero = bits == 4 ? stored : static_cast<int8_t>(stored);
+    zero = kBits == 4 ? stored : static_cast<int8_t>(stored);
   }
   TENON_UNROLL for (int e = 0; e < 4; ++e) {
     if (4 * quad + e >= width) break;
-    const int place = quant_place(4 * quad + e, bits);
-    const uint8_t stored = table.codes[row * table.stride + place * bits / 8];
-    const int code = bits == 4 ? stored >> (place % 2 * 4) & 15 : static_cast<int8_t>(stored);
-    x[e] = (floats ? float_of_8_bits(stored) : static_cast<float>(code - zero)) * scale;
+    const int place = quant_place(4 * quad + e, kBits);
+    const uint8_t stored = table.codes[row * table.stride + place * kBits / 8];
+    const int code = kBits == 4 ? stored >> (place % 2 * 4) & 15 : static_cast<int8_t>(stored);
+    x[e] = (Codes::kFloats ? float_of_8_bits(stored) : static_cast<float>(code - zero)) * scale;
   }
   return x;
 }
 
-template <int bits, bool floats>
+template <typename Codes>
 __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                                    EmbedTable table, Global<const BFloat16> position_table,
                                    Global<float> hidden, int width, int position_stride,
@@ -100,7 +96,7 @@ __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const ui
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
   TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
     const int quad = first_moved_quad() + k * kRowThreads;
-    Quad x = table_quad<bits, floats>(table, token, quad, width);
+    Quad x = table_quad<Codes>(table, token, quad, width);
     TENON_UNROLL for (int e = 0; e < 4; ++e) x[e] *= scale;
     if (position_table) {
       const Quad more = load_quad(position_table + position * position_stride, quad, width, whole);
