@@ -55,15 +55,16 @@ bool rows_of(Input type) {
          launch_adjust(nullptr, nullptr, kWidth, 1.0f, 0.0f, 0.0f) == 0;
 }
 
-MultiplyCall product(uint32_t rows) {
+MultiplyCall product(uint32_t rows, int columns = kWidth) {
   MultiplyCall call = {};
   call.rows = rows;
-  call.n_out = call.k_in = call.x_stride = call.w_stride = call.y_stride = kWidth;
+  call.k_in = call.x_stride = call.w_stride = kWidth;
+  call.n_out = call.y_stride = columns;
   return call;
 }
 
-bool products(uint32_t rows) {
-  const MultiplyCall call = product(rows);
+bool products(uint32_t rows, int columns) {
+  const MultiplyCall call = product(rows, columns);
   bool taken = true;
   for (const Input type : kTypes) {
     taken &= launch_multiply(nullptr, type, call) == 0 &&
@@ -86,6 +87,9 @@ bool products_of_many_rows() {
     MultiplyCall call = product(128);
     call.tiles = tiles;
     taken &= launch_multiply(nullptr, Input::bf16, call) == 0;
+    for (const Codes& codes : kCodes) {
+      taken &= launch_multiply_quant(nullptr, {call, quantised(codes), {}}) == 0;
+    }
   }
   return taken;
 }
@@ -161,7 +165,9 @@ bool caches(CacheType type) {
 bool launch_every_kernel() {
   bool taken = products_of_many_rows() && products_with_experts(1) && products_with_experts(64) &&
                routes() && draws();
-  for (const uint32_t rows : {1, 4, 16, 64}) taken &= products(rows);
+  for (const uint32_t rows : {1, 4, 16, 32, 64}) {
+    for (const int columns : {kWidth, 128 * kWidth}) taken &= products(rows, columns);
+  }
   for (const Input type : kTypes) taken &= rows_of(type);
   for (const Codes& codes : kCodes) taken &= embeds(Input::bf16, quantised(codes));
   for (const CacheType type : kCacheTypes) taken &= caches(type);

@@ -35,9 +35,10 @@ FLAGS = ("-std=c++20", "-O3", "-fmad=false", "-Werror", "all-warnings")
 INSTRUCTIONS = ("HMMA", "LDSM", "LDGSTS", "LDG.E.128", "LDG", "STG")
 LOOP = ("HMMA", "LDSM", "LDGSTS", "LDG.E.128")
 USAGE = ["registers", "spills", "stack", "threads", "shared", "occupancy"]
-COLUMNS = [*USAGE, *INSTRUCTIONS, "loop", *(f"loop.{what}" for what in LOOP)]
+COLUMNS = [*USAGE, *INSTRUCTIONS, "loop", *(f"loop.{what}" for what in LOOP), "refused"]
 # Of the inner loop's instructions, where many rows keep tensor cores busy: (architecture, kernel).
-SHARES = {("sm_90", "multiply_bf16<64>"): 0.15, ("sm_90", "multiply_many<WideTile>"): 0.45,
+SHARES = {("sm_90", "multiply_some<SomeTile<64,4,32,64,32,4>>"): 0.25,
+          ("sm_90", "multiply_many<WideTile>"): 0.45,
           ("sm_90", "multiply_many<NarrowTile>"): 0.35, ("sm_90", "attend_wide<128,false>"): 0.07}
 
 
@@ -92,15 +93,22 @@ def inner_loop(code):
 
 
 def instructions(cubin, tool):
-    """{kernel: [counts, loop, loop.HMMA]} from cuobjdump."""
+    """{kernel: [counts, loop, loop.HMMA, refused]} from cuobjdump."""
     text = subprocess.run([tool, "-sass", cubin], check=True, capture_output=True, text=True).stdout
     found = {}
     for part in text.split("Function : ")[1:]:
         name, _, body = part.partition("\n")
         code = [(int(at, 16), line) for at, line in re.findall(r"/\*([0-9a-f]{4,})\*/\s+(.*?);", body)]
         counts = [sum(is_one(what, line) for _, line in code) for what in INSTRUCTIONS]
-        found[short(name.strip())] = [*counts, *inner_loop(code)]
+        found[short(name.strip())] = [*counts, *inner_loop(code), sum(map(is_refused, code))]
     return found
+
+
+def is_refused(instruction):
+    """Whether a device stops there with cudaErrorIllegalInstruction: a descriptor in a uniform register of
+    odd number. The assembler of CUDA 13.0 wrote such ones for cp.async with a cache hint, in loops whose
+    shared addresses it put together of two registers."""
+    return bool(re.search(r"desc\[UR\d*[13579]\]", instruction[1]))
 
 
 def launches_of(program):
@@ -205,6 +213,8 @@ def faults(rows):
         name = " ".join(key)
         if row["spills"] > 0:
             yield f"{name}: {row['spills']} bytes are spilled"
+        if row["refused"]:
+            yield f"{name}: no device takes {row['refused']} of its instructions"
         if row["threads"] is None:
             yield (f"{name}: launches.txt does not have it; launch it in bench/cuda/every_launch.cc, "
                    "then gates.py --launches PROGRAM --write")

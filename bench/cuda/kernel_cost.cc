@@ -15,26 +15,58 @@ Cost product_output(const MultiplyCall& call) {
   return cost;
 }
 
-uint64_t tile_rows(const MultiplyCall& call) {
-  return call.rows <= kFewRows ? kFewRows : kManyRows;
-}
-
 // Each block of columns reads all rows of x.
 Cost tile_inputs(const MultiplyCall& call) {
   const uint64_t x_bytes = call.rows * number(call.k_in) * 2;
   return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
 }
 
-// Tiles of 128 rows × `columns` that are filled up with the last row and column.
-Cost large_tiles(const MultiplyCall& call, uint64_t columns) {
-  constexpr uint64_t kRows = 128;
-  const uint64_t down = ceiling(call.rows, kRows);
+// Tiles of `rows` × `columns` that are filled up with the last row and column, and read so many
+// bytes of each column of W.
+Cost filled_tiles(const MultiplyCall& call, uint64_t rows, uint64_t columns, uint64_t w_bytes) {
+  const uint64_t down = ceiling(call.rows, rows);
   const uint64_t across = ceiling(number(call.n_out), columns);
   const uint64_t row_bytes = number(call.k_in) * 2;
+  Cost cost = reads(call.rows * row_bytes, across * down * rows * row_bytes);
+  cost += reads(number(call.n_out) * w_bytes, down * across * columns * w_bytes);
+  cost.operations = 2 * down * rows * across * columns * ceiling(number(call.k_in), kStep) * kStep;
+  return cost;
+}
+Cost filled_tiles(const MultiplyCall& call, uint64_t rows, uint64_t columns) {
+  return filled_tiles(call, rows, columns, ceiling(number(call.k_in), kStep) * kStep * 2);
+}
+
+// Lanes with pieces of K; where the last ones are short or missing, some multiply zeros.
+Cost some_rows(const MultiplyCall& call) {
+  const SomeTileSize tile = some_tile(call);
+  Cost cost = filled_tiles(call, number(tile.rows), number(tile.columns));
   const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
-  Cost cost = reads(call.rows * row_bytes, across * down * kRows * row_bytes);
-  cost += reads(number(call.n_out) * k * 2, down * across * columns * k * 2);
-  cost.operations = 2 * down * kRows * across * columns * k;
+  const uint64_t round = number(tile.lanes) * kPiece;
+  const uint64_t last = k % round < kPiece ? k % round : kPiece;
+  cost.operations = cost.operations / k * (k / round * round + number(tile.lanes) * last);
+  return cost;
+}
+
+// The same with codes, whose scales and zeros are read with each block of K, for each of its
+// segments.
+Cost some_quant_rows(const QuantCall& call) {
+  const SomeTileSize tile = some_quant_tile(call);
+  const auto stride = static_cast<uint64_t>(quant_stride(call.call.k_in, call.quant.bits));
+  Cost cost = filled_tiles(call.call, number(tile.rows), number(tile.columns), stride);
+  const uint64_t k = number(call.call.k_in);
+  cost.operations =
+      cost.operations / (ceiling(k, kStep) * kStep) * (ceiling(k, 2 * kStep) * 2 * kStep);
+  const uint64_t n = number(call.call.n_out);
+  const uint64_t columns = ceiling(call.call.rows, number(tile.rows)) *
+                           ceiling(n, number(tile.columns)) * number(tile.columns);
+  const uint64_t block = number(quant_block(call.quant.bits));
+  const uint64_t segment = number(quant_segment(call.quant.group));
+  const uint64_t read =
+      columns * ceiling(number(call.call.k_in), block) * (segment < block ? block / segment : 1);
+  const uint64_t groups = number(call.quant.groups);
+  const uint64_t scale_bytes = number(quant_scale_bytes(call.quant.floats));
+  cost += reads(n * groups * scale_bytes, read * scale_bytes);
+  if (call.quant.zeros != nullptr) cost += reads(n * groups, read);
   return cost;
 }
 
@@ -68,7 +100,7 @@ Cost few_quant_rows(const QuantCall& call) {
   const auto column_bytes = static_cast<uint64_t>(quant_stride(call.call.k_in, call.quant.bits));
   cost += reads(n * column_bytes, columns * column_bytes);
   const uint64_t steps = ceiling(k, number(tile.step));
-  cost.operations = 2 * number(tile.rows) * columns * steps * number(tile.step);
+  cost.operations = 2 * 8 * columns * steps * number(tile.step);  // 8 rows, however few there are
   // Scales and zeros are read once.
   const uint64_t groups = number(call.quant.groups);
   const uint64_t read = columns * number(tile.groups);
@@ -91,7 +123,7 @@ Cost one_product(Input type, const MultiplyCall& call, uint32_t heads) {
   }
   const ProductTiles tiles = tiles_of(call, heads);
   if (tiles == ProductTiles::narrow || tiles == ProductTiles::wide) {
-    cost += large_tiles(call, tiles == ProductTiles::wide ? 256 : 128);
+    cost += filled_tiles(call, 128, tiles == ProductTiles::wide ? 256 : 128);
     return cost;
   }
   cost += tile_inputs(call);
@@ -110,7 +142,7 @@ Cost stored_heads(const HeadsCall& call, uint64_t turned) {
                                        : number(cache.head_dim) * bytes_of(cache.type);
   Cost cost = once(0, heads * row_bytes);
   cost += reads(heads * bytes, (quantised ? 2 : 1) * heads * (bytes + 3 * turned));
-  cost += reads(0, 2 * heads * (quantised ? kWarpThreads : kRowThreads) * kWord);
+  cost += reads(0, 2 * heads * kWarpThreads * kWord);
   return cost;
 }
 
@@ -213,9 +245,10 @@ Cost place_heads_cost(const HeadsCall& call) {
 }
 
 Cost multiply_cost(Input type, const MultiplyCall& call) {
-  if (type == Input::bf16 && tiles_of(call) == ProductTiles::rows_16) {
+  const ProductTiles tiles = type == Input::f32 ? ProductTiles::by_shape : tiles_of(call);
+  if (tiles == ProductTiles::rows_16 || tiles == ProductTiles::rows_64) {
     Cost cost = product_output(call);
-    cost += few_rows(call);
+    cost += tiles == ProductTiles::rows_16 ? few_rows(call) : some_rows(call);
     return cost;
   }
   return one_product(type, call, 1);
@@ -230,12 +263,7 @@ Cost multiply_quant_cost(const QuantCall& call) {
           reads(number(call.call.n_out) * kWord, call.call.rows * number(call.call.n_out) * kWord);
     }
   }
-  if (call.call.rows <= kFewRows) {
-    cost += few_quant_rows(call);
-    return cost;
-  }
-  cost += tile_inputs(call.call);
-  cost += tiles_of_rows(call.call, call.quant, call.call.rows, tile_rows(call.call));
+  cost += has_few_rows(call) ? few_quant_rows(call) : some_quant_rows(call);
   return cost;
 }
 

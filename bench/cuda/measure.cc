@@ -2,6 +2,8 @@
 //
 //   tenon_cuda_bench               lines of: workload kernel microseconds
 //   tenon_cuda_bench WORKLOAD …    those workloads alone, without cuBLASLt
+//   tenon_cuda_bench --tiles few|some|narrow|wide WORKLOAD …
+//                                  products with those kernels, whatever is chosen else
 //
 // First comes the device's name, then its bandwidth, measured by copying; last, where cuBLASLt is
 // installed, lines that begin with its name: its version, and its times for products in bf16 that
@@ -14,8 +16,9 @@
 #include <chrono>
 #include <cstdio>
 #include <iterator>
-#include <span>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/cuda/step_cases.h"
@@ -146,11 +149,18 @@ void measure_all_by_cublaslt(Driver& driver) {
   }
 }
 
-Status measure_all(Driver& driver, std::span<const std::string> names) {
+struct Choice {
+  std::vector<std::string> names;  // of workloads; none: all
+  ProductTiles tiles = ProductTiles::by_shape;
+};
+
+Status measure_all(Driver& driver, const Choice& choice) {
   std::printf("device %s\n", driver.device_name().c_str());
   TENON_RETURN_IF_ERROR(measure_bandwidth(driver));
-  for (const Workload& workload : kFull) {
+  const std::vector<std::string>& names = choice.names;
+  for (Workload workload : kFull) {
     if (!names.empty() && std::ranges::find(names, workload.name) == names.end()) continue;
+    workload.tiles = choice.tiles;
     for (const KernelCase& one : step_cases(workload)) {
       TENON_RETURN_IF_ERROR(measure(driver, workload, one));
     }
@@ -160,8 +170,20 @@ Status measure_all(Driver& driver, std::span<const std::string> names) {
   return {};
 }
 
-int run(std::span<const std::string> names) {
-  for (const std::string& name : names) {
+// Empty where there is no such word.
+std::optional<ProductTiles> tiles_called(const std::string& word) {
+  constexpr std::pair<const char*, ProductTiles> kWords[] = {{"few", ProductTiles::rows_16},
+                                                             {"some", ProductTiles::rows_64},
+                                                             {"narrow", ProductTiles::narrow},
+                                                             {"wide", ProductTiles::wide}};
+  for (const auto& [name, tiles] : kWords) {
+    if (word == name) return tiles;
+  }
+  return std::nullopt;
+}
+
+int run(const Choice& choice) {
+  for (const std::string& name : choice.names) {
     if (std::ranges::find(kFull, name, &Workload::name) != std::end(kFull)) continue;
     std::fprintf(stderr, "there is no workload %s; there are", name.c_str());
     for (const Workload& workload : kFull) std::fprintf(stderr, " %s", workload.name);
@@ -173,7 +195,7 @@ int run(std::span<const std::string> names) {
     std::printf("skipped: %s\n", std::string(driver.status().message()).c_str());
     return kSkipped;
   }
-  const Status done = measure_all(**driver, names);
+  const Status done = measure_all(**driver, choice);
   if (done.ok()) return 0;
   std::fprintf(stderr, "%s\n", std::string(done.message()).c_str());
   return 1;
@@ -183,6 +205,16 @@ int run(std::span<const std::string> names) {
 }  // namespace tenon::cuda::bench
 
 int main(int count, char** words) {
-  const std::vector<std::string> names(words + 1, words + count);
-  return tenon::cuda::bench::run(names);
+  tenon::cuda::bench::Choice choice;
+  choice.names.assign(words + 1, words + count);
+  if (choice.names.size() > 1 && choice.names[0] == "--tiles") {
+    const auto tiles = tenon::cuda::bench::tiles_called(choice.names[1]);
+    if (!tiles) {
+      std::fprintf(stderr, "there are tiles few, some, narrow and wide\n");
+      return 1;
+    }
+    choice.tiles = *tiles;
+    choice.names.erase(choice.names.begin(), choice.names.begin() + 2);
+  }
+  return tenon::cuda::bench::run(choice);
 }

@@ -15,13 +15,21 @@ TITLES = {
     "8b-decode-w8": "The same, weights of 8 bits (the head's bf16)",
     "8b-decode-f8": "The same, weights that are floats of 8 bits (E4M3)",
     "8b-decode-w4": "The same, weights of 4 bits (the head's bf16)",
+    "8b-long": "Decoding, one sequence of 32,768 tokens, bf16",
+    "8b-batch8": "Decoding, 8 sequences of 1,024 tokens, bf16",
+    "8b-batch8-w4": "The same, weights of 4 bits",
+    "8b-batch32": "Decoding, 32 sequences of 1,024 tokens, bf16",
+    "8b-batch32-w8": "The same, weights of 8 bits",
+    "8b-batch32-w4": "The same, weights of 4 bits",
     "8b-prefill": "A prompt of 4,096 tokens, bf16",
+    "8b-prefill-w8": "The same, weights of 8 bits",
+    "8b-prefill-w4": "The same, weights of 4 bits",
     "parts": "Single calls of kernels that these steps do not have, for one row, the 1,024th where it attends",
 }
 
 
 # Of these cuBLASLt makes the products too.
-BESIDE = ("8b-decode", "8b-prefill")
+BESIDE = ("8b-decode", "8b-long", "8b-batch8", "8b-batch32", "8b-prefill")
 
 
 class Roofline:
@@ -132,14 +140,43 @@ def verdicts(roofline, measured):
     yield ""
 
 
+def whole(workload):
+    """A title that says all without the one above it."""
+    title = TITLES[workload]
+    if not title.startswith("The same"):
+        return title
+    return TITLES[workload.rpartition("-")[0]].removesuffix(", bf16") + title.removeprefix("The same")
+
+
+def share_of(least, time):
+    return "–" if time is None else f"{least / time:.2f}"
+
+
+def steps(roofline, measured):
+    """All steps: the share of the least time that was reached, and how much longer PyTorch takes."""
+    yield ("| Step | " + "".join(f"{device} ≥ µs | measured | share | PyTorch | " for device in roofline.devices)
+           ).rstrip()
+    yield "|---|" + "---:|" * (4 * len(roofline.devices))
+    for workload, rows in roofline.rows.items():
+        step = next((row for row in rows if row[0] == "step"), None)
+        if not step:
+            continue
+        cells = [whole(workload)]
+        for device, least in zip(roofline.devices, map(float, step[5:])):
+            one = by_name(measured, device)
+            time, beside = one and one.step(workload), one and one.torch_steps.get(workload)
+            cells += [microseconds(least), NEVER if time is None else microseconds(time), share_of(least, time),
+                      microseconds(beside) if beside else "–"]
+        yield "| " + " | ".join(cells) + " |"
+    yield ""
+
+
 def by_torch(measured):
-    for one in measured:
-        steps = [f"{microseconds(time)} µs for the step of \"{TITLES[name]}\" ({time / one.step(name):.2f} "
-                 "times as long)" for name, time in one.torch_steps.items() if one.step(name)]
-        if steps:
-            yield (f"PyTorch {one.torch} on the {one.device}, with its own operations and matrices joined as "
-                   f"here, replayed as one graph (`bench/cuda/torch_step.py`): {', '.join(steps)}.")
-            yield ""
+    versions = [f"{one.torch} on the {one.device}" for one in measured if one.torch]
+    if versions:
+        yield (f"PyTorch is {', '.join(versions)}, with its own operations and matrices joined as here, replayed as "
+               "one graph (`bench/cuda/torch_step.py`); its weights are bf16.")
+        yield ""
 
 
 def share(value):
@@ -163,8 +200,9 @@ def section(roofline_text, measured_texts):
         lines.append(f"| {device} | {number(bandwidth)}B/s | {number(operations)}FLOP/s |")
     lines.append("")
     lines += verdicts(roofline, measured)
+    lines += steps(roofline, measured)
     lines += by_torch(measured)
-    for workload in TITLES:
+    for workload in roofline.rows:
         lines += table(roofline, measured, workload)
     lines.append(END)
     return "\n".join(lines)

@@ -26,7 +26,8 @@ int qkv_width(const DecoderShape& m) {
 
 // As the executor does.
 bool gates_at_once(const Workload& w) {
-  return w.weight_bits != 16 && w.rows <= kGatedRows;
+  return w.weight_bits != 16 && is_few_quant(w.rows, 2 * w.model.mlp) &&
+         w.tiles == ProductTiles::by_shape;
 }
 
 // A product of `rows` with W [n, k]; `gated`: W is a gate and an up.
@@ -67,6 +68,7 @@ class Product {
     });
   }
   bool is_bf16() const { return bits_ == 16; }
+  void choose(ProductTiles tiles) { call_.tiles = tiles; }
   KernelCase::Launch prepare_bf16(CaseArrays& arrays, const KernelCase::Multiply& multiply) const {
     MultiplyCall call = with_rows(arrays);
     const uint64_t count = product(static_cast<uint64_t>(call.n_out), call.w_stride);
@@ -112,13 +114,17 @@ class Product {
   bool gated_ = false;
 };
 
-// Attention of the last rows of one sequence in bf16.
+// Attention of the last rows of each sequence in bf16.
 class Attention {
  public:
-  explicit Attention(const Workload& w) : rows_(w.rows), entries_(w.entries) {
-    for (uint32_t slot = w.entries - w.rows; slot < w.entries; ++slot) slots_.push_back(slot);
-    for (uint32_t i = 0; i <= (w.entries - 1) / kBlockTokens; ++i) {
-      table_.push_back(static_cast<BlockId>(i));
+  explicit Attention(const Workload& w)
+      : rows_(w.rows), entries_(w.sequences, w.entries), tables_(w.sequences) {
+    const uint32_t each = w.rows / w.sequences;
+    for (std::vector<BlockId>& table : tables_) {
+      for (uint32_t slot = w.entries - each; slot < w.entries; ++slot) slots_.push_back(slot);
+      for (uint32_t i = 0; i <= (w.entries - 1) / kBlockTokens; ++i) {
+        table.push_back(static_cast<BlockId>(blocks_++));
+      }
     }
     const DecoderShape& m = w.model;
     shape_.cache = {CacheType::bf16, m.kv_heads, m.head_dim, static_cast<int>(kBlockTokens)};
@@ -131,8 +137,9 @@ class Attention {
     planned().describe(shape_);
   }
   Cost cost() const {
-    const SequenceRows sequence = {entries_, rows_};
-    return attention_cost(shape_, {&sequence, 1}, false).all();
+    const SequenceRows sequence = {entries_[0], rows_each()};
+    const std::vector<SequenceRows> all(entries_.size(), sequence);
+    return attention_cost(shape_, all, false).all();
   }
   KernelCase::Launch prepare(CaseArrays& arrays) const {
     const AttentionPlanArrays plan = planned();
@@ -151,7 +158,7 @@ class Attention {
       a.sums = arrays.room<float>(2 * product(plan.ranges, shape_.heads));
     }
     a.out = arrays.room<uint16_t>(width);
-    const uint64_t plane = product(product(table_.size() * kBlockTokens, shape_.cache.kv_heads),
+    const uint64_t plane = product(product(uint64_t{blocks_} * kBlockTokens, shape_.cache.kv_heads),
                                    shape_.cache.head_dim);
     const auto planes = arrays.cold(plane * 4, [&] {
       return std::pair<const void*, const void*>(arrays.bfloats(plane), arrays.bfloats(plane));
@@ -164,14 +171,17 @@ class Attention {
 
  private:
   AttentionPlanArrays planned() const {
-    KvTableView view;
-    view.blocks = table_;
-    BatchSequence sequence = {};
-    sequence.rows = rows_;
-    const BatchGroup group{slots_, {&entries_, 1}, {&view, 1}};
+    std::vector<KvTableView> views(tables_.size());
+    std::vector<BatchSequence> sequences(tables_.size());
+    for (size_t i = 0; i < tables_.size(); ++i) {
+      views[i].blocks = tables_[i];
+      sequences[i].first_row = static_cast<uint32_t>(i) * rows_each();
+      sequences[i].rows = rows_each();
+    }
+    const BatchGroup group{slots_, entries_, views};
     BatchView batch;
     batch.rows = rows_;
-    batch.sequences = {&sequence, 1};
+    batch.sequences = sequences;
     batch.groups = {&group, 1};
     KvGroup kv;
     kv.kv_heads = static_cast<uint32_t>(shape_.cache.kv_heads);
@@ -179,9 +189,13 @@ class Attention {
     return plan_attention(batch, 0, kv, kBlockTokens, static_cast<uint32_t>(shape_.heads));
   }
 
-  uint32_t rows_, entries_;
+  uint32_t rows_each() const { return rows_ / static_cast<uint32_t>(tables_.size()); }
+
+  uint32_t rows_;
+  uint32_t blocks_ = 0;            // of all sequences
+  std::vector<uint32_t> entries_;  // of each
   std::vector<uint32_t> slots_;
-  std::vector<BlockId> table_;
+  std::vector<std::vector<BlockId>> tables_;
   AttentionShape shape_ = {};
 };
 
@@ -205,8 +219,8 @@ class Cases {
     if (!gates_at_once(w_)) gate();
     multiply("product.down", layers, {w_.rows, m_.hidden, m_.mlp, true, w_.weight_bits, w_.floats});
     take_rows();
-    norm("norm.last", 1, 1);
-    multiply("product.head", 1, {1, m_.vocabulary, m_.hidden, false, 16});
+    norm("norm.last", w_.sequences, 1);
+    multiply("product.head", 1, {w_.sequences, m_.vocabulary, m_.hidden, false, 16});
     return std::move(cases_);
   }
 
@@ -244,7 +258,8 @@ class Cases {
       };
     });
   }
-  void multiply(const char* name, uint32_t calls, const Product& product) {
+  void multiply(const char* name, uint32_t calls, Product product) {
+    product.choose(w_.tiles);
     add(name, calls, product.cost(),
         [product](CaseArrays& arrays) { return product.prepare(arrays); });
     if (!product.is_bf16()) return;
@@ -303,13 +318,16 @@ class Cases {
         });
   }
   void take_rows() {
-    add("take_rows", 1, take_rows_cost(Input::f32, 1, m_.hidden, true),
-        [rows = w_.rows, width = m_.hidden](CaseArrays& arrays) {
+    std::vector<uint32_t> last;  // of each sequence
+    for (uint32_t i = 1; i <= w_.sequences; ++i) last.push_back(w_.rows / w_.sequences * i - 1);
+    add("take_rows", 1, take_rows_cost(Input::f32, w_.sequences, m_.hidden, true),
+        [=, rows = w_.rows, width = m_.hidden](CaseArrays& arrays) {
+          const auto count = static_cast<uint32_t>(last.size());
           const float* from = arrays.floats(product(rows, width));
-          const uint32_t* which = arrays.upload<uint32_t>({rows - 1});
-          float* to = arrays.room<float>(static_cast<uint64_t>(width));
+          const uint32_t* which = arrays.upload(last);
+          float* to = arrays.room<float>(product(count, width));
           return [=](void* stream) {
-            return launch_take_rows(stream, from, which, to, Input::f32, 1, width, width);
+            return launch_take_rows(stream, from, which, to, Input::f32, count, width, width);
           };
         });
   }

@@ -26,13 +26,13 @@ def weight(rows, columns):
 
 
 class Layer:
-    def __init__(self, entries):
+    def __init__(self, sequences, entries):
         self.norms = [torch.ones(HIDDEN, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
         self.qkv = weight((HEADS + 2 * KV_HEADS) * DIM, HIDDEN)
         self.output = weight(HIDDEN, HEADS * DIM)
         self.gate_up = weight(2 * MLP, HIDDEN)
         self.down = weight(HIDDEN, MLP)
-        self.k, self.v = (torch.zeros(1, KV_HEADS, entries, DIM, device="cuda", dtype=torch.bfloat16)
+        self.k, self.v = (torch.zeros(sequences, KV_HEADS, entries, DIM, device="cuda", dtype=torch.bfloat16)
                           for _ in range(2))
 
 
@@ -42,20 +42,20 @@ def turned(heads, cosine, sine):
 
 
 class Step:
-    """The last `rows` tokens of a sequence that has `entries` with them."""
+    """The last `rows` tokens of each sequence, which has `entries` with them."""
 
-    def __init__(self, rows, entries):
-        self.rows, self.first = rows, entries - rows
+    def __init__(self, rows, entries, sequences=1):
+        self.sequences, self.rows, self.first = sequences, rows, entries - rows
         self.embedding, self.head = weight(VOCABULARY, HIDDEN), weight(VOCABULARY, HIDDEN)
         self.norm = torch.ones(HIDDEN, device="cuda", dtype=torch.bfloat16)
-        self.layers = [Layer(entries) for _ in range(LAYERS)]
-        self.tokens = torch.arange(rows, device="cuda")
+        self.layers = [Layer(sequences, entries) for _ in range(LAYERS)]
+        self.tokens = torch.arange(sequences * rows, device="cuda")
         positions = torch.arange(self.first, entries, device="cuda", dtype=torch.float32)
         angles = positions[:, None] * 500000.0 ** (-torch.arange(0, DIM, 2, device="cuda") / DIM)
         self.cosine, self.sine = angles.cos().bfloat16(), angles.sin().bfloat16()
 
     def heads(self, x, count):
-        return x.view(1, self.rows, count, DIM).transpose(1, 2)
+        return x.view(self.sequences, self.rows, count, DIM).transpose(1, 2)
 
     def __call__(self):
         x = F.embedding(self.tokens, self.embedding)
@@ -67,10 +67,10 @@ class Step:
             layer.v[:, :, self.first:] = self.heads(v, KV_HEADS)
             seen = F.scaled_dot_product_attention(q, layer.k, layer.v, is_causal=self.rows > 1,
                                                   enable_gqa=True)
-            x = x + F.linear(seen.transpose(1, 2).reshape(self.rows, HEADS * DIM), layer.output)
+            x = x + F.linear(seen.transpose(1, 2).reshape(-1, HEADS * DIM), layer.output)
             gate, up = F.linear(F.rms_norm(x, (HIDDEN,), layer.norms[1], 1e-5), layer.gate_up).chunk(2, -1)
             x = x + F.linear(F.silu(gate) * up, layer.down)
-        return F.linear(F.rms_norm(x[-1:], (HIDDEN,), self.norm, 1e-5), self.head)
+        return F.linear(F.rms_norm(x[self.rows - 1::self.rows], (HIDDEN,), self.norm, 1e-5), self.head)
 
 
 def microseconds(step):
@@ -99,8 +99,9 @@ def main():
         return 77
     print(f"torch {torch.__version__}")
     with torch.inference_mode():
-        for name, rows, entries in (("8b-decode", 1, 1024), ("8b-prefill", 4096, 4096)):
-            print(f"torch {name} step {microseconds(Step(rows, entries)):.3f}", flush=True)
+        for name, *shape in (("8b-decode", 1, 1024), ("8b-long", 1, 32768), ("8b-batch8", 1, 1024, 8),
+                             ("8b-batch32", 1, 1024, 32), ("8b-prefill", 4096, 4096)):
+            print(f"torch {name} step {microseconds(Step(*shape)):.3f}", flush=True)
             torch.cuda.empty_cache()
     return 0
 

@@ -31,13 +31,20 @@ def row(**values):
 
 class Faults(unittest.TestCase):
     def found(self, **values):
-        return list(gates.faults({("sm_90", "multiply_bf16<64>"): row(**values)}))
+        return list(gates.faults({("sm_90", "multiply_many<NarrowTile>"): row(**values)}))
 
     def test_are_none_where_a_kernel_is_as_it_should_be(self):
-        self.assertEqual(self.found(loop=96, **{"loop.HMMA": 16}), [])
+        self.assertEqual(self.found(loop=81, **{"loop.HMMA": 32}), [])
 
     def test_are_spills(self):
-        self.assertEqual(self.found(spills=8), ["sm_90 multiply_bf16<64>: 8 bytes are spilled"])
+        self.assertEqual(self.found(spills=8), ["sm_90 multiply_many<NarrowTile>: 8 bytes are spilled"])
+
+    def test_are_instructions_that_no_device_takes(self):
+        for text, refused in (("LDGSTS.E.BYPASS.128 [R39+UR0], desc[UR1][R18.64]", True),
+                              ("LDGSTS.E.BYPASS.128 [R25+0x10], desc[UR12][R18.64]", False)):
+            self.assertEqual(gates.is_refused((0, text)), refused)
+        self.assertEqual(self.found(refused=2),
+                         ["sm_90 multiply_many<NarrowTile>: no device takes 2 of its instructions"])
 
     def test_are_inner_loops_of_something_else(self):
         self.assertIn("16 of the 579 instructions", self.found(loop=579, **{"loop.HMMA": 16})[0])
@@ -60,7 +67,7 @@ class Page(unittest.TestCase):
         tables = page.Roofline(self.roofline).rows
         self.assertEqual(tables.keys(), page.TITLES.keys())
         heads = [line for line in text.splitlines() if "| H100 ≥ µs | measured |" in line]
-        self.assertEqual(len(heads), len(tables))
+        self.assertEqual(len(heads), len(tables) + 1)  # and that of whole steps
         kernels = [line for line in text.splitlines() if "| never run |" in line]
         self.assertGreaterEqual(len(kernels), sum(map(len, tables.values())))
 
@@ -74,9 +81,9 @@ class Page(unittest.TestCase):
                          len(page.BESIDE))
         rows = [line for line in lines if line.startswith("| product.gate_up |")]
         self.assertEqual(sum("| 500 | 400 |" in line for line in rows), 1)
-        self.assertEqual(sum("| never run | never run |" in line for line in rows), 2)
+        self.assertEqual(sum("| never run | never run |" in line for line in rows), len(page.BESIDE))
         norms = [line for line in lines if line.startswith("| norm |")]
-        self.assertEqual(sum(line.endswith("| never run | – |") for line in norms), 2)
+        self.assertEqual(sum(line.endswith("| never run | – |") for line in norms), len(page.BESIDE))
 
     def test_gives_each_device_its_columns(self):
         lines = self.section(["device NVIDIA H100", "bandwidth copy 1", "8b-decode norm 111"],
@@ -99,14 +106,21 @@ class Page(unittest.TestCase):
         self.assertIn("copying reaches | never run | never run |", self.section(head + kernels))
 
     def test_puts_steps_by_pytorch_beside_those_that_were_measured(self):
-        beside = ["torch 9.9", "torch 8b-decode step 300", "torch 8b-prefill step 400"]
-        head = ["device a test", "bandwidth copy 1"]
-        text = self.section([*head, "8b-decode step 200", *beside])
-        self.assertIn("PyTorch 9.9 on the a test, with its own operations", text)
-        self.assertIn("300 µs for the step of \"Decoding, one sequence of 1,024 tokens, bf16\" (1.50 times as long).",
-                      text)
-        self.assertNotIn("400 µs", text)
-        self.assertNotIn("PyTorch", self.section(head + beside))
+        beside = ["torch 9.9", "torch 8b-decode step 3000", "torch 8b-prefill step 4000"]
+        head = ["device H100 of a test", "bandwidth copy 1"]
+        text = self.section([*head, "8b-decode step 2000", *beside])
+        self.assertIn("PyTorch is 9.9 on the H100 of a test, with its own operations", text)
+        least = page.Roofline(self.roofline).rows["8b-decode"][-1][5]
+        self.assertIn(f"| Decoding, one sequence of 1,024 tokens, bf16 | {page.microseconds(float(least))} | 2,000 | "
+                      f"{float(least) / 2000:.2f} | 3,000 |", text)
+        self.assertIn("| never run | – | 4,000 |", text)
+        self.assertNotIn("PyTorch is", self.section([*head, "8b-decode step 2000"]))
+
+    def test_gives_every_step_a_title_of_its_own(self):
+        titles = [page.whole(name) for name in page.TITLES]
+        self.assertEqual(len(set(titles)), len(titles))
+        self.assertFalse([title for title in titles if "The same" in title])
+        self.assertEqual(page.whole("8b-batch32-w4"), "Decoding, 32 sequences of 1,024 tokens, weights of 4 bits")
 
 
 if __name__ == "__main__":

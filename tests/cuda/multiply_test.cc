@@ -303,9 +303,11 @@ QuantCall quant_call(EmulatedDevice& device, const Problem& p, const Quantised& 
   return call;
 }
 
-std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed = 1) {
+std::vector<float> multiply(const Problem& p, const Quantised& q, uint64_t seed = 1,
+                            ProductTiles tiles = ProductTiles::by_shape) {
   EmulatedDevice device(seed);
   QuantCall call = quant_call(device, p, q);
+  call.call.tiles = tiles;
   call.call.y = device.make<float>(p.y.size(), "y");
   EXPECT_EQ(launch_multiply_quant(nullptr, call), 0);
   return device.download(call.call.y, p.y.size());
@@ -334,7 +336,7 @@ TEST(CudaMultiply, multiplies_with_integers_and_their_scales) {
 
 // x of so many rows and pieces of K does not fit at once; nor do a warp's columns.
 TEST(CudaMultiply, brings_long_rows_with_integers_in_parts) {
-  for (const uint32_t rows : {6u, 16u}) {
+  for (const uint32_t rows : {6u, 8u}) {
     const Problem all(20, 19, 6 * 1024 + 130);
     for (const int group : {32, 64, 96, 128, 256}) {
       const Quantised q(all, Code::nibbles, group, true);
@@ -361,6 +363,57 @@ TEST(CudaMultiply, gives_a_row_the_same_bits_with_integers_too) {
             << q.bits << " bits, K " << k << ", groups of " << group << ", " << rows << " rows";
       }
     }
+  }
+}
+
+// Groups of all kinds of segments; lanes that have a piece of K fewer than others, or a short one;
+// columns of one group of warps and of several, all there or not; rows of two tiles.
+TEST(CudaMultiply, gives_the_same_bits_with_integers_in_all_kernels) {
+  struct Case {
+    uint32_t rows;
+    int n, k, group;
+  };
+  for (const Case c : {Case{35, 67, 100, 32},
+                       {70, 19, 2208, 96},
+                       {20, 64, 5000, 128},
+                       {33, 19, 9 * 1024 + 40, 64},
+                       {130, 130, 1090, 256},
+                       {65, 9, 2100, 2112}}) {
+    const Problem all(c.rows, c.n, c.k);
+    for (const Code code : kCodes) {
+      const Quantised q(all, code, c.group, code != Code::floats && c.group != 256);
+      const std::vector<float> whole = multiply(all, q, 1, ProductTiles::rows_64);
+      const auto expect_same = [&](uint32_t rows, ProductTiles tiles) {
+        const Problem some = all.first(rows);
+        const std::vector<float> part = multiply(some, q, rows, tiles);
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin()))
+            << q.bits << " bits, K " << c.k << ", groups of " << c.group << ", " << rows
+            << " rows, tiles " << static_cast<int>(tiles);
+      };
+      expect_same(8, ProductTiles::rows_16);
+      expect_same(13, ProductTiles::rows_64);
+      expect_same(17, ProductTiles::rows_64);
+      expect_same(c.rows, ProductTiles::narrow);
+    }
+  }
+}
+
+// A block's columns are four groups of warps where there are as many of them as multiprocessors.
+TEST(CudaMultiply, gives_the_same_bits_in_blocks_of_few_and_of_many_columns) {
+  const Problem all(17, 128 * 120, 32);
+  MultiplyCall call = {};
+  call.rows = all.rows;
+  call.n_out = all.n;
+  call.k_in = all.k;
+  ASSERT_EQ(some_tile(call).columns, 128);
+  EXPECT_EQ(multiply(Input::bf16, all, false, 1, ProductTiles::rows_64),
+            multiply(Input::bf16, all, false, 2, ProductTiles::narrow));
+  for (const Code code : kCodes) {
+    const Quantised q(all, code, 32, code == Code::nibbles);
+    const std::vector<float> whole = multiply(all, q, 1, ProductTiles::rows_64);
+    EXPECT_EQ(multiply(all, q, 2, ProductTiles::narrow), whole) << q.bits << " bits";
+    const std::vector<float> few = multiply(all.first(3), q, 3, ProductTiles::rows_64);
+    EXPECT_TRUE(std::equal(few.begin(), few.end(), whole.begin())) << q.bits << " bits";
   }
 }
 

@@ -163,7 +163,7 @@ class CudaStep final : private DecoderOps {
   void multiply(const DeviceMatrix& w, const MultiplyCall& call, const GatedOutput& gated = {});
   // Whether a product with a gate and an up makes what stands behind the activation.
   bool gates_at_once(const DeviceMatrix& both) const {
-    return both.n_out > 0 && both.bits > 0 && rows_ <= kGatedRows;
+    return both.n_out > 0 && both.bits > 0 && is_few_quant(rows_, both.n_out);
   }
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);

@@ -1,5 +1,5 @@
-// Heads on their way to attention: rotation, and the way into the cache. A block has one head of
-// one row: its q, its K or its V.
+// Heads on their way to attention: rotation, and the way into the cache. A warp has one head of one
+// row: its q, its K or its V.
 #pragma once
 
 #include <tenon/cuda/machine.h>
@@ -18,8 +18,9 @@ struct HeadsView {
   CacheShape cache;
   int q_stride, q_heads, q_dim, kv_stride, k_first, half;
   bool pairs;
-  int parts;  // blocks of a row: heads of q, then of K, then of V
+  int parts;  // warps of a row: heads of q, then of K, then of V
 };
+inline constexpr int kHeadWarps = 4;  // of a block
 
 // Angle i of a row turns the elements `low` and `high` of a head.
 struct Turn {
@@ -49,9 +50,10 @@ struct HeadElements {
   }
 };
 
-TENON_DEVICE void turn_query(const HeadsView& h, int64_t row, int part, int threads) {
+TENON_DEVICE void turn_query(const HeadsView& h, int64_t row, int part) {
   const Global<float> head = h.q + (row * h.q_stride + static_cast<int64_t>(part) * h.q_dim);
-  for (int i = static_cast<int>(threadIdx.x); i < h.half; i += threads) {
+  TENON_UNROLL_BY(2)
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < h.half; i += kWarp) {
     const Turn turn(h, row, i);
     const float a = head[turn.low];
     const float b = head[turn.high];
@@ -80,32 +82,44 @@ struct StoredHead {
   }
 };
 
-// Planes are [block][head][token][element]. Grid: rows · parts.
+// Which head of which row a warp has.
+struct HeadPlace {
+  int64_t row;
+  int part;
+  TENON_DEVICE explicit HeadPlace(const HeadsView& h) {
+    const auto of_row = static_cast<uint32_t>(h.parts + kHeadWarps - 1) / kHeadWarps;
+    row = blockIdx.x / of_row;
+    part = static_cast<int>(blockIdx.x % of_row * kHeadWarps + threadIdx.x / kWarp);
+  }
+};
+
+// Planes are [block][head][token][element]. Grid: rows · quads of parts.
 template <typename T>
 __global__ void place_heads_kernel(HeadsView h, Global<T> k_plane, Global<T> v_plane) {
   let_next_start();
   wait_for_earlier();
-  const int64_t row = blockIdx.x / static_cast<uint32_t>(h.parts);
-  const int part = static_cast<int>(blockIdx.x % static_cast<uint32_t>(h.parts));
-  if (part < h.q_heads) return turn_query(h, row, part, kRowThreads);
-  const StoredHead own(h, row, part);
+  const HeadPlace at(h);
+  if (at.part >= h.parts) return;
+  if (at.part < h.q_heads) return turn_query(h, at.row, at.part);
+  const StoredHead own(h, at.row, at.part);
   const int dim = h.cache.head_dim;
   const Global<T> to = own.is_v ? v_plane : k_plane;
-  for (int i = static_cast<int>(threadIdx.x); i < dim; i += kRowThreads) {
+  TENON_UNROLL_BY(4)
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < dim; i += kWarp) {
     put(to, own.place * dim + i, own.from(h, i));
   }
 }
 
-// The same with a warp for each, whose lanes find a row's scale together.
+// The same; a warp's lanes find a row's scale together.
 __global__ void place_quantised_kernel(HeadsView h, Global<uint8_t> k_plane,
                                        Global<uint8_t> v_plane, int row_bytes, int scale_at) {
   let_next_start();
   wait_for_earlier();
-  const int64_t block_row = blockIdx.x / static_cast<uint32_t>(h.parts);
-  const int part = static_cast<int>(blockIdx.x % static_cast<uint32_t>(h.parts));
-  if (part < h.q_heads) return turn_query(h, block_row, part, kWarp);
-  const StoredHead own(h, block_row, part);
-  const int lane = static_cast<int>(threadIdx.x);
+  const HeadPlace at(h);
+  if (at.part >= h.parts) return;
+  if (at.part < h.q_heads) return turn_query(h, at.row, at.part);
+  const StoredHead own(h, at.row, at.part);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int dim = h.cache.head_dim;
   const Global<uint8_t> to = (own.is_v ? v_plane : k_plane) + own.place * row_bytes;
   float least = INFINITY, most = -INFINITY;

@@ -25,8 +25,7 @@ int multiply_many_tiles(void* stream, const MultiplyCall& call, const HeadStride
   config.grid.z = heads.count;
   config.block.x = T::kThreads;
   config.shared_bytes = T::kSharedBytes;
-  const bool pairs =
-      reinterpret_cast<uintptr_t>(call.y) % 8 == 0 && call.y_stride % 2 == 0 && heads.y % 2 == 0;
+  const bool pairs = has_pairs(call) && heads.y % 2 == 0;
   return launch(config, multiply_many<T>, factors_with_w<BFloat16>(call), heads, pairs);
 }
 int multiply_many_rows(void* stream, const MultiplyCall& call, ProductTiles tiles,
@@ -82,6 +81,29 @@ int multiply_few_rows(void* stream, const MultiplyCall& call) {
   });
 }
 
+// Calls `use` with the tile of multiply_some.cuh for so many rows and columns.
+template <typename Use>
+auto with_some_tile(const MultiplyCall& call, const Use& use) {
+  if (call.rows <= 32) {
+    return has_enough_tiles(call, 32, 128) ? use(SomeTile<32, 4>()) : use(SomeTile<32, 1>());
+  }
+  return has_enough_tiles(call, 64, 128) ? use(SomeTile<64, 4>()) : use(SomeTile<64, 1>());
+}
+
+template <typename T>
+constexpr int some_lane_bytes(T) {
+  return T::kStages * T::kStage * 2 + T::kSums * 4;
+}
+
+int multiply_some_rows(void* stream, const MultiplyCall& call) {
+  return with_some_tile(call, [&]<typename T>(T tile) {
+    const int bytes = some_lane_bytes(tile);
+    const int lanes = some_lanes(call, T::kMostLanes, bytes);
+    return launch(some_config<T>("multiply_some", call, lanes, bytes, stream), multiply_some<T>,
+                  factors_with_w<BFloat16>(call), lanes, has_pairs(call));
+  });
+}
+
 ExpertFactors expert_factors(const ExpertRows& rows, uint32_t each) {
   ExpertFactors by;
   by.experts = Global<const uint32_t>(rows.experts);
@@ -133,6 +155,13 @@ FewTile few_tile(const MultiplyCall& call) {
   });
 }
 
+SomeTileSize some_tile(const MultiplyCall& call) {
+  return with_some_tile(call, [&]<typename T>(T tile) {
+    return SomeTileSize{T::kRows, T::kColumns,
+                        some_lanes(call, T::kMostLanes, some_lane_bytes(tile))};
+  });
+}
+
 int launch_multiply_experts(void* stream, Input type, const MultiplyCall& call,
                             const QuantScales& quant, const ExpertRows& rows, uint32_t each) {
   const uint32_t places = rows.rows * rows.chosen;
@@ -156,8 +185,7 @@ int launch_multiply(void* stream, Input type, const MultiplyCall& call) {
   const ProductTiles tiles = tiles_of(call);
   if (tiles == ProductTiles::rows_16) return multiply_few_rows(stream, call);
   if (has_many_rows(tiles)) return multiply_many_rows(stream, call, tiles, {1, 0, 0, 0});
-  const LaunchConfig config = tiles_config("multiply_bf16", call, kManyRows, kColumnBytes, stream);
-  return launch(config, multiply_bf16<kManyRows>, factors_with_w<BFloat16>(call));
+  return multiply_some_rows(stream, call);
 }
 
 int launch_multiply_heads(void* stream, Input type, const MultiplyCall& call,

@@ -1,8 +1,12 @@
 // What launches of products have in common.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "core/exec/cuda/kernels/launch_config.h"
 #include "core/exec/cuda/kernels/multiply_quant.cuh"
+#include "core/exec/cuda/kernels/multiply_some.cuh"
 
 namespace tenon::cuda {
 
@@ -28,6 +32,41 @@ inline constexpr int kFewBlockBytes = 96 * 1024;  // of shared memory, which eve
 
 constexpr int up_to(int count, int multiple) {
   return (count + multiple - 1) / multiple * multiple;
+}
+
+// Blocks with fewer columns read x more often; those with more leave multiprocessors without any.
+inline constexpr uint64_t kEnoughSomeTiles = 120;
+
+inline bool has_enough_tiles(const MultiplyCall& call, uint32_t tile_rows, uint32_t tile_columns) {
+  const uint64_t down = (call.rows + tile_rows - 1) / tile_rows;
+  const uint64_t across = (static_cast<uint64_t>(call.n_out) + tile_columns - 1) / tile_columns;
+  return down * across >= kEnoughSomeTiles;
+}
+
+// As many lanes as K has pieces, a block may have, and there is memory for, where each takes so
+// many bytes of it: as few as make no more rounds.
+inline int some_lanes(const MultiplyCall& call, int most_lanes, int lane_bytes) {
+  const int pieces = (call.k_in + kPieceElements - 1) / kPieceElements;
+  const int most =
+      std::clamp(std::min(most_lanes, shared_limit() / lane_bytes), 1, std::max(pieces, 1));
+  const int rounds = (pieces + most - 1) / most;
+  return (pieces + rounds - 1) / std::max(rounds, 1);
+}
+
+template <typename T>
+LaunchConfig some_config(const char* name, const MultiplyCall& call, int lanes, int lane_bytes,
+                         void* stream) {
+  LaunchConfig config = overlapping_config(name, stream);
+  config.grid.x = (call.rows + T::kRows - 1) / T::kRows *
+                  static_cast<uint32_t>((call.n_out + T::kColumns - 1) / T::kColumns);
+  config.block.x = static_cast<uint32_t>(lanes * T::kThreads);
+  config.shared_bytes = static_cast<uint32_t>(lanes * lane_bytes);
+  return config;
+}
+
+// Whether y can be written two elements at a time.
+inline bool has_pairs(const MultiplyCall& call) {
+  return reinterpret_cast<uintptr_t>(call.y) % 8 == 0 && call.y_stride % 2 == 0;
 }
 
 template <typename T>
@@ -62,6 +101,9 @@ inline QuantFactors quant_factors(const MultiplyCall& call, const QuantScales& q
   q.zeros = Global<const uint8_t>(quant.zeros);
   q.groups = quant.groups;
   q.group = quant.group;
+  q.segment = quant_segment(quant.group);
+  const auto group = static_cast<uint32_t>(quant.group);
+  q.group_log = std::has_single_bit(group) ? std::countr_zero(group) : -1;
   q.rows = quant.rows;
   q.aligned = reinterpret_cast<uintptr_t>(quant.scales) % 16 == 0 &&
               reinterpret_cast<uintptr_t>(quant.zeros) % 16 == 0 && quant.rows % 16 == 0;

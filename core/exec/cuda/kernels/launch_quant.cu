@@ -2,6 +2,7 @@
 
 #include "core/exec/cuda/kernels/launch_products.h"
 #include "core/exec/cuda/kernels/multiply_few_quant.cuh"
+#include "core/exec/cuda/kernels/multiply_some_quant.cuh"
 
 namespace tenon::cuda {
 namespace {
@@ -16,7 +17,7 @@ constexpr int kSharedPercent = 60;
 
 // The warps of a block that share x.
 constexpr int warps_of_block(uint32_t rows) {
-  return rows <= 2 ? 4 : rows <= 8 ? 8 : 16;
+  return rows <= 2 ? 4 : 8;
 }
 
 template <typename Shape>
@@ -61,25 +62,21 @@ struct FewQuantLaunch {
   }
 };
 
-// Calls `use` with the shape for such codes, such groups and so many rows.
+// Calls `use` with the shape for such codes and such groups.
 template <typename Use>
 auto with_shape(const QuantCall& call, const Use& use) {
   const int group = call.quant.group;
-  const auto with_tiles = [&]<typename Codes, int tiles>(Codes) {
+  return with_codes(call.quant, [&]<typename Codes>(Codes) {
     switch (quant_segment(group)) {
       case 128:
-        if (group == 128) return use(FewQuantShape<Codes, 128, true, tiles>());
-        return use(FewQuantShape<Codes, 128, false, tiles>());
+        if (group == 128) return use(FewQuantShape<Codes, 128, true>());
+        return use(FewQuantShape<Codes, 128, false>());
       case 64:
-        return use(FewQuantShape<Codes, 64, true, tiles>());
+        return use(FewQuantShape<Codes, 64, true>());
       default:
-        if (group == 32) return use(FewQuantShape<Codes, 32, true, tiles>());
-        return use(FewQuantShape<Codes, 32, false, tiles>());
+        if (group == 32) return use(FewQuantShape<Codes, 32, true>());
+        return use(FewQuantShape<Codes, 32, false>());
     }
-  };
-  return with_codes(call.quant, [&]<typename Codes>(Codes codes) {
-    return call.call.rows <= 8 ? with_tiles.template operator()<Codes, 1>(codes)
-                               : with_tiles.template operator()<Codes, 2>(codes);
   });
 }
 
@@ -95,21 +92,59 @@ int multiply_few_rows(void* stream, const QuantCall& call) {
   });
 }
 
+template <typename T, typename Codes>
+constexpr int lane_bytes() {
+  return T::kStages * T::kRows * T::kStep * 2 + T::kSums * 4 + CodeBlocks<T, Codes>::kBytes;
+}
+
+// Calls `use` with the tile for so many rows and columns, and with the codes.
+template <typename Use>
+auto with_quant_tile(const QuantCall& call, const Use& use) {
+  return with_codes(call.quant, [&]<typename Codes>(Codes codes) {
+    const ProductTiles tiles = tiles_of(call.call);
+    const bool many = tiles == ProductTiles::narrow || tiles == ProductTiles::wide;
+    if (many && kMuchSharedBytes <= shared_limit()) {
+      return use(ManyCodesTile(), codes);
+    }
+    const auto with_rows = [&]<int rows>(std::integral_constant<int, rows>) {
+      return has_enough_tiles(call.call, rows, 128) ? use(WideCodesTile<rows>(), codes)
+                                                    : use(NarrowCodesTile<rows>(), codes);
+    };
+    if (call.call.rows <= 16) return with_rows(std::integral_constant<int, 16>());
+    return with_rows(std::integral_constant<int, 32>());
+  });
+}
+
 }  // namespace
 
+bool has_few_rows(const QuantCall& call) {
+  if (call.call.rows > kFewQuantRows || call.gated.out) return call.gated.out != nullptr;
+  if (call.call.tiles != ProductTiles::by_shape) return call.call.tiles == ProductTiles::rows_16;
+  return is_few_quant(call.call.rows, call.call.n_out);
+}
+
 int launch_multiply_quant(void* stream, const QuantCall& call) {
-  if (call.call.rows <= kFewRows) return multiply_few_rows(stream, call);
-  return with_codes(call.quant, [&]<typename Codes>(Codes) {
-    const LaunchConfig config = tiles_config("multiply_quant", call.call, kManyRows,
-                                             QuantStage<Codes>::kColumnBytes, stream);
-    return launch(config, multiply_quant<kManyRows, Codes>, quant_factors(call.call, call.quant));
+  if (has_few_rows(call)) return multiply_few_rows(stream, call);
+  return with_quant_tile(call, [&]<typename T, typename Codes>(T, Codes) {
+    const int bytes = lane_bytes<T, Codes>();
+    const int lanes = some_lanes(call.call, kCodeLanes<T>, bytes);
+    return launch(some_config<T>("multiply_some_quant", call.call, lanes, bytes, stream),
+                  multiply_some_quant<T, Codes>, quant_factors(call.call, call.quant), lanes,
+                  has_pairs(call.call));
+  });
+}
+
+SomeTileSize some_quant_tile(const QuantCall& call) {
+  return with_quant_tile(call, [&]<typename T, typename Codes>(T, Codes) {
+    return SomeTileSize{T::kRows, T::kColumns,
+                        some_lanes(call.call, kCodeLanes<T>, lane_bytes<T, Codes>())};
   });
 }
 
 FewQuantTile few_quant_tile(const QuantCall& call) {
   return with_shape(call, [&]<typename Shape>(Shape shape) {
     const FewQuantLaunch<Shape> of(shape, call);
-    return FewQuantTile{of.plan.columns(), Shape::kStep, Shape::kTiles * 8,
+    return FewQuantTile{of.plan.columns(), Shape::kStep,
                         of.chunk_groups() * ((of.plan.steps + of.plan.chunk - 1) / of.plan.chunk)};
   });
 }

@@ -150,12 +150,13 @@ int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap
 
 int launch_place_heads(void* stream, const HeadsCall& call) {
   const HeadsView view = heads_view(call);
-  const uint64_t blocks = uint64_t{call.rows} * static_cast<uint32_t>(view.parts);
+  const auto quads = static_cast<uint32_t>(view.parts + kHeadWarps - 1) / kHeadWarps;
+  const uint64_t blocks = uint64_t{call.rows} * quads;
   if (blocks == 0) return 0;
   LaunchConfig config = rows_config("place_heads", blocks, stream);
+  config.block.x = kHeadWarps * kWarp;
   const CacheShape& cache = call.cache;
   if (is_quantised(cache.type)) {
-    config.block.x = kWarp;
     return launch(config, place_quantised_kernel, view, static_cast<uint8_t*>(call.k_cache),
                   static_cast<uint8_t*>(call.v_cache), cache_row_bytes(cache.type, cache.head_dim),
                   cache_scale_at(cache.type, cache.head_dim));

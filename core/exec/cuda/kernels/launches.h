@@ -189,8 +189,9 @@ int launch_place_heads(void* stream, const HeadsCall& call);
 // x has `k_in` elements a row and x_stride from row to row, a multiple of 8 for bf16. Sums run over
 // K in order: f32 one by one, bf16 in steps of 16 within pieces of 1,024, and pieces in order.
 //
-// What a product in bf16 is made of changes no bit. `by_shape` chooses as tiles_of does; of heads
-// alone rows_16 may have more rows than that.
+// What a product is made of changes no bit. `by_shape` chooses as tiles_of does; of heads alone
+// rows_16 may have more rows than that. With weights of few bits rows_16 are 8, rows_64 take fewer
+// than 16 too, and `wide` is `narrow`.
 enum class ProductTiles : uint8_t { by_shape, rows_16, rows_64, narrow, wide };
 struct MultiplyCall {
   const void* x;
@@ -234,6 +235,15 @@ struct FewTile {
 };
 FewTile few_tile(const MultiplyCall& call);
 
+// Of one of rows_64: the rows and columns of a block, and how many of its lanes have a piece of K
+// at the same time (multiply_some.cuh).
+struct SomeTileSize {
+  int rows;
+  int columns;
+  int lanes;
+};
+SomeTileSize some_tile(const MultiplyCall& call);
+
 // `count` such products beside each other, of heads that have a matrix each: x, w and y of the next
 // one begin so many elements further. No bias; x must stay aligned to 16 bytes.
 struct HeadStrides {
@@ -252,7 +262,15 @@ struct GatedOutput {
   int stride;
   ActivationKind kind;
 };
-inline constexpr uint32_t kGatedRows = 8;  // at most
+
+// Whether products with weights of 8 or 4 bits have the kernel of few rows, at most 8, which alone
+// makes a gated output (multiply_few_quant.cuh). Those of more are slower in the first rows and
+// take hardly longer for the next ones; wide matrices, which give every multiprocessor a block,
+// gain earlier (experiment 029).
+inline constexpr uint32_t kFewQuantRows = 8;
+constexpr bool is_few_quant(uint32_t rows, int n_out) {
+  return rows <= (n_out >= 120 * 128 ? 5 : kFewQuantRows);
+}
 
 // Weights of 8 or 4 bits. They are multiplied as bf16, which holds integers and floats of 8 bits
 // exactly; scales enter in f32 behind each segment. `call.w` is [n_out, w_stride] bytes, w_stride
@@ -264,15 +282,17 @@ struct QuantCall {
 };
 int launch_multiply_quant(void* stream, const QuantCall& call);
 
-// Of such a product of at most 16 rows: the columns of a block, the elements of K of a step, the
-// rows of a tile, and of how many groups a column's scale and zero are read.
+// Of such a product of few rows: the columns of a block, the elements of K of a step, and of how
+// many groups a column's scale and zero are read.
 struct FewQuantTile {
   int columns;
   int step;
-  int rows;
   int groups;
 };
+bool has_few_rows(const QuantCall& call);
 FewQuantTile few_quant_tile(const QuantCall& call);
+// Of one of more rows.
+SomeTileSize some_quant_tile(const QuantCall& call);
 
 // Experts. A row chooses some of them; its choice number i has the place row · chosen + i, and what
 // a row's experts make stands at its places.

@@ -246,15 +246,6 @@ TENON_DEVICE void multiply_tile(const Factors<BFloat16>& f, const Rows& rows_of,
   }
 }
 
-template <int tile_rows>
-__global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_bf16(Factors<BFloat16> f) {
-  let_next_start();
-  wait_for_earlier();
-  SharedArena arena;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
-  multiply_tile<tile_rows>(f, StraightRows{first, static_cast<int64_t>(f.rows)}, arena);
-}
-
 // Grid: columns, rows of an expert, experts.
 template <int tile_rows>
 __global__ void __launch_bounds__(kMultiplyThreads, 4) multiply_experts_bf16(Factors<BFloat16> f) {

@@ -11,17 +11,15 @@
 
 namespace tenon::cuda {
 
-// In what segments K is summed up (quant_segment), whether each is a group, and for how many rows,
-// in tiles of 8. For few rows there are many warps of few registers, whose loads are on their way
-// while others multiply.
-template <typename CodesOf, int segment_elements, bool segment_is_group, int tile_count>
+// In what segments K is summed up (quant_segment), and whether each is a group. There are many
+// warps of few registers, whose loads are on their way while others multiply.
+template <typename CodesOf, int segment_elements, bool segment_is_group>
 struct FewQuantShape {
   using Codes = CodesOf;
   static constexpr int kSegment = segment_elements;
   static constexpr bool kSegmentIsGroup = segment_is_group;
-  static constexpr int kTiles = tile_count;
-  static constexpr int kWarps = tile_count > 1 ? 16 : 14;  // of a block, at most
-  static constexpr int kBlocks = tile_count > 1 ? 1 : 2;   // of those, in the registers there are
+  static constexpr int kWarps = 14;  // of a block, at most
+  static constexpr int kBlocks = 2;  // of those, in the registers there are
 
   static constexpr int kBlock = quant_block(Codes::kBits);
   static constexpr int kStep = 2 * kBlock;  // of K: what a warp loads ahead
@@ -260,8 +258,8 @@ struct FewQuantWarp {
   // The parts of its first row.
   Shared<float> parts;
   int parts_apart;  // from a segment to the next one
-  bool there[Shape::kTiles][2];
-  int x_rows[Shape::kTiles];  // elements: the lane's rows, or others where there are none
+  bool there[2];    // its rows
+  int x_row;        // elements: the lane's row, or another where it is not there
 
   TENON_DEVICE FewQuantWarp(const QuantFactors& q, const FewQuantPlan& plan,
                             const FewQuantColumns& of, const FewQuantScales<Shape>& factors,
@@ -282,13 +280,10 @@ struct FewQuantWarp {
       const int64_t own = column_there(q.f, of.of(group) + lane / 4 + i * 8);
       w[i] = q.w + (own * q.f.w_stride + first * 128 + lane % 4 * 16);
     }
+    const int row = lane % 8;
+    x_row = (row < rows ? row : rows - 1) * x_stride + lane / 8 * 8;
     TENON_UNROLL
-    for (int n = 0; n < Shape::kTiles; ++n) {
-      const int row = n * 8 + lane % 8;
-      x_rows[n] = (row < rows ? row : rows - 1) * x_stride + lane / 8 * 8;
-      TENON_UNROLL
-      for (int i = 0; i < 2; ++i) there[n][i] = n * 8 + lane % 4 * 2 + i < rows;
-    }
+    for (int i = 0; i < 2; ++i) there[i] = lane % 4 * 2 + i < rows;
   }
   TENON_DEVICE void load_block(int block) {
     if (left <= block * Shape::kBlock) return;
@@ -306,15 +301,15 @@ struct FewQuantWarp {
                                   const QuantFactors& q) {
     constexpr int kBlockRuns = Shape::kBlock / 32;  // of 32 elements
     constexpr int kSegmentRuns = Shape::kSegment / 32;
-    uint32_t b[2][Shape::kTiles][4];
+    uint32_t b[2][4];
     uint32_t zero[2] = {};
-    float part[Shape::kTiles][4];
-    load_x(b[0], x);
+    float part[4];
+    load_matrix_x4(b[0], x + x_row);
     TENON_UNROLL
     for (int i = 0; i < 2 * kBlockRuns; ++i) {
       const int block = i / kBlockRuns;
       if (i % kSegmentRuns == 0) {
-        clear_sums(part);
+        for (float& sum : part) sum = 0.0f;
         const int of = i / kSegmentRuns;
         const int place = scales.place(q, segment + of, own_segment + of) + own_column;
         TENON_UNROLL
@@ -322,7 +317,7 @@ struct FewQuantWarp {
           zero[j] = quant_zero<Codes>(true, scales.zeros[place + j * 8]);
         }
       }
-      if (i + 1 < 2 * kBlockRuns) load_x(b[(i + 1) % 2], x + (i + 1) * 32);
+      if (i + 1 < 2 * kBlockRuns) load_matrix_x4(b[(i + 1) % 2], x + (x_row + (i + 1) * 32));
       uint32_t a[2][4];
       TENON_UNROLL
       for (int column = 0; column < 2; ++column) {
@@ -331,12 +326,9 @@ struct FewQuantWarp {
         TENON_UNROLL
         for (int j = 0; j < 4; ++j) a[j / 2][j % 2 * 2 + column] = pairs[j / 2][j % 2];
       }
-      TENON_UNROLL
-      for (int n = 0; n < Shape::kTiles; ++n) {
-        const uint32_t(&own)[4] = b[i % 2][n];
-        mma_bf16(part[n], a[0], {own[0], own[1]});
-        mma_bf16(part[n], a[1], {own[2], own[3]});
-      }
+      const uint32_t(&own)[4] = b[i % 2];
+      mma_bf16(part, a[0], {own[0], own[1]});
+      mma_bf16(part, a[1], {own[2], own[3]});
       if (i % kBlockRuns + 1 == kBlockRuns) load_block(block);
       if (i % kSegmentRuns + 1 == kSegmentRuns) {
         keep(parts + (own_segment + i / kSegmentRuns) * parts_apart, part);
@@ -346,15 +338,10 @@ struct FewQuantWarp {
   }
 
  private:
-  TENON_DEVICE void load_x(uint32_t (&b)[Shape::kTiles][4], Shared<BFloat16> x) const {
+  TENON_DEVICE void keep(Shared<float> to, const float (&part)[4]) const {
     TENON_UNROLL
-    for (int n = 0; n < Shape::kTiles; ++n) load_matrix_x4(b[n], x + x_rows[n]);
-  }
-  TENON_DEVICE void keep(Shared<float> to, const float (&part)[Shape::kTiles][4]) const {
-    TENON_UNROLL
-    for (int i = 0; i < Shape::kTiles * 4; ++i) {
-      if (!there[i / 4][i % 2]) continue;
-      to[(i / 4 * 8 + i % 2) * kFewColumns + i / 2 % 2 * 8] = part[i / 4][i % 4];
+    for (int i = 0; i < 4; ++i) {
+      if (there[i % 2]) to[i % 2 * kFewColumns + i / 2 * 8] = part[i];
     }
   }
 };

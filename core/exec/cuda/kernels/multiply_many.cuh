@@ -44,24 +44,25 @@ TENON_DEVICE int turned(int row, int chunk) {
   return chunk ^ (row * kChunks / 8 % kChunks);
 }
 
-// The chunks that a thread copies of each step of a matrix: the same one of rows that lie
-// kRowsApart from each other. In place of rows that are not there the last one is read, whose
-// results nobody keeps; what is behind a row's end becomes zeros.
+// The chunks that thread number `thread` of T::kThreads copies of each step of a matrix: the same
+// one of rows that lie kRowsApart from each other. In place of rows that are not there the last one
+// is read, whose results nobody keeps; what is behind a row's end becomes zeros.
 template <typename T, int tile_rows>
 struct Chunks {
   static constexpr int kRowChunks = T::kStep / 8;
   static constexpr int kRowsApart = T::kThreads / kRowChunks;
-  static constexpr int kCount = tile_rows / kRowsApart;
+  static constexpr int kCount = tile_rows > kRowsApart ? tile_rows / kRowsApart : 1;
+  static constexpr bool kIdle = kRowsApart > tile_rows;  // threads that copy nothing
   static_assert(kRowsApart % 8 == 0);
   Global<const BFloat16> from;
   int further[kCount];  // elements
   int bytes;            // of a row from the thread's first chunk on
   int to;               // elements from the beginning of a stage's rows
 
-  TENON_DEVICE Chunks(Global<const BFloat16> matrix, int64_t first, int64_t count, int row_bytes,
-                      int stride) {
-    const int row = static_cast<int>(threadIdx.x) / kRowChunks;
-    const int chunk = static_cast<int>(threadIdx.x) % kRowChunks;
+  TENON_DEVICE Chunks(int thread, Global<const BFloat16> matrix, int64_t first, int64_t count,
+                      int row_bytes, int stride) {
+    const int row = thread / kRowChunks;
+    const int chunk = thread % kRowChunks;
     const int last =
         count - first < tile_rows ? static_cast<int>(count - first) - 1 : tile_rows - 1;
     from = matrix + (first * stride + chunk * 8);
@@ -76,6 +77,7 @@ struct Chunks {
   // `whole`: the step ends within the rows.
   template <bool whole>
   TENON_DEVICE void copy(Shared<BFloat16> rows, int step) {
+    if (kIdle && to >= tile_rows * T::kStep) return;
     const int left = bytes - step * (T::kStep * 2);
     const int valid = whole ? 16 : left < 0 ? 0 : left < 16 ? left : 16;
     TENON_UNROLL
@@ -85,6 +87,7 @@ struct Chunks {
     }
     from = from + T::kStep;
   }
+  TENON_DEVICE void skip(int steps) { from = from + steps * T::kStep; }
 };
 
 // What a warp multiplies at once: 16 of K, of its rows and of its columns.
@@ -101,9 +104,9 @@ struct WarpPart {
   int a, b;         // elements from the beginning of a stage
   int a_chunk, b_chunk;
 
-  TENON_DEVICE WarpPart() {
-    const int warp = static_cast<int>(threadIdx.x) / 32;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+  TENON_DEVICE explicit WarpPart(int thread) {
+    const int warp = thread / 32;
+    const int lane = thread % 32;
     row = warp / T::kColumnWarps * T::kWarpRows;
     column = warp % T::kColumnWarps * T::kWarpColumns;
     a = (row + lane % 16) * T::kStep;
@@ -221,6 +224,21 @@ TENON_DEVICE void put_pair(const Factors<BFloat16>& f, int64_t row, int column, 
   store_pack(at, Pack<float, 2>{{left, right}});
 }
 
+// What a warp made, from that row and column on.
+template <typename T>
+TENON_DEVICE void put_sums(const Factors<BFloat16>& f, WarpSums<T>& sums, int64_t first_row,
+                           int first_column, bool pairs) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  each_sum<T>(sums, [&](float(&sum)[4], int m, int n) {
+    const int column = first_column + n * 8 + lane % 4 * 2;
+    TENON_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      const int64_t row = first_row + m * 16 + lane / 4 + i * 8;
+      if (row < f.rows) put_pair(f, row, column, sum[i * 2], sum[i * 2 + 1], pairs);
+    }
+  });
+}
+
 template <typename T>
 TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
   constexpr int kSixteens = T::kStep / 16;
@@ -230,8 +248,9 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
   const Shared<BFloat16> stages = arena.take<BFloat16>(T::kStages * T::kStage);
   Totals<T> totals(arena);
   const TilePlace<T> place(f.rows, f.n_out);
-  Chunks<T, T::kRows> x_chunks(f.x, place.row, f.rows, f.k_in * 2, f.x_stride);
-  Chunks<T, T::kColumns> w_chunks(f.w, place.column, f.n_out, f.w_stride * 2, f.w_stride);
+  const int thread = static_cast<int>(threadIdx.x);
+  Chunks<T, T::kRows> x_chunks(thread, f.x, place.row, f.rows, f.k_in * 2, f.x_stride);
+  Chunks<T, T::kColumns> w_chunks(thread, f.w, place.column, f.n_out, f.w_stride * 2, f.w_stride);
   // `at`: where a stage begins. Behind the last step it is filled with zeros.
   const auto fill = [&]<bool whole>(std::bool_constant<whole>, int step, int at) {
     x_chunks.template copy<whole>(stages + at, step);
@@ -243,7 +262,7 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
   }
   copy_async_wait<T::kStages - 1>();
   __syncthreads();
-  const WarpPart<T> part;
+  const WarpPart<T> part(thread);
   Fragments<T> fragments[2];
   part.load(fragments[0], stages, 0);
   int at = 0;
@@ -280,15 +299,7 @@ TENON_DEVICE void multiply_many_tile(const Factors<BFloat16>& f, bool pairs) {
   }
   copy_async_wait<0>();
 
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  each_sum<T>(sums, [&](float(&sum)[4], int m, int n) {
-    const int column = place.column + part.column + n * 8 + lane % 4 * 2;
-    TENON_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      const int64_t row = place.row + part.row + m * 16 + lane / 4 + i * 8;
-      if (row < f.rows) put_pair(f, row, column, sum[i * 2], sum[i * 2 + 1], pairs);
-    }
-  });
+  put_sums<T>(f, sums, place.row + part.row, place.column + part.column, pairs);
 }
 
 // Grid: tiles, heads. `pairs`: y can be written in pairs.

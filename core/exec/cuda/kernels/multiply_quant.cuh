@@ -22,11 +22,15 @@ struct QuantFactors {
   CodeScales scales;
   Global<const uint8_t> zeros;
   int groups, group, rows;
-  bool aligned;  // whether 16 columns of scales and of zeros are, to 16 bytes
+  int segment;    // quant_segment(group)
+  int group_log;  // below 0 where a group is no power of 2
+  bool aligned;   // whether 16 columns of scales and of zeros are, to 16 bytes
 
   TENON_DEVICE int64_t factor_at(int group_index, int column) const {
     return static_cast<int64_t>(group_index) * rows + column;
   }
+  // In which group element k of a column is.
+  TENON_DEVICE int group_of(int k) const { return group_log < 0 ? k / group : k >> group_log; }
 };
 
 // A stage of W is a block of each column (quant_block), which serves some steps.
@@ -193,16 +197,6 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
                   first + n * 8 + tile.lane % 4 * 2 + i % 2, totals[n][i]);
     }
   }
-}
-
-template <int tile_rows, typename Codes>
-__global__ void __launch_bounds__(kMultiplyThreads, 2) multiply_quant(QuantFactors q) {
-  let_next_start();
-  wait_for_earlier();
-  SharedArena arena;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * tile_rows;
-  multiply_quant_tile<tile_rows, Codes>(q, StraightRows{first, static_cast<int64_t>(q.f.rows)},
-                                        arena);
 }
 
 // Grid: columns, rows of an expert, experts.
