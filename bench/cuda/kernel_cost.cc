@@ -142,7 +142,7 @@ Cost stored_heads(const HeadsCall& call, uint64_t turned) {
                                        : number(cache.head_dim) * bytes_of(cache.type);
   Cost cost = once(0, heads * row_bytes);
   cost += reads(heads * bytes, (quantised ? 2 : 1) * heads * (bytes + 3 * turned));
-  cost += reads(0, 2 * heads * kWarpThreads * kWord);
+  cost += reads(0, 2 * heads * number(head_threads(call)) * kWord);
   return cost;
 }
 

@@ -151,7 +151,7 @@ TEST(CudaCost, of_products_is_what_is_counted) {
   for (const Input type : kTypes) {
     for (const uint32_t rows : {1u, 16u, 17u, 67u}) {
       for (const int n : {9, 64, 130}) {
-        for (const int k : {8, 33, 100}) {
+        for (const int k : {8, 33, 100, 2100}) {
           SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(n) + ", K " +
                        std::to_string(k));
           Counted device;
@@ -195,8 +195,8 @@ TEST(CudaCost, of_products_of_many_rows_is_what_is_counted) {
 
 TEST(CudaCost, of_products_with_integers_is_what_is_counted) {
   for (const int bits : {8, 4}) {
-    for (const uint32_t rows : {1u, 18u}) {
-      for (const int k : {100, 160}) {
+    for (const uint32_t rows : {1u, 12u, 40u}) {
+      for (const int k : {100, 2208}) {
         for (const bool zeros : {false, true}) {
           Counted device;
           QuantCall call = {};

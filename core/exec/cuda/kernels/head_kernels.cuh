@@ -1,5 +1,5 @@
-// Heads on their way to attention: rotation, and the way into the cache. A warp has one head of one
-// row: its q, its K or its V.
+// Heads on their way to attention: rotation, and the way into the cache. A block has one head of
+// one row, its q, its K or its V; of many rows each of its warps has one.
 #pragma once
 
 #include <tenon/cuda/machine.h>
@@ -18,9 +18,12 @@ struct HeadsView {
   CacheShape cache;
   int q_stride, q_heads, q_dim, kv_stride, k_first, half;
   bool pairs;
-  int parts;  // warps of a row: heads of q, then of K, then of V
+  int parts;        // of a row: heads of q, then of K, then of V
+  int threads_log;  // 2 to it are those of a part, and those of a block kRowThreads
+  uint32_t blocks_of_row;
+
+  TENON_HOST_AND_DEVICE int threads() const { return 1 << threads_log; }
 };
-inline constexpr int kHeadWarps = 4;  // of a block
 
 // Angle i of a row turns the elements `low` and `high` of a head.
 struct Turn {
@@ -53,7 +56,7 @@ struct HeadElements {
 TENON_DEVICE void turn_query(const HeadsView& h, int64_t row, int part) {
   const Global<float> head = h.q + (row * h.q_stride + static_cast<int64_t>(part) * h.q_dim);
   TENON_UNROLL_BY(2)
-  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < h.half; i += kWarp) {
+  for (int i = static_cast<int>(threadIdx.x) & (h.threads() - 1); i < h.half; i += h.threads()) {
     const Turn turn(h, row, i);
     const float a = head[turn.low];
     const float b = head[turn.high];
@@ -82,18 +85,19 @@ struct StoredHead {
   }
 };
 
-// Which head of which row a warp has.
+// Which head of which row a thread works at.
 struct HeadPlace {
   int64_t row;
   int part;
   TENON_DEVICE explicit HeadPlace(const HeadsView& h) {
-    const auto of_row = static_cast<uint32_t>(h.parts + kHeadWarps - 1) / kHeadWarps;
-    row = blockIdx.x / of_row;
-    part = static_cast<int>(blockIdx.x % of_row * kHeadWarps + threadIdx.x / kWarp);
+    const uint32_t own = blockIdx.x / h.blocks_of_row;
+    const uint32_t thread = (blockIdx.x - own * h.blocks_of_row) * kRowThreads + threadIdx.x;
+    row = own;
+    part = static_cast<int>(thread >> h.threads_log);
   }
 };
 
-// Planes are [block][head][token][element]. Grid: rows · quads of parts.
+// Planes are [block][head][token][element]. Grid: rows · blocks of a row.
 template <typename T>
 __global__ void place_heads_kernel(HeadsView h, Global<T> k_plane, Global<T> v_plane) {
   let_next_start();
@@ -105,7 +109,7 @@ __global__ void place_heads_kernel(HeadsView h, Global<T> k_plane, Global<T> v_p
   const int dim = h.cache.head_dim;
   const Global<T> to = own.is_v ? v_plane : k_plane;
   TENON_UNROLL_BY(4)
-  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < dim; i += kWarp) {
+  for (int i = static_cast<int>(threadIdx.x) & (h.threads() - 1); i < dim; i += h.threads()) {
     put(to, own.place * dim + i, own.from(h, i));
   }
 }

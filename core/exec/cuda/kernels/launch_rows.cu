@@ -1,3 +1,5 @@
+#include <bit>
+
 #include "core/exec/cuda/kernels/head_kernels.cuh"
 #include "core/exec/cuda/kernels/launch_config.h"
 #include "core/exec/cuda/kernels/row_kernels.cuh"
@@ -102,6 +104,9 @@ HeadsView heads_view(const HeadsCall& c) {
   view.half = c.half;
   view.pairs = c.pairs;
   view.parts = view.q_heads + c.cache.kv_heads * ((c.k != nullptr) + (c.v != nullptr));
+  view.threads_log = std::countr_zero(static_cast<uint32_t>(head_threads(c)));
+  const auto threads = static_cast<uint32_t>(view.parts) << view.threads_log;
+  view.blocks_of_row = (threads + kRowThreads - 1) / kRowThreads;
   return view;
 }
 
@@ -150,11 +155,9 @@ int launch_adjust(void* stream, float* x, uint64_t count, float scale, float cap
 
 int launch_place_heads(void* stream, const HeadsCall& call) {
   const HeadsView view = heads_view(call);
-  const auto quads = static_cast<uint32_t>(view.parts + kHeadWarps - 1) / kHeadWarps;
-  const uint64_t blocks = uint64_t{call.rows} * quads;
+  const uint64_t blocks = uint64_t{call.rows} * view.blocks_of_row;
   if (blocks == 0) return 0;
-  LaunchConfig config = rows_config("place_heads", blocks, stream);
-  config.block.x = kHeadWarps * kWarp;
+  const LaunchConfig config = rows_config("place_heads", blocks, stream);
   const CacheShape& cache = call.cache;
   if (is_quantised(cache.type)) {
     return launch(config, place_quantised_kernel, view, static_cast<uint8_t*>(call.k_cache),

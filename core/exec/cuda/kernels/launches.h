@@ -183,6 +183,11 @@ struct HeadsCall {
   bool pairs;
 };
 int launch_place_heads(void* stream, const HeadsCall& call);
+// How many threads share a head. One warp finds the scale of a quantised one, and is enough where
+// there are many heads; of few rows more threads wait a shorter time.
+constexpr int head_threads(const HeadsCall& call) {
+  return is_quantised(call.cache.type) || call.rows >= 16 ? 32 : 128;
+}
 
 // y [rows, y_stride] = x · Wᵀ + bias, or y += factor · (x · Wᵀ + bias).
 //
