@@ -7,6 +7,7 @@
 
 #include "core/quantize/linear_algebra.h"
 #include "core/quantize/range_search.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -133,15 +134,11 @@ CodedMatrix round_with_ranges(const std::vector<float>& w, uint64_t n, uint64_t 
   CodedMatrix out(n, k, grid);
   std::optional<RangeSearch> search;
   if (!gram.empty()) search.emplace(gram, k, grid);
-  std::atomic<uint64_t> next = 0;
-  pool.run([&](uint32_t) noexcept {
-    for (uint64_t first = next++ * kRowsAtOnce; first < n; first = next++ * kRowsAtOnce) {
-      const uint64_t count = std::min(kRowsAtOnce, n - first);
-      if (search) {
-        search->code_rows(w.data(), first, count, out);
-      } else {
-        round_to_nearest(w.data(), first, count, out);
-      }
+  in_row_shares(pool, n, kRowsAtOnce, [&](uint64_t first, uint64_t count) {
+    if (search) {
+      search->code_rows(w.data(), first, count, out);
+    } else {
+      round_to_nearest(w.data(), first, count, out);
     }
   });
   return out;

@@ -31,7 +31,7 @@ class LayerLosses {
     TENON_ASSIGN_OR_RETURN(const std::vector<Unit> units, finder.units(sites_, weights_));
     for (const Unit& unit : units) {
       for (const Weight* weight : unit.weights) {
-        TENON_ASSIGN_OR_RETURN(values_[key_of(*weight)], values_of(*weight));
+        TENON_ASSIGN_OR_RETURN(values_[key_of(*weight)], values_of(*weight, pool_));
       }
     }
     TENON_ASSIGN_OR_RETURN(statistics_, inputs_.observe(sites_, LayerInputs::kAllStages, values_,
@@ -51,8 +51,8 @@ class LayerLosses {
     std::vector<BitChoice> out;
     GptqInput input;
     if (options_.method == Method::gptq) {
-      TENON_ASSIGN_OR_RETURN(
-          input, prepare_gptq(statistics_[unit.site].gram, unit.k, options_.gptq, options_.grid));
+      TENON_ASSIGN_OR_RETURN(input, prepare_gptq(statistics_[unit.site].gram, unit.k, options_.gptq,
+                                                 options_.grid, pool_));
     }
     for (const uint32_t bits : kWidths) {
       MethodOptions options = options_;

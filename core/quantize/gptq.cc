@@ -1,10 +1,10 @@
 #include "core/quantize/gptq.h"
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
 
 #include "core/quantize/linear_algebra.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -103,7 +103,7 @@ std::vector<uint32_t> column_order(const std::vector<double>& h, uint64_t k, boo
 }  // namespace
 
 Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOptions& options,
-                               const GridOptions& grid) {
+                               const GridOptions& grid, WorkerPool& pool) {
   GptqInput input;
   input.k = k;
   input.dead.resize(k);
@@ -115,12 +115,14 @@ Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOpti
   }
   input.order = column_order(h, k, options.act_order);
   std::vector<double> placed(k * k);
-  for (uint64_t i = 0; i < k; ++i) {
-    for (uint64_t j = 0; j <= i; ++j) {
+  for_each_row(pool, k, [&](uint64_t i) {
+    for (uint64_t j = 0; j < k; ++j) {
       const uint64_t a = std::max(input.order[i], input.order[j]);
       const uint64_t b = std::min(input.order[i], input.order[j]);
-      placed[i * k + j] = placed[j * k + i] = h[a * k + b];
+      placed[i * k + j] = h[a * k + b];
     }
+  });
+  for (uint64_t i = 0; i < k; ++i) {
     input.importance.push_back(static_cast<float>(placed[i * k + i]));
   }
   input.sweeps = options.sweeps;
@@ -129,7 +131,7 @@ Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOpti
   for (double damping = options.damping; damping <= 1; damping *= 10) {
     for (uint64_t i = 0; i < k; ++i) placed[i * k + i] += damping * mean - added;
     added = damping * mean;
-    if (inverse_factor(placed, k, input.factor)) return input;
+    if (inverse_factor(placed, k, input.factor, pool)) return input;
   }
   return failed(
       "the calibration's inputs depend on each other so much that no factor is found; expected a "
@@ -143,12 +145,8 @@ CodedMatrix gptq(std::vector<float>& w, uint64_t n, const GptqInput& input, cons
   for (uint64_t place = 0; place < k; ++place) {
     out.group_of[input.order[place]] = static_cast<uint32_t>(place / grid.group_of(k));
   }
-  std::atomic<uint64_t> next = 0;
-  pool.run([&](uint32_t) noexcept {
-    for (uint64_t first = next.fetch_add(kStripRows); first < n;
-         first = next.fetch_add(kStripRows)) {
-      Strip(input, grid, std::min(kStripRows, n - first)).run(&w[first * k], first, out);
-    }
+  in_row_shares(pool, n, kStripRows, [&](uint64_t first, uint64_t count) {
+    Strip(input, grid, count).run(&w[first * k], first, out);
   });
   return out;
 }

@@ -34,7 +34,7 @@ struct GptqInput {
 // `h` [k, k], its lower triangle: Σ x·xᵀ. Groups are those of `grid`, whatever its bits. Error:
 // failed where no damping up to a mean of the diagonal makes it positive definite.
 Result<GptqInput> prepare_gptq(std::vector<double> h, uint64_t k, const GptqOptions& options,
-                               const GridOptions& grid);
+                               const GridOptions& grid, WorkerPool& pool);
 
 // w [n, k] in codes; w is overwritten.
 CodedMatrix gptq(std::vector<float>& w, uint64_t n, const GptqInput& input, const GridOptions& grid,

@@ -45,7 +45,7 @@ Result<std::vector<LayerImportance>> measure_parts(const Model& model,
     LayerValues values;
     for (const Weight* weight : w.matrices()) {
       if (!sites.of.contains(key_of(*weight))) continue;
-      TENON_ASSIGN_OR_RETURN(values[key_of(*weight)], values_of(*weight));
+      TENON_ASSIGN_OR_RETURN(values[key_of(*weight)], values_of(*weight, pool));
     }
     TENON_ASSIGN_OR_RETURN(const std::vector<InputStatistics> found,
                            inputs->observe(sites, LayerInputs::kAllStages, values, false));

@@ -27,17 +27,27 @@ bool is_of_stage(const InputSites& sites, uint32_t site, uint32_t stage) {
   return stage == LayerInputs::kAllStages || sites.stage[site] == stage;
 }
 
+// Null where nobody looks at what enters the weight.
+const uint32_t* site_of(const InputSites* sites, const void* key) {
+  if (sites == nullptr) return nullptr;
+  const auto found = sites->of.find(key);
+  return found == sites->of.end() ? nullptr : &found->second;
+}
+
 ref::Multiply multiply_by(const LayerValues& values, const InputSites* sites, uint32_t stage,
                           WindowInputs& into) {
   return [&values, sites, stage, &into](const Weight& weight, std::span<const float> bias,
                                         const float* x, uint32_t rows, float* y) {
     const void* key = key_of(weight);
-    if (sites != nullptr) {
-      const auto site = sites->of.find(key);
-      if (site != sites->of.end() && is_of_stage(*sites, site->second, stage) &&
-          key_of(*sites->first[site->second]) == key) {
-        std::vector<float>& to = into[site->second];
+    if (const auto* site = site_of(sites, key)) {
+      if (is_of_stage(*sites, *site, stage) && key_of(*sites->first[*site]) == key) {
+        std::vector<float>& to = into[*site];
         to.insert(to.end(), x, x + uint64_t{rows} * weight.k_in);
+      }
+      // What enters a stage is made by earlier ones: nobody looks at what this one makes.
+      if (stage != LayerInputs::kAllStages && sites->stage[*site] >= stage) {
+        std::fill_n(y, uint64_t{rows} * weight.n_out, 0.0f);
+        return;
       }
     }
     const auto found = values.find(key);

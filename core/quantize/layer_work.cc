@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/quantize/layer_scaling.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -24,7 +25,7 @@ class LayerWork {
     TENON_ASSIGN_OR_RETURN(units_, finder.units(sites_, weights_));
     for (const Unit& unit : units_) {
       for (const Weight* weight : unit.weights) {
-        TENON_ASSIGN_OR_RETURN(out_.values[key_of(*weight)], values_of(*weight));
+        TENON_ASSIGN_OR_RETURN(out_.values[key_of(*weight)], values_of(*weight, pool_));
       }
     }
     if (options_.method == Method::awq) TENON_RETURN_IF_ERROR(scale());
@@ -59,13 +60,28 @@ class LayerWork {
 
   Status quantize(const Unit& unit) {
     std::vector<float> w;
-    for (const Weight* weight : unit.weights) {
-      const std::vector<float>& values = out_.values[key_of(*weight)];
-      w.insert(w.end(), values.begin(), values.end());
+    if (unit.weights.size() == 1) {
+      w.swap(out_.values[key_of(*unit.weights.front())]);
+    } else {
+      for (const Weight* weight : unit.weights) {
+        const std::vector<float>& values = out_.values[key_of(*weight)];
+        w.insert(w.end(), values.begin(), values.end());
+      }
     }
     TENON_ASSIGN_OR_RETURN(MadeTensors made, code(unit, w));
     std::ranges::move(made, std::back_inserter(out_.tensors));
     out_.replaced.push_back(unit.stem + ".weight");
+    keep(unit, std::move(w));
+    return {};
+  }
+
+  // What the unit's matrices became.
+  void keep(const Unit& unit, std::vector<float> w) {
+    if (unit.weights.size() == 1) {
+      std::vector<float>& values = out_.values[key_of(*unit.weights.front())];
+      values = std::move(w);
+      return scaling_.undo(*unit.weights.front(), values);
+    }
     auto from = w.begin();
     for (const Weight* weight : unit.weights) {
       std::vector<float>& values = out_.values[key_of(*weight)];
@@ -74,18 +90,17 @@ class LayerWork {
       scaling_.undo(*weight, values);
       from = end;
     }
-    return {};
   }
 
   // `w` becomes what is read back.
   Result<MadeTensors> code(const Unit& unit, std::vector<float>& w) {
-    if (options_.method == Method::nf4) return nf4_tensors(unit.stem, w, unit.n, unit.k);
-    if (options_.method == Method::int8) return int8_tensors(unit.stem, w, unit.n, unit.k);
-    if (options_.method == Method::fp8) return float8_tensors(unit.stem, w, unit.n, unit.k);
+    if (options_.method == Method::nf4) return nf4_tensors(unit.stem, w, unit.n, unit.k, pool_);
+    if (options_.method == Method::int8) return int8_tensors(unit.stem, w, unit.n, unit.k, pool_);
+    if (options_.method == Method::fp8) return float8_tensors(unit.stem, w, unit.n, unit.k, pool_);
     TENON_ASSIGN_OR_RETURN(const CodedMatrix coded, in_codes(unit, w));
-    for (uint64_t row = 0; row < unit.n; ++row) coded.values(row, &w[row * unit.k]);
-    if (options_.method == Method::awq) return awq_tensors(unit.stem, coded);
-    return gptq_tensors(unit.stem, coded, options_.second_version);
+    for_each_row(pool_, unit.n, [&](uint64_t row) { coded.values(row, &w[row * unit.k]); });
+    if (options_.method == Method::awq) return awq_tensors(unit.stem, coded, pool_);
+    return gptq_tensors(unit.stem, coded, options_.second_version, pool_);
   }
 
   Result<CodedMatrix> in_codes(const Unit& unit, std::vector<float>& w) {
@@ -103,7 +118,7 @@ class LayerWork {
     if (found != gptq_inputs_.end()) return &found->second;
     TENON_ASSIGN_OR_RETURN(GptqInput made,
                            prepare_gptq(std::move(statistics_[site].gram), statistics_[site].k,
-                                        options_.gptq, options_.grid));
+                                        options_.gptq, options_.grid, pool_));
     return &gptq_inputs_.emplace(site, std::move(made)).first->second;
   }
 

@@ -2,6 +2,10 @@
 
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -19,6 +23,45 @@ ConstMap view(const float* data, uint64_t rows, uint64_t columns, uint64_t strid
 }
 Map view(float* data, uint64_t rows, uint64_t columns, uint64_t stride) {
   return {data, index(rows), index(columns), Eigen::OuterStride<>(index(stride))};
+}
+
+// Rows and columns of a block that one worker has at a time; it decides how sums are split, so that
+// they are the same for any number of workers.
+constexpr uint64_t kBlock = 128;
+
+// The lower triangle of a symmetric matrix becomes that of L with L · Lᵀ; false where it is not
+// positive definite. Block column by block column: the block on the diagonal, the blocks below it,
+// then their product leaves all that is to the right.
+bool factor_in_place(Doubles& a, WorkerPool& pool) {
+  const auto k = static_cast<uint64_t>(a.rows());
+  for (uint64_t begin = 0; begin < k; begin += kBlock) {
+    const uint64_t count = std::min(kBlock, k - begin);
+    const uint64_t end = begin + count;
+    auto diagonal = a.block(index(begin), index(begin), index(count), index(count));
+    const Eigen::LLT<Eigen::Ref<Doubles>> factor(diagonal);
+    if (factor.info() != Eigen::Success) return false;
+    const auto rows_of = [&](uint64_t first, uint64_t rows) {
+      return a.block(index(end + first), index(begin), index(rows), index(count));
+    };
+    in_row_shares(pool, k - end, kShareRows, [&](uint64_t first, uint64_t rows) {
+      diagonal.triangularView<Eigen::Lower>().transpose().solveInPlace<Eigen::OnTheRight>(
+          rows_of(first, rows));
+    });
+    const uint64_t blocks = (k - end + kBlock - 1) / kBlock;
+    in_row_shares(pool, blocks * (blocks + 1) / 2, 1, [&](uint64_t pair, uint64_t) {
+      // Pairs (row, column) of the lower triangle, one row of blocks behind the other.
+      auto row = static_cast<uint64_t>((std::sqrt(8.0 * static_cast<double>(pair) + 1) - 1) / 2);
+      while ((row + 1) * (row + 2) / 2 <= pair) ++row;
+      while (row * (row + 1) / 2 > pair) --row;
+      const uint64_t first_row = row * kBlock;
+      const uint64_t first_column = (pair - row * (row + 1) / 2) * kBlock;
+      const uint64_t rows = std::min(kBlock, k - end - first_row);
+      const uint64_t columns = std::min(kBlock, k - end - first_column);
+      a.block(index(end + first_row), index(end + first_column), index(rows), index(columns))
+          .noalias() -= rows_of(first_row, rows) * rows_of(first_column, columns).transpose();
+    });
+  }
+  return true;
 }
 
 }  // namespace
@@ -47,15 +90,28 @@ double output_error(const float* e, uint64_t rows, const float* x, uint64_t samp
   return outputs.cast<double>().squaredNorm();
 }
 
-bool inverse_factor(const std::vector<double>& h, uint64_t k, std::vector<float>& u) {
-  const Eigen::Map<const Doubles> whole(h.data(), index(k), index(k));
-  const Eigen::LLT<Doubles> factor(whole);
-  if (factor.info() != Eigen::Success) return false;
-  const Doubles inverse = factor.solve(Doubles::Identity(index(k), index(k)));
-  const Eigen::LLT<Doubles, Eigen::Upper> upper(inverse);
-  if (upper.info() != Eigen::Success) return false;
-  u.resize(k * k);
-  view(u.data(), k, k, k) = Doubles(upper.matrixU()).cast<float>();
+bool inverse_factor(const std::vector<double>& h, uint64_t k, std::vector<float>& u,
+                    WorkerPool& pool) {
+  // With rows and columns in reverse order h = L · Lᵀ; then U is L⁻¹ in reverse order.
+  Doubles lower(index(k), index(k));
+  for_each_row(pool, k, [&](uint64_t row) {
+    for (uint64_t j = 0; j <= row; ++j) {
+      lower(index(row), index(j)) = h[(k - 1 - row) * k + (k - 1 - j)];
+    }
+  });
+  if (!factor_in_place(lower, pool)) return false;
+  u.assign(k * k, 0.0f);
+  in_row_shares(pool, k, kBlock, [&](uint64_t first, uint64_t count) {
+    const Eigen::Index below = index(k - first);
+    Doubles columns = Doubles::Identity(below, index(count));
+    lower.bottomRightCorner(below, below).triangularView<Eigen::Lower>().solveInPlace(columns);
+    for (uint64_t i = first; i < k; ++i) {
+      for (uint64_t j = first; j < first + count && j <= i; ++j) {
+        u[(k - 1 - i) * k + (k - 1 - j)] =
+            static_cast<float>(columns(index(i - first), index(j - first)));
+      }
+    }
+  });
   return true;
 }
 

@@ -1,9 +1,11 @@
-// Products and factors of dense matrices, row-major, on the calling thread. The library behind
-// them is Eigen, which no other file sees.
+// Products of dense matrices, row-major, on the calling thread, and their factors on all threads of
+// a pool. The library behind them is Eigen, which no other file sees.
 #pragma once
 
 #include <cstdint>
 #include <vector>
+
+#include "core/base/worker_pool.h"
 
 namespace tenon::quantize {
 
@@ -20,7 +22,8 @@ void add_gram(const float* x, uint64_t rows, uint64_t k, uint64_t first, uint64_
 // outputs.
 double output_error(const float* e, uint64_t rows, const float* x, uint64_t samples, uint64_t k);
 // The upper triangular U with Uᵀ · U = h⁻¹, of a symmetric h [k, k]; false where h is not positive
-// definite.
-bool inverse_factor(const std::vector<double>& h, uint64_t k, std::vector<float>& u);
+// definite. The same bits for any number of threads; takes 8 k² bytes beside h and u.
+bool inverse_factor(const std::vector<double>& h, uint64_t k, std::vector<float>& u,
+                    WorkerPool& pool);
 
 }  // namespace tenon::quantize

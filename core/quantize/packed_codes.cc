@@ -3,6 +3,7 @@
 
 #include "core/base/half.h"
 #include "core/quantize/made_tensor.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -59,11 +60,12 @@ MadeTensor group_indices(std::string name, const CodedMatrix& matrix) {
 
 }  // namespace
 
-MadeTensors gptq_tensors(const std::string& stem, const CodedMatrix& matrix, bool second_version) {
+MadeTensors gptq_tensors(const std::string& stem, const CodedMatrix& matrix, bool second_version,
+                         WorkerPool& pool) {
   const uint32_t bits = matrix.options.bits;
   const uint64_t n = matrix.n, k = matrix.k, groups = matrix.groups();
   Words codes(k * bits / 32, n), zeros(groups, n * bits / 32);
-  for (uint64_t row = 0; row < n; ++row) {
+  for_each_row(pool, n, [&](uint64_t row) {
     for (uint64_t column = 0; column < k; ++column) {
       add_code(matrix.codes[row * k + column], column * bits, bits,
                [&](uint64_t word, uint32_t value) { codes.add(word, row, value); });
@@ -74,16 +76,16 @@ MadeTensors gptq_tensors(const std::string& stem, const CodedMatrix& matrix, boo
       add_code(stored, row * bits, bits,
                [&](uint64_t word, uint32_t value) { zeros.add(group, word, value); });
     }
-  }
+  });
   return {codes.tensor(stem + ".qweight"), zeros.tensor(stem + ".qzeros"),
           scales_of(stem + ".scales", matrix), group_indices(stem + ".g_idx", matrix)};
 }
 
-MadeTensors awq_tensors(const std::string& stem, const CodedMatrix& matrix) {
+MadeTensors awq_tensors(const std::string& stem, const CodedMatrix& matrix, WorkerPool& pool) {
   constexpr uint32_t kNibbles[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // of column c of eight
   const uint64_t n = matrix.n, k = matrix.k, groups = matrix.groups();
   Words codes(k, n / 8), zeros(groups, n / 8);
-  for (uint64_t row = 0; row < n; ++row) {
+  for_each_row(pool, n, [&](uint64_t row) {
     const uint32_t shift = 4 * kNibbles[row % 8];
     for (uint64_t column = 0; column < k; ++column) {
       codes.add(column, row / 8, uint32_t{matrix.codes[row * k + column]} << shift);
@@ -91,7 +93,7 @@ MadeTensors awq_tensors(const std::string& stem, const CodedMatrix& matrix) {
     for (uint64_t group = 0; group < groups; ++group) {
       zeros.add(group, row / 8, uint32_t{matrix.grids[row * groups + group].zero} << shift);
     }
-  }
+  });
   return {codes.tensor(stem + ".qweight"), zeros.tensor(stem + ".qzeros"),
           scales_of(stem + ".scales", matrix)};
 }

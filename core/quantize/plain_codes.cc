@@ -6,6 +6,7 @@
 
 #include "core/model/quant_levels.h"
 #include "core/quantize/made_tensor.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -50,19 +51,21 @@ float largest_of(const float* values, uint64_t count) {
 
 }  // namespace
 
-MadeTensors nf4_tensors(const std::string& stem, std::vector<float>& w, uint64_t n, uint64_t k) {
+MadeTensors nf4_tensors(const std::string& stem, std::vector<float>& w, uint64_t n, uint64_t k,
+                        WorkerPool& pool) {
   std::vector<uint8_t> codes(w.size() / 2);
-  std::vector<float> scales;
-  for (uint64_t begin = 0; begin < w.size(); begin += kLevelBlock) {
+  std::vector<float> scales((w.size() + kLevelBlock - 1) / kLevelBlock);
+  for_each_row(pool, scales.size(), [&](uint64_t block) {
+    const uint64_t begin = block * kLevelBlock;
     const uint64_t count = std::min<uint64_t>(kLevelBlock, w.size() - begin);
     const float largest = largest_of(&w[begin], count);
-    scales.push_back(largest);
+    scales[block] = largest;
     for (uint64_t i = begin; i < begin + count; ++i) {
       const uint32_t code = nearest_level(largest > 0 ? w[i] / largest : 0);
       w[i] = kNf4Levels[code] * largest;
       codes[i / 2] = static_cast<uint8_t>(codes[i / 2] | code << (i % 2 == 0 ? 4 : 0));
     }
-  }
+  });
   const std::string state =
       R"({"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [)" +
       std::to_string(n) + ", " + std::to_string(k) + "]}";
@@ -74,10 +77,11 @@ MadeTensors nf4_tensors(const std::string& stem, std::vector<float>& w, uint64_t
                     state.data(), state.size())};
 }
 
-MadeTensors int8_tensors(const std::string& stem, std::vector<float>& w, uint64_t n, uint64_t k) {
+MadeTensors int8_tensors(const std::string& stem, std::vector<float>& w, uint64_t n, uint64_t k,
+                         WorkerPool& pool) {
   std::vector<int8_t> codes(w.size());
   std::vector<float> scales(n);
-  for (uint64_t row = 0; row < n; ++row) {
+  for_each_row(pool, n, [&](uint64_t row) {
     const float scale = std::max(largest_of(&w[row * k], k) / 127.0f, 1e-30f);
     scales[row] = scale;
     for (uint64_t i = row * k; i < (row + 1) * k; ++i) {
@@ -85,15 +89,16 @@ MadeTensors int8_tensors(const std::string& stem, std::vector<float>& w, uint64_
       codes[i] = static_cast<int8_t>(code);
       w[i] = code * scale;
     }
-  }
+  });
   return {tensor_of(stem + ".weight", DType::i8, {n, k}, codes.data(), codes.size()),
           tensor_of(stem + ".weight_scale", DType::f32, {n, 1}, scales.data(), 4 * n)};
 }
 
-MadeTensors float8_tensors(const std::string& stem, std::vector<float>& w, uint64_t n, uint64_t k) {
+MadeTensors float8_tensors(const std::string& stem, std::vector<float>& w, uint64_t n, uint64_t k,
+                           WorkerPool& pool) {
   std::vector<uint8_t> codes(w.size());
   std::vector<float> scales(n);
-  for (uint64_t row = 0; row < n; ++row) {
+  for_each_row(pool, n, [&](uint64_t row) {
     const float scale = std::max(largest_of(&w[row * k], k) / kLargestE4M3, 1e-30f);
     scales[row] = scale;
     for (uint64_t i = row * k; i < (row + 1) * k; ++i) {
@@ -101,7 +106,7 @@ MadeTensors float8_tensors(const std::string& stem, std::vector<float>& w, uint6
       codes[i] = float8_code(w[i] / scale, back);
       w[i] = back * scale;
     }
-  }
+  });
   return {tensor_of(stem + ".weight", DType::f8_e4m3, {n, k}, codes.data(), codes.size()),
           tensor_of(stem + ".weight_scale", DType::f32, {n, 1}, scales.data(), 4 * n)};
 }

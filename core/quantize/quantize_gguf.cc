@@ -70,7 +70,7 @@ Result<Importance> measure_importance(const Model& model, std::vector<std::vecto
     for (const Weight* weight : weights.matrices()) {
       const auto wanted = values.find(key_of(*weight));
       if (wanted == values.end()) continue;
-      TENON_ASSIGN_OR_RETURN(wanted->second, values_of(*weight));
+      TENON_ASSIGN_OR_RETURN(wanted->second, values_of(*weight, pool));
     }
     TENON_ASSIGN_OR_RETURN(const std::vector<InputStatistics> found,
                            inputs->observe(sites, LayerInputs::kAllStages, values, false));

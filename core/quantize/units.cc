@@ -1,11 +1,14 @@
 #include "core/quantize/units.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <span>
 
 #include "core/base/quote.h"
 #include "core/model/tensor_values.h"
 #include "core/model/weight_rows.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -85,12 +88,15 @@ Result<std::vector<Unit>> UnitFinder::units(const InputSites& sites,
   return units;
 }
 
-Result<std::vector<float>> values_of(const Weight& weight) {
+Result<std::vector<float>> values_of(const Weight& weight, WorkerPool& pool) {
   std::vector<float> values(uint64_t{weight.n_out} * weight.k_in);
-  for (uint32_t row = 0; row < weight.n_out; ++row) {
-    read_row(weight, row, &values[uint64_t{row} * weight.k_in]);
-  }
-  if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return values;
+  std::atomic<bool> finite = true;
+  for_each_row(pool, weight.n_out, [&](uint64_t row) {
+    const std::span<float> own(&values[row * weight.k_in], weight.k_in);
+    read_row(weight, static_cast<uint32_t>(row), own.data());
+    if (!std::ranges::all_of(own, [](float value) { return std::isfinite(value); })) finite = false;
+  });
+  if (finite) return values;
   return invalid_argument("tensor " + in_quotes(weight.name) +
                           " holds values that are no finite numbers; the file is damaged");
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/worker_pool.h"
 #include "core/model/model.h"
 #include "core/quantize/layer_inputs.h"
 
@@ -40,6 +41,6 @@ class UnitFinder {
 
 // The values of a weight, [n_out, k_in]. Error: invalid_argument, with its name, where one is no
 // finite number.
-Result<std::vector<float>> values_of(const Weight& weight);
+Result<std::vector<float>> values_of(const Weight& weight, WorkerPool& pool);
 
 }  // namespace tenon::quantize

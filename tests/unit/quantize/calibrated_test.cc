@@ -15,17 +15,12 @@
 #include "core/quantize/units.h"
 #include "tests/support/step_driver.h"
 #include "tests/support/tiny_model.h"
+#include "tests/unit/quantize/threads.h"
 
 namespace tenon::quantize {
 namespace {
 
 constexpr uint64_t kTestRows = 48, kTestColumns = 128, kSamples = 400;
-
-std::unique_ptr<WorkerPool> threads(uint32_t count) {
-  auto pool = WorkerPool::start({.threads = count, .pin = false});
-  EXPECT_TRUE(pool.ok());
-  return *std::move(pool);
-}
 
 std::vector<float> normal_values(uint64_t count, uint64_t seed) {
   std::mt19937_64 bits(seed);
@@ -69,33 +64,51 @@ CodedMatrix nearest(const std::vector<float>& w, const GridOptions& grid) {
   return out;
 }
 
-TEST(LinearAlgebra, the_factor_of_an_inverse_is_one) {
-  const uint64_t k = 20;
-  std::vector<double> h(k * k);
-  const std::vector<float> x = normal_values(50 * k, 7);
-  add_gram(x.data(), 50, k, 0, k, h.data());
-  for (uint64_t i = 0; i < k; ++i) {
-    for (uint64_t j = i + 1; j < k; ++j) h[i * k + j] = h[j * k + i];
-  }
-  std::vector<float> u;
-  ASSERT_TRUE(inverse_factor(h, k, u));
-  // Uᵀ · U · h = 1
+// a · b, or a · bᵀ, of [k, k].
+std::vector<double> product(const std::vector<double>& a, const std::vector<double>& b, uint64_t k,
+                            bool transposed) {
+  std::vector<double> out(k * k);
   for (uint64_t i = 0; i < k; ++i) {
     for (uint64_t j = 0; j < k; ++j) {
-      double sum = 0;
       for (uint64_t m = 0; m < k; ++m) {
-        double inverse = 0;
-        for (uint64_t r = 0; r < k; ++r) inverse += double{u[r * k + i]} * u[r * k + m];
-        sum += inverse * h[m * k + j];
-      }
-      EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-4);
-      if (i > j) {
-        EXPECT_EQ(u[i * k + j], 0);
+        out[i * k + j] += a[i * k + m] * (transposed ? b[j * k + m] : b[m * k + j]);
       }
     }
   }
-  h[0] = -1;
-  EXPECT_FALSE(inverse_factor(h, k, u));
+  return out;
+}
+
+// Within one block, and of several, the last of them smaller.
+TEST(LinearAlgebra, the_factor_of_an_inverse_is_one_for_any_number_of_threads) {
+  for (const uint64_t k : {20u, 300u}) {
+    std::vector<double> h(k * k);
+    const uint64_t samples = 3 * k;
+    const std::vector<float> x = normal_values(samples * k, 7);
+    add_gram(x.data(), samples, k, 0, k, h.data());
+    for (uint64_t i = 0; i < k; ++i) {
+      for (uint64_t j = i + 1; j < k; ++j) h[i * k + j] = h[j * k + i];
+    }
+    std::vector<float> u, by_one;
+    ASSERT_TRUE(inverse_factor(h, k, u, *threads(3)));
+    ASSERT_TRUE(inverse_factor(h, k, by_one, *threads(1)));
+    EXPECT_EQ(u, by_one);
+    // Uᵀ · U = h⁻¹, so U · h · Uᵀ = 1.
+    const std::vector<double> factor(u.begin(), u.end());
+    const std::vector<double> one = product(product(factor, h, k, false), factor, k, true);
+    for (uint64_t i = 0; i < k; ++i) {
+      for (uint64_t j = 0; j < k; ++j) {
+        ASSERT_NEAR(one[i * k + j], i == j ? 1 : 0, 1e-4) << k << ": " << i << ", " << j;
+        if (i > j) {
+          ASSERT_EQ(u[i * k + j], 0);
+        }
+      }
+    }
+    h[0] = -1;
+    EXPECT_FALSE(inverse_factor(h, k, u, *threads(3)));
+    h[0] = 1e9;
+    h[k * k - 1] = -1;
+    EXPECT_FALSE(inverse_factor(h, k, u, *threads(3)));
+  }
 }
 
 TEST(Gptq, errs_less_in_the_outputs_than_rounding_to_nearest) {
@@ -105,16 +118,16 @@ TEST(Gptq, errs_less_in_the_outputs_than_rounding_to_nearest) {
   for (const uint32_t bits : {2u, 3u, 4u}) {
     for (const bool act_order : {false, true}) {
       const GridOptions grid{.bits = bits, .group = 32, .symmetric = false};
-      const auto input =
-          prepare_gptq(inputs.gram, kTestColumns, {.act_order = act_order, .sweeps = 0}, grid);
+      const auto input = prepare_gptq(inputs.gram, kTestColumns,
+                                      {.act_order = act_order, .sweeps = 0}, grid, *threads(2));
       ASSERT_TRUE(input.ok());
       std::vector<float> changed = w;
       const CodedMatrix coded = gptq(changed, kTestRows, *input, grid, *pool);
       const double error = error_of(coded, w, inputs);
       EXPECT_LT(error, 0.5 * error_of(nearest(w, grid), w, inputs))
           << bits << " bits, order " << act_order;
-      const auto swept =
-          prepare_gptq(inputs.gram, kTestColumns, {.act_order = act_order, .sweeps = 3}, grid);
+      const auto swept = prepare_gptq(inputs.gram, kTestColumns,
+                                      {.act_order = act_order, .sweeps = 3}, grid, *threads(2));
       ASSERT_TRUE(swept.ok());
       changed = w;
       EXPECT_LT(error_of(gptq(changed, kTestRows, *swept, grid, *pool), w, inputs), 0.95 * error)
@@ -127,7 +140,7 @@ TEST(Gptq, of_inputs_that_do_not_depend_on_each_other_rounds_to_nearest) {
   std::vector<double> h(kTestColumns * kTestColumns);
   for (uint64_t i = 0; i < kTestColumns; ++i) h[i * kTestColumns + i] = 3;
   const GridOptions grid{.bits = 4, .group = 64};
-  const auto input = prepare_gptq(h, kTestColumns, {.sweeps = 0}, grid);
+  const auto input = prepare_gptq(h, kTestColumns, {.sweeps = 0}, grid, *threads(2));
   ASSERT_TRUE(input.ok());
   const std::vector<float> w = normal_values(kTestRows * kTestColumns, 5);
   std::vector<float> changed = w;
@@ -137,7 +150,8 @@ TEST(Gptq, of_inputs_that_do_not_depend_on_each_other_rounds_to_nearest) {
 TEST(Gptq, does_not_depend_on_the_number_of_threads) {
   const InputStatistics inputs = some_inputs();
   const GridOptions grid{.bits = 3, .group = 32};
-  const auto input = prepare_gptq(inputs.gram, kTestColumns, {.act_order = true}, grid);
+  const auto input =
+      prepare_gptq(inputs.gram, kTestColumns, {.act_order = true}, grid, *threads(2));
   ASSERT_TRUE(input.ok());
   std::vector<float> one = normal_values(kTestRows * kTestColumns, 5), three = one;
   EXPECT_EQ(gptq(one, kTestRows, *input, grid, *threads(1)).codes,
@@ -150,7 +164,7 @@ TEST(Gptq, columns_that_nothing_reaches_become_zero) {
     inputs.gram[7 * kTestColumns + i] = inputs.gram[i * kTestColumns + 7] = 0;
   }
   const GridOptions grid{.bits = 4, .group = 32};
-  const auto input = prepare_gptq(inputs.gram, kTestColumns, {}, grid);
+  const auto input = prepare_gptq(inputs.gram, kTestColumns, {}, grid, *threads(2));
   ASSERT_TRUE(input.ok());
   std::vector<float> w = normal_values(kTestRows * kTestColumns, 5), row(kTestColumns);
   const CodedMatrix coded = gptq(w, kTestRows, *input, grid, *threads(1));
@@ -215,7 +229,7 @@ TEST(Awq, heads_that_read_one_kv_head_share_their_factors) {
 LayerValues values_of_layer(const Model& model, uint32_t layer) {
   LayerValues values;
   for (const Weight* weight : model.layers[layer].matrices()) {
-    values[key_of(*weight)] = *values_of(*weight);
+    values[key_of(*weight)] = *values_of(*weight, *threads(1));
   }
   return values;
 }

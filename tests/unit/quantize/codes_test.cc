@@ -11,6 +11,7 @@
 #include "core/quantize/made_tensor.h"
 #include "core/quantize/method.h"
 #include "tests/support/memory_checkpoint.h"
+#include "tests/unit/quantize/threads.h"
 
 namespace tenon::quantize {
 namespace {
@@ -49,8 +50,7 @@ std::vector<float> read_back(const MadeTensors& tensors, const MethodOptions& op
   EXPECT_FALSE(faults.any()) << faults.status("config").message();
   const auto matrix = reader->read(published::Tensors(checkpoint, "m"));
   EXPECT_TRUE(matrix.ok()) << matrix.status().message();
-  const auto pool = WorkerPool::start({.threads = 1, .pin = false});
-  const auto stored = published::store("m", *matrix, **pool);
+  const auto stored = published::store("m", *matrix, *threads(1));
   EXPECT_TRUE(stored.ok()) << stored.status().message();
   std::vector<float> values(kCodedRows * kCodedColumns), row(kCodedColumns);
   for (uint64_t r = 0; r < kCodedRows; ++r) {
@@ -122,7 +122,8 @@ TEST(WrittenCodes, of_gptq_are_read_back_with_all_bits_and_both_versions) {
         options.grid = {
             .bits = bits, .group = group, .symmetric = false, .least_zero = second ? 0u : 1u};
         const CodedMatrix coded = rounded(w, options.grid);
-        expect_near(read_back(gptq_tensors("m", coded, second), options), all_values(coded), 1e-6f);
+        expect_near(read_back(gptq_tensors("m", coded, second, *threads(3)), options),
+                    all_values(coded), 1e-6f);
       }
     }
   }
@@ -133,25 +134,27 @@ TEST(WrittenCodes, of_gptq_are_read_back_with_columns_in_another_order) {
   options.grid = {.bits = 4, .group = 32, .symmetric = true};
   CodedMatrix coded = rounded(random_matrix(kCodedRows * kCodedColumns), options.grid);
   for (uint64_t j = 0; j < kCodedColumns; ++j) coded.group_of[j] = static_cast<uint32_t>(j % 8);
-  expect_near(read_back(gptq_tensors("m", coded, false), options), all_values(coded), 1e-6f);
+  expect_near(read_back(gptq_tensors("m", coded, false, *threads(1)), options), all_values(coded),
+              1e-6f);
 }
 
 TEST(WrittenCodes, of_awq_are_read_back) {
   MethodOptions options{.method = Method::awq};
   options.grid = {.bits = 4, .group = 64, .symmetric = false, .least_zero = 0};
   const CodedMatrix coded = rounded(random_matrix(kCodedRows * kCodedColumns), options.grid);
-  expect_near(read_back(awq_tensors("m", coded), options), all_values(coded), 1e-6f);
+  expect_near(read_back(awq_tensors("m", coded, *threads(3)), options), all_values(coded), 1e-6f);
 }
 
 TEST(WrittenCodes, of_whole_bytes_and_levels_are_read_back) {
-  using Write = MadeTensors (*)(const std::string&, std::vector<float>&, uint64_t, uint64_t);
+  using Write =
+      MadeTensors (*)(const std::string&, std::vector<float>&, uint64_t, uint64_t, WorkerPool&);
   const std::pair<Method, Write> cases[] = {
       {Method::nf4, nf4_tensors}, {Method::int8, int8_tensors}, {Method::fp8, float8_tensors}};
   const std::vector<float> w = random_matrix(kCodedRows * kCodedColumns);
   const double most[] = {0.1, 0.011, 0.04};  // of the size of the matrix
   for (size_t i = 0; i < 3; ++i) {
     std::vector<float> back = w;
-    const MadeTensors tensors = cases[i].second("m", back, kCodedRows, kCodedColumns);
+    const MadeTensors tensors = cases[i].second("m", back, kCodedRows, kCodedColumns, *threads(3));
     // Scales become f16 in our blocks.
     expect_near(read_back(tensors, {.method = cases[i].first}), back, 2e-4f);
     double error = 0, size = 0;
@@ -169,7 +172,7 @@ TEST(WrittenCodes, of_e4m3_are_the_nearest_ones) {
   std::vector<float> w(32);
   const std::vector<float> values = {448, 17, -17, 19, 0.001953125f, 0.0009f, 1.0625f, -240};
   std::ranges::copy(values, w.begin());
-  float8_tensors("m", w, 1, 32);
+  float8_tensors("m", w, 1, 32, *threads(1));
   EXPECT_THAT(std::vector<float>(w.begin(), w.begin() + 8),
               testing::ElementsAre(448, 16, -16, 20, 0.001953125f, 0, 1, -240));
 }
