@@ -79,8 +79,20 @@ struct RoundTotals {
 
   TENON_DEVICE RoundTotals(SharedArena& arena, int own, int count)
       : all(arena.take<float>(count * T::kSums)), lane(own), lanes(count) {}
-  // `pieces` of the round, behind those that were `first`. Afterwards the first lane has totals in
-  // place of sums; in others they are what they were.
+  // Behind the round that began with piece `first` of so many: whether it was the last one. Then
+  // the first lane has totals in place of sums; else sums begin anew.
+  TENON_DEVICE bool end_round(WarpSums<T>& sums, int first, int pieces) const {
+    const bool last = first + lanes >= pieces;
+    add(sums, pieces - first, first == 0, last);
+    if (last) return true;
+    each_sum<T>(sums, [](float(&sum)[4], int, int) {
+      for (float& x : sum) x = 0.0f;
+    });
+    return false;
+  }
+
+ private:
+  // Of the round `pieces` are left, itself among them.
   TENON_DEVICE void add(WarpSums<T>& sums, int pieces, bool first, bool last) const {
     const int there = pieces < lanes ? pieces : lanes;
     if (lane > 0 && lane < there) each<true>(sums, lane, [](float&, float) {});
@@ -95,7 +107,6 @@ struct RoundTotals {
     if (lanes > 1 && !last) __syncthreads();  // what others made was read
   }
 
- private:
   template <bool stores, typename Function>
   TENON_DEVICE void each(WarpSums<T>& sums, int of, const Function& function) const {
     const int thread = static_cast<int>(threadIdx.x) % T::kThreads;
@@ -168,12 +179,7 @@ __global__ void __launch_bounds__(T::kMostLanes* T::kThreads, T::kBlocks)
       fill_x(used);
       multiply_fragments<T>(sums, fragments[1]);
     }
-    const bool last = first + lanes >= pieces;
-    totals.add(sums, pieces - first, first == 0, last);
-    if (last) break;
-    each_sum<T>(sums, [](float(&sum)[4], int, int) {
-      for (float& x : sum) x = 0.0f;
-    });
+    if (totals.end_round(sums, first, pieces)) break;
   }
   copy_async_wait<0>();
   if (lane > 0) return;

@@ -273,12 +273,7 @@ TENON_DEVICE void multiply_codes(const QuantFactors& q, int lane_count, bool pai
         if (step + run < round_steps) multiply_step(block, run);
       }
     }
-    const bool last = first + lanes >= pieces;
-    totals.add(sums, pieces - first, first == 0, last);
-    if (last) break;
-    each_sum<T>(sums, [](float(&sum)[4], int, int) {
-      for (float& x : sum) x = 0.0f;
-    });
+    if (totals.end_round(sums, first, pieces)) break;
   }
   copy_async_wait<0>();
   if (lane > 0) return;
