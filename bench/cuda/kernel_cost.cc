@@ -21,30 +21,31 @@ Cost tile_inputs(const MultiplyCall& call) {
   return reads(x_bytes, ceiling(number(call.n_out), kColumns) * x_bytes);
 }
 
-// Tiles of `rows` × `columns` that are filled up with the last row and column, and read so many
-// bytes of each column of W.
-Cost filled_tiles(const MultiplyCall& call, uint64_t rows, uint64_t columns, uint64_t w_bytes) {
+// Tiles of `rows` × `columns` that are filled up with the last row and column, read so many bytes
+// of each column of W, and multiply so many elements of K, zeros behind it among them.
+Cost filled_tiles(const MultiplyCall& call, uint64_t rows, uint64_t columns, uint64_t w_bytes,
+                  uint64_t multiplied) {
   const uint64_t down = ceiling(call.rows, rows);
   const uint64_t across = ceiling(number(call.n_out), columns);
   const uint64_t row_bytes = number(call.k_in) * 2;
   Cost cost = reads(call.rows * row_bytes, across * down * rows * row_bytes);
   cost += reads(number(call.n_out) * w_bytes, down * across * columns * w_bytes);
-  cost.operations = 2 * down * rows * across * columns * ceiling(number(call.k_in), kStep) * kStep;
+  cost.operations = 2 * down * rows * across * columns * multiplied;
   return cost;
 }
 Cost filled_tiles(const MultiplyCall& call, uint64_t rows, uint64_t columns) {
-  return filled_tiles(call, rows, columns, ceiling(number(call.k_in), kStep) * kStep * 2);
+  const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
+  return filled_tiles(call, rows, columns, k * 2, k);
 }
 
 // Lanes with pieces of K; where the last ones are short or missing, some multiply zeros.
 Cost some_rows(const MultiplyCall& call) {
   const SomeTileSize tile = some_tile(call);
-  Cost cost = filled_tiles(call, number(tile.rows), number(tile.columns));
   const uint64_t k = ceiling(number(call.k_in), kStep) * kStep;
   const uint64_t round = number(tile.lanes) * kPiece;
   const uint64_t last = k % round < kPiece ? k % round : kPiece;
-  cost.operations = cost.operations / k * (k / round * round + number(tile.lanes) * last);
-  return cost;
+  return filled_tiles(call, number(tile.rows), number(tile.columns), k * 2,
+                      k / round * round + number(tile.lanes) * last);
 }
 
 // The same with codes, whose scales and zeros are read with each block of K, for each of its
@@ -52,17 +53,15 @@ Cost some_rows(const MultiplyCall& call) {
 Cost some_quant_rows(const QuantCall& call) {
   const SomeTileSize tile = some_quant_tile(call);
   const auto stride = static_cast<uint64_t>(quant_stride(call.call.k_in, call.quant.bits));
-  Cost cost = filled_tiles(call.call, number(tile.rows), number(tile.columns), stride);
   const uint64_t k = number(call.call.k_in);
-  cost.operations =
-      cost.operations / (ceiling(k, kStep) * kStep) * (ceiling(k, 2 * kStep) * 2 * kStep);
+  Cost cost = filled_tiles(call.call, number(tile.rows), number(tile.columns), stride,
+                           ceiling(k, 2 * kStep) * 2 * kStep);
   const uint64_t n = number(call.call.n_out);
   const uint64_t columns = ceiling(call.call.rows, number(tile.rows)) *
                            ceiling(n, number(tile.columns)) * number(tile.columns);
   const uint64_t block = number(quant_block(call.quant.bits));
   const uint64_t segment = number(quant_segment(call.quant.group));
-  const uint64_t read =
-      columns * ceiling(number(call.call.k_in), block) * (segment < block ? block / segment : 1);
+  const uint64_t read = columns * ceiling(k, block) * (segment < block ? block / segment : 1);
   const uint64_t groups = number(call.quant.groups);
   const uint64_t scale_bytes = number(quant_scale_bytes(call.quant.floats));
   cost += reads(n * groups * scale_bytes, read * scale_bytes);
@@ -100,7 +99,7 @@ Cost few_quant_rows(const QuantCall& call) {
   const auto column_bytes = static_cast<uint64_t>(quant_stride(call.call.k_in, call.quant.bits));
   cost += reads(n * column_bytes, columns * column_bytes);
   const uint64_t steps = ceiling(k, number(tile.step));
-  cost.operations = 2 * 8 * columns * steps * number(tile.step);  // 8 rows, however few there are
+  cost.operations = 2 * kFewQuantTileRows * columns * steps * number(tile.step);
   // Scales and zeros are read once.
   const uint64_t groups = number(call.quant.groups);
   const uint64_t read = columns * number(tile.groups);

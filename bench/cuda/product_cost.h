@@ -8,12 +8,12 @@ namespace tenon::cuda::bench {
 // The kernels' own constants; were one another, the emulator would count otherwise.
 inline constexpr uint64_t kRowThreads = 128;
 inline constexpr uint64_t kMultiplyThreads = 128;
-inline constexpr uint64_t kWarpThreads = 32;
 inline constexpr uint64_t kColumns = 64;
 inline constexpr uint64_t kStep = 32;
 inline constexpr uint64_t kPiece = 1024;
 inline constexpr uint64_t kFewRows = 16;
 inline constexpr uint64_t kFewColumns = 16;
+inline constexpr uint64_t kFewQuantTileRows = 8;  // however few rows there are
 inline constexpr uint64_t kManyRows = 64;
 inline constexpr uint64_t kWord = 4;
 

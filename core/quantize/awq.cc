@@ -1,7 +1,6 @@
 #include "core/quantize/awq.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -117,12 +116,9 @@ std::vector<float> search_factors(const std::vector<const std::vector<float>*>& 
   factors.emplace_back(layout.count(k), 1.0f);
   for (uint32_t i = 0; i < 2 * kExponents; ++i) factors.push_back(candidate(i, sizes, weights));
   std::vector<double> errors(factors.size());
-  std::atomic<size_t> next = 0;
-  pool.run([&](uint32_t) noexcept {
-    for (size_t i = next++; i < factors.size(); i = next++) {
-      for (const std::vector<float>* w : values) {
-        errors[i] += error_of(*w, factors[i], layout, inputs, grid);
-      }
+  in_row_shares(pool, factors.size(), 1, [&](uint64_t i, uint64_t) {
+    for (const std::vector<float>* w : values) {
+      errors[i] += error_of(*w, factors[i], layout, inputs, grid);
     }
   });
   return factors[static_cast<size_t>(std::ranges::min_element(errors) - errors.begin())];

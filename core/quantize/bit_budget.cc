@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/quantize/awq.h"
 #include "core/quantize/layer_inputs.h"
 #include "core/quantize/units.h"
 
@@ -70,12 +71,9 @@ class LayerLosses {
       const std::vector<float>& own = values_[key_of(*weight)];
       w.insert(w.end(), own.begin(), own.end());
     }
-    CodedMatrix coded(unit.n, unit.k, grid);
-    if (options_.method == Method::gptq) {
-      coded = gptq(w, unit.n, input, grid, pool_);
-    } else {
-      round_to_nearest(w.data(), 0, unit.n, coded);
-    }
+    const CodedMatrix coded = options_.method == Method::gptq
+                                  ? gptq(w, unit.n, input, grid, pool_)
+                                  : round_with_ranges(w, unit.n, unit.k, {}, grid, pool_);
     LayerValues changed = values_;
     uint64_t row = 0;
     for (const Weight* weight : unit.weights) {

@@ -7,6 +7,7 @@
 
 #include "core/quantize/linear_algebra.h"
 #include "core/quantize/one_layer.h"
+#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {
@@ -226,17 +227,14 @@ void LayerInputs::add_inputs(std::vector<InputStatistics>& statistics, const Cap
       }
     }
   }
-  std::atomic<size_t> next = 0;
-  pool_.run([&](uint32_t) noexcept {
-    for (size_t i = next++; i < panels.size(); i = next++) {
-      const auto [site, first] = panels[i];
-      InputStatistics& to = statistics[site];
-      for (const WindowInputs& window : captured) {
-        const uint64_t rows = window[site].size() / to.k;
-        if (rows == 0) continue;
-        add_gram(window[site].data(), rows, to.k, first, std::min(kPanelRows, to.k - first),
-                 to.gram.data());
-      }
+  in_row_shares(pool_, panels.size(), 1, [&](uint64_t i, uint64_t) {
+    const auto [site, first] = panels[i];
+    InputStatistics& to = statistics[site];
+    for (const WindowInputs& window : captured) {
+      const uint64_t rows = window[site].size() / to.k;
+      if (rows == 0) continue;
+      add_gram(window[site].data(), rows, to.k, first, std::min(kPanelRows, to.k - first),
+               to.gram.data());
     }
   });
 }

@@ -3,7 +3,6 @@
 #include <Eigen/Cholesky>
 #include <Eigen/Core>
 #include <algorithm>
-#include <cmath>
 
 #include "core/quantize/row_shares.h"
 
@@ -48,17 +47,15 @@ bool factor_in_place(Doubles& a, WorkerPool& pool) {
           rows_of(first, rows));
     });
     const uint64_t blocks = (k - end + kBlock - 1) / kBlock;
-    in_row_shares(pool, blocks * (blocks + 1) / 2, 1, [&](uint64_t pair, uint64_t) {
-      // Pairs (row, column) of the lower triangle, one row of blocks behind the other.
-      auto row = static_cast<uint64_t>((std::sqrt(8.0 * static_cast<double>(pair) + 1) - 1) / 2);
-      while ((row + 1) * (row + 2) / 2 <= pair) ++row;
-      while (row * (row + 1) / 2 > pair) --row;
-      const uint64_t first_row = row * kBlock;
-      const uint64_t first_column = (pair - row * (row + 1) / 2) * kBlock;
-      const uint64_t rows = std::min(kBlock, k - end - first_row);
-      const uint64_t columns = std::min(kBlock, k - end - first_column);
-      a.block(index(end + first_row), index(end + first_column), index(rows), index(columns))
-          .noalias() -= rows_of(first_row, rows) * rows_of(first_column, columns).transpose();
+    // The longest rows of blocks first, so that none is waited for at the end.
+    in_row_shares(pool, blocks, 1, [&](uint64_t behind, uint64_t) {
+      const uint64_t row = (blocks - 1 - behind) * kBlock;
+      const uint64_t rows = std::min(kBlock, k - end - row);
+      for (uint64_t column = 0; column <= row; column += kBlock) {
+        const uint64_t columns = std::min(kBlock, k - end - column);
+        a.block(index(end + row), index(end + column), index(rows), index(columns)).noalias() -=
+            rows_of(row, rows) * rows_of(column, columns).transpose();
+      }
     });
   }
   return true;

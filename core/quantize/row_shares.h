@@ -1,4 +1,4 @@
-// Rows of a matrix, shared out among the workers of a pool.
+// Rows of a matrix, or whatever else is counted, shared out among the workers of a pool.
 #pragma once
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 namespace tenon::cuda {
 
 // Every kernel waits for earlier ones before it touches memory, but for weights, which
-// multiply_few asks for before; so it may begin before those in front of it are done.
+// some products ask for before; so it may begin before those in front of it are done.
 inline LaunchConfig overlapping_config(const char* name, void* stream) {
   LaunchConfig config;
   config.name = name;

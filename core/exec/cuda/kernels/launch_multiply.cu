@@ -85,9 +85,9 @@ int multiply_few_rows(void* stream, const MultiplyCall& call) {
 template <typename Use>
 auto with_some_tile(const MultiplyCall& call, const Use& use) {
   if (call.rows <= 32) {
-    return has_enough_tiles(call, 32, 128) ? use(SomeTile<32, 4>()) : use(SomeTile<32, 1>());
+    return has_wide_blocks(call, 32) ? use(SomeTile<32, 4>()) : use(SomeTile<32, 1>());
   }
-  return has_enough_tiles(call, 64, 128) ? use(SomeTile<64, 4>()) : use(SomeTile<64, 1>());
+  return has_wide_blocks(call, 64) ? use(SomeTile<64, 4>()) : use(SomeTile<64, 1>());
 }
 
 template <typename T>

@@ -34,13 +34,12 @@ constexpr int up_to(int count, int multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-// Blocks with fewer columns read x more often; those with more leave multiprocessors without any.
-inline constexpr uint64_t kEnoughSomeTiles = 120;
-
-inline bool has_enough_tiles(const MultiplyCall& call, uint32_t tile_rows, uint32_t tile_columns) {
-  const uint64_t down = (call.rows + tile_rows - 1) / tile_rows;
-  const uint64_t across = (static_cast<uint64_t>(call.n_out) + tile_columns - 1) / tile_columns;
-  return down * across >= kEnoughSomeTiles;
+// Whether there are enough blocks of so many rows and kWideBlockColumns.
+inline bool has_wide_blocks(const MultiplyCall& call, uint32_t rows) {
+  const uint64_t down = (call.rows + rows - 1) / rows;
+  const auto across =
+      static_cast<uint64_t>((call.n_out + kWideBlockColumns - 1) / kWideBlockColumns);
+  return down * across >= kEnoughWideBlocks;
 }
 
 // As many lanes as K has pieces, a block may have, and there is memory for, where each takes so

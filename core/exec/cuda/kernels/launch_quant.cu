@@ -107,8 +107,8 @@ auto with_quant_tile(const QuantCall& call, const Use& use) {
       return use(ManyCodesTile(), codes);
     }
     const auto with_rows = [&]<int rows>(std::integral_constant<int, rows>) {
-      return has_enough_tiles(call.call, rows, 128) ? use(WideCodesTile<rows>(), codes)
-                                                    : use(NarrowCodesTile<rows>(), codes);
+      return has_wide_blocks(call.call, rows) ? use(WideCodesTile<rows>(), codes)
+                                              : use(NarrowCodesTile<rows>(), codes);
     };
     if (call.call.rows <= 16) return with_rows(std::integral_constant<int, 16>());
     return with_rows(std::integral_constant<int, 32>());

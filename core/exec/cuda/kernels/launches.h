@@ -240,6 +240,11 @@ struct FewTile {
 };
 FewTile few_tile(const MultiplyCall& call);
 
+// Such products of some rows have blocks of so many columns where there are so many of them. With
+// fewer columns they would read x more often, with more some multiprocessors would have none.
+inline constexpr int kWideBlockColumns = 128;
+inline constexpr int kEnoughWideBlocks = 120;
+
 // Of one of rows_64: the rows and columns of a block, and how many of its lanes have a piece of K
 // at the same time (multiply_some.cuh).
 struct SomeTileSize {
@@ -274,7 +279,7 @@ struct GatedOutput {
 // gain earlier (experiment 029).
 inline constexpr uint32_t kFewQuantRows = 8;
 constexpr bool is_few_quant(uint32_t rows, int n_out) {
-  return rows <= (n_out >= 120 * 128 ? 5 : kFewQuantRows);
+  return rows <= (n_out >= kEnoughWideBlocks * kWideBlockColumns ? 5 : kFewQuantRows);
 }
 
 // Weights of 8 or 4 bits. They are multiplied as bf16, which holds integers and floats of 8 bits

@@ -154,12 +154,6 @@ struct Pieces {
   }
 };
 
-template <int tiles>
-TENON_DEVICE void clear_sums(float (&sums)[tiles][4]) {
-  TENON_UNROLL
-  for (int i = 0; i < tiles * 4; ++i) sums[i / 4][i % 4] = 0.0f;
-}
-
 // Behind a piece of K: its sums enter the totals.
 template <int tiles>
 TENON_DEVICE void add_piece(float (&totals)[tiles][4], float (&sums)[tiles][4]) {

@@ -118,7 +118,6 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
   for (int step = 0; step < kStages - 1; ++step) fill(step, step);
   int stage = 0;
   int filled = kStages - 1;
-  const int segment = quant_segment(q.group);
   int group = 0;
   int group_left = q.group;
   int segment_left = 0;
@@ -138,7 +137,7 @@ TENON_DEVICE void multiply_quant_tile(const QuantFactors& q, const Rows& rows_of
       }
     }
     if (segment_left == 0) {
-      segment_left = segment;
+      segment_left = q.segment;
       TENON_UNROLL
       for (int n = 0; n < T::kTiles; ++n) {
         const int column = first + n * 8 + tile.lane / 4;
