@@ -124,7 +124,8 @@ class PackedCopies {
 double operation_limit(const LinearKernel& kernel, std::string_view format,
                        const MachineLimits& limits) {
   if (kernel.numerics().starts_with("int8")) return limits.int8_ops;
-  const bool dots = format == "bf16" && kernel.numerics().find("bf16") != std::string_view::npos;
+  const bool exact_pairs = format == "bf16" || format.starts_with("f8_");
+  const bool dots = exact_pairs && kernel.numerics().find("bf16") != std::string_view::npos;
   return dots ? limits.bf16_flops : limits.fma_flops;
 }
 
@@ -210,7 +211,7 @@ int main(int argc, char** argv) {
     if (!made.bind(limits).ok()) std::abort();
     return made;
   };
-  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32"});
+  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32", "f8_128"});
   for (auto [library, id] :
        {std::pair("linear_dense", "dense"), std::pair("linear_int8", "int8")}) {
     register_all(load(library, id), id,

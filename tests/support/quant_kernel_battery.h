@@ -24,6 +24,7 @@ struct QuantKernelCase {
   std::string_view id;
   double tolerance;  // relative RMS against double precision
   CpuFeatures isa;
+  bool pairs = false;  // FP8 alone, in fast products of bf16 pairs
 };
 
 inline auto quant_kernel_cases(std::string_view id, double tolerance) {
@@ -32,7 +33,7 @@ inline auto quant_kernel_cases(std::string_view id, double tolerance) {
   return testing::ValuesIn(cases);
 }
 inline std::string quant_kernel_name(const testing::TestParamInfo<QuantKernelCase>& given) {
-  return std::string(cpu_isa_name(given.param.isa));
+  return std::string(cpu_isa_name(given.param.isa)) + (given.param.pairs ? "_pairs" : "");
 }
 
 // Student's t with four degrees of freedom: finite variance, infinite kurtosis.
@@ -49,12 +50,15 @@ inline std::vector<float> heavy_tailed(uint64_t seed, size_t count) {
 
 class QuantKernel : public testing::TestWithParam<QuantKernelCase> {
  protected:
-  LinearRig rig_{GetParam().id, GetParam().isa};
+  static std::span<const std::string_view> formats() {
+    return GetParam().pairs ? std::span(kFloat8Formats) : quant_formats_of(GetParam().id);
+  }
+  LinearRig rig_{GetParam().id, GetParam().isa, !GetParam().pairs};
 };
 
 TEST_P(QuantKernel, products_agree_with_double_precision_for_odd_shapes_and_many_row_counts) {
   const std::pair<uint32_t, uint32_t> shapes[] = {{1, 32}, {33, 64}, {70, 544}, {97, 1056}};
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     for (const auto& [n_out, least] : shapes) {
       const uint32_t k_in = whole_blocks(format, least);
       QuantWeight weight(format, n_out, k_in, 7, 3);
@@ -72,7 +76,7 @@ TEST_P(QuantKernel, products_agree_with_double_precision_for_odd_shapes_and_many
 
 TEST_P(QuantKernel, heavy_tailed_inputs_lose_no_more_accuracy) {
   constexpr uint32_t kOut = 64, kIn = 2048, kRows = 8;
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     QuantWeight weight(format, kOut, kIn, 7);
     const std::vector<float> x = heavy_tailed(11, kRows * kIn);
     const auto y = rig_.multiply(weight.view(), x, kRows);
@@ -84,7 +88,7 @@ TEST_P(QuantKernel, heavy_tailed_inputs_lose_no_more_accuracy) {
 
 TEST_P(QuantKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
   constexpr uint32_t kOut = 75, kRows = 300;
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     const uint32_t k_in = whole_blocks(format, 544);
     QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> x = random_values(5, kRows * k_in);
@@ -98,7 +102,7 @@ TEST_P(QuantKernel, a_row_has_the_same_bits_for_any_number_of_rows_and_slices) {
 
 TEST_P(QuantKernel, chosen_rows_in_any_order_have_the_bits_of_the_same_rows_in_a_full_run) {
   constexpr uint32_t kOut = 40, kRows = 50;
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     const uint32_t k_in = whole_blocks(format, 1056);
     QuantWeight weight(format, kOut, k_in, 3);
     const std::vector<float> x = random_values(5, kRows * k_in);
@@ -153,7 +157,7 @@ TEST_P(QuantKernel, a_bias_and_the_old_value_are_added_after_the_sum) {
 
 TEST_P(QuantKernel, silu_mul_gates_the_second_product_with_the_first) {
   constexpr uint32_t kOut = 70;
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     const uint32_t k_in = whole_blocks(format, 544);
     QuantWeight gate(format, kOut, k_in, 3), up(format, kOut, k_in, 4);
     for (uint32_t rows : {1u, 3u, 12u, 140u}) {
@@ -177,7 +181,7 @@ TEST_P(QuantKernel, silu_mul_gates_the_second_product_with_the_first) {
 }
 
 TEST_P(QuantKernel, gates_are_ended_alone_in_the_same_bits) {
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     SCOPED_TRACE(format);
     QuantWeight gate(format, 70, whole_blocks(format, 544), 3);
     QuantWeight up(format, 70, whole_blocks(format, 544), 4);
@@ -186,7 +190,7 @@ TEST_P(QuantKernel, gates_are_ended_alone_in_the_same_bits) {
 }
 
 TEST_P(QuantKernel, rows_come_back_from_packed_weights_exactly) {
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     const uint32_t k_in = whole_blocks(format, 96);
     QuantWeight weight(format, 71, k_in, 3, 1);
     expect_rows_to_come_back_exactly(rig_, weight.view(), weight.values());
@@ -200,7 +204,7 @@ TEST_P(QuantKernel, orders_beyond_the_host_are_refused_before_anything_is_writte
 
 TEST_P(QuantKernel, rows_are_packed_in_the_order_given) {
   constexpr uint32_t kOut = 71;
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     const uint32_t k_in = whole_blocks(format, 96);
     QuantWeight stored(format, kOut, k_in, 3, 1), in_turn(format, kOut, k_in, 4);
     std::vector<uint32_t> order(kOut);
@@ -219,7 +223,7 @@ TEST_P(QuantKernel, slices_prepare_their_own_rows) {
 }
 
 TEST_P(QuantKernel, the_largest_values_of_both_signs_do_not_saturate) {
-  for (std::string_view format : exact_formats_of(GetParam().id)) {
+  for (std::string_view format : GetParam().pairs ? formats() : exact_formats_of(GetParam().id)) {
     const uint32_t k_in = whole_blocks(format, 64);
     for (int byte : {0x00, 0x7f, 0x80, 0xff}) {
       QuantWeight weight(format, 40, k_in, 3);
@@ -245,7 +249,7 @@ TEST_P(QuantKernel, the_largest_values_of_both_signs_do_not_saturate) {
 }
 
 TEST_P(QuantKernel, rows_are_chosen_scaled_and_scattered_as_a_job_says) {
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     QuantWeight weight(format, 45, whole_blocks(format, 544), 3);
     expect_rows_to_be_chosen_scaled_and_scattered(rig_, weight.view());
   }
@@ -257,7 +261,7 @@ TEST_P(QuantKernel, only_as_many_rows_as_are_used_are_multiplied) {
 }
 
 TEST_P(QuantKernel, experts_give_what_a_plain_loop_over_tokens_gives) {
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     const uint32_t k_in = whole_blocks(format, 288);
     QuantWeight a(format, 70, k_in, 1), b(format, 70, k_in, 2), c(format, 70, k_in, 3);
     expect_experts_to_give_what_a_plain_loop_gives(rig_, {a.view(), b.view(), c.view()});
@@ -265,7 +269,7 @@ TEST_P(QuantKernel, experts_give_what_a_plain_loop_over_tokens_gives) {
 }
 
 TEST_P(QuantKernel, a_poisoned_row_leaves_its_neighbours_alone) {
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     for (float poison : {NAN, INFINITY}) {
       const uint32_t k_in = whole_blocks(format, 96);
       QuantWeight weight(format, 40, k_in, 3);
@@ -284,7 +288,7 @@ TEST_P(QuantKernel, a_poisoned_row_leaves_its_neighbours_alone) {
 
 TEST_P(QuantKernel, a_damaged_scale_spoils_its_own_column_alone) {
   constexpr uint16_t kInfinite = 0x7c00, kNan = 0x7e00;
-  for (std::string_view format : quant_formats_of(GetParam().id)) {
+  for (std::string_view format : formats()) {
     if (format == "mxfp4") continue;  // no byte of its scale is damaged
     for (uint16_t scale : {kInfinite, kNan}) {
       for (uint32_t rows : {1u, 60u}) {

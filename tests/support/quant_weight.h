@@ -22,6 +22,7 @@ constexpr std::string_view kAllQuantFormats[] = {
     "u4_64",  "u4_128",  "u8_32",  "u8_64",  "q2_k",    "q3_k",  "iq4_xs", "tq1_0",
     "tq2_0",  "iq2_xxs", "iq2_xs", "iq2_s",  "iq3_xxs", "iq3_s", "iq1_s",  "iq1_m",
     "nf4_32", "nf4_64",  "fp4_32", "fp4_64", "f8_32",   "f8_128"};
+constexpr std::string_view kFloat8Formats[] = {"f8_32", "f8_64", "f8_128"};
 // A kernel with integer products rounds the levels of some tables, and has no FP8.
 inline std::span<const std::string_view> quant_formats_of(std::string_view kernel) {
   const std::span all(kAllQuantFormats);

@@ -3,9 +3,9 @@
 // activations are f32.
 //
 // The order of every sum is rising k, one product after the other, so a row's bits depend on the
-// weights and on x alone: not on other rows, slices, or alignment. bf16 weights are widened and
-// multiplied in f32, or, where the processor has fast bf16 dot products, multiplied in pairs with x
-// rounded to bf16; numerics() tells them apart.
+// weights and on x alone: not on other rows, slices, or alignment. bf16 and FP8 weights are widened
+// and multiplied in f32, or, where the processor has fast bf16 dot products, multiplied in pairs
+// with x rounded to bf16; numerics() tells them apart.
 #include <tenon/linear.h>
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/linear/host_calls.h>
@@ -117,29 +117,31 @@ class Dense {
   }
 
   Preparation preparation(const WeightView& weight) const {
-    if (const uint64_t order = sdk::column_order_key(weight)) return {order | 2, weight.k_in};
-    const bool pairs = kernels_.uses_pairs && weight.format == "bf16";
-    return {static_cast<uint64_t>(pairs ? RowForm::pairs : RowForm::singles), weight.k_in};
+    uint64_t key = static_cast<uint64_t>(form_for(weight));
+    if (const uint64_t order = sdk::column_order_key(weight))
+      key |= order * 2 * kOrdered | kOrdered;
+    return {key, weight.k_in};
   }
 
   uint64_t prepared_bytes(Preparation preparation, uint32_t rows) const {
-    return block_count(preparation.k_in) * rows * row_stride(form_of(preparation)) * 4;
+    return block_count(preparation.k_in) * rows * row_stride(form_of(preparation.key)) * 4;
   }
 
   Status prepare(const PrepareCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
     const auto mine = sdk::share_of(call.rows, slice);
-    kernels_.prepare({.x = static_cast<const float*>(call.x),
-                      .x_stride = call.x_stride,
-                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
-                      .rows = call.rows,
-                      .k_in = call.preparation.k_in,
-                      .first_row = mine.first,
-                      .last_row = mine.last,
-                      .form = form_of(call.preparation),
-                      .order = call.preparation.key > 1 ? order_of(call.packed) : nullptr,
-                      .prepared = call.prepared});
+    kernels_.prepare(
+        {.x = static_cast<const float*>(call.x),
+         .x_stride = call.x_stride,
+         .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
+         .rows = call.rows,
+         .k_in = call.preparation.k_in,
+         .first_row = mine.first,
+         .last_row = mine.last,
+         .form = form_of(call.preparation.key),
+         .order = (call.preparation.key & kOrdered) != 0 ? order_of(call.packed) : nullptr,
+         .prepared = call.prepared});
     return Status();
   }
 
@@ -192,10 +194,12 @@ class Dense {
     return quant_panels(header.format, kernels_.panel_columns, k_in, header.block_groups);
   }
 
-  static RowForm form_of(Preparation preparation) noexcept {
-    return preparation.key == 1 ? RowForm::pairs : RowForm::singles;
+  // Of the rows that a weight is multiplied with.
+  RowForm form_for(const WeightView& weight) const noexcept {
+    if (!kernels_.uses_pairs) return RowForm::singles;
+    if (weight.format == "bf16") return RowForm::pairs;
+    return weight.format.starts_with("f8_") ? RowForm::crossed : RowForm::singles;
   }
-
   void unpack_row(const GatherCall& call, uint32_t row, float* out) const noexcept {
     const auto& header = *static_cast<const PackedHeader*>(call.packed);
     const auto* panels = static_cast<const std::byte*>(call.packed) + sizeof(PackedHeader);

@@ -78,16 +78,22 @@ constexpr uint64_t panel_bytes(Format format, uint32_t columns, uint32_t k_in,
 }
 
 // Prepared activations, in blocks of k: [blocks][rows][stride], as f32 or, for weights multiplied
-// by bf16 dot products, as pairs of bf16. A block of 256 values of 32 columns, 32 KiB widened, fits
-// the first cache beside 12 rows of x. Strides are constants, which the compiler folds into
-// addresses, and odd numbers of cache lines, so that rows side by side never share a cache set.
-enum class RowForm : uint64_t { singles = 0, pairs = 1 };  // the key of a preparation
-// … or, for weights whose columns are in another order, a key above these: as singles.
+// by bf16 dot products, as pairs of bf16; `crossed`: of each four values 0 and 2, then 1 and 3. A
+// block of 256 values of 32 columns, 32 KiB widened, fits the first cache beside 12 rows of x.
+// Strides are constants, which the compiler folds into addresses, and odd numbers of cache lines,
+// so that rows side by side never share a cache set.
+enum class RowForm : uint64_t { singles = 0, pairs = 1, crossed = 2 };
+// A preparation's key: the form, and the order of the columns (sdk::column_order_key) above
+// kOrdered.
+inline constexpr uint64_t kOrdered = 4;
+constexpr RowForm form_of(uint64_t key) noexcept {
+  return static_cast<RowForm>(key % kOrdered);
+}
 inline constexpr uint32_t kBlockValues = 256;
 inline constexpr uint32_t kF32Stride = kBlockValues + 16;       // in f32
 inline constexpr uint32_t kPairStride = kBlockValues / 2 + 16;  // in pairs
 constexpr uint32_t row_stride(RowForm form) noexcept {
-  return form == RowForm::pairs ? kPairStride : kF32Stride;
+  return form == RowForm::singles ? kF32Stride : kPairStride;
 }
 constexpr uint64_t block_count(uint32_t k_in) noexcept {
   return (uint64_t{k_in} + kBlockValues - 1) / kBlockValues;
@@ -148,7 +154,7 @@ struct KernelSet {
   const char* name = nullptr;
   uint32_t panel_columns = 0;
   uint64_t scratch_bytes = 0;  // one worker's
-  bool uses_pairs = false;     // bf16 weights are multiplied with rows of bf16 pairs
+  bool uses_pairs = false;     // bf16 and FP8 weights are multiplied with rows of bf16 pairs
   void (*pack)(const PackSource& source, uint32_t first_panel, uint32_t last_panel,
                std::byte* panels) = nullptr;
   void (*unpack_row)(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,

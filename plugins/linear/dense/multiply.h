@@ -102,10 +102,9 @@ void widen(const std::byte* from, uint32_t steps, float* to) {
   }
 }
 
-// All rows of a pass times one block: of one panel in tiles, or, `alone`, of as many panels as one
-// tile takes. task: the block; the rest is filled in here.
+// All rows of a pass in tiles that share one block. tile_of(rows): the tile for so many.
 template <class W>
-void multiply_block(TileTask task, uint32_t rows, bool alone) {
+void in_row_tiles(TileTask task, uint32_t rows, TileFunction (*tile_of)(uint32_t rows)) {
   const TileTask whole = task;
   const uint32_t tiles = (rows + kTileRows - 1) / kTileRows;
   for (uint32_t t = 0; t < tiles; ++t) {
@@ -117,8 +116,15 @@ void multiply_block(TileTask task, uint32_t rows, bool alone) {
     task.sums = whole.sums + uint64_t{first} * kPanelColumns;
     task.ahead = whole.ahead + uint64_t{first_line} * 64;
     task.ahead_lines = (t + 1) * whole.ahead_lines / tiles - first_line;
-    (alone ? tile_for<W, true>(count) : tile_for<W, false>(count))(task);
+    tile_of(count)(task);
   }
+}
+
+// All rows of a pass times one block: of one panel in tiles, or, `alone`, of as many panels as one
+// tile takes. task: the block; the rest is filled in here.
+template <class W>
+void multiply_block(const TileTask& task, uint32_t rows, bool alone) {
+  in_row_tiles<W>(task, rows, alone ? &tile_for<W, true> : &tile_for<W, false>);
 }
 
 // The same with the weights as f32, made from W's. task: as for W, in steps of W.
@@ -228,7 +234,10 @@ void multiply_pass(const MultiplyTask& task, const Pass& pass, bool alone) {
         ahead_values = 0;
       }
       block.ahead_lines = static_cast<uint32_t>(bytes_of(ahead_values) / 64);
-      if constexpr (Expands<W>) {
+      if constexpr (requires { &W::multiply_block; }) {
+        W::multiply_block(task, block, pass.rows, alone);
+        continue;
+      } else if constexpr (Expands<W>) {
         multiply_expanded<W>(task, block, pass.rows, unit, alone);
         continue;
       } else if constexpr (kNarrow) {

@@ -94,8 +94,10 @@ inline void unpack_row(Format format, const std::byte* panels, uint32_t k_in, ui
 // `count` values of a row, zeros behind them up to a whole vector: an odd last value has a partner.
 inline void prepare_block(const float* x, uint32_t count, RowForm form, uint32_t* to) {
   for (uint32_t k = 0; k < count; k += simd::kLanes) {
-    const F32 value =
-        count - k >= simd::kLanes ? simd::load(x + k) : simd::load_first(x + k, count - k);
+    F32 value = count - k >= simd::kLanes ? simd::load(x + k) : simd::load_first(x + k, count - k);
+#if defined(__AVX512F__)
+    if (form == RowForm::crossed) value = _mm512_permute_ps(value, 0b11011000);
+#endif
     if (form == RowForm::singles) {
       simd::store(reinterpret_cast<float*>(to) + k, value);
     } else {
