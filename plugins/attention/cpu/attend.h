@@ -193,11 +193,15 @@ class Attention {
     const float* q = q_ + (base + first) * S::kQueryStride;
     float* scores = scores_ + first * kTileTokens;
     if (few) {
-      load_transposed<E, false>(rows.k, k_offset, task_.k_dim, tile_, requests);
-      product<S::kQueryStride, true>(q, last - first, WordColumns<E>{tile_, &requests}, kTileTokens,
+      load_transposed<E, false>(rows.k, k_offset, task_.k_dim, tile_);
+      const Asking<WordColumns<E>> columns{
+          {tile_},
+          &requests,
+          pace_of_half(requests, last - first, kTileTokens, words_of<E>(task_.k_dim))};
+      product<S::kQueryStride, true>(q, last - first, columns, kTileTokens,
                                      words_of<E>(task_.k_dim), scores, kTileTokens, false);
     } else {
-      load_transposed<E, true>(rows.k, k_offset, task_.k_dim, tile_, requests);
+      load_transposed<E, true>(rows.k, k_offset, task_.k_dim, tile_);
       requests.ask_for_the_rest();
       for (uint32_t i = first; i < last; i += kMaxRows) {
         product<S::kQueryStride, true>(q_ + (base + i) * S::kQueryStride,
@@ -206,9 +210,7 @@ class Attention {
                                        kTileTokens, false);
       }
     }
-    if (few) requests.ask(requests.lines() / 8);
     weigh(base, first, last);
-    if (few) requests.ask(requests.lines() / 8);
     add_values(rows, base, kv_head, first, last, few, requests);
     requests.ask_for_the_rest();
   }
@@ -223,14 +225,19 @@ class Attention {
     if constexpr (E::kScaled) load_scales<E>(task_, rows, kv_head, scales_);
     const uint64_t offset = kv_head * task_.k_plane.head_bytes;
     const uint32_t block = even_block(last - first);
+    const uint32_t blocks = (last - first + block - 1) / block;
+    const Asking<WideRows> columns_of_k{
+        {tile_, kTileTokens},
+        &requests,
+        pace_of_half(requests, block, kTileTokens, blocks * task_.k_dim)};
+    const uint32_t v_pace = pace_of_half(requests, block, task_.v_dim, blocks * kTileTokens);
     for (uint32_t part = 0; part < task_.k_dim; part += kLatentPart) {
       const uint32_t width = smaller(kLatentPart, task_.k_dim - part);
-      load_transposed<E, true>(rows.k, offset + part * E::kBits / 8, width, tile_, requests);
+      load_transposed<E, true>(rows.k, offset + part * E::kBits / 8, width, tile_);
       for (uint32_t i = first; i < last; i += block) {
         product<S::kQueryStride, true>(q_ + (base + i) * S::kQueryStride + part,
-                                       smaller(block, last - i), WideRows{tile_, kTileTokens},
-                                       kTileTokens, width, scores_ + i * kTileTokens, kTileTokens,
-                                       part > 0);
+                                       smaller(block, last - i), columns_of_k, kTileTokens, width,
+                                       scores_ + i * kTileTokens, kTileTokens, part > 0);
       }
     }
     weigh(base, first, last);
@@ -241,7 +248,8 @@ class Attention {
                    tile_);
       const uint32_t columns = padded_v(width);
       for (uint32_t i = first; i < last; i += block) {
-        add_block(WideRows{tile_, columns}, base, i, smaller(block, last - i), part, columns);
+        const Asking<WideRows> values{{tile_, columns}, &requests, v_pace};
+        add_block(values, base, i, smaller(block, last - i), part, columns);
       }
     }
     add_least(base, first, last);
@@ -267,10 +275,16 @@ class Attention {
   template <uint32_t R>
   uint32_t sees(uint32_t i) const;
   ByteSoftmax byte_softmax(uint32_t base, uint32_t i);
-  void weigh_bytes(uint32_t base, uint32_t first, uint32_t last);
+  void weigh_bytes(uint32_t base, uint32_t first, uint32_t last, Requests& requests);
   void finish_scores(uint32_t base, uint32_t i);
   void order_sums(Span bounds);
 #endif
+
+  // For each step of a product, or of several, that asks for half of all lines.
+  static uint32_t pace_of_half(const Requests& requests, uint32_t queries, uint32_t columns,
+                               uint32_t count) {
+    return requests.pace(4, product_steps(queries, columns, count));
+  }
 
   // Queries for one product, so that products are alike: a small last one would use few registers.
   static uint32_t even_block(uint32_t queries) {
@@ -334,8 +348,11 @@ class Attention {
                   uint32_t last, bool few, Requests& requests) {
     const uint64_t offset = kv_head * task_.v_plane.head_bytes;
     if (few && task_.v_dim % (2 * simd::kLanes) == 0) {
-      add_block(CachedRows<E>{rows.v, offset, &requests}, base, first, last - first, 0,
-                task_.v_dim);
+      const Asking<CachedRows<E>> values{
+          {rows.v, offset},
+          &requests,
+          pace_of_half(requests, last - first, task_.v_dim, kTileTokens)};
+      add_block(values, base, first, last - first, 0, task_.v_dim);
     } else {
       const Span present = present_[&rows - rows_];
       load_rows<E>(rows.v, offset, present.low, present.high, task_.v_dim, paired_, tile_);

@@ -32,6 +32,13 @@ void Attention<E, S>::attend_in_bytes(const TileRows& rows, uint32_t head, uint3
   const uint32_t base = head * queries_;
   const uint64_t k_offset = kv_head * task_.k_plane.head_bytes;
   const uint64_t v_offset = kv_head * task_.v_plane.head_bytes;
+  // Half of what comes next is asked for with the scores, and what is left with the values, where a
+  // step takes half as long. Several groups of queries ask for it earlier.
+  const auto vectors_of = [](uint32_t dim) { return (dim + kByteColumns - 1) / kByteColumns; };
+  const uint32_t k_steps = kTileTokens / kByteRows * kPairsOfRows * vectors_of(task_.k_dim);
+  const uint32_t v_steps = kTileTokens / 4 * vectors_of(task_.v_dim);
+  const uint32_t k_pace = requests.pace(4, k_steps);
+  const uint32_t v_pace = requests.pace(4, v_steps);
   for (uint32_t t = 0; t < kTileTokens; t += kByteRows) {
     const ByteRows k{.k = rows.k + t,
                      .v = rows.v + t,
@@ -40,8 +47,9 @@ void Attention<E, S>::attend_in_bytes(const TileRows& rows, uint32_t head, uint3
                      .k_scale_at = k_offset + scale_word_at<E>(task_.k_dim),
                      .v_scale_at = v_offset + scale_word_at<E>(task_.v_dim),
                      .k_words = scale_words_.k + t,
-                     .v_words = scale_words_.v + t};
-    requests.ask(requests.lines() / 16);
+                     .v_words = scale_words_.v + t,
+                     .requests = &requests,
+                     .pace = k_pace};
     for (uint32_t i = first; i < last; i += kByteQueries) {
       with_queries(smaller(kByteQueries, last - i), [&](auto queries) {
         score_bytes<E, S::kQueryStride, decltype(queries)::kValue>(
@@ -49,15 +57,14 @@ void Attention<E, S>::attend_in_bytes(const TileRows& rows, uint32_t head, uint3
       });
     }
   }
-  weigh_bytes(base, first, last);
-  requests.ask(requests.lines() / 16);
+  weigh_bytes(base, first, last, requests);
   for (uint32_t column = 0; column < task_.v_dim; column += kByteColumns) {
     const uint32_t bytes = element_bytes<E>(smaller(kByteColumns, task_.v_dim - column));
     const ByteColumns v{.rows = rows.v,
                         .offset = v_offset + element_bytes<E>(column),
                         .there = bytes == 64 ? ~__mmask64{0} : (__mmask64{1} << bytes) - 1,
                         .requests = &requests,
-                        .asks = requests.lines() * 5 / 8 / (kTileTokens / 4)};
+                        .pace = v_pace};
     const bool whole = bytes == element_bytes<E>(kByteColumns);
     for (uint32_t i = first; i < last; i += kByteQueries) {
       with_queries(smaller(kByteQueries, last - i), [&](auto queries) {
@@ -88,7 +95,8 @@ ByteSoftmax Attention<E, S>::byte_softmax(uint32_t base, uint32_t i) {
 }
 
 template <class E, class S>
-void Attention<E, S>::weigh_bytes(uint32_t base, uint32_t first, uint32_t last) {
+void Attention<E, S>::weigh_bytes(uint32_t base, uint32_t first, uint32_t last,
+                                  Requests& requests) {
   read_scales<E>(scale_words_, scales_);
   ByteValues all;
   prepare_values<E>(scales_, {0, kTileTokens}, all);
@@ -99,7 +107,9 @@ void Attention<E, S>::weigh_bytes(uint32_t base, uint32_t first, uint32_t last) 
       ByteTile tile{&scales_,
                     byte_queries_ + base + i,
                     {&all, &all, &all, &all},
-                    this->template sees<kCount>(i)};
+                    this->template sees<kCount>(i),
+                    &requests,
+                    requests.pace(1, 2 * kByteQueries)};
       bool whole = plain;
       for (uint32_t r = 0; r < kCount; ++r) {
         const Span seen = in_tile_[i + r];

@@ -17,14 +17,15 @@ void Attention<E, S>::attend_in_pairs(const TileRows& rows, uint32_t head, uint3
   const uint32_t base = head * queries_;
   const uint64_t k_offset = kv_head * task_.k_plane.head_bytes;
   const uint32_t score_blocks = (last - first + kPairQueries - 1) / kPairQueries;
-  const uint32_t asks = requests.lines() * kPairEntries / kTileTokens / score_blocks / 2 + 1;
+  const uint32_t score_steps = kTileTokens / kPairEntries * score_blocks *
+                               ((task_.k_dim + kPairElements - 1) / kPairElements);
+  const uint32_t pace = requests.pace(4, score_steps);
   for (uint32_t run = 0; run < kTileTokens; run += kPairRun) {
     for (uint32_t i = first; i < last; i += kPairQueries) {
       const auto make = score_pairs_of<S::kQueryStride>(smaller(kPairQueries, last - i));
       for (uint32_t entry = run; entry < run + kPairRun; entry += kPairEntries) {
         make(q_ + (base + i) * S::kQueryStride, rows.k + entry, k_offset, task_.k_dim,
-             scores_ + i * kTileTokens + entry);
-        requests.ask(asks);
+             scores_ + i * kTileTokens + entry, requests, pace);
       }
     }
   }
@@ -43,14 +44,15 @@ template <bool kPaired>
 void Attention<E, S>::add_pairs_of_values(const TileRows& rows, uint32_t base, uint32_t first,
                                           uint32_t last, uint64_t offset, Requests& requests) {
   const uint32_t block = even_block(last - first);
-  const uint32_t products = (v_columns_ + kLatentPart - 1) / kLatentPart * ((last - first) / block);
-  const uint32_t asks = requests.lines() / 2 / products + 1;
+  const uint32_t blocks = (last - first + block - 1) / block;
+  const uint32_t pace =
+      requests.pace(4, blocks * product_steps(block, v_columns_, kTileTokens / 2));
   for (uint32_t part = 0; part < v_columns_; part += kLatentPart) {
     const uint32_t columns = smaller(kLatentPart, v_columns_ - part);
-    const RowPairs<kPaired> values{rows.v, offset + part * 2, task_.v_dim - part, true, true};
+    const Asking<RowPairs<kPaired>> values{
+        {rows.v, offset + part * 2, task_.v_dim - part, true, true}, &requests, pace};
     for (uint32_t i = first; i < last; i += block) {
       add_block_of_pairs(values, base, i, smaller(block, last - i), part, columns);
-      requests.ask(asks);
     }
   }
 }

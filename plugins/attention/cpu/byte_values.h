@@ -77,7 +77,7 @@ struct ByteColumns {
   uint64_t offset;
   __mmask64 there;
   Requests* requests;
-  uint32_t asks;  // for each four rows
+  uint32_t pace;  // for each four rows
 };
 // That many sums of R queries take up the tile; `sees` as in ByteTile.
 template <class E, uint32_t R, bool kWhole>
@@ -93,7 +93,7 @@ template <class E, uint32_t R, bool kWhole>
   for (uint32_t group = 0; group < kTileTokens / 4; ++group) {
     __m512i values[4];
     load_values<E, kWhole>(columns.rows + 4 * group, columns.offset, columns.there, values);
-    columns.requests->ask(columns.asks);
+    columns.requests->ask_in_pace(columns.pace);
     const float* word = codes + group % 4 * 4 + group / 4;
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < R; ++r) {

@@ -150,6 +150,8 @@ struct ByteTile {
   const ByteQuery* queries;
   const ByteValues* values[kByteQueries];
   uint32_t sees;
+  Requests* requests;
+  uint32_t pace;  // twice a query
 };
 
 // Scores of R queries become codes of weights, in place: 16 words, in each the entries
@@ -163,6 +165,7 @@ template <class E, uint32_t R, bool kProducts>
   for (uint32_t r = 0; r < 4; ++r) {
     highest[r] = simd::zero();
     if (r >= R) continue;
+    tile.requests->ask_in_pace(tile.pace);
 #pragma GCC unroll 4
     for (uint32_t v = 0; v < kTileVectors; ++v) {
       float* from = scores + r * kTileTokens;
@@ -186,6 +189,7 @@ template <class E, uint32_t R, bool kProducts>
   for (uint32_t r = 0; r < 4; ++r) {
     sums[r] = middles[r] = simd::zero();
     if (r >= R) continue;
+    tile.requests->ask_in_pace(tile.pace);
     const F32 maximum = simd::set1(
         simd::first(_mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(r)), found)));
     const ByteValues& values = *tile.values[kProducts ? 0 : r];

@@ -13,6 +13,7 @@
 #include "plugins/attention/cpu/kv_rows.h"
 #include "plugins/attention/cpu/kv_tile.h"
 #include "plugins/attention/cpu/product.h"
+#include "plugins/attention/cpu/tile_rows.h"
 
 #ifdef __AVX512VNNI__
 
@@ -159,7 +160,10 @@ struct ByteRows {
   uint64_t v_scale_at;
   uint32_t* k_words;  // where the scales' words go
   uint32_t* v_words;
+  Requests* requests;
+  uint32_t pace;  // for each kByteColumns of two times four rows
 };
+inline constexpr uint32_t kPairsOfRows = kByteRows / 8;
 // Scores before they are scaled, kTileTokens apart. Words of scales are read beside, where they are
 // asked for: rows of K are in the first cache then, and those of V come into it.
 template <class E, uint32_t kStride, uint32_t R>
@@ -175,7 +179,7 @@ template <class E, uint32_t kStride, uint32_t R>
   const uint32_t dim = rows.k_dim;
   const uint32_t words = words_of<E>(dim);
   __m512i pairs[2][R];  // two lanes of each quarter are of one row, two of the other
-  each<2>([&](auto pair) __attribute__((always_inline)) {
+  each<kPairsOfRows>([&](auto pair) __attribute__((always_inline)) {
     constexpr uint32_t kFirst = 2 * pair.kValue;
     __m512i sums[2][R];
 #pragma GCC unroll 4
@@ -183,6 +187,7 @@ template <class E, uint32_t kStride, uint32_t R>
     uint32_t d = 0;
     do {
       asm volatile("" ::: "memory");  // pointers are read where they are used, not kept
+      rows.requests->ask_in_pace(rows.pace);
       const uint32_t word = d * E::kBits / 32;
       const __mmask16 there = simd::first_lanes(words - word);
       const float* query = codes + d / 4;

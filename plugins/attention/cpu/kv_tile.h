@@ -92,19 +92,14 @@ template <class E, bool kWide, uint32_t kWords>
 // All kTileTokens rows of K as columns: words as they are (kWide false), to[word][i], or their
 // elements as f32, to[d][i].
 template <class E, bool kWide>
-void load_transposed(const std::byte* const* rows, uint64_t offset, uint32_t dim, float* to,
-                     Requests& requests) {
+void load_transposed(const std::byte* const* rows, uint64_t offset, uint32_t dim, float* to) {
   constexpr uint32_t kLanes = simd::kLanes;
   const uint32_t words = words_of<E>(dim);
   // Words whose vectors lie within the row.
   const uint32_t whole = E::kPerWord == 1 ? dim : element_bytes<E>(dim) / 4;
-  // A quarter of the lines is asked for here.
-  const uint32_t blocks = kTileTokens / kLanes * ((words + kLanes - 1) / kLanes);
-  const uint32_t asks = requests.lines() / 4 / blocks;
   for (uint32_t at = 0; at < words; at += kLanes) {
     float* column = to + at * (kWide ? E::kPerWord : 1) * kTileTokens;
     for (uint32_t group = 0; group < kTileTokens; group += kLanes) {
-      requests.ask(asks);
       if (at + kLanes <= whole) {
         transpose_block<E, kWide, kLanes>(rows + group, offset, at, dim, words, column + group);
       } else if (E::kPerWord > 1 && words - at == kLanes / 2 && words == whole) {
@@ -119,12 +114,11 @@ void load_transposed(const std::byte* const* rows, uint64_t offset, uint32_t dim
 
 // --- rows for `product` --------------------------------------------------------------------------
 
-// Columns of K in words, with requests between them.
+// Columns of K in words.
 template <class E>
 struct WordColumns {
   static constexpr uint32_t kStep = E::kPerWord;
   const float* first;
-  Requests* requests;
   template <uint32_t V>
   [[gnu::always_inline]] void load(uint64_t row, uint32_t column, F32 (&words)[V]) const {
 #pragma GCC unroll 4
@@ -136,9 +130,6 @@ struct WordColumns {
   [[gnu::always_inline]] static F32 element(F32 words) {
     return E::template element<j>(words);
   }
-  [[gnu::always_inline]] void between() const {
-    requests->ask();
-  }
 };
 
 // Rows of V in the cache's type, read where they are: for few queries, that read them once.
@@ -148,8 +139,7 @@ struct CachedRows {
   static constexpr bool kEven = true;
   const std::byte* const* rows;
   uint64_t offset;
-  Requests* requests;
-  CachedRows from(uint32_t row) const { return {rows + row, offset, requests}; }
+  CachedRows from(uint32_t row) const { return {rows + row, offset}; }
   template <uint32_t V>
   [[gnu::always_inline]] void load(uint64_t row, uint32_t column, F32 (&values)[V]) const {
     const std::byte* from = rows[row] + offset + column * E::kBits / 8;
@@ -166,9 +156,6 @@ struct CachedRows {
   template <int>
   [[gnu::always_inline]] static F32 element(F32 values) {
     return values;
-  }
-  [[gnu::always_inline]] void between() const {
-    requests->ask();
   }
 };
 

@@ -11,6 +11,7 @@
 
 #include "plugins/attention/cpu/kernels.h"
 #include "plugins/attention/cpu/softmax.h"
+#include "plugins/attention/cpu/tile_rows.h"
 
 namespace tenon::attention_cpu {
 namespace {
@@ -84,7 +85,7 @@ inline constexpr uint32_t kPairRun = 8;
 // Scores of `queries` queries, kStride floats apart, with kPairEntries rows of K.
 template <uint32_t kStride, uint32_t queries>
 [[gnu::noinline]] void score_pairs(const float* q, const std::byte* const* rows, uint64_t offset,
-                                   uint32_t dim, float* scores) {
+                                   uint32_t dim, float* scores, Requests& requests, uint32_t pace) {
   F32 sums[kPairQueries][kPairEntries];
 #pragma GCC unroll 4
   for (auto& of_query : sums) {
@@ -109,9 +110,11 @@ template <uint32_t kStride, uint32_t queries>
   for (; at + kPairElements <= dim; at += kPairElements) {
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < kPairEntries; ++t) entries[t] = simd::load(k[t] + at * 2);
+    requests.ask_in_pace(pace);
     multiply(entries, at);
   }
   if (at < dim) {
+    requests.ask_in_pace(pace);
     const __mmask32 left = first_elements(dim - at);
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < kPairEntries; ++t) {
@@ -192,7 +195,6 @@ struct RowPairs {
   [[gnu::always_inline]] static F32 accumulate(F32 weights, F32 values, F32 sum) {
     return add_pairs(weights, values, sum);
   }
-  [[gnu::always_inline]] void between() const {}
 };
 
 #endif

@@ -21,7 +21,8 @@ inline constexpr uint32_t kMaxRowsWide = simd::kRegisters == 32 ? 4 : 2;
 // Rows of B that lie in memory as f32.
 //
 // What `product` asks of such a type: one load of V vectors stands for kStep rows of B; element<j>
-// makes the j-th of them. Where it has an `accumulate`, that takes the place of an FMA.
+// makes the j-th of them. Where it has an `accumulate`, that takes the place of an FMA, and where
+// it has a `between`, that is called behind each load.
 struct WideRows {
   static constexpr uint32_t kStep = 1;
   static constexpr bool kEven = false;  // columns need not be a multiple of two vectors
@@ -39,7 +40,6 @@ struct WideRows {
   [[gnu::always_inline]] static F32 element(F32 values) {
     return values;
   }
-  [[gnu::always_inline]] void between() const {}
 };
 
 // Calls function(j as a type) for j = 0 … count - 1, unrolled.
@@ -81,11 +81,11 @@ template <class Rows, uint32_t kStride, uint32_t R, uint32_t V>
   for (uint64_t k = 0; k < count; ++k, a += Rows::kStep) {
     F32 loaded[V];
     rows.load(k, column, loaded);
+    if constexpr (requires { rows.between(); }) rows.between();
     each<Rows::kStep>([&](auto j) __attribute__((always_inline)) {
       F32 row[V];
 #pragma GCC unroll 4
       for (uint32_t v = 0; v < V; ++v) row[v] = Rows::template element<j.kValue>(loaded[v]);
-      rows.between();
 #pragma GCC unroll 12
       for (uint32_t r = 0; r < R; ++r) {
         const F32 value = simd::set1(a[r * kStride + j.kValue]);
@@ -135,6 +135,12 @@ void product(const float* a, uint32_t rows, const Rows& b, uint32_t columns, uin
   if constexpr (!kEven) {
     if (column < columns) advance(product_for<Rows, kStride, 1, kMaxRows>(rows), 1);
   }
+}
+
+// Steps of such a product, each with a `between`.
+constexpr uint32_t product_steps(uint32_t rows, uint32_t columns, uint32_t count) {
+  const uint32_t wide = (rows <= kMaxRowsWide ? 4 : 2) * simd::kLanes;
+  return (columns + wide - 1) / wide * count;
 }
 
 }  // namespace

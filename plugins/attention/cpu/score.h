@@ -65,11 +65,10 @@ class Scores {
   void make_scores(uint32_t start) {
     const Span tile{start, start + kTileTokens};
     rows_.find(task_, item_.blocks, start, larger(low_, start), smaller(high_, tile.high));
-    Requests nothing(task_, nullptr, item_.kv_head);
     const uint64_t offset = uint64_t{item_.kv_head} * task_.k_plane.head_bytes;
     for (uint32_t part = 0; part < task_.k_dim; part += kLatentPart) {
       const uint32_t width = smaller(kLatentPart, task_.k_dim - part);
-      load_transposed<E, true>(rows_.k, offset + part * E::kBits / 8, width, tile_, nothing);
+      load_transposed<E, true>(rows_.k, offset + part * E::kBits / 8, width, tile_);
       product<S::kQueryStride, true>(q_ + part, queries_, WideRows{tile_, kTileTokens}, kTileTokens,
                                      width, scores_, kTileTokens, part > 0);
     }

@@ -82,8 +82,8 @@ struct TileRows {
 };
 
 // Cache lines of the rows that come next, asked for a few at a time all through the work on these:
-// a core can wait for about as many as it asks for in the time of a few FMAs, and asked all at once
-// they would hold it up.
+// a core can wait for about as many as it asks for in the time of a few FMAs. Asked all at once
+// they would hold it up, or, on some processors, be forgotten.
 class Requests {
  public:
   // Rows of one head; `next` may be null: nothing is asked for.
@@ -100,31 +100,45 @@ class Requests {
   }
   // About how many there are.
   uint32_t lines() const { return lines_; }
-  [[gnu::always_inline]] void ask() {
+  // `count` lines behind each other, and no function call in most cases: vectors stay in registers.
+  [[gnu::always_inline]] void ask(uint32_t count) {
     if (at_ >= end_) return;
-    __builtin_prefetch(reinterpret_cast<const void*>(at_), 0, 2);
-    at_ += 64;
-    if (at_ >= end_ && runs_left_ > 0) advance();
+    if (at_ + 64 * count >= end_) return ask_across_runs(count);
+    for (uint32_t i = 0; i < count; ++i) prefetch(at_ + 64 * i);
+    at_ += 64 * count;
   }
-  void ask(uint32_t count) {
-    while (at_ < end_ && count > 0) {
-      const auto left = static_cast<uint32_t>((end_ - at_ + 63) / 64);
-      const uint32_t now = left < count ? left : count;
-      for (uint32_t i = 0; i < now; ++i) {
-        __builtin_prefetch(reinterpret_cast<const void*>(at_ + 64 * i), 0, 2);
-      }
-      at_ += 64 * now;
-      count -= now;
-      if (at_ >= end_ && runs_left_ > 0) advance();
-    }
+  // The parts of a line in which paces are.
+  static constexpr uint32_t kParts = 256;
+  // How much to ask for in each of `steps` steps so that in all of them it is `eighths` of all.
+  uint32_t pace(uint32_t eighths, uint32_t steps) const {
+    return (lines_ * eighths * (kParts / 8) + steps - 1) / steps;
   }
-  void ask_for_the_rest() { ask(~0u); }
+  // A step: what is no whole line is kept for the next one.
+  [[gnu::always_inline]] void ask_in_pace(uint32_t parts) {
+    due_ += parts;
+    ask(due_ / kParts);
+    due_ %= kParts;
+  }
+  void ask_for_the_rest() { ask_across_runs(~0u); }
 
  private:
   struct Side {
     uint64_t head_offset;
     uint64_t token_bytes;
   };
+  [[gnu::always_inline]] static void prefetch(uintptr_t line) {
+    __builtin_prefetch(reinterpret_cast<const void*>(line), 0, 2);
+  }
+  [[gnu::noinline]] void ask_across_runs(uint32_t count) {
+    while (at_ < end_ && count > 0) {
+      const auto left = static_cast<uint32_t>((end_ - at_ + 63) / 64);
+      const uint32_t now = left < count ? left : count;
+      for (uint32_t i = 0; i < now; ++i) prefetch(at_ + 64 * i);
+      at_ += 64 * now;
+      count -= now;
+      if (at_ >= end_ && runs_left_ > 0) advance();
+    }
+  }
   // K's runs, then V's where they are others.
   [[gnu::noinline]] void advance() {
     const uint32_t done = all_runs_ - runs_left_--;
@@ -142,8 +156,19 @@ class Requests {
   uint32_t runs_left_ = 0;
   uint32_t all_runs_ = 0;  // the runs that there are
   uint32_t lines_ = 0;
+  uint32_t due_ = 0;  // parts of a line
   uintptr_t at_ = 0;
   uintptr_t end_ = 0;
+};
+
+// Rows for `product`, between whose steps lines are asked for.
+template <class Rows>
+struct Asking : Rows {
+  Requests* requests;
+  uint32_t pace;
+  Asking from(uint32_t row) const { return {Rows::from(row), requests, pace}; }
+  Asking half(bool of_first) const { return {Rows::half(of_first), requests, pace}; }
+  [[gnu::always_inline]] void between() const { requests->ask_in_pace(pace); }
 };
 
 }  // namespace
