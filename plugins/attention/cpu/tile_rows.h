@@ -98,8 +98,6 @@ class Requests {
     lines_ = static_cast<uint32_t>(bytes / 64) + runs_left_;
     advance();
   }
-  // About how many there are.
-  uint32_t lines() const { return lines_; }
   // `count` lines behind each other, and no function call in most cases: vectors stay in registers.
   [[gnu::always_inline]] void ask(uint32_t count) {
     if (at_ >= end_) return;
