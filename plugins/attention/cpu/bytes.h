@@ -163,7 +163,7 @@ struct ByteRows {
   Requests* requests;
   uint32_t pace;  // for each kByteColumns of two times four rows
 };
-inline constexpr uint32_t kPairsOfRows = kByteRows / 8;
+inline constexpr uint32_t kPairsOfRows = kByteRows / 8;  // of two times four rows
 // Scores before they are scaled, kTileTokens apart. Words of scales are read beside, where they are
 // asked for: rows of K are in the first cache then, and those of V come into it.
 template <class E, uint32_t kStride, uint32_t R>

@@ -130,18 +130,11 @@ class Dense {
   Status prepare(const PrepareCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
-    const auto mine = sdk::share_of(call.rows, slice);
-    kernels_.prepare(
-        {.x = static_cast<const float*>(call.x),
-         .x_stride = call.x_stride,
-         .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
-         .rows = call.rows,
-         .k_in = call.preparation.k_in,
-         .first_row = mine.first,
-         .last_row = mine.last,
-         .form = form_of(call.preparation.key),
-         .order = (call.preparation.key & kOrdered) != 0 ? order_of(call.packed) : nullptr,
-         .prepared = call.prepared});
+    PrepareTask task{sdk::row_task(call, slice)};
+    task.form = form_of(call.preparation.key);
+    if ((call.preparation.key & kOrdered) != 0) task.order = order_of(call.packed);
+    task.prepared = call.prepared;
+    kernels_.prepare(task);
     return Status();
   }
 

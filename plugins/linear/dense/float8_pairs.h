@@ -66,7 +66,7 @@ static_assert(Float8Steps::kSmallBytes == 0);
 template <uint32_t R, uint32_t P>
 using PairSums = F32[P][R][kPanelVectors];
 
-// For what comes behind step s, as tile() does.
+// For what comes behind step s of each panel.
 template <uint32_t P>
 [[gnu::always_inline]] inline void ask_ahead(const std::byte* const (&group)[P], uint32_t s,
                                              uint32_t near_bytes) {
@@ -74,12 +74,7 @@ template <uint32_t P>
   for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 2
     for (uint32_t v = 0; v < kPanelVectors; ++v) {
-      const std::byte* from = group[p] + (s * kPanelVectors + v) * sizeof(F32);
-      if (P > 1) {
-        __builtin_prefetch(from + near_bytes);
-      } else {
-        __builtin_prefetch(from + kFarBytes, 0, 2);
-      }
+      ask_behind<P>(group[p] + (s * kPanelVectors + v) * sizeof(F32), near_bytes);
     }
   }
 }

@@ -108,14 +108,7 @@ struct PackSource {
   const uint32_t* row_order = nullptr;  // [n_out]; null: in order
 };
 
-struct PrepareTask {
-  const float* x = nullptr;
-  uint64_t x_stride = 0;
-  const uint32_t* x_rows = nullptr;  // [rows] which rows of x; null: the first ones
-  uint32_t rows = 0;
-  uint32_t k_in = 0;
-  uint32_t first_row = 0;
-  uint32_t last_row = 0;
+struct PrepareTask : sdk::RowTask {
   RowForm form = RowForm::singles;
   const int32_t* order = nullptr;  // [k_in] which value of x comes next; null: in turn
   void* prepared = nullptr;

@@ -108,7 +108,7 @@ inline void prepare_block(const float* x, uint32_t count, RowForm form, uint32_t
 
 inline void prepare(const PrepareTask& task) {
   for (uint64_t r = task.first_row; r < task.last_row; ++r) {
-    const float* x = task.x + (task.x_rows == nullptr ? r : task.x_rows[r]) * task.x_stride;
+    const float* x = task.x_row(r);
     for (uint32_t first = 0; first < task.k_in; first += kBlockValues) {
       const uint32_t left = task.k_in - first;
       const uint32_t now = left < kBlockValues ? left : kBlockValues;

@@ -47,6 +47,16 @@ inline constexpr uint32_t kFarBytes = 4096;
 // Tiles that share a block ask for their part of the next one, every so many steps.
 inline constexpr uint32_t kRoundSteps = 16;
 
+// What a tile of P panels that has them to itself asks for when it reads a vector at `from`.
+template <uint32_t P>
+[[gnu::always_inline]] inline void ask_behind(const std::byte* from, uint32_t near_bytes) {
+  if constexpr (P > 1) {
+    __builtin_prefetch(from + near_bytes);
+  } else {
+    __builtin_prefetch(from + kFarBytes, 0, 2);
+  }
+}
+
 template <class W>
 inline constexpr uint32_t kXStride = __is_same(typename W::X, float) ? kF32Stride : kPairStride;
 
@@ -99,11 +109,7 @@ template <class W, uint32_t R, uint32_t P, bool alone>
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < kPanelVectors; ++v) {
           word[p][v] = W::load(panel[p] + v * W::kVectorBytes);
-          if constexpr (alone && P > 1) {
-            __builtin_prefetch(panel[p] + v * W::kVectorBytes + task.near_bytes);
-          } else if constexpr (alone) {
-            __builtin_prefetch(panel[p] + v * W::kVectorBytes + kFarBytes, 0, 2);
-          }
+          if constexpr (alone) ask_behind<P>(panel[p] + v * W::kVectorBytes, task.near_bytes);
         }
         panel[p] += kPanelVectors * W::kVectorBytes;
       }

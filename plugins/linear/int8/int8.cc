@@ -101,16 +101,10 @@ class Int8 {
   Status prepare(const PrepareCall& call, Slice slice) {
     Status status = kCalls.check(call);
     if (!status.ok()) return status;
-    const auto mine = sdk::share_of(call.rows, slice);
-    kernels_.prepare({.x = static_cast<const float*>(call.x),
-                      .x_stride = call.x_stride,
-                      .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
-                      .rows = call.rows,
-                      .k_in = call.preparation.k_in,
-                      .first_row = mine.first,
-                      .last_row = mine.last,
-                      .order = call.preparation.key == 0 ? nullptr : order_of(call.packed),
-                      .prepared = static_cast<std::byte*>(call.prepared)});
+    PrepareTask task{sdk::row_task(call, slice)};
+    if (call.preparation.key != 0) task.order = order_of(call.packed);
+    task.prepared = static_cast<std::byte*>(call.prepared);
+    kernels_.prepare(task);
     return Status();
   }
 

@@ -61,14 +61,7 @@ constexpr uint64_t block_count(uint32_t k_in) noexcept {
   return (uint64_t{k_in} / kGroupValues + kBlockGroups - 1) / kBlockGroups;
 }
 
-struct PrepareTask {
-  const float* x = nullptr;
-  uint64_t x_stride = 0;
-  const uint32_t* x_rows = nullptr;  // [rows] which rows of x; null: the first ones
-  uint32_t rows = 0;
-  uint32_t k_in = 0;
-  uint32_t first_row = 0;
-  uint32_t last_row = 0;
+struct PrepareTask : sdk::RowTask {
   const int32_t* order = nullptr;  // [k_in] which value of x comes next; null: in turn
   std::byte* prepared = nullptr;
 };

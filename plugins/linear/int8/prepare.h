@@ -45,7 +45,7 @@ inline void quantise(const float* x, RowGroup& to) {
 inline void prepare(const PrepareTask& task) {
   const uint32_t groups = task.k_in / kGroupValues;
   for (uint64_t r = task.first_row; r < task.last_row; ++r) {
-    const float* x = task.x + (task.x_rows == nullptr ? r : task.x_rows[r]) * task.x_stride;
+    const float* x = task.x_row(r);
     for (uint32_t g = 0; g < groups; ++g) {
       const uint64_t block = g / kBlockGroups;
       std::byte* to = task.prepared + (block * task.rows + r) * kRowBlockBytes;

@@ -117,6 +117,32 @@ inline PanelTask panel_task(const LinearJob& job, PanelRange panels) noexcept {
           .epilogue = job.epilogue};
 }
 
+// What every kernel that prepares rows needs to know of its share of a call: rows [first_row,
+// last_row). Kernels add the form that they make of them.
+struct RowTask {
+  const float* x = nullptr;
+  uint64_t x_stride = 0;
+  const uint32_t* x_rows = nullptr;  // [rows] which rows of x; null: the first ones
+  uint32_t rows = 0;
+  uint32_t k_in = 0;
+  uint32_t first_row = 0;
+  uint32_t last_row = 0;
+
+  [[gnu::always_inline]] const float* x_row(uint64_t row) const noexcept {
+    return x + (x_rows == nullptr ? row : x_rows[row]) * x_stride;
+  }
+};
+inline RowTask row_task(const PrepareCall& call, Slice slice) noexcept {
+  const auto mine = share_of(call.rows, slice);
+  return {.x = static_cast<const float*>(call.x),
+          .x_stride = call.x_stride,
+          .x_rows = call.x_rows.empty() ? nullptr : call.x_rows.data(),
+          .rows = call.rows,
+          .k_in = call.preparation.k_in,
+          .first_row = mine.first,
+          .last_row = mine.last};
+}
+
 // Scratch memory of each worker, from the host.
 class WorkerScratch {
  public:
