@@ -3,7 +3,7 @@
 
     bench/peers/peers.py --peer llama.cpp/build/bin --peer ik_llama.cpp/build/bin --markdown
 
-Checkpoints of real shapes are made with `tenon model synth` and `tenon model convert` (GGUF, about
+Checkpoints of real shapes are made with `tenon model synth`, `convert` and `quantize` (GGUF, about
 7 GB in --models); all programs read the same files. Peers are programs that you built; nothing is
 fetched. A peer that is not there is a column left out. works.toml says what is measured,
 docs/performance.md how, and what came out.
@@ -25,6 +25,10 @@ from pairs import Pairs
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+
+
+# What `tenon model convert` writes; other types are made by `tenon model quantize`.
+CONVERTED = ("f32", "f16", "bf16", "q8_0", "q4_0")
 
 
 class Work:
@@ -107,7 +111,10 @@ class Checkpoints:
                 layers = ["--layers", work.layers] if work.layers else []
                 self.make("synth", "--shape", work.shape, *layers, "--out", source, "--seed", "1")
                 (source / "tokenizer.json").write_text(plain_tokenizer())
-            self.make("convert", source, file, "--type", work.type)
+            if work.type in CONVERTED:
+                self.make("convert", source, file, "--type", work.type)
+            else:
+                self.make("quantize", source, file, "--method", work.type)
         if file not in self.marks:
             with open(file, "rb") as bytes_:
                 self.marks[file] = (hashlib.file_digest(bytes_, "sha256").hexdigest(), file.stat())
@@ -202,7 +209,9 @@ def arguments():
     add("--shapes", nargs="+", default=[], metavar="SHAPE")
     add("--quick", action="store_true", help="the works marked quick only")
     add("--slow", action="store_true", help="also the works marked slow")
-    add("--works-file", default=str(HERE / "works.toml"), help=argparse.SUPPRESS)
+    add("--works-file", default=str(HERE / "works.toml"), metavar="FILE",
+        help="what is measured; formats.toml beside it has the other types of GGUF files (default: "
+        "works.toml)")
     add("--agree", type=float, default=0.10, metavar="PART",
         help="states are the same when their limits differ by at most this (default: 0.10)")
     add("--share", type=float, default=0.90, metavar="PART",

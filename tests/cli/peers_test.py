@@ -197,6 +197,21 @@ class Peers(unittest.TestCase):
         self.assertTrue(all(file in call for call in self.calls("llama-bench")))
         self.assertEqual(len(results["works"][0]["sha256"]), 64)
 
+    def test_types_that_are_not_converted_to_are_quantised(self):
+        path = self.folder / "works.toml"
+        path.write_text(path.read_text().replace('types = ["bf16"]', 'types = ["q4_0", "iq4_xs"]', 1))
+        self.measured(*self.peer())
+        made = [call.split()[2:] for call in self.calls("tenon", "model")]
+        source = str(self.folder / "models/stories-260k")
+        self.assertEqual(made[1:], [["convert", source, f"{source}-q4_0.gguf", "--type", "q4_0"],
+                                    ["quantize", source, f"{source}-iq4_xs.gguf", "--method", "iq4_xs"]])
+
+    def test_the_other_formats_are_works_that_can_be_measured(self):
+        listed = self.run_script("--works-file", SOURCE / "bench/peers/formats.toml", *self.peer(),
+                                 works=("nothing",))
+        self.assertIn("there is no 'nothing'; known are decode, decode, batch 8, prefill 512",
+                      listed.stderr)
+
     def test_a_peer_that_read_another_file_is_refused(self):
         results, _ = self.measured(*self.peer(model="__file__"))
         self.assertIn("compare on one checkpoint", results["works"][0]["failures"]["llama.cpp"])
