@@ -1,5 +1,6 @@
 #include "core/conformance/attention_bench.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/half.h"
@@ -14,6 +15,27 @@ std::vector<float> values_at(uint64_t seed, uint64_t position, uint32_t count) {
   std::vector<float> values(count);
   for (float& value : values) value = random.value();
   return values;
+}
+
+float as_bf16(float value) {
+  return float_from_bf16(bf16_from_float(value));
+}
+// The largest bf16 that is not above it.
+float bf16_below(float value) {
+  const uint16_t near = bf16_from_float(value);
+  if (float_from_bf16(near) <= value) return float_from_bf16(near);
+  return float_from_bf16(static_cast<uint16_t>(value > 0 ? near - 1 : near + 1));
+}
+float quantised(float value, float scale, float lowest, float highest) {
+  return scale == 0 ? 0 : std::clamp(std::nearbyint(value / scale), lowest, highest) * scale;
+}
+
+// All KV heads of a position, as the cache keeps them.
+std::vector<float> heads_as(DType dtype, std::vector<float> heads) {
+  for (uint32_t g = 0; g < AttentionText::kKvHeads; ++g) {
+    keep_as(dtype, std::span(heads).subspan(g * AttentionText::kDim, AttentionText::kDim));
+  }
+  return heads;
 }
 
 }  // namespace
@@ -180,10 +202,20 @@ Status AttentionBench::run_phase(const AttentionCall& call, uint32_t phase) {
   });
 }
 
-float stored(float value, DType dtype) {
-  if (dtype == DType::bf16) return float_from_bf16(bf16_from_float(value));
-  if (dtype == DType::f16) return float_from_f16(f16_from_float(value));
-  return value;
+void keep_as(DType dtype, std::span<float> row) {
+  const auto [lowest, highest] = std::minmax_element(row.begin(), row.end());
+  if (dtype == DType::bf16) {
+    for (float& value : row) value = as_bf16(value);
+  } else if (dtype == DType::f16) {
+    for (float& value : row) value = float_from_f16(f16_from_float(value));
+  } else if (dtype == DType::i8) {
+    const float scale = as_bf16(std::max(-*lowest, *highest) / 127);
+    for (float& value : row) value = quantised(value, scale, -127, 127);
+  } else if (dtype == DType::i4) {
+    const float least = bf16_below(*lowest);
+    const float scale = as_bf16((*highest - least) / 15);
+    for (float& value : row) value = least + quantised(value - least, scale, 0, 15);
+  }
 }
 
 std::vector<double> wanted_row(const AttentionText& text, uint32_t p, uint32_t rows,
@@ -192,16 +224,20 @@ std::vector<double> wanted_row(const AttentionText& text, uint32_t p, uint32_t r
   const std::vector<float> q = text.q(p);
   const uint32_t first = first_visible(p, layout.window_tokens);
   const uint32_t last = layout.sees_ahead ? rows - 1 : p;
+  std::vector<std::vector<float>> keys, values;
+  for (uint32_t at = first; at <= last; ++at) {
+    keys.push_back(heads_as(layout.dtype, text.k(at)));
+    values.push_back(heads_as(layout.dtype, text.v(at)));
+  }
   for (uint32_t h = 0; h < AttentionText::kHeads; ++h) {
     const uint32_t g = h / (AttentionText::kHeads / AttentionText::kKvHeads);
     std::vector<double> shares;
     double total = layout.has_sinks ? std::exp(double{AttentionLayout::kSinks[h]}) : 0.0;
     for (uint32_t at = first; at <= last; ++at) {
-      const std::vector<float> k = text.k(at);
+      const std::vector<float>& k = keys[at - first];
       double score = 0;
       for (uint32_t i = 0; i < AttentionText::kDim; ++i) {
-        score += double{q[h * AttentionText::kDim + i]} *
-                 stored(k[g * AttentionText::kDim + i], layout.dtype);
+        score += double{q[h * AttentionText::kDim + i]} * k[g * AttentionText::kDim + i];
       }
       score *= 0.25;
       if (layout.soft_cap > 0) score = layout.soft_cap * std::tanh(score / layout.soft_cap);
@@ -210,11 +246,10 @@ std::vector<double> wanted_row(const AttentionText& text, uint32_t p, uint32_t r
       shares.push_back(std::exp(score));
       total += shares.back();
     }
-    for (uint32_t at = first, n = 0; at <= last; ++at, ++n) {
-      const std::vector<float> v = text.v(at);
+    for (uint32_t n = 0; n <= last - first; ++n) {
+      const std::vector<float>& v = values[n];
       for (uint32_t i = 0; i < AttentionText::kDim; ++i) {
-        out[h * AttentionText::kDim + i] +=
-            shares[n] / total * stored(v[g * AttentionText::kDim + i], layout.dtype);
+        out[h * AttentionText::kDim + i] += shares[n] / total * v[g * AttentionText::kDim + i];
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/conformance/guarded_memory.h"
@@ -45,6 +46,9 @@ struct AttentionLayout {
   bool sees_ahead = false;  // rows see all rows of their part
   uint32_t moved_by = 0;    // BatchView::positions begin there
   bool on_threads = false;  // slices run at once
+  // From the formula, of a row's size: of products in f32, and where queries and weights are bytes.
+  static constexpr double kUsualError = 1e-3, kErrorOfBytes = 2e-2;
+  double allowed_error = kUsualError;
 };
 
 // A kernel bound to one layer, with a cache of its own.
@@ -93,8 +97,8 @@ class AttentionBench {
   uint64_t step_ = 0;
 };
 
-// `value` as a cache of that type keeps it.
-float stored(float value, DType dtype);
+// A row of one head, as a cache of that type keeps it.
+void keep_as(DType dtype, std::span<float> row);
 
 // out [heads · dim] of the row at position p, one of `rows`, by the formula in double precision.
 std::vector<double> wanted_row(const AttentionText& text, uint32_t p, uint32_t rows,

@@ -22,7 +22,7 @@ Finding differs_from_formula(const std::vector<float>& out, const AttentionText&
       error += (found - wanted[i]) * (found - wanted[i]);
       size += wanted[i] * wanted[i];
     }
-    if (std::sqrt(error / size) <= 1e-3) continue;
+    if (std::sqrt(error / size) <= layout.allowed_error) continue;
     return broke("over a cache of " + std::string(dtype_name(layout.dtype)) +
                  " the row at position " + std::to_string(p) + " differs from the formula by " +
                  std::to_string(std::sqrt(error / size)) + " of its size");
@@ -30,18 +30,45 @@ Finding differs_from_formula(const std::vector<float>& out, const AttentionText&
   return {};
 }
 
-// Lets `look` see the layout with each element type that the kernel takes and these cases know.
+constexpr DType kKnownTypes[] = {DType::f32, DType::bf16, DType::f16, DType::i8, DType::i4};
+
+// What the kernel takes of the types that these cases know.
+struct TypesTaken {
+  std::vector<DType> types;
+  std::string refusal;  // of a type that its facts name; empty: none
+};
+
+// Facts do not know of options. With some a kernel takes fewer types: `bind` refuses the others.
+TypesTaken types_taken(Subject& subject) {
+  TypesTaken taken;
+  for (const DType type : kKnownTypes) {
+    if (!subject.provides("kv.dtype", dtype_name(type))) continue;
+    if (subject.has_settings()) {
+      const auto bench = AttentionBench::make(subject, {.dtype = type});
+      if (!bench.ok() && bench.status().code() == StatusCode::unsupported) {
+        taken.refusal = message_of(bench.status());
+        continue;
+      }
+    }
+    taken.types.push_back(type);
+  }
+  return taken;
+}
+
+// Lets `look` see the layout with each of these types. Options that leave out types may ask for
+// products of their own, which round to bytes.
 template <typename Look>
 Finding each_dtype(Subject& subject, AttentionLayout layout, Look look) {
-  bool any = false;
-  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-    if (!subject.provides("kv.dtype", dtype_name(type))) continue;
-    any = true;
+  const TypesTaken taken = types_taken(subject);
+  if (!taken.refusal.empty()) layout.allowed_error = AttentionLayout::kErrorOfBytes;
+  for (const DType type : taken.types) {
     layout.dtype = type;
     Finding found = look(layout);
     if (found.verdict != CaseVerdict::pass) return found;
   }
-  return any ? Finding() : skipped("its caches are of types that these cases do not know");
+  if (!taken.types.empty()) return {};
+  if (!taken.refusal.empty()) return broke(taken.refusal);
+  return skipped("its caches are of types that these cases do not know");
 }
 
 Finding attend_text(Subject& subject, const AttentionLayout& any) {
@@ -222,10 +249,9 @@ Finding runs_without_allocating(Subject& subject) {
 }  // namespace
 
 Result<Transcript> exercise_attention(Subject& subject, uint64_t seed) {
+  const std::vector<DType> types = types_taken(subject).types;
   AttentionLayout layout;
-  for (const DType type : {DType::f16, DType::bf16, DType::f32}) {
-    if (subject.provides("kv.dtype", dtype_name(type))) layout.dtype = type;
-  }
+  if (!types.empty()) layout.dtype = types.front();
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench,
                          AttentionBench::make(subject, layout));
   TENON_ASSIGN_OR_RETURN(const std::vector<float> out, bench->step({{{seed + 1}, 0, 0, 20}}));

@@ -38,6 +38,7 @@ class Subject {
   uint64_t seed() const { return seed_; }
   uint32_t effort() const { return effort_; }
   std::string name() const { return std::string(descriptor_.id); }
+  bool has_settings() const { return !settings_.empty(); }
   // How closely the contract looks at its calls.
   CallChecks checks() const { return checks_; }
   void look_closely() { checks_ = CallChecks::more; }

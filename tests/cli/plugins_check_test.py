@@ -158,6 +158,7 @@ WRONG = {
         "takes_memory": ("attention.memory", "fail"),
         "recurses": ("attention.formula", "crash"),
         "keeps_its_plan": ("attention.plans", "fail"),
+        "never_rounds": ("attention.formula", "fail"),
         "writes_its_input": ("any.views", "fail"),
     }),
     "kernels_state": ("state", {
@@ -335,6 +336,16 @@ class Usage(unittest.TestCase):
     def test_a_plugin_that_the_file_has_not_is_refused(self):
         self.assert_refused(check(library("samplers"), "--plugin", "sampler/test.nobody"),
                             "sampler/test.nobody")
+
+    def test_types_that_an_option_leaves_out_are_not_asked_for(self):
+        cpu = FOLDER.parent.parent / "plugins/libtenon-attention_cpu.so"
+        for products in ["f32", "bf16", "int8"]:
+            with self.subTest(products=products):
+                done = check(cpu, "--case", "attention", "--option", f"products={products}")
+                if "processor" in done.stdout and done.returncode != 0:
+                    self.skipTest("not on this processor")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertNotIn("skipped", done.stdout)
 
     def test_an_option_without_a_default_is_asked_for_once(self):
         replay = FOLDER.parent.parent / "plugins/libtenon-sampler_replay.so"

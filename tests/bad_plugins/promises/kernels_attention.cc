@@ -167,6 +167,36 @@ struct KeepsItsPlan : Sound {
   AttentionPlan kept_;
 };
 
+// Keeps in f32 what is to be stored as i8: it never rounds.
+struct NeverRounds : Sound {
+  using Sound::Sound;
+  Status bind(const AttentionBinding& binding) {
+    const KvGroupStorage& storage = binding.storage[0];
+    const KvGroup& group = binding.model->groups[0];
+    const uint64_t token = group.k_dim * sizeof(float);
+    const uint64_t head = token * storage.block_tokens;
+    const uint64_t block = head * group.kv_heads;
+    const uint64_t blocks = uint64_t{binding.max_sequences} * binding.model->context_tokens;
+    for (uint32_t i = 0; i < 2 * group.layers; ++i) memory_.emplace_back(blocks * block);
+    for (uint32_t i = 0; i < group.layers; ++i) {
+      layers_.push_back({{memory_[2 * i].data(), block, head, token},
+                         {memory_[2 * i + 1].data(), block, head, token}});
+    }
+    kept_ = {DType::f32, storage.block_tokens, layers_};
+    AttentionBinding changed = binding;
+    changed.storage = {&kept_, 1};
+    return Sound::bind(changed);
+  }
+
+ private:
+  std::vector<std::vector<std::byte>> memory_;
+  std::vector<KvLayerStorage> layers_;
+  KvGroupStorage kept_;
+};
+constexpr Fact kInBytes[] = {
+    {.key = "kv.dtype", .op = FactOp::in, .number = 0, .words = "i8"},
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<AttentionKernel, Class>(id);
@@ -190,6 +220,7 @@ constexpr PluginDescriptor kWrong[] = {
     made<Recurses>("test.recurses"),
     made<KeepsItsPlan>("test.keeps_its_plan"),
     made<WritesItsInput>("test.writes_its_input"),
+    sdk::with_facts(made<NeverRounds>("test.never_rounds"), kInBytes),
 };
 
 }  // namespace
@@ -197,4 +228,4 @@ constexpr PluginDescriptor kWrong[] = {
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
                      &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
                      &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14], &kWrong[15], &kWrong[16],
-                     &kWrong[17])
+                     &kWrong[17], &kWrong[18])
