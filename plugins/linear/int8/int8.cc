@@ -32,6 +32,7 @@ class Int8 {
   Int8(const HostServices& host, const PipelineFacts&, const sdk::NoOptions&)
       : kernels_(choose_kernels(*host.facts)),
         asks_ahead_(!sdk::fetches_by_itself(*host.facts)),
+        row_lead_(sdk::row_lead_bytes(*host.facts)),
         scratch_(host) {}
 
   Status bind(const LinearLimits& limits) {
@@ -156,6 +157,7 @@ class Int8 {
     task.format = header.format;
     task.block_groups = header.block_groups;
     task.asks_ahead = asks_ahead_;
+    task.row_lead = row_lead_;
     task.panel_bytes = panels_of(header, job.k_in).panel_bytes();
     task.panels = packed + sizeof(PackedHeader);
     task.second_panels = second == nullptr ? nullptr : second + sizeof(PackedHeader);
@@ -166,6 +168,7 @@ class Int8 {
 
   const KernelSet& kernels_;
   const bool asks_ahead_;
+  const uint32_t row_lead_;
   sdk::WorkerScratch scratch_;
 };
 

@@ -70,6 +70,7 @@ struct MultiplyTask : sdk::PanelTask {
   Format format = Format::q8_0;
   uint32_t block_groups = 1;  // PackedHeader
   bool asks_ahead = true;     // for the next block, also for a single row
+  uint32_t row_lead = 0;      // bytes; where a single row does not (sdk::row_lead_bytes)
   uint64_t panel_bytes = 0;
   const std::byte* panels = nullptr;         // behind the header
   const std::byte* second_panels = nullptr;  // silu_mul only

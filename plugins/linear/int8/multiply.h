@@ -139,14 +139,98 @@ inline const std::byte* source_at(const MultiplyTask& task, const Pass& pass, ui
                          : panel_at(task, true, pass.first_panel + i - pass.panels);
 }
 
-// One row, where the processor fetches by itself what is read in turn: each panel from front to
-// back. What is behind a jump it does not guess, and between two panels it would pause; so the
-// first lines of the next panel are asked for during the last block of this one.
+// Rows of a pass that reads each panel from front to back, and the bytes that it asks for lines in
+// front of what it reads. A single row of 8 bits computes little, and the processor keeps up.
+constexpr uint32_t rows_in_turn(const MultiplyTask& task) {
+  if (task.asks_ahead) return 0;
+  return task.row_lead > 0 ? 2 : 1;
+}
 template <class L>
-void multiply_one_row(const MultiplyTask& task, const Pass& pass, uint32_t sources) {
-  const uint32_t groups = task.k_in / kGroupValues;
+constexpr uint32_t lead_of(const MultiplyTask& task, uint32_t rows) {
+  constexpr bool kNarrow = bytes_of_group<L>() < kGroupValues * kPanelColumns;
+  return rows > 1 || kNarrow ? task.row_lead : 0;
+}
+
+// Few rows, where the processor fetches by itself what is read in turn: each panel from front to
+// back. What is behind a jump it does not guess, and between two panels it would pause; so the
+// first lines of the next panel are asked for at the end of this one.
+template <class L>
+class InTurn {
+ public:
+  InTurn(const MultiplyTask& task, const Pass& pass)
+      : task_(task),
+        pass_(pass),
+        groups_(task.k_in / kGroupValues),
+        lead_(lead_of<L>(task, pass.rows)) {}
+
+  // Source `i`; `next`: what is read behind it, or null.
+  void multiply(uint32_t i, const std::byte* panel, const std::byte* next) const {
+    for (uint32_t begin = 0; begin < groups_; begin += kBlockGroups) {
+      const uint32_t now = groups_ - begin < kBlockGroups ? groups_ - begin : kBlockGroups;
+      TileTask block{.panel = panel + bytes_of(begin),
+                     .x = block_of_x(task_, pass_, begin / kBlockGroups),
+                     .groups = now,
+                     .block_groups = task_.block_groups,
+                     .sums = reinterpret_cast<float*>(task_.scratch) +
+                             uint64_t{i} * pass_.rows * kPanelColumns,
+                     .resume = begin > 0,
+                     .in_turn = lead_ == 0};
+      const bool ends = begin + now == groups_ && next != nullptr;
+      if (!ends) {
+        run(block, block.panel + lead_, lead_ == 0 ? 0 : bytes_of(now));
+      } else if (lead_ == 0) {
+        run(block, next, 64 * now);
+      } else {
+        run_end(block, next);
+      }
+    }
+  }
+
+ private:
+  uint64_t bytes_of(uint32_t groups) const {
+    return bytes_of_groups<L>(groups, task_.block_groups);
+  }
+
+  // Asks for `bytes` from `ahead` on, spread over the block's groups.
+  void run(TileTask block, const std::byte* ahead, uint64_t bytes) const {
+    block.ahead = ahead;
+    block.ahead_stride = bytes / block.groups;
+    block.ahead_lines = static_cast<uint32_t>((block.ahead_stride + 63) / 64);
+    if (pass_.rows > 1 && L::kPacked && bytes > 0) block.ahead_steps = 0xff;
+    tile_for<L>(pass_.rows)(block);
+  }
+  // A panel's last block: groups that come before the last `lead_` bytes ask in this panel, the
+  // others in the next one.
+  void run_end(TileTask block, const std::byte* next) const {
+    uint32_t whole = 1;
+    if constexpr (IsBlocks<L>) whole = L::block_groups(task_.block_groups);
+    uint32_t here = 0;
+    while (here + whole < block.groups &&
+           bytes_of(here + whole) + lead_ <= bytes_of(block.groups) + bytes_of(whole) / 2) {
+      here += whole;
+    }
+    if (here > 0) {
+      TileTask front = block;
+      front.groups = here;
+      run(front, block.panel + lead_, bytes_of(here));
+      block.panel += bytes_of(here);
+      block.x += here * sizeof(RowGroup);
+      block.groups -= here;
+      block.resume = true;
+    }
+    run(block, next, lead_);
+  }
+
+  const MultiplyTask& task_;
+  const Pass& pass_;
+  const uint32_t groups_;
+  const uint32_t lead_;
+};
+
+template <class L>
+void multiply_in_turn(const MultiplyTask& task, const Pass& pass, uint32_t sources) {
+  const InTurn<L> turn(task, pass);
   for (uint32_t i = 0; i < sources; ++i) {
-    const std::byte* panel = source_at(task, pass, i);
     const uint32_t next_panel = pass.first_panel + pass.panels;
     const std::byte* next = nullptr;
     if (i + 1 < sources) {
@@ -154,20 +238,7 @@ void multiply_one_row(const MultiplyTask& task, const Pass& pass, uint32_t sourc
     } else if (has_panel(task, next_panel)) {
       next = panel_at(task, false, next_panel);
     }
-    for (uint32_t begin = 0; begin < groups; begin += kBlockGroups) {
-      const bool ends = groups - begin <= kBlockGroups;
-      const uint32_t asked_lines = ends && next != nullptr ? 1 : 0;
-      tile_for<L>(1)({.panel = panel + bytes_of_groups<L>(begin, task.block_groups),
-                      .x = block_of_x(task, pass, begin / kBlockGroups),
-                      .groups = ends ? groups - begin : kBlockGroups,
-                      .block_groups = task.block_groups,
-                      .sums = reinterpret_cast<float*>(task.scratch) + i * kPanelColumns,
-                      .resume = begin > 0,
-                      .ahead = next,
-                      .ahead_stride = 64 * asked_lines,
-                      .ahead_lines = asked_lines,
-                      .in_turn = true});
-    }
+    turn.multiply(i, source_at(task, pass, i), next);
   }
 }
 
@@ -175,7 +246,7 @@ template <class L>
 void multiply_pass(const MultiplyTask& task, const Pass& pass) {
   const bool gated = task.epilogue == Epilogue::silu_mul;
   const uint32_t sources = gated ? 2 * pass.panels : pass.panels;
-  if (pass.rows == 1 && !task.asks_ahead) return multiply_one_row<L>(task, pass, sources);
+  if (pass.rows <= rows_in_turn(task)) return multiply_in_turn<L>(task, pass, sources);
   const uint32_t groups = task.k_in / kGroupValues;
   const uint64_t panel_floats = uint64_t{pass.rows} * kPanelColumns;
   const uint32_t each = task.block_groups;
