@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/base/half.h"
 #include "core/conformance/random.h"
@@ -30,7 +31,24 @@ float quantised(float value, float scale, float lowest, float highest) {
   return scale == 0 ? 0 : std::clamp(std::nearbyint(value / scale), lowest, highest) * scale;
 }
 
-// All KV heads of a position, as the cache keeps them.
+// A row of one head, as a cache of that type keeps it.
+void keep_as(DType dtype, std::span<float> row) {
+  const auto [lowest, highest] = std::minmax_element(row.begin(), row.end());
+  if (dtype == DType::bf16) {
+    for (float& value : row) value = as_bf16(value);
+  } else if (dtype == DType::f16) {
+    for (float& value : row) value = float_from_f16(f16_from_float(value));
+  } else if (dtype == DType::i8) {
+    const float scale = as_bf16(std::max(-*lowest, *highest) / 127);
+    for (float& value : row) value = quantised(value, scale, -127, 127);
+  } else if (dtype == DType::i4) {
+    const float least = bf16_below(*lowest);
+    const float scale = as_bf16((*highest - least) / 15);
+    for (float& value : row) value = least + quantised(value - least, scale, 0, 15);
+  }
+}
+
+// All KV heads of a position, so.
 std::vector<float> heads_as(DType dtype, std::vector<float> heads) {
   for (uint32_t g = 0; g < AttentionText::kKvHeads; ++g) {
     keep_as(dtype, std::span(heads).subspan(g * AttentionText::kDim, AttentionText::kDim));
@@ -200,22 +218,6 @@ Status AttentionBench::run_phase(const AttentionCall& call, uint32_t phase) {
   return run_at_once(slices, [&](uint32_t slice) {
     return kernel_->run(call, phase, {slice, slices});
   });
-}
-
-void keep_as(DType dtype, std::span<float> row) {
-  const auto [lowest, highest] = std::minmax_element(row.begin(), row.end());
-  if (dtype == DType::bf16) {
-    for (float& value : row) value = as_bf16(value);
-  } else if (dtype == DType::f16) {
-    for (float& value : row) value = float_from_f16(f16_from_float(value));
-  } else if (dtype == DType::i8) {
-    const float scale = as_bf16(std::max(-*lowest, *highest) / 127);
-    for (float& value : row) value = quantised(value, scale, -127, 127);
-  } else if (dtype == DType::i4) {
-    const float least = bf16_below(*lowest);
-    const float scale = as_bf16((*highest - least) / 15);
-    for (float& value : row) value = least + quantised(value - least, scale, 0, 15);
-  }
 }
 
 std::vector<double> wanted_row(const AttentionText& text, uint32_t p, uint32_t rows,

@@ -6,7 +6,6 @@
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "core/conformance/guarded_memory.h"
@@ -96,9 +95,6 @@ class AttentionBench {
   bool plans_further_ = false;
   uint64_t step_ = 0;
 };
-
-// A row of one head, as a cache of that type keeps it.
-void keep_as(DType dtype, std::span<float> row);
 
 // out [heads · dim] of the row at position p, one of `rows`, by the formula in double precision.
 std::vector<double> wanted_row(const AttentionText& text, uint32_t p, uint32_t rows,
