@@ -454,15 +454,14 @@ class Attention {
   float factors_[S::kQueries + 4];     // what sums are multiplied with to take up the tile
   float query_sums_[S::kQueries];      // Σ q, for i4
   float least_sums_[S::kQueries + 4];  // Σ weight · least of V over the tile, for i4
-  float range_maxima_[S::kQueries];
-  float range_weights_[S::kQueries];
+  float range_maxima_[S::kQueries + 4];
+  float range_weights_[S::kQueries + 4];
   float maxima_[S::kQueries];
   float weights_[S::kQueries];
 #ifdef __AVX512VNNI__
   static constexpr uint32_t kByteMost = S::kBytes ? S::kQueries : 1;
   ByteQuery byte_queries_[kByteMost];
   float byte_takes_[kByteMost + kByteQueries];
-  ScaleWords scale_words_;
 #endif
   float* tile_;        // K as columns, then V as rows where they are widened first
   float* q_;           // [all queries][kQueryStride]

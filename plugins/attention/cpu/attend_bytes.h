@@ -35,27 +35,27 @@ void Attention<E, S>::attend_in_bytes(const TileRows& rows, uint32_t head, uint3
   // Half of what comes next is asked for with the scores, and what is left with the values, where a
   // step takes half as long. Several groups of queries ask for it earlier.
   const auto vectors_of = [](uint32_t dim) { return (dim + kByteColumns - 1) / kByteColumns; };
-  const uint32_t k_steps = kTileTokens / kByteRows * kPairsOfRows * vectors_of(task_.k_dim);
+  const uint32_t k_steps = 2 * kTileTokens / kByteRows * vectors_of(task_.k_dim);
   const uint32_t v_steps = kTileTokens / 4 * vectors_of(task_.v_dim);
   const uint32_t k_pace = requests.pace(4, k_steps);
   const uint32_t v_pace = requests.pace(4, v_steps);
-  for (uint32_t t = 0; t < kTileTokens; t += kByteRows) {
-    const ByteRows k{.k = rows.k + t,
-                     .v = rows.v + t,
-                     .k_offset = k_offset,
-                     .k_dim = task_.k_dim,
-                     .k_scale_at = k_offset + scale_word_at<E>(task_.k_dim),
-                     .v_scale_at = v_offset + scale_word_at<E>(task_.v_dim),
-                     .k_words = scale_words_.k + t,
-                     .v_words = scale_words_.v + t,
-                     .requests = &requests,
-                     .pace = k_pace};
-    for (uint32_t i = first; i < last; i += kByteQueries) {
-      with_queries(smaller(kByteQueries, last - i), [&](auto queries) {
-        score_bytes<E, S::kQueryStride, decltype(queries)::kValue>(
-            q_ + (base + i) * S::kQueryStride, k, i == first, scores_ + i * kTileTokens + t);
-      });
-    }
+  const ByteRows k{.k = rows.k,
+                   .v = rows.v,
+                   .k_offset = k_offset,
+                   .k_dim = task_.k_dim,
+                   .k_scale_at = k_offset + scale_word_at<E>(task_.k_dim),
+                   .v_scale_at = v_offset + scale_word_at<E>(task_.v_dim),
+                   .scales = &scales_,
+                   .requests = &requests,
+                   .pace = k_pace};
+  for (uint32_t i = first; i < last; i += kByteQueries) {
+    with_queries(smaller(kByteQueries, last - i), [&](auto queries) {
+      constexpr uint32_t kCount = decltype(queries)::kValue;
+      const auto score = task_.k_dim % kByteColumns == 0
+                             ? score_bytes<E, S::kQueryStride, kCount, true>
+                             : score_bytes<E, S::kQueryStride, kCount, false>;
+      score(q_ + (base + i) * S::kQueryStride, k, i == first, scores_ + i * kTileTokens);
+    });
   }
   weigh_bytes(base, first, last, requests);
   for (uint32_t column = 0; column < task_.v_dim; column += kByteColumns) {
@@ -97,7 +97,6 @@ ByteSoftmax Attention<E, S>::byte_softmax(uint32_t base, uint32_t i) {
 template <class E, class S>
 void Attention<E, S>::weigh_bytes(uint32_t base, uint32_t first, uint32_t last,
                                   Requests& requests) {
-  read_scales<E>(scale_words_, scales_);
   ByteValues all;
   prepare_values<E>(scales_, {0, kTileTokens}, all);
   const bool plain = task_.slopes == nullptr && task_.soft_cap == 0.0f;

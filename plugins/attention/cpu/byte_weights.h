@@ -12,25 +12,6 @@
 namespace tenon::attention_cpu {
 namespace {
 
-template <class E>
-void read_scales(const ScaleWords& words, TileScales& to) {
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
-#pragma GCC unroll 4
-  for (uint32_t t = 0; t < kTileTokens; t += simd::kLanes) {
-    const __m512i k = _mm512_load_si512(words.k + t);
-    const __m512i v = _mm512_load_si512(words.v + t);
-    if constexpr (E::kShifted) {
-      _mm512_store_si512(to.k_scale + t, _mm512_slli_epi32(k, 16));
-      _mm512_store_si512(to.k_least + t, _mm512_and_si512(k, upper));
-      _mm512_store_si512(to.v_scale + t, _mm512_slli_epi32(v, 16));
-      _mm512_store_si512(to.v_least + t, _mm512_and_si512(v, upper));
-    } else {
-      _mm512_store_si512(to.k_scale + t, _mm512_and_si512(k, upper));
-      _mm512_store_si512(to.v_scale + t, _mm512_and_si512(v, upper));
-    }
-  }
-}
-
 // How the weights of a tile become codes: weight · to_code, and code · unit goes with V's bytes.
 // `middle` is what the byte 0 stands for, where V is shifted.
 struct ByteValues {
@@ -178,7 +159,7 @@ template <class E, uint32_t R, bool kProducts>
   }
   const F32 found = join_lanes(highest, simd::max);
   const auto seen = static_cast<__mmask8>(tile.sees);
-  const F32 before = _mm512_castps128_ps512(_mm_maskz_loadu_ps(seen, softmax.maxima));
+  const F32 before = _mm512_castps128_ps512(_mm_loadu_ps(softmax.maxima));
   const F32 raised = simd::max(found, before);
   // Lanes 0 … 3: what is kept of sums; 4 … 7: what is taken of the tile.
   const F32 factors = exp2_weight(simd::sub(_mm512_mask_blend_ps(0x00f0, before, found),
@@ -190,8 +171,7 @@ template <class E, uint32_t R, bool kProducts>
     sums[r] = middles[r] = simd::zero();
     if (r >= R) continue;
     tile.requests->ask_in_pace(tile.pace);
-    const F32 maximum = simd::set1(
-        simd::first(_mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(r)), found)));
+    const F32 maximum = _mm512_permutexvar_ps(_mm512_set1_epi32(static_cast<int>(r)), found);
     const ByteValues& values = *tile.values[kProducts ? 0 : r];
     F32 weight[kTileVectors];
     __m512i codes[kTileVectors];
@@ -213,9 +193,11 @@ template <class E, uint32_t R, bool kProducts>
   const __m128 keep = _mm512_castps512_ps128(factors);
   const __m128 take = _mm512_extractf32x4_ps(factors, 1);
   const __m128 sum = _mm512_castps512_ps128(join_lanes(sums, simd::add));
-  const __m128 weights = _mm_maskz_loadu_ps(seen, softmax.weights);
-  _mm_mask_storeu_ps(softmax.maxima, seen, _mm512_castps512_ps128(raised));
-  _mm_mask_storeu_ps(softmax.weights, seen, _mm_fmadd_ps(sum, take, _mm_mul_ps(weights, keep)));
+  const __m128 weights = _mm_loadu_ps(softmax.weights);
+  _mm_storeu_ps(softmax.maxima, _mm512_castps512_ps128(_mm512_mask_blend_ps(seen, before, raised)));
+  _mm_storeu_ps(
+      softmax.weights,
+      _mm_mask_blend_ps(seen, weights, _mm_fmadd_ps(sum, take, _mm_mul_ps(weights, keep))));
   _mm_storeu_ps(softmax.keep, keep);
   const auto unit = [&tile](uint32_t r) { return tile.values[kProducts || r >= R ? 0 : r]->unit; };
   _mm_storeu_ps(softmax.take, _mm_mul_ps(take, _mm_setr_ps(unit(0), unit(1), unit(2), unit(3))));

@@ -71,14 +71,25 @@ ByteQuery make_codes(float* query, uint32_t dim) {
     const F32 within = simd::max(simd::min(whole, most), simd::sub(simd::zero(), most));
     _mm512_store_si512(codes + d, _mm512_cvtps_epi32(within));
   }
-  auto* to = reinterpret_cast<int8_t*>(query);
-  int32_t sum = 0;
-  for (uint32_t d = 0; d < kMaxHeadDim; ++d) {
-    sum += codes[d];
-    // Of 32 elements of i4 the even ones come first.
-    const uint32_t at = E::kBits == 8 ? d : d / 32 * 32 + d % 2 * 16 + d % 32 / 2;
-    to[at] = static_cast<int8_t>(codes[d]);
+  auto* to = reinterpret_cast<__m128i*>(query);
+  __m512i sums = _mm512_setzero_si512();
+  for (uint32_t d = 0; d < kMaxHeadDim; d += 2 * simd::kLanes, to += 2) {
+    const __m512i words[2] = {_mm512_load_si512(codes + d),
+                              _mm512_load_si512(codes + d + simd::kLanes)};
+    sums = _mm512_add_epi32(sums, _mm512_add_epi32(words[0], words[1]));
+    __m128i front = _mm512_cvtepi32_epi8(words[0]);
+    __m128i back = _mm512_cvtepi32_epi8(words[1]);
+    if constexpr (E::kBits == 4) {
+      // Of 32 elements the even ones come first.
+      const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+      const __m128i halves[2] = {_mm_shuffle_epi8(front, order), _mm_shuffle_epi8(back, order)};
+      front = _mm_unpacklo_epi64(halves[0], halves[1]);
+      back = _mm_unpackhi_epi64(halves[0], halves[1]);
+    }
+    _mm_storeu_si128(to, front);
+    _mm_storeu_si128(to + 1, back);
   }
+  const int32_t sum = _mm512_reduce_add_epi32(sums);
   const float usable = scale + simd::reduce_add(finite);
   return {usable, static_cast<float>(sum) * usable, E::kBits == 8 ? -128 * sum : 0};
 }
@@ -86,17 +97,19 @@ ByteQuery make_codes(float* query, uint32_t dim) {
 // --- scores --------------------------------------------------------------------------------------
 
 // Elements [at, at + kByteColumns) of rows 0, 4, 8 and 12: vectors of a quarter each, of i4 its
-// even and its odd elements. i8 becomes unsigned. `there`: words that are read, the others are
-// zero.
-template <class E>
+// even and its odd elements. i8 becomes unsigned. kWhole: all are there; otherwise `there` are the
+// words that are read, the others are zero.
+template <class E, bool kWhole>
 [[gnu::always_inline]] inline void load_quarters(const std::byte* const* rows, uint64_t at,
                                                  __mmask16 there, __m512i (&quarters)[4]) {
   F32 row[4];
   if constexpr (E::kBits == 8) {
 #pragma GCC unroll 4
     for (uint32_t i = 0; i < 4; ++i) {
-      row[i] = _mm512_castsi512_ps(
-          _mm512_xor_si512(_mm512_maskz_loadu_epi32(there, rows[4 * i] + at), all_bytes(0x80)));
+      const std::byte* from = rows[4 * i] + at;
+      const __m512i bytes =
+          kWhole ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi32(there, from);
+      row[i] = _mm512_castsi512_ps(_mm512_xor_si512(bytes, all_bytes(0x80)));
     }
     const F32 front[2] = {_mm512_shuffle_f32x4(row[0], row[1], 0x44),
                           _mm512_shuffle_f32x4(row[2], row[3], 0x44)};
@@ -107,12 +120,15 @@ template <class E>
     quarters[2] = as_integers(_mm512_shuffle_f32x4(back[0], back[1], 0x88));
     quarters[3] = as_integers(_mm512_shuffle_f32x4(back[0], back[1], 0xdd));
   } else {
-    const auto words = static_cast<__mmask8>(there);
+    const auto half = [&](uint32_t i) __attribute__((always_inline)) {
+      const auto* from = reinterpret_cast<const __m256i*>(rows[i] + at);
+      return kWhole ? _mm256_loadu_si256(from)
+                    : _mm256_maskz_loadu_epi32(static_cast<__mmask8>(there), from);
+    };
 #pragma GCC unroll 2
     for (uint32_t i = 0; i < 2; ++i) {
-      row[i] = _mm512_castsi512_ps(_mm512_inserti64x4(
-          _mm512_castsi256_si512(_mm256_maskz_loadu_epi32(words, rows[8 * i] + at)),
-          _mm256_maskz_loadu_epi32(words, rows[8 * i + 4] + at), 1));
+      row[i] = _mm512_castsi512_ps(
+          _mm512_inserti64x4(_mm512_castsi256_si512(half(8 * i)), half(8 * i + 4), 1));
     }
     const __m512i bytes[2] = {as_integers(_mm512_shuffle_f32x4(row[0], row[1], 0x88)),
                               as_integers(_mm512_shuffle_f32x4(row[0], row[1], 0xdd))};
@@ -124,103 +140,110 @@ template <class E>
   }
 }
 
-// Adds the products of a query's 16 codes, kAt bytes behind `query`, with vectors of four rows.
-template <uint32_t kAt>
-[[gnu::always_inline]] inline void add_codes(__m512i& first, __m512i& second, __m512i of_first,
-                                             __m512i of_second, const float* query) {
-  __m512i code;
-  asm volatile("vbroadcasti32x4 %c4(%3), %2\n\tvpdpbusd %2, %5, %0\n\tvpdpbusd %2, %6, %1"
-               : "+v"(first), "+v"(second), "=&v"(code)
-               : "r"(query), "i"(kAt), "v"(of_first), "v"(of_second));
-}
-
-// The words in which the scales of a tile's rows stand, and what i4 has beside them.
-struct ScaleWords {
-  alignas(64) uint32_t k[kTileTokens];
-  alignas(64) uint32_t v[kTileTokens];
-};
-// Bytes from a row's beginning to that word.
+// Bytes from a row's beginning to the word in which its scale stands: with what i4 has beside it,
+// or in the upper half.
 template <class E>
 constexpr uint64_t scale_word_at(uint32_t dim) {
   return kv_element_bytes(E::kType, dim) - (E::kShifted ? 0 : 2);
 }
-[[gnu::always_inline]] inline uint32_t read_word(const std::byte* from) {
-  uint32_t word;
-  __builtin_memcpy(&word, from, sizeof(word));
-  return word;
+// The words `at` bytes behind the beginnings of 16 rows.
+[[gnu::always_inline]] inline __m512i read_words(const std::byte* const* rows, uint64_t at) {
+  const auto four = [&](uint32_t i) __attribute__((always_inline)) {
+    const auto word = [&](uint32_t j) __attribute__((always_inline)) {
+      return _mm_loadu_si32(rows[i + j] + at);
+    };
+    return _mm_unpacklo_epi64(_mm_unpacklo_epi32(word(0), word(1)),
+                              _mm_unpacklo_epi32(word(2), word(3)));
+  };
+  __m512i words = _mm512_castsi128_si512(four(0));
+  words = _mm512_inserti32x4(words, four(4), 1);
+  words = _mm512_inserti32x4(words, four(8), 2);
+  return _mm512_inserti32x4(words, four(12), 3);
+}
+// Scales of 16 rows, and of i4 what stands beside them.
+template <class E>
+[[gnu::always_inline]] inline void read_scales(const std::byte* const* rows, uint64_t at,
+                                               float* scale, float* least) {
+  const __m512i words = read_words(rows, at);
+  const __m512i upper = _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
+  if constexpr (E::kShifted) {
+    _mm512_store_si512(scale, _mm512_slli_epi32(words, 16));
+    _mm512_store_si512(least, upper);
+  } else {
+    _mm512_store_si512(scale, upper);
+  }
 }
 
-// What R queries are multiplied with: kByteRows rows of one head of K.
+// What R queries are multiplied with: a tile of one head of K.
 struct ByteRows {
-  const std::byte* const* k;  // [kByteRows]
+  const std::byte* const* k;  // [kTileTokens]
   const std::byte* const* v;
   uint64_t k_offset;
   uint32_t k_dim;
   uint64_t k_scale_at;
   uint64_t v_scale_at;
-  uint32_t* k_words;  // where the scales' words go
-  uint32_t* v_words;
+  TileScales* scales;
   Requests* requests;
-  uint32_t pace;  // for each kByteColumns of two times four rows
+  uint32_t pace;  // for each kByteColumns of half of kByteRows rows
 };
-inline constexpr uint32_t kPairsOfRows = kByteRows / 8;  // of two times four rows
-// Scores before they are scaled, kTileTokens apart. Words of scales are read beside, where they are
-// asked for: rows of K are in the first cache then, and those of V come into it.
-template <class E, uint32_t kStride, uint32_t R>
+// Scores before they are scaled, kTileTokens apart. Elements in the outer loop, so that a query's
+// codes stay in registers; scales with the last of them, so that lines of K are not all read at
+// once. kWhole: `k_dim` is a multiple of kByteColumns.
+template <class E, uint32_t kStride, uint32_t R, bool kWhole>
 [[gnu::noinline]] void score_bytes(const float* codes, const ByteRows& rows, bool with_scales,
                                    float* scores) {
-  const std::byte* const* k = rows.k;
-  const std::byte* const* v = rows.v;
-  uint32_t* k_words = rows.k_words;
-  uint32_t* v_words = rows.v_words;
-  const uint64_t k_offset = rows.k_offset;
-  const uint64_t k_at = rows.k_scale_at;
-  const uint64_t v_at = rows.v_scale_at;
-  const uint32_t dim = rows.k_dim;
-  const uint32_t words = words_of<E>(dim);
-  __m512i pairs[2][R];  // two lanes of each quarter are of one row, two of the other
-  each<kPairsOfRows>([&](auto pair) __attribute__((always_inline)) {
-    constexpr uint32_t kFirst = 2 * pair.kValue;
-    __m512i sums[2][R];
-#pragma GCC unroll 4
-    for (uint32_t r = 0; r < R; ++r) sums[0][r] = sums[1][r] = _mm512_setzero_si512();
-    uint32_t d = 0;
-    do {
-      asm volatile("" ::: "memory");  // pointers are read where they are used, not kept
-      rows.requests->ask_in_pace(rows.pace);
-      const uint32_t word = d * E::kBits / 32;
-      const __mmask16 there = simd::first_lanes(words - word);
-      const float* query = codes + d / 4;
-      __m512i quarters[2][4];
-      load_quarters<E>(k + kFirst, k_offset + word * 4, there, quarters[0]);
-      load_quarters<E>(k + kFirst + 1, k_offset + word * 4, there, quarters[1]);
-      each<4>([&](auto j) __attribute__((always_inline)) {
-        each<R>([&](auto r) __attribute__((always_inline)) {
-          add_codes<(r.kValue * kStride + j.kValue * 4) * 4>(sums[0][r.kValue], sums[1][r.kValue],
-                                                             quarters[0][j.kValue],
-                                                             quarters[1][j.kValue], query);
-        });
-      });
-      d += kByteColumns;
-    } while (d < dim);
+  const uint32_t words = words_of<E>(rows.k_dim);
+  for (uint32_t d = 0; d < rows.k_dim; d += kByteColumns) {
+    const uint32_t word = d * E::kBits / 32;
+    const __mmask16 there = simd::first_lanes(words - word);
+    const uint64_t at = rows.k_offset + word * 4;
+    __m512i code[R][4];
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < R; ++r) {
-      pairs[pair.kValue][r] = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0][r], sums[1][r]),
-                                               _mm512_unpackhi_epi32(sums[0][r], sums[1][r]));
-    }
-    asm volatile("" ::: "memory");
-    if (!with_scales) return;
-#pragma GCC unroll 8
-    for (uint32_t i = 8 * pair.kValue; i < 8 * pair.kValue + 8; ++i) {
-      k_words[i] = read_word(k[i] + k_at);
-      v_words[i] = read_word(v[i] + v_at);
-    }
-  });
 #pragma GCC unroll 4
-  for (uint32_t r = 0; r < R; ++r) {
-    _mm512_storeu_si512(scores + r * kTileTokens,
-                        _mm512_add_epi32(_mm512_unpacklo_epi64(pairs[0][r], pairs[1][r]),
-                                         _mm512_unpackhi_epi64(pairs[0][r], pairs[1][r])));
+      for (uint32_t j = 0; j < 4; ++j) {
+        code[r][j] = _mm512_broadcast_i32x4(
+            _mm_load_si128(reinterpret_cast<const __m128i*>(codes + r * kStride + d / 4 + j * 4)));
+      }
+    }
+    for (uint32_t t = 0; t < kTileTokens; t += kByteRows) {
+      __m512i pairs[2][R];
+      each<2>([&](auto pair) __attribute__((always_inline)) {
+        rows.requests->ask_in_pace(rows.pace);
+        __m512i sums[2][R];
+        each<2>([&](auto i) __attribute__((always_inline)) {
+          __m512i quarters[4];
+          load_quarters<E, kWhole>(rows.k + t + 2 * pair.kValue + i.kValue, at, there, quarters);
+#pragma GCC unroll 4
+          for (uint32_t r = 0; r < R; ++r) sums[i.kValue][r] = _mm512_setzero_si512();
+#pragma GCC unroll 4
+          for (uint32_t j = 0; j < 4; ++j) {
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < R; ++r) {
+              add_products(sums[i.kValue][r], quarters[j], code[r][j]);
+            }
+          }
+        });
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < R; ++r) {
+          pairs[pair.kValue][r] = _mm512_add_epi32(_mm512_unpacklo_epi32(sums[0][r], sums[1][r]),
+                                                   _mm512_unpackhi_epi32(sums[0][r], sums[1][r]));
+        }
+      });
+#pragma GCC unroll 4
+      for (uint32_t r = 0; r < R; ++r) {
+        __m512i sum = _mm512_add_epi32(_mm512_unpacklo_epi64(pairs[0][r], pairs[1][r]),
+                                       _mm512_unpackhi_epi64(pairs[0][r], pairs[1][r]));
+        float* to = scores + r * kTileTokens + t;
+        if (d > 0) sum = _mm512_add_epi32(sum, _mm512_loadu_si512(to));
+        _mm512_storeu_si512(to, sum);
+      }
+      if (d + kByteColumns < rows.k_dim || !with_scales) continue;
+      read_scales<E>(rows.k + t, rows.k_scale_at, rows.scales->k_scale + t,
+                     rows.scales->k_least + t);
+      read_scales<E>(rows.v + t, rows.v_scale_at, rows.scales->v_scale + t,
+                     rows.scales->v_least + t);
+    }
   }
 }
 
