@@ -4,8 +4,6 @@
 //
 //   where all columns have one zero, sums start at what it takes away (start_of in quant_tile.h)
 //   else a bias times the sum of x is added (`bias`), as a minimum is
-//
-// q5_0 and the tables of single scales have one zero and a bias: their bits are recorded.
 #pragma once
 
 #include <tenon/sdk/linear/quant_steps.h>
@@ -38,13 +36,16 @@ constexpr int32_t rounded(float value) {
   return static_cast<int32_t>(value + (value < 0 ? -0.5f : 0.5f));
 }
 
+// Formats whose small scales and sums are whole numbers below 2^24 together: what a group's two
+// halves add up to is exact, and only then takes the block's scale.
+template <class F>
+inline constexpr bool kJoined =
+    F::kShape.format == Format::q2_k || F::kShape.format == Format::q3_k;
+
 // Whether there is a bias; else the zero, one for all columns, is taken back where sums start.
 template <class F>
 constexpr bool has_bias() {
-  constexpr sdk::QuantShape kShape = F::kShape;
-  if (kShape.has_second() || kShape.small == sdk::SmallScales::shifted) return true;
-  if (kShape.scales() == 2 || kShape.small == sdk::SmallScales::whole) return false;
-  return kShape.format != Format::tq2_0;
+  return F::kShape.has_second() || F::kShape.small == sdk::SmallScales::shifted;
 }
 // Levels that need no more than seven bits are stored with 64 added, in every set.
 inline constexpr int32_t kNarrowOffset = 64;
@@ -62,8 +63,14 @@ template <class F>
 constexpr int32_t byte_offset() {
   if (has_narrow_table<F>()) return kNarrowOffset;
   if (kTable<F>) return static_cast<int32_t>(kStoredOffset[0]);
+  if (kJoined<F> && kChangesCodes && !has_bias<F>()) return static_cast<int32_t>(kStoredOffset[0]);
   if (!has_bias<F>()) return static_cast<int32_t>(F::kShape.zero);
   return F::kShape.bits == 8 ? static_cast<int32_t>(kStoredOffset[0]) - 128 : 0;
+}
+// What sums take back of it where they start; a bias takes back all.
+template <class F>
+constexpr int32_t start_offset() {
+  return has_bias<F>() ? 0 : byte_offset<F>();
 }
 
 // Formats whose words are read in an order that the processor's own prefetching cannot follow.
@@ -90,25 +97,40 @@ struct DotOfFormat {
   static constexpr bool kWide = (kTable<F> && !has_narrow_table<F>()) || F::kShape.bits == 8;
   static constexpr bool kNibbles =
       !kTable<F> && F::kShape.bits <= 4 && F::kShape.small != sdk::SmallScales::shifted_halves;
-  using Narrow = std::conditional_t<kNibbles, DotQ4, DotUnsigned>;
+  static constexpr bool kChanged = kChangesCodes && kJoined<F>;
+  using Narrow = std::conditional_t<kNibbles && !kChanged, DotQ4, DotUnsigned>;
   using Type = std::conditional_t<kWide, DotQ8, Narrow>;
 };
 
 // As the panel stores it. F: the struct of the format.
+//
+// Where a set may change codes, small scales of joined halves are multiplied into them; else the
+// halves' sums are multiplied with them. Both are exact, so the bits are the same.
 template <class F>
 struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   using Block = F;
   using Steps = sdk::QuantSteps<F, kPanelVectors>;
   static constexpr bool kPacked = true;
   static constexpr Format kFormat = F::kShape.format;
-  static constexpr bool kBiased = has_bias<F>();
+  // The parts of a group that are summed one after the other, and the scales of `scale`.
+  static constexpr bool kJoinedSums = kJoined<F> && !kChangesCodes;
+  static constexpr uint32_t kScales = kJoined<F> && kChangesCodes ? 1 : Steps::kScales;
+  static constexpr uint32_t kBiases = !has_bias<F>() ? 0 : (kJoined<F> ? Steps::kScales : 1);
 
+  // Of joined sums the small one.
   [[gnu::always_inline]] static F32 scale(const std::byte* block, const std::byte* small,
                                           uint32_t v, uint32_t which) {
+    if constexpr (kJoinedSums) return Steps::small_scale(small, v, which);
+    if constexpr (kJoined<F>) return Steps::block_scale(block, v, kTurned ? -1.0f : 1.0f);
     if constexpr (kTable<F>) {
       return Steps::scale(block, small, v, which, 1.0f / level_units<F>());
     }
     return Steps::scale(block, small, v, which);
+  }
+  // What joined sums are multiplied with.
+  [[gnu::always_inline]] static F32 joined_scale(const std::byte* block, const std::byte*,
+                                                 uint32_t v) {
+    return Steps::block_scale(block, v);
   }
   [[gnu::always_inline]] static F32 bias(const std::byte* block, const std::byte* small, uint32_t v,
                                          uint32_t which, F32 scale) {
@@ -117,7 +139,6 @@ struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
       const F32 zero = simd::add(Steps::second(block, v), simd::set1(static_cast<float>(kOffset)));
       return simd::mul(scale, simd::sub(simd::zero(), zero));
     }
-    if constexpr (kTable<F>) return simd::mul(scale, simd::set1(-static_cast<float>(kOffset)));
     return Steps::bias(block, small, v, which, scale);
   }
   [[gnu::always_inline]] static sdk::StepBytes step(const std::byte* group, const std::byte* small,
@@ -127,11 +148,33 @@ struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
       static constexpr ByteLevels kLevels = byte_levels<F>();
       return (sdk::StepBytes)lookup(kLevels.bytes, (Bytes)bytes);
     }
+    if constexpr (kJoined<F> && kChangesCodes) {
+      const Halves times = small_halves(small, v, s / 4);
+      if constexpr (!kTurned) return (sdk::StepBytes)((Halves)bytes * times);
+      // Both bytes of a half at once: what they lend each other while they are negative is paid
+      // back by the offset.
+      return (sdk::StepBytes)(times * 0x0404 + 0x8080 - (Halves)bytes * times);
+    }
     return bytes;
   }
   // Groups with one header: of nested formats always as many.
   [[gnu::always_inline]] static uint32_t block_groups(uint32_t given) {
     return F::kShape.nested() ? Steps::kGroups : given;
+  }
+
+ private:
+  typedef uint16_t Halves __attribute__((vector_size(sizeof(F32))));
+  // Codes of q3_k are taken from 4: the other way round, the largest product would be 128.
+  static constexpr bool kTurned = !has_bias<F>();
+
+  // The small scales of half `which` of a group: a column's in both halves of its word.
+  [[gnu::always_inline]] static Halves small_halves(const std::byte* small, uint32_t v,
+                                                    uint32_t which) {
+    const auto words =
+        (sdk::StepBytes)simd::load_u8_words(small + which * kPanelColumns + v * simd::kLanes);
+    const auto halves = (Halves)(words | words << 16);
+    if constexpr (!kTurned) return halves & 15;
+    return (halves ^ 0x80) - 0x80;
   }
 };
 
@@ -142,12 +185,16 @@ struct WidenedBlocks {
   using Block = F;
   static constexpr bool kPacked = false;
   static constexpr Format kFormat = Packed::kFormat;
-  static constexpr bool kBiased = Packed::kBiased;
   static constexpr uint32_t kGroups = 1;
+  static constexpr bool kJoinedSums = Packed::kJoinedSums;
   static constexpr uint32_t kScales = Packed::kScales;
+  static constexpr uint32_t kBiases = Packed::kBiases;
   [[gnu::always_inline]] static uint32_t block_groups(uint32_t) { return 1; }
-  // Two vectors of f32 a column's lane at least.
-  static constexpr uint32_t kFactors = kBiased ? 2 * kScales : 2;
+  // In front of the bytes, an f32 for each column: scales, that of joined sums, biases. Two at
+  // least.
+  static constexpr uint32_t kBiasAt = kScales + (kJoinedSums ? 1 : 0);
+  static constexpr uint32_t kUsedFactors = kBiasAt + kBiases;
+  static constexpr uint32_t kFactors = kUsedFactors > 2 ? kUsedFactors : 2;
   static constexpr uint64_t kBytesAt = kFactors * uint64_t{kPanelColumns} * 4;
   static constexpr uint64_t kHeaderBytes = 0;
   static constexpr uint64_t kGroupBytes =
@@ -160,19 +207,28 @@ struct WidenedBlocks {
   }
   [[gnu::always_inline]] static F32 scale(const std::byte*, const std::byte* group, uint32_t v,
                                           uint32_t which) {
-    return simd::load(group + (which * kPanelVectors + v) * kVectorBytes);
+    return factor(group, which, v);
+  }
+  [[gnu::always_inline]] static F32 joined_scale(const std::byte*, const std::byte* group,
+                                                 uint32_t v) {
+    return factor(group, kScales, v);
   }
   [[gnu::always_inline]] static F32 bias(const std::byte*, const std::byte* group, uint32_t v,
                                          uint32_t which, F32) {
-    return simd::load(group + ((kScales + which) * kPanelVectors + v) * kVectorBytes);
+    return factor(group, kBiasAt + which, v);
   }
   [[gnu::always_inline]] static sdk::StepBytes step(const std::byte* group, const std::byte*,
                                                     uint32_t v, uint32_t s) {
     return (sdk::StepBytes)simd::load(group + kBytesAt + (s * kPanelVectors + v) * kVectorBytes);
   }
+
+ private:
+  [[gnu::always_inline]] static F32 factor(const std::byte* group, uint32_t index, uint32_t v) {
+    return simd::load(group + (index * kPanelVectors + v) * kVectorBytes);
+  }
 };
 inline constexpr uint64_t kWidestGroupBytes =
-    uint64_t{kPanelColumns} * (sdk::kQuantGroupValues + 16);
+    uint64_t{kPanelColumns} * (sdk::kQuantGroupValues + 5 * sizeof(float));
 
 template <class L>
 concept IsBlocks = requires {
@@ -199,9 +255,13 @@ const std::byte* widen(const std::byte* block, uint32_t groups, uint32_t block_g
         };
 #pragma GCC unroll 2
         for (uint32_t which = 0; which < L::kScales; ++which) {
-          const F32 scale = L::scale(block, small, v, which);
-          put(which, scale);
-          if (L::kBiased) put(L::kScales + which, L::bias(block, small, v, which, scale));
+          put(which, L::scale(block, small, v, which));
+        }
+        if constexpr (L::kJoinedSums) put(L::kScales, L::joined_scale(block, small, v));
+#pragma GCC unroll 2
+        for (uint32_t which = 0; which < L::kBiases; ++which) {
+          const F32 bias = L::bias(block, small, v, which, L::scale(block, small, v, 0));
+          put(W::kBiasAt + which, bias);
         }
 #pragma GCC unroll 8
         for (uint32_t s = 0; s < 8; ++s) {

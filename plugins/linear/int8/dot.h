@@ -3,6 +3,7 @@
 //
 // `Bytes` is a vector of kLanes columns of four bytes. A policy for a format says what a sum starts
 // with, how a step adds to it, and what number it stands for in the end:
+//   whole(sum, start)        = Σ w·x
 //   value(sum, start, scale) = (Σ w·x) · scale, rounded once.
 #pragma once
 
@@ -22,7 +23,10 @@ using simd::F32;
 
 using Bytes = __m512i;
 #define TENON_INT8_SET avx512_vnni
-inline constexpr const char* kSetName = "int8/avx512_vnni";
+inline constexpr const char* kSetName = "int8.2/avx512_vnni";
+// Whether codes may become other bytes before they are multiplied. The other sets' products of
+// bytes beyond nibbles, or with signs, cost more than that saves.
+inline constexpr bool kChangesCodes = true;
 // The instruction multiplies unsigned by signed bytes: q8_0 is stored with 128 added.
 inline constexpr uint32_t kStoredOffset[2] = {128, 8};
 // Sums start at the bits of 1.5·2^23: what is added to the bits is added to the number, so no
@@ -74,6 +78,9 @@ struct Dot {
   [[gnu::always_inline]] static Scale scale(F32 factor) {
     return {factor, simd::mul(factor, simd::set1(-12582912.0f))};
   }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t) {
+    return simd::sub(_mm512_castsi512_ps(sum), simd::set1(12582912.0f));
+  }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
     return simd::fma(_mm512_castsi512_ps(sum), scale.factor, scale.shift);
   }
@@ -86,7 +93,8 @@ using DotUnsigned = Dot;
 
 using Bytes = __m256i;
 #define TENON_INT8_SET avx2
-inline constexpr const char* kSetName = "int8/avx2";
+inline constexpr const char* kSetName = "int8.2/avx2";
+inline constexpr bool kChangesCodes = false;
 inline constexpr uint32_t kStoredOffset[2] = {0, 8};
 inline constexpr int32_t kStartBits = 0;
 
@@ -139,8 +147,9 @@ struct DotQ8 : DotBase {
     const __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(x, w.bytes));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
-  [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
-    return simd::mul(_mm256_cvtepi32_ps(sum), scale);
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t) { return _mm256_cvtepi32_ps(sum); }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
+    return simd::mul(whole(sum, start), scale);
   }
 };
 
@@ -154,9 +163,11 @@ struct DotUnsigned : DotBase {
     const __m256i pairs = _mm256_maddubs_epi16(w.bytes, x);
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t start) {
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(start)));
+  }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
-    const __m256i whole = _mm256_add_epi32(sum, _mm256_set1_epi32(start));
-    return simd::mul(_mm256_cvtepi32_ps(whole), scale);
+    return simd::mul(whole(sum, start), scale);
   }
 };
 
@@ -169,10 +180,12 @@ struct DotQ4 : DotBase {
   [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
     return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w.bytes, x));
   }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t start) {
+    const __m256i pairs = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(pairs, _mm256_set1_epi32(start)));
+  }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
-    const __m256i whole =
-        _mm256_add_epi32(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)), _mm256_set1_epi32(start));
-    return simd::mul(_mm256_cvtepi32_ps(whole), scale);
+    return simd::mul(whole(sum, start), scale);
   }
 };
 
@@ -183,7 +196,8 @@ typedef uint32_t Bits __attribute__((vector_size(16)));
 typedef int16_t Halves __attribute__((vector_size(16)));
 using Bytes = Words;
 #define TENON_INT8_SET portable
-inline constexpr const char* kSetName = "int8/portable";
+inline constexpr const char* kSetName = "int8.2/portable";
+inline constexpr bool kChangesCodes = false;
 inline constexpr uint32_t kStoredOffset[2] = {0, 8};
 inline constexpr int32_t kStartBits = 0;
 
@@ -242,11 +256,11 @@ struct DotQ8 {
            ((Words)((Bits)odd << 16) >> 16) + (odd >> 16);
   }
   [[gnu::always_inline]] static Scale scale(F32 factor) { return factor; }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t start) {
+    return __builtin_convertvector(sum + start, F32);
+  }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
-    const Words whole = sum + start;
-    return F32{static_cast<float>(whole[0]), static_cast<float>(whole[1]),
-               static_cast<float>(whole[2]), static_cast<float>(whole[3])} *
-           scale;
+    return whole(sum, start) * scale;
   }
 };
 using DotQ4 = DotQ8;

@@ -21,7 +21,8 @@ inline constexpr uint32_t kManyRows = 65;
 // From here on scales, and narrow weights, are widened once a block instead of once a tile.
 constexpr uint32_t widen_rows(Format format) {
   if (format == Format::q8_0) return 8 * kTileRows;
-  return format == Format::q4_0 ? 4 * kTileRows : 2 * kTileRows;
+  if (format == Format::q4_0) return 4 * kTileRows;
+  return simd::kRegisters == 32 ? 2 * kMostPackedRows + 1 : 2 * kTileRows;
 }
 
 // One worker's scratch memory.
@@ -111,7 +112,7 @@ void multiply_block(TileTask task, uint32_t rows, uint64_t ahead_bytes) {
   const std::byte* x = task.x;
   const std::byte* ahead = task.ahead;
   float* sums = task.sums;
-  const uint32_t tiles = rows <= kMostRows<L> ? 1 : (rows + kTileRows - 1) / kTileRows;
+  const uint32_t tiles = (rows + kMostRows<L> - 1) / kMostRows<L>;
   const auto lines = static_cast<uint32_t>((ahead_bytes + 63) / 64);
   task.ahead_stride = ahead_bytes;
   const bool by_steps = L::kPacked && rows > 1 && tiles <= 8 && lines > 0;

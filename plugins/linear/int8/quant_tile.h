@@ -2,7 +2,8 @@
 // numbers of bits than 8 and 4: R rows of x times one panel, as tile.h, with the groups of
 // blocks.h.
 //
-//   y += scale · (Σ q·x) · x_scale   for each scale of a group, then   y += bias · (Σ x)
+//   y += scale · (Σ q·x) · x_scale   for each scale of a group
+//   y += bias · (Σ x)                for each bias
 //
 // where q are the stored bytes, unsigned, and Σ x is of the rounded values, known from prepare.
 // Where all columns have one zero, what it adds to a sum is taken back where it starts, and there
@@ -19,6 +20,7 @@ template <int32_t offset, uint32_t scales>
 [[gnu::always_inline]] inline int32_t start_of(const RowGroup& row, uint32_t which) {
   static_assert(kStoredOffset[1] == 8);
   constexpr int32_t kKnown = scales == 2 ? 32 : 8;
+  if constexpr (offset == 0) return kStartBits;
   if constexpr (scales == 1 && offset == static_cast<int32_t>(kStoredOffset[0])) {
     return row.start[0];
   }
@@ -28,20 +30,26 @@ template <int32_t offset, uint32_t scales>
   return kStartBits + (known >> (scales == 2 ? 5 : 3)) * offset;
 }
 
+// Sums of a group's first half, times their scales, until the second one joins them.
+template <class L, uint32_t R>
+struct FirstHalves {
+  F32 sums[L::kJoinedSums ? R : 1][kPanelVectors];
+};
+
 // The part of a group that has scale `which`.
 template <class L, uint32_t R>
 [[gnu::always_inline]] inline void add_part(const std::byte* block, const std::byte* group,
                                             const std::byte* small, const std::byte* x,
                                             uint32_t which, const Ahead<L, R>& ahead,
-                                            TileSums<R>& sums) {
+                                            FirstHalves<L, R>& halves, TileSums<R>& sums) {
   using D = typename DotOfFormat<typename L::Block>::Type;
+  static_assert(L::kBiases == 0 || L::kScales == 1 || L::kJoinedSums);  // added once a group
   constexpr uint32_t kSteps = 8 / L::kScales;
   const auto row = [x](uint32_t r) {
     return reinterpret_cast<const RowGroup*>(x + r * kRowBlockBytes);
   };
-  constexpr int32_t kOffset = byte_offset<typename L::Block>();
   const auto start = [&](uint32_t r) {
-    return L::kBiased ? kStartBits : start_of<kOffset, L::kScales>(*row(r), which);
+    return start_of<start_offset<typename L::Block>(), L::kScales>(*row(r), which);
   };
   typename D::Sum sum[R][kPanelVectors];
 #pragma GCC unroll 12
@@ -64,16 +72,33 @@ template <class L, uint32_t R>
 #pragma GCC unroll 2
   for (uint32_t v = 0; v < kPanelVectors; ++v) {
     const F32 factor = L::scale(block, small, v, which);
-    const auto scale = D::scale(factor);
-    F32 bias{};
-    if constexpr (L::kBiased) bias = L::bias(block, small, v, which, factor);
+    if constexpr (L::kJoinedSums) {
+      if (which == 0) {
+#pragma GCC unroll 12
+        for (uint32_t r = 0; r < R; ++r) {
+          halves.sums[r][v] = simd::mul(D::whole(sum[r][v], start(r)), factor);
+        }
+        continue;
+      }
+    }
+    // The group's sum times the scale of its weights.
+    const auto value = [&, scale = D::scale(factor)](uint32_t r) {
+      if constexpr (L::kJoinedSums) {
+        const F32 whole = simd::fma(D::whole(sum[r][v], start(r)), factor, halves.sums[r][v]);
+        return simd::mul(whole, L::joined_scale(block, small, v));
+      }
+      return D::value(sum[r][v], start(r), scale);
+    };
+    F32 bias[2] = {};
+#pragma GCC unroll 2
+    for (uint32_t b = 0; b < L::kBiases; ++b) bias[b] = L::bias(block, small, v, b, factor);
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
-      F32 total = simd::fma(D::value(sum[r][v], start(r), scale), simd::set1(row(r)->scale),
-                            sums.get(r, v));
-      if constexpr (L::kBiased) {
-        const float sum_of_x = L::kScales == 2 ? row(r)->half_sum[which] : row(r)->sum;
-        total = simd::fma(bias, simd::set1(sum_of_x), total);
+      F32 total = simd::fma(value(r), simd::set1(row(r)->scale), sums.get(r, v));
+#pragma GCC unroll 2
+      for (uint32_t b = 0; b < L::kBiases; ++b) {
+        const float sum_of_x = L::kBiases == 2 ? row(r)->half_sum[b] : row(r)->sum;
+        total = simd::fma(bias[b], simd::set1(sum_of_x), total);
       }
       sums.set(r, v, total);
     }
@@ -99,8 +124,9 @@ template <class L, uint32_t R>
         }
       }
       const std::byte* small = L::small_of(block, group, g);
-      add_part<L, R>(block, group, small, x, 0, ahead, sums);
-      if constexpr (L::kScales == 2) add_part<L, R>(block, group, small, x, 1, ahead, sums);
+      FirstHalves<L, R> halves;
+      add_part<L, R>(block, group, small, x, 0, ahead, halves, sums);
+      if constexpr (L::kScales == 2) add_part<L, R>(block, group, small, x, 1, ahead, halves, sums);
       group += L::kGroupBytes;
       x += sizeof(RowGroup);
     }

@@ -20,10 +20,11 @@ inline constexpr uint32_t kVectorBytes = simd::kLanes * 4;
 // 16, 8 are sums of bytes and those of f32 stay in memory.
 inline constexpr uint32_t kTileRows = simd::kRegisters == 32 ? 7 : 4;
 inline constexpr uint32_t kKeptRows = simd::kRegisters == 32 ? 7 : 2;
-// Eight rows are faster in one tile, with sums of f32 in memory, than in two that unpack weights
-// twice. Widened weights never come with so few.
+// Eight rows are faster in one tile, with half of the sums of f32 in memory, than in two that
+// unpack weights twice; widened weights gain nothing by it.
+inline constexpr uint32_t kMostPackedRows = simd::kRegisters == 32 ? 8 : kTileRows;
 template <class L>
-inline constexpr uint32_t kMostRows = simd::kRegisters == 32 && L::kPacked ? 8 : kTileRows;
+inline constexpr uint32_t kMostRows = L::kPacked ? kMostPackedRows : kTileRows;
 
 // How a group of a panel is read. `part(word, h)` are the bytes of step kSteps·j + h.
 struct PackedQ8 {
@@ -119,22 +120,23 @@ class Ahead {
   const uint32_t lines_, steps_;
 };
 
-// The f32 sums of a tile: in registers where there are enough, else in memory.
+// The f32 sums of a tile: in registers as far as there are enough, else in memory.
 template <uint32_t R>
 struct TileSums {
-  static constexpr bool kKept = R <= kKeptRows;
+  // Vectors of a row's sums that stay in registers. On Zen 5 a store takes the time of two
+  // products.
+  static constexpr uint32_t kKept = R <= kKeptRows ? kPanelVectors : (R > kTileRows ? 1 : 0);
   float* memory;
-  F32 kept[kKept ? R : 1][kPanelVectors];
+  F32 kept[R][kKept > 0 ? kKept : 1];
 
   [[gnu::always_inline]] float* at(uint32_t r, uint32_t v) const {
     return memory + r * kPanelColumns + v * simd::kLanes;
   }
   [[gnu::always_inline]] F32 get(uint32_t r, uint32_t v) const {
-    if constexpr (kKept) return kept[r][v];
-    return simd::load(at(r, v));
+    return v < kKept ? kept[r][v] : simd::load(at(r, v));
   }
   [[gnu::always_inline]] void set(uint32_t r, uint32_t v, F32 sum) {
-    if constexpr (kKept) {
+    if (v < kKept) {
       kept[r][v] = sum;
     } else {
       simd::store(at(r, v), sum);
@@ -152,14 +154,13 @@ struct TileSums {
   // Behind it sums in memory are read again: a compiler would rather keep them, and what it has no
   // registers for on the stack.
   [[gnu::always_inline]] static void forget() {
-    if constexpr (!kKept) asm volatile("" ::: "memory");
+    if constexpr (kKept < kPanelVectors) asm volatile("" ::: "memory");
   }
   [[gnu::always_inline]] void end() {
-    if constexpr (!kKept) return;
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) simd::store(at(r, v), kept[r][v]);
+      for (uint32_t v = 0; v < kKept; ++v) simd::store(at(r, v), kept[r][v]);
     }
   }
 };

@@ -41,11 +41,16 @@ struct QuantSteps {
                                                           const std::byte* group, uint32_t index) {
     return kSmallFirst ? block + kSmallAt + uint64_t{index} * kColumns : group;
   }
-  // `v`: which vector; `which`: which scale of a group; `times`: a factor that makes no more bits.
+  // What all groups' scales have in common. `v`: which vector; `times`: a factor that makes no more
+  // bits.
+  [[gnu::always_inline]] static simd::F32 block_scale(const std::byte* block, uint32_t v,
+                                                      float times = 1) {
+    return unit_scale(block, v, times * kShape.unit);
+  }
+  // `which`: which scale of a group.
   [[gnu::always_inline]] static simd::F32 scale(const std::byte* block, const std::byte* small,
                                                 uint32_t v, uint32_t which, float times = 1) {
-    // What all groups have in common first: it is made once a block.
-    const simd::F32 scale = unit_scale(block, v, times * kShape.unit);
+    const simd::F32 scale = block_scale(block, v, times);  // once a block
     if constexpr (!kShape.nested()) return scale;
     return simd::mul(scale, small_scale(small, v, which));
   }
@@ -88,13 +93,30 @@ struct QuantSteps {
                     0x10101010u);
   }
 
+  // What is multiplied with the block's scale, of nested formats.
+  [[gnu::always_inline]] static simd::F32 small_scale(const std::byte* small, uint32_t v,
+                                                      uint32_t which) {
+    if constexpr (kShape.small == SmallScales::half_minima ||
+                  kShape.small == SmallScales::shifted_halves) {
+      return nibble<false>(small_words(small, v, which));
+    }
+    if constexpr (kShape.small == SmallScales::odd_halves) {
+      const StepWords words = small_words(small, v, 0);
+      return nibble<true>(which == 0 ? words : words >> 4);
+    }
+    if constexpr (kShape.small == SmallScales::shifted) {
+      const simd::F32 times = signed_small(small, v, 0);
+      return simd::max(times, simd::sub(simd::zero(), times));
+    }
+    return signed_small(small, v, kShape.small == SmallScales::halves ? which : 0);
+  }
   // The f16 behind the scale.
   [[gnu::always_inline]] static simd::F32 second(const std::byte* block, uint32_t v) {
     return simd::load_f16(block + kPanels.scales_bytes() + v * simd::kLanes * 2);
   }
 
  private:
-  [[gnu::always_inline]] static simd::F32 block_scale(const std::byte* block, uint32_t v) {
+  [[gnu::always_inline]] static simd::F32 stored_scale(const std::byte* block, uint32_t v) {
     constexpr uint32_t kBytes = simd::kLanes * scale_bytes(kShape.scale_type);
     if constexpr (kShape.scale_type == ScaleType::f32) return simd::load(block + v * kBytes);
     if constexpr (kShape.scale_type == ScaleType::bf16) return simd::load_bf16(block + v * kBytes);
@@ -102,7 +124,7 @@ struct QuantSteps {
   }
   [[gnu::always_inline]] static simd::F32 unit_scale(const std::byte* block, uint32_t v,
                                                      float times) {
-    const simd::F32 scale = block_scale(block, v);
+    const simd::F32 scale = stored_scale(block, v);
     return times == 1 ? scale : simd::mul(scale, simd::set1(times));
   }
   [[gnu::always_inline]] static simd::F32 signed_small(const std::byte* small, uint32_t v,
@@ -122,22 +144,6 @@ struct QuantSteps {
     if constexpr (odd) return __builtin_convertvector((words << 1 & 30) | 1, simd::F32);
     return __builtin_convertvector(words & 15, simd::F32);
 #endif
-  }
-  [[gnu::always_inline]] static simd::F32 small_scale(const std::byte* small, uint32_t v,
-                                                      uint32_t which) {
-    if constexpr (kShape.small == SmallScales::half_minima ||
-                  kShape.small == SmallScales::shifted_halves) {
-      return nibble<false>(small_words(small, v, which));
-    }
-    if constexpr (kShape.small == SmallScales::odd_halves) {
-      const StepWords words = small_words(small, v, 0);
-      return nibble<true>(which == 0 ? words : words >> 4);
-    }
-    if constexpr (kShape.small == SmallScales::shifted) {
-      const simd::F32 times = signed_small(small, v, 0);
-      return simd::max(times, simd::sub(simd::zero(), times));
-    }
-    return signed_small(small, v, kShape.small == SmallScales::halves ? which : 0);
   }
   [[gnu::always_inline]] static simd::F32 small_minimum(const std::byte* small, uint32_t v,
                                                         uint32_t which) {
