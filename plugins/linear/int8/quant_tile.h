@@ -69,36 +69,41 @@ template <class L, uint32_t R>
     }
   }
   TileSums<R>::forget();
+  if constexpr (L::kJoinedSums) {
+    if (which == 0) {
 #pragma GCC unroll 2
-  for (uint32_t v = 0; v < kPanelVectors; ++v) {
-    const F32 factor = L::scale(block, small, v, which);
-    if constexpr (L::kJoinedSums) {
-      if (which == 0) {
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        const F32 factor = L::scale(block, small, v, 0);
 #pragma GCC unroll 12
         for (uint32_t r = 0; r < R; ++r) {
           halves.sums[r][v] = simd::mul(D::whole(sum[r][v], start(r)), factor);
         }
-        continue;
       }
+      return;
     }
-    // The group's sum times the scale of its weights.
-    const auto value = [&, scale = D::scale(factor)](uint32_t r) {
-      if constexpr (L::kJoinedSums) {
-        const F32 whole = simd::fma(D::whole(sum[r][v], start(r)), factor, halves.sums[r][v]);
-        return simd::mul(whole, L::joined_scale(block, small, v));
-      }
-      return D::value(sum[r][v], start(r), scale);
-    };
-    F32 bias[2] = {};
+  }
 #pragma GCC unroll 2
-    for (uint32_t b = 0; b < L::kBiases; ++b) bias[b] = L::bias(block, small, v, b, factor);
+  for (uint32_t v = 0; v < kPanelVectors; ++v) {
+    const F32 factor = L::scale(block, small, v, which);
+    const auto scale = D::scale(factor);
+    F32 bias[2] = {};
+    if constexpr (L::kBiases > 0) bias[0] = L::bias(block, small, v, 0, factor);
+    if constexpr (L::kBiases > 1) bias[1] = L::bias(block, small, v, 1, factor);
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) {
-      F32 total = simd::fma(value(r), simd::set1(row(r)->scale), sums.get(r, v));
-#pragma GCC unroll 2
-      for (uint32_t b = 0; b < L::kBiases; ++b) {
-        const float sum_of_x = L::kBiases == 2 ? row(r)->half_sum[b] : row(r)->sum;
-        total = simd::fma(bias[b], simd::set1(sum_of_x), total);
+      // The group's sum times the scale of its weights.
+      F32 value;
+      if constexpr (L::kJoinedSums) {
+        const F32 whole = simd::fma(D::whole(sum[r][v], start(r)), factor, halves.sums[r][v]);
+        value = simd::mul(whole, L::joined_scale(block, small, v));
+      } else {
+        value = D::value(sum[r][v], start(r), scale);
+      }
+      F32 total = simd::fma(value, simd::set1(row(r)->scale), sums.get(r, v));
+      if constexpr (L::kBiases == 1) total = simd::fma(bias[0], simd::set1(row(r)->sum), total);
+      if constexpr (L::kBiases == 2) {
+        total = simd::fma(bias[0], simd::set1(row(r)->half_sum[0]), total);
+        total = simd::fma(bias[1], simd::set1(row(r)->half_sum[1]), total);
       }
       sums.set(r, v, total);
     }
