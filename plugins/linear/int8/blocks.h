@@ -41,6 +41,10 @@ constexpr int32_t rounded(float value) {
 template <class F>
 inline constexpr bool kJoined =
     F::kShape.format == Format::q2_k || F::kShape.format == Format::q3_k;
+// Where a set may change codes, small scales of joined halves are multiplied into them; else the
+// halves' sums are multiplied with them. Both are exact, so the bits are the same.
+template <class F>
+inline constexpr bool kTimesSmall = (kChangesCodes && kJoined<F>);
 
 // Whether there is a bias; else the zero, one for all columns, is taken back where sums start.
 template <class F>
@@ -63,7 +67,7 @@ template <class F>
 constexpr int32_t byte_offset() {
   if (has_narrow_table<F>()) return kNarrowOffset;
   if (kTable<F>) return static_cast<int32_t>(kStoredOffset[0]);
-  if (kJoined<F> && kChangesCodes && !has_bias<F>()) return static_cast<int32_t>(kStoredOffset[0]);
+  if (kTimesSmall<F> && !has_bias<F>()) return static_cast<int32_t>(kStoredOffset[0]);
   if (!has_bias<F>()) return static_cast<int32_t>(F::kShape.zero);
   return F::kShape.bits == 8 ? static_cast<int32_t>(kStoredOffset[0]) - 128 : 0;
 }
@@ -97,15 +101,11 @@ struct DotOfFormat {
   static constexpr bool kWide = (kTable<F> && !has_narrow_table<F>()) || F::kShape.bits == 8;
   static constexpr bool kNibbles =
       !kTable<F> && F::kShape.bits <= 4 && F::kShape.small != sdk::SmallScales::shifted_halves;
-  static constexpr bool kChanged = kChangesCodes && kJoined<F>;
-  using Narrow = std::conditional_t<kNibbles && !kChanged, DotQ4, DotUnsigned>;
+  using Narrow = std::conditional_t<kNibbles && !kTimesSmall<F>, DotQ4, DotUnsigned>;
   using Type = std::conditional_t<kWide, DotQ8, Narrow>;
 };
 
 // As the panel stores it. F: the struct of the format.
-//
-// Where a set may change codes, small scales of joined halves are multiplied into them; else the
-// halves' sums are multiplied with them. Both are exact, so the bits are the same.
 template <class F>
 struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   using Block = F;
@@ -113,15 +113,15 @@ struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   static constexpr bool kPacked = true;
   static constexpr Format kFormat = F::kShape.format;
   // The parts of a group that are summed one after the other, and the scales of `scale`.
-  static constexpr bool kJoinedSums = kJoined<F> && !kChangesCodes;
-  static constexpr uint32_t kScales = kJoined<F> && kChangesCodes ? 1 : Steps::kScales;
+  static constexpr bool kJoinedSums = kJoined<F> && !kTimesSmall<F>;
+  static constexpr uint32_t kScales = kTimesSmall<F> ? 1 : Steps::kScales;
   static constexpr uint32_t kBiases = !has_bias<F>() ? 0 : (kJoined<F> ? Steps::kScales : 1);
 
   // Of joined sums the small one.
   [[gnu::always_inline]] static F32 scale(const std::byte* block, const std::byte* small,
                                           uint32_t v, uint32_t which) {
     if constexpr (kJoinedSums) return Steps::small_scale(small, v, which);
-    if constexpr (kJoined<F>) return Steps::block_scale(block, v, kTurned ? -1.0f : 1.0f);
+    if constexpr (kTimesSmall<F>) return Steps::block_scale(block, v, kTurned ? -1.0f : 1.0f);
     if constexpr (kTable<F>) {
       return Steps::scale(block, small, v, which, 1.0f / level_units<F>());
     }
@@ -148,7 +148,7 @@ struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
       static constexpr ByteLevels kLevels = byte_levels<F>();
       return (sdk::StepBytes)lookup(kLevels.bytes, (Bytes)bytes);
     }
-    if constexpr (kJoined<F> && kChangesCodes) {
+    if constexpr (kTimesSmall<F>) {
       const Halves times = small_halves(small, v, s / 4);
       if constexpr (!kTurned) return (sdk::StepBytes)((Halves)bytes * times);
       // Both bytes of a half at once: what they lend each other while they are negative is paid
@@ -170,8 +170,7 @@ struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   // The small scales of half `which` of a group: a column's in both halves of its word.
   [[gnu::always_inline]] static Halves small_halves(const std::byte* small, uint32_t v,
                                                     uint32_t which) {
-    const auto words =
-        (sdk::StepBytes)simd::load_u8_words(small + which * kPanelColumns + v * simd::kLanes);
+    const sdk::StepWords words = Steps::small_words(small, v, which);
     const auto halves = (Halves)(words | words << 16);
     if constexpr (!kTurned) return halves & 15;
     return (halves ^ 0x80) - 0x80;

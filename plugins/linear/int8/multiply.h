@@ -18,7 +18,8 @@ inline constexpr uint32_t kChunkRows = 132;
 inline constexpr uint32_t kPassPanels = 8;
 // From here on a pass takes several panels.
 inline constexpr uint32_t kManyRows = 65;
-// From here on scales, and narrow weights, are widened once a block instead of once a tile.
+// From here on scales, and narrow weights, are widened once a block instead of once a tile. Two
+// packed tiles of eight rows are faster than three of widened weights.
 constexpr uint32_t widen_rows(Format format) {
   if (format == Format::q8_0) return 8 * kTileRows;
   if (format == Format::q4_0) return 4 * kTileRows;

@@ -2,7 +2,8 @@
 // numbers of bits than 8 and 4: R rows of x times one panel, as tile.h, with the groups of
 // blocks.h.
 //
-//   y += scale · (Σ q·x) · x_scale   for each scale of a group
+//   y += scale · (Σ q·x) · x_scale   for each scale of a group; of joined halves once, for the sum
+//                                    of both times their small scales
 //   y += bias · (Σ x)                for each bias
 //
 // where q are the stored bytes, unsigned, and Σ x is of the rounded values, known from prepare.

@@ -110,6 +110,11 @@ struct QuantSteps {
     }
     return signed_small(small, v, kShape.small == SmallScales::halves ? which : 0);
   }
+  // The bytes of small scales, as words.
+  [[gnu::always_inline]] static StepWords small_words(const std::byte* small, uint32_t v,
+                                                      uint32_t which) {
+    return (StepWords)simd::load_u8_words(small + which * kColumns + v * simd::kLanes);
+  }
   // The f16 behind the scale.
   [[gnu::always_inline]] static simd::F32 second(const std::byte* block, uint32_t v) {
     return simd::load_f16(block + kPanels.scales_bytes() + v * simd::kLanes * 2);
@@ -151,11 +156,6 @@ struct QuantSteps {
       return nibble<false>(small_words(small, v, which) >> 4);
     }
     return signed_small(small, v, 1);
-  }
-  // Bytes as words.
-  [[gnu::always_inline]] static StepWords small_words(const std::byte* small, uint32_t v,
-                                                      uint32_t which) {
-    return (StepWords)simd::load_u8_words(small + which * kColumns + v * simd::kLanes);
   }
   // 2 in each byte where the bit of the step's eight values is set.
   [[gnu::always_inline]] static StepBytes twos(const std::byte* small, uint32_t v, uint32_t s) {
