@@ -65,13 +65,14 @@ void EmbeddingJob::start() {
   });
   for (size_t i = 0; i < vectors_.size(); ++i) {
     Request& request = (*requests)[i];
-    const bool is_long = request.prompt.size() >= model_.host->sequence_limit_tokens();
+    const uint64_t prompt_tokens = request.prompt.size();
+    const uint64_t room = model_.host->sequence_limit_tokens();
     request.sink = std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), slot);
     const Result<RequestId> id = model_.host->submit(std::move(request));
     if (!id.ok()) {
       api::ApiError error = api::error_of(id.status());
       error.param = "input";
-      if (is_long) error.code = "context_length_exceeded";
+      if (prompt_tokens >= room) api::tell_context_length(error, prompt_tokens, room);
       error.message = "input " + std::to_string(i + 1) + ": " + error.message;
       http_->refuse(error);
       return cancel();

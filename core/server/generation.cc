@@ -27,6 +27,15 @@ uint64_t salt_of(const std::string& text) {
   return salt | 1;
 }
 
+uint64_t draw_seed() {
+  return std::random_device{}();
+}
+
+// What tokens are called in the answer.
+api::TokenText shown_tokens(const api::GenerationCall& call, const ServedModel& model) {
+  return call.tokens_as_ids ? token_ids_text() : token_text_of(model);
+}
+
 std::string_view prefix_of(api::Dialect dialect) {
   switch (dialect) {
     case api::Dialect::completions:
@@ -159,8 +168,10 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
   auto prompts = encode();
   if (!prompts.ok()) return prompts.error();
   AnswerSettings answer = call_.answer;
-  if (!answer.seed && !model_.pipeline->config.seed.value && model_.random_seeds) {
-    answer.seed = uint64_t{std::random_device{}()};
+  if (call_.draws_seed) {
+    answer.seed = draw_seed();
+  } else if (!answer.seed && !model_.pipeline->config.seed.value && model_.random_seeds) {
+    answer.seed = draw_seed();
   }
   std::vector<Request> requests;
   for (std::vector<TokenId>& prompt : *prompts) {
@@ -195,7 +206,7 @@ api::WriterContext Generation::writer_context() const {
           .created = std::chrono::duration_cast<std::chrono::seconds>(
                          std::chrono::system_clock::now().time_since_epoch())
                          .count(),
-          .token_text = token_text_of(model_),
+          .token_text = shown_tokens(call_, model_),
           .reader = model_.reader,
           .prompt_texts = prompt_texts_,
           .prompt_ids = prompt_ids_};
@@ -239,8 +250,11 @@ std::optional<api::ApiError> Generation::fault_of(const Request& request) const 
     text += (text.empty() ? "" : "\n") + fault.text;
   }
   api::ApiError error = api::error_about(call_, setting, std::move(text));
-  if (request.prompt.size() >= model_.host->sequence_limit_tokens()) {
-    error.code = "context_length_exceeded";
+  const uint64_t room = model_.host->sequence_limit_tokens();
+  const bool is_long = setting == "max_tokens" && request.prompt.size() + request.max_tokens > room;
+  if (is_long || request.prompt.size() >= room) {
+    api::tell_context_length(error, request.prompt.size(), room,
+                             call_.dialect == api::Dialect::messages);
   }
   return error;
 }

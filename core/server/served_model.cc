@@ -125,11 +125,13 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
   return error;
 }
 
+api::TokenText token_ids_text() {
+  return [](TokenId token) { return "token_id:" + std::to_string(token); };
+}
+
 api::TokenText token_text_of(const ServedModel& model) {
   const Tokenizer* tokenizer = model.pipeline->tokenizer.get();
-  if (tokenizer == nullptr) {
-    return [](TokenId token) { return "token_id:" + std::to_string(token); };
-  }
+  if (tokenizer == nullptr) return token_ids_text();
   return [tokenizer](TokenId token) {
     std::string bytes = tokenizer->token_bytes(token);
     return bytes.empty() ? std::string(tokenizer->piece(token)) : bytes;

@@ -50,5 +50,7 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
                                               const api::GenerationCall& call);
 // A token's bytes; of a special token its spelling.
 api::TokenText token_text_of(const ServedModel& model);
+// "token_id:5", as vLLM has it.
+api::TokenText token_ids_text();
 
 }  // namespace tenon::server

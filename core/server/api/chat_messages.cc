@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::string_view kRoles[] = {"system",    "developer", "user",
                                        "assistant", "tool",      "function"};
+// What servers call the reasoning of an answer.
+constexpr const char* kThoughts[] = {"reasoning_content", "reasoning", "thinking"};
 constexpr size_t kMostMessages = 65536;
 
 std::string known_roles() {
@@ -21,24 +23,54 @@ std::string known_roles() {
   return text;
 }
 
-void read_own_content(Fields& fields, Json& out) {
-  const Json* content = fields.take("content");
-  if (content == nullptr) {
-    const bool may_lack =
-        out.value("role", "") == "assistant" &&
-        (fields.object().contains("tool_calls") || fields.object().contains("function_call"));
-    if (!may_lack) fields.refuse("content", "is missing – expected a text");
-    return;
-  }
-  auto text = read_content(*content, fields.path("content"));
-  if (text.ok()) {
-    out["content"] = *std::move(text);
-  } else {
-    fields.refuse(text.error());
-  }
+// An answer that thought or called something need not say anything.
+bool has_thought(const Json& message) {
+  return std::ranges::any_of(kThoughts, [&](const char* name) {
+    const Json thought = message.value(name, Json());
+    return thought.is_string() && thought != Json("");
+  });
 }
 
-Outcome<Json> read_message(const Json& message, size_t index) {
+void read_own_content(Fields& fields, Json& out, Notes& notes) {
+  const Json* content = fields.take("content");
+  if (content != nullptr) {
+    auto text = read_content(*content, fields.path("content"), notes);
+    if (text.ok()) {
+      out["content"] = *std::move(text);
+    } else {
+      fields.refuse(text.error());
+    }
+    return;
+  }
+  const Json& message = fields.object();
+  const bool calls = message.contains("tool_calls") || message.contains("function_call");
+  const bool may_lack = out.value("role", "") == "assistant" && (calls || has_thought(message));
+  if (!may_lack) return fields.refuse("content", "is missing – expected a text");
+  // Templates write it behind what was thought.
+  if (message.value("tool_calls", Json()).empty()) out["content"] = "";
+}
+
+// As a template is shown them: without what clients keep next to a call.
+void read_calls(Fields& fields, Json& out, Notes& notes) {
+  const Json* calls = fields.take("tool_calls");
+  if (calls == nullptr) return;
+  if (!calls->is_array()) return fields.refuse("tool_calls", "must be a list");
+  if (calls->empty()) return;
+  Json shown = *calls;
+  for (Json& call : shown) {
+    if (!call.is_object()) continue;
+    call.erase("index");  // among the pieces of a stream
+    const auto function = call.find("function");
+    if (function == call.end() || !function->is_object()) continue;
+    const auto parsed = function->find("parsed_arguments");
+    if (parsed == function->end()) continue;
+    if (!parsed->is_null()) notes.insert("parsed_arguments");
+    function->erase(parsed);
+  }
+  out["tool_calls"] = std::move(shown);
+}
+
+Outcome<Json> read_message(const Json& message, size_t index, Notes& notes) {
   const std::string where = "messages[" + std::to_string(index) + "]";
   if (!message.is_object()) {
     return ApiError{.message = "\"" + where + "\" must be an object", .param = where};
@@ -46,23 +78,14 @@ Outcome<Json> read_message(const Json& message, size_t index) {
   Fields fields(message, where);
   Json out = Json::object();
   out["role"] = read_role(fields);
-  read_own_content(fields, out);
-  for (const char* name : {"name", "tool_call_id", "reasoning_content", "reasoning", "thinking"}) {
+  read_own_content(fields, out, notes);
+  for (const char* name : {"name", "tool_call_id", kThoughts[0], kThoughts[1], kThoughts[2]}) {
     if (std::string text = fields.text(name); !text.empty()) out[name] = std::move(text);
   }
-  if (const Json* calls = fields.take("tool_calls")) {
-    if (!calls->is_array()) fields.refuse("tool_calls", "must be a list");
-    if (calls->is_array() && !calls->empty()) out["tool_calls"] = *calls;
-  }
-  // What an answer of OpenAI's has, so that it can be sent back as it came.
-  for (const char* name : {"refusal", "audio", "annotations", "function_call"}) {
-    const Json* value = fields.take(name);
-    if (value != nullptr && !value->empty()) {
-      fields.refuse(name, "is not offered – leave it out");
-    }
-  }
-  fields.refuse_unknown();
+  read_calls(fields, out, notes);
+  fields.settle(Place::chat_message);
   if (fields.fault()) return *fields.fault();
+  notes.insert(fields.ignored().begin(), fields.ignored().end());
   return out;
 }
 
@@ -77,7 +100,11 @@ std::string read_role(Fields& fields) {
   return role;
 }
 
-Outcome<std::string> read_content(const Json& content, const std::string& name) {
+void note_ignored(Fields& fields, const Notes& notes) {
+  for (const std::string& name : notes) fields.note_ignored(name);
+}
+
+Outcome<std::string> read_content(const Json& content, const std::string& name, Notes& notes) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array() || content.empty()) {
     return ApiError{.message = "\"" + name + "\" must be a text or a list of parts", .param = name};
@@ -100,11 +127,14 @@ Outcome<std::string> read_content(const Json& content, const std::string& name) 
     }
     if (!text.empty()) text += '\n';
     text += part["text"].get<std::string>();
+    for (const auto& [member, value] : part.items()) {
+      if (member != "type" && member != "text" && !value.empty()) notes.insert(member);
+    }
   }
   return text;
 }
 
-Outcome<Json> read_messages(const Json& messages) {
+Outcome<Json> read_messages(const Json& messages, Notes& notes) {
   if (!messages.is_array() || messages.empty()) {
     return ApiError{.message = "\"messages\" must be a list of at least one message",
                     .param = "messages"};
@@ -116,7 +146,7 @@ Outcome<Json> read_messages(const Json& messages) {
   }
   Json out = Json::array();
   for (size_t i = 0; i < messages.size(); ++i) {
-    auto message = read_message(messages[i], i);
+    auto message = read_message(messages[i], i, notes);
     if (!message.ok()) return message.error();
     out.push_back(*std::move(message));
   }

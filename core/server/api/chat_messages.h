@@ -1,6 +1,7 @@
 // Messages of a conversation, as OpenAI has them.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "core/server/api/fields.h"
@@ -8,13 +9,17 @@
 
 namespace tenon::api {
 
+// Names of members that have no effect here.
+using Notes = std::set<std::string>;
+void note_ignored(Fields& fields, const Notes& notes);
+
 // Checked, and contents of several parts made one text, a line each. Errors: status 400.
-Outcome<Json> read_messages(const Json& messages);
+Outcome<Json> read_messages(const Json& messages, Notes& notes);
 
 // The member "role", which has to be one of OpenAI's.
 std::string read_role(Fields& fields);
 // A text, or a list of parts of which all are texts. `name` is what messages call it; a part at
 // fault is named by its place in it.
-Outcome<std::string> read_content(const Json& content, const std::string& name);
+Outcome<std::string> read_content(const Json& content, const std::string& name, Notes& notes);
 
 }  // namespace tenon::api

@@ -35,6 +35,18 @@ ApiError error_of(const Status& status) {
   return {.status = is_callers ? 400u : 500u, .message = message_of(status)};
 }
 
+void tell_context_length(ApiError& error, uint64_t prompt_tokens, uint64_t context_tokens,
+                         bool is_anthropic) {
+  const std::string most = std::to_string(context_tokens);
+  std::string words = "This model's maximum context length is " + most + " tokens. However, ";
+  if (is_anthropic) {
+    words = "prompt is too long: " + std::to_string(prompt_tokens) + " tokens > " + most +
+            " maximum. " + words;
+  }
+  error.message = words + error.message;
+  error.code = "context_length_exceeded";
+}
+
 std::string error_json(const ApiError& error) {
   return to_text({{"error",
                    {{"message", printable(error.message)},

@@ -1,6 +1,7 @@
 // What is wrong with a request, in the shape that clients of OpenAI and Anthropic know.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -37,6 +38,11 @@ class [[nodiscard]] Outcome {
 
 // Of an error inside: what the caller did wrong is 400, everything else 500.
 ApiError error_of(const Status& status);
+
+// Says of an error about a prompt's length what programs look for, to shorten a conversation and
+// try again: OpenAI's sentence and code, and Anthropic's words where its clients ask.
+void tell_context_length(ApiError& error, uint64_t prompt_tokens, uint64_t context_tokens,
+                         bool is_anthropic = false);
 
 // OpenAI: {"error": {"message": …, "type": …, "param": …, "code": …}}
 std::string error_json(const ApiError& error);

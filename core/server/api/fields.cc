@@ -52,10 +52,6 @@ std::optional<int64_t> Fields::whole(std::string_view name, int64_t least, int64
   return number;
 }
 
-void Fields::ignore(std::string_view name) {
-  if (take(name) != nullptr) note_ignored(name);
-}
-
 void Fields::note_ignored(std::string_view name) {
   if (std::find(ignored_.begin(), ignored_.end(), name) == ignored_.end()) {
     ignored_.emplace_back(name);
@@ -77,14 +73,22 @@ void Fields::refuse(ApiError error) {
   if (!fault_) fault_ = std::move(error);
 }
 
-void Fields::refuse_unknown() {
-  if (fault_) return;
+void Fields::settle(Place place, const std::string& name, const Json& value) {
+  const FieldRule* rule = find_rule(place, name);
+  if (rule == nullptr || rule->use == FieldUse::taken) {
+    std::vector<std::string> known(asked_.begin(), asked_.end());
+    return refuse(name, "is not known here" + did_you_mean(name, known) + " – leave it out",
+                  "unknown_parameter");
+  }
+  if (rule->use == FieldUse::echoed || rule->is_neutral(value)) return;
+  if (rule->use == FieldUse::ignored) return note_ignored(name);
+  refuse(name, refusal_of(*rule, value));
+}
+
+void Fields::settle(Place place) {
   for (const auto& [name, value] : object_.items()) {
-    if (asked_.count(name) > 0) continue;
-    const std::vector<std::string> known(asked_.begin(), asked_.end());
-    refuse(name, "is not known here" + did_you_mean(name, known) + " – leave it out",
-           "unknown_parameter");
-    return;
+    if (fault_) return;
+    if (!value.is_null() && asked_.count(name) == 0) settle(place, name, value);
   }
 }
 

@@ -1,5 +1,5 @@
 // Reads the members of one JSON object by name. The first fault is kept, and members that nobody
-// asked for are one: nothing that a client writes is dropped silently.
+// asked for and no table knows are one: nothing that a client writes is dropped silently.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/server/api/field_table.h"
 #include "core/server/api/json.h"
 
 namespace tenon::api {
@@ -25,8 +26,6 @@ class Fields {
   std::string text(std::string_view name, std::string otherwise = {});
   // Absent members, and those out of range, are none.
   std::optional<int64_t> whole(std::string_view name, int64_t least, int64_t most);
-  // One that has no effect here: taken, and named in ignored().
-  void ignore(std::string_view name);
   // A name for ignored(), once.
   void note_ignored(std::string_view name);
   // What was found in an object within this one: its fault, and what has no effect.
@@ -36,8 +35,9 @@ class Fields {
   void refuse(std::string_view name, const std::string& sentence, std::string code = {});
   void refuse(ApiError error);
 
-  // Members of the object that nobody took are refused, with the nearest name that was asked for.
-  void refuse_unknown();
+  // What nobody took: the table of fields says what becomes of it at `place`. Members that are
+  // unknown there are refused, with the nearest name that is known; null asks for nothing.
+  void settle(Place place = Place::other);
   bool ok() const { return !fault_; }
   const std::optional<ApiError>& fault() const { return fault_; }
   const std::vector<std::string>& ignored() const { return ignored_; }
@@ -46,6 +46,8 @@ class Fields {
   std::string path(std::string_view name) const;
 
  private:
+  void settle(Place place, const std::string& name, const Json& value);
+
   const Json& object_;
   const std::string where_;
   std::set<std::string, std::less<>> asked_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/parameters.h"
+#include "core/server/api/field_table.h"
 
 namespace tenon::api {
 namespace {
@@ -155,15 +156,8 @@ void add_sampling(Json& properties) {
   // Where none were allowed, nothing could be said.
   properties["allowed_tokens"]["anyOf"][0]["minItems"] = 1;
   for (const auto& [name, known] : kAlso) properties[name] = properties[known];
-  const Json stream = object_of({}, {{"include_usage", flag()},
-                                     {"continuous_usage_stats", flag()},
-                                     {"include_obfuscation", anything()}});
-  const Json form = object_of({{"type", words({"text", "json_object", "json_schema"})}},
-                              {{"json_schema", any_object()}});
   add(properties, {{"model", text()},
                    {"stream", flag()},
-                   {"stream_options", stream},
-                   {"response_format", form},
                    {"guided_json", anything()},
                    {"guided_regex", text()},
                    {"guided_grammar", text()},
@@ -171,12 +165,36 @@ void add_sampling(Json& properties) {
                    {"structured_outputs", any_object()},
                    {"priority", {{"type", "integer"}}},
                    {"cache_salt", text()},
+                   {"watermarking", words({false})}});
+}
+
+// What only chats and completions have of it.
+void add_older(Json& properties) {
+  add_sampling(properties);
+  const Json stream = object_of({}, {{"include_usage", flag()},
+                                     {"continuous_usage_stats", flag()},
+                                     {"include_obfuscation", anything()}});
+  const Json form = object_of({{"type", words({"text", "json_object", "json_schema"})}},
+                              {{"json_schema", any_object()}});
+  add(properties, {{"stream_options", stream},
+                   {"response_format", form},
+                   {"regex", text()},
+                   {"ebnf", text()},
                    {"return_token_ids", flag()},
-                   {"skip_special_tokens", words({true})}});
-  for (const char* name :
-       {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "request_id",
-        "spaces_between_special_tokens"}) {
-    properties[name] = {{"description", "has no effect here"}};
+                   {"return_tokens_as_token_ids", flag()}});
+}
+
+// Fields that the table settles: without an effect, or with one value that is taken.
+void add_settled(Json& properties, Place place) {
+  for (const FieldRule& rule : field_rules()) {
+    const std::string name(rule.name);
+    const bool is_here = find_rule(place, rule.name) == &rule && !properties.contains(name);
+    if (!is_here) continue;
+    if (rule.use == FieldUse::ignored) properties[name] = {{"description", "has no effect here"}};
+    const Json values = Json::parse(rule.neutral);
+    if (rule.use == FieldUse::refused && !values.empty()) {
+      properties[name] = or_absent({{"enum", values}});
+    }
   }
 }
 
@@ -196,30 +214,46 @@ Json content() {
 
 Json message() {
   const std::vector<Json> roles = {"system", "developer", "user", "assistant", "tool", "function"};
-  return object_of({{"role", words(roles)}, {"content", content()}},
-                   {{"name", text()},
-                    {"tool_call_id", text()},
-                    {"reasoning_content", text()},
-                    {"reasoning", text()},
-                    {"thinking", text()},
-                    {"tool_calls", list_of(any_object())}});
+  Json schema = object_of({{"role", words(roles)}, {"content", content()}},
+                          {{"name", text()},
+                           {"tool_call_id", text()},
+                           {"reasoning_content", text()},
+                           {"reasoning", text()},
+                           {"thinking", text()},
+                           {"tool_calls", list_of(any_object())}});
+  add_settled(schema["properties"], Place::chat_message);
+  return schema;
+}
+
+// Settings that are objects, in more than one dialect.
+Json reasoning() {
+  Json schema = object_of({}, {{"effort", text()}, {"enabled", flag()}});
+  add_settled(schema["properties"], Place::reasoning);
+  return schema;
+}
+Json thinking() {
+  Json schema = object_of({{"type", words({"disabled", "adaptive", "enabled"})}});
+  add_settled(schema["properties"], Place::thinking);
+  return schema;
 }
 
 Json completion() {
   Json schema = object_of({{"prompt", prompt_schema()}});
-  add_sampling(schema["properties"]);
-  add(schema["properties"], {{"logprobs", number_schema(parameter("logprobs").number)},
-                             {"echo", flag()},
-                             {"suffix", words({""})},
-                             {"add_special_tokens", flag()}});
-  schema["properties"]["max_tokens"]["minimum"] = 0;  // with "echo"
+  Json& properties = schema["properties"];
+  add_older(properties);
+  add(properties, {{"logprobs", number_schema(parameter("logprobs").number)},
+                   {"echo", flag()},
+                   {"json_schema", one_of(Json::array({text(), any_object()}))},
+                   {"add_special_tokens", flag()}});
+  properties["max_tokens"]["minimum"] = 0;  // with "echo"
+  add_settled(properties, Place::completions);
   return schema;
 }
 
 Json chat() {
   Json schema = object_of({{"messages", list_of(schema_ref("Message"), 1)}});
   Json& properties = schema["properties"];
-  add_sampling(properties);
+  add_older(properties);
   properties["max_completion_tokens"] = properties["max_tokens"];
   const Json function = open_object({{"name", some_text()}}, {{"parameters", any_object()}});
   const Json tool = typed("function", {{"function", function}});
@@ -230,29 +264,32 @@ Json chat() {
   const Json choice = one_of(Json::array({words({"none", "auto", "required"}), named, allowed}));
   add(properties, {{"logprobs", flag()},
                    {"top_logprobs", number_schema(parameter("logprobs").number)},
-                   {"tools", list_of(tool, 1)},
+                   {"tools", list_of(tool)},
                    {"tool_choice", choice},
                    {"parallel_tool_calls", flag()},
                    {"reasoning_effort", text()},
+                   {"reasoning", reasoning()},
+                   {"thinking", thinking()},
+                   {"enable_thinking", flag()},
                    {"documents", list_of(any_object())},
                    {"chat_template_kwargs", any_object()},
                    {"add_generation_prompt", flag()},
-                   {"continue_final_message", flag()},
-                   {"add_special_tokens", words({false})},
-                   {"modalities", words({Json::array({"text"})})},
-                   {"store", words({false})}});
-  for (const char* name : {"metadata", "service_tier", "verbosity"}) {
-    properties[name] = {{"description", "has no effect here"}};
-  }
+                   {"continue_final_message", flag()}});
+  add_settled(properties, Place::chat);
   return schema;
 }
 
-// Parameters that the newer dialects take.
+// Parameters that Anthropic's dialect takes, and vLLM's fields in it.
 void add_few(Json& properties) {
   for (const char* name : {"temperature", "top_p", "top_k", "seed"}) {
     properties[name] = described(parameter(name));
   }
-  add(properties, {{"stream", flag()}, {"model", text()}});
+  add(properties, {{"stream", flag()},
+                   {"model", text()},
+                   {"priority", {{"type", "integer"}}},
+                   {"cache_salt", text()},
+                   {"watermarking", words({false})},
+                   {"chat_template_kwargs", any_object()}});
 }
 
 Json messages(bool counts_only) {
@@ -273,12 +310,11 @@ Json messages(bool counts_only) {
   add_few(properties);
   properties["max_tokens"] = parameter_schema(parameter("max_tokens"));
   if (!counts_only) schema["required"].push_back("max_tokens");
-  const Json tool = object_of({{"name", some_text()}}, {{"type", words({"custom"})},
-                                                        {"description", text()},
-                                                        {"input_schema", any_object()},
-                                                        {"strict", flag()},
-                                                        {"cache_control", anything()},
-                                                        {"input_examples", anything()}});
+  Json tool = object_of({{"name", some_text()}}, {{"type", words({"custom"})},
+                                                  {"description", text()},
+                                                  {"input_schema", any_object()},
+                                                  {"strict", flag()}});
+  add_settled(tool["properties"], Place::messages_tool);
   const auto choice_of = [](const char* type) {
     return object_of({{"type", words({type})}}, {{"disable_parallel_tool_use", flag()}});
   };
@@ -287,19 +323,16 @@ Json messages(bool counts_only) {
   named["required"].push_back("name");
   const Json choice =
       one_of(Json::array({choice_of("auto"), choice_of("any"), choice_of("none"), named}));
-  const Json thinking = object_of({{"type", words({"disabled", "adaptive", "enabled"})}},
-                                  {{"budget_tokens", anything()}, {"display", anything()}});
   const Json format = object_of({{"type", words({"json_schema"})}, {"schema", any_object()}});
-  const Json config = object_of({}, {{"effort", text()}, {"format", format}});
+  Json config = object_of({}, {{"effort", text()}, {"format", format}});
+  add_settled(config["properties"], Place::output_config);
   add(properties, {{"system", content()},
                    {"stop_sequences", parameter_schema(parameter("stop"))},
                    {"tools", list_of(tool)},
                    {"tool_choice", choice},
-                   {"thinking", thinking},
-                   {"output_config", config},
-                   {"cache_control", anything()},
-                   {"metadata", anything()},
-                   {"service_tier", anything()}});
+                   {"thinking", thinking()},
+                   {"output_config", config}});
+  add_settled(properties, Place::messages);
   return schema;
 }
 
@@ -307,6 +340,7 @@ Json messages(bool counts_only) {
 Json response_item() {
   const auto kept = [](Json item) {
     for (const char* name : {"id", "status", "phase"}) item["properties"][name] = anything();
+    add_settled(item["properties"], Place::item);
     item["additionalProperties"] = {{"type", "null"}};
     return item;
   };
@@ -334,26 +368,43 @@ Json responses() {
   const Json input = one_of(Json::array({text(), list_of(response_item(), 1)}));
   Json schema = object_of({{"input", input}});
   Json& properties = schema["properties"];
-  add_few(properties);
+  add_sampling(properties);
+  for (const char* name : {"max_tokens", "samples", "n"}) properties.erase(name);
   properties["max_output_tokens"] = described(parameter("max_tokens"));
   add(properties,
       {{"instructions", text()},
        {"text", object_of({}, {{"format", form}, {"verbosity", anything()}})},
-       {"reasoning",
-        object_of({},
-                  {{"effort", text()}, {"summary", anything()}, {"generate_summary", anything()}})},
+       {"reasoning", reasoning()},
+       {"chat_template_kwargs", any_object()},
        {"metadata", any_object()},
-       {"store", words({false})},
-       {"background", words({false})},
        {"tools", list_of(tool)},
        {"tool_choice", choice},
        {"parallel_tool_calls", flag()},
        {"include", list_of(words({"message.output_text.logprobs", "reasoning.encrypted_content"}))},
        {"top_logprobs", number_schema(parameter("logprobs").number)}});
-  for (const char* name : {"user", "service_tier", "truncation", "safety_identifier",
-                           "prompt_cache_key", "stream_options", "max_tool_calls"}) {
-    properties[name] = {{"description", "has no effect here"}};
-  }
+  add_settled(properties, Place::responses);
+  return schema;
+}
+
+Json embedding() {
+  Json schema = object_of({{"input", prompt_schema()}},
+                          {{"model", text()},
+                           {"encoding_format", words({"float", "base64"})},
+                           {"dimensions", {{"type", "integer"}, {"minimum", 1}}}});
+  add_settled(schema["properties"], Place::embeddings);
+  return schema;
+}
+Json tokenize() {
+  Json schema =
+      object_of({{"prompt", text()}},
+                {{"model", text()}, {"add_special_tokens", flag()}, {"return_token_strs", flag()}});
+  add_settled(schema["properties"], Place::tokenize);
+  return schema;
+}
+Json detokenize() {
+  Json schema = object_of({{"tokens", list_of(token_id())}},
+                          {{"model", text()}, {"skip_special_tokens", flag()}});
+  add_settled(schema["properties"], Place::detokenize);
   return schema;
 }
 
@@ -396,14 +447,9 @@ Json request_schemas() {
           {"Messages", messages(false)},
           {"CountTokens", messages(true)},
           {"Responses", responses()},
-          {"Embedding",
-           object_of({{"input", prompt_schema()}}, {{"model", text()},
-                                                    {"encoding_format", words({"float", "base64"})},
-                                                    {"user", anything()}})},
-          {"Tokenize", object_of({{"prompt", text()}}, {{"model", text()},
-                                                        {"add_special_tokens", flag()},
-                                                        {"return_token_strs", flag()}})},
-          {"Detokenize", object_of({{"tokens", list_of(token_id())}}, {{"model", text()}})},
+          {"Embedding", embedding()},
+          {"Tokenize", tokenize()},
+          {"Detokenize", detokenize()},
           {"Error", error_schema()},
           {"AnthropicError", anthropic_error_schema()}};
 }

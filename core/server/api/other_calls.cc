@@ -5,6 +5,7 @@
 
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/fields.h"
+#include "core/server/api/template_fields.h"
 
 namespace tenon::api {
 namespace {
@@ -20,12 +21,16 @@ std::string bytes_of(const std::vector<float>& values) {
 void read_conversation(Fields& fields, TokenizeCall& call) {
   const Json* messages = fields.take("messages");
   if (messages == nullptr) return fields.refuse("prompt", "is missing, and so is \"messages\"");
-  auto checked = read_messages(*messages);
+  Notes notes;
+  auto checked = read_messages(*messages, notes);
+  note_ignored(fields, notes);
   if (!checked.ok()) return fields.refuse(checked.error());
   call.chat.messages = to_text(*checked);
   if (const Json* tools = fields.take("tools")) call.chat.tools = to_text(*tools);
-  if (const Json* given = fields.take("chat_template_kwargs"))
-    call.chat.variables = to_text(*given);
+  Json variables = Json::object();
+  read_template_kwargs(fields, variables);
+  read_effort(fields, variables);
+  give_variables(variables, call.chat);
   call.chat_options.continue_final_message = fields.flag("continue_final_message", false);
   call.chat_options.add_generation_prompt =
       fields.flag("add_generation_prompt", !call.chat_options.continue_final_message);
@@ -72,8 +77,7 @@ Outcome<EmbeddingCall> read_embedding(const Json& body) {
   if (const auto count = fields.whole("dimensions", 1, 1 << 24)) {
     call.dimensions = static_cast<uint32_t>(*count);
   }
-  fields.ignore("user");
-  fields.refuse_unknown();
+  fields.settle(Place::embeddings);
   if (fields.fault()) return *fields.fault();
   call.ignored = fields.ignored();
   return call;
@@ -113,8 +117,9 @@ Outcome<TokenizeCall> read_tokenize(const Json& body) {
                   "tokens themselves");
   }
   call.pieces = fields.flag("return_token_strs", false);
-  fields.refuse_unknown();
+  fields.settle(Place::tokenize);
   if (fields.fault()) return *fields.fault();
+  call.ignored = fields.ignored();
   return call;
 }
 
@@ -146,8 +151,10 @@ Outcome<DetokenizeCall> read_detokenize(const Json& body) {
       call.tokens = *std::move(inputs->front().tokens);
     }
   }
-  fields.refuse_unknown();
+  call.skip_special = fields.flag("skip_special_tokens", false);
+  fields.settle(Place::detokenize);
   if (fields.fault()) return *fields.fault();
+  call.ignored = fields.ignored();
   return call;
 }
 

@@ -24,6 +24,7 @@ struct TokenizeCall {
   ChatOptions chat_options;
   bool add_special = true;
   bool pieces = false;  // the tokens' texts too
+  std::vector<std::string> ignored;
 };
 Outcome<TokenizeCall> read_tokenize(const Json& body);  // /tokenize
 std::string tokenize_json(const TokenizeCall& call, const std::vector<TokenId>& tokens,
@@ -32,6 +33,8 @@ std::string tokenize_json(const TokenizeCall& call, const std::vector<TokenId>& 
 struct DetokenizeCall {
   std::string model;
   std::vector<TokenId> tokens;
+  bool skip_special = false;  // tokens such as <s> give no text
+  std::vector<std::string> ignored;
 };
 Outcome<DetokenizeCall> read_detokenize(const Json& body);  // /detokenize
 

@@ -1,10 +1,12 @@
 // /v1/messages
-#include <set>
+#include <algorithm>
+#include <iterator>
 
 #include "core/base/quote.h"
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/dialects.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/template_fields.h"
 #include "core/server/api/tools.h"
 
 namespace tenon::api {
@@ -28,9 +30,7 @@ class Blocks {
         return fault("is a block without a type");
       }
       if (auto problem = take(block, block["type"].get<std::string>())) return problem;
-      for (const char* name : {"cache_control", "citations", "is_error"}) {
-        if (block.contains(name)) ignored_.insert(name);
-      }
+      note_others(block);
     }
     return std::nullopt;
   }
@@ -44,12 +44,28 @@ class Blocks {
     if (!calls_.empty()) message["tool_calls"] = calls_;
     messages.push_back(std::move(message));
   }
-  // Members of blocks that have no effect here.
-  const std::set<std::string>& ignored() const { return ignored_; }
+  const Notes& ignored() const { return ignored_; }
 
  private:
+  void note_others(const Json& block) {
+    constexpr std::string_view kRead[] = {"type", "text",  "thinking",    "signature", "id",
+                                          "name", "input", "tool_use_id", "content",   "data"};
+    for (const auto& [name, value] : block.items()) {
+      if (std::ranges::find(kRead, name) == std::end(kRead) && !value.is_null()) {
+        ignored_.insert(name);
+      }
+    }
+  }
   ApiError fault(const std::string& sentence) const {
     return {.message = "\"" + block_ + "\" " + sentence, .param = block_};
+  }
+  std::optional<ApiError> take_call(std::string id, std::string name, const Json& input) {
+    if (!input.is_null() && !input.is_object()) return fault("is a call whose input is no object");
+    Json function = {{"name", std::move(name)},
+                     {"arguments", input.is_null() ? "{}" : to_text(input)}};
+    calls_.push_back(
+        {{"id", std::move(id)}, {"type", "function"}, {"function", std::move(function)}});
+    return std::nullopt;
   }
   std::optional<ApiError> take(const Json& block, const std::string& type) {
     const auto text_of = [&](const char* name) {
@@ -64,20 +80,16 @@ class Blocks {
       text_ += text_of("text");
     } else if (type == "thinking" && role_ == "assistant") {
       thoughts_ += text_of("thinking");
+    } else if (type == "redacted_thinking" && role_ == "assistant") {
+      ignored_.insert(type);  // nobody here can read it
     } else if (type == "tool_use" && role_ == "assistant") {
       if (lacks("id") || lacks("name")) return fault("is a call without an id, or without a name");
-      if (!block.value("input", Json::object()).is_object()) {
-        return fault("is a call whose input is no object");
-      }
-      calls_.push_back({{"id", text_of("id")},
-                        {"type", "function"},
-                        {"function",
-                         {{"name", text_of("name")},
-                          {"arguments", to_text(block.value("input", Json::object()))}}}});
+      return take_call(text_of("id"), text_of("name"), block.value("input", Json()));
     } else if (type == "tool_result" && role_ == "user") {
       if (lacks("tool_use_id")) return fault("is a result without a tool_use_id");
-      auto content = block.contains("content") ? read_content(block["content"], block_ + ".content")
-                                               : Outcome<std::string>(std::string());
+      const Json said = block.value("content", Json());
+      auto content = said.empty() ? Outcome<std::string>(std::string())
+                                  : read_content(said, block_ + ".content", ignored_);
       if (!content.ok()) return content.error();
       results_.push_back(
           {{"role", "tool"}, {"tool_call_id", text_of("tool_use_id")}, {"content", *content}});
@@ -91,7 +103,7 @@ class Blocks {
   std::string block_ = where_;  // that is being read
   std::string text_, thoughts_;
   Json calls_ = Json::array(), results_ = Json::array();
-  std::set<std::string> ignored_;
+  Notes ignored_;  // members of blocks
 };
 
 void read_turn(Fields& call, const Json& message, size_t index, Json& out) {
@@ -108,8 +120,8 @@ void read_turn(Fields& call, const Json& message, size_t index, Json& out) {
   } else {
     fields.refuse("content", "is missing – expected a text");
   }
-  fields.refuse_unknown();
-  for (const std::string& name : blocks.ignored()) fields.note_ignored(name);
+  fields.settle();
+  note_ignored(fields, blocks.ignored());
   call.absorb(fields);
   if (fields.ok()) blocks.put(out);
 }
@@ -117,7 +129,9 @@ void read_turn(Fields& call, const Json& message, size_t index, Json& out) {
 void read_conversation(Fields& fields, GenerationCall& call) {
   Json conversation = Json::array();
   if (const Json* system = fields.take("system")) {
-    auto text = read_content(*system, "system");
+    Notes notes;
+    auto text = read_content(*system, "system", notes);
+    note_ignored(fields, notes);
     if (!text.ok()) return fields.refuse(text.error());
     conversation.push_back({{"role", "system"}, {"content", *text}});
   }
@@ -155,7 +169,7 @@ void read_tool_choice(Fields& fields, ToolUse& use) {
   } else {
     fields.refuse("tool_choice", expected);
   }
-  inner.refuse_unknown();
+  inner.settle();
   fields.absorb(inner);
 }
 
@@ -174,11 +188,14 @@ Json chat_tool(Fields& fields, const Json& tool, size_t index) {
   const Json* schema = inner.take("input_schema");
   function["parameters"] = schema == nullptr ? Json::object() : *schema;
   if (inner.flag("strict", false)) function["strict"] = true;
-  for (const char* name : {"cache_control", "input_examples"}) inner.ignore(name);
-  inner.refuse_unknown();
+  inner.settle(Place::messages_tool);
   fields.absorb(inner);
   return {{"type", "function"}, {"function", std::move(function)}};
 }
+
+// Types of tools that Anthropic's own server runs.
+constexpr std::string_view kRunByAnthropic[] = {"web_search_", "web_fetch_", "code_execution_",
+                                                "tool_search_tool_", "mcp_toolset"};
 
 void read_tools(Fields& fields, GenerationCall& call) {
   ToolUse use;
@@ -192,7 +209,10 @@ void read_tools(Fields& fields, GenerationCall& call) {
     return;
   }
   Json all = Json::array();
-  for (size_t i = 0; i < tools->size(); ++i) all.push_back(chat_tool(fields, (*tools)[i], i));
+  for (size_t i = 0; i < tools->size(); ++i) {
+    if (tools->size() > 1 && leave_out_tool(fields, (*tools)[i], i, kRunByAnthropic)) continue;
+    all.push_back(chat_tool(fields, (*tools)[i], i));
+  }
   if (fields.ok()) give_tools(fields, all, std::move(use), call);
   force_calls(fields, call);
 }
@@ -217,28 +237,11 @@ void read_output_config(Fields& fields, Json& variables, GenerationCall& call) {
     } else {
       call.form = AnswerForm{"json_schema", *schema, true, "output_config.format"};
     }
-    inner.refuse_unknown();
+    inner.settle();
     outer.absorb(inner);
   }
-  outer.refuse_unknown();
+  outer.settle(Place::output_config);
   fields.absorb(outer);
-}
-
-// Whether templates that know of it let the model think; how long, nobody can tell it.
-void read_thinking(Fields& fields, Json& variables) {
-  const Json* thinking = fields.take("thinking");
-  if (thinking == nullptr) return;
-  const std::string expected = "must be an object of type disabled, adaptive or enabled";
-  if (!thinking->is_object()) return fields.refuse("thinking", expected);
-  Fields inner(*thinking, "thinking");
-  const std::string type = inner.text("type");
-  if (type != "disabled" && type != "adaptive" && type != "enabled") {
-    return fields.refuse("thinking", expected);
-  }
-  variables["enable_thinking"] = type != "disabled";
-  for (const char* name : {"budget_tokens", "display"}) inner.ignore(name);
-  inner.refuse_unknown();
-  fields.absorb(inner);
 }
 
 }  // namespace
@@ -250,19 +253,20 @@ Outcome<GenerationCall> read_messages_call(const Json& body, bool counts_only) {
   call.model = fields.text("model");
   read_conversation(fields, call);
   Json variables = Json::object();
+  read_template_kwargs(fields, variables);
   read_output_config(fields, variables, call);
   read_thinking(fields, variables);
-  if (!variables.empty()) call.chat.variables = to_text(variables);
+  give_variables(variables, call.chat);
   read_tools(fields, call);
   if (!counts_only && fields.take("max_tokens") == nullptr) {
     fields.refuse("max_tokens", "is missing – how long may the answer be?");
   }
-  for (const char* name : {"max_tokens", "temperature", "top_p", "top_k", "seed"}) {
-    read_as(fields, name, name, call);
-  }
+  for (const char* name : {"max_tokens", "temperature", "top_p"}) read_as(fields, name, name, call);
+  read_seed(fields, call);
+  read_top_k(fields, call);
   read_as(fields, "stop_sequences", "stop", call);
   call.stream = fields.flag("stream", false);
-  for (const char* name : {"metadata", "service_tier", "cache_control"}) fields.ignore(name);
+  read_extras(fields, call);
   // Anthropic's own package sends its whole conversation where it reads this code.
   if (fields.take("thread") != nullptr) {
     fields.refuse("thread", "is not offered: nothing is stored here – send all messages",

@@ -4,6 +4,7 @@
 #include "core/server/api/call.h"
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/template_fields.h"
 #include "core/server/api/tools.h"
 
 namespace tenon::api {
@@ -37,7 +38,8 @@ void read_tools(Fields& fields, GenerationCall& call) {
   ToolUse use;
   read_tool_choice(fields, use);
   use.parallel = fields.flag("parallel_tool_calls", true);
-  if (tools == nullptr) {
+  const bool has_none = tools == nullptr || (tools->is_array() && tools->empty());
+  if (has_none) {
     if (use.is_forced()) {
       fields.refuse("tool_choice", "needs \"tools\" to choose from");
     }
@@ -49,32 +51,27 @@ void read_tools(Fields& fields, GenerationCall& call) {
 void read_logprobs(Fields& fields, GenerationCall& call) {
   call.logprobs = fields.flag("logprobs", false);
   const auto top = fields.whole("top_logprobs", 0, parameter("logprobs").number.most);
-  if (top && !call.logprobs) fields.refuse("top_logprobs", "needs \"logprobs\": true");
+  if (top.value_or(0) > 0 && !call.logprobs)
+    fields.refuse("top_logprobs", "needs \"logprobs\": true");
   call.top_logprobs = static_cast<uint32_t>(top.value_or(0));
   if (call.logprobs) call.answer.logprobs = std::max(call.top_logprobs, 1u);
   if (top) call.renamed.emplace("logprobs", "top_logprobs");
 }
 
-// What a template sees beside the conversation.
+// What a template sees next to the conversation.
 void read_template(Fields& fields, GenerationCall& call) {
   Json variables = Json::object();
-  if (const Json* given = fields.take("chat_template_kwargs")) {
-    if (given->is_object()) {
-      variables = *given;
-    } else {
-      fields.refuse("chat_template_kwargs", "must be an object");
-    }
+  read_template_kwargs(fields, variables);
+  read_effort(fields, variables);
+  read_reasoning(fields, variables);
+  read_thinking(fields, variables);
+  if (fields.take("enable_thinking") != nullptr) {
+    variables["enable_thinking"] = fields.flag("enable_thinking", true);
   }
-  if (const std::string effort = fields.text("reasoning_effort"); !effort.empty()) {
-    variables["reasoning_effort"] = effort;
-  }
-  if (!variables.empty()) call.chat.variables = to_text(variables);
+  give_variables(variables, call.chat);
   if (const Json* documents = fields.take("documents")) {
     if (!documents->is_array()) fields.refuse("documents", "must be a list");
     call.chat.documents = to_text(*documents);
-  }
-  if (fields.take("chat_template") != nullptr) {
-    fields.refuse("chat_template", "is not taken from requests: a model has its own");
   }
   ChatOptions& options = call.chat_options;
   options.continue_final_message = fields.flag("continue_final_message", false);
@@ -82,32 +79,6 @@ void read_template(Fields& fields, GenerationCall& call) {
       fields.flag("add_generation_prompt", !options.continue_final_message);
   if (options.continue_final_message && options.add_generation_prompt) {
     fields.refuse("continue_final_message", "and \"add_generation_prompt\" exclude each other");
-  }
-}
-
-// OpenAI's fields of which one value alone is served.
-void read_fixed(Fields& fields, GenerationCall& call) {
-  if (const Json* modalities = fields.take("modalities")) {
-    if (*modalities != Json::array({"text"})) {
-      fields.refuse("modalities", "must be [\"text\"]: models of text run here");
-    }
-  }
-  if (fields.flag("store", false)) {
-    fields.refuse("store", "can only be false: nothing is stored here");
-  }
-  for (const char* name : {"metadata", "service_tier", "verbosity"}) fields.ignore(name);
-  for (const char* name : {"functions", "function_call"}) {
-    if (fields.take(name) != nullptr) {
-      fields.refuse(name, "is deprecated and not offered – use \"tools\" and \"tool_choice\"");
-    }
-  }
-  call.add_special = fields.flag("add_special_tokens", false);
-  if (call.add_special) {
-    fields.refuse("add_special_tokens",
-                  "can only be false: templates write such tokens themselves");
-  }
-  if (fields.flag("echo", false)) {
-    fields.refuse("echo", "is offered by /v1/completions");
   }
 }
 
@@ -119,7 +90,9 @@ Outcome<GenerationCall> read_chat(const Json& body) {
   Fields fields(body);
   call.model = fields.text("model");
   if (const Json* messages = fields.take("messages")) {
-    auto checked = read_messages(*messages);
+    Notes notes;
+    auto checked = read_messages(*messages, notes);
+    note_ignored(fields, notes);
     if (checked.ok()) {
       call.chat.messages = to_text(*checked);
     } else {
@@ -139,11 +112,12 @@ Outcome<GenerationCall> read_chat(const Json& body) {
   read_logprobs(fields, call);
   read_tools(fields, call);
   read_template(fields, call);
-  read_fixed(fields, call);
+  call.add_special = false;  // templates write such tokens themselves
   read_streaming(fields, call);
   read_form(fields, call);
   force_calls(fields, call);
   read_extras(fields, call);
+  read_token_ids(fields, call);
   return finish_call(fields, std::move(call));
 }
 

@@ -43,6 +43,8 @@ bool is_ids(const Json& value) {
 // "logprobs": as many alternatives at each place; 0 = of the chosen tokens alone.
 void read_logprobs(Fields& fields, GenerationCall& call) {
   const int64_t most = parameter("logprobs").number.most;
+  const Json* asked = fields.take("logprobs");
+  if (asked != nullptr && *asked == Json(false)) return;  // as SGLang's clients say none
   const auto count = fields.whole("logprobs", 0, most);
   if (!count) return;
   call.logprobs = true;
@@ -111,13 +113,11 @@ Outcome<GenerationCall> read_completion(const Json& body) {
   read_logprobs(fields, call);
   if (call.echo && call.logprobs) call.answer.prompt_logprobs = true;
   call.renamed.emplace("prompt_logprobs", "echo");
-  if (const std::string suffix = fields.text("suffix"); !suffix.empty()) {
-    fields.refuse("suffix", "is not offered: nothing is filled in between two texts here");
-  }
   call.add_special = fields.flag("add_special_tokens", true);
   read_streaming(fields, call);
   read_form(fields, call);
   read_extras(fields, call);
+  read_token_ids(fields, call);
   if (!call.answer.max_tokens) call.answer.max_tokens = kMaxTokens;
   return finish_call(fields, std::move(call));
 }

@@ -5,6 +5,7 @@
 #include "core/server/api/chat_messages.h"
 #include "core/server/api/dialects.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/template_fields.h"
 #include "core/server/api/tools.h"
 
 namespace tenon::api {
@@ -32,12 +33,7 @@ class Items {
                                 " – taken are message, function_call, function_call_output and "
                                 "reasoning");
     }
-    for (const char* name : {"id", "status", "phase"}) (void)fields.take(name);
-    // Clients send back items as they keep them, with nulls for what is not there.
-    for (const auto& [name, value] : item.items()) {
-      if (value.is_null()) (void)fields.take(name);
-    }
-    fields.refuse_unknown();
+    fields.settle(Place::item);
     call.absorb(fields);
   }
   Json& messages() { return messages_; }
@@ -46,7 +42,9 @@ class Items {
   static std::string content_of(Fields& fields, const char* name) {
     const Json* content = fields.take(name);
     if (content == nullptr) return "";
-    auto text = read_content(*content, fields.path(name));
+    Notes notes;
+    auto text = read_content(*content, fields.path(name), notes);
+    note_ignored(fields, notes);
     if (!text.ok()) fields.refuse(text.error());
     return text.ok() ? *std::move(text) : "";
   }
@@ -133,7 +131,8 @@ void read_input(Fields& fields, GenerationCall& call) {
     if (message.contains("reasoning_content") && !has_more) message["content"] = "";
   }
   // Roles and contents, by the same rules as of chats.
-  auto checked = read_messages(conversation);
+  Notes notes;
+  auto checked = read_messages(conversation, notes);
   if (!checked.ok()) return fields.refuse(checked.error());
   call.chat.messages = to_text(*checked);
   call.chat_options.add_generation_prompt = true;
@@ -152,7 +151,7 @@ void read_format(Fields& text, const Json& format, GenerationCall& call) {
     inner.refuse("type", "must be \"text\", \"json_object\" or \"json_schema\"");
   }
   for (const char* name : {"name", "description", "strict"}) (void)inner.take(name);
-  inner.refuse_unknown();
+  inner.settle();
   text.absorb(inner);
 }
 
@@ -161,9 +160,8 @@ void read_text_format(Fields& fields, GenerationCall& call) {
   if (text == nullptr) return;
   if (!text->is_object()) return fields.refuse("text", "must be an object with a format");
   Fields outer(*text, "text");
-  outer.ignore("verbosity");
   if (const Json* format = outer.take("format")) read_format(outer, *format, call);
-  outer.refuse_unknown();
+  outer.settle(Place::response_text);
   fields.absorb(outer);
 }
 
@@ -191,17 +189,12 @@ void read_logprobs(Fields& fields, GenerationCall& call) {
   call.renamed.emplace("logprobs", top ? "top_logprobs" : "include");
 }
 
-// What a template is told of reasoning; summaries of it are not made.
-void read_reasoning_options(Fields& fields, GenerationCall& call) {
-  const Json* reasoning = fields.take("reasoning");
-  if (reasoning == nullptr) return;
-  if (!reasoning->is_object()) return fields.refuse("reasoning", "must be an object");
-  Fields inner(*reasoning, "reasoning");
-  const std::string effort = inner.text("effort");
-  if (!effort.empty()) call.chat.variables = to_text({{"reasoning_effort", effort}});
-  for (const char* name : {"summary", "generate_summary"}) inner.ignore(name);
-  inner.refuse_unknown();
-  fields.absorb(inner);
+// What a template is told; summaries of reasoning are not made.
+void read_template(Fields& fields, GenerationCall& call) {
+  Json variables = Json::object();
+  read_template_kwargs(fields, variables);
+  read_reasoning(fields, variables);
+  give_variables(variables, call.chat);
 }
 
 void read_tool_choice(Fields& fields, ToolUse& use) {
@@ -226,6 +219,13 @@ void read_tool_choice(Fields& fields, ToolUse& use) {
   use.function = name.get<std::string>();
 }
 
+// Types of OpenAI's tools that are no functions.
+constexpr std::string_view kOfOtherServers[] = {
+    "web_search",   "file_search", "code_interpreter", "image_generation",
+    "computer",     "mcp",         "local_shell",      "shell",
+    "apply_patch",  "custom",      "namespace",        "tool_search",
+    "programmatic_"};
+
 // A tool of this dialect is flat; a chat's has the function in an object of its own.
 void read_tools(Fields& fields, GenerationCall& call) {
   ToolUse use;
@@ -239,9 +239,13 @@ void read_tools(Fields& fields, GenerationCall& call) {
     if (use.is_forced()) fields.refuse("tool_choice", "needs \"tools\" to choose from");
     return;
   }
+  const bool has_function = std::ranges::any_of(*tools, [](const Json& tool) {
+    return tool.is_object() && tool.value("type", Json()) == Json("function");
+  });
   Json all = Json::array();
   for (size_t i = 0; i < tools->size(); ++i) {
     const Json& tool = (*tools)[i];
+    if (has_function && leave_out_tool(fields, tool, i, kOfOtherServers)) continue;
     const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
     if (type != Json("function")) {
       const std::string found =
@@ -268,19 +272,6 @@ void keep_for_response(Fields& fields, GenerationCall& call) {
   }
 }
 
-// What needs answers that were kept.
-void refuse_state(Fields& fields) {
-  if (fields.flag("store", false)) {
-    fields.refuse("store", "can only be false: nothing is stored here");
-  }
-  if (fields.flag("background", false)) fields.refuse("background", "can only be false");
-  for (const char* name : {"previous_response_id", "conversation", "prompt"}) {
-    if (fields.take(name) != nullptr) {
-      fields.refuse(name, "is not offered: nothing is stored here – send the whole input");
-    }
-  }
-}
-
 }  // namespace
 
 Outcome<GenerationCall> read_responses_call(const Json& body) {
@@ -290,21 +281,16 @@ Outcome<GenerationCall> read_responses_call(const Json& body) {
   call.model = fields.text("model");
   read_input(fields, call);
   read_as(fields, "max_output_tokens", "max_tokens", call);
-  for (const char* name : {"temperature", "top_p", "top_k", "seed"}) {
-    read_as(fields, name, name, call);
-  }
+  read_sampling(fields, call);
   call.stream = fields.flag("stream", false);
   read_text_format(fields, call);
+  read_vllm_forms(fields, call);
   read_tools(fields, call);
   force_calls(fields, call);
-  refuse_state(fields);
   read_logprobs(fields, call);
-  read_reasoning_options(fields, call);
+  read_template(fields, call);
+  read_extras(fields, call);
   keep_for_response(fields, call);
-  for (const char* name : {"user", "service_tier", "truncation", "safety_identifier",
-                           "prompt_cache_key", "stream_options", "max_tool_calls"}) {
-    fields.ignore(name);
-  }
   return finish_call(fields, std::move(call));
 }
 

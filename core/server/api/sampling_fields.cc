@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "core/server/api/answer_json.h"
 
@@ -18,17 +19,9 @@ constexpr Alias kAliases[] = {
     {"include_stop_str_in_output", "include_stop"},
     {"allowed_token_ids", "allowed_tokens"},
 };
-// Read by each dialect in its own way.
-constexpr std::array<std::string_view, 4> kOwnWay = {"max_tokens", "logprobs", "prompt_logprobs",
-                                                     "top_k"};
-
-// A field of OpenAI's that means nothing here, or nothing yet.
-constexpr std::string_view kWithoutEffect[] = {"user",
-                                               "safety_identifier",
-                                               "prompt_cache_key",
-                                               "prompt_cache_retention",
-                                               "request_id",
-                                               "spaces_between_special_tokens"};
+// Read by each dialect in its own way, or not as other numbers are.
+constexpr std::array<std::string_view, 5> kOwnWay = {"max_tokens", "logprobs", "prompt_logprobs",
+                                                     "top_k", "seed"};
 
 // A parameter that is called otherwise here is told by the name that the request has.
 std::string told_as(std::string message, std::string_view parameter_name, std::string_view name) {
@@ -45,12 +38,6 @@ void refuse_status(Fields& fields, std::string_view name, std::string_view param
       {.message = told_as(message_of(status), parameter_name, name), .param = fields.path(name)});
 }
 
-// The value that is the default changes nothing; others are refused in words.
-void only(Fields& fields, std::string_view name, const Json& otherwise, const std::string& why) {
-  const Json* value = fields.take(name);
-  if (value != nullptr && *value != otherwise) fields.refuse(name, why);
-}
-
 void read_json_schema(Fields& format, GenerationCall& call) {
   const Json* object = format.take("json_schema");
   if (object == nullptr || !object->is_object()) {
@@ -61,7 +48,7 @@ void read_json_schema(Fields& format, GenerationCall& call) {
   if (schema == nullptr) inner.refuse("schema", "is missing – expected the schema of the answer");
   const bool strict = inner.flag("strict", false);
   for (const char* name : {"name", "description"}) (void)inner.text(name);
-  inner.refuse_unknown();
+  inner.settle();
   format.absorb(inner);
   if (schema != nullptr) call.form = AnswerForm{"json_schema", *schema, strict};
 }
@@ -79,8 +66,32 @@ void read_response_format(Fields& fields, GenerationCall& call) {
   } else if (type != "text") {
     inner.refuse("type", "must be \"text\", \"json_object\" or \"json_schema\"");
   }
-  inner.refuse_unknown();
+  inner.settle();
   if (inner.fault()) fields.refuse(*inner.fault());
+}
+
+// SGLang's schema is JSON in a text.
+void read_schema_text(Fields& fields, GenerationCall& call) {
+  const Json* text = fields.take("json_schema");
+  if (text == nullptr) return;
+  Json schema =
+      text->is_string() ? Json::parse(text->get_ref<const std::string&>(), nullptr, false) : *text;
+  if (!schema.is_object()) {
+    return fields.refuse("json_schema", "must be a JSON schema, an object or a text of one");
+  }
+  if (call.form) {
+    return fields.refuse("json_schema", "is a second form for one answer – keep one");
+  }
+  call.form = AnswerForm{"json_schema", std::move(schema), true, "json_schema"};
+}
+
+void read_forms(std::span<const Alias> forms, Fields& fields, GenerationCall& call) {
+  for (const Alias& form : forms) {
+    const Json* definition = fields.take(form.field);
+    if (definition == nullptr) continue;
+    if (call.form) return fields.refuse(form.field, "is a second form for one answer – keep one");
+    call.form = AnswerForm{std::string(form.parameter), *definition, true, std::string(form.field)};
+  }
 }
 
 }  // namespace
@@ -92,6 +103,20 @@ void read_as(Fields& fields, std::string_view name, std::string_view parameter_n
   if (name != parameter_name) call.renamed.emplace(parameter_name, name);
   refuse_status(fields, name, parameter_name,
                 read_parameter_json(parameter(parameter_name), name, *value, call.answer));
+}
+
+Place place_of(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::completions:
+      return Place::completions;
+    case Dialect::chat:
+      return Place::chat;
+    case Dialect::messages:
+      return Place::messages;
+    case Dialect::responses:
+      break;
+  }
+  return Place::responses;
 }
 
 std::string prompt_field(Dialect dialect) {
@@ -112,12 +137,28 @@ ApiError error_about(const GenerationCall& call, std::string_view setting, std::
 }
 
 void read_sampling(Fields& fields, GenerationCall& call) {
+  const bool has_one_answer = call.dialect == Dialect::responses;
   for (const Parameter& known : parameters()) {
-    if (std::find(kOwnWay.begin(), kOwnWay.end(), known.name) != kOwnWay.end()) continue;
+    const bool is_of_several = known.name == "samples" && has_one_answer;
+    if (is_of_several || std::ranges::find(kOwnWay, known.name) != kOwnWay.end()) continue;
     read_as(fields, known.name, known.name, call);
   }
-  for (const Alias& alias : kAliases) read_as(fields, alias.field, alias.parameter, call);
-  // vLLM says -1 for all.
+  for (const Alias& alias : kAliases) {
+    if (alias.parameter != "samples" || !has_one_answer) {
+      read_as(fields, alias.field, alias.parameter, call);
+    }
+  }
+  read_seed(fields, call);
+  read_top_k(fields, call);
+}
+
+void read_seed(Fields& fields, GenerationCall& call) {
+  const Json* seed = fields.take("seed");
+  call.draws_seed = seed != nullptr && *seed == Json(-1);
+  if (!call.draws_seed) read_as(fields, "seed", "seed", call);
+}
+
+void read_top_k(Fields& fields, GenerationCall& call) {
   const Json* top_k = fields.take("top_k");
   if (top_k == nullptr) return;
   const Json value = *top_k == Json(-1) ? Json(0) : *top_k;
@@ -128,12 +169,17 @@ void read_sampling(Fields& fields, GenerationCall& call) {
 void read_extras(Fields& fields, GenerationCall& call) {
   call.cache_salt = fields.text("cache_salt");
   call.priority = static_cast<int32_t>(fields.whole("priority", INT32_MIN, INT32_MAX).value_or(0));
+  if (fields.take("watermarking") == nullptr) return;
+  if (fields.flag("watermarking", false)) {
+    return fields.refuse("watermarking", "can only be false: \"watermark_delta\" marks an answer");
+  }
+  auto& delta = call.answer.sampling[*find_sampling_key("watermark_delta")];
+  if (!delta) delta = 0.0;
+}
+
+void read_token_ids(Fields& fields, GenerationCall& call) {
   call.token_ids = fields.flag("return_token_ids", false);
-  for (const std::string_view name : kWithoutEffect) fields.ignore(name);
-  only(fields, "skip_special_tokens", true, "can only be true: special tokens give no text here");
-  only(fields, "truncate_prompt_tokens", Json(), "is not offered: prompts are never cut here");
-  only(fields, "prompt_logprobs", Json(),
-       "is not offered – /v1/completions scores a prompt with \"echo\" and \"logprobs\"");
+  call.tokens_as_ids = fields.flag("return_tokens_as_token_ids", false);
 }
 
 void read_streaming(Fields& fields, GenerationCall& call) {
@@ -145,28 +191,29 @@ void read_streaming(Fields& fields, GenerationCall& call) {
   Fields inner(*options, "stream_options");
   call.include_usage = inner.flag("include_usage", false);
   call.continuous_usage = inner.flag("continuous_usage_stats", false);
-  inner.ignore("include_obfuscation");
-  inner.refuse_unknown();
+  inner.settle(Place::stream_options);
   fields.absorb(inner);
 }
 
 void read_form(Fields& fields, GenerationCall& call) {
   read_response_format(fields, call);
+  read_vllm_forms(fields, call);
+  constexpr Alias kForms[] = {{"regex", "regex"}, {"ebnf", "grammar"}};
+  read_forms(kForms, fields, call);
+  if (call.dialect == Dialect::completions) read_schema_text(fields, call);
+}
+
+void read_vllm_forms(Fields& fields, GenerationCall& call) {
   constexpr Alias kForms[] = {{"guided_json", "json_schema"},
                               {"guided_regex", "regex"},
                               {"guided_grammar", "grammar"},
                               {"guided_choice", "choice"},
                               {"structured_outputs", "structured_outputs"}};
-  for (const Alias& form : kForms) {
-    const Json* definition = fields.take(form.field);
-    if (definition == nullptr) continue;
-    if (call.form) return fields.refuse(form.field, "is a second form for one answer – keep one");
-    call.form = AnswerForm{std::string(form.parameter), *definition, true, std::string(form.field)};
-  }
+  read_forms(kForms, fields, call);
 }
 
 Outcome<GenerationCall> finish_call(Fields& fields, GenerationCall call) {
-  fields.refuse_unknown();
+  fields.settle(place_of(call.dialect));
   if (fields.fault()) return *fields.fault();
   call.ignored = fields.ignored();
   return call;

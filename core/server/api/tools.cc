@@ -114,6 +114,17 @@ bool read_allowed_tools(const Json& object, ToolUse& use) {
   return true;
 }
 
+bool leave_out_tool(Fields& fields, const Json& tool, size_t index,
+                    std::span<const std::string_view> types) {
+  const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
+  if (!type.is_string()) return false;
+  const auto& name = type.get_ref<const std::string&>();
+  const bool is_one =
+      std::ranges::any_of(types, [&](std::string_view known) { return name.starts_with(known); });
+  if (is_one) fields.note_ignored("tools[" + std::to_string(index) + "]");
+  return is_one;
+}
+
 void give_tools(Fields& fields, const Json& tools, ToolUse use, GenerationCall& call) {
   if (!tools.is_array() || tools.empty()) {
     return fields.refuse("tools", "must be a list of tools – leave it out where there are none");

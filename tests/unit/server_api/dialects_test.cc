@@ -229,7 +229,7 @@ TEST(ResponsesCall, asks_for_logprobs_in_two_ways) {
 }
 
 TEST(ResponsesCall, refuses_what_would_have_to_be_kept) {
-  for (const char* field : {R"("store": true)", R"("previous_response_id": "x")",
+  for (const char* field : {R"("prompt": {"id": "p"})", R"("previous_response_id": "x")",
                             R"("background": true)", R"("conversation": "x")"}) {
     const auto call = read_responses_call(json(std::string(R"({"input": "a", )") + field + "}"));
     ASSERT_FALSE(call.ok()) << field;
