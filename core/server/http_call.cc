@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/base/text.h"
+#include "core/server/model_list.h"
 
 namespace tenon::server {
 
@@ -45,6 +46,9 @@ HttpCall::HttpCall(const http::Request& request, std::shared_ptr<http::Exchange>
   entry_.peer = request.peer;
   if (key != nullptr) entry_.key = key->name();
   fields_.push_back({"X-Request-Id", entry_.id});
+  if (shape == ErrorShape::anthropic || is_anthropics(request)) {
+    fields_.push_back({"Request-Id", "req_" + entry_.id});
+  }
 }
 
 HttpCall::~HttpCall() {

@@ -1,6 +1,7 @@
 #include "core/server/api/dialects.h"
 #include "core/server/api/openapi.h"
 #include "core/server/embedding_job.h"
+#include "core/server/model_list.h"
 #include "core/server/page.h"
 #include "core/server/service.h"
 #include "core/server/step_stream.h"
@@ -25,6 +26,10 @@ api::Json model_json(const ServedModel& model) {
           {"has_chat", model.chat.has_value()},
           {"numerics", model.pipeline->numerics},
           {"pipeline", model.pipeline->hash}};
+}
+
+ModelEntry entry_of(const ServedModel& model) {
+  return {model.name, model.created, model.host->sequence_limit_tokens()};
 }
 
 // What a request asks for that nothing here can do.
@@ -92,7 +97,13 @@ void Service::openapi(const Call& call, const http::Request&) {
   call->answer_json(api::openapi_json(options_.version));
 }
 
-void Service::models(const Call& call, const http::Request&) {
+void Service::models(const Call& call, const http::Request& request) {
+  if (is_anthropics(request)) {
+    std::vector<ModelEntry> entries;
+    for (const Served& served : served_) entries.push_back(entry_of(*served.model));
+    const auto page = anthropic_model_list(entries, request.query);
+    return page.ok() ? call->answer_json(api::to_text(*page)) : call->refuse(page.error());
+  }
   api::Json list = api::Json::array();
   for (const Served& served : served_) list.push_back(model_json(*served.model));
   call->answer_json(api::to_text({{"object", "list"}, {"data", std::move(list)}}));
@@ -104,7 +115,9 @@ void Service::one_model(const Call& call, const http::Request& request) {
   if (!http::percent_decoded(escaped, name)) name = escaped;
   auto found = model_of(name);
   if (!found.ok()) return call->refuse(found.error());
-  call->answer_json(api::to_text(model_json(*(*found)->model)));
+  const ServedModel& model = *(*found)->model;
+  call->answer_json(api::to_text(is_anthropics(request) ? anthropic_model_json(entry_of(model))
+                                                        : model_json(model)));
 }
 
 void Service::steps(const Call& call, const http::Request& request) {
@@ -207,6 +220,7 @@ void Service::tokenize(const Call& call, const http::Request& request) {
   if (!body.ok()) return call->refuse(body.error());
   const auto parsed = api::read_tokenize(*body);
   if (!parsed.ok()) return call->refuse(parsed.error());
+  call->name_ignored(parsed->ignored);
   auto found = model_of(parsed->model);
   if (!found.ok()) return call->refuse(found.error());
   const ServedModel& model = *(*found)->model;
@@ -230,6 +244,7 @@ void Service::detokenize(const Call& call, const http::Request& request) {
   if (!body.ok()) return call->refuse(body.error());
   const auto parsed = api::read_detokenize(*body);
   if (!parsed.ok()) return call->refuse(parsed.error());
+  call->name_ignored(parsed->ignored);
   auto found = model_of(parsed->model);
   if (!found.ok()) return call->refuse(found.error());
   const Pipeline& pipeline = *(*found)->model->pipeline;
@@ -249,7 +264,7 @@ void Service::detokenize(const Call& call, const http::Request& request) {
     // A padded vocabulary has ids that give no text.
     if (token < size) known.push_back(token);
   }
-  Result<std::string> text = pipeline.tokenizer->decode(known, false);
+  Result<std::string> text = pipeline.tokenizer->decode(known, parsed->skip_special);
   if (!text.ok()) return call->refuse(api::error_of(text.status()));
   call->answer_json(api::to_text({{"prompt", *text}}));
 }
