@@ -1,0 +1,180 @@
+"""vllm-router and sglang-router in front of two workers: whatever clients ask comes through and is what a worker
+answers by itself. Both routers write fields of SGLang's into every body. Skipped where they are not on PATH."""
+import json
+import shutil
+import socket
+import subprocess
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+from server import PATIENCE, Server
+
+MESSAGES = [{"role": "user", "content": "Once upon a time"}]
+SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}},
+          "required": ["age"], "additionalProperties": False}
+FUNCTION = {"name": "count", "description": "counts", "parameters": SCHEMA}
+TOOL = {"type": "function", "function": FUNCTION}
+CALLED = [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": [
+    {"id": "c1", "type": "function", "function": {"name": "count", "arguments": "{\"age\": 3}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "3"}]
+# It takes results of tools, and shows which tools there are.
+TEMPLATE = ("{% for tool in tools or [] %}{{ tool.function.name }}\n{% endfor %}"
+            "{% for message in messages %}{{ message.content or '' }}"
+            "{% for call in message.tool_calls or [] %}{{ call.function.name }}{% endfor %}\n{% endfor %}")
+FEW = {"max_tokens": 12, "temperature": 0}
+REQUESTS = {
+    "a chat": ("/v1/chat/completions", FEW | {"messages": MESSAGES}),
+    "a chat of parts": ("/v1/chat/completions", FEW | {"messages": [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": [{"type": "text", "text": "A king"}]}]}),
+    "samples with log probabilities": ("/v1/chat/completions", FEW | {
+        "messages": MESSAGES, "logprobs": True, "top_logprobs": 2, "n": 2, "seed": 7, "temperature": 1}),
+    "a chat with a form": ("/v1/chat/completions", FEW | {"messages": MESSAGES, "max_tokens": 60, "response_format": {
+        "type": "json_schema", "json_schema": {"name": "age", "schema": SCHEMA, "strict": True}}}),
+    "a call that is forced": ("/v1/chat/completions", FEW | {
+        "messages": MESSAGES, "max_tokens": 80, "tools": [TOOL], "tool_choice": "required"}),
+    "a result of a call": ("/v1/chat/completions", FEW | {"messages": CALLED}),
+    "reasoning that is sent back": ("/v1/chat/completions", FEW | {"messages": [
+        *MESSAGES, {"role": "assistant", "content": "x", "reasoning_content": "hm"}, *MESSAGES]}),
+    "a completion": ("/v1/completions", FEW | {"prompt": "The old witch", "logprobs": 2}),
+    "completions": ("/v1/completions", FEW | {"prompt": ["A king", "A queen"], "stop": ["."]}),
+    "a response": ("/v1/responses", {"input": "A king", "max_output_tokens": 12, "temperature": 0}),
+    "a response with tools": ("/v1/responses", {
+        "input": MESSAGES, "max_output_tokens": 80, "temperature": 0, "tools": [{"type": "function"} | FUNCTION],
+        "tool_choice": "required", "instructions": "Call."}),
+}
+
+
+def free_port():
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return own.getsockname()[1]
+
+
+def ask(port, path, body):
+    """(status, text)"""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def said(text):
+    """What an answer says, without what differs from one to the next."""
+    answer = json.loads(text)
+    if "output" in answer:
+        return [[item["type"], item.get("content", item.get("arguments"))] for item in answer["output"]]
+    def of(choice):
+        message = choice.get("message", {})
+        calls = [call["function"] for call in message.get("tool_calls") or []]
+        return [choice.get("text"), message.get("content"), calls, choice["finish_reason"], choice.get("logprobs")]
+    return [of(choice) for choice in answer["choices"]]
+
+
+def streamed(text):
+    """The text of a stream that came to its end."""
+    data = [line[len("data: "):] for line in text.split("\n") if line.startswith("data: ")]
+    events = [json.loads(event) for event in data if event != "[DONE]"]
+    if any("choices" in event for event in events):
+        assert data[-1] == "[DONE]", text
+        choices = [event["choices"][0] for event in events if event["choices"]]
+        return "".join(choice.get("text", choice.get("delta", {}).get("content")) or "" for choice in choices)
+    assert events[-1]["type"] in ("response.completed", "response.incomplete"), text
+    return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
+
+
+class Router:
+    NAME = ""
+    LAUNCH = []
+
+    @classmethod
+    def setUpClass(cls):
+        program = shutil.which(cls.NAME)
+        if program is None:
+            raise unittest.SkipTest(f"{cls.NAME} is not on PATH (pip install {cls.NAME})")
+        cls.workers = [Server("--threads", 1, template=TEMPLATE) for _ in range(2)]
+        for worker in cls.workers:
+            cls.addClassCleanup(worker.__exit__)
+        cls.port = free_port()
+        cls.router = subprocess.Popen(
+            [program, *cls.LAUNCH, "--host", "127.0.0.1", "--port", str(cls.port), "--policy", "round_robin",
+             "--prometheus-port", str(free_port()),
+             "--worker-urls", *(f"http://127.0.0.1:{worker.port}" for worker in cls.workers)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cls.addClassCleanup(cls.end_router)
+        cls.wait_until_ready()
+
+    @classmethod
+    def end_router(cls):
+        cls.router.kill()
+        cls.router.wait()
+
+    @classmethod
+    def wait_until_ready(cls):
+        limit = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{cls.port}/readiness", timeout=5) as answer:
+                    if json.load(answer).get("healthy_workers") == 2:
+                        return
+            except OSError:
+                pass
+            assert time.monotonic() < limit and cls.router.poll() is None, "the router is not ready"
+            time.sleep(0.2)
+
+    def ask(self, path, body):
+        status, text = ask(self.port, path, {"model": "tale"} | body)
+        self.assertEqual(status, 200, text)
+        return text
+
+    def test_answers_are_those_of_a_worker(self):
+        for name, (path, body) in REQUESTS.items():
+            with self.subTest(name):
+                status, alone = ask(self.workers[0].port, path, {"model": "tale"} | body)
+                self.assertEqual(status, 200, alone)
+                # One for each worker.
+                for _ in self.workers:
+                    self.assertEqual(said(self.ask(path, body)), said(alone))
+
+    def test_streams_come_through(self):
+        for name, (path, body) in REQUESTS.items():
+            body = {"model": "tale"} | {key: value for key, value in body.items() if key != "n"}
+            if path == "/v1/completions":
+                body["prompt"] = "The old witch"
+            if path != "/v1/responses":
+                body["stream_options"] = {"include_usage": True}
+            with self.subTest(name):
+                alone = streamed(ask(self.workers[0].port, path, body | {"stream": True})[1])
+                for _ in self.workers:
+                    self.assertEqual(streamed(self.ask(path, body | {"stream": True})), alone)
+
+    def test_both_workers_had_their_part(self):
+        for _ in range(8):
+            self.ask("/v1/chat/completions", FEW | {"messages": MESSAGES})
+        for worker in self.workers:
+            figures = worker.get("/metrics")[2].decode()
+            self.assertNotIn("vllm:generation_tokens_total{model_name=\"tale\"} 0\n", figures)
+
+    def test_refusals_come_through(self):
+        status, text = ask(self.port, "/v1/chat/completions",
+                           {"model": "tale", "messages": MESSAGES, "return_hidden_states": True})
+        self.assertEqual(status, 400)
+        self.assertIn("hidden states are not given out", text)
+
+
+class VllmRouter(Router, unittest.TestCase):
+    NAME = "vllm-router"
+
+
+class SglangRouter(Router, unittest.TestCase):
+    NAME = "sglang-router"
+    LAUNCH = ["launch"]
+
+
+if __name__ == "__main__":
+    unittest.main()
