@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/base/quote.h"
@@ -270,6 +271,32 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes) try {
   return file;
 } catch (const std::exception& error) {
   return failed(std::string("cannot be read: ") + error.what());
+}
+
+Result<GgufFile> GgufFile::join(std::vector<GgufFile> parts) {
+  GgufFile joined;
+  std::map<std::string_view, size_t> part_of;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    for (const GgufTensor& tensor : parts[part].tensors_) {
+      const auto [known, is_new] = part_of.emplace(tensor.name, part);
+      if (is_new) continue;
+      return invalid_argument("parts " + std::to_string(known->second + 1) + " and " +
+                              std::to_string(part + 1) + " of the model both have the tensor " +
+                              in_quotes(tensor.name) +
+                              "; each stands in one part, so one of them is of another model");
+    }
+  }
+  part_of.clear();
+  for (size_t part = 0; part < parts.size(); ++part) {
+    for (GgufTensor& tensor : parts[part].tensors_) {
+      tensor.part = static_cast<uint32_t>(part);
+      joined.tensors_.push_back(std::move(tensor));
+    }
+  }
+  joined.version_ = parts.front().version_;
+  joined.alignment_ = parts.front().alignment_;
+  joined.metadata_ = std::move(parts.front().metadata_);
+  return joined;
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {

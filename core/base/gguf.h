@@ -95,12 +95,16 @@ struct GgufTensor {
   std::vector<uint64_t> extents;  // slowest first: [rows, columns]; 1 to 4, none is zero
   uint64_t begin = 0;             // bytes from the start of the file
   std::optional<uint64_t> bytes;  // nothing where the type is unknown
+  uint32_t part = 0;              // which file of a model in parts (core/base/gguf_parts.h)
 };
 
 class GgufFile {
  public:
   // `bytes` is the whole file and outlives the result. Messages carry no file name.
   static Result<GgufFile> parse(std::span<const std::byte> bytes);
+  // A model's parts, in order, as one: the metadata of the first, the tensors of all. Error:
+  // invalid_argument, where two parts have a tensor of the same name.
+  static Result<GgufFile> join(std::vector<GgufFile> parts);
   // Whether a file begins like one, whatever follows.
   static bool has_magic(std::span<const std::byte> bytes);
 
@@ -109,7 +113,7 @@ class GgufFile {
   const std::vector<std::pair<std::string, GgufValue>>& metadata() const { return metadata_; }
   // Null when there is none of that key.
   const GgufValue* find(std::string_view key) const;
-  // In the order of their bytes.
+  // In the order of their parts, and of their bytes.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
  private:

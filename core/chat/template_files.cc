@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/base/gguf.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -115,9 +115,8 @@ Result<TemplateFiles> read_folder(const std::string& folder) {
 
 Result<TemplateFiles> read_gguf(const std::string& path) {
   static constexpr std::string_view kKey = "tokenizer.chat_template";
-  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
-  Result<GgufFile> file = GgufFile::parse(mapped.bytes());
-  if (!file.ok()) return with_context(path, file.status());
+  TENON_ASSIGN_OR_RETURN(const GgufParts files_of_model, GgufParts::open(path));
+  const GgufFile* file = &files_of_model.file();
   TemplateFiles files;
   for (const auto& [key, value] : file->metadata()) {
     if (!key.starts_with(kKey) || !value.text()) continue;

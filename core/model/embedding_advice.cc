@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/base/gguf.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -78,8 +78,8 @@ Status read_modules(const std::string& path, EmbeddingAdvice& out) {
 }
 
 Result<EmbeddingAdvice> read_gguf(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
-  TENON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(mapped.bytes()));
+  TENON_ASSIGN_OR_RETURN(const GgufParts files, GgufParts::open(path));
+  const GgufFile& file = files.file();
   EmbeddingAdvice advice;
   const GgufValue* architecture = file.find("general.architecture");
   const auto name = architecture != nullptr ? architecture->text() : std::nullopt;

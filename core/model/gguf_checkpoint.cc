@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 
-#include "core/base/gguf.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/model/family.h"
@@ -42,9 +43,9 @@ void set_shape(TensorView& view, std::span<const uint64_t> extents) {
   }
 }
 
-Entry make_entry(const GgufTensor& tensor, std::span<const std::byte> file) {
+Entry make_entry(const GgufTensor& tensor, const std::byte* data) {
   Entry entry;
-  entry.view.data = file.data() + tensor.begin;
+  entry.view.data = data;
   if (const std::optional<DType> dtype = plain_dtype(tensor.type)) {
     entry.view.dtype = *dtype;
     set_shape(entry.view, tensor.extents);
@@ -100,10 +101,10 @@ void put_in_order(Entry& entry, std::span<const uint32_t> order) {
 
 class GgufCheckpoint final : public Checkpoint {
  public:
-  GgufCheckpoint(MappedFile file, const GgufFile& header, const ModelPlan& plan)
-      : file_(std::move(file)), names_(plan) {
-    for (const GgufTensor& tensor : header.tensors()) {
-      Entry entry = make_entry(tensor, file_.bytes());
+  GgufCheckpoint(GgufParts files, std::string path, const ModelPlan& plan)
+      : files_(std::move(files)), path_(std::move(path)), names_(plan) {
+    for (const GgufTensor& tensor : files_.file().tensors()) {
+      Entry entry = make_entry(tensor, files_.bytes_of(tensor).data());
       if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
       entries_.emplace(names_.name_of_stored(tensor.name), std::move(entry));
     }
@@ -129,7 +130,7 @@ class GgufCheckpoint final : public Checkpoint {
   }
   Result<const TensorView*> get(std::string_view name) const override {
     const auto found = entries_.find(name);
-    const std::string where = file_.path() + ": tensor " + in_quotes(stored_name(name)) + " ";
+    const std::string where = path_ + ": tensor " + in_quotes(stored_name(name)) + " ";
     if (found == entries_.end()) return not_found(where + "is missing");
     if (!found->second.fault.empty()) return unsupported(where + found->second.fault);
     return &found->second.view;
@@ -148,7 +149,16 @@ class GgufCheckpoint final : public Checkpoint {
     for (const auto& [name, entry] : entries_) names.push_back(name);
     return names;
   }
-  void release(const TensorView& tensor) const override { file_.release(bytes_of(tensor)); }
+  void release(const TensorView& tensor) const override {
+    // Pages belong to one of the files; a copy belongs to none.
+    const std::span<const std::byte> bytes = bytes_of(tensor);
+    for (const MappedFile& part : files_.parts()) {
+      const std::span<const std::byte> all = part.bytes();
+      const bool inside = !std::less<>()(bytes.data(), all.data()) &&
+                          !std::less<>()(all.data() + all.size(), bytes.data() + bytes.size());
+      if (inside) return part.release(bytes);
+    }
+  }
 
  private:
   // One of another shape stays as it is: it is refused where the model is put together.
@@ -163,24 +173,29 @@ class GgufCheckpoint final : public Checkpoint {
     entry.row_order = order;
   }
 
-  MappedFile file_;
+  GgufParts files_;
+  std::string path_;  // as it was given, for messages
   TensorNames names_;
   std::vector<uint32_t> q_order_, k_order_;  // empty: rows stand in order
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-// Such a file was appended to, or bytes were put into it, and every tensor behind them is wrong.
-void warn_of_rest(const GgufFile& header, const MappedFile& file) {
-  uint64_t end = 0;
-  for (const GgufTensor& tensor : header.tensors()) {
+// Such a file was appended to, or bytes were put into it, and every tensor after them is wrong.
+void warn_of_rest(const GgufParts& files) {
+  const uint64_t alignment = files.file().alignment();
+  std::vector<uint64_t> ends(files.parts().size(), 0);
+  for (const GgufTensor& tensor : files.file().tensors()) {
     if (!tensor.bytes) return;
-    end = std::max(end, tensor.begin + *tensor.bytes);
+    ends[tensor.part] = std::max(ends[tensor.part], tensor.begin + *tensor.bytes);
   }
-  end = (end + header.alignment() - 1) / header.alignment() * header.alignment();
-  if (end == 0 || file.bytes().size() <= end) return;
-  log(LogLevel::warning, "model",
-      file.path() + ": the last " + std::to_string(file.bytes().size() - end) +
-          " bytes belong to no tensor; the file may be damaged");
+  for (size_t part = 0; part < ends.size(); ++part) {
+    const MappedFile& file = files.parts()[part];
+    const uint64_t end = (ends[part] + alignment - 1) / alignment * alignment;
+    if (end == 0 || file.bytes().size() <= end) continue;
+    log(LogLevel::warning, "model",
+        file.path() + ": the last " + std::to_string(file.bytes().size() - end) +
+            " bytes belong to no tensor; the file may be damaged");
+  }
 }
 
 }  // namespace
@@ -191,18 +206,18 @@ bool is_model_file(const std::string& path) {
 }
 
 Result<OpenedGguf> open_gguf(const std::string& path) try {
-  TENON_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
-  if (!GgufFile::has_magic(file.bytes())) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile given, MappedFile::open(path));
+  if (!GgufFile::has_magic(given.bytes())) {
     return invalid_argument(path + ": is no GGUF file; expected one, or a model's folder");
   }
-  Result<GgufFile> header = GgufFile::parse(file.bytes());
-  if (!header.ok()) return with_context(path, header.status());
+  TENON_ASSIGN_OR_RETURN(GgufParts files, GgufParts::open(path));
+  const GgufBytes bytes = [&files](const GgufTensor& tensor) { return files.bytes_of(tensor); };
   OpenedGguf opened;
-  TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(*header, file.bytes(), path));
-  TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(*header, path));
-  warn_of_rest(*header, file);
+  TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(files.file(), bytes, path));
+  TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(files.file(), path));
+  warn_of_rest(files);
   const Family& family = family_of(opened.config.plan);
-  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(file), *header, opened.config.plan);
+  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, opened.config.plan);
   if (family.gguf_pairs_rows) checkpoint->order_rows(opened.config.plan);
   opened.checkpoint = std::move(checkpoint);
   return opened;

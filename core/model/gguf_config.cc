@@ -267,7 +267,7 @@ double shortest_double(float value) {
   return back;
 }
 
-Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::byte> bytes,
+Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& bytes,
                                      std::string_view name) {
   Faults faults;
   const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/gguf.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/result.h"
 #include "core/model/model_plan.h"
 
@@ -15,9 +15,9 @@ struct GgufConfig {
   std::string json;  // the config.json that says the same, but for rotary factors that it cannot
 };
 
-// `bytes` are the file's: the stored rotary factors are read from them. `name` (a path) leads every
-// message. What is not built is refused by the key that asks for it.
-Result<GgufConfig> gguf_model_config(const GgufFile& file, std::span<const std::byte> bytes,
+// `bytes` are the file's tensors: the stored rotary factors are read from them. `name` (a path)
+// leads every message. What is not built is refused by the key that asks for it.
+Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& bytes,
                                      std::string_view name);
 Result<GenerationDefaults> gguf_generation_defaults(const GgufFile& file, std::string_view name);
 

@@ -40,7 +40,7 @@ std::vector<float> read_factors(const GgufSource& source, const char* name) {
     return {};
   }
   std::vector<float> values(source.turned / 2);
-  std::memcpy(values.data(), source.bytes.data() + factors->begin, values.size() * sizeof(float));
+  std::memcpy(values.data(), source.bytes(*factors).data(), values.size() * sizeof(float));
   const bool sound =
       std::ranges::all_of(values, [](float value) { return value >= 1e-6f && value <= 1e30f; });
   if (!sound) source.faults().invalid(tensor + " has a value outside of 1e-6 to 1e30");

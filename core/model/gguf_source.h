@@ -15,7 +15,7 @@ namespace tenon {
 // A file at hand, and the config.json that it amounts to.
 struct GgufSource {
   const GgufFile& file;
-  std::span<const std::byte> bytes;
+  const GgufBytes& bytes;
   const GgufFields& fields;
   const Family& family;
   nlohmann::ordered_json config = nlohmann::ordered_json::object();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/gguf_parts.h"
 #include "core/pipeline/composing.h"
 
 namespace tenon {
@@ -20,7 +21,10 @@ void name_file(const fs::path& path, std::string& out) {
 
 void name_files(const std::string& path, std::string& out) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return name_file(path, out);
+  if (!fs::is_directory(path, error)) {
+    for (const std::string& part : gguf_part_paths(path)) name_file(part, out);
+    return;
+  }
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     files.push_back(entry.path());

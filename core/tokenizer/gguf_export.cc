@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/base/gguf_parts.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -215,8 +216,8 @@ Result<tok::PreName> renamed(const GgufFile& file, const std::string& name) {
 
 // Of another GGUF file: the same keys again.
 Result<std::string> add_from_file(const std::string& path, bool with_eos, GgufMetadata& out) {
-  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
-  TENON_ASSIGN_OR_RETURN(const GgufFile file, GgufFile::parse(mapped.bytes()));
+  TENON_ASSIGN_OR_RETURN(const GgufParts files, GgufParts::open(path));
+  const GgufFile& file = files.file();
   if (file.find("tokenizer.ggml.tokens") == nullptr) {
     return not_found(path_in_quotes(path) + " has no tokenizer");
   }

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/mapped_file.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/new_file.h"
 #include "core/base/quote.h"
 #include "core/tokenizer/gguf_export.h"
@@ -211,10 +211,8 @@ Status write_files(const GgufVocabulary& vocabulary, const std::string& folder) 
 }  // namespace
 
 Status write_tokenizer_folder(const std::string& gguf_path, const std::string& folder) {
-  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(gguf_path));
-  Result<GgufFile> file = GgufFile::parse(mapped.bytes());
-  if (!file.ok()) return with_context(gguf_path, file.status());
-  Result<GgufVocabulary> vocabulary = tok::read_gguf_vocabulary(*file);
+  TENON_ASSIGN_OR_RETURN(const GgufParts files, GgufParts::open(gguf_path));
+  Result<GgufVocabulary> vocabulary = tok::read_gguf_vocabulary(files.file());
   if (!vocabulary.ok()) return with_context(gguf_path, vocabulary.status());
   const Status written = write_files(*vocabulary, folder);
   return written.ok() ? Status() : with_context(gguf_path, written);

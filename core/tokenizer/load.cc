@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/base/gguf.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -101,10 +101,8 @@ Result<Parts> load_sentencepiece(const std::string& folder) {
 }
 
 Result<Parts> load_gguf(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
-  Result<GgufFile> file = GgufFile::parse(mapped.bytes());
-  if (!file.ok()) return with_context(path, file.status());
-  return named(path, tok::read_gguf_tokenizer(*file));
+  TENON_ASSIGN_OR_RETURN(const GgufParts files, GgufParts::open(path));
+  return named(path, tok::read_gguf_tokenizer(files.file()));
 }
 
 Result<std::unique_ptr<Tokenizer>> finished(std::string_view name, Parts parts) {

@@ -41,7 +41,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     (void)value.integers();
     (void)value.reals();
   }
-  const auto config = tenon::gguf_model_config(*file, bytes, "fuzz");
+  const tenon::GgufBytes of = [bytes](const tenon::GgufTensor& tensor) {
+    return bytes.subspan(tensor.begin, tensor.bytes.value_or(0));
+  };
+  const auto config = tenon::gguf_model_config(*file, of, "fuzz");
   if (config.ok() && config->plan.layers.empty()) std::abort();
   (void)tenon::gguf_generation_defaults(*file, "fuzz");
   return 0;

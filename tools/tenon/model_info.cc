@@ -5,8 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "core/base/gguf.h"
-#include "core/base/mapped_file.h"
+#include "core/base/gguf_parts.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/gguf_checkpoint.h"
@@ -253,6 +252,7 @@ void print(const Json& info) {
     const std::string text = value.is_string()
                                  ? one_line(value.get<std::string>(), kMostPathBytes)
                                  : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (const size_t parts = gguf_part_paths(model.path).size(); parts > 1) out["parts"] = parts;
     putf("%-22s %s", key.c_str(), text.c_str());
     if (key == "weight_bytes" || key == "state_bytes") {
       putf("  (%s)", approximate_bytes(value.get<uint64_t>()).c_str());
@@ -263,9 +263,8 @@ void print(const Json& info) {
 
 // What a GGUF file holds, whether or not it can be run.
 Result<Json> container_json(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(path));
-  Result<GgufFile> file = GgufFile::parse(mapped.bytes());
-  if (!file.ok()) return with_context(path, file.status());
+  TENON_ASSIGN_OR_RETURN(const GgufParts files, GgufParts::open(path));
+  const GgufFile* file = &files.file();
   std::map<std::string, uint32_t> types;
   for (const GgufTensor& tensor : file->tensors()) ++types[tensor_type_name(tensor.type)];
   const GgufValue* architecture = file->find("general.architecture");
@@ -275,7 +274,7 @@ Result<Json> container_json(const std::string& path) {
   out["container"] = "gguf version " + std::to_string(file->version());
   if (name != nullptr) out["name"] = name->text().value_or("?");
   out["architecture"] = architecture == nullptr ? "?" : architecture->text().value_or("?");
-  out["bytes"] = mapped.bytes().size();
+  out["bytes"] = files.total_bytes();
   out["tensors"] = file->tensors().size();
   out["formats"] = types;
   return out;
@@ -314,6 +313,7 @@ Status print_model_info(const std::string& folder, bool json) {
     putf("%-22s none: %s\n", "tokenizer", message_of(tokenizer.status()).c_str());
   }
   return {};
+  if (files.parts().size() > 1) out["parts"] = files.parts().size();
 }
 
 }  // namespace tenon

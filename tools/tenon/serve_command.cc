@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/base/gguf_parts.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -41,7 +42,7 @@ struct NamedPipeline {
 
 // The last part of a path, without its ending.
 std::string stem_of(const std::string& path) {
-  std::filesystem::path clean = std::filesystem::path(path).lexically_normal();
+  std::filesystem::path clean = std::filesystem::path(without_gguf_part(path)).lexically_normal();
   if (!clean.has_filename()) clean = clean.parent_path();
   return clean.stem().string();
 }
