@@ -85,13 +85,65 @@ Status add_splits(const GgufVocabulary& vocabulary, const SplitRule& rule, Token
 void name_ends(const GgufVocabulary& vocabulary, bool adds_bos, TokenizerParts& parts) {
   parts.bos = vocabulary.bos;
   parts.eos = vocabulary.eos;
+  if (parts.eos) add_text_end(parts.ends, *parts.eos, "tokenizer.ggml.eos_token_id");
   parts.prefix.clear();
   parts.suffix.clear();
   if (vocabulary.add_bos.value_or(adds_bos) && parts.bos) parts.prefix = {*parts.bos};
   if (vocabulary.add_eos.value_or(false) && parts.eos) parts.suffix = {*parts.eos};
 }
 
-Result<Parts> make_byte_level_bpe(const GgufVocabulary& vocabulary) {
+// Whether words can be more than single characters, which takes merges.
+bool needs_merges(const GgufVocabulary& vocabulary) {
+  return std::ranges::any_of(vocabulary.tokens, [](const GgufVocabulary::Token& token) {
+    return token.type == PieceType::normal && !token.text.empty() &&
+           first_rune(token.text).bytes < token.text.size();
+  });
+}
+
+Status check_merges(const GgufVocabulary& vocabulary) {
+  if (!vocabulary.merges.empty() || !needs_merges(vocabulary)) return {};
+  return invalid_argument(
+      "'tokenizer.ggml.merges' is missing or empty, but the vocabulary has tokens of several "
+      "characters; without the merges text would become other tokens than the model was trained "
+      "on, convert it again with its tokenizer.json or merges.txt");
+}
+
+// "<|im_start|>"
+bool looks_special(std::string_view text) {
+  return text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
+}
+
+// Where the file gives no types: what its keys name, and what looks like it, is a control token.
+GgufVocabulary with_guessed_types(const GgufVocabulary& given) {
+  GgufVocabulary vocabulary = given;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    const bool named = token == given.bos || token == given.eos || token == given.unknown;
+    if (named || looks_special(given.tokens[id].text)) {
+      vocabulary.tokens[id].type = PieceType::control;
+    }
+  }
+  return vocabulary;
+}
+
+// What other programs run without a word, and what then may go wrong.
+void warn_of_gaps(const GgufVocabulary& vocabulary, TokenizerParts& parts) {
+  if (!vocabulary.has_types) {
+    parts.warnings.emplace_back(
+        "'tokenizer.ggml.token_type' is missing; which tokens are special is guessed from their "
+        "names, convert the model again if it answers strangely");
+  }
+  if (vocabulary.model == "gpt2" && !vocabulary.has_pre) {
+    parts.warnings.emplace_back(
+        "'tokenizer.ggml.pre' is missing; text is split as 'default' says, which for many models "
+        "gives other tokens than they were trained on, convert the model again if it answers "
+        "strangely");
+  }
+}
+
+Result<Parts> make_byte_level_bpe(const GgufVocabulary& given) {
+  const GgufVocabulary vocabulary = given.has_types ? given : with_guessed_types(given);
+  TENON_RETURN_IF_ERROR(check_merges(vocabulary));
   const SplitRule* rule = find_split_rule(vocabulary.pre);
   if (rule == nullptr) {
     return unsupported("'tokenizer.ggml.pre' is " + in_quotes(vocabulary.pre) + "; there are " +
@@ -104,6 +156,7 @@ Result<Parts> make_byte_level_bpe(const GgufVocabulary& vocabulary) {
   TENON_RETURN_IF_ERROR(add_merges(vocabulary, *rule, *parts));
   TENON_RETURN_IF_ERROR(add_splits(vocabulary, *rule, *parts));
   name_ends(vocabulary, rule->adds_bos, *parts);
+  warn_of_gaps(vocabulary, *parts);
   return parts;
 }
 
@@ -120,6 +173,16 @@ Result<Parts> make_from_json(const GgufVocabulary& vocabulary) {
   (*parts)->prefix = prefix;
   (*parts)->suffix = suffix;
   return parts;
+}
+
+// Pieces of equal score merge from the left, whatever the model was trained on.
+Status check_scores(const GgufVocabulary& vocabulary) {
+  if (vocabulary.has_scores) return {};
+  return invalid_argument(
+      "'tokenizer.ggml.scores' is missing; expected a score for each of " +
+      std::to_string(vocabulary.tokens.size()) +
+      " tokens, by which text becomes the tokens that the model was trained on, convert it again "
+      "with its tokenizer.model");
 }
 
 }  // namespace
@@ -158,8 +221,10 @@ Result<Parts> read_gguf_tokenizer(const GgufFile& file) {
     return unsupported("'tokenizer.ggml.model' is " + in_quotes(vocabulary.model) +
                        "; there are llama and gpt2");
   }
+  TENON_RETURN_IF_ERROR(check_scores(vocabulary));
   TENON_ASSIGN_OR_RETURN(Parts parts, make_sentencepiece(sentencepiece_of(vocabulary)));
   name_ends(vocabulary, true, *parts);
+  warn_of_gaps(vocabulary, *parts);
   return parts;
 }
 

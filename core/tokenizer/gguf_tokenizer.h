@@ -28,6 +28,8 @@ struct GgufVocabulary {
   std::string pre;    // "default" where the file does not say
   std::vector<Token> tokens;
   std::vector<std::string_view> merges;  // "left right"
+  // Which of these keys are there.
+  bool has_scores = false, has_types = false, has_pre = false;
   std::optional<TokenId> bos, eos, unknown;
   std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
   std::string charsmap;   // SentencePiece's, precompiled

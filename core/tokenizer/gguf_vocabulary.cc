@@ -50,6 +50,14 @@ Status check_length(const std::string& key, size_t length, size_t tokens) {
 Status read_tokens(const GgufFile& file, GgufVocabulary& out) {
   const std::string key = kPrefix + "tokens";
   const GgufValue* value = file.find(key);
+  // A file that names a tokenizer's model and has no tokens has lost them.
+  const GgufValue* model = file.find(kPrefix + "model");
+  const bool lost = model != nullptr && model->text().value_or("no_vocab") != "no_vocab";
+  if (value == nullptr && lost) {
+    return invalid_argument(in_quotes(key) + " is missing, but " + in_quotes(kPrefix + "model") +
+                            " is " + model->describe() +
+                            "; expected the texts of its tokens, convert the model again");
+  }
   if (value == nullptr) return not_found("it has no tokenizer (" + in_quotes(key) + ")");
   const auto texts = value->texts();
   if (!texts || texts->empty() || texts->size() > std::numeric_limits<TokenId>::max()) {
@@ -66,6 +74,7 @@ Status read_scores(const GgufFile& file, GgufVocabulary& out) {
   const auto scores = value->reals();
   if (!scores) return wrong(key, *value, "an array of f32");
   TENON_RETURN_IF_ERROR(check_length(key, scores->size(), out.tokens.size()));
+  out.has_scores = true;
   for (size_t i = 0; i < scores->size(); ++i) out.tokens[i].score = (*scores)[i];
   return {};
 }
@@ -77,6 +86,7 @@ Status read_types(const GgufFile& file, GgufVocabulary& out) {
   const auto types = value->integers();
   if (!types) return wrong(key, *value, "an array of whole numbers");
   TENON_RETURN_IF_ERROR(check_length(key, types->size(), out.tokens.size()));
+  out.has_types = true;
   for (size_t i = 0; i < types->size(); ++i) {
     const int64_t type = (*types)[i];
     if (type < 1 || type > 6) {
@@ -118,6 +128,7 @@ Status read_all(const GgufFile& file, GgufVocabulary& out) {
   TENON_RETURN_IF_ERROR(read_text(file, "tenon.tokenizer.unknown_surface", out.unknown_surface));
   out.model = model;
   out.pre = pre;
+  out.has_pre = file.find(kPrefix + "pre") != nullptr;
   TENON_RETURN_IF_ERROR(read_scores(file, out));
   TENON_RETURN_IF_ERROR(read_types(file, out));
   TENON_RETURN_IF_ERROR(read_merges(file, out));

@@ -49,6 +49,20 @@ Result<BpeOptions> read_options(const JsonNode& model) {
   return options;
 }
 
+// The library that defines the format runs such a file, a character a token.
+void warn_of_no_merges(TokenizerParts& parts) {
+  for (uint32_t id = 0; id < parts.vocabulary.size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    const std::string_view piece = parts.vocabulary.piece(token);
+    const bool is_character = piece.empty() || first_rune(piece).bytes == piece.size();
+    if (is_character || parts.added.find(token) != nullptr) continue;
+    parts.warnings.emplace_back(
+        "model.merges is empty, but the vocabulary has pieces of several characters, such as " +
+        in_quotes(piece) + "; text becomes single characters, fetch the file again if it was cut");
+    return;
+  }
+}
+
 Status read_model(const JsonNode& root, const TokenizerJson& file, TokenizerParts& parts) {
   TENON_ASSIGN_OR_RETURN(const JsonNode model, root.at("model"));
   TENON_RETURN_IF_ERROR(check_model_type(model, file.merges.has_value()));
@@ -115,6 +129,7 @@ Result<std::unique_ptr<TokenizerParts>> read_tokenizer_json(std::string_view tex
     TENON_RETURN_IF_ERROR(read_normalizer(*node, parts->normalizer));
   }
   TENON_RETURN_IF_ERROR(read_added_tokens(root, *parts));
+  if (file.merges->empty()) warn_of_no_merges(*parts);
   if (const auto node = root.find("pre_tokenizer")) {
     TENON_RETURN_IF_ERROR(read_pre_tokenizer(*node, parts->pre_tokenizer));
   }

@@ -35,6 +35,7 @@ class JsonNode {
 
   const std::string& where() const { return where_; }
   bool is_text() const { return value_->is_string(); }
+  bool is_list() const { return value_->is_array(); }
   bool is_zero() const { return value_->is_number() && value_->get<double>() == 0; }
 
   // A member that is there and not null. Of anything but an object: none.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/gguf_parts.h"
+#include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -64,6 +65,11 @@ void complete_json(const Around& around, TokenizerParts& parts) {
   if (around.eos.value_or(false) && parts.eos) parts.suffix = {*parts.eos};
 }
 
+// The piece that tokenizer.model has for the end of a sequence.
+void name_own_end(TokenizerParts& parts) {
+  if (parts.eos) add_text_end(parts.ends, *parts.eos, "tokenizer.model");
+}
+
 // tokenizer.model says nothing about it: <s> in front is the rule, </s> behind the exception.
 void complete_sentencepiece(const Around& around, TokenizerParts& parts) {
   parts.prefix.clear();
@@ -95,6 +101,7 @@ Result<Parts> load_sentencepiece(const std::string& folder) {
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
   TENON_ASSIGN_OR_RETURN(Parts parts,
                          named(path, read_sentencepiece(std::as_bytes(std::span(text)))));
+  name_own_end(*parts);
   TENON_ASSIGN_OR_RETURN(const Around around, apply_configs(folder, *parts));
   complete_sentencepiece(around, *parts);
   return parts;
@@ -108,6 +115,9 @@ Result<Parts> load_gguf(const std::string& path) {
 Result<std::unique_ptr<Tokenizer>> finished(std::string_view name, Parts parts) {
   const Status status = parts->check_decoder();
   if (!status.ok()) return with_context(name, status);
+  for (const std::string& warning : parts->warnings) {
+    log(LogLevel::warning, "tokenizer", std::string(name) + ": " + warning);
+  }
   return Tokenizer::from_parts(std::move(parts));
 }
 

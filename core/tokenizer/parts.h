@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/text_end.h"
 #include "core/tokenizer/added_tokens.h"
 #include "core/tokenizer/bpe.h"
 #include "core/tokenizer/decoder.h"
@@ -45,6 +46,8 @@ struct TokenizerParts {
   std::vector<TokenId> suffix;
   std::optional<TokenId> bos;
   std::optional<TokenId> eos;
+  std::vector<TextEnd> ends;          // every token that a file names as eos
+  std::vector<std::string> warnings;  // what the files say and cannot mean, a sentence each
 };
 
 }  // namespace tenon::tok

@@ -165,6 +165,14 @@ std::optional<TokenId> Tokenizer::eos() const {
   return parts_->eos;
 }
 
+std::span<const TextEnd> Tokenizer::ends() const {
+  return parts_->ends;
+}
+
+std::span<const std::string> Tokenizer::warnings() const {
+  return parts_->warnings;
+}
+
 std::optional<TokenId> Tokenizer::find(std::string_view piece) const {
   return parts_->find(piece);
 }

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/base/text_end.h"
 #include "core/tokenizer/text_span.h"
 
 namespace tenon {
@@ -80,6 +81,10 @@ class Tokenizer {
   // The tokens that begin and end a sequence, where the files name them.
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
+  // All that the files name as the end of a sequence, and which file does. Borrowed.
+  std::span<const TextEnd> ends() const;
+  // What its files leave open, in sentences for the log. Borrowed.
+  std::span<const std::string> warnings() const;
   std::optional<TokenId> find(std::string_view piece) const;
   // For people: "byte-level bpe", "sentencepiece bpe" or "bpe".
   std::string_view kind() const;

@@ -58,6 +58,39 @@ TEST_F(Folder, names_the_tokens_that_begin_and_end_a_sequence) {
   EXPECT_THAT(ids_of(*tokenizer, "d"), ElementsAre(3));
 }
 
+TEST_F(Folder, every_file_may_name_an_end_as_a_text_an_object_or_a_list) {
+  write("tokenizer.json", tiny_json().dump());
+  write("special_tokens_map.json", R"({"eos_token": {"content": "b"}})");
+  write("tokenizer_config.json", R"({"eos_token": ["c", {"content": "d"}]})");
+  const auto tokenizer = load();
+  EXPECT_THAT(end_tokens(tokenizer->ends()), ElementsAre(1, 2, 3));
+  EXPECT_THAT(tokenizer->ends()[0].named_by, ElementsAre("special_tokens_map.json"));
+  EXPECT_THAT(tokenizer->ends()[1].named_by, ElementsAre("tokenizer_config.json"));
+  EXPECT_EQ(tokenizer->eos(), 2);
+  write("special_tokens_map.json", R"({"eos_token": null})");
+  write("tokenizer_config.json", R"({"eos_token": null, "bos_token": ["a", "b"]})");
+  EXPECT_THAT(refusal(), HasSubstr("'bos_token' is a list of 2; expected one token"));
+}
+
+TEST_F(Folder, an_end_that_is_no_token_is_said_by_its_name) {
+  write("tokenizer.json", tiny_json().dump());
+  write("tokenizer_config.json", R"({"eos_token": "<|gone|>"})");
+  const auto tokenizer = load();
+  EXPECT_TRUE(tokenizer->ends().empty());
+  ASSERT_EQ(tokenizer->warnings().size(), 1u);
+  EXPECT_THAT(tokenizer->warnings()[0],
+              HasSubstr("tokenizer_config.json names the eos_token '<|gone|>', which is no token"));
+}
+
+TEST_F(Folder, merges_that_are_gone_are_worth_a_word) {
+  auto document = tiny_json();
+  document["model"]["merges"] = nlohmann::json::array();
+  write("tokenizer.json", document.dump());
+  const auto tokenizer = load();
+  ASSERT_EQ(tokenizer->warnings().size(), 1u);
+  EXPECT_THAT(tokenizer->warnings()[0], HasSubstr("model.merges is empty"));
+}
+
 TEST_F(Folder, adds_special_tokens_where_the_post_processor_adds_none) {
   write("tokenizer.json", tiny_json().dump());
   write("tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b", "add_bos_token": true,

@@ -285,6 +285,47 @@ TEST(GgufTokenizer, what_cannot_be_read_is_refused_by_its_key) {
   EXPECT_THAT(fault(merges), HasSubstr("merge 1 is 'ab'; expected two pieces"));
 }
 
+GgufMetadata vocabulary_of(const std::string& model, const std::vector<std::string>& tokens) {
+  GgufMetadata metadata;
+  metadata.add_text("tokenizer.ggml.model", model);
+  metadata.add_texts("tokenizer.ggml.tokens", tokens);
+  return metadata;
+}
+
+TEST(GgufTokenizer, a_vocabulary_that_needs_merges_or_scores_is_refused_without_them) {
+  EXPECT_THAT(fault(vocabulary_of("gpt2", {"a", "b", "ab"})),
+              HasSubstr("'tokenizer.ggml.merges' is missing or empty"));
+  GgufMetadata empty = vocabulary_of("gpt2", {"a", "b", "ab"});
+  empty.add_texts("tokenizer.ggml.merges", std::vector<std::string>{});
+  EXPECT_THAT(fault(empty), HasSubstr("'tokenizer.ggml.merges' is missing or empty"));
+  EXPECT_THAT(fault(vocabulary_of("llama", {"<unk>", "a", "b"})),
+              HasSubstr("'tokenizer.ggml.scores' is missing; expected a score for each of 3"));
+  GgufMetadata unknown = vocabulary_of("gpt2", {"a", "b", "ab"});
+  unknown.add_texts("tokenizer.ggml.merges", std::vector<std::string>{"a b", "a c"});
+  EXPECT_THAT(fault(unknown), HasSubstr("merge 2 joins 'a' and 'c'"));
+}
+
+TEST(GgufTokenizer, tokens_that_are_gone_are_no_model_without_a_tokenizer) {
+  GgufMetadata metadata;
+  metadata.add_text("tokenizer.ggml.model", "gpt2");
+  EXPECT_THAT(fault(metadata), HasSubstr("'tokenizer.ggml.tokens' is missing, but "
+                                         "'tokenizer.ggml.model' is the text 'gpt2'"));
+  EXPECT_EQ(load(metadata).status().code(), StatusCode::invalid_argument);
+  GgufMetadata none;
+  none.add_text("tokenizer.ggml.model", "no_vocab");
+  EXPECT_EQ(load(none).status().code(), StatusCode::not_found);
+}
+
+TEST(GgufTokenizer, types_and_a_split_rule_that_are_gone_are_guessed_with_a_word) {
+  GgufMetadata metadata = vocabulary_of("gpt2", {"a", "b", "<|im_start|>"});
+  const auto tokenizer = must(load(metadata));
+  EXPECT_TRUE(tokenizer->is_special(2));
+  EXPECT_EQ(*tokenizer->encode("a<|im_start|>b"), (std::vector<TokenId>{0, 2, 1}));
+  ASSERT_EQ(tokenizer->warnings().size(), 2u);
+  EXPECT_THAT(tokenizer->warnings()[0], HasSubstr("'tokenizer.ggml.token_type' is missing"));
+  EXPECT_THAT(tokenizer->warnings()[1], HasSubstr("'tokenizer.ggml.pre' is missing"));
+}
+
 TEST(GgufTokenizer, an_empty_token_is_a_gap_in_the_vocabulary) {
   GgufMetadata metadata;
   metadata.add_text("tokenizer.ggml.model", "gpt2");
