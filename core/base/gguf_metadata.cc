@@ -29,6 +29,16 @@ void GgufMetadata::add_count(std::string_view key, uint32_t value) {
   put(value);
 }
 
+void GgufMetadata::add_short(std::string_view key, uint16_t value) {
+  begin(key, GgufType::u16);
+  put(value);
+}
+
+void GgufMetadata::add_integer(std::string_view key, int32_t value) {
+  begin(key, GgufType::i32);
+  put(value);
+}
+
 void GgufMetadata::add_real(std::string_view key, float value) {
   begin(key, GgufType::f32);
   put(value);

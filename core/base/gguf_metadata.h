@@ -16,6 +16,8 @@ class GgufMetadata {
  public:
   // Each key once.
   void add_count(std::string_view key, uint32_t value);
+  void add_short(std::string_view key, uint16_t value);
+  void add_integer(std::string_view key, int32_t value);
   void add_real(std::string_view key, float value);
   void add_exact(std::string_view key, double value);  // f64
   void add_flag(std::string_view key, bool value);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/gguf_metadata.h"
+#include "core/model/gguf_writer.h"
 #include "core/model/model.h"
 #include "core/model/tensor_file.h"
 #include "core/model/tensor_roles.h"
@@ -27,15 +28,21 @@ struct ConvertOptions {
   // GGUF files only, in place of `type` (which then names the file); routers stay f32, the heads of
   // latent attention are q8_0.
   ChooseEncoding choose = {};
+  GgufSplit split = {};            // GGUF files only
+  std::vector<TokenId> ends = {};  // of a text, in a GGUF file; empty: those that the model names
+};
+
+struct WrittenGguf {
+  std::vector<std::string> files;
+  std::vector<std::string> kept;  // matrices whose rows are no whole blocks of the wanted type
 };
 
 // A GGUF file of version 3 with the model's configuration and weights behind `metadata` (the
 // tokenizer's keys). Vectors are f32, as is the rule in such files; matrices whose rows are no
-// whole blocks of the wanted type keep theirs: their names are returned. Errors: unsupported, where
-// the format has no key for what the configuration says; a value that the wanted type cannot hold.
-Result<std::vector<std::string>> write_gguf_model(const Model& model, const std::string& path,
-                                                  const GgufMetadata& tokenizer,
-                                                  const ConvertOptions& options);
+// whole blocks of the wanted type keep theirs. Errors: unsupported, where the format has no key for
+// what the configuration says; a value that the wanted type cannot hold.
+Result<WrittenGguf> write_gguf_model(const Model& model, const std::string& path,
+                                     const GgufMetadata& tokenizer, const ConvertOptions& options);
 
 // config.json, generation_config.json and model.safetensors in a new folder. Matrices become f32,
 // f16 or bf16; without a wanted type plain ones keep theirs and quantised ones become f32, which

@@ -113,18 +113,6 @@ Result<std::string> folder_config(const Model& model) {
   return text;
 }
 
-std::string generation_json(const GenerationDefaults& defaults) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  if (defaults.temperature) {
-    out["do_sample"] = *defaults.temperature > 0.0f;
-    if (*defaults.temperature > 0.0f) out["temperature"] = shortest_double(*defaults.temperature);
-  }
-  if (defaults.top_k) out["top_k"] = *defaults.top_k;
-  if (defaults.top_p) out["top_p"] = shortest_double(*defaults.top_p);
-  if (!defaults.eos.empty()) out["eos_token_id"] = defaults.eos;
-  return out.empty() ? std::string() : out.dump(1) + "\n";
-}
-
 const TensorType* folder_type(const Weight& weight, const TensorType* wanted) {
   const TensorType* type = wanted != nullptr ? wanted : &type_of(weight);
   return plain_dtype(*type) ? type : find_tensor_type(kGgufF32);
@@ -246,7 +234,8 @@ Status write_folder_model(const Model& model, const std::string& folder,
   const std::vector<PlannedTensor> planned = plan(model, options.type);
   TENON_RETURN_IF_ERROR(
       write_safetensors(folder + "/model.safetensors", planned, options.progress));
-  if (const std::string generation = generation_json(model.generation); !generation.empty()) {
+  const std::string generation = generation_config_text(model.generation, model.generation_json);
+  if (!generation.empty()) {
     TENON_RETURN_IF_ERROR(write_file(folder + "/generation_config.json", {generation}));
   }
   return write_file(folder + "/config.json", {config_text(config, planned.front().dtype)},

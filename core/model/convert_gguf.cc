@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/gguf_parts.h"
 #include "core/base/quote.h"
 #include "core/model/convert.h"
 #include "core/model/convert_check.h"
@@ -117,10 +118,12 @@ Status add_ends(const std::vector<TokenId>& eos, const ModelPlan& plan, GgufMeta
   return {};
 }
 
-void add_generation(const GenerationDefaults& defaults, GgufMetadata& out) {
-  if (defaults.temperature) out.add_real("general.sampling.temp", *defaults.temperature);
-  if (defaults.top_p) out.add_real("general.sampling.top_p", *defaults.top_p);
-  if (defaults.top_k) out.add_count("general.sampling.top_k", *defaults.top_k);
+// Where there are no keys for all of it, what the folder's own file says goes along as it is.
+void add_generation(const Model& model, GgufMetadata& out) {
+  const bool all = add_gguf_sampling(model.generation, out);
+  if (!all && !model.generation_json.empty()) {
+    out.add_text("tenon.generation_config", model.generation_json);
+  }
 }
 
 void add_norms(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
@@ -154,7 +157,7 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
 
 // Other programs look for the architecture first.
 Status add_model(const Model& model, const TensorType& type, const GgufMetadata& tokenizer,
-                 GgufMetadata& out) {
+                 const std::vector<TokenId>& ends, GgufMetadata& out) {
   const ModelPlan& plan = model.plan;
   const Family& family = family_of(plan);
   const std::string arch(family.architecture);
@@ -162,7 +165,8 @@ Status add_model(const Model& model, const TensorType& type, const GgufMetadata&
     return unsupported("GGUF files have no architecture for a " + plan.architecture + " model");
   }
   out.add_text("general.architecture", arch);
-  out.add_text("general.name", std::filesystem::path(model.path).stem().string());
+  out.add_text("general.name",
+               std::filesystem::path(without_gguf_part(model.path)).stem().string());
   out.add_count("general.file_type", file_type(type));
   out.add_count("general.quantization_version", 2);
   out.add_count(arch + ".vocab_size", plan.vocabulary);
@@ -175,9 +179,9 @@ Status add_model(const Model& model, const TensorType& type, const GgufMetadata&
   TENON_RETURN_IF_ERROR(add_rope(plan, arch, out));
   TENON_RETURN_IF_ERROR(add_windows(plan, arch, out));
   if (family.to_gguf != nullptr) family.to_gguf(plan, arch, out);
-  add_generation(model.generation, out);
+  add_generation(model, out);
   out.append(tokenizer);
-  return add_ends(model.generation.eos.empty() ? plan.eos : model.generation.eos, plan, out);
+  return add_ends(ends, plan, out);
 }
 
 void add_stored_factors(const ModelPlan& plan, GgufPlanner& planner) {
@@ -189,34 +193,41 @@ void add_stored_factors(const ModelPlan& plan, GgufPlanner& planner) {
   planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
 }
 
+std::vector<TokenId> ends_to_write(const Model& model, const ConvertOptions& options) {
+  if (!options.ends.empty()) return options.ends;
+  return model.ends.empty() ? model.plan.eos : end_tokens(model.ends);
+}
+
 // What a GGUF file has no key for is found by reading it again.
-Status check_written(const Model& model, const std::string& path) {
-  Result<OpenedGguf> opened = open_gguf(path);
+Status check_written(const Model& model, const std::vector<std::string>& files) {
+  Result<OpenedGguf> opened = open_gguf(files.front());
   if (!opened.ok()) return opened.take_status();
   const std::string difference = plan_difference(model.plan, opened->config.plan);
   if (difference.empty()) return {};
   std::error_code fault;
-  std::filesystem::remove(path, fault);
+  for (const std::string& file : files) std::filesystem::remove(file, fault);
   return unsupported("this " + model.plan.architecture + " model cannot be said in a GGUF file: " +
                      difference + "; keep it as a folder, which runs as it is");
 }
 
 }  // namespace
 
-Result<std::vector<std::string>> write_gguf_model(const Model& model, const std::string& path,
-                                                  const GgufMetadata& tokenizer,
-                                                  const ConvertOptions& options) {
+Result<WrittenGguf> write_gguf_model(const Model& model, const std::string& path,
+                                     const GgufMetadata& tokenizer, const ConvertOptions& options) {
   const TensorType& type =
       options.type != nullptr ? *options.type : type_of(*model.layers.front().matrices().front());
   if (options.type != nullptr) TENON_RETURN_IF_ERROR(check_range(model, type));
   GgufMetadata metadata;
-  TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, metadata));
+  TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, ends_to_write(model, options), metadata));
   GgufPlanner planner(model, attention_of(model.plan).head_dim, options);
   for (const ModelTensor& tensor : model_tensors(model)) planner.add(tensor);
   add_stored_factors(model.plan, planner);
-  TENON_RETURN_IF_ERROR(write_gguf(path, metadata, planner.planned(), options.progress));
-  TENON_RETURN_IF_ERROR(check_written(model, path));
-  return planner.take_kept();
+  WrittenGguf written;
+  TENON_ASSIGN_OR_RETURN(written.files, write_gguf(path, metadata, planner.planned(),
+                                                   options.progress, options.split));
+  TENON_RETURN_IF_ERROR(check_written(model, written.files));
+  written.kept = planner.take_kept();
+  return written;
 }
 
 }  // namespace tenon

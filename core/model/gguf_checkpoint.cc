@@ -215,6 +215,9 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   OpenedGguf opened;
   TENON_ASSIGN_OR_RETURN(opened.config, gguf_model_config(files.file(), bytes, path));
   TENON_ASSIGN_OR_RETURN(opened.generation, gguf_generation_defaults(files.file(), path));
+  if (const GgufValue* text = files.file().find("tenon.generation_config")) {
+    opened.generation_json = text->text().value_or("");
+  }
   warn_of_rest(files);
   const Family& family = family_of(opened.config.plan);
   auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, opened.config.plan);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/model/checkpoint.h"
+#include "core/model/generation_defaults.h"
 #include "core/model/gguf_config.h"
 
 namespace tenon {
@@ -12,6 +13,7 @@ namespace tenon {
 struct OpenedGguf {
   GgufConfig config;
   GenerationDefaults generation;
+  std::string generation_json;  // of the folder that it was made from; "" where it keeps none
   std::unique_ptr<Checkpoint> checkpoint;
 };
 

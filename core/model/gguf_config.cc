@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/model/families/reading.h"
 #include "core/model/family.h"
+#include "core/model/gguf_ends.h"
 #include "core/model/gguf_source.h"
 #include "core/model/model_config.h"
 
@@ -213,12 +214,8 @@ void read_tokens(GgufSource& source) {
   };
   const auto bos = id_of("tokenizer.ggml.bos_token_id");
   source.config["bos_token_id"] = bos ? ordered_json(*bos) : ordered_json(nullptr);
-  std::vector<uint32_t> ends;
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-                          "tokenizer.ggml.eom_token_id"}) {
-    const auto id = id_of(key);
-    if (id && std::ranges::find(ends, *id) == ends.end()) ends.push_back(*id);
-  }
+  source.ends = read_gguf_ends(source.fields, source.vocabulary);
+  const std::vector<TokenId> ends = end_tokens(source.ends);
   source.config["eos_token_id"] = ends.empty() ? ordered_json(nullptr) : ordered_json(ends);
 }
 
@@ -299,6 +296,7 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& byte
   config.json = source.config.dump();
   TENON_ASSIGN_OR_RETURN(config.plan, parse_model_config(config.json, name));
   config.plan.ignored_keys.clear();
+  config.ends = std::move(source.ends);
   apply_biases(source, config.plan);
   // Mistral's config.json cannot say it of single layers.
   set_windows(source.sliding, fields.count(".attention.sliding_window", 0, 0, kMaxWidth),
@@ -306,23 +304,6 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& byte
   apply_gguf_rope_factors(source, std::move(factors), config.plan);
   if (faults.any()) return faults.status(name);
   return config;
-}
-
-Result<GenerationDefaults> gguf_generation_defaults(const GgufFile& file, std::string_view name) {
-  Faults faults;
-  const GgufFields fields(file, "general", faults);
-  GenerationDefaults defaults;
-  if (fields.has(".sampling.temp")) {
-    defaults.temperature = static_cast<float>(fields.number(".sampling.temp", 0, 0, 1000));
-  }
-  if (fields.has(".sampling.top_p")) {
-    defaults.top_p = static_cast<float>(fields.number(".sampling.top_p", 1, 0, 1));
-  }
-  if (fields.has(".sampling.top_k")) {
-    defaults.top_k = fields.count(".sampling.top_k", 0, 0, kMaxWidth);
-  }
-  if (faults.any()) return faults.status(name);
-  return defaults;
 }
 
 }  // namespace tenon

@@ -6,12 +6,14 @@
 
 #include "core/base/gguf_parts.h"
 #include "core/base/result.h"
+#include "core/base/text_end.h"
 #include "core/model/model_plan.h"
 
 namespace tenon {
 
 struct GgufConfig {
   ModelPlan plan;
+  std::vector<TextEnd> ends;
   std::string json;  // the config.json that says the same, but for rotary factors that it cannot
 };
 
@@ -19,7 +21,6 @@ struct GgufConfig {
 // leads every message. What is not built is refused by the key that asks for it.
 Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& bytes,
                                      std::string_view name);
-Result<GenerationDefaults> gguf_generation_defaults(const GgufFile& file, std::string_view name);
 
 // Divisors of the rotary frequencies, as a GGUF file stores them, for the scaling that
 // RopeScalingKind::llama3 describes. [dim / 2]

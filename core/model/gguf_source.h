@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/text_end.h"
 #include "core/model/family.h"
 #include "core/model/gguf_fields.h"
 
@@ -25,6 +26,7 @@ struct GgufSource {
   uint32_t context_tokens = 0;
   uint32_t vocabulary = 0;
   std::vector<bool> sliding = {};  // [layers], where the file says so
+  std::vector<TextEnd> ends = {};
 
   Faults& faults() const { return fields.faults(); }
   bool attends() const { return family.gguf_attention != GgufAttention::none; }

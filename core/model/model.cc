@@ -89,14 +89,45 @@ Status read_configs(Model& model) {
   TENON_ASSIGN_OR_RETURN(model.plan, parse_model_config(model.config_json, config_path));
   const std::string generation_path = model.path + "/generation_config.json";
   if (!is_there(generation_path)) return {};
-  TENON_ASSIGN_OR_RETURN(const std::string generation,
-                         read_text_file(generation_path, kMaxConfigBytes));
-  TENON_ASSIGN_OR_RETURN(model.generation, parse_generation_config(generation, generation_path));
+  TENON_ASSIGN_OR_RETURN(model.generation_json, read_text_file(generation_path, kMaxConfigBytes));
+  TENON_ASSIGN_OR_RETURN(model.generation,
+                         parse_generation_config(model.generation_json, generation_path));
+  return {};
+}
+
+Status check_id(const Model& model, const char* key, TokenId id) {
+  if (id < static_cast<int64_t>(model.plan.vocabulary)) return {};
+  return invalid_argument(model.generation.source + ": " + in_quotes(key) + " is " +
+                          std::to_string(id) + "; the vocabulary has " +
+                          std::to_string(model.plan.vocabulary) + " tokens");
+}
+
+// What is recommended, held against the model itself.
+Status check_generation(Model& model) {
+  GenerationDefaults& defaults = model.generation;
+  for (const TokenId id : defaults.eos) {
+    TENON_RETURN_IF_ERROR(check_id(model, "eos_token_id", id));
+  }
+  for (const std::vector<TokenId>& word : defaults.bad_words) {
+    for (const TokenId id : word) {
+      TENON_RETURN_IF_ERROR(check_id(model, defaults.said_by.at("bad_words").c_str(), id));
+    }
+  }
+  // As long as the context allows anyway.
+  if (defaults.max_length.value_or(UINT32_MAX) < model.plan.context_tokens) {
+    defaults.unused.emplace_back("max_length");
+  }
+  return {};
+}
+
+// Who of the folder's files names the ends of a text.
+Status name_ends(Model& model) {
+  TENON_ASSIGN_OR_RETURN(const nlohmann::json config, parse_json_object(model.config_json));
+  if (config.contains("eos_token_id")) {
+    for (const TokenId id : model.plan.eos) add_text_end(model.ends, id, "config.json");
+  }
   for (const TokenId id : model.generation.eos) {
-    if (id < static_cast<int64_t>(model.plan.vocabulary)) continue;
-    return invalid_argument(generation_path + ": 'eos_token_id' is " + std::to_string(id) +
-                            "; the vocabulary has " + std::to_string(model.plan.vocabulary) +
-                            " tokens");
+    add_text_end(model.ends, id, "generation_config.json");
   }
   return {};
 }
@@ -195,12 +226,17 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path) {
     TENON_ASSIGN_OR_RETURN(OpenedGguf opened, open_gguf(path));
     model->plan = std::move(opened.config.plan);
     model->config_json = std::move(opened.config.json);
+    model->ends = std::move(opened.config.ends);
     model->generation = std::move(opened.generation);
+    model->generation_json = std::move(opened.generation_json);
+    TENON_RETURN_IF_ERROR(check_generation(*model));
     model->checkpoint = std::move(opened.checkpoint);
   } else {
     TENON_RETURN_IF_ERROR(read_configs(*model));
     TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));
+    TENON_RETURN_IF_ERROR(check_generation(*model));
     TENON_RETURN_IF_ERROR(keep_text_part(*model));
+    TENON_RETURN_IF_ERROR(name_ends(*model));
     TENON_RETURN_IF_ERROR(read_published(*model));
   }
   TENON_RETURN_IF_ERROR(take_weights(*model));

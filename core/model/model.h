@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/text_end.h"
 #include "core/model/checkpoint.h"
+#include "core/model/generation_defaults.h"
 #include "core/model/model_plan.h"
 
 namespace tenon {
@@ -89,6 +91,10 @@ struct Model {
   ModelPlan plan;
   std::string config_json;  // what the plan was read from; of a GGUF file, what its metadata means
   GenerationDefaults generation;
+  std::string generation_json;  // generation_config.json as it is written; "" where there is none
+  // The tokens that end a text by config.json and generation_config.json, or by a GGUF file's keys
+  // and names. Where there are none, plan.eos has what the family has by default.
+  std::vector<TextEnd> ends;
   Weight embedding;  // [vocabulary, hidden]
   Weight positions;  // [context, hidden], with learned positions
   Weight head;       // [vocabulary, hidden]; `embedding` when tied

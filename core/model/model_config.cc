@@ -165,29 +165,4 @@ Result<ModelPlan> parse_model_config(std::string_view text, std::string_view nam
   return plan;
 }
 
-Result<GenerationDefaults> parse_generation_config(std::string_view text, std::string_view name) {
-  Result<json> parsed = parse_json_object(text);
-  if (!parsed.ok()) return with_context(name, parsed.status());
-  Faults faults;
-  const JsonFields fields(*parsed, faults);
-  GenerationDefaults defaults;
-  const auto number = [&](const char* key, double max) -> std::optional<float> {
-    if (!fields.has(key)) return std::nullopt;
-    const double value = fields.number(key, 0.0);
-    if (value < 0.0 || value > max) {
-      faults.invalid(fields.name(key) + " is " + describe(*fields.find(key)) +
-                     "; expected a number from 0 to " + std::to_string(static_cast<int>(max)));
-    }
-    return static_cast<float>(value);
-  };
-  defaults.temperature = number("temperature", 1000.0);
-  defaults.top_p = number("top_p", 1.0);
-  if (fields.has("top_k")) defaults.top_k = fields.count("top_k", 0, 0, kMaxWidth);
-  // Without sampling the most likely token is taken, whatever the temperature says.
-  if (!fields.flag("do_sample", true)) defaults.temperature = 0.0f;
-  defaults.eos = fields.token_ids("eos_token_id", {}, kMaxWidth);
-  if (faults.any()) return faults.status(name);
-  return defaults;
-}
-
 }  // namespace tenon

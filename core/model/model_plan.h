@@ -250,14 +250,6 @@ struct ModelPlan {
   std::vector<std::string> ignored_keys;  // of config.json, that change nothing we know of
 };
 
-// What generation_config.json recommends; absent members were not given.
-struct GenerationDefaults {
-  std::optional<float> temperature;
-  std::optional<uint32_t> top_k;
-  std::optional<float> top_p;
-  std::vector<TokenId> eos;
-};
-
 // The rotary embedding's angular frequencies, [dim / 2], scaling applied. `context_tokens` is the
 // longest that a sequence may become: where that is beyond the original context, LongRoPE takes its
 // long factors and dynamic scaling raises theta, whatever the length of a text at hand, so that

@@ -4,44 +4,11 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/pipeline/advice.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tenon {
 namespace {
-
-// What the pipeline's file says, completed by the model's advice. A search over beams, and
-// mirostat, have no use for advice about sampling.
-AnswerSettings defaults_of(const Pipeline& pipeline, const AnswerSettings& asked) {
-  const PipelineConfig& config = pipeline.config;
-  AnswerSettings own;
-  for (size_t i = 0; i < kSamplingKeyCount; ++i) own.sampling[i] = config.sampling[i].value;
-  const auto set = [](AnswerSettings& answer, std::string_view key, const auto& value) {
-    if (value) answer.sampling[*find_sampling_key(key)] = static_cast<double>(*value);
-  };
-  set(own, "temperature", config.temperature.value);
-  set(own, "top_k", config.top_k.value);
-  set(own, "top_p", config.top_p.value);
-  own.seed = config.seed.value;
-  own.max_tokens = config.max_tokens.value;
-  if (asked.beams.value_or(0) > 0) {
-    own.sampling = {};
-    return own;
-  }
-  const GenerationDefaults& model = pipeline.model->generation;
-  AnswerSettings advice;
-  set(advice, "temperature", model.temperature);
-  // As diffusion models are used: without noise, unless someone asks for it.
-  if (pipeline.model->plan.mask_token && !model.temperature) {
-    set(advice, "temperature", std::optional(0.0));
-  }
-  const size_t mirostat = *find_sampling_key("mirostat");
-  const auto version = asked.sampling[mirostat] ? asked.sampling[mirostat] : own.sampling[mirostat];
-  if (version.value_or(0.0) == 0.0) {
-    set(advice, "top_k", model.top_k);
-    set(advice, "top_p", model.top_p);
-  }
-  return overlaid(std::move(own), advice);
-}
 
 Result<BeamStop> beam_stop_of(const std::string& word) {
   if (word == "false") return BeamStop::estimate;
@@ -119,14 +86,34 @@ Status fill_lists(const Pipeline& pipeline, const AnswerSettings& answer, Reques
   return add_breakers(*pipeline.tokenizer, breakers, request.lists.dry_breakers);
 }
 
+// What the model recommends is no reason to refuse a request that says nothing of it.
+void fit_advice(const Pipeline& pipeline, const AnswerSettings& asked, Request& request) {
+  if (request.beams > 0) return;
+  const std::vector<std::vector<TokenId>>& banned = pipeline.advice.bad_words;
+  if (asked.bad_words.empty()) {
+    request.lists.bad_words.insert(request.lists.bad_words.end(), banned.begin(), banned.end());
+  }
+  const bool advised = !asked.max_tokens && !pipeline.config.max_tokens.value;
+  const ModelShape& shape = pipeline.shape->shape();
+  const bool by_context =
+      pipeline.eviction || shape.groups[shape.ledger_group].kind == KvKind::recurrent;
+  if (!advised || by_context || request.max_tokens == 0) return;
+  // The last token takes no room.
+  const KvGroupGeometry& group = pipeline.geometry.groups[shape.ledger_group];
+  const uint64_t room = uint64_t{group.blocks} * group.block_tokens + 1;
+  const uint64_t prompt = request.prompt.size();
+  if (prompt < room && prompt + request.max_tokens > room) {
+    request.max_tokens = static_cast<uint32_t>(room - prompt);
+  }
+}
+
 }  // namespace
 
 Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& asked,
                              std::vector<TokenId> prompt, std::string_view* at_fault) {
   std::string_view unused;
   std::string_view& setting = at_fault == nullptr ? unused : *at_fault;
-  const AnswerSettings defaults = defaults_of(pipeline, asked);
-  const AnswerSettings answer = overlaid(asked, defaults);
+  const AnswerSettings answer = advised_answer(pipeline, asked);
   Request request;
   request.prompt = std::move(prompt);
   apply_values(answer.sampling, request.sampling);
@@ -148,6 +135,7 @@ Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& ask
   request.prompt_logprobs = answer.prompt_logprobs.value_or(false);
   request.adapter = answer.adapter.value_or("");
   TENON_RETURN_IF_ERROR(fill_lists(pipeline, answer, request, setting));
+  fit_advice(pipeline, asked, request);
   return request;
 }
 

@@ -9,8 +9,10 @@
 #include "core/base/text.h"
 #include "core/contract/contract.h"
 #include "core/engine/row_draws.h"
+#include "core/pipeline/advice.h"
 #include "core/pipeline/composing.h"
 #include "core/pipeline/grammar_vocabulary.h"
+#include "core/pipeline/text_ends.h"
 
 namespace tenon {
 namespace {
@@ -85,6 +87,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   } else {
     pipeline.tokenizer_problem = tokenizer.take_status();
   }
+  pipeline.ends = text_ends(*pipeline.model, pipeline.tokenizer.get());
   return open_second_model(pipeline);
 }
 
@@ -307,7 +310,7 @@ EngineParts Pipeline::parts() {
       return std::make_unique<TokenizerDecoder>(*tokens, request.prompt);
     };
   }
-  made.eos_tokens = model->generation.eos.empty() ? model->plan.eos : model->generation.eos;
+  made.eos_tokens = end_tokens(ends);
   made.mask_token = model->plan.mask_token.value_or(kNoToken);
   if (tokenizer != nullptr) {
     made.grammar_vocabulary =
@@ -361,6 +364,8 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
                          pipeline->limits.context_tokens, chosen));
   if (pipeline->second) TENON_RETURN_IF_ERROR(fit_second_model(request, *pipeline, chosen));
   TENON_RETURN_IF_ERROR(create_plugins(request, *pipeline, chosen));
+  pipeline->advice = followed_advice(*pipeline);
+  warn_of_unused(pipeline->advice);
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
   }

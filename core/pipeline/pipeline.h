@@ -108,6 +108,8 @@ struct Pipeline {
 
   std::vector<ResolvedComponent> components;
   SharedWeights* shared_weights = nullptr;  // as the request has it
+  std::vector<TextEnd> ends;                // what ends a text, and who says so
+  GenerationDefaults advice;                // of the model's files, as far as it is followed
   std::string hash;                         // config_hash
   std::string numerics;                     // the numerics id
 

@@ -117,6 +117,7 @@ Result<GgufQuantizeReport> quantize_gguf(const Model& model, const GgufMetadata&
   GgufQuantizeReport report;
   ConvertOptions options;
   options.type = find_tensor_type(std::string_view(request.format));
+  options.ends = request.ends;
   options.progress = [&](uint64_t done, uint64_t total) {
     progress(text_share +
              (1 - text_share) * static_cast<double>(done) / static_cast<double>(total));

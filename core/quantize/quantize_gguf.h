@@ -33,6 +33,7 @@ struct GgufQuantizeRequest {
   std::string out = {};                            // NAME.gguf
   std::vector<std::vector<TokenId>> windows = {};  // of the calibration text; empty: none
   std::function<void(double share)> progress = {};
+  std::vector<TokenId> ends = {};  // of a text; empty: those that the model names
 };
 struct GgufQuantizeReport {
   uint64_t matrices = 0, matrix_bytes = 0, matrix_values = 0;  // in blocks

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/gguf.h"
+#include "core/model/generation_defaults.h"
 #include "core/model/gguf_config.h"
 #include "core/model/quant_format.h"
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/model/generation_defaults.h"
 #include "core/model/model_config.h"
 
 namespace {

@@ -1,6 +1,8 @@
 #include <memory>
 
 #include "core/base/quote.h"
+#include "core/pipeline/advice.h"
+#include "core/pipeline/text_ends.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/pipeline_flags.h"
@@ -23,7 +25,12 @@ Status explain(const PipelineFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
   const Pipeline& pipeline = *opened.pipeline;
   putf("# resolved from %s\n", one_line(pipeline.config.path, kMostPathBytes).c_str());
-  put(printable(resolved_toml(pipeline.config, pipeline.components, true), kMostExplained) + "\n");
+  put(printable(resolved_toml(advised_config(pipeline), pipeline.components, true),
+                kMostExplained) +
+      "\n");
+  put(printable(other_advice_text(pipeline.advice), kMostExplained));
+  putf("# ends of a text: %s\n\n",
+       printable(text_ends_text(pipeline.ends, pipeline.tokenizer.get()), kMostExplained).c_str());
   putf("# negotiated facts: who said what, and what was chosen\n%s\n",
        printable(pipeline.facts.table(), kMostExplained).c_str());
   const KvGroupGeometry& group = pipeline.group_geometry.front();

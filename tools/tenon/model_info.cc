@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/gguf_parts.h"
+#include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/gguf_checkpoint.h"
 #include "core/model/model.h"
+#include "core/pipeline/text_ends.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/json_text.h"
 #include "tools/tenon/standard_output.h"
@@ -210,12 +212,47 @@ uint64_t kv_elements_per_token(const ModelPlan& plan) {
   return elements;
 }
 
+// The tokens that end a text, with who says so.
+Json ends_json(const Model& model, const Tokenizer* tokenizer) {
+  Json all = Json::array();
+  for (const TextEnd& end : text_ends(model, tokenizer)) {
+    Json one = {{"token", end.token}};
+    if (tokenizer != nullptr) one["text"] = tokenizer->piece(end.token);
+    one["named_by"] = end.named_by;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+// What its own files recommend for answers, by the names of parameters.
+Json advice_json(const GenerationDefaults& advice) {
+  Json out = Json::object();
+  for (size_t i = 0; i < kSamplingKeyCount; ++i) {
+    const auto& value = advice.sampling[i];
+    const SamplingKey& key = sampling_keys()[i];
+    if (!value) continue;
+    if (parameter(key.name).number.whole) out[std::string(key.name)] = static_cast<int64_t>(*value);
+    if (!parameter(key.name).number.whole) out[std::string(key.name)] = *value;
+  }
+  if (advice.max_tokens) out["max_tokens"] = *advice.max_tokens;
+  if (advice.min_tokens) out["min_tokens"] = *advice.min_tokens;
+  if (advice.length_penalty) out["length_penalty"] = *advice.length_penalty;
+  if (advice.early_stopping) out["early_stopping"] = *advice.early_stopping;
+  if (!advice.bad_words.empty()) out["bad_words"] = advice.bad_words;
+  if (!advice.stop.empty()) out["stop"] = advice.stop;
+  for (const SamplingStage stage : advice.order) {
+    out["order"].push_back(sampling_stage_name(stage));
+  }
+  return out;
+}
+
 Json to_json(const Model& model, const Tokenizer* tokenizer) {
   const ModelPlan& plan = model.plan;
   const auto attending = std::ranges::find_if(plan.layers, &LayerPlan::attends);
   const LayerPlan& layer = attending == plan.layers.end() ? plan.layers.front() : *attending;
   Json out;
   out["path"] = model.path;
+  if (const size_t parts = gguf_part_paths(model.path).size(); parts > 1) out["parts"] = parts;
   out["architecture"] = plan.architecture;
   if (!plan.text_part_of.empty()) {
     out["part"] = "text part of a " + plan.text_part_of + " model; " +
@@ -241,6 +278,11 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   out["kv_elements_per_token"] = kv_elements_per_token(plan);
   if (const uint64_t bytes = state_bytes(plan); bytes > 0) out["state_bytes"] = bytes;
   if (!plan.ignored_keys.empty()) out["ignored_keys"] = plan.ignored_keys;
+  out["ends"] = ends_json(model, tokenizer);
+  if (Json advice = advice_json(model.generation); !advice.empty()) {
+    out["recommends"] = std::move(advice);
+  }
+  if (!model.generation.unused.empty()) out["recommends_unused"] = model.generation.unused;
   if (tokenizer != nullptr) {
     out["tokenizer"] = {{"kind", tokenizer->kind()}, {"vocabulary", tokenizer->vocab_size()}};
   }
@@ -252,7 +294,6 @@ void print(const Json& info) {
     const std::string text = value.is_string()
                                  ? one_line(value.get<std::string>(), kMostPathBytes)
                                  : value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (const size_t parts = gguf_part_paths(model.path).size(); parts > 1) out["parts"] = parts;
     putf("%-22s %s", key.c_str(), text.c_str());
     if (key == "weight_bytes" || key == "state_bytes") {
       putf("  (%s)", approximate_bytes(value.get<uint64_t>()).c_str());
@@ -272,6 +313,7 @@ Result<Json> container_json(const std::string& path) {
   Json out;
   out["path"] = path;
   out["container"] = "gguf version " + std::to_string(file->version());
+  if (files.parts().size() > 1) out["parts"] = files.parts().size();
   if (name != nullptr) out["name"] = name->text().value_or("?");
   out["architecture"] = architecture == nullptr ? "?" : architecture->text().value_or("?");
   out["bytes"] = files.total_bytes();
@@ -303,17 +345,18 @@ Status print_model_info(const std::string& folder, bool json) {
   const std::unique_ptr<Model> model = *std::move(opened);
   // A checkpoint without a tokenizer is still a checkpoint.
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(folder);
-  const Json info = to_json(*model, tokenizer.ok() ? tokenizer->get() : nullptr);
+  const Tokenizer* words = tokenizer.ok() ? tokenizer->get() : nullptr;
+  Json info = to_json(*model, words);
   if (json) {
     put(json_text(info));
     return {};
   }
+  info["ends"] = text_ends_text(text_ends(*model, words), words);
   print(info);
   if (!tokenizer.ok()) {
     putf("%-22s none: %s\n", "tokenizer", message_of(tokenizer.status()).c_str());
   }
   return {};
-  if (files.parts().size() > 1) out["parts"] = files.parts().size();
 }
 
 }  // namespace tenon

@@ -13,6 +13,7 @@
 #include "core/tokenizer/gguf_export.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
+#include "tools/tenon/conversion.h"
 #include "tools/tenon/flags.h"
 #include "tools/tenon/progress.h"
 #include "tools/tenon/standard_input.h"
@@ -158,9 +159,10 @@ Status quantize_file(const QuantizeFlags& flags) {
     TENON_ASSIGN_OR_RETURN(request.windows, read_windows(flags, *model));
   }
   GgufMetadata metadata;
-  const bool with_eos = model->plan.eos.empty() && model->generation.eos.empty();
+  const auto tokenizer = Tokenizer::load(flags.in);
+  request.ends = ends_for_file(*model, tokenizer.ok() ? tokenizer->get() : nullptr);
   const Result<std::string> note =
-      add_gguf_tokenizer(flags.in, model->plan.vocabulary, with_eos, metadata);
+      add_gguf_tokenizer(flags.in, model->plan.vocabulary, request.ends.empty(), metadata);
   if (note.status().code() == StatusCode::not_found) {
     metadata.add_text("tokenizer.ggml.model", "no_vocab");
   } else if (!note.ok()) {

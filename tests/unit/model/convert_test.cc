@@ -142,7 +142,7 @@ TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
   const auto kept =
       write_gguf_model(*source, out.path("m.gguf"), {}, {find_tensor_type(kGgufQ40), {}});
   ASSERT_TRUE(kept.ok()) << kept.status().message();
-  EXPECT_THAT(*kept, ElementsAre("blk.0.ffn_down.weight", "blk.1.ffn_down.weight"));
+  EXPECT_THAT(kept->kept, ElementsAre("blk.0.ffn_down.weight", "blk.1.ffn_down.weight"));
   const auto file = open_or_fail(out.path("m.gguf"));
   EXPECT_EQ(file->layers[0].q.format, "q4_0");
   EXPECT_EQ(file->layers[0].down.format, "f32");
@@ -225,7 +225,7 @@ TEST(Convert, what_a_container_cannot_say_is_refused_with_the_reason) {
     return written.ok() ? "none" : std::string(written.status().message());
   };
   model->plan.eos = {0, 1, 2, 3};
-  model->generation.eos.clear();
+  model->ends.clear();
   EXPECT_THAT(gguf_fault(), HasSubstr("any of 4 tokens; GGUF files have keys for three"));
   model->plan.eos.clear();
   model->plan.ropes[0].theta = 0.1;

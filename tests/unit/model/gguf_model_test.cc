@@ -50,6 +50,7 @@ class GgufDraft {
   std::map<std::string, uint32_t> counts;
   std::map<std::string, float> reals;
   std::map<std::string, std::string> texts;
+  std::map<std::string, std::vector<std::string>> lists;
   std::map<std::string, std::vector<bool>> flags;
   std::map<std::string, GgufPlannedTensor> tensors;
 
@@ -73,6 +74,7 @@ class GgufDraft {
     for (const auto& [key, value] : counts) metadata.add_count(key, value);
     for (const auto& [key, value] : reals) metadata.add_real(key, value);
     for (const auto& [key, value] : texts) metadata.add_text(key, value);
+    for (const auto& [key, values] : lists) metadata.add_texts(key, values);
     for (const auto& [key, value] : flags) metadata.add_flags(key, value);
     std::vector<GgufPlannedTensor> planned;
     for (const auto& [name, tensor] : tensors) planned.push_back(tensor);
@@ -121,8 +123,93 @@ TEST(GgufModel, the_metadata_becomes_the_configuration) {
   EXPECT_TRUE(config.tied_embeddings);
   EXPECT_EQ(config.bos, 1);
   EXPECT_THAT(config.eos, ElementsAre(2, 5));
-  EXPECT_EQ(model->generation.temperature, 0.5f);
-  EXPECT_EQ(model->generation.top_k, 7u);
+  EXPECT_EQ(model->generation.value("temperature"), 0.5);
+  EXPECT_EQ(model->generation.value("top_k"), 7);
+}
+
+TEST(GgufModel, recommended_sampling_is_read_whatever_type_its_numbers_have) {
+  GgufDraft draft;
+  draft.reals["general.sampling.top_k"] = 40.0f;  // some tools write f32 throughout
+  draft.reals["general.sampling.min_p"] = 0.05f;
+  draft.reals["general.sampling.penalty_repeat"] = 1.1f;
+  draft.reals["general.sampling.penalty_last_n"] = -1.0f;  // all that is known
+  draft.reals["general.sampling.xtc_probability"] = 0.5f;
+  draft.texts["general.sampling.temp"] = "0.7";
+  draft.counts["general.sampling.mirostat"] = 2;
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  const GenerationDefaults& advice = model->generation;
+  EXPECT_EQ(advice.value("top_k"), 40);
+  EXPECT_EQ(advice.value("min_p"), 0.05);
+  EXPECT_EQ(advice.value("repetition_penalty"), 1.1);
+  EXPECT_EQ(advice.value("penalty_last_tokens"), 0);
+  EXPECT_EQ(advice.value("xtc_probability"), 0.5);
+  EXPECT_EQ(advice.value("temperature"), 0.7);
+  EXPECT_EQ(advice.value("mirostat"), 2);
+  EXPECT_EQ(advice.said_by.at("repetition_penalty"), "general.sampling.penalty_repeat");
+  EXPECT_TRUE(advice.unused.empty());
+}
+
+TEST(GgufModel, a_penalty_that_looks_back_on_nothing_is_none) {
+  GgufDraft draft;
+  draft.reals["general.sampling.penalty_repeat"] = 1.1f;
+  draft.counts["general.sampling.penalty_last_n"] = 0;
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->generation.value("repetition_penalty"), std::nullopt);
+}
+
+TEST(GgufModel, a_sequence_of_samplers_is_an_order_and_leaves_the_others_out) {
+  GgufDraft draft;
+  draft.texts["general.sampling.sequence"] = "penalties;top-k;typ_p;temp;infill";
+  draft.reals["general.sampling.min_p"] = 0.2f;
+  draft.counts["general.sampling.top_k"] = 9;
+  draft.reals["general.sampling.dry_multiplier"] = 0.8f;
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  const GenerationDefaults& advice = model->generation;
+  EXPECT_THAT(advice.order, ElementsAre(SamplingStage::penalties, SamplingStage::top_k,
+                                        SamplingStage::typical_p, SamplingStage::temperature));
+  EXPECT_EQ(advice.value("top_k"), 9);
+  EXPECT_EQ(advice.value("min_p"), std::nullopt);
+  EXPECT_THAT(advice.unused,
+              ElementsAre("general.sampling.sequence (infill)", "general.sampling.dry_multiplier"));
+}
+
+TEST(GgufModel, recommended_sampling_out_of_range_is_refused_by_its_key) {
+  GgufDraft draft;
+  draft.reals["general.sampling.min_p"] = 2.0f;
+  EXPECT_THAT(draft.fault(), HasSubstr("'general.sampling.min_p' is 2"));
+  draft.reals["general.sampling.min_p"] = 0.0f;
+  draft.texts["general.sampling.top_k"] = "many";
+  EXPECT_THAT(draft.fault(), HasSubstr("'general.sampling.top_k' is the text 'many'; expected a "
+                                       "whole number from 0"));
+}
+
+TEST(GgufModel, tokens_that_end_a_text_by_their_name_do_so_without_a_key) {
+  GgufDraft draft;
+  draft.counts["tokenizer.ggml.eos_token_id"] = 0;
+  draft.lists["tokenizer.ggml.tokens"] = {"a", "<|im_end|>",  "b", "<|eot_id|>",
+                                          "c", "<|fim_pad|>", "d", "<|im_start|>"};
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(end_tokens(model->ends), ElementsAre(0, 1, 3, 5));
+  EXPECT_THAT(model->ends[0].named_by, ElementsAre("tokenizer.ggml.eos_token_id"));
+  EXPECT_THAT(model->ends[1].named_by, ElementsAre("its name"));
+  EXPECT_THAT(model->plan.eos, ElementsAre(0, 1, 3, 5));
+}
+
+TEST(GgufModel, the_end_of_a_part_ends_no_text_where_messages_have_ends_of_their_own) {
+  GgufDraft draft;
+  draft.lists["tokenizer.ggml.tokens"] = {"<|return|>", "<|call|>", "<|end|>", "x",
+                                          "y",          "z",        "</s>",    "w"};
+  auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(end_tokens(model->ends), ElementsAre(0, 1, 6));
+  draft.lists["tokenizer.ggml.tokens"][0] = "<|tool_response>";
+  model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(end_tokens(model->ends), ElementsAre(0, 1, 2));
 }
 
 TEST(GgufModel, rows_of_llama_s_q_and_k_are_taken_out_of_their_pairs) {

@@ -10,6 +10,7 @@
 namespace tenon {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -38,7 +39,7 @@ TEST(Model, the_bundled_demo_model_opens_with_its_shape) {
   EXPECT_EQ(model->embedding.format, "bf16");
   EXPECT_EQ(model->embedding.n_out, 4096u);
   EXPECT_EQ(model->head.parts[0].data, model->embedding.parts[0].data);
-  EXPECT_FLOAT_EQ(*model->generation.temperature, 0.6f);
+  EXPECT_EQ(model->generation.value("temperature"), 0.6);
   EXPECT_EQ(model->weight_bytes(), 2 * model->parameter_count());
 }
 
@@ -194,7 +195,26 @@ TEST(Model, generation_defaults_are_read_and_their_ids_checked) {
   const auto model = open_or_fail(folder.path());
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->generation.eos, (std::vector<TokenId>{2, 15}));
-  EXPECT_EQ(*model->generation.top_k, 5u);
+  EXPECT_EQ(model->generation.value("top_k"), 5);
+}
+
+TEST(Model, a_text_ends_with_what_any_of_its_files_names) {
+  ModelFolder folder;
+  folder.config["eos_token_id"] = "3";
+  folder.write();
+  folder.write_file("generation_config.json", R"({"eos_token_id": [5, 3]})");
+  const auto model = open_or_fail(folder.path());
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(end_tokens(model->ends), (std::vector<TokenId>{3, 5}));
+  EXPECT_THAT(model->ends[0].named_by, ElementsAre("config.json", "generation_config.json"));
+  EXPECT_THAT(model->ends[1].named_by, ElementsAre("generation_config.json"));
+}
+
+TEST(Model, tokens_that_are_recommended_against_are_ids_of_the_model) {
+  ModelFolder folder;
+  folder.write();
+  folder.write_file("generation_config.json", R"({"bad_words_ids": [[16]]})");
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("'bad_words_ids' is 16; the vocabulary has 16"));
 }
 
 TEST(Model, a_folder_without_a_config_names_the_file) {
