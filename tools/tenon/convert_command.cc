@@ -19,10 +19,12 @@ struct ConvertFlags {
   std::string in;
   std::string out;
   std::string type;
+  SplitFlags split;
 };
 
-Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
-               const ConvertOptions& options) {
+// Returns what was written, for people.
+Result<std::string> to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
+                            const ConvertOptions& options) {
   TENON_ASSIGN_OR_RETURN(const ConvertedFile made,
                          convert_to_file(model, flags.in, flags.out, tokenizer, options));
   if (!made.kept.empty()) {
@@ -30,7 +32,10 @@ Status to_file(const Model& model, const ConvertFlags& flags, bool tokenizer,
          one_line(made.kept.front()).c_str(), made.kept.size() > 1 ? ", …" : "");
   }
   if (!made.note.empty()) putf("note: %s\n", made.note.c_str());
-  return {};
+  const std::string first = one_line(made.files.front(), kMostPathBytes);
+  if (!options.split.wanted()) return first;
+  const size_t others = made.files.size() - 1;
+  return first + (others == 0 ? "" : " and " + std::to_string(others) + " more");
 }
 
 Status to_folder(const Model& model, const ConvertFlags& flags, bool tokenizer,
@@ -47,17 +52,27 @@ Status to_folder(const Model& model, const ConvertFlags& flags, bool tokenizer,
 
 Status convert(const ConvertFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const TensorType* type, writable_type("--type", flags.type));
+  TENON_ASSIGN_OR_RETURN(const GgufSplit split, flags.split.read());
+  const bool file = flags.out.ends_with(".gguf");
+  if (split.wanted() && !file) {
+    return invalid_argument(path_in_quotes(flags.out) +
+                            " would be a folder, which is not written in parts; give a name that "
+                            "ends in .gguf, or leave --split-max-size and --split-tensors out");
+  }
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in));
   TENON_ASSIGN_OR_RETURN(const bool tokenizer, has_tokenizer(flags.in));
   Progress progress("writing", Progress::Unit::bytes, true);
-  const ConvertOptions options{
-      type, [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
-  const bool file = flags.out.ends_with(".gguf");
-  TENON_RETURN_IF_ERROR(file ? to_file(*model, flags, tokenizer, options)
-                             : to_folder(*model, flags, tokenizer, options));
+  ConvertOptions options{type,
+                         [&](uint64_t done, uint64_t total) { progress.update(done, total); }};
+  options.split = split;
+  std::string written = one_line(flags.out, kMostPathBytes);
+  if (file) {
+    TENON_ASSIGN_OR_RETURN(written, to_file(*model, flags, tokenizer, options));
+  } else {
+    TENON_RETURN_IF_ERROR(to_folder(*model, flags, tokenizer, options));
+  }
   progress.wipe();
-  putf("wrote %s%s\n", one_line(flags.out, kMostPathBytes).c_str(),
-       tokenizer ? "" : ", without a tokenizer");
+  putf("wrote %s%s\n", written.c_str(), tokenizer ? "" : ", without a tokenizer");
   return {};
 }
 
@@ -71,6 +86,10 @@ void add_convert_command(CLI::App& model, Action& action) {
   command->add_option("out", flags->out, "NAME.gguf, or a folder to make")->required();
   add_text(*command, "--type", flags->type,
            "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
+  add_text(*command, "--split-max-size", flags->split.max_size,
+           "write parts NAME-00001-of-0000N.gguf with tensors of so many bytes at most: 500M, 2G");
+  add_number(*command, whole_number("--split-tensors", 1, 1 << 20), flags->split.tensors,
+             "write parts of so many tensors at most");
   command->callback([flags, &action] {
     action = [flags] {
       const Status status = convert(*flags);
