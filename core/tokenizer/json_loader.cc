@@ -55,7 +55,8 @@ void warn_of_no_merges(TokenizerParts& parts) {
     const auto token = static_cast<TokenId>(id);
     const std::string_view piece = parts.vocabulary.piece(token);
     const bool is_character = piece.empty() || first_rune(piece).bytes == piece.size();
-    if (is_character || parts.added.find(token) != nullptr) continue;
+    const bool is_byte = piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>');
+    if (is_character || is_byte || parts.added.find(token) != nullptr) continue;
     parts.warnings.emplace_back(
         "model.merges is empty, but the vocabulary has pieces of several characters, such as " +
         in_quotes(piece) + "; text becomes single characters, fetch the file again if it was cut");
