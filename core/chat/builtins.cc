@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/chat/compare.h"
 
 namespace tenon::chat {
@@ -24,6 +25,11 @@ const Entry* find_in(std::initializer_list<std::span<const Entry>> tables, std::
   return nullptr;
 }
 
+std::array<std::span<const Filter>, 7> filter_tables() {
+  return {text_filters(),   list_filters(),   selection_filters(), number_filters(),
+          markup_filters(), layout_filters(), value_filters()};
+}
+
 template <typename Entry>
 void add_names(std::span<const Entry> table, std::vector<std::string>& names) {
   for (const Entry& entry : table) names.emplace_back(entry.name);
@@ -32,7 +38,10 @@ void add_names(std::span<const Entry> table, std::vector<std::string>& names) {
 }  // namespace
 
 const Filter* find_filter(std::string_view name) {
-  return find_in({text_filters(), list_filters(), selection_filters(), number_filters()}, name);
+  for (const auto& table : filter_tables()) {
+    if (const Filter* filter = find_in(table, name)) return filter;
+  }
+  return nullptr;
 }
 
 const MethodEntry* find_method(const Value& self, std::string_view name) {
@@ -51,11 +60,18 @@ bool is_method_name(std::string_view name) {
 
 std::vector<std::string> filter_names() {
   std::vector<std::string> names;
-  for (const auto& table :
-       {text_filters(), list_filters(), selection_filters(), number_filters()}) {
-    add_names(table, names);
-  }
+  for (const auto& table : filter_tables()) add_names(table, names);
   return names;
+}
+
+std::string no_such_filter(std::string_view name) {
+  return "there is no filter " + in_quotes(name) + " – expected one of Jinja's or 'from_json'" +
+         did_you_mean(name, filter_names()) + " – change the template, or give another";
+}
+
+std::string no_such_test(std::string_view name) {
+  return "there is no test " + in_quotes(name) + " – expected one of Jinja's" +
+         did_you_mean(name, test_names()) + " – change the template, or give another";
 }
 
 std::vector<std::string> method_names() {

@@ -1,5 +1,6 @@
 // What templates can call by name: filters, tests, methods and functions. The parser looks names up
-// here, so what is not in these tables is refused when a template is loaded.
+// here, so what is not in these tables is refused when a template is loaded, or where only some
+// conversations reach it, when one does.
 #pragma once
 
 #include <initializer_list>
@@ -55,12 +56,18 @@ bool is_method_name(std::string_view name);
 std::vector<std::string> filter_names();
 std::vector<std::string> test_names();
 std::vector<std::string> method_names();
+// What to say where one is missing.
+std::string no_such_filter(std::string_view name);
+std::string no_such_test(std::string_view name);
 
 // The tables, one a file.
 std::span<const Filter> text_filters();
 std::span<const Filter> list_filters();
 std::span<const Filter> selection_filters();
 std::span<const Filter> number_filters();
+std::span<const Filter> markup_filters();
+std::span<const Filter> layout_filters();
+std::span<const Filter> value_filters();
 std::span<const MethodEntry> text_methods();
 std::span<const MethodEntry> text_search_methods();
 std::span<const MethodEntry> list_methods();

@@ -83,6 +83,9 @@ Result<Value> Interpreter::attribute_of(const Value& value, std::string_view nam
     const Value* found = space->find(name);
     return found == nullptr ? missing(value, name) : *found;
   }
+  if (const List* list = value.list(); list != nullptr && list->is_group) {
+    if (name == "grouper" || name == "list") return list->items[name == "list" ? 1 : 0];
+  }
   if (const MethodEntry* method = find_method(value, name)) return bound_method(value, *method);
   if (const LoopState* loop = value.loop()) return loop_attribute(*loop, name, value);
   if (const Macro* macro = value.macro()) {
@@ -115,7 +118,8 @@ Result<Value> Interpreter::item_of(const Value& value, const Value& key) {
     if (const MethodEntry* method = find_method(value, key.bytes())) {
       return bound_method(value, *method);
     }
-    if (value.loop() != nullptr || value.space() != nullptr) {
+    const bool is_group = list != nullptr && list->is_group;
+    if (is_group || value.loop() != nullptr || value.space() != nullptr) {
       return attribute_of(value, key.bytes());
     }
     return missing(value, key.bytes());

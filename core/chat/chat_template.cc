@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/chat/conversation.h"
@@ -38,7 +39,7 @@ Result<ordered_json> read_input(const ChatInput& input) {
                               approximate_bytes(kMostInputBytes));
     }
     if (part.text->empty()) continue;
-    Result<ordered_json> value = chat::parse_json_text(*part.text);
+    Result<ordered_json> value = chat::parse_template_json(*part.text);
     if (!value.ok()) return with_context(part.name, value.status());
     conversation[part.name] = *std::move(value);
   }
@@ -230,6 +231,23 @@ std::vector<std::string> ChatTemplate::names() const {
   std::vector<std::string> names;
   for (const auto& entry : variants_) names.push_back(entry.first);
   return names;
+}
+
+std::vector<std::string> ChatTemplate::unknown_names() const {
+  std::vector<std::string> all;
+  for (const auto& entry : variants_) {
+    for (const std::string& name : entry.second->parsed.unknown) {
+      all.push_back(one_line(entry.second->where, kMostPathBytes) + ":" + name);
+    }
+  }
+  return all;
+}
+
+void warn_of_unknown_names(const ChatTemplate& chat) {
+  for (const std::string& name : chat.unknown_names()) {
+    log(LogLevel::warning, "chat template",
+        name + " – conversations that reach it are refused, others are not");
+  }
 }
 
 std::string_view ChatTemplate::source(std::string_view name) const {

@@ -2,7 +2,7 @@
 //
 // Templates are Jinja, rendered as transformers renders them (apply_chat_template); what is
 // supported and what is refused stands in docs/chat-templates.md. A template is parsed once; what
-// it uses and we do not know is refused then, with line and column.
+// every rendering uses and we do not know is refused then, with line and column.
 #pragma once
 
 #include <tenon/types.h>
@@ -90,6 +90,9 @@ class ChatTemplate {
 
   // "default" and others, in order.
   std::vector<std::string> names() const;
+  // Filters, tests, functions and methods that are not known, where only some conversations reach
+  // them: "chat_template.jinja:1:23: there is no filter …". Those conversations are refused.
+  std::vector<std::string> unknown_names() const;
   // The text of one of them; empty when there is none of that name.
   std::string_view source(std::string_view name) const;
 
@@ -108,5 +111,8 @@ class ChatTemplate {
   std::map<std::string, std::unique_ptr<Variant>, std::less<>> variants_;
   std::map<std::string, std::string> special_tokens_;
 };
+
+// One line of the log for each.
+void warn_of_unknown_names(const ChatTemplate& chat);
 
 }  // namespace tenon

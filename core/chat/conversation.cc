@@ -45,7 +45,7 @@ Result<bool> read_arguments(ordered_json& function, size_t index) {
     arguments = ordered_json::object();
     return true;
   }
-  Result<ordered_json> parsed = parse_json_text(text);
+  Result<ordered_json> parsed = parse_template_json(text);
   if (!parsed.ok()) {
     return with_context(message_name(index) + ": the arguments of a tool call", parsed.status());
   }

@@ -160,6 +160,7 @@ Result<Value> Interpreter::evaluate_call(const Expression& expression, const Val
 
 // `input` is what the innermost of a block's filters works on.
 Result<Value> Interpreter::evaluate_filter(const Expression& expression, const Value* input) {
+  if (expression.filter == nullptr) return unsupported(no_such_filter(expression.name));
   Value value;
   const Expression* inner = expression.parts[0].get();
   if (inner == nullptr) {
@@ -175,6 +176,7 @@ Result<Value> Interpreter::evaluate_filter(const Expression& expression, const V
 }
 
 Result<Value> Interpreter::evaluate_test(const Expression& expression) {
+  if (expression.test == nullptr) return unsupported(no_such_test(expression.name));
   TENON_ASSIGN_OR_RETURN(const Value value, evaluate(*expression.parts[0]));
   Arguments arguments;
   TENON_RETURN_IF_ERROR(evaluate_arguments(expression, arguments));

@@ -62,6 +62,12 @@ class Interpreter {
   // For what templates call.
   Budget& budget() { return budget_; }
   std::time_t now() const { return now_; }
+  // The same sequence in every rendering.
+  uint64_t next_random() {
+    // Knuth's linear congruential generator; its high bits are the good ones.
+    random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+    return random_ >> 33;
+  }
   Value text(MarkedText text) { return make_text(budget_, std::move(text)); }
   Value text(std::string_view text) { return make_text(budget_, std::string(text), true); }
   Value list(Values items, ListKind kind = ListKind::list) {
@@ -132,6 +138,7 @@ class Interpreter {
   std::unique_ptr<TextBuilder> root_output_;
   TextBuilder* output_;
   std::vector<OutputSpan> generations_;
+  uint64_t random_ = 0;
   uint32_t nesting_ = 0;
   bool is_located_ = false;
 };

@@ -1,9 +1,14 @@
 #include "core/chat/json_values.h"
 
-#include <limits>
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/json_fault.h"
 #include "core/base/nesting.h"
+#include "core/chat/read_number.h"
 
 namespace tenon::chat {
 namespace {
@@ -11,6 +16,31 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kDeepest = 64;
+
+// JSON knows no binary values, so that these stand for nothing else.
+class KeepsIntegers : public nlohmann::detail::json_sax_dom_parser<ordered_json> {
+ public:
+  using nlohmann::detail::json_sax_dom_parser<ordered_json>::json_sax_dom_parser;
+  bool number_float(double value, const std::string& written) {
+    if (written.find_first_of(".eE") != std::string::npos) {
+      return json_sax_dom_parser::number_float(value, written);
+    }
+    auto number = read_whole(written, 10);
+    if (!number.ok()) fault_ = number.take_status();
+    ordered_json::binary_t digits(std::vector<uint8_t>(written.begin(), written.end()));
+    return binary(digits);
+  }
+  Status take_fault() { return std::move(fault_); }
+
+ private:
+  Status fault_;
+};
+
+Result<Value> long_number(const ordered_json::binary_t& digits) {
+  const std::string written(digits.begin(), digits.end());
+  TENON_ASSIGN_OR_RETURN(const std::optional<Integer> number, read_whole(written, 10));
+  return number ? Value(*number) : Value(None());
+}
 
 Integer whole_number(const ordered_json& json) {
   if (json.is_number_unsigned()) return static_cast<Integer>(json.get<uint64_t>());
@@ -30,6 +60,29 @@ Result<ordered_json> parse_json_text(std::string_view text) {
   }
 }
 
+Result<ordered_json> parse_template_json(std::string_view text) {
+  // Which also says what is wrong.
+  TENON_ASSIGN_OR_RETURN(ordered_json plain, parse_json_text(text));
+  constexpr size_t kDigitsOf64Bits = 19;
+  size_t digits = 0, most = 0;
+  for (const char c : text) {
+    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
+    most = std::max(most, digits);
+  }
+  if (most < kDigitsOf64Bits) return plain;
+  ordered_json json;
+  KeepsIntegers reader(json, /*allow_exceptions=*/false);
+  ordered_json::sax_parse(text.begin(), text.end(), &reader);
+  TENON_RETURN_IF_ERROR(reader.take_fault());
+  return json;
+}
+
+const ordered_json* json_member(const ordered_json& object, std::string_view key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(std::string(key));
+  return found == object.end() ? nullptr : &*found;
+}
+
 Result<Value> make_value(Budget& budget, const ordered_json& json, bool is_trusted) {
   budget.spend(1);
   if (budget.is_exceeded()) return budget.status();
@@ -41,6 +94,8 @@ Result<Value> make_value(Budget& budget, const ordered_json& json, bool is_trust
       return Value(whole_number(json));
     case ordered_json::value_t::number_float:
       return Value(json.get<double>());
+    case ordered_json::value_t::binary:
+      return long_number(json.get_binary());
     case ordered_json::value_t::string:
       return make_text(budget, json.get_ref<const std::string&>(), is_trusted);
     case ordered_json::value_t::array: {

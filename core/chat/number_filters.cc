@@ -1,6 +1,5 @@
 // Filters that make numbers.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -9,36 +8,15 @@
 #include "core/chat/compare.h"
 #include "core/chat/interpreter.h"
 #include "core/chat/operators.h"
+#include "core/chat/read_number.h"
 
 namespace tenon::chat {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const ByteRange range = stripped(text, nullptr, true, true);
-  return text.substr(range.begin, range.end - range.begin);
-}
-
-std::optional<Integer> read_whole(std::string_view text, int base) {
-  text = trimmed(text);
-  if (text.starts_with('+')) text.remove_prefix(1);
-  int64_t value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<double> read_real(std::string_view text) {
-  text = trimmed(text);
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<Integer> truncated(double value) {
-  if (!std::isfinite(value) || std::fabs(value) > 1e37) return std::nullopt;
-  return static_cast<Integer>(value);
+Result<std::optional<Integer>> truncated(double value) {
+  if (!std::isfinite(value)) return std::optional<Integer>();
+  if (std::fabs(value) >= 0x1p127) return beyond_integers();
+  return std::optional(static_cast<Integer>(value));
 }
 
 Result<Value> to_whole(Interpreter&, const Value& value, const Arguments& arguments) {
@@ -49,11 +27,12 @@ Result<Value> to_whole(Interpreter&, const Value& value, const Arguments& argume
   if (value.is_whole()) {
     whole = value.whole();
   } else if (value.is_real()) {
-    whole = truncated(value.real());
+    TENON_ASSIGN_OR_RETURN(whole, truncated(value.real()));
   } else if (value.is_text() && base >= 2 && base <= 36) {
-    whole = read_whole(value.bytes(), static_cast<int>(base));
-    if (!whole) {
-      if (const auto real = read_real(value.bytes())) whole = truncated(*real);
+    TENON_ASSIGN_OR_RETURN(whole, read_whole(value.bytes(), static_cast<int>(base)));
+    const std::optional<double> real = whole ? std::nullopt : read_real(value.bytes());
+    if (real) {
+      TENON_ASSIGN_OR_RETURN(whole, truncated(*real));
     }
   } else if (value.is_undefined()) {
     return undefined_error(value);

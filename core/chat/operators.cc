@@ -5,6 +5,8 @@
 
 #include "core/chat/compare.h"
 #include "core/chat/format.h"
+#include "core/chat/html_entities.h"
+#include "core/chat/read_number.h"
 #include "core/tokenizer/utf8.h"
 
 namespace tenon::chat {
@@ -20,9 +22,6 @@ Status mismatch(Operator operation, const Value& left, const Value& right) {
                           std::string(type_name(right)) + "'");
 }
 
-Status out_of_range() {
-  return invalid_argument("a whole number grows beyond 128 bits");
-}
 Status division_by_zero() {
   return invalid_argument("a division by zero");
 }
@@ -38,11 +37,11 @@ Result<Value> whole_power(Integer base, Integer exponent) {
     return Value(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
   }
   if (base == 0 || base == 1) return Value(exponent == 0 ? Integer{1} : base);
-  if (exponent > 127 && base != -1) return out_of_range();
+  if (exponent > 127 && base != -1) return beyond_integers();
   if (base == -1) return Value(exponent % 2 == 0 ? Integer{1} : Integer{-1});
   Integer result = 1;
   for (Integer i = 0; i < exponent; ++i) {
-    if (__builtin_mul_overflow(result, base, &result)) return out_of_range();
+    if (__builtin_mul_overflow(result, base, &result)) return beyond_integers();
   }
   return Value(result);
 }
@@ -68,12 +67,12 @@ Result<Value> whole_operation(Operator operation, Integer a, Integer b) {
       if (operation == Operator::divide) {
         return Value(static_cast<double>(a) / static_cast<double>(b));
       }
-      if (a == kLowest && b == -1) return out_of_range();
+      if (a == kLowest && b == -1) return beyond_integers();
       result = floor_quotient(a, b);
       if (operation == Operator::modulo) result = a - result * b;
       break;
   }
-  if (overflows) return out_of_range();
+  if (overflows) return beyond_integers();
   return Value(result);
 }
 
@@ -125,28 +124,13 @@ bool is_repeatable(const Value& value) {
   return value.is_text() || (value.list() != nullptr && value.list()->is_sequence());
 }
 
-// As HTML writes it.
-void add_escaped(const MarkedText& text, TextBuilder& out) {
-  static constexpr std::string_view kSpecial = "&<>'\"";
-  static constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-  const std::string_view bytes = text.bytes();
-  size_t done = 0;
-  for (size_t at = bytes.find_first_of(kSpecial); at != std::string_view::npos;
-       at = bytes.find_first_of(kSpecial, done)) {
-    out.add(text, done, at);
-    out.add(kEntities[kSpecial.find(bytes[at])], text.is_trusted_at(at));
-    done = at + 1;
-  }
-  out.add(text, done, bytes.size());
-}
-
 // What is added to a safe text is escaped, and the whole is safe.
 Value sum_of_texts(const TextObject& left, const TextObject& right, Budget& budget) {
   TextBuilder out(budget);
   const bool is_markup = left.is_markup || right.is_markup;
   for (const TextObject* part : {&left, &right}) {
     if (is_markup && !part->is_markup) {
-      add_escaped(part->text, out);
+      add_html_escaped(part->text, out);
     } else {
       out.add(part->text);
     }

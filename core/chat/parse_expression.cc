@@ -60,6 +60,7 @@ ParsedExpression Parser::parse_expression(bool with_conditional) {
     return invalid_argument(to_string(at) + ": expressions and blocks are nested deeper than " +
                             std::to_string(kDeepestExpression) + " levels");
   }
+  const size_t first_use = uses();
   TENON_ASSIGN_OR_RETURN(ExpressionPtr value, parse_or());
   while (with_conditional && stream_.skip_name("if")) {
     ExpressionPtr made = make(ExpressionKind::conditional, at);
@@ -72,6 +73,7 @@ ParsedExpression Parser::parse_expression(bool with_conditional) {
     }
     made->parts.push_back(std::move(otherwise));
     TENON_ASSIGN_OR_RETURN(value, checked(std::move(made)));
+    may_be_skipped(first_use);
   }
   --nesting_;
   return value;
@@ -81,7 +83,9 @@ ParsedExpression Parser::parse_or() {
   const Position at = stream_.current().at;
   TENON_ASSIGN_OR_RETURN(ExpressionPtr left, parse_and());
   while (stream_.skip_name("or")) {
+    const size_t first_use = uses();
     TENON_ASSIGN_OR_RETURN(ExpressionPtr right, parse_and());
+    may_be_skipped(first_use);
     TENON_ASSIGN_OR_RETURN(left,
                            node(ExpressionKind::logical_or, at, std::move(left), std::move(right)));
   }
@@ -92,7 +96,9 @@ ParsedExpression Parser::parse_and() {
   const Position at = stream_.current().at;
   TENON_ASSIGN_OR_RETURN(ExpressionPtr left, parse_not());
   while (stream_.skip_name("and")) {
+    const size_t first_use = uses();
     TENON_ASSIGN_OR_RETURN(ExpressionPtr right, parse_not());
+    may_be_skipped(first_use);
     TENON_ASSIGN_OR_RETURN(
         left, node(ExpressionKind::logical_and, at, std::move(left), std::move(right)));
   }

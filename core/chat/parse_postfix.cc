@@ -127,7 +127,7 @@ Status Parser::parse_arguments(Expression& call) {
 
 ParsedExpression Parser::parse_call(ExpressionPtr callee) {
   ExpressionPtr made = make(ExpressionKind::call, callee->at);
-  TENON_RETURN_IF_ERROR(check_called_name(*callee));
+  note_called_name(*callee);
   const bool makes_namespace = callee->kind == ExpressionKind::name && callee->name == "namespace";
   made->parts.push_back(std::move(callee));
   TENON_RETURN_IF_ERROR(parse_arguments(*made));
@@ -138,12 +138,13 @@ ParsedExpression Parser::parse_call(ExpressionPtr callee) {
 }
 
 // Whether a called name exists is known once all of the template is read.
-Status Parser::check_called_name(const Expression& callee) {
-  if (callee.kind == ExpressionKind::name) called_.emplace_back(callee.name, callee.at);
-  if (callee.kind == ExpressionKind::attribute) {
-    called_attributes_.emplace_back(callee.name, callee.at);
+void Parser::note_called_name(const Expression& callee) {
+  if (callee.kind == ExpressionKind::name) {
+    uses_.push_back({NameUse::Kind::function, callee.name, callee.at});
   }
-  return Status();
+  if (callee.kind == ExpressionKind::attribute) {
+    uses_.push_back({NameUse::Kind::method, callee.name, callee.at});
+  }
 }
 
 ParsedExpression Parser::parse_filter(ExpressionPtr value) {
@@ -160,29 +161,25 @@ ParsedExpression Parser::parse_filter_name(ExpressionPtr value, Position at) {
   ExpressionPtr made = make(ExpressionKind::filter, at);
   made->name = name.text;
   made->filter = find_filter(name.text);
-  if (made->filter == nullptr) {
-    return unsupported(to_string(name.at) + ": there is no filter " + in_quotes(name.text) +
-                       did_you_mean(name.text, filter_names()));
-  }
+  if (made->filter == nullptr) uses_.push_back({NameUse::Kind::filter, name.text, name.at});
   made->parts.push_back(std::move(value));
   if (stream_.is_symbol("(")) TENON_RETURN_IF_ERROR(parse_arguments(*made));
-  TENON_RETURN_IF_ERROR(check_chosen_name(*made));
+  note_chosen_name(*made);
   return checked(std::move(made));
 }
 
 // map('upper'), select('string'), selectattr('role', 'equalto', …): names written out as texts.
-Status Parser::check_chosen_name(const Expression& filter) const {
+void Parser::note_chosen_name(const Expression& filter) {
   const bool is_map = filter.name == "map";
   const bool by_attribute = filter.name == "selectattr" || filter.name == "rejectattr";
-  if (!is_map && !by_attribute && filter.name != "select" && filter.name != "reject") return {};
+  if (!is_map && !by_attribute && filter.name != "select" && filter.name != "reject") return;
   const size_t at = by_attribute ? 2 : 1;
-  if (filter.parts.size() <= at) return {};
+  if (filter.parts.size() <= at) return;
   const Expression& chosen = *filter.parts[at];
-  if (chosen.kind != ExpressionKind::constant || !chosen.constant.is_text()) return {};
+  if (chosen.kind != ExpressionKind::constant || !chosen.constant.is_text()) return;
   const std::string name(chosen.constant.bytes());
-  if (is_map ? find_filter(name) != nullptr : find_test(name) != nullptr) return {};
-  return unsupported(to_string(chosen.at) + ": there is no " + (is_map ? "filter " : "test ") +
-                     in_quotes(name) + did_you_mean(name, is_map ? filter_names() : test_names()));
+  if (is_map ? find_filter(name) != nullptr : find_test(name) != nullptr) return;
+  uses_.push_back({is_map ? NameUse::Kind::filter : NameUse::Kind::test, name, chosen.at});
 }
 
 // A test takes one argument without brackets: `is divisibleby 3`.
@@ -204,10 +201,7 @@ ParsedExpression Parser::parse_test(ExpressionPtr value) {
   ExpressionPtr made = make(ExpressionKind::test, at);
   made->name = name.text;
   made->test = find_test(name.text);
-  if (made->test == nullptr) {
-    return unsupported(to_string(name.at) + ": there is no test " + in_quotes(name.text) +
-                       did_you_mean(name.text, test_names()));
-  }
+  if (made->test == nullptr) uses_.push_back({NameUse::Kind::test, name.text, name.at});
   made->parts.push_back(std::move(value));
   if (stream_.is_symbol("(")) {
     TENON_RETURN_IF_ERROR(parse_arguments(*made));

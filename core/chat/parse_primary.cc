@@ -3,6 +3,7 @@
 
 #include "core/base/quote.h"
 #include "core/chat/parser_state.h"
+#include "core/chat/read_number.h"
 
 namespace tenon::chat {
 namespace {
@@ -51,22 +52,23 @@ ParsedExpression Parser::parse_name() {
 ParsedExpression Parser::parse_number() {
   const Token token = stream_.next();
   ExpressionPtr made = make(ExpressionKind::constant, token.at);
-  const char* end = token.text.data() + token.text.size();
-  std::from_chars_result read{};
   if (token.kind == TokenKind::integer) {
-    int64_t number = 0;
-    read = std::from_chars(token.text.data(), end, number);
-    made->constant = static_cast<Integer>(number);
+    const Result<std::optional<Integer>> number = read_whole(token.text, 10);
+    if (number.ok() && *number) {
+      made->constant = **number;
+      return made;
+    }
   } else {
     double number = 0;
-    read = std::from_chars(token.text.data(), end, number);
-    made->constant = number;
+    const char* end = token.text.data() + token.text.size();
+    const auto read = std::from_chars(token.text.data(), end, number);
+    if (read.ec == std::errc() && read.ptr == end) {
+      made->constant = number;
+      return made;
+    }
   }
-  if (read.ec != std::errc() || read.ptr != end) {
-    return unsupported(to_string(token.at) + ": the number " + in_quotes(token.text) +
-                       " is out of range");
-  }
-  return made;
+  return unsupported(to_string(token.at) + ": the number " + in_quotes(token.text, 80) +
+                     " is out of range – expected one that 128 bits hold – write it as a text");
 }
 
 ParsedExpression Parser::parse_string() {

@@ -33,23 +33,8 @@ Result<Template> parse_template(std::string_view source) {
 
 Result<Template> Parser::run() {
   TENON_ASSIGN_OR_RETURN(result_.body, parse_body({}));
-  TENON_RETURN_IF_ERROR(check_calls());
+  TENON_RETURN_IF_ERROR(check_names());
   return std::move(result_);
-}
-
-Status Parser::check_calls() const {
-  for (const auto& [name, at] : called_) {
-    if (name == "caller" || name == "loop" || bound_.contains(name)) continue;
-    if (find_function(name) != nullptr) continue;
-    return unsupported(to_string(at) + ": there is no function " + in_quotes(name) +
-                       ", and the template makes none of that name");
-  }
-  for (const auto& [name, at] : called_attributes_) {
-    if (is_method_name(name) || attributes_.contains(name)) continue;
-    return unsupported(to_string(at) + ": no value has a method " + in_quotes(name) +
-                       did_you_mean(name, method_names()));
-  }
-  return Status();
 }
 
 // Up to a tag of one of these names, which stays current; with none, up to the end.
@@ -143,13 +128,17 @@ Status Parser::parse_end(Statement& statement, std::string_view end) {
 
 Result<StatementPtr> Parser::parse_if(Position at) {
   StatementPtr made = make_statement(StatementKind::conditional, at);
+  size_t first_use = 0;
   while (true) {
     TENON_ASSIGN_OR_RETURN(ExpressionPtr condition, parse_tuple(/*with_conditional=*/false));
     made->parts.push_back(std::move(condition));
+    // All but the first condition.
+    if (made->parts.size() == 1) first_use = uses();
     TENON_RETURN_IF_ERROR(parse_block(*made, {"elif", "else", "endif"}));
     const Token end = stream_.next();
     if (end.text == "elif") continue;
     if (end.text == "else") TENON_RETURN_IF_ERROR(parse_end(*made, "endif"));
+    may_be_skipped(first_use);
     return made;
   }
 }
@@ -161,6 +150,7 @@ Result<StatementPtr> Parser::parse_for(Position at) {
   if (!stream_.skip_name("in")) return stream_.unexpected("'in'");
   TENON_ASSIGN_OR_RETURN(ExpressionPtr items, parse_tuple(/*with_conditional=*/false));
   made->parts.push_back(std::move(items));
+  const size_t first_use = uses();
   if (stream_.skip_name("if")) {
     TENON_ASSIGN_OR_RETURN(ExpressionPtr condition, parse_expression());
     made->parts.push_back(std::move(condition));
@@ -173,6 +163,7 @@ Result<StatementPtr> Parser::parse_for(Position at) {
   TENON_RETURN_IF_ERROR(parse_block(*made, {"else", "endfor"}));
   --loop_depth_;
   if (stream_.next().text == "else") TENON_RETURN_IF_ERROR(parse_end(*made, "endfor"));
+  may_be_skipped(first_use);
   return made;
 }
 
@@ -201,11 +192,13 @@ Result<StatementPtr> Parser::parse_macro(Position at) {
   made->targets.push_back(std::move(name));
   Restored<Parameters*> macro(macro_, &made->parameters);
   Restored<uint32_t> loops(loop_depth_, 0);
+  const size_t first_use = uses();
   TENON_RETURN_IF_ERROR(parse_parameters(made->parameters));
   for (const char* const implied : {"caller", "varargs", "kwargs"}) {
     result_.symbols.intern(implied);
   }
   TENON_RETURN_IF_ERROR(parse_end(*made, "endmacro"));
+  may_be_skipped(first_use);
   return made;
 }
 
@@ -219,7 +212,9 @@ Result<StatementPtr> Parser::parse_call_block(Position at) {
   made->parts.push_back(std::move(call));
   Restored<uint32_t> loops(loop_depth_, 0);
   result_.symbols.intern("caller");
+  const size_t first_use = uses();
   TENON_RETURN_IF_ERROR(parse_end(*made, "endcall"));
+  may_be_skipped(first_use);
   return made;
 }
 

@@ -2,6 +2,7 @@
 // (parse_statement.cc) and what they give values to (parse_target.cc).
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,6 +33,15 @@ class Restored {
 };
 
 using ParsedExpression = Result<ExpressionPtr>;
+
+// A name that the template calls or tests with.
+struct NameUse {
+  enum class Kind : uint8_t { filter, test, function, method };
+  Kind kind;
+  std::string name;
+  Position at;
+  bool is_reached = true;  // by every rendering
+};
 
 class Parser {
  public:
@@ -77,8 +87,8 @@ class Parser {
   ParsedExpression node(ExpressionKind kind, Position at, ExpressionPtr first,
                         ExpressionPtr second = nullptr);
   ParsedExpression checked(ExpressionPtr node) const;
-  Status check_called_name(const Expression& callee);
-  Status check_chosen_name(const Expression& filter) const;
+  void note_called_name(const Expression& callee);
+  void note_chosen_name(const Expression& filter);
 
   // parse_statement.cc and parse_target.cc
   Result<Statements> parse_body(std::initializer_list<std::string_view> ends);
@@ -100,7 +110,12 @@ class Parser {
   Status parse_parameters(Parameters& parameters);
   Result<Target> parse_target(bool with_namespace = false);
   Result<Target> parse_one_target(bool with_namespace);
-  Status check_calls() const;
+  // Names that are not known are faults where every rendering reaches them.
+  Status check_names();
+  std::string fault_of(const NameUse& use) const;
+  size_t uses() const { return uses_.size(); }
+  // The names since then stand where not every rendering comes.
+  void may_be_skipped(size_t since);
 
   Symbol bind(const std::string& name) {
     bound_.insert(name);
@@ -111,11 +126,10 @@ class Parser {
   Template result_;
   uint32_t nesting_ = 0;     // of expressions and blocks that are open
   uint32_t loop_depth_ = 0;  // of loops that `break` may leave
-  // Names that the template gives a value, and those that it calls.
+  // Names that the template gives a value, and those that it uses.
   std::set<std::string, std::less<>> bound_;
-  std::vector<std::pair<std::string, Position>> called_;
   std::set<std::string, std::less<>> attributes_;  // of namespaces
-  std::vector<std::pair<std::string, Position>> called_attributes_;
+  std::vector<NameUse> uses_;
 
   Parameters* macro_ = nullptr;  // of the macro that is being parsed
 };

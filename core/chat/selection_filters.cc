@@ -1,6 +1,5 @@
 // Filters that call a test or another filter for every item. The parser has looked those names up
 // where they are written out.
-#include "core/base/quote.h"
 #include "core/chat/compare.h"
 #include "core/chat/ordering.h"
 
@@ -39,7 +38,7 @@ Result<Value> choose(Interpreter& run, const Value& value, const Arguments& argu
   if (arguments.positional.size() > test_at) {
     TENON_ASSIGN_OR_RETURN(const std::string name, name_at(arguments, test_at));
     test = find_test(name);
-    if (test == nullptr) return unsupported("there is no test " + in_quotes(name));
+    if (test == nullptr) return unsupported(no_such_test(name));
   }
   const Arguments rest = rest_of(arguments, test_at + 1);
   TENON_ASSIGN_OR_RETURN(Values values, items_if_any(run, value));
@@ -85,7 +84,7 @@ Result<Value> map(Interpreter& run, const Value& value, const Arguments& argumen
   if (arguments.positional.empty()) return map_attribute(run, value, arguments);
   TENON_ASSIGN_OR_RETURN(const std::string name, name_at(arguments, 0));
   const Filter* filter = find_filter(name);
-  if (filter == nullptr) return unsupported("there is no filter " + in_quotes(name));
+  if (filter == nullptr) return unsupported(no_such_filter(name));
   const Arguments rest = rest_of(arguments, 1);
   TENON_ASSIGN_OR_RETURN(Values values, items_if_any(run, value));
   for (Value& item : values) {

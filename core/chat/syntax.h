@@ -140,6 +140,8 @@ class SymbolTable {
 struct Template {
   Statements body;
   SymbolTable symbols;
+  // What is not known, in parts that not every rendering reaches: "1:23: there is no filter …".
+  std::vector<std::string> unknown;
 };
 
 }  // namespace tenon::chat

@@ -97,6 +97,16 @@ Result<bool> is_same(Interpreter& run, const Value& value, const Arguments& argu
   return type_name(value) == type_name(other) && are_equal(value, other, &run.budget());
 }
 
+bool is_escaped(const Value& value) {
+  return value.is_text() && value.text_object()->is_markup;
+}
+bool is_filter(const Value& value) {
+  return value.is_text() && find_filter(value.bytes()) != nullptr;
+}
+bool is_test(const Value& value) {
+  return value.is_text() && find_test(value.bytes()) != nullptr;
+}
+
 // All letters in one case, and at least one letter.
 template <bool kUpper>
 Result<bool> has_case(Interpreter&, const Value& value, const Arguments&) {
@@ -125,6 +135,9 @@ constexpr Test kTests[] = {{"defined", plain<is_defined>},
                            {"true", plain<is_true_value>},
                            {"false", plain<is_false_value>},
                            {"callable", plain<is_callable>},
+                           {"escaped", plain<is_escaped>},
+                           {"filter", plain<is_filter>},
+                           {"test", plain<is_test>},
                            {"odd", is_odd},
                            {"even", is_even},
                            {"divisibleby", is_divisible},

@@ -123,7 +123,8 @@ struct List {
   bool is_sequence() const { return kind == ListKind::list || kind == ListKind::tuple; }
   ListKind kind;
   Values items;
-  size_t used = 0;  // of a generator: how many items were taken
+  size_t used = 0;        // of a generator: how many items were taken
+  bool is_group = false;  // a tuple of groupby: its items are called `grouper` and `list` too
   uint32_t depth = 1;
   Held held;
 };

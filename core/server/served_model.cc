@@ -71,7 +71,10 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
   TENON_RETURN_IF_ERROR(open_template(*model, template_file));
-  if (model->chat) read_answers_of(*model);
+  if (model->chat) {
+    read_answers_of(*model);
+    warn_of_unknown_names(*model->chat);
+  }
   TENON_RETURN_IF_ERROR(choose_pooling(*model));
   return model;
 }

@@ -95,6 +95,13 @@ class ChatRender(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("t.jinja:1:15: there is no filter 'nosuch'", done.stderr)
 
+    def test_what_this_conversation_does_not_reach_is_only_named(self):
+        self.template.write_text("{% if messages | length > 1 %}{{ 1 | nosuch }}{% endif %}{{ messages[0].content }}")
+        done = self.render()
+        self.assertEqual((done.returncode, done.stdout), (0, "Hi <s>"))
+        self.assertIn("t.jinja:1:38: there is no filter 'nosuch'", done.stderr)
+        self.assertIn("conversations that reach it are refused, others are not", done.stderr)
+
     def test_a_model_without_a_template_says_so(self):
         done = run("chat", "render", "--messages", self.messages, "--model", self.folder)
         self.assertEqual(done.returncode, 1)

@@ -359,6 +359,18 @@ d ## tojson | rows ## tojson(indent=2) | xs ## tojson(indent=0) | [] ## tojson(i
 ('3' ## int + '4.7' ## int) ~ 'x' ## int ~ 'x' ## int(5) ~ 3.9 ## int | '3.5' ## float ~ 'x' ## float ~ 2 ## float | 3.14159 ## round(2) ~ 2.5 ## round ~ 3.5 ## round ~ 2.45 ## round(1, 'ceil') ~ 7 ## round ~ 2.7 ## round(method='floor') | neg ## abs ~ -2.5 ## abs | 'ff' ## int(base=16) | 42 ## string ~ true ## string ~ none ## string
 range(3) ## list ~ range(1, 7, 2) ## list ~ range(3, 0, -1) ## list ~ range(0) ## list | range(5)[2] ~ range(5) ## length ~ (2 in range(3)) | dict(a=1, b='x') ~ dict([('k', 1)]) | namespace(a=1).a | 'one two three four' ## truncate(9) ~ 'one two three four' ## truncate(9, true, '>', 0) | 'one two, three' ## wordcount | 'a b' ## replace(' ', '_') ~ 5 ## replace(5, 6) | s ## upper ## lower ## trim('hd') | 'ab' * 2 ~ 2 * 'c' ~ [0] * 3 ~ 'x' * -1 | ([1] + [2]) ~ ((1,) + (2,))
 strftime_now('%d %B %Y, %H:%M:%S %j %a') | '\\x41\\u00e9\\t\\101\\q' | 1 if true else 2, 3 | s ~ 1 ~ none ~ 1.5 ~ [1] | xs ## list ## last | 'abc' ## first ~ 'abc' ## last ~ 'abc' ## list | [] ## first is defined | 'x' ## safe | '<' + ('>' ## safe) + '&\\'' | '<' ~ ('>' ## safe) ~ '&' | ['<', '>' ## safe] ## join | ('<' ## safe) == '<' | (d.items is defined) ~ (d.nope is defined) | {'a': 1}.items() ## list | d['get'] is callable ~ s.strip is callable | ['x', 'y'] ## join(', ') ~ rows ## join('-', attribute='k') | xs.index(1) ~ xs.count(3) ~ (1, 2).index(2)
+'<a href="x">it\\'s & more</a>' ## e | ('<' ## e) ## e ~ ('<' ## forceescape ## forceescape) ~ ('<' ## safe ## forceescape) | 5 ## e ~ none ## escape | ('<' ## e) is escaped ~ ('<' is escaped) ~ ('x' ## safe is escaped) | '<' ~ ('<b>' ## e)
+{'class': 'a"b', 'id': none, 'n': 5, 'm': missing, 'ok': '<' ## safe} ## xmlattr ~ '|' | {} ## xmlattr ~ '|' | {'a': 1, 'b': 2} ## xmlattr(false) ~ '|' | {'a<': 1} ## xmlattr
+'<p>one\\n  two</p> <!-- gone <b> -->three &lt;x&gt; &amp;amp; &copy2 &nbsp;&eacute; &#65;&#x42; &#0; &#128; &nosuch; &alpha; &alpha &notit; < b' ## striptags | 'a > b <c' ## striptags | '' ## striptags ~ 5 ## striptags | '<!-- a --> b <!-- c' ## striptags
+'a b/c?d=é&~_-.' ## urlencode ~ 5 ## urlencode ~ none ## urlencode | {'a b': 'c/d', 'e': 5, 'ü': none} ## urlencode | [('a', 'b c'), ('x', '/')] ## urlencode ~ [] ## urlencode ~ missing ## urlencode
+[1,2,3,4,5,6,7] ## slice(3) ## list | [1,2,3,4,5,6,7] ## slice(3, 'x') ## list | [] ## slice(2) ## list ~ 'abc' ## slice(2) ## list | [1,2] ## slice(3, 0) ## list | [1,2,3,4] ## slice(2) ## map('join') ## list
+rows ## groupby('v') ## list | rows ## groupby('k') ## map(attribute='grouper') ## join(',') | rows ## groupby('in.deep', default=0) ## map('first') ## list | [{'c': 'b', 'n': 1}, {'c': 'A', 'n': 2}, {'c': 'B', 'n': 3}, {'c': 'a', 'n': 4}] ## groupby('c') | [{'c': 'b'}, {'c': 'A'}, {'c': 'B'}] ## groupby('c', case_sensitive=true) | [(1, 'a'), (2, 'b'), (1, 'c')] ## groupby(0) | (rows ## groupby('v') ## first).list[0].k ~ (rows ## groupby('v') ## first)['grouper'] ~ (rows ## groupby('v') ## last)[0] | [] ## groupby('x')
+'the quick brown fox jumps over the lazy dog' ## wordwrap(15) | 'abcdefghijklmnop qrs' ## wordwrap(6) | 'abcdefghijklmnop qrs' ## wordwrap(6, false) | 'one\\n\\ntwo three  four\\n' ## wordwrap(9) | 'well-known long-term two--dashes a-b x--y 1-2 semi-detached' ## wordwrap(8) | 'well-known long-term two--dashes' ## wordwrap(8, break_on_hyphens=false) | 'a b c d' ## wordwrap(3, wrapstring='|') | '  indented text that is long' ## wordwrap(12) | 'héllo wörld-wide ünïcode---text' ## wordwrap(7) | 'super-cali-fragil' ## wordwrap(9) ~ '|' ~ '' ## wordwrap(5) ~ '   ' ## wordwrap(2) | u ## wordwrap
+0 ## filesizeformat ~ 1 ## filesizeformat ~ 999 ## filesizeformat ~ 1000 ## filesizeformat ~ 1536 ## filesizeformat(true) ~ 1023 ## filesizeformat(true) | 13000 ## filesizeformat ~ 4100000 ## filesizeformat ~ 1e12 ## filesizeformat ~ 1e30 ## filesizeformat ~ '300' ## filesizeformat ~ 2.7 ## filesizeformat ~ -5 ## filesizeformat | 1048576 ## filesizeformat(binary=true) ~ 1e26 ## filesizeformat(true) ~ true ## filesizeformat
+d ## pprint | rows ## pprint | 'short' ## pprint ~ 5 ## pprint ~ none ## pprint ~ [] ## pprint | (lines * 6) ## pprint | ('word ' * 40) ## pprint | {'k': 'word ' * 30, 'a': [1, 'x ' * 60]} ## pprint | range(40) ## list ## pprint | {'b': {'z': 1, 'y': range(30) ## list}, 'a': (1,)} ## pprint | ('x' * 100,) ## pprint | ['a' * 30, 'b' * 30, 'c' * 30] ## pprint | {3: 'a', 1: 'b', 2: 'c' * 90} ## pprint | ('é' * 90) ## pprint
+'abc' ## attr('upper') is callable ~ (d ## attr('b') is defined) ~ (d ## attr('keys') is callable) ~ (namespace(a=4) ## attr('a')) | [5] ## random ~ [] ## random is defined ~ 'aaa' ## random | ('upper' is filter) ~ ('nosuch' is filter) ~ ('odd' is test) ~ ('nosuch' is test)
+18446744073709551616 ~ ' ' ~ 99999999999999999999999999 | 2 ** 64 ~ ' ' ~ 2 ** 100 // 3 ~ ' ' ~ -(2 ** 70) % 1000 ~ ' ' ~ 2 ** 64 * 2 ** 32 | '99999999999999999999' ## int ~ ' -18_446 ' ## int ~ '0x1F' ## int(base=16) ~ '1_0' ## int ~ '1__0' ## int(3) ~ 'zz' ## int(base=36) ~ '1e3' ## int ~ 'inf' ## int(7) | 1e30 ## int ~ 12345678901234567890123.0 ## int | 9223372036854775808 == 2 ** 63 and 2 ** 63 > 2 ** 63 - 1 | [2 ** 64, -(2 ** 65)] ## tojson | '1_0.5' ## float ~ ' 2.5 ' ## float ~ 'x' ## float(1.5) | (2 ** 90) ## string ## length | [2 ** 64, 1, 2 ** 65] ## max ~ ([2 ** 64, 2 ** 64] ## sum)
+'%s' % xs ## length | 7 ## abs ~ true ## abs | xs ## batch(2) ## list ## length ~ 'hello' ## center(11) ~ '|'
 """.strip()
 WHITESPACE = ["a\n{% if true %}\nb\n{% endif %}\nc\n", "  {% if true %}  x  {% endif %}  \ny", "a {{- 1 -}} b\n\n{{ 2 }}\n c",
               "{%- if true -%}\n x \n{%- endif -%}\n", "a\n  {# note #}\nb {# x -#}\n c", "  {%+ if true +%}\n x{% endif %}", "a\r\nb\rc{{ 'x\r\ny' }}\r\n\r\n",
@@ -372,8 +384,16 @@ SCOPES = ["{% set x = 1 %}{% for i in [1, 2] %}{% set x = x + i %}{{ x }}{% endf
           "{% set g = [1, 2, 3] | select('odd') %}{{ g | list }}{{ g | list }}{{ 'yes' if g }}", "{% set g = [1, 2] | map('string') %}{{ g | first }}{{ g | join }}", "{% filter upper | replace('A', 'b') %}aac{% endfilter %}",
           "{% macro w(x) %}[{{ x }}{{ caller() }}]{% endmacro %}{% call w(1) %}in{% endcall %}", "{% set x | upper %}abc{% endset %}{{ x }}", "{% for i in range(5) %}{% if i == 1 %}{% continue %}{% elif i == 3 %}{% break %}{% endif %}{{ i }}{% endfor %}",
           "{% for i in [1,2] %}{% for j in [1,2] %}{{ loop.depth }}{{ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}", "{% set loop_messages = messages %}{{ loop_messages[0].role }}{% print 1 %}" ]
+# What is not known, where this conversation does not come.
+BRANCHES = ["{% if false %}{{ x | nosuch }}{% endif %}a", "{% if true %}a{% else %}{{ x | nosuch(1) | upper }}{% endif %}",
+            "{% if true %}a{% elif x is nosuch %}b{% endif %}", "{{ 'a' if true else x | nosuch }}", "{{ x | nosuch if false else 'b' }}",
+            "{% if false %}{{ nosuch(1) }}{{ x.nosuch() }}{{ [1] | map('nosuch') | list }}{% endif %}c",
+            "{% if false %}{{ [1] | select('nosuch') | list }}{% endif %}d"]
 ERRORS = ["{{ missing.x }}", "{{ missing + 1 }}", "{{ 1 + 'a' }}", "{{ 1 / 0 }}", "{{ none.x.y }}", "{{ raise_exception('no ' ~ 1) }}", "{{ xs.append(1) }}", "{{ 'a' < 1 }}", "{{ messages.foo.bar }}", "{{ [1] | sum(attribute='x') + 1 }}",
           "{{ missing | tojson }}", "{{ 5 | length }}", "{% for x in 5 %}{% endfor %}", "{{ 'a'.index('b') }}", "{{ range(1000000) }}", "{% set a, b = [1] %}", "{{ '%d' % 'x' }}", "{% macro m() %}{% endmacro %}{{ m(1) }}", "{{ missing() }}",
+          "{{ {'a b': 1} | xmlattr }}", "{{ [1] | slice(0) | list }}", "{{ 'a' | wordwrap(0) }}", "{{ 'x' | filesizeformat }}",
+          "{{ missing | attr('x') }}", "{{ x | nosuch }}", "{% if true %}{{ 1 | nosuch }}{% endif %}", "{{ 1 is nosuch }}",
+          "{{ 'x'.nosuch() }}", "{{ nosuch() }}", "{{ [1] | map('nosuch') | list }}", "{{ 5 | groupby('x') }}",
           "{{ namespace(_x=1) }}", "{% set messages.x = 1 %}", "{{ [3, 'a'] | sort }}", "{{ ([1] | select)[0].x }}", "{{ 5 in 'a' }}", "{{ 2 | round('x') }}"]
 
 
@@ -441,7 +461,7 @@ def families():
 def constructs():
     sources = ["{{ " + expression.replace("##", "|") + " }}"
                for line in EXPRESSIONS.split("\n") for expression in line.split(" | ")]
-    sources += ['{{ "a\\\nb" }}'] + WHITESPACE + SCOPES + ERRORS
+    sources += ['{{ "a\\\nb" }}'] + WHITESPACE + SCOPES + BRANCHES + ERRORS
     cases = [{"template": source, **render(source, SHORT, variables=VALUES)} for source in sources]
     return {"messages": SHORT, "variables": VALUES, "cases": cases}
 

@@ -96,6 +96,7 @@ Status render(const RenderFlags& flags) {
     return invalid_argument("no model is given – expected --model with a folder or GGUF file");
   }
   TENON_ASSIGN_OR_RETURN(const ChatTemplate chat, open_template(flags));
+  warn_of_unknown_names(chat);
   ChatInput input;
   TENON_ASSIGN_OR_RETURN(input.messages, file_text(flags.messages));
   TENON_ASSIGN_OR_RETURN(input.tools, file_text(flags.tools));

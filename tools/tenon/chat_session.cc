@@ -84,6 +84,7 @@ Result<std::unique_ptr<ChatSession>> ChatSession::open(const ChatFlags& flags) {
   }
   TENON_ASSIGN_OR_RETURN(OpenedPipeline opened, open_pipeline(pipeline_flags));
   TENON_ASSIGN_OR_RETURN(ChatTemplate chat, open_template(flags, *opened.pipeline));
+  warn_of_unknown_names(chat);
   if (opened.pipeline->tokenizer == nullptr) {
     return invalid_argument("the model has no tokenizer, so it cannot be talked to: " +
                             message_of(opened.pipeline->tokenizer_problem));

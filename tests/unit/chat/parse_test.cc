@@ -18,8 +18,44 @@ TEST(ChatParse, what_is_not_known_is_refused_with_line_and_column) {
   EXPECT_THAT(fault_of("{{ [] | selectattr('a', 'nosuch') }}"), HasSubstr("there is no test"));
 }
 
-TEST(ChatParse, what_is_refused_is_refused_also_where_it_never_runs) {
-  EXPECT_THAT(fault_of("{% if false %}{{ x | nosuch }}{% endif %}"), HasSubstr("no filter"));
+TEST(ChatParse, what_only_some_conversations_reach_is_refused_when_one_does) {
+  const struct {
+    std::string before, use, after, fault;
+  } kCases[] = {
+      {"{% if content %}", "{{ 1 | nosuch }}", "{% endif %}", "there is no filter 'nosuch'"},
+      {"{% if not content %}a{% else %}", "{{ 1 is nosuch }}", "{% endif %}", "there is no test"},
+      {"{% for c in content %}", "{% set y = c | nosuch %}", "{% endfor %}", "there is no filter"},
+      {"{% if content %}", "{{ nosuch(1) }}", "{% endif %}", "'nosuch' is undefined"},
+      {"{% if content %}", "{{ content.nosuch() }}", "{% endif %}", "has no attribute 'nosuch'"},
+      {"{% if content %}", "{{ [1] | map('nosuch') | list }}", "{% endif %}", "there is no filter"},
+      {"{% if content %}", "{{ [1] | select('nosuch') | list }}", "{% endif %}",
+       "no test 'nosuch'"},
+      {"{% if content %}", "{% filter nosuch %}a{% endfilter %}", "{% endif %}", "no filter"},
+      {"{{ content and", " 1 | nosuch", " }}", "there is no filter"},
+      {"{{ 'a' if not content else", " 1 | nosuch", " }}", "there is no filter"},
+      {"{% macro m() %}", "{{ 1 | nosuch }}", "{% endmacro %}{{ m() if content }}", "no filter"},
+      {"{% if content %}", "{{ 5 | urlize }}", "{% endif %}", "there is no filter 'urlize'"},
+  };
+  for (const auto& [before, use, after, fault] : kCases) {
+    const std::string source =
+        "{% set content = messages[0].content %}" + before + use + after + "end";
+    SCOPED_TRACE(source);
+    const ChatTemplate chat = must(ChatTemplate::parse(source, "t.jinja"));
+    ASSERT_EQ(chat.unknown_names().size(), 1u);
+    EXPECT_THAT(chat.unknown_names()[0], StartsWith("t.jinja:1:"));
+    EXPECT_TRUE(chat.render(ChatInput{.messages = user_says("")}, {}).ok());
+    EXPECT_THAT(fault_of(source), HasSubstr(fault));
+  }
+}
+
+TEST(ChatParse, a_template_that_knows_all_it_uses_names_nothing) {
+  EXPECT_TRUE(chat_template("{% if x %}{{ x | upper }}{% endif %}").unknown_names().empty());
+}
+
+TEST(ChatParse, a_filter_that_is_missing_is_said_with_what_there_is) {
+  EXPECT_EQ(fault_of("{{ x | nosuch }}"),
+            "t.jinja:1:8: there is no filter 'nosuch' – expected one of Jinja's or 'from_json' – "
+            "change the template, or give another");
 }
 
 TEST(ChatParse, near_names_are_suggested) {
