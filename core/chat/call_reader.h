@@ -26,10 +26,13 @@ class CallReader {
  public:
   virtual ~CallReader() = default;
   virtual ReadStatus push(char c, AnswerOutput& out) = 0;
-  // A special token that is one of the format's markers: never `done`.
+  // A special token that is one of the format's markers. `done_before`: the call ended in front of
+  // it.
   virtual ReadStatus special(std::string_view, AnswerOutput&) { return ReadStatus::failed; }
   // The answer has ended. Whether that made a call whole.
   virtual bool end(AnswerOutput&) { return false; }
+  // What was read beyond the call, once it has ended: it is read again as what stands after it.
+  virtual std::string take_rest() { return {}; }
 };
 
 // {"name": …, "arguments": …}, or a list of such, under the keys that models use.

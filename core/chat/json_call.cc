@@ -29,6 +29,15 @@ ReadStatus JsonCallReader::push(char c, AnswerOutput& out) {
   return status == JsonStream::Status::done ? ReadStatus::done : ReadStatus::more;
 }
 
+ReadStatus JsonCallReader::special(std::string_view marker, AnswerOutput& out) {
+  if (!json_.in_string()) return ReadStatus::failed;
+  ReadStatus status = ReadStatus::more;
+  for (size_t at = 0; at < marker.size() && status == ReadStatus::more; ++at) {
+    status = push(marker[at], out);
+  }
+  return status;
+}
+
 bool JsonCallReader::before_json(char c) {
   if (is_space(c)) return fence_.empty() || fence_ == kFence;
   fence_ += c;

@@ -11,6 +11,8 @@ class JsonCallReader final : public CallReader {
  public:
   explicit JsonCallReader(const JsonCallStyle& style) : style_(style) {}
   ReadStatus push(char c, AnswerOutput& out) override;
+  // Within a string it is text.
+  ReadStatus special(std::string_view marker, AnswerOutput& out) override;
 
  private:
   enum class Field : uint8_t { none, name, id, arguments, function };

@@ -52,9 +52,11 @@ class MarkedAnswer final : public AnswerMachine {
   }
 
   void special(std::string_view marker, AnswerOutput& out) override {
-    if (reader_ != nullptr) {
-      if (reader_->special(marker, out) == ReadStatus::more) return;
-      end_reader(ReadStatus::failed, out);
+    // What stands after a call that has ended may begin another.
+    while (reader_ != nullptr) {
+      const ReadStatus status = reader_->special(marker, out);
+      if (status == ReadStatus::more) return;
+      end_reader(status, out);
     }
     release(out);
     if (is_reasoning_) {
@@ -66,13 +68,14 @@ class MarkedAnswer final : public AnswerMachine {
   }
 
   void finish(AnswerOutput& out) override {
-    if (reader_ != nullptr) {
+    // What stands after a call that has ended may begin another.
+    while (reader_ != nullptr) {
       if (reader_->end(out)) {
-        out.forget();
+        end_reader(ReadStatus::done, out);
       } else {
         fail_call(out);
+        reader_ = nullptr;
       }
-      reader_ = nullptr;
     }
     release(out);
     content({}, out);
@@ -174,6 +177,7 @@ class MarkedAnswer final : public AnswerMachine {
   }
 
   void end_reader(ReadStatus status, AnswerOutput& out) {
+    const std::string rest = reader_->take_rest();
     reader_ = nullptr;
     const bool was_whole = out.fails_whole();
     if (status == ReadStatus::failed) {
@@ -187,6 +191,7 @@ class MarkedAnswer final : public AnswerMachine {
       out.forget();
       place_ = Place::behind_call;
     }
+    for (const char c : rest) push(c, out);
   }
 
   ToolCallFormat format_;

@@ -34,8 +34,16 @@ class NamedCallReader final : public CallReader {
     return on_marker(marker) ? ReadStatus::more : ReadStatus::failed;
   }
 
-  ReadStatus special(std::string_view marker, AnswerOutput&) override {
-    const bool expected = as_json_ == nullptr && part_ != Part::arguments && !scanner_.holds();
+  // Within a string of the arguments it is text.
+  ReadStatus special(std::string_view marker, AnswerOutput& out) override {
+    if (as_json_ != nullptr) return as_json_->special(marker, out);
+    if (part_ == Part::arguments && json_.in_string()) {
+      for (const char c : marker) {
+        if (push_argument(c, out) != ReadStatus::more) return ReadStatus::failed;
+      }
+      return ReadStatus::more;
+    }
+    const bool expected = part_ != Part::arguments && !scanner_.holds();
     return expected && on_marker(marker) ? ReadStatus::more : ReadStatus::failed;
   }
 

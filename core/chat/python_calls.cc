@@ -2,12 +2,15 @@
 
 #include "core/chat/call_reader.h"
 #include "core/chat/python_literal.h"
+#include "core/chat/python_span.h"
 
 namespace tenon::chat {
 namespace {
 
+// Python's names may have letters of any language.
 bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 bool is_name_byte(char c) {
   return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-';
@@ -40,6 +43,16 @@ class PythonCallReader final : public CallReader {
     word_ = c;
     part_ = Part::name;
     return ReadStatus::more;
+  }
+
+  // Within a text it is text.
+  ReadStatus special(std::string_view marker, AnswerOutput& out) override {
+    if (part_ != Part::literal || !span_.in_text()) return ReadStatus::failed;
+    ReadStatus status = ReadStatus::more;
+    for (size_t at = 0; at < marker.size() && status == ReadStatus::more; ++at) {
+      status = push_literal(marker[at], out);
+    }
+    return status;
   }
 
   bool end(AnswerOutput&) override { return part_ == Part::after_call && prints_ == 0; }
@@ -95,13 +108,14 @@ class PythonCallReader final : public CallReader {
   void begin_literal() {
     part_ = Part::literal;
     literal_.clear();
+    span_ = PythonSpan();
   }
 
   ReadStatus push_literal(char c, AnswerOutput& out) {
-    const bool ends = quote_ == 0 && open_ == 0 && (c == ',' || c == ')');
+    const bool ends = span_.is_outside() && (c == ',' || c == ')');
     if (!ends) {
       literal_ += c;
-      follow(c);
+      span_.push(c);
       return ReadStatus::more;
     }
     const auto json = python_literal_json(literal_);
@@ -114,22 +128,6 @@ class PythonCallReader final : public CallReader {
     if (c == ')') return end_call(out);
     part_ = Part::before_key;
     return ReadStatus::more;
-  }
-
-  // Keeps count of quotes and brackets.
-  void follow(char c) {
-    if (escaped_) {
-      escaped_ = false;
-    } else if (quote_ != 0) {
-      if (c == quote_) quote_ = 0;
-      escaped_ = c == '\\';
-    } else if (c == '"' || c == '\'') {
-      quote_ = c;
-    } else if (c == '[' || c == '{' || c == '(') {
-      ++open_;
-    } else if ((c == ']' || c == '}' || c == ')') && open_ > 0) {
-      --open_;
-    }
   }
 
   ReadStatus end_call(AnswerOutput& out) {
@@ -160,9 +158,8 @@ class PythonCallReader final : public CallReader {
 
   PythonCallStyle style_;
   Part part_ = Part::before_list;
-  bool in_list_ = false, called_ = false, any_ = false, escaped_ = false;
-  char quote_ = 0;
-  size_t open_ = 0;
+  bool in_list_ = false, called_ = false, any_ = false;
+  PythonSpan span_;
   size_t prints_ = 0;
   std::string word_, literal_;
 };
@@ -190,6 +187,9 @@ class UnmarkedCallReader final : public CallReader {
                   : read_python_calls({.in_brackets = true, .may_print = false, .known = &known_});
     for (const char before : before_) static_cast<void>(reader_->push(before, out));
     return reader_->push(c, out);
+  }
+  ReadStatus special(std::string_view marker, AnswerOutput& out) override {
+    return reader_ == nullptr ? ReadStatus::failed : reader_->special(marker, out);
   }
   bool end(AnswerOutput& out) override { return reader_ != nullptr && reader_->end(out); }
 

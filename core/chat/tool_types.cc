@@ -9,27 +9,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const ordered_json* member(const ordered_json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
-std::string text_member(const ordered_json& object, const char* key) {
-  const ordered_json* value = member(object, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
-}
-
-ToolTypes types_of(const ordered_json& function) {
-  ToolTypes types;
-  const ordered_json* schema = member(function, "parameters");
-  if (schema == nullptr) schema = member(function, "input_schema");
-  const ordered_json* properties = schema == nullptr ? nullptr : member(*schema, "properties");
-  if (properties == nullptr || !properties->is_object()) return types;
-  for (const auto& [name, property] : properties->items()) {
-    types.parameters[name] = text_member(property, "type");
-  }
-  return types;
+std::string name_of_tool(const ordered_json& function) {
+  const ordered_json* name = json_member(function, "name");
+  return name != nullptr && name->is_string() ? name->get<std::string>() : std::string();
 }
 
 }  // namespace
@@ -42,18 +24,24 @@ Result<Tools> Tools::read(std::string_view json) {
   if (!list->is_array()) return invalid_argument("the tools are no list – expected one of objects");
   for (const ordered_json& tool : *list) {
     if (!tool.is_object()) return invalid_argument("a tool is no object – expected a function");
-    const ordered_json* function = member(tool, "function");
+    const ordered_json* function = json_member(tool, "function");
     if (function == nullptr) function = &tool;
-    tools.tools_[text_member(*function, "name")] = types_of(*function);
+    const ordered_json* schema = json_member(*function, "parameters");
+    if (schema == nullptr) schema = json_member(*function, "input_schema");
+    Tool& made = tools.tools_[name_of_tool(*function)];
+    if (schema != nullptr) made.schema = std::make_shared<const ordered_json>(*schema);
   }
   return tools;
 }
 
-bool Tools::is_text(std::string_view tool, std::string_view parameter) const {
+const ParameterSchema& Tools::parameter(std::string_view tool, std::string_view name) const {
+  static const ParameterSchema kUnknown;
   const auto found = tools_.find(tool);
-  if (found == tools_.end()) return false;
-  const auto type = found->second.parameters.find(parameter);
-  return type != found->second.parameters.end() && type->second == "string";
+  if (found == tools_.end() || found->second.schema == nullptr) return kUnknown;
+  auto& asked = found->second.asked;
+  const auto known = asked.find(name);
+  if (known != asked.end()) return known->second;
+  return asked.emplace(name, schema_of_parameter(*found->second.schema, name)).first->second;
 }
 
 std::string unquoted_value_json(std::string_view text) {
