@@ -19,4 +19,14 @@ double run_queue_seconds(const std::string& tasks) {
   return static_cast<double>(sum_ns) * 1e-9;
 }
 
+uint32_t runnable_threads(const std::string& loadavg) {
+  // "0.20 0.18 0.12 2/80 11206": three averages, then runnable threads of all threads
+  std::ifstream file(loadavg);
+  std::string average;
+  uint32_t runnable = 0;
+  for (int i = 0; i < 3; ++i) file >> average;
+  file >> runnable;
+  return file ? runnable : 0;
+}
+
 }  // namespace tenon

@@ -21,6 +21,10 @@ class WorkQueue {
 
   explicit WorkQueue(uint32_t workers);
 
+  // Later calls are shared out between so many workers, at most those of the constructor. Threads:
+  // the one between two calls.
+  void share_between(uint32_t workers) { workers_ = workers; }
+
   // Another range of the `parts` parts of call number `call` for this worker; false when all are
   // handed out. Threads: [worker]. All workers ask until they get false, with equal arguments, and
   // meet at a barrier before the next call, whose number is the next.
@@ -34,7 +38,7 @@ class WorkQueue {
   };
   bool take(uint32_t owner, bool from_front, uint32_t call, WorkRange& range) noexcept;
 
-  const uint32_t workers_;
+  uint32_t workers_;
   std::unique_ptr<Left[]> left_;
 };
 

@@ -1,12 +1,16 @@
 #include "core/base/worker_pool.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cfenv>
-#include <chrono>
+#include <climits>
+#include <ctime>
 #include <string>
 #include <system_error>
 
@@ -22,10 +26,45 @@ namespace {
 
 // A barrier is usually met within microseconds; some 50 of them cost less than waking up.
 constexpr uint32_t kSpinLimit = 1500;
+// … and where the others may be off their processors: a barrier of those that are not is still met.
+constexpr uint32_t kCrowdedSpinLimit = 40;
 // Looks between two pauses: a pause takes as long as a whole barrier.
 constexpr uint32_t kLooks = 32;
 // Between two steps the host samples and plans. A worker stays awake that long.
-constexpr std::chrono::microseconds kIdleSpin{80};
+constexpr uint64_t kIdleSpinNs = 80'000;
+// A yield that takes longer has let somebody else run.
+constexpr uint64_t kLongYieldNs = 200'000;
+
+// The word that opens a run: its number, and how many workers enter it.
+constexpr uint32_t kWorkersBits = 10;
+static_assert(WorkerPool::kMaxThreads < 1u << kWorkersBits);
+constexpr uint32_t start_word(uint32_t run, uint32_t workers) {
+  return run << kWorkersBits | workers;
+}
+constexpr uint32_t workers_of(uint32_t word) {
+  return word & ((1u << kWorkersBits) - 1);
+}
+constexpr uint32_t run_of(uint32_t word) {
+  return word >> kWorkersBits;
+}
+
+// Who sleeps until a run starts: workers of the last run, and those that it was too many for.
+constexpr uint32_t kEntered = 1, kSatOut = 2;
+
+uint64_t now_ns(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
+}
+
+// Futexes themselves, since std::atomic::wait yields several times before it sleeps: beside busy
+// processes each yield costs all their time slices.
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value, uint32_t who) {
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, nullptr, nullptr, who);
+}
+void wake(std::atomic<uint32_t>& word, uint32_t who) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, who);
+}
 
 void pause() {
 #if defined(__x86_64__)
@@ -110,73 +149,153 @@ Status WorkerPool::start_threads(const std::vector<int>& cores) {
 
 WorkerPool::~WorkerPool() {
   call_ = nullptr;
-  start_.value.fetch_add(1);
-  start_.value.notify_all();
+  open_run(size_);
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::run_erased(Erased call, void* function) noexcept {
+void WorkerPool::run_erased(Erased call, void* function, uint32_t workers,
+                            WorkerGovernor* governor) noexcept {
   const SharedFloatingPointState state;
-  if (size_ > 1) {
-    call_ = call;
-    function_ = function;
-    // Both in one total order with a worker's entry into sleep: either it sees the new count, or
-    // this thread sees the sleeper.
-    start_.value.fetch_add(1);
-    if (sleepers_.value.load() != 0) start_.value.notify_all();
+  const uint64_t start = governor == nullptr ? 0 : now_ns(CLOCK_MONOTONIC);
+  call_ = call;
+  function_ = function;
+  measured_ = governor != nullptr;
+  crowded_ = governor != nullptr && governor->crowded();
+  first_barrier_ = locals_[0].barriers;
+  open_run(workers);
+  enter(0);
+  if (governor == nullptr) return;
+  governor->add(cost_of_run(now_ns(CLOCK_MONOTONIC) - start, locals_[0].barriers - first_barrier_));
+}
+
+// Where another number of workers enters than before, the flags of barriers change their writers:
+// nobody may be on the way out of the last run any more.
+void WorkerPool::open_run(uint32_t workers) noexcept {
+  const uint32_t last = start_.value.load(std::memory_order_relaxed);
+  const uint32_t entered = workers_of(last);
+  for (uint32_t worker = 1; worker < entered && workers != entered; ++worker) {
+    while (locals_[worker].left.load(std::memory_order_acquire) != run_of(last)) ::sched_yield();
   }
-  call(function, 0);
-  barrier(0);
+  workers_ = workers;
+  // Both in one total order with a worker's entry into sleep: either it sees the new word, or this
+  // thread sees the sleeper. Who sat out counts as no sleeper and is woken when it is needed.
+  start_.value.store(start_word(run_of(last) + 1, workers));
+  if (workers > entered) {
+    wake(start_.value, kEntered | kSatOut);
+  } else if (sleepers_.value.load() != 0) {
+    wake(start_.value, kEntered);
+  }
+}
+
+// One worker's part of a run. Time spent asleep at a barrier is nobody's: what is left of the wall
+// time without processor time is what the worker was refused.
+void WorkerPool::enter(uint32_t worker) noexcept {
+  Local& me = locals_[worker];
+  me.barriers = first_barrier_;
+  me.workers = workers_;
+  me.crowded = crowded_;
+  me.slept_ns = 0;
+  if (measured_) {
+    const uint64_t cpu = now_ns(CLOCK_THREAD_CPUTIME_ID), wall = now_ns(CLOCK_MONOTONIC);
+    call_(function_, worker);
+    me.cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    const uint64_t awake = now_ns(CLOCK_MONOTONIC) - wall - me.slept_ns;
+    me.refused_ns = awake > me.cpu_ns ? awake - me.cpu_ns : 0;
+  } else {
+    call_(function_, worker);
+  }
+  barrier(worker);
+}
+
+RunCost WorkerPool::cost_of_run(uint64_t wall_ns, uint32_t barriers) const noexcept {
+  RunCost cost{.workers = workers_, .barriers = barriers, .wall_ns = wall_ns};
+  for (uint32_t worker = 0; worker < workers_; ++worker) {
+    const Local& local = locals_[worker];
+    cost.cpu_ns += local.cpu_ns;
+    cost.refused_ns += local.refused_ns;
+  }
+  return cost;
 }
 
 void WorkerPool::serve(uint32_t worker) noexcept {
   const SignalStack stack;
   const SharedFloatingPointState state;
   for (uint32_t seen = 0;;) {
-    seen = wait_for_start(seen);
+    seen = wait_for_start(worker, seen);
     if (call_ == nullptr) return;
-    call_(function_, worker);
-    barrier(worker);
+    enter(worker);
+    locals_[worker].left.store(run_of(seen), std::memory_order_release);
   }
 }
 
-uint32_t WorkerPool::wait_for_start(uint32_t seen) noexcept {
-  const auto give_up = std::chrono::steady_clock::now() + kIdleSpin;
-  while (start_.value.load(std::memory_order_acquire) == seen) {
+// The word of the next run that this worker enters. Runs without it may come and go meanwhile; one
+// with it stays until it has entered.
+uint32_t WorkerPool::wait_for_start(uint32_t worker, uint32_t seen) noexcept {
+  const bool awake = !locals_[worker].crowded && spin_limit_ == kSpinLimit;
+  const uint64_t give_up = awake ? now_ns(CLOCK_MONOTONIC) + kIdleSpinNs : 0;
+  for (;;) {
+    const uint32_t word = start_.value.load(std::memory_order_acquire);
+    if (word != seen && workers_of(word) > worker) return word;
+    seen = word;
     for (uint32_t i = 0; i < 16; ++i) pause();
-    if (spin_limit_ < kSpinLimit || std::chrono::steady_clock::now() > give_up) {
-      sleepers_.value.fetch_add(1);
-      start_.value.wait(seen);
-      sleepers_.value.fetch_sub(1);
+    if (!awake || workers_of(word) <= worker || now_ns(CLOCK_MONOTONIC) > give_up) {
+      sleep_until_start(worker, seen);
     }
   }
-  return seen + 1;
+}
+
+void WorkerPool::sleep_until_start(uint32_t worker, uint32_t seen) noexcept {
+  if (workers_of(seen) <= worker) return sleep_while(start_.value, seen, kSatOut);
+  sleepers_.value.fetch_add(1);
+  if (start_.value.load() == seen) sleep_while(start_.value, seen, kEntered);
+  sleepers_.value.fetch_sub(1);
 }
 
 // Dissemination barrier (Hensgen, Finkel, Manber 1988): in round r a worker tells the one 2^r
 // further on, and waits for the one 2^r before. Counts rather than senses, since a fast worker may
 // be one barrier ahead of a slow one.
 void WorkerPool::barrier(uint32_t worker) noexcept {
-  const uint32_t count = ++locals_[worker].barriers;
-  for (uint32_t round = 0; round < rounds_; ++round) {
-    const uint32_t peer = (worker + (1u << round)) % size_;
-    flags_[size_t{peer} * rounds_ + round].value.store(count, std::memory_order_release);
-    wait_for(flags_[size_t{worker} * rounds_ + round].value, count);
+  Local& me = locals_[worker];
+  const uint32_t count = ++me.barriers;
+  const auto rounds = static_cast<uint32_t>(std::bit_width(me.workers - 1));
+  for (uint32_t round = 0; round < rounds; ++round) {
+    const uint32_t peer = (worker + (1u << round)) % me.workers;
+    Flag& told = flags_[size_t{peer} * rounds_ + round];
+    // One total order with the peer's `sleeps`: it sees the count, or is seen asleep.
+    told.value.store(count);
+    if (told.sleeps.load() != 0) wake(told.value, kEntered);
+    wait_for(flags_[size_t{worker} * rounds_ + round], count, me);
   }
 }
 
-void WorkerPool::wait_for(const std::atomic<uint32_t>& flag, uint32_t value) const noexcept {
-  for (uint32_t spins = 0;; ++spins) {
+// Looks, then yields while that costs nothing, then sleeps: a yield that lets somebody else run
+// says that others want this processor, and perhaps the one that is waited for is among those who
+// wait for it.
+void WorkerPool::wait_for(Flag& flag, uint32_t value, Local& me) const noexcept {
+  const auto reached = [&] {
+    return static_cast<int32_t>(flag.value.load(std::memory_order_acquire) - value) >= 0;
+  };
+  const uint32_t limit = me.crowded ? std::min(spin_limit_, kCrowdedSpinLimit) : spin_limit_;
+  for (uint32_t spins = 0; spins < limit; ++spins) {
     for (uint32_t look = 0; look < kLooks; ++look) {
-      const uint32_t now = flag.load(std::memory_order_acquire);
-      if (static_cast<int32_t>(now - value) >= 0) return;
+      if (reached()) return;
     }
-    if (spins < spin_limit_) {
-      pause();
-    } else {
-      ::sched_yield();
-    }
+    pause();
   }
+  while (!me.crowded) {
+    if (reached()) return;
+    const uint64_t before = now_ns(CLOCK_MONOTONIC);
+    ::sched_yield();
+    me.crowded = now_ns(CLOCK_MONOTONIC) - before > kLongYieldNs;
+  }
+  const uint64_t before = now_ns(CLOCK_MONOTONIC);
+  flag.sleeps.store(1);
+  for (uint32_t seen = flag.value.load(); static_cast<int32_t>(seen - value) < 0;
+       seen = flag.value.load()) {
+    sleep_while(flag.value, seen, kEntered);
+  }
+  flag.sleeps.store(0, std::memory_order_relaxed);
+  me.slept_ns += now_ns(CLOCK_MONOTONIC) - before;
 }
 
 }  // namespace tenon

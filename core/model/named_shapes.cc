@@ -190,6 +190,10 @@ constexpr NamedShape kShapes[] = {
      [] {
        return llama({2048, 5632, 22, 32, 4, 64, 32000, 2048}, false, 1, 2);
      }},
+    {"tale", "5.8 M parameters, as the bundled model; GQA 4:2, tied",
+     [] {
+       return llama({256, 768, 6, 4, 2, 64, 4096, 2048}, true, 0, 0);
+     }},
     {"smollm-135m", "135 M parameters; GQA 9:3, tied",
      [] {
        return llama({576, 1536, 30, 9, 3, 64, 49152, 2048}, true, 0, 0);

@@ -341,6 +341,21 @@ class Peers(unittest.TestCase):
             self.assertGreater(work["pairs"]["llama.cpp"][0]["limit"], 0)
         self.assertIn("verify 3", output)
 
+    def threads(self, *arguments):
+        return subprocess.run(
+            [sys.executable, SCRIPT.parent / "threads.py", "--tenon", BINARY, "--models",
+             self.folder / "models", "--rounds", "1", "--tokens", "4", "--busy", "0", *arguments],
+            capture_output=True, text=True, check=False, timeout=600)
+
+    def test_threads_are_compared_beside_busy_processes(self):
+        done = self.threads("--against", BINARY)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^tale, 0 busy: 1 thread \d+ ms, 2 threads \d+ ms, the other "
+                         r"build, 2 threads \d+ ms; two threads at \d\.\d\d of the better")
+        wrong = self.threads("--shapes", "tall")
+        self.assertEqual(wrong.returncode, 1)
+        self.assertRegex(wrong.stderr, "threads.py: .*tall")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

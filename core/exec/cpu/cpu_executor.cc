@@ -5,6 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
+#include "core/base/cpu_cores.h"
+#include "core/base/run_queue.h"
+#include "core/base/worker_governor.h"
 #include "core/base/worker_pool.h"
 #include "core/exec/batch_check.h"
 #include "core/exec/cpu/cpu_step.h"
@@ -25,10 +29,18 @@ constexpr Fact kProvides[] = {
 constexpr uint64_t kPrefaultBuffer = uint64_t{2} << 20;  // of each buffer
 constexpr uint64_t kPrefaultKv = uint64_t{16} << 20;     // of all K and V
 
+// Steps of up to so many rows read each weight once for few products.
+constexpr uint32_t kFewRows = 16;
+constexpr int64_t kPauseNs = 1'000'000'000;
+
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuFeatures isa)
-      : pool_(std::move(pool)), isa_(isa) {
+      : pool_(std::move(pool)),
+        isa_(isa),
+        few_rows_(pool_->size()),
+        many_rows_(pool_->size()),
+        parts_(pool_->size()) {
     step_.pool = pool_.get();
     step_.ops = &row_ops(isa);
   }
@@ -41,8 +53,9 @@ class CpuExecutor final : public Executor {
   bool takes_adapters() const override { return true; }
   bool scores_entries() const override { return true; }
   void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {
-    pool_->run([&](uint32_t worker) {
-      for (uint32_t part = worker; part < parts; part += pool_->size()) function(part);
+    const uint32_t workers = parts_.workers();
+    pool_->run(parts_, [&](uint32_t worker) {
+      for (uint32_t part = worker; part < parts; part += workers) function(part);
     });
   }
 
@@ -63,6 +76,8 @@ class CpuExecutor final : public Executor {
   Status load_workers(uint32_t max_rows);
   Status check_rooms() const;
   void prefault_memory();
+  Status run_workers(uint32_t rows);
+  void look_around();
 
   std::shared_ptr<WorkerPool> pool_;
   CpuFeatures isa_;
@@ -71,6 +86,10 @@ class CpuExecutor final : public Executor {
   BatchLimits limits_;
   CpuStep step_;
   std::vector<std::unique_ptr<CpuWorker>> workers_;
+  // Steps of few rows and of many meet at barriers so unlike in pace that each kind is governed by
+  // itself; so are the parts that `share_out` is given.
+  WorkerGovernor few_rows_, many_rows_, parts_;
+  int64_t last_run_ns_ = -kPauseNs;  // of `WallClock`; so long ago that nothing is known
   bool loaded_ = false;
   bool launched_ = false;
   StepOutput output_;
@@ -138,10 +157,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
     TENON_RETURN_IF_ERROR(step_.attention.plan(batch));
     TENON_RETURN_IF_ERROR(step_.states.plan(batch));
     step_.begin(batch);
-    pool_->run([this](uint32_t worker) { workers_[worker]->run(); });
-    for (const auto& worker : workers_) {
-      if (!worker->status().ok()) return copy(worker->status());
-    }
+    TENON_RETURN_IF_ERROR(run_workers(batch.rows));
     TENON_RETURN_IF_ERROR(check_rooms());
     TENON_RETURN_IF_ERROR(step_.attention.named(step_.scores.check()));
   }
@@ -155,6 +171,29 @@ Status CpuExecutor::launch(const BatchView& batch) {
              batch.rows > 0 ? &step_.scores : nullptr};
   launched_ = true;
   return {};
+}
+
+Status CpuExecutor::run_workers(uint32_t rows) {
+  look_around();
+  WorkerGovernor& governor = rows <= kFewRows ? few_rows_ : many_rows_;
+  const uint32_t workers = governor.workers();
+  const uint32_t linear_calls = workers_[0]->linear_calls();
+  step_.queue->share_between(workers);
+  pool_->run(governor, [&](uint32_t worker) { workers_[worker]->run(workers, linear_calls); });
+  for (uint32_t worker = 0; worker < workers; ++worker) {
+    if (!workers_[worker]->status().ok()) return copy(workers_[worker]->status());
+  }
+  last_run_ns_ = WallClock().now_ns();
+  return {};
+}
+
+// After a pause nobody knows how busy the machine is. The run queue tells before the first step
+// has to find out, which can cost it a time slice at each barrier. (Many rows mean much work
+// between two barriers.)
+void CpuExecutor::look_around() {
+  if (WallClock().now_ns() - last_run_ns_ < kPauseNs) return;
+  const uint32_t runnable = runnable_threads();
+  few_rows_.expect(runnable > 0 ? runnable - 1 : 0, static_cast<uint32_t>(usable_cores().size()));
 }
 
 // Somebody's memory is overwritten where a kernel wrote behind its own, so no later step succeeds.

@@ -40,7 +40,9 @@ Status CpuWorker::allocate() {
   return {};
 }
 
-void CpuWorker::run() {
+void CpuWorker::run(uint32_t workers, uint32_t linear_calls) {
+  slice_.count = workers;
+  linear_calls_ = linear_calls;
   rows_ = step_.batch->rows;
   rows_are_kept_ = false;
   status_ = Status();

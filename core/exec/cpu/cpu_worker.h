@@ -32,8 +32,10 @@ class CpuWorker final : public DecoderOps {
 
   // The worker's own buffers. Errors: out_of_memory.
   Status allocate();
-  // Runs the step's batch; entered by all workers at once.
-  void run();
+  // Runs the step's batch; entered by all `workers` at once, of which this one is the first or a
+  // later one. `linear_calls`: how many products the executor has made since loading.
+  void run(uint32_t workers, uint32_t linear_calls);
+  uint32_t linear_calls() const { return linear_calls_; }
   // Whether kernels kept to its buffers.
   bool intact() const {
     return own_prepared_.intact() && own_low_prepared_.intact() && own_q_.intact() &&
@@ -180,8 +182,8 @@ class CpuWorker final : public DecoderOps {
   void hand_out_final_rows();
 
   const CpuStep& step_;
-  const Slice slice_;
-  uint32_t linear_calls_ = 0;  // since loading; equal in all workers between barriers
+  Slice slice_;                // {this worker, workers of the step}
+  uint32_t linear_calls_ = 0;  // since loading; equal in all workers of a step between barriers
   uint32_t rows_ = 0;          // the batch's; behind the last attention only those that are wanted
   HostMemory own_normed_;      // [hidden]
   HostMemory own_q_, own_k_;   // [heads or kv_heads, head_dim]

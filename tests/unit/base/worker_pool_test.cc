@@ -7,8 +7,10 @@
 #include <cfenv>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "core/base/cpu_cores.h"
@@ -61,6 +63,71 @@ TEST(WorkerPool, workers_that_fell_asleep_wake_for_the_next_run) {
     pool->run([&](uint32_t) { ++entered; });
   }
   EXPECT_EQ(entered, 60);
+}
+
+// A governor that was told of so crowded a machine that it lets one worker in.
+WorkerGovernor crowded_governor(uint32_t most) {
+  WorkerGovernor governor(most);
+  while (governor.workers() > 1) {
+    const uint64_t wall = 10'000'000, all = governor.workers() * wall;
+    governor.add({governor.workers(), 1000, wall, all / 4, all - all / 4});
+  }
+  return governor;
+}
+
+TEST_P(WorkerPoolSizes, runs_of_fewer_workers_alternate_with_runs_of_all) {
+  auto pool = pool_of(GetParam());
+  std::vector<uint32_t> entered(pool->size(), 0), met(pool->size(), 0);
+  uint32_t expected_of_last = 0;
+  for (uint32_t turn = 0; turn < 600; ++turn) {
+    WorkerGovernor one = crowded_governor(pool->size()), all(pool->size());
+    WorkerGovernor& governor = turn % 3 == 0 ? all : one;
+    const uint32_t workers = governor.workers();
+    std::atomic<uint32_t> inside{0};
+    pool->run(governor, [&](uint32_t worker) {
+      ++entered[worker];
+      ++inside;
+      pool->barrier(worker);
+      met[worker] += inside == workers;
+      pool->barrier(worker);
+    });
+    expected_of_last += pool->size() == 1 || turn % 3 == 0;
+  }
+  EXPECT_EQ(entered[0], 600u);
+  EXPECT_EQ(entered.back(), expected_of_last);
+  EXPECT_EQ(met, entered) << "a barrier waits for those who entered, and for nobody else";
+}
+
+TEST(WorkerPool, tells_a_governor_what_a_run_cost) {
+  auto pool = pool_of(2);
+  WorkerGovernor governor(2);
+  // Worker 1 wants a processor all the time and gets none: it stands still outside any barrier.
+  for (int run = 0; run < 2; ++run) {
+    pool->run(governor, [&](uint32_t worker) {
+      for (int i = 0; i < 2000; ++i) pool->barrier(worker);
+      if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    });
+  }
+  EXPECT_TRUE(governor.crowded());
+  EXPECT_EQ(governor.workers(), 1u);
+}
+
+TEST(WorkerPool, who_waits_long_for_a_worker_that_is_late_uses_no_processor_on_a_crowded_machine) {
+  auto pool = pool_of(2);
+  WorkerGovernor governor(2);
+  governor.add({2, 1, 10'000'000, 10'000'000, 10'000'000});
+  ASSERT_TRUE(governor.crowded());
+  ASSERT_EQ(governor.workers(), 2u);
+  const auto cpu_ns = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  };
+  const auto before = cpu_ns();
+  pool->run(governor, [](uint32_t worker) {
+    if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  EXPECT_LT(cpu_ns() - before, 10'000'000);
 }
 
 TEST(WorkerPool, starts_and_ends_without_a_run) {
