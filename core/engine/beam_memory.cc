@@ -27,12 +27,16 @@ uint32_t common_tokens(const std::vector<Sequence*>& beams) {
 }  // namespace
 
 // The last token of a sequence is never computed.
-uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t block_tokens) {
-  if (block_tokens == 0) return kSlotsOfABeam * beams;
+uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t block_tokens,
+                     uint64_t shared) {
   const uint64_t computed = std::max(limit, prompt + 1) - 1;
-  const uint64_t whole = blocks_for(computed, block_tokens), shared = prompt / block_tokens;
+  const uint64_t whole = blocks_for(computed, block_tokens), once = shared / block_tokens;
   if (computed == prompt) return whole * block_tokens;
-  return (shared + beams * (whole - shared)) * block_tokens;
+  return (once + beams * (whole - once)) * block_tokens;
+}
+
+uint64_t beam_slots(uint64_t beams) {
+  return kSlotsOfABeam * beams;
 }
 
 uint64_t fork_tokens(const Sequence& sequence, uint32_t block_tokens) {

@@ -12,13 +12,16 @@
 
 namespace tenon {
 
-// Most slots that a search may hold at a time, in blocks of `block_tokens`: the prompt's whole
-// blocks once, all else once a beam. Where memory is counted in slots of state, `block_tokens` is
-// 0: each beam has its state, and a slot for the next one.
-uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t block_tokens);
+// Most slots of K/V that a search may hold at a time, in blocks of `block_tokens`: the first
+// `shared` tokens' whole blocks once, all else once a beam.
+uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t block_tokens,
+                     uint64_t shared);
+// Most slots of state: each beam has its own, and a slot for the next one.
+uint64_t beam_slots(uint64_t beams);
 
-// Slots that the group of `sequence` takes once its forks have computed what they know, beyond what
-// the sequence itself takes until it forks. 0 where it is not about to.
+// Slots of K/V (of state, where `block_tokens` is 0) that the group of `sequence` takes once its
+// forks have computed what they know, beyond what the sequence itself takes until it forks. 0 where
+// it is not about to.
 uint64_t fork_tokens(const Sequence& sequence, uint32_t block_tokens);
 
 // Takes the memory of all its beams; they wait. Error: the manager's first; nothing has changed

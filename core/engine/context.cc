@@ -69,6 +69,8 @@ RequestLimits EngineContext::request_limits() const {
           .kv_tokens = kv_tokens,
           .held_tokens = held_tokens(),
           .kv_block_tokens = block_tokens(),
+          .state_slots = state_slots(),
+          .forks_share = parts.scores == nullptr,
           .sampler_params = parts.sampler_params,
           .sampler_name = parts.sampler_name,
           .sampler_stages = parts.sampler_stages,
@@ -85,6 +87,21 @@ uint32_t EngineContext::block_tokens() const {
 
 uint64_t EngineContext::held_tokens() const {
   return parts.eviction == nullptr ? UINT64_MAX : parts.eviction->most_tokens;
+}
+
+uint64_t EngineContext::state_slots() const {
+  uint64_t fewest = UINT64_MAX;
+  const uint32_t groups = std::min(parts.geometry.group_count, parts.shape->group_count);
+  for (GroupId group = 0; group < groups; ++group) {
+    if (parts.shape->groups[group].kind != KvKind::recurrent) continue;
+    fewest = std::min<uint64_t>(fewest, parts.geometry.groups[group].blocks);
+  }
+  return fewest;
+}
+
+bool EngineContext::may_run(const Sequence& sequence) const {
+  if (!alone) return true;
+  return alone->seq == kNoSeq ? sequence.request->id == alone->request : sequence.id == alone->seq;
 }
 
 void EngineContext::begin_pass() {

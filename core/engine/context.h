@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ class PluginCall {
   Stopwatch watch_;
 };
 
+// Whom alone.h has chosen: the beams of a request, or one sequence of it.
+struct RunsAlone {
+  RequestId request = 0;
+  SeqId seq = kNoSeq;  // kNoSeq: all of its beams
+};
+
 struct EngineContext {
   EngineContext(EngineParts engine_parts, EngineOptions engine_options);
   EngineContext(const EngineContext&) = delete;
@@ -45,6 +52,7 @@ struct EngineContext {
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests;
   EngineTotals totals;
   std::string last_fault;  // of a plugin; empty when there was none
+  std::optional<RunsAlone> alone;
 
   // The pass over the phases at hand.
   uint64_t step_id = 0;  // whose results come in it
@@ -57,6 +65,11 @@ struct EngineContext {
   uint32_t block_tokens() const;
   // Slots that a sequence of any length holds at most.
   uint64_t held_tokens() const;
+  // Slots of the group of states that has the fewest; all of uint64 where no layer recurs.
+  uint64_t state_slots() const;
+
+  // Whether a scheduler may see it: false where another one runs alone.
+  bool may_run(const Sequence& sequence) const;
 
   void begin_pass();
   // Frees what has ended, unless a step in flight may point to it: then the next time.

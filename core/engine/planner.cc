@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/engine/alone.h"
 
 namespace tenon {
 namespace {
@@ -26,6 +27,7 @@ constexpr int64_t kTellOfWaitNs = int64_t{5} * 1'000'000'000;
 void Planner::plan(Step& step, Planning planning) {
   at_fault_ = kNoSeq;
   wake_ns_ = 0;
+  clear_for_one_alone(step, planning);
   Status status = ask_scheduler(step, planning);
   PartTimes& times = context_.times;
   times.kv_cache_ns += ledger_.time_ns();
@@ -45,15 +47,29 @@ void Planner::plan(Step& step, Planning planning) {
   watch_for_stall(step, planning);
 }
 
+bool Planner::may_be_seen(const Sequence& sequence) const {
+  return !is_held_back(sequence) && context_.may_run(sequence);
+}
+
+// Where one runs alone it finds everything free.
+void Planner::clear_for_one_alone(Step& step, Planning planning) {
+  end_running_alone(context_);
+  if (!context_.alone || planning == Planning::ahead) return;
+  const Status status = release_all_others(context_, step.record.preemptions);
+  if (status.ok()) return;
+  context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                              "could not release a sequence", status));
+}
+
 Status Planner::ask_scheduler(const Step& step, Planning planning) {
   const EngineParts& parts = context_.parts;
   waiting_.clear();
   running_.clear();
   for (const Sequence* sequence : context_.table.waiting()) {
-    if (!is_held_back(*sequence)) waiting_.push_back(view_of(*sequence));
+    if (may_be_seen(*sequence)) waiting_.push_back(view_of(*sequence));
   }
   for (const Sequence* sequence : context_.table.running()) {
-    const bool seen = !sequence->ends_for_sure() && !is_held_back(*sequence);
+    const bool seen = !sequence->ends_for_sure() && may_be_seen(*sequence);
     if (seen) running_.push_back(view_of(*sequence));
   }
   grants_.resize(waiting_.size() + running_.size());
@@ -93,7 +109,7 @@ Status Planner::check_plan() {
   uint64_t tokens = 0, running = context_.table.staying();
   for (const Grant& grant : granted()) {
     Sequence* sequence = context_.table.find(grant.seq);
-    if (sequence == nullptr || sequence->ends_for_sure() || is_held_back(*sequence)) {
+    if (sequence == nullptr || sequence->ends_for_sure() || !may_be_seen(*sequence)) {
       return failed("the plan grants " + named(grant.seq) + " – there is no such sequence");
     }
     at_fault_ = grant.seq;
@@ -155,7 +171,7 @@ void Planner::take_grants(Step& step) {
 
 void Planner::note(StepRecord& record) const {
   record.idle_rows = plan_.idle_rows;
-  record.preemptions = ledger_.preemptions();
+  record.preemptions += ledger_.preemptions();
   record.reused_tokens = static_cast<uint32_t>(ledger_.reused_tokens());
   record.swapped_out_tokens = static_cast<uint32_t>(ledger_.swapped_out_tokens());
   record.swapped_in_tokens = static_cast<uint32_t>(ledger_.swapped_in_tokens());

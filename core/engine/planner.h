@@ -28,6 +28,8 @@ class Planner {
   void measured(const StepCost& cost) { last_step_ = cost; }
 
  private:
+  bool may_be_seen(const Sequence& sequence) const;
+  void clear_for_one_alone(Step& step, Planning planning);
   Status ask_scheduler(const Step& step, Planning planning);
   Status check_plan();
   Status check_grant(const Grant& grant, const Sequence& sequence) const;

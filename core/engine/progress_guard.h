@@ -2,6 +2,9 @@
 // sequence has more tokens computed than ever before; computing again what was lost is no progress.
 // Since every sequence ends somewhere, nothing runs for ever beside this.
 //
+// Where several take memory from each other in circles, one of them runs alone (alone.h). What does
+// not get on alone either fails.
+//
 // Empty steps are not its business (planner.h, stall_steps).
 #pragma once
 
@@ -22,10 +25,13 @@ class ProgressGuard {
 
  private:
   bool got_on(const Step& step);
+  // Whether those that live have lost their memory to each other again and again.
+  bool goes_round() const;
   // How long nobody may get on: everything that lives could have to be computed once more, token by
   // token.
   uint64_t patience() const;
   std::string verdict() const;
+  std::string memory_left() const;
   std::string description(const Sequence& sequence) const;
 
   EngineContext& context_;

@@ -279,23 +279,28 @@ class RequestCheck {
     }
   }
 
-  // All beams must be able to run together.
+  // All beams must be able to run together: in every memory that they take.
   void check_beam_memory(uint64_t beams) {
+    if (beam_slots(beams) > limits_.state_slots) {
+      fault("beams", text_of(beams) + " beams need " + text_of(beam_slots(beams)) +
+                         " slots of recurrent state – the cache has " +
+                         text_of(limits_.state_slots) +
+                         " – ask for fewer beams, or raise kv_cache.memory");
+    }
+    if (limits_.kv_block_tokens > 0) check_beam_tokens(beams);
+  }
+
+  void check_beam_tokens(uint64_t beams) {
     const uint64_t prompt = request_.prompt.size();
     const uint64_t limit =
         std::min<uint64_t>(request_.max_tokens == 0 ? UINT32_MAX : prompt + request_.max_tokens,
                            limits_.sequence_tokens);
     const uint64_t most =
         limits_.held_tokens > UINT64_MAX / beams ? UINT64_MAX : beams * limits_.held_tokens;
-    const uint64_t needed =
-        std::min(beam_tokens(prompt, limit, beams, limits_.kv_block_tokens), most);
+    const uint64_t needed = std::min(beam_tokens(prompt, limit, beams, limits_.kv_block_tokens,
+                                                 limits_.forks_share ? prompt : 0),
+                                     most);
     if (needed <= limits_.kv_tokens) return;
-    if (limits_.kv_block_tokens == 0) {
-      return fault("beams", text_of(beams) + " beams need " + text_of(needed) +
-                                " slots of recurrent state – the cache has " +
-                                text_of(limits_.kv_tokens) +
-                                " – ask for fewer beams, or raise kv_cache.memory");
-    }
     fault("beams", text_of(beams) + " beams may need " + text_of(needed) +
                        " tokens of K/V – the cache has room for " + text_of(limits_.kv_tokens) +
                        " – ask for fewer beams, lower max_tokens or raise kv_cache.memory");

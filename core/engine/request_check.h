@@ -15,10 +15,12 @@ namespace tenon {
 struct RequestLimits {
   SchedulerLimits scheduler;
   uint32_t vocabulary = 0;
-  uint32_t sequence_tokens = 0;                      // that the KV cache holds of one sequence
-  uint64_t kv_tokens = 0;                            // … of all together
-  uint64_t held_tokens = UINT64_MAX;                 // … of one at once: others are evicted
-  uint32_t kv_block_tokens = 1;                      // 0: memory is counted in slots of state
+  uint32_t sequence_tokens = 0;       // that the KV cache holds of one sequence
+  uint64_t kv_tokens = 0;             // … of all together
+  uint64_t held_tokens = UINT64_MAX;  // … of one at once: others are evicted
+  uint32_t kv_block_tokens = 1;       // 0: memory is counted in slots of state
+  uint64_t state_slots = UINT64_MAX;  // … of all together; where no layer recurs: all
+  bool forks_share = true;            // false: each beam has its own copy of the prompt
   std::span<const std::string> sampler_params = {};  // keys of third parties that it takes
   std::string_view sampler_name = "?";
   std::span<const std::string> sampler_stages = every_sampling_word();

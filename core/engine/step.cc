@@ -54,6 +54,7 @@ void Engine::prepare(Step& step, Planning planning) {
 bool Engine::may_plan_ahead(const Step& step) const {
   const EngineParts& parts = context_.parts;
   if (!context_.options.plan_ahead || step.empty() || parts.draft_runner != nullptr) return false;
+  if (context_.alone) return false;
   // What a step of a diffusion leaves open are tokens anywhere in the answer.
   if (parts.mask_token != kNoToken) return false;
   // What goes where a manager evicts by weight follows from what this step's rows see.

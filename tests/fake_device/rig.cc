@@ -102,8 +102,8 @@ void Rig::bind_kv_cache() {
   KvGroup group;
   group.layers = group.kv_heads = group.k_dim = group.v_dim = 1;
   group.window_tokens = options_.window_tokens;
-  add_group(group, block_tokens);
-  if (options_.second_window) {
+  if (options_.attends) add_group(group, block_tokens);
+  if (options_.attends && options_.second_window) {
     group.window_tokens = *options_.second_window;
     add_group(group, block_tokens);
   }
@@ -114,6 +114,7 @@ void Rig::bind_kv_cache() {
     states.state_bytes = 8;
     add_group(states, 1);
     group_geometry_.back().dtype = DType::u8;
+    if (options_.state_slots) group_geometry_.back().blocks = *options_.state_slots;
   }
   shape_.layer_count = ToyModel::kLayers;
   shape_.hidden = ToyModel::kHidden;

@@ -39,7 +39,9 @@ struct RigOptions {
   uint32_t context_tokens = 256;
   uint32_t window_tokens = 0;
   std::optional<uint32_t> second_window = {};  // of a second KV group
-  bool recurrent = false;                      // and a group of states
+  bool recurrent = false;                      // and a group of states,
+  std::optional<uint32_t> state_slots = {};  // which has so many slots; as many as there are tokens
+  bool attends = true;                       // false: no other group
   uint32_t vocabulary = 61;
   std::vector<TokenId> eos_tokens;
   std::vector<std::string> token_bytes;  // [vocabulary] for grammars; none = no grammars
@@ -64,8 +66,8 @@ struct RigOptions {
   void stream(uint32_t sinks, uint32_t window, uint32_t stride);
 
   ToyModel model() const {
-    return {vocabulary, window_tokens, 0,           second_window,
-            recurrent,  sink_tokens,   kept_tokens, stride_tokens};
+    return {vocabulary,  window_tokens, 0,      second_window, recurrent, sink_tokens,
+            kept_tokens, stride_tokens, attends};
   }
 };
 

@@ -52,8 +52,8 @@ uint64_t ToyModel::state_behind(std::span<const TokenId> history) const {
       state = chain(state, entry(history[p], p));
     }
   };
-  see(window_tokens);
-  if (second_window) see(*second_window);
+  if (attends) see(window_tokens);
+  if (attends && second_window) see(*second_window);
   if (!recurrent) return state;
   uint64_t all = 0;
   for (uint32_t p = 0; p <= last; ++p) all = chain(all, entry(history[p], p));

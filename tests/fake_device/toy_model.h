@@ -29,6 +29,7 @@ struct ToyModel {
   uint32_t sink_tokens = 0;
   uint32_t kept_tokens = 0;
   uint32_t stride_tokens = 0;
+  bool attends = true;  // false: there is the group of states alone
 
   static constexpr uint32_t kHidden = 4;  // width of its hidden states
   static constexpr uint32_t kLayers = 2;

@@ -47,8 +47,9 @@ std::string said(const World& world) {
       << "(" << options.kv_cache_options << ") " << options.kv_tokens << " tokens in blocks of "
       << options.block_tokens << ", swap " << options.swap_tokens << ", " << options.max_sequences
       << " rows, " << options.max_batch_tokens << " a step, window " << options.window_tokens
-      << (options.recurrent ? ", recurrent" : "") << ", drafts " << world.drafts
-      << (options.engine.plan_ahead ? ", ahead" : "");
+      << (options.recurrent ? ", recurrent" : "") << (options.attends ? "" : " alone");
+  if (options.state_slots) out << " of " << *options.state_slots << " slots";
+  out << ", drafts " << world.drafts << (options.engine.plan_ahead ? ", ahead" : "");
   for (const Arrival& arrival : world.arrivals) {
     const Request& request = arrival.request;
     out << "\n  step " << arrival.step << ": prompt " << request.prompt.size() << ", max "
@@ -195,6 +196,7 @@ RigOptions roomy(RigOptions options) {
   options.max_batch_tokens = 4096;
   options.kv_tokens = 64 * kContext;
   options.swap_tokens = 0;
+  options.state_slots.reset();
   options.engine.plan_ahead = false;
   return options;
 }
@@ -223,10 +225,24 @@ World streaming(World world, uint64_t number) {
   return world;
 }
 
+// The same world with recurrent layers, with attention or without, and as few slots of state as a
+// pipeline accepts, or a few more.
+World recurrent(World world, uint64_t number) {
+  TestRandom random(number ^ 0x5a5a);
+  RigOptions& options = world.options;
+  options.recurrent = true;
+  options.attends = random.below(3) > 0 || options.kv_cache == "streaming";
+  const bool finds = options.kv_cache == "prefix" || options.kv_cache == "radix";
+  const uint32_t least = (options.engine.plan_ahead ? 3 : 2) + (finds ? 2 : 0);
+  options.state_slots = least + random.below(2) * random.below(12);
+  return world;
+}
+
 // Returns how many requests were accepted.
 size_t expect_sound(uint64_t number) {
   World world = Draw(number).world();
   if (number % 5 == 0) world = streaming(std::move(world), number);
+  if (number % 3 == 0) world = recurrent(std::move(world), number);
   SCOPED_TRACE("TENON_TEST_WORLD=" + std::to_string(number) + ": " + said(world));
   const Sinks found = answers(world, world.options, world.drafts, true);
   const Sinks expected = answers(world, roomy(world.options), 0, false);

@@ -106,6 +106,48 @@ TEST(RequestCheck, counts_of_a_beam_what_is_kept_of_it) {
   EXPECT_FALSE(check_request(request, limits).ok());
 }
 
+// Whichever memory is short is named; a hybrid has both.
+TEST(RequestCheck, counts_slots_of_state_next_to_tokens) {
+  RequestLimits limits = roomy();
+  limits.kv_tokens = 100;
+  limits.kv_block_tokens = 4;
+  limits.state_slots = 5;
+  Request request = plain();
+  request.sampling.temperature = 0.0f;
+  request.beams = 3;
+  request.max_tokens = 20;
+  const auto faults = [&] { return std::string(check_request(request, limits).message()); };
+  EXPECT_EQ(faults(),
+            "3 beams need 6 slots of recurrent state – the cache has 5 – ask for fewer beams, or "
+            "raise kv_cache.memory");
+  limits.state_slots = 6;
+  EXPECT_EQ(faults(), "");
+  request.max_tokens = 60;
+  EXPECT_THAT(faults(),
+              HasSubstr("3 beams may need 180 tokens of K/V – the cache has room for 100"));
+  // Where no layer attends, there is no K/V to be short of.
+  limits.kv_block_tokens = 0;
+  limits.kv_tokens = 6;
+  EXPECT_EQ(faults(), "");
+  limits.state_slots = 5;
+  EXPECT_THAT(faults(), HasSubstr("need 6 slots"));
+}
+
+// A manager that evicts by weight rewrites what a fork begins with.
+TEST(RequestCheck, counts_the_prompt_of_every_beam_where_forks_share_nothing) {
+  RequestLimits limits = roomy();
+  limits.kv_tokens = 100;
+  Request request = plain();
+  request.prompt.assign(60, 1);
+  request.sampling.temperature = 0.0f;
+  request.beams = 2;
+  request.max_tokens = 10;
+  EXPECT_TRUE(check_request(request, limits).ok());
+  limits.forks_share = false;
+  EXPECT_THAT(std::string(check_request(request, limits).message()),
+              HasSubstr("2 beams may need 138 tokens of K/V"));
+}
+
 TEST(RequestCheck, refuses_what_only_beams_have_where_there_are_none) {
   Request request = plain();
   request.length_penalty = 0.5f;
