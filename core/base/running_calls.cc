@@ -134,4 +134,13 @@ size_t running_calls(char* text, size_t room) noexcept {
   return at;
 }
 
+size_t last_call(char* text, size_t room) noexcept {
+  const CallSlot* own = detail::call_slot;
+  CallName last = own == nullptr ? 0 : own->last.load(std::memory_order_relaxed);
+  for (const CallSlot& slot : slots) {
+    if (last == 0) last = slot.last.load(std::memory_order_relaxed);
+  }
+  return last == 0 ? 0 : append(text, 0, room, name_of(last));
+}
+
 }  // namespace tenon

@@ -29,6 +29,7 @@ namespace detail {
 struct alignas(64) CallSlot {
   static constexpr uint32_t kDepth = 4;  // deeper calls are not seen
   std::array<std::atomic<uint64_t>, kDepth> words{};
+  std::atomic<CallName> last{0};  // of the calls that have returned
   std::atomic<bool> taken{false};
   uint64_t calls = 0;  // the thread's own, as the next
   uint32_t depth = 0;
@@ -60,6 +61,7 @@ class RunningCall {
     const uint32_t depth = --slot_->depth;
     if (depth >= detail::CallSlot::kDepth) return;
     slot_->words[depth].store(0, std::memory_order_relaxed);
+    slot_->last.store(name_, std::memory_order_relaxed);
   }
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
@@ -96,5 +98,8 @@ class CallWatch {
 // most. The calling thread comes first. Returns the number of bytes written to `text`, not
 // terminated. Safe in signal handlers.
 size_t running_calls(char* text, size_t room) noexcept;
+// Likewise the call that has returned last: the calling thread's, or another one's where it made
+// none.
+size_t last_call(char* text, size_t room) noexcept;
 
 }  // namespace tenon

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/guarded_pages.h"
+
 namespace tenon {
 
 class GuardedMemory {
@@ -36,8 +38,8 @@ class GuardedMemory {
   bool intact() const;
 
  private:
-  std::byte* map_ = nullptr;
-  uint64_t map_bytes_ = 0;
+  GuardedPages pages_;
+  uint64_t page_bytes_ = 0;  // of those that may be touched
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;
 };

@@ -31,10 +31,12 @@ Status CheckedDrafter::bind(const ModelShape& target, HiddenLayersOut& wanted) n
   const std::span<LayerId> room = wanted.layers;
   Status status;
   {
+    wanted.layers = layers_.give(room);
     CheckedCall call(bind_, checks_);
     status = call.readable(plugin_.bind(target, wanted));
   }
   wanted.layers = room;
+  if (!layers_.take(room, room.size())) return wrote_behind("bind", "layers");
   if (!status.ok()) return status;
   if (wanted.count > room.size()) {
     return broken_promise("bind",

@@ -47,6 +47,7 @@ class CheckedDrafter final : public Drafter {
   const uint32_t vocabulary_;
   const CallName bind_, begin_, end_, offer_, draft_, accept_, measured_, observe_;
   std::vector<DraftOut> given_;
+  GuardedRoom<LayerId> layers_;
   GuardedRoom<uint32_t> offered_;
   ShownCopy shown_;
   LentRows lent_;

@@ -22,6 +22,7 @@
 
 #include "core/base/canary.h"
 #include "core/base/floating_point_state.h"
+#include "core/base/guarded_pages.h"
 #include "core/base/running_calls.h"
 
 namespace tenon {
@@ -99,7 +100,8 @@ class ShownCopy {
 // Of a kernel whose `numerics` are an empty text, so that nobody could tell its bits from others'.
 Status no_numerics();
 
-// A copy of an array that a plugin fills, with a canary behind it. Its memory is used again.
+// A copy of an array that a plugin fills, with a canary after it, and pages that nobody may touch
+// around both. Its memory is used again.
 template <typename T>
 class GuardedRoom {
  public:
@@ -119,7 +121,7 @@ class GuardedRoom {
 
  private:
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
-  std::vector<std::byte> bytes_;
+  GuardedVector<std::byte> bytes_;
   size_t size_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/base/guarded_pages.h"
 #include "core/engine/context.h"
 #include "core/engine/step.h"
 
@@ -39,8 +40,8 @@ class Drafting {
   std::vector<uint32_t> offered_;
   std::vector<Share*> drafted_;  // [requests] of a draft
   std::vector<DraftOut> drafts_;
-  std::vector<int32_t> parents_;  // [draft slots] where drafts may form trees
-  std::vector<float> probs_;      // [draft slots, vocabulary] where verification needs them
+  GuardedVector<int32_t> parents_;  // [draft slots] where drafts may form trees
+  GuardedVector<float> probs_;      // [draft slots, vocabulary] where verification needs them
 
   // What is shown of one sequence: rows of `positions_` and `hidden_rows_`.
   struct Shown {

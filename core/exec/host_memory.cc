@@ -18,23 +18,15 @@ constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// Where huge pages pay, the address is one that they can begin at; kernels since 6.7 choose such a
-// one themselves.
-std::byte* map(uint64_t bytes, int flags) {
-  if (bytes > PTRDIFF_MAX / 2) return nullptr;
-  const uint64_t pages = round_up(bytes, kSmallPage);
-  const uint64_t room = bytes >= kHugeFrom ? kHugePage : 0;
-  void* mapped = ::mmap(nullptr, pages + room, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(mapped);
-  if (room == 0) return begin;
-  const uint64_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePage;
-  if (before > 0) ::munmap(begin, before);
-  ::munmap(begin + before + pages, room - before);
+// Where huge pages pay, the address is one that they can begin at.
+GuardedPages map(uint64_t bytes, int flags) {
+  const bool huge = bytes >= kHugeFrom;
+  const GuardedPages made = map_guarded(bytes, huge ? kHugePage : kSmallPage, flags);
   // Only advice: without huge pages everything works, slower.
-  (void)::madvise(begin + before, pages, MADV_HUGEPAGE);
-  return begin + before;
+  if (huge && made.data != nullptr) {
+    (void)::madvise(made.data, round_up(bytes, kSmallPage), MADV_HUGEPAGE);
+  }
+  return made;
 }
 
 }  // namespace
@@ -43,14 +35,13 @@ Result<HostMemory> HostMemory::allocate(uint64_t bytes, Backing backing, std::st
   HostMemory memory;
   if (bytes == 0) return memory;
   const int lazy = backing == Backing::lazy ? MAP_NORESERVE : 0;
-  std::byte* address = map(saturating_add(bytes, kCanaryBytes), lazy);
-  if (address == nullptr) {
+  memory.pages_ = map(saturating_add(bytes, kCanaryBytes), lazy);
+  if (memory.data() == nullptr) {
     return out_of_memory(std::string(what) + " needs " + std::to_string(bytes) +
                          " bytes, more than this machine grants");
   }
-  memory.data_ = address;
   memory.bytes_ = bytes;
-  set_canary(address + bytes);
+  set_canary(memory.data() + bytes);
   return memory;
 }
 
@@ -80,16 +71,16 @@ void prefault(std::byte* data, uint64_t bytes) {
 }
 
 HostMemory::HostMemory(HostMemory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : pages_(std::exchange(other.pages_, {})), bytes_(std::exchange(other.bytes_, 0)) {}
 
 HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
-  std::swap(data_, other.data_);
+  std::swap(pages_, other.pages_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
 HostMemory::~HostMemory() {
-  if (data_ != nullptr) ::munmap(data_, bytes_ + kCanaryBytes);
+  unmap(pages_);
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // Zeroed memory straight from the system: page-aligned, given back as a whole, and backed only
-// where it is touched. What executors keep weights, KV and activations in. Behind it stands a
-// canary: kernels that write further than their room reaches are found out.
+// where it is touched. What executors keep weights, KV and activations in. A canary stands after
+// it, and pages that nobody may touch around it: kernels that write further than their room reaches
+// are found out.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/base/canary.h"
+#include "core/base/guarded_pages.h"
 #include "core/base/result.h"
 #include "core/base/saturating.h"
 
@@ -33,14 +35,14 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
   ~HostMemory();
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return pages_.data; }
   uint64_t bytes() const { return bytes_; }
-  float* floats() const { return reinterpret_cast<float*>(data_); }
+  float* floats() const { return reinterpret_cast<float*>(data()); }
   // False once somebody wrote behind the last byte.
-  bool intact() const { return data_ == nullptr || canary_lives(data_ + bytes_); }
+  bool intact() const { return data() == nullptr || canary_lives(data() + bytes_); }
 
  private:
-  std::byte* data_ = nullptr;
+  GuardedPages pages_;
   uint64_t bytes_ = 0;
 };
 

@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import tempfile
 import unittest
 
@@ -52,6 +53,20 @@ class Guard(unittest.TestCase):
                 self.assertIn("test.writes_its_input", done.stderr)
                 self.assertIn(f"{words} that it was shown – expected that it only reads them",
                               done.stderr)
+
+    @unittest.skipIf(SANITIZED, "sanitizers have handlers of their own")
+    def test_whoever_writes_far_beyond_its_room_is_named(self):
+        flags = self.strangers("bad_plugins/libtenon-overruns")
+        for interface, plugin, call in [
+                ("scheduler", "test.writes_beyond_grants", "plan"),
+                ("sampler", "test.writes_beyond_results", "sample"),
+                ("sampler", "test.writes_before_results", "sample")]:
+            for level in ("off", "checks"):
+                with self.subTest(plugin=plugin, guard=level):
+                    done = self.run_with(*flags, "--set", f"{interface}.plugin={plugin}",
+                                         *settings(engine__guard=level))
+                    self.assertEqual(done.returncode, -signal.SIGSEGV, done.stderr)
+                    self.assertIn(f"tenon: {call} of {interface} '{plugin}' crashed", done.stderr)
 
     def test_a_plan_that_never_returns_is_named_and_the_answer_is_complete(self):
         flags = self.strangers("bad_plugins/libtenon-stuck")

@@ -4,6 +4,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -97,15 +98,37 @@ void watch() {
 
 }  // namespace
 
-size_t running_call_line(std::span<char> room, std::string_view what) noexcept {
-  constexpr std::string_view kHead = "tenon: ";
-  if (room.size() < kHead.size() + what.size()) return 0;
-  std::memcpy(room.data(), kHead.data(), kHead.size());
-  const size_t calls =
-      running_calls(room.data() + kHead.size(), room.size() - kHead.size() - what.size());
+namespace {
+
+using NamesCalls = size_t (*)(char* text, size_t room) noexcept;
+
+// `head`, calls and `what`; 0 where there is no call, or no room.
+size_t line_with(NamesCalls names, std::span<char> room, std::string_view head,
+                 std::string_view what) noexcept {
+  if (room.size() < head.size() + what.size()) return 0;
+  std::memcpy(room.data(), head.data(), head.size());
+  const size_t calls = names(room.data() + head.size(), room.size() - head.size() - what.size());
   if (calls == 0) return 0;
-  std::memcpy(room.data() + kHead.size() + calls, what.data(), what.size());
-  return kHead.size() + calls + what.size();
+  std::memcpy(room.data() + head.size() + calls, what.data(), what.size());
+  return head.size() + calls + what.size();
+}
+
+}  // namespace
+
+size_t running_call_line(std::span<char> room, std::string_view what) noexcept {
+  return line_with(running_calls, room, "tenon: ", what);
+}
+
+size_t crash_line_outside_of_calls(std::span<char> room) noexcept {
+  const size_t length = line_with(
+      last_call, room, "tenon: the program crashed outside of plugins; the last call was ",
+      ", which may have written beyond its room – try engine.guard = \"checks\", and tenon plugins "
+      "check\n");
+  if (length > 0) return length;
+  constexpr std::string_view kBare = "tenon: the program crashed; no plugin had been called\n";
+  const size_t bare = std::min(room.size(), kBare.size());
+  std::memcpy(room.data(), kBare.data(), bare);
+  return bare;
 }
 
 void end_at_once(int status, std::string_view text) noexcept {
@@ -116,9 +139,12 @@ void end_at_once(int status, std::string_view text) noexcept {
 
 namespace {
 
-void name_running_call(std::string_view what) {
+// False where none runs.
+bool name_running_call(std::string_view what) {
   char text[300];
-  say_now({text, running_call_line(text, what)});
+  const size_t length = running_call_line(text, what);
+  say_now({text, length});
+  return length > 0;
 }
 
 void end_by(int signal) {
@@ -140,11 +166,15 @@ bool stack_ran_out(int signal, const siginfo_t& info, [[maybe_unused]] const uco
   return address > stack - kNear && address < stack + kNear;
 }
 void on_crash(int signal, siginfo_t* info, void* context) {
-  name_running_call(
+  const bool named = name_running_call(
       stack_ran_out(signal, *info, *static_cast<const ucontext_t*>(context))
           ? " crashed: its thread's stack ran out – recursion needs a bound, and large "
             "arrays belong into memory that is kept\n"
           : " crashed\n");
+  if (!named) {
+    char text[400];
+    say_now({text, crash_line_outside_of_calls(text)});
+  }
   end_by(signal);
 }
 

@@ -84,6 +84,18 @@ TEST(RunningCalls, that_are_cut_short_by_the_room_end_there) {
   EXPECT_EQ(std::string(text, running_calls(text, sizeof(text))), "plan");
 }
 
+TEST(RunningCalls, that_have_returned_are_known_by_the_last_of_them) {
+  { const RunningCall call(name_call("plan", "scheduler 'a'")); }
+  { const RunningCall call(name_call("sample", "sampler 'b'")); }
+  char text[200];
+  EXPECT_EQ(std::string(text, last_call(text, sizeof(text))), "sample of sampler 'b'");
+  std::thread other([] {
+    char seen[200];
+    EXPECT_GT(last_call(seen, sizeof(seen)), 0u) << "of another thread";
+  });
+  other.join();
+}
+
 TEST(CallWatch, names_the_call_that_does_not_return) {
   CallWatch watch;
   const RunningCall call(name_call("draft", "drafter 'x'"));
