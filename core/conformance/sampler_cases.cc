@@ -150,11 +150,12 @@ Finding allowed_alone(Subject& subject) {
 Finding faulty_rows(Subject& subject) {
   return with_sampler(subject, params_of(1.0f, subject.seed()), [&](Sampler& sampler) -> Finding {
     CaseRandom random(subject.seed());
-    std::vector<TestRow> rows(4);
+    std::vector<TestRow> rows(5);
     for (uint32_t i = 0; i < rows.size(); ++i) {
       rows[i].logits = test_logits(random, kTestVocabulary);
       rows[i].key.position = i;
     }
+    std::fill(rows[4].logits.begin(), rows[4].logits.end(), kInfinity);
     std::fill(rows[1].logits.begin(), rows[1].logits.end(), -kInfinity);
     std::fill(rows[2].logits.begin(), rows[2].logits.end(), kNan);
     rows[3].logits.assign(kTestVocabulary, kNan);
@@ -164,9 +165,10 @@ Finding faulty_rows(Subject& subject) {
       return broke("a row without any finite logit fails the call, with all of its rows: " +
                    message_of(tokens.status()));
     }
-    if ((*tokens)[1] != kNoToken || (*tokens)[2] != kNoToken) {
-      return broke("rows of -inf and of NaN alone give tokens " + std::to_string((*tokens)[1]) +
-                   " and " + std::to_string((*tokens)[2]) + ", not kNoToken");
+    if ((*tokens)[1] != kNoToken || (*tokens)[2] != kNoToken || (*tokens)[4] != kNoToken) {
+      return broke("rows of -inf, of NaN and of +inf alone give tokens " +
+                   std::to_string((*tokens)[1]) + ", " + std::to_string((*tokens)[2]) + " and " +
+                   std::to_string((*tokens)[4]) + ", not kNoToken");
     }
     if ((*tokens)[0] == kNoToken) return broke("a sound row fails beside a faulty one");
     if ((*tokens)[3] == 17) return {};

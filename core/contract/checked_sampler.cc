@@ -80,6 +80,34 @@ Status check_result(std::string_view method, const SampleRow& row, const SampleR
   return {};
 }
 
+// A row without any finite logit that is allowed has no token, whatever its sampler says of it.
+// Only where the token's own logit is not finite there is more to look at.
+bool has_no_token(const SampleRow& row, TokenId token) {
+  if (row.logits == nullptr || token == kNoToken) return false;
+  if (std::isfinite(row.logits[token])) return false;
+  for (uint32_t id = 0; id < row.vocabulary; ++id) {
+    if (std::isfinite(row.logits[id]) && is_allowed(static_cast<TokenId>(id), row)) return false;
+  }
+  return true;
+}
+
+void take_token_back(const SampleRow& row, SampleResult& result) {
+  if (!has_no_token(row, result.token)) return;
+  result.token = kNoToken;
+  result.top_count = 0;
+}
+
+// The rows behind the tokens of a verification, as far as each has one.
+void take_tokens_back(const VerifyRows& rows, VerifyResult& result) {
+  for (uint32_t i = 0; i < result.count; ++i) {
+    const size_t row = i == 0 || rows.parents.empty() ? i : size_t{result.path[i - 1]} + 1;
+    if (!has_no_token(rows.rows[row], result.tokens[i].token)) continue;
+    result.tokens[i].token = kNoToken;
+    result.count = i;
+    return;
+  }
+}
+
 // Whether each token but the last is a draft that follows the one before it.
 Status check_path(const VerifyRows& rows, const VerifyResult& result) {
   int32_t before = -1;
@@ -123,7 +151,7 @@ Status check_verified(const VerifyRows& rows, const VerifyResult& result) {
   return check_path(rows, result);
 }
 
-// What a plugin is given room with: arrays with canaries behind them. Of one thread, so that
+// What a plugin is given room with: guarded arrays with canaries after them. Of one thread, so that
 // nothing is allocated once they are warm.
 class SamplerRoom {
  public:
@@ -197,9 +225,9 @@ class SamplerRoom {
   static constexpr TokenLogprob kNoTop{-0x3a3a3a3b, -12345.5f};
   static constexpr SampleResult kNoResult{-0x3a3a3a3b, -12345.5f, 0xc5c5c5c5u, {}, 0};
 
-  std::vector<TokenLogprob> tops_;
-  std::vector<SampleResult> results_;
-  std::vector<uint32_t> paths_;
+  GuardedVector<TokenLogprob> tops_;
+  GuardedVector<SampleResult> results_;
+  GuardedVector<uint32_t> paths_;
   size_t next_top_ = 0, next_result_ = 0, next_path_ = 0;
 };
 
@@ -324,6 +352,7 @@ Status CheckedSampler::sample(std::span<const SampleRow> rows,
   if (Status wrote = shown.unchanged("sample"); !wrote.ok()) return wrote;
   for (size_t i = 0; i < rows.size() && status.ok(); ++i) {
     status = check_result("sample", rows[i], results[i]);
+    if (status.ok()) take_token_back(rows[i], results[i]);
   }
   return status;
 }
@@ -361,6 +390,7 @@ Status CheckedSampler::verify(std::span<const VerifyRows> rows,
   if (Status wrote = shown.unchanged("verify"); !wrote.ok()) return wrote;
   for (size_t i = 0; i < rows.size() && status.ok(); ++i) {
     status = check_verified(rows[i], results[i]);
+    if (status.ok()) take_tokens_back(rows[i], results[i]);
   }
   return status;
 }

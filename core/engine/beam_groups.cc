@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "core/base/quote.h"
 #include "core/engine/beam_memory.h"
 #include "core/engine/digest.h"
+#include "core/engine/finite_logits.h"
 #include "core/engine/grammar_masks.h"
 
 namespace tenon {
@@ -61,6 +63,10 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   const std::span<const TokenLogprob> top =
       result.top.first(std::min<size_t>(result.top_count, result.top.size()));
   if (sequence.matcher != nullptr) return take_allowed(step, share);
+  if (result.token == kNoToken && result.top_count == 0) {
+    const std::string why = no_finite_logit(context_, step.rows[share.first_result]);
+    if (!why.empty()) return context_.fail_request(*sequence.request, why);
+  }
   const bool sound = !top.empty() && std::all_of(top.begin(), top.end(), [&](const auto& entry) {
     return entry.token >= 0 && static_cast<uint32_t>(entry.token) < step.output.vocabulary;
   });
@@ -95,9 +101,14 @@ void BeamGroups::keep_result(const Step& step, const Share& share,
 void BeamGroups::take_allowed(const Step& step, const Share& share) {
   Sequence& sequence = *share.sequence;
   const SampleRow& row = step.rows[share.first_result];
-  const float highest = *std::max_element(row.logits, row.logits + row.vocabulary);
+  // What is no finite number counts as -inf.
+  float highest = -std::numeric_limits<float>::infinity();
+  for (uint32_t token = 0; token < row.vocabulary; ++token) {
+    if (std::isfinite(row.logits[token])) highest = std::max(highest, row.logits[token]);
+  }
   double sum = 0.0;
   for (uint32_t token = 0; token < row.vocabulary; ++token) {
+    if (!std::isfinite(row.logits[token])) continue;
     sum += std::exp(static_cast<double>(row.logits[token] - highest));
   }
   const double log_sum = static_cast<double>(highest) + std::log(sum);

@@ -1,6 +1,9 @@
 #include "core/engine/prompt_scores.h"
 
 #include <algorithm>
+#include <string>
+
+#include "core/engine/finite_logits.h"
 
 namespace tenon {
 
@@ -29,11 +32,29 @@ void PromptScores::score(Step& step) {
                             plugin_fault("sampler", context_.parts.sampler_name, "failed", status));
     return;
   }
-  std::span<const SampleResult> results = results_;
+  row = 0;
   for (Share* share : scored_) {
-    deliver(*share, results.first(share->score_rows));
-    results = results.subspan(share->score_rows);
+    const auto results = std::span(results_).subspan(row, share->score_rows);
+    const auto rows = std::span(rows_).subspan(row, share->score_rows);
+    row += share->score_rows;
+    if (share->sequence->state == SequenceState::ended) continue;
+    if (const std::string why = fault_of(rows, results); !why.empty()) {
+      context_.fail_request(*share->sequence->request, why);
+    } else {
+      deliver(*share, results);
+    }
   }
+}
+
+// The first row that says nothing of its token.
+std::string PromptScores::fault_of(std::span<const SampleRow> rows,
+                                   std::span<const SampleResult> results) const {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (results[i].token != kNoToken) continue;
+    std::string why = no_finite_logit(context_, rows[i]);
+    if (!why.empty()) return why;
+  }
+  return "";
 }
 
 void PromptScores::add_rows(const Step& step, Share& share) {
@@ -47,6 +68,7 @@ void PromptScores::add_rows(const Step& step, Share& share) {
     row.history = {sequence.tokens.data(), position};
     row.prompt_tokens = position;
     row.score = sequence.tokens[position];
+    row.key.position = position;
     rows_.push_back(row);
   }
 }

@@ -2,6 +2,7 @@
 // is scored, as if it had been drawn.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/engine/context.h"
@@ -20,6 +21,8 @@ class PromptScores {
 
  private:
   void add_rows(const Step& step, Share& share);
+  std::string fault_of(std::span<const SampleRow> rows,
+                       std::span<const SampleResult> results) const;
   void deliver(Share& share, std::span<const SampleResult> results);
 
   EngineContext& context_;

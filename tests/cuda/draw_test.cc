@@ -38,6 +38,11 @@ std::vector<float> a_row(uint32_t vocabulary, Shape shape, Numbers& numbers) {
   return row;
 }
 
+// NaN comes first.
+bool below(float a, float b) {
+  return std::isnan(a) ? !std::isnan(b) : a < b;
+}
+
 class CudaDrawTest : public testing::Test {
  protected:
   CudaDrawTest() : sampler_("sampler", "standard") {
@@ -107,7 +112,10 @@ class CudaDrawTest : public testing::Test {
     const auto drawn = of_device(request, logits, kRows, vocabulary);
     for (uint32_t i = 0; i < kRows; ++i) {
       if (drawn[i] == kNoToken) {
-        undrawn_ += expected[i] == kNoToken ? 0 : 1;
+        const auto first = logits.begin() + i * vocabulary;
+        const float highest = *std::max_element(first, first + vocabulary, below);
+        const bool left = expected[i] == kNoToken || highest == INFINITY;
+        undrawn_ += left ? 0 : 1;
         continue;
       }
       EXPECT_EQ(drawn[i], expected[i]) << "row " << i;
@@ -164,6 +172,19 @@ TEST_F(CudaDrawTest, rows_that_are_cut_are_those_of_the_sampler) {
     }
   }
   EXPECT_GT(drawn_, 20 * undrawn_);
+}
+
+TEST_F(CudaDrawTest, rows_with_an_infinite_logit_are_left_to_the_sampler) {
+  for (const float temperature : {0.0f, 0.8f}) {
+    Request request;
+    request.sampling.temperature = temperature;
+    std::vector<float> logits(130, INFINITY);
+    EXPECT_EQ(of_sampler(request, logits, 1)[0], kNoToken);
+    EXPECT_EQ(of_device(request, logits, 1, 3)[0], kNoToken);
+    logits[5] = 1.0f;
+    EXPECT_NE(of_sampler(request, logits, 1)[0], kNoToken);
+    EXPECT_EQ(of_device(request, logits, 1, 3)[0], kNoToken);
+  }
 }
 
 TEST_F(CudaDrawTest, stages_count_in_the_order_that_a_request_names) {

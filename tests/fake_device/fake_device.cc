@@ -317,7 +317,7 @@ void FakeDevice::write_out() {
     float* out = logits.data() + i * model_.vocabulary;
     model_.logits(states_[row], out);
     if (faults.nan_after == batch_.tokens[row]) {
-      std::fill_n(out, model_.vocabulary, std::numeric_limits<float>::quiet_NaN());
+      std::fill_n(out, model_.vocabulary, faults.strange);
     }
   }
   std::vector<float>& hidden = hidden_[turn_];

@@ -13,6 +13,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -28,7 +29,8 @@ struct FakeFaults {
   std::optional<uint64_t> launch_fails_at;  // step ids
   std::optional<uint64_t> collect_fails_at;
   bool apply_fails = false;          // the next time that there are moves
-  std::optional<TokenId> nan_after;  // a row whose own token is this has NaN for logits
+  std::optional<TokenId> nan_after;  // a row whose own token is this has `strange` for logits
+  float strange = std::numeric_limits<float>::quiet_NaN();
 };
 
 // Where the calling thread is inside Executor::share_out of a fake device. Calls are numbered from

@@ -254,20 +254,76 @@ TEST(Device, that_cannot_collect_loses_the_requests_of_that_step_only) {
   EXPECT_EQ(rig.engine().totals().forward_faults, 1u);
 }
 
-TEST(Row, without_a_finite_logit_fails_its_request_only) {
-  Rig rig({});
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Of a request whose prompt ends with such a row, beside a sound one.
+std::string message_of_a_row(const RigOptions& options, float logits, Request bad) {
+  Rig rig(options);
   const Request request = greedy_request({5, 9}, 8);
   const RequestId good = rig.submit(request);
-  const RequestId bad = rig.submit(greedy_request({8, 60}, 8));
+  bad.prompt = {8, 60};
+  const RequestId failed = rig.submit(bad);
   rig.device().faults.nan_after = 60;
-  ASSERT_TRUE(rig.engine().step().ok());
+  rig.device().faults.strange = logits;
+  EXPECT_TRUE(rig.engine().step().ok());
   rig.device().faults.nan_after.reset();
   rig.run();
-  EXPECT_EQ(rig.result(good).ids(), oracle({61, 0}, request, 0, 256).ids);
-  EXPECT_EQ(
-      rig.result(bad).message,
-      "sampler 'standard' found no token at position 2 – a row needs at least one finite "
-      "logit that is allowed – the model's weights are at fault, or executor and kernels: fake");
+  if (options.sampler == "standard") {
+    EXPECT_EQ(rig.result(good).ids(), oracle({61, 0}, request, 0, 256).ids);
+  }
+  EXPECT_EQ(rig.result(good).message, "");
+  EXPECT_EQ(rig.result(failed).tokens.size(), 0u);
+  return rig.result(failed).message;
+}
+
+std::string no_finite_logit(const std::string& sampler, uint32_t position) {
+  return "sampler '" + sampler + "' found no token at position " + std::to_string(position) +
+         " – a row needs at least one finite logit that is allowed – the model's weights are at "
+         "fault, or executor and kernels: fake";
+}
+
+TEST(Row, without_a_finite_logit_fails_its_request_only) {
+  Request greedy = greedy_request({}, 8);
+  Request drawn = greedy;
+  drawn.sampling.temperature = 0.7f;
+  drawn.sampling.top_p = 0.9f;
+  Request reported = greedy;
+  reported.sampling.logprobs = 3;
+  Request beams = greedy;
+  beams.beams = 2;
+  Request samples = drawn;
+  samples.samples = 2;
+  for (const float logits : {kNan, kInfinity, -kInfinity}) {
+    for (const Request& request : {greedy, drawn, reported, beams, samples}) {
+      EXPECT_EQ(message_of_a_row({}, logits, request), no_finite_logit("standard", 2));
+    }
+  }
+}
+
+// A row is what it is, whatever its sampler makes of it.
+TEST(Row, without_a_finite_logit_fails_where_its_sampler_does_not_look_at_it) {
+  RigOptions options;
+  options.sampler = "replay";
+  options.sampler_options = "tokens=5,6,7";
+  for (const float logits : {kNan, kInfinity, -kInfinity}) {
+    EXPECT_EQ(message_of_a_row(options, logits, greedy_request({}, 8)),
+              no_finite_logit("replay", 2));
+  }
+}
+
+TEST(Row, of_a_prompt_that_is_scored_needs_a_finite_logit_too) {
+  for (const float logits : {kNan, kInfinity}) {
+    Rig rig({});
+    Request request = greedy_request({8, 60, 9}, 2);
+    request.prompt_logprobs = true;
+    request.sampling.logprobs = 1;
+    rig.device().faults.nan_after = 60;
+    rig.device().faults.strange = logits;
+    const RequestId id = rig.submit(request);
+    rig.run();
+    EXPECT_EQ(rig.result(id).message, no_finite_logit("standard", 2));
+  }
 }
 
 // What a library does that was built with -ffast-math.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "plugins/sampler/standard/stages.h"
 
@@ -82,18 +83,28 @@ void run_stage(SamplingStage stage, Funnel& funnel, Scratch& scratch, const Samp
   }
 }
 
+// Whether a token is left that has a finite logit. +inf, which comes of a fault upstream, counts as
+// the largest finite number next to one, and is nothing alone.
+bool can_be_drawn(const Row& row, const float* logits) {
+  if (row.peak({}) < std::numeric_limits<float>::max()) return !row.empty();
+  for (uint32_t id = 0; id < row.vocabulary(); ++id) {
+    if (row.at(id) > Row::kNothing && std::isfinite(logits[id])) return true;
+  }
+  return false;
+}
+
 bool edited(const SampleRow& row, const Settings& settings) {
   return row.allowed != nullptr || settings.edits();
 }
 
-// What is drawn from, behind everything that was asked for; the row is loaded and not empty. False:
-// nothing is left.
+// What is drawn from, behind everything that was asked for; the row is loaded. False: nothing is
+// left.
 bool choose(Scratch& scratch, const SampleRow& row, const Settings& settings, Choice& choice) {
   const SamplingParams& params = settings.params();
   if (edited(row, settings)) {
     apply_edits(scratch.row, row, params);
-    if (scratch.row.empty()) return false;
   }
+  if (!can_be_drawn(scratch.row, row.logits)) return false;
   Funnel funnel(scratch.row, scratch.candidates);
   for (SamplingStage stage : settings.stages()) {
     const bool penalty = stage == SamplingStage::penalties || stage == SamplingStage::dry;
@@ -132,10 +143,12 @@ void restore(Scratch& scratch, const SampleRow& row, const Settings& settings) {
 }
 
 TokenId best_token(const Scratch& scratch, const SampleRow& row) {
+  const float* end = row.logits + row.vocabulary;
   const float best = scratch.row.scans().highest(row.logits, row.vocabulary);
   if (!(best > Row::kNothing)) return kNoToken;
-  return static_cast<TokenId>(std::find(row.logits, row.logits + row.vocabulary, best) -
-                              row.logits);
+  const bool none =
+      std::isinf(best) && std::none_of(row.logits, end, [](float x) { return std::isfinite(x); });
+  return none ? kNoToken : static_cast<TokenId>(std::find(row.logits, end, best) - row.logits);
 }
 
 }  // namespace
@@ -151,7 +164,7 @@ void sample_row(Scratch& scratch, const SampleRow& row, Settings& settings, Samp
     return;
   }
   scratch.row.load(row.logits, row.vocabulary);
-  if (scratch.row.empty()) return;
+  if (!can_be_drawn(scratch.row, row.logits)) return;
   if (!logprobs) {
     result.token = draw(scratch, row, settings);
     return;
@@ -173,7 +186,7 @@ void distribute(Scratch& scratch, const SampleRow& row, const Settings& settings
   if (row.vocabulary == 0 || probs.size() < row.vocabulary) return;
   scratch.row.load(row.logits, row.vocabulary);
   Choice choice;
-  if (scratch.row.empty() || !choose(scratch, row, settings, choice)) return;
+  if (!choose(scratch, row, settings, choice)) return;
   if (settings.greedy()) {
     probs[scratch.row.best().id] = 1.0f;
     return;

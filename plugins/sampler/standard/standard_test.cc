@@ -145,6 +145,33 @@ TEST_F(Standard, treats_nan_as_impossible_and_fails_rows_without_a_finite_logit)
   EXPECT_EQ(draw({0.0f, kInf, 1.0f}, {.top_k = 2, .top_p = 0.5f}).token, 1);
 }
 
+// Of a product that overflowed; next to a finite logit it counts as the largest number.
+TEST_F(Standard, fails_rows_of_plus_infinity_whatever_is_asked_for) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<SamplingParams> asked = {{},
+                                             {.temperature = 0.0f},
+                                             {.temperature = 0.0f, .logprobs = 2},
+                                             {.top_k = 1},
+                                             {.top_p = 0.5f},
+                                             {.min_p = 0.5f},
+                                             {.typical_p = 0.5f},
+                                             {.top_n_sigma = 1.0f},
+                                             {.repetition_penalty = 1.5f},
+                                             {.mirostat = 2},
+                                             {.temperature = 0.7f, .logprobs = 3}};
+  for (const SamplingParams& params : asked) {
+    EXPECT_EQ(draw({kInf, kInf, kInf}, params).token, kNoToken);
+    EXPECT_EQ(draw({kInf, -kInf, nan}, params).token, kNoToken);
+    EXPECT_EQ(draw(std::vector<float>(200, kInf), params).token, kNoToken);
+    EXPECT_NE(draw({kInf, 1.0f, kInf}, params).token, kNoToken);
+  }
+  EXPECT_EQ(draw({1.0f, 2.0f, kInf, kInf}, {.temperature = 0.0f}).token, 2);
+  // The finite ones are forbidden.
+  const uint64_t second = 0b10;
+  EXPECT_EQ(draw({1.0f, kInf, 2.0f}, {}, {.allowed = &second}).token, kNoToken);
+  EXPECT_EQ(draw({1.0f, kInf, 2.0f}, {.temperature = 0.0f}, {.allowed = &second}).token, kNoToken);
+}
+
 TEST_F(Standard, draws_only_what_is_allowed) {
   std::vector<float> logits = random_logits(130, 2, 5.0f);
   std::vector<uint64_t> allowed(3, 0);

@@ -57,7 +57,8 @@ TENON_DEVICE bool before(Token a, Token b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-// NaN and -inf cannot be drawn, +inf is the largest number, subnormal numbers are 0.
+// NaN and -inf cannot be drawn, subnormal numbers are 0. Rows with +inf are left to the sampler,
+// who looks whether anything finite is next to it.
 TENON_DEVICE float cleaned(float x) {
   if (!(x > kNothing)) return kNothing;
   const float held = x > kLargest ? kLargest : x;
@@ -352,7 +353,7 @@ __global__ void __launch_bounds__(kDrawThreads) draw_kernel(DrawView view) {
   const DrawRow row = view.draws[static_cast<int64_t>(blockIdx.x)];
   RowDrawing drawing(view, row, arena);
   const Token best = drawing.best(row.greedy != 0);
-  bool sure = best.logit > kNothing;
+  bool sure = best.logit > kNothing && best.logit < kLargest;
   if (row.greedy == 0) {
     const int64_t cuts = static_cast<int64_t>(blockIdx.x) * kRowPieces + kFirstCut;
     for (uint32_t i = 0; i < row.cut_count && sure; ++i) sure = drawing.cut(view.pieces[cuts + i]);
