@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -145,6 +146,8 @@ class Executor {
   // The one that was invited; empty: none was.
   virtual std::string_view guest() const { return {}; }
   virtual uint32_t workers() const = 0;
+  // Bytes that are free now in the memory where it keeps K and V; null: that is the host's.
+  virtual std::optional<uint64_t> device_bytes() const { return std::nullopt; }
   // Whether ExecutorSetup::adapters may have any.
   virtual bool takes_adapters() const { return false; }
   // Whether ExecutorSetup::scored may have any.

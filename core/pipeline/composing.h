@@ -95,6 +95,12 @@ std::string but_guests(const Executor& executor);
 // What is said where there is no linear plugin of that name: whose guest it is, or `unknown`.
 Status not_a_plugin(const Configured<std::string>& name, const Status& unknown);
 
+// Whether the memory that the configuration asks for is there, before anything grows with it:
+// refused where the machine has not that much, and a warning where others hold it now.
+Status check_asked_memory(const PipelineRequest& request, const Pipeline& pipeline);
+// What the host can still give once the weights are in memory.
+uint64_t memory_beside_weights(const PipelineRequest& request, const Pipeline& pipeline);
+
 // Block size, element type and number of blocks, from the facts, the memory that is allowed, and
 // how much of a sequence the KV manager keeps.
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);

@@ -74,13 +74,9 @@ uint64_t slots_of(const Pipeline& pipeline, const StateNeeds& needs, uint64_t me
 // Half of what is left once the weights are in memory, but never more than all sequences need.
 uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipeline,
                          uint64_t sequence_bytes, const StateNeeds& states) {
-  const uint64_t available = request.available_memory_bytes;
-  // Weights that another pipeline holds are no longer among what is available.
-  const bool held =
-      request.shared_weights != nullptr && request.shared_weights->holds(weight_files(pipeline));
-  const uint64_t taken = (held ? 0 : pipeline.weight_bytes()) +
-                         pipeline.config.kv_swap_bytes.value;  // below 2^51 each
-  const uint64_t left = available > taken ? (available - taken) / 2 : 0;
+  const uint64_t available = memory_beside_weights(request, pipeline);
+  const uint64_t swap = pipeline.config.kv_swap_bytes.value;
+  const uint64_t left = available > swap ? (available - swap) / 2 : 0;
   return std::min(
       left, saturating_add(sequence_bytes * pipeline.limits.max_sequences, states.most_bytes()));
 }
@@ -179,6 +175,7 @@ void settle_config(Pipeline& pipeline, uint32_t block_tokens) {
 }  // namespace
 
 Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
+  TENON_RETURN_IF_ERROR(check_asked_memory(request, pipeline));
   const ModelShape& shape = pipeline.kv_shape();
   const ResolvedFact* dtype = pipeline.facts.find("kv.dtype");
   const ResolvedFact* block = pipeline.facts.find("kv.block_tokens");

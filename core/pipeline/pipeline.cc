@@ -352,6 +352,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   if (request.available_memory_bytes == 0) {
     request.available_memory_bytes = available_memory_bytes();
   }
+  if (request.total_memory_bytes == 0) request.total_memory_bytes = total_memory_bytes();
   guard_registry(request);
   TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
   TENON_RETURN_IF_ERROR(set_limits(*pipeline));

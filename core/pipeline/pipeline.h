@@ -39,6 +39,7 @@ struct PipelineRequest {
   HostFacts host;         // this machine; isa and threads of the configuration lower it
   LoadProgress progress;  // may be empty
   uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now
+  uint64_t total_memory_bytes = 0;      // 0 = the machine's, or what its control groups allow
   const Clock* clock = nullptr;         // borrowed, outlives the pipeline; null = the system's
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
   // Borrowed, may be null: pipelines of one process that are given the same one keep packed weights

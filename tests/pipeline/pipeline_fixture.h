@@ -85,6 +85,7 @@ class PipelineTest : public testing::Test {
     request.host.cpu = kCpuAvx512;
     request.host.workers = 2;
     request.available_memory_bytes = memory;
+    request.total_memory_bytes = 16 * kGiB;
     request.clock = clock_;
     return build_pipeline(std::move(request));
   }

@@ -1,3 +1,4 @@
+#include "core/base/log.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace tenon {
@@ -57,6 +58,41 @@ TEST_F(PipelineTest, refuses_memory_for_less_than_one_sequence) {
   EXPECT_THAT(error_of(kRef, {}, kGiB / 64),
               HasSubstr("one sequence of 2048 tokens needs 12.0 MiB of K and V, but only "));
   EXPECT_THAT(error_of(kRef, {"kv_cache.memory=1KiB"}), Not(HasSubstr("lower limits")));
+}
+
+TEST_F(PipelineTest, refuses_more_memory_than_the_machine_has) {
+  const auto refused = [this](std::vector<std::string> overrides) {
+    return error_of(kRef, std::move(overrides), 8 * kGiB);
+  };
+  EXPECT_THAT(refused({"kv_cache.memory=1TiB"}),
+              HasSubstr("--set: kv_cache.memory is 1.0 TiB – there are 16.0 GiB of memory in all, "
+                        "weights included – set kv_cache.memory to 8.0 GiB or less"));
+  EXPECT_THAT(refused({"kv_cache.swap_memory=1TiB"}),
+              HasSubstr("--set: kv_cache.swap_memory is 1.0 TiB – there are 16.0 GiB of memory in "
+                        "all, weights included – set kv_cache.swap_memory to 8.0 GiB or less"));
+  EXPECT_THAT(
+      refused({"kv_cache.memory=9GiB", "kv_cache.swap_memory=9GiB"}),
+      HasSubstr("kv_cache.memory is 9.0 GiB and kv_cache.swap_memory is 9.0 GiB – there are "
+                "16.0 GiB of memory in all, weights included – set kv_cache.memory and "
+                "kv_cache.swap_memory together to 8.0 GiB or less"));
+}
+
+// Of a machine that others use too: they may end before the cache fills.
+TEST_F(PipelineTest, warns_of_more_memory_than_is_free_now) {
+  std::string said;
+  set_log_sink([&](LogLevel level, std::string_view, std::string_view text) {
+    if (level == LogLevel::warning) said += text;
+  });
+  EXPECT_NE(built(kRef, {"kv_cache.memory=64MiB"}, 40 << 20), nullptr);
+  set_log_sink({});
+  EXPECT_THAT(said, AllOf(HasSubstr("--set: kv_cache.memory is 64.0 MiB – "),
+                          HasSubstr(" are free now beside the weights"),
+                          HasSubstr("set kv_cache.memory to ")));
+  said.clear();
+  set_log_sink([&](LogLevel, std::string_view, std::string_view text) { said += text; });
+  EXPECT_NE(built(kRef, {"kv_cache.memory=64MiB"}), nullptr);
+  set_log_sink({});
+  EXPECT_EQ(said, "");
 }
 
 constexpr const char* kStreaming =

@@ -46,6 +46,7 @@ class CudaExecutor final : public Executor {
   bool uses_kernels() const override { return false; }
   bool is_exact() const override { return false; }
   uint32_t workers() const override { return 1; }
+  std::optional<uint64_t> device_bytes() const override { return driver_->free_bytes(); }
   bool draws_rows() const override { return true; }
   void draw(std::span<const RowDraw> draws) override { step_.draw(draws); }
 
