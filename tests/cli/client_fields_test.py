@@ -29,7 +29,7 @@ class ClientFields(unittest.TestCase):
             self.skipTest(f"the package {package} is not here (pip install {package}, or TENON_CLIENT_PACKAGES)")
         known, parameters = rows("request-fields.md"), set(rows("generation.md"))
         for body, name in sorted(client_fields.fields_of(package, folder)):
-            is_parameter = body in ("completions", "chat", "responses") and name in parameters
+            is_parameter = body in ("completions", "chat", "responses", "messages") and name in parameters
             self.assertTrue(body in known.get(name, ()) or is_parameter, f"{body}: {name}")
 
     def test_openai(self):

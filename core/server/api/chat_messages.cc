@@ -100,6 +100,16 @@ std::string read_role(Fields& fields) {
   return role;
 }
 
+void note_unknown(Notes& notes, const std::string& name) {
+  constexpr size_t kLongest = 64, kMost = 32;
+  const bool is_plain =
+      !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, [](unsigned char c) {
+        return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+               (c >= 'A' && c <= 'Z');
+      });
+  notes.insert(is_plain && notes.size() < kMost ? name : "others");
+}
+
 void note_ignored(Fields& fields, const Notes& notes) {
   for (const std::string& name : notes) fields.note_ignored(name);
 }
@@ -128,7 +138,7 @@ Outcome<std::string> read_content(const Json& content, const std::string& name, 
     if (!text.empty()) text += '\n';
     text += part["text"].get<std::string>();
     for (const auto& [member, value] : part.items()) {
-      if (member != "type" && member != "text" && !value.empty()) notes.insert(member);
+      if (member != "type" && member != "text" && !value.empty()) note_unknown(notes, member);
     }
   }
   return text;

@@ -11,6 +11,9 @@ namespace tenon::api {
 
 // Names of members that have no effect here.
 using Notes = std::set<std::string>;
+// A member that no table knows, by its name if that may stand in a response's head: names are any
+// text, and there may be any number of them. Else it is one of the "others".
+void note_unknown(Notes& notes, const std::string& name);
 void note_ignored(Fields& fields, const Notes& notes);
 
 // Checked, and contents of several parts made one text, a line each. Errors: status 400.

@@ -9,7 +9,8 @@ namespace tenon::api {
 namespace {
 
 bool takes_parameters(Place place) {
-  return place == Place::completions || place == Place::chat || place == Place::responses;
+  return place == Place::completions || place == Place::chat || place == Place::responses ||
+         place == Place::messages;
 }
 
 // Short, whatever a request says.

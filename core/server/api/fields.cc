@@ -53,6 +53,9 @@ std::optional<int64_t> Fields::whole(std::string_view name, int64_t least, int64
 }
 
 void Fields::note_ignored(std::string_view name) {
+  // They go into a response's head, which a client's lists must not fill.
+  constexpr size_t kMost = 64;
+  if (ignored_.size() >= kMost) name = "others";
   if (std::find(ignored_.begin(), ignored_.end(), name) == ignored_.end()) {
     ignored_.emplace_back(name);
   }

@@ -279,19 +279,6 @@ Json chat() {
   return schema;
 }
 
-// Parameters that Anthropic's dialect takes, and vLLM's fields in it.
-void add_few(Json& properties) {
-  for (const char* name : {"temperature", "top_p", "top_k", "seed"}) {
-    properties[name] = described(parameter(name));
-  }
-  add(properties, {{"stream", flag()},
-                   {"model", text()},
-                   {"priority", {{"type", "integer"}}},
-                   {"cache_salt", text()},
-                   {"watermarking", words({false})},
-                   {"chat_template_kwargs", any_object()}});
-}
-
 Json messages(bool counts_only) {
   const auto turn_of = [](const char* role, Json blocks) {
     const Json list = list_of(one_of(std::move(blocks)), 1);
@@ -307,7 +294,8 @@ Json messages(bool counts_only) {
                                          turn_of("assistant", Json::array({said, thought, use}))}));
   Json schema = object_of({{"messages", list_of(turns, 1)}});
   Json& properties = schema["properties"];
-  add_few(properties);
+  add_sampling(properties);
+  for (const char* name : {"n", "samples", "stop"}) properties.erase(name);
   properties["max_tokens"] = parameter_schema(parameter("max_tokens"));
   if (!counts_only) schema["required"].push_back("max_tokens");
   Json tool = object_of({{"name", some_text()}}, {{"type", words({"custom"})},
@@ -331,7 +319,8 @@ Json messages(bool counts_only) {
                    {"tools", list_of(tool)},
                    {"tool_choice", choice},
                    {"thinking", thinking()},
-                   {"output_config", config}});
+                   {"output_config", config},
+                   {"chat_template_kwargs", any_object()}});
   add_settled(properties, Place::messages);
   return schema;
 }

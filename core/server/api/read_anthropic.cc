@@ -52,7 +52,7 @@ class Blocks {
                                           "name", "input", "tool_use_id", "content",   "data"};
     for (const auto& [name, value] : block.items()) {
       if (std::ranges::find(kRead, name) == std::end(kRead) && !value.is_null()) {
-        ignored_.insert(name);
+        note_unknown(ignored_, name);
       }
     }
   }
@@ -257,13 +257,13 @@ Outcome<GenerationCall> read_messages_call(const Json& body, bool counts_only) {
   read_output_config(fields, variables, call);
   read_thinking(fields, variables);
   give_variables(variables, call.chat);
+  read_vllm_forms(fields, call);
   read_tools(fields, call);
   if (!counts_only && fields.take("max_tokens") == nullptr) {
     fields.refuse("max_tokens", "is missing – how long may the answer be?");
   }
-  for (const char* name : {"max_tokens", "temperature", "top_p"}) read_as(fields, name, name, call);
-  read_seed(fields, call);
-  read_top_k(fields, call);
+  read_as(fields, "max_tokens", "max_tokens", call);
+  read_sampling(fields, call);
   read_as(fields, "stop_sequences", "stop", call);
   call.stream = fields.flag("stream", false);
   read_extras(fields, call);

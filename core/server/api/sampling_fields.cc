@@ -38,6 +38,22 @@ void refuse_status(Fields& fields, std::string_view name, std::string_view param
       {.message = told_as(message_of(status), parameter_name, name), .param = fields.path(name)});
 }
 
+// -1 draws one.
+void read_seed(Fields& fields, GenerationCall& call) {
+  const Json* seed = fields.take("seed");
+  call.draws_seed = seed != nullptr && *seed == Json(-1);
+  if (!call.draws_seed) read_as(fields, "seed", "seed", call);
+}
+
+// vLLM says -1 for all.
+void read_top_k(Fields& fields, GenerationCall& call) {
+  const Json* top_k = fields.take("top_k");
+  if (top_k == nullptr) return;
+  const Json value = *top_k == Json(-1) ? Json(0) : *top_k;
+  refuse_status(fields, "top_k", "top_k",
+                read_parameter_json(parameter("top_k"), "top_k", value, call.answer));
+}
+
 void read_json_schema(Fields& format, GenerationCall& call) {
   const Json* object = format.take("json_schema");
   if (object == nullptr || !object->is_object()) {
@@ -70,19 +86,22 @@ void read_response_format(Fields& fields, GenerationCall& call) {
   if (inner.fault()) fields.refuse(*inner.fault());
 }
 
-// SGLang's schema is JSON in a text.
+// SGLang's schema is JSON in a text, with the limits of a body.
 void read_schema_text(Fields& fields, GenerationCall& call) {
   const Json* text = fields.take("json_schema");
   if (text == nullptr) return;
-  Json schema =
-      text->is_string() ? Json::parse(text->get_ref<const std::string&>(), nullptr, false) : *text;
-  if (!schema.is_object()) {
+  auto schema =
+      text->is_string() ? parse_body(text->get_ref<const std::string&>()) : Outcome<Json>(*text);
+  if (!schema.ok()) {
+    return fields.refuse("json_schema", "has a text of which " + schema.error().message);
+  }
+  if (!schema->is_object()) {
     return fields.refuse("json_schema", "must be a JSON schema, an object or a text of one");
   }
   if (call.form) {
     return fields.refuse("json_schema", "is a second form for one answer – keep one");
   }
-  call.form = AnswerForm{"json_schema", std::move(schema), true, "json_schema"};
+  call.form = AnswerForm{"json_schema", *std::move(schema), true, "json_schema"};
 }
 
 void read_forms(std::span<const Alias> forms, Fields& fields, GenerationCall& call) {
@@ -137,33 +156,22 @@ ApiError error_about(const GenerationCall& call, std::string_view setting, std::
 }
 
 void read_sampling(Fields& fields, GenerationCall& call) {
-  const bool has_one_answer = call.dialect == Dialect::responses;
+  // Where there is one answer, nobody asks for several; Anthropic has another name for stops.
+  const bool has_one_answer =
+      call.dialect == Dialect::responses || call.dialect == Dialect::messages;
+  const auto is_read = [&](std::string_view parameter) {
+    if (parameter == "stop" && call.dialect == Dialect::messages) return false;
+    return parameter != "samples" || !has_one_answer;
+  };
   for (const Parameter& known : parameters()) {
-    const bool is_of_several = known.name == "samples" && has_one_answer;
-    if (is_of_several || std::ranges::find(kOwnWay, known.name) != kOwnWay.end()) continue;
+    if (std::ranges::find(kOwnWay, known.name) != kOwnWay.end() || !is_read(known.name)) continue;
     read_as(fields, known.name, known.name, call);
   }
   for (const Alias& alias : kAliases) {
-    if (alias.parameter != "samples" || !has_one_answer) {
-      read_as(fields, alias.field, alias.parameter, call);
-    }
+    if (is_read(alias.parameter)) read_as(fields, alias.field, alias.parameter, call);
   }
   read_seed(fields, call);
   read_top_k(fields, call);
-}
-
-void read_seed(Fields& fields, GenerationCall& call) {
-  const Json* seed = fields.take("seed");
-  call.draws_seed = seed != nullptr && *seed == Json(-1);
-  if (!call.draws_seed) read_as(fields, "seed", "seed", call);
-}
-
-void read_top_k(Fields& fields, GenerationCall& call) {
-  const Json* top_k = fields.take("top_k");
-  if (top_k == nullptr) return;
-  const Json value = *top_k == Json(-1) ? Json(0) : *top_k;
-  refuse_status(fields, "top_k", "top_k",
-                read_parameter_json(parameter("top_k"), "top_k", value, call.answer));
 }
 
 void read_extras(Fields& fields, GenerationCall& call) {

@@ -8,9 +8,6 @@ namespace tenon::api {
 
 // Everything but logprobs and limits of length, which the dialects name differently.
 void read_sampling(Fields& fields, GenerationCall& call);
-// "seed", where -1 draws one, and "top_k", where -1 is all.
-void read_seed(Fields& fields, GenerationCall& call);
-void read_top_k(Fields& fields, GenerationCall& call);
 // One parameter of Tenon's under another name; an absent field leaves it alone.
 void read_as(Fields& fields, std::string_view name, std::string_view parameter,
              GenerationCall& call);

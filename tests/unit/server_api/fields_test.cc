@@ -240,6 +240,24 @@ TEST(Responses, take_sampling_fields_as_chats_do) {
   EXPECT_THAT(response_with(R"("store": true)").ignored, ElementsAre("store"));
 }
 
+TEST(AnthropicsMessages, take_sampling_fields_as_chats_do) {
+  const auto call = read_messages_call(Json::parse(
+      R"({"max_tokens": 4, "messages": [{"role": "user", "content": "a"}], "min_p": 0.1,
+          "seed": -1, "stop_sequences": ["x"], "priority": 3, "guided_choice": ["a"]})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_FLOAT_EQ(*call->answer.sampling[*find_sampling_key("min_p")], 0.1f);
+  EXPECT_TRUE(call->draws_seed);
+  EXPECT_EQ(call->answer.stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(call->form->form, "choice");
+  const auto with = [](const char* member) {
+    return read_messages_call(
+        Json::parse(R"({"max_tokens": 4, "messages": [{"role": "user", "content": "a"}], )" +
+                    std::string(member) + "}"));
+  };
+  EXPECT_EQ(with(R"("stop": ["x"])").error().param, "stop");
+  EXPECT_EQ(with(R"("n": 2)").error().param, "n");
+}
+
 TEST(Chat, takes_sglangs_forms_and_what_templates_are_told) {
   const auto call = read_chat(Json::parse(
       R"({"messages": [{"role": "user", "content": "a"}], "regex": "a+",
@@ -254,7 +272,12 @@ TEST(Chat, takes_sglangs_forms_and_what_templates_are_told) {
       read_completion(Json::parse(R"({"prompt": "a", "json_schema": "{\"type\": \"object\"}"})"));
   ASSERT_TRUE(schema.ok()) << schema.error().message;
   EXPECT_EQ(schema->form->definition, Json::parse(R"({"type": "object"})"));
-  EXPECT_FALSE(read_completion(Json::parse(R"({"prompt": "a", "json_schema": "{"})")).ok());
+  // The limits of a body hold for the text too.
+  const std::string deep = R"({"a":)" + std::string(100, '[') + std::string(100, ']') + "}";
+  for (const Json& text : {Json("{"), Json("[]"), Json(deep), Json(1)}) {
+    Json body = {{"prompt", "a"}, {"json_schema", text}};
+    EXPECT_EQ(told(read_completion(body)).error.param, "json_schema") << text;
+  }
 }
 
 TEST(Watermarking, of_the_pipeline_can_be_left_out) {
@@ -318,6 +341,30 @@ TEST(Messages, name_members_of_parts_that_have_no_effect) {
       R"({"role": "user", "content": [{"type": "text", "text": "a",
           "cache_control": {"type": "ephemeral"}, "annotations": []}]})");
   EXPECT_THAT(sent.notes, ElementsAre("cache_control"));
+  // They stand in a response's head, whatever a client calls them.
+  Json part = {{"type", "text"}, {"text", "a"}, {"x\r\nSet-Cookie: y", 1}, {"\u00e4", 1}};
+  for (int i = 0; i < 1000; ++i) part["member_" + std::to_string(i)] = i;
+  Notes notes;
+  ASSERT_TRUE(read_messages({{{"role", "user"}, {"content", Json::array({part})}}}, notes).ok());
+  EXPECT_LE(notes.size(), 33u);
+  EXPECT_EQ(notes.count("others"), 1u);
+  for (const std::string& name : notes) EXPECT_EQ(name.find_first_of("\r\n\xc3"), name.npos);
+}
+
+TEST(Field, names_that_are_ignored_are_bounded) {
+  Json tools = Json::array({{{"type", "function"}, {"name", "f"}}});
+  for (int i = 0; i < 1000; ++i) tools.push_back({{"type", "mcp"}});
+  const Read found = read(Place::responses, {{"input", "a"}, {"tools", tools}});
+  EXPECT_EQ(found.ignored.size(), 65u);
+  EXPECT_EQ(found.ignored.back(), "others");
+}
+
+TEST(MessagesCall, names_members_of_blocks_that_may_stand_in_a_head) {
+  const Json block = {{"type", "text"}, {"text", "a"}, {"x\ny", 1}, {"citations", Json::array()}};
+  const Read found = read(
+      Place::messages,
+      {{"max_tokens", 4}, {"messages", {{{"role", "user"}, {"content", Json::array({block})}}}}});
+  EXPECT_THAT(found.ignored, testing::UnorderedElementsAre("citations", "others"));
 }
 
 TEST(Tools, of_other_servers_are_left_out_next_to_functions) {
