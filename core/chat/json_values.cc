@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/json_fault.h"
-#include "core/base/nesting.h"
+#include "core/base/json_builder.h"
 #include "core/chat/read_number.h"
 
 namespace tenon::chat {
@@ -15,25 +14,25 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kDeepest = 64;
+constexpr JsonLimits kLimits = {.levels = 64, .once = false};
 
 // JSON knows no binary values, so that these stand for nothing else.
-class KeepsIntegers : public nlohmann::detail::json_sax_dom_parser<ordered_json> {
+class KeepsIntegers final : public JsonBuilder<ordered_json> {
  public:
-  using nlohmann::detail::json_sax_dom_parser<ordered_json>::json_sax_dom_parser;
-  bool number_float(double value, const std::string& written) {
+  using JsonBuilder::JsonBuilder;
+  bool number_float(double value, const std::string& written) override {
     if (written.find_first_of(".eE") != std::string::npos) {
-      return json_sax_dom_parser::number_float(value, written);
+      return JsonBuilder::number_float(value, written);
     }
     auto number = read_whole(written, 10);
-    if (!number.ok()) fault_ = number.take_status();
+    if (!number.ok()) number_fault_ = number.take_status();
     ordered_json::binary_t digits(std::vector<uint8_t>(written.begin(), written.end()));
     return binary(digits);
   }
-  Status take_fault() { return std::move(fault_); }
+  Status take_number_fault() { return std::move(number_fault_); }
 
  private:
-  Status fault_;
+  Status number_fault_;
 };
 
 Result<Value> long_number(const ordered_json::binary_t& digits) {
@@ -50,14 +49,14 @@ Integer whole_number(const ordered_json& json) {
 }  // namespace
 
 Result<ordered_json> parse_json_text(std::string_view text) {
-  if (is_nested_deeper(text, kDeepest)) {
-    return invalid_argument("JSON is nested deeper than " + std::to_string(kDeepest) + " levels");
+  ordered_json value;
+  const JsonFault fault = build_json(text, kLimits, value);
+  if (fault.kind == JsonFault::Kind::levels) {
+    return invalid_argument("JSON is nested deeper than " + std::to_string(kLimits.levels) +
+                            " levels");
   }
-  try {
-    return ordered_json::parse(text.begin(), text.end());
-  } catch (const std::exception& error) {
-    return invalid_argument("not JSON: " + json_fault(error.what()));
-  }
+  if (fault.kind != JsonFault::Kind::none) return invalid_argument("not JSON: " + fault.text);
+  return value;
 }
 
 Result<ordered_json> parse_template_json(std::string_view text) {
@@ -71,9 +70,9 @@ Result<ordered_json> parse_template_json(std::string_view text) {
   }
   if (most < kDigitsOf64Bits) return plain;
   ordered_json json;
-  KeepsIntegers reader(json, /*allow_exceptions=*/false);
+  KeepsIntegers reader(kLimits, json);
   ordered_json::sax_parse(text.begin(), text.end(), &reader);
-  TENON_RETURN_IF_ERROR(reader.take_fault());
+  TENON_RETURN_IF_ERROR(reader.take_number_fault());
   return json;
 }
 

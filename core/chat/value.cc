@@ -56,9 +56,10 @@ List::List(ListKind list_kind, Values values, Budget* budget)
 }
 
 Dict::Dict(std::vector<Item> entries, Budget* budget)
-    : held_(budget, entries.size() * (sizeof(Item) + 48) + 128) {
+    : budget_(budget), held_(budget, entries.size() * (sizeof(Item) + 48) + 128) {
   items.reserve(entries.size());
   for (Item& entry : entries) {
+    if (budget != nullptr && budget->is_exceeded()) break;
     depth = std::max({depth, entry.first.depth() + 1, entry.second.depth() + 1});
     const bool is_text = entry.first.is_text();
     if (Value* same = const_cast<Value*>(find(entry.first))) {
@@ -80,7 +81,8 @@ const Value* Dict::find(const Value& key) const {
   if (key.is_text()) return find(key.bytes());
   if (index_.size() == items.size()) return nullptr;
   for (const auto& [name, value] : items) {
-    if (!name.is_text() && are_equal(name, key, nullptr)) return &value;
+    if (budget_ != nullptr && budget_->is_exceeded()) return nullptr;
+    if (!name.is_text() && are_equal(name, key, budget_)) return &value;
   }
   return nullptr;
 }

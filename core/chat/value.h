@@ -141,6 +141,7 @@ struct Dict {
 
  private:
   std::unordered_map<std::string_view, size_t> index_;  // of keys that are texts
+  Budget* budget_;  // others are looked for one by one, and each costs a step
   Held held_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <unordered_set>
 
 #include "core/base/json_fault.h"
@@ -12,6 +13,17 @@ namespace tenon::grammar {
 namespace {
 
 constexpr size_t kDeepest = 64;
+
+constexpr size_t kFewMembers = 16;  // which are compared in turn
+
+// So that each member of a schema with many definitions is found without a look at all others.
+void index_members(JsonValue& object) {
+  if (object.members.size() <= kFewMembers) return;
+  object.by_name.resize(object.members.size());
+  std::iota(object.by_name.begin(), object.by_name.end(), 0u);
+  std::ranges::sort(object.by_name, {},
+                    [&](uint32_t at) -> const std::string& { return object.members[at].name; });
+}
 
 // Takes what the parser finds, and stops it where it finds what is not wanted.
 class Collector final : public nlohmann::json_sax<nlohmann::json> {
@@ -78,6 +90,7 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool close() {
+    index_members(*open_.back());
     open_.pop_back();
     keys_.pop_back();
     return true;
@@ -92,6 +105,12 @@ class Collector final : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 const JsonValue* JsonValue::find(std::string_view name) const {
+  if (!by_name.empty()) {
+    const auto at = std::ranges::lower_bound(
+        by_name, name, {}, [&](uint32_t place) { return std::string_view(members[place].name); });
+    const bool is_there = at != by_name.end() && members[*at].name == name;
+    return is_there ? &members[*at].value : nullptr;
+  }
   const auto found = std::find_if(members.begin(), members.end(),
                                   [&](const auto& member) { return member.name == name; });
   return found == members.end() ? nullptr : &found->value;

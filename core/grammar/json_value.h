@@ -18,6 +18,7 @@ struct JsonValue {
   std::string text;  // of a string; of a number, its digits
   std::vector<JsonValue> items;
   std::vector<JsonMember> members;
+  std::vector<uint32_t> by_name;  // of many members: their places, in the order of their names
 
   bool is_object() const { return kind == Kind::object; }
   bool is_string() const { return kind == Kind::string; }

@@ -10,6 +10,7 @@
 #include "core/model/family.h"
 #include "core/model/gguf_config.h"
 #include "core/model/interleaved_experts.h"
+#include "core/model/json_fields.h"
 #include "core/model/model_config.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/model_tensors.h"
@@ -103,7 +104,7 @@ Status check_layers(const ModelPlan& plan, const ModelPlan& read) {
 
 // What the folder says of the model, checked by reading it again.
 Result<std::string> folder_config(const Model& model) {
-  ordered_json config = ordered_json::parse(model.config_json, nullptr, false);
+  ordered_json config = in_order(model.config_json);
   TENON_RETURN_IF_ERROR(name_factors(model.plan, config));
   config["tie_word_embeddings"] = model.plan.tied_embeddings;
   config.erase("quantization_config");  // what is written is plain

@@ -8,6 +8,7 @@
 #include "core/base/new_file.h"
 #include "core/base/quote.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/json_fields.h"
 #include "core/model/model.h"
 #include "core/model/model_config.h"
 #include "core/model/model_folder_writer.h"
@@ -145,7 +146,7 @@ Result<Sizes> grown_sizes(const Sizes& source, const Sizes& shape) {
 
 // The source's config.json in everything but size.
 std::string grown_config(const Model& source, const Sizes& grown) {
-  ordered_json config = ordered_json::parse(source.config_json, nullptr, false);
+  ordered_json config = in_order(source.config_json);
   config["hidden_size"] = grown.hidden;
   config["intermediate_size"] = grown.intermediate;
   config["num_hidden_layers"] = grown.layers;

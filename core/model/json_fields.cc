@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/base/json_fault.h"
+#include "core/base/json_builder.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -74,6 +74,12 @@ Result<json> parse_json_object(std::string_view text) try {
   return parsed;
 } catch (const std::exception& error) {
   return failed("cannot parse JSON: " + json_fault(error.what()));
+}
+
+nlohmann::ordered_json in_order(std::string_view text) {
+  nlohmann::ordered_json object;
+  build_json(text, {}, object);
+  return object;
 }
 
 bool is_spelled_infinity(const json& value) {

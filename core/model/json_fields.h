@@ -18,6 +18,9 @@ namespace tenon {
 // than 32 and keys that stand twice in one object. Messages carry no file name.
 Result<nlohmann::json> parse_json_object(std::string_view text);
 
+// The same object with its keys in their order; `text` is one that parse_json_object() took.
+nlohmann::ordered_json in_order(std::string_view text);
+
 // The text with each bare Infinity, which Python writes and JSON has not, as transformers spells
 // it: {"__float__": "Infinity"}.
 std::string with_spelled_infinity(std::string text);

@@ -8,6 +8,7 @@
 #include "core/base/new_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
+#include "core/model/json_fields.h"
 
 namespace tenon {
 namespace {
@@ -22,7 +23,7 @@ constexpr const char* kTokenizerFiles[] = {
 }  // namespace
 
 std::string config_text(std::string_view json, DType dtype) {
-  ordered_json out = ordered_json::parse(json, nullptr, false);
+  ordered_json out = in_order(json);
   out.erase("dtype");
   out["torch_dtype"] = dtype == DType::f32   ? "float32"
                        : dtype == DType::f16 ? "float16"

@@ -242,7 +242,7 @@ bool PeftConfig::has_layer(uint32_t layer) const {
 Result<PeftConfig> parse_peft_config(std::string_view text, std::string_view where) {
   Result<json> object = parse_json_object(text);
   if (!object.ok()) return with_context(where, object.status());
-  const OrderedJson ordered = OrderedJson::parse(text, nullptr, false);
+  const OrderedJson ordered = in_order(text);
   return Reader(*object, ordered).read(where);
 }
 

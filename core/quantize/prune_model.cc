@@ -10,6 +10,7 @@
 #include "core/base/quote.h"
 #include "core/model/family.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/json_fields.h"
 #include "core/model/model_config.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/safetensors_writer.h"
@@ -41,7 +42,7 @@ Status check_prunable(const Model& model) {
     return unsupported(path +
                        " is a GGUF file; expected a folder – `tenon model convert` makes one");
   }
-  if (ordered_json::parse(model.config_json, nullptr, false).contains("quantization_config")) {
+  if (in_order(model.config_json).contains("quantization_config")) {
     return unsupported(path +
                        " is quantised; expected full precision – prune the model that it was "
                        "made from");
@@ -156,7 +157,7 @@ class Pruner {
   Result<std::string> new_config() const {
     const LayerPlan& first = model_.plan.layers.front();
     const uint32_t each = first.attention.heads / first.attention.kv_heads;
-    ordered_json config = ordered_json::parse(model_.config_json, nullptr, false);
+    ordered_json config = in_order(model_.config_json);
     config["num_hidden_layers"] = kept_.size();
     config["intermediate_size"] = kept_.front().channels.size();
     config["head_dim"] = first.attention.head_dim;

@@ -13,6 +13,7 @@
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/model/gguf_checkpoint.h"
+#include "core/model/json_fields.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/safetensors_writer.h"
 #include "core/model/tensor_values.h"
@@ -33,7 +34,7 @@ Status check_source(const Model& model) {
                        " is a GGUF file; expected a folder of full precision – `tenon model "
                        "convert` makes one");
   }
-  const ordered_json config = ordered_json::parse(model.config_json, nullptr, false);
+  const ordered_json config = in_order(model.config_json);
   if (!config.contains("quantization_config")) return {};
   const ordered_json& how = config["quantization_config"];
   const std::string method = how.is_object() ? how.value("quant_method", "unknown") : "unknown";
@@ -235,7 +236,7 @@ class ModelQuantizer {
     if (std::ranges::find(plain_modules, "lm_head") == plain_modules.end()) {
       plain_modules.emplace_back("lm_head");
     }
-    ordered_json config = ordered_json::parse(model_.config_json, nullptr, false);
+    ordered_json config = in_order(model_.config_json);
     config["quantization_config"] =
         ordered_json::parse(quantization_config(options_, plain_modules));
     TENON_RETURN_IF_ERROR(copy_if_present(model_.path, request_.out, "generation_config.json"));

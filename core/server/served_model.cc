@@ -7,6 +7,7 @@
 #include "core/model/embedding_advice.h"
 #include "core/server/answer_reader.h"
 #include "core/server/api/sampling_fields.h"
+#include "core/server/api/json.h"
 
 namespace tenon::server {
 namespace {
@@ -17,7 +18,7 @@ void name_roles(const ChatTemplate& chat, ChatInput& input) {
   for (const std::string& name : chat.names()) {
     if (chat.source(name).find("developer") != std::string_view::npos) return;
   }
-  auto messages = api::Json::parse(input.messages);
+  auto messages = api::from_text(input.messages);
   for (api::Json& message : messages) {
     if (message["role"] == api::Json("developer")) message["role"] = "system";
   }

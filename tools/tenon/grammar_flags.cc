@@ -58,13 +58,10 @@ std::span<const std::string_view> grammar_keys() {
   return kKeys;
 }
 
-Result<std::optional<GrammarSpec>> read_grammar_json(const std::string& line) {
-  // Members of a schema keep their order, which is that of the answer.
-  using Json = nlohmann::ordered_json;
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+Result<std::optional<GrammarSpec>> read_grammar_json(const nlohmann::ordered_json& object) {
   std::optional<GrammarSpec> spec;
   for (const std::string_view key : kKeys) {
-    const auto found = object.is_object() ? object.find(key) : object.end();
+    const auto found = object.find(key);
     if (found == object.end() || found->is_null()) continue;
     if (spec) {
       return invalid_argument(

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,6 @@ struct GrammarFlags {
 std::span<const std::string_view> grammar_keys();
 // A line of a prompt file, an object: its "json_schema" (the schema, or its text), "json_object",
 // "regex" or "grammar". Null where it has none. Error: invalid_argument.
-Result<std::optional<grammar::GrammarSpec>> read_grammar_json(const std::string& line);
+Result<std::optional<grammar::GrammarSpec>> read_grammar_json(const nlohmann::ordered_json& object);
 
 }  // namespace tenon

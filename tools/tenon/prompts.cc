@@ -1,9 +1,9 @@
 #include "tools/tenon/prompts.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/json_builder.h"
 #include "core/base/parameters.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -20,6 +20,8 @@ using Json = nlohmann::ordered_json;
 
 // Parsed JSON takes far more memory than its text.
 constexpr size_t kMostLineBytes = size_t{16} << 20;
+// One level more than a schema may have, which stands in the line.
+constexpr JsonLimits kLineLimits = {.levels = 65, .keys = 4096};
 
 Status bad_field(std::string_view key, std::string_view expected) {
   return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
@@ -47,30 +49,30 @@ Status read_prompt(const Json& object, Prompt& out) {
   return {};
 }
 
-// JSON's own readers keep the last of several members of one name.
+// Members keep their order: that of a schema is the answer's. JSON's own readers keep the last of
+// several members of one name.
 Result<Json> parse_object(const std::string& line) {
   if (line.size() > kMostLineBytes) {
     return invalid_argument("the line has " + std::to_string(line.size()) + " bytes; at most " +
                             std::to_string(kMostLineBytes) + " are read");
   }
-  std::vector<std::vector<std::string>> open;
-  std::string twice;
-  const auto watch = [&](int, Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event != Json::parse_event_t::key) return true;
-    std::vector<std::string>& keys = open.back();
-    const std::string key = parsed.get<std::string>();
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) twice = key;
-    keys.push_back(key);
-    return true;
-  };
-  Json object = Json::parse(line, watch, false);
-  if (object.is_discarded() || !object.is_object()) {
-    return invalid_argument("not a JSON object; expected {\"prompt\": …}");
+  Json object;
+  const JsonFault fault = build_json(line, kLineLimits, object);
+  if (fault.kind == JsonFault::Kind::levels) {
+    return invalid_argument("the line is nested deeper than " + std::to_string(kLineLimits.levels) +
+                            " levels – make it flatter");
   }
-  if (!twice.empty()) {
-    return invalid_argument("\"" + twice + "\" stands there twice – each key may once – keep one");
+  if (fault.kind == JsonFault::Kind::keys) {
+    return invalid_argument("an object of the line has more than " +
+                            std::to_string(kLineLimits.keys) +
+                            " keys – that is the limit – write fewer");
+  }
+  if (fault.kind == JsonFault::Kind::twice) {
+    return invalid_argument("\"" + one_line(fault.text) +
+                            "\" stands there twice – each key may once – keep one");
+  }
+  if (fault.kind == JsonFault::Kind::syntax || !object.is_object()) {
+    return invalid_argument("not a JSON object; expected {\"prompt\": …}");
   }
   return object;
 }
@@ -79,7 +81,7 @@ Result<Prompt> parse_json_prompt(const std::string& line) {
   TENON_ASSIGN_OR_RETURN(const Json object, parse_object(line));
   Prompt prompt;
   TENON_RETURN_IF_ERROR(read_prompt(object, prompt));
-  TENON_ASSIGN_OR_RETURN(prompt.grammar, read_grammar_json(line));
+  TENON_ASSIGN_OR_RETURN(prompt.grammar, read_grammar_json(object));
   std::vector<std::string_view> keys(grammar_keys().begin(), grammar_keys().end());
   keys.push_back("prompt");
   TENON_RETURN_IF_ERROR(read_answer_json(object, "a prompt", keys, prompt.answer));

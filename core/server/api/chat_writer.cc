@@ -124,8 +124,7 @@ class ChatWriter final : public AnswerWriter {
                                 {"type", "function"},
                                 {"function", {{"name", part.text}, {"arguments", ""}}}});
       } else if (!choice.calls.empty()) {
-        Json& arguments = choice.calls.back()["function"]["arguments"];
-        arguments = arguments.get<std::string>() + part.text;
+        choice.calls.back()["function"]["arguments"].get_ref<std::string&>() += part.text;
       }
     }
   }

@@ -11,8 +11,12 @@ namespace tenon::api {
 
 using Json = nlohmann::ordered_json;
 
-// A request's body: one object, at most 64 levels deep, each key once. Errors: status 400.
+// A request's body: one object, at most 64 levels deep, with at most 4,096 keys in an object and
+// each key once. The first fault ends the reading. Errors: status 400.
 Outcome<Json> parse_body(std::string_view text);
+
+// What to_text() wrote, or a text that may be no JSON: null then.
+Json from_text(std::string_view text);
 
 // On one line. Texts of models need not be UTF-8: what is not becomes U+FFFD.
 std::string to_text(const Json& json);

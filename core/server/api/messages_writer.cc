@@ -97,7 +97,8 @@ class MessagesWriter final : public AnswerWriter {
     send("content_block_stop", {{"index", content_.size() - 1}}, out);
     Json& block = content_.back();
     if (open_ != Kind::tool_call) return;
-    block["input"] = Json::accept(arguments_) ? Json::parse(arguments_) : Json::object();
+    Json input = from_text(arguments_);
+    block["input"] = input.is_null() ? Json::object() : std::move(input);
     arguments_.clear();
   }
   void send_delta(const char* type, const char* field, const std::string& text, std::string& out) {

@@ -166,7 +166,7 @@ void force_calls(Fields& fields, GenerationCall& call) {
                          "keep one");
   }
   if (call.form) fields.note_ignored(call.form->field);
-  const Json tools = Json::parse(call.chat.tools);
+  const Json tools = from_text(call.chat.tools);
   call.form = AnswerForm{"json_schema", calls_schema(tools, *call.tools), true, "tools"};
 }
 

@@ -47,9 +47,11 @@ void put_decoding(const vllm::DecodingParameters& decoding, Json& body) {
   put(body, "presence_penalty", decoding.presence_penalty());
   put(body, "frequency_penalty", decoding.frequency_penalty());
   put(body, "repetition_penalty", decoding.repetition_penalty());
+  Json::object_t biases;  // its operator[] would compare each key with all before it
   for (const auto& [token, bias] : decoding.logit_bias()) {
-    body["logit_bias"][std::to_string(token)] = bias;
+    biases.emplace_back(std::to_string(token), bias);
   }
+  if (!biases.empty()) body["logit_bias"] = std::move(biases);
   put_list(body, "allowed_token_ids", decoding.allowed_token_ids());
 }
 
@@ -66,8 +68,8 @@ std::string put_form(const vllm::DecodingParameters& decoding, Json& body) {
   using Form = vllm::DecodingParameters;
   switch (decoding.structured_output_case()) {
     case Form::kJson: {
-      Json schema = Json::parse(decoding.json(), nullptr, false);
-      if (schema.is_discarded()) return "\"decoding.json\" is no JSON – expected a schema";
+      Json schema = api::from_text(decoding.json());
+      if (schema.is_null()) return "\"decoding.json\" is no JSON – expected a schema";
       body["guided_json"] = std::move(schema);
       break;
     }

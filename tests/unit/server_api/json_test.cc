@@ -40,6 +40,27 @@ TEST(ParseBody, refuses_depth_wherever_it_is) {
   EXPECT_EQ(fault_of("{\"a\": \"" + std::string(1000, '[') + "\\\"" + "\"}"), "");
 }
 
+TEST(ParseBody, ends_at_the_first_key_beyond_the_limit) {
+  const auto object_of = [](size_t keys) {
+    std::string text = "{";
+    for (size_t i = 0; i < keys; ++i) text += (i > 0 ? ",\"k" : "\"k") + std::to_string(i) + "\":1";
+    return text;  // and no end
+  };
+  EXPECT_EQ(fault_of(object_of(4096) + "}"), "");
+  EXPECT_EQ(fault_of(object_of(4097)),
+            "an object of the body has more than 4096 keys – that is the limit – send fewer");
+  EXPECT_EQ(fault_of("{\"a\":[" + object_of(5000)), fault_of(object_of(4097)));
+}
+
+TEST(ParseBody, shows_little_of_a_long_text_that_is_no_json) {
+  EXPECT_LT(fault_of("{\"a\": \"" + std::string(1 << 20, 'x')).size(), 500u);
+}
+
+TEST(FromText, takes_what_is_json_and_keeps_the_last_of_equal_keys) {
+  EXPECT_EQ(to_text(from_text(R"({"b":1,"a":{"x":2},"b":3})")), R"({"b":3,"a":{"x":2}})");
+  EXPECT_EQ(from_text("{"), Json());
+}
+
 TEST(ToText, puts_a_replacement_for_what_is_no_text) {
   EXPECT_EQ(to_text({{"a", "x\xffy"}}), "{\"a\":\"x\xef\xbf\xbdy\"}");
 }
