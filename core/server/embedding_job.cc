@@ -61,7 +61,7 @@ void EmbeddingJob::start() {
   }
   vectors_.resize(requests->size());
   http_->exchange().watch([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
+    if (const auto self = weak.lock()) self->lose_reader();
   });
   for (size_t i = 0; i < vectors_.size(); ++i) {
     Request& request = (*requests)[i];
@@ -102,6 +102,7 @@ void EmbeddingJob::end(const RequestEnd& end) {
   }
   if (end.record != nullptr) {
     metrics_.add(end.reason, *end.record);
+    metrics_.add(RequestShape{});
     if (http_->key() != nullptr) http_->key()->spend_tokens(end.record->prompt_tokens);
   }
   if (all_ended) {
@@ -109,10 +110,15 @@ void EmbeddingJob::end(const RequestEnd& end) {
   }
 }
 
+void EmbeddingJob::lose_reader() {
+  http_->note([](LogEntry& entry) { entry.aborted = true; });
+  metrics_.count_aborted();
+  cancel();
+}
+
 void EmbeddingJob::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
-  http_->note([](LogEntry& entry) { entry.aborted = true; });
   for (const RequestId id : ids_) model_.host->cancel(id);
 }
 

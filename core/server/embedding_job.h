@@ -26,6 +26,7 @@ class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
   void add(uint32_t index, const Embedding& embedding);
   void end(const RequestEnd& end);
   void complete();
+  void lose_reader();
   void cancel();
 
   const api::EmbeddingCall call_;

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/pipeline/make_request.h"
 #include "core/server/answer_form.h"
@@ -61,6 +62,7 @@ class Generation::Sink final : public RequestSink {
         prompt_(prompt),
         first_(request.prompt.empty() ? kNoToken : request.prompt.front()),
         only_first_(request.prompt_logprobs && request.prompt.size() == 1),
+        shape_{.samples = request.samples, .max_tokens = generation_->most_tokens(request)},
         slot_(std::move(slot)) {}
 
   void on_delta(const RequestDelta& delta) override {
@@ -94,6 +96,8 @@ class Generation::Sink final : public RequestSink {
       event.generated_tokens = end.record->generated_tokens;
       event.cached_tokens = end.record->reused_tokens;
       generation_->metrics_.add(end.reason, *end.record);
+      shape_.longest_tokens = std::max(shape_.longest_tokens, end.record->generated_tokens);
+      if (++ended_ == shape_.samples) generation_->metrics_.add(shape_);
       if (RequestTrace* trace = generation_->http_->trace()) {
         trace->add(*end.record, finish_reason_name(end.reason),
                    generation_->model_.pipeline->clock->now_ns());
@@ -124,6 +128,8 @@ class Generation::Sink final : public RequestSink {
   const uint32_t prompt_;
   const TokenId first_;
   bool only_first_;  // of a prompt that is shown and has no other token, and is still to be shown
+  RequestShape shape_;
+  uint32_t ended_ = 0;
   const std::shared_ptr<void> slot_;
 };
 
@@ -228,7 +234,7 @@ void Generation::start() {
   }
   writer_ = api::make_writer(writer_context());
   http_->exchange().watch([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->cancel();
+    if (const auto self = weak.lock()) self->lose_reader();
   });
   if (!submit(*std::move(requests), std::move(slot)) || !call_.stream) return;
   http::Response response;
@@ -237,6 +243,13 @@ void Generation::start() {
                      {"X-Accel-Buffering", "no"}};
   response.stream = shared_from_this();
   http_->answer(std::move(response));
+}
+
+// Of each of its answers.
+uint32_t Generation::most_tokens(const Request& request) const {
+  if (request.max_tokens > 0) return request.max_tokens;
+  const uint32_t limit = model_.host->sequence_limit_tokens();
+  return limit - std::min<uint32_t>(limit, static_cast<uint32_t>(request.prompt.size()));
 }
 
 // Why the engine will not take it, and the field that is to blame.
@@ -310,7 +323,7 @@ void Generation::push(api::AnswerEvent event) {
     }
   }
   if (overflowed) {
-    cancel();
+    lose_reader();
     metrics_.count_slow_reader();
   }
   if (call_.stream) {
@@ -320,11 +333,17 @@ void Generation::push(api::AnswerEvent event) {
   }
 }
 
+// The log, the trace and the figures say so, and nobody needs the rest.
+void Generation::lose_reader() {
+  http_->note([](LogEntry& entry) { entry.aborted = true; });
+  metrics_.count_aborted();
+  cancel();
+}
+
 void Generation::cancel() {
   const std::lock_guard lock(mutex_);
   if (cancelled_) return;
   cancelled_ = true;
-  http_->note([](LogEntry& entry) { entry.aborted = true; });
   for (const RequestId id : ids_) model_.host->cancel(id);
 }
 
@@ -347,6 +366,7 @@ http::BodyStream::Next Generation::take(std::string& out) {
   if (!all_ended && !writer_->problem()) return Next::more;
   finished_ = true;
   if (writer_->problem()) {
+    http_->note([&](LogEntry& entry) { entry.error = one_line(writer_->problem()->message); });
     writer_->fail(*writer_->problem(), out);
     if (!all_ended) cancel();
   } else {

@@ -51,10 +51,12 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   api::Outcome<std::vector<Request>> make_requests();
   api::Outcome<std::vector<std::vector<TokenId>>> encode();
   std::optional<api::ApiError> fault_of(const Request& request) const;
+  uint32_t most_tokens(const Request& request) const;
   bool submit(std::vector<Request> requests, std::shared_ptr<void> slot);
   api::WriterContext writer_context() const;
   void push(api::AnswerEvent event);
   void complete();
+  void lose_reader();
   void cancel();
   void write_down(std::deque<api::AnswerEvent>& events, std::string& out);
   void note_usage();

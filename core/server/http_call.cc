@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <random>
 
+#include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/server/model_list.h"
 
@@ -52,6 +53,10 @@ HttpCall::HttpCall(const http::Request& request, std::shared_ptr<http::Exchange>
 }
 
 HttpCall::~HttpCall() {
+  if (entry_.status == 0 && !entry_.aborted) {  // the exchange answers what nobody answered
+    entry_.status = 500;
+    entry_.error = "the request was dropped";
+  }
   if (trace_ != nullptr) trace_->end(entry_);
   if (log_ == nullptr) return;
   const auto spent = std::chrono::steady_clock::now() - started_;
@@ -75,6 +80,10 @@ void HttpCall::answer_json(std::string body) {
 }
 
 void HttpCall::refuse(const api::ApiError& error) {
+  note([&](LogEntry& entry) {
+    const bool is_first = entry.status == 0 && !entry.aborted;
+    if (is_first && error.status >= 500) entry.error = one_line(error.message);
+  });
   answer(error_response(error, shape_));
 }
 

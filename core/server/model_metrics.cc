@@ -19,6 +19,7 @@ constexpr double kSecondsOfRequests[] = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2
                                          60.0, 120., 240., 480., 960.0, 1920., 7680.};
 constexpr double kTokens[] = {1,   2,    5,    10,   20,    50,    100,   200,
                               500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+constexpr double kSamples[] = {1, 2, 5, 10, 20};
 constexpr double kStepTokens[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
 double seconds(int64_t ns) {
@@ -44,6 +45,35 @@ std::string label_text(const MetricsText::Labels& labels) {
     text += '"';
   }
   return text;
+}
+
+// What vLLM's configuration calls them.
+std::string_view cache_dtype(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "float32";
+    case DType::f16:
+      return "float16";
+    case DType::bf16:
+      return "bfloat16";
+    default:
+      return dtype_name(type);
+  }
+}
+
+// vLLM's gauge of 1, whose labels are the configuration: those of them that there are here.
+void write_cache_config(const std::string& model, const EngineParts& parts, DType type,
+                        MetricsText& out) {
+  if (parts.geometry.group_count == 0) return;
+  const KvGroupGeometry& group = parts.geometry.groups[parts.shape->ledger_group];
+  out.value("vllm:cache_config_info", "gauge", "What the KV cache is like, in labels; always 1.",
+            {{"model_name", model},
+             {"engine", "0"},
+             {"block_size", std::to_string(group.block_tokens)},
+             {"num_gpu_blocks", std::to_string(group.blocks)},
+             {"kv_cache_size_tokens", std::to_string(uint64_t{group.blocks} * group.block_tokens)},
+             {"cache_dtype", std::string(cache_dtype(type))}},
+            1.0);
 }
 
 std::string_view reason_label(FinishReason reason) {
@@ -119,11 +149,15 @@ ModelMetrics::ModelMetrics()
       token_gap_(kSecondsBetween),
       whole_(kSecondsOfRequests),
       queue_(kSecondsOfRequests),
+      inference_(kSecondsOfRequests),
       prefill_(kSecondsOfRequests),
       decode_(kSecondsOfRequests),
       prompt_sizes_(kTokens),
       answer_sizes_(kTokens),
-      step_sizes_(kStepTokens) {}
+      step_sizes_(kStepTokens),
+      asked_samples_(kSamples),
+      asked_tokens_(kTokens),
+      longest_answers_(kTokens) {}
 
 void ModelMetrics::add(const StepRecord& step) {
   const std::lock_guard lock(mutex_);
@@ -143,11 +177,27 @@ void ModelMetrics::add(FinishReason reason, const RequestRecord& record) {
   if (record.admitted_ns >= 0) queue_.add(seconds(record.admitted_ns - record.arrival_ns));
   if (record.token_ns.empty()) return;
   first_token_.add(seconds(record.time_to_first_token_ns()));
-  if (record.admitted_ns >= 0) prefill_.add(seconds(record.token_ns.front() - record.admitted_ns));
+  if (record.admitted_ns >= 0) {
+    prefill_.add(seconds(record.token_ns.front() - record.admitted_ns));
+    inference_.add(seconds(record.token_ns.back() - record.admitted_ns));
+  }
   decode_.add(seconds(record.token_ns.back() - record.token_ns.front()));
   for (size_t i = 1; i < record.token_ns.size(); ++i) {
     token_gap_.add(seconds(record.token_ns[i] - record.token_ns[i - 1]));
   }
+}
+
+void ModelMetrics::add(const RequestShape& request) {
+  const std::lock_guard lock(mutex_);
+  asked_samples_.add(request.samples);
+  if (request.max_tokens == 0) return;
+  for (uint32_t i = 0; i < request.samples; ++i) asked_tokens_.add(request.max_tokens);
+  longest_answers_.add(request.longest_tokens);
+}
+
+void ModelMetrics::count_aborted() {
+  const std::lock_guard lock(mutex_);
+  ++aborted_;
 }
 
 void ModelMetrics::count_slow_reader() {
@@ -163,12 +213,20 @@ void ModelMetrics::write_histograms(const MetricsText::Labels& labels, MetricsTe
   out.histogram("vllm:e2e_request_latency_seconds", "From arrival to end.", labels, whole_);
   out.histogram("vllm:request_queue_time_seconds", "From arrival to the first step.", labels,
                 queue_);
+  out.histogram("vllm:request_inference_time_seconds", "From the first step to the last token.",
+                labels, inference_);
   out.histogram("vllm:request_prefill_time_seconds", "From the first step to the first token.",
                 labels, prefill_);
   out.histogram("vllm:request_decode_time_seconds", "From the first token to the last.", labels,
                 decode_);
   out.histogram("vllm:request_prompt_tokens", "Tokens of prompts.", labels, prompt_sizes_);
   out.histogram("vllm:request_generation_tokens", "Tokens of answers.", labels, answer_sizes_);
+  out.histogram("vllm:request_params_n", "Answers that a request asked for.", labels,
+                asked_samples_);
+  out.histogram("vllm:request_params_max_tokens", "Tokens that an answer might have.", labels,
+                asked_tokens_);
+  out.histogram("vllm:request_max_num_generation_tokens", "Tokens of a request's longest answer.",
+                labels, longest_answers_);
   out.histogram("vllm:iteration_tokens_total", "Tokens that a step computed.", labels, step_sizes_);
 }
 
@@ -202,6 +260,7 @@ void ModelMetrics::write(const std::string& model, const EngineHost& host, const
   counter("tenon:swapped_in_tokens_total", "And back.", totals.swapped_in_tokens);
   counter("tenon:plan_faults_total", "Plans that failed.", totals.plan_faults);
   counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
+  write_cache_config(model, host.parts(), pipeline.kv_dtype, out);
   const uint64_t shared = pipeline.executor->shared_weight_bytes();
   const auto weights = [&](const char* kind, uint64_t bytes) {
     out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",
@@ -226,6 +285,8 @@ void ModelMetrics::write(const std::string& model, const EngineHost& host, const
   counter("vllm:prefix_cache_queries_total", "Tokens of prompts that were looked for.",
           prompt_tokens_);
   counter("vllm:prefix_cache_hits_total", "Of them, found in the cache.", cached_tokens_);
+  counter("tenon:aborted_requests_total",
+          "Requests whose client went away before it had all, or read too slowly.", aborted_);
   counter("tenon:slow_readers_total", "Requests ended because their reader was too slow.",
           slow_readers_);
   for (const FinishReason reason :

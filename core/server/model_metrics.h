@@ -53,12 +53,21 @@ class MetricsText {
   std::vector<Family> families_;
 };
 
+// What a request asked for, and the longest of its answers.
+struct RequestShape {
+  uint32_t samples = 1;
+  uint32_t max_tokens = 0;  // of each; 0 = nobody generates
+  uint32_t longest_tokens = 0;
+};
+
 class ModelMetrics {
  public:
   ModelMetrics();
   void add(const StepRecord& step);                            // [step]
-  void add(FinishReason reason, const RequestRecord& record);  // [step]
+  void add(FinishReason reason, const RequestRecord& record);  // of one answer [step]
+  void add(const RequestShape& request);                       // all of whose answers ended [step]
   void count_slow_reader();                                    // [step]
+  void count_aborted();                                        // [any thread]
   // `host` of the same model.
   void write(const std::string& model, const EngineHost& host, const Pipeline& pipeline,
              MetricsText& out) const;  // [any thread]
@@ -69,9 +78,10 @@ class ModelMetrics {
   mutable std::mutex mutex_;
   uint64_t ends_[6] = {};  // by FinishReason
   uint64_t prompt_tokens_ = 0, cached_tokens_ = 0;
-  uint64_t slow_readers_ = 0;
-  Histogram first_token_, token_gap_, whole_, queue_, prefill_, decode_;
+  uint64_t slow_readers_ = 0, aborted_ = 0;
+  Histogram first_token_, token_gap_, whole_, queue_, inference_, prefill_, decode_;
   Histogram prompt_sizes_, answer_sizes_, step_sizes_;
+  Histogram asked_samples_, asked_tokens_, longest_answers_;
 };
 
 }  // namespace tenon::server

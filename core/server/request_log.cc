@@ -44,6 +44,7 @@ std::string log_line(const LogEntry& entry, const std::string& time) {
                        {"status", entry.status},
                        {"stream", entry.stream},
                        {"aborted", entry.aborted},
+                       {"error", or_null(entry.error)},
                        {"prompt_tokens", entry.prompt_tokens},
                        {"completion_tokens", entry.generated_tokens},
                        {"cached_tokens", entry.cached_tokens},

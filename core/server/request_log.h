@@ -19,7 +19,8 @@ struct LogEntry {
   std::string model;  // empty where none was asked
   unsigned status = 0;
   bool stream = false;
-  bool aborted = false;  // the client went away, or read too slowly
+  bool aborted = false;  // the client went away before it had all, or read too slowly
+  std::string error;     // what the server could not do, also where the answer had begun
   uint64_t prompt_tokens = 0, generated_tokens = 0, cached_tokens = 0;
   double first_token_ms = -1.0;  // from the request's arrival; negative = there was none
   double total_ms = 0.0;

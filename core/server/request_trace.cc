@@ -88,9 +88,11 @@ void RequestTrace::end(const LogEntry& entry) {
     attributes.emplace_back("gen_ai.usage.output_tokens",
                             static_cast<int64_t>(entry.generated_tokens));
   }
-  if (entry.status >= 500 || entry.aborted) {
+  if (entry.aborted || entry.status >= 500 || !entry.error.empty()) {
     whole.failed = true;
-    whole.message = entry.aborted ? "the client went away, or read too slowly" : "it failed";
+    whole.message = entry.aborted         ? "the client went away, or read too slowly"
+                    : entry.error.empty() ? "it failed"
+                                          : entry.error;
   }
   std::vector<trace::Span> all;
   {

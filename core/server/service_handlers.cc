@@ -87,7 +87,7 @@ void Service::metrics(const Call& call, const http::Request&) {
   if (figures_ != nullptr) {
     text.value("tenon:http_connections", "gauge", "Connections that are open.", {},
                figures_->open.load());
-    text.value("tenon:http_connections_total", "counter", "Connections so far.", {},
+    text.value("tenon:http_connections_accepted_total", "counter", "Connections so far.", {},
                static_cast<double>(figures_->accepted.load()));
   }
   call->answer(text_response(200, text.text(), "text/plain; version=0.0.4"));

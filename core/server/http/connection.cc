@@ -194,9 +194,9 @@ Async<bool> Connection::receive(Received& received) {
   wait_at_most(Waiting::nothing, {});
   if (!received.refused) co_return true;
   received.keep_alive = received.keep_alive && !received.has_rest;
-  const bool go_on = co_await send(received, *received.refused);
+  const bool is_sent = co_await send(received, *received.refused);
   if (received.has_rest) co_await linger();
-  co_return go_on;
+  co_return is_sent&& received.keep_alive;
 }
 
 Async<bool> Connection::receive_head(RequestReader& reader, Received& received) {
@@ -247,14 +247,15 @@ Async<bool> Connection::answer(Received received) {
   watching_ = true;
   asio::co_spawn(io_, watch(pending), asio::detached);
   while (!pending->response && !pending->gone) co_await changed_.wait();
-  bool go_on = false;
-  if (!pending->gone) go_on = co_await send(received, *std::move(pending->response));
-  if (!go_on) gone(*pending);
+  bool is_sent = false;
+  if (!pending->gone) is_sent = co_await send(received, *std::move(pending->response));
+  // Whoever got all of it may hang up: that the connection ends here makes nobody gone.
+  if (!is_sent) gone(*pending);
   pending->answered = true;
   pending->on_gone = nullptr;
   pending_ = nullptr;
   co_await stop_watching();
-  co_return go_on && !pending->gone;
+  co_return is_sent&& received.keep_alive && !pending->gone;
 }
 
 // Reads on while a request is being answered: to see the connection end, and to keep what a client
@@ -279,32 +280,32 @@ Async<void> Connection::stop_watching() {
   while (watching_) co_await changed_.wait();
 }
 
-// False where the connection is to be closed behind it.
-Async<bool> Connection::send(const Received& received, Response response) {
+// Whether all of it was written. `received` says afterwards whether the connection stays.
+Async<bool> Connection::send(Received& received, Response response) {
   const bool is_1_0 = received.request.is_1_0;
   const bool is_head = received.request.method == "HEAD";
-  HeadOptions head{.is_1_0 = is_1_0, .keep_alive = received.keep_alive && !draining_};
-  if (response.stream == nullptr) {
-    head.length = static_cast<int64_t>(response.body.size());
-  } else if (is_1_0) {
-    head.keep_alive = false;
-  }
+  const bool ends_by_closing = is_1_0 && response.stream != nullptr;
+  received.keep_alive = received.keep_alive && !draining_ && !ends_by_closing;
+  HeadOptions head{.is_1_0 = is_1_0, .keep_alive = received.keep_alive};
+  if (response.stream == nullptr) head.length = static_cast<int64_t>(response.body.size());
   std::string bytes = response_head(response, head);
   if (!is_head) bytes += response.body;
   if (!co_await write(std::move(bytes))) co_return false;
   if (response.stream != nullptr && !is_head) {
     if (!co_await send_stream(*response.stream, !is_1_0)) co_return false;
   }
-  co_return head.keep_alive;
+  co_return true;
 }
 
 Async<bool> Connection::send_stream(BodyStream& stream, bool chunked) {
   for (;;) {
     std::string piece;
     const BodyStream::Next next = stream.take(piece);
+    if (chunked && !piece.empty()) piece = chunk(piece);
+    // The end goes with the last piece: whoever reads no further than that has read everything.
+    if (chunked && next == BodyStream::Next::end) piece += "0\r\n\r\n";
     if (!piece.empty()) {
-      std::string framed = chunked ? chunk(piece) : std::move(piece);
-      if (!co_await write(std::move(framed))) co_return false;
+      if (!co_await write(std::move(piece))) co_return false;
     } else if (next == BodyStream::Next::more) {
       if (pending_ && pending_->gone) co_return false;
       co_await changed_.wait();
@@ -313,10 +314,8 @@ Async<bool> Connection::send_stream(BodyStream& stream, bool chunked) {
       is_cut_short_ = true;
       co_return false;
     }
-    if (next == BodyStream::Next::end) break;
+    if (next == BodyStream::Next::end) co_return true;
   }
-  if (!chunked) co_return true;
-  co_return co_await write("0\r\n\r\n");
 }
 
 Async<bool> Connection::write(std::string bytes) {

@@ -82,7 +82,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Async<bool> answer(Received received);
   Async<void> watch(std::shared_ptr<Pending> pending);
   Async<void> stop_watching();
-  Async<bool> send(const Received& received, Response response);
+  Async<bool> send(Received& received, Response response);
   Async<bool> send_stream(BodyStream& stream, bool chunked);
   Async<bool> write(std::string bytes);
   Async<void> linger();

@@ -45,12 +45,13 @@ TEST(RequestLog, has_a_line_of_json_a_request) {
   entry.path = "/v1/completions";
   entry.status = 200;
   entry.prompt_tokens = 3;
-  EXPECT_EQ(log_line(entry, "now"),
-            R"({"time":"now","id":"1","peer":"","key":null,"method":"POST",)"
-            R"("path":"/v1/completions","model":null,"status":200,"stream":false,"aborted":false,)"
-            R"("prompt_tokens":3,"completion_tokens":0,"cached_tokens":0,"first_token_ms":null,)"
-            R"("total_ms":0.0})"
-            "\n");
+  EXPECT_EQ(
+      log_line(entry, "now"),
+      R"({"time":"now","id":"1","peer":"","key":null,"method":"POST",)"
+      R"("path":"/v1/completions","model":null,"status":200,"stream":false,"aborted":false,)"
+      R"("error":null,"prompt_tokens":3,"completion_tokens":0,"cached_tokens":0,"first_token_ms":null,)"
+      R"("total_ms":0.0})"
+      "\n");
 }
 
 }  // namespace

@@ -264,6 +264,25 @@ TEST_F(ServerTest, sees_a_connection_end) {
   exchange->wake();
 }
 
+TEST_F(ServerTest, nobody_is_gone_who_got_the_whole_answer) {
+  for (const bool stream : {false, true}) {
+    Client client(port_);
+    client.send(std::string("GET ") + (stream ? "/stream" : "/wait") +
+                " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    const auto exchange = held();
+    if (stream) {
+      pieces_->put("all", BodyStream::Next::end);
+      exchange->wake();
+    } else {
+      exchange->answer({.body = "all"});
+    }
+    EXPECT_TRUE(client.read("").ends_with(stream ? "3\r\nall\r\n0\r\n\r\n" : "all"));
+    // The connection ended, and all that it has to tell was told.
+    const std::lock_guard lock(mutex_);
+    EXPECT_FALSE(is_gone_);
+  }
+}
+
 TEST_F(ServerTest, answers_a_request_that_was_dropped) {
   Client client(port_);
   client.get("/drop");
