@@ -42,6 +42,7 @@ api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() const {
     request.prompt = *std::move(tokens);
     request.pooling = model_.pooling;
     request.normalise = model_.normalise;
+    request.cache_salt = cache_salt_of(model_, "");
     request.tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
     requests.push_back(std::move(request));
   }

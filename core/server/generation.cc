@@ -3,7 +3,6 @@
 #include <random>
 
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/pipeline/make_request.h"
 #include "core/server/answer_form.h"
 #include "core/server/api/sampling_fields.h"
@@ -20,21 +19,8 @@ std::vector<api::AnswerToken> kept(std::span<const GeneratedToken> tokens) {
   return all;
 }
 
-uint64_t salt_of(const std::string& text) {
-  if (text.empty()) return 0;
-  const auto hash = sha256(std::as_bytes(std::span(text.data(), text.size())));
-  uint64_t salt = 0;
-  for (size_t i = 0; i < sizeof(salt); ++i) salt = salt << 8 | hash[i];
-  return salt | 1;
-}
-
 uint64_t draw_seed() {
   return std::random_device{}();
-}
-
-// What tokens are called in the answer.
-api::TokenText shown_tokens(const api::GenerationCall& call, const ServedModel& model) {
-  return call.tokens_as_ids ? token_ids_text() : token_text_of(model);
 }
 
 std::string_view prefix_of(api::Dialect dialect) {
@@ -197,7 +183,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
     }
     request->priority = call_.priority;
     request->tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
-    request->cache_salt = salt_of(call_.cache_salt);
+    request->cache_salt = cache_salt_of(model_, call_.cache_salt);
     samples_expected_ += request->samples;
     requests.push_back(*std::move(request));
   }
@@ -212,7 +198,7 @@ api::WriterContext Generation::writer_context() const {
           .created = std::chrono::duration_cast<std::chrono::seconds>(
                          std::chrono::system_clock::now().time_since_epoch())
                          .count(),
-          .token_text = shown_tokens(call_, model_),
+          .token_text = token_text_of(model_),
           .reader = model_.reader,
           .prompt_texts = prompt_texts_,
           .prompt_ids = prompt_ids_};

@@ -4,10 +4,12 @@
 
 #include "core/base/mapped_file.h"
 #include "core/base/quote.h"
+#include "core/base/sha256.h"
 #include "core/model/embedding_advice.h"
 #include "core/server/answer_reader.h"
-#include "core/server/api/sampling_fields.h"
 #include "core/server/api/json.h"
+#include "core/server/api/sampling_fields.h"
+#include "core/server/model_facts.h"
 
 namespace tenon::server {
 namespace {
@@ -77,6 +79,7 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
     warn_of_unknown_names(*model->chat);
   }
   TENON_RETURN_IF_ERROR(choose_pooling(*model));
+  model->tokenizer_info = tokenizer_info_json(*model);
   return model;
 }
 
@@ -129,13 +132,21 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
   return error;
 }
 
-api::TokenText token_ids_text() {
-  return [](TokenId token) { return "token_id:" + std::to_string(token); };
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt) {
+  const uint64_t epoch = model.cache_epoch;
+  if (salt.empty() && epoch == 0) return 0;
+  const std::string text = epoch == 0 ? salt : std::to_string(epoch) + "\n" + salt;
+  const auto hash = sha256(std::as_bytes(std::span(text.data(), text.size())));
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(value); ++i) value = value << 8 | hash[i];
+  return value | 1;
 }
 
 api::TokenText token_text_of(const ServedModel& model) {
   const Tokenizer* tokenizer = model.pipeline->tokenizer.get();
-  if (tokenizer == nullptr) return token_ids_text();
+  if (tokenizer == nullptr) {
+    return [](TokenId token) { return "token_id:" + std::to_string(token); };
+  }
   return [tokenizer](TokenId token) {
     std::string bytes = tokenizer->token_bytes(token);
     return bytes.empty() ? std::string(tokenizer->piece(token)) : bytes;

@@ -1,6 +1,7 @@
 // A pipeline as it is served: under a name, with the template for its conversations.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct ServedModel {
   std::string pooling_problem;
   int64_t created = 0;  // seconds since 1970
   bool random_seeds = false;
+  std::string tokenizer_info = {};          // JSON, as /tokenizer_info gives it
+  std::atomic<uint64_t> cache_epoch = {0};  // K/V of earlier ones is not looked for any more
   std::unique_ptr<EngineHost> host;
 };
 
@@ -48,9 +51,9 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const Ch
 // Likewise; a conversation that the template refuses is told by the dialect's name for it.
 api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
                                               const api::GenerationCall& call);
+// What K/V of a request may be shared with: requests of the same salt since the cache was flushed.
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt);
 // A token's bytes; of a special token its spelling.
 api::TokenText token_text_of(const ServedModel& model);
-// "token_id:5", as vLLM has it.
-api::TokenText token_ids_text();
 
 }  // namespace tenon::server

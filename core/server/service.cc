@@ -90,6 +90,15 @@ std::span<const Service::Route> Service::routes() {
       {"GET", "/version", &S::version},
       {"GET", "/metrics", &S::metrics},
       {"GET", "/openapi.json", &S::openapi},
+      {"GET", "/tokenizer_info", &S::tokenizer_info},
+      {"GET", "/model_info", &S::model_info},
+      {"GET", "/get_model_info", &S::model_info},
+      {"GET", "/server_info", &S::server_info},
+      {"GET", "/get_server_info", &S::server_info},
+      {"GET", "/load", &S::load},
+      {"GET", "/get_load", &S::get_load},
+      {"GET", "/flush_cache", &S::flush_cache, false, false, ErrorShape::openai, true},
+      {"POST", "/flush_cache", &S::flush_cache, false, false, ErrorShape::openai, true},
       {"GET", "/v1/models", &S::models},
       {"GET", kModelPath, &S::one_model},
       {"GET", "/v1/engine/steps", &S::steps},
@@ -115,8 +124,10 @@ const Service::Route* Service::find(const http::Request& request, std::string& a
         is_prefix ? request.path.starts_with(route.path) && request.path.size() > route.path.size()
                   : request.path == route.path;
     if (!matches) continue;
-    if (route.method == method) return &route;
-    allowed = route.method == "GET" ? "GET, HEAD" : std::string(route.method);
+    if (route.changes ? route.method == request.method : route.method == method) return &route;
+    if (!allowed.empty()) allowed += ", ";
+    allowed += route.method;
+    if (route.method == "GET" && !route.changes) allowed += ", HEAD";
   }
   return nullptr;
 }
@@ -162,7 +173,7 @@ std::optional<api::ApiError> Service::fault_of(const http::Request& request,
     }
   }
   // Pages of other sites cannot send this without being asked for leave (CORS).
-  if (!is_json(request)) {
+  if (!route.changes && !is_json(request)) {
     return api::ApiError{.status = 415, .message = "expected Content-Type: application/json"};
   }
   return std::nullopt;

@@ -67,6 +67,7 @@ class Service {
     bool is_open = false;  // to everybody, whatever the keys
     bool is_slow = false;  // for the pool
     ErrorShape shape = ErrorShape::openai;
+    bool changes = false;  // something, and needs no body: a HEAD is not taken for a GET
   };
   static std::span<const Route> routes();
 
@@ -80,12 +81,19 @@ class Service {
   http::Response preflight() const;
 
   api::Outcome<Served*> model_of(const std::string& name);
+  api::Outcome<Served*> model_in_query(const http::Request& request);
 
   void health(const Call& call, const http::Request& request);
   void ready(const Call& call, const http::Request& request);
   void version(const Call& call, const http::Request& request);
   void metrics(const Call& call, const http::Request& request);
   void openapi(const Call& call, const http::Request& request);
+  void tokenizer_info(const Call& call, const http::Request& request);
+  void model_info(const Call& call, const http::Request& request);
+  void server_info(const Call& call, const http::Request& request);
+  void load(const Call& call, const http::Request& request);
+  void get_load(const Call& call, const http::Request& request);
+  void flush_cache(const Call& call, const http::Request& request);
   void models(const Call& call, const http::Request& request);
   void one_model(const Call& call, const http::Request& request);
   void steps(const Call& call, const http::Request& request);

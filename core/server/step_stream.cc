@@ -4,6 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/server/api/step_json.h"
+#include "core/server/query.h"
 
 namespace tenon::server {
 namespace {
@@ -59,10 +60,6 @@ class StepStream final : public http::BodyStream {
   std::string head_;
 };
 
-api::ApiError query_fault(std::string message, std::string param = {}) {
-  return {.message = std::move(message), .param = std::move(param)};
-}
-
 std::optional<uint64_t> step_number(std::string_view text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -73,31 +70,18 @@ std::optional<uint64_t> step_number(std::string_view text) {
 }  // namespace
 
 api::Outcome<StepQuery> read_step_query(std::string_view query) {
+  constexpr std::string_view kKnown[] = {"model", "since"};
+  auto fields = read_query(query, kKnown);
+  if (!fields.ok()) return fields.error();
   StepQuery read;
-  while (!query.empty()) {
-    const std::string_view field = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), field.size() + 1));
-    const size_t equal = field.find('=');
-    const std::string name(field.substr(0, equal));
-    std::string value;
-    if (equal == field.npos || !http::percent_decoded(field.substr(equal + 1), value)) {
-      return query_fault("the query has " + in_quotes(field) +
-                         " – it must be NAME=VALUE, percent-encoded");
-    }
-    if (name == "model") {
-      read.model = std::move(value);
-    } else if (name == "since") {
-      read.since = step_number(value);
-      if (!read.since) {
-        return query_fault("\"since\" is " + in_quotes(value) + " – it must be a step's id",
-                           "since");
-      }
-    } else {
-      return query_fault(
-          "the query has " + in_quotes(name) + " – \"model\" and \"since\" are known", name);
-    }
-  }
-  return read;
+  read.model = query_value(*fields, "model");
+  const auto since = fields->find("since");
+  if (since == fields->end()) return read;
+  read.since = step_number(since->second);
+  if (read.since) return read;
+  return api::ApiError{
+      .message = "\"since\" is " + in_quotes(since->second) + " – it must be a step's id",
+      .param = "since"};
 }
 
 void stream_steps(const std::shared_ptr<HttpCall>& call, const ServedModel& model, StepFeed& feed,

@@ -1,11 +1,12 @@
 """`tenon serve` around the answers: keys, logs, figures, several pipelines, other dialects."""
+import collections
 import hashlib
 import json
 import re
 import unittest
 
 from program import SOURCE, run
-from server import Server
+from server import TEMPLATE, Server
 
 PROMPT = {"prompt": "The old witch", "max_tokens": 6, "seed": 1}
 CHAT = [{"role": "user", "content": "Once upon a time"}]
@@ -105,11 +106,55 @@ class Service(unittest.TestCase):
                          'vllm:time_to_first_token_seconds_count{model_name="tale"} 2',
                          'vllm:request_prompt_tokens_count{model_name="tale"} 1'):
                 self.assertIn("\n" + line + "\n", text)
-            # Each line is a comment or a sample, and no family comes twice.
-            families = re.findall(r"^# TYPE (\S+)", text, re.M)
-            self.assertEqual(len(families), len(set(families)))
             for line in text.splitlines():
                 self.assertRegex(line, r"^(# (HELP|TYPE) \S+ .+|[a-z:_A-Z0-9]+(\{.*\})? -?[0-9.e+-]+)$")
+
+    def test_no_family_of_the_figures_comes_twice(self):
+        collector = "http://127.0.0.1:9/v1/traces"
+        with Server("tale=" + str(SOURCE / "configs/pipelines/chunked.toml"),
+                    SOURCE / "configs/pipelines/continuous.toml", "--otlp-traces-endpoint",
+                    collector) as server:
+            server.post("/v1/completions", PROMPT | {"model": "tale"})
+            text = server.get("/metrics")[2].decode()
+        types = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M)
+        self.assertGreater(len(types), 40)
+        # Readers of OpenMetrics call a counter by its name without the end, and a histogram's
+        # samples by three names: all of them must be apart.
+        names = []
+        for name, kind in types:
+            if kind == "counter":
+                self.assertTrue(name.endswith("_total"), name)
+                names.append(name.removesuffix("_total"))
+            else:
+                names.append(name)
+            if kind == "histogram":
+                names += [name + end for end in ("_bucket", "_sum", "_count", "_created")]
+        twice = [name for name, count in collections.Counter(names).items() if count > 1]
+        self.assertEqual(twice, [])
+        try:
+            from prometheus_client.parser import text_string_to_metric_families
+        except ImportError:
+            return
+        known = collections.Counter(family.name for family in text_string_to_metric_families(text))
+        self.assertEqual([name for name, count in known.items() if count > 1], [])
+
+    def test_figures_say_what_requests_asked_for_and_what_the_cache_is_like(self):
+        with Server() as server:
+            server.post("/v1/completions", PROMPT | {"n": 2, "ignore_eos": True})
+            server.wait_for('vllm:request_params_n_sum{model_name="tale"} 2.0')
+            text = server.get("/metrics")[2].decode()
+            info = server.get("/server_info")[2]
+        for line in ('vllm:request_params_n_count{model_name="tale"} 1',
+                     'vllm:request_params_max_tokens_sum{model_name="tale"} 12.0',
+                     'vllm:request_params_max_tokens_count{model_name="tale"} 2',
+                     'vllm:request_max_num_generation_tokens_sum{model_name="tale"} 6.0',
+                     'vllm:request_inference_time_seconds_count{model_name="tale"} 2'):
+            self.assertIn("\n" + line + "\n", text)
+        labels = dict(re.findall(r'(\w+)="([^"]*)"', re.search(
+            r"^vllm:cache_config_info\{(.*)\} 1$", text, re.M).group(1)))
+        self.assertEqual(int(labels["block_size"]), info["page_size"])
+        self.assertEqual(int(labels["block_size"]) * int(labels["num_gpu_blocks"]),
+                         info["max_total_num_tokens"])
 
     def test_the_dashboard_asks_for_figures_that_there_are(self):
         board = json.loads((SOURCE / "configs/grafana/tenon.json").read_text())
@@ -140,6 +185,66 @@ class Service(unittest.TestCase):
         self.assertGreater(lines[0]["first_token_ms"], 0)
         self.assertNotIn("witch", json.dumps(lines))
 
+    def test_an_answer_that_was_read_to_its_end_is_not_aborted(self):
+        ways = [("HTTP/1.1", "close"), ("HTTP/1.1", "keep-alive"), ("HTTP/1.0", "close"),
+                ("HTTP/1.0", "keep-alive")]
+        with Server() as other:
+            file = other.path("log")
+            with Server("--request-log", file) as server:
+                for version, connection in ways * 10:
+                    for stream in (False, True):
+                        self.read_whole(server, version, connection, stream)
+                text = server.get("/metrics")[2].decode()
+                self.assertEqual(server.end()[0], 0)
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+        asked = [line for line in lines if line["path"] == "/v1/completions"]
+        self.assertEqual(len(asked), 80)
+        self.assertEqual([line for line in asked if line["aborted"] or line["error"]], [])
+        self.assertIn('\nvllm:request_success_total{model_name="tale",finished_reason="length"} 80\n',
+                      text)
+        self.assertIn('\ntenon:aborted_requests_total{model_name="tale"} 0\n', text)
+
+    def read_whole(self, server, version, connection, stream):
+        """Reads until everything is there, and hangs up at once."""
+        body = json.dumps(PROMPT | {"stream": stream, "ignore_eos": True}).encode()
+        head = (f"POST /v1/completions {version}\r\nHost: x\r\nContent-Type: application/json\r\n"
+                f"Connection: {connection}\r\nContent-Length: {len(body)}\r\n\r\n")
+        end = b"data: [DONE]\n\n" if version == "HTTP/1.0" else b"\r\n0\r\n\r\n"
+        with server.socket() as wire:
+            wire.sendall(head.encode() + body)
+            read = b""
+            while True:
+                found, _, rest = read.partition(b"\r\n\r\n")
+                if stream and rest.endswith(end):
+                    return
+                length = re.search(rb"content-length: (\d+)", found.lower())
+                if rest and length and len(rest) == int(length.group(1)):
+                    return
+                piece = wire.recv(65536)
+                self.assertTrue(piece, read)
+                read += piece
+
+    def test_an_answer_that_nobody_waits_for_is_aborted_everywhere(self):
+        with Server() as other:
+            file = other.path("log")
+            with Server("--request-log", file) as server:
+                body = json.dumps({"prompt": "The king", "max_tokens": 2000, "ignore_eos": True})
+                with server.socket() as wire:
+                    wire.sendall((f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
+                                  f"application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode())
+                    server.wait_for('vllm:num_requests_running{model_name="tale"} 1')
+                server.wait_for('tenon:aborted_requests_total{model_name="tale"} 1')
+                server.wait_for(
+                    'vllm:request_success_total{model_name="tale",finished_reason="abort"} 1')
+                # One prompt of two is refused: the other is taken back, and nobody went away.
+                status = server.post("/v1/completions", {"prompt": ["a", "b " * 9000]})[0]
+                self.assertEqual(status, 400)
+                self.assertEqual(server.end()[0], 0)
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+        lines = [line for line in lines if line["path"] == "/v1/completions"]
+        self.assertEqual([(line["status"], line["aborted"]) for line in lines],
+                         [(503, True), (400, False)])
+
     def test_pages_of_others_are_let_in_by_name_alone(self):
         with Server() as server:
             self.assertNotIn("Access-Control-Allow-Origin", server.get("/version")[1])
@@ -153,6 +258,67 @@ class Service(unittest.TestCase):
         with Server() as server:
             self.assertEqual(server.get("/ready")[0], 200)
             self.assertIn(server.get("/version")[2]["version"], run("--version").stdout)
+
+    def test_routers_are_told_what_runs_here(self):
+        with Server() as server:
+            model = server.get("/model_info")[2]
+            self.assertEqual(model, server.get("/get_model_info")[2])
+            self.assertEqual((model["served_model_name"], model["is_generation"]), ("tale", True))
+            self.assertEqual(model["model_type"], "llama")
+            self.assertTrue(model["model_path"].endswith("tale"))
+            info = server.get("/server_info")[2]
+            self.assertEqual(info, server.get("/get_server_info?model=tale")[2])
+            limit = server.get("/v1/models")[2]["data"][0]["max_model_len"]
+            self.assertEqual((info["served_model_name"], info["context_length"], info["tp_size"]),
+                             ("tale", limit, 1))
+            self.assertEqual(info["internal_states"][0]["memory_usage"]["token_capacity"],
+                             info["max_total_num_tokens"])
+            self.assertEqual(server.get("/load")[2], {"server_load": 0})
+            self.assertEqual(server.get("/get_load")[2],
+                             [{"dp_rank": 0, "num_reqs": 0, "num_waiting_reqs": 0, "num_tokens": 0,
+                               "model": "tale"}])
+            for path in ("/model_info", "/server_info", "/tokenizer_info"):
+                status, _, answer = server.get(path + "?model=other")
+                self.assertEqual((status, answer["error"]["code"]), (404, "model_not_found"))
+                status, _, answer = server.get(path + "?modle=tale")
+                self.assertEqual((status, answer["error"]["message"]),
+                                 (400, "the query has 'modle' – \"model\" is known"))
+
+    def test_a_tokenizer_is_told_as_its_configuration_has_it(self):
+        with Server() as server:
+            info = server.get("/tokenizer_info")[2]
+            self.assertIn("tokenizer_class", info)
+            self.assertEqual(info["chat_template"], TEMPLATE)
+            self.assertFalse({"vocab_file", "merges_file"} & set(info))
+        config = SOURCE / "configs/models/tale/tokenizer_config.json"
+        if config.exists():
+            told = json.loads(config.read_text())
+            self.assertEqual(info["tokenizer_class"], told.get("tokenizer_class", "Tokenizer"))
+
+    def test_a_cache_that_was_flushed_is_not_found(self):
+        text = PROMPT | {"prompt": "The old witch lived in a house at the end of the wood. " * 4}
+        cached = lambda answer: answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        with Server() as server:
+            first = server.post("/v1/completions", text)[2]
+            again = server.post("/v1/completions", text)[2]
+            self.assertEqual(cached(first), 0)
+            self.assertGreater(cached(again), 0)
+            for method, path in (("POST", "/flush_cache"), ("GET", "/flush_cache?timeout=1.5"),
+                                 ("POST", "/flush_cache?model=tale")):
+                status, headers, said = server.request(method, path)
+                self.assertEqual((status, said.decode()), (200, "Cache flushed.\n"))
+                new = server.post("/v1/completions", text)[2]
+                self.assertEqual(cached(new), 0)
+                self.assertEqual(new["choices"], first["choices"])
+                self.assertGreater(cached(server.post("/v1/completions", text)[2]), 0)
+            for path, code in (("/flush_cache?model=other", 404), ("/flush_cache?timeout=-1", 400),
+                               ("/flush_cache?all=1", 400)):
+                self.assertEqual(server.request("POST", path)[0], code, path)
+            status, headers, _ = server.request("HEAD", "/flush_cache")
+            self.assertEqual((status, headers["Allow"]), (405, "GET, POST"))
+            for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://a.example"}):
+                self.assertEqual(server.request("POST", "/flush_cache", headers=headers)[0], 403)
+            self.assertGreater(cached(server.post("/v1/completions", text)[2]), 0)
 
     def test_the_openapi_document_has_every_path(self):
         with Server() as server:

@@ -1,6 +1,7 @@
 """`tenon serve` from outside: what clients send, rightly and wrongly, and what they get."""
 import json
 import pathlib
+import re
 import signal
 import socket
 import tempfile
@@ -162,6 +163,26 @@ class Answers(WithServer):
         self.assertEqual([len(entry["top_logprobs"]) for entry in content], [3] * 4)
         self.assertEqual(b"".join(bytes(entry["bytes"]) for entry in content).decode(),
                          answer["choices"][0]["message"]["content"])
+
+    def test_tokens_are_named_by_their_ids_where_that_is_asked_for(self):
+        ids = {"return_tokens_as_token_ids": True, "return_token_ids": True}
+        shown = self.post("/v1/completions", STORY | ids | {"logprobs": 2})["choices"][0]
+        names = [f"token_id:{token}" for token in shown["token_ids"]]
+        self.assertEqual(shown["logprobs"]["tokens"], names)
+        for name, likely in zip(names, shown["logprobs"]["top_logprobs"]):
+            self.assertEqual(len(likely), 2)
+            self.assertTrue(all(re.fullmatch(r"token_id:\d+", other) for other in likely), likely)
+        plain = self.post("/v1/completions", STORY | {"logprobs": 2})["choices"][0]["logprobs"]
+        self.assertEqual(shown["logprobs"]["token_logprobs"], plain["token_logprobs"])
+        self.assertEqual(shown["logprobs"]["text_offset"], plain["text_offset"])
+        chat = {"model": "tale", "messages": [{"role": "user", "content": "A king"}],
+                "max_tokens": 3, "logprobs": True, "top_logprobs": 1}
+        shown = self.post("/v1/chat/completions", chat | ids)["choices"][0]
+        plain = self.post("/v1/chat/completions", chat)["choices"][0]["logprobs"]["content"]
+        for id, named, usual in zip(shown["token_ids"], shown["logprobs"]["content"], plain):
+            self.assertEqual(named["token"], f"token_id:{id}")
+            self.assertTrue(named["top_logprobs"][0]["token"].startswith("token_id:"))
+            self.assertEqual((named["bytes"], named["logprob"]), (usual["bytes"], usual["logprob"]))
 
     def test_an_echo_with_logprobs_scores_the_prompt(self):
         answer = self.post("/v1/completions", {"prompt": "The king and the queen", "max_tokens": 1,

@@ -72,7 +72,7 @@ struct GenerationCall {
   bool logprobs = false;
   uint32_t top_logprobs = 0;
   bool token_ids = false;
-  bool tokens_as_ids = false;         // what shows a token shows "token_id:5"
+  bool tokens_as_ids = false;         // log probabilities call a token "token_id:5"
   bool draws_seed = false;            // the request asks for any
   Json handed_back = Json::object();  // members of the request that its response repeats
   std::vector<std::string> ignored;   // fields without an effect here

@@ -161,7 +161,8 @@ class ChatWriter final : public AnswerWriter {
   void put_tokens(const std::vector<AnswerToken>& tokens, Json& shown) const {
     if (tokens.empty()) return;
     if (call().logprobs) {
-      shown["logprobs"] = chat_logprobs(tokens, call().top_logprobs, context_.token_text);
+      shown["logprobs"] =
+          chat_logprobs(tokens, call().top_logprobs, context_.token_text, call().tokens_as_ids);
     }
     if (!call().token_ids) return;
     Json ids = Json::array();

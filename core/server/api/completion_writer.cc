@@ -125,8 +125,8 @@ class CompletionWriter final : public AnswerWriter {
   }
   void put_tokens(const std::vector<AnswerToken>& tokens, Choice& choice, Json& shown) const {
     if (call().logprobs) {
-      shown["logprobs"] =
-          completion_logprobs(tokens, call().top_logprobs, context_.token_text, choice.offset);
+      shown["logprobs"] = completion_logprobs(tokens, call().top_logprobs, context_.token_text,
+                                              choice.offset, call().tokens_as_ids);
     }
     if (!call().token_ids) return;
     Json ids = Json::array();

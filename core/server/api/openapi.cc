@@ -30,6 +30,15 @@ Json post(const char* summary, const char* schema, const char* error_schema = "E
             {"responses", answers({"application/json", "text/event-stream"}, error_schema)}}}};
 }
 
+Json model_in_query() {
+  return {{"name", "model"}, {"in", "query"}, {"schema", {{"type", "string"}}}};
+}
+Json of_model(const char* summary) {
+  Json path = get(summary);
+  path["get"]["parameters"] = Json::array({model_in_query()});
+  return path;
+}
+
 Json paths() {
   Json one_model = get("One of them");
   const Json text = {{"type", "string"}};
@@ -37,11 +46,14 @@ Json paths() {
       Json::array({{{"name", "model"}, {"in", "path"}, {"required", true}, {"schema", text}}});
   Json steps = get("The steps of an engine as they are made", "text/event-stream");
   steps["get"]["parameters"] =
-      Json::array({{{"name", "model"}, {"in", "query"}, {"schema", text}},
+      Json::array({model_in_query(),
                    {{"name", "since"},
                     {"in", "query"},
                     {"description", "a step's id: begins with those behind it that are kept"},
                     {"schema", {{"type", "integer"}, {"minimum", 0}}}}});
+  Json flush = {
+      {"post", get("What is in the prefix cache is not found any more", "text/plain")["get"]}};
+  flush["post"]["parameters"] = Json::array({model_in_query()});
   return {{"/", get("A page to try the models, and to watch the engines work", "text/html")},
           {"/v1/completions", post("Goes on with a text", "Completion")},
           {"/v1/chat/completions", post("Answers a conversation", "Chat")},
@@ -60,7 +72,15 @@ Json paths() {
           {"/health", get("200 while the engines work", "text/plain")},
           {"/ready", get("200 while requests are taken", "text/plain")},
           {"/version", get("The version")},
-          {"/metrics", get("Figures for Prometheus", "text/plain")}};
+          {"/metrics", get("Figures for Prometheus", "text/plain")},
+          {"/tokenizer_info", of_model("What the tokenizer's configuration says")},
+          {"/model_info", of_model("What the model is")},
+          {"/get_model_info", of_model("The same, by SGLang's older name")},
+          {"/server_info", of_model("What the server was given, and holds")},
+          {"/get_server_info", of_model("The same, by SGLang's older name")},
+          {"/load", get("How many requests run and wait")},
+          {"/get_load", get("The same of each model, and how many tokens they hold")},
+          {"/flush_cache", std::move(flush)}};
 }
 
 }  // namespace

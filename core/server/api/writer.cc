@@ -35,9 +35,15 @@ Json bytes_of(const std::string& text) {
   return bytes;
 }
 
-Json one_logprob(TokenId token, float logprob, const TokenText& text) {
+std::string id_name(TokenId token) {
+  return "token_id:" + std::to_string(token);
+}
+
+Json one_logprob(TokenId token, float logprob, const TokenText& text, bool as_ids) {
   const std::string bytes = text(token);
-  return {{"token", bytes}, {"logprob", bounded(logprob)}, {"bytes", bytes_of(bytes)}};
+  return {{"token", as_ids ? id_name(token) : bytes},
+          {"logprob", bounded(logprob)},
+          {"bytes", bytes_of(bytes)}};
 }
 
 // How many characters a reader of the text counts.
@@ -124,13 +130,14 @@ Json chat_usage_json(const Usage& usage) {
   return json;
 }
 
-Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text) {
+Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text,
+                   bool as_ids) {
   Json content = Json::array();
   for (const AnswerToken& token : tokens) {
-    Json entry = one_logprob(token.id, token.logprob, text);
+    Json entry = one_logprob(token.id, token.logprob, text, as_ids);
     Json alternatives = Json::array();
     for (size_t i = 0; i < std::min<size_t>(top, token.top.size()); ++i) {
-      alternatives.push_back(one_logprob(token.top[i].token, token.top[i].logprob, text));
+      alternatives.push_back(one_logprob(token.top[i].token, token.top[i].logprob, text, as_ids));
     }
     entry["top_logprobs"] = std::move(alternatives);
     content.push_back(std::move(entry));
@@ -139,12 +146,12 @@ Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const T
 }
 
 Json completion_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top,
-                         const TokenText& text, size_t& offset) {
+                         const TokenText& text, size_t& offset, bool as_ids) {
   Json offsets = Json::array(), logprobs = Json::array(), texts = Json::array();
   Json alternatives = Json::array();
   for (const AnswerToken& token : tokens) {
     const std::string bytes = text(token.id);
-    texts.push_back(key_text(bytes));
+    texts.push_back(as_ids ? id_name(token.id) : key_text(bytes));
     offsets.push_back(offset);
     offset += characters(bytes);
     // The first token of a prompt has nothing in front of it.
@@ -152,7 +159,8 @@ Json completion_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top,
     logprobs.push_back(is_scored ? Json(bounded(token.logprob)) : Json());
     Json likely = Json::object();
     for (size_t i = 0; i < std::min<size_t>(top, token.top.size()); ++i) {
-      likely[key_text(text(token.top[i].token))] = bounded(token.top[i].logprob);
+      const TokenId other = token.top[i].token;
+      likely[as_ids ? id_name(other) : key_text(text(other))] = bounded(token.top[i].logprob);
     }
     alternatives.push_back(is_scored && top > 0 ? std::move(likely) : Json());
   }

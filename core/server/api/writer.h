@@ -73,11 +73,13 @@ std::string_view openai_finish_reason(FinishReason reason);
 Json stop_reason(const AnswerEvent& end);
 Json usage_json(const Usage& usage);
 Json chat_usage_json(const Usage& usage);
-// Of chat: a list of {"token", "logprob", "bytes", "top_logprobs"}.
-Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text);
+// Of chat: a list of {"token", "logprob", "bytes", "top_logprobs"}. `as_ids`: a token is called
+// "token_id:5", which tells those apart whose texts are the same or no UTF-8.
+Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text,
+                   bool as_ids = false);
 // Of completions. `offset` is where the first token stands in the text; it is moved behind the
 // last.
 Json completion_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top,
-                         const TokenText& text, size_t& offset);
+                         const TokenText& text, size_t& offset, bool as_ids = false);
 
 }  // namespace tenon::api
