@@ -185,6 +185,10 @@ class Parameters(Case):
                                                     "mean 'max_tokens'?"),
                 ('{"prompt": "x", "acme.heat": 4}', 'parameters of third parties stand in "params"'),
                 ('{"prompt": "x", "seed": 1, "seed": 2}', '"seed" stands there twice'),
+                (json.dumps({"prompt": "x", "logit_bias": {str(i): 1 for i in range(4097)}}),
+                 "an object of the line has more than 4096 keys"),
+                ('{"prompt": "x", "json_schema": ' + '{"not": ' * 65 + "1" + "}" * 66,
+                 "the line is nested deeper than 65 levels"),
                 ('{"prompt": [1, -1]}', "an id of prompt is -1 –"),
                 ('{"prompt": [1.5]}', "an id of prompt is 1.5 –")]:
             self.refused(1, "p.jsonl:1: ", "run", "--file", self.write("p.jsonl", line))
