@@ -298,7 +298,7 @@ class Service(unittest.TestCase):
     def test_a_cache_that_was_flushed_is_not_found(self):
         text = PROMPT | {"prompt": "The old witch lived in a house at the end of the wood. " * 4}
         cached = lambda answer: answer["usage"]["prompt_tokens_details"]["cached_tokens"]
-        with Server() as server:
+        with Server("tale=" + str(SOURCE / "configs/pipelines/prefix.toml")) as server:
             first = server.post("/v1/completions", text)[2]
             again = server.post("/v1/completions", text)[2]
             self.assertEqual(cached(first), 0)
