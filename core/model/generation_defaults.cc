@@ -227,7 +227,7 @@ Result<GenerationDefaults> parse_generation_config(std::string_view text, std::s
 
 std::string generation_config_text(const GenerationDefaults& defaults, const std::string& text) {
   using nlohmann::ordered_json;
-  ordered_json out = ordered_json::parse(text, nullptr, false);
+  ordered_json out = in_order(text);
   if (!out.is_object()) out = ordered_json::object();
   const auto temperature = defaults.value("temperature");
   if (temperature) out["do_sample"] = *temperature > 0.0;

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 // each key once. The first fault ends the reading. Errors: status 400.
 Outcome<Json> parse_body(std::string_view text);
 
-// What to_text() wrote, or a text that may be no JSON: null then.
+// What to_text() wrote, or a text that may be no JSON or nested deeper than 64 levels: null then.
 Json from_text(std::string_view text);
 
 // On one line. Texts of models need not be UTF-8: what is not becomes U+FFFD.

@@ -59,6 +59,9 @@ TEST(ParseBody, shows_little_of_a_long_text_that_is_no_json) {
 TEST(FromText, takes_what_is_json_and_keeps_the_last_of_equal_keys) {
   EXPECT_EQ(to_text(from_text(R"({"b":1,"a":{"x":2},"b":3})")), R"({"b":3,"a":{"x":2}})");
   EXPECT_EQ(from_text("{"), Json());
+  // What writes JSON down goes as deep as it is nested.
+  const std::string deep = "{\"a\":" + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}";
+  EXPECT_EQ(from_text(deep), Json());
 }
 
 TEST(ToText, puts_a_replacement_for_what_is_no_text) {
